@@ -1,0 +1,28 @@
+#include "libcore/base/error.h"
+
+#include <utility>
+
+namespace core {
+
+std::string_view python_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::value: return "ValueError";
+    case ErrorCode::type: return "TypeError";
+    case ErrorCode::index: return "IndexError";
+    case ErrorCode::key: return "KeyError";
+    case ErrorCode::attribute: return "AttributeError";
+    case ErrorCode::assertion: return "AssertionError";
+    case ErrorCode::not_implemented: return "NotImplementedError";
+    default: return "RuntimeError";
+  }
+}
+
+Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)), what_(message_) {}
+
+Error& Error::add_context(std::string subject) {
+  what_ = subject + ": " + what_;
+  context_.insert(context_.begin(), std::move(subject));
+  return *this;
+}
+
+}  // namespace core
