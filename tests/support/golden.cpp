@@ -1,0 +1,46 @@
+#include "tests/support/golden.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <map>
+
+namespace test {
+namespace {
+constexpr int kMaxPrinted = 20;
+}
+
+std::filesystem::path golden_dir() {
+  const char* named = std::getenv("CKPT_GOLDEN_DIR");
+  return named != nullptr && *named != '\0' ? named : CKPT_GOLDEN_DEFAULT;
+}
+
+std::optional<std::filesystem::path> golden_file(const std::string& relative) {
+  auto path = golden_dir() / relative;
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return path;
+}
+
+void GoldenRun::fail(const std::string& id, const std::string& why) {
+  if (++failed_ <= kMaxPrinted) std::cout << "FAIL " << name_ << "/" << id << ": " << why << '\n';
+}
+
+void GoldenRun::skip(const std::string& id, const std::string& why) { skipped_.emplace_back(id, why); }
+
+void GoldenRun::check(const std::string& id, bool ok, const std::string& why) {
+  if (ok) {
+    pass();
+  } else {
+    fail(id, why);
+  }
+}
+
+int GoldenRun::finish() {
+  std::map<std::string, std::string> by_reason;
+  for (const auto& [id, why] : skipped_) by_reason[why] += " " + id;
+  for (const auto& [why, ids] : by_reason) std::cout << "skipped (" << why << "):" << ids << '\n';
+  std::cout << "golden " << name_ << ": " << passed_ << " passed, " << failed_ << " failed, " << skipped_.size()
+            << " skipped\n";
+  return failed_;
+}
+
+}  // namespace test

@@ -1,0 +1,36 @@
+#pragma once
+// Where golden data lies, and how a golden test counts its cases.
+// Use: test::GoldenRun run("printing"); for (case) run.check(id, text == expected, text); run.finish();
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace test {
+
+/// $CKPT_GOLDEN_DIR, else the folder that tests/run.sh unpacks into the build tree.
+std::filesystem::path golden_dir();
+/// golden_dir() / relative when it is there; a golden test without its data is skipped.
+std::optional<std::filesystem::path> golden_file(const std::string& relative);
+
+/// Counts the cases of one data set. Failures are printed with their id (the first twenty), skipped ones are listed by name.
+class GoldenRun {
+ public:
+  explicit GoldenRun(std::string name) : name_(std::move(name)) {}
+  void pass() { ++passed_; }
+  void fail(const std::string& id, const std::string& why);
+  void skip(const std::string& id, const std::string& why);
+  /// pass() or fail(id, why).
+  void check(const std::string& id, bool ok, const std::string& why);
+  /// Prints "golden NAME: N passed, N failed, N skipped" and the skipped ids; returns the number of failures.
+  int finish();
+
+ private:
+  std::string name_;
+  int passed_ = 0;
+  int failed_ = 0;
+  std::vector<std::pair<std::string, std::string>> skipped_;
+};
+
+}  // namespace test

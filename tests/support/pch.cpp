@@ -1,0 +1,2 @@
+// Only carries the precompiled header that the test programs reuse.
+int main() { return 0; }
