@@ -20,32 +20,37 @@ using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 using ByteVector = std::vector<std::byte>;
 
-inline Bytes as_bytes(std::string_view text) { return {reinterpret_cast<const std::byte*>(text.data()), text.size()}; }
-inline std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline Bytes as_bytes(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+inline std::string_view as_text(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 /// REQUIRES: at least sizeof(T) bytes at `from`. No alignment needed.
 template <class T>
-  requires std::is_trivially_copyable_v<T>
-T load_le(const std::byte* from) {
+requires std::is_trivially_copyable_v<T> T load_le(const std::byte* from) {
   T value;
   std::memcpy(&value, from, sizeof(T));
   return value;
 }
 
 template <class T>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 void store_le(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof(T));
 }
 
 template <class T>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 void append_le(ByteVector& to, T value) {
   const auto* raw = reinterpret_cast<const std::byte*>(&value);
   to.insert(to.end(), raw, raw + sizeof(T));
 }
 
-inline void append(ByteVector& to, Bytes from) { to.insert(to.end(), from.begin(), from.end()); }
+inline void append(ByteVector& to, Bytes from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
 
 template <std::unsigned_integral T>
 constexpr T byte_swap(T value) {

@@ -9,12 +9,16 @@ namespace core {
 namespace {
 
 constexpr std::array<std::string_view, 20> kTypeNames = {
-    "cpu",  "cuda", "ipu",  "xpu",    "mkldnn", "opengl", "opencl", "ideep", "hip",  "ve",
-    "fpga", "maia", "xla",  "lazy",   "vulkan", "mps",    "meta",   "hpu",   "mtia", "privateuseone"};
+    "cpu",  "cuda", "ipu", "xpu",  "mkldnn", "opengl", "opencl", "ideep", "hip",  "ve",
+    "fpga", "maia", "xla", "lazy", "vulkan", "mps",    "meta",   "hpu",   "mtia", "privateuseone"};
 constexpr int kMaxIndex = 127;
 
-bool is_type_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_type_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 [[noreturn]] void throw_invalid(std::string_view text) {
   throw Error(ErrorCode::runtime, "Invalid device string: '" + std::string(text) + "'");
@@ -53,7 +57,9 @@ DeviceType parse_type(std::string_view word) {
 
 }  // namespace
 
-std::string_view name(DeviceType type) { return kTypeNames[static_cast<std::size_t>(type)]; }
+std::string_view name(DeviceType type) {
+  return kTypeNames[static_cast<std::size_t>(type)];
+}
 
 Device::Device(std::string_view text) {
   if (text.empty()) throw Error(ErrorCode::runtime, "Device string must not be empty");
@@ -99,6 +105,8 @@ std::optional<Device> try_parse_device(std::string_view text) {
   }
 }
 
-std::ostream& operator<<(std::ostream& out, Device device) { return out << device.str(); }
+std::ostream& operator<<(std::ostream& out, Device device) {
+  return out << device.str();
+}
 
 }  // namespace core

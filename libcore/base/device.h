@@ -12,7 +12,25 @@ namespace core {
 
 /// PyTorch's device types, in the order of its enumeration.
 enum class DeviceType : std::int8_t {
-  cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia,
+  cpu,
+  cuda,
+  ipu,
+  xpu,
+  mkldnn,
+  opengl,
+  opencl,
+  ideep,
+  hip,
+  ve,
+  fpga,
+  maia,
+  xla,
+  lazy,
+  vulkan,
+  mps,
+  meta,
+  hpu,
+  mtia,
   privateuseone,
 };
 
@@ -22,7 +40,8 @@ class Device {
  public:
   /// "cpu".
   Device() = default;
-  /// Parses "type" or "type:index". Errors: PyTorch's texts (reference: torch.device of PyTorch 2.15), ErrorCode::runtime.
+  /// Parses "type" or "type:index". Errors: PyTorch's texts (reference: torch.device of PyTorch 2.15),
+  /// ErrorCode::runtime.
   Device(std::string_view text);  // NOLINT(google-explicit-constructor): a name stands for a device everywhere
   Device(const char* text) : Device(std::string_view(text)) {}
   Device(const std::string& text) : Device(std::string_view(text)) {}

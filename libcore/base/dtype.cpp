@@ -73,13 +73,21 @@ constexpr std::array<std::pair<std::string_view, DType>, 12> kSynonyms = {{
     {"byte", DType::u8},
 }};
 
-const Row& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
+const Row& row(DType dtype) {
+  return kRows[static_cast<std::size_t>(dtype)];
+}
 
 }  // namespace
 
-std::string_view name(DType dtype) { return row(dtype).name; }
-std::string_view short_name(DType dtype) { return row(dtype).short_name; }
-int bit_width(DType dtype) { return row(dtype).bits; }
+std::string_view name(DType dtype) {
+  return row(dtype).name;
+}
+std::string_view short_name(DType dtype) {
+  return row(dtype).short_name;
+}
+int bit_width(DType dtype) {
+  return row(dtype).bits;
+}
 
 std::optional<DType> try_parse_dtype(std::string_view text) {
   std::string lower(text);
@@ -106,11 +114,21 @@ std::optional<std::uint64_t> byte_size(DType dtype, std::uint64_t count) {
   return try_mul<std::uint64_t>(count, static_cast<std::uint64_t>(bit_width(dtype)) / 8);
 }
 
-bool is_floating(DType dtype) { return row(dtype).family == Family::floating; }
-bool is_complex(DType dtype) { return row(dtype).family == Family::complex; }
-bool is_integer(DType dtype) { return row(dtype).family == Family::integer; }
-bool is_quantized(DType dtype) { return row(dtype).family == Family::quantized; }
+bool is_floating(DType dtype) {
+  return row(dtype).family == Family::floating;
+}
+bool is_complex(DType dtype) {
+  return row(dtype).family == Family::complex;
+}
+bool is_integer(DType dtype) {
+  return row(dtype).family == Family::integer;
+}
+bool is_quantized(DType dtype) {
+  return row(dtype).family == Family::quantized;
+}
 
-std::ostream& operator<<(std::ostream& out, DType dtype) { return out << "torch." << name(dtype); }
+std::ostream& operator<<(std::ostream& out, DType dtype) {
+  return out << "torch." << name(dtype);
+}
 
 }  // namespace core

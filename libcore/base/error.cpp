@@ -6,14 +6,22 @@ namespace core {
 
 std::string_view python_name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::value: return "ValueError";
-    case ErrorCode::type: return "TypeError";
-    case ErrorCode::index: return "IndexError";
-    case ErrorCode::key: return "KeyError";
-    case ErrorCode::attribute: return "AttributeError";
-    case ErrorCode::assertion: return "AssertionError";
-    case ErrorCode::not_implemented: return "NotImplementedError";
-    default: return "RuntimeError";
+    case ErrorCode::value:
+      return "ValueError";
+    case ErrorCode::type:
+      return "TypeError";
+    case ErrorCode::index:
+      return "IndexError";
+    case ErrorCode::key:
+      return "KeyError";
+    case ErrorCode::attribute:
+      return "AttributeError";
+    case ErrorCode::assertion:
+      return "AssertionError";
+    case ErrorCode::not_implemented:
+      return "NotImplementedError";
+    default:
+      return "RuntimeError";
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// The one error type of both libraries: a code that decides the exit status, a message, and context added on the way up.
-// Thread safety: an Error is a plain value. Use: throw core::Error(core::ErrorCode::corrupt, "header is 12 bytes long");
+// The one error type of both libraries: a code that decides the exit status, a message, and context added on the way
+// up. Thread safety: an Error is a plain value. Use: throw core::Error(core::ErrorCode::corrupt, "header is 12 bytes
+// long");
 
 #include <exception>
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace core {
 
-/// What kind of failure an Error is. The first block are the classes PyTorch raises in the same situation; the second is
-/// what files and devices can do.
+/// What kind of failure an Error is. The first block are the classes PyTorch raises in the same situation; the second
+/// is what files and devices can do.
 enum class ErrorCode {
   runtime,          ///< RuntimeError
   value,            ///< ValueError

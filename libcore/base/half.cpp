@@ -13,17 +13,22 @@ struct Geometry {
   int exponent_bits;
   int mantissa_bits;
   int bias;
-  bool ieee_top;    ///< all-ones exponent means infinity and NaN
-  bool nan_is_0x80; ///< negative zero is the only NaN ("fnuz")
+  bool ieee_top;     ///< all-ones exponent means infinity and NaN
+  bool nan_is_0x80;  ///< negative zero is the only NaN ("fnuz")
 };
 
 Geometry geometry(DType dtype) {
   switch (dtype) {
-    case DType::f8_e4m3fn: return {4, 3, 7, false, false};
-    case DType::f8_e5m2: return {5, 2, 15, true, false};
-    case DType::f8_e4m3fnuz: return {4, 3, 8, false, true};
-    case DType::f8_e5m2fnuz: return {5, 2, 16, false, true};
-    default: throw Error(ErrorCode::internal, "f8_to_f32 was given no 8-bit float type");
+    case DType::f8_e4m3fn:
+      return {4, 3, 7, false, false};
+    case DType::f8_e5m2:
+      return {5, 2, 15, true, false};
+    case DType::f8_e4m3fnuz:
+      return {4, 3, 8, false, true};
+    case DType::f8_e5m2fnuz:
+      return {5, 2, 16, false, true};
+    default:
+      throw Error(ErrorCode::internal, "f8_to_f32 was given no 8-bit float type");
   }
 }
 
@@ -46,7 +51,9 @@ std::uint16_t round_to_f16(bool negative, int exponent, std::uint64_t significan
 
 }  // namespace
 
-std::uint16_t f32_to_f16(float value) { return f64_to_f16(static_cast<double>(value)); }
+std::uint16_t f32_to_f16(float value) {
+  return f64_to_f16(static_cast<double>(value));
+}
 
 std::uint16_t f64_to_f16(double value) {
   auto bits = std::bit_cast<std::uint64_t>(value);
@@ -54,7 +61,8 @@ std::uint16_t f64_to_f16(double value) {
   int exponent = static_cast<int>((bits >> 52) & 0x7ff);
   std::uint64_t mantissa = bits & ((std::uint64_t{1} << 52) - 1);
   std::uint16_t sign = negative ? 0x8000 : 0;
-  if (exponent == 0x7ff) return mantissa != 0 ? static_cast<std::uint16_t>(sign | 0x7e00) : static_cast<std::uint16_t>(sign | 0x7c00);
+  if (exponent == 0x7ff)
+    return mantissa != 0 ? static_cast<std::uint16_t>(sign | 0x7e00) : static_cast<std::uint16_t>(sign | 0x7c00);
   if (exponent == 0) return sign;  // far below the smallest binary16
   return round_to_f16(negative, exponent - 1023, mantissa | (std::uint64_t{1} << 52), 52);
 }

@@ -21,7 +21,9 @@ inline std::uint16_t f32_to_bf16(float value) {
   if ((bits & 0x7fffffffU) > 0x7f800000U) return 0x7fc0;
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
-inline float bf16_to_f32(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+inline float bf16_to_f32(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 /// Any of the five 8-bit float types. REQUIRES: bit_width(dtype) == 8 and is_floating(dtype), not f4_e2m1fn_x2.
 float f8_to_f32(DType dtype, std::uint8_t bits);

@@ -13,7 +13,9 @@ Shape::Shape(std::span<const std::int64_t> sizes) {
   size_ = static_cast<std::uint32_t>(sizes.size());
 }
 
-Shape::Shape(std::size_t count, std::int64_t value) { resize(count, value); }
+Shape::Shape(std::size_t count, std::int64_t value) {
+  resize(count, value);
+}
 
 Shape::Shape(Shape&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::move(other.heap_)) {
   std::copy(std::begin(other.inline_), std::end(other.inline_), inline_);
@@ -76,7 +78,9 @@ std::int64_t Shape::numel() const {
   return product;
 }
 
-bool operator==(const Shape& a, const Shape& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+bool operator==(const Shape& a, const Shape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
 
 std::optional<std::uint64_t> try_numel(std::span<const std::int64_t> sizes) {
   std::uint64_t product = 1;
@@ -106,6 +110,8 @@ std::string to_list(const Shape& shape) {
   return text + "]";
 }
 
-std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << "torch.Size(" << to_list(shape) << ")"; }
+std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+  return out << "torch.Size(" << to_list(shape) << ")";
+}
 
 }  // namespace core

@@ -16,7 +16,10 @@ std::size_t utf8_length(std::string_view text, std::uint32_t& code) {
     code = first;
     return 1;
   }
-  std::size_t length = first >= 0xf0 && first <= 0xf4 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  std::size_t length = first >= 0xf0 && first <= 0xf4  ? 4
+                       : first >= 0xe0 && first < 0xf0 ? 3
+                       : first >= 0xc2 && first < 0xe0 ? 2
+                                                       : 0;
   if (length == 0 || text.size() < length) return 0;
   code = first & (0xffU >> (length + 1));
   for (std::size_t i = 1; i < length; ++i) {
@@ -36,11 +39,20 @@ bool is_hidden(std::uint32_t code) {
 
 void append_escaped(std::string& out, std::uint32_t code, std::string_view raw) {
   switch (code) {
-    case '\n': out += "\\n"; return;
-    case '\r': out += "\\r"; return;
-    case '\t': out += "\\t"; return;
-    case '\\': out += "\\\\"; return;
-    default: break;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    default:
+      break;
   }
   char buffer[12];
   if (code < 0x20) {

@@ -12,7 +12,8 @@
 namespace core {
 
 /// 'name' in single quotes; control characters, quotes, backslashes and bytes that are no UTF-8 are escaped (\n, \x1b,
-/// \u202e), so that a name from a file can never move the cursor or reorder a line. Cut to `max` bytes with "..." behind.
+/// \u202e), so that a name from a file can never move the cursor or reorder a line. Cut to `max` bytes with "..."
+/// behind.
 std::string quote(std::string_view text, std::size_t max = 200);
 /// The same escaping without the quotes and without a cut.
 std::string printable(std::string_view text);

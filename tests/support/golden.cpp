@@ -24,7 +24,9 @@ void GoldenRun::fail(const std::string& id, const std::string& why) {
   if (++failed_ <= kMaxPrinted) std::cout << "FAIL " << name_ << "/" << id << ": " << why << '\n';
 }
 
-void GoldenRun::skip(const std::string& id, const std::string& why) { skipped_.emplace_back(id, why); }
+void GoldenRun::skip(const std::string& id, const std::string& why) {
+  skipped_.emplace_back(id, why);
+}
 
 void GoldenRun::check(const std::string& id, bool ok, const std::string& why) {
   if (ok) {

@@ -14,7 +14,8 @@ std::filesystem::path golden_dir();
 /// golden_dir() / relative when it is there; a golden test without its data is skipped.
 std::optional<std::filesystem::path> golden_file(const std::string& relative);
 
-/// Counts the cases of one data set. Failures are printed with their id (the first twenty), skipped ones are listed by name.
+/// Counts the cases of one data set. Failures are printed with their id (the first twenty), skipped ones are listed by
+/// name.
 class GoldenRun {
  public:
   explicit GoldenRun(std::string name) : name_(std::move(name)) {}

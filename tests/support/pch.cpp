@@ -1,2 +1,4 @@
 // Only carries the precompiled header that the test programs reuse.
-int main() { return 0; }
+int main() {
+  return 0;
+}

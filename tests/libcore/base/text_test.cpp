@@ -8,12 +8,16 @@ TEST(Text, QuoteEscapesWhatMovesTheCursor) {
   EXPECT_EQ(core::quote("fc.weight"), "'fc.weight'");
   EXPECT_EQ(core::quote("a\nb\x1b[2J"), "'a\\nb\\x1b[2J'");
   EXPECT_EQ(core::quote("it's"), "'it\\'s'");
-  EXPECT_EQ(core::quote("\xe2\x80\xae" "abc"), "'\\u202eabc'");
+  EXPECT_EQ(core::quote("\xe2\x80\xae"
+                        "abc"),
+            "'\\u202eabc'");
   EXPECT_EQ(core::quote("\xff"), "'\\xff'");
   EXPECT_EQ(core::quote("权重"), "'权重'");
 }
 
-TEST(Text, QuoteCutsLongNames) { EXPECT_EQ(core::quote("abcdef", 3), "'abc...'"); }
+TEST(Text, QuoteCutsLongNames) {
+  EXPECT_EQ(core::quote("abcdef", 3), "'abc...'");
+}
 
 TEST(Text, Utf8RefusesSurrogatesAndOverlongForms) {
   EXPECT_TRUE(core::is_utf8("权重 \xf0\x9f\x98\x80"));

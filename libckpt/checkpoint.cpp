@@ -1,0 +1,188 @@
+#include "libckpt/checkpoint.h"
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+/// Depth-first walk in file order. `visit(value)` is called for every node with the path held by the walker.
+class Walker {
+ public:
+  virtual ~Walker() = default;
+  void walk(const Value& value) {
+    visit(value);
+    switch (value.kind()) {
+      case Value::Kind::dict:
+        walk_items(value.as_dict().items);
+        break;
+      case Value::Kind::list:
+      case Value::Kind::tuple:
+      case Value::Kind::set:
+      case Value::Kind::frozenset:
+        walk_list(value.as_list());
+        break;
+      case Value::Kind::object:
+        walk_object(value.as_object());
+        break;
+      default:
+        break;
+    }
+  }
+
+ protected:
+  virtual void visit(const Value& value) = 0;
+
+  std::string name() const {
+    std::string out;
+    for (const Value& step : path_) out += (out.empty() && &step == &path_.front() ? "" : ".") + step_text(step);
+    return out;
+  }
+
+  std::vector<Value> path_;
+
+ private:
+  void walk_child(Value step, const Value& child) {
+    path_.push_back(std::move(step));
+    walk(child);
+    path_.pop_back();
+  }
+  void walk_items(const std::vector<std::pair<Value, Value>>& items) {
+    for (const auto& [key, child] : items) walk_child(key, child);
+  }
+  void walk_list(const Value::List& items) {
+    for (std::size_t i = 0; i < items.size(); ++i) walk_child(Value::integer(static_cast<std::int64_t>(i)), items[i]);
+  }
+  void walk_object(const Object& object) {
+    if (object.args.is_sequence()) walk_list(object.args.as_list());
+    if (object.kwargs.is(Value::Kind::dict)) walk_items(object.kwargs.as_dict().items);
+    if (object.has_state) walk(object.state);
+    walk_list(object.appended);
+    walk_items(object.items);
+  }
+};
+
+class EntryLister final : public Walker {
+ public:
+  std::vector<NamedEntry> entries;
+
+ private:
+  void visit(const Value& value) override {
+    if (value.is(Value::Kind::tensor)) entries.push_back({path_, name(), value.entry_ptr()});
+  }
+};
+
+class StateDictLister final : public Walker {
+ public:
+  std::vector<StateDictRef> found;
+
+ private:
+  void visit(const Value& value) override {
+    if (!value.is(Value::Kind::dict)) return;
+    std::size_t tensors = 0;
+    for (const auto& [key, child] : value.as_dict().items) {
+      if (key.is(Value::Kind::text) && child.is(Value::Kind::tensor)) ++tensors;
+    }
+    if (tensors > 0) found.push_back({path_, name(), tensors, &value.as_dict()});
+  }
+};
+
+/// The child of `value` that `step` names, or null.
+const Value* child_named(const Value& value, std::string_view step) {
+  if (value.is(Value::Kind::dict)) {
+    for (const auto& [key, child] : value.as_dict().items) {
+      if (step_text(key) == step) return &child;
+    }
+  }
+  if (value.is_sequence()) {
+    const Value::List& items = value.as_list();
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (std::to_string(i) == step) return &items[i];
+    }
+  }
+  return nullptr;
+}
+
+/// Tries the longest step first, because keys may contain dots.
+const Value* try_value_at(const Value& value, std::string_view path) {
+  for (std::size_t length = path.size();; length = path.rfind('.', length - 1)) {
+    if (length == std::string_view::npos) return nullptr;
+    if (const Value* child = child_named(value, path.substr(0, length))) {
+      if (length == path.size()) return child;
+      if (const Value* found = try_value_at(*child, path.substr(length + 1))) return found;
+    }
+    if (length == 0) return nullptr;
+  }
+}
+
+std::string describe_keys(const Value& root) {
+  if (!root.is(Value::Kind::dict)) return "the top is no dict";
+  std::string keys;
+  std::size_t shown = 0;
+  for (const auto& [key, child] : root.as_dict().items) {
+    if (++shown > 8) return "the top has " + keys + ", ...";
+    keys += (keys.empty() ? "" : ", ") + core::quote(step_text(key), 60);
+  }
+  return keys.empty() ? "the top is empty" : "the top has " + keys;
+}
+
+}  // namespace
+
+std::string step_text(const Value& step) {
+  switch (step.kind()) {
+    case Value::Kind::text:
+      return step.as_text();
+    case Value::Kind::integer:
+      return std::to_string(step.as_integer());
+    case Value::Kind::boolean:
+      return step.as_boolean() ? "True" : "False";
+    case Value::Kind::null:
+      return "None";
+    case Value::Kind::real:
+      return std::to_string(step.as_real());
+    case Value::Kind::bytes:
+      return core::printable(core::as_text(step.as_bytes()));
+    case Value::Kind::tuple:
+    case Value::Kind::frozenset: {
+      std::string out = "(";
+      for (const Value& item : step.as_list()) out += (out.size() > 1 ? ", " : "") + step_text(item);
+      return out + ")";
+    }
+    case Value::Kind::object:
+      return step.as_object().symbol;
+    default:
+      return "?";
+  }
+}
+
+std::vector<NamedEntry> list_entries(const Value& root) {
+  EntryLister lister;
+  lister.walk(root);
+  return std::move(lister.entries);
+}
+
+std::vector<StateDictRef> list_state_dicts(const Value& root) {
+  StateDictLister lister;
+  lister.walk(root);
+  return std::move(lister.found);
+}
+
+const Value& value_at(const Value& root, std::string_view path) {
+  if (path.empty()) return root;
+  if (const Value* found = try_value_at(root, path)) return *found;
+  throw core::Error(core::ErrorCode::key, "no " + core::quote(path) + " in the file: " + describe_keys(root));
+}
+
+std::vector<std::pair<std::string, std::int64_t>> module_versions(const Dict& state_dict) {
+  std::vector<std::pair<std::string, std::int64_t>> versions;
+  const Value* metadata = state_dict.attributes.find("_metadata");
+  if (metadata == nullptr || !metadata->is(Value::Kind::dict)) return versions;
+  for (const auto& [module, local] : metadata->as_dict().items) {
+    const Value* version = local.find("version");
+    if (!module.is(Value::Kind::text) || version == nullptr || !version->is(Value::Kind::integer)) continue;
+    versions.emplace_back(module.as_text(), version->as_integer());
+  }
+  return versions;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,51 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "libckpt/format/format.h"
+#include "libckpt/format/sniff.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+/// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
+constexpr std::array<const Format*, 0> kFormats = {};
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+}  // namespace
+
+std::span<const Format* const> formats() {
+  return kFormats;
+}
+
+const Format* find_format(std::string_view name) {
+  for (const Format* format : formats()) {
+    if (format->name == name) return format;
+  }
+  return nullptr;
+}
+
+const Format* find_format_for(const std::filesystem::path& target) {
+  std::string file = lower(target.filename().string());
+  for (const Format* format : formats()) {
+    for (std::string_view extension : format->extensions) {
+      if (file.ends_with(extension)) return format;
+    }
+  }
+  return nullptr;
+}
+
+const Format& detect_format(const Input& input) {
+  for (const Format* format : formats()) {
+    if (format->detect(input)) return *format;
+  }
+  throw core::Error(core::ErrorCode::unsupported, describe_foreign(input));
+}
+
+}  // namespace ckpt

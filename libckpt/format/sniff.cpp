@@ -1,0 +1,105 @@
+#include "libckpt/format/sniff.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+struct Signature {
+  std::size_t offset;
+  std::string_view bytes;
+  std::string_view sentence;
+};
+
+using namespace std::string_view_literals;
+
+constexpr std::array kSignatures = {
+    Signature{0, "PYTORCH1"sv,
+              "this is a container of a preview release of PyTorch, which PyTorch itself no longer reads"sv},
+    Signature{0, "\x1f\x8b"sv, "this is a gzip file; decompress it first (gunzip)"sv},
+    Signature{0, "7z\xbc\xaf\x27\x1c"sv, "this is a 7-Zip archive; extract it first"sv},
+    Signature{0,
+              "\xfd"
+              "7zXZ"sv,
+              "this is an xz file; decompress it first (unxz)"sv},
+    Signature{0, "BZh"sv, "this is a bzip2 file; decompress it first (bunzip2)"sv},
+    Signature{0, "\x28\xb5\x2f\xfd"sv, "this is a zstd file; decompress it first (unzstd)"sv},
+    Signature{0,
+              "\x7f"
+              "ELF"sv,
+              "this is a program or shared library, not a checkpoint"sv},
+    Signature{0, "Rar!"sv, "this is a RAR archive; extract it first"sv},
+    Signature{0, "\x89HDF\r\n\x1a\n"sv,
+              "this HDF5 file was not written by this library; foreign HDF5 files are not supported by this version"sv},
+    Signature{0, "GGUF"sv, "this is a GGUF file, which this version does not read"sv},
+    Signature{0, "\x93NUMPY"sv, "this is a NumPy .npy file, which this version does not read"sv},
+    Signature{
+        0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"sv,
+        "this is a checkpoint of PyTorch before 1.6 (the legacy stream), which this version does not read; load and save it with a newer PyTorch"sv},
+    Signature{257, "ustar"sv,
+              "this is a tar archive; PyTorch's oldest tar checkpoints are not supported by this version"sv},
+    Signature{0, "PK\x03\x04"sv, "this is a zip archive, but no PyTorch checkpoint: it has no data.pkl"sv},
+    Signature{0, "PK\x05\x06"sv, "this is an empty zip archive"sv},
+};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+/// The size that a git-LFS pointer promises, 0 when it says none.
+std::uint64_t lfs_size(std::string_view text) {
+  std::size_t at = text.find("\nsize ");
+  return at == std::string_view::npos ? 0 : std::strtoull(std::string(text.substr(at + 6, 24)).c_str(), nullptr, 10);
+}
+
+std::string describe_text(std::string_view head) {
+  if (head.starts_with("version https://git-lfs")) {
+    std::uint64_t size = lfs_size(head);
+    std::string promised = size > 0 ? " to " + core::format_size(size) : "";
+    return "this is a git-LFS pointer" + promised + ", not the weights; run 'git lfs pull'";
+  }
+  std::string start = lower(head.substr(0, 512));
+  std::size_t first = start.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  std::string_view body = first == std::string::npos ? std::string_view() : std::string_view(start).substr(first);
+  if (body.starts_with("<!doctype html") || body.starts_with("<html") || body.starts_with("<head")) {
+    return "this is an HTML page, not weights; the download got a web page instead of the file";
+  }
+  if (body.starts_with("<?xml")) return "this is an XML document, not weights; the download got an error message";
+  if (body.starts_with("{") || body.starts_with("[")) {
+    return "this is JSON text, not weights: it begins with " + core::quote(head.substr(0, 60), 60);
+  }
+  return "this is text, not weights: it begins with " + core::quote(head.substr(0, 60), 60);
+}
+
+bool looks_like_text(std::string_view head) {
+  return std::all_of(head.begin(), head.end(),
+                     [](unsigned char c) { return c >= 0x20 || c == '\n' || c == '\r' || c == '\t'; });
+}
+
+}  // namespace
+
+std::string describe_foreign(const Input& input) {
+  std::string_view head = core::as_text(input.head);
+  if (head.empty()) return "the file is empty (0 bytes); the download or the save did not happen";
+  for (const Signature& signature : kSignatures) {
+    if (head.size() >= signature.offset && head.substr(signature.offset).starts_with(signature.bytes)) {
+      return std::string(signature.sentence);
+    }
+  }
+  if (looks_like_text(head.substr(0, 512))) return describe_text(head);
+  if (head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5) {
+    return "this is a bare pickle, not a checkpoint written by torch.save";
+  }
+  if (head.find_first_not_of('\0') == std::string_view::npos)
+    return "the file begins with zeros only; it was never filled";
+  return "no known checkpoint format begins like this file";
+}
+
+}  // namespace ckpt

@@ -1,0 +1,51 @@
+#pragma once
+// AtomicFile: the only way to a path. Everything is written to a hidden temporary file in the same folder; commit()
+// makes it durable and puts it in place with one rename, so a reader sees the old file or the new one, whole, also
+// after a power cut. The source of the bytes may be the very file that is replaced. Thread safety: one owner;
+// write_at() may be called from many threads on ranges that do not overlap. Use: AtomicFile file("net.ckpt",
+// {.expected_size = n}); file.write(bytes); file.commit();
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "libckpt/io/byte_sink.h"
+
+namespace ckpt {
+
+class AtomicFile final : public ByteSink {
+ public:
+  struct Options {
+    bool overwrite = true;  ///< false: Error(io) "already exists" when the path is taken, also at commit
+    bool durable = true;    ///< false: no fsync; still atomic against a killed process
+    std::uint64_t expected_size =
+        0;  ///< preallocated at once, so that a full disk is noticed before any work; 0 = unknown
+  };
+
+  /// Creates the temporary file. Follows a symbolic link to its target. Errors: Error(io) naming the path for a missing
+  /// folder, a folder in place of a file, no permission, no space; Error(usage) for an empty name.
+  AtomicFile(const std::filesystem::path& path, const Options& options);
+  explicit AtomicFile(const std::filesystem::path& path) : AtomicFile(path, Options()) {}
+  /// Removes the temporary file unless commit() succeeded. Never throws.
+  ~AtomicFile() override;
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(Bytes bytes) override;
+  void write_from(const ByteSource& source) override;
+  std::uint64_t position() const override;
+  /// Writes at an absolute offset without moving position(). The range may lie behind position().
+  void write_at(std::uint64_t offset, Bytes bytes);
+  /// Moves position() forward over bytes that write_at() fills (or that stay zero).
+  void skip_to(std::uint64_t offset);
+
+  /// Cuts to position(), keeps mode, owner and extended attributes of a file being replaced, fsync, rename, fsync of
+  /// the folder. Errors: Error(io); the old file is untouched unless the message says "durability unknown". Only once.
+  void commit();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ckpt

@@ -1,0 +1,28 @@
+#pragma once
+// Limits: every bound on what a file may ask for, in one place. All can be raised or lowered by the caller.
+// Thread safety: plain value. Use: options.limits.max_tensors = 10'000;
+
+#include <cstdint>
+
+namespace ckpt {
+
+struct Limits {
+  std::uint64_t max_safetensors_header = 100'000'000;  ///< bytes; the reference library's own limit
+  std::uint64_t max_tensors = 1'048'576;               ///< per file
+  std::uint64_t max_name = 65'535;                     ///< bytes of a key
+  std::uint64_t max_rank = 64;                         ///< dimensions of a tensor (HDF5 files: 32)
+  std::uint64_t max_pickle_bytes = 1ULL << 30;
+  std::uint64_t max_pickle_opcodes = 64'000'000;
+  std::uint64_t max_pickle_stack = 100'000;  ///< deeper than any real file; a batch of SETITEMS is 2,000
+  std::uint64_t max_pickle_memo = 16'000'000;
+  std::uint64_t max_depth = 256;  ///< nesting of containers in a file
+  std::uint64_t max_zip_members = 1'048'576 + 64;
+  std::uint64_t max_json_depth_header = 8;
+  std::uint64_t max_json_depth = 64;
+  std::uint64_t max_json_bytes = 256ULL << 20;
+  std::uint64_t max_expansion = 100;  ///< decoded over stored bytes, where more than expansion_floor is decoded
+  std::uint64_t expansion_floor = 4ULL << 30;
+  std::uint64_t max_index_bytes = 1ULL << 30;  ///< packed index of a native file
+};
+
+}  // namespace ckpt

@@ -1,0 +1,82 @@
+#include "libckpt/open_save.h"
+
+#include <algorithm>
+
+#include "libckpt/format/format.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+constexpr std::uint64_t kHeadBytes = 4096;
+constexpr std::size_t kMaxListed = 8;
+
+Input read_head(const std::filesystem::path& path) {
+  Input input{path, open_file(path), {}};
+  input.head.resize(std::min(kHeadBytes, input.file->size()));
+  input.file->read(0, input.head);
+  return input;
+}
+
+const Format& target_format(const Checkpoint& checkpoint, const std::filesystem::path& path,
+                            const SaveOptions& options) {
+  const Format* format = options.format.empty() ? find_format_for(path) : find_format(options.format);
+  if (format == nullptr && options.format.empty()) format = find_format(checkpoint.format);
+  if (format != nullptr && format->write != nullptr) return *format;
+  if (format != nullptr) throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot be written");
+  if (!options.format.empty()) throw Error(ErrorCode::usage, "no format is named " + core::quote(options.format));
+  throw Error(ErrorCode::usage,
+              "cannot tell the format from the name; use an extension such as .ckpt, .pth or .safetensors");
+}
+
+/// All obstacles in one sentence, the first few by name.
+[[noreturn]] void throw_obstacles(const Format& format, const std::vector<Obstacle>& obstacles) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min(obstacles.size(), kMaxListed); ++i) {
+    list += (i == 0 ? "" : "; ") + core::quote(obstacles[i].subject) + " (" + obstacles[i].reason + ")";
+  }
+  if (obstacles.size() > kMaxListed) list += "; and " + core::format_count(obstacles.size() - kMaxListed) + " more";
+  throw Error(ErrorCode::unsupported, std::string(format.title) + " cannot hold " +
+                                          core::format_count(obstacles.size()) +
+                                          (obstacles.size() == 1 ? " item: " : " items: ") + list +
+                                          "; allow dropping them, or choose another format");
+}
+
+}  // namespace
+
+Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
+  return core::with_context(path.string(), [&] {
+    Input input = read_head(path);
+    const Format& format = detect_format(input);
+    Checkpoint checkpoint = format.read(input, options);
+    checkpoint.format = format.name;
+    checkpoint.path = path;
+    return checkpoint;
+  });
+}
+
+void save(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  core::with_context(path.string(), [&] {
+    const Format& format = target_format(checkpoint, path, options);
+    std::vector<Obstacle> obstacles = format.obstacles(checkpoint, options);
+    if (!obstacles.empty() && !options.drop_inexpressible) throw_obstacles(format, obstacles);
+    if (options.report != nullptr) {
+      for (const Obstacle& o : obstacles)
+        options.report->dropped.push_back(core::quote(o.subject) + " (" + o.reason + ")");
+    }
+    format.write(checkpoint, path, options);
+  });
+}
+
+VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
+  return core::with_context(path.string(), [&] {
+    Input input = read_head(path);
+    return detect_format(input).verify(input, options, progress);
+  });
+}
+
+}  // namespace ckpt

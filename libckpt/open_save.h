@@ -1,0 +1,68 @@
+#pragma once
+// open and save: the two calls that most programs need. A format is found by content when reading, by the name of the
+// file (or an option) when writing. Thread safety: any number of calls at once on different targets. Use:
+// ckpt::Checkpoint c = ckpt::open("best.pth"); ckpt::save(c, "best.safetensors");
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "libckpt/checkpoint.h"
+#include "libckpt/limits.h"
+#include "libckpt/report.h"
+
+namespace ckpt {
+
+struct OpenOptions {
+  Limits limits;
+  bool lenient = false;          ///< accept the named relaxations of FORMAT_SUPPORT.md; each used one is in the report
+  bool foreign_objects = false;  ///< keep unknown pickle globals as inert nodes (never called) instead of refusing them
+  bool check_hashes = false;     ///< check content hashes and CRCs while reading payloads, where the format has them
+  unsigned threads = 0;          ///< 0 = all cores
+  Report* report = nullptr;
+};
+
+/// How tensor bytes are packed, where a format can.
+enum class Codec : std::uint8_t { automatic, none, zstd };
+
+struct SaveOptions {
+  std::string format;     ///< name of a format; "" = by the file name's extension
+  bool overwrite = true;  ///< false: Error(io) when the target exists
+  bool durable = true;    ///< fsync of file and folder
+  Codec codec = Codec::automatic;
+  std::uint64_t max_shard_size = 0;  ///< bytes a file; 0 = one file
+  bool drop_inexpressible = false;   ///< leave out what the target format cannot hold and list it in report->dropped
+  std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
+  unsigned threads = 0;
+  Progress progress;
+  Report* report = nullptr;
+};
+
+/// Reads the structure of `path` (a file, or a shard index); tensor bytes stay in the file until asked for.
+/// Errors: Error(io) when it cannot be read; Error(corrupt | refused | unsupported) with the path as context.
+Checkpoint open(const std::filesystem::path& path, const OpenOptions& options = {});
+
+/// Writes a checkpoint through AtomicFile. The target may be the file the checkpoint was read from.
+/// Errors: Error(unsupported) listing everything the format cannot hold, before a byte is written; Error(io).
+void save(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options = {});
+
+/// One thing that verification found.
+struct Finding {
+  std::string subject;  ///< key or part of the file
+  std::string text;     ///< what is wrong, one sentence
+};
+
+struct VerifyResult {
+  std::vector<Finding> damage;  ///< the file is not what it was when written
+  std::vector<Finding> notes;   ///< worth knowing, not wrong
+  std::uint64_t tensors_checked = 0;
+  std::uint64_t bytes_checked = 0;
+  std::string method;  ///< what was compared: "128-bit content hashes", "CRC-32 of every member", ...
+};
+
+/// Reads every byte and compares it with what the format recorded. Throws as open() for a file that cannot be read at
+/// all.
+VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options = {}, const Progress& progress = {});
+
+}  // namespace ckpt

@@ -1,0 +1,23 @@
+#pragma once
+// Report: what an operation noticed and did, apart from its result. Libraries never print; a caller shows this.
+// Thread safety: one writer. Use: ckpt::Report report; ckpt::open(path, {.report = &report});
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ckpt {
+
+struct Report {
+  std::vector<std::string> warnings;     ///< one sentence each, for a person
+  std::vector<std::string> relaxations;  ///< what lenient reading let pass, one sentence each
+  std::vector<std::string> dropped;      ///< what a caller allowed to be dropped and was
+  std::uint64_t bytes_written = 0;
+  std::string rung;  ///< how the output was made: "rewrite", "in place", "append", ...
+};
+
+/// Called now and then during long work with bytes done and bytes in all. May be called from the working thread only.
+using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+}  // namespace ckpt
