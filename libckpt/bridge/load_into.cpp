@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <ostream>
+#include <set>
+#include <unordered_map>
+
+#include "libckpt/bridge/module_state.h"
+#include "libckpt/bridge/state_dict_choice.h"
+#include "libckpt/bridge/tensor_entry.h"
+#include "libckpt/transform/prefix.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Module;
+using core::StateDict;
+using core::Tensor;
+
+/// A key without its wrapper components, and these components with their dots.
+struct Bare {
+  std::string key;
+  std::string wrappers;
+};
+
+Bare without_wrappers(std::string_view key) {
+  Bare bare;
+  for (std::string_view component : core::split(key, '.')) {
+    if (is_wrapper_component(component)) {
+      bare.wrappers += std::string(component) + ".";
+    } else {
+      bare.key += (bare.key.empty() ? "" : ".") + std::string(component);
+    }
+  }
+  return bare;
+}
+
+void count(std::vector<std::pair<std::string, std::size_t>>& counts, const std::string& text) {
+  if (text.empty()) return;
+  auto found = std::find_if(counts.begin(), counts.end(), [&](const auto& pair) { return pair.first == text; });
+  if (found == counts.end()) {
+    counts.emplace_back(text, 1);
+  } else {
+    ++found->second;
+  }
+}
+
+/// The model's keys by their bare form; a form that two keys have is no use and is left out.
+std::unordered_map<std::string, std::string> keys_by_bare_form(const StateDict& model) {
+  std::unordered_map<std::string, std::string> keys;
+  std::set<std::string> ambiguous;
+  for (const auto& [key, tensor] : model) {
+    std::string bare = without_wrappers(key).key;
+    if (!keys.emplace(bare, key).second) ambiguous.insert(bare);
+  }
+  for (const std::string& bare : ambiguous) keys.erase(bare);
+  return keys;
+}
+
+using Renames = std::unordered_map<std::string, std::string>;
+
+/// File key -> model key, for the keys that fit the model only with other wrappers. Empty unless every such key gets a
+/// place of its own.
+Renames reconcile(const Dict& dict, const StateDict& model, LoadReport& report) {
+  auto by_bare = keys_by_bare_form(model);
+  Renames renames;
+  std::set<std::string> taken;
+  std::vector<std::pair<std::string, std::string>> stripped_and_added;
+  for (const auto& [key_value, value] : dict.items) {
+    std::string key = step_text(key_value);
+    Bare bare = without_wrappers(key);
+    auto found = by_bare.find(bare.key);
+    bool fits = model.contains(key) || found == by_bare.end();
+    const std::string& target = fits ? key : found->second;
+    if (!taken.insert(target).second) return {};
+    if (fits) continue;
+    stripped_and_added.emplace_back(bare.wrappers, without_wrappers(target).wrappers);
+    renames.emplace(key, target);
+  }
+  for (const auto& [stripped, added] : stripped_and_added) {
+    count(report.stripped, stripped);
+    count(report.added, added);
+  }
+  return renames;
+}
+
+/// The same dict under the model's keys; module versions lose and gain the same wrappers.
+Dict renamed(const Dict& dict, const Renames& renames) {
+  Dict out = dict;
+  for (auto& [key, value] : out.items) {
+    auto found = renames.find(step_text(key));
+    if (found != renames.end()) key = Value::text(found->second);
+  }
+  return out;
+}
+
+/// Versions by the model's module names, found through the bare form of the file's.
+StateDict::Versions versions_for(const Dict& dict, const Module& model) {
+  std::unordered_map<std::string, int> by_bare;
+  for (const auto& [module, version] : module_versions(dict)) {
+    by_bare.emplace(without_wrappers(module).key, static_cast<int>(version));
+  }
+  StateDict::Versions versions;
+  for (const auto& [module, version] : model.state_dict().versions()) {
+    auto found = by_bare.find(without_wrappers(module).key);
+    if (found != by_bare.end()) versions.emplace_back(module, found->second);
+  }
+  return versions;
+}
+
+/// True when every tensor of the model has its entry, of the same shape, and nothing is left over.
+bool fits_exactly(const Dict& dict, const StateDict& model) {
+  if (dict.items.size() != model.size()) return false;
+  return std::all_of(dict.items.begin(), dict.items.end(), [&](const auto& item) {
+    const Tensor* tensor = model.find(step_text(item.first));
+    return tensor != nullptr && item.second.is(Value::Kind::tensor) && item.second.as_entry().bytes &&
+           item.second.as_entry().shape == tensor->sizes();
+  });
+}
+
+/// Reads one entry into a live tensor, straight where dtype and layout allow.
+void load_tensor(const Entry& entry, const Tensor& tensor) {
+  if (entry.dtype == tensor.dtype() && tensor.is_contiguous() && !tensor.is_meta()) {
+    read_into(entry, tensor);
+    tensor.storage()->bump_version();
+  } else {
+    tensor.copy_(to_tensor(entry, core::Device()));
+  }
+}
+
+void note_move(LoadReport& report, const std::string& from, const std::string& to) {
+  std::pair<std::string, std::string> move(from, to);
+  bool known = std::find(report.moved.begin(), report.moved.end(), move) != report.moved.end();
+  if (from != to && !known) report.moved.push_back(std::move(move));
+}
+
+void load_straight(const Dict& dict, const StateDict& model, LoadReport& report) {
+  for (const auto& [key, value] : dict.items) {
+    const Entry& entry = value.as_entry();
+    const Tensor& tensor = model.at(step_text(key));
+    core::with_context(core::quote(step_text(key)), [&] { load_tensor(entry, tensor); });
+    note_move(report, entry.location, tensor.device().str());
+    ++report.loaded;
+    report.bytes += entry.byte_size();
+  }
+}
+
+/// Refuses tags whose device is not there, as torch.load does; a map_location that names another makes them fit.
+void check_locations(const Dict& dict, const MapLocation& map_location) {
+  std::set<std::string> seen;
+  for (const auto& [key, value] : dict.items) {
+    if (!value.is(Value::Kind::tensor) || !seen.insert(value.as_entry().location).second) continue;
+    map_location.device(value.as_entry().location);
+  }
+}
+
+/// The way of load_state_dict, for its checks, its texts and its care for older versions.
+void load_checked(const Dict& dict, const StateDict::Versions& versions, Module& module, bool strict,
+                  LoadReport& report) {
+  StateDict state = to_state_dict(dict, MapLocation(core::Device()));
+  if (versions.empty()) {
+    state.clear_versions();
+  } else {
+    state.set_versions(versions);
+  }
+  core::IncompatibleKeys keys = module.load_state_dict(state, strict);
+  report.missing_keys = std::move(keys.missing_keys);
+  report.unexpected_keys = std::move(keys.unexpected_keys);
+  std::set<std::string> unexpected(report.unexpected_keys.begin(), report.unexpected_keys.end());
+  StateDict model = module.state_dict();
+  for (const auto& [key_value, value] : dict.items) {
+    std::string key = step_text(key_value);
+    const Tensor* tensor = model.find(key);
+    if (unexpected.contains(key) || tensor == nullptr) continue;
+    note_move(report, value.as_entry().location, tensor->device().str());
+    ++report.loaded;
+    report.bytes += value.as_entry().byte_size();
+  }
+}
+
+void print_counts(std::ostream& out, std::string_view verb,
+                  const std::vector<std::pair<std::string, std::size_t>>& counts) {
+  for (const auto& [text, keys] : counts) {
+    out << "  " << verb << ' ' << core::quote(text) << ": " << core::format_count(keys)
+        << (keys == 1 ? " key\n" : " keys\n");
+  }
+}
+
+void print_keys(std::ostream& out, std::string_view what, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) out << "  " << what << ' ' << core::quote(key) << '\n';
+}
+
+}  // namespace
+
+LoadReport load_into(Module& module, const std::filesystem::path& file, const LoadIntoOptions& options) {
+  LoadReport report;
+  report.file = file.string();
+  Report reading;
+  OpenOptions open_options = options.open;
+  if (open_options.report == nullptr) open_options.report = &reading;
+  Checkpoint checkpoint = open(file, open_options);
+  report.format = checkpoint.format;
+  StateDictRef chosen =
+      core::with_context(report.file, [&] { return choose_state_dict(checkpoint.root, options.path); });
+  report.path = chosen.name;
+  StateDict model = module.state_dict();
+  Renames renames = options.reconcile ? reconcile(*chosen.dict, model, report) : Renames();
+  Dict dict = renamed(*chosen.dict, renames);
+  core::with_context(report.file, [&] { check_locations(dict, options.map_location); });
+  if (fits_exactly(dict, model)) {
+    core::with_context(report.file, [&] { load_straight(dict, model, report); });
+  } else {
+    load_checked(dict, versions_for(*chosen.dict, module), module, options.strict, report);
+  }
+  report.warnings = open_options.report->warnings;
+  return report;
+}
+
+std::ostream& operator<<(std::ostream& out, const LoadReport& report) {
+  out << report.file << ": " << core::format_count(report.loaded) << " tensors loaded ("
+      << core::format_size(report.bytes) << ", " << report.format
+      << (report.path.empty() ? "" : ", " + core::quote(report.path)) << ")\n";
+  print_counts(out, "stripped", report.stripped);
+  print_counts(out, "added", report.added);
+  for (const auto& [from, to] : report.moved) out << "  moved " << core::printable(from) << " -> " << to << '\n';
+  print_keys(out, "missing", report.missing_keys);
+  print_keys(out, "unexpected", report.unexpected_keys);
+  print_keys(out, "warning:", report.warnings);
+  return out;
+}
+
+}  // namespace ckpt

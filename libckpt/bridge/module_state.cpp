@@ -1,0 +1,78 @@
+#include "libckpt/bridge/module_state.h"
+
+#include "libckpt/bridge/state_dict_choice.h"
+#include "libckpt/bridge/tensor_entry.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::StateDict;
+
+/// {'version': n} for every module, as torch keeps it in `_metadata`.
+Value versions_value(const StateDict& state) {
+  Dict metadata;
+  metadata.type = "collections.OrderedDict";
+  for (const auto& [module, version] : state.versions()) {
+    Dict local;
+    local.items.emplace_back(Value::text("version"), Value::integer(version));
+    metadata.items.emplace_back(Value::text(module), Value::dict(std::move(local)));
+  }
+  Dict attributes;
+  attributes.items.emplace_back(Value::text("_metadata"), Value::dict(std::move(metadata)));
+  return Value::dict(std::move(attributes));
+}
+
+std::vector<EntryPtr> entries_of(const Dict& dict) {
+  std::vector<EntryPtr> entries;
+  for (const auto& [key, value] : dict.items) {
+    if (value.is(Value::Kind::tensor)) entries.push_back(value.entry_ptr());
+  }
+  return entries;
+}
+
+}  // namespace
+
+Value to_value(const StateDict& state) {
+  EntryMaker maker;
+  Dict dict;
+  dict.type = "collections.OrderedDict";
+  for (const auto& [key, tensor] : state) {
+    dict.items.emplace_back(Value::text(key), Value::tensor(maker.entry(tensor)));
+  }
+  if (state.has_versions()) dict.attributes = versions_value(state);
+  return Value::dict(std::move(dict));
+}
+
+StateDict to_state_dict(const Dict& dict, const MapLocation& map_location) {
+  std::vector<EntryPtr> entries = entries_of(dict);
+  TensorMaker maker(entries, map_location);
+  StateDict state;
+  for (const auto& [key, value] : dict.items) {
+    std::string name = step_text(key);
+    if (!value.is(Value::Kind::tensor)) {
+      throw Error(ErrorCode::type, core::quote(name) + " is no tensor, so this is no state dict; name the one to load");
+    }
+    state.set(name, core::with_context(core::quote(name), [&] { return maker.tensor(value.as_entry()); }));
+  }
+  for (const auto& [module, version] : module_versions(dict)) state.set_version(module, static_cast<int>(version));
+  return state;
+}
+
+StateDict load(const std::filesystem::path& path, const LoadOptions& options) {
+  Checkpoint checkpoint = open(path, options.open);
+  return core::with_context(path.string(), [&] {
+    return to_state_dict(*choose_state_dict(checkpoint.root, options.path).dict, options.map_location);
+  });
+}
+
+void save(const StateDict& state, const std::filesystem::path& path, const SaveOptions& options) {
+  Checkpoint checkpoint;
+  checkpoint.root = to_value(state);
+  save(checkpoint, path, options);
+}
+
+}  // namespace ckpt

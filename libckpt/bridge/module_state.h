@@ -1,0 +1,84 @@
+#pragma once
+// A module's state as a checkpoint and back: core::StateDict <-> Checkpoint, and the calls that most programs use.
+// Thread safety: any number of calls at once on different modules and targets.
+// Use: ckpt::save(model.state_dict(), "net.ckpt"); plain.load_state_dict(ckpt::load("net.ckpt"));
+
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libckpt/bridge/map_location.h"
+#include "libckpt/checkpoint.h"
+#include "libckpt/open_save.h"
+#include "libcore/module/module.h"
+#include "libcore/module/state_dict.h"
+#include "libcore/tensor/tensor.h"
+
+namespace ckpt {
+
+struct LoadOptions {
+  MapLocation map_location;
+  /// Which state dict, where a file holds several: "model", "ema.model". Empty: the only one, or the root.
+  std::string path;
+  OpenOptions open;
+};
+
+struct LoadIntoOptions {
+  /// Values always go where the module's tensors are; this only decides which tags are accepted: one whose device is
+  /// not there is an error, as with torch.load, unless it is mapped to one that is.
+  MapLocation map_location;
+  std::string path;
+  /// Missing and unexpected keys are an error, as in load_state_dict.
+  bool strict = true;
+  /// Wrapper components (module, _orig_mod, _fsdp_wrapped_module, ...) that only one side has are put right first.
+  bool reconcile = true;
+  OpenOptions open;
+};
+
+/// What load_into did.
+struct LoadReport {
+  std::string file;
+  std::string format;
+  std::string path;        ///< the state dict that was taken, "" for the root
+  std::size_t loaded = 0;  ///< tensors copied into the module
+  std::uint64_t bytes = 0;
+  /// Wrapper text taken off or put on keys, with the number of keys: {"module.", 10}.
+  std::vector<std::pair<std::string, std::size_t>> stripped;
+  std::vector<std::pair<std::string, std::size_t>> added;
+  /// Tags of the file and where their tensors went: {"cuda:1", "cpu"}; only those that changed.
+  std::vector<std::pair<std::string, std::string>> moved;
+  std::vector<std::string> missing_keys;
+  std::vector<std::string> unexpected_keys;
+  std::vector<std::string> warnings;
+};
+
+/// A few lines for a person, each ending in a newline.
+std::ostream& operator<<(std::ostream& out, const LoadReport& report);
+
+/// The tensors of a state dict in memory on the devices their tags (or `map_location`) say. Ties and views share
+/// storage as they did when saved. Errors: those of open(); Error(key) listing the candidates when a file holds several
+/// state dicts and `path` names none; Error(device) with PyTorch's text for a missing device.
+core::StateDict load(const std::filesystem::path& path, const LoadOptions& options = {});
+
+/// Loads a file into a module in place, reading straight into its tensors where dtype and layout allow. Nothing is
+/// changed unless all shapes fit (and, when strict, all keys). Errors: those of load(); Error(runtime) with PyTorch's
+/// three-line text.
+LoadReport load_into(core::Module& module, const std::filesystem::path& file, const LoadIntoOptions& options = {});
+
+/// Writes tensors with their devices as location tags, module versions and ties. The format follows the file name.
+void save(const core::StateDict& state, const std::filesystem::path& path, const SaveOptions& options = {});
+
+/// An OrderedDict of tensors with `_metadata`, as torch.save would see it. Tensors are not copied: the checkpoint keeps
+/// them alive and reads them when it is saved.
+Value to_value(const core::StateDict& state);
+/// The reverse; values that are no tensors are Error(type) naming the key.
+core::StateDict to_state_dict(const Dict& dict, const MapLocation& map_location = {});
+
+/// One tensor as an entry, and an entry as a tensor on `device`.
+EntryPtr to_entry(const core::Tensor& tensor);
+core::Tensor to_tensor(const Entry& entry, core::Device device);
+
+}  // namespace ckpt

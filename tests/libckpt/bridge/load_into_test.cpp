@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "libckpt/bridge/module_state.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/random.h"
+#include "tests/libckpt/bridge/models.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using test::TempDir;
+using test::TwoLayers;
+using test::Wrapper;
+
+TEST(LoadInto, ReadsStraightIntoTheTensorsThatAreThere) {
+  TempDir dir;
+  core::manual_seed(1);
+  TwoLayers model;
+  ckpt::save(model.state_dict(), dir.path() / "net.ckpt");
+  TwoLayers other;
+  const void* memory = other.fc1.weight.raw_data();
+  std::uint32_t version = other.fc1.weight.version();
+  ckpt::LoadReport report = ckpt::load_into(other, dir.path() / "net.ckpt");
+  EXPECT_EQ(report.loaded, 4U);
+  EXPECT_EQ(report.bytes, 4U * (12 + 4 + 8 + 2));
+  EXPECT_TRUE(other.fc1.weight.equal(model.fc1.weight));
+  EXPECT_EQ(other.fc1.weight.raw_data(), memory);
+  EXPECT_GT(other.fc1.weight.version(), version);
+}
+
+TEST(LoadInto, AWrappedFileFitsAPlainModelAndSaysSo) {
+  TempDir dir;
+  Wrapper<TwoLayers> wrapped;
+  ckpt::save(wrapped.state_dict(), dir.path() / "net.pth");
+  TwoLayers plain;
+  ckpt::LoadReport report = ckpt::load_into(plain, dir.path() / "net.pth");
+  EXPECT_EQ(report.stripped, (std::vector<std::pair<std::string, std::size_t>>{{"module.", 4}}));
+  EXPECT_TRUE(report.added.empty());
+  EXPECT_TRUE(plain.fc2.bias.equal(wrapped.module.fc2.bias));
+}
+
+TEST(LoadInto, APlainFileFitsAWrappedModel) {
+  TempDir dir;
+  TwoLayers plain;
+  ckpt::save(plain.state_dict(), dir.path() / "net.safetensors");
+  Wrapper<Wrapper<TwoLayers>> wrapped;
+  ckpt::LoadReport report = ckpt::load_into(wrapped, dir.path() / "net.safetensors");
+  EXPECT_EQ(report.added, (std::vector<std::pair<std::string, std::size_t>>{{"module.module.", 4}}));
+  EXPECT_TRUE(wrapped.module.module.fc1.bias.equal(plain.fc1.bias));
+}
+
+TEST(LoadInto, WithoutReconcilingItIsAsStrictAsPyTorch) {
+  TempDir dir;
+  Wrapper<TwoLayers> wrapped;
+  ckpt::save(wrapped.state_dict(), dir.path() / "net.ckpt");
+  TwoLayers plain;
+  try {
+    ckpt::load_into(plain, dir.path() / "net.ckpt", {.reconcile = false});
+    FAIL();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.message(),
+              "Error(s) in loading state_dict for TwoLayers:\n"
+              "\tMissing key(s) in state_dict: \"fc1.weight\", \"fc1.bias\", \"fc2.weight\", \"fc2.bias\". \n"
+              "\tUnexpected key(s) in state_dict: \"module.fc1.weight\", \"module.fc1.bias\", \"module.fc2.weight\", "
+              "\"module.fc2.bias\". ");
+  }
+}
+
+TEST(LoadInto, OtherDtypesAreConverted) {
+  TempDir dir;
+  TwoLayers model;
+  ckpt::save(model.state_dict(), dir.path() / "net.ckpt");
+  TwoLayers wide;
+  wide.to(core::DType::f64);
+  ckpt::load_into(wide, dir.path() / "net.ckpt");
+  EXPECT_TRUE(wide.fc1.weight.equal(model.fc1.weight.to(core::DType::f64)));
+}
+
+TEST(LoadInto, AWrappedBatchNormKeepsItsVersion) {
+  TempDir dir;
+  Wrapper<test::Normed> wrapped;
+  core::StateDict state = wrapped.state_dict();
+  state.erase("module.bn.num_batches_tracked");
+  ckpt::save(state, dir.path() / "net.ckpt");
+  test::Normed plain;
+  EXPECT_THROW(ckpt::load_into(plain, dir.path() / "net.ckpt"), core::Error);  // version 2 must have the counter
+  ckpt::LoadReport report = ckpt::load_into(plain, dir.path() / "net.ckpt", {.strict = false});
+  EXPECT_EQ(report.missing_keys, (std::vector<std::string>{"bn.num_batches_tracked"}));
+}
+
+TEST(LoadInto, PrintsWhatItDid) {
+  ckpt::LoadReport report;
+  report.file = "net.pth";
+  report.format = "torch-zip";
+  report.loaded = 4;
+  report.bytes = 2048;
+  report.stripped = {{"module.", 4}};
+  report.moved = {{"cuda:1", "cpu"}};
+  std::ostringstream out;
+  out << report;
+  EXPECT_EQ(out.str(),
+            "net.pth: 4 tensors loaded (2.0 KiB, torch-zip)\n  stripped 'module.': 4 keys\n  moved cuda:1 -> cpu\n");
+}
+
+}  // namespace

@@ -1,0 +1,125 @@
+#include "libckpt/bridge/module_state.h"
+
+#include <gtest/gtest.h>
+
+#include "libcore/backend/device_registry.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/random.h"
+#include "tests/libckpt/bridge/models.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using test::TempDir;
+
+class EveryFormat : public testing::TestWithParam<const char*> {
+ protected:
+  std::filesystem::path file(const char* stem) const { return dir_.path() / (std::string(stem) + GetParam()); }
+  TempDir dir_;
+};
+
+TEST_P(EveryFormat, StateDictComesBackBitForBitAndInOrder) {
+  core::manual_seed(1);
+  test::TwoLayers model;
+  ckpt::save(model.state_dict(), file("net"));
+  core::StateDict loaded = ckpt::load(file("net"));
+  ASSERT_EQ(loaded.size(), 4U);
+  for (const auto& [key, tensor] : model.state_dict()) EXPECT_TRUE(loaded.at(key).equal(tensor)) << key;
+}
+
+TEST_P(EveryFormat, LoadedStateFitsAFreshModel) {
+  core::manual_seed(1);
+  test::TwoLayers model;
+  ckpt::save(model.state_dict(), file("net"));
+  test::TwoLayers other;
+  EXPECT_EQ(other.load_state_dict(ckpt::load(file("net"))).str(), "<All keys matched successfully>");
+  EXPECT_TRUE(other.fc2.weight.equal(model.fc2.weight));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, EveryFormat, testing::Values(".ckpt", ".pth", ".safetensors"));
+
+class KeepingFormat : public EveryFormat {};
+
+TEST_P(KeepingFormat, ModuleVersionsComeBack) {
+  test::Normed model;
+  ckpt::save(model.state_dict(), file("net"));
+  core::StateDict loaded = ckpt::load(file("net"));
+  EXPECT_EQ(loaded.keys(), model.state_dict().keys());
+  EXPECT_EQ(loaded.versions(), model.state_dict().versions());
+  EXPECT_EQ(loaded.version("bn"), 2);
+}
+
+TEST_P(KeepingFormat, TiedTensorsShareMemoryAgain) {
+  test::Tied model;
+  ckpt::save(model.state_dict(), file("tied"));
+  core::StateDict loaded = ckpt::load(file("tied"));
+  EXPECT_EQ(loaded.at("first.weight").storage().id(), loaded.at("second.weight").storage().id());
+  EXPECT_NE(loaded.at("first.bias").storage().id(), loaded.at("second.bias").storage().id());
+}
+
+TEST_P(KeepingFormat, ViewsKeepTheirStrides) {
+  core::StateDict state;
+  core::Tensor base = core::arange(12).reshape({3, 4});
+  state.set("transposed", base.t());
+  state.set("row", base.select(0, 1));
+  ckpt::save(state, file("views"));
+  core::StateDict loaded = ckpt::load(file("views"));
+  EXPECT_TRUE(loaded.at("transposed").equal(base.t()));
+  EXPECT_EQ(loaded.at("transposed").strides(), (core::Shape{1, 4}));
+  EXPECT_TRUE(loaded.at("row").equal(base.select(0, 1)));
+  EXPECT_EQ(loaded.at("row").storage().id(), loaded.at("transposed").storage().id());
+}
+
+TEST_P(KeepingFormat, DevicesAreTagsInTheFileAndDevicesWhenLoaded) {
+  core::set_logical_devices(2);
+  {
+    core::StateDict state;
+    state.set("w", core::ones({2, 2}, {.device = "cuda:1"}));
+    ckpt::save(state, file("placed"));
+    EXPECT_EQ(ckpt::list_entries(ckpt::open(file("placed")).root)[0].entry->location, "cuda:1");
+    EXPECT_EQ(ckpt::load(file("placed")).at("w").device().str(), "cuda:1");
+    EXPECT_EQ(ckpt::load(file("placed"), {.map_location = "cpu"}).at("w").device().str(), "cpu");
+  }
+  core::set_logical_devices(0);
+  EXPECT_THROW(ckpt::load(file("placed")), core::Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, KeepingFormat, testing::Values(".ckpt", ".pth"));
+
+ckpt::Value dict_of(std::vector<std::pair<const char*, ckpt::Value>> items) {
+  ckpt::Dict dict;
+  for (auto& [key, value] : items) dict.items.emplace_back(ckpt::Value::text(key), std::move(value));
+  return ckpt::Value::dict(std::move(dict));
+}
+
+ckpt::Value one_tensor() {
+  return dict_of({{"w", ckpt::Value::tensor(ckpt::to_entry(core::ones({2})))}});
+}
+
+TEST(Load, TakesTheOnlyModelOutOfATrainingFile) {
+  TempDir dir;
+  ckpt::Checkpoint checkpoint;
+  checkpoint.root = dict_of(
+      {{"epoch", ckpt::Value::integer(3)},
+       {"model", one_tensor()},
+       {"optimizer", dict_of({{"state", dict_of({{"0", one_tensor()}})}, {"param_groups", ckpt::Value::list({})}})}});
+  ckpt::save(checkpoint, dir.path() / "run.ckpt");
+  EXPECT_EQ(ckpt::load(dir.path() / "run.ckpt").keys(), (std::vector<std::string>{"w"}));
+}
+
+TEST(Load, ListsTheCandidatesInsteadOfGuessing) {
+  TempDir dir;
+  ckpt::Checkpoint checkpoint;
+  checkpoint.root = dict_of({{"model", one_tensor()}, {"ema", one_tensor()}});
+  ckpt::save(checkpoint, dir.path() / "run.ckpt");
+  try {
+    ckpt::load(dir.path() / "run.ckpt");
+    FAIL();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.message(), "the file holds several state dicts: 'model' (1 tensor), 'ema' (1 tensor); name one");
+  }
+  EXPECT_EQ(ckpt::load(dir.path() / "run.ckpt", {.path = "ema"}).size(), 1U);
+}
+
+}  // namespace

@@ -1,0 +1,37 @@
+#pragma once
+// Reads the IDX files of MNIST and Fashion-MNIST, plain or gzip-compressed, as raw bytes with a shape.
+// Thread safety: pure functions. Use: IdxArray images = zoo::read_idx("train-images-idx3-ubyte.gz");
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "libcore/base/shape.h"
+
+namespace zoo {
+
+/// An array of unsigned bytes, row-major.
+struct IdxArray {
+  core::Shape shape;  ///< (items) for labels, (items, rows, columns) for images
+  std::vector<std::uint8_t> values;
+};
+
+/// Source: the IDX description of the MNIST database. Only the unsigned-byte type (0x08) is accepted.
+/// Errors: Error(io) when the file cannot be read; Error(corrupt) naming the file when magic, sizes and length
+/// disagree.
+IdxArray read_idx(const std::filesystem::path& path);
+
+/// Images and labels of one split, checked against each other.
+struct ImageSet {
+  IdxArray images;  ///< (n, 28, 28)
+  IdxArray labels;  ///< (n)
+};
+
+/// The split "train" or "t10k" of Fashion-MNIST. `folder` empty: $FASHION_MNIST_DIR, else where Debian's
+/// dataset-fashion-mnist puts it. Error(io) says which package to install when it is not there.
+ImageSet fashion_mnist(const std::string& split, const std::filesystem::path& folder = {});
+
+/// Names of the ten classes of Fashion-MNIST, by label.
+const std::vector<std::string>& fashion_mnist_classes();
+
+}  // namespace zoo
