@@ -1,0 +1,71 @@
+#include "zoo/data/idx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libcore/base/error.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using test::TempDir;
+
+std::string failure_of(const std::filesystem::path& path) {
+  try {
+    zoo::read_idx(path);
+    return "no error";
+  } catch (const core::Error& error) {
+    return error.message();
+  }
+}
+
+const std::string kTwoByThree(
+    "\0\0\x08\x02\0\0\0\x02\0\0\0\x03"
+    "abcdef",
+    18);
+
+TEST(Idx, ReadsShapeAndBytes) {
+  TempDir dir;
+  test::write_file(dir.path() / "a", kTwoByThree);
+  zoo::IdxArray array = zoo::read_idx(dir.path() / "a");
+  EXPECT_EQ(array.shape, (core::Shape{2, 3}));
+  EXPECT_EQ(array.values, (std::vector<std::uint8_t>{'a', 'b', 'c', 'd', 'e', 'f'}));
+}
+
+TEST(Idx, RefusesAFileThatIsCutOff) {
+  TempDir dir;
+  test::write_file(dir.path() / "a", kTwoByThree.substr(0, 17));
+  EXPECT_EQ(failure_of(dir.path() / "a"), "holds 5 values where its header says [2, 3]");
+  test::write_file(dir.path() / "b", kTwoByThree.substr(0, 9));
+  EXPECT_EQ(failure_of(dir.path() / "b"), "the header is cut off");
+}
+
+TEST(Idx, RefusesOtherFiles) {
+  TempDir dir;
+  test::write_file(dir.path() / "a", "hello world");
+  EXPECT_EQ(failure_of(dir.path() / "a"), "no IDX file of unsigned bytes");
+  test::write_file(dir.path() / "b", std::string("\x1f\x8b", 2) + std::string(30, 'x'));
+  EXPECT_THAT(failure_of(dir.path() / "b"), testing::AnyOf("the gzip data are damaged", "unpacks to more than 1 GiB"));
+}
+
+TEST(Idx, AMissingDataSetNamesThePackage) {
+  TempDir dir;
+  try {
+    zoo::fashion_mnist("train", dir.path());
+    FAIL();
+  } catch (const core::Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("dataset-fashion-mnist"));
+    EXPECT_EQ(error.code(), core::ErrorCode::io);
+  }
+}
+
+TEST(Idx, ReadsFashionMnist) {
+  if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist"))
+    GTEST_SKIP() << "dataset-fashion-mnist is not installed";
+  zoo::ImageSet set = zoo::fashion_mnist("t10k");
+  EXPECT_EQ(set.images.shape, (core::Shape{10000, 28, 28}));
+  EXPECT_EQ(set.labels.values[0], 9);
+  EXPECT_EQ(zoo::fashion_mnist_classes()[9], "Ankle boot");
+}
+
+}  // namespace
