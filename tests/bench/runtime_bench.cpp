@@ -1,0 +1,91 @@
+// Times one step of the runtime: median nanoseconds over samples of at least 0.2 ms, after a warm-up.
+// usage: runtime_bench --step NAME [--threads N] [--budget-s SECONDS] [--device cpu] | --list
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "libcore/core.h"
+#include "tests/bench/bench_steps.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+struct Options {
+  std::string step;
+  int threads = 1;
+  double budget = 2;
+  core::Device device;
+};
+
+int time_step(const bench::StepKind& kind, const Options& options) {
+  core::set_num_threads(options.threads);
+  core::manual_seed(0);
+  bench::Step step = kind.make(options.device);
+  double check = 0;
+  int warm = 0;
+  auto begin = Clock::now();
+  for (; warm < 3 || since(begin) < options.budget / 4; ++warm) check = step();
+  int inner = std::max(1, static_cast<int>(2e-4 / (since(begin) / warm)));
+  std::vector<double> samples;
+  begin = Clock::now();
+  while (samples.size() < 5 || since(begin) < options.budget) {
+    auto start = Clock::now();
+    for (int i = 0; i < inner; ++i) check = step();
+    samples.push_back(since(start) / inner * 1e9);
+  }
+  std::sort(samples.begin(), samples.end());
+  std::printf("{\"step\": \"%s\", \"ns\": %.1f, \"min\": %.1f, \"max\": %.1f, \"samples\": %zu, \"check\": %.6g}\n",
+              options.step.c_str(), samples[samples.size() / 2], samples.front(), samples.back(), samples.size(),
+              check);
+  return std::isfinite(check) ? 0 : 1;
+}
+
+int list_steps() {
+  for (const bench::StepKind& kind : bench::steps()) {
+    std::printf("%-20s %s\n", std::string(kind.name).c_str(), std::string(kind.about).c_str());
+  }
+  return 0;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  Options options;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& name = arguments[i];
+    if (name == "--list") return list_steps();
+    if (i + 1 == arguments.size()) return 2;
+    const std::string& value = arguments[++i];
+    if (name == "--step") options.step = value;
+    if (name == "--threads") options.threads = std::max(1, std::atoi(value.c_str()));
+    if (name == "--budget-s") options.budget = std::atof(value.c_str());
+    if (name == "--device") options.device = core::Device(value);
+  }
+  for (const bench::StepKind& kind : bench::steps()) {
+    if (kind.name == options.step) return time_step(kind, options);
+  }
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    int status = run({argv + 1, argv + argc});
+    if (status == 2) {
+      std::fputs("usage: runtime_bench --step NAME [--threads N] [--budget-s SECONDS] [--device cpu] | --list\n",
+                 stderr);
+    }
+    return status;
+  } catch (const core::Error& error) {
+    std::fprintf(stderr, "runtime_bench: %s\n", error.what());
+    return 1;
+  }
+}
