@@ -52,8 +52,8 @@ namespace {
 
 using detail::RandomStream;
 
-// Offsets in the CPU blob: seed u64, left i32, seeded i32, next u64, 624 words widened to u64, three doubles (x, y, rho)
-// of which only y is in use, a flag, padding, and an unused float with its flag.
+// Offsets in the CPU blob: seed u64, left i32, seeded i32, next u64, 624 words widened to u64, three doubles (x, y,
+// rho) of which only y is in use, a flag, padding, and an unused float with its flag.
 constexpr std::size_t kLeftAt = 8;
 constexpr std::size_t kSeededAt = 12;
 constexpr std::size_t kNextAt = 16;
@@ -76,7 +76,9 @@ ByteVector cpu_blob(const RandomStream& stream) {
   return blob;
 }
 
-[[noreturn]] void invalid_state() { throw Error(ErrorCode::runtime, "Invalid mt19937 state"); }
+[[noreturn]] void invalid_state() {
+  throw Error(ErrorCode::runtime, "Invalid mt19937 state");
+}
 
 Mt19937::State engine_state(Bytes blob) {
   Mt19937::State state;
@@ -134,8 +136,8 @@ Generator& cpu_default() {
 
 Generator::Generator(Device device) : stream_(std::make_shared<RandomStream>(device, kDefaultSeed)) {
   if (device.is_cpu() || device.is_cuda()) return;
-  throw Error(ErrorCode::runtime, "Device type " + std::string(name(device.type())) +
-                                      " is not supported for torch.Generator() api.");
+  throw Error(ErrorCode::runtime,
+              "Device type " + std::string(name(device.type())) + " is not supported for torch.Generator() api.");
 }
 
 Generator& Generator::reseed(std::uint64_t seed) {
@@ -158,7 +160,9 @@ std::uint64_t Generator::initial_seed() const {
   return stream_->seed;
 }
 
-Device Generator::device() const { return stream_->device; }
+Device Generator::device() const {
+  return stream_->device;
+}
 
 ByteVector Generator::state() const {
   std::scoped_lock lock(stream_->mutex);
@@ -218,6 +222,8 @@ DefaultGeneratorScope::DefaultGeneratorScope(Generator generator) : previous_(sc
   scoped_default = std::move(generator);
 }
 
-DefaultGeneratorScope::~DefaultGeneratorScope() { scoped_default = previous_; }
+DefaultGeneratorScope::~DefaultGeneratorScope() {
+  scoped_default = previous_;
+}
 
 }  // namespace core

@@ -38,7 +38,9 @@ void each_element(RandomStream& stream, std::int64_t count, int parts, Store sto
 }
 
 /// (0, 1]
-float unit32(std::uint32_t word) { return static_cast<float>(word) * 2.3283064e-10F + 1.1641532e-10F; }
+float unit32(std::uint32_t word) {
+  return static_cast<float>(word) * 2.3283064e-10F + 1.1641532e-10F;
+}
 
 /// (0, 1] from two words.
 double unit64(std::uint32_t low, std::uint32_t high) {

@@ -1,7 +1,7 @@
 #pragma once
-// The numbers a CUDA device draws, computed on the host: what logical devices on host memory give. One call is one launch:
-// threads, words and offsets are laid out as a launch on a device of 132 multiprocessors with 2048 threads each.
-// Thread safety: each fill locks the stream. Use: cuda_fill_uniform(stream, out, {0, 1});
+// The numbers a CUDA device draws, computed on the host: what logical devices on host memory give. One call is one
+// launch: threads, words and offsets are laid out as a launch on a device of 132 multiprocessors with 2048 threads
+// each. Thread safety: each fill locks the stream. Use: cuda_fill_uniform(stream, out, {0, 1});
 
 #include <functional>
 #include <vector>

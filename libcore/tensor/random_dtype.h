@@ -11,15 +11,9 @@
 #include "libcore/base/error.h"
 #include "libcore/base/half.h"
 #include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/scalar.h"
 
 namespace core::detail {
-
-struct Half {
-  std::uint16_t bits;
-};
-struct BFloat16 {
-  std::uint16_t bits;
-};
 
 template <class T>
 T from_float(float value) {
@@ -51,9 +45,15 @@ T from_number(Number value) {
   }
 }
 
-inline float to_float(float value) { return value; }
-inline float to_float(Half value) { return f16_to_f32(value.bits); }
-inline float to_float(BFloat16 value) { return bf16_to_f32(value.bits); }
+inline float to_float(float value) {
+  return value;
+}
+inline float to_float(Half value) {
+  return f16_to_f32(value.bits);
+}
+inline float to_float(BFloat16 value) {
+  return bf16_to_f32(value.bits);
+}
 
 /// Largest number of random_() without limits: what the type holds exactly.
 template <class T>
@@ -75,30 +75,45 @@ T* elements(RandomOut out) {
 template <class Body>
 void for_floating(DType dtype, const char* what, Body&& body) {
   switch (dtype) {
-    case DType::f32: return body.template operator()<float>();
-    case DType::f64: return body.template operator()<double>();
-    case DType::f16: return body.template operator()<Half>();
-    case DType::bf16: return body.template operator()<BFloat16>();
-    default: break;
+    case DType::f32:
+      return body.template operator()<float>();
+    case DType::f64:
+      return body.template operator()<double>();
+    case DType::f16:
+      return body.template operator()<Half>();
+    case DType::bf16:
+      return body.template operator()<BFloat16>();
+    default:
+      break;
   }
-  throw Error(ErrorCode::not_implemented, std::string("\"") + what + "\" not implemented for '" +
-                                              std::string(name(dtype)) + "'");
+  throw Error(ErrorCode::not_implemented,
+              std::string("\"") + what + "\" not implemented for '" + scalar_type_name(dtype) + "'");
 }
 
 /// The same for integers and bool too.
 template <class Body>
 void for_dtype(DType dtype, const char* what, Body&& body) {
   switch (dtype) {
-    case DType::boolean: return body.template operator()<bool>();
-    case DType::u8: return body.template operator()<std::uint8_t>();
-    case DType::i8: return body.template operator()<std::int8_t>();
-    case DType::i16: return body.template operator()<std::int16_t>();
-    case DType::i32: return body.template operator()<std::int32_t>();
-    case DType::i64: return body.template operator()<std::int64_t>();
-    case DType::u16: return body.template operator()<std::uint16_t>();
-    case DType::u32: return body.template operator()<std::uint32_t>();
-    case DType::u64: return body.template operator()<std::uint64_t>();
-    default: return for_floating(dtype, what, body);
+    case DType::boolean:
+      return body.template operator()<bool>();
+    case DType::u8:
+      return body.template operator()<std::uint8_t>();
+    case DType::i8:
+      return body.template operator()<std::int8_t>();
+    case DType::i16:
+      return body.template operator()<std::int16_t>();
+    case DType::i32:
+      return body.template operator()<std::int32_t>();
+    case DType::i64:
+      return body.template operator()<std::int64_t>();
+    case DType::u16:
+      return body.template operator()<std::uint16_t>();
+    case DType::u32:
+      return body.template operator()<std::uint32_t>();
+    case DType::u64:
+      return body.template operator()<std::uint64_t>();
+    default:
+      return for_floating(dtype, what, body);
   }
 }
 

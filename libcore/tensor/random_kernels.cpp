@@ -20,7 +20,9 @@ constexpr std::int64_t kBlock = 16;
 /// Ranges from here on take 64 random bits a number.
 constexpr std::uint64_t kWideRange = 1ULL << 28;
 
-bool is_cuda(const Generator& generator) { return generator.device().is_cuda(); }
+bool is_cuda(const Generator& generator) {
+  return generator.device().is_cuda();
+}
 
 /// Locks the stream and stores next(stream) into every element.
 template <class T, class Next>
@@ -134,8 +136,7 @@ void fill_integers(const Generator& generator, RandomOut out, IntegerRange range
 void fill_any_integer(const Generator& generator, RandomOut out) {
   for_dtype(out.dtype, "random", [&]<class T>() {
     if (is_cuda(generator)) return cuda_fill_any_integer(generator.stream(), out);
-    generate<T>(generator, out,
-                [](RandomStream& stream) { return from_number<T>(any_integer<T>(stream.engine)); });
+    generate<T>(generator, out, [](RandomStream& stream) { return from_number<T>(any_integer<T>(stream.engine)); });
   });
 }
 
@@ -184,8 +185,7 @@ void fill_exponential(const Generator& generator, RandomOut out, double lambda) 
 }
 
 void fill_geometric(const Generator& generator, RandomOut out, double p) {
-  fill_transformed(generator, out, "geometric_cpu",
-                   [p](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
+  fill_transformed(generator, out, "geometric_cpu", [p](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
 }
 
 void fill_cauchy(const Generator& generator, RandomOut out, NormalShape shape) {

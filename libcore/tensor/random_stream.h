@@ -22,7 +22,9 @@ struct RandomStream {
 };
 
 /// [0, 1) with 24 bits.
-inline float uniform32(Mt19937& engine) { return static_cast<float>(engine.next() & 0xffffffU) * 0x1p-24F; }
+inline float uniform32(Mt19937& engine) {
+  return static_cast<float>(engine.next() & 0xffffffU) * 0x1p-24F;
+}
 /// [0, 1) with 53 bits.
 inline double uniform64(Mt19937& engine) {
   return static_cast<double>(engine.next64() & ((1ULL << 53) - 1)) * 0x1p-53;
