@@ -60,11 +60,11 @@ using MembersOf = const std::vector<TensorMember>& (Members::*)() const;
 NamedTensors named_tensors(Module& module, const std::string& prefix, bool recurse, MembersOf members_of) {
   const NamedModules modules = recurse ? module.named_modules(prefix) : NamedModules{{prefix, &module}};
   NamedTensors result;
-  std::unordered_set<const void*> seen;
+  std::unordered_set<const TensorImpl*> seen;
   for (const auto& [name, owner] : modules) {
     const Members own(*owner);
     for (const TensorMember& member : (own.*members_of)()) {
-      if (!member.tensor->defined() || !seen.insert(detail::identity(*member.tensor)).second) continue;
+      if (!member.tensor->defined() || !seen.insert(member.tensor->impl()).second) continue;
       result.emplace_back(detail::join_name(name, member.name), *member.tensor);
     }
   }
@@ -148,11 +148,18 @@ Module& Module::apply(const std::function<void(Module&)>& visit) {
 }
 
 void Module::requires_grad_(bool requires_grad) {
-  for (Tensor& parameter : parameters()) parameter.requires_grad_(requires_grad);
+  for (Tensor parameter : parameters()) parameter.requires_grad_(requires_grad);
 }
 
 void Module::zero_grad(bool set_to_none) {
-  for (Tensor& parameter : parameters()) detail::clear_grad(parameter, set_to_none);
+  for (const Tensor& parameter : parameters()) {
+    if (set_to_none || !parameter.grad().defined()) {
+      parameter.set_grad({});
+    } else {
+      parameter.set_grad(parameter.grad().detach());
+      parameter.grad().zero_();
+    }
+  }
 }
 
 namespace detail {

@@ -16,10 +16,11 @@ struct Target {
 };
 
 /// The tensor keeps its identity; its gradient goes with it.
-void convert_parameter(Tensor& parameter, const Target& target) {
+void convert_parameter(const Tensor& parameter, const Target& target) {
+  const Tensor grad = parameter.is_leaf() ? parameter.grad() : Tensor();
+  parameter.set_grad({});
   parameter.set_data(target.converted(parameter));
-  const Tensor grad = parameter.grad();
-  if (grad.defined()) detail::set_grad(parameter, target.converted(grad));
+  if (grad.defined()) parameter.set_grad(target.converted(grad));
 }
 
 }  // namespace

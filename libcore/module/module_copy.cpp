@@ -31,7 +31,8 @@ void own_children(Module& module, Copies& copies) {
 Tensor copied(const Tensor& tensor) {
   Tensor result = tensor.detach().clone();
   if (tensor.requires_grad()) result.requires_grad_(true);
-  if (tensor.grad().defined()) set_grad(result, tensor.grad().detach().clone());
+  const Tensor grad = tensor.is_leaf() ? tensor.grad() : Tensor();
+  if (grad.defined()) result.set_grad(grad.detach().clone());
   return result;
 }
 
@@ -43,11 +44,11 @@ void own_children(Module& module) {
 }
 
 void own_tensors(Module& module) {
-  std::unordered_map<const void*, Tensor> copies;
+  std::unordered_map<const TensorImpl*, Tensor> copies;
   std::unordered_set<Tensor*> done;
   for (const TensorSlot& slot : module.tensor_slots()) {
     if (!slot.tensor->defined() || !done.insert(slot.tensor).second) continue;
-    const auto [known, fresh] = copies.try_emplace(identity(*slot.tensor));
+    const auto [known, fresh] = copies.try_emplace(slot.tensor->impl());
     if (fresh) known->second = copied(*slot.tensor);
     *slot.tensor = known->second;
   }

@@ -2,6 +2,7 @@
 // Pieces of a module's printed form.
 // Thread safety: pure functions. For libcore/module alone; users print with << or str().
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -16,9 +16,4 @@ inline std::string join_name(const std::string& prefix, const std::string& name)
 /// members() hands out handles that can be rebound, so it is not const. The walks behind const functions only read them.
 inline Module& walkable(const Module& module) { return const_cast<Module&>(module); }
 
-/// Two handles of one tensor give one value.
-const void* identity(const Tensor& tensor);
-/// Drops the gradient, or fills it with zeros.
-void clear_grad(Tensor& parameter, bool set_to_none);
-
 }  // namespace core::detail
