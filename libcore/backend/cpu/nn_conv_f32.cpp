@@ -1,8 +1,6 @@
 // Convolution in single precision through oneDNN. oneDNN is fastest on channels-last images by far (285 against 182
 // GFLOP/s over the shapes of ResNet-18), so images are brought into that order on the way in and out; it costs nothing
 // for one channel or one pixel. Primitives are made once per shape and thread.
-#include <omp.h>
-
 #include <cstring>
 #include <dnnl.hpp>
 #include <string_view>
@@ -11,6 +9,7 @@
 #include "libcore/backend/cpu/nn_conv.h"
 #include "libcore/backend/cpu/nn_kernels.h"
 #include "libcore/backend/cpu/nn_scratch.h"
+#include "libcore/backend/cpu/thread_pool.h"
 
 namespace core::cpu {
 namespace {
@@ -143,8 +142,9 @@ Convolution make_convolution(const Key& key) {
 
 const Convolution& convolution(const Conv2dSizes& sizes, Pass pass, bool has_bias) {
   static thread_local std::unordered_map<Key, Convolution, KeyHash> made;
+  apply_thread_limit();
   constexpr std::size_t kMostKept = 512;  // a program with ever new shapes must not grow without end
-  const Key key{sizes, pass, has_bias ? 1 : 0, omp_get_max_threads()};
+  const Key key{sizes, pass, has_bias ? 1 : 0, num_threads()};
   const auto found = made.find(key);
   if (found != made.end()) return found->second;
   if (made.size() >= kMostKept) made.clear();
