@@ -12,8 +12,6 @@ namespace core::detail {
 std::string add_indent(const std::string& text);
 /// "Name(" + indented lines + ")".
 std::string framed(const std::string& name, const std::vector<std::string>& lines);
-/// A double as Python writes it: "0.1", "1e-05", "1.0".
-std::string python_float(double value);
 /// "True" or "False".
 inline const char* python_bool(bool value) { return value ? "True" : "False"; }
 /// A tuple as Python writes it: "(3, 3)", "(3,)".
