@@ -1,6 +1,7 @@
 #include "libcore/base/text.h"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +17,10 @@ std::size_t utf8_length(std::string_view text, std::uint32_t& code) {
     code = first;
     return 1;
   }
-  std::size_t length = first >= 0xf0 && first <= 0xf4 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  std::size_t length = first >= 0xf0 && first <= 0xf4  ? 4
+                       : first >= 0xe0 && first < 0xf0 ? 3
+                       : first >= 0xc2 && first < 0xe0 ? 2
+                                                       : 0;
   if (length == 0 || text.size() < length) return 0;
   code = first & (0xffU >> (length + 1));
   for (std::size_t i = 1; i < length; ++i) {
@@ -36,11 +40,20 @@ bool is_hidden(std::uint32_t code) {
 
 void append_escaped(std::string& out, std::uint32_t code, std::string_view raw) {
   switch (code) {
-    case '\n': out += "\\n"; return;
-    case '\r': out += "\\r"; return;
-    case '\t': out += "\\t"; return;
-    case '\\': out += "\\\\"; return;
-    default: break;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    default:
+      break;
   }
   char buffer[12];
   if (code < 0x20) {
@@ -126,6 +139,19 @@ std::string format_size(std::uint64_t bytes) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, unit == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
   return buffer;
+}
+
+std::string python_float(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  const double size = std::abs(value);
+  const bool scientific = size != 0 && (size < 1e-4 || size >= 1e16);
+  char text[64];
+  const auto format = scientific ? std::chars_format::scientific : std::chars_format::fixed;
+  const auto end = std::to_chars(text, text + sizeof text, value, format).ptr;
+  std::string result(text, end);
+  if (!scientific && result.find('.') == std::string::npos) result += ".0";
+  return result;
 }
 
 std::string format_count(std::uint64_t count) {

@@ -8,12 +8,16 @@ TEST(Text, QuoteEscapesWhatMovesTheCursor) {
   EXPECT_EQ(core::quote("fc.weight"), "'fc.weight'");
   EXPECT_EQ(core::quote("a\nb\x1b[2J"), "'a\\nb\\x1b[2J'");
   EXPECT_EQ(core::quote("it's"), "'it\\'s'");
-  EXPECT_EQ(core::quote("\xe2\x80\xae" "abc"), "'\\u202eabc'");
+  EXPECT_EQ(core::quote("\xe2\x80\xae"
+                        "abc"),
+            "'\\u202eabc'");
   EXPECT_EQ(core::quote("\xff"), "'\\xff'");
   EXPECT_EQ(core::quote("权重"), "'权重'");
 }
 
-TEST(Text, QuoteCutsLongNames) { EXPECT_EQ(core::quote("abcdef", 3), "'abc...'"); }
+TEST(Text, QuoteCutsLongNames) {
+  EXPECT_EQ(core::quote("abcdef", 3), "'abc...'");
+}
 
 TEST(Text, Utf8RefusesSurrogatesAndOverlongForms) {
   EXPECT_TRUE(core::is_utf8("权重 \xf0\x9f\x98\x80"));
@@ -41,6 +45,15 @@ TEST(Text, SplitAndJoinAreInverse) {
   EXPECT_EQ(parts[1], "");
   std::vector<std::string> owned(parts.begin(), parts.end());
   EXPECT_EQ(core::join(owned, "."), "a..b");
+}
+
+TEST(Text, WritesFloatsAsPython) {
+  EXPECT_EQ(core::python_float(0.1), "0.1");
+  EXPECT_EQ(core::python_float(1), "1.0");
+  EXPECT_EQ(core::python_float(1e-5), "1e-05");
+  EXPECT_EQ(core::python_float(0.0001), "0.0001");
+  EXPECT_EQ(core::python_float(1e16), "1e+16");
+  EXPECT_EQ(core::python_float(-123456789012345.0), "-123456789012345.0");
 }
 
 }  // namespace
