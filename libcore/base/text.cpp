@@ -1,6 +1,7 @@
 #include "libcore/base/text.h"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -138,6 +139,19 @@ std::string format_size(std::uint64_t bytes) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, unit == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
   return buffer;
+}
+
+std::string python_float(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  const double size = std::abs(value);
+  const bool scientific = size != 0 && (size < 1e-4 || size >= 1e16);
+  char text[64];
+  const auto format = scientific ? std::chars_format::scientific : std::chars_format::fixed;
+  const auto end = std::to_chars(text, text + sizeof text, value, format).ptr;
+  std::string result(text, end);
+  if (!scientific && result.find('.') == std::string::npos) result += ".0";
+  return result;
 }
 
 std::string format_count(std::uint64_t count) {

@@ -27,6 +27,8 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 std::string format_size(std::uint64_t bytes);
 /// "1,234,567".
 std::string format_count(std::uint64_t count);
+/// The shortest text that reads back as the same double, as Python writes it: "0.1", "1e-05", "1.0", "nan".
+std::string python_float(double value);
 /// Reads "512", "64K", "64KiB", "1.5GB", "2G": K, M, G, T (and KiB ...) are powers of 1024, KB, MB ... powers of 1000.
 std::optional<std::uint64_t> try_parse_size(std::string_view text);
 

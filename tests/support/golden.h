@@ -24,6 +24,7 @@ class GoldenRun {
   void skip(const std::string& id, const std::string& why);
   /// pass() or fail(id, why).
   void check(const std::string& id, bool ok, const std::string& why);
+  int passed() const { return passed_; }
   /// Prints "golden NAME: N passed, N failed, N skipped" and the skipped ids; returns the number of failures.
   int finish();
 

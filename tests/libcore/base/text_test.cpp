@@ -47,4 +47,13 @@ TEST(Text, SplitAndJoinAreInverse) {
   EXPECT_EQ(core::join(owned, "."), "a..b");
 }
 
+TEST(Text, WritesFloatsAsPython) {
+  EXPECT_EQ(core::python_float(0.1), "0.1");
+  EXPECT_EQ(core::python_float(1), "1.0");
+  EXPECT_EQ(core::python_float(1e-5), "1e-05");
+  EXPECT_EQ(core::python_float(0.0001), "0.0001");
+  EXPECT_EQ(core::python_float(1e16), "1e+16");
+  EXPECT_EQ(core::python_float(-123456789012345.0), "-123456789012345.0");
+}
+
 }  // namespace

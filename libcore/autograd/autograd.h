@@ -1,0 +1,38 @@
+#pragma once
+// Asking for gradients: core::grad, backward of several tensors, gradcheck. As torch.autograd.
+// Thread safety: backward of different graphs may run in different threads; leaves they share must not.
+// Use: auto [g] = core::grad({loss}, {w}); loss.backward() adds to w.grad().
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+
+struct GradOptions {
+  std::vector<Tensor> grad_outputs = {};  ///< upstream gradients, may be shorter or hold undefined ones for scalars
+  bool retain_graph = false;              ///< implied by create_graph
+  bool create_graph = false;              ///< the gradients get history themselves
+  bool allow_unused = false;              ///< undefined for inputs that do not matter
+  bool materialize_grads = false;         ///< zeros for them instead
+};
+
+/// Gradients of the sum of `outputs` with respect to `inputs`; leaves' grad() stays. Errors: E7 texts of PyTorch.
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options = {});
+/// Adds to grad() of all leaves that `outputs` depend on.
+void backward(const std::vector<Tensor>& outputs, const GradOptions& options = {});
+
+struct GradcheckOptions {
+  double eps = 1e-6;
+  double atol = 1e-5;
+  double rtol = 1e-3;
+};
+/// Compares analytical with numerical gradients of `function` (f64 inputs that require gradients).
+/// Error(runtime) that says which derivative differs.
+bool gradcheck(const std::function<Tensor(std::span<const Tensor>)>& function, const std::vector<Tensor>& inputs,
+               const GradcheckOptions& options = {});
+
+}  // namespace core

@@ -1,0 +1,141 @@
+// Pooling. Each map is linear once the windows are chosen, so its derivative's derivative is the map again.
+#include "libcore/autograd/node.h"
+#include "libcore/tensor/nn_ops.h"
+#include "libcore/tensor/raw_nn_ops.h"
+
+namespace core {
+namespace {
+
+Tensor gather_picked(const Tensor& planes, const Tensor& indices);
+Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes);
+
+/// Puts gradients where the values came from. Saved: indices.
+struct PickBackward : Node {
+  Shape planes_sizes;
+  TensorList apply(TensorList grads) override {
+    if (!grads[0].defined()) return {Tensor()};
+    return {scatter_picked(grads[0], saved(0), planes_sizes)};
+  }
+};
+struct MaxPool2DWithIndicesBackward final : PickBackward {
+  std::string_view name() const override { return "MaxPool2DWithIndicesBackward0"; }
+};
+struct GatherPickedBackward final : PickBackward {
+  std::string_view name() const override { return "MaxPool2DWithIndicesBackwardBackward0"; }
+};
+
+/// Saved: indices.
+struct ScatterPickedBackward final : Node {
+  std::string_view name() const override { return "MaxPool2DWithIndicesBackwardBackward0"; }
+  TensorList apply(TensorList grads) override {
+    if (!grads[0].defined()) return {Tensor()};
+    return {gather_picked(grads[0], saved(0))};
+  }
+};
+
+template <class N>
+void record_picked(Tensor& out, const Tensor& planes, const Tensor& indices) {
+  auto node = make_node<N>(planes);
+  node->planes_sizes = planes.sizes();
+  node->save(indices);
+  record(out, node);
+}
+
+Tensor gather_picked(const Tensor& planes, const Tensor& indices) {
+  Tensor out = raw::gather_picked(planes, indices);
+  if (needs_grad(planes)) record_picked<GatherPickedBackward>(out, planes, indices);
+  return out;
+}
+
+Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes) {
+  Tensor out = raw::scatter_picked(values, indices, planes_sizes);
+  if (needs_grad(values)) {
+    auto node = make_node<ScatterPickedBackward>(values);
+    node->save(indices);
+    record(out, node);
+  }
+  return out;
+}
+
+/// What the node of an average pooling keeps: how to do it, and on what.
+struct FixedWindows {
+  AvgPool2dParams plan{};
+  Shape input_sizes;
+};
+struct AdaptiveWindows {
+  Shape input_sizes, output_sizes;
+};
+
+Tensor apply_windows(const FixedWindows& w, const Tensor& x) { return raw::avg_pool2d(x, w.plan); }
+Tensor apply_transposed(const FixedWindows& w, const Tensor& grad) {
+  return raw::avg_pool2d_grad(grad, w.plan, w.input_sizes);
+}
+Tensor apply_windows(const AdaptiveWindows& w, const Tensor& x) {
+  const std::size_t n = w.output_sizes.size();
+  return raw::adaptive_avg_pool2d(x, {w.output_sizes[n - 2], w.output_sizes[n - 1]});
+}
+Tensor apply_transposed(const AdaptiveWindows& w, const Tensor& grad) {
+  return raw::adaptive_avg_pool2d_grad(grad, w.input_sizes);
+}
+
+std::string_view node_name(const FixedWindows&, bool forward) {
+  return forward ? "AvgPool2DBackward0" : "AvgPool2DBackwardBackward0";
+}
+std::string_view node_name(const AdaptiveWindows&, bool forward) {
+  return forward ? "AdaptiveAvgPool2DBackward0" : "AdaptiveAvgPool2DBackwardBackward0";
+}
+
+/// The pooling, or its transpose, with history.
+template <class Windows>
+Tensor pool(const Windows& windows, const Tensor& x, bool forward);
+
+template <class Windows>
+struct PoolBackward final : Node {
+  Windows windows;
+  bool forward = true;
+  std::string_view name() const override { return node_name(windows, forward); }
+  TensorList apply(TensorList grads) override {
+    if (!grads[0].defined()) return {Tensor()};
+    return {pool(windows, grads[0], !forward)};
+  }
+};
+
+template <class Windows>
+void record_pool(Tensor& out, const Windows& windows, const Tensor& x, bool forward) {
+  auto node = make_node<PoolBackward<Windows>>(x);
+  node->windows = windows;
+  node->forward = forward;
+  record(out, node);
+}
+
+template <class Windows>
+Tensor pool(const Windows& windows, const Tensor& x, bool forward) {
+  Tensor out = forward ? apply_windows(windows, x) : apply_transposed(windows, x);
+  if (needs_grad(x)) record_pool(out, windows, x, forward);
+  return out;
+}
+
+}  // namespace
+
+ValuesIndices max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options) {
+  ValuesIndices out = raw::max_pool2d(x, kernel, options);
+  if (needs_grad(x)) record_picked<MaxPool2DWithIndicesBackward>(out.values, x, out.indices);
+  return out;
+}
+
+Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options) {
+  return max_pool2d_with_indices(x, kernel, options).values;
+}
+
+Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options) {
+  return pool(FixedWindows{raw::avg_pool2d_plan(x, kernel, options), x.sizes()}, x, true);
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
+  if (output.h == 1 && output.w == 1 && x.dim() >= 2) return mean(x, {.dims = {-1, -2}, .keepdim = true});
+  Tensor out = raw::adaptive_avg_pool2d(x, output);
+  if (needs_grad(x)) record_pool(out, AdaptiveWindows{x.sizes(), out.sizes()}, x, true);
+  return out;
+}
+
+}  // namespace core

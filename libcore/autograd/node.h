@@ -1,0 +1,156 @@
+#pragma once
+// Node: one recorded operation of the autograd graph, and what an operation needs to record itself.
+// Thread safety: a graph is built by one thread and walked by the engine's; nodes are reference-counted atomically.
+//
+// A new differentiable operation `twice` is three pieces:
+//   struct TwiceBackward final : core::Node {                          // 1. the node: gradients out of gradients
+//     std::string_view name() const override { return "TwiceBackward0"; }
+//     core::TensorList apply(core::TensorList grads) override { return {grads[0] * 2}; }
+//   };
+//   core::Tensor twice(const core::Tensor& x) {
+//     core::Tensor out = raw::twice(x);                                // 2. checks + backend slot, no history
+//     if (core::needs_grad(x)) core::record(out, core::make_node<TwiceBackward>(x));   // 3. edges to the inputs
+//     return out;
+//   }
+// apply() is given one gradient per output (undefined = zero) and returns one per input in the order given to make_node
+// (undefined = none). Write it with core:: operations: then a second derivative works by itself. The engine sums a
+// gradient down to the input's shape and casts it to the input's dtype, so that broadcasting needs no care.
+// Keep tensors with save(t) / save_output(t) in the operation, get them with saved(i) in apply(); they are checked
+// against in-place changes and freed after backward.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/tensor/inline_vector.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+
+class Node;
+using TensorList = InlineVector<Tensor, 4>;
+
+/// Where a gradient goes: input `input_nr` of `node` (which is output `input_nr` of the forward operation).
+struct Edge {
+  IntrusivePtr<Node> node;
+  std::uint32_t input_nr = 0;
+};
+
+/// Shape, dtype and device that the gradient of one forward output must have.
+struct OutputMeta {
+  Shape sizes;
+  DType dtype = DType::f32;
+  Device device;
+};
+
+/// A tensor kept for backward. An output of the node itself is kept without its history, so that no cycle arises.
+class SavedTensor {
+ public:
+  SavedTensor() = default;
+  SavedTensor(const Tensor& tensor, bool is_output);
+
+ private:
+  friend class Node;
+  Tensor tensor_;
+  std::uint32_t version_ = 0;
+  std::uint32_t output_nr_ = 0;
+  bool is_output_ = false;
+};
+
+/// Looks at, or replaces, the gradient of one output before apply() sees it.
+struct GradHook {
+  std::int64_t id;
+  std::uint32_t output_nr;
+  std::function<Tensor(const Tensor&)> call;
+};
+
+class Node : public RefCounted {
+ public:
+  Node();
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* block, std::size_t bytes) noexcept;
+  /// Ends a node and, without recursion, everything that only it kept alive.
+  static void destroy(Node* node) noexcept;
+
+  /// "MulBackward0", "torch::autograd::AccumulateGrad": what Python's `grad_fn.name()` says.
+  virtual std::string_view name() const = 0;
+  /// See the top of this file.
+  virtual TensorList apply(TensorList grads) = 0;
+  /// Frees what was saved; a second backward then says so.
+  virtual void release_saved();
+  /// True for the node that adds to a leaf's gradient.
+  virtual bool is_accumulator() const { return false; }
+  /// Hooks on the gradients of the outputs, in the order of registration.
+  std::vector<GradHook>& hooks();
+  bool has_hooks() const { return hooks_ != nullptr; }
+
+  const InlineVector<Edge, 3>& next_edges() const { return edges_; }
+  /// Higher means recorded later.
+  virtual std::uint64_t sequence_nr() const { return sequence_nr_; }
+  const InlineVector<OutputMeta, 1>& outputs() const { return outputs_; }
+  /// The device whose worker runs apply().
+  Device device() const { return outputs_.empty() ? Device() : outputs_[0].device; }
+
+  // --- for operations, while recording
+  void add_edge(const Tensor& input);
+  void add_edge(Edge edge) { edges_.push_back(std::move(edge)); }
+  std::uint32_t add_output(const Tensor& output);
+  /// Keeps an input (or any other tensor) for apply(). May be undefined.
+  void save(const Tensor& tensor) { saved_.push_back(SavedTensor(tensor, false)); }
+  /// Keeps an output. Call it after record().
+  void save_output(const Tensor& tensor) { saved_.push_back(SavedTensor(tensor, true)); }
+
+ protected:
+  // --- for apply()
+  /// The i-th saved tensor. Errors: PyTorch's texts for a second backward and for in-place changes.
+  Tensor saved(std::size_t i) const;
+  /// False when nobody wants the gradient of input i; leave it undefined then.
+  bool wants(std::size_t i) const { return static_cast<bool>(edges_[i].node); }
+
+ private:
+  friend class GraphTask;
+  InlineVector<Edge, 3> edges_;
+  InlineVector<OutputMeta, 1> outputs_;
+  InlineVector<SavedTensor, 3> saved_;
+  std::uint64_t sequence_nr_;
+  std::unique_ptr<std::vector<GradHook>> hooks_;
+  bool released_ = false;
+};
+
+/// True when history is on and the tensor takes part in it.
+inline bool needs_grad(const Tensor& t) {
+  return t.defined() && t.requires_grad() && is_grad_enabled();
+}
+template <class... Rest>
+bool needs_grad(const Tensor& first, const Tensor& second, const Rest&... rest) {
+  return needs_grad(first) || needs_grad(second, rest...);
+}
+
+/// A node of type N with one edge per input, in order (an undefined or constant input gets an empty edge).
+template <class N, class... Inputs>
+IntrusivePtr<N> make_node(const Inputs&... inputs) {
+  auto node = make_intrusive<N>();
+  (node->add_edge(inputs), ...);
+  return node;
+}
+
+/// Makes `out` the next output of `node`.
+void record(Tensor& out, const IntrusivePtr<Node>& node);
+/// The same after an operation changed `changed` in place: replaces its history, and its base's when it is a view.
+void record_in_place(const Tensor& changed, const IntrusivePtr<Node>& node);
+/// Before an in-place operation. Error "a leaf Variable that requires grad is being used in an in-place operation."
+void check_in_place(const Tensor& changed);
+/// Marks `out` as a view of `base` for in-place operations. Views made by core's own functions do this themselves.
+void mark_view(const Tensor& out, const Tensor& base);
+
+/// Where gradients of `t` flow: its node, or the accumulator of a leaf.
+Edge gradient_edge(const Tensor& t);
+
+}  // namespace core

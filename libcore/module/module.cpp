@@ -1,0 +1,179 @@
+#include "libcore/module/module.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <unordered_set>
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "libcore/module/walk.h"
+
+namespace core {
+namespace {
+
+std::string demangled(const char* name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+  return status == 0 ? std::string(text.get()) : std::string(name);
+}
+
+/// "a::b<c::d>::Model<int>" -> "Model".
+std::string short_class_name(const std::string& full) {
+  int depth = 0;
+  std::size_t end = full.size();
+  for (std::size_t i = full.size(); i-- > 0;) {
+    const char c = full[i];
+    if (c == '>' || c == ')') ++depth;
+    if (c == '<' || c == '(') --depth;
+    if (depth == 0 && c == '<') end = i;
+    if (depth == 0 && c == ':') return full.substr(i + 1, end - i - 1);
+  }
+  return full.substr(0, end);
+}
+
+/// Finds each distinct module below `module` once.
+void collect_modules(Module& module, const std::string& name, std::unordered_set<Module*>& seen, NamedModules& out) {
+  if (!seen.insert(&module).second) return;
+  out.emplace_back(name, &module);
+  for (const ChildMember& child : Members(module).children()) {
+    if (child.module) collect_modules(*child.module, detail::join_name(name, child.name), seen, out);
+  }
+}
+
+void collect_slots(Module& module, const std::string& name, std::vector<TensorSlot>& out) {
+  const Members own(module);
+  for (const TensorMember& member : own.parameters()) {
+    out.push_back({detail::join_name(name, member.name), member.tensor, TensorSlot::Kind::parameter});
+  }
+  for (const TensorMember& member : own.buffers()) {
+    const auto kind = member.persistent ? TensorSlot::Kind::buffer : TensorSlot::Kind::transient_buffer;
+    out.push_back({detail::join_name(name, member.name), member.tensor, kind});
+  }
+  for (const ChildMember& child : own.children()) {
+    if (child.module) collect_slots(*child.module, detail::join_name(name, child.name), out);
+  }
+}
+
+using MembersOf = const std::vector<TensorMember>& (Members::*)() const;
+
+NamedTensors named_tensors(Module& module, const std::string& prefix, bool recurse, MembersOf members_of) {
+  const NamedModules modules = recurse ? module.named_modules(prefix) : NamedModules{{prefix, &module}};
+  NamedTensors result;
+  std::unordered_set<const TensorImpl*> seen;
+  for (const auto& [name, owner] : modules) {
+    const Members own(*owner);
+    for (const TensorMember& member : (own.*members_of)()) {
+      if (!member.tensor->defined() || !seen.insert(member.tensor->impl()).second) continue;
+      result.emplace_back(detail::join_name(name, member.name), *member.tensor);
+    }
+  }
+  return result;
+}
+
+std::vector<Tensor> without_names(NamedTensors named) {
+  std::vector<Tensor> result;
+  result.reserve(named.size());
+  for (auto& [name, tensor] : named) result.push_back(std::move(tensor));
+  return result;
+}
+
+}  // namespace
+
+std::string Module::class_name() const { return short_class_name(demangled(typeid(*this).name())); }
+
+Tensor Module::call(const Tensor&) { detail::throw_no_forward(*this); }
+
+void Module::before_load(StateDict&, std::string_view, std::optional<int>) {}
+
+void Module::set_training(bool mode) {
+  training_ = mode;
+  for (const auto& [name, child] : named_children()) child->set_training(mode);
+}
+
+NamedTensors Module::named_parameters(const std::string& prefix, bool recurse) const {
+  return named_tensors(detail::walkable(*this), prefix, recurse, &Members::parameters);
+}
+
+NamedTensors Module::named_buffers(const std::string& prefix, bool recurse) const {
+  return named_tensors(detail::walkable(*this), prefix, recurse, &Members::buffers);
+}
+
+std::vector<Tensor> Module::parameters(bool recurse) const { return without_names(named_parameters("", recurse)); }
+
+std::vector<Tensor> Module::buffers(bool recurse) const { return without_names(named_buffers("", recurse)); }
+
+NamedModules Module::named_modules(const std::string& prefix) {
+  NamedModules result;
+  std::unordered_set<Module*> seen;
+  collect_modules(*this, prefix, seen, result);
+  return result;
+}
+
+NamedModules Module::named_children() {
+  NamedModules result;
+  std::unordered_set<Module*> seen;
+  for (const ChildMember& child : Members(*this).children()) {
+    if (child.module && seen.insert(child.module).second) result.emplace_back(child.name, child.module);
+  }
+  return result;
+}
+
+std::vector<TensorSlot> Module::tensor_slots() {
+  std::vector<TensorSlot> result;
+  collect_slots(*this, "", result);
+  return result;
+}
+
+Module& Module::submodule(std::string_view path) {
+  Module* module = this;
+  if (path.empty()) return *module;
+  for (const std::string_view name : split(path, '.')) {
+    Module* next = nullptr;
+    for (const auto& [child_name, child] : module->named_children()) {
+      if (child_name == name) next = child;
+    }
+    if (!next) {
+      throw Error(ErrorCode::attribute, module->class_name() + " has no attribute `" + std::string(name) + "`");
+    }
+    module = next;
+  }
+  return *module;
+}
+
+Module& Module::apply(const std::function<void(Module&)>& visit) {
+  for (const auto& [name, child] : named_children()) child->apply(visit);
+  visit(*this);
+  return *this;
+}
+
+void Module::requires_grad_(bool requires_grad) {
+  for (Tensor parameter : parameters()) parameter.requires_grad_(requires_grad);
+}
+
+void Module::zero_grad(bool set_to_none) {
+  for (const Tensor& parameter : parameters()) {
+    if (set_to_none || !parameter.grad().defined()) {
+      parameter.set_grad({});
+    } else {
+      parameter.set_grad(parameter.grad().detach());
+      parameter.grad().zero_();
+    }
+  }
+}
+
+namespace detail {
+
+void throw_no_forward(const Module& module) {
+  throw Error(ErrorCode::not_implemented,
+              "Module [" + module.class_name() + "] is missing the required \"forward\" function");
+}
+
+void throw_not_copyable(const Module& module) {
+  throw Error(ErrorCode::type, "module " + quote(module.class_name()) +
+                                   ": it cannot be copied; give the class a copy constructor and derive it from " +
+                                   "core::ModuleOf of itself");
+}
+
+}  // namespace detail
+}  // namespace core

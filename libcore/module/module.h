@@ -1,0 +1,190 @@
+#pragma once
+// Module: the base of everything that has a forward. A module is a plain struct of members that lists them once:
+//
+//   struct Model : core::ModuleOf<Model> {
+//     core::Linear fc;
+//     Model(std::int64_t in, std::int64_t out) : fc(in, out) {}
+//     void members(core::Members& m) override { m.child("fc", fc); }
+//     core::Tensor forward(const core::Tensor& x) { return fc(x); }     // any signature
+//   };
+//
+// Copying a module shares its tensors (and its children held by shared pointer), as copying a Tensor does; clone() is deep.
+// Thread safety: as the tensors'; forward of one module from two threads is safe when its members are only read.
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "libcore/base/device.h"
+#include "libcore/base/dtype.h"
+#include "libcore/module/members.h"
+#include "libcore/module/parameter.h"
+#include "libcore/module/state_dict.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedModules = std::vector<std::pair<std::string, Module*>>;
+
+/// One handle to a parameter or buffer somewhere below a module, with its full name. Valid while the module lives where it is.
+struct TensorSlot {
+  enum class Kind { parameter, buffer, transient_buffer };
+  std::string name;
+  Tensor* tensor = nullptr;
+  Kind kind = Kind::parameter;
+};
+
+class Module {
+ public:
+  virtual ~Module() = default;
+
+  // What a module says of itself.
+
+  /// Lists parameters, buffers and children, each in the order in which PyTorch's class would register them.
+  virtual void members(Members& m) = 0;
+  /// The text between the brackets of the printed form.
+  virtual std::string extra_repr() const { return {}; }
+  /// The printed class name: that of the type, without namespaces and template arguments.
+  virtual std::string class_name() const;
+  /// The version that state_dict records for this module.
+  virtual int version() const { return 1; }
+  /// forward of one tensor, where there is one. Error(not_implemented) otherwise.
+  virtual Tensor call(const Tensor& input);
+  /// The same struct over the same tensors, on the heap. Error(type) when the type cannot be copied.
+  virtual std::shared_ptr<Module> copy() const = 0;
+  /// Called before this module's own tensors are loaded, to bring an older state up to date: `prefix` ends in a dot unless
+  /// empty, `saved_version` is none when the state has no versions.
+  virtual void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version);
+  /// Sets the mode of this module and of everything below it.
+  virtual void set_training(bool mode);
+
+  // Walks. Depth first; a module's own members before its children; what is shared appears once, under its first name.
+
+  std::vector<Tensor> parameters(bool recurse = true) const;
+  NamedTensors named_parameters(const std::string& prefix = "", bool recurse = true) const;
+  std::vector<Tensor> buffers(bool recurse = true) const;
+  NamedTensors named_buffers(const std::string& prefix = "", bool recurse = true) const;
+  /// Begins with this module, named ''.
+  NamedModules named_modules(const std::string& prefix = "");
+  NamedModules named_children();
+  /// Every registration of every tensor (what is shared appears under each name): own parameters, own buffers, children.
+  std::vector<TensorSlot> tensor_slots();
+  /// The module at "layer1.0.conv". Error(attribute) with PyTorch's text.
+  Module& submodule(std::string_view path);
+  /// Children first, then this module.
+  Module& apply(const std::function<void(Module&)>& visit);
+
+  // State.
+
+  /// Own parameters, own persistent buffers, then children; values share storage with the live tensors and are detached
+  /// unless `keep_vars`.
+  StateDict state_dict(const std::string& prefix = "", bool keep_vars = false) const;
+  /// Copies values in (with `assign`, takes the given tensors). Tensors that fit are loaded even when the call throws.
+  /// Error(runtime) with PyTorch's text for missing and unexpected keys (when `strict`) and for shapes (always).
+  IncompatibleKeys load_state_dict(const StateDict& state, bool strict = true, bool assign = false);
+
+  // Mode, place and type. All act on this module and everything below it, in place.
+
+  bool is_training() const { return training_; }
+  void train(bool mode = true) { set_training(mode); }
+  void eval() { set_training(false); }
+  /// Parameters keep their identity, so that an optimizer made before still holds them.
+  void to(Device device) { convert(device, std::nullopt); }
+  /// Casts floating parameters and buffers alone. Error(type) for a dtype that is neither floating nor complex.
+  void to(DType dtype) { convert(std::nullopt, dtype); }
+  void to(Device device, DType dtype) { convert(device, dtype); }
+  void cpu() { to(Device("cpu")); }
+  void cuda(int index = 0) { to(Device(DeviceType::cuda, index)); }
+  void requires_grad_(bool requires_grad = true);
+  void zero_grad(bool set_to_none = true);
+
+  // Copies.
+
+  /// A copy() in which every child held by pointer is a copy too, so that any handle in it can be rebound without the
+  /// original noticing. Tensors are shared; what was one module in two places still is.
+  std::shared_ptr<Module> replicate() const;
+  /// A replicate() whose tensors are copies too; what was shared inside stays shared.
+  std::shared_ptr<Module> deep_copy() const;
+
+  /// The printed form, as PyTorch's repr.
+  virtual std::string str() const;
+
+ protected:
+  Module() = default;
+  Module(const Module&) = default;
+  Module(Module&&) = default;
+  Module& operator=(const Module&) = default;
+  Module& operator=(Module&&) = default;
+
+ private:
+  void convert(std::optional<Device> device, std::optional<DType> dtype);
+
+  bool training_ = true;
+};
+
+std::ostream& operator<<(std::ostream& out, const Module& module);
+
+namespace detail {
+/// Puts copies in the place of all children held by pointer, all the way down.
+void own_children(Module& module);
+/// Puts deep copies in the place of all tensors.
+void own_tensors(Module& module);
+[[noreturn]] void throw_not_copyable(const Module& module);
+[[noreturn]] void throw_no_forward(const Module& module);
+}  // namespace detail
+
+/// Base of a module of type Derived: calls forward, copies, and gives Derived back where Module gives nothing.
+template <class Derived>
+class ModuleOf : public Module {
+ public:
+  template <class... Args>
+  decltype(auto) operator()(Args&&... args) {
+    return derived().forward(std::forward<Args>(args)...);
+  }
+
+  Tensor call(const Tensor& input) override {
+    if constexpr (requires(Derived& d) { { d.forward(input) } -> std::convertible_to<Tensor>; }) {
+      return derived().forward(input);
+    } else {
+      detail::throw_no_forward(*this);
+    }
+  }
+
+  std::shared_ptr<Module> copy() const override {
+    if constexpr (std::is_copy_constructible_v<Derived>) {
+      if (typeid(*this) == typeid(Derived)) return std::make_shared<Derived>(static_cast<const Derived&>(*this));
+    }
+    detail::throw_not_copyable(*this);
+  }
+
+  /// A deep copy: new tensors, new children.
+  Derived clone() const {
+    Derived result(static_cast<const Derived&>(*this));
+    detail::own_children(result);
+    detail::own_tensors(result);
+    return result;
+  }
+
+  Derived& train(bool mode = true) { return set_training(mode), derived(); }
+  Derived& eval() { return set_training(false), derived(); }
+  template <class... Args>
+  Derived& to(Args&&... args) {
+    return Module::to(std::forward<Args>(args)...), derived();
+  }
+  Derived& cpu() { return Module::cpu(), derived(); }
+  Derived& cuda(int index = 0) { return Module::cuda(index), derived(); }
+  Derived& requires_grad_(bool requires_grad = true) { return Module::requires_grad_(requires_grad), derived(); }
+
+ private:
+  Derived& derived() { return static_cast<Derived&>(*this); }
+};
+
+}  // namespace core

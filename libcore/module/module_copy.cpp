@@ -1,0 +1,71 @@
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libcore/module/module.h"
+#include "libcore/module/walk.h"
+
+namespace core {
+namespace detail {
+namespace {
+
+using Copies = std::unordered_map<const Module*, std::shared_ptr<Module>>;
+
+void own_children(Module& module, Copies& copies) {
+  for (const ChildMember& child : Members(module).children()) {
+    if (!child.module) continue;
+    if (!child.rebind) {
+      own_children(*child.module, copies);
+      continue;
+    }
+    const auto [known, fresh] = copies.emplace(child.module, nullptr);
+    if (fresh) {
+      const std::shared_ptr<Module> copy = child.module->copy();
+      copies[child.module] = copy;
+      own_children(*copy, copies);
+    }
+    child.rebind(copies[child.module]);
+  }
+}
+
+/// A copy of the values, leaf again, with the gradient copied too.
+Tensor copied(const Tensor& tensor) {
+  Tensor result = tensor.detach().clone();
+  if (tensor.requires_grad()) result.requires_grad_(true);
+  const Tensor grad = tensor.is_leaf() ? tensor.grad() : Tensor();
+  if (grad.defined()) result.set_grad(grad.detach().clone());
+  return result;
+}
+
+}  // namespace
+
+void own_children(Module& module) {
+  Copies copies;
+  own_children(module, copies);
+}
+
+void own_tensors(Module& module) {
+  std::unordered_map<const TensorImpl*, Tensor> copies;
+  std::unordered_set<Tensor*> done;
+  for (const TensorSlot& slot : module.tensor_slots()) {
+    if (!slot.tensor->defined() || !done.insert(slot.tensor).second) continue;
+    const auto [known, fresh] = copies.try_emplace(slot.tensor->impl());
+    if (fresh) known->second = copied(*slot.tensor);
+    *slot.tensor = known->second;
+  }
+}
+
+}  // namespace detail
+
+std::shared_ptr<Module> Module::replicate() const {
+  std::shared_ptr<Module> result = copy();
+  detail::own_children(*result);
+  return result;
+}
+
+std::shared_ptr<Module> Module::deep_copy() const {
+  std::shared_ptr<Module> result = replicate();
+  detail::own_tensors(*result);
+  return result;
+}
+
+}  // namespace core

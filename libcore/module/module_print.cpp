@@ -1,0 +1,48 @@
+#include <ostream>
+#include <vector>
+
+#include "libcore/base/text.h"
+#include "libcore/module/module.h"
+#include "libcore/module/print.h"
+#include "libcore/module/walk.h"
+
+namespace core {
+namespace detail {
+
+std::string add_indent(const std::string& text) {
+  std::string result;
+  for (const std::string_view line : split(text, '\n')) {
+    const bool blank = line.find_first_not_of(" \t\r") == std::string_view::npos;
+    if (!result.empty()) result += blank ? "\n" : "\n  ";
+    if (result.empty() || !blank) result += line;
+  }
+  return result;
+}
+
+std::string framed(const std::string& name, const std::vector<std::string>& lines) {
+  std::string text = name + "(";
+  for (const std::string& line : lines) text += "\n  " + line;
+  return text + (lines.empty() ? ")" : "\n)");
+}
+
+}  // namespace detail
+
+std::string Module::str() const {
+  const std::string extra = extra_repr();
+  const Members own(detail::walkable(*this));
+  const bool one_line = extra.find('\n') == std::string::npos;
+  if (!extra.empty() && one_line && own.children().empty()) return class_name() + "(" + extra + ")";
+  std::vector<std::string> lines;
+  if (!extra.empty()) {
+    for (const std::string_view line : split(extra, '\n')) lines.emplace_back(line);
+  }
+  for (const ChildMember& child : own.children()) {
+    const std::string text = child.module ? child.module->str() : "None";
+    lines.push_back("(" + child.name + "): " + detail::add_indent(text));
+  }
+  return detail::framed(class_name(), lines);
+}
+
+std::ostream& operator<<(std::ostream& out, const Module& module) { return out << module.str(); }
+
+}  // namespace core

@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "libcore/autograd/node.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "libcore/module/module.h"
+#include "libcore/module/walk.h"
+
+namespace core {
+namespace {
+
+struct Collector {
+  bool keep_vars;
+  StateDict state;
+  StateDict::Versions versions;
+
+  void add(const std::vector<TensorMember>& members, const std::string& prefix) {
+    for (const TensorMember& member : members) {
+      if (!member.persistent || !member.tensor->defined()) continue;
+      state.set(prefix + member.name, keep_vars ? *member.tensor : member.tensor->detach());
+    }
+  }
+
+  void visit(Module& module, const std::string& prefix) {
+    versions.emplace_back(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1), module.version());
+    const Members own(module);
+    add(own.parameters(), prefix);
+    add(own.buffers(), prefix);
+    for (const ChildMember& child : own.children()) {
+      if (child.module) visit(*child.module, prefix + child.name + ".");
+    }
+  }
+};
+
+/// One call of load_state_dict: walks the module with the keys that begin with its prefix, and gathers what does not fit.
+class Loader {
+ public:
+  Loader(const StateDict& state, bool assign) : state_(state), assign_(assign) {
+    for (const auto& [prefix, version] : state.versions()) versions_.emplace(prefix, version);
+  }
+
+  void load(Module& module, const std::string& prefix, const std::vector<std::string>& keys);
+  /// PyTorch's text, or nothing when all is well.
+  std::string problems(const std::string& class_name, bool strict) const;
+  IncompatibleKeys incompatible() && { return std::move(incompatible_); }
+
+ private:
+  void load_tensors(const std::vector<TensorMember>& members, const std::string& prefix, bool are_parameters);
+  void load_tensor(const TensorMember& member, const std::string& key, const Tensor& given, bool is_parameter);
+  void find_unexpected(const Members& own, const std::string& prefix, const std::vector<std::string>& keys);
+
+  StateDict state_;
+  bool assign_;
+  std::unordered_map<std::string, int> versions_;
+  IncompatibleKeys incompatible_;
+  std::vector<std::string> errors_;
+};
+
+bool begins_with(const std::string& text, const std::string& prefix) { return text.compare(0, prefix.size(), prefix) == 0; }
+
+void Loader::load(Module& module, const std::string& prefix, const std::vector<std::string>& keys) {
+  const auto version = versions_.find(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1));
+  module.before_load(state_, prefix, version == versions_.end() ? std::nullopt : std::optional<int>(version->second));
+  const Members own(module);
+  load_tensors(own.parameters(), prefix, true);
+  load_tensors(own.buffers(), prefix, false);
+  find_unexpected(own, prefix, keys);
+  for (const ChildMember& child : own.children()) {
+    if (!child.module) continue;
+    const std::string child_prefix = prefix + child.name + ".";
+    std::vector<std::string> below;
+    std::copy_if(keys.begin(), keys.end(), std::back_inserter(below),
+                 [&](const std::string& key) { return begins_with(key, child_prefix); });
+    load(*child.module, child_prefix, below);
+  }
+}
+
+void Loader::load_tensors(const std::vector<TensorMember>& members, const std::string& prefix, bool are_parameters) {
+  for (const TensorMember& member : members) {
+    if (!member.persistent || !member.tensor->defined()) continue;
+    const std::string key = prefix + member.name;
+    const Tensor* given = state_.find(key);
+    if (given) {
+      load_tensor(member, key, *given, are_parameters);
+    } else {
+      incompatible_.missing_keys.push_back(key);
+    }
+  }
+}
+
+void Loader::load_tensor(const TensorMember& member, const std::string& key, const Tensor& given, bool is_parameter) {
+  Tensor& target = *member.tensor;
+  const bool old_scalar = target.dim() == 0 && given.dim() == 1 && given.numel() == 1;
+  const Tensor value = old_scalar ? given.detach().reshape({}) : given.detach();
+  if (value.sizes() != target.sizes()) {
+    errors_.push_back("size mismatch for " + key + ": copying a param with shape torch.Size(" + to_list(given.sizes()) +
+                      ") from checkpoint, the shape in current model is torch.Size(" + to_list(target.sizes()) + ").");
+    return;
+  }
+  try {
+    const NoGradGuard no_grad;
+    if (!assign_) {
+      target.copy_(value);
+    } else if (is_parameter) {
+      target = Parameter(value, target.requires_grad());
+    } else {
+      target = value;
+    }
+  } catch (const Error& error) {
+    errors_.push_back("While copying the parameter named \"" + key + "\", whose dimensions in the model are torch.Size(" +
+                      to_list(target.sizes()) + ") and whose dimensions in the checkpoint are torch.Size(" +
+                      to_list(value.sizes()) + "), an exception occurred : ('" + error.message() + "',).");
+  }
+}
+
+void Loader::find_unexpected(const Members& own, const std::string& prefix, const std::vector<std::string>& keys) {
+  const auto holds = [](const auto& members, const std::string& name) {
+    return std::any_of(members.begin(), members.end(), [&](const auto& member) { return member.name == name; });
+  };
+  const auto is_state = [&](const std::string& name) {
+    const auto matches = [&](const TensorMember& member) {
+      return member.persistent && member.tensor->defined() && member.name == name;
+    };
+    return std::any_of(own.parameters().begin(), own.parameters().end(), matches) ||
+           std::any_of(own.buffers().begin(), own.buffers().end(), matches);
+  };
+  for (const std::string& key : keys) {
+    const std::string rest = key.substr(prefix.size());
+    const std::size_t dot = rest.find('.');
+    const bool expected = dot == std::string::npos ? is_state(rest) : holds(own.children(), rest.substr(0, dot));
+    if (!expected) incompatible_.unexpected_keys.push_back(key);
+  }
+}
+
+std::string quoted_list(const std::vector<std::string>& keys) {
+  std::string text;
+  for (const std::string& key : keys) text += (text.empty() ? "\"" : ", \"") + key + "\"";
+  return text;
+}
+
+std::string Loader::problems(const std::string& class_name, bool strict) const {
+  std::vector<std::string> lines;
+  const auto& [missing, unexpected] = incompatible_;
+  if (strict && !missing.empty()) lines.push_back("Missing key(s) in state_dict: " + quoted_list(missing) + ". ");
+  if (strict && !unexpected.empty()) lines.push_back("Unexpected key(s) in state_dict: " + quoted_list(unexpected) + ". ");
+  lines.insert(lines.end(), errors_.begin(), errors_.end());
+  return lines.empty() ? "" : "Error(s) in loading state_dict for " + class_name + ":\n\t" + join(lines, "\n\t");
+}
+
+}  // namespace
+
+StateDict Module::state_dict(const std::string& prefix, bool keep_vars) const {
+  Collector collector{keep_vars, {}, {}};
+  collector.visit(detail::walkable(*this), prefix);
+  collector.state.set_versions(std::move(collector.versions));
+  return std::move(collector.state);
+}
+
+IncompatibleKeys Module::load_state_dict(const StateDict& state, bool strict, bool assign) {
+  Loader loader(state, assign);
+  loader.load(*this, "", state.keys());
+  const std::string problems = loader.problems(class_name(), strict);
+  if (!problems.empty()) throw Error(ErrorCode::runtime, problems);
+  return std::move(loader).incompatible();
+}
+
+}  // namespace core

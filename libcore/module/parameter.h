@@ -1,0 +1,24 @@
+#pragma once
+// Parameter: a tensor that a module learns. It is a Tensor handle that asks for gradients and prints as PyTorch's does.
+// Thread safety: as Tensor. Use: core::Parameter w(core::zeros({2, 3})); std::cout << w;  // Parameter containing: ...
+
+#include <iosfwd>
+
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+
+class Parameter : public Tensor {
+ public:
+  /// No tensor at all, as a registered None (`bias=False`).
+  Parameter() = default;
+  /// A leaf over `data`'s storage. Error(runtime) when gradients are asked for a dtype that cannot have them.
+  explicit Parameter(const Tensor& data, bool requires_grad = true) : Tensor(data.detach()) {
+    requires_grad_(requires_grad);
+  }
+};
+
+/// "Parameter containing:\ntensor([...], requires_grad=True)".
+std::ostream& operator<<(std::ostream& out, const Parameter& parameter);
+
+}  // namespace core

@@ -1,0 +1,20 @@
+#pragma once
+// Pieces of a module's printed form.
+// Thread safety: pure functions. For libcore/module alone; users print with << or str().
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace core::detail {
+
+/// Indents every line but the first by two spaces; blank lines stay empty.
+std::string add_indent(const std::string& text);
+/// "Name(" + indented lines + ")".
+std::string framed(const std::string& name, const std::vector<std::string>& lines);
+/// "True" or "False".
+inline const char* python_bool(bool value) { return value ? "True" : "False"; }
+/// A tuple as Python writes it: "(3, 3)", "(3,)".
+std::string python_tuple(const std::vector<std::int64_t>& values);
+
+}  // namespace core::detail

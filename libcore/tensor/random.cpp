@@ -1,0 +1,335 @@
+#include "libcore/tensor/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "libcore/backend/device_registry.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/random_kernels.h"
+
+namespace core {
+namespace {
+
+using detail::RandomOut;
+using MaybeGenerator = std::optional<Generator>;
+
+Generator generator_for(const Tensor& x, const MaybeGenerator& given) {
+  if (!given) return default_generator(x.device());
+  DeviceType wanted = x.device().type();
+  if (given->device().type() != wanted) {
+    throw Error(ErrorCode::runtime, "Expected a '" + std::string(name(wanted)) +
+                                        "' device type for generator but found '" +
+                                        std::string(name(given->device().type())) + "'");
+  }
+  return *given;
+}
+
+/// Fills a dense tensor; on devices whose memory the host cannot reach, through a host copy.
+template <class Fill>
+void fill_dense(const Tensor& x, const Generator& generator, Fill fill) {
+  if (backend_for(x.device()).is_host_memory()) {
+    return fill(generator, RandomOut{x.mutable_raw_data(), x.dtype(), x.numel()});
+  }
+  Tensor on_host = empty(x.sizes(), {.dtype = x.dtype(), .device = Device()});
+  fill(generator, RandomOut{on_host.mutable_raw_data(), x.dtype(), x.numel()});
+  x.copy_(on_host);
+}
+
+/// Dimensions from the largest stride to the smallest: the order in which PyTorch walks through memory.
+Shape memory_order(const Tensor& x) {
+  Shape dims(static_cast<std::size_t>(x.dim()), 0);
+  std::iota(dims.begin(), dims.end(), 0);
+  std::stable_sort(dims.begin(), dims.end(), [&](auto a, auto b) { return x.stride(a) > x.stride(b); });
+  return dims;
+}
+
+/// Fills any tensor in place. Tensors with history or gaps get their values through copy_, which checks and records.
+template <class Fill>
+const Tensor& fill_in_place(const Tensor& x, const MaybeGenerator& given, Fill fill) {
+  if (x.is_meta() || x.numel() == 0) return x;
+  Generator generator = generator_for(x, given);
+  if (x.is_contiguous() && !x.requires_grad()) {
+    fill_dense(x, generator, fill);
+    x.impl()->bump_version();
+    return x;
+  }
+  Tensor in_memory_order = x.permute(memory_order(x));
+  Tensor values = empty(in_memory_order.sizes(), {.dtype = x.dtype(), .device = x.device()});
+  fill_dense(values, generator, fill);
+  if (x.is_contiguous()) return x.copy_(values);
+  in_memory_order.copy_(values);
+  return x;
+}
+
+/// A new tensor filled by `fill`.
+template <class Fill>
+Tensor filled(const Shape& sizes, DType dtype, const RandomOptions& options, Fill fill) {
+  Tensor x = empty(sizes, {.dtype = dtype, .device = options.device});
+  fill_in_place(x, options.generator, fill);
+  return options.requires_grad ? x.requires_grad_() : x;
+}
+
+void check(bool ok, const std::string& message) {
+  if (!ok) throw Error(ErrorCode::runtime, message);
+}
+
+/// A number as a C++ stream prints it, which is what PyTorch's checks show: "-1", "1.5".
+std::string number(double value) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "%g", value);
+  return buffer;
+}
+
+const char* c_type_name(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return "bool";
+    case DType::u8:
+      return "unsigned char";
+    case DType::i8:
+      return "signed char";
+    case DType::i16:
+      return "short";
+    case DType::i32:
+      return "int";
+    case DType::u16:
+      return "unsigned short";
+    case DType::u32:
+      return "unsigned int";
+    case DType::u64:
+      return "unsigned long";
+    default:
+      return "long";
+  }
+}
+
+struct Limits {
+  std::int64_t lowest;
+  std::int64_t highest;
+};
+
+/// Limits of an integer dtype, as far as int64 reaches.
+Limits integer_limits(DType dtype) {
+  int bits = bit_width(dtype);
+  if (dtype == DType::boolean) return {0, 1};
+  bool is_unsigned = dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64;
+  if (bits == 64)
+    return {is_unsigned ? 0 : std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
+  if (is_unsigned) return {0, (std::int64_t{1} << bits) - 1};
+  return {-(std::int64_t{1} << (bits - 1)), (std::int64_t{1} << (bits - 1)) - 1};
+}
+
+void check_range(DType dtype, std::int64_t from, std::int64_t to) {
+  check(from < to, "random_ expects 'from' to be less than 'to', but got from=" + std::to_string(from) +
+                       " >= to=" + std::to_string(to));
+  if (is_floating(dtype)) return;
+  Limits limits = integer_limits(dtype);
+  std::string type = c_type_name(dtype);
+  check(from >= limits.lowest && from <= limits.highest, "from is out of bounds for " + type);
+  check(to - 1 >= limits.lowest && to - 1 <= limits.highest, "to - 1 is out of bounds for " + type);
+}
+
+auto integers_fill(std::int64_t from, std::int64_t to) {
+  detail::IntegerRange range{from, static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)};
+  return [range](const Generator& g, RandomOut out) { detail::fill_integers(g, out, range); };
+}
+
+auto uniform_fill(double from, double to) {
+  return [=](const Generator& g, RandomOut out) { detail::fill_uniform(g, out, {from, to}); };
+}
+
+auto normal_fill(const Tensor& x, double mean, double std) {
+  return [=, dense = x.is_contiguous()](const Generator& g, RandomOut out) {
+    if (dense) return detail::fill_normal(g, out, {mean, std});
+    detail::fill_normal_serial(g, out, {mean, std});
+  };
+}
+
+void check_weights(const Tensor& weights, const MultinomialOptions& options) {
+  if (!weights.is_floating_point()) {
+    throw Error(ErrorCode::runtime, std::string("multinomial only supports floating-point dtypes for input, got: ") +
+                                        scalar_type_name(weights.dtype()));
+  }
+  check(weights.dim() == 1 || weights.dim() == 2, "prob_dist must be 1 or 2 dim");
+  check(options.num_samples > 0, "cannot sample n_sample <= 0 samples");
+  check(options.replacement || options.num_samples <= weights.size(-1),
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+}
+
+/// The largest of weight / exponential: PyTorch's rule for one sample and for samples without replacement.
+Tensor largest_quotients(const Tensor& weights, const MultinomialOptions& options) {
+  bool valid = all(ge(weights, 0)).item<bool>() && all(isfinite(weights)).item<bool>();
+  check(valid, "probability tensor contains either `inf`, `nan` or element < 0");
+  bool some = all(gt(weights.sum(Shape{-1}), 0)).item<bool>();
+  check(some, "invalid multinomial distribution (sum of probabilities <= 0)");
+  Tensor waiting = empty_like(weights);
+  exponential_(waiting, 1, options.generator);
+  Tensor quotients = weights.div(waiting);
+  if (options.num_samples == 1) return quotients.argmax(-1, true);
+  return topk(quotients, options.num_samples).indices;
+}
+
+/// Running sums of one row in T, the last one exactly 1.
+template <class T>
+std::vector<T> cumulated(const std::vector<T>& weights) {
+  std::vector<T> sums;
+  T sum = 0;
+  for (T weight : weights) {
+    check(weight >= 0, "invalid multinomial distribution (encountering probability entry < 0)");
+    check(std::isfinite(weight), "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
+    sum += weight;
+    sums.push_back(sum);
+  }
+  check(sum > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
+  for (T& value : sums) value /= sum;
+  if (!sums.empty()) sums.back() = 1;
+  return sums;
+}
+
+template <class T>
+Tensor draw_with_replacement(const Tensor& weights, const MultinomialOptions& options) {
+  Generator generator = generator_for(weights, options.generator);
+  std::vector<T> all = weights.template to_vector<T>();
+  std::int64_t categories = weights.size(-1);
+  std::int64_t rows = weights.dim() == 2 ? weights.size(0) : 1;
+  std::vector<std::int64_t> indices;
+  std::vector<double> uniform(static_cast<std::size_t>(options.num_samples));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    auto begin = all.begin() + row * categories;
+    std::vector<T> sums = cumulated(std::vector<T>(begin, begin + categories));
+    detail::fill_uniform(generator, {uniform.data(), DType::f64, options.num_samples}, {});
+    for (double u : uniform) {
+      auto at = std::lower_bound(sums.begin(), sums.end(), u, [](T sum, double value) { return sum < value; });
+      indices.push_back(std::min(at - sums.begin(), static_cast<std::ptrdiff_t>(categories - 1)));
+    }
+  }
+  Shape sizes = weights.dim() == 2 ? Shape{rows, options.num_samples} : Shape{options.num_samples};
+  return from_values(std::span<const std::int64_t>(indices), sizes, {.device = weights.device()});
+}
+
+}  // namespace
+
+Tensor rand(const Shape& sizes, const RandomOptions& options) {
+  return filled(sizes, options.dtype.value_or(default_dtype()), options, uniform_fill(0, 1));
+}
+
+Tensor randn(const Shape& sizes, const RandomOptions& options) {
+  return filled(sizes, options.dtype.value_or(default_dtype()), options,
+                [](const Generator& g, RandomOut out) { detail::fill_normal(g, out, {}); });
+}
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& sizes, const RandomOptions& options) {
+  DType dtype = options.dtype.value_or(DType::i64);
+  check_range(dtype, low, high);
+  return filled(sizes, dtype, options, integers_fill(low, high));
+}
+
+Tensor randint(std::int64_t high, const Shape& sizes, const RandomOptions& options) {
+  return randint(0, high, sizes, options);
+}
+
+Tensor randperm(std::int64_t n, const RandomOptions& options) {
+  DType dtype = options.dtype.value_or(DType::i64);
+  bool fits = is_floating(dtype) || n - 1 <= integer_limits(dtype).highest;
+  check(fits, "value cannot be converted to type " + std::string(name(dtype)) + "_t without overflow");
+  return filled(Shape{n}, dtype, options, detail::fill_permutation);
+}
+
+Tensor rand_like(const Tensor& like, const RandomOptions& options) {
+  RandomOptions same = options;
+  same.dtype = options.dtype.value_or(like.dtype());
+  same.device = options.device.value_or(like.device());
+  return rand(like.sizes(), same);
+}
+
+Tensor randn_like(const Tensor& like, const RandomOptions& options) {
+  RandomOptions same = options;
+  same.dtype = options.dtype.value_or(like.dtype());
+  same.device = options.device.value_or(like.device());
+  return randn(like.sizes(), same);
+}
+
+Tensor normal(const Tensor& mean, const Tensor& std, const std::optional<Generator>& generator) {
+  Tensor x = empty(broadcast_shapes(mean.sizes(), std.sizes()), {.dtype = mean.dtype(), .device = mean.device()});
+  normal_(x, 0, 1, generator);
+  return x.mul_(std.detach()).add_(mean.detach());
+}
+
+Tensor bernoulli(const Tensor& probabilities, const std::optional<Generator>& generator) {
+  Tensor p = probabilities.detach().cpu().contiguous();
+  bool valid = p.numel() == 0 || (all(ge(p, 0)).item<bool>() && all(le(p, 1)).item<bool>());
+  check(valid, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+  Tensor out = empty(p.sizes(), {.dtype = p.dtype(), .device = probabilities.device()});
+  return fill_in_place(out, generator, [&](const Generator& g, RandomOut to) {
+    detail::fill_bernoulli_each(g, to, p.raw_data(), p.dtype());
+  });
+}
+
+Tensor multinomial(const Tensor& weights, const MultinomialOptions& options) {
+  check_weights(weights, options);
+  if (!options.replacement || options.num_samples == 1) return largest_quotients(weights.detach(), options);
+  if (weights.dtype() == DType::f64) return draw_with_replacement<double>(weights.detach(), options);
+  return draw_with_replacement<float>(weights.detach(), options);
+}
+
+const Tensor& uniform_(const Tensor& x, double from, double to, const std::optional<Generator>& generator) {
+  check(from <= to,
+        "uniform_ expects to return a [from, to) range, but found from=" + number(from) + " > to=" + number(to));
+  return fill_in_place(x, generator, uniform_fill(from, to));
+}
+
+const Tensor& normal_(const Tensor& x, double mean, double std, const std::optional<Generator>& generator) {
+  check(std >= 0, "normal expects std >= 0.0, but found std " + number(std));
+  return fill_in_place(x, generator, normal_fill(x, mean, std));
+}
+
+const Tensor& bernoulli_(const Tensor& x, double p, const std::optional<Generator>& generator) {
+  check(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=" + number(p));
+  return fill_in_place(x, generator, [p](const Generator& g, RandomOut out) { detail::fill_bernoulli(g, out, p); });
+}
+
+const Tensor& exponential_(const Tensor& x, double lambda, const std::optional<Generator>& generator) {
+  check(is_floating(x.dtype()),
+        std::string("Exponential distribution is a continuous probability distribution. dtype must be a floating point "
+                    "but you specified ") +
+            scalar_type_name(x.dtype()));
+  check(lambda > 0, "exponential_ expects lambda > 0.0, but found lambda=" + number(lambda));
+  return fill_in_place(x, generator,
+                       [=](const Generator& g, RandomOut out) { detail::fill_exponential(g, out, lambda); });
+}
+
+const Tensor& geometric_(const Tensor& x, double p, const std::optional<Generator>& generator) {
+  check(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=" + number(p));
+  return fill_in_place(x, generator, [p](const Generator& g, RandomOut out) { detail::fill_geometric(g, out, p); });
+}
+
+const Tensor& log_normal_(const Tensor& x, double mean, double std, const std::optional<Generator>& generator) {
+  check(std > 0, "log_normal_ expects std > 0.0, but found std=" + number(std));
+  return fill_in_place(x, generator, [=](const Generator& g, RandomOut out) {
+    detail::fill_log_normal(g, out, {mean, std});
+  });
+}
+
+const Tensor& cauchy_(const Tensor& x, double median, double sigma, const std::optional<Generator>& generator) {
+  check(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=" + number(sigma));
+  return fill_in_place(x, generator, [=](const Generator& g, RandomOut out) {
+    detail::fill_cauchy(g, out, {median, sigma});
+  });
+}
+
+const Tensor& random_(const Tensor& x, const std::optional<Generator>& generator) {
+  return fill_in_place(x, generator, detail::fill_any_integer);
+}
+
+const Tensor& random_(const Tensor& x, std::int64_t from, std::int64_t to, const std::optional<Generator>& generator) {
+  check_range(x.dtype(), from, to);
+  return fill_in_place(x, generator, integers_fill(from, to));
+}
+
+}  // namespace core

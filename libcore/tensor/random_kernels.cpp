@@ -1,0 +1,214 @@
+#include "libcore/tensor/random_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "libcore/tensor/random_cuda.h"
+#include "libcore/tensor/random_dtype.h"
+#include "libcore/tensor/random_stream.h"
+
+namespace core::detail {
+namespace {
+
+constexpr std::int64_t kBlock = 16;
+/// Ranges from here on take 64 random bits a number.
+constexpr std::uint64_t kWideRange = 1ULL << 28;
+
+bool is_cuda(const Generator& generator) {
+  return generator.device().is_cuda();
+}
+
+/// Locks the stream and stores next(stream) into every element.
+template <class T, class Next>
+void generate(const Generator& generator, RandomOut out, Next next) {
+  RandomStream& stream = generator.stream();
+  std::scoped_lock lock(stream.mutex);
+  T* to = elements<T>(out);
+  for (std::int64_t i = 0; i < out.count; ++i) to[i] = next(stream);
+}
+
+template <class T>
+T uniform_value(Mt19937& engine, UniformLimits limits) {
+  if constexpr (std::is_same_v<T, double>) {
+    return std::fma(uniform64(engine), limits.to - limits.from, limits.from);
+  } else {
+    auto from = static_cast<float>(limits.from);
+    auto to = static_cast<float>(limits.to);
+    float value = std::fma(uniform32(engine), to - from, from);
+    if constexpr (std::is_same_v<T, float>) return value;
+    T rounded = from_float<T>(value);
+    bool at_limit = to_float(rounded) >= to_float(from_float<T>(to));  // the upper limit itself is never drawn
+    return at_limit ? from_float<T>(from) : rounded;
+  }
+}
+
+/// Blocks of 16 in T (float or double); the last 16 are drawn again when 16 does not divide the count.
+template <class T>
+void normal_dense(RandomStream& stream, RandomOut out, NormalShape shape) {
+  T* data = elements<T>(out);
+  for (std::int64_t i = 0; i < out.count; ++i) data[i] = uniform_value<T>(stream.engine, {});
+  std::int64_t whole = out.count / kBlock * kBlock;
+  normal_blocks(data, whole, shape);
+  if (whole == out.count) return;
+  T* last = data + out.count - kBlock;
+  for (std::int64_t i = 0; i < kBlock; ++i) last[i] = uniform_value<T>(stream.engine, {});
+  normal_blocks(last, kBlock, shape);
+}
+
+/// Half types: block after block in f32, and no draws for a remainder before the last 16 are drawn again.
+template <class T>
+void normal_dense_half(RandomStream& stream, RandomOut out, NormalShape shape) {
+  T* data = elements<T>(out);
+  auto block = [&](T* to) {
+    float values[kBlock];
+    for (float& value : values) value = uniform32(stream.engine);
+    normal_blocks(values, kBlock, shape);
+    for (std::int64_t i = 0; i < kBlock; ++i) to[i] = from_float<T>(values[i]);
+  };
+  for (std::int64_t at = 0; at + kBlock <= out.count; at += kBlock) block(data + at);
+  if (out.count % kBlock != 0) block(data + out.count - kBlock);
+}
+
+/// 0 .. the largest integer T holds exactly; 64 random bits for the types of 64 bits.
+template <class T>
+std::int64_t any_integer(Mt19937& engine) {
+  std::uint64_t number = sizeof(T) == 8 ? engine.next64() : engine.next();
+  return static_cast<std::int64_t>(number % (max_integer<T>() + 1));
+}
+
+/// Element-wise distributions made from one uniform double each.
+template <class Transform>
+void fill_transformed(const Generator& generator, RandomOut out, const char* what, Transform transform) {
+  if (is_cuda(generator)) return cuda_fill_from_uniform(generator.stream(), out, transform);
+  for_dtype(out.dtype, what, [&]<class T>() {
+    generate<T>(generator, out,
+                [&](RandomStream& stream) { return from_number<T>(transform(uniform64(stream.engine))); });
+  });
+}
+
+}  // namespace
+
+void fill_uniform(const Generator& generator, RandomOut out, UniformLimits limits) {
+  for_floating(out.dtype, "check_uniform_bounds", [&]<class T>() {
+    if (is_cuda(generator)) return cuda_fill_uniform(generator.stream(), out, limits);
+    generate<T>(generator, out, [&](RandomStream& stream) { return uniform_value<T>(stream.engine, limits); });
+  });
+}
+
+void fill_normal(const Generator& generator, RandomOut out, NormalShape shape) {
+  if (out.count < kBlock || is_cuda(generator)) return fill_normal_serial(generator, out, shape);
+  for_floating(out.dtype, "normal_kernel_cpu", [&]<class T>() {
+    RandomStream& stream = generator.stream();
+    std::scoped_lock lock(stream.mutex);
+    if constexpr (kIsHalfType<T>) {
+      normal_dense_half<T>(stream, out, shape);
+    } else {
+      normal_dense<T>(stream, out, shape);
+    }
+  });
+}
+
+void fill_normal_serial(const Generator& generator, RandomOut out, NormalShape shape) {
+  for_floating(out.dtype, "normal_kernel_cpu", [&]<class T>() {
+    if (is_cuda(generator)) return cuda_fill_normal(generator.stream(), out, shape);
+    generate<T>(generator, out, [&](RandomStream& stream) {
+      return from_number<T>(std::fma(normal64(stream), shape.std, shape.mean));
+    });
+  });
+}
+
+void fill_integers(const Generator& generator, RandomOut out, IntegerRange range) {
+  if (is_cuda(generator)) return cuda_fill_integers(generator.stream(), out, range);
+  for_dtype(out.dtype, "random_from_to", [&]<class T>() {
+    generate<T>(generator, out, [&](RandomStream& stream) {
+      std::uint64_t number = range.size >= kWideRange ? stream.engine.next64() : stream.engine.next();
+      return from_number<T>(static_cast<std::int64_t>(static_cast<std::uint64_t>(range.from) + number % range.size));
+    });
+  });
+}
+
+void fill_any_integer(const Generator& generator, RandomOut out) {
+  for_dtype(out.dtype, "random", [&]<class T>() {
+    if (is_cuda(generator)) return cuda_fill_any_integer(generator.stream(), out);
+    generate<T>(generator, out, [](RandomStream& stream) { return from_number<T>(any_integer<T>(stream.engine)); });
+  });
+}
+
+void fill_permutation(const Generator& generator, RandomOut out) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(out.count));
+  std::iota(order.begin(), order.end(), 0);
+  if (is_cuda(generator)) {
+    cuda_shuffle(generator.stream(), order);
+  } else {
+    RandomStream& stream = generator.stream();
+    std::scoped_lock lock(stream.mutex);
+    for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+      std::swap(order[i], order[i + stream.engine.next() % (order.size() - i)]);
+    }
+  }
+  for_dtype(out.dtype, "randperm", [&]<class T>() {
+    std::transform(order.begin(), order.end(), elements<T>(out), from_number<T, std::int64_t>);
+  });
+}
+
+void fill_bernoulli(const Generator& generator, RandomOut out, double p) {
+  fill_transformed(generator, out, "bernoulli_scalar_cpu_", [p](double u) { return u < p ? 1.0 : 0.0; });
+}
+
+void fill_bernoulli_each(const Generator& generator, RandomOut out, const void* probabilities, DType dtype) {
+  for_floating(dtype, "bernoulli_tensor_cpu_p_", [&]<class P>() {
+    const P* p = static_cast<const P*>(probabilities);
+    std::vector<P> drawn(static_cast<std::size_t>(out.count));
+    fill_uniform(generator, {drawn.data(), dtype, out.count}, {});
+    for_dtype(out.dtype, "bernoulli_tensor_cpu_self_", [&]<class T>() {
+      for (std::size_t i = 0; i < drawn.size(); ++i) {
+        bool one = false;
+        if constexpr (std::is_same_v<P, double>) one = drawn[i] < p[i];
+        if constexpr (!std::is_same_v<P, double>) one = to_float(drawn[i]) < to_float(p[i]);
+        elements<T>(out)[i] = from_number<T>(one ? 1.0 : 0.0);
+      }
+    });
+  });
+}
+
+void fill_exponential(const Generator& generator, RandomOut out, double lambda) {
+  if (is_cuda(generator)) {  // its uniform numbers include 1, not 0
+    return cuda_fill_from_uniform(generator.stream(), out, [lambda](double u) { return -1.0 / lambda * std::log(u); });
+  }
+  fill_transformed(generator, out, "exponential_", [lambda](double u) { return -1.0 / lambda * std::log1p(-u); });
+}
+
+void fill_geometric(const Generator& generator, RandomOut out, double p) {
+  fill_transformed(generator, out, "geometric_cpu", [p](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
+}
+
+void fill_cauchy(const Generator& generator, RandomOut out, NormalShape shape) {
+  fill_transformed(generator, out, "cauchy", [shape](double u) {
+    constexpr double kLowest = std::numeric_limits<double>::epsilon();
+    double inside = std::clamp(u, kLowest, 1 - kLowest);
+    return shape.mean + shape.std * std::tan(std::numbers::pi * (inside - 0.5));
+  });
+}
+
+void fill_log_normal(const Generator& generator, RandomOut out, NormalShape shape) {
+  for_floating(out.dtype, "log_normal_cpu", [&]<class T>() {
+    if (is_cuda(generator)) return cuda_fill_log_normal(generator.stream(), out, shape);
+    generate<T>(generator, out, [&](RandomStream& stream) {
+      return from_number<T>(std::exp(std::fma(normal64(stream), shape.std, shape.mean)));
+    });
+  });
+}
+
+std::int64_t draw_seed(const Generator& generator) {
+  std::int64_t seed = 0;
+  fill_any_integer(generator, {&seed, DType::i64, 1});
+  return seed;
+}
+
+}  // namespace core::detail

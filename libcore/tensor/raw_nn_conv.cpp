@@ -1,0 +1,151 @@
+#include "libcore/tensor/nn_common.h"
+#include "libcore/tensor/raw_nn_ops.h"
+
+namespace core {
+
+Padding::Padding(std::string_view rule) : same_(rule == "same"), rule_(true) {
+  if (rule != "same" && rule != "valid") {
+    throw Error(ErrorCode::value, "Invalid padding string '" + std::string(rule) +
+                                      "', should be one of {'same', 'valid'}");
+  }
+}
+
+namespace raw {
+namespace {
+
+using detail::data_or_null;
+using detail::dense;
+
+[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::runtime, text); }
+
+void check_options(const Conv2dOptions& o) {
+  const auto below = [](const Size2& size, std::int64_t limit) { return size.h() < limit || size.w() < limit; };
+  if (below(o.padding.amount(), 0)) fail("negative padding is not supported");
+  if (below(o.stride, 1)) fail("non-positive stride is not supported");
+  if (below(o.dilation, 1)) fail("dilation should be greater than zero");
+  if (o.groups < 1) fail("non-positive groups is not supported");
+  if (o.padding.is_same() && !(o.stride == Size2(1))) fail("padding='same' is not supported for strided convolutions");
+}
+
+void check_dtypes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const auto mismatch = [&](const Tensor& other, const char* what) {
+    if (other.defined() && other.dtype() != x.dtype()) {
+      fail(std::string("Input type (") + detail::c_type_name(x.dtype()) + ") and " + what + " type (" +
+           detail::c_type_name(other.dtype()) + ") should be the same");
+    }
+  };
+  mismatch(bias, "bias");
+  mismatch(weight, "weight");
+}
+
+void check_channels(const Tensor& x, const Tensor& weight, const Tensor& bias, std::int64_t groups) {
+  const std::string given = "Given groups=" + std::to_string(groups) + ", ";
+  const std::string weight_text = to_list(weight.sizes());
+  const std::int64_t outputs = weight.size(0), wanted = weight.size(1) * groups;
+  if (outputs < groups) {
+    fail(given + "expected weight to be at least " + std::to_string(groups) + " at dimension 0, but got weight of size " +
+         weight_text + " instead");
+  }
+  if (outputs % groups != 0) {
+    fail(given + "expected weight to be divisible by " + std::to_string(groups) +
+         " at dimension 0, but got weight of size [" + weight_text + "] instead");
+  }
+  if (x.size(1) != wanted) {
+    fail(given + "weight of size " + weight_text + ", expected input" + to_list(x.sizes()) + " to have " +
+         std::to_string(wanted) + " channels, but got " + std::to_string(x.size(1)) + " channels instead");
+  }
+  if (bias.defined() && !(bias.sizes() == Shape{outputs})) {
+    fail("Given weight of size " + weight_text + ", expected bias to be 1-dimensional with " + std::to_string(outputs) +
+         " elements, but got bias of size " + to_list(bias.sizes()) + " instead");
+  }
+}
+
+/// Zeros before and after, for one dimension.
+struct Pads {
+  std::int64_t before, after;
+};
+
+Pads pads(const Padding& padding, std::int64_t given, std::int64_t kernel, std::int64_t dilation) {
+  if (!padding.is_same()) return {given, given};
+  const std::int64_t total = dilation * (kernel - 1);
+  return {total / 2, total - total / 2};
+}
+
+std::int64_t output_size(std::int64_t in, Pads pad, std::int64_t kernel, std::int64_t dilation, std::int64_t stride) {
+  return (in + pad.before + pad.after - (dilation * (kernel - 1) + 1)) / stride + 1;
+}
+
+void check_kernel_fits(const Conv2dSizes& s) {
+  const std::int64_t h = s.in_h + s.pad_top + s.pad_bottom, w = s.in_w + s.pad_left + s.pad_right;
+  const std::int64_t kernel_h = s.dilation_h * (s.kernel_h - 1) + 1, kernel_w = s.dilation_w * (s.kernel_w - 1) + 1;
+  if (h >= kernel_h && w >= kernel_w) return;
+  const auto by = [](std::int64_t a, std::int64_t b) { return "(" + std::to_string(a) + " x " + std::to_string(b) + ")"; };
+  fail("Calculated padded input size per channel: " + by(h, w) + ". Kernel size: " + by(kernel_h, kernel_w) +
+       ". Kernel size can't be greater than actual input size");
+}
+
+}  // namespace
+
+Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o) {
+  detail::check_devices(x, {&weight, &bias});
+  check_options(o);
+  if (weight.dim() != 4) {
+    fail("Expected 4-dimensional weight, but got weight of size " + to_list(weight.sizes()) + " instead");
+  }
+  check_dtypes(x, weight, bias);
+  check_channels(x, weight, bias, o.groups);
+  Conv2dSizes s{};
+  s.batch = x.size(0), s.in_channels = x.size(1), s.in_h = x.size(2), s.in_w = x.size(3);
+  s.out_channels = weight.size(0), s.kernel_h = weight.size(2), s.kernel_w = weight.size(3);
+  s.stride_h = o.stride.h(), s.stride_w = o.stride.w();
+  s.dilation_h = o.dilation.h(), s.dilation_w = o.dilation.w();
+  s.groups = o.groups;
+  const Pads vertical = pads(o.padding, o.padding.amount().h(), s.kernel_h, s.dilation_h);
+  const Pads horizontal = pads(o.padding, o.padding.amount().w(), s.kernel_w, s.dilation_w);
+  s.pad_top = vertical.before, s.pad_bottom = vertical.after;
+  s.pad_left = horizontal.before, s.pad_right = horizontal.after;
+  check_kernel_fits(s);
+  s.out_h = output_size(s.in_h, vertical, s.kernel_h, s.dilation_h, s.stride_h);
+  s.out_w = output_size(s.in_w, horizontal, s.kernel_w, s.dilation_w, s.stride_w);
+  return s;
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
+  Tensor out = detail::empty_as(x, {s.batch, s.out_channels, s.out_h, s.out_w});
+  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  if (x.numel() == 0 || weight.numel() == 0) return out.fill_(0);
+  const Tensor in = dense(x), w = dense(weight), b = dense(bias);
+  detail::run("conv2d", x, &NnTable::conv2d,
+              Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data()});
+  return out;
+}
+
+Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
+  Tensor out = detail::empty_as(output_grad, {s.batch, s.in_channels, s.in_h, s.in_w});
+  if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
+  if (output_grad.numel() == 0) return out.fill_(0);
+  const Tensor grad = dense(output_grad), w = dense(weight);
+  detail::run("conv2d_backward", output_grad, &NnTable::conv2d_input_grad,
+              Conv2dInputGradParams{s, grad.raw_data(), w.raw_data(), out.mutable_raw_data()});
+  return out;
+}
+
+WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const Conv2dSizes& s, bool with_bias) {
+  WeightGrads out;
+  out.weight = detail::empty_as(x, {s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w});
+  if (with_bias) out.bias = detail::empty_as(x, {s.out_channels});
+  if (out.weight.numel() == 0 || !detail::has_bytes(x)) return out;
+  if (x.numel() == 0 || output_grad.numel() == 0) {
+    out.weight.fill_(0);
+    if (with_bias) out.bias.fill_(0);
+    return out;
+  }
+  const Tensor grad = dense(output_grad), in = dense(x);
+  detail::run("conv2d_backward", x, &NnTable::conv2d_weight_grad,
+              Conv2dWeightGradParams{s, grad.raw_data(), in.raw_data(), out.weight.mutable_raw_data(),
+                                     detail::output_or_null(out.bias)});
+  return out;
+}
+
+}  // namespace raw
+}  // namespace core

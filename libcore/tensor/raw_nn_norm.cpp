@@ -1,0 +1,138 @@
+#include "libcore/tensor/nn_common.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/raw_nn_ops.h"
+
+namespace core::raw {
+namespace {
+
+using detail::data_or_null;
+using detail::dense;
+using detail::output_or_null;
+
+[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::runtime, text); }
+
+BatchNormSizes batch_norm_sizes(const Tensor& x) {
+  const std::int64_t channels = x.size(1);
+  const std::int64_t rows = x.size(0) * channels;
+  return {x.size(0), channels, rows == 0 ? 0 : x.numel() / rows};
+}
+
+void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
+  detail::check_devices(x, {&a.weight, &a.bias, &a.running_mean, &a.running_var});
+  const auto check = [&](const char* what, const Tensor& t) {
+    if (t.defined() && t.numel() != x.size(1)) {
+      fail(std::string(what) + " should contain " + std::to_string(x.size(1)) + " elements not " + std::to_string(t.numel()));
+    }
+  };
+  if (!a.training && (!a.running_mean.defined() || !a.running_var.defined())) {
+    fail(std::string(a.running_mean.defined() ? "running_var" : "running_mean") + " must be defined in evaluation mode");
+  }
+  check("running_mean", a.running_mean);
+  check("running_var", a.running_var);
+  check("weight", a.weight);
+  check("bias", a.bias);
+  if (!a.training) return;
+  if (x.size(1) != 0 && x.numel() / x.size(1) == 1) {
+    throw Error(ErrorCode::value, "Expected more than 1 value per channel when training, got input size torch.Size(" +
+                                      to_list(x.sizes()) + ")");
+  }
+}
+
+Tensor inverse_std(const Tensor& var, double eps) { return rsqrt(add(var, eps)); }
+
+/// running += momentum * (value - running), with the unbiased variance.
+void update_running(const BatchNormArguments& a, const Tensor& mean, const Tensor& var, std::int64_t count) {
+  const auto blend = [&](const Tensor& running, const Tensor& value) {
+    if (running.defined()) running.copy_(add(mul(running, 1 - a.momentum), mul(value, a.momentum)));
+  };
+  blend(a.running_mean, mean);
+  blend(a.running_var, mul(var, static_cast<double>(count) / static_cast<double>(count - 1)));
+}
+
+void check_layer_norm(const Tensor& x, const Shape& normalized, const LayerNormArguments& a) {
+  detail::check_devices(x, {&a.weight, &a.bias});
+  const std::size_t front = x.sizes().size() - std::min(x.sizes().size(), normalized.size());
+  const Shape tail(x.sizes().span().subspan(front));
+  if (normalized == tail) return;
+  std::string wanted = "[*";
+  for (const std::int64_t size : normalized) wanted += ", " + std::to_string(size);
+  fail("Given normalized_shape=" + to_list(normalized) + ", expected input with shape " + wanted +
+       "], but got input of size" + to_list(x.sizes()));
+}
+
+}  // namespace
+
+NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
+  check_batch_norm(x, a);
+  const NoGradGuard no_history;
+  if (!a.training) return {a.running_mean.detach(), inverse_std(a.running_var, a.eps)};
+  const BatchNormSizes sizes = batch_norm_sizes(x);
+  const Tensor mean = detail::empty_as(x, {sizes.channels}), var = detail::empty_as(x, {sizes.channels});
+  if (detail::has_bytes(x)) {
+    const Tensor in = dense(x);
+    detail::run("batch_norm", x, &NnTable::batch_stats,
+                BatchStatsParams{sizes, in.raw_data(), mean.mutable_raw_data(), var.mutable_raw_data()});
+  }
+  update_running(a, mean, var, sizes.batch * sizes.plane);
+  return {mean, inverse_std(var, a.eps)};
+}
+
+Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArguments& a) {
+  Tensor out = detail::empty_as(x, x.sizes());
+  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  const Tensor in = dense(x), mean = dense(stats.mean), weight = dense(a.weight), bias = dense(a.bias);
+  detail::run("batch_norm", x, &NnTable::batch_norm,
+              BatchNormParams{batch_norm_sizes(x), in.raw_data(), mean.raw_data(), stats.inverse_std.raw_data(),
+                              data_or_null(weight), data_or_null(bias), out.mutable_raw_data()});
+  return out;
+}
+
+NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
+                          bool batch_stats, NormWanted wanted) {
+  NormGrads out;
+  if (wanted.input) out.input = detail::empty_as(x, x.sizes());
+  if (wanted.weight) out.weight = detail::empty_as(x, {x.size(1)});
+  if (wanted.bias) out.bias = detail::empty_as(x, {x.size(1)});
+  if (!detail::has_bytes(x)) return out;
+  const Tensor grad = dense(output_grad), in = dense(x), mean = dense(stats.mean), w = dense(weight);
+  detail::run("batch_norm_backward", x, &NnTable::batch_norm_grad,
+              BatchNormGradParams{batch_norm_sizes(x), batch_stats, grad.raw_data(), in.raw_data(), mean.raw_data(),
+                                  stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
+                                  output_or_null(out.weight), output_or_null(out.bias)});
+  return out;
+}
+
+LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormArguments& a) {
+  check_layer_norm(x, normalized_shape, a);
+  const std::int64_t length = normalized_shape.numel();
+  const std::int64_t rows = length == 0 ? 0 : x.numel() / length;
+  LayerNormResult out{detail::empty_as(x, x.sizes()), {detail::empty_as(x, {rows}), detail::empty_as(x, {rows})}};
+  if (x.numel() == 0 || !detail::has_bytes(x)) return out;
+  const Tensor in = dense(x), weight = dense(a.weight), bias = dense(a.bias);
+  detail::run("layer_norm", x, &NnTable::layer_norm,
+              LayerNormParams{rows, length, a.eps, in.raw_data(), data_or_null(weight), data_or_null(bias),
+                              out.output.mutable_raw_data(), out.stats.mean.mutable_raw_data(),
+                              out.stats.inverse_std.mutable_raw_data()});
+  return out;
+}
+
+NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
+                          NormWanted wanted) {
+  const std::int64_t rows = stats.mean.numel();
+  const std::int64_t length = rows == 0 ? 0 : x.numel() / rows;
+  NormGrads out;
+  Shape normalized(x.sizes());
+  while (normalized.numel() > length && !normalized.empty()) normalized.erase(0);
+  if (wanted.input) out.input = detail::empty_as(x, x.sizes());
+  if (wanted.weight) out.weight = detail::empty_as(x, normalized);
+  if (wanted.bias) out.bias = detail::empty_as(x, normalized);
+  if (x.numel() == 0 || !detail::has_bytes(x)) return out;
+  const Tensor grad = dense(output_grad), in = dense(x), w = dense(weight);
+  detail::run("layer_norm_backward", x, &NnTable::layer_norm_grad,
+              LayerNormGradParams{rows, length, grad.raw_data(), in.raw_data(), stats.mean.raw_data(),
+                                  stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
+                                  output_or_null(out.weight), output_or_null(out.bias)});
+  return out;
+}
+
+}  // namespace core::raw

@@ -1,0 +1,77 @@
+#pragma once
+// The neural-network operations without history: checks with PyTorch's texts, then the backend's slot. What nn_ops.h and
+// the nodes of autograd are made of.
+// Thread safety: pure functions. Use: core::Tensor y = core::raw::conv2d(x, w, b, core::raw::conv2d_sizes(x, w, b, {}));
+
+#include <utility>
+
+#include "libcore/backend/nn_table.h"
+#include "libcore/tensor/nn_ops.h"
+
+namespace core::raw {
+
+/// Checks a convolution of a batch (x has four dimensions) and gives all its sizes.
+Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options);
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& sizes);
+Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& sizes);
+struct WeightGrads {
+  Tensor weight;
+  Tensor bias;
+};
+/// `bias` is undefined unless asked for.
+WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const Conv2dSizes& sizes, bool with_bias);
+
+ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options);
+/// Values of the last two dimensions of `like` picked by (or put back to) `indices`, as max_pool2d made them.
+Tensor gather_picked(const Tensor& planes, const Tensor& indices);
+Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes);
+
+/// Everything about an average pooling but its arrays.
+AvgPool2dParams avg_pool2d_plan(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options);
+Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan);
+Tensor avg_pool2d_grad(const Tensor& output_grad, AvgPool2dParams plan, const Shape& input_sizes);
+Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output);
+Tensor adaptive_avg_pool2d_grad(const Tensor& output_grad, const Shape& input_sizes);
+
+/// What batch_norm found: mean and 1 / sqrt(var + eps) of each channel.
+struct NormStats {
+  Tensor mean;
+  Tensor inverse_std;
+};
+/// Checks, takes the statistics of x or the running ones, and updates the latter when training.
+NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& arguments);
+Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArguments& arguments);
+/// Gradients of input, weight and bias; undefined where not wanted.
+struct NormGrads {
+  Tensor input;
+  Tensor weight;
+  Tensor bias;
+};
+struct NormWanted {
+  bool input, weight, bias;
+};
+NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
+                          bool batch_stats, NormWanted wanted);
+
+struct LayerNormResult {
+  Tensor output;
+  NormStats stats;
+};
+LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormArguments& arguments);
+NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
+                          NormWanted wanted);
+
+Tensor softmax(const Tensor& x, std::int64_t dim);
+Tensor log_softmax(const Tensor& x, std::int64_t dim);
+Tensor softmax_grad(const Tensor& output_grad, const Tensor& output, std::int64_t dim);
+Tensor log_softmax_grad(const Tensor& output_grad, const Tensor& output, std::int64_t dim);
+
+struct NllResult {
+  Tensor loss;          ///< reduced
+  Tensor total_weight;  ///< 0-dim
+};
+NllResult nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptions& options);
+Tensor nll_loss_grad(const Tensor& loss_grad, const Tensor& target, const NllResult& forward, const Shape& sizes,
+                     const NllLossOptions& options);
+
+}  // namespace core::raw

@@ -1,0 +1,168 @@
+#include <algorithm>
+
+#include "libcore/tensor/nn_common.h"
+#include "libcore/tensor/raw_nn_ops.h"
+
+namespace core::raw {
+namespace {
+
+using detail::dense;
+
+[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::runtime, text); }
+
+/// One dimension of a pooling.
+struct Window {
+  std::int64_t in, kernel, stride, pad, dilation;
+
+  std::int64_t out(bool ceil_mode) const {
+    const std::int64_t room = in + 2 * pad - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0);
+    std::int64_t count = (room < 0 ? -((-room + stride - 1) / stride) : room / stride) + 1;
+    if (ceil_mode && (count - 1) * stride >= in + pad) --count;  // the last window must begin inside or in the left padding
+    return count;
+  }
+};
+
+void check_window(const Window& w) {
+  if (w.kernel < 1) fail("kernel size should be greater than zero, but got kernel size: " + std::to_string(w.kernel));
+  if (w.stride < 1) fail("stride should be greater than zero, but got stride: " + std::to_string(w.stride));
+  if (w.dilation < 1) fail("dilation should be greater than zero, but got dilation: " + std::to_string(w.dilation));
+  if (w.pad < 0) fail("pad must be non-negative, but got pad: " + std::to_string(w.pad));
+  if (w.pad > ((w.kernel - 1) * w.dilation + 1) / 2) {
+    fail("pad should be at most half of effective kernel size, but got pad=" + std::to_string(w.pad) +
+         ", kernel_size=" + std::to_string(w.kernel) + " and dilation=" + std::to_string(w.dilation));
+  }
+}
+
+std::string by(std::int64_t planes, std::int64_t h, std::int64_t w) {
+  return "(" + std::to_string(planes) + "x" + std::to_string(h) + "x" + std::to_string(w) + ")";
+}
+
+/// The three options that a pooling is made of.
+struct PoolShape {
+  Size2 kernel, stride, padding, dilation;
+  bool ceil_mode;
+};
+
+Pool2dSizes pool_sizes(const Tensor& x, const PoolShape& shape) {
+  const bool right_rank = x.dim() == 3 || x.dim() == 4;
+  if (!right_rank || x.size(-1) == 0 || x.size(-2) == 0 || x.size(-3) == 0) {
+    fail("non-empty 3D or 4D (batch mode) tensor expected for input");
+  }
+  const Size2 stride = shape.stride.given() ? shape.stride : shape.kernel;
+  const Window rows{x.size(-2), shape.kernel.h(), stride.h(), shape.padding.h(), shape.dilation.h()};
+  const Window columns{x.size(-1), shape.kernel.w(), stride.w(), shape.padding.w(), shape.dilation.w()};
+  check_window(rows);
+  check_window(columns);
+  const std::int64_t out_h = rows.out(shape.ceil_mode), out_w = columns.out(shape.ceil_mode);
+  if (out_h < 1 || out_w < 1) {
+    fail("Given input size: " + by(x.size(-3), rows.in, columns.in) + ". Calculated output size: " +
+         by(x.size(-3), out_h, out_w) + ". Output size is too small");
+  }
+  return {x.numel() / (rows.in * columns.in), rows.in, columns.in, out_h, out_w, rows.kernel, columns.kernel,
+          rows.stride, columns.stride, rows.pad, columns.pad, rows.dilation, columns.dilation};
+}
+
+/// The sizes of x with other planes.
+Shape with_planes(const Tensor& x, std::int64_t h, std::int64_t w) {
+  Shape sizes = x.sizes();
+  sizes[sizes.size() - 2] = h;
+  sizes[sizes.size() - 1] = w;
+  return sizes;
+}
+
+std::int64_t plane_size(const Shape& sizes) { return sizes[sizes.size() - 2] * sizes[sizes.size() - 1]; }
+
+AdaptivePool2dParams adaptive_params(const Shape& in, const Shape& out) {
+  const std::size_t n = in.size();
+  return {in.numel() / plane_size(in), in[n - 2], in[n - 1], out[n - 2], out[n - 1], nullptr, nullptr};
+}
+
+}  // namespace
+
+ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o) {
+  const Pool2dSizes sizes = pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode});
+  ValuesIndices out;
+  out.values = detail::empty_as(x, with_planes(x, sizes.out_h, sizes.out_w));
+  out.indices = empty(out.values.sizes(), {.dtype = DType::i64, .device = x.device()});
+  if (x.numel() == 0 || !detail::has_bytes(x)) return out;
+  const Tensor in = dense(x);
+  detail::run("max_pool2d", x, &NnTable::max_pool2d,
+              MaxPool2dParams{sizes, in.raw_data(), out.values.mutable_raw_data(), out.indices.mutable_data<std::int64_t>()});
+  return out;
+}
+
+Tensor gather_picked(const Tensor& planes, const Tensor& indices) {
+  Tensor out = detail::empty_as(planes, indices.sizes());
+  if (out.numel() == 0 || !detail::has_bytes(planes)) return out;
+  const std::int64_t size = plane_size(planes.sizes()), picked = plane_size(indices.sizes());
+  const Tensor in = dense(planes);
+  detail::run("max_pool2d_backward", planes, &NnTable::gather_picked,
+              PickParams{planes.numel() / size, size, picked, indices.data<std::int64_t>(), in.raw_data(),
+                         out.mutable_raw_data()});
+  return out;
+}
+
+Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes) {
+  Tensor out = detail::empty_as(values, planes_sizes);
+  if (out.numel() == 0 || !detail::has_bytes(values)) return out;
+  const std::int64_t size = plane_size(planes_sizes), picked = plane_size(indices.sizes());
+  const Tensor in = dense(values);
+  detail::run("max_pool2d_backward", values, &NnTable::scatter_picked,
+              PickParams{out.numel() / size, size, picked, indices.data<std::int64_t>(), in.raw_data(),
+                         out.mutable_raw_data()});
+  return out;
+}
+
+AvgPool2dParams avg_pool2d_plan(const Tensor& x, Size2 kernel, const AvgPool2dOptions& o) {
+  if (o.divisor_override == 0) fail("divisor must be not zero");
+  return {pool_sizes(x, {kernel, o.stride, o.padding, 1, o.ceil_mode}), o.count_include_pad, o.divisor_override.value_or(0),
+          nullptr, nullptr};
+}
+
+Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan) {
+  Tensor out = detail::empty_as(x, with_planes(x, plan.sizes.out_h, plan.sizes.out_w));
+  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  const Tensor in = dense(x);
+  plan.in = in.raw_data();
+  plan.out = out.mutable_raw_data();
+  detail::run("avg_pool2d", x, &NnTable::avg_pool2d, plan);
+  return out;
+}
+
+Tensor avg_pool2d_grad(const Tensor& output_grad, AvgPool2dParams plan, const Shape& input_sizes) {
+  Tensor out = detail::empty_as(output_grad, input_sizes);
+  if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
+  const Tensor grad = dense(output_grad);
+  plan.in = grad.raw_data();
+  plan.out = out.mutable_raw_data();
+  detail::run("avg_pool2d_backward", output_grad, &NnTable::avg_pool2d_grad, plan);
+  return out;
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
+  if (x.dim() != 3 && x.dim() != 4) {
+    x.size(-2);  // PyTorch's text for too few dimensions
+    fail("adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got " + to_list(x.sizes()));
+  }
+  Tensor out = detail::empty_as(x, with_planes(x, output.h.value_or(x.size(-2)), output.w.value_or(x.size(-1))));
+  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  const Tensor in = dense(x);
+  AdaptivePool2dParams params = adaptive_params(x.sizes(), out.sizes());
+  params.in = in.raw_data();
+  params.out = out.mutable_raw_data();
+  detail::run("adaptive_avg_pool2d", x, &NnTable::adaptive_avg_pool2d, params);
+  return out;
+}
+
+Tensor adaptive_avg_pool2d_grad(const Tensor& output_grad, const Shape& input_sizes) {
+  Tensor out = detail::empty_as(output_grad, input_sizes);
+  if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
+  const Tensor grad = dense(output_grad);
+  AdaptivePool2dParams params = adaptive_params(input_sizes, output_grad.sizes());
+  params.in = grad.raw_data();
+  params.out = out.mutable_raw_data();
+  detail::run("adaptive_avg_pool2d_backward", output_grad, &NnTable::adaptive_avg_pool2d_grad, params);
+  return out;
+}
+
+}  // namespace core::raw

@@ -1,0 +1,258 @@
+#pragma once
+// Tensor: a cheap handle (8 bytes) on an n-dimensional array; copying it shares the array. Behaves as torch.Tensor.
+// Operations as free functions are in ops.h, construction in factory.h; the methods here are the same functions.
+// Thread safety: as std::shared_ptr; several threads may read one tensor. No call copies between devices unless its
+// name says so (to, cpu, cuda). Errors: core::Error with PyTorch's text.
+// Use: core::Tensor x = core::ones({2, 3}); core::Tensor y = (x * 2).sum(); y.item<float>() == 12;
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "libcore/base/device.h"
+#include "libcore/base/shape.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/tensor_impl.h"
+
+namespace core {
+
+class Node;
+class Tensor;
+
+struct ValuesIndices;  // {values, indices}: what max, min, sort, topk along a dimension give (ops.h)
+
+/// Arguments of Tensor::to; what is not given stays.
+struct ToOptions {
+  std::optional<Device> device;
+  std::optional<DType> dtype;
+  bool non_blocking = false;
+  bool copy = false;  ///< a new tensor even when nothing changes
+};
+
+class Tensor {
+ public:
+  /// Undefined: stands for None.
+  Tensor() = default;
+  explicit Tensor(IntrusivePtr<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  // --- what it is
+  bool defined() const { return static_cast<bool>(impl_); }
+  /// Same object (Python's `is`), not merely equal values.
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+  const Shape& sizes() const { return impl_->sizes; }
+  const Shape& strides() const { return impl_->strides; }
+  /// Negative dimensions count from the end. Error(index) "Dimension out of range ...".
+  std::int64_t size(std::int64_t dim) const;
+  std::int64_t stride(std::int64_t dim) const;
+  std::int64_t dim() const { return static_cast<std::int64_t>(impl_->sizes.size()); }
+  std::int64_t numel() const { return impl_->numel; }
+  DType dtype() const { return impl_->dtype; }
+  Device device() const { return impl_->storage.device(); }
+  bool is_cuda() const { return device().is_cuda(); }
+  bool is_meta() const { return device().is_meta(); }
+  /// -1 on the CPU.
+  int get_device() const { return device().index(); }
+  bool is_contiguous() const { return impl_->contiguous; }
+  bool is_floating_point() const { return is_floating(dtype()); }
+  std::int64_t storage_offset() const { return impl_->offset; }
+  const Storage& storage() const { return impl_->storage; }
+  TensorImpl* impl() const { return impl_.get(); }
+
+  // --- data; pointers are host pointers unless the tensor is on a real GPU
+  /// First element. T must be the element type (Half, BFloat16 for the half types). Error(runtime) on a dtype mismatch.
+  template <class T>
+  const T* data() const {
+    return static_cast<const T*>(typed_data(dtype_of<T>));
+  }
+  /// As above for writing; counts as a write for caches (StorageImpl::writes), not for autograd.
+  template <class T>
+  T* mutable_data() const {
+    impl_->storage->bump_writes();
+    return static_cast<T*>(typed_data(dtype_of<T>));
+  }
+  const void* raw_data() const;
+  void* mutable_raw_data() const;
+  /// The only element. Errors: "a Tensor with 2 elements cannot be converted to Scalar".
+  Scalar item() const;
+  template <class T>
+  T item() const {
+    Scalar value = item();
+    if constexpr (std::is_same_v<T, bool>) return value.to_bool();
+    return value.is_float() ? static_cast<T>(value.to_double()) : static_cast<T>(value.to_int());
+  }
+  /// All elements in row-major order, converted to T. Any device.
+  template <class T>
+  std::vector<T> to_vector() const;
+  /// Truth of a one-element tensor. Error "Boolean value of Tensor with more than one value is ambiguous".
+  explicit operator bool() const;
+
+  // --- autograd
+  bool requires_grad() const { return impl_->requires_grad || (impl_->is_view && base_requires_grad()); }
+  /// Error "Only Tensors of floating point and complex dtype can require gradients" and for non-leaves, as PyTorch.
+  Tensor& requires_grad_(bool value = true);
+  bool is_leaf() const;
+  /// Undefined when there is none. Reading it on a non-leaf warns as PyTorch does.
+  Tensor grad() const;
+  void set_grad(const Tensor& grad) const;
+  void retain_grad() const;
+  /// `hook` sees the gradient and may return another (undefined: keep). Gives a number for remove_hook.
+  std::int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  void remove_hook(std::int64_t id) const;
+  /// The node that made it, or null. "MulBackward0" is what printing shows.
+  const IntrusivePtr<Node>& grad_fn() const;
+  std::string grad_fn_name() const;
+  std::uint32_t output_nr() const;
+  /// Gradients of this (scalar, or with the given upstream gradient) are added to the leaves' grad().
+  void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
+  /// Shares memory and version, no history.
+  Tensor detach() const;
+  Tensor& detach_();
+  /// `.data`: shares memory, no history, own version counter.
+  Tensor data_alias() const;
+  /// `x.data = other`: this object now holds other's array (dtype, device and shape may change) and keeps identity,
+  /// requires_grad, version. The way modules move and cast their parameters.
+  void set_data(const Tensor& other) const;
+  std::uint32_t version() const { return impl_->version(); }
+  bool is_inference() const { return impl_->inference; }
+
+  // --- moving and casting; the same object when nothing changes
+  Tensor to(const ToOptions& options) const;
+  Tensor to(Device device) const;
+  Tensor to(DType dtype) const;
+  Tensor to(Device device, DType dtype) const;
+  Tensor cpu() const { return to(Device(DeviceType::cpu)); }
+  Tensor cuda(std::optional<int> index = std::nullopt) const;
+  Tensor to_float() const { return to(DType::f32); }
+  Tensor to_double() const { return to(DType::f64); }
+  Tensor to_half() const { return to(DType::f16); }
+  Tensor to_bfloat16() const { return to(DType::bf16); }
+  Tensor to_long() const { return to(DType::i64); }
+  Tensor to_int() const { return to(DType::i32); }
+  Tensor to_bool() const { return to(DType::boolean); }
+  Tensor type_as(const Tensor& other) const;
+  Tensor contiguous() const;
+  Tensor clone() const;
+
+  // --- writing in place; each returns *this
+  const Tensor& copy_(const Tensor& from) const;
+  const Tensor& fill_(Scalar value) const;
+  const Tensor& zero_() const { return fill_(0); }
+  const Tensor& add_(const Tensor& other, Scalar alpha = 1) const;
+  const Tensor& add_(Scalar other, Scalar alpha = 1) const;
+  const Tensor& sub_(const Tensor& other, Scalar alpha = 1) const;
+  const Tensor& sub_(Scalar other, Scalar alpha = 1) const;
+  const Tensor& mul_(const Tensor& other) const;
+  const Tensor& mul_(Scalar other) const;
+  const Tensor& div_(const Tensor& other) const;
+  const Tensor& div_(Scalar other) const;
+  const Tensor& addcmul_(const Tensor& a, const Tensor& b, Scalar value = 1) const;
+  const Tensor& addcdiv_(const Tensor& a, const Tensor& b, Scalar value = 1) const;
+  const Tensor& lerp_(const Tensor& end, Scalar weight) const;
+  const Tensor& clamp_(std::optional<Scalar> low, std::optional<Scalar> high = {}) const;
+  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
+  const Tensor& abs_() const;
+  const Tensor& exp_() const;
+  const Tensor& neg_() const;
+  const Tensor& relu_() const;
+  const Tensor& sigmoid_() const;
+  const Tensor& sqrt_() const;
+  const Tensor& tanh_() const;
+
+  // --- views (share memory)
+  Tensor view(const Shape& sizes) const;
+  Tensor view_as(const Tensor& other) const { return view(other.sizes()); }
+  /// A view where strides allow it, else a copy.
+  Tensor reshape(const Shape& sizes) const;
+  Tensor flatten(std::int64_t start = 0, std::int64_t end = -1) const;
+  Tensor unflatten(std::int64_t dim, const Shape& sizes) const;
+  Tensor squeeze() const;
+  Tensor squeeze(std::int64_t dim) const;
+  Tensor unsqueeze(std::int64_t dim) const;
+  Tensor transpose(std::int64_t a, std::int64_t b) const;
+  Tensor t() const;
+  Tensor permute(const Shape& dims) const;
+  Tensor movedim(std::int64_t from, std::int64_t to) const;
+  Tensor expand(const Shape& sizes) const;
+  Tensor expand_as(const Tensor& other) const { return expand(other.sizes()); }
+  Tensor select(std::int64_t dim, std::int64_t index) const;
+  Tensor slice(std::int64_t dim, std::optional<std::int64_t> start = {}, std::optional<std::int64_t> end = {},
+               std::int64_t step = 1) const;
+  Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
+  Tensor diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
+  Tensor unfold(std::int64_t dim, std::int64_t size, std::int64_t step) const;
+  Tensor as_strided(const Shape& sizes, const Shape& strides, std::optional<std::int64_t> offset = {}) const;
+  std::vector<Tensor> chunk(std::int64_t chunks, std::int64_t dim = 0) const;
+  std::vector<Tensor> split(std::int64_t size, std::int64_t dim = 0) const;
+  std::vector<Tensor> split(const Shape& sizes, std::int64_t dim = 0) const;
+  std::vector<Tensor> unbind(std::int64_t dim = 0) const;
+  /// select(0, index), with the index error of `x[i]`.
+  Tensor operator[](std::int64_t index) const;
+
+  // --- arithmetic; more as free functions in ops.h
+  Tensor add(const Tensor& other, Scalar alpha = 1) const;
+  Tensor add(Scalar other, Scalar alpha = 1) const;
+  Tensor sub(const Tensor& other, Scalar alpha = 1) const;
+  Tensor sub(Scalar other, Scalar alpha = 1) const;
+  Tensor mul(const Tensor& other) const;
+  Tensor mul(Scalar other) const;
+  Tensor div(const Tensor& other) const;
+  Tensor div(Scalar other) const;
+  Tensor pow(const Tensor& exponent) const;
+  Tensor pow(Scalar exponent) const;
+  Tensor abs() const;
+  Tensor exp() const;
+  Tensor log() const;
+  Tensor neg() const;
+  Tensor relu() const;
+  Tensor sigmoid() const;
+  Tensor sin() const;
+  Tensor cos() const;
+  Tensor sqrt() const;
+  Tensor tanh() const;
+  Tensor square() const;
+  Tensor clamp(std::optional<Scalar> low, std::optional<Scalar> high = {}) const;
+  Tensor masked_fill(const Tensor& mask, Scalar value) const;
+  Tensor eq(const Tensor& other) const;
+  Tensor eq(Scalar other) const;
+  Tensor ne(const Tensor& other) const;
+  Tensor lt(const Tensor& other) const;
+  Tensor gt(const Tensor& other) const;
+  Tensor matmul(const Tensor& other) const;
+  Tensor mm(const Tensor& other) const;
+
+  // --- reductions; no dims: over everything
+  Tensor sum(std::optional<DType> dtype = {}) const;
+  Tensor sum(const Shape& dims, bool keepdim = false) const;
+  Tensor mean() const;
+  Tensor mean(const Shape& dims, bool keepdim = false) const;
+  Tensor var(const Shape& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
+  Tensor std(const Shape& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
+  Tensor norm(double p = 2) const;
+  Tensor prod() const;
+  Tensor max() const;
+  ValuesIndices max(std::int64_t dim, bool keepdim = false) const;
+  Tensor min() const;
+  ValuesIndices min(std::int64_t dim, bool keepdim = false) const;
+  Tensor argmax(std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
+  Tensor argmin(std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
+  Tensor all() const;
+  Tensor any() const;
+  Tensor cumsum(std::int64_t dim) const;
+  Tensor index_select(std::int64_t dim, const Tensor& index) const;
+  Tensor gather(std::int64_t dim, const Tensor& index) const;
+  Tensor repeat(const Shape& times) const;
+  Tensor flip(const Shape& dims) const;
+  /// Same dtype, shape and values.
+  bool equal(const Tensor& other) const;
+
+ private:
+  bool base_requires_grad() const;
+  void* typed_data(DType wanted) const;
+  IntrusivePtr<TensorImpl> impl_;
+};
+
+}  // namespace core

@@ -1,0 +1,60 @@
+#pragma once
+// TensorImpl: what a Tensor handle points to. Users never touch it; operations, autograd and modules do.
+// Thread safety: as Tensor. Use: tensor.impl()->sizes.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "libcore/base/dtype.h"
+#include "libcore/base/shape.h"
+#include "libcore/tensor/storage.h"
+
+namespace core {
+
+/// What autograd hangs onto a tensor (gradient, node, view base). The tensor layer only knows how to end it.
+class AutogradMetaBase {
+ public:
+  AutogradMetaBase() = default;
+  AutogradMetaBase(const AutogradMetaBase&) = delete;
+  AutogradMetaBase& operator=(const AutogradMetaBase&) = delete;
+  virtual ~AutogradMetaBase() = default;
+};
+
+/// A version counter of its own, for tensors that must not share the storage's (`x.data`, set_data).
+struct VersionCounter : RefCounted {
+  std::atomic<std::uint32_t> value{0};
+};
+
+struct TensorImpl : RefCounted {
+  TensorImpl() = default;
+  ~TensorImpl() { delete autograd; }
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* block, std::size_t bytes) noexcept;
+
+  DType dtype = DType::f32;
+  bool contiguous = true;       ///< dense row-major
+  bool requires_grad = false;   ///< a leaf that wants a gradient, or the result of a recorded operation
+  bool inference = false;       ///< made in inference mode
+  bool wrapped_number = false;  ///< a C++ number in an operation: weak in type promotion
+  Storage storage;
+  std::int64_t offset = 0;  ///< in elements
+  std::int64_t numel = 0;
+  Shape sizes;
+  Shape strides;                             ///< in elements
+  IntrusivePtr<VersionCounter> own_version;  ///< null: the storage's
+  AutogradMetaBase* autograd = nullptr;      ///< owned; null until something is recorded
+
+  std::uint32_t version() const {
+    return own_version ? own_version->value.load(std::memory_order_relaxed) : storage->version();
+  }
+  void bump_version() {
+    storage->bump_writes();
+    if (own_version) {
+      own_version->value.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      storage->bump_version();
+    }
+  }
+};
+
+}  // namespace core
