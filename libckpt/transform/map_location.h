@@ -12,10 +12,10 @@
 namespace ckpt {
 
 struct MapLocationOptions {
-  std::string to;  ///< every tensor goes there; "" = use `map`
+  std::string to = {};  ///< every tensor goes there; "" = use `map`
   /// Old tag, new tag; matched exactly (cuda:1 is not cuda:10) and all at once, so that a swap works.
-  std::vector<std::pair<std::string, std::string>> map;
-  std::string at;  ///< dotted path of what to act on; "" = the whole file
+  std::vector<std::pair<std::string, std::string>> map = {};
+  std::string at = {};  ///< dotted path of what to act on; "" = the whole file
 };
 
 struct LocationChanges {

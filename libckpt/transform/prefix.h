@@ -14,7 +14,7 @@ struct StripOptions {
   std::string prefix = "module.";  ///< the final dot may be left out
   bool repeat = false;             ///< again while a key still begins with it: module.module.fc -> fc
   bool wrappers = false;           ///< instead of `prefix`: the components that known wrappers add, at any depth
-  std::string at;                  ///< dotted path of the one dict to act on; "" = every state dict
+  std::string at = {};             ///< dotted path of the one dict to act on; "" = every state dict
 };
 
 /// Takes the prefix off every key that has it; other keys stay as they are. Errors: Error(collision) naming both keys
@@ -24,7 +24,7 @@ Checkpoint strip_prefix(const Checkpoint& checkpoint, const StripOptions& option
 
 struct AddOptions {
   std::string prefix = "module.";  ///< the final dot may be left out
-  std::string at;                  ///< which state dict; "" = the only one outside optimizer states
+  std::string at = {};             ///< which state dict; "" = the only one outside optimizer states
 };
 
 /// Puts the prefix before every key of one state dict. Errors: Error(usage) listing the candidates when there are

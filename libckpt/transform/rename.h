@@ -12,9 +12,9 @@
 namespace ckpt {
 
 struct RenameOptions {
-  std::vector<std::pair<std::string, std::string>> table;  ///< old key, new key
-  bool allow_unknown = false;                              ///< let old keys pass that the file does not have
-  std::string at;  ///< dotted path of the one dict to act on; "" = every state dict
+  std::vector<std::pair<std::string, std::string>> table = {};  ///< old key, new key
+  bool allow_unknown = false;                                   ///< let old keys pass that the file does not have
+  std::string at = {};  ///< dotted path of the one dict to act on; "" = every state dict
 };
 
 /// Versions of a module follow when all its keys move together. Errors: Error(key) listing the old keys that no state

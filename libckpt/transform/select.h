@@ -13,9 +13,9 @@ namespace ckpt {
 /// Patterns are globs (glob.h) over the dotted names that `ckpt ls` shows; one that names a dict ("optimizer") means
 /// all below it. Lists, tuples and objects are kept or dropped whole.
 struct SelectOptions {
-  std::vector<std::string> include;  ///< empty = everything
-  std::vector<std::string> exclude;  ///< wins over include
-  std::string at;                    ///< dotted path; names are counted from there and the rest stays; "" = whole file
+  std::vector<std::string> include = {};  ///< empty = everything
+  std::vector<std::string> exclude = {};  ///< wins over include
+  std::string at = {};  ///< dotted path; names are counted from there and the rest stays; "" = whole file
 };
 
 struct SelectChanges {
