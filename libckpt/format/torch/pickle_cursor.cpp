@@ -92,8 +92,7 @@ core::Bytes PickleCursor::bytes(std::uint64_t length) {
   }
   if (frame_end_ && position_ >= *frame_end_) frame_end_.reset();
   if (frame_end_ && length > *frame_end_ - position_) {
-    throw Error(ErrorCode::corrupt,
-                "the pickle crosses the end of a frame at byte " + std::to_string(*frame_end_));
+    throw Error(ErrorCode::corrupt, "the pickle crosses the end of a frame at byte " + std::to_string(*frame_end_));
   }
   core::Bytes out = bytes_.subspan(position_, length);
   position_ += length;

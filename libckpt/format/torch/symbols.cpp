@@ -168,6 +168,35 @@ constexpr auto kInert = std::to_array<std::string_view>({
     "accelerate.utils.dataclasses.DistributedType",
 });
 
+/// What torch.load(weights_only=True) lets a pickle name, apart from storage classes, dtypes and quantisation schemes.
+constexpr auto kWeightsOnly = std::to_array<std::string_view>({
+    "collections.OrderedDict",
+    "collections.Counter",
+    "torch.nn.parameter.Parameter",
+    "torch.nn.parameter.Buffer",
+    "torch.serialization._get_layout",
+    "torch.Size",
+    "torch.Tensor",
+    "torch.device",
+    "_codecs.encode",
+    "builtins.bytearray",
+    "builtins.set",
+    "builtins.complex",
+    "torch.storage.TypedStorage",
+    "torch._utils._rebuild_parameter",
+    "torch._utils._rebuild_parameter_with_state",
+    "torch._utils._rebuild_qtensor",
+    "torch._utils._rebuild_tensor",
+    "torch._utils._rebuild_tensor_v2",
+    "torch._utils._rebuild_tensor_v3",
+    "torch._utils._rebuild_sparse_tensor",
+    "torch._utils._rebuild_meta_tensor_no_storage",
+    "torch._utils._rebuild_wrapper_subclass",
+    "torch._utils._rebuild_device_tensor_from_numpy",
+    "torch._utils._rebuild_device_tensor_from_cpu_tensor",
+    "torch._tensor._rebuild_from_type_v2",
+});
+
 /// Never carried, whatever the caller allows: they name functions of the interpreter and the operating system.
 constexpr auto kForbiddenModules =
     std::to_array<std::string_view>({"os", "posix", "nt", "sys", "builtins", "subprocess", "importlib", "runpy"});
@@ -284,6 +313,11 @@ std::optional<DType> dtype_symbol(std::string_view symbol) {
 
 std::optional<DType> tensor_class_dtype(std::string_view symbol) {
   return class_dtype(torch_class(symbol), "Tensor");
+}
+
+bool weights_only_knows(std::string_view symbol) {
+  if (storage_class_dtype(symbol) || dtype_symbol(symbol) || tensor_class_dtype(symbol)) return true;
+  return holds(kWeightsOnly, symbol) || symbol.starts_with("torch.per_");
 }
 
 SymbolParts protocol2_parts(std::string_view symbol) {

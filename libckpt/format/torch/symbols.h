@@ -40,6 +40,9 @@ std::optional<core::DType> dtype_symbol(std::string_view symbol);
 /// The type behind "torch.FloatTensor" (a tensor of PyTorch before 0.4).
 std::optional<core::DType> tensor_class_dtype(std::string_view symbol);
 
+/// True when torch.load(weights_only=True) lets a pickle name this.
+bool weights_only_knows(std::string_view symbol);
+
 /// Splits "module.name" at the last dot and gives the names that protocol 2 uses ("__builtin__", "long").
 struct SymbolParts {
   std::string module;
