@@ -5,7 +5,8 @@
 namespace ckpt {
 namespace {
 constexpr std::uint64_t kBuffer = 1 << 20;
-}
+constexpr std::uint64_t kSmall = 64 << 10;
+}  // namespace
 
 void ByteSink::write_from(const ByteSource& source) {
   Bytes memory = source.memory();
@@ -17,6 +18,33 @@ void ByteSink::write_from(const ByteSource& source) {
     write(part);
     done += part.size();
   }
+}
+
+void BufferedSink::write(Bytes bytes) {
+  if (buffer_.size() + bytes.size() > kBuffer) flush();
+  if (bytes.size() >= kSmall) {
+    flush();
+    inner_.write(bytes);
+  } else {
+    core::append(buffer_, bytes);
+  }
+}
+
+void BufferedSink::write_from(const ByteSource& source) {
+  if (source.size() >= kSmall) {
+    flush();
+    inner_.write_from(source);
+  } else {
+    if (buffer_.size() + source.size() > kBuffer) flush();
+    std::size_t old = buffer_.size();
+    buffer_.resize(old + source.size());
+    source.read(0, MutableBytes(buffer_).subspan(old));
+  }
+}
+
+void BufferedSink::flush() {
+  if (!buffer_.empty()) inner_.write(buffer_);
+  buffer_.clear();
 }
 
 }  // namespace ckpt

@@ -72,8 +72,13 @@ class ZipArchive {
   const std::string& comment() const { return comment_; }
   std::uint64_t directory_offset() const { return directory_offset_; }
 
+  ZipArchive(ZipArchive&&) = default;
+  ZipArchive& operator=(ZipArchive&&) = default;
+
  private:
-  friend class ZipArchiveReader;
+  ZipArchive() = default;
+  void check_records(const ZipReadOptions& options);
+
   SourcePtr file_;
   std::vector<ZipMember> members_;
   std::unordered_map<std::string_view, std::size_t> index_;
