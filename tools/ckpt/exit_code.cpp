@@ -36,8 +36,8 @@ ExitCode exit_code(core::ErrorCode code) {
   }
 }
 
-std::string error_line(const core::Error& error, const std::string& program) {
-  std::string line = program + ": ";
+std::string error_line(const core::Error& error) {
+  std::string line = "ckpt: ";
   for (const std::string& subject : error.context()) line += core::printable(subject) + ": ";
   if (exit_code(error.code()) == kBug) line += "this is a bug of ckpt, please report it: ";
   return one_line(line + error.message());

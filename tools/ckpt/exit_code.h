@@ -20,7 +20,7 @@ enum ExitCode : int {
 
 ExitCode exit_code(core::ErrorCode code);
 
-/// "ckpt: net.pth: what is wrong; what to do", always one line. `program` is "ckpt" or "ckpt ls".
-std::string error_line(const core::Error& error, const std::string& program);
+/// "ckpt: net.pth: what is wrong; what to do", always one line.
+std::string error_line(const core::Error& error);
 
 }  // namespace cli
