@@ -192,28 +192,34 @@ void print_keys(std::ostream& out, std::string_view what, const std::vector<std:
 
 }  // namespace
 
-LoadReport load_into(Module& module, const std::filesystem::path& file, const LoadIntoOptions& options) {
+LoadReport load_into(Module& module, const Checkpoint& checkpoint, const LoadIntoOptions& options) {
   LoadReport report;
-  report.file = file.string();
-  Report reading;
-  OpenOptions open_options = options.open;
-  if (open_options.report == nullptr) open_options.report = &reading;
-  Checkpoint checkpoint = open(file, open_options);
+  report.file = checkpoint.path.string();
   report.format = checkpoint.format;
-  StateDictRef chosen =
-      core::with_context(report.file, [&] { return choose_state_dict(checkpoint.root, options.path); });
+  StateDictRef chosen = choose_state_dict(checkpoint.root, options.path);
   report.path = chosen.name;
   StateDict model = module.state_dict();
   Renames renames = options.reconcile ? reconcile(*chosen.dict, model, report) : Renames();
   Dict dict = renamed(*chosen.dict, renames);
-  core::with_context(report.file, [&] { check_locations(dict, options.map_location); });
+  check_locations(dict, options.map_location);
   if (fits_exactly(dict, model)) {
-    core::with_context(report.file, [&] { load_straight(dict, model, report); });
+    load_straight(dict, model, report);
   } else {
     load_checked(dict, versions_for(*chosen.dict, module), module, options.strict, report);
   }
-  report.warnings = open_options.report->warnings;
   return report;
+}
+
+LoadReport load_into(Module& module, const std::filesystem::path& file, const LoadIntoOptions& options) {
+  Report reading;
+  OpenOptions open_options = options.open;
+  if (open_options.report == nullptr) open_options.report = &reading;
+  Checkpoint checkpoint = open(file, open_options);
+  return core::with_context(file.string(), [&] {
+    LoadReport report = load_into(module, checkpoint, options);
+    report.warnings = open_options.report->warnings;
+    return report;
+  });
 }
 
 std::ostream& operator<<(std::ostream& out, const LoadReport& report) {

@@ -67,6 +67,8 @@ core::StateDict load(const std::filesystem::path& path, const LoadOptions& optio
 /// changed unless all shapes fit (and, when strict, all keys). Errors: those of load(); Error(runtime) with PyTorch's
 /// three-line text.
 LoadReport load_into(core::Module& module, const std::filesystem::path& file, const LoadIntoOptions& options = {});
+/// The same from a checkpoint that is open already; `options.open` is not used.
+LoadReport load_into(core::Module& module, const Checkpoint& checkpoint, const LoadIntoOptions& options = {});
 
 /// Writes tensors with their devices as location tags, module versions and ties. The format follows the file name.
 void save(const core::StateDict& state, const std::filesystem::path& path, const SaveOptions& options = {});

@@ -3,7 +3,9 @@
 #include <cctype>
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
+#include "libckpt/format/torch_zip/torch_zip.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -11,7 +13,11 @@ namespace ckpt {
 namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
-constexpr std::array<const Format*, 0> kFormats = {};
+constexpr std::array kFormats = {
+    &detail::kSafetensors,
+    &detail::kSafetensorsSharded,
+    &kTorchZip,
+};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -4,6 +4,7 @@
 // sink.write(core::as_bytes("PK"));
 
 #include <cstdint>
+#include <utility>
 
 #include "libckpt/io/byte_source.h"
 
@@ -30,6 +31,20 @@ class MemorySink final : public ByteSink {
 
  private:
   core::ByteVector bytes_;
+};
+
+/// Gathers small writes into large ones in front of another sink. Nothing is certain to have arrived before flush().
+class BufferedSink final : public ByteSink {
+ public:
+  explicit BufferedSink(ByteSink& inner) : inner_(inner) {}
+  void write(Bytes bytes) override;
+  void write_from(const ByteSource& source) override;
+  std::uint64_t position() const override { return inner_.position() + buffer_.size(); }
+  void flush();
+
+ private:
+  ByteSink& inner_;
+  core::ByteVector buffer_;
 };
 
 }  // namespace ckpt

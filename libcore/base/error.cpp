@@ -28,6 +28,7 @@ std::string_view python_name(ErrorCode code) {
 Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)), what_(message_) {}
 
 Error& Error::add_context(std::string subject) {
+  if (!context_.empty() && context_.front() == subject) return *this;
   what_ = subject + ": " + what_;
   context_.insert(context_.begin(), std::move(subject));
   return *this;

@@ -46,7 +46,8 @@ class Error : public std::exception {
   /// "outer: inner: message".
   const char* what() const noexcept override { return what_.c_str(); }
 
-  /// Puts `subject` in front of everything said so far. Call it from a catch block by reference and rethrow.
+  /// Puts `subject` in front of everything said so far, unless it stands there already (a file that names its path may
+  /// be used by a function that does the same). Call it from a catch block by reference and rethrow.
   Error& add_context(std::string subject);
 
  private:

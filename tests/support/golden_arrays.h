@@ -13,6 +13,7 @@
 #include "libcore/base/bytes.h"
 #include "libcore/base/dtype.h"
 #include "libcore/base/shape.h"
+#include "tests/support/sha256.h"
 
 namespace test {
 
@@ -45,8 +46,5 @@ std::string hex_words(core::Bytes bytes, int width);
 std::uint64_t hex_word(std::string_view word);
 
 core::ByteVector bytes_from_base64(std::string_view text);
-
-/// Lower-case hexadecimal digest.
-std::string sha256(core::Bytes bytes);
 
 }  // namespace test

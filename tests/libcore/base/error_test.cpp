@@ -12,6 +12,12 @@ TEST(Error, ContextIsPutInFront) {
   EXPECT_EQ(error.context().front(), "net.pth");
 }
 
+TEST(Error, SameSubjectIsSaidOnce) {
+  core::Error error(core::ErrorCode::io, "no such file or folder");
+  error.add_context("net.pth").add_context("net.pth").add_context("job").add_context("net.pth");
+  EXPECT_STREQ(error.what(), "net.pth: job: net.pth: no such file or folder");
+}
+
 TEST(Error, WithContextDecoratesAndReturns) {
   EXPECT_EQ(core::with_context("x", [] { return 3; }), 3);
   try {

@@ -1,0 +1,45 @@
+#pragma once
+// A whole training run in one file: model, optimizer, random generators, and how far it got. Resuming continues the
+// very same run, bit for bit. The tree is what PyTorch programs save by convention:
+//   {'epoch': 3, 'step': 2814, 'model': OrderedDict, 'optimizer': {'state': ..., 'param_groups': ...},
+//    'rng_state': uint8 tensor, 'cuda_rng_state': [uint8 tensor, ...], 'extra': {...}}
+// Thread safety: any number of calls at once on different models and files.
+// Use: ckpt::save_training("run.ckpt", model, optimizer, {.epoch = 3}); ... = ckpt::resume_training("run.ckpt", model,
+// optimizer);
+
+#include <cstdint>
+#include <filesystem>
+
+#include "libckpt/bridge/module_state.h"
+#include "libcore/optim/optimizer.h"
+
+namespace ckpt {
+
+struct TrainingProgress {
+  std::int64_t epoch = 0;  ///< epochs finished
+  std::int64_t step = 0;   ///< optimizer steps done
+  Value extra;             ///< whatever else the program keeps: a dict of plain values, or null
+};
+
+/// Writes everything, with the state of the default generators of the CPU and of all CUDA devices.
+void save_training(const std::filesystem::path& path, const core::Module& model, const core::Optimizer& optimizer,
+                   const TrainingProgress& progress = {}, const SaveOptions& options = {});
+
+struct ResumeOptions {
+  MapLocation map_location;
+  bool reconcile = true;     ///< as LoadIntoOptions::reconcile
+  bool check_hashes = true;  ///< a training run is worth reading every byte twice
+  OpenOptions open;
+};
+
+/// Puts model, optimizer and generators into the state that was saved. Files that PyTorch programs saved under the same
+/// names work as well; generators are left alone when the file has none. Errors: those of load_into(); Error(key)
+/// naming what the file lacks; Error(value) with PyTorch's text when the optimizer's groups do not fit.
+TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
+                                 const ResumeOptions& options = {});
+
+/// {'state': {0: {...}}, 'param_groups': [{..., 'params': [0]}]}, as torch's optimizer.state_dict(), and back.
+Value to_value(const core::OptimizerState& state);
+core::OptimizerState to_optimizer_state(const Value& value, const MapLocation& map_location = {});
+
+}  // namespace ckpt

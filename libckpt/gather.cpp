@@ -1,0 +1,164 @@
+#include "libckpt/gather.h"
+
+#include <algorithm>
+
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+constexpr std::uint64_t kPieceBytes = 16 << 20;
+constexpr std::uint64_t kWindowBytes = 1 << 20;
+
+/// Bytes of a storage around an address that mostly moves forward.
+class Window {
+ public:
+  /// `end`: nothing at or past it will be asked for.
+  Window(const ByteSource& storage, std::uint64_t end) : storage_(storage), memory_(storage.memory()), end_(end) {}
+
+  const std::byte* at(std::uint64_t address, std::uint64_t width) {
+    if (!memory_.empty()) return memory_.data() + address;
+    if (address < begin_ || address + width > begin_ + buffer_.size()) fill(address);
+    return buffer_.data() + (address - begin_);
+  }
+
+ private:
+  void fill(std::uint64_t address) {
+    begin_ = address;
+    buffer_.resize(std::min(kWindowBytes, end_ - address));
+    storage_.read(address, buffer_);
+  }
+
+  const ByteSource& storage_;
+  Bytes memory_;
+  std::uint64_t end_;
+  std::uint64_t begin_ = 0;
+  core::ByteVector buffer_;
+};
+
+void copy_element(std::byte* to, const std::byte* from, std::uint64_t width) {
+  switch (width) {
+    case 1:
+      *to = *from;
+      break;
+    case 2:
+      std::memcpy(to, from, 2);
+      break;
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    case 8:
+      std::memcpy(to, from, 8);
+      break;
+    default:
+      std::memcpy(to, from, width);
+  }
+}
+
+std::uint64_t last_address(std::uint64_t start, std::uint64_t width, const std::vector<StridedDim>& dims) {
+  for (const StridedDim& dim : dims) start += (dim.size - 1) * dim.stride;
+  return start + width;
+}
+
+/// The innermost of `dims` element by element, for one position of the outer ones.
+void copy_row(Window& window, const StridedDim& dim, std::uint64_t address, std::uint64_t width, std::byte* to) {
+  if (dim.stride == width && dim.step == width && dim.size * width <= kWindowBytes) {
+    std::memcpy(to, window.at(address, dim.size * width), dim.size * width);
+    return;
+  }
+  for (std::uint64_t i = 0; i < dim.size; ++i, address += dim.stride, to += dim.step) {
+    copy_element(to, window.at(address, width), width);
+  }
+}
+
+/// All elements of a box, in the order of their addresses.
+void copy_box(Window& window, std::vector<StridedDim> dims, std::uint64_t address, std::uint64_t width,
+              std::byte* out) {
+  std::stable_sort(dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.stride > b.stride; });
+  StridedDim inner = dims.back();
+  dims.pop_back();
+  std::vector<std::uint64_t> index(dims.size(), 0);
+  while (true) {
+    copy_row(window, inner, address, width, out);
+    std::size_t d = dims.size();
+    while (d > 0 && ++index[d - 1] == dims[d - 1].size) {
+      index[d - 1] = 0;
+      address -= (dims[d - 1].size - 1) * dims[d - 1].stride;
+      out -= (dims[d - 1].size - 1) * dims[d - 1].step;
+      --d;
+    }
+    if (d == 0) return;
+    address += dims[d - 1].stride;
+    out += dims[d - 1].step;
+  }
+}
+
+}  // namespace
+
+GatherSource::GatherSource(Layout layout) : layout_(std::move(layout)) {
+  std::erase_if(layout_.dims, [](const StridedDim& dim) { return dim.size == 1; });
+  if (layout_.dims.empty()) layout_.dims.push_back({1, layout_.width, 0});
+  std::uint64_t step = layout_.width;
+  for (auto dim = layout_.dims.rbegin(); dim != layout_.dims.rend(); ++dim) {
+    dim->step = step;
+    step *= dim->size;
+  }
+  while (split_ + 1 < layout_.dims.size() && layout_.dims[split_].step > kPieceBytes) ++split_;
+  const StridedDim& rows = layout_.dims[split_];
+  rows_ = std::clamp<std::uint64_t>(kPieceBytes / rows.step, 1, rows.size);
+  pieces_per_row_ = (rows.size + rows_ - 1) / rows_;
+}
+
+void GatherSource::read(std::uint64_t offset, MutableBytes out) const {
+  if (offset > layout_.size || out.size() > layout_.size - offset) {
+    throw core::Error(core::ErrorCode::corrupt, "a read past the end of a tensor");
+  }
+  const StridedDim& dim = layout_.dims[split_];
+  std::uint64_t block = dim.step * dim.size;  // bytes of all pieces along the split dimension
+  while (!out.empty()) {
+    std::uint64_t row = (offset % block) / dim.step / rows_;
+    std::uint64_t piece = offset / block * pieces_per_row_ + row;
+    std::uint64_t begin = offset / block * block + row * rows_ * dim.step;
+    std::uint64_t length = std::min(rows_, dim.size - row * rows_) * dim.step;
+    std::uint64_t part = std::min<std::uint64_t>(begin + length - offset, out.size());
+    if (part == length) {
+      gather_piece(piece, out.first(part));
+    } else {
+      copy_from_cache(piece, offset - begin, out.first(part));
+    }
+    offset += part;
+    out = out.subspan(part);
+  }
+}
+
+void GatherSource::gather_piece(std::uint64_t piece, MutableBytes out) const {
+  std::uint64_t row = piece % pieces_per_row_ * rows_;
+  std::uint64_t outer = piece / pieces_per_row_;
+  std::uint64_t address = layout_.start + row * layout_.dims[split_].stride;
+  for (std::size_t d = split_; d-- > 0; outer /= layout_.dims[d].size) {
+    address += outer % layout_.dims[d].size * layout_.dims[d].stride;
+  }
+  std::vector<StridedDim> box(layout_.dims.begin() + static_cast<std::ptrdiff_t>(split_), layout_.dims.end());
+  box.front().size = std::min(rows_, box.front().size - row);
+  Window window(*layout_.storage, last_address(address, layout_.width, box));
+  copy_box(window, std::move(box), address, layout_.width, out.data());
+}
+
+void GatherSource::copy_from_cache(std::uint64_t piece, std::uint64_t begin, MutableBytes out) const {
+  std::lock_guard lock(mutex_);
+  if (cached_ != piece) {
+    const StridedDim& dim = layout_.dims[split_];
+    std::uint64_t rows = std::min(rows_, dim.size - piece % pieces_per_row_ * rows_);
+    cached_ = UINT64_MAX;
+    cache_.resize(rows * dim.step);
+    gather_piece(piece, cache_);
+    cached_ = piece;
+  }
+  std::memcpy(out.data(), cache_.data() + begin, out.size());
+  if (begin + out.size() < cache_.size()) return;
+  // Read to its end: thousands of entries must not each hold a piece.
+  cached_ = UINT64_MAX;
+  cache_ = core::ByteVector();
+}
+
+}  // namespace ckpt::detail

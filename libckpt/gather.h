@@ -1,0 +1,49 @@
+#pragma once
+// GatherSource: the logical bytes of a strided window, read piece by piece. A piece is a box of the tensor (some rows
+// of one dimension, all of the inner ones) that fits a bounded buffer; the storage is walked through it in address
+// order with a moving window, so that even a transposed matrix larger than memory costs sequential reads. Internal: use
+// gather() of entry.h. Thread safety: read() may be called from many threads; pieces are gathered one at a time.
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "libckpt/io/byte_source.h"
+
+namespace ckpt::detail {
+
+struct StridedDim {
+  std::uint64_t size = 0;
+  std::uint64_t stride = 0;  ///< bytes in the storage
+  std::uint64_t step = 0;    ///< bytes in the logical order
+};
+
+class GatherSource final : public ByteSource {
+ public:
+  struct Layout {
+    SourcePtr storage;
+    std::uint64_t start = 0;  ///< byte of the first element
+    std::uint64_t width = 0;  ///< bytes of an element
+    std::uint64_t size = 0;   ///< logical bytes
+    std::vector<StridedDim> dims;
+  };
+  /// REQUIRES: every element lies inside the storage; sizes are positive.
+  explicit GatherSource(Layout layout);
+
+  std::uint64_t size() const override { return layout_.size; }
+  void read(std::uint64_t offset, MutableBytes out) const override;
+
+ private:
+  void gather_piece(std::uint64_t piece, MutableBytes out) const;
+  void copy_from_cache(std::uint64_t piece, std::uint64_t begin, MutableBytes out) const;
+
+  Layout layout_;
+  std::size_t split_ = 0;             ///< the dimension whose rows make a piece; outer ones are fixed in a piece
+  std::uint64_t rows_ = 1;            ///< rows of it in a piece
+  std::uint64_t pieces_per_row_ = 1;  ///< pieces along that dimension
+  mutable std::mutex mutex_;
+  mutable core::ByteVector cache_;
+  mutable std::uint64_t cached_ = UINT64_MAX;
+};
+
+}  // namespace ckpt::detail

@@ -1,0 +1,233 @@
+#include "libckpt/io/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <fstream>
+
+#include "libckpt/io/file_ops.h"
+#include "libckpt/io/replaced_file.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using detail::file_ops;
+using detail::throw_errno;
+
+constexpr std::uint64_t kCopyStep = 64ULL << 20;
+constexpr std::size_t kMaxName = 255;
+
+std::string hex(std::uint64_t value) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(16, '0');
+  for (auto at = text.rbegin(); at != text.rend(); ++at, value >>= 4) *at = kDigits[value & 15];
+  return text;
+}
+
+std::string boot_id() {
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::string id(8, '0');
+  in.read(id.data(), static_cast<std::streamsize>(id.size()));
+  return id;
+}
+
+/// ".net.pth.ckpt-tmp-1a2b3c4d-4711-0123456789abcdef": says whose it is, so that leftovers of a dead process can be
+/// told.
+std::string temporary_name(const std::string& name) {
+  std::uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) throw_errno(errno, "cannot draw a random name");
+  std::string suffix = ".ckpt-tmp-" + boot_id() + "-" + std::to_string(::getpid()) + "-" + hex(random);
+  return "." + name.substr(0, kMaxName - 1 - suffix.size()) + suffix;
+}
+
+/// Largest file this process may write: past it the system would kill us with a signal instead of an error.
+std::uint64_t size_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+/// Not supported everywhere (NFS before 4.2, some FUSE systems); then the free space is compared at least.
+void preallocate(int fd, std::uint64_t size) {
+  int result = 0;
+  do {
+    result = file_ops().fallocate(fd, 0, 0, static_cast<off_t>(size));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return;
+  if (errno != EOPNOTSUPP && errno != ENOSYS) throw_errno(errno, "cannot reserve " + core::format_size(size));
+  struct statvfs space {};
+  if (::fstatvfs(fd, &space) != 0) return;
+  if (space.f_bavail < size / space.f_frsize) throw_errno(ENOSPC, "cannot reserve " + core::format_size(size));
+}
+
+}  // namespace
+
+struct AtomicFile::Impl {
+  Impl(std::filesystem::path path_in, const Options& options_in)
+      : path(std::move(path_in)), options(options_in), target(detail::look_up(path)), limit(size_limit()) {
+    if (!options.overwrite && target.old) throw_errno(EEXIST, "cannot write");
+  }
+
+  ~Impl() {
+    if (!temporary.empty()) ::unlinkat(target.folder.get(), temporary.c_str(), 0);
+  }
+
+  void create() {
+    // A new file gets the mode that the system gives new files here (umask, default ACL); one that replaces another is
+    // private until it has that one's mode.
+    mode_t mode = target.old ? 0600 : 0666;
+    std::string name = temporary_name(target.name);
+    fd = detail::Fd(
+        ::openat(target.folder.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    if (!fd) throw_errno(errno, "cannot create a file in the folder " + core::quote(target.folder_path));
+    temporary = std::move(name);
+    if (options.expected_size > 0) {
+      require_allowed(options.expected_size);
+      preallocate(fd.get(), options.expected_size);
+    }
+  }
+
+  void require_allowed(std::uint64_t end) const {
+    if (end > limit || end > static_cast<std::uint64_t>(INT64_MAX)) throw_errno(EFBIG, "cannot write");
+  }
+
+  void write_at(std::uint64_t offset, Bytes bytes) {
+    require_allowed(offset + bytes.size());
+    while (!bytes.empty()) {
+      ssize_t n = file_ops().pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) throw_errno(n < 0 ? errno : ENOSPC, "cannot write at byte " + std::to_string(offset));
+      offset += static_cast<std::uint64_t>(n);
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    }
+  }
+
+  /// Copies inside the kernel as far as that works; returns how many bytes were done.
+  std::uint64_t copy_range(const FileRange& range) {
+    require_allowed(position + range.length);
+    std::uint64_t done = 0;
+    while (done < range.length) {
+      auto from = static_cast<off_t>(range.offset + done);
+      auto to = static_cast<off_t>(position + done);
+      std::size_t step = std::min(kCopyStep, range.length - done);
+      ssize_t n = file_ops().copy_file_range(range.fd, &from, fd.get(), &to, step, 0);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && (errno == ENOSPC || errno == EDQUOT)) throw_errno(errno, "cannot write");
+      if (n <= 0) break;
+      done += static_cast<std::uint64_t>(n);
+    }
+    return done;
+  }
+
+  void finish_file() {
+    if (file_ops().ftruncate(fd.get(), static_cast<off_t>(position)) != 0) throw_errno(errno, "cannot cut to size");
+    detail::keep_attributes(target, fd.get());
+    // A failed fsync is never repeated: the kernel has already dropped the pages, so a second one would lie.
+    if (options.durable && file_ops().fsync(fd.get()) != 0) throw_errno(errno, "cannot make the file durable (fsync)");
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) throw_errno(errno, "cannot look at the temporary file");
+    inode = status.st_ino;
+    if (file_ops().close(fd.release()) != 0 && errno != EINTR) throw_errno(errno, "cannot close the file");
+  }
+
+  void move_into_place() {
+    detail::require_unchanged(target);
+    int folder = target.folder.get();
+    unsigned flags = options.overwrite ? 0 : RENAME_NOREPLACE;
+    int result = file_ops().renameat2(folder, temporary.c_str(), folder, target.name.c_str(), flags);
+    if (result != 0 && errno == EINVAL && !options.overwrite) {
+      // A file system without RENAME_NOREPLACE; a hard link refuses a taken name as well.
+      result = ::linkat(folder, temporary.c_str(), folder, target.name.c_str(), 0);
+      if (result == 0) ::unlinkat(folder, temporary.c_str(), 0);
+    }
+    int error = errno;
+    if (result != 0 && !(error == ENOENT && in_place())) throw_errno(error, "cannot put the new file in place");
+    temporary.clear();
+  }
+
+  /// An NFS client may repeat a rename that has succeeded and then report that the old name is gone.
+  bool in_place() const {
+    struct stat status {};
+    return ::fstatat(target.folder.get(), target.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           status.st_ino == inode;
+  }
+
+  void sync_folder() {
+    if (file_ops().fsync(target.folder.get()) == 0) return;
+    // Some network and FUSE systems have no fsync of a folder; they make renames durable by themselves or never.
+    if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return;
+    throw Error(ErrorCode::io, "the new file is in place, but its durability is unknown: fsync of the folder failed: " +
+                                   detail::describe_errno(errno));
+  }
+
+  std::filesystem::path path;
+  Options options;
+  detail::Target target;
+  std::uint64_t limit;
+  std::string temporary;  ///< empty when there is nothing to remove
+  detail::Fd fd;
+  std::uint64_t position = 0;
+  ino_t inode = 0;
+};
+
+AtomicFile::AtomicFile(const std::filesystem::path& path, const Options& options)
+    : impl_(core::with_context(path.string(), [&] {
+        auto impl = std::make_unique<Impl>(path, options);
+        impl->create();  // not in the constructor: from here on the destructor removes what was made
+        return impl;
+      })) {}
+
+AtomicFile::~AtomicFile() = default;
+
+std::uint64_t AtomicFile::position() const {
+  return impl_->position;
+}
+
+void AtomicFile::write_at(std::uint64_t offset, Bytes bytes) {
+  core::with_context(impl_->path.string(), [&] { impl_->write_at(offset, bytes); });
+}
+
+void AtomicFile::write(Bytes bytes) {
+  write_at(impl_->position, bytes);
+  impl_->position += bytes.size();
+}
+
+void AtomicFile::write_from(const ByteSource& source) {
+  std::optional<FileRange> range = source.file_range();
+  if (!range) return ByteSink::write_from(source);
+  std::uint64_t done = core::with_context(impl_->path.string(), [&] { return impl_->copy_range(*range); });
+  impl_->position += done;
+  if (done == source.size()) return;
+  // The kernel could not copy (another file system, a source that shrank); reading says which it is.
+  SourcePtr borrowed(std::shared_ptr<const ByteSource>(), &source);
+  ByteSink::write_from(*slice(borrowed, done, source.size() - done));
+}
+
+void AtomicFile::skip_to(std::uint64_t offset) {
+  assert(offset >= impl_->position);
+  impl_->position = offset;
+}
+
+void AtomicFile::prepare() {
+  core::with_context(impl_->path.string(), [&] { impl_->finish_file(); });
+}
+
+void AtomicFile::commit() {
+  assert(!impl_->temporary.empty());
+  if (impl_->fd) prepare();
+  core::with_context(impl_->path.string(), [&] {
+    impl_->move_into_place();
+    if (impl_->options.durable) impl_->sync_folder();
+  });
+}
+
+}  // namespace ckpt

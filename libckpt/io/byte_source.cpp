@@ -1,0 +1,145 @@
+#include "libckpt/io/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libckpt/io/file_ops.h"
+#include "libcore/base/error.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+/// Reads past the end are the fault of whoever computed the offset from a file, hence corrupt.
+void require_inside(std::uint64_t size, std::uint64_t offset, std::uint64_t length) {
+  if (offset <= size && length <= size - offset) return;
+  throw Error(ErrorCode::corrupt, "bytes " + std::to_string(offset) + " to " + std::to_string(offset) + "+" +
+                                      std::to_string(length) + " are past the end: only " + std::to_string(size) +
+                                      " bytes are there");
+}
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(detail::Fd fd, std::uint64_t size, std::string path)
+      : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
+
+  std::uint64_t size() const override { return size_; }
+
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    require_inside(size_, offset, out.size());
+    while (!out.empty()) {
+      ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) fail(n < 0 ? errno : 0, offset);
+      offset += static_cast<std::uint64_t>(n);
+      out = out.subspan(static_cast<std::size_t>(n));
+    }
+  }
+
+  std::optional<FileRange> file_range() const override { return FileRange{fd_.get(), 0, size_}; }
+
+ private:
+  [[noreturn]] void fail(int error, std::uint64_t offset) const {
+    std::string text = error == 0
+                           ? "the file became shorter while it was being read"
+                           : "cannot read at byte " + std::to_string(offset) + ": " + detail::describe_errno(error);
+    throw Error(ErrorCode::io, std::move(text)).add_context(path_);
+  }
+
+  detail::Fd fd_;
+  std::uint64_t size_;
+  std::string path_;
+};
+
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(core::ByteVector bytes) : bytes_(std::move(bytes)) {}
+  std::uint64_t size() const override { return bytes_.size(); }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    require_inside(bytes_.size(), offset, out.size());
+    std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+  }
+  Bytes memory() const override { return bytes_; }
+
+ private:
+  core::ByteVector bytes_;
+};
+
+class SliceSource final : public ByteSource {
+ public:
+  SliceSource(SourcePtr whole, std::uint64_t offset, std::uint64_t length)
+      : whole_(std::move(whole)), offset_(offset), length_(length) {}
+  std::uint64_t size() const override { return length_; }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    require_inside(length_, offset, out.size());
+    whole_->read(offset_ + offset, out);
+  }
+  Bytes memory() const override {
+    Bytes all = whole_->memory();
+    return all.empty() ? Bytes() : all.subspan(offset_, length_);
+  }
+  std::optional<FileRange> file_range() const override {
+    std::optional<FileRange> range = whole_->file_range();
+    if (range) *range = {range->fd, range->offset + offset_, length_};
+    return range;
+  }
+  const SourcePtr& whole() const { return whole_; }
+  std::uint64_t offset() const { return offset_; }
+
+ private:
+  SourcePtr whole_;
+  std::uint64_t offset_;
+  std::uint64_t length_;
+};
+
+detail::Fd open_for_reading(const std::filesystem::path& path) {
+  // O_NONBLOCK: opening a named pipe must not wait for a writer.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) detail::throw_errno(errno, "cannot open");
+  return detail::Fd(fd);
+}
+
+std::uint64_t regular_size(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) detail::throw_errno(errno, "cannot look at the file");
+  if (S_ISDIR(status.st_mode)) detail::throw_errno(EISDIR, "cannot open");
+  if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::io, "cannot open: it is a device or pipe, not a regular file");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+}  // namespace
+
+SourcePtr open_file(const std::filesystem::path& path) {
+  return core::with_context(path.string(), [&]() -> SourcePtr {
+    detail::Fd fd = open_for_reading(path);
+    std::uint64_t size = regular_size(fd.get());
+    return std::make_shared<FileSource>(std::move(fd), size, path.string());
+  });
+}
+
+SourcePtr slice(SourcePtr whole, std::uint64_t offset, std::uint64_t length) {
+  require_inside(whole->size(), offset, length);
+  if (offset == 0 && length == whole->size()) return whole;
+  if (const auto* inner = dynamic_cast<const SliceSource*>(whole.get())) {
+    return std::make_shared<SliceSource>(inner->whole(), inner->offset() + offset, length);
+  }
+  return std::make_shared<SliceSource>(std::move(whole), offset, length);
+}
+
+SourcePtr memory_source(core::ByteVector bytes) {
+  return std::make_shared<MemorySource>(std::move(bytes));
+}
+
+core::ByteVector read_all(const ByteSource& source) {
+  core::ByteVector bytes(source.size());
+  source.read(0, bytes);
+  return bytes;
+}
+
+}  // namespace ckpt

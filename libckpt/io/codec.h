@@ -1,0 +1,36 @@
+#pragma once
+// Codecs: zstd frames, byte shuffling, inflating. Nothing is allocated in proportion to a number in the input: the
+// caller says how large the result must be. Thread safety: pure functions (contexts are kept per thread). Use:
+// ByteVector frame = zstd_compress(bytes, 3); ByteVector back = zstd_decompress(frame, bytes.size());
+
+#include <cstdint>
+#include <optional>
+
+#include "libcore/base/bytes.h"
+
+namespace ckpt {
+
+using core::Bytes;
+using core::ByteVector;
+using core::MutableBytes;
+
+/// One frame that records its content size (HDF5's registered filter 32015 needs it) and no checksum.
+ByteVector zstd_compress(Bytes bytes, int level = 3);
+/// Largest possible frame for `size` bytes.
+std::uint64_t zstd_bound(std::uint64_t size);
+/// Content size that a frame states, nullopt when it states none or is no frame.
+std::optional<std::uint64_t> zstd_content_size(Bytes frame);
+/// Fills `out` from exactly one frame. Error(corrupt) when the frame is damaged, is followed by more bytes, or holds
+/// more or fewer bytes than `out`.
+void zstd_decompress(Bytes frame, MutableBytes out);
+ByteVector zstd_decompress(Bytes frame, std::uint64_t expected_size);
+
+/// Byte i of every element together, then byte i+1 of every element: HDF5's shuffle filter. A tail shorter than `width`
+/// stays as it is. REQUIRES: width > 0, out as large as in, no overlap.
+void shuffle(Bytes in, std::uint32_t width, MutableBytes out);
+void unshuffle(Bytes in, std::uint32_t width, MutableBytes out);
+
+/// Raw deflate data (as in zip members) that must fill `out` exactly and be used up. Error(corrupt) otherwise.
+void inflate(Bytes deflated, MutableBytes out);
+
+}  // namespace ckpt

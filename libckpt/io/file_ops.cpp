@@ -1,0 +1,77 @@
+#include "libckpt/io/file_ops.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+constexpr FileOps kSystem = {::pwrite, ::copy_file_range, ::fallocate, ::ftruncate, ::fsync, ::close, ::renameat2};
+
+std::atomic<const FileOps*> current_ops{&kSystem};
+
+}  // namespace
+
+const FileOps& file_ops() {
+  return *current_ops.load(std::memory_order_acquire);
+}
+
+const FileOps& system_file_ops() {
+  return kSystem;
+}
+
+void set_file_ops(const FileOps& ops) {
+  current_ops.store(&ops, std::memory_order_release);
+}
+
+Fd::~Fd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::string describe_errno(int error) {
+  switch (error) {
+    case ENOSPC:
+      return "no space left on the device; free some space or write elsewhere";
+    case EDQUOT:
+      return "the disk quota is used up; free some space or write elsewhere";
+    case EROFS:
+      return "the file system is read-only";
+    case EACCES:
+    case EPERM:
+      return "permission denied";
+    case ENOENT:
+      return "no such file or folder";
+    case ENOTDIR:
+      return "a part of the path is a file, not a folder";
+    case EISDIR:
+      return "it is a folder, not a file";
+    case EEXIST:
+      return "it already exists";
+    case EFBIG:
+      return "the file would be larger than the system allows (see ulimit -f)";
+    case ENAMETOOLONG:
+      return "the name is too long";
+    case ELOOP:
+      return "too many symbolic links";
+    case EMFILE:
+    case ENFILE:
+      return "too many open files (see ulimit -n)";
+    case EIO:
+      return "the device reported an error";
+    default:
+      return std::strerror(error);
+  }
+}
+
+void throw_errno(int error, std::string_view doing) {
+  throw core::Error(core::ErrorCode::io, std::string(doing) + ": " + describe_errno(error));
+}
+
+}  // namespace ckpt::detail

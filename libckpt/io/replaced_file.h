@@ -1,0 +1,34 @@
+#pragma once
+// The file that a save will replace: where it really lies, who it is, and what of it the new file must keep. Internal
+// to AtomicFile. Thread safety: one owner. Use: ReplacedFile old = look_up(path); ... old.require_unchanged(dir);
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "libckpt/io/file_ops.h"
+
+namespace ckpt::detail {
+
+/// A name in an open folder, symbolic links followed.
+struct Target {
+  Fd folder;
+  std::string folder_path;
+  std::string name;
+  std::optional<struct stat> old;  ///< what lies there now, if anything
+};
+
+/// Follows symbolic links and opens the folder. Errors: Error(io) for a missing folder, a loop of links, or a target
+/// that is no regular file; Error(usage) for an empty name.
+Target look_up(const std::filesystem::path& path);
+
+/// Error(io) when a file that was there at look_up() has since been changed or replaced by another.
+void require_unchanged(const Target& target);
+
+/// Gives `fd` mode, owner and extended attributes of the old file. What the system does not allow us to set is left
+/// out, never widened.
+void keep_attributes(const Target& target, int fd);
+
+}  // namespace ckpt::detail
