@@ -19,8 +19,11 @@
 // against in-place changes and freed after backward.
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/tensor/inline_vector.h"
@@ -58,6 +61,13 @@ class SavedTensor {
   bool is_output_ = false;
 };
 
+/// Looks at, or replaces, the gradient of one output before apply() sees it.
+struct GradHook {
+  std::int64_t id;
+  std::uint32_t output_nr;
+  std::function<Tensor(const Tensor&)> call;
+};
+
 class Node : public RefCounted {
  public:
   Node();
@@ -77,10 +87,13 @@ class Node : public RefCounted {
   virtual void release_saved();
   /// True for the node that adds to a leaf's gradient.
   virtual bool is_accumulator() const { return false; }
+  /// Hooks on the gradients of the outputs, in the order of registration.
+  std::vector<GradHook>& hooks();
+  bool has_hooks() const { return hooks_ != nullptr; }
 
   const InlineVector<Edge, 3>& next_edges() const { return edges_; }
   /// Higher means recorded later.
-  std::uint64_t sequence_nr() const { return sequence_nr_; }
+  virtual std::uint64_t sequence_nr() const { return sequence_nr_; }
   const InlineVector<OutputMeta, 1>& outputs() const { return outputs_; }
   /// The device whose worker runs apply().
   Device device() const { return outputs_.empty() ? Device() : outputs_[0].device; }
@@ -102,11 +115,12 @@ class Node : public RefCounted {
   bool wants(std::size_t i) const { return static_cast<bool>(edges_[i].node); }
 
  private:
-  friend class Engine;
+  friend class GraphTask;
   InlineVector<Edge, 3> edges_;
   InlineVector<OutputMeta, 1> outputs_;
   InlineVector<SavedTensor, 3> saved_;
   std::uint64_t sequence_nr_;
+  std::unique_ptr<std::vector<GradHook>> hooks_;
   bool released_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "libcore/backend/op_params.h"
 #include "libcore/base/dtype.h"
@@ -100,6 +101,16 @@ enum class IndexOp : std::uint8_t {
   accumulate,  ///< out[..., index, ...] += in[...]
   count_
 };
+
+/// What messages call an operation.
+std::string_view name(UnaryOp op);
+std::string_view name(PredicateOp op);
+std::string_view name(BinaryOp op);
+std::string_view name(CompareOp op);
+std::string_view name(TernaryOp op);
+std::string_view name(ReduceOp op);
+std::string_view name(ScanOp op);
+std::string_view name(IndexOp op);
 
 /// [operation][dtype] -> kernel.
 template <class Op, class Params>

@@ -1,22 +1,15 @@
 #pragma once
 // Scalar: one number handed to an operation, remembering whether it was a bool, an integer or a float, because that
-// decides the result's dtype. Half and BFloat16 are the C++ element types of float16 and bfloat16.
+// decides the result's dtype.
 // Thread safety: plain value. Use: void f(core::Scalar s); f(2); f(0.5); f(true);
 
 #include <concepts>
 #include <cstdint>
 
+#include "libcore/backend/element_types.h"
 #include "libcore/base/dtype.h"
-#include "libcore/base/half.h"
 
 namespace core {
-
-struct Half {
-  std::uint16_t bits;
-};
-struct BFloat16 {
-  std::uint16_t bits;
-};
 
 class Scalar {
  public:
@@ -46,36 +39,6 @@ class Scalar {
     double real_;
   };
 };
-
-/// dtype_of<float> == DType::f32; only element types that C++ code can hold have one.
-template <class T>
-inline constexpr DType dtype_of = T::no_such_element_type;
-template <>
-inline constexpr DType dtype_of<bool> = DType::boolean;
-template <>
-inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
-template <>
-inline constexpr DType dtype_of<std::int8_t> = DType::i8;
-template <>
-inline constexpr DType dtype_of<std::int16_t> = DType::i16;
-template <>
-inline constexpr DType dtype_of<std::int32_t> = DType::i32;
-template <>
-inline constexpr DType dtype_of<std::int64_t> = DType::i64;
-template <>
-inline constexpr DType dtype_of<std::uint16_t> = DType::u16;
-template <>
-inline constexpr DType dtype_of<std::uint32_t> = DType::u32;
-template <>
-inline constexpr DType dtype_of<std::uint64_t> = DType::u64;
-template <>
-inline constexpr DType dtype_of<Half> = DType::f16;
-template <>
-inline constexpr DType dtype_of<BFloat16> = DType::bf16;
-template <>
-inline constexpr DType dtype_of<float> = DType::f32;
-template <>
-inline constexpr DType dtype_of<double> = DType::f64;
 
 /// PyTorch's name in messages: "Float", "Double", "Long", "Bool".
 const char* scalar_type_name(DType dtype);

@@ -44,6 +44,7 @@ class StorageImpl : public RefCounted {
   void (*free_foreign_)(void* context) = nullptr;  // memory that the caller lent us
   void* context_ = nullptr;
   bool inline_data_ = false;  // the bytes follow this object in one block
+  bool borrowed_ = false;
 };
 
 class Storage {

@@ -6,6 +6,7 @@
 // Use: core::Tensor x = core::ones({2, 3}); core::Tensor y = (x * 2).sum(); y.item<float>() == 12;
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -90,7 +91,7 @@ class Tensor {
   explicit operator bool() const;
 
   // --- autograd
-  bool requires_grad() const { return impl_->requires_grad; }
+  bool requires_grad() const { return impl_->requires_grad || (impl_->is_view && base_requires_grad()); }
   /// Error "Only Tensors of floating point and complex dtype can require gradients" and for non-leaves, as PyTorch.
   Tensor& requires_grad_(bool value = true);
   bool is_leaf() const;
@@ -98,6 +99,9 @@ class Tensor {
   Tensor grad() const;
   void set_grad(const Tensor& grad) const;
   void retain_grad() const;
+  /// `hook` sees the gradient and may return another (undefined: keep). Gives a number for remove_hook.
+  std::int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  void remove_hook(std::int64_t id) const;
   /// The node that made it, or null. "MulBackward0" is what printing shows.
   const IntrusivePtr<Node>& grad_fn() const;
   std::string grad_fn_name() const;
@@ -246,6 +250,7 @@ class Tensor {
   bool equal(const Tensor& other) const;
 
  private:
+  bool base_requires_grad() const;
   void* typed_data(DType wanted) const;
   IntrusivePtr<TensorImpl> impl_;
 };

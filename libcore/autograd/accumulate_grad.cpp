@@ -1,0 +1,65 @@
+#include "libcore/autograd/autograd_meta.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/raw_ops.h"
+
+namespace core {
+namespace {
+
+class SpinLock {
+ public:
+  explicit SpinLock(std::atomic_flag& flag) : flag_(flag) {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ~SpinLock() { flag_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag& flag_;
+};
+
+/// A gradient that nobody else holds can become the leaf's own; others are copied.
+bool is_sole_owner(const Tensor& t) {
+  return t.impl()->use_count() == 1 && t.storage().id()->use_count() == 1;
+}
+
+}  // namespace
+
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
+  add_output(leaf);
+}
+
+AccumulateGrad::~AccumulateGrad() {
+  AutogradMeta& meta = *try_meta(leaf_);
+  SpinLock lock(meta.accumulator_lock);
+  if (meta.accumulator == this) meta.accumulator = nullptr;
+}
+
+TensorList AccumulateGrad::apply(TensorList grads) {
+  Tensor grad = std::move(grads[0]);
+  grads.clear();
+  if (!grad.defined()) return {};
+  AutogradMeta& meta = *try_meta(leaf_);
+  for (const GradHook& hook : std::vector<GradHook>(meta.leaf_hooks)) {
+    if (Tensor changed = hook.call(grad); changed.defined()) grad = changed;
+  }
+  if (!meta.grad.defined()) {
+    bool take = !is_grad_enabled() && is_sole_owner(grad);
+    meta.grad = take ? std::move(grad) : is_grad_enabled() ? grad.clone() : raw::clone(grad);
+  } else if (is_grad_enabled()) {
+    meta.grad = meta.grad + grad;
+  } else {
+    meta.grad.add_(grad);
+  }
+  return {};
+}
+
+IntrusivePtr<Node> accumulator_of(const Tensor& leaf) {
+  AutogradMeta& meta = make_meta(leaf);
+  SpinLock lock(meta.accumulator_lock);
+  if (meta.accumulator != nullptr && meta.accumulator->try_retain()) return IntrusivePtr<Node>::adopt(meta.accumulator);
+  auto made = make_intrusive<AccumulateGrad>(leaf);
+  meta.accumulator = made.get();
+  return made;
+}
+
+}  // namespace core

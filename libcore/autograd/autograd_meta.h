@@ -1,0 +1,56 @@
+#pragma once
+// What autograd keeps about a tensor. Internal to autograd.
+// Thread safety: as the tensor; only the accumulator pointer is guarded, because threads may record ops on one leaf.
+
+#include <atomic>
+#include <vector>
+
+#include "libcore/autograd/node.h"
+
+namespace core {
+
+class AccumulateGrad;
+
+struct AutogradMeta final : AutogradMetaBase {
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* block, std::size_t bytes) noexcept;
+
+  Tensor grad;
+  IntrusivePtr<Node> grad_fn;  // null for leaves
+  std::uint32_t output_nr = 0;
+  bool retains_grad = false;
+
+  Tensor base;                     // of a view; undefined otherwise
+  std::uint32_t view_version = 0;  // grad_fn of a view is valid for this version of the memory
+
+  std::atomic_flag accumulator_lock;
+  AccumulateGrad* accumulator = nullptr;  // not owned: it owns the tensor
+  std::vector<GradHook> leaf_hooks;
+};
+
+/// Null when nothing was recorded about `t`.
+inline AutogradMeta* try_meta(const Tensor& t) {
+  return static_cast<AutogradMeta*>(t.impl()->autograd);
+}
+AutogradMeta& make_meta(const Tensor& t);
+
+/// Adds gradients to a leaf.
+class AccumulateGrad final : public Node {
+ public:
+  explicit AccumulateGrad(const Tensor& leaf);
+  ~AccumulateGrad() override;
+  std::string_view name() const override { return "torch::autograd::AccumulateGrad"; }
+  TensorList apply(TensorList grads) override;
+  void release_saved() override {}
+  bool is_accumulator() const override { return true; }
+  /// First of all that are ready, so that gradients are not held longer than needed.
+  std::uint64_t sequence_nr() const override { return UINT64_MAX; }
+
+ private:
+  Tensor leaf_;
+};
+
+/// The leaf's accumulator, made when there is none.
+IntrusivePtr<Node> accumulator_of(const Tensor& leaf);
+
+}  // namespace core

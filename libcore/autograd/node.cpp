@@ -1,0 +1,132 @@
+#include "libcore/autograd/node.h"
+
+#include <vector>
+
+#include "libcore/autograd/autograd_meta.h"
+#include "libcore/backend/host_memory.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/raw_ops.h"
+
+namespace core {
+namespace {
+
+// Per thread: the numbers of one thread's operations do not depend on what others do meanwhile.
+thread_local constinit std::uint64_t next_sequence = 0;
+thread_local constinit bool grad_enabled = true;
+thread_local constinit bool inference = false;
+
+constexpr std::string_view kSecondBackward =
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward.";
+
+/// "Exp" of "ExpBackward0".
+std::string operation_name(std::string_view node) {
+  std::size_t end = node.find("Backward");
+  return std::string(node.substr(0, end));
+}
+
+[[noreturn]] void throw_changed(const Tensor& t, std::uint32_t expected, std::uint32_t output_nr,
+                                std::string_view node) {
+  throw Error(
+      ErrorCode::runtime,
+      std::string("one of the variables needed for gradient computation has been modified by an inplace "
+                  "operation: [torch.") +
+          (t.is_cuda() ? "cuda." : "") + scalar_type_name(t.dtype()) + "Tensor " + to_list(t.sizes()) + "]" +
+          (node.empty() ? "" : ", which is output " + std::to_string(output_nr) + " of " + operation_name(node) + ",") +
+          " is at version " + std::to_string(t.version()) + "; expected version " + std::to_string(expected) +
+          " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, "
+          "with torch.autograd.set_detect_anomaly(True, check_nan=False).");
+}
+
+}  // namespace
+
+bool is_grad_enabled() {
+  return grad_enabled;
+}
+bool is_inference_mode() {
+  return inference;
+}
+GradModeGuard::GradModeGuard(bool enabled) : previous_(std::exchange(grad_enabled, enabled)) {}
+GradModeGuard::~GradModeGuard() {
+  grad_enabled = previous_;
+}
+InferenceModeGuard::InferenceModeGuard() : no_grad_(false), previous_(std::exchange(inference, true)) {}
+InferenceModeGuard::~InferenceModeGuard() {
+  inference = previous_;
+}
+
+SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_output) {
+  if (!tensor.defined()) return;
+  version_ = tensor.version();
+  output_nr_ = tensor.output_nr();
+  tensor_ = is_output ? raw::alias(tensor) : tensor;
+}
+
+Node::Node() : sequence_nr_(next_sequence++) {}
+
+void* Node::operator new(std::size_t bytes) {
+  return host_allocate(bytes);
+}
+void Node::operator delete(void* block, std::size_t bytes) noexcept {
+  host_free(block, bytes);
+}
+
+void Node::destroy(Node* node) noexcept {
+  // A chain of a million nodes must not become a million nested destructors.
+  thread_local std::vector<Node*>* pending = nullptr;
+  if (pending != nullptr) {
+    pending->push_back(node);
+    return;
+  }
+  std::vector<Node*> waiting;
+  pending = &waiting;
+  delete node;
+  while (!waiting.empty()) {
+    Node* next = waiting.back();
+    waiting.pop_back();
+    delete next;
+  }
+  pending = nullptr;
+}
+
+void Node::release_saved() {
+  saved_.clear();
+  released_ = true;
+}
+
+std::vector<GradHook>& Node::hooks() {
+  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
+  return *hooks_;
+}
+
+void Node::add_edge(const Tensor& input) {
+  edges_.push_back(input.defined() && input.requires_grad() ? gradient_edge(input) : Edge{});
+}
+
+std::uint32_t Node::add_output(const Tensor& output) {
+  outputs_.push_back({output.sizes(), output.dtype(), output.device()});
+  return static_cast<std::uint32_t>(outputs_.size() - 1);
+}
+
+Tensor Node::saved(std::size_t i) const {
+  if (released_) throw Error(ErrorCode::runtime, std::string(kSecondBackward));
+  const SavedTensor& kept = saved_[i];
+  if (!kept.tensor_.defined()) return {};
+  if (kept.tensor_.version() != kept.version_) {
+    const auto& maker = kept.tensor_.grad_fn();
+    std::string_view node = kept.is_output_ ? name() : maker ? maker->name() : std::string_view();
+    throw_changed(kept.tensor_, kept.version_, kept.output_nr_, node);
+  }
+  if (!kept.is_output_ || !is_grad_enabled()) return kept.tensor_;
+  // With history wanted, the output gets its own node back.
+  Tensor output = raw::alias(kept.tensor_);
+  AutogradMeta& meta = make_meta(output);
+  meta.grad_fn = IntrusivePtr<Node>(const_cast<Node*>(this));
+  meta.output_nr = kept.output_nr_;
+  output.impl()->requires_grad = true;
+  return output;
+}
+
+}  // namespace core

@@ -1,0 +1,46 @@
+#include "libcore/backend/cpu/cpu_tables.h"
+
+#include <memory>
+
+#include "libcore/backend/cpu/cpu_backend.h"
+#include "libcore/backend/cpu/elementwise_variants.h"
+
+namespace core {
+namespace {
+
+struct CpuTables {
+  ElementwiseTable elementwise;
+  ReductionTable reduction;
+  MatmulTable matmul;
+  CopyTable copy;
+  IndexingTable indexing;
+  OpTables all;
+
+  CpuTables() {
+    if (__builtin_cpu_supports("avx2")) {
+      cpu::avx2::fill_float_kernels(elementwise);
+      cpu::avx2::fill_float_math(elementwise);
+    } else {
+      cpu::baseline::fill_float_kernels(elementwise);
+      cpu::baseline::fill_float_math(elementwise);
+    }
+    cpu::fill_integer_kernels(elementwise);
+    cpu::fill_compare_kernels(elementwise);
+    cpu::fill_ternary_kernels(elementwise);
+    cpu::fill_reductions(reduction);
+    cpu::fill_scans(reduction);
+    cpu::fill_matmul(matmul);
+    cpu::fill_copies(copy);
+    cpu::fill_indexing(indexing);
+    all = {&elementwise, &reduction, &matmul, &copy, &indexing, nullptr};
+  }
+};
+
+}  // namespace
+
+const OpTables& cpu_op_tables() {
+  static const auto* tables = new CpuTables;
+  return tables->all;
+}
+
+}  // namespace core

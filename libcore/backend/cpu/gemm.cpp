@@ -1,0 +1,82 @@
+// Matrix products: oneDNN for f32, OpenBLAS for f64, plain loops for integers.
+#include <cblas.h>
+#include <dnnl.h>
+
+#include <cstdint>
+
+#include "libcore/backend/cpu/cpu_tables.h"
+#include "libcore/backend/cpu/thread_pool.h"
+#include "libcore/backend/element_types.h"
+#include "libcore/base/error.h"
+
+namespace core::cpu {
+namespace {
+
+void gemm_f32(const GemmParams& p) {
+  apply_thread_limit();
+  for (std::int64_t i = 0; i < p.batch; ++i) {
+    const auto* a = static_cast<const float*>(p.a) + i * p.batch_stride_a;
+    const auto* b = static_cast<const float*>(p.b) + i * p.batch_stride_b;
+    auto* c = static_cast<float*>(p.c) + i * p.batch_stride_c;
+    dnnl_status_t status =
+        dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k, static_cast<float>(p.alpha), a,
+                   p.lda, b, p.ldb, static_cast<float>(p.beta), c, p.ldc);
+    if (status != dnnl_success) throw Error(ErrorCode::internal, "matrix product: oneDNN refused the sizes");
+  }
+}
+
+void gemm_f64(const GemmParams& p) {
+  apply_thread_limit();
+  auto transpose = [](bool yes) { return yes ? CblasTrans : CblasNoTrans; };
+  for (std::int64_t i = 0; i < p.batch; ++i) {
+    const auto* a = static_cast<const double*>(p.a) + i * p.batch_stride_a;
+    const auto* b = static_cast<const double*>(p.b) + i * p.batch_stride_b;
+    auto* c = static_cast<double*>(p.c) + i * p.batch_stride_c;
+    cblas_dgemm(CblasRowMajor, transpose(p.transpose_a), transpose(p.transpose_b), static_cast<int>(p.m),
+                static_cast<int>(p.n), static_cast<int>(p.k), p.alpha, a, static_cast<int>(p.lda), b,
+                static_cast<int>(p.ldb), p.beta, c, static_cast<int>(p.ldc));
+  }
+}
+
+template <class T>
+void gemm_integer(const GemmParams& p) {
+  using Wide = std::uint64_t;  // wraps
+  const std::int64_t row_a = p.transpose_a ? 1 : p.lda, step_a = p.transpose_a ? p.lda : 1;
+  const std::int64_t step_b = p.transpose_b ? 1 : p.ldb, column_b = p.transpose_b ? p.ldb : 1;
+  for (std::int64_t i = 0; i < p.batch; ++i) {
+    const T* a = static_cast<const T*>(p.a) + i * p.batch_stride_a;
+    const T* b = static_cast<const T*>(p.b) + i * p.batch_stride_b;
+    T* c = static_cast<T*>(p.c) + i * p.batch_stride_c;
+    parallel_for(p.m, 1 + 4096 / (1 + p.n * p.k), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        for (std::int64_t column = 0; column < p.n; ++column) {
+          Wide sum = 0;
+          const T* x = a + row * row_a;
+          const T* y = b + column * column_b;
+          for (std::int64_t k = 0; k < p.k; ++k)
+            sum += static_cast<Wide>(x[k * step_a]) * static_cast<Wide>(y[k * step_b]);
+          T& out = c[row * p.ldc + column];
+          Wide before = p.beta == 0 ? 0 : static_cast<Wide>(static_cast<std::int64_t>(p.beta)) * static_cast<Wide>(out);
+          out = static_cast<T>(static_cast<Wide>(static_cast<std::int64_t>(p.alpha)) * sum + before);
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+
+void fill_matmul(MatmulTable& table) {
+  auto slot = [&](DType dtype) -> auto& {
+    return table.gemm[static_cast<std::size_t>(dtype)];
+  };
+  slot(DType::f32) = gemm_f32;
+  slot(DType::f64) = gemm_f64;
+  slot(DType::i64) = gemm_integer<std::int64_t>;
+  slot(DType::i32) = gemm_integer<std::int32_t>;
+  slot(DType::i16) = gemm_integer<std::int16_t>;
+  slot(DType::i8) = gemm_integer<std::int8_t>;
+  slot(DType::u8) = gemm_integer<std::uint8_t>;
+}
+
+}  // namespace core::cpu

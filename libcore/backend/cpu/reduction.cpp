@@ -1,0 +1,316 @@
+// Reductions. Sums are taken in blocks of T lanes and added up in double; a full reduction is cut into pieces of fixed
+// size, so that its result does not depend on the number of threads.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "libcore/backend/cpu/cpu_tables.h"
+#include "libcore/backend/cpu/loops.h"
+#include "libcore/backend/element_types.h"
+
+namespace core::cpu {
+namespace {
+
+constexpr std::int64_t kPiece = 65536;  // elements of one piece of a full reduction
+constexpr int kLanes = 16;
+constexpr std::int64_t kBlock = 64 * kLanes;
+
+template <class T>
+using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+
+/// map(in[0]) + ... with `kLanes` partial sums per block.
+template <class T, class Map>
+Accumulator<T> sum_row(const T* in, std::int64_t n, std::int64_t stride, Map map) {
+  Accumulator<T> total = 0;
+  std::int64_t i = 0;
+  if (stride == 1) {
+    while (n - i >= kLanes) {
+      T lanes[kLanes] = {};
+      std::int64_t end = i + std::min(kBlock, (n - i) / kLanes * kLanes);
+      for (; i < end; i += kLanes) {
+        for (int k = 0; k < kLanes; ++k) lanes[k] = static_cast<T>(lanes[k] + map(in[i + k]));
+      }
+      for (T lane : lanes) total += static_cast<Accumulator<T>>(lane);
+    }
+  }
+  for (; i < n; ++i) total += static_cast<Accumulator<T>>(map(in[i * stride]));
+  return total;
+}
+
+// A reducer has a State, folds rows into it, merges states in order and turns the last one into the output.
+
+template <class T, bool kMean>
+struct Sum {
+  using Out = T;
+  using State = Accumulator<T>;
+  explicit Sum(const double*) {}
+  State start() const { return 0; }
+  void fold(State& state, const T* in, std::int64_t n, std::int64_t stride, std::int64_t) const {
+    state += sum_row(in, n, stride, [](T x) { return x; });
+  }
+  void merge(State& state, const State& later) const { state += later; }
+  void finish(const State& state, std::int64_t count, Out* out, std::int64_t*) const {
+    if constexpr (kMean) {
+      *out = static_cast<T>(state / static_cast<double>(count));
+    } else {
+      *out = static_cast<T>(state);
+    }
+  }
+};
+
+template <class T>
+struct Prod {
+  using Out = T;
+  using State = Accumulator<T>;
+  explicit Prod(const double*) {}
+  State start() const { return 1; }
+  void fold(State& state, const T* in, std::int64_t n, std::int64_t stride, std::int64_t) const {
+    for (std::int64_t i = 0; i < n; ++i) state *= static_cast<State>(in[i * stride]);
+  }
+  void merge(State& state, const State& later) const { state *= later; }
+  void finish(const State& state, std::int64_t, Out* out, std::int64_t*) const { *out = static_cast<T>(state); }
+};
+
+template <class T>
+struct Best {
+  T value;
+  std::int64_t index;  // -1: nothing seen
+};
+
+template <class T, bool kMax>
+bool better(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (b != b) return false;
+    if (a != a) return true;
+  }
+  return kMax ? a > b : a < b;
+}
+
+/// The first of the best; NaN is best of all.
+template <class T, bool kMax, bool kIndexOnly>
+struct Extreme {
+  using Out = std::conditional_t<kIndexOnly, std::int64_t, T>;
+  using State = Best<T>;
+  explicit Extreme(const double*) {}
+  State start() const { return {T(0), -1}; }
+  void fold(State& state, const T* in, std::int64_t n, std::int64_t stride, std::int64_t first) const {
+    for (std::int64_t i = 0; i < n; ++i) {
+      T value = in[i * stride];
+      if (state.index < 0 || better<T, kMax>(value, state.value)) state = {value, first + i};
+    }
+  }
+  void merge(State& state, const State& later) const {
+    if (state.index < 0 || (later.index >= 0 && better<T, kMax>(later.value, state.value))) state = later;
+  }
+  void finish(const State& state, std::int64_t, Out* out, std::int64_t* index) const {
+    if constexpr (kIndexOnly) {
+      *out = state.index;
+    } else {
+      *out = state.value;
+      if (index != nullptr) *index = state.index;
+    }
+  }
+};
+
+template <class T>
+struct Norm {
+  using Out = T;
+  using State = double;
+  double p;
+  explicit Norm(const double* args) : p(args[0]) {}
+  State start() const { return p == -HUGE_VAL ? HUGE_VAL : 0; }
+  void fold(State& state, const T* in, std::int64_t n, std::int64_t stride, std::int64_t) const {
+    if (p == 2) {
+      for (std::int64_t i = 0; i < n; ++i)
+        state += static_cast<double>(in[i * stride]) * static_cast<double>(in[i * stride]);
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i) merge(state, term(static_cast<double>(in[i * stride])));
+  }
+  double term(double x) const {
+    if (p == 0) return x != 0 ? 1 : 0;
+    if (p == 1 || std::isinf(p)) return std::abs(x);
+    return std::pow(std::abs(x), p);
+  }
+  void merge(State& state, const State& later) const {
+    if (p == HUGE_VAL) {
+      state = later != later || later > state ? later : state;
+    } else if (p == -HUGE_VAL) {
+      state = later != later || later < state ? later : state;
+    } else {
+      state += later;
+    }
+  }
+  void finish(const State& state, std::int64_t, Out* out, std::int64_t*) const {
+    bool plain = p == 0 || p == 1 || std::isinf(p);
+    *out = static_cast<T>(plain ? state : p == 2 ? std::sqrt(state) : std::pow(state, 1 / p));
+  }
+};
+
+template <class T, bool kAll>
+struct Truth {
+  using Out = bool;
+  using State = bool;
+  explicit Truth(const double*) {}
+  State start() const { return kAll; }
+  void fold(State& state, const T* in, std::int64_t n, std::int64_t stride, std::int64_t) const {
+    for (std::int64_t i = 0; i < n && state == kAll; ++i) state = in[i * stride] != T(0);
+  }
+  void merge(State& state, const State& later) const { state = kAll ? state && later : state || later; }
+  void finish(const State& state, std::int64_t, Out* out, std::int64_t*) const { *out = state; }
+};
+
+/// Mean and sum of squared deviations, combined as Chan, Golub and LeVeque do.
+template <class T>
+struct Var {
+  using Out = T;
+  struct State {
+    double count, mean, squares;
+  };
+  double correction;
+  explicit Var(const double* args) : correction(args[1]) {}
+  State start() const { return {0, 0, 0}; }
+  void fold(State& state, const T* in, std::int64_t n, std::int64_t stride, std::int64_t) const {
+    double mean = sum_row(in, n, stride, [](T x) { return x; }) / static_cast<double>(n);
+    double squares = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      double d = static_cast<double>(in[i * stride]) - mean;
+      squares += d * d;
+    }
+    merge(state, {static_cast<double>(n), mean, squares});
+  }
+  void merge(State& state, const State& later) const {
+    double count = state.count + later.count;
+    if (count == 0) return;
+    double delta = later.mean - state.mean;
+    state.squares += later.squares + delta * delta * state.count * later.count / count;
+    state.mean += delta * later.count / count;
+    state.count = count;
+  }
+  void finish(const State& state, std::int64_t count, Out* out, std::int64_t*) const {
+    *out = static_cast<T>(state.squares / std::max(0.0, static_cast<double>(count) - correction));
+  }
+};
+
+template <class T, class Reducer>
+typename Reducer::State reduce_one(const Reducer& reducer, const Loop<1>& inner, const T* in) {
+  auto state = reducer.start();
+  std::int64_t first = 0;
+  for_rows_in_order(inner, [&](const Offsets<1>& at, std::int64_t n) {
+    reducer.fold(state, in + at[0], n, inner.strides[0][0], first);
+    first += n;
+  });
+  return state;
+}
+
+/// One output of many elements: pieces of fixed size side by side, merged in order.
+template <class T, class Reducer>
+typename Reducer::State reduce_in_pieces(const Reducer& reducer, const Loop<1>& inner, const T* in) {
+  std::int64_t stride = inner.strides[0][0];
+  std::int64_t pieces = (inner.numel + kPiece - 1) / kPiece;
+  std::vector<typename Reducer::State> states(static_cast<std::size_t>(pieces), reducer.start());
+  parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      auto state = reducer.start();
+      std::int64_t n = std::min(kPiece, inner.numel - i * kPiece);
+      reducer.fold(state, in + i * kPiece * stride, n, stride, i * kPiece);
+      states[static_cast<std::size_t>(i)] = state;
+    }
+  });
+  auto state = reducer.start();
+  for (const auto& piece : states) reducer.merge(state, piece);
+  return state;
+}
+
+template <class T, class Reducer>
+void reduce_kernel(const ReduceParams& p) {
+  const Reducer reducer(p.args);
+  auto* out = static_cast<typename Reducer::Out*>(p.out);
+  const T* in = static_cast<const T*>(p.in);
+  if (p.outer.numel == 1 && p.inner.ndim == 1 && p.inner.numel >= 2 * kPiece) {
+    reducer.finish(reduce_in_pieces(reducer, p.inner, in), p.inner.numel, out, p.indices);
+    return;
+  }
+  std::int64_t grain = kGrain / std::max<std::int64_t>(p.inner.numel, 1) + 1;
+  for_each(p.outer, grain, [&](const Offsets<2>& at) {
+    auto state = reduce_one(reducer, p.inner, in + at[1]);
+    reducer.finish(state, p.inner.numel, out + at[0], p.indices == nullptr ? nullptr : p.indices + at[0]);
+  });
+}
+
+/// Sums down columns: neighbouring outputs are neighbours in memory, so whole rows are added at once.
+template <class T, bool kMean>
+void sum_columns(const ReduceParams& p) {
+  constexpr std::int64_t kWidth = 256;
+  T* out = static_cast<T*>(p.out);
+  const T* in = static_cast<const T*>(p.in);
+  parallel_for(p.outer.sizes[0], kGrain / std::max<std::int64_t>(p.inner.numel, 1) + 1,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t column = begin; column < end; column += kWidth) {
+                   Accumulator<T> sums[kWidth] = {};
+                   std::int64_t width = std::min(kWidth, end - column);
+                   for_each(p.inner, std::numeric_limits<std::int64_t>::max(), [&](const Offsets<1>& at) {
+                     const T* row = in + column + at[0];
+                     for (std::int64_t k = 0; k < width; ++k) sums[k] += static_cast<Accumulator<T>>(row[k]);
+                   });
+                   for (std::int64_t k = 0; k < width; ++k) {
+                     Sum<T, kMean>(nullptr).finish(sums[k], p.inner.numel, out + column + k, nullptr);
+                   }
+                 }
+               });
+}
+
+template <class T, bool kMean>
+void sum_kernel(const ReduceParams& p) {
+  bool columns = p.outer.ndim == 1 && p.outer.strides[0][0] == 1 && p.outer.strides[1][0] == 1 && p.outer.numel > 1 &&
+                 p.inner.numel > 0 && p.inner.strides[0][0] != 1;
+  if (columns) {
+    sum_columns<T, kMean>(p);
+  } else {
+    reduce_kernel<T, Sum<T, kMean>>(p);
+  }
+}
+
+template <class T>
+void fill_any_type(ReductionTable& table) {
+  constexpr DType kType = dtype_of<T>;
+  table.reduce.set(ReduceOp::max, kType, reduce_kernel<T, Extreme<T, true, false>>);
+  table.reduce.set(ReduceOp::min, kType, reduce_kernel<T, Extreme<T, false, false>>);
+  table.reduce.set(ReduceOp::argmax, kType, reduce_kernel<T, Extreme<T, true, true>>);
+  table.reduce.set(ReduceOp::argmin, kType, reduce_kernel<T, Extreme<T, false, true>>);
+  table.reduce.set(ReduceOp::all, kType, reduce_kernel<T, Truth<T, true>>);
+  table.reduce.set(ReduceOp::any, kType, reduce_kernel<T, Truth<T, false>>);
+}
+
+template <class T>
+void fill_arithmetic(ReductionTable& table) {
+  table.reduce.set(ReduceOp::sum, dtype_of<T>, sum_kernel<T, false>);
+  table.reduce.set(ReduceOp::prod, dtype_of<T>, reduce_kernel<T, Prod<T>>);
+}
+
+template <class T>
+void fill_float(ReductionTable& table) {
+  table.reduce.set(ReduceOp::mean, dtype_of<T>, sum_kernel<T, true>);
+  table.reduce.set(ReduceOp::var, dtype_of<T>, reduce_kernel<T, Var<T>>);
+  table.reduce.set(ReduceOp::norm, dtype_of<T>, reduce_kernel<T, Norm<T>>);
+}
+
+}  // namespace
+
+void fill_reductions(ReductionTable& table) {
+  auto any_type = [&]<class... Ts>(std::tuple<Ts...>*) { (fill_any_type<Ts>(table), ...); };
+  any_type(static_cast<
+           std::tuple<bool, std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double>*>(
+      nullptr));
+  fill_arithmetic<std::int64_t>(table);
+  fill_arithmetic<float>(table);
+  fill_arithmetic<double>(table);
+  fill_float<float>(table);
+  fill_float<double>(table);
+}
+
+}  // namespace core::cpu

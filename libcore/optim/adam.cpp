@@ -1,0 +1,84 @@
+#include "libcore/optim/adam.h"
+
+#include "libcore/optim/host_array.h"
+#include "libcore/optim/update.h"
+
+namespace core {
+namespace {
+
+bool is_share(const Scalar& value) {
+  return value.to_double() >= 0 && value.to_double() < 1;
+}
+
+OptionMap checked_defaults(const AdamOptions& o) {
+  detail::check_option(o.lr.to_double() >= 0, "Invalid learning rate", o.lr);
+  detail::check_option(o.eps.to_double() >= 0, "Invalid epsilon value", o.eps);
+  detail::check_option(is_share(o.betas.first), "Invalid beta parameter at index 0", o.betas.first);
+  detail::check_option(is_share(o.betas.second), "Invalid beta parameter at index 1", o.betas.second);
+  detail::check_option(o.weight_decay.to_double() >= 0, "Invalid weight_decay value", o.weight_decay);
+  return {{"lr", o.lr},
+          {"betas", std::vector<Scalar>{o.betas.first, o.betas.second}},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"amsgrad", Scalar(o.amsgrad)},
+          {"maximize", Scalar(o.maximize)},
+          {"foreach", {}},
+          {"capturable", Scalar(false)},
+          {"differentiable", Scalar(false)},
+          {"fused", {}},
+          {"decoupled_weight_decay", Scalar(o.decoupled_weight_decay)}};
+}
+
+std::pair<double, double> betas_of(const OptionMap& options) {
+  const auto& betas = std::get<std::vector<Scalar>>(options.at("betas"));
+  return {betas.at(0).to_double(), betas.at(1).to_double()};
+}
+
+/// Files of older versions have no such key; there the class alone decided.
+bool is_decoupled(const OptionMap& options, const std::string& name) {
+  return options.contains("decoupled_weight_decay") ? options.flag("decoupled_weight_decay") : name == "AdamW";
+}
+
+}  // namespace
+
+Adam::Adam(std::string name, std::vector<ParamGroup> groups, const AdamOptions& options)
+    : Optimizer(std::move(name), std::move(groups), checked_defaults(options)) {}
+
+void Adam::update(const ParamGroup& group) {
+  const OptionMap& o = group.options;
+  auto [beta1, beta2] = betas_of(o);
+  bool amsgrad = o.flag("amsgrad");
+  detail::AdamUpdate how{.common = {o.number("lr"), o.number("weight_decay"), o.flag("maximize")},
+                         .beta1 = beta1,
+                         .beta2 = beta2,
+                         .eps = o.number("eps"),
+                         .decoupled = is_decoupled(o, name()),
+                         .step = 0};
+  each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
+    how.step = detail::count_step(state);
+    Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
+    Tensor exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
+    Tensor top = amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : Tensor();
+    detail::in_update_type(param, [&]<class T>() {
+      detail::HostArray<T> p(param);
+      detail::HostArray<T> g(grad);
+      detail::HostArray<T> m(exp_avg);
+      detail::HostArray<T> v(exp_avg_sq);
+      detail::HostArray<T> t(top);
+      detail::update_adam<T>({p.data(), g.data(), param.numel()}, {m.data(), v.data(), t.data()}, how);
+      for (const auto* array : {&p, &m, &v, &t}) array->commit();
+    });
+  });
+}
+
+AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWOptions& o)
+    : Adam("AdamW", std::move(groups),
+           {.lr = o.lr,
+            .betas = o.betas,
+            .eps = o.eps,
+            .weight_decay = o.weight_decay,
+            .amsgrad = o.amsgrad,
+            .maximize = o.maximize,
+            .decoupled_weight_decay = true}) {}
+
+}  // namespace core

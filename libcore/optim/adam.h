@@ -1,0 +1,54 @@
+#pragma once
+// Adam and AdamW. As torch.optim.Adam and torch.optim.AdamW.
+// Thread safety: as Optimizer. Use: core::Adam optimizer(model.parameters(), {.lr = 1e-3});
+// Source: Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+
+#include <utility>
+
+#include "libcore/optim/optimizer.h"
+
+namespace core {
+
+struct AdamOptions {
+  Scalar lr = 1e-3;
+  std::pair<Scalar, Scalar> betas = {0.9, 0.999};
+  Scalar eps = 1e-8;
+  Scalar weight_decay = 0;
+  bool amsgrad = false;
+  bool maximize = false;
+  bool decoupled_weight_decay = false;  ///< AdamW
+};
+
+class Adam : public Optimizer {
+ public:
+  /// Errors: Error(value) "Invalid beta parameter at index 0: 1.0" and its like.
+  explicit Adam(const std::vector<Tensor>& params, const AdamOptions& options = {})
+      : Adam(detail::one_group(params), options) {}
+  explicit Adam(std::vector<ParamGroup> groups, const AdamOptions& options = {})
+      : Adam("Adam", std::move(groups), options) {}
+
+ protected:
+  Adam(std::string name, std::vector<ParamGroup> groups, const AdamOptions& options);
+
+ private:
+  void update(const ParamGroup& group) override;
+};
+
+struct AdamWOptions {
+  Scalar lr = 1e-3;
+  std::pair<Scalar, Scalar> betas = {0.9, 0.999};
+  Scalar eps = 1e-8;
+  Scalar weight_decay = 1e-2;
+  bool amsgrad = false;
+  bool maximize = false;
+};
+
+/// Adam whose weight decay shrinks the parameters instead of joining the gradient.
+class AdamW final : public Adam {
+ public:
+  explicit AdamW(const std::vector<Tensor>& params, const AdamWOptions& options = {})
+      : AdamW(detail::one_group(params), options) {}
+  explicit AdamW(std::vector<ParamGroup> groups, const AdamWOptions& options = {});
+};
+
+}  // namespace core

@@ -1,0 +1,141 @@
+#include "libcore/optim/adaptive.h"
+
+#include "libcore/optim/host_array.h"
+#include "libcore/optim/update.h"
+
+namespace core {
+namespace {
+
+using detail::check_option;
+using detail::HostArray;
+
+OptionMap checked_defaults(const RMSpropOptions& o) {
+  check_option(o.lr.to_double() >= 0, "Invalid learning rate", o.lr);
+  check_option(o.eps.to_double() >= 0, "Invalid epsilon value", o.eps);
+  check_option(o.momentum.to_double() >= 0, "Invalid momentum value", o.momentum);
+  check_option(o.weight_decay.to_double() >= 0, "Invalid weight_decay value", o.weight_decay);
+  check_option(o.alpha.to_double() >= 0, "Invalid alpha value", o.alpha);
+  return {{"lr", o.lr},
+          {"momentum", o.momentum},
+          {"alpha", o.alpha},
+          {"eps", o.eps},
+          {"centered", Scalar(o.centered)},
+          {"weight_decay", o.weight_decay},
+          {"capturable", Scalar(false)},
+          {"foreach", {}},
+          {"maximize", Scalar(o.maximize)},
+          {"differentiable", Scalar(false)}};
+}
+
+OptionMap checked_defaults(const AdagradOptions& o) {
+  check_option(o.lr.to_double() >= 0, "Invalid learning rate", o.lr);
+  check_option(o.lr_decay.to_double() >= 0, "Invalid lr_decay value", o.lr_decay);
+  check_option(o.weight_decay.to_double() >= 0, "Invalid weight_decay value", o.weight_decay);
+  check_option(o.initial_accumulator_value.to_double() >= 0, "Invalid initial_accumulator_value value",
+               o.initial_accumulator_value);
+  check_option(o.eps.to_double() >= 0, "Invalid epsilon value", o.eps);
+  return {{"lr", o.lr},
+          {"lr_decay", o.lr_decay},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"initial_accumulator_value", o.initial_accumulator_value},
+          {"foreach", {}},
+          {"maximize", Scalar(o.maximize)},
+          {"differentiable", Scalar(false)},
+          {"fused", {}}};
+}
+
+OptionMap checked_defaults(const AdadeltaOptions& o) {
+  check_option(o.lr.to_double() >= 0, "Invalid learning rate", o.lr);
+  check_option(o.rho.to_double() >= 0 && o.rho.to_double() <= 1, "Invalid rho value", o.rho);
+  check_option(o.eps.to_double() >= 0, "Invalid epsilon value", o.eps);
+  check_option(o.weight_decay.to_double() >= 0, "Invalid weight_decay value", o.weight_decay);
+  return {{"lr", o.lr},
+          {"rho", o.rho},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"maximize", Scalar(o.maximize)},
+          {"capturable", Scalar(false)},
+          {"foreach", {}},
+          {"differentiable", Scalar(false)}};
+}
+
+detail::CommonUpdate common_of(const OptionMap& options) {
+  return {options.number("lr"), options.number("weight_decay"), options.flag("maximize")};
+}
+
+}  // namespace
+
+RMSprop::RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options)
+    : Optimizer("RMSprop", std::move(groups), checked_defaults(options)) {}
+
+void RMSprop::update(const ParamGroup& group) {
+  const OptionMap& o = group.options;
+  detail::RmspropUpdate how{common_of(o), o.number("alpha"), o.number("eps"), o.number("momentum")};
+  bool centered = o.flag("centered");
+  each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
+    detail::count_step(state);
+    Tensor square_avg = detail::state_tensor(state, "square_avg", param);
+    Tensor buffer = how.momentum > 0 ? detail::state_tensor(state, "momentum_buffer", param) : Tensor();
+    Tensor grad_avg = centered ? detail::state_tensor(state, "grad_avg", param) : Tensor();
+    detail::in_update_type(param, [&]<class T>() {
+      HostArray<T> p(param);
+      HostArray<T> g(grad);
+      HostArray<T> s(square_avg);
+      HostArray<T> b(buffer);
+      HostArray<T> a(grad_avg);
+      detail::update_rmsprop<T>({p.data(), g.data(), param.numel()}, {s.data(), b.data(), a.data()}, how);
+      for (const auto* array : {&p, &s, &b, &a}) array->commit();
+    });
+  });
+}
+
+Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
+    : Optimizer("Adagrad", std::move(groups), checked_defaults(options)) {
+  for (const ParamGroup& group : param_groups()) {
+    Scalar start = group.options.number("initial_accumulator_value");
+    for (const Tensor& param : group.params) {
+      mutable_state_of(param) = {{"step", detail::new_step()}, {"sum", full_like(param.detach(), start)}};
+    }
+  }
+}
+
+void Adagrad::update(const ParamGroup& group) {
+  const OptionMap& o = group.options;
+  detail::AdagradUpdate how{common_of(o), 0, o.number("eps")};
+  each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
+    double step = detail::count_step(state);
+    how.rate = how.common.lr / (1 + (step - 1) * o.number("lr_decay"));
+    Tensor sum = detail::state_tensor(state, "sum", param);
+    detail::in_update_type(param, [&]<class T>() {
+      HostArray<T> p(param);
+      HostArray<T> g(grad);
+      HostArray<T> s(sum);
+      detail::update_adagrad<T>({p.data(), g.data(), param.numel()}, s.data(), how);
+      for (const auto* array : {&p, &s}) array->commit();
+    });
+  });
+}
+
+Adadelta::Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& options)
+    : Optimizer("Adadelta", std::move(groups), checked_defaults(options)) {}
+
+void Adadelta::update(const ParamGroup& group) {
+  const OptionMap& o = group.options;
+  detail::AdadeltaUpdate how{common_of(o), o.number("rho"), o.number("eps")};
+  each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
+    detail::count_step(state);
+    Tensor square_avg = detail::state_tensor(state, "square_avg", param);
+    Tensor acc_delta = detail::state_tensor(state, "acc_delta", param);
+    detail::in_update_type(param, [&]<class T>() {
+      HostArray<T> p(param);
+      HostArray<T> g(grad);
+      HostArray<T> s(square_avg);
+      HostArray<T> d(acc_delta);
+      detail::update_adadelta<T>({p.data(), g.data(), param.numel()}, {s.data(), d.data()}, how);
+      for (const auto* array : {&p, &s, &d}) array->commit();
+    });
+  });
+}
+
+}  // namespace core

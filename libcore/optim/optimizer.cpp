@@ -1,0 +1,146 @@
+#include "libcore/optim/optimizer.h"
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+#include <set>
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/base/error.h"
+
+namespace core {
+namespace {
+
+std::vector<OptionMap::Item> sorted_by_name(const OptionMap& options) {
+  std::vector<OptionMap::Item> items = options.items();
+  std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return items;
+}
+
+void require(bool ok, const char* message) {
+  if (!ok) throw Error(ErrorCode::value, message);
+}
+
+/// A loaded tensor as the state of `param`: `step` as it is, the rest where and what the parameter is.
+Tensor adopted(const std::string& name, const Tensor& value, const Tensor& param) {
+  if (name == "step") return value.clone();
+  Tensor moved = param.is_floating_point() ? value.to(param.device(), param.dtype()) : value.to(param.device());
+  return moved.is_same(value) ? value.clone() : moved;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::vector<ParamGroup> one_group(const std::vector<Tensor>& params) {
+  std::vector<ParamGroup> groups;
+  if (!params.empty()) groups.push_back({.params = params});
+  return groups;
+}
+
+void check_option(bool ok, const char* what, const Scalar& value) {
+  if (!ok) throw Error(ErrorCode::value, std::string(what) + ": " + to_string(OptionValue(value)));
+}
+
+}  // namespace detail
+
+Optimizer::Optimizer(std::string name, std::vector<ParamGroup> groups, OptionMap defaults)
+    : name_(std::move(name)), defaults_(std::move(defaults)) {
+  require(!groups.empty(), "optimizer got an empty parameter list");
+  for (ParamGroup& group : groups) add_param_group(std::move(group));
+}
+
+void Optimizer::check_params(const ParamGroup& group) const {
+  std::set<const TensorImpl*> known;
+  for (const ParamGroup& other : groups_) {
+    for (const Tensor& param : other.params) known.insert(param.impl());
+  }
+  for (const Tensor& param : group.params) {
+    require(param.is_leaf(), "can't optimize a non-leaf Tensor");
+    require(!known.contains(param.impl()), "some parameters appear in more than one parameter group");
+  }
+}
+
+void Optimizer::add_param_group(ParamGroup group) {
+  check_params(group);
+  for (const auto& [name, value] : defaults_.items()) {
+    if (!group.options.contains(name)) group.options.set(name, value);
+  }
+  groups_.push_back(std::move(group));
+}
+
+void Optimizer::step() {
+  NoGradGuard no_grad;
+  for (const ParamGroup& group : groups_) update(group);
+}
+
+void Optimizer::zero_grad(bool set_to_none) {
+  NoGradGuard no_grad;
+  for (const ParamGroup& group : groups_) {
+    for (const Tensor& param : group.params) {
+      if (set_to_none) {
+        param.set_grad({});
+      } else if (Tensor grad = param.grad(); grad.defined()) {
+        grad.detach().zero_();
+      }
+    }
+  }
+}
+
+const ParamState& Optimizer::state_of(const Tensor& param) const {
+  static const ParamState kNone;
+  auto found = state_.find(param.impl());
+  return found == state_.end() ? kNone : found->second;
+}
+
+OptimizerState Optimizer::state_dict() const {
+  OptimizerState result;
+  std::int64_t id = 0;
+  for (const ParamGroup& group : groups_) {
+    OptimizerState::Group& saved = result.param_groups.emplace_back(OptimizerState::Group{group.options, {}});
+    for (const Tensor& param : group.params) {
+      const ParamState& state = state_of(param);
+      if (!state.empty()) result.state.emplace_back(id, state);
+      saved.params.push_back(id++);
+    }
+  }
+  return result;
+}
+
+void Optimizer::load_state_dict(const OptimizerState& state) {
+  require(state.param_groups.size() == groups_.size(), "loaded state dict has a different number of parameter groups");
+  std::map<std::int64_t, Tensor> param_of;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const std::vector<std::int64_t>& ids = state.param_groups[i].params;
+    require(ids.size() == groups_[i].params.size(),
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
+    for (std::size_t k = 0; k < ids.size(); ++k) param_of.emplace(ids[k], groups_[i].params[k]);
+  }
+  std::unordered_map<const TensorImpl*, ParamState> loaded;
+  for (const auto& [id, values] : state.state) {
+    auto param = param_of.find(id);
+    if (param == param_of.end()) continue;  // state of nobody: a parameter that is gone
+    for (const auto& [name, value] : values) {
+      loaded[param->second.impl()].emplace_back(name, adopted(name, value, param->second));
+    }
+  }
+  state_ = std::move(loaded);
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].options = state.param_groups[i].options;
+}
+
+std::string Optimizer::str() const {
+  std::string text = name_ + " (";
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    text += "\nParameter Group " + std::to_string(i) + "\n";
+    for (const auto& [name, value] : sorted_by_name(groups_[i].options)) {
+      text += "    " + name + ": " + to_string(value) + "\n";
+    }
+  }
+  return text + ")";
+}
+
+std::ostream& operator<<(std::ostream& out, const Optimizer& optimizer) {
+  return out << optimizer.str();
+}
+
+}  // namespace core

@@ -1,0 +1,80 @@
+#pragma once
+// Optimizer: the base of SGD, Adam and their kin: parameter groups, state, printing. As torch.optim.Optimizer.
+// Thread safety: none; step() must not run beside forward or backward.
+// Use: core::SGD optimizer(model.parameters(), {.lr = 0.1}); optimizer.zero_grad(); loss.backward(); optimizer.step();
+
+#include <iosfwd>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "libcore/optim/options.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// One update of all parameters that have a gradient.
+  void step();
+  /// Forgets the gradients, or fills them with zeros.
+  void zero_grad(bool set_to_none = true);
+
+  /// May be changed between steps (a schedule does).
+  std::vector<ParamGroup>& param_groups() { return groups_; }
+  const std::vector<ParamGroup>& param_groups() const { return groups_; }
+  /// Errors: Error(value) for a parameter that is no leaf or stands in another group.
+  void add_param_group(ParamGroup group);
+  /// State of a parameter; empty before its first update.
+  const ParamState& state_of(const Tensor& param) const;
+
+  /// Tensors are shared, not copied.
+  OptimizerState state_dict() const;
+  /// Takes over options and state; floating state gets the dtype and device of its parameter, except `step`.
+  /// Errors: Error(value) "loaded state dict has a different number of parameter groups" and its like.
+  void load_state_dict(const OptimizerState& state);
+
+  /// "SGD (\nParameter Group 0\n    lr: 0.1\n ...)".
+  std::string str() const;
+  const std::string& name() const { return name_; }
+
+ protected:
+  /// `defaults` in the order in which state_dict lists them. Error(value) "optimizer got an empty parameter list".
+  Optimizer(std::string name, std::vector<ParamGroup> groups, OptionMap defaults);
+
+  /// Updates the parameters of one group; each_gradient() gives them.
+  virtual void update(const ParamGroup& group) = 0;
+  /// Calls body(param, grad, state) for every parameter that has a gradient; `state` is empty the first time.
+  template <class Body>
+  void each_gradient(const ParamGroup& group, Body body) {
+    for (const Tensor& param : group.params) {
+      Tensor grad = param.grad();
+      if (grad.defined()) body(param, grad, state_[param.impl()]);
+    }
+  }
+  ParamState& mutable_state_of(const Tensor& param) { return state_[param.impl()]; }
+
+ private:
+  void check_params(const ParamGroup& group) const;
+
+  std::unordered_map<const TensorImpl*, ParamState> state_;  // looked up only: order comes from the groups
+
+  std::string name_;
+  OptionMap defaults_;
+  std::vector<ParamGroup> groups_;
+};
+
+std::ostream& operator<<(std::ostream& out, const Optimizer& optimizer);
+
+namespace detail {
+/// One group that holds everything.
+std::vector<ParamGroup> one_group(const std::vector<Tensor>& params);
+/// Error(value) "Invalid learning rate: -1" unless `ok`.
+void check_option(bool ok, const char* what, const Scalar& value);
+}  // namespace detail
+
+}  // namespace core

@@ -1,0 +1,63 @@
+#include "libcore/optim/options.h"
+
+#include <algorithm>
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace core {
+namespace {
+
+std::string scalar_text(const Scalar& value) {
+  if (value.is_bool()) return value.to_bool() ? "True" : "False";
+  return value.is_float() ? python_float(value.to_double()) : std::to_string(value.to_int());
+}
+
+std::string tuple_text(const std::vector<Scalar>& values) {
+  std::vector<std::string> parts;
+  for (const Scalar& value : values) parts.push_back(scalar_text(value));
+  return "(" + join(parts, ", ") + (values.size() == 1 ? ",)" : ")");
+}
+
+const Scalar& scalar_of(const OptionMap& options, std::string_view name) {
+  const auto* value = std::get_if<Scalar>(&options.at(name));
+  if (value != nullptr) return *value;
+  throw Error(ErrorCode::type, "optimizer option " + quote(name) + " is no number");
+}
+
+}  // namespace
+
+std::string to_string(const OptionValue& value) {
+  if (const auto* scalar = std::get_if<Scalar>(&value)) return scalar_text(*scalar);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* tuple = std::get_if<std::vector<Scalar>>(&value)) return tuple_text(*tuple);
+  return "None";
+}
+
+const OptionValue* OptionMap::find(std::string_view name) const {
+  auto found = std::find_if(items_.begin(), items_.end(), [&](const Item& item) { return item.first == name; });
+  return found == items_.end() ? nullptr : &found->second;
+}
+
+const OptionValue& OptionMap::at(std::string_view name) const {
+  if (const OptionValue* value = find(name)) return *value;
+  throw Error(ErrorCode::key, std::string(name));
+}
+
+void OptionMap::set(std::string_view name, OptionValue value) {
+  auto found = std::find_if(items_.begin(), items_.end(), [&](const Item& item) { return item.first == name; });
+  if (found != items_.end()) {
+    found->second = std::move(value);
+  } else {
+    items_.emplace_back(name, std::move(value));
+  }
+}
+
+double OptionMap::number(std::string_view name) const {
+  return scalar_of(*this, name).to_double();
+}
+bool OptionMap::flag(std::string_view name) const {
+  return scalar_of(*this, name).to_bool();
+}
+
+}  // namespace core

@@ -1,0 +1,30 @@
+#pragma once
+// SGD with momentum, Nesterov's form and weight decay. As torch.optim.SGD.
+// Thread safety: as Optimizer. Use: core::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+
+#include "libcore/optim/optimizer.h"
+
+namespace core {
+
+struct SGDOptions {
+  Scalar lr = 1e-3;
+  Scalar momentum = 0;
+  Scalar dampening = 0;
+  Scalar weight_decay = 0;
+  bool nesterov = false;
+  bool maximize = false;
+};
+
+class SGD final : public Optimizer {
+ public:
+  /// Errors: Error(value) "Invalid momentum value: -1" and its like.
+  explicit SGD(const std::vector<Tensor>& params, const SGDOptions& options = {})
+      : SGD(detail::one_group(params), options) {}
+  /// Groups of parameters, each with options of its own: {{.params = a, .options = {{"lr", 0.01}}}, {.params = b}}.
+  explicit SGD(std::vector<ParamGroup> groups, const SGDOptions& options = {});
+
+ private:
+  void update(const ParamGroup& group) override;
+};
+
+}  // namespace core

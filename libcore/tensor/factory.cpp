@@ -1,0 +1,253 @@
+#include "libcore/tensor/factory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <string>
+
+#include "libcore/backend/device_registry.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/raw_ops.h"
+
+namespace core {
+namespace {
+
+std::atomic<DType> the_default_dtype{DType::f32};
+std::atomic<Device> the_default_device{Device()};
+
+Backend& backend_from(const TensorOptions& options) {
+  return backend_for(options.device ? *options.device : default_device());
+}
+
+Tensor finish(Tensor made, const TensorOptions& options) {
+  return options.requires_grad ? made.requires_grad_() : made;
+}
+
+void check_sizes(const Shape& sizes) {
+  for (std::int64_t size : sizes) {
+    if (size >= 0) continue;
+    throw Error(ErrorCode::runtime,
+                "Trying to create tensor with negative dimension " + std::to_string(size) + ": " + to_list(sizes));
+  }
+  if (!try_numel(sizes.span())) throw Error(ErrorCode::runtime, "numel: integer multiplication overflow");
+}
+
+Tensor allocate(const Shape& sizes, DType dtype, const TensorOptions& options) {
+  check_sizes(sizes);
+  return raw::make(sizes, dtype, backend_from(options));
+}
+
+Tensor filled(Tensor made, Scalar value, const TensorOptions& options) {
+  raw::fill_into(made, value);
+  return finish(std::move(made), options);
+}
+
+TensorOptions from_like(const Tensor& like, TensorOptions options) {
+  if (!options.dtype) options.dtype = like.dtype();
+  if (!options.device) options.device = like.device();
+  return options;
+}
+
+Tensor allocate_like(const Tensor& like, const TensorOptions& options) {
+  Tensor made = raw::make_like_on(like, backend_from(options));
+  if (made.dtype() == *options.dtype) return made;
+  return raw::make_strided(made.sizes(), made.strides(), *options.dtype, backend_from(options));
+}
+
+}  // namespace
+
+DType default_dtype() {
+  return the_default_dtype.load(std::memory_order_relaxed);
+}
+
+void set_default_dtype(DType dtype) {
+  if (!is_floating(dtype)) throw Error(ErrorCode::type, "only floating-point types are supported as the default type");
+  the_default_dtype = dtype;
+}
+
+Device default_device() {
+  return the_default_device.load(std::memory_order_relaxed);
+}
+void set_default_device(Device device) {
+  the_default_device = device;
+}
+
+Tensor empty(const Shape& sizes, const TensorOptions& options) {
+  Tensor made = allocate(sizes, options.dtype.value_or(default_dtype()), options);
+#ifndef NDEBUG
+  if (made.is_floating_point()) raw::fill_into(made, std::nan(""));
+#endif
+  return finish(std::move(made), options);
+}
+
+Tensor empty_strided(const Shape& sizes, const Shape& strides, const TensorOptions& options) {
+  check_sizes(sizes);
+  Tensor made = raw::make_strided(sizes, strides, options.dtype.value_or(default_dtype()), backend_from(options));
+  return finish(std::move(made), options);
+}
+
+Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
+  DType suggested = value.is_float() ? default_dtype() : value.kind();
+  return filled(allocate(sizes, options.dtype.value_or(suggested), options), value, options);
+}
+
+Tensor zeros(const Shape& sizes, const TensorOptions& options) {
+  return filled(allocate(sizes, options.dtype.value_or(default_dtype()), options), 0, options);
+}
+Tensor ones(const Shape& sizes, const TensorOptions& options) {
+  return filled(allocate(sizes, options.dtype.value_or(default_dtype()), options), 1, options);
+}
+
+Tensor empty_like(const Tensor& like, const TensorOptions& options) {
+  TensorOptions all = from_like(like, options);
+  return finish(allocate_like(like, all), all);
+}
+Tensor full_like(const Tensor& like, Scalar value, const TensorOptions& options) {
+  TensorOptions all = from_like(like, options);
+  return filled(allocate_like(like, all), value, all);
+}
+Tensor zeros_like(const Tensor& like, const TensorOptions& options) {
+  return full_like(like, 0, options);
+}
+Tensor ones_like(const Tensor& like, const TensorOptions& options) {
+  return full_like(like, 1, options);
+}
+
+Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
+  double by = step.to_double();
+  double span = end.to_double() - start.to_double();
+  if (by == 0) throw Error(ErrorCode::runtime, "step must be nonzero");
+  if (span != 0 && (span > 0) != (by > 0)) {
+    throw Error(ErrorCode::runtime, "upper bound and lower bound inconsistent with step sign");
+  }
+  bool is_float = start.is_float() || end.is_float() || step.is_float();
+  DType dtype = options.dtype.value_or(is_float ? default_dtype() : DType::i64);
+  Tensor made = allocate({static_cast<std::int64_t>(std::ceil(span / by))}, dtype, options);
+  const CopyTable* table = raw::backend_of(made).ops().copy;
+  if (table == nullptr) return finish(made, options);
+  auto kernel = table->range[static_cast<std::size_t>(dtype)];
+  if (kernel == nullptr) {
+    TensorOptions wide = options;
+    wide.dtype = DType::f32;
+    return raw::cast(arange(start, end, step, wide), dtype);
+  }
+  UnaryParams params{const_cast<void*>(made.raw_data()), nullptr, {start.to_double(), by, 0}, {}};
+  params.loop.numel = made.numel();
+  kernel(params);
+  return finish(made, options);
+}
+
+Tensor arange(Scalar start, Scalar end, const TensorOptions& options) {
+  return arange(start, end, 1, options);
+}
+Tensor arange(Scalar end, const TensorOptions& options) {
+  return arange(0, end, 1, options);
+}
+
+namespace {
+
+/// From both ends to the middle, in the arithmetic of T, as PyTorch computes it.
+template <class T>
+std::vector<double> linspace_values(T start, T end, std::int64_t steps) {
+  std::vector<double> values(static_cast<std::size_t>(steps));
+  T step = steps > 1 ? (end - start) / static_cast<T>(steps - 1) : T(0);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    T value =
+        i < steps / 2 || steps == 1 ? start + step * static_cast<T>(i) : end - step * static_cast<T>(steps - i - 1);
+    values[static_cast<std::size_t>(i)] = static_cast<double>(value);
+  }
+  return values;
+}
+
+}  // namespace
+
+Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options) {
+  if (steps < 0) throw Error(ErrorCode::runtime, "number of steps must be non-negative");
+  DType dtype = options.dtype.value_or(default_dtype());
+  std::vector<double> values = dtype == DType::f32
+                                   ? linspace_values(static_cast<float>(start), static_cast<float>(end), steps)
+                                   : linspace_values(start, end, steps);
+  TensorOptions all = options;
+  all.dtype = dtype;
+  return from_values(values, all);
+}
+
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, const TensorOptions& options) {
+  Tensor made = allocate({rows, columns.value_or(rows)}, options.dtype.value_or(default_dtype()), options);
+  raw::fill_into(made, 0);
+  std::int64_t count = std::min(rows, columns.value_or(rows));
+  raw::fill_into(raw::view(made, {count}, {columns.value_or(rows) + 1}, 0), 1);
+  return finish(made, options);
+}
+
+/// Walks nested braces: finds the shape and the kind of number, then the values in order.
+struct NestedReader {
+  Shape sizes;
+  bool any_float = false, any_int = false;
+  std::vector<Scalar> values;
+
+  void read(const NestedValues& item, std::size_t depth) {
+    if (!item.is_list_) {
+      any_float = any_float || item.scalar_.is_float();
+      any_int = any_int || !item.scalar_.is_bool();
+      values.push_back(item.scalar_);
+      return;
+    }
+    auto count = static_cast<std::int64_t>(item.items_.size());
+    if (sizes.size() == depth) {
+      sizes.push_back(count);
+    } else if (sizes[depth] != count) {
+      throw Error(ErrorCode::value, "expected sequence of length " + std::to_string(sizes[depth]) + " at dim " +
+                                        std::to_string(depth) + " (got " + std::to_string(count) + ")");
+    }
+    for (const NestedValues& inner : item.items_) read(inner, depth + 1);
+  }
+  DType dtype() const {
+    if (values.empty() || any_float) return default_dtype();
+    return any_int ? DType::i64 : DType::boolean;
+  }
+};
+
+Tensor tensor(const NestedValues& values, const TensorOptions& options) {
+  NestedReader reader;
+  reader.read(values, 0);
+  DType dtype = options.dtype.value_or(reader.dtype());
+  Tensor host = raw::make(reader.sizes, dtype, backend_for(DeviceType::cpu));
+  auto* to = static_cast<std::byte*>(const_cast<void*>(host.raw_data()));
+  for (Scalar value : reader.values) {
+    raw::store_scalar(to, value, dtype);
+    to += bit_width(dtype) / 8;
+  }
+  return finish(raw::move(host, backend_from(options)), options);
+}
+
+Tensor from_bytes(std::span<const std::byte> bytes, const Shape& sizes, DType dtype, const TensorOptions& options) {
+  Tensor made = allocate(sizes, dtype, options);
+  if (byte_size(dtype, static_cast<std::uint64_t>(made.numel())) != bytes.size()) {
+    throw Error(ErrorCode::value, "from_bytes: " + std::to_string(bytes.size()) + " bytes where shape " +
+                                      to_list(sizes) + " of " + std::string(name(dtype)) + " needs another number");
+  }
+  if (!bytes.empty())
+    raw::backend_of(made).copy_from_host(const_cast<void*>(made.raw_data()), bytes.data(), bytes.size());
+  return finish(made, options);
+}
+
+Tensor from_storage(Storage storage, DType dtype, const Shape& sizes, const Shape& strides, std::int64_t offset) {
+  auto impl = make_intrusive<TensorImpl>();
+  impl->storage = std::move(storage);
+  impl->dtype = dtype;
+  impl->sizes = sizes;
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->numel = sizes.numel();
+  impl->contiguous = raw::is_row_major(sizes, strides);
+  return Tensor(std::move(impl));
+}
+
+Tensor from_blob(void* data, const Shape& sizes, DType dtype, Device device, void (*release)(void*), void* context) {
+  auto bytes = byte_size(dtype, static_cast<std::uint64_t>(sizes.numel()));
+  Storage storage = Storage::borrow(data, static_cast<std::size_t>(bytes.value_or(0)), device, release, context);
+  return from_storage(std::move(storage), dtype, sizes, contiguous_strides(sizes), 0);
+}
+
+}  // namespace core

@@ -1,0 +1,361 @@
+#include <string>
+
+#include "libcore/backend/device_registry.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/loop_builder.h"
+#include "libcore/tensor/raw_ops.h"
+
+namespace core {
+
+Shape broadcast_shapes(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  Shape sizes = longer;
+  for (std::size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
+    std::int64_t x = a[a.size() - i], y = b[b.size() - i];
+    if (x != y && x != 1 && y != 1) {
+      throw Error(ErrorCode::runtime, "The size of tensor a (" + std::to_string(x) +
+                                          ") must match the size of tensor b (" + std::to_string(y) +
+                                          ") at non-singleton dimension " + std::to_string(sizes.size() - i));
+    }
+    sizes[sizes.size() - i] = x == 1 ? y : x;
+  }
+  return sizes;
+}
+
+namespace raw {
+
+void throw_unsupported(std::string_view operation, const Backend& backend, DType dtype) {
+  throw Error(ErrorCode::unsupported, std::string(operation) + ": not supported on " + backend.device().str() +
+                                          " for " + std::string(name(dtype)));
+}
+
+Backend& common_backend(std::span<const Tensor* const> tensors) {
+  // A 0-dim CPU tensor counts as a number and follows the others.
+  auto may_mix = [](const Tensor& t) { return t.dim() == 0 && t.device().is_cpu(); };
+  Backend* found = &backend_of(*tensors[0]);
+  for (std::size_t i = tensors.size(); i-- > 0;) {
+    if (!may_mix(*tensors[i])) found = &backend_of(*tensors[i]);
+  }
+  for (const Tensor* t : tensors) {
+    if (&backend_of(*t) != found && !may_mix(*t))
+      throw Error(ErrorCode::runtime, mixed_device_text(*found, backend_of(*t)));
+  }
+  return *found;
+}
+
+std::string mixed_device_text(const Backend& first, const Backend& second) {
+  if (first.device().is_meta() || second.device().is_meta()) {
+    return "Tensor on device " + second.device().str() + " is not on the expected device " + first.device().str() + "!";
+  }
+  return "Expected all tensors to be on the same device, but found at least two devices, " + first.device().str() +
+         " and " + second.device().str() + "!";
+}
+
+namespace {
+
+/// Halves are computed in f32 and rounded once at the end.
+DType compute_dtype(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+}
+
+void* data_of(const Tensor& t) {
+  return const_cast<void*>(t.raw_data());
+}
+
+bool always_float(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::neg:
+    case UnaryOp::abs:
+    case UnaryOp::sign:
+    case UnaryOp::floor:
+    case UnaryOp::ceil:
+    case UnaryOp::round:
+    case UnaryOp::trunc:
+    case UnaryOp::square:
+    case UnaryOp::relu:
+    case UnaryOp::bitwise_not:
+    case UnaryOp::clamp:
+    case UnaryOp::frac:
+    case UnaryOp::threshold:
+    case UnaryOp::nan_to_num:
+      return false;
+    default:
+      return true;
+  }
+}
+
+template <class Kernel>
+void run_unary(Kernel kernel, const Tensor& out, const Tensor& x, const OpArgs& args) {
+  UnaryParams params;
+  params.out = data_of(out);
+  params.in = x.raw_data();
+  std::copy(args.begin(), args.end(), params.args);
+  if (out.is_contiguous() && x.is_contiguous()) {
+    detail::flat_loop<2>(params.loop, out.numel(), {1, 1});
+  } else {
+    detail::build_loop<2>(params.loop, out.sizes(), {detail::layout_of(out), detail::layout_of(x)});
+  }
+  kernel(params);
+}
+
+const ElementwiseTable& table_of(Backend& backend, std::string_view operation, DType dtype) {
+  const ElementwiseTable* table = backend.ops().elementwise;
+  if (table == nullptr) throw_unsupported(operation, backend, dtype);
+  return *table;
+}
+
+/// One operand of a two-operand operation: memory and layout, be it a tensor or a number.
+struct Operand {
+  const void* data;
+  detail::Layout layout;
+  bool contiguous;
+  std::int64_t numel;
+};
+
+const Shape kNoDims;
+
+Operand operand_of(const Tensor& t) {
+  return {t.raw_data(), detail::layout_of(t), t.is_contiguous(), t.numel()};
+}
+Operand operand_of(const void* number) {
+  return {number, {&kNoDims, &kNoDims}, true, 1};
+}
+
+template <class Kernel>
+void run_binary(Kernel kernel, const Tensor& out, const Operand& a, const Operand& b, const OpArgs& args) {
+  BinaryParams params;
+  params.out = data_of(out);
+  params.a = a.data;
+  params.b = b.data;
+  std::copy(args.begin(), args.end(), params.args);
+  auto flat = [&](const Operand& o) { return o.contiguous && (o.numel == out.numel() || o.numel == 1); };
+  if (out.is_contiguous() && flat(a) && flat(b)) {
+    auto step = [&](const Operand& o) -> std::int64_t { return o.numel == 1 ? 0 : 1; };
+    bool one = out.numel() == 1;
+    detail::flat_loop<3>(params.loop, out.numel(), {1, one ? 1 : step(a), one ? 1 : step(b)});
+  } else {
+    detail::build_loop<3>(params.loop, out.sizes(), {detail::layout_of(out), a.layout, b.layout});
+  }
+  kernel(params);
+}
+
+Tensor make_result(const Shape& sizes, DType dtype, Backend& backend, const Operand& a, const Operand& b) {
+  if (a.contiguous && b.contiguous) return make(sizes, dtype, backend);
+  detail::Layout layouts[] = {a.layout, b.layout};
+  return make_strided(sizes, detail::strides_like(sizes, layouts), dtype, backend);
+}
+
+bool divides_integers(BinaryOp op) {
+  return op == BinaryOp::div_floor || op == BinaryOp::div_trunc || op == BinaryOp::remainder || op == BinaryOp::fmod;
+}
+
+DType binary_dtype(BinaryOp op, DType promoted) {
+  bool to_float = op == BinaryOp::div || op == BinaryOp::atan2;
+  return to_float && !is_floating(promoted) ? default_dtype() : promoted;
+}
+
+void check_bool_sub(BinaryOp op, DType a, DType b) {
+  if (op != BinaryOp::sub) return;
+  if (a == DType::boolean && b == DType::boolean) {
+    throw Error(ErrorCode::runtime,
+                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+                "operator instead.");
+  }
+  if (a == DType::boolean || b == DType::boolean) {
+    throw Error(
+        ErrorCode::runtime,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+        "use the `~` or `logical_not()` operator instead.");
+  }
+}
+
+void check_no_zero_divisor(BinaryOp op, const Tensor& b, DType dtype) {
+  if (!divides_integers(op) || is_floating(dtype)) return;
+  if (reduce(ReduceOp::all, b, {}).item().to_bool()) return;
+  throw Error(ErrorCode::runtime, "ZeroDivisionError");
+}
+
+/// Runs a binary slot into `out` (of the compute dtype); operands are of the compute dtype already.
+void run_binary_op(BinaryOp op, const Tensor& out, const Operand& a, const Operand& b, const OpArgs& args) {
+  auto kernel = table_of(backend_of(out), name(op), out.dtype()).binary.at(op, out.dtype());
+  if (kernel == nullptr) throw_unsupported(name(op), backend_of(out), out.dtype());
+  run_binary(kernel, out, a, b, args);
+}
+
+void check_castable(DType from, DType to) {
+  auto rank = [](DType d) { return d == DType::boolean ? 0 : is_floating(d) ? 2 : 1; };
+  if (rank(from) <= rank(to)) return;
+  throw Error(ErrorCode::runtime, std::string("result type ") + scalar_type_name(from) +
+                                      " can't be cast to the desired output type " + scalar_type_name(to));
+}
+
+void check_same_shape_out(const Shape& out, const Shape& result) {
+  if (out == result) return;
+  throw Error(ErrorCode::runtime,
+              "output with shape " + to_list(out) + " doesn't match the broadcast shape " + to_list(result));
+}
+
+}  // namespace
+
+Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
+  DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
+  DType compute = compute_dtype(dtype);
+  Tensor in = cast(x, compute);
+  auto kernel = table_of(backend_of(x), name(op), dtype).unary.at(op, compute);
+  if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), dtype);
+  Tensor out = make_like(in, compute);
+  run_unary(kernel, out, in, args);
+  return cast(out, dtype);
+}
+
+void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& args) {
+  bool float_result = !is_floating(x.dtype()) && always_float(op);
+  check_castable(float_result ? default_dtype() : x.dtype(), out.dtype());
+  auto kernel = table_of(backend_of(x), name(op), x.dtype()).unary.at(op, x.dtype());
+  if (kernel == nullptr || x.dtype() != out.dtype()) return copy_into(out, unary(op, x, args));
+  run_unary(kernel, out, x, args);
+}
+
+Tensor predicate(PredicateOp op, const Tensor& x) {
+  Tensor in = cast(x, compute_dtype(x.dtype()));
+  auto kernel = table_of(backend_of(x), name(op), x.dtype()).predicate.at(op, in.dtype());
+  if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), x.dtype());
+  Tensor out = make_like(in, DType::boolean);
+  run_unary(kernel, out, in, {});
+  return out;
+}
+
+Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  Backend* backend = &backend_of(a);
+  DType dtype = a.dtype();
+  if (dtype == b.dtype() && backend == &backend_of(b) && a.is_contiguous() && b.is_contiguous() && is_floating(dtype) &&
+      compute_dtype(dtype) == dtype && a.sizes() == b.sizes()) {  // the usual case, kept short
+    Tensor out = make(a.sizes(), dtype, *backend);
+    run_binary_op(op, out, operand_of(a), operand_of(b), args);
+    return out;
+  }
+  check_bool_sub(op, a.dtype(), b.dtype());
+  const Tensor* both[] = {&a, &b};
+  backend = &common_backend(both);
+  Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
+  dtype = binary_dtype(op, result_type(a, b));
+  DType compute = compute_dtype(dtype);
+  Tensor x = move(cast(a, compute), *backend);
+  Tensor y = move(cast(b, compute), *backend);
+  check_no_zero_divisor(op, y, compute);
+  Tensor out = make_result(sizes, compute, *backend, operand_of(x), operand_of(y));
+  run_binary_op(op, out, operand_of(x), operand_of(y), args);
+  return cast(out, dtype);
+}
+
+namespace {
+
+/// The operation of a tensor and a number, in either order.
+Tensor binary_with_number(BinaryOp op, const Tensor& a, Scalar number, bool number_first, const OpArgs& args) {
+  check_bool_sub(op, a.dtype(), number.kind());
+  DType dtype = binary_dtype(op, result_type(a, number));
+  DType compute = compute_dtype(dtype);
+  Tensor x = cast(a, compute);
+  if (divides_integers(op) && !is_floating(compute)) {
+    return number_first ? binary(op, wrapped(number, backend_of(a)), a, args)
+                        : binary(op, a, wrapped(number, backend_of(a)), args);
+  }
+  alignas(8) std::byte element[8];
+  store_scalar(element, number, compute);
+  Tensor out = make_like(x, compute);
+  Operand tensor = operand_of(x);
+  Operand value = operand_of(element);
+  run_binary_op(op, out, number_first ? value : tensor, number_first ? tensor : value, args);
+  return cast(out, dtype);
+}
+
+}  // namespace
+
+Tensor binary(BinaryOp op, const Tensor& a, Scalar b, const OpArgs& args) {
+  return binary_with_number(op, a, b, false, args);
+}
+Tensor binary(BinaryOp op, Scalar a, const Tensor& b, const OpArgs& args) {
+  return binary_with_number(op, b, a, true, args);
+}
+
+void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpArgs& args) {
+  if (out.dtype() == b.dtype() && compute_dtype(out.dtype()) == out.dtype() && is_floating(out.dtype()) &&
+      &backend_of(out) == &backend_of(b) && out.sizes() == b.sizes()) {
+    return run_binary_op(op, out, operand_of(out), operand_of(b), args);
+  }
+  check_same_shape_out(out.sizes(), broadcast_shapes(out.sizes(), b.sizes()));
+  check_castable(binary_dtype(op, result_type(out, b)), out.dtype());
+  copy_into(out, binary(op, out, b, args));
+}
+
+void binary_in_place(BinaryOp op, const Tensor& out, Scalar b, const OpArgs& args) {
+  DType dtype = binary_dtype(op, result_type(out, b));
+  check_castable(dtype, out.dtype());
+  if (dtype != out.dtype() || compute_dtype(dtype) != dtype || divides_integers(op)) {
+    return copy_into(out, binary(op, out, b, args));
+  }
+  alignas(8) std::byte element[8];
+  store_scalar(element, b, dtype);
+  run_binary_op(op, out, operand_of(out), operand_of(element), args);
+}
+
+Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
+  const Tensor* both[] = {&a, &b};
+  Backend& backend = common_backend(both);
+  DType dtype = compute_dtype(result_type(a, b));
+  Tensor x = move(cast(a, dtype), backend);
+  Tensor y = move(cast(b, dtype), backend);
+  auto kernel = table_of(backend, name(op), dtype).compare.at(op, dtype);
+  if (kernel == nullptr) throw_unsupported(name(op), backend, dtype);
+  Tensor out =
+      make_result(broadcast_shapes(a.sizes(), b.sizes()), DType::boolean, backend, operand_of(x), operand_of(y));
+  run_binary(kernel, out, operand_of(x), operand_of(y), {});
+  return out;
+}
+
+Tensor compare(CompareOp op, const Tensor& a, Scalar b) {
+  return compare(op, a, wrapped(b, backend_of(a)));
+}
+
+namespace {
+
+Tensor run_ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, const OpArgs& args) {
+  Backend& backend = backend_of(b);
+  auto kernel = table_of(backend, name(op), b.dtype()).ternary.at(op, b.dtype());
+  if (kernel == nullptr) throw_unsupported(name(op), backend, b.dtype());
+  Shape sizes = broadcast_shapes(broadcast_shapes(a.sizes(), b.sizes()), c.sizes());
+  std::array<detail::Layout, 3> layouts = {detail::layout_of(a), detail::layout_of(b), detail::layout_of(c)};
+  Tensor out = make_strided(sizes, detail::strides_like(sizes, layouts), b.dtype(), backend);
+  TernaryParams params{data_of(out), a.raw_data(), b.raw_data(), c.raw_data(), {args[0], args[1], args[2]}, {}};
+  detail::build_loop<4>(params.loop, sizes, {detail::layout_of(out), layouts[0], layouts[1], layouts[2]});
+  kernel(params);
+  return out;
+}
+
+}  // namespace
+
+Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b) {
+  if (mask.dtype() != DType::boolean && mask.dtype() != DType::u8) {
+    throw Error(ErrorCode::runtime,
+                std::string("where expected condition to be a boolean tensor, but got a tensor with dtype ") +
+                    scalar_type_name(mask.dtype()));
+  }
+  const Tensor* all[] = {&mask, &a, &b};
+  Backend& backend = common_backend(all);
+  DType dtype = result_type(a, b);
+  return run_ternary(TernaryOp::where, move(cast(mask, DType::boolean), backend), move(cast(a, dtype), backend),
+                     move(cast(b, dtype), backend), {});
+}
+
+Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value) {
+  const Tensor* all[] = {&a, &b, &c};
+  Backend& backend = common_backend(all);
+  DType dtype = promote_types(result_type(a, b), result_type(a, c));
+  DType compute = compute_dtype(dtype);
+  auto prepare = [&](const Tensor& t) { return move(cast(t, compute), backend); };
+  return cast(run_ternary(op, prepare(a), prepare(b), prepare(c), {value, 0, 0}), dtype);
+}
+
+}  // namespace raw
+}  // namespace core

@@ -1,0 +1,63 @@
+#include "libcore/tensor/storage.h"
+
+#include <new>
+
+#include "libcore/backend/backend.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/host_memory.h"
+
+namespace core {
+
+namespace {
+constexpr std::size_t kHeader = kAlignment;
+static_assert(sizeof(StorageImpl) <= kHeader);
+}  // namespace
+
+Storage Storage::allocate(std::size_t nbytes, Device device) {
+  return allocate(nbytes, backend_for(device));
+}
+
+Storage Storage::allocate(std::size_t nbytes, Backend& backend) {
+  Storage storage;
+  if (backend.device().is_cpu()) {  // header and bytes in one block
+    auto* block = static_cast<std::byte*>(host_allocate(kHeader + nbytes));
+    storage.impl_ = IntrusivePtr<StorageImpl>(new (block) StorageImpl(&backend, block + kHeader, nbytes));
+    storage.impl_->inline_data_ = true;
+    return storage;
+  }
+  void* data = backend.has_memory() ? backend.allocate(nbytes) : nullptr;
+  storage.impl_ = IntrusivePtr<StorageImpl>(new (host_allocate(kHeader)) StorageImpl(&backend, data, nbytes));
+  return storage;
+}
+
+Storage Storage::borrow(void* data, std::size_t nbytes, Device device, void (*release)(void*), void* context) {
+  Storage storage;
+  auto* impl = new (host_allocate(kHeader)) StorageImpl(&backend_for(device), data, nbytes);
+  impl->borrowed_ = true;
+  impl->free_foreign_ = release;
+  impl->context_ = context;
+  storage.impl_ = IntrusivePtr<StorageImpl>(impl);
+  return storage;
+}
+
+void StorageImpl::destroy(StorageImpl* storage) noexcept {
+  if (storage->inline_data_) {
+    std::size_t bytes = kHeader + storage->nbytes_;
+    storage->~StorageImpl();
+    host_free(storage, bytes);
+    return;
+  }
+  if (storage->borrowed_) {
+    if (storage->free_foreign_ != nullptr) storage->free_foreign_(storage->context_);
+  } else if (storage->data_ != nullptr) {
+    storage->backend_->free(storage->data_, storage->nbytes_);
+  }
+  storage->~StorageImpl();
+  host_free(storage, kHeader);
+}
+
+Device Storage::device() const {
+  return impl_->backend().device();
+}
+
+}  // namespace core

@@ -1,0 +1,161 @@
+#include "libcore/tensor/tensor.h"
+
+#include <string>
+
+#include "libcore/backend/backend.h"
+#include "libcore/backend/host_memory.h"
+#include "libcore/base/bytes.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/raw_ops.h"
+
+namespace core {
+
+void* TensorImpl::operator new(std::size_t bytes) {
+  return host_allocate(bytes);
+}
+void TensorImpl::operator delete(void* block, std::size_t bytes) noexcept {
+  host_free(block, bytes);
+}
+
+const char* scalar_type_name(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return "Bool";
+    case DType::u8:
+      return "Byte";
+    case DType::i8:
+      return "Char";
+    case DType::i16:
+      return "Short";
+    case DType::i32:
+      return "Int";
+    case DType::i64:
+      return "Long";
+    case DType::u16:
+      return "UInt16";
+    case DType::u32:
+      return "UInt32";
+    case DType::u64:
+      return "UInt64";
+    case DType::f16:
+      return "Half";
+    case DType::bf16:
+      return "BFloat16";
+    case DType::f32:
+      return "Float";
+    case DType::f64:
+      return "Double";
+    case DType::c32:
+      return "ComplexHalf";
+    case DType::c64:
+      return "ComplexFloat";
+    case DType::c128:
+      return "ComplexDouble";
+    case DType::f8_e4m3fn:
+      return "Float8_e4m3fn";
+    case DType::f8_e5m2:
+      return "Float8_e5m2";
+    case DType::f8_e4m3fnuz:
+      return "Float8_e4m3fnuz";
+    case DType::f8_e5m2fnuz:
+      return "Float8_e5m2fnuz";
+    case DType::f8_e8m0fnu:
+      return "Float8_e8m0fnu";
+    case DType::qint8:
+      return "QInt8";
+    case DType::quint8:
+      return "QUInt8";
+    case DType::qint32:
+      return "QInt32";
+    case DType::quint4x2:
+      return "QUInt4x2";
+    case DType::quint2x4:
+      return "QUInt2x4";
+    case DType::bits8:
+      return "Bits8";
+    case DType::bits16:
+      return "Bits16";
+    case DType::bits1x8:
+      return "Bits1x8";
+    case DType::bits2x4:
+      return "Bits2x4";
+    case DType::bits4x2:
+      return "Bits4x2";
+    default:
+      return short_name(dtype).data();
+  }
+}
+
+std::int64_t Tensor::size(std::int64_t dim) const {
+  return sizes()[static_cast<std::size_t>(raw::wrap_dim(dim, this->dim()))];
+}
+
+std::int64_t Tensor::stride(std::int64_t dim) const {
+  return strides()[static_cast<std::size_t>(raw::wrap_dim(dim, this->dim()))];
+}
+
+const void* Tensor::raw_data() const {
+  auto* base = static_cast<std::byte*>(impl_->storage.data());
+  return base + impl_->offset * (bit_width(impl_->dtype) / 8);
+}
+
+void* Tensor::mutable_raw_data() const {
+  impl_->storage->bump_writes();
+  return const_cast<void*>(raw_data());
+}
+
+void* Tensor::typed_data(DType wanted) const {
+  if (dtype() != wanted) {
+    throw Error(ErrorCode::runtime, std::string("expected scalar type ") + scalar_type_name(wanted) + " but found " +
+                                        scalar_type_name(dtype()));
+  }
+  return const_cast<void*>(raw_data());
+}
+
+Scalar Tensor::item() const {
+  if (numel() != 1) {
+    throw Error(ErrorCode::runtime,
+                "a Tensor with " + std::to_string(numel()) + " elements cannot be converted to Scalar");
+  }
+  if (is_meta()) throw Error(ErrorCode::runtime, "Tensor.item() cannot be called on meta tensors");
+  DType kind = is_floating(dtype()) ? DType::f64 : dtype() == DType::boolean ? DType::boolean : DType::i64;
+  std::byte bytes[8];
+  Tensor value = raw::cast(*this, kind);
+  raw::backend_of(value).copy_to_host(bytes, value.raw_data(), static_cast<std::size_t>(bit_width(kind) / 8));
+  if (kind == DType::f64) return load_le<double>(bytes);
+  if (kind == DType::boolean) return load_le<std::uint8_t>(bytes) != 0;
+  return load_le<std::int64_t>(bytes);
+}
+
+Tensor::operator bool() const {
+  if (numel() != 1) {
+    throw Error(ErrorCode::runtime, numel() == 0 ? "Boolean value of Tensor with no values is ambiguous"
+                                                 : "Boolean value of Tensor with more than one value is ambiguous");
+  }
+  return item().to_bool();
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  Tensor dense = raw::contiguous(raw::cast(*this, dtype_of<T>));
+  std::vector<T> values(static_cast<std::size_t>(numel()));
+  if constexpr (std::is_same_v<T, bool>) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = dense.data<bool>()[i];
+  } else {
+    raw::backend_of(dense).copy_to_host(values.data(), dense.raw_data(), values.size() * sizeof(T));
+  }
+  return values;
+}
+
+template std::vector<bool> Tensor::to_vector() const;
+template std::vector<std::uint8_t> Tensor::to_vector() const;
+template std::vector<std::int8_t> Tensor::to_vector() const;
+template std::vector<std::int16_t> Tensor::to_vector() const;
+template std::vector<std::int32_t> Tensor::to_vector() const;
+template std::vector<std::int64_t> Tensor::to_vector() const;
+template std::vector<Half> Tensor::to_vector() const;
+template std::vector<BFloat16> Tensor::to_vector() const;
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<double> Tensor::to_vector() const;
+
+}  // namespace core

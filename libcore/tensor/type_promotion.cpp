@@ -1,0 +1,88 @@
+// Which dtype an operation between two computes in: PyTorch's rules (categories bool < integer < float; a 0-dim tensor
+// or a number only counts when its category is higher).
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/ops.h"
+
+namespace core {
+namespace {
+
+bool is_wide_unsigned(DType d) {
+  return d == DType::u16 || d == DType::u32 || d == DType::u64;
+}
+bool is_narrow_float(DType d) {
+  return is_floating(d) && bit_width(d) <= 8;
+}
+
+[[noreturn]] void throw_no_promotion(const char* what, DType a, DType b) {
+  throw Error(ErrorCode::runtime, std::string("Promotion for ") + what + " is not supported, attempted to promote " +
+                                      scalar_type_name(a) + " and " + scalar_type_name(b));
+}
+
+DType promote_integers(DType a, DType b) {
+  if (is_wide_unsigned(a) || is_wide_unsigned(b)) throw_no_promotion("uint16, uint32, uint64 types", a, b);
+  if (bit_width(a) == bit_width(b)) return DType::i16;  // uint8 and int8
+  DType wider = bit_width(a) > bit_width(b) ? a : b;
+  return wider;
+}
+
+DType promote_floats(DType a, DType b) {
+  if (is_narrow_float(a) || is_narrow_float(b)) throw_no_promotion("Float8 Types", a, b);
+  if (bit_width(a) == bit_width(b)) return DType::f32;  // float16 and bfloat16
+  return bit_width(a) > bit_width(b) ? a : b;
+}
+
+/// What one operand contributes, by its rank.
+struct Contribution {
+  std::optional<DType> with_dims, zero_dim, number;
+
+  void add(DType dtype, std::int64_t dim, bool wrapped) {
+    if (wrapped && is_floating(dtype)) dtype = default_dtype();
+    auto& slot = dim > 0 ? with_dims : wrapped ? number : zero_dim;
+    slot = slot ? promote_types(*slot, dtype) : dtype;
+  }
+};
+
+std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
+  if (!higher) return lower;
+  if (!lower || is_floating(*higher)) return higher;
+  if (*higher == DType::boolean || is_floating(*lower)) return promote_types(*higher, *lower);
+  return higher;
+}
+
+DType result_of(const Contribution& c) {
+  return *combine(c.with_dims, combine(c.zero_dim, c.number));
+}
+
+}  // namespace
+
+DType promote_types(DType a, DType b) {
+  if (a == b) return a;
+  if (is_complex(a) || is_complex(b)) return bit_width(a) > bit_width(b) ? a : b;
+  if (a == DType::boolean) return b;
+  if (b == DType::boolean) return a;
+  if (is_floating(a) != is_floating(b)) return is_floating(a) ? a : b;
+  return is_floating(a) ? promote_floats(a, b) : promote_integers(a, b);
+}
+
+DType result_type(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == b.dtype() && !a.impl()->wrapped_number) return a.dtype();
+  Contribution c;
+  c.add(a.dtype(), a.dim(), a.impl()->wrapped_number);
+  c.add(b.dtype(), b.dim(), b.impl()->wrapped_number);
+  return result_of(c);
+}
+
+DType result_type(const Tensor& a, Scalar b) {
+  if (is_floating(a.dtype())) return a.dtype();
+  Contribution c;
+  c.add(a.dtype(), a.dim(), a.impl()->wrapped_number);
+  c.add(b.kind(), 0, true);
+  return result_of(c);
+}
+
+}  // namespace core
