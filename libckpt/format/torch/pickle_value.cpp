@@ -255,6 +255,9 @@ Value ValueBuilder::build_use(const Use& use) {
   }
   bool has_state = use.call != nullptr && use.call->state != kNoNode;
   if (has_state && tensor_class_dtype(symbol)) return old_tensor(use);
+  if (symbol.starts_with("torch._utils._rebuild_")) {
+    warn(path() + " is a tensor that " + core::quote(symbol) + " would make: its parts are kept as they are");
+  }
   return object(use);
 }
 
