@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/native/native.h"
 #include "libckpt/format/sniff.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -11,7 +12,9 @@ namespace ckpt {
 namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
-constexpr std::array<const Format*, 0> kFormats = {};
+constexpr std::array kFormats = {
+    &kNativeFormat,
+};
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
