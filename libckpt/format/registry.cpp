@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
 #include "libcore/base/error.h"
@@ -12,8 +13,10 @@ namespace ckpt {
 namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
-constexpr std::array<const Format*, 1> kFormats = {
-    &kTorchZip,
+constexpr std::array kFormats = {
+    &detail::kTorchZip,
+    &detail::kSafetensors,
+    &detail::kSafetensorsSharded,
 };
 
 std::string lower(std::string text) {
