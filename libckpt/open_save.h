@@ -15,7 +15,7 @@
 namespace ckpt {
 
 struct OpenOptions {
-  Limits limits;
+  Limits limits = {};
   bool lenient = false;          ///< accept the named relaxations of FORMAT_SUPPORT.md; each used one is in the report
   bool foreign_objects = false;  ///< keep unknown pickle globals as inert nodes (never called) instead of refusing them
   bool check_hashes = false;     ///< check content hashes and CRCs while reading payloads, where the format has them
@@ -35,7 +35,7 @@ struct SaveOptions {
   bool drop_inexpressible = false;   ///< leave out what the target format cannot hold and list it in report->dropped
   std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
   unsigned threads = 0;
-  Progress progress;
+  Progress progress = {};
   Report* report = nullptr;
 };
 
