@@ -1,6 +1,7 @@
 // Softmax, losses, dropout, embedding.
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/base/warning.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
@@ -53,7 +54,8 @@ struct NllNode : Node {
   Shape sizes;
   NllLossOptions options;  // without the weight, which is saved
 
-  void keep(const Tensor& target, const Tensor& total_weight, const Shape& log_prob_sizes, const NllLossOptions& given) {
+  void keep(const Tensor& target, const Tensor& total_weight, const Shape& log_prob_sizes,
+            const NllLossOptions& given) {
     sizes = log_prob_sizes;
     options = given;
     options.weight = {};
@@ -119,13 +121,24 @@ struct MseLossBackward final : Node {
 
 void warn_sizes(const Tensor& x, const Tensor& target) {
   if (x.sizes() == target.sizes()) return;
-  warn("Using a target size (torch.Size(" + to_list(target.sizes()) + ")) that is different to the input size (torch.Size(" +
-       to_list(x.sizes()) +
+  warn("Using a target size (torch.Size(" + to_list(target.sizes()) +
+       ")) that is different to the input size (torch.Size(" + to_list(x.sizes()) +
        ")). This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.");
 }
 
+/// 0 with probability p, else 1 / (1 - p).
+Tensor dropout_mask(const Tensor& x, double p) {
+  const NoGradGuard no_history;
+  if (p == 1) return zeros_like(x.detach());
+  const Tensor mask = empty_like(x.detach());
+  bernoulli_(mask, 1 - p);
+  return mask.div_(1 - p);
+}
+
 /// The dimension of the classes.
-std::int64_t class_dim(const Tensor& logits) { return logits.dim() == 1 ? 0 : 1; }
+std::int64_t class_dim(const Tensor& logits) {
+  return logits.dim() == 1 ? 0 : 1;
+}
 
 /// Class weights as the logits see them.
 Tensor weight_beside(const Tensor& weight, const Tensor& logits) {
@@ -198,7 +211,9 @@ void check_indices(const Tensor& indices, std::int64_t count) {
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, std::int64_t dim) { return recorded_softmax<SoftmaxBackward>(raw::softmax(x, dim), x, dim); }
+Tensor softmax(const Tensor& x, std::int64_t dim) {
+  return recorded_softmax<SoftmaxBackward>(raw::softmax(x, dim), x, dim);
+}
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   return recorded_softmax<LogSoftmaxBackward>(raw::log_softmax(x, dim), x, dim);
@@ -243,17 +258,21 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   return out;
 }
 
+void check_dropout_probability(double p) {
+  if (p >= 0 && p <= 1) return;
+  throw Error(ErrorCode::value, "dropout probability has to be between 0 and 1, but got " + python_float(p));
+}
+
 Tensor dropout(const Tensor& x, double p, bool training) {
   check_dropout_probability(p);
   if (!training || p == 0 || x.numel() == 0) return x;
-  if (p == 1) return mul(x, zeros_like(x.detach()));
-  Tensor mask = empty_like(x.detach());
-  {
-    const NoGradGuard no_history;
-    bernoulli_(mask, 1 - p);
-    mask = div(mask, 1 - p);
-  }
-  return mul(x, mask);
+  return mul(x, dropout_mask(x, p));
+}
+
+Tensor dropout_(const Tensor& x, double p, bool training) {
+  check_dropout_probability(p);
+  if (!training || p == 0 || x.numel() == 0) return x;
+  return x.mul_(dropout_mask(x, p));
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {

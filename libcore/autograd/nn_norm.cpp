@@ -3,6 +3,7 @@
 #include "libcore/autograd/node.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/raw_nn_ops.h"
+#include "libcore/tensor/raw_ops.h"
 
 namespace core {
 namespace {
@@ -17,8 +18,8 @@ struct Formula {
 };
 
 /// Gradients in differentiable operations; `stats` holds the fixed statistics where they are not live.
-raw::NormGrads written_out(const Formula& f, const Tensor& grad, const Tensor& x, const raw::NormStats& stats, double eps,
-                           const Tensor& weight) {
+raw::NormGrads written_out(const Formula& f, const Tensor& grad, const Tensor& x, const raw::NormStats& stats,
+                           double eps, const Tensor& weight) {
   Tensor center = stats.mean.reshape(f.stats_shape), inverse_std = stats.inverse_std.reshape(f.stats_shape);
   if (f.live_stats) {
     center = mean(x, {.dims = f.averaged, .keepdim = true});
@@ -39,7 +40,9 @@ raw::NormGrads written_out(const Formula& f, const Tensor& grad, const Tensor& x
   return out;
 }
 
-TensorList as_list(const raw::NormGrads& grads) { return {grads.input, grads.weight, grads.bias}; }
+TensorList as_list(const raw::NormGrads& grads) {
+  return {grads.input, grads.weight, grads.bias};
+}
 
 /// Inputs: x, weight, bias. Saved: x, weight, mean, inverse_std.
 struct NormBackward : Node {
@@ -105,7 +108,7 @@ Tensor batch_norm(const Tensor& x, const BatchNormArguments& a) {
     auto node = make_node<NativeBatchNormBackward>(x, a.weight, a.bias);
     node->eps = a.eps;
     node->batch_stats = a.training;
-    node->keep(x, a.weight, a.training ? stats : raw::NormStats{stats.mean.clone(), stats.inverse_std});
+    node->keep(x, a.weight, a.training ? stats : raw::NormStats{raw::clone(stats.mean), stats.inverse_std});
     record(out, node);
   }
   return out;

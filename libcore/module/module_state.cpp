@@ -4,6 +4,7 @@
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "libcore/base/warning.h"
 #include "libcore/module/module.h"
 #include "libcore/module/walk.h"
 
@@ -59,6 +60,13 @@ class Loader {
 
 bool begins_with(const std::string& text, const std::string& prefix) { return text.compare(0, prefix.size(), prefix) == 0; }
 
+void warn_meta(const std::string& key) {
+  warn("for " + key +
+       ": copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a no-op. "
+       "(Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the "
+       "module instead of copying them in place?)");
+}
+
 void Loader::load(Module& module, const std::string& prefix, const std::vector<std::string>& keys) {
   const auto version = versions_.find(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1));
   module.before_load(state_, prefix, version == versions_.end() ? std::nullopt : std::optional<int>(version->second));
@@ -98,6 +106,7 @@ void Loader::load_tensor(const TensorMember& member, const std::string& key, con
                       ") from checkpoint, the shape in current model is torch.Size(" + to_list(target.sizes()) + ").");
     return;
   }
+  if (target.is_meta() && !given.is_meta() && !assign_) warn_meta(key);
   try {
     const NoGradGuard no_grad;
     if (!assign_) {

@@ -5,8 +5,8 @@ namespace core {
 
 Padding::Padding(std::string_view rule) : same_(rule == "same"), rule_(true) {
   if (rule != "same" && rule != "valid") {
-    throw Error(ErrorCode::value, "Invalid padding string '" + std::string(rule) +
-                                      "', should be one of {'same', 'valid'}");
+    throw Error(ErrorCode::value,
+                "Invalid padding string '" + std::string(rule) + "', should be one of {'same', 'valid'}");
   }
 }
 
@@ -16,7 +16,14 @@ namespace {
 using detail::data_or_null;
 using detail::dense;
 
-[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::runtime, text); }
+[[noreturn]] void fail(const std::string& text) {
+  throw Error(ErrorCode::runtime, text);
+}
+
+Tensor zeroed(const Tensor& out) {
+  fill_into(out, 0);
+  return out;
+}
 
 void check_options(const Conv2dOptions& o) {
   const auto below = [](const Size2& size, std::int64_t limit) { return size.h() < limit || size.w() < limit; };
@@ -43,8 +50,8 @@ void check_channels(const Tensor& x, const Tensor& weight, const Tensor& bias, s
   const std::string weight_text = to_list(weight.sizes());
   const std::int64_t outputs = weight.size(0), wanted = weight.size(1) * groups;
   if (outputs < groups) {
-    fail(given + "expected weight to be at least " + std::to_string(groups) + " at dimension 0, but got weight of size " +
-         weight_text + " instead");
+    fail(given + "expected weight to be at least " + std::to_string(groups) +
+         " at dimension 0, but got weight of size " + weight_text + " instead");
   }
   if (outputs % groups != 0) {
     fail(given + "expected weight to be divisible by " + std::to_string(groups) +
@@ -79,7 +86,9 @@ void check_kernel_fits(const Conv2dSizes& s) {
   const std::int64_t h = s.in_h + s.pad_top + s.pad_bottom, w = s.in_w + s.pad_left + s.pad_right;
   const std::int64_t kernel_h = s.dilation_h * (s.kernel_h - 1) + 1, kernel_w = s.dilation_w * (s.kernel_w - 1) + 1;
   if (h >= kernel_h && w >= kernel_w) return;
-  const auto by = [](std::int64_t a, std::int64_t b) { return "(" + std::to_string(a) + " x " + std::to_string(b) + ")"; };
+  const auto by = [](std::int64_t a, std::int64_t b) {
+    return "(" + std::to_string(a) + " x " + std::to_string(b) + ")";
+  };
   fail("Calculated padded input size per channel: " + by(h, w) + ". Kernel size: " + by(kernel_h, kernel_w) +
        ". Kernel size can't be greater than actual input size");
 }
@@ -113,7 +122,7 @@ Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bi
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
   Tensor out = detail::empty_as(x, {s.batch, s.out_channels, s.out_h, s.out_w});
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
-  if (x.numel() == 0 || weight.numel() == 0) return out.fill_(0);
+  if (x.numel() == 0 || weight.numel() == 0) return zeroed(out);
   const Tensor in = dense(x), w = dense(weight), b = dense(bias);
   detail::run("conv2d", x, &NnTable::conv2d,
               Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data()});
@@ -123,7 +132,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
   Tensor out = detail::empty_as(output_grad, {s.batch, s.in_channels, s.in_h, s.in_w});
   if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
-  if (output_grad.numel() == 0) return out.fill_(0);
+  if (output_grad.numel() == 0) return zeroed(out);
   const Tensor grad = dense(output_grad), w = dense(weight);
   detail::run("conv2d_backward", output_grad, &NnTable::conv2d_input_grad,
               Conv2dInputGradParams{s, grad.raw_data(), w.raw_data(), out.mutable_raw_data()});
@@ -136,8 +145,8 @@ WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const
   if (with_bias) out.bias = detail::empty_as(x, {s.out_channels});
   if (out.weight.numel() == 0 || !detail::has_bytes(x)) return out;
   if (x.numel() == 0 || output_grad.numel() == 0) {
-    out.weight.fill_(0);
-    if (with_bias) out.bias.fill_(0);
+    zeroed(out.weight);
+    if (with_bias) zeroed(out.bias);
     return out;
   }
   const Tensor grad = dense(output_grad), in = dense(x);
