@@ -31,7 +31,7 @@ void run_replicas(const std::vector<Device>& devices, RunReplica run, void* cont
   bool grad = is_grad_enabled();
   auto count = static_cast<int>(devices.size());
   int threads_each = std::max(1, num_threads() / std::max(1, count));
-  run_on_workers(count, [&](int slot) {
+  core::run_on_workers(count, [&](int slot) {
     auto replica = static_cast<std::size_t>(slot);
     GradModeGuard mode(grad);
     cuda::DeviceGuard current(devices[replica]);

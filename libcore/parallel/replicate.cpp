@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "libcore/autograd/node.h"
+#include "libcore/tensor/ops.h"
 
 namespace core::detail {
 namespace {
