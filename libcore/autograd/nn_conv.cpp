@@ -61,7 +61,8 @@ struct ConvolutionWeightGradBackward final : Node {
 };
 
 template <class N, class... Inputs>
-void record_convolution(Tensor& out, const Conv2dSizes& sizes, const Tensor& a, const Tensor& b, const Inputs&... more) {
+void record_convolution(Tensor& out, const Conv2dSizes& sizes, const Tensor& a, const Tensor& b,
+                        const Inputs&... more) {
   auto node = make_node<N>(a, b, more...);
   node->sizes = sizes;
   node->save(a);

@@ -53,7 +53,8 @@ struct NllNode : Node {
   Shape sizes;
   NllLossOptions options;  // without the weight, which is saved
 
-  void keep(const Tensor& target, const Tensor& total_weight, const Shape& log_prob_sizes, const NllLossOptions& given) {
+  void keep(const Tensor& target, const Tensor& total_weight, const Shape& log_prob_sizes,
+            const NllLossOptions& given) {
     sizes = log_prob_sizes;
     options = given;
     options.weight = {};
@@ -119,13 +120,15 @@ struct MseLossBackward final : Node {
 
 void warn_sizes(const Tensor& x, const Tensor& target) {
   if (x.sizes() == target.sizes()) return;
-  warn("Using a target size (torch.Size(" + to_list(target.sizes()) + ")) that is different to the input size (torch.Size(" +
-       to_list(x.sizes()) +
+  warn("Using a target size (torch.Size(" + to_list(target.sizes()) +
+       ")) that is different to the input size (torch.Size(" + to_list(x.sizes()) +
        ")). This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.");
 }
 
 /// The dimension of the classes.
-std::int64_t class_dim(const Tensor& logits) { return logits.dim() == 1 ? 0 : 1; }
+std::int64_t class_dim(const Tensor& logits) {
+  return logits.dim() == 1 ? 0 : 1;
+}
 
 /// Class weights as the logits see them.
 Tensor weight_beside(const Tensor& weight, const Tensor& logits) {
@@ -198,7 +201,9 @@ void check_indices(const Tensor& indices, std::int64_t count) {
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, std::int64_t dim) { return recorded_softmax<SoftmaxBackward>(raw::softmax(x, dim), x, dim); }
+Tensor softmax(const Tensor& x, std::int64_t dim) {
+  return recorded_softmax<SoftmaxBackward>(raw::softmax(x, dim), x, dim);
+}
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   return recorded_softmax<LogSoftmaxBackward>(raw::log_softmax(x, dim), x, dim);

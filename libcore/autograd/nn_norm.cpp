@@ -17,8 +17,8 @@ struct Formula {
 };
 
 /// Gradients in differentiable operations; `stats` holds the fixed statistics where they are not live.
-raw::NormGrads written_out(const Formula& f, const Tensor& grad, const Tensor& x, const raw::NormStats& stats, double eps,
-                           const Tensor& weight) {
+raw::NormGrads written_out(const Formula& f, const Tensor& grad, const Tensor& x, const raw::NormStats& stats,
+                           double eps, const Tensor& weight) {
   Tensor center = stats.mean.reshape(f.stats_shape), inverse_std = stats.inverse_std.reshape(f.stats_shape);
   if (f.live_stats) {
     center = mean(x, {.dims = f.averaged, .keepdim = true});
@@ -39,7 +39,9 @@ raw::NormGrads written_out(const Formula& f, const Tensor& grad, const Tensor& x
   return out;
 }
 
-TensorList as_list(const raw::NormGrads& grads) { return {grads.input, grads.weight, grads.bias}; }
+TensorList as_list(const raw::NormGrads& grads) {
+  return {grads.input, grads.weight, grads.bias};
+}
 
 /// Inputs: x, weight, bias. Saved: x, weight, mean, inverse_std.
 struct NormBackward : Node {

@@ -22,11 +22,17 @@ Tensor empty_as(const Tensor& x, const Shape& sizes);
 void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others);
 [[noreturn]] void throw_no_kernel(const char* operation, const Tensor& x);
 
-inline const void* data_or_null(const Tensor& x) { return x.defined() ? x.raw_data() : nullptr; }
-inline void* output_or_null(const Tensor& x) { return x.defined() ? x.mutable_raw_data() : nullptr; }
+inline const void* data_or_null(const Tensor& x) {
+  return x.defined() ? x.raw_data() : nullptr;
+}
+inline void* output_or_null(const Tensor& x) {
+  return x.defined() ? x.mutable_raw_data() : nullptr;
+}
 
 /// Whether `x` has bytes to compute on (a meta tensor has not).
-inline bool has_bytes(const Tensor& x) { return x.storage()->backend().has_memory(); }
+inline bool has_bytes(const Tensor& x) {
+  return x.storage()->backend().has_memory();
+}
 
 /// Calls the slot of x's device and dtype in the row `member` of its table.
 template <class Row, class Params>

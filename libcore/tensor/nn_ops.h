@@ -1,8 +1,8 @@
 #pragma once
-// Neural-network operations, as torch.nn.functional: results, errors and gradients are PyTorch's. Element-wise activations
-// and linear are in ops.h. With history; the same without it is in raw_nn_ops.h, the nodes in autograd/nn_functions.cpp.
-// Thread safety: pure functions, but batch_norm updates its running statistics and dropout draws random numbers.
-// Use: core::Tensor y = core::max_pool2d(core::relu(core::conv2d(x, w, b, {.padding = 2})), 2);
+// Neural-network operations, as torch.nn.functional: results, errors and gradients are PyTorch's. Element-wise
+// activations and linear are in ops.h. With history; the same without it is in raw_nn_ops.h, the nodes in
+// autograd/nn_functions.cpp. Thread safety: pure functions, but batch_norm updates its running statistics and dropout
+// draws random numbers. Use: core::Tensor y = core::max_pool2d(core::relu(core::conv2d(x, w, b, {.padding = 2})), 2);
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ class Padding {
   Padding(std::int64_t both) : amount_(both) {}   // NOLINT(google-explicit-constructor)
   Padding(std::int64_t h, std::int64_t w) : amount_(h, w) {}
   /// "same" or "valid". Error(value) "Invalid padding string 'full', should be one of {'same', 'valid'}".
-  Padding(std::string_view rule);                          // NOLINT(google-explicit-constructor)
+  Padding(std::string_view rule);                                 // NOLINT(google-explicit-constructor)
   Padding(const char* rule) : Padding(std::string_view(rule)) {}  // NOLINT(google-explicit-constructor)
 
   bool is_same() const { return same_; }
@@ -66,7 +66,8 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options
 /// Size of an adaptive pooling's output; a dimension that is not given stays as the input's.
 struct AdaptiveSize {
   AdaptiveSize(std::int64_t both) : h(both), w(both) {}  // NOLINT(google-explicit-constructor)
-  AdaptiveSize(std::optional<std::int64_t> h_size, std::optional<std::int64_t> w_size) : h(h_size), w(w_size), pair(true) {}
+  AdaptiveSize(std::optional<std::int64_t> h_size, std::optional<std::int64_t> w_size)
+      : h(h_size), w(w_size), pair(true) {}
   std::optional<std::int64_t> h;
   std::optional<std::int64_t> w;
   bool pair = false;

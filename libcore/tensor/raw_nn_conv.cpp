@@ -5,8 +5,8 @@ namespace core {
 
 Padding::Padding(std::string_view rule) : same_(rule == "same"), rule_(true) {
   if (rule != "same" && rule != "valid") {
-    throw Error(ErrorCode::value, "Invalid padding string '" + std::string(rule) +
-                                      "', should be one of {'same', 'valid'}");
+    throw Error(ErrorCode::value,
+                "Invalid padding string '" + std::string(rule) + "', should be one of {'same', 'valid'}");
   }
 }
 
@@ -16,7 +16,9 @@ namespace {
 using detail::data_or_null;
 using detail::dense;
 
-[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::runtime, text); }
+[[noreturn]] void fail(const std::string& text) {
+  throw Error(ErrorCode::runtime, text);
+}
 
 void check_options(const Conv2dOptions& o) {
   const auto below = [](const Size2& size, std::int64_t limit) { return size.h() < limit || size.w() < limit; };
@@ -43,8 +45,8 @@ void check_channels(const Tensor& x, const Tensor& weight, const Tensor& bias, s
   const std::string weight_text = to_list(weight.sizes());
   const std::int64_t outputs = weight.size(0), wanted = weight.size(1) * groups;
   if (outputs < groups) {
-    fail(given + "expected weight to be at least " + std::to_string(groups) + " at dimension 0, but got weight of size " +
-         weight_text + " instead");
+    fail(given + "expected weight to be at least " + std::to_string(groups) +
+         " at dimension 0, but got weight of size " + weight_text + " instead");
   }
   if (outputs % groups != 0) {
     fail(given + "expected weight to be divisible by " + std::to_string(groups) +
@@ -79,7 +81,9 @@ void check_kernel_fits(const Conv2dSizes& s) {
   const std::int64_t h = s.in_h + s.pad_top + s.pad_bottom, w = s.in_w + s.pad_left + s.pad_right;
   const std::int64_t kernel_h = s.dilation_h * (s.kernel_h - 1) + 1, kernel_w = s.dilation_w * (s.kernel_w - 1) + 1;
   if (h >= kernel_h && w >= kernel_w) return;
-  const auto by = [](std::int64_t a, std::int64_t b) { return "(" + std::to_string(a) + " x " + std::to_string(b) + ")"; };
+  const auto by = [](std::int64_t a, std::int64_t b) {
+    return "(" + std::to_string(a) + " x " + std::to_string(b) + ")";
+  };
   fail("Calculated padded input size per channel: " + by(h, w) + ". Kernel size: " + by(kernel_h, kernel_w) +
        ". Kernel size can't be greater than actual input size");
 }

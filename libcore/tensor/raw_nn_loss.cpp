@@ -12,9 +12,12 @@ Reduction parse_reduction(std::string_view text) {
 
 std::string_view name(Reduction reduction) {
   switch (reduction) {
-    case Reduction::none: return "none";
-    case Reduction::mean: return "mean";
-    case Reduction::sum: return "sum";
+    case Reduction::none:
+      return "none";
+    case Reduction::mean:
+      return "mean";
+    case Reduction::sum:
+      return "sum";
   }
   return "";
 }
@@ -58,8 +61,12 @@ Tensor softmax_grad_with(const char* name, const Tensor& output_grad, const Tens
   return out;
 }
 
-[[noreturn]] void fail_value(const std::string& text) { throw Error(ErrorCode::value, text); }
-[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::runtime, text); }
+[[noreturn]] void fail_value(const std::string& text) {
+  throw Error(ErrorCode::value, text);
+}
+[[noreturn]] void fail(const std::string& text) {
+  throw Error(ErrorCode::runtime, text);
+}
 
 /// (batch, classes, inner); one unbatched sample counts as a batch of 1.
 struct NllSizes {
@@ -99,11 +106,15 @@ void check_nll(const Tensor& log_prob, const Tensor& target, const Tensor& weigh
   }
 }
 
-Tensor as_long(const Tensor& target) { return dense(target.dtype() == DType::i64 ? target : target.to(DType::i64)); }
+Tensor as_long(const Tensor& target) {
+  return dense(target.dtype() == DType::i64 ? target : target.to(DType::i64));
+}
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, std::int64_t dim) { return softmax_with("softmax", x, dim, &NnTable::softmax); }
+Tensor softmax(const Tensor& x, std::int64_t dim) {
+  return softmax_with("softmax", x, dim, &NnTable::softmax);
+}
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   return softmax_with("log_softmax", x, dim, &NnTable::log_softmax);
@@ -125,9 +136,18 @@ NllResult nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOp
   const NllSizes sizes(log_prob.sizes());
   const Tensor in = dense(log_prob), labels = as_long(target), weight = dense(o.weight);
   void* loss = out.loss.mutable_raw_data();
-  NllParams params{sizes.batch, sizes.classes, sizes.inner, o.ignore_index, in.raw_data(), labels.data<std::int64_t>(),
-                   data_or_null(weight), each ? loss : nullptr, each ? nullptr : loss,
-                   out.total_weight.mutable_raw_data(), 0, false};
+  NllParams params{sizes.batch,
+                   sizes.classes,
+                   sizes.inner,
+                   o.ignore_index,
+                   in.raw_data(),
+                   labels.data<std::int64_t>(),
+                   data_or_null(weight),
+                   each ? loss : nullptr,
+                   each ? nullptr : loss,
+                   out.total_weight.mutable_raw_data(),
+                   0,
+                   false};
   detail::run("nll_loss", log_prob, &NnTable::nll, params);
   if (params.failed) {
     throw Error(ErrorCode::index, "Target " + std::to_string(params.bad_target) + " is out of bounds.");
@@ -144,8 +164,8 @@ Tensor nll_loss_grad(const Tensor& loss_grad, const Tensor& target, const NllRes
   const Tensor grad = dense(loss_grad), labels = as_long(target), weight = dense(o.weight);
   const bool mean = o.reduction == Reduction::mean;
   detail::run("nll_loss_backward", loss_grad, &NnTable::nll_grad,
-              NllGradParams{n.batch, n.classes, n.inner, o.ignore_index, o.reduction != Reduction::none, grad.raw_data(),
-                            labels.data<std::int64_t>(), data_or_null(weight),
+              NllGradParams{n.batch, n.classes, n.inner, o.ignore_index, o.reduction != Reduction::none,
+                            grad.raw_data(), labels.data<std::int64_t>(), data_or_null(weight),
                             mean ? forward.total_weight.raw_data() : nullptr, out.mutable_raw_data()});
   return out;
 }

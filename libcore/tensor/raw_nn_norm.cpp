@@ -9,7 +9,9 @@ using detail::data_or_null;
 using detail::dense;
 using detail::output_or_null;
 
-[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::runtime, text); }
+[[noreturn]] void fail(const std::string& text) {
+  throw Error(ErrorCode::runtime, text);
+}
 
 BatchNormSizes batch_norm_sizes(const Tensor& x) {
   const std::int64_t channels = x.size(1);
@@ -21,11 +23,13 @@ void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
   detail::check_devices(x, {&a.weight, &a.bias, &a.running_mean, &a.running_var});
   const auto check = [&](const char* what, const Tensor& t) {
     if (t.defined() && t.numel() != x.size(1)) {
-      fail(std::string(what) + " should contain " + std::to_string(x.size(1)) + " elements not " + std::to_string(t.numel()));
+      fail(std::string(what) + " should contain " + std::to_string(x.size(1)) + " elements not " +
+           std::to_string(t.numel()));
     }
   };
   if (!a.training && (!a.running_mean.defined() || !a.running_var.defined())) {
-    fail(std::string(a.running_mean.defined() ? "running_var" : "running_mean") + " must be defined in evaluation mode");
+    fail(std::string(a.running_mean.defined() ? "running_var" : "running_mean") +
+         " must be defined in evaluation mode");
   }
   check("running_mean", a.running_mean);
   check("running_var", a.running_var);
@@ -38,7 +42,9 @@ void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
   }
 }
 
-Tensor inverse_std(const Tensor& var, double eps) { return rsqrt(add(var, eps)); }
+Tensor inverse_std(const Tensor& var, double eps) {
+  return rsqrt(add(var, eps));
+}
 
 /// running += momentum * (value - running), with the unbiased variance.
 void update_running(const BatchNormArguments& a, const Tensor& mean, const Tensor& var, std::int64_t count) {

@@ -8,7 +8,9 @@ namespace {
 
 using detail::dense;
 
-[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::runtime, text); }
+[[noreturn]] void fail(const std::string& text) {
+  throw Error(ErrorCode::runtime, text);
+}
 
 /// One dimension of a pooling.
 struct Window {
@@ -17,7 +19,8 @@ struct Window {
   std::int64_t out(bool ceil_mode) const {
     const std::int64_t room = in + 2 * pad - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0);
     std::int64_t count = (room < 0 ? -((-room + stride - 1) / stride) : room / stride) + 1;
-    if (ceil_mode && (count - 1) * stride >= in + pad) --count;  // the last window must begin inside or in the left padding
+    if (ceil_mode && (count - 1) * stride >= in + pad)
+      --count;  // the last window must begin inside or in the left padding
     return count;
   }
 };
@@ -55,11 +58,22 @@ Pool2dSizes pool_sizes(const Tensor& x, const PoolShape& shape) {
   check_window(columns);
   const std::int64_t out_h = rows.out(shape.ceil_mode), out_w = columns.out(shape.ceil_mode);
   if (out_h < 1 || out_w < 1) {
-    fail("Given input size: " + by(x.size(-3), rows.in, columns.in) + ". Calculated output size: " +
-         by(x.size(-3), out_h, out_w) + ". Output size is too small");
+    fail("Given input size: " + by(x.size(-3), rows.in, columns.in) +
+         ". Calculated output size: " + by(x.size(-3), out_h, out_w) + ". Output size is too small");
   }
-  return {x.numel() / (rows.in * columns.in), rows.in, columns.in, out_h, out_w, rows.kernel, columns.kernel,
-          rows.stride, columns.stride, rows.pad, columns.pad, rows.dilation, columns.dilation};
+  return {x.numel() / (rows.in * columns.in),
+          rows.in,
+          columns.in,
+          out_h,
+          out_w,
+          rows.kernel,
+          columns.kernel,
+          rows.stride,
+          columns.stride,
+          rows.pad,
+          columns.pad,
+          rows.dilation,
+          columns.dilation};
 }
 
 /// The sizes of x with other planes.
@@ -70,7 +84,9 @@ Shape with_planes(const Tensor& x, std::int64_t h, std::int64_t w) {
   return sizes;
 }
 
-std::int64_t plane_size(const Shape& sizes) { return sizes[sizes.size() - 2] * sizes[sizes.size() - 1]; }
+std::int64_t plane_size(const Shape& sizes) {
+  return sizes[sizes.size() - 2] * sizes[sizes.size() - 1];
+}
 
 AdaptivePool2dParams adaptive_params(const Shape& in, const Shape& out) {
   const std::size_t n = in.size();
@@ -86,8 +102,9 @@ ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& 
   out.indices = empty(out.values.sizes(), {.dtype = DType::i64, .device = x.device()});
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x);
-  detail::run("max_pool2d", x, &NnTable::max_pool2d,
-              MaxPool2dParams{sizes, in.raw_data(), out.values.mutable_raw_data(), out.indices.mutable_data<std::int64_t>()});
+  detail::run(
+      "max_pool2d", x, &NnTable::max_pool2d,
+      MaxPool2dParams{sizes, in.raw_data(), out.values.mutable_raw_data(), out.indices.mutable_data<std::int64_t>()});
   return out;
 }
 
@@ -115,8 +132,8 @@ Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& 
 
 AvgPool2dParams avg_pool2d_plan(const Tensor& x, Size2 kernel, const AvgPool2dOptions& o) {
   if (o.divisor_override == 0) fail("divisor must be not zero");
-  return {pool_sizes(x, {kernel, o.stride, o.padding, 1, o.ceil_mode}), o.count_include_pad, o.divisor_override.value_or(0),
-          nullptr, nullptr};
+  return {pool_sizes(x, {kernel, o.stride, o.padding, 1, o.ceil_mode}), o.count_include_pad,
+          o.divisor_override.value_or(0), nullptr, nullptr};
 }
 
 Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan) {

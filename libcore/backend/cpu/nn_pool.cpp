@@ -52,7 +52,8 @@ bool is_2x2(const Pool2dSizes& s) {
 }
 
 template <class T>
-void max_pool_window(const Pool2dSizes& s, const T* plane, std::int64_t y, std::int64_t x, T& best, std::int64_t& where) {
+void max_pool_window(const Pool2dSizes& s, const T* plane, std::int64_t y, std::int64_t x, T& best,
+                     std::int64_t& where) {
   const Range rows = inside(y * s.stride_h - s.pad_h, s.kernel_h, s.dilation_h, s.in_h);
   const Range columns = inside(x * s.stride_w - s.pad_w, s.kernel_w, s.dilation_w, s.in_w);
   where = rows.begin * s.in_w + columns.begin;
