@@ -193,7 +193,7 @@ struct EmbeddingBackward final : Node {
   std::string_view name() const override { return "EmbeddingBackward0"; }
   TensorList apply(TensorList grads) override {
     if (!grads[0].defined()) return {Tensor()};
-    const Tensor indices = saved(0).reshape({-1});
+    const Tensor indices = saved(0).to(DType::i64).reshape({-1});
     Tensor rows = grads[0].reshape({indices.numel(), weight_sizes[1]});
     if (padding_idx) rows = masked_fill(rows, eq(indices, *padding_idx).unsqueeze(1), 0);
     const Tensor zero = zeros(weight_sizes, {.dtype = rows.dtype(), .device = rows.device()});
@@ -277,10 +277,17 @@ Tensor dropout_(const Tensor& x, double p, bool training) {
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
   if (weight.dim() != 2) throw Error(ErrorCode::runtime, "'weight' must be 2-D");
+  if (indices.dtype() != DType::i64 && indices.dtype() != DType::i32) {
+    throw Error(
+        ErrorCode::runtime,
+        std::string("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+                    "Int; but got torch.") +
+            scalar_type_name(indices.dtype()) + "Tensor instead (while checking arguments for embedding)");
+  }
   check_indices(indices, weight.size(0));
   Shape sizes = indices.sizes();
   sizes.push_back(weight.size(1));
-  Tensor out = index_select(weight.detach(), 0, indices.detach().reshape({-1})).reshape(sizes);
+  Tensor out = index_select(weight.detach(), 0, indices.to(DType::i64).reshape({-1})).reshape(sizes);
   if (needs_grad(weight)) {
     auto node = make_node<EmbeddingBackward>(weight);
     node->weight_sizes = weight.sizes();

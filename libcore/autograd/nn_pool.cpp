@@ -66,7 +66,9 @@ struct AdaptiveWindows {
   Shape input_sizes, output_sizes;
 };
 
-Tensor apply_windows(const FixedWindows& w, const Tensor& x) { return raw::avg_pool2d(x, w.plan); }
+Tensor apply_windows(const FixedWindows& w, const Tensor& x) {
+  return raw::avg_pool2d(x, w.plan);
+}
 Tensor apply_transposed(const FixedWindows& w, const Tensor& grad) {
   return raw::avg_pool2d_grad(grad, w.plan, w.input_sizes);
 }

@@ -59,7 +59,7 @@ class ModuleEntries {
 /// Calls its modules one after the other.
 struct Sequential : ModuleOf<Sequential>, ModuleEntries {
   Sequential() = default;
-  /// Named "0", "1", ...
+  /// Named "0", "1", ... A single Sequential is copied, as C++ has it; push_back nests it.
   template <class... Modules>
   requires(sizeof...(Modules) > 0 && (std::convertible_to<Modules, AnyModule> && ...) &&
            !(sizeof...(Modules) == 1 && (std::same_as<std::remove_cvref_t<Modules>, Sequential> &&

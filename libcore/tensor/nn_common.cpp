@@ -9,6 +9,11 @@ void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others)
   }
 }
 
+void throw_not_implemented(const char* operation, DType dtype) {
+  throw Error(ErrorCode::not_implemented,
+              "\"" + std::string(operation) + "\" not implemented for '" + scalar_type_name(dtype) + "'");
+}
+
 const char* c_type_name(DType dtype) {
   switch (dtype) {
     case DType::boolean:

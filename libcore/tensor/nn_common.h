@@ -24,6 +24,9 @@ inline Tensor empty_as(const Tensor& x, const Shape& sizes) {
 /// Error "Expected all tensors to be on the same device ..." unless all defined ones are where `x` is.
 void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others);
 
+/// PyTorch's text for a kernel that is missing for one dtype: "nll_loss" not implemented for 'Long'.
+[[noreturn]] void throw_not_implemented(const char* operation, DType dtype);
+
 inline const void* data_or_null(const Tensor& x) {
   return x.defined() ? x.raw_data() : nullptr;
 }
@@ -40,8 +43,9 @@ inline bool has_bytes(const Tensor& x) {
 template <class Row, class Params>
 void run(const char* operation, const Tensor& x, Row NnTable::*member, Params&& params) {
   const NnTable* table = backend_of(x).ops().nn;
-  const auto kernel = table ? (table->*member)[static_cast<std::size_t>(x.dtype())] : nullptr;
-  if (!kernel) throw_unsupported(operation, backend_of(x), x.dtype());
+  if (!table) throw_unsupported(operation, backend_of(x), x.dtype());
+  const auto kernel = (table->*member)[static_cast<std::size_t>(x.dtype())];
+  if (!kernel) throw_not_implemented(operation, x.dtype());
   kernel(params);
 }
 

@@ -87,7 +87,7 @@ Shape target_sizes(const Shape& log_prob) {
 }
 
 void check_nll(const Tensor& log_prob, const Tensor& target, const Tensor& weight) {
-  detail::check_devices(log_prob, {&target, &weight});
+  detail::check_devices(target, {&log_prob, &weight});
   if (log_prob.dim() < 1) fail_value("Expected 1 or more dimensions (got 0)");
   if (log_prob.dim() != 1 && target.dim() > 0 && log_prob.size(0) != target.size(0)) {
     fail_value("Expected input batch_size (" + std::to_string(log_prob.size(0)) + ") to match target batch_size (" +
@@ -117,7 +117,7 @@ Tensor softmax(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
-  return softmax_with("log_softmax", x, dim, &NnTable::log_softmax);
+  return softmax_with("log_softmax_lastdim_kernel_impl", x, dim, &NnTable::log_softmax);
 }
 
 Tensor softmax_grad(const Tensor& output_grad, const Tensor& output, std::int64_t dim) {

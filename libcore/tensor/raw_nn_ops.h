@@ -1,7 +1,7 @@
 #pragma once
-// The neural-network operations without history: checks with PyTorch's texts, then the backend's slot. What nn_ops.h and
-// the nodes of autograd are made of.
-// Thread safety: pure functions. Use: core::Tensor y = core::raw::conv2d(x, w, b, core::raw::conv2d_sizes(x, w, b, {}));
+// The neural-network operations without history: checks with PyTorch's texts, then the backend's slot. What nn_ops.h
+// and the nodes of autograd are made of. Thread safety: pure functions. Use: core::Tensor y = core::raw::conv2d(x, w,
+// b, core::raw::conv2d_sizes(x, w, b, {}));
 
 #include <utility>
 

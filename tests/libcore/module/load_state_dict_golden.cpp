@@ -14,7 +14,8 @@ core::StateDict given_state(Json wanted) {
   core::StateDict state;
   std::int64_t number = 2;
   for (const Json item : member(wanted, "given").get_array().value()) {
-    state.set(test::text(item.at(0)), core::full(test::shape(item.at(2)), number++, {.dtype = test::dtype(item.at(1))}));
+    state.set(test::text(item.at(0)),
+              core::full(test::shape(item.at(2)), number++, {.dtype = test::dtype(item.at(1))}));
   }
   const Json options = member(wanted, "options");
   if (has(options, "metadata")) {
@@ -70,7 +71,8 @@ std::string check_state_after(core::Module& module, Json wanted) {
   if (ours != theirs) return "dtypes or devices differ";
   for (const Json item : member(wanted, "requires_grad").get_array().value()) {
     for (const auto& [name, parameter] : module.named_parameters()) {
-      if (name == test::text(item.at(0)) && parameter.requires_grad() != test::boolean(item.at(1))) return "requires_grad";
+      if (name == test::text(item.at(0)) && parameter.requires_grad() != test::boolean(item.at(1)))
+        return "requires_grad";
     }
   }
   return check_first_values(state, wanted);
@@ -105,7 +107,8 @@ void check_case(Json wanted, test::GoldenRun& run) {
   std::string why = check_outcome(*built.module, wanted);
   core::set_warning_handler(handler);
   if (why.empty()) why = check_state_after(*built.module, wanted);
-  if (why.empty() && !meta && loaded_keys(before, built.module->state_dict()) != test::texts(member(wanted, "loaded"))) {
+  if (why.empty() && !meta &&
+      loaded_keys(before, built.module->state_dict()) != test::texts(member(wanted, "loaded"))) {
     why = "loaded keys differ";
   }
   std::vector<std::string> theirs = has(wanted, "warnings") ? test::texts(member(wanted, "warnings")) : warnings;

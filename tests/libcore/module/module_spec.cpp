@@ -166,8 +166,10 @@ const std::map<std::string, Make>& makers() {
          return core::Linear(in, out, {.bias = bias, .dtype = a.dtype()});
        }},
       {"Conv2d", make_conv2d},
-      {"BatchNorm1d", [](Arguments& a) -> AnyModule { return core::BatchNorm1d(a.integer(0, "n"), batch_norm_options(a)); }},
-      {"BatchNorm2d", [](Arguments& a) -> AnyModule { return core::BatchNorm2d(a.integer(0, "n"), batch_norm_options(a)); }},
+      {"BatchNorm1d",
+       [](Arguments& a) -> AnyModule { return core::BatchNorm1d(a.integer(0, "n"), batch_norm_options(a)); }},
+      {"BatchNorm2d",
+       [](Arguments& a) -> AnyModule { return core::BatchNorm2d(a.integer(0, "n"), batch_norm_options(a)); }},
       {"LayerNorm", make_layer_norm},
       {"Embedding", make_embedding},
       {"MaxPool2d",
@@ -245,7 +247,8 @@ std::shared_ptr<core::Module> Builder::build_leaf(Json spec) {
   return made.get();
 }
 
-std::vector<std::pair<std::string, std::shared_ptr<core::Module>>> Builder::children(Json spec, const std::string& path) {
+std::vector<std::pair<std::string, std::shared_ptr<core::Module>>> Builder::children(Json spec,
+                                                                                     const std::string& path) {
   std::vector<std::pair<std::string, std::shared_ptr<core::Module>>> result;
   for (const Json child : member(spec, "children").get_array().value()) {
     const std::string name = text(child.at(0));
@@ -260,7 +263,8 @@ std::shared_ptr<core::Module> user_class(Json spec) {
   made->chained = has(spec, "forward") || made->class_text == "DataParallel";
   if (has(spec, "extra_repr")) made->extra = text(member(spec, "extra_repr"));
   const auto zeros = [](Json sizes) { return is_null(sizes) ? core::Tensor() : core::zeros(shape(sizes)); };
-  for (const Json item : has(spec, "parameters") ? member(spec, "parameters").get_array().value() : simdjson::dom::array()) {
+  for (const Json item :
+       has(spec, "parameters") ? member(spec, "parameters").get_array().value() : simdjson::dom::array()) {
     const core::Tensor value = zeros(item.at(1));
     made->parameter_list.emplace_back(text(item.at(0)), value.defined() ? core::Parameter(value) : core::Parameter());
   }
@@ -332,7 +336,8 @@ core::Tensor to_tensor(const GoldenArray& array) {
 
 core::ByteVector bytes_of(const core::Tensor& tensor) {
   const core::Tensor dense = tensor.detach().cpu().contiguous();
-  const auto size = static_cast<std::size_t>(*core::byte_size(dense.dtype(), static_cast<std::uint64_t>(dense.numel())));
+  const auto size =
+      static_cast<std::size_t>(*core::byte_size(dense.dtype(), static_cast<std::uint64_t>(dense.numel())));
   const auto* data = static_cast<const std::byte*>(dense.raw_data());
   return core::ByteVector(data, data + size);
 }
@@ -346,7 +351,9 @@ std::string difference(const core::Tensor& tensor, const GoldenArray& expected) 
   const bool is_double = expected.dtype == core::DType::f64;
   const double rtol = is_double ? 1e-7 : 1.3e-6, atol = is_double ? 1e-7 : 1e-5;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (std::isnan(theirs[i]) ? std::isnan(ours[i]) : std::abs(ours[i] - theirs[i]) <= atol + rtol * std::abs(theirs[i])) continue;
+    if (std::isnan(theirs[i]) ? std::isnan(ours[i])
+                              : std::abs(ours[i] - theirs[i]) <= atol + rtol * std::abs(theirs[i]))
+      continue;
     return "element " + std::to_string(i) + " is " + std::to_string(ours[i]) + " where " + std::to_string(theirs[i]);
   }
   return "";

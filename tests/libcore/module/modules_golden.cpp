@@ -10,7 +10,9 @@ using test::is_null;
 using test::Json;
 using test::member;
 
-std::string quoted(const std::string& ours, const std::string& wanted) { return "'" + ours + "' where '" + wanted + "'"; }
+std::string quoted(const std::string& ours, const std::string& wanted) {
+  return "'" + ours + "' where '" + wanted + "'";
+}
 
 /// Collects what is wrong with one case.
 class Findings {
