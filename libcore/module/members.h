@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "libcore/tensor/tensor.h"
@@ -52,9 +53,13 @@ class Members {
   /// A tensor that is state but not learnt; one that is not persistent stays out of state_dict.
   Members& buffer(std::string name, Tensor& tensor, bool persistent = true);
 
-  const std::vector<TensorMember>& parameters() const { return parameters_; }
-  const std::vector<TensorMember>& buffers() const { return buffers_; }
-  const std::vector<ChildMember>& children() const { return children_; }
+  // Of a temporary list these give the vector itself: `for (... : Members(module).children())` is safe.
+  const std::vector<TensorMember>& parameters() const& { return parameters_; }
+  const std::vector<TensorMember>& buffers() const& { return buffers_; }
+  const std::vector<ChildMember>& children() const& { return children_; }
+  std::vector<TensorMember> parameters() && { return std::move(parameters_); }
+  std::vector<TensorMember> buffers() && { return std::move(buffers_); }
+  std::vector<ChildMember> children() && { return std::move(children_); }
 
  private:
   Members& add_child(ChildMember child);
