@@ -10,8 +10,8 @@ void MLP::members(core::Members& m) {
   m.child("fc1", fc1).child("fc2", fc2);
 }
 
-core::Tensor MLP::forward(const core::Tensor& x) {   // (n, ...)
-  return fc2(core::relu(fc1(core::flatten(x, 1))));  // (n, inputs) -> (n, hidden) -> (n, classes)
+core::Tensor MLP::forward(const core::Tensor& x) {  // (n, ...)
+  return fc2(core::relu(fc1(x.flatten(1))));        // (n, inputs) -> (n, hidden) -> (n, classes)
 }
 
 }  // namespace zoo

@@ -101,7 +101,8 @@ StateDict::Versions versions_for(const Dict& dict, const Module& model) {
     by_bare.emplace(without_wrappers(module).key, static_cast<int>(version));
   }
   StateDict::Versions versions;
-  for (const auto& [module, version] : model.state_dict().versions()) {
+  const StateDict state = model.state_dict();
+  for (const auto& [module, version] : state.versions()) {
     auto found = by_bare.find(without_wrappers(module).key);
     if (found != by_bare.end()) versions.emplace_back(module, found->second);
   }

@@ -56,7 +56,7 @@ void collect_slots(Module& module, const std::string& name, std::vector<TensorSl
   }
 }
 
-using MembersOf = const std::vector<TensorMember>& (Members::*)() const;
+using MembersOf = const std::vector<TensorMember>& (Members::*)() const&;
 
 NamedTensors named_tensors(Module& module, const std::string& prefix, bool recurse, MembersOf members_of) {
   const NamedModules modules = recurse ? module.named_modules(prefix) : NamedModules{{prefix, &module}};

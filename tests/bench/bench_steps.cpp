@@ -23,9 +23,9 @@ struct Cnn : core::ModuleOf<Cnn> {
   core::Linear c{32 * 49, 10};
   void members(core::Members& m) override { m.child("0", a).child("3", b).child("7", c); }
   Tensor forward(const Tensor& x) {
-    Tensor h = core::max_pool2d(core::relu(a(x)), {.kernel = 2});
-    h = core::max_pool2d(core::relu(b(h)), {.kernel = 2});
-    return c(core::flatten(h, 1));
+    Tensor h = core::max_pool2d(core::relu(a(x)), 2);
+    h = core::max_pool2d(core::relu(b(h)), 2);
+    return c(h.flatten(1));
   }
 };
 
@@ -34,9 +34,9 @@ struct LeNet : core::ModuleOf<LeNet> {
   core::Linear c{400, 120}, d{120, 84}, e{84, 10};
   void members(core::Members& m) override { m.child("0", a).child("3", b).child("7", c).child("9", d).child("11", e); }
   Tensor forward(const Tensor& x) {
-    Tensor h = core::max_pool2d(core::relu(a(x)), {.kernel = 2});
-    h = core::max_pool2d(core::relu(b(h)), {.kernel = 2});
-    return e(core::relu(d(core::relu(c(core::flatten(h, 1))))));
+    Tensor h = core::max_pool2d(core::relu(a(x)), 2);
+    h = core::max_pool2d(core::relu(b(h)), 2);
+    return e(core::relu(d(core::relu(c(h.flatten(1))))));
   }
 };
 
