@@ -1,6 +1,7 @@
 // Convolution and its gradients. The three maps (output, input gradient, weight gradient) are each linear in both their
 // arguments and each other's derivatives, so derivatives of any order work.
 #include "libcore/autograd/node.h"
+#include "libcore/base/error.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/raw_nn_ops.h"
 

@@ -1,6 +1,7 @@
 // Softmax, losses, dropout, embedding.
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/base/warning.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
@@ -125,6 +126,15 @@ void warn_sizes(const Tensor& x, const Tensor& target) {
        ")). This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.");
 }
 
+/// 0 with probability p, else 1 / (1 - p).
+Tensor dropout_mask(const Tensor& x, double p) {
+  const NoGradGuard no_history;
+  if (p == 1) return zeros_like(x.detach());
+  const Tensor mask = empty_like(x.detach());
+  bernoulli_(mask, 1 - p);
+  return mask.div_(1 - p);
+}
+
 /// The dimension of the classes.
 std::int64_t class_dim(const Tensor& logits) {
   return logits.dim() == 1 ? 0 : 1;
@@ -183,7 +193,7 @@ struct EmbeddingBackward final : Node {
   std::string_view name() const override { return "EmbeddingBackward0"; }
   TensorList apply(TensorList grads) override {
     if (!grads[0].defined()) return {Tensor()};
-    const Tensor indices = saved(0).reshape({-1});
+    const Tensor indices = saved(0).to(DType::i64).reshape({-1});
     Tensor rows = grads[0].reshape({indices.numel(), weight_sizes[1]});
     if (padding_idx) rows = masked_fill(rows, eq(indices, *padding_idx).unsqueeze(1), 0);
     const Tensor zero = zeros(weight_sizes, {.dtype = rows.dtype(), .device = rows.device()});
@@ -248,25 +258,36 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   return out;
 }
 
+void check_dropout_probability(double p) {
+  if (p >= 0 && p <= 1) return;
+  throw Error(ErrorCode::value, "dropout probability has to be between 0 and 1, but got " + python_float(p));
+}
+
 Tensor dropout(const Tensor& x, double p, bool training) {
   check_dropout_probability(p);
   if (!training || p == 0 || x.numel() == 0) return x;
-  if (p == 1) return mul(x, zeros_like(x.detach()));
-  Tensor mask = empty_like(x.detach());
-  {
-    const NoGradGuard no_history;
-    bernoulli_(mask, 1 - p);
-    mask = div(mask, 1 - p);
-  }
-  return mul(x, mask);
+  return mul(x, dropout_mask(x, p));
+}
+
+Tensor dropout_(const Tensor& x, double p, bool training) {
+  check_dropout_probability(p);
+  if (!training || p == 0 || x.numel() == 0) return x;
+  return x.mul_(dropout_mask(x, p));
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
   if (weight.dim() != 2) throw Error(ErrorCode::runtime, "'weight' must be 2-D");
+  if (indices.dtype() != DType::i64 && indices.dtype() != DType::i32) {
+    throw Error(
+        ErrorCode::runtime,
+        std::string("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+                    "Int; but got torch.") +
+            scalar_type_name(indices.dtype()) + "Tensor instead (while checking arguments for embedding)");
+  }
   check_indices(indices, weight.size(0));
   Shape sizes = indices.sizes();
   sizes.push_back(weight.size(1));
-  Tensor out = index_select(weight.detach(), 0, indices.detach().reshape({-1})).reshape(sizes);
+  Tensor out = index_select(weight.detach(), 0, indices.to(DType::i64).reshape({-1})).reshape(sizes);
   if (needs_grad(weight)) {
     auto node = make_node<EmbeddingBackward>(weight);
     node->weight_sizes = weight.sizes();

@@ -3,6 +3,7 @@
 #include "libcore/autograd/node.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/raw_nn_ops.h"
+#include "libcore/tensor/raw_ops.h"
 
 namespace core {
 namespace {
@@ -107,7 +108,7 @@ Tensor batch_norm(const Tensor& x, const BatchNormArguments& a) {
     auto node = make_node<NativeBatchNormBackward>(x, a.weight, a.bias);
     node->eps = a.eps;
     node->batch_stats = a.training;
-    node->keep(x, a.weight, a.training ? stats : raw::NormStats{stats.mean.clone(), stats.inverse_std});
+    node->keep(x, a.weight, a.training ? stats : raw::NormStats{raw::clone(stats.mean), stats.inverse_std});
     record(out, node);
   }
   return out;

@@ -24,7 +24,9 @@ Members::Members(Module& module) {
   check_unique();
 }
 
-Members& Members::child(std::string name, Module& module) { return add_child({std::move(name), &module, {}}); }
+Members& Members::child(std::string name, Module& module) {
+  return add_child({std::move(name), &module, {}});
+}
 
 Members& Members::parameter(std::string name, Tensor& tensor) {
   check_name("parameter", name);

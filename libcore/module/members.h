@@ -1,8 +1,7 @@
 #pragma once
-// Members: the list of what a module is made of. A module fills it in members(); names, order, state_dict, to, printing and
-// replication are all read from it.
-// Thread safety: none; a list is built, read and dropped in one place.
-// Use: void members(core::Members& m) override { m.child("fc", fc).parameter("scale", scale).buffer("seen", seen); }
+// Members: the list of what a module is made of. A module fills it in members(); names, order, state_dict, to, printing
+// and replication are all read from it. Thread safety: none; a list is built, read and dropped in one place. Use: void
+// members(core::Members& m) override { m.child("fc", fc).parameter("scale", scale).buffer("seen", seen); }
 
 #include <functional>
 #include <memory>
@@ -24,8 +23,8 @@ struct TensorMember {
   bool persistent = true;
 };
 
-/// One registered child; `module` is null for a registered None. `rebind` is set when the child is held by shared pointer:
-/// it puts another module of the same type in its place.
+/// One registered child; `module` is null for a registered None. `rebind` is set when the child is held by shared
+/// pointer: it puts another module of the same type in its place.
 struct ChildMember {
   std::string name;
   Module* module = nullptr;

@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <unordered_set>
 
@@ -71,6 +72,26 @@ NamedTensors named_tensors(Module& module, const std::string& prefix, bool recur
   return result;
 }
 
+bool has_member(const Members& own, std::string_view name) {
+  const auto named = [&](const auto& member) { return member.name == name; };
+  return std::any_of(own.parameters().begin(), own.parameters().end(), named) ||
+         std::any_of(own.buffers().begin(), own.buffers().end(), named) ||
+         std::any_of(own.children().begin(), own.children().end(), named);
+}
+
+/// The tensor at "layer1.weight", of one kind.
+Tensor& find_tensor(Module& module, std::string_view path, MembersOf members_of, const char* wrong_kind) {
+  const std::size_t dot = path.rfind('.');
+  const std::string name(dot == std::string_view::npos ? path : path.substr(dot + 1));
+  Module& owner = module.submodule(dot == std::string_view::npos ? "" : path.substr(0, dot));
+  const Members own(owner);
+  for (const TensorMember& member : (own.*members_of)()) {
+    if (member.name == name) return *member.tensor;
+  }
+  throw Error(ErrorCode::attribute, has_member(own, name) ? "`" + name + wrong_kind
+                                                          : owner.class_name() + " has no attribute `" + name + "`");
+}
+
 std::vector<Tensor> without_names(NamedTensors named) {
   std::vector<Tensor> result;
   result.reserve(named.size());
@@ -80,9 +101,13 @@ std::vector<Tensor> without_names(NamedTensors named) {
 
 }  // namespace
 
-std::string Module::class_name() const { return short_class_name(demangled(typeid(*this).name())); }
+std::string Module::class_name() const {
+  return short_class_name(demangled(typeid(*this).name()));
+}
 
-Tensor Module::call(const Tensor&) { detail::throw_no_forward(*this); }
+Tensor Module::call(const Tensor&) {
+  detail::throw_no_forward(*this);
+}
 
 void Module::before_load(StateDict&, std::string_view, std::optional<int>) {}
 
@@ -99,9 +124,13 @@ NamedTensors Module::named_buffers(const std::string& prefix, bool recurse) cons
   return named_tensors(detail::walkable(*this), prefix, recurse, &Members::buffers);
 }
 
-std::vector<Tensor> Module::parameters(bool recurse) const { return without_names(named_parameters("", recurse)); }
+std::vector<Tensor> Module::parameters(bool recurse) const {
+  return without_names(named_parameters("", recurse));
+}
 
-std::vector<Tensor> Module::buffers(bool recurse) const { return without_names(named_buffers("", recurse)); }
+std::vector<Tensor> Module::buffers(bool recurse) const {
+  return without_names(named_buffers("", recurse));
+}
 
 NamedModules Module::named_modules(const std::string& prefix) {
   NamedModules result;
@@ -139,6 +168,14 @@ Module& Module::submodule(std::string_view path) {
     module = next;
   }
   return *module;
+}
+
+Tensor& Module::parameter(std::string_view path) {
+  return find_tensor(*this, path, &Members::parameters, "` is not an nn.Parameter");
+}
+
+Tensor& Module::buffer(std::string_view path) {
+  return find_tensor(*this, path, &Members::buffers, "` is not a buffer");
 }
 
 Module& Module::apply(const std::function<void(Module&)>& visit) {

@@ -8,8 +8,8 @@
 //     core::Tensor forward(const core::Tensor& x) { return fc(x); }     // any signature
 //   };
 //
-// Copying a module shares its tensors (and its children held by shared pointer), as copying a Tensor does; clone() is deep.
-// Thread safety: as the tensors'; forward of one module from two threads is safe when its members are only read.
+// Copying a module shares its tensors (and its children held by shared pointer), as copying a Tensor does; clone() is
+// deep. Thread safety: as the tensors'; forward of one module from two threads is safe when its members are only read.
 
 #include <cstdint>
 #include <functional>
@@ -34,7 +34,8 @@ namespace core {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 using NamedModules = std::vector<std::pair<std::string, Module*>>;
 
-/// One handle to a parameter or buffer somewhere below a module, with its full name. Valid while the module lives where it is.
+/// One handle to a parameter or buffer somewhere below a module, with its full name. Valid while the module lives where
+/// it is.
 struct TensorSlot {
   enum class Kind { parameter, buffer, transient_buffer };
   std::string name;
@@ -60,8 +61,8 @@ class Module {
   virtual Tensor call(const Tensor& input);
   /// The same struct over the same tensors, on the heap. Error(type) when the type cannot be copied.
   virtual std::shared_ptr<Module> copy() const = 0;
-  /// Called before this module's own tensors are loaded, to bring an older state up to date: `prefix` ends in a dot unless
-  /// empty, `saved_version` is none when the state has no versions.
+  /// Called before this module's own tensors are loaded, to bring an older state up to date: `prefix` ends in a dot
+  /// unless empty, `saved_version` is none when the state has no versions.
   virtual void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version);
   /// Sets the mode of this module and of everything below it.
   virtual void set_training(bool mode);
@@ -75,10 +76,14 @@ class Module {
   /// Begins with this module, named ''.
   NamedModules named_modules(const std::string& prefix = "");
   NamedModules named_children();
-  /// Every registration of every tensor (what is shared appears under each name): own parameters, own buffers, children.
+  /// Every registration of every tensor (what is shared appears under each name): own parameters, own buffers,
+  /// children.
   std::vector<TensorSlot> tensor_slots();
-  /// The module at "layer1.0.conv". Error(attribute) with PyTorch's text.
+  /// The module at "layer1.0.conv", the parameter at "fc.weight", the buffer at "bn.running_mean". Errors (attribute):
+  /// PyTorch's texts.
   Module& submodule(std::string_view path);
+  Tensor& parameter(std::string_view path);
+  Tensor& buffer(std::string_view path);
   /// Children first, then this module.
   Module& apply(const std::function<void(Module&)>& visit);
 
@@ -151,7 +156,9 @@ class ModuleOf : public Module {
   }
 
   Tensor call(const Tensor& input) override {
-    if constexpr (requires(Derived& d) { { d.forward(input) } -> std::convertible_to<Tensor>; }) {
+    if constexpr (requires(Derived & d) {
+                    { d.forward(input) } -> std::convertible_to<Tensor>;
+                  }) {
       return derived().forward(input);
     } else {
       detail::throw_no_forward(*this);

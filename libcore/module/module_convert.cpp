@@ -10,6 +10,11 @@ struct Target {
   std::optional<DType> dtype;
 
   Tensor converted(const Tensor& tensor) const {
+    if (tensor.is_meta() && device && !device->is_meta()) {
+      throw Error(ErrorCode::not_implemented,
+                  "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                  "torch.nn.Module.to() when moving module from meta to a different device.");
+    }
     const bool cast = dtype && (is_floating(tensor.dtype()) || is_complex(tensor.dtype()));
     return tensor.detach().to(device.value_or(tensor.device()), cast ? *dtype : tensor.dtype());
   }

@@ -43,6 +43,8 @@ std::string Module::str() const {
   return detail::framed(class_name(), lines);
 }
 
-std::ostream& operator<<(std::ostream& out, const Module& module) { return out << module.str(); }
+std::ostream& operator<<(std::ostream& out, const Module& module) {
+  return out << module.str();
+}
 
 }  // namespace core

@@ -4,6 +4,7 @@
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "libcore/base/warning.h"
 #include "libcore/module/module.h"
 #include "libcore/module/walk.h"
 
@@ -33,7 +34,8 @@ struct Collector {
   }
 };
 
-/// One call of load_state_dict: walks the module with the keys that begin with its prefix, and gathers what does not fit.
+/// One call of load_state_dict: walks the module with the keys that begin with its prefix, and gathers what does not
+/// fit.
 class Loader {
  public:
   Loader(const StateDict& state, bool assign) : state_(state), assign_(assign) {
@@ -57,7 +59,17 @@ class Loader {
   std::vector<std::string> errors_;
 };
 
-bool begins_with(const std::string& text, const std::string& prefix) { return text.compare(0, prefix.size(), prefix) == 0; }
+bool begins_with(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+void warn_meta(const std::string& key) {
+  warn("for " + key +
+       ": copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
+       "no-op. "
+       "(Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the "
+       "module instead of copying them in place?)");
+}
 
 void Loader::load(Module& module, const std::string& prefix, const std::vector<std::string>& keys) {
   const auto version = versions_.find(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1));
@@ -98,6 +110,7 @@ void Loader::load_tensor(const TensorMember& member, const std::string& key, con
                       ") from checkpoint, the shape in current model is torch.Size(" + to_list(target.sizes()) + ").");
     return;
   }
+  if (target.is_meta() && !given.is_meta() && !assign_) warn_meta(key);
   try {
     const NoGradGuard no_grad;
     if (!assign_) {
@@ -108,9 +121,10 @@ void Loader::load_tensor(const TensorMember& member, const std::string& key, con
       target = value;
     }
   } catch (const Error& error) {
-    errors_.push_back("While copying the parameter named \"" + key + "\", whose dimensions in the model are torch.Size(" +
-                      to_list(target.sizes()) + ") and whose dimensions in the checkpoint are torch.Size(" +
-                      to_list(value.sizes()) + "), an exception occurred : ('" + error.message() + "',).");
+    errors_.push_back("While copying the parameter named \"" + key +
+                      "\", whose dimensions in the model are torch.Size(" + to_list(target.sizes()) +
+                      ") and whose dimensions in the checkpoint are torch.Size(" + to_list(value.sizes()) +
+                      "), an exception occurred : ('" + error.message() + "',).");
   }
 }
 
@@ -143,7 +157,8 @@ std::string Loader::problems(const std::string& class_name, bool strict) const {
   std::vector<std::string> lines;
   const auto& [missing, unexpected] = incompatible_;
   if (strict && !missing.empty()) lines.push_back("Missing key(s) in state_dict: " + quoted_list(missing) + ". ");
-  if (strict && !unexpected.empty()) lines.push_back("Unexpected key(s) in state_dict: " + quoted_list(unexpected) + ". ");
+  if (strict && !unexpected.empty())
+    lines.push_back("Unexpected key(s) in state_dict: " + quoted_list(unexpected) + ". ");
   lines.insert(lines.end(), errors_.begin(), errors_.end());
   return lines.empty() ? "" : "Error(s) in loading state_dict for " + class_name + ":\n\t" + join(lines, "\n\t");
 }

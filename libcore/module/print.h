@@ -13,7 +13,9 @@ std::string add_indent(const std::string& text);
 /// "Name(" + indented lines + ")".
 std::string framed(const std::string& name, const std::vector<std::string>& lines);
 /// "True" or "False".
-inline const char* python_bool(bool value) { return value ? "True" : "False"; }
+inline const char* python_bool(bool value) {
+  return value ? "True" : "False";
+}
 /// A tuple as Python writes it: "(3, 3)", "(3,)".
 std::string python_tuple(const std::vector<std::int64_t>& values);
 

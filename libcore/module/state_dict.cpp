@@ -17,7 +17,8 @@ std::string python_list(const std::vector<std::string>& names) {
   return text + "]";
 }
 
-/// A dict that is taken apart and put together again in Python's order: a key that leaves and comes back goes to the end.
+/// A dict that is taken apart and put together again in Python's order: a key that leaves and comes back goes to the
+/// end.
 template <class Value>
 class Reordering {
  public:
@@ -164,6 +165,8 @@ std::string IncompatibleKeys::str() const {
          ", unexpected_keys=" + python_list(unexpected_keys) + ")";
 }
 
-std::ostream& operator<<(std::ostream& out, const IncompatibleKeys& keys) { return out << keys.str(); }
+std::ostream& operator<<(std::ostream& out, const IncompatibleKeys& keys) {
+  return out << keys.str();
+}
 
 }  // namespace core

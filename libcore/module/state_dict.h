@@ -1,7 +1,7 @@
 #pragma once
-// StateDict: what a module's learnt state is outside the module: an ordered map from key to tensor, and the version of every
-// module that took part (PyTorch's `_metadata`).
-// Thread safety: a plain value; tensors are shared handles. Use: core::StateDict s = model.state_dict(); s.at("fc.weight");
+// StateDict: what a module's learnt state is outside the module: an ordered map from key to tensor, and the version of
+// every module that took part (PyTorch's `_metadata`). Thread safety: a plain value; tensors are shared handles. Use:
+// core::StateDict s = model.state_dict(); s.at("fc.weight");
 
 #include <cstddef>
 #include <optional>
@@ -62,7 +62,8 @@ class StateDict {
 };
 
 /// Takes `prefix` off the keys that begin with it and puts the versions right, in place, as PyTorch's
-/// consume_prefix_in_state_dict_if_present: one level; renamed keys go behind the others when only some have the prefix.
+/// consume_prefix_in_state_dict_if_present: one level; renamed keys go behind the others when only some have the
+/// prefix.
 void consume_prefix_in_state_dict_if_present(StateDict& state, std::string_view prefix);
 
 /// What load_state_dict did not match.

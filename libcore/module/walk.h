@@ -13,7 +13,10 @@ inline std::string join_name(const std::string& prefix, const std::string& name)
   return prefix.empty() ? name : prefix + "." + name;
 }
 
-/// members() hands out handles that can be rebound, so it is not const. The walks behind const functions only read them.
-inline Module& walkable(const Module& module) { return const_cast<Module&>(module); }
+/// members() hands out handles that can be rebound, so it is not const. The walks behind const functions only read
+/// them.
+inline Module& walkable(const Module& module) {
+  return const_cast<Module&>(module);
+}
 
 }  // namespace core::detail

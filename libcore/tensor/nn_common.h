@@ -2,26 +2,34 @@
 // What the raw neural-network operations share: dense inputs, one device, calling a slot.
 // Thread safety: pure functions. For raw_nn_*.cpp alone.
 
+#include <initializer_list>
 #include <string>
+#include <utility>
 
-#include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/backend.h"
-#include "libcore/backend/device_registry.h"
 #include "libcore/backend/nn_table.h"
 #include "libcore/base/error.h"
-#include "libcore/tensor/factory.h"
-#include "libcore/tensor/tensor.h"
+#include "libcore/tensor/raw_ops.h"
 
 namespace core::raw::detail {
 
-/// The values in dense row-major order; the tensor itself when it is so already. No history.
-Tensor dense(const Tensor& x);
+/// The values in dense row-major order; the tensor itself when it is so already or undefined.
+inline Tensor dense(const Tensor& x) {
+  return x.defined() ? contiguous(x) : x;
+}
 /// Uninitialised, of x's dtype and device.
-Tensor empty_as(const Tensor& x, const Shape& sizes);
+inline Tensor empty_as(const Tensor& x, const Shape& sizes) {
+  return make(sizes, x.dtype(), backend_of(x));
+}
 /// Error "Expected all tensors to be on the same device ..." unless all defined ones are where `x` is.
 void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others);
-[[noreturn]] void throw_no_kernel(const char* operation, const Tensor& x);
 
+<<<<<<< HEAD
+=======
+/// PyTorch's text for a kernel that is missing for one dtype: "nll_loss" not implemented for 'Long'.
+[[noreturn]] void throw_not_implemented(const char* operation, DType dtype);
+
+>>>>>>> rt-module
 inline const void* data_or_null(const Tensor& x) {
   return x.defined() ? x.raw_data() : nullptr;
 }
@@ -31,21 +39,23 @@ inline void* output_or_null(const Tensor& x) {
 
 /// Whether `x` has bytes to compute on (a meta tensor has not).
 inline bool has_bytes(const Tensor& x) {
+<<<<<<< HEAD
   return x.storage()->backend().has_memory();
+=======
+  return backend_of(x).has_memory();
+>>>>>>> rt-module
 }
 
 /// Calls the slot of x's device and dtype in the row `member` of its table.
 template <class Row, class Params>
 void run(const char* operation, const Tensor& x, Row NnTable::*member, Params&& params) {
-  const NnTable* table = x.storage()->backend().ops().nn;
-  const auto kernel = table ? (table->*member)[static_cast<std::size_t>(x.dtype())] : nullptr;
-  if (!kernel) throw_no_kernel(operation, x);
+  const NnTable* table = backend_of(x).ops().nn;
+  if (!table) throw_unsupported(operation, backend_of(x), x.dtype());
+  const auto kernel = (table->*member)[static_cast<std::size_t>(x.dtype())];
+  if (!kernel) throw_not_implemented(operation, x.dtype());
   kernel(params);
 }
 
 /// The element type as PyTorch's C++ messages name it: "double", "c10::Half".
 const char* c_type_name(DType dtype);
-/// A negative dimension counted from the end. Error(index) "Dimension out of range ...".
-std::int64_t wrap_dim(std::int64_t dim, std::int64_t ndim);
-
 }  // namespace core::raw::detail

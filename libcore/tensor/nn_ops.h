@@ -4,6 +4,7 @@
 // autograd/nn_functions.cpp. Thread safety: pure functions, but batch_norm updates its running statistics and dropout
 // draws random numbers. Use: core::Tensor y = core::max_pool2d(core::relu(core::conv2d(x, w, b, {.padding = 2})), 2);
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -18,7 +19,8 @@ namespace core {
 class Padding {
  public:
   Padding(Size2 amount = 0) : amount_(amount) {}  // NOLINT(google-explicit-constructor)
-  Padding(std::int64_t both) : amount_(both) {}   // NOLINT(google-explicit-constructor)
+  template <std::integral Number>
+  Padding(Number both) : amount_(static_cast<std::int64_t>(both)) {}  // NOLINT(google-explicit-constructor)
   Padding(std::int64_t h, std::int64_t w) : amount_(h, w) {}
   /// "same" or "valid". Error(value) "Invalid padding string 'full', should be one of {'same', 'valid'}".
   Padding(std::string_view rule);                                 // NOLINT(google-explicit-constructor)
@@ -100,6 +102,9 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim);
 /// Each element is 0 with probability p, else divided by 1 - p. Draws from the default generator of x's device.
 /// Error(value) "dropout probability has to be between 0 and 1, but got 1.5".
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
+/// The same, into x.
+Tensor dropout_(const Tensor& x, double p = 0.5, bool training = true);
+void check_dropout_probability(double p);
 
 /// Rows of `weight` (count, width) at `indices` (any shape); the gradient of row `padding_idx` is 0.
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx = {});

@@ -19,6 +19,14 @@ using detail::dense;
 [[noreturn]] void fail(const std::string& text) {
   throw Error(ErrorCode::runtime, text);
 }
+<<<<<<< HEAD
+=======
+
+Tensor zeroed(const Tensor& out) {
+  fill_into(out, 0);
+  return out;
+}
+>>>>>>> rt-module
 
 void check_options(const Conv2dOptions& o) {
   const auto below = [](const Size2& size, std::int64_t limit) { return size.h() < limit || size.w() < limit; };
@@ -117,7 +125,7 @@ Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bi
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
   Tensor out = detail::empty_as(x, {s.batch, s.out_channels, s.out_h, s.out_w});
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
-  if (x.numel() == 0 || weight.numel() == 0) return out.fill_(0);
+  if (x.numel() == 0 || weight.numel() == 0) return zeroed(out);
   const Tensor in = dense(x), w = dense(weight), b = dense(bias);
   detail::run("conv2d", x, &NnTable::conv2d,
               Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data()});
@@ -127,7 +135,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
   Tensor out = detail::empty_as(output_grad, {s.batch, s.in_channels, s.in_h, s.in_w});
   if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
-  if (output_grad.numel() == 0) return out.fill_(0);
+  if (output_grad.numel() == 0) return zeroed(out);
   const Tensor grad = dense(output_grad), w = dense(weight);
   detail::run("conv2d_backward", output_grad, &NnTable::conv2d_input_grad,
               Conv2dInputGradParams{s, grad.raw_data(), w.raw_data(), out.mutable_raw_data()});
@@ -140,8 +148,8 @@ WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const
   if (with_bias) out.bias = detail::empty_as(x, {s.out_channels});
   if (out.weight.numel() == 0 || !detail::has_bytes(x)) return out;
   if (x.numel() == 0 || output_grad.numel() == 0) {
-    out.weight.fill_(0);
-    if (with_bias) out.bias.fill_(0);
+    zeroed(out.weight);
+    if (with_bias) zeroed(out.bias);
     return out;
   }
   const Tensor grad = dense(output_grad), in = dense(x);

@@ -31,7 +31,7 @@ using detail::dense;
 /// (outer, length, inner) around one dimension.
 SoftmaxParams softmax_params(const Shape& sizes, std::int64_t dim) {
   SoftmaxParams params{1, 1, 1, nullptr, nullptr};
-  const auto wrapped = static_cast<std::size_t>(detail::wrap_dim(dim, static_cast<std::int64_t>(sizes.size())));
+  const auto wrapped = static_cast<std::size_t>(wrap_dim(dim, static_cast<std::int64_t>(sizes.size())));
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     (i < wrapped ? params.outer : i == wrapped ? params.length : params.inner) *= sizes[i];
   }
@@ -87,7 +87,7 @@ Shape target_sizes(const Shape& log_prob) {
 }
 
 void check_nll(const Tensor& log_prob, const Tensor& target, const Tensor& weight) {
-  detail::check_devices(log_prob, {&target, &weight});
+  detail::check_devices(target, {&log_prob, &weight});
   if (log_prob.dim() < 1) fail_value("Expected 1 or more dimensions (got 0)");
   if (log_prob.dim() != 1 && target.dim() > 0 && log_prob.size(0) != target.size(0)) {
     fail_value("Expected input batch_size (" + std::to_string(log_prob.size(0)) + ") to match target batch_size (" +
@@ -107,7 +107,11 @@ void check_nll(const Tensor& log_prob, const Tensor& target, const Tensor& weigh
 }
 
 Tensor as_long(const Tensor& target) {
+<<<<<<< HEAD
   return dense(target.dtype() == DType::i64 ? target : target.to(DType::i64));
+=======
+  return dense(cast(target, DType::i64));
+>>>>>>> rt-module
 }
 
 }  // namespace
@@ -117,7 +121,7 @@ Tensor softmax(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
-  return softmax_with("log_softmax", x, dim, &NnTable::log_softmax);
+  return softmax_with("log_softmax_lastdim_kernel_impl", x, dim, &NnTable::log_softmax);
 }
 
 Tensor softmax_grad(const Tensor& output_grad, const Tensor& output, std::int64_t dim) {
@@ -152,7 +156,7 @@ NllResult nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOp
   if (params.failed) {
     throw Error(ErrorCode::index, "Target " + std::to_string(params.bad_target) + " is out of bounds.");
   }
-  if (o.reduction == Reduction::mean) out.loss = div(out.loss, out.total_weight);
+  if (o.reduction == Reduction::mean) out.loss = binary(BinaryOp::div, out.loss, out.total_weight);
   return out;
 }
 

@@ -1,5 +1,6 @@
+#include <algorithm>
+
 #include "libcore/tensor/nn_common.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/raw_nn_ops.h"
 
 namespace core::raw {
@@ -43,16 +44,23 @@ void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor inverse_std(const Tensor& var, double eps) {
+<<<<<<< HEAD
   return rsqrt(add(var, eps));
+=======
+  return unary(UnaryOp::rsqrt, binary(BinaryOp::add, var, eps));
+>>>>>>> rt-module
 }
 
 /// running += momentum * (value - running), with the unbiased variance.
 void update_running(const BatchNormArguments& a, const Tensor& mean, const Tensor& var, std::int64_t count) {
   const auto blend = [&](const Tensor& running, const Tensor& value) {
-    if (running.defined()) running.copy_(add(mul(running, 1 - a.momentum), mul(value, a.momentum)));
+    if (!running.defined()) return;
+    binary_in_place(BinaryOp::mul, running, 1 - a.momentum);
+    binary_in_place(BinaryOp::add, running, binary(BinaryOp::mul, value, a.momentum));
+    running.impl()->bump_version();
   };
   blend(a.running_mean, mean);
-  blend(a.running_var, mul(var, static_cast<double>(count) / static_cast<double>(count - 1)));
+  blend(a.running_var, binary(BinaryOp::mul, var, static_cast<double>(count) / static_cast<double>(count - 1)));
 }
 
 void check_layer_norm(const Tensor& x, const Shape& normalized, const LayerNormArguments& a) {
@@ -70,8 +78,7 @@ void check_layer_norm(const Tensor& x, const Shape& normalized, const LayerNormA
 
 NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
   check_batch_norm(x, a);
-  const NoGradGuard no_history;
-  if (!a.training) return {a.running_mean.detach(), inverse_std(a.running_var, a.eps)};
+  if (!a.training) return {a.running_mean, inverse_std(a.running_var, a.eps)};
   const BatchNormSizes sizes = batch_norm_sizes(x);
   const Tensor mean = detail::empty_as(x, {sizes.channels}), var = detail::empty_as(x, {sizes.channels});
   if (detail::has_bytes(x)) {

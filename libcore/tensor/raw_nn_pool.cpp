@@ -99,7 +99,7 @@ ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& 
   const Pool2dSizes sizes = pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode});
   ValuesIndices out;
   out.values = detail::empty_as(x, with_planes(x, sizes.out_h, sizes.out_w));
-  out.indices = empty(out.values.sizes(), {.dtype = DType::i64, .device = x.device()});
+  out.indices = make(out.values.sizes(), DType::i64, backend_of(x));
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x);
   detail::run(

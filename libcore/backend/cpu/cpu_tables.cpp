@@ -4,6 +4,7 @@
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cpu/elementwise_variants.h"
+#include "libcore/backend/cpu/nn_kernels.h"
 
 namespace core {
 namespace {
@@ -14,6 +15,7 @@ struct CpuTables {
   MatmulTable matmul;
   CopyTable copy;
   IndexingTable indexing;
+  NnTable nn;
   OpTables all;
 
   CpuTables() {
@@ -32,7 +34,8 @@ struct CpuTables {
     cpu::fill_matmul(matmul);
     cpu::fill_copies(copy);
     cpu::fill_indexing(indexing);
-    all = {&elementwise, &reduction, &matmul, &copy, &indexing, nullptr};
+    cpu::fill_nn(nn);
+    all = {&elementwise, &reduction, &matmul, &copy, &indexing, &nn};
   }
 };
 

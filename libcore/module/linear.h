@@ -1,0 +1,51 @@
+#pragma once
+// Linear, Identity, Flatten. As torch.nn's modules of the same names.
+// Thread safety: as Module. Use: core::Linear fc(5, 2); core::Tensor y = fc(x);
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "libcore/module/module.h"
+
+namespace core {
+
+struct LinearOptions {
+  bool bias = true;
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+};
+
+/// y = x @ weight^T + bias. x: (*, in), weight: (out, in), bias: (out), y: (*, out).
+struct Linear : ModuleOf<Linear> {
+  std::int64_t in_features;
+  std::int64_t out_features;
+  Parameter weight;
+  Parameter bias;  ///< undefined when there is none
+
+  Linear(std::int64_t in, std::int64_t out, const LinearOptions& options = {});
+  /// Draws the initial values again.
+  void reset_parameters();
+  void members(Members& m) override;
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const;
+};
+
+/// Gives its input back.
+struct Identity : ModuleOf<Identity> {
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x) const { return x; }
+};
+
+/// Makes one dimension of those from start_dim to end_dim.
+struct Flatten : ModuleOf<Flatten> {
+  std::int64_t start_dim;
+  std::int64_t end_dim;
+
+  explicit Flatten(std::int64_t start = 1, std::int64_t end = -1) : start_dim(start), end_dim(end) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const { return x.flatten(start_dim, end_dim); }
+};
+
+}  // namespace core

@@ -1,0 +1,108 @@
+#include "libcore/module/norm.h"
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "libcore/module/init.h"
+#include "libcore/module/print.h"
+#include "libcore/tensor/factory.h"
+
+namespace core {
+
+BatchNormState::BatchNormState(std::int64_t features, const BatchNormOptions& given)
+    : num_features(features), options(given) {
+  const TensorOptions made{.dtype = given.dtype, .device = given.device};
+  if (given.affine) weight = Parameter(ones({features}, made));
+  if (given.affine && given.bias) bias = Parameter(zeros({features}, made));
+  if (!given.track_running_stats) return;
+  running_mean = zeros({features}, made);
+  running_var = ones({features}, made);
+  num_batches_tracked = zeros({}, {.dtype = DType::i64, .device = given.device});
+}
+
+void BatchNormState::reset_parameters() {
+  reset_running_stats();
+  if (weight.defined()) init::ones_(weight);
+  if (bias.defined()) init::zeros_(bias);
+}
+
+void BatchNormState::reset_running_stats() {
+  if (!options.track_running_stats) return;
+  running_mean.zero_();
+  running_var.fill_(1);
+  num_batches_tracked.zero_();
+}
+
+void BatchNormState::list(Members& m) {
+  m.parameter("weight", weight).parameter("bias", bias).buffer("running_mean", running_mean);
+  m.buffer("running_var", running_var).buffer("num_batches_tracked", num_batches_tracked);
+}
+
+std::string BatchNormState::describe() const {
+  const std::string momentum = options.momentum ? python_float(*options.momentum) : "None";
+  return std::to_string(num_features) + ", eps=" + python_float(options.eps) + ", momentum=" + momentum +
+         ", affine=" + detail::python_bool(options.affine) + ", bias=" + detail::python_bool(bias.defined()) +
+         ", track_running_stats=" + detail::python_bool(options.track_running_stats);
+}
+
+void BatchNormState::upgrade(StateDict& state, std::string_view prefix, std::optional<int> saved_version) const {
+  if (saved_version.value_or(0) >= 2 || !options.track_running_stats) return;
+  const std::string key = std::string(prefix) + "num_batches_tracked";
+  if (!state.contains(key)) state.set(key, num_batches_tracked.detach());
+}
+
+double BatchNormState::average_factor() {
+  if (!num_batches_tracked.defined()) return options.momentum.value_or(0);
+  const NoGradGuard no_history;
+  const std::int64_t batches = num_batches_tracked.is_meta() ? 1 : num_batches_tracked.item<std::int64_t>() + 1;
+  num_batches_tracked.fill_(batches);
+  return options.momentum.value_or(1.0 / static_cast<double>(batches));
+}
+
+Tensor BatchNormState::normalise(const Tensor& x, bool training) {
+  const bool tracked = options.track_running_stats;
+  const double factor = training && tracked ? average_factor() : options.momentum.value_or(0);
+  const bool by_batch = training || !running_mean.defined();
+  const bool use_running = !training || tracked;
+  return batch_norm(x, {use_running ? running_mean : Tensor(), use_running ? running_var : Tensor(), weight, bias,
+                        by_batch, factor, options.eps});
+}
+
+Tensor BatchNorm1d::forward(const Tensor& x) {
+  if (x.dim() != 2 && x.dim() != 3) {
+    throw Error(ErrorCode::value, "expected 2D or 3D input (got " + std::to_string(x.dim()) + "D input)");
+  }
+  return normalise(x, is_training());
+}
+
+Tensor BatchNorm2d::forward(const Tensor& x) {
+  if (x.dim() != 4) throw Error(ErrorCode::value, "expected 4D input (got " + std::to_string(x.dim()) + "D input)");
+  return normalise(x, is_training());
+}
+
+LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& given) : normalized_shape(shape), options(given) {
+  const TensorOptions made{.dtype = given.dtype, .device = given.device};
+  if (given.elementwise_affine) weight = Parameter(ones(shape, made));
+  if (given.elementwise_affine && given.bias) bias = Parameter(zeros(shape, made));
+}
+
+void LayerNorm::reset_parameters() {
+  if (weight.defined()) init::ones_(weight);
+  if (bias.defined()) init::zeros_(bias);
+}
+
+void LayerNorm::members(Members& m) {
+  m.parameter("weight", weight).parameter("bias", bias);
+}
+
+std::string LayerNorm::extra_repr() const {
+  return detail::python_tuple(normalized_shape.to_vector()) + ", eps=" + python_float(options.eps) +
+         ", elementwise_affine=" + detail::python_bool(options.elementwise_affine) +
+         ", bias=" + detail::python_bool(bias.defined());
+}
+
+Tensor LayerNorm::forward(const Tensor& x) const {
+  return layer_norm(x, normalized_shape, {weight, bias, options.eps});
+}
+
+}  // namespace core

@@ -1,0 +1,111 @@
+#pragma once
+// Sequential, ModuleList, ModuleDict: containers of modules chosen at run time. As torch.nn's.
+// Copying one shares the modules it holds; clone() copies them.
+// Thread safety: as Module. Use: core::Sequential net(core::Linear(3, 8), core::ReLU(), core::Linear(8, 2));
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "libcore/module/module.h"
+
+namespace core {
+
+/// Any module on its way into a container: a value is moved to the heap, a pointer is shared.
+class AnyModule {
+ public:
+  template <std::derived_from<Module> M>
+  AnyModule(M module) : module_(std::make_shared<M>(std::move(module))) {}  // NOLINT(google-explicit-constructor)
+  template <std::derived_from<Module> M>
+  AnyModule(std::shared_ptr<M> module) : module_(std::move(module)) {}  // NOLINT(google-explicit-constructor)
+
+  const std::shared_ptr<Module>& get() const { return module_; }
+
+ private:
+  std::shared_ptr<Module> module_;
+};
+
+using NamedModule = std::pair<std::string, AnyModule>;
+
+/// What the three containers share: named modules in order.
+class ModuleEntries {
+ public:
+  std::int64_t size() const { return static_cast<std::int64_t>(entries_.size()); }
+  bool empty() const { return entries_.empty(); }
+  std::vector<std::string> keys() const;
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+ protected:
+  using Entry = std::pair<std::string, std::shared_ptr<Module>>;
+
+  void add(std::string name, AnyModule module);
+  void list(Members& m);
+  /// Negative indices count from the end. Error(index) "index 3 is out of range".
+  const Entry& at(std::int64_t index) const;
+  const Entry* find(std::string_view name) const;
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// Calls its modules one after the other.
+struct Sequential : ModuleOf<Sequential>, ModuleEntries {
+  Sequential() = default;
+  /// Named "0", "1", ... A single Sequential is copied, as C++ has it; push_back nests it.
+  template <class... Modules>
+  requires(sizeof...(Modules) > 0 && (std::convertible_to<Modules, AnyModule> && ...) &&
+           !(sizeof...(Modules) == 1 && (std::same_as<std::remove_cvref_t<Modules>, Sequential> &&
+                                         ...))) explicit Sequential(Modules&&... modules) {
+    (push_back(std::forward<Modules>(modules)), ...);
+  }
+  explicit Sequential(std::initializer_list<NamedModule> modules) {
+    for (const NamedModule& module : modules) add_module(module.first, module.second);
+  }
+
+  void push_back(AnyModule module) { add(std::to_string(size()), std::move(module)); }
+  void add_module(std::string name, AnyModule module) { add(std::move(name), std::move(module)); }
+  Module& operator[](std::int64_t index) const { return *at(index).second; }
+  /// Modules from `begin` up to `end`, shared, under their names here.
+  Sequential slice(std::int64_t begin, std::int64_t end) const;
+
+  void members(Members& m) override { list(m); }
+  Tensor forward(const Tensor& x);
+};
+
+/// Modules by number.
+struct ModuleList : ModuleOf<ModuleList>, ModuleEntries {
+  ModuleList() = default;
+  ModuleList(std::initializer_list<AnyModule> modules) {
+    for (const AnyModule& module : modules) push_back(module);
+  }
+  void push_back(AnyModule module) { add(std::to_string(size()), std::move(module)); }
+  Module& operator[](std::int64_t index) const { return *at(index).second; }
+
+  void members(Members& m) override { list(m); }
+  /// Equal neighbours are printed once: "(0-1): 2 x Linear(...)".
+  std::string str() const override;
+};
+
+/// Modules by name.
+struct ModuleDict : ModuleOf<ModuleDict>, ModuleEntries {
+  ModuleDict() = default;
+  ModuleDict(std::initializer_list<NamedModule> modules) {
+    for (const NamedModule& module : modules) insert(module.first, module.second);
+  }
+  void insert(std::string name, AnyModule module) { add(std::move(name), std::move(module)); }
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// Error(key) with the name alone as text, as Python's KeyError.
+  Module& operator[](std::string_view name) const;
+
+  void members(Members& m) override { list(m); }
+};
+
+}  // namespace core

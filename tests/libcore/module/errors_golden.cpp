@@ -1,0 +1,95 @@
+// Situations that must fail or warn: type and exact text.
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "libcore/base/error.h"
+#include "libcore/base/warning.h"
+#include "tests/libcore/module/error_cases.h"
+#include "tests/support/golden_json.h"
+
+namespace test {
+
+ErrorProgram::ErrorProgram(const std::string& program) {
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const char before = i == 0 ? ' ' : program[i - 1];
+    const bool word = std::isalnum(static_cast<unsigned char>(before)) != 0 || before == '_';
+    if (program[i] == '\'') {
+      const std::size_t end = program.find('\'', i + 1);
+      strings_.push_back(program.substr(i + 1, end - i - 1));
+      i = end;
+    } else if (std::isdigit(static_cast<unsigned char>(program[i])) && !word) {
+      std::size_t length = 0;
+      const double value = std::stod(program.substr(i), &length);
+      numbers_.push_back(before == '-' ? -value : value);
+      i += length - 1;
+    }
+  }
+}
+
+}  // namespace test
+
+namespace {
+
+using test::has;
+using test::is_null;
+using test::Json;
+using test::member;
+
+struct Outcome {
+  std::string type;
+  std::string message;
+  std::vector<std::string> warnings;
+};
+
+Outcome run_case(test::ErrorCase body, const std::string& program) {
+  Outcome outcome;
+  const auto before = core::set_warning_handler([&](const std::string& text) { outcome.warnings.push_back(text); });
+  try {
+    body(test::ErrorProgram(program));
+  } catch (const core::Error& error) {
+    outcome.type = core::python_name(error.code());
+    outcome.message = error.message();
+  }
+  core::set_warning_handler(before);
+  return outcome;
+}
+
+std::string text_or_empty(Json object, std::string_view key) {
+  return has(object, key) && !is_null(member(object, key)) ? test::text(member(object, key)) : "";
+}
+
+std::string compare(const Outcome& ours, Json wanted) {
+  const std::string type = text_or_empty(wanted, "type"), message = text_or_empty(wanted, "message");
+  if (ours.message != message) return "'" + ours.message + "' where '" + message + "'";
+  if (ours.type != type) return "type " + ours.type + " where " + type;
+  if (!has(wanted, "warnings")) return "";
+  std::vector<std::string> theirs;
+  for (const Json item : member(wanted, "warnings").get_array().value())
+    theirs.push_back(test::text(member(item, "message")));
+  return ours.warnings == theirs ? "" : "warnings differ";
+}
+
+}  // namespace
+
+int main() {
+  return test::golden_main("errors", "runtime/errors.json", [](Json root, test::GoldenRun& run) {
+    test::ErrorCases cases;
+    test::add_tensor_error_cases(cases);
+    test::add_autograd_error_cases(cases);
+    test::add_module_error_cases(cases);
+    test::add_nn_error_cases(cases);
+    for (const Json wanted : member(root, "cases").get_array().value()) {
+      const std::string id = test::text(member(wanted, "id"));
+      const auto found = cases.find(id);
+      if (found == cases.end()) {
+        run.skip(id, "no equivalent in C++ here");
+        continue;
+      }
+      test::guarded(run, id, [&] {
+        const std::string why = compare(run_case(found->second, test::text(member(wanted, "program"))), wanted);
+        run.check(id, why.empty(), why);
+      });
+    }
+  });
+}

@@ -1,0 +1,136 @@
+// Printed forms, layouts, initial values, outputs and gradients of modules against the recorded ones.
+#include "libcore/core.h"
+#include "libcore/tensor/random.h"
+#include "tests/libcore/module/module_spec.h"
+
+namespace {
+
+using test::has;
+using test::is_null;
+using test::Json;
+using test::member;
+
+std::string quoted(const std::string& ours, const std::string& wanted) {
+  return "'" + ours + "' where '" + wanted + "'";
+}
+
+/// Collects what is wrong with one case.
+class Findings {
+ public:
+  void expect(bool ok, const std::string& what) {
+    if (!ok && text_.empty()) text_ = what;
+  }
+  template <class Value>
+  void same(const Value& ours, const Value& wanted, const std::string& what) {
+    expect(ours == wanted, what + " differs");
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::vector<std::string> names_of(const core::NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+void check_state(core::Module& module, Json wanted, Findings& found) {
+  const core::StateDict state = module.state_dict();
+  std::vector<std::string> ours, theirs;
+  for (const auto& [key, tensor] : state) {
+    ours.push_back(key + std::string(core::short_name(tensor.dtype())) + core::to_list(tensor.sizes()));
+  }
+  for (const Json item : member(wanted, "state_dict").get_array().value()) {
+    theirs.push_back(test::text(item.at(0)) + test::text(item.at(1)) + core::to_list(test::shape(item.at(2))));
+  }
+  found.same(ours, theirs, "state_dict");
+  core::StateDict::Versions versions;
+  for (const Json item : member(wanted, "metadata").get_array().value()) {
+    versions.emplace_back(test::text(item.at(0)), static_cast<int>(test::integer(item.at(1))));
+  }
+  found.same(state.versions(), versions, "metadata");
+}
+
+void check_names(core::Module& module, Json wanted, Findings& found) {
+  found.same(names_of(module.named_parameters()), test::texts(member(wanted, "named_parameters")), "named_parameters");
+  found.same(names_of(module.named_buffers()), test::texts(member(wanted, "named_buffers")), "named_buffers");
+  std::vector<std::string> ours, theirs;
+  for (const auto& [name, child] : module.named_modules()) ours.push_back(name + ":" + child->class_name());
+  for (const Json item : member(wanted, "named_modules").get_array().value()) {
+    theirs.push_back(test::text(item.at(0)) + ":" + test::text(item.at(1)));
+  }
+  found.same(ours, theirs, "named_modules");
+  std::int64_t count = 0;
+  for (const core::Tensor& parameter : module.parameters()) count += parameter.numel();
+  found.same(count, test::integer(member(wanted, "parameter_count")), "parameter_count");
+}
+
+void check_initial_values(core::Module& module, Json wanted, Findings& found) {
+  const Json init = member(wanted, "init");
+  for (const auto& [name, parameter] : module.named_parameters()) {
+    const std::string digest = test::sha256(core::Bytes(test::bytes_of(parameter)));
+    found.same(digest, test::text(member(member(init, name), "sha256")), "initial " + name);
+  }
+  const std::string drawn = test::hex_words(core::Bytes(test::bytes_of(core::rand({2}))), 4);
+  found.same(drawn, test::text(member(wanted, "rand_after")), "rand_after");
+}
+
+void expect_close(const core::Tensor& ours, const test::GoldenArrays& arrays, Json name, const std::string& what,
+                  Findings& found) {
+  if (is_null(name)) return;
+  const std::string why = test::difference(ours, arrays.at(test::text(name)));
+  found.expect(why.empty(), what + ": " + why);
+}
+
+/// One input, one output: what libcore's modules have.
+void check_forward(core::Module& module, Json wanted, const test::GoldenArrays& arrays, Findings& found) {
+  core::Tensor x = test::to_tensor(arrays.at(test::text(member(wanted, "inputs").at(0))));
+  const Json input_grad = member(wanted, "input_grads").at(0);
+  if (!is_null(input_grad)) x.requires_grad_();
+  const core::Tensor y = module.call(x);
+  expect_close(y, arrays, member(wanted, "outputs").at(0), "output", found);
+  const Json grad_fn = member(wanted, "grad_fns").at(0);
+  const std::string name = is_null(grad_fn) ? "" : test::text(grad_fn);
+  found.expect(y.grad_fn_name() == name, "grad_fn " + quoted(y.grad_fn_name(), name));
+  const Json upstream = member(wanted, "grad_outputs").at(0);
+  if (!is_null(upstream)) {
+    y.backward(test::to_tensor(arrays.at(test::text(upstream))));
+    expect_close(x.grad(), arrays, input_grad, "input gradient", found);
+    for (const auto& [key, parameter] : module.named_parameters()) {
+      expect_close(parameter.grad(), arrays, member(member(wanted, "param_grads"), key), "gradient of " + key, found);
+    }
+  }
+  for (const auto& [key, buffer] : module.named_buffers()) {
+    expect_close(buffer, arrays, member(member(wanted, "buffers_after"), key), "buffer " + key, found);
+  }
+  module.eval();
+  expect_close(module.call(x.detach()), arrays, member(wanted, "eval_outputs").at(0), "eval output", found);
+}
+
+void check_case(Json wanted, const test::GoldenArrays& arrays, test::GoldenRun& run) {
+  const std::string id = test::text(member(wanted, "id"));
+  core::manual_seed(test::integer(member(wanted, "seed")));
+  const test::BuiltModule built = test::build_module(member(wanted, "spec"));
+  if (!built.module) return run.skip(id, "no " + built.missing);
+  Findings found;
+  const std::string repr = test::text(member(wanted, "repr"));
+  check_initial_values(*built.module, wanted, found);
+  found.expect(built.module->str() == repr, "repr " + quoted(built.module->str(), repr));
+  check_state(*built.module, wanted, found);
+  check_names(*built.module, wanted, found);
+  if (has(wanted, "inputs")) check_forward(*built.module, wanted, arrays, found);
+  run.check(id, found.text().empty(), found.text());
+}
+
+}  // namespace
+
+int main() {
+  return test::golden_main("modules", "runtime/modules.json", [](Json root, test::GoldenRun& run) {
+    const test::GoldenArrays arrays(*test::golden_file("runtime/modules.safetensors"));
+    for (const Json wanted : member(root, "cases").get_array().value()) {
+      test::guarded(run, test::text(member(wanted, "id")), [&] { check_case(wanted, arrays, run); });
+    }
+  });
+}
