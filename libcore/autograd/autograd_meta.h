@@ -18,7 +18,7 @@ struct AutogradMeta final : AutogradMetaBase {
   Tensor grad;
   IntrusivePtr<Node> grad_fn;  // null for leaves
   std::uint32_t output_nr = 0;
-  bool retains_grad = false;
+  std::shared_ptr<Tensor> retained;  // of a non-leaf that keeps its gradient; shared with the hook on its node
 
   Tensor base;                     // of a view; undefined otherwise
   std::uint32_t view_version = 0;  // grad_fn of a view is valid for this version of the memory

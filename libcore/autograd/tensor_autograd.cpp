@@ -87,7 +87,8 @@ Tensor& Tensor::requires_grad_(bool value) {
 Tensor Tensor::grad() const {
   AutogradMeta* meta = try_meta(*this);
   if (meta == nullptr) return {};
-  if (meta->grad_fn && !meta->retains_grad && !meta->grad.defined()) {
+  if (meta->retained) return *meta->retained;
+  if (meta->grad_fn && !meta->grad.defined()) {
     warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
         "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
@@ -100,7 +101,8 @@ Tensor Tensor::grad() const {
 
 void Tensor::set_grad(const Tensor& grad) const {
   if (!grad.defined() && impl_->autograd == nullptr) return;
-  make_meta(*this).grad = grad;
+  AutogradMeta& meta = make_meta(*this);
+  (meta.retained ? *meta.retained : meta.grad) = grad;
 }
 
 void Tensor::retain_grad() const {
@@ -109,15 +111,11 @@ void Tensor::retain_grad() const {
   }
   AutogradMeta& meta = make_meta(*this);
   const auto& node = grad_fn();
-  if (!node || meta.retains_grad) return;
-  meta.retains_grad = true;
-  // The node must not keep the tensor alive: it would keep itself.
-  TensorImpl* impl = impl_.get();
-  node->hooks().push_back({-1, meta.output_nr, [impl](const Tensor& grad) {
-                             if (impl->try_retain()) {
-                               Tensor self(IntrusivePtr<TensorImpl>::adopt(impl));
-                               self.set_grad(grad.detach());
-                             }
+  if (!node || meta.retained) return;
+  // Shared with the hook, which must not keep the tensor itself alive: the node belongs to it.
+  meta.retained = std::make_shared<Tensor>();
+  node->hooks().push_back({-1, meta.output_nr, [cell = meta.retained](const Tensor& grad) {
+                             *cell = cell->defined() ? *cell + grad : grad.clone();
                              return Tensor();
                            }});
 }

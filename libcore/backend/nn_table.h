@@ -1,9 +1,8 @@
 #pragma once
 // The neural-network family of kernels: convolution, pooling, normalisation, softmax and losses. What each sees are raw
-// pointers to dense row-major arrays and sizes; the caller has checked shapes, dtypes and devices and allocated outputs.
-// A null slot is a clear "not supported on DEVICE for DTYPE".
-// Thread safety: parameters are plain values, the table is constant after start-up.
-// Use: backend.ops().nn->conv2d[dtype](core::Conv2dParams{...});
+// pointers to dense row-major arrays and sizes; the caller has checked shapes, dtypes and devices and allocated
+// outputs. A null slot is a clear "not supported on DEVICE for DTYPE". Thread safety: parameters are plain values, the
+// table is constant after start-up. Use: backend.ops().nn->conv2d[dtype](core::Conv2dParams{...});
 
 #include <array>
 #include <cstdint>
@@ -12,8 +11,8 @@
 
 namespace core {
 
-/// Sizes of a 2-D convolution. Arrays: input (batch, in_channels, in_h, in_w), weight (out_channels, in_channels / groups,
-/// kernel_h, kernel_w), bias (out_channels), output (batch, out_channels, out_h, out_w).
+/// Sizes of a 2-D convolution. Arrays: input (batch, in_channels, in_h, in_w), weight (out_channels, in_channels /
+/// groups, kernel_h, kernel_w), bias (out_channels), output (batch, out_channels, out_h, out_w).
 struct Conv2dSizes {
   std::int64_t batch, in_channels, in_h, in_w;
   std::int64_t out_channels, out_h, out_w;
@@ -186,8 +185,9 @@ struct NllParams {
   bool failed;
 };
 
-/// log_prob_grad (zeroed here) at each target = -weight[target] * scale * loss_grad; loss_grad has one element for every
-/// position, or one in all (`shared_grad`). scale: one element, divides when not null (the total weight of a mean).
+/// log_prob_grad (zeroed here) at each target = -weight[target] * scale * loss_grad; loss_grad has one element for
+/// every position, or one in all (`shared_grad`). scale: one element, divides when not null (the total weight of a
+/// mean).
 struct NllGradParams {
   std::int64_t batch, classes, inner, ignore_index;
   bool shared_grad;

@@ -49,6 +49,7 @@ enum class UnaryOp : std::uint8_t {
   erfinv,
   lgamma,
   digamma,
+  trigamma,
   gelu,
   gelu_tanh,
   silu,

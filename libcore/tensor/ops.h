@@ -93,6 +93,7 @@ Tensor sqrt(const Tensor& x);
 Tensor square(const Tensor& x);
 Tensor tan(const Tensor& x);
 Tensor tanh(const Tensor& x);
+Tensor trigamma(const Tensor& x);
 Tensor trunc(const Tensor& x);
 Tensor bitwise_not(const Tensor& x);
 // activations

@@ -140,7 +140,7 @@ class Tensor {
   // --- writing in place; each returns *this
   const Tensor& copy_(const Tensor& from) const;
   const Tensor& fill_(Scalar value) const;
-  const Tensor& zero_() const { return fill_(0); }
+  const Tensor& zero_() const;
   const Tensor& add_(const Tensor& other, Scalar alpha = 1) const;
   const Tensor& add_(Scalar other, Scalar alpha = 1) const;
   const Tensor& sub_(const Tensor& other, Scalar alpha = 1) const;

@@ -34,6 +34,7 @@ struct TensorImpl : RefCounted {
   DType dtype = DType::f32;
   bool contiguous = true;       ///< dense row-major
   bool requires_grad = false;   ///< a leaf that wants a gradient, or the result of a recorded operation
+  bool is_view = false;         ///< autograd knows its base
   bool inference = false;       ///< made in inference mode
   bool wrapped_number = false;  ///< a C++ number in an operation: weak in type promotion
   Storage storage;

@@ -1,4 +1,5 @@
-// Convolution in double precision: the patches under the kernel are laid out as a matrix (im2col), then OpenBLAS multiplies.
+// Convolution in double precision: the patches under the kernel are laid out as a matrix (im2col), then OpenBLAS
+// multiplies.
 #include <cblas.h>
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 namespace core::cpu {
 namespace {
 
-/// Sizes of one group of one image as matrices: weight (rows x depth), patches (depth x positions), output (rows x positions).
+/// Sizes of one group of one image as matrices: weight (rows x depth), patches (depth x positions), output (rows x
+/// positions).
 struct GroupShape {
   int rows, depth, positions;
   std::int64_t in_channels;

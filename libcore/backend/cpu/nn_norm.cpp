@@ -117,7 +117,8 @@ void batch_norm_grad(const BatchNormGradParams& p) {
     if (p.bias_grad) static_cast<T*>(p.bias_grad)[channel] = static_cast<T>(sum);
     if (!p.input_grad) return;
     const double live = p.batch_stats ? 1 / count : 0;
-    input_grad_channel<T>(p, channel, {mean, inverse_std, inverse_std * weight, sum * live, product * inverse_std * live});
+    input_grad_channel<T>(p, channel,
+                          {mean, inverse_std, inverse_std * weight, sum * live, product * inverse_std * live});
   });
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Scratch: working memory of a kernel, kept by the thread for its next call, so that a training loop does not ask the
 // system for pages at every step.
-// Thread safety: each thread has its own. Use: float* columns = core::cpu::scratch<float>(core::cpu::Scratch::input, n);
+// Thread safety: each thread has its own. Use: float* columns = core::cpu::scratch<float>(core::cpu::Scratch::input,
+// n);
 
 #include <cstddef>
 #include <cstdint>

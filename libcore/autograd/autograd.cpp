@@ -1,0 +1,86 @@
+#include "libcore/autograd/autograd.h"
+
+#include <string>
+
+#include "libcore/autograd/engine.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/ops.h"
+
+namespace core {
+namespace {
+
+/// Where the roots lead and what flows into them. Errors: PyTorch's.
+struct Roots {
+  std::vector<Edge> edges;
+  std::vector<Tensor> grads;
+};
+
+std::string size_text(const Tensor& t) {
+  return "torch.Size(" + to_list(t.sizes()) + ")";
+}
+
+Tensor root_grad(const Tensor& output, const Tensor& given, std::size_t index) {
+  if (given.defined()) {
+    if (given.sizes() != output.sizes()) {
+      throw Error(ErrorCode::runtime, "Mismatch in shape: grad_output[" + std::to_string(index) + "] has a shape of " +
+                                          size_text(given) + " and output[" + std::to_string(index) +
+                                          "] has a shape of " + size_text(output) + ".");
+    }
+    return given;
+  }
+  if (output.numel() != 1) throw Error(ErrorCode::runtime, "grad can be implicitly created only for scalar outputs");
+  return ones_like(output);
+}
+
+Roots roots_of(const std::vector<Tensor>& outputs, const GradOptions& options) {
+  Roots roots;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].requires_grad()) {
+      throw Error(ErrorCode::runtime,
+                  "element " + std::to_string(i) + " of tensors does not require grad and does not have a grad_fn");
+    }
+    Tensor given = i < options.grad_outputs.size() ? options.grad_outputs[i] : Tensor();
+    roots.grads.push_back(root_grad(outputs[i], given, i));
+    roots.edges.push_back(gradient_edge(outputs[i]));
+  }
+  return roots;
+}
+
+BackwardOptions engine_options(const GradOptions& options) {
+  return {.keep_graph = options.retain_graph || options.create_graph, .create_graph = options.create_graph};
+}
+
+}  // namespace
+
+void backward(const std::vector<Tensor>& outputs, const GradOptions& options) {
+  Roots roots = roots_of(outputs, options);
+  GraphTask(roots.edges, std::move(roots.grads), engine_options(options)).run({});
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options) {
+  Roots roots = roots_of(outputs, options);
+  std::vector<Edge> captures;
+  for (const Tensor& input : inputs) {
+    if (!input.requires_grad()) {
+      throw Error(ErrorCode::runtime, "One of the differentiated Tensors does not require grad");
+    }
+    captures.push_back(gradient_edge(input));
+  }
+  auto found = GraphTask(roots.edges, std::move(roots.grads), engine_options(options)).run(captures);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].defined()) continue;
+    if (options.materialize_grads) {
+      found[i] = zeros_like(inputs[i]);
+    } else if (!options.allow_unused) {
+      throw Error(ErrorCode::runtime,
+                  "The differentiated Tensor at index " + std::to_string(i) +
+                      " appears to not have been used in the graph. Set allow_unused=True if this is "
+                      "the desired behavior.");
+    }
+  }
+  return found;
+}
+
+}  // namespace core

@@ -1,0 +1,390 @@
+// Differentiable operations on two and three tensors, element by element.
+#include <cmath>
+#include <limits>
+
+#include "libcore/autograd/function_nodes.h"
+#include "libcore/base/error.h"
+
+namespace core {
+namespace {
+
+struct AddBackward final : Node {
+  Scalar alpha = 1;
+  std::string_view name() const override { return "AddBackward0"; }
+  TensorList apply(TensorList g) override {
+    bool plain = alpha.to_double() == 1;
+    return {g[0], wants(1) && !plain ? g[0] * alpha : g[0]};
+  }
+};
+CORE_NODE(AddScalarBackward, "AddBackward0", return {g[0]};)
+struct SubBackward final : Node {
+  Scalar alpha = 1;
+  std::string_view name() const override { return "SubBackward0"; }
+  TensorList apply(TensorList g) override {
+    if (!wants(1)) return {g[0]};
+    return {g[0], alpha.to_double() == 1 ? -g[0] : -g[0] * alpha};
+  }
+};
+CORE_NODE(SubScalarBackward, "SubBackward0", return {g[0]};)
+struct RsubBackward final : Node {
+  Scalar alpha = 1;
+  bool with_tensor = false;
+  std::string_view name() const override { return with_tensor ? "RsubBackward0" : "RsubBackward1"; }
+  TensorList apply(TensorList g) override {
+    return {alpha.to_double() == 1 ? -g[0] : -g[0] * alpha, with_tensor ? g[0] : Tensor()};
+  }
+};
+CORE_NODE(MulBackward, "MulBackward0",
+          return {wants(0) ? g[0] * saved(1) : Tensor(), wants(1) ? g[0] * saved(0) : Tensor()};)
+struct MulScalarBackward final : Node {
+  Scalar factor;
+  std::string_view name() const override { return "MulBackward0"; }
+  TensorList apply(TensorList g) override { return {g[0] * factor}; }
+};
+CORE_NODE(DivBackward, "DivBackward0", Tensor b = saved(1);
+          return {wants(0) ? g[0] / b : Tensor(), wants(1) ? -g[0] * ((saved(0) / b) / b) : Tensor()};)
+struct DivScalarBackward final : Node {
+  Scalar divisor;
+  std::string_view name() const override { return "DivBackward0"; }
+  TensorList apply(TensorList g) override { return {g[0] / divisor}; }
+};
+CORE_NODE(DivRoundedBackward, "DivBackward1", return {zeros_like(g[0]), zeros_like(g[0])};)
+CORE_NODE(FloorDivideBackward, "NotImplemented",
+          throw Error(ErrorCode::runtime, "derivative for aten::floor_divide is not implemented");)
+CORE_NODE(RemainderBackward, "RemainderBackward0",
+          return {g[0], wants(1) ? -g[0] * div(saved(0), saved(1), Rounding::floor) : Tensor()};)
+CORE_NODE(FmodBackward, "FmodBackward0",
+          return {g[0], wants(1) ? g[0] * -div(saved(0), saved(1), Rounding::trunc) : Tensor()};)
+CORE_NODE(Atan2Backward, "Atan2Backward0", Tensor a = saved(0); Tensor b = saved(1);
+          Tensor scaled = g[0] * reciprocal(a * a + b * b);
+          return {wants(0) ? scaled * b : Tensor(), wants(1) ? scaled * -a : Tensor()};)
+
+/// The larger (smaller) one gets the gradient, equal ones half of it each.
+template <bool kMax>
+Tensor extreme_grad(const Tensor& g, const Tensor& own, const Tensor& other) {
+  Tensor shared = where(own == other, g / 2, g);
+  return masked_fill(shared, kMax ? own < other : own > other, 0);
+}
+template <bool kMax>
+struct ExtremeBackward final : Node {
+  std::string_view name() const override { return kMax ? "MaximumBackward0" : "MinimumBackward0"; }
+  TensorList apply(TensorList g) override {
+    Tensor a = saved(0), b = saved(1);
+    return {wants(0) ? extreme_grad<kMax>(g[0], a, b) : Tensor(), wants(1) ? extreme_grad<kMax>(g[0], b, a) : Tensor()};
+  }
+};
+
+struct PowScalarBackward final : Node {
+  Scalar exponent;
+  std::string_view name() const override { return "PowBackward0"; }
+  TensorList apply(TensorList g) override {
+    if (exponent.to_double() == 0) return {zeros_like(g[0])};
+    Scalar less = exponent.is_float() ? Scalar(exponent.to_double() - 1) : Scalar(exponent.to_int() - 1);
+    return {g[0] * (pow(saved(0), less) * exponent)};
+  }
+};
+CORE_NODE(PowBackward, "PowBackward1", Tensor a = saved(0); Tensor b = saved(1); Tensor ga; Tensor gb;
+          if (wants(0)) ga = where(b == 0, zeros_like(g[0]), g[0] * (b * pow(a, b - 1)));
+          if (wants(1)) gb = g[0] * where(logical_and(a == 0, b >= 0), zeros_like(saved(2)), saved(2) * log(a));
+          return {ga, gb};)
+struct PowOfScalarBackward final : Node {
+  double base = 0;
+  std::string_view name() const override { return "PowBackward2"; }
+  TensorList apply(TensorList g) override {
+    if (base != 0) return {g[0] * (saved(0) * std::log(base))};
+    return {g[0] * where(saved(1) >= 0, zeros_like(saved(0)), saved(0) * std::log(base))};
+  }
+};
+
+CORE_NODE(WhereBackward, "WhereBackward0", Tensor none = zeros({}, {.dtype = g[0].dtype(), .device = g[0].device()});
+          return {wants(0) ? where(saved(0), g[0], none) : Tensor(),
+                  wants(1) ? where(saved(0), none, g[0]) : Tensor()};)
+CORE_NODE(MaskedFillBackward, "MaskedFillBackward0", return {masked_fill(g[0], saved(0), 0)};)
+struct ClampBackward final : Node {
+  double low = 0, high = 0;
+  std::string_view name() const override { return "ClampBackward1"; }
+  TensorList apply(TensorList g) override {
+    Tensor x = saved(0);
+    if (!is_grad_enabled()) return {raw::binary(BinaryOp::clamp_backward, g[0], x, {low, high, 0})};
+    return {g[0] * detail::mask_as(logical_and(x > low, x < high), g[0])};
+  }
+};
+struct LerpBackward final : Node {
+  Scalar weight;
+  std::string_view name() const override { return "LerpBackward0"; }
+  TensorList apply(TensorList g) override { return {g[0] * (1 - weight.to_double()), g[0] * weight}; }
+};
+CORE_NODE(LerpTensorBackward, "LerpBackward1", Tensor weight = saved(2);
+          return {g[0] * (1 - weight), g[0] * weight, wants(2) ? g[0] * (saved(1) - saved(0)) : Tensor()};)
+struct AddcmulBackward final : Node {
+  Scalar value;
+  std::string_view name() const override { return "AddcmulBackward0"; }
+  TensorList apply(TensorList g) override {
+    return {g[0], wants(1) ? g[0] * (saved(1) * value) : Tensor(), wants(2) ? g[0] * (saved(0) * value) : Tensor()};
+  }
+};
+struct AddcdivBackward final : Node {
+  Scalar value;
+  std::string_view name() const override { return "AddcdivBackward0"; }
+  TensorList apply(TensorList g) override {
+    Tensor c = saved(1);
+    return {g[0], wants(1) ? g[0] * (value / c) : Tensor(), wants(2) ? -g[0] * (saved(0) * value / (c * c)) : Tensor()};
+  }
+};
+
+/// Records N on two inputs and keeps each where the other's gradient needs it.
+template <class N>
+Tensor with_two(const Tensor& a, const Tensor& b, Tensor out) {
+  if (!needs_grad(a, b)) return out;
+  auto node = make_node<N>(a, b);
+  node->save(a);
+  node->save(b);
+  record(out, node);
+  return out;
+}
+
+}  // namespace
+
+Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) {
+  Tensor out = raw::binary(BinaryOp::add, a, b, {alpha.to_double(), 0, 0});
+  if (!needs_grad(a, b)) return out;
+  auto node = make_node<AddBackward>(a, b);
+  node->alpha = alpha;
+  record(out, node);
+  return out;
+}
+Tensor add(const Tensor& a, Scalar b, Scalar alpha) {
+  return detail::with_node<AddScalarBackward>(a, raw::binary(BinaryOp::add, a, b, {alpha.to_double(), 0, 0}));
+}
+Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
+  Tensor out = raw::binary(BinaryOp::sub, a, b, {alpha.to_double(), 0, 0});
+  if (!needs_grad(a, b)) return out;
+  auto node = make_node<SubBackward>(a, b);
+  node->alpha = alpha;
+  record(out, node);
+  return out;
+}
+Tensor sub(const Tensor& a, Scalar b, Scalar alpha) {
+  return detail::with_node<SubScalarBackward>(a, raw::binary(BinaryOp::sub, a, b, {alpha.to_double(), 0, 0}));
+}
+Tensor rsub(const Tensor& a, const Tensor& b, Scalar alpha) {
+  Tensor out = raw::binary(BinaryOp::sub, b, a, {alpha.to_double(), 0, 0});
+  if (!needs_grad(a, b)) return out;
+  auto node = make_node<RsubBackward>(a, b);
+  node->alpha = alpha;
+  node->with_tensor = true;
+  record(out, node);
+  return out;
+}
+Tensor rsub(const Tensor& a, Scalar b, Scalar alpha) {
+  Tensor out = raw::binary(BinaryOp::sub, b, a, {alpha.to_double(), 0, 0});
+  if (!needs_grad(a)) return out;
+  auto node = make_node<RsubBackward>(a);
+  node->alpha = alpha;
+  record(out, node);
+  return out;
+}
+
+Tensor mul(const Tensor& a, const Tensor& b) {
+  Tensor out = raw::binary(BinaryOp::mul, a, b);
+  if (!needs_grad(a, b)) return out;
+  auto node = make_node<MulBackward>(a, b);
+  node->save(b.requires_grad() ? a : Tensor());
+  node->save(a.requires_grad() ? b : Tensor());
+  record(out, node);
+  return out;
+}
+Tensor mul(const Tensor& a, Scalar b) {
+  Tensor out = raw::binary(BinaryOp::mul, a, b);
+  if (!needs_grad(a)) return out;
+  auto node = make_node<MulScalarBackward>(a);
+  node->factor = b;
+  record(out, node);
+  return out;
+}
+
+Tensor div(const Tensor& a, const Tensor& b) {
+  return with_two<DivBackward>(a, b, raw::binary(BinaryOp::div, a, b));
+}
+Tensor div(const Tensor& a, Scalar b) {
+  Tensor out = raw::binary(BinaryOp::div, a, b);
+  if (!needs_grad(a)) return out;
+  auto node = make_node<DivScalarBackward>(a);
+  node->divisor = b;
+  record(out, node);
+  return out;
+}
+Tensor div(const Tensor& a, const Tensor& b, Rounding rounding) {
+  Tensor out = raw::binary(rounding == Rounding::floor ? BinaryOp::div_floor : BinaryOp::div_trunc, a, b);
+  if (needs_grad(a, b)) record(out, make_node<DivRoundedBackward>(a, b));
+  return out;
+}
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  Tensor out = raw::binary(BinaryOp::div_floor, a, b);
+  if (needs_grad(a, b)) record(out, make_node<FloorDivideBackward>(a, b));
+  return out;
+}
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  return with_two<RemainderBackward>(a, b, raw::binary(BinaryOp::remainder, a, b));
+}
+Tensor fmod(const Tensor& a, const Tensor& b) {
+  return with_two<FmodBackward>(a, b, raw::binary(BinaryOp::fmod, a, b));
+}
+Tensor atan2(const Tensor& a, const Tensor& b) {
+  return with_two<Atan2Backward>(a, b, raw::binary(BinaryOp::atan2, a, b));
+}
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return with_two<ExtremeBackward<true>>(a, b, raw::binary(BinaryOp::maximum, a, b));
+}
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  return with_two<ExtremeBackward<false>>(a, b, raw::binary(BinaryOp::minimum, a, b));
+}
+Tensor bitwise_and(const Tensor& a, const Tensor& b) {
+  return raw::binary(BinaryOp::bitwise_and, a, b);
+}
+Tensor bitwise_or(const Tensor& a, const Tensor& b) {
+  return raw::binary(BinaryOp::bitwise_or, a, b);
+}
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) {
+  return raw::binary(BinaryOp::bitwise_xor, a, b);
+}
+
+namespace {
+
+/// The powers that have a cheaper and exact form, as PyTorch takes them.
+Tensor raw_pow(const Tensor& base, Scalar exponent) {
+  double e = exponent.to_double();
+  if (!is_floating(base.dtype())) {
+    if (!exponent.is_float() && e < 0) {
+      throw Error(ErrorCode::runtime, "Integers to negative integer powers are not allowed.");
+    }
+    return raw::binary(BinaryOp::pow, base, exponent);
+  }
+  if (e == 0.5) return raw::unary(UnaryOp::sqrt, base);
+  if (e == -0.5) return raw::unary(UnaryOp::rsqrt, base);
+  if (e == -1) return raw::unary(UnaryOp::reciprocal, base);
+  if (e == 2) return raw::unary(UnaryOp::square, base);
+  if (e == 3) return raw::binary(BinaryOp::mul, raw::unary(UnaryOp::square, base), base);
+  if (e == -2) return raw::unary(UnaryOp::reciprocal, raw::unary(UnaryOp::square, base));
+  return raw::binary(BinaryOp::pow, base, exponent);
+}
+
+}  // namespace
+
+Tensor pow(const Tensor& base, Scalar exponent) {
+  Tensor out = raw_pow(base, exponent);
+  if (!needs_grad(base)) return out;
+  auto node = make_node<PowScalarBackward>(base);
+  node->exponent = exponent;
+  node->save(base);
+  record(out, node);
+  return out;
+}
+Tensor pow(const Tensor& base, const Tensor& exponent) {
+  Tensor out = raw::binary(BinaryOp::pow, base, exponent);
+  if (!needs_grad(base, exponent)) return out;
+  auto node = make_node<PowBackward>(base, exponent);
+  node->save(base);
+  node->save(exponent);
+  record(out, node);
+  node->save_output(out);
+  return out;
+}
+Tensor pow(Scalar base, const Tensor& exponent) {
+  Tensor out = raw::binary(BinaryOp::pow, base, exponent);
+  if (!needs_grad(exponent)) return out;
+  auto node = make_node<PowOfScalarBackward>(exponent);
+  node->base = base.to_double();
+  record(out, node);
+  node->save_output(out);
+  node->save(exponent);
+  return out;
+}
+
+Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b) {
+  Tensor out = raw::where(mask, a, b);
+  if (!needs_grad(a, b)) return out;
+  auto node = make_node<WhereBackward>(a, b);
+  node->save(mask);
+  record(out, node);
+  return out;
+}
+Tensor where(const Tensor& mask, const Tensor& a, Scalar b) {
+  return where(mask, a, raw::wrapped(b, raw::backend_of(mask)));
+}
+Tensor where(const Tensor& mask, Scalar a, const Tensor& b) {
+  return where(mask, raw::wrapped(a, raw::backend_of(mask)), b);
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  if (mask.dtype() != DType::boolean) {
+    throw Error(ErrorCode::runtime, std::string("masked_fill_ only supports boolean masks, but got mask with dtype ") +
+                                        std::string(name(mask.dtype())));
+  }
+  Tensor number = full({}, value, {.dtype = x.dtype(), .device = x.device()});
+  broadcast_shapes(mask.sizes(), x.sizes());
+  Tensor out = raw::where(mask, number, x);
+  if (!needs_grad(x)) return out;
+  auto node = make_node<MaskedFillBackward>(x);
+  node->save(mask);
+  record(out, node);
+  return out;
+}
+
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  if (!low && !high) throw Error(ErrorCode::runtime, "torch.clamp: At least one of 'min' or 'max' must not be None");
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double from = low ? low->to_double() : -kInfinity;
+  double to = high ? high->to_double() : kInfinity;
+  bool widen = !is_floating(x.dtype()) && ((low && low->is_float()) || (high && high->is_float()));
+  Tensor out = raw::unary(UnaryOp::clamp, widen ? raw::cast(x, default_dtype()) : x, {from, to, 0});
+  if (!needs_grad(x)) return out;
+  auto node = make_node<ClampBackward>(x);
+  node->low = from;
+  node->high = to;
+  node->save(x);
+  record(out, node);
+  return out;
+}
+
+Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight) {
+  Tensor number = full({}, weight, {.dtype = start.dtype(), .device = start.device()});
+  Tensor out = raw::ternary(TernaryOp::lerp, start, end, number, 0);
+  if (!needs_grad(start, end)) return out;
+  auto node = make_node<LerpBackward>(start, end);
+  node->weight = weight;
+  record(out, node);
+  return out;
+}
+Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
+  Tensor out = raw::ternary(TernaryOp::lerp, start, end, weight, 0);
+  if (!needs_grad(start, end, weight)) return out;
+  auto node = make_node<LerpTensorBackward>(start, end, weight);
+  for (const Tensor* t : {&start, &end, &weight}) node->save(*t);
+  record(out, node);
+  return out;
+}
+
+namespace {
+
+template <class N>
+Tensor with_three(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value, Tensor out) {
+  if (!needs_grad(a, b, c)) return out;
+  auto node = make_node<N>(a, b, c);
+  node->value = value;
+  node->save(b);
+  node->save(c);
+  record(out, node);
+  return out;
+}
+
+}  // namespace
+
+Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
+  return with_three<AddcmulBackward>(a, b, c, value, raw::ternary(TernaryOp::addcmul, a, b, c, value.to_double()));
+}
+Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
+  return with_three<AddcdivBackward>(a, b, c, value, raw::ternary(TernaryOp::addcdiv, a, b, c, value.to_double()));
+}
+
+}  // namespace core

@@ -1,0 +1,227 @@
+// Copies, casts, moves between devices, and operations in place.
+#include "libcore/autograd/function_nodes.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/base/error.h"
+
+namespace core {
+namespace {
+
+struct ToCopyBackward final : Node {
+  DType dtype = DType::f32;
+  Device device;
+  std::string_view name() const override { return "ToCopyBackward0"; }
+  TensorList apply(TensorList g) override { return {g[0].to(device, dtype)}; }
+};
+CORE_NODE(CloneBackward, "CloneBackward0", return {g[0]};)
+struct CopyBackwards final : Node {
+  Device from;
+  std::string_view name() const override { return "torch::autograd::CopyBackwards"; }
+  TensorList apply(TensorList g) override {
+    return {wants(0) ? zeros_like(g[0]) : Tensor(), wants(1) ? g[0].to(from) : Tensor()};
+  }
+};
+CORE_NODE(FillBackward, "FillBackward0", return {zeros_like(g[0])};)
+CORE_NODE(ZeroBackward, "ZeroBackward0", return {zeros_like(g[0])};)
+
+/// Records the move of `x` to `out`.
+Tensor moved(const Tensor& x, Tensor out) {
+  if (!needs_grad(x) || !out.is_floating_point()) return out;
+  auto node = make_node<ToCopyBackward>(x);
+  node->dtype = x.dtype();
+  node->device = x.device();
+  record(out, node);
+  return out;
+}
+
+}  // namespace
+
+Tensor Tensor::to(const ToOptions& options) const {
+  Backend& target = options.device ? backend_for(*options.device) : raw::backend_of(*this);
+  DType wanted = options.dtype.value_or(dtype());
+  if (&target == &raw::backend_of(*this) && wanted == dtype()) {
+    return options.copy ? moved(*this, raw::clone(*this)) : *this;
+  }
+  // Casting happens where fewer bytes have to travel afterwards.
+  bool narrower = bit_width(wanted) <= bit_width(dtype());
+  Tensor out = narrower ? raw::move(raw::cast(*this, wanted), target) : raw::cast(raw::move(*this, target), wanted);
+  return moved(*this, out);
+}
+Tensor Tensor::to(Device device) const {
+  return to(ToOptions{.device = device, .dtype = {}});
+}
+Tensor Tensor::to(DType dtype) const {
+  return to(ToOptions{.device = {}, .dtype = dtype});
+}
+Tensor Tensor::to(Device device, DType dtype) const {
+  return to(ToOptions{.device = device, .dtype = dtype});
+}
+Tensor Tensor::cuda(std::optional<int> index) const {
+  return to(index ? Device(DeviceType::cuda, *index) : Device(DeviceType::cuda));
+}
+Tensor Tensor::type_as(const Tensor& other) const {
+  return to(other.device(), other.dtype());
+}
+
+Tensor Tensor::contiguous() const {
+  if (is_contiguous()) return *this;
+  return detail::with_node<CloneBackward>(*this, raw::contiguous(*this));
+}
+Tensor Tensor::clone() const {
+  return detail::with_node<CloneBackward>(*this, raw::clone(*this));
+}
+
+const Tensor& Tensor::copy_(const Tensor& from) const {
+  check_in_place(*this);
+  IntrusivePtr<CopyBackwards> node;
+  if (needs_grad(*this, from) && is_floating_point()) {
+    node = make_node<CopyBackwards>(*this, from);
+    node->from = from.device();
+  }
+  raw::copy_into(*this, from);
+  impl_->bump_version();
+  if (node) record_in_place(*this, node);
+  return *this;
+}
+
+const Tensor& Tensor::fill_(Scalar value) const {
+  check_in_place(*this);
+  bool track = needs_grad(*this);
+  IntrusivePtr<Node> node;
+  if (track) node = make_node<FillBackward>(*this);
+  raw::fill_into(*this, value);
+  impl_->bump_version();
+  if (node) record_in_place(*this, node);
+  return *this;
+}
+
+const Tensor& Tensor::zero_() const {
+  check_in_place(*this);
+  IntrusivePtr<Node> node;
+  if (needs_grad(*this)) node = make_node<ZeroBackward>(*this);
+  raw::fill_into(*this, 0);
+  impl_->bump_version();
+  if (node) record_in_place(*this, node);
+  return *this;
+}
+
+namespace {
+
+/// An in-place operation on `self` whose result is that of `operation` on a copy of it. With history, `self` takes the
+/// values and the node of the result; without, `plain` works on the memory directly.
+template <class Operation, class Plain>
+const Tensor& in_place(const Tensor& self, bool track, Operation operation, Plain plain) {
+  check_in_place(self);
+  if (!track) {
+    plain();
+    self.impl()->bump_version();
+    return self;
+  }
+  Tensor result = operation();
+  raw::copy_into(self, result);
+  self.impl()->bump_version();
+  record_in_place(self, result.grad_fn());
+  return self;
+}
+
+template <class Operation>
+const Tensor& unary_in_place(const Tensor& self, UnaryOp op, Operation operation, const raw::OpArgs& args = {}) {
+  return in_place(
+      self, needs_grad(self), [&] { return operation(self); }, [&] { raw::unary_into(op, self, self, args); });
+}
+
+}  // namespace
+
+const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
+  return in_place(
+      *this, needs_grad(*this, other), [&] { return core::add(*this, other, alpha); },
+      [&] {
+        raw::binary_in_place(BinaryOp::add, *this, other, {alpha.to_double(), 0, 0});
+      });
+}
+const Tensor& Tensor::add_(Scalar other, Scalar alpha) const {
+  return in_place(
+      *this, needs_grad(*this), [&] { return core::add(*this, other, alpha); },
+      [&] {
+        raw::binary_in_place(BinaryOp::add, *this, other, {alpha.to_double(), 0, 0});
+      });
+}
+const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
+  return in_place(
+      *this, needs_grad(*this, other), [&] { return core::sub(*this, other, alpha); },
+      [&] {
+        raw::binary_in_place(BinaryOp::sub, *this, other, {alpha.to_double(), 0, 0});
+      });
+}
+const Tensor& Tensor::sub_(Scalar other, Scalar alpha) const {
+  return in_place(
+      *this, needs_grad(*this), [&] { return core::sub(*this, other, alpha); },
+      [&] {
+        raw::binary_in_place(BinaryOp::sub, *this, other, {alpha.to_double(), 0, 0});
+      });
+}
+const Tensor& Tensor::mul_(const Tensor& other) const {
+  return in_place(
+      *this, needs_grad(*this, other), [&] { return core::mul(*this, other); },
+      [&] { raw::binary_in_place(BinaryOp::mul, *this, other); });
+}
+const Tensor& Tensor::mul_(Scalar other) const {
+  return in_place(
+      *this, needs_grad(*this), [&] { return core::mul(*this, other); },
+      [&] { raw::binary_in_place(BinaryOp::mul, *this, other); });
+}
+const Tensor& Tensor::div_(const Tensor& other) const {
+  return in_place(
+      *this, needs_grad(*this, other), [&] { return core::div(*this, other); },
+      [&] { raw::binary_in_place(BinaryOp::div, *this, other); });
+}
+const Tensor& Tensor::div_(Scalar other) const {
+  return in_place(
+      *this, needs_grad(*this), [&] { return core::div(*this, other); },
+      [&] { raw::binary_in_place(BinaryOp::div, *this, other); });
+}
+const Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, Scalar value) const {
+  return in_place(
+      *this, needs_grad(*this, a, b), [&] { return core::addcmul(*this, a, b, value); },
+      [&] { raw::copy_into(*this, raw::ternary(TernaryOp::addcmul, *this, a, b, value.to_double())); });
+}
+const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, Scalar value) const {
+  return in_place(
+      *this, needs_grad(*this, a, b), [&] { return core::addcdiv(*this, a, b, value); },
+      [&] { raw::copy_into(*this, raw::ternary(TernaryOp::addcdiv, *this, a, b, value.to_double())); });
+}
+const Tensor& Tensor::lerp_(const Tensor& end, Scalar weight) const {
+  auto operation = [&] { return core::lerp(*this, end, weight); };
+  return in_place(*this, needs_grad(*this, end), operation, [&] { raw::copy_into(*this, operation()); });
+}
+const Tensor& Tensor::clamp_(std::optional<Scalar> low, std::optional<Scalar> high) const {
+  auto operation = [&] { return core::clamp(*this, low, high); };
+  return in_place(*this, needs_grad(*this), operation, [&] { raw::copy_into(*this, operation()); });
+}
+const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  auto operation = [&] { return core::masked_fill(*this, mask, value); };
+  return in_place(*this, needs_grad(*this), operation, [&] { raw::copy_into(*this, operation()); });
+}
+
+const Tensor& Tensor::abs_() const {
+  return unary_in_place(*this, UnaryOp::abs, [](const Tensor& t) { return core::abs(t); });
+}
+const Tensor& Tensor::exp_() const {
+  return unary_in_place(*this, UnaryOp::exp, [](const Tensor& t) { return core::exp(t); });
+}
+const Tensor& Tensor::neg_() const {
+  return unary_in_place(*this, UnaryOp::neg, [](const Tensor& t) { return core::neg(t); });
+}
+const Tensor& Tensor::relu_() const {
+  return unary_in_place(*this, UnaryOp::relu, [](const Tensor& t) { return core::relu(t); });
+}
+const Tensor& Tensor::sigmoid_() const {
+  return unary_in_place(*this, UnaryOp::sigmoid, [](const Tensor& t) { return core::sigmoid(t); });
+}
+const Tensor& Tensor::sqrt_() const {
+  return unary_in_place(*this, UnaryOp::sqrt, [](const Tensor& t) { return core::sqrt(t); });
+}
+const Tensor& Tensor::tanh_() const {
+  return unary_in_place(*this, UnaryOp::tanh, [](const Tensor& t) { return core::tanh(t); });
+}
+
+}  // namespace core

@@ -1,0 +1,82 @@
+#pragma once
+// The engine: walks a graph from its roots, newest operation first, and hands gradients on. Iterative.
+// Nodes of several devices run one worker a device; contributions to one gradient are then summed in device order, so
+// that a run is reproducible. Internal to autograd; users call backward() and core::grad().
+// Thread safety: one GraphTask is one call; several calls may run at once on different graphs.
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "libcore/autograd/node.h"
+
+namespace core {
+
+struct BackwardOptions {
+  bool keep_graph = false;
+  bool create_graph = false;
+};
+
+class GraphTask {
+ public:
+  GraphTask(std::span<const Edge> roots, std::vector<Tensor> root_grads, const BackwardOptions& options);
+  /// Without captures gradients go to the leaves; with them only the gradients that arrive at these edges are computed
+  /// and returned, in order, undefined where an edge is not reached.
+  std::vector<Tensor> run(std::span<const Edge> captures);
+
+ private:
+  /// One addend of a gradient that waits for the others, in a run over several devices.
+  struct Contribution {
+    std::uint32_t input_nr;
+    int device;
+    std::uint64_t sequence;
+    std::uint32_t edge;
+    Tensor grad;
+  };
+  struct Entry {
+    Node* node = nullptr;
+    int missing = 0;     // edges into the node that have not delivered yet
+    bool needed = true;  // lies on a way to a capture
+    int slot = 0;        // worker
+    TensorList grads;
+    std::vector<Contribution> waiting;
+  };
+  struct ByNewest {
+    bool operator()(const Entry* a, const Entry* b) const;
+  };
+
+  void discover();
+  void mark_needed(std::span<const Edge> captures);
+  void assign_slots();
+  void seed();
+  void run_alone();
+  void run_slot(int slot);
+  Entry* take_ready(int slot);
+  void evaluate(Entry& entry);
+  TensorList apply_node(Entry& entry);
+  void deliver(Entry& from, TensorList results);
+  void add_contribution(Entry& to, Contribution contribution);
+  void sum_waiting(Entry& entry);
+  void store_captures(Entry& entry);
+  Tensor validated(const Node& from, std::uint32_t input_nr, const Node& to, Tensor grad) const;
+
+  std::span<const Edge> roots_;
+  std::vector<Tensor> root_grads_;
+  BackwardOptions options_;
+  std::unordered_map<Node*, Entry> entries_;
+  std::span<const Edge> captures_;
+  std::vector<Tensor> captured_;
+
+  // Ready nodes per worker, and what the workers share.
+  std::vector<std::vector<Entry*>> ready_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t left_ = 0;  // entries not evaluated yet
+  bool several_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace core

@@ -1,0 +1,194 @@
+// Differentiable matrix products.
+#include <string>
+
+#include "libcore/autograd/function_nodes.h"
+#include "libcore/base/error.h"
+
+namespace core {
+
+Tensor unsafe_view(const Tensor& x, const Shape& sizes);  // view_functions.cpp
+
+namespace {
+
+CORE_NODE(MmBackward, "MmBackward0",
+          return {wants(0) ? mm(g[0], saved(1).t()) : Tensor(), wants(1) ? mm(saved(0).t(), g[0]) : Tensor()};)
+CORE_NODE(BmmBackward, "BmmBackward0",
+          return {wants(0) ? bmm(g[0], saved(1).transpose(1, 2)) : Tensor(),
+                  wants(1) ? bmm(saved(0).transpose(1, 2), g[0]) : Tensor()};)
+CORE_NODE(MvBackward, "MvBackward0",
+          return {wants(0) ? outer(g[0], saved(1)) : Tensor(), wants(1) ? mv(saved(0).t(), g[0]) : Tensor()};)
+CORE_NODE(DotBackward, "DotBackward0",
+          return {wants(0) ? g[0] * saved(1) : Tensor(), wants(1) ? g[0] * saved(0) : Tensor()};)
+struct AddmmBackward final : Node {
+  Scalar beta = 1, alpha = 1;
+  std::string_view name() const override { return "AddmmBackward0"; }
+  Tensor scaled(const Tensor& t, Scalar by) const { return by.to_double() == 1 ? t : t * by; }
+  TensorList apply(TensorList g) override {
+    return {wants(0) ? scaled(g[0], beta) : Tensor(), wants(1) ? scaled(mm(g[0], saved(1).t()), alpha) : Tensor(),
+            wants(2) ? scaled(mm(saved(0).t(), g[0]), alpha) : Tensor()};
+  }
+};
+
+std::string by(const Tensor& t) {
+  return std::to_string(t.size(0)) + "x" + std::to_string(t.size(1));
+}
+
+void check_matrices(const char* operation, const Tensor& a, const Tensor& b) {
+  if (a.dim() != 2) {
+    throw Error(ErrorCode::runtime,
+                std::string(operation) + ": self must be a matrix, got " + std::to_string(a.dim()) + "-D tensor");
+  }
+  if (b.dim() != 2) {
+    throw Error(ErrorCode::runtime,
+                std::string(operation) + ": mat2 must be a matrix, got " + std::to_string(b.dim()) + "-D tensor");
+  }
+  if (a.size(1) != b.size(0)) {
+    throw Error(ErrorCode::runtime, std::string(operation) + ": mat1 and mat2 shapes cannot be multiplied (" + by(a) +
+                                        " and " + by(b) + ")");
+  }
+}
+
+template <class N>
+Tensor with_both(const Tensor& a, const Tensor& b, Tensor out) {
+  if (!needs_grad(a, b)) return out;
+  auto node = make_node<N>(a, b);
+  node->save(b.requires_grad() ? a : Tensor());
+  node->save(a.requires_grad() ? b : Tensor());
+  record(out, node);
+  return out;
+}
+
+}  // namespace
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  check_matrices("mm", a, b);
+  return with_both<MmBackward>(a, b, raw::product(a, b));
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (a.dim() != 3) throw Error(ErrorCode::runtime, "batch1 must be a 3D tensor");
+  if (b.dim() != 3) throw Error(ErrorCode::runtime, "batch2 must be a 3D tensor");
+  if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
+    throw Error(ErrorCode::runtime, "Expected size for first two dimensions of batch2 tensor to be: [" +
+                                        std::to_string(a.size(0)) + ", " + std::to_string(a.size(2)) + "] but got: [" +
+                                        std::to_string(b.size(0)) + ", " + std::to_string(b.size(1)) + "].");
+  }
+  return with_both<BmmBackward>(a, b, raw::product(a, b));
+}
+
+Tensor mv(const Tensor& matrix, const Tensor& vector) {
+  if (matrix.dim() != 2 || vector.dim() != 1) {
+    throw Error(ErrorCode::runtime, "vector + matrix @ vector expected, got 1, " + std::to_string(matrix.dim()) + ", " +
+                                        std::to_string(vector.dim()));
+  }
+  if (matrix.size(1) != vector.size(0)) {
+    throw Error(ErrorCode::runtime, "size mismatch, got input (" + std::to_string(matrix.size(0)) + "), mat (" +
+                                        by(matrix) + "), vec (" + std::to_string(vector.size(0)) + ")");
+  }
+  Tensor column = raw::view(vector, {vector.size(0), 1}, {vector.stride(0), 1}, vector.storage_offset());
+  Tensor out = raw::product(matrix, column);
+  return with_both<MvBackward>(matrix, vector, raw::view(out, {matrix.size(0)}, {1}, 0));
+}
+
+Tensor dot(const Tensor& a, const Tensor& b) {
+  if (a.dim() != 1 || b.dim() != 1) {
+    throw Error(ErrorCode::runtime, "1D tensors expected, but got " + std::to_string(a.dim()) + "D and " +
+                                        std::to_string(b.dim()) + "D tensors");
+  }
+  if (a.numel() != b.numel()) {
+    throw Error(ErrorCode::runtime, "inconsistent tensor size, expected tensor " + to_list(a.sizes()) + " and src " +
+                                        to_list(b.sizes()) + " to have the same number of elements, but got " +
+                                        std::to_string(a.numel()) + " and " + std::to_string(b.numel()) +
+                                        " elements respectively");
+  }
+  Tensor row = raw::view(a, {1, a.numel()}, {a.numel(), a.stride(0)}, a.storage_offset());
+  Tensor column = raw::view(b, {b.numel(), 1}, {b.stride(0), 1}, b.storage_offset());
+  return with_both<DotBackward>(a, b, raw::view(raw::product(row, column), {}, {}, 0));
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  if (a.dim() != 1 || b.dim() != 1) {
+    const Tensor& wrong = a.dim() != 1 ? a : b;
+    throw Error(ErrorCode::runtime, std::string("outer: Expected 1-D argument ") + (a.dim() != 1 ? "self" : "vec2") +
+                                        ", but got " + std::to_string(wrong.dim()) + "-D");
+  }
+  return a.reshape({a.numel(), 1}) * b;
+}
+
+Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  check_matrices("addmm", a, b);
+  Tensor out = raw::product(a, b, {.beta = beta, .alpha = alpha, .start = c});
+  if (!needs_grad(c, a, b)) return out;
+  auto node = make_node<AddmmBackward>(c, a, b);
+  node->beta = beta;
+  node->alpha = alpha;
+  node->save(b.requires_grad() ? a : Tensor());
+  node->save(a.requires_grad() ? b : Tensor());
+  record(out, node);
+  return out;
+}
+
+namespace {
+
+Shape leading(const Tensor& t) {
+  return Shape(t.sizes().span().first(t.sizes().size() - 2));
+}
+
+Shape joined(Shape lead, std::initializer_list<std::int64_t> last) {
+  for (std::int64_t size : last) lead.push_back(size);
+  return lead;
+}
+
+/// (..., m, k) @ (k, n) or (k): one product over all rows.
+Tensor matmul_folded(const Tensor& a, const Tensor& b) {
+  Shape rows(a.sizes().span().first(a.sizes().size() - 1));
+  Tensor flat = a.reshape({-1, a.size(-1)});
+  if (b.dim() == 1) return unsafe_view(mv(flat, b), rows);
+  return unsafe_view(mm(flat, b), joined(rows, {b.size(1)}));
+}
+
+Tensor matmul_batched(const Tensor& a, const Tensor& b) {
+  Tensor x = a.dim() == 1 ? a.unsqueeze(0) : a;
+  Tensor y = b.dim() == 1 ? b.unsqueeze(1) : b;
+  Shape batch = broadcast_shapes(leading(x), leading(y));
+  std::int64_t count = batch.numel();
+  Tensor p = x.expand(joined(batch, {x.size(-2), x.size(-1)})).reshape({count, x.size(-2), x.size(-1)});
+  Tensor q = y.expand(joined(batch, {y.size(-2), y.size(-1)})).reshape({count, y.size(-2), y.size(-1)});
+  Shape out = batch;
+  if (a.dim() != 1) out.push_back(x.size(-2));
+  if (b.dim() != 1) out.push_back(y.size(-1));
+  return unsafe_view(bmm(p, q), out);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (a.dim() == 0 || b.dim() == 0) {
+    throw Error(ErrorCode::runtime, "both arguments to matmul need to be at least 1D, but they are " +
+                                        std::to_string(a.dim()) + "D and " + std::to_string(b.dim()) + "D");
+  }
+  if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
+  if (a.dim() == 2 && b.dim() == 1) return mv(a, b);
+  if (a.dim() == 1 && b.dim() == 2) return mm(a.unsqueeze(0), b).squeeze(0);
+  if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
+  if (a.dim() >= 3 && b.dim() <= 2) return matmul_folded(a, b);
+  return matmul_batched(a, b);
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (x.dtype() != weight.dtype()) {
+    throw Error(ErrorCode::runtime, std::string("mat1 and mat2 must have the same dtype, but got ") +
+                                        scalar_type_name(x.dtype()) + " and " + scalar_type_name(weight.dtype()));
+  }
+  Tensor transposed = weight.t();
+  if (!bias.defined()) return matmul(x, transposed);
+  if (x.dim() == 2) return addmm(bias, x, transposed);
+  if (x.dim() == 1 || x.is_contiguous()) {
+    Shape out(x.sizes().span().first(x.sizes().size() - 1));
+    out.push_back(weight.size(0));
+    return unsafe_view(addmm(bias, x.reshape({-1, x.size(-1)}), transposed), out);
+  }
+  return matmul(x, transposed) + bias;
+}
+
+}  // namespace core
