@@ -24,12 +24,9 @@ inline Tensor empty_as(const Tensor& x, const Shape& sizes) {
 /// Error "Expected all tensors to be on the same device ..." unless all defined ones are where `x` is.
 void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others);
 
-<<<<<<< HEAD
-=======
 /// PyTorch's text for a kernel that is missing for one dtype: "nll_loss" not implemented for 'Long'.
 [[noreturn]] void throw_not_implemented(const char* operation, DType dtype);
 
->>>>>>> rt-module
 inline const void* data_or_null(const Tensor& x) {
   return x.defined() ? x.raw_data() : nullptr;
 }
@@ -39,11 +36,7 @@ inline void* output_or_null(const Tensor& x) {
 
 /// Whether `x` has bytes to compute on (a meta tensor has not).
 inline bool has_bytes(const Tensor& x) {
-<<<<<<< HEAD
-  return x.storage()->backend().has_memory();
-=======
   return backend_of(x).has_memory();
->>>>>>> rt-module
 }
 
 /// Calls the slot of x's device and dtype in the row `member` of its table.

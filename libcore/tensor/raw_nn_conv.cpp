@@ -19,14 +19,11 @@ using detail::dense;
 [[noreturn]] void fail(const std::string& text) {
   throw Error(ErrorCode::runtime, text);
 }
-<<<<<<< HEAD
-=======
 
 Tensor zeroed(const Tensor& out) {
   fill_into(out, 0);
   return out;
 }
->>>>>>> rt-module
 
 void check_options(const Conv2dOptions& o) {
   const auto below = [](const Size2& size, std::int64_t limit) { return size.h() < limit || size.w() < limit; };

@@ -107,11 +107,7 @@ void check_nll(const Tensor& log_prob, const Tensor& target, const Tensor& weigh
 }
 
 Tensor as_long(const Tensor& target) {
-<<<<<<< HEAD
-  return dense(target.dtype() == DType::i64 ? target : target.to(DType::i64));
-=======
   return dense(cast(target, DType::i64));
->>>>>>> rt-module
 }
 
 }  // namespace

@@ -44,11 +44,7 @@ void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor inverse_std(const Tensor& var, double eps) {
-<<<<<<< HEAD
-  return rsqrt(add(var, eps));
-=======
   return unary(UnaryOp::rsqrt, binary(BinaryOp::add, var, eps));
->>>>>>> rt-module
 }
 
 /// running += momentum * (value - running), with the unbiased variance.
