@@ -1,0 +1,52 @@
+#pragma once
+// Replicas of a module on several devices, as torch.nn.parallel.replicate: copies of the struct whose parameters are
+// handles on copies of the tensors, connected to the originals for backward. Replica 0 shares the originals' memory.
+// Thread safety: replicate() locks the cache. Use: auto replicas = core::replicate(net, devices);
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "libcore/module/module.h"
+
+namespace core {
+
+namespace detail {
+
+/// Copies of parameters per device, kept until the originals change.
+class ReplicaCache {
+ public:
+  /// One replica a device. Their gradients are summed in device order on the originals' device. `detach`: no history.
+  /// REQUIRES: all parameters and buffers are on devices[0].
+  std::vector<std::shared_ptr<Module>> replicate(Module& module, const std::vector<Device>& devices, bool detach);
+
+ private:
+  struct Copy {
+    Storage source;  // kept, so that its address is not reused by another tensor
+    std::uint32_t writes = 0;
+    Tensor original;
+    Tensor copy;
+  };
+  struct DeviceCopies {
+    Device device;
+    std::vector<Copy> copies;
+  };
+  Tensor copy_on(Device device, std::size_t index, const Tensor& original);
+
+  std::mutex mutex_;
+  std::vector<DeviceCopies> devices_;
+};
+
+}  // namespace detail
+
+/// Replicas that stay connected to `module`; with `detach` they are not.
+template <class M>
+std::vector<std::shared_ptr<M>> replicate(M& module, const std::vector<Device>& devices, bool detach = false) {
+  std::vector<std::shared_ptr<M>> replicas;
+  for (auto& replica : detail::ReplicaCache().replicate(module, devices, detach)) {
+    replicas.push_back(std::static_pointer_cast<M>(std::move(replica)));
+  }
+  return replicas;
+}
+
+}  // namespace core

@@ -1,0 +1,198 @@
+#include "libcore/data/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "libcore/tensor/random.h"
+
+namespace {
+
+using core::DataLoader;
+using core::Tensor;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Numbers {
+  std::int64_t count;
+  std::int64_t size() const { return count; }
+  std::int64_t get(std::int64_t i) const { return i; }
+};
+
+template <class Body>
+std::string message_of(Body body) {
+  try {
+    body();
+  } catch (const core::Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+std::vector<std::vector<std::int64_t>> batches_of(const DataLoader<Numbers>& loader) {
+  std::vector<std::vector<std::int64_t>> batches;
+  for (const Tensor& batch : loader) batches.push_back(batch.to_vector<std::int64_t>());
+  return batches;
+}
+
+TEST(DataLoader, ShufflesInTheReferenceOrder) {
+  core::manual_seed(0);
+  DataLoader loader(Numbers{10}, {.batch_size = 4, .shuffle = true});
+  EXPECT_THAT(batches_of(loader), ElementsAre(ElementsAre(6, 7, 1, 4), ElementsAre(2, 0, 9, 8), ElementsAre(3, 5)));
+  EXPECT_THAT(batches_of(loader), ElementsAre(ElementsAre(2, 4, 7, 0), ElementsAre(8, 9, 5, 3), ElementsAre(6, 1)));
+  EXPECT_EQ(loader.size(), 3);
+}
+
+TEST(DataLoader, WorkersGiveTheSameBatchesInOrder) {
+  core::manual_seed(0);
+  auto alone = batches_of(DataLoader(Numbers{100}, {.batch_size = 7, .shuffle = true}));
+  core::manual_seed(0);
+  auto together = batches_of(DataLoader(Numbers{100}, {.batch_size = 7, .shuffle = true, .num_workers = 3}));
+  EXPECT_EQ(alone, together);
+}
+
+TEST(DataLoader, EachWorkerHasItsOwnSeededGenerator) {
+  struct Seeds {
+    std::int64_t size() const { return 4; }
+    std::vector<std::int64_t> get(std::int64_t) const {
+      auto info = core::worker_info().value();
+      auto seed = static_cast<std::int64_t>(core::default_generator().initial_seed());
+      return {info.id, info.num_workers, info.seed, seed};
+    }
+  };
+  core::manual_seed(0);
+  std::int64_t worker = 0;
+  DataLoader loader(Seeds{}, {.num_workers = 2});
+  for (auto& batch : loader) {
+    std::int64_t id = worker++ % 2;
+    EXPECT_EQ(batch[0].item<std::int64_t>(), id);
+    EXPECT_EQ(batch[1].item<std::int64_t>(), 2);
+    EXPECT_EQ(batch[2].item<std::int64_t>(), 900450186894289455 + id);  // the base seed of seed 0
+    EXPECT_EQ(batch[3].item<std::int64_t>(), 900450186894289455 + id);
+  }
+  EXPECT_FALSE(core::worker_info().has_value());
+}
+
+TEST(DataLoader, StackedSamplesOfATensorDatasetAreRows) {
+  Tensor x = core::arange(10).view({5, 2});
+  Tensor y = core::arange(5);
+  std::vector<std::int64_t> seen;
+  for (auto& [rows, labels] : DataLoader(core::TensorDataset(x, y), {.batch_size = 2})) {
+    EXPECT_TRUE(rows.select(1, 0).equal(labels * 2));
+    for (std::int64_t label : labels.to_vector<std::int64_t>()) seen.push_back(label);
+  }
+  EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(DataLoader, CollatesByType) {
+  using Sample = std::tuple<int, double, std::string, std::map<std::string, Tensor>, std::vector<int>>;
+  std::vector<Sample> samples = {{1, 2.0, "a", {{"x", core::ones({2})}}, {1}},
+                                 {3, 4.0, "b", {{"x", core::zeros({2})}}, {2}}};
+  auto [ints, floats, texts, maps, lists] = core::default_collate(samples);
+  EXPECT_TRUE(ints.equal(core::tensor({1, 3})));
+  EXPECT_EQ(floats.dtype(), core::DType::f64);
+  EXPECT_THAT(texts, ElementsAre("a", "b"));
+  EXPECT_EQ(maps.at("x").sizes(), (core::Shape{2, 2}));
+  EXPECT_TRUE(lists.at(0).equal(core::tensor({1, 2})));
+}
+
+TEST(DataLoader, TakesAnyCollateFunction) {
+  auto longest = [](const std::vector<std::int64_t>& samples) {
+    return *std::max_element(samples.begin(), samples.end());
+  };
+  std::vector<std::int64_t> seen;
+  for (std::int64_t top : DataLoader(Numbers{5}, {.batch_size = 2}, longest)) seen.push_back(top);
+  EXPECT_THAT(seen, ElementsAre(1, 3, 4));
+}
+
+TEST(DataLoader, AWorkersErrorArrivesWithItsNumberAndKind) {
+  struct Broken {
+    std::int64_t size() const { return 3; }
+    std::int64_t get(std::int64_t i) const {
+      if (i == 1) throw core::Error(core::ErrorCode::value, "bad sample");
+      return i;
+    }
+  };
+  DataLoader loader(Broken{}, {.num_workers = 2});
+  try {
+    for (const Tensor& batch : loader) EXPECT_EQ(batch.numel(), 1);
+    FAIL() << "no error";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::ErrorCode::value);
+    EXPECT_EQ(error.message(), "Caught ValueError in DataLoader worker process 1.\nOriginal exception: bad sample");
+  }
+}
+
+TEST(DataLoader, AnAbandonedEpochEndsItsWorkers) {
+  DataLoader loader(Numbers{1000}, {.num_workers = 2});
+  for (const Tensor& batch : loader) {
+    EXPECT_EQ(batch.item<std::int64_t>(), 0);
+    break;
+  }
+  EXPECT_EQ(batches_of(loader).size(), 1000U);
+}
+
+TEST(DataLoader, WaitsNoLongerThanItsTimeout) {
+  struct Stuck {
+    std::shared_ptr<std::atomic<bool>> free;
+    std::int64_t size() const { return 1; }
+    std::int64_t get(std::int64_t) const {
+      while (!free->load()) std::this_thread::yield();
+      return 0;
+    }
+  };
+  auto free = std::make_shared<std::atomic<bool>>(false);
+  core::detail::WorkerPool<int> pool(
+      {.count = 1, .timeout = 0.01},
+      [n = 0]() mutable { return n++ == 0 ? std::optional(std::vector<std::int64_t>{0}) : std::nullopt; },
+      [&](const std::vector<std::int64_t>&) { return static_cast<int>(Stuck{free}.get(0)); });
+  EXPECT_THAT(message_of([&] { pool.next(); }), HasSubstr("DataLoader timed out after 0.01"));
+  free->store(true);
+}
+
+TEST(DataLoader, RefusesContradictions) {
+  Numbers data{4};
+  auto sampler = std::make_shared<core::SequentialSampler>(4);
+  EXPECT_EQ(message_of([&] { DataLoader(data, {.batch_size = 0}); }),
+            "batch_size should be a positive integer value, but got batch_size=0");
+  EXPECT_EQ(message_of([&] { DataLoader(data, {.shuffle = true, .sampler = sampler}); }),
+            "sampler option is mutually exclusive with shuffle");
+  EXPECT_EQ(message_of([&] { DataLoader(data, {.num_workers = -1}); }),
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.");
+  EXPECT_EQ(message_of([&] { DataLoader(data, {.timeout = -1}); }), "timeout option should be non-negative");
+  EXPECT_EQ(message_of([&] { DataLoader(data, {.prefetch_factor = 2}); }),
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
+            "multiprocessing, otherwise set prefetch_factor to None.");
+  EXPECT_EQ(message_of([&] { DataLoader(Numbers{0}, {.shuffle = true}); }),
+            "num_samples should be a positive integer value, but got num_samples=0");
+  EXPECT_EQ(message_of([] { core::TensorDataset(core::ones({2}), core::ones({3})); }), "Size mismatch between tensors");
+  EXPECT_EQ(message_of([] {
+              core::default_collate(std::vector<Tensor>{core::ones({2}), core::ones({3})});
+            }),
+            "stack expects each tensor to be equal size, but got [2] at entry 0 and [3] at entry 1");
+  EXPECT_EQ(message_of([] {
+              core::default_collate(std::vector<std::vector<int>>{{1}, {1, 2}});
+            }),
+            "each element in list of batch should be of equal size");
+}
+
+TEST(RandomSplit, CutsOnePermutation) {
+  core::manual_seed(0);
+  auto parts = core::random_split(Numbers{6}, {4, 2});
+  EXPECT_THAT(parts[0].indices(), ElementsAre(2, 5, 3, 0));
+  EXPECT_THAT(parts[1].indices(), ElementsAre(1, 4));
+  EXPECT_EQ(parts[1].get(1), 4);
+  EXPECT_EQ(message_of([] {
+              core::random_split(Numbers{6}, {4, 3});
+            }),
+            "Sum of input lengths does not equal the length of the input dataset!");
+}
+
+TEST(DistributedSampler, RefusesARankOutsideOfTheGroup) {
+  EXPECT_EQ(message_of([] { core::DistributedSampler(4, {.num_replicas = 2, .rank = 2}); }),
+            "Invalid rank 2, rank should be in the interval [0, 1]");
+}
+
+}  // namespace

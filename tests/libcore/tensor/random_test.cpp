@@ -1,0 +1,185 @@
+#include "libcore/tensor/random.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "libcore/base/error.h"
+#include "libcore/tensor/mt19937.h"
+#include "libcore/tensor/philox.h"
+#include "libcore/tensor/random_kernels.h"
+
+namespace {
+
+using core::ByteVector;
+using core::DType;
+using core::Generator;
+using core::Tensor;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const core::Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Mt19937, GivesTheKnownFirstNumbers) {
+  core::Mt19937 engine(0);
+  EXPECT_EQ(engine.next(), 2357136044U);
+  EXPECT_EQ(engine.next(), 2546248239U);
+  EXPECT_EQ(engine.next64(), 3071714933ULL << 32 | 3626093760ULL);
+}
+
+TEST(Philox, GivesTheKnownBlockForZeroes) {
+  EXPECT_THAT(core::detail::philox({.key = 0, .offset = 0, .thread = 0}),
+              ElementsAre(0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U));
+}
+
+TEST(Generator, CopiesShareTheStreamAndClonesDoNot) {
+  Generator a;
+  a.manual_seed(3);
+  Generator copy = a;
+  Generator clone = a.clone();
+  std::int64_t first = core::detail::draw_seed(a);
+  EXPECT_EQ(core::detail::draw_seed(clone), first);
+  EXPECT_NE(core::detail::draw_seed(copy), first);
+  EXPECT_TRUE(a == copy);
+  EXPECT_FALSE(a == clone);
+}
+
+TEST(Generator, StateRestoresTheCachedNormalValue) {
+  Generator g;
+  g.manual_seed(7);
+  double values[3];
+  core::detail::fill_normal(g, {values, DType::f64, 3}, {});  // an odd count leaves a value behind
+  ByteVector state = g.state();
+  double next[2];
+  double again[2];
+  core::detail::fill_normal(g, {next, DType::f64, 2}, {});
+  g.set_state(state);
+  core::detail::fill_normal(g, {again, DType::f64, 2}, {});
+  EXPECT_EQ(next[0], again[0]);
+  EXPECT_EQ(next[1], again[1]);
+  EXPECT_EQ(state.size(), Generator::kCpuStateSize);
+}
+
+TEST(Generator, RefusesAForeignStateAndStaysAsItIs) {
+  Generator g;
+  g.manual_seed(1);
+  ByteVector before = g.state();
+  EXPECT_EQ(message_of([&] { g.set_state(ByteVector(16)); }),
+            "Expected a CPUGeneratorImplState of size 5056 but found the input RNG state size to be 16");
+  EXPECT_EQ(message_of([&] { g.set_state(ByteVector(5056)); }), "Invalid mt19937 state");
+  ByteVector beyond = before;
+  core::store_le<std::int32_t>(beyond.data() + 8, 600);    // 600 numbers left ...
+  core::store_le<std::uint64_t>(beyond.data() + 16, 600);  // ... behind number 600 of 624
+  EXPECT_EQ(message_of([&] { g.set_state(beyond); }), "Invalid mt19937 state");
+  EXPECT_EQ(g.state(), before);
+}
+
+TEST(Generator, DefaultOfAThreadCanBeReplacedForAScope) {
+  core::manual_seed(0);
+  ByteVector before = core::default_generator().state();
+  std::thread([] {
+    Generator own;
+    core::DefaultGeneratorScope scope(own.manual_seed(5));
+    core::rand({4});
+  }).join();
+  EXPECT_EQ(core::default_generator().state(), before);
+}
+
+TEST(Generator, SeedsDevicesTogetherAndKeepsTheirStreamsApart) {
+  core::manual_seed(42);
+  Generator a = core::default_generator("cuda:0");
+  Generator b = core::default_generator("cuda:1");
+  float x[2];
+  core::detail::fill_uniform(a, {x, DType::f32, 2}, {});
+  float y[2];
+  core::detail::fill_uniform(b, {y, DType::f32, 2}, {});
+  EXPECT_EQ(x[0], y[0]);  // both seeded with 42
+  EXPECT_EQ(a.state().size(), Generator::kCudaStateSize);
+}
+
+// Values that users of GPUs published: seed 42, two calls of rand(3).
+TEST(Generator, DrawsWhatACudaDeviceDraws) {
+  Generator g("cuda:0");
+  g.manual_seed(42);
+  float first[3];
+  float second[3];
+  core::detail::fill_uniform(g, {first, DType::f32, 3}, {});
+  core::detail::fill_uniform(g, {second, DType::f32, 3}, {});
+  EXPECT_NEAR(first[0], 0.6130, 5e-5);
+  EXPECT_NEAR(first[1], 0.0101, 5e-5);
+  EXPECT_NEAR(first[2], 0.3984, 5e-5);
+  EXPECT_NEAR(second[0], 0.9877, 5e-5);
+  EXPECT_NEAR(second[2], 0.5621, 5e-5);
+  float normal[3];
+  g.manual_seed(0);
+  core::detail::fill_normal(g, {normal, DType::f32, 3}, {});
+  EXPECT_NEAR(normal[0], -0.9247, 5e-5);
+  EXPECT_NEAR(normal[2], -2.6438, 5e-5);
+}
+
+TEST(Random, UsesTheGivenGeneratorAlone) {
+  core::manual_seed(0);
+  ByteVector before = core::default_generator().state();
+  Generator g;
+  g.manual_seed(1);
+  Tensor x = core::rand({5}, {.generator = g});
+  EXPECT_EQ(core::default_generator().state(), before);
+  core::manual_seed(1);
+  EXPECT_TRUE(x.equal(core::rand({5})));
+}
+
+TEST(Random, RefusesAGeneratorOfAnotherDevice) {
+  EXPECT_EQ(message_of([] { core::rand({2}, {.generator = Generator("cuda:0")}); }),
+            "Expected a 'cpu' device type for generator but found 'cuda'");
+}
+
+TEST(Random, ChecksParametersWithTheReferenceTexts) {
+  Tensor x = core::empty({3});
+  Tensor bytes = core::empty({3}, {.dtype = DType::u8});
+  EXPECT_EQ(message_of([&] { core::normal_(x, 0, -1); }), "normal expects std >= 0.0, but found std -1");
+  EXPECT_EQ(message_of([&] { core::uniform_(x, 3, 1); }),
+            "uniform_ expects to return a [from, to) range, but found from=3 > to=1");
+  EXPECT_EQ(message_of([&] { core::bernoulli_(x, 1.5); }), "bernoulli_ expects p to be in [0, 1], but got p=1.5");
+  EXPECT_EQ(message_of([&] { core::exponential_(x, 0); }), "exponential_ expects lambda > 0.0, but found lambda=0");
+  EXPECT_EQ(message_of([] { core::randint(5, 5, {2}); }),
+            "random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
+  EXPECT_EQ(message_of([&] { core::random_(bytes, 0, 300); }), "to - 1 is out of bounds for unsigned char");
+  EXPECT_EQ(message_of([&] { core::random_(bytes, -1, 30); }), "from is out of bounds for unsigned char");
+  EXPECT_THAT(message_of([&] { core::normal_(bytes); }), HasSubstr("\"normal_kernel_cpu\" not implemented for 'Byte'"));
+  EXPECT_EQ(message_of([] { core::multinomial(core::ones({2}), {.num_samples = 3}); }),
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  EXPECT_EQ(message_of([] { core::multinomial(core::zeros({2}), {.num_samples = 2, .replacement = true}); }),
+            "invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
+TEST(Random, FillsTensorsWithGapsWithoutTouchingTheRest) {
+  Tensor x = core::zeros({4, 6});
+  core::uniform_(x.slice(1, 0, 6, 2), 1, 2);
+  for (std::int64_t column : {1, 3, 5}) EXPECT_EQ(x.select(1, column).sum().item<float>(), 0.0F);
+  EXPECT_GE(x.select(1, 2).min().item<float>(), 1.0F);
+}
+
+TEST(Random, RefusesToChangeALeafThatLearns) {
+  Tensor x = core::ones({2}, {.requires_grad = true});
+  EXPECT_EQ(message_of([&] { core::normal_(x); }),
+            "a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
+TEST(Random, GivesEmptyAndMetaTensorsWithoutDrawing) {
+  core::manual_seed(0);
+  ByteVector before = core::default_generator().state();
+  EXPECT_EQ(core::rand({0, 3}).numel(), 0);
+  EXPECT_TRUE(core::rand({3}, {.device = "meta"}).is_meta());
+  EXPECT_EQ(core::randperm(0).numel(), 0);
+  EXPECT_EQ(core::default_generator().state(), before);
+}
+
+}  // namespace
