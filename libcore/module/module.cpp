@@ -37,7 +37,8 @@ std::string short_class_name(const std::string& full) {
 void collect_modules(Module& module, const std::string& name, std::unordered_set<Module*>& seen, NamedModules& out) {
   if (!seen.insert(&module).second) return;
   out.emplace_back(name, &module);
-  for (const ChildMember& child : Members(module).children()) {
+  const Members own(module);
+  for (const ChildMember& child : own.children()) {
     if (child.module) collect_modules(*child.module, detail::join_name(name, child.name), seen, out);
   }
 }
@@ -142,7 +143,8 @@ NamedModules Module::named_modules(const std::string& prefix) {
 NamedModules Module::named_children() {
   NamedModules result;
   std::unordered_set<Module*> seen;
-  for (const ChildMember& child : Members(*this).children()) {
+  const Members own(*this);
+  for (const ChildMember& child : own.children()) {
     if (child.module && seen.insert(child.module).second) result.emplace_back(child.name, child.module);
   }
   return result;

@@ -11,7 +11,8 @@ namespace {
 using Copies = std::unordered_map<const Module*, std::shared_ptr<Module>>;
 
 void own_children(Module& module, Copies& copies) {
-  for (const ChildMember& child : Members(module).children()) {
+  const Members own(module);
+  for (const ChildMember& child : own.children()) {
     if (!child.module) continue;
     if (!child.rebind) {
       own_children(*child.module, copies);

@@ -26,7 +26,8 @@ bool shows_dtype(const Tensor& tensor) {
   DType dtype = tensor.dtype();
   bool hides_when_empty = dtype == default_dtype();
   if (tensor.numel() == 0 || tensor.is_meta()) return !hides_when_empty;
-  return !hides_when_empty && dtype != DType::i64 && dtype != DType::boolean;
+  DType default_complex = default_dtype() == DType::f64 ? DType::c128 : DType::c64;
+  return !hides_when_empty && dtype != default_complex && dtype != DType::i64 && dtype != DType::boolean;
 }
 
 std::string text_of(const Tensor& tensor, const detail::Suffixes& suffixes) {

@@ -55,6 +55,15 @@ const Tensor& log_normal_(const Tensor& x, double mean = 1, double std = 2,
                           const std::optional<Generator>& generator = {});
 const Tensor& cauchy_(const Tensor& x, double median = 0, double sigma = 1,
                       const std::optional<Generator>& generator = {});
+struct TruncatedNormal {
+  double mean = 0;
+  double std = 1;
+  double low = -2;
+  double high = 2;
+};
+/// Normal values in [low, high], as torch.nn.init.trunc_normal_: what falls outside is drawn again. No history.
+const Tensor& trunc_normal_(const Tensor& x, const TruncatedNormal& shape = {},
+                            const std::optional<Generator>& generator = {});
 /// The integers that the dtype holds exactly, from 0.
 const Tensor& random_(const Tensor& x, const std::optional<Generator>& generator = {});
 /// from .. to - 1.

@@ -66,6 +66,20 @@ constexpr std::uint64_t max_integer() {
   }
 }
 
+/// The value in the type that comparisons use.
+inline double widened(double value) {
+  return value;
+}
+inline float widened(float value) {
+  return value;
+}
+inline float widened(Half value) {
+  return to_float(value);
+}
+inline float widened(BFloat16 value) {
+  return to_float(value);
+}
+
 template <class T>
 T* elements(RandomOut out) {
   return static_cast<T*>(out.data);

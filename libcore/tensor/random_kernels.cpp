@@ -162,16 +162,16 @@ void fill_bernoulli(const Generator& generator, RandomOut out, double p) {
 }
 
 void fill_bernoulli_each(const Generator& generator, RandomOut out, const void* probabilities, DType dtype) {
+  // Half-type probabilities meet f32 numbers that were not rounded to them.
+  DType drawn_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
   for_floating(dtype, "bernoulli_tensor_cpu_p_", [&]<class P>() {
+    using Drawn = std::conditional_t<std::is_same_v<P, double>, double, float>;
     const P* p = static_cast<const P*>(probabilities);
-    std::vector<P> drawn(static_cast<std::size_t>(out.count));
-    fill_uniform(generator, {drawn.data(), dtype, out.count}, {});
+    std::vector<Drawn> drawn(static_cast<std::size_t>(out.count));
+    fill_uniform(generator, {drawn.data(), drawn_dtype, out.count}, {});
     for_dtype(out.dtype, "bernoulli_tensor_cpu_self_", [&]<class T>() {
       for (std::size_t i = 0; i < drawn.size(); ++i) {
-        bool one = false;
-        if constexpr (std::is_same_v<P, double>) one = drawn[i] < p[i];
-        if constexpr (!std::is_same_v<P, double>) one = to_float(drawn[i]) < to_float(p[i]);
-        elements<T>(out)[i] = from_number<T>(one ? 1.0 : 0.0);
+        elements<T>(out)[i] = from_number<T>(drawn[i] < widened(p[i]) ? 1.0 : 0.0);
       }
     });
   });

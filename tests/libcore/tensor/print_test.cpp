@@ -32,6 +32,7 @@ TEST(Print, WritesComplexAndNarrowFloats) {
   float parts[] = {1.5F, -2.0F, 0.25F, 3.0F};
   core::Tensor complex = core::from_bytes(std::as_bytes(std::span(parts)), {2}, DType::c64);
   EXPECT_EQ(core::to_string(complex), "tensor([1.5000-2.j, 0.2500+3.j])");
+  EXPECT_EQ(core::to_string(complex.slice(0, 0, 0)), "tensor([], dtype=torch.complex64)");
   std::uint8_t bits[] = {0x38, 0xc0};
   core::Tensor narrow = core::from_bytes(std::as_bytes(std::span(bits)), {2}, DType::f8_e4m3fn);
   EXPECT_EQ(core::to_string(narrow), "tensor([ 1., -2.], dtype=torch.float8_e4m3fn)");

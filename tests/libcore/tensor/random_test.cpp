@@ -7,6 +7,7 @@
 
 #include "libcore/base/error.h"
 #include "libcore/tensor/mt19937.h"
+#include "libcore/tensor/ops.h"
 #include "libcore/tensor/philox.h"
 #include "libcore/tensor/random_kernels.h"
 

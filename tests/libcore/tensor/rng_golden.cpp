@@ -84,6 +84,8 @@ const std::map<std::string, Call>& calls() {
                                   {.num_samples = s.whole("num_samples"), .replacement = s.flag("replacement")});
        }},
       {"normal_tensors", normal_from_tensors},
+      {"trunc_normal_",
+       [](const Step& s) { return core::trunc_normal_(s.empty(), {.low = s.num("a"), .high = s.num("b")}); }},
   };
   return kCalls;
 }
