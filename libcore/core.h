@@ -24,6 +24,7 @@
 #include "libcore/optim/sgd.h"
 #include "libcore/parallel/data_parallel.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/indexing.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/print.h"

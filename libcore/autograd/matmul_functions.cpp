@@ -2,11 +2,10 @@
 #include <string>
 
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/internal_ops.h"
 #include "libcore/base/error.h"
 
 namespace core {
-
-Tensor unsafe_view(const Tensor& x, const Shape& sizes);  // view_functions.cpp
 
 namespace {
 
@@ -17,6 +16,8 @@ CORE_NODE(BmmBackward, "BmmBackward0",
                   wants(1) ? bmm(saved(0).transpose(1, 2), g[0]) : Tensor()};)
 CORE_NODE(MvBackward, "MvBackward0",
           return {wants(0) ? outer(g[0], saved(1)) : Tensor(), wants(1) ? mv(saved(0).t(), g[0]) : Tensor()};)
+/// The row that a vector times a matrix gives.
+CORE_NODE(SqueezeRowBackward, "SqueezeBackward4", return {g[0].unsqueeze(0)};)
 CORE_NODE(DotBackward, "DotBackward0",
           return {wants(0) ? g[0] * saved(1) : Tensor(), wants(1) ? g[0] * saved(0) : Tensor()};)
 struct AddmmBackward final : Node {
@@ -147,6 +148,11 @@ Tensor matmul_folded(const Tensor& a, const Tensor& b) {
   return unsafe_view(mm(flat, b), joined(rows, {b.size(1)}));
 }
 
+Tensor vector_times_matrix(const Tensor& a, const Tensor& b) {
+  Tensor row = mm(a.unsqueeze(0), b);
+  return detail::with_node<SqueezeRowBackward>(row, raw::view(row, {row.size(1)}, {row.stride(1)}, 0));
+}
+
 Tensor matmul_batched(const Tensor& a, const Tensor& b) {
   Tensor x = a.dim() == 1 ? a.unsqueeze(0) : a;
   Tensor y = b.dim() == 1 ? b.unsqueeze(1) : b;
@@ -169,7 +175,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   }
   if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
   if (a.dim() == 2 && b.dim() == 1) return mv(a, b);
-  if (a.dim() == 1 && b.dim() == 2) return mm(a.unsqueeze(0), b).squeeze(0);
+  if (a.dim() == 1 && b.dim() == 2) return vector_times_matrix(a, b);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
   if (a.dim() >= 3 && b.dim() <= 2) return matmul_folded(a, b);
   return matmul_batched(a, b);

@@ -160,7 +160,7 @@ struct Placed {
   Placed(const std::string& name, int devices) : module(zoo::make(name)) {
     if (devices > 1) {
       device = core::Device("cuda:0");
-      wrapped = core::wrap_data_parallel(module);
+      wrapped = std::make_shared<core::DataParallel<core::Module>>(module);
     }
   }
   Tensor operator()(const Tensor& x) { return (wrapped ? *wrapped : *module).call(x.to(device)); }
