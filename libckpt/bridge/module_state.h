@@ -20,29 +20,29 @@
 namespace ckpt {
 
 struct LoadOptions {
-  MapLocation map_location;
+  MapLocation map_location = {};
   /// Which state dict, where a file holds several: "model", "ema.model". Empty: the only one, or the root.
-  std::string path;
-  OpenOptions open;
+  std::string path = {};
+  OpenOptions open = {};
 };
 
 struct LoadIntoOptions {
   /// Values always go where the module's tensors are; this only decides which tags are accepted: one whose device is
   /// not there is an error, as with torch.load, unless it is mapped to one that is.
-  MapLocation map_location;
-  std::string path;
+  MapLocation map_location = {};
+  std::string path = {};
   /// Missing and unexpected keys are an error, as in load_state_dict.
   bool strict = true;
   /// Wrapper components (module, _orig_mod, _fsdp_wrapped_module, ...) that only one side has are put right first.
   bool reconcile = true;
-  OpenOptions open;
+  OpenOptions open = {};
 };
 
 /// What load_into did.
 struct LoadReport {
   std::string file;
   std::string format;
-  std::string path;        ///< the state dict that was taken, "" for the root
+  std::string path = {};        ///< the state dict that was taken, "" for the root
   std::size_t loaded = 0;  ///< tensors copied into the module
   std::uint64_t bytes = 0;
   /// Wrapper text taken off or put on keys, with the number of keys: {"module.", 10}.

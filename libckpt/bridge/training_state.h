@@ -18,7 +18,7 @@ namespace ckpt {
 struct TrainingProgress {
   std::int64_t epoch = 0;  ///< epochs finished
   std::int64_t step = 0;   ///< optimizer steps done
-  Value extra;             ///< whatever else the program keeps: a dict of plain values, or null
+  Value extra = {};             ///< whatever else the program keeps: a dict of plain values, or null
 };
 
 /// Writes everything, with the state of the default generators of the CPU and of all CUDA devices.
@@ -26,10 +26,10 @@ void save_training(const std::filesystem::path& path, const core::Module& model,
                    const TrainingProgress& progress = {}, const SaveOptions& options = {});
 
 struct ResumeOptions {
-  MapLocation map_location;
+  MapLocation map_location = {};
   bool reconcile = true;     ///< as LoadIntoOptions::reconcile
   bool check_hashes = true;  ///< a training run is worth reading every byte twice
-  OpenOptions open;
+  OpenOptions open = {};
 };
 
 /// Puts model, optimizer and generators into the state that was saved. Files that PyTorch programs saved under the same

@@ -9,11 +9,11 @@
 namespace samples {
 
 struct ChartOptions {
-  std::string title;
-  std::string x_label;
-  std::string y_label;
+  std::string title = {};
+  std::string x_label = {};
+  std::string y_label = {};
   /// Steps at which a dashed line stands, such as the ends of epochs.
-  std::vector<std::size_t> marks;
+  std::vector<std::size_t> marks = {};
 };
 
 /// The values over their index, thin, with a running mean over it. An empty list gives the empty axes.
