@@ -231,6 +231,21 @@ TEST(Safetensors, LenientReadingListsWhatItLetPass) {
   EXPECT_THAT(error_of([&] { ckpt::open(path, {.lenient = true}); }).message(), testing::HasSubstr("cut off"));
 }
 
+TEST(Safetensors, NoByteThatIsWrongDoesHarm) {
+  test::TempDir dir;
+  auto path = dir.path() / "a.safetensors";
+  std::string content = file_of(kOddHeader, "bbwwww");
+  for (std::size_t at = 0; at < content.size(); ++at) {
+    for (int change : {0x01, 0x10, 0x80}) {
+      std::string damaged = content;
+      damaged[at] = static_cast<char>(damaged[at] ^ change);
+      write_file(path, damaged);
+      core::Error error = error_of([&] { ckpt::read_all(*ckpt::list_entries(ckpt::open(path).root)[0].entry->bytes); });
+      EXPECT_NE(error.code(), core::ErrorCode::io) << at;
+    }
+  }
+}
+
 TEST(Safetensors, LimitsAreTheCallers) {
   test::TempDir dir;
   auto path = dir.path() / "a.safetensors";
