@@ -3,8 +3,10 @@
 #include <cctype>
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/native/native.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
+#include "libckpt/format/torch_zip/torch_zip.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -13,6 +15,8 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
+    &kNativeFormat,
+    &detail::kTorchZip,
     &detail::kSafetensors,
     &detail::kSafetensorsSharded,
 };
