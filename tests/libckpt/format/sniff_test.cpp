@@ -51,6 +51,7 @@ TEST(Registry, DetectsByContentAndSaysWhatItIsInstead) {
   EXPECT_EQ(ckpt::detect_format(input_of(std::string("\x02\0\0\0\0\0\0\0{}", 10))).name, "safetensors");
   EXPECT_EQ(ckpt::detect_format(input_of(R"({"weight_map":{"a":"b.safetensors"}})")).name, "safetensors-sharded");
   EXPECT_THROW(ckpt::detect_format(input_of("hello")), core::Error);
+  EXPECT_THROW(ckpt::detect_format(input_of("var a = {\"b\": 1}")), core::Error);
 }
 
 TEST(Registry, TargetsByExtension) {
