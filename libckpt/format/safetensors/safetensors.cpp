@@ -24,7 +24,9 @@ bool detect_file(const Input& input) {
   if (head.size() <= kLengthBytes) return false;
   auto length = core::load_le<std::uint64_t>(input.head.data());
   std::string_view text = head.substr(kLengthBytes);
-  if (text.starts_with("{\"") || text.starts_with("{}")) return true;
+  auto top = static_cast<unsigned char>(head[kLengthBytes - 1]);
+  bool plain_text = top >= 0x20 && top < 0x7f;  // a length would have to be astronomical
+  if (!plain_text && (text.starts_with("{\"") || text.starts_with("{}"))) return true;
   std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   bool json = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
   return json && length > 0 && length <= input.file->size() - kLengthBytes;
