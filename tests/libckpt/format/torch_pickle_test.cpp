@@ -103,7 +103,7 @@ TEST(Pickle, AliasesStayOneObject) {
 TEST(Pickle, ChangesThroughTheMemoAreSeen) {
   Value root = load(
       "]q\x00h\x00K\x07"
-      "a."sv);
+      "a0."sv);
   EXPECT_THAT(root.as_list(), ElementsAre(Value::integer(7)));
 }
 
