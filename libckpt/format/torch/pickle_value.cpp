@@ -114,7 +114,7 @@ Value ValueBuilder::make(NodeId id) {
     case NodeKind::frozenset:
       return sequence_of(node.kind, id);
     case NodeKind::dict:
-      return build_dict("dict", graph_.children(id));
+      return Value::dict(build_dict("dict", graph_.children(id)));
     case NodeKind::global:
       return Value::object(make_object(graph_.symbol(id).full, Object::Form::global));
     case NodeKind::call:
@@ -151,10 +151,11 @@ Value ValueBuilder::sequence_of(NodeKind kind, NodeId id) {
   return kind == NodeKind::set ? Value::set(std::move(items)) : Value::frozenset(std::move(items));
 }
 
-Value ValueBuilder::build_dict(std::string type, std::span<const NodeId> items) {
+Dict ValueBuilder::build_dict(std::string type, std::span<const NodeId> items) {
   DictBuilder builder(items.size() / 2);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     Value key = build(items[i]);
+    check_name(key);
     std::string name = step_text(key);
     bool replaced = builder.set(std::move(key), child(items[i], items[i + 1]));
     if (replaced) warn("the key " + core::quote(name) + " is there twice; the later value counts, as in Python");
@@ -162,7 +163,13 @@ Value ValueBuilder::build_dict(std::string type, std::span<const NodeId> items) 
   Dict dict;
   dict.type = std::move(type);
   dict.items = builder.take();
-  return Value::dict(std::move(dict));
+  return dict;
+}
+
+void ValueBuilder::check_name(const Value& key) const {
+  if (!key.is(Value::Kind::text) || key.as_text().size() <= limits_.max_name) return;
+  throw Error(ErrorCode::refused, "a key is " + core::format_size(key.as_text().size()) + " long where at most " +
+                                      core::format_size(limits_.max_name) + " are accepted");
 }
 
 Value ValueBuilder::build_call(NodeId id) {
@@ -227,7 +234,7 @@ Value ValueBuilder::dict_class(const Use& use) {
     std::span<const NodeId> more = graph_.call_items(use.call->items);
     items.insert(items.end(), more.begin(), more.end());
   }
-  Dict dict = build_dict(std::string(args.symbol()), items).as_dict();
+  Dict dict = build_dict(std::string(args.symbol()), items);
   if (factory && args.size() > 0) dict.constructor_args = Value::tuple({build(args.id(0))});
   if (use.call != nullptr && use.call->state != kNoNode) {
     dict.attributes = build(use.call->state);

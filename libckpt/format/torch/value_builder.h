@@ -22,6 +22,7 @@ class ValueBuilder {
       : graph_(graph),
         audit_(graph, options.limits),
         rebuilder_(graph, storages, options.limits),
+        limits_(options.limits),
         report_(options.report) {}
 
   Value run();
@@ -45,7 +46,8 @@ class ValueBuilder {
   Value child(NodeId step, NodeId id);
   Value::List sequence(std::span<const NodeId> ids);
   Value sequence_of(NodeKind kind, NodeId id);
-  Value build_dict(std::string type, std::span<const NodeId> items);
+  Dict build_dict(std::string type, std::span<const NodeId> items);
+  void check_name(const Value& key) const;
   Value build_call(NodeId id);
   Value build_use(const Use& use);
   Value object(const Use& use);
@@ -86,6 +88,7 @@ class ValueBuilder {
   const PickleGraph& graph_;
   GraphAudit audit_;
   TensorRebuilder rebuilder_;
+  const Limits& limits_;
   Report* report_;
   std::unordered_map<NodeId, Value> shared_;
   std::unordered_map<NodeId, std::int64_t> labels_;    ///< objects that contain themselves, by number

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "libckpt/format/torch/loops.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/format/pickle_samples.h"
@@ -239,6 +240,35 @@ TEST(Pickle, AnObjectThatContainsItselfIsRefused) {
       "a."sv);
   EXPECT_EQ(error.code(), core::ErrorCode::unsupported);
   EXPECT_THAT(error.what(), HasSubstr("contains itself"));
+}
+
+// argparse.Namespace() whose attribute "self" is the namespace itself
+constexpr std::string_view kLoop = "cargparse\nNamespace\n)\x81q\x00}X\x04\x00\x00\x00selfh\x00sb."sv;
+
+TEST(Pickle, AnObjectMayLeadBackToItself) {
+  Value value = load(kLoop);
+  std::optional<ckpt::Label> label = ckpt::as_label(value.as_object());
+  ASSERT_TRUE(label);
+  EXPECT_EQ(label->object->symbol, "argparse.Namespace");
+  EXPECT_EQ(ckpt::reference_number(label->object->state.find("self")->as_object()), label->number);
+}
+
+TEST(Pickle, NoPickleCanForgeALabel) {
+  EXPECT_EQ(error_of("cckpt\nlabel\n(K\x00NtR."sv, foreign()).code(), core::ErrorCode::refused);
+}
+
+TEST(Pickle, KeysAreHeldToTheirLength) {
+  OpenOptions options;
+  options.limits.max_name = 3;
+  EXPECT_NO_THROW(
+      load("}X\x03\x00\x00\x00"
+           "abcNs."sv,
+           options));
+  EXPECT_EQ(error_of("}X\x04\x00\x00\x00"
+                     "abcdNs."sv,
+                     options)
+                .code(),
+            core::ErrorCode::refused);
 }
 
 TEST(Pickle, LimitsHoldToTheUnit) {

@@ -79,6 +79,15 @@ TEST(Pickler, AnAliasIsWrittenOnce) {
   EXPECT_NE(apart.as_list()[0].identity(), apart.as_list()[1].identity());
 }
 
+TEST(Pickler, ALoopIsClosedAgain) {
+  NoStorages storages;
+  core::ByteVector loop = test::from_text(
+      "\x80\x02"
+      "cargparse\nNamespace\n)\x81q\x00}X\x04\x00\x00\x00selfh\x00sb."sv);
+  Value value = ckpt::to_value(ckpt::read_pickle(loop, {}), storages, {});
+  EXPECT_EQ(back(value), value);
+}
+
 TEST(Pickler, TheSameTreeGivesTheSameBytes) {
   auto tree = [] {
     Dict dict;

@@ -334,6 +334,16 @@ TEST_F(TorchZip, ThePickleIsHeldToItsLimit) {
   EXPECT_EQ(open_error(options).code(), core::ErrorCode::refused);
 }
 
+TEST_F(TorchZip, TensorsAreHeldToTheirNumber) {
+  ckpt::save(checkpoint_of({{"a", tensor(entry_of(numbers({1}), {1}))}, {"b", tensor(entry_of(numbers({2}), {1}))}}),
+             path(), quick());
+  OpenOptions options;
+  options.limits.max_tensors = 2;
+  EXPECT_NO_THROW(ckpt::open(path(), options));
+  options.limits.max_tensors = 1;
+  EXPECT_EQ(open_error(options).code(), core::ErrorCode::refused);
+}
+
 TEST_F(TorchZip, TorchScriptIsNamed) {
   write_archive({{"x/data.pkl", "}."}, {"x/constants.pkl", ")."}, {"x/version", "3\n"}});
   EXPECT_THAT(open_error().what(), HasSubstr("TorchScript"));
