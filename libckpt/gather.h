@@ -32,6 +32,7 @@ class GatherSource final : public ByteSource {
 
   std::uint64_t size() const override { return layout_.size; }
   void read(std::uint64_t offset, MutableBytes out) const override;
+  void require_unchanged() const override { layout_.storage->require_unchanged(); }
 
  private:
   void gather_piece(std::uint64_t piece, MutableBytes out) const;

@@ -206,7 +206,7 @@ void AtomicFile::write_from(const ByteSource& source) {
   if (!range) return ByteSink::write_from(source);
   std::uint64_t done = core::with_context(impl_->path.string(), [&] { return impl_->copy_range(*range); });
   impl_->position += done;
-  if (done == source.size()) return;
+  if (done == source.size()) return source.require_unchanged();
   // The kernel could not copy (another file system, a source that shrank); reading says which it is.
   SourcePtr borrowed(std::shared_ptr<const ByteSource>(), &source);
   ByteSink::write_from(*slice(borrowed, done, source.size() - done));

@@ -18,6 +18,7 @@ void ByteSink::write_from(const ByteSource& source) {
     write(part);
     done += part.size();
   }
+  source.require_unchanged();
 }
 
 void BufferedSink::write(Bytes bytes) {
@@ -39,6 +40,7 @@ void BufferedSink::write_from(const ByteSource& source) {
     std::size_t old = buffer_.size();
     buffer_.resize(old + source.size());
     source.read(0, MutableBytes(buffer_).subspan(old));
+    source.require_unchanged();
   }
 }
 

@@ -24,10 +24,19 @@ void require_inside(std::uint64_t size, std::uint64_t offset, std::uint64_t leng
                                       " bytes are there");
 }
 
+struct stat status_of(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) detail::throw_errno(errno, "cannot look at the file");
+  return status;
+}
+
 class FileSource final : public ByteSource {
  public:
-  FileSource(detail::Fd fd, std::uint64_t size, std::string path)
-      : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
+  FileSource(detail::Fd fd, const struct stat& status, std::string path)
+      : fd_(std::move(fd)),
+        size_(static_cast<std::uint64_t>(status.st_size)),
+        written_(status.st_mtim),
+        path_(std::move(path)) {}
 
   std::uint64_t size() const override { return size_; }
 
@@ -44,6 +53,14 @@ class FileSource final : public ByteSource {
 
   std::optional<FileRange> file_range() const override { return FileRange{fd_.get(), 0, size_}; }
 
+  // Not the time of the last status change: being replaced by a rename, by our own save for one, changes that as well.
+  void require_unchanged() const override {
+    struct stat now = status_of(fd_.get());
+    bool same_time = now.st_mtim.tv_sec == written_.tv_sec && now.st_mtim.tv_nsec == written_.tv_nsec;
+    if (same_time && static_cast<std::uint64_t>(now.st_size) == size_) return;
+    throw Error(ErrorCode::io, "the file was changed by another program while it was being read").add_context(path_);
+  }
+
  private:
   [[noreturn]] void fail(int error, std::uint64_t offset) const {
     std::string text = error == 0
@@ -54,6 +71,7 @@ class FileSource final : public ByteSource {
 
   detail::Fd fd_;
   std::uint64_t size_;
+  timespec written_;
   std::string path_;
 };
 
@@ -89,6 +107,7 @@ class SliceSource final : public ByteSource {
     if (range) *range = {range->fd, range->offset + offset_, length_};
     return range;
   }
+  void require_unchanged() const override { whole_->require_unchanged(); }
   const SourcePtr& whole() const { return whole_; }
   std::uint64_t offset() const { return offset_; }
 
@@ -105,12 +124,11 @@ detail::Fd open_for_reading(const std::filesystem::path& path) {
   return detail::Fd(fd);
 }
 
-std::uint64_t regular_size(int fd) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) detail::throw_errno(errno, "cannot look at the file");
+struct stat regular_status(int fd) {
+  struct stat status = status_of(fd);
   if (S_ISDIR(status.st_mode)) detail::throw_errno(EISDIR, "cannot open");
   if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::io, "cannot open: it is a device or pipe, not a regular file");
-  return static_cast<std::uint64_t>(status.st_size);
+  return status;
 }
 
 }  // namespace
@@ -118,8 +136,8 @@ std::uint64_t regular_size(int fd) {
 SourcePtr open_file(const std::filesystem::path& path) {
   return core::with_context(path.string(), [&]() -> SourcePtr {
     detail::Fd fd = open_for_reading(path);
-    std::uint64_t size = regular_size(fd.get());
-    return std::make_shared<FileSource>(std::move(fd), size, path.string());
+    struct stat status = regular_status(fd.get());
+    return std::make_shared<FileSource>(std::move(fd), status, path.string());
   });
 }
 

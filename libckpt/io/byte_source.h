@@ -35,12 +35,15 @@ class ByteSource {
   virtual Bytes memory() const { return {}; }
   /// The range of one file that holds exactly these bytes, where there is one. Valid as long as the source.
   virtual std::optional<FileRange> file_range() const { return std::nullopt; }
+  /// Error(io) when the file behind the bytes was written to since it was opened: what has been read may then be half
+  /// old and half new. Sinks ask after every copy.
+  virtual void require_unchanged() const {}
 };
 
 using SourcePtr = std::shared_ptr<const ByteSource>;
 
-/// Opens a regular file for positional reads. Size and identity are taken at open; a file that shrinks later is
-/// Error(io). Errors: Error(io) naming the path when it is missing, a folder, or not readable.
+/// Opens a regular file for positional reads. Size and time are taken at open; a file that shrinks later is Error(io).
+/// Errors: Error(io) naming the path when it is missing, a folder, or not readable.
 SourcePtr open_file(const std::filesystem::path& path);
 /// `length` bytes at `offset` of `whole`, which stays alive. Error(corrupt) when they reach past its end.
 SourcePtr slice(SourcePtr whole, std::uint64_t offset, std::uint64_t length);

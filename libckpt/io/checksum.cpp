@@ -79,6 +79,7 @@ void for_each_part(const ByteSource& source, const std::function<void(Bytes)>& b
     body(memory.empty() ? Bytes(buffer).first(length) : memory.subspan(done, length));
     done += length;
   }
+  source.require_unchanged();
 }
 
 }  // namespace ckpt

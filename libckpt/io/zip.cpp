@@ -26,6 +26,7 @@ class StoredSource final : public ByteSource {
   void read(std::uint64_t offset, MutableBytes out) const override { range_->read(offset, out); }
   Bytes memory() const override { return range_->memory(); }
   std::optional<FileRange> file_range() const override { return range_->file_range(); }
+  void require_unchanged() const override { range_->require_unchanged(); }
   std::uint32_t recorded() const { return crc32_; }
 
  private:
@@ -48,6 +49,7 @@ class InflatedSource final : public ByteSource {
     std::copy_n(inflated_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
     if (offset + out.size() == size_) inflated_ = core::ByteVector();
   }
+  void require_unchanged() const override { packed_->require_unchanged(); }
 
  private:
   void inflate_all() const {

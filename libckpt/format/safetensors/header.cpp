@@ -160,10 +160,11 @@ SafetensorsItem read_item(std::string_view name, const JsonView& node, const Ope
   item.name = name;
   item.dtype = read_dtype(node.at("dtype"));
   item.shape = read_shape(node.at("shape"), options);
-  JsonView offsets = node.at("data_offsets");
-  if (!offsets.is(JsonView::Kind::array) || offsets.items().size() != 2) corrupt("its data_offsets are no pair");
-  item.begin = read_count(offsets.items()[0], "the begin of its data");
-  item.end = read_count(offsets.items()[1], "the end of its data");
+  JsonView pair = node.at("data_offsets");
+  std::vector<JsonView> offsets = pair.is(JsonView::Kind::array) ? pair.items() : std::vector<JsonView>();
+  if (offsets.size() != 2) corrupt("its data_offsets are no pair");
+  item.begin = read_count(offsets[0], "the begin of its data");
+  item.end = read_count(offsets[1], "the end of its data");
   if (item.end < item.begin) corrupt("its data end before they begin");
   std::uint64_t expected = expected_bytes(item.dtype, item.shape);
   if (item.end - item.begin != expected) {
@@ -238,7 +239,12 @@ SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOpti
       header.metadata_text = text;
       continue;
     }
-    header.items.push_back(core::with_context(tensor_subject(name), [&] { return read_item(name, node, options); }));
+    try {
+      header.items.push_back(read_item(name, node, options));
+    } catch (Error& error) {  // with_context() would build the subject of every tensor
+      error.add_context(tensor_subject(name));
+      throw;
+    }
     header.items.back().text = text;
   }
   check_layout(header, file.size() - header.data_offset(), options);

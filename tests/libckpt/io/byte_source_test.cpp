@@ -55,6 +55,28 @@ TEST(FileSource, ShrunkMeanwhileIsAnIoError) {
   EXPECT_EQ(code_of([&] { ckpt::read_all(*file); }), core::ErrorCode::io);
 }
 
+TEST(FileSource, WrittenToMeanwhileIsNoticedByWhoeverCopies) {
+  test::TempDir dir;
+  test::write_file(dir.path() / "a", "0123456789");
+  std::filesystem::last_write_time(dir.path() / "a",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  ckpt::SourcePtr part = ckpt::slice(ckpt::open_file(dir.path() / "a"), 2, 4);
+  ckpt::MemorySink sink;
+  EXPECT_NO_THROW(sink.write_from(*part));
+  test::write_file(dir.path() / "a", "abcdefghij");  // as large as before
+  EXPECT_EQ(code_of([&] { sink.write_from(*part); }), core::ErrorCode::io);
+}
+
+TEST(FileSource, ReplacedByAnotherFileItStaysWhatItWas) {
+  test::TempDir dir;
+  test::write_file(dir.path() / "a", "0123456789");
+  test::write_file(dir.path() / "b", "abcdefghij");
+  ckpt::SourcePtr file = ckpt::open_file(dir.path() / "a");
+  std::filesystem::rename(dir.path() / "b", dir.path() / "a");
+  EXPECT_NO_THROW(file->require_unchanged());
+  EXPECT_EQ(text_of(*file), "0123456789");
+}
+
 TEST(FileSource, OnlyRegularFiles) {
   test::TempDir dir;
   ::mkfifo((dir.path() / "pipe").c_str(), 0600);

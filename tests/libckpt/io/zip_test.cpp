@@ -257,6 +257,19 @@ TEST(ZipReader, InflatesWithBounds) {
   EXPECT_EQ(error_of(deflated_zip(1'000'000), tight).code(), core::ErrorCode::refused);
 }
 
+TEST(ZipReader, NoByteThatIsWrongDoesHarm) {
+  std::string zip = make_zip({{"n/a", "payload"}, {"n/b", ""}});
+  for (std::size_t at = 0; at < zip.size(); ++at) {
+    for (int change : {0x01, 0x80, 0xff}) {
+      std::string damaged = zip;
+      damaged[at] = static_cast<char>(damaged[at] ^ change);
+      core::Error error = error_of(damaged);
+      EXPECT_THAT(error.code(), testing::AnyOf(core::ErrorCode::corrupt, core::ErrorCode::refused,
+                                               core::ErrorCode::unsupported, core::ErrorCode::internal));
+    }
+  }
+}
+
 TEST(ZipReader, SourcesOfStoredMembersKnowTheirChecksum) {
   ZipArchive archive = open(make_zip(kFiles));
   EXPECT_EQ(ckpt::recorded_crc32(*archive.payload(archive.members()[0])), archive.members()[0].crc32);
