@@ -2,6 +2,7 @@
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/format/torch/dict_builder.h"
+#include "libckpt/format/torch/loops.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/value_builder.h"
 #include "libcore/base/error.h"
@@ -67,11 +68,24 @@ std::string ValueBuilder::path() const {
 }
 
 Value ValueBuilder::build(NodeId id) {
-  if (!audit_.is_shared(id)) return make(id);
+  bool looped = audit_.is_looped(id);
+  if (!looped && !audit_.is_shared(id)) return make(id);
   if (auto known = shared_.find(id); known != shared_.end()) return known->second;
-  Value value = make(id);
+  Value value = looped ? build_looped(id) : make(id);
+  if (looped && value.is(Value::Kind::object) && reference_number(value.as_object())) return value;
   shared_.emplace(id, value);
   return value;
+}
+
+/// A label around the object; a reference to it when it is only being built.
+Value ValueBuilder::build_looped(NodeId id) {
+  auto [label, fresh] = labels_.try_emplace(id, static_cast<std::int64_t>(labels_.size()));
+  std::int64_t number = label->second;
+  if (!fresh && constructed_.contains(&graph_.call(id))) return make_reference(number);
+  Value value = fresh ? make(id) : Value();
+  if (value.is(Value::Kind::object)) return make_label(number, std::move(value));
+  throw Error(ErrorCode::unsupported,
+              "the pickle holds " + describe_node(graph_, id) + " that contains itself; such data cannot be read");
 }
 
 Value ValueBuilder::make(NodeId id) {
@@ -100,7 +114,7 @@ Value ValueBuilder::make(NodeId id) {
     case NodeKind::frozenset:
       return sequence_of(node.kind, id);
     case NodeKind::dict:
-      return build_dict("dict", graph_.children(id));
+      return Value::dict(build_dict("dict", graph_.children(id)));
     case NodeKind::global:
       return Value::object(make_object(graph_.symbol(id).full, Object::Form::global));
     case NodeKind::call:
@@ -137,10 +151,11 @@ Value ValueBuilder::sequence_of(NodeKind kind, NodeId id) {
   return kind == NodeKind::set ? Value::set(std::move(items)) : Value::frozenset(std::move(items));
 }
 
-Value ValueBuilder::build_dict(std::string type, std::span<const NodeId> items) {
+Dict ValueBuilder::build_dict(std::string type, std::span<const NodeId> items) {
   DictBuilder builder(items.size() / 2);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     Value key = build(items[i]);
+    check_name(key);
     std::string name = step_text(key);
     bool replaced = builder.set(std::move(key), child(items[i], items[i + 1]));
     if (replaced) warn("the key " + core::quote(name) + " is there twice; the later value counts, as in Python");
@@ -148,7 +163,13 @@ Value ValueBuilder::build_dict(std::string type, std::span<const NodeId> items) 
   Dict dict;
   dict.type = std::move(type);
   dict.items = builder.take();
-  return Value::dict(std::move(dict));
+  return dict;
+}
+
+void ValueBuilder::check_name(const Value& key) const {
+  if (!key.is(Value::Kind::text) || key.as_text().size() <= limits_.max_name) return;
+  throw Error(ErrorCode::refused, "a key is " + core::format_size(key.as_text().size()) + " long where at most " +
+                                      core::format_size(limits_.max_name) + " are accepted");
 }
 
 Value ValueBuilder::build_call(NodeId id) {
@@ -175,16 +196,17 @@ Value ValueBuilder::object(const Use& use) {
   out.args = Value::tuple(sequence(use.args.ids()));
   if (use.call == nullptr) return Value::object(std::move(out));
   const PickleCall& call = *use.call;
+  constructed_.insert(&call);
   if (call.instance) out.form = Object::Form::instance;
   if (call.kwargs != kNoNode) out.kwargs = build(call.kwargs);
-  out.has_state = call.state != kNoNode;
-  if (out.has_state) out.state = build(call.state);
   out.appended = sequence(graph_.call_items(call.appended));
   std::span<const NodeId> items = graph_.call_items(call.items);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     Value key = build(items[i]);
     out.items.emplace_back(std::move(key), child(items[i], items[i + 1]));
   }
+  out.has_state = call.state != kNoNode;
+  if (out.has_state) out.state = build(call.state);
   return Value::object(std::move(out));
 }
 
@@ -212,7 +234,7 @@ Value ValueBuilder::dict_class(const Use& use) {
     std::span<const NodeId> more = graph_.call_items(use.call->items);
     items.insert(items.end(), more.begin(), more.end());
   }
-  Dict dict = build_dict(std::string(args.symbol()), items).as_dict();
+  Dict dict = build_dict(std::string(args.symbol()), items);
   if (factory && args.size() > 0) dict.constructor_args = Value::tuple({build(args.id(0))});
   if (use.call != nullptr && use.call->state != kNoNode) {
     dict.attributes = build(use.call->state);

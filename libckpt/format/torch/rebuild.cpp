@@ -55,6 +55,7 @@ Entry TensorRebuilder::meta(const CallArgs& args) {
   args.expect(4, 4);
   std::optional<DType> dtype = dtype_symbol(args.symbol_at(0).full);
   if (!dtype) args.fail(0, "a known dtype");
+  count_tensor();
   Entry entry;
   entry.dtype = *dtype;
   entry.shape = args.sizes(1);
@@ -108,6 +109,12 @@ StorageRequest TensorRebuilder::request(NodeId persistent) const {
   return out;
 }
 
+void TensorRebuilder::count_tensor() {
+  if (++tensors_ <= limits_.max_tensors) return;
+  throw Error(ErrorCode::refused, "the file has more than " + core::format_count(limits_.max_tensors) +
+                                      " tensors; raise the limit to read it");
+}
+
 void TensorRebuilder::check_sizes(const core::Shape& sizes, const core::Shape& strides) const {
   if (sizes.size() != strides.size()) {
     throw Error(ErrorCode::corrupt, "a tensor has " + std::to_string(sizes.size()) + " sizes and " +
@@ -128,6 +135,7 @@ void TensorRebuilder::check_sizes(const core::Shape& sizes, const core::Shape& s
 }
 
 Entry TensorRebuilder::strided(const Parts& parts, std::optional<DType> dtype) {
+  count_tensor();
   check_sizes(parts.sizes, parts.strides);
   if (parts.offset < 0) {
     throw Error(ErrorCode::corrupt, "a tensor begins " + std::to_string(parts.offset) + " elements into its storage");

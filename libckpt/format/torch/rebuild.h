@@ -62,10 +62,12 @@ class TensorRebuilder {
   void check_sizes(const core::Shape& sizes, const core::Shape& strides) const;
   void read_metadata(const CallArgs& args, std::size_t i, Entry& entry) const;
   SourcePtr shared_source(const Entry& entry);
+  void count_tensor();
 
   const PickleGraph& graph_;
   StorageProvider& storages_;
   const Limits& limits_;
+  std::uint64_t tensors_ = 0;
   std::unordered_map<std::string, SourcePtr> sources_;  ///< by view, so that equal views share their bytes
 };
 

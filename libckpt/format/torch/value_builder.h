@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "libckpt/format/torch/call_args.h"
@@ -21,6 +22,7 @@ class ValueBuilder {
       : graph_(graph),
         audit_(graph, options.limits),
         rebuilder_(graph, storages, options.limits),
+        limits_(options.limits),
         report_(options.report) {}
 
   Value run();
@@ -39,11 +41,13 @@ class ValueBuilder {
   static const Known kKnown[];
 
   Value build(NodeId id);
+  Value build_looped(NodeId id);
   Value make(NodeId id);
   Value child(NodeId step, NodeId id);
   Value::List sequence(std::span<const NodeId> ids);
   Value sequence_of(NodeKind kind, NodeId id);
-  Value build_dict(std::string type, std::span<const NodeId> items);
+  Dict build_dict(std::string type, std::span<const NodeId> items);
+  void check_name(const Value& key) const;
   Value build_call(NodeId id);
   Value build_use(const Use& use);
   Value object(const Use& use);
@@ -84,8 +88,11 @@ class ValueBuilder {
   const PickleGraph& graph_;
   GraphAudit audit_;
   TensorRebuilder rebuilder_;
+  const Limits& limits_;
   Report* report_;
   std::unordered_map<NodeId, Value> shared_;
+  std::unordered_map<NodeId, std::int64_t> labels_;    ///< objects that contain themselves, by number
+  std::unordered_set<const PickleCall*> constructed_;  ///< calls whose arguments are built
   std::vector<Step> path_;
 };
 
