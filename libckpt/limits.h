@@ -15,7 +15,7 @@ struct Limits {
   std::uint64_t max_pickle_opcodes = 64'000'000;
   std::uint64_t max_pickle_stack = 100'000;  ///< deeper than any real file; a batch of SETITEMS is 2,000
   std::uint64_t max_pickle_memo = 16'000'000;
-  std::uint64_t max_depth = 256;  ///< nesting of containers in a file
+  std::uint64_t max_depth = 1'000;  ///< nesting of containers in a file; Python's own limit
   std::uint64_t max_zip_members = 1'048'576 + 64;
   std::uint64_t max_json_depth_header = 8;
   std::uint64_t max_json_depth = 64;

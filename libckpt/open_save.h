@@ -15,7 +15,7 @@
 namespace ckpt {
 
 struct OpenOptions {
-  Limits limits;
+  Limits limits = {};
   bool lenient = false;          ///< accept the named relaxations of FORMAT_SUPPORT.md; each used one is in the report
   bool foreign_objects = false;  ///< keep unknown pickle globals as inert nodes (never called) instead of refusing them
   bool check_hashes = false;     ///< check content hashes and CRCs while reading payloads, where the format has them
@@ -27,15 +27,15 @@ struct OpenOptions {
 enum class Codec : std::uint8_t { automatic, none, zstd };
 
 struct SaveOptions {
-  std::string format;     ///< name of a format; "" = by the file name's extension
-  bool overwrite = true;  ///< false: Error(io) when the target exists
-  bool durable = true;    ///< fsync of file and folder
+  std::string format = {};  ///< name of a format; "" = by the file name's extension
+  bool overwrite = true;    ///< false: Error(io) when the target exists
+  bool durable = true;      ///< fsync of file and folder
   Codec codec = Codec::automatic;
   std::uint64_t max_shard_size = 0;  ///< bytes a file; 0 = one file
   bool drop_inexpressible = false;   ///< leave out what the target format cannot hold and list it in report->dropped
   std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
   unsigned threads = 0;
-  Progress progress;
+  Progress progress = {};
   Report* report = nullptr;
 };
 

@@ -4,7 +4,9 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/native.h"
+#include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
+#include "libckpt/format/torch_zip/torch_zip.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -14,6 +16,9 @@ namespace {
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
     &kNativeFormat,
+    &detail::kSafetensors,
+    &detail::kSafetensorsSharded,
+    &kTorchZip,
 };
 
 std::string lower(std::string text) {

@@ -217,10 +217,14 @@ void AtomicFile::skip_to(std::uint64_t offset) {
   impl_->position = offset;
 }
 
+void AtomicFile::prepare() {
+  core::with_context(impl_->path.string(), [&] { impl_->finish_file(); });
+}
+
 void AtomicFile::commit() {
-  assert(impl_->fd);
+  assert(!impl_->temporary.empty());
+  if (impl_->fd) prepare();
   core::with_context(impl_->path.string(), [&] {
-    impl_->finish_file();
     impl_->move_into_place();
     if (impl_->options.durable) impl_->sync_folder();
   });

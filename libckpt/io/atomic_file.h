@@ -39,8 +39,13 @@ class AtomicFile final : public ByteSink {
   /// Moves position() forward over bytes that write_at() fills (or that stay zero).
   void skip_to(std::uint64_t offset);
 
-  /// Cuts to position(), keeps mode, owner and extended attributes of a file being replaced, fsync, rename, fsync of
-  /// the folder. Errors: Error(io); the old file is untouched unless the message says "durability unknown". Only once.
+  /// Cuts to position(), keeps mode, owner and extended attributes of a file being replaced, fsync, close. Only for
+  /// saves of several files, which are all prepared before the first is put in place; commit() does it by itself.
+  /// Nothing may be written afterwards. Errors: Error(io); the old file is untouched.
+  void prepare();
+
+  /// prepare(), rename, fsync of the folder. Errors: Error(io); the old file is untouched unless the message says that
+  /// its "durability is unknown". Only once.
   void commit();
 
  private:

@@ -94,7 +94,7 @@ TEST_F(NativeRoundTrip, NamesThatHdf5WouldChange) {
   std::string nul("n\0l", 3);
   std::string deep(200, '.');
   for (const std::string& name : {std::string("a"), std::string("a.b"), std::string("a/b"), std::string(""), nul, deep,
-                                  std::string("\xff\xfe"), std::string(60000, 'x') + "/"}) {
+                                  std::string("\xff\xfe"), std::string(60000, 'x').append("/")}) {
     items.emplace_back(name, test::tensor(DType::f32, {2}, static_cast<unsigned>(items.size() + 1)));
   }
   save(test::checkpoint(items), path());

@@ -1,0 +1,27 @@
+#pragma once
+// The plain values of a checkpoint (epochs, learning rates, names) with their dotted names, and a short text for each.
+// Thread safety: pure. Use: for (const NamedValue& v : list_plain_values(root)) show(v.name, value_text(v.value));
+
+#include <string>
+#include <vector>
+
+#include "libckpt/value.h"
+
+namespace ckpt {
+
+struct NamedValue {
+  std::string name;  ///< dotted, as in list_entries()
+  Value value;
+};
+
+/// All leaves that are no tensors, in file order; containers only when they are empty, objects that hold a tensor as
+/// the text of their symbol, with what they hold behind.
+std::vector<NamedValue> list_plain_values(const Value& root);
+
+/// As Python prints it, on one line and cut to `max` bytes: 3, 0.001, 'text', [1, 2], torch.Size([2, 3]).
+std::string value_text(const Value& value, std::size_t max = 80);
+
+/// "int", "str", "collections.OrderedDict", "torch.device": the type as Python names it.
+std::string type_text(const Value& value);
+
+}  // namespace ckpt

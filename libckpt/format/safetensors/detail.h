@@ -1,0 +1,59 @@
+#pragma once
+// What is remembered of safetensors files so that rewriting changes no byte that need not change: the text of the
+// header, where each tensor lay, how tensors were spread over shards. Thread safety: immutable. Use: auto detail =
+// std::dynamic_pointer_cast<const SafetensorsDetail>(checkpoint.detail);
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "libckpt/checkpoint.h"
+#include "libckpt/format/format.h"
+#include "libckpt/format/safetensors/header.h"
+
+namespace ckpt::detail {
+
+/// One file.
+struct SafetensorsDetail final : FormatDetail {
+  SourcePtr file;
+  SafetensorsHeader header;
+  std::vector<SourcePtr> sources;                                ///< data of header.items
+  std::unordered_map<const ByteSource*, std::size_t> by_source;  ///< place in header.items
+
+  /// The item whose data `entry` still has, or null.
+  const SafetensorsItem* find(const Entry& entry) const {
+    auto found = by_source.find(entry.bytes.get());
+    return found == by_source.end() ? nullptr : &header.items[found->second];
+  }
+};
+
+struct SafetensorsShard {
+  std::string file_name;
+  std::shared_ptr<const SafetensorsDetail> detail;
+};
+
+/// An index and its shards.
+struct SafetensorsShards final : FormatDetail {
+  std::string index_text;
+  std::string index_name;                ///< "model.safetensors.index.json"
+  TextPairs weight_map;                  ///< in the order of the text
+  TextPairs metadata;                    ///< text values of the index's metadata, in order
+  std::vector<SafetensorsShard> shards;  ///< in order of first mention
+};
+
+/// Reads one file whole: header and a source for each tensor. Errors: as read_safetensors_header().
+std::shared_ptr<const SafetensorsDetail> read_safetensors_file(SourcePtr file, const OpenOptions& options);
+
+/// Puts tensors in a dict in the order given, together with what kExtraKey in `metadata` says about them.
+Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tensors, const TextPairs& metadata,
+                      const OpenOptions& options);
+/// The entry of an item.
+EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source);
+
+Checkpoint read_safetensors(const Input& input, const OpenOptions& options);
+Checkpoint read_safetensors_index(const Input& input, const OpenOptions& options);
+/// Damage that reading lets pass: tensors that the index does not list.
+std::vector<Finding> find_unlisted_tensors(const SafetensorsShards& shards);
+
+}  // namespace ckpt::detail

@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libckpt/format/safetensors/plan.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::quote;
+
+std::string type_text(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::null:
+      return "None";
+    case Value::Kind::boolean:
+      return "bool";
+    case Value::Kind::integer:
+    case Value::Kind::big_integer:
+      return "int";
+    case Value::Kind::real:
+      return "float";
+    case Value::Kind::complex:
+      return "complex";
+    case Value::Kind::text:
+      return "str";
+    case Value::Kind::bytes:
+      return "bytes";
+    case Value::Kind::bytearray:
+      return "bytearray";
+    case Value::Kind::list:
+      return "list";
+    case Value::Kind::tuple:
+      return "tuple";
+    case Value::Kind::set:
+      return "set";
+    case Value::Kind::frozenset:
+      return "frozenset";
+    case Value::Kind::object:
+      return value.as_object().symbol;
+    default:
+      return "dict";
+  }
+}
+
+/// Why the format cannot hold a tensor, "" when it can.
+std::string tensor_obstacle(const std::string& name, const Entry& entry) {
+  if (!entry.bytes) return "a tensor without data (meta)";
+  if (safetensors_rank(entry.dtype) < 0) return "dtype " + std::string(core::name(entry.dtype));
+  if (entry.dtype == core::DType::f4_e2m1fn_x2 && entry.shape.empty()) return "a scalar of two F4 values";
+  if (entry.conjugate || entry.negative) return "a tensor whose conjugation or negation is pending";
+  if (name == kMetadataKey) return "a name that the format keeps for itself";
+  if (!core::is_utf8(name)) return "a name that is no valid UTF-8";
+  return "";
+}
+
+/// Why something about a tensor would be lost although its values are kept.
+std::string tensor_loss(const Entry& entry) {
+  if (!entry.python_class.empty()) return "the tensor subclass " + entry.python_class;
+  if (!is_json_value(entry.attributes)) return "Python attributes that are no plain values";
+  return "";
+}
+
+class ObstacleFinder {
+ public:
+  std::vector<Obstacle> found;
+
+  void look_at_root(const Value& root) {
+    if (!root.is(Value::Kind::dict)) {
+      add("", "the top is no dict of tensors but a value of type " + type_text(root));
+      return;
+    }
+    look_at_attributes(root.as_dict());
+    look_at_items(root.as_dict(), "");
+  }
+
+ private:
+  void add(const std::string& subject, const std::string& reason) { found.push_back({subject, reason}); }
+
+  void look_at_attributes(const Dict& dict) {
+    if (dict.attributes.is_null()) return;
+    for (const auto& [key, value] : dict.attributes.as_dict().items) {
+      if (!is_json_value(value) || step_text(key) != "_metadata") {
+        add(step_text(key), "an attribute of the state dict that is no plain value");
+      }
+    }
+  }
+
+  void look_at_items(const Dict& dict, const std::string& prefix) {
+    for (const auto& [key, value] : dict.items) {
+      std::string name = prefix + step_text(key);
+      if (!key.is(Value::Kind::text)) add(name, "a key of type " + type_text(key));
+      if (value.is(Value::Kind::tensor)) {
+        look_at_tensor(name, value.as_entry());
+      } else if (value.is(Value::Kind::dict)) {
+        add(name, "a nested dict; its tensors would get names with dots");
+        look_at_items(value.as_dict(), name + ".");
+      } else {
+        add(name, "a value of type " + type_text(value));
+      }
+    }
+  }
+
+  void look_at_tensor(const std::string& name, const Entry& entry) {
+    std::string reason = tensor_obstacle(name, entry);
+    if (reason.empty()) reason = tensor_loss(entry);
+    if (!reason.empty()) add(name, reason);
+  }
+};
+
+/// Equal for entries that are the same view of the same memory; "" for those that are tied to nothing.
+std::string tie_key(const Entry& entry) {
+  if (entry.numel() == 0) return "";
+  std::string key(sizeof(void*), '\0');
+  const void* identity = storage_identity(entry);
+  std::memcpy(key.data(), &identity, sizeof identity);
+  key += std::string(core::name(entry.dtype)) + core::to_list(entry.shape);
+  if (entry.view) key += std::to_string(entry.view->offset) + core::to_list(entry.view->strides);
+  return key;
+}
+
+/// Keeps the first name in the alphabet of each group of ties, as the reference library does.
+void drop_tied(FlatState& state) {
+  std::unordered_map<std::string, std::string> kept;
+  for (const FlatTensor& tensor : state.tensors) {
+    std::string key = tie_key(*tensor.entry);
+    if (key.empty()) continue;
+    auto [found, is_new] = kept.emplace(key, tensor.name);
+    if (!is_new && tensor.name < found->second) found->second = tensor.name;
+  }
+  std::erase_if(state.tensors, [&](const FlatTensor& tensor) {
+    auto found = kept.find(tie_key(*tensor.entry));
+    if (found == kept.end() || found->second == tensor.name) return false;
+    state.extra.tied.emplace_back(tensor.name, found->second);
+    return true;
+  });
+}
+
+void require_distinct(const std::vector<FlatTensor>& tensors) {
+  std::unordered_set<std::string_view> names;
+  for (const FlatTensor& tensor : tensors) {
+    if (names.insert(tensor.name).second) continue;
+    throw core::Error(core::ErrorCode::collision, "two tensors would both be named " + quote(tensor.name));
+  }
+}
+
+}  // namespace
+
+std::vector<Obstacle> find_obstacles(const Checkpoint& checkpoint) {
+  ObstacleFinder finder;
+  finder.look_at_root(checkpoint.root);
+  return std::move(finder.found);
+}
+
+FlatState flatten(const Checkpoint& checkpoint) {
+  FlatState state;
+  for (NamedEntry& named : list_entries(checkpoint.root)) {
+    if (!tensor_obstacle(named.name, *named.entry).empty()) continue;
+    state.tensors.push_back({std::move(named.name), std::move(named.entry)});
+  }
+  require_distinct(state.tensors);
+  drop_tied(state);
+  for (const FlatTensor& tensor : state.tensors) {
+    const Value& attributes = tensor.entry->attributes;
+    if (!attributes.is_null() && is_json_value(attributes))
+      state.extra.attributes.emplace_back(tensor.name, attributes);
+  }
+  if (checkpoint.root.is(Value::Kind::dict)) {
+    const Value* metadata = checkpoint.root.as_dict().attributes.find("_metadata");
+    if (metadata != nullptr && is_json_value(*metadata)) state.extra.module_metadata = *metadata;
+  }
+  return state;
+}
+
+}  // namespace ckpt::detail

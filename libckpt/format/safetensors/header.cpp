@@ -1,0 +1,256 @@
+#include "libckpt/format/safetensors/header.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "libckpt/io/json.h"
+#include "libcore/base/checked_math.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::DType;
+using core::Error;
+using core::ErrorCode;
+
+struct TypeName {
+  std::string_view name;
+  DType dtype;
+};
+
+/// In the order of the reference library.
+constexpr std::array kTypes = {
+    TypeName{"BOOL", DType::boolean},
+    TypeName{"F4", DType::f4_e2m1fn_x2},
+    TypeName{"F6_E2M3", DType::f6_e2m3},
+    TypeName{"F6_E3M2", DType::f6_e3m2},
+    TypeName{"U8", DType::u8},
+    TypeName{"I8", DType::i8},
+    TypeName{"F8_E5M2", DType::f8_e5m2},
+    TypeName{"F8_E4M3", DType::f8_e4m3fn},
+    TypeName{"F8_E8M0", DType::f8_e8m0fnu},
+    TypeName{"F8_E4M3FNUZ", DType::f8_e4m3fnuz},
+    TypeName{"F8_E5M2FNUZ", DType::f8_e5m2fnuz},
+    TypeName{"I16", DType::i16},
+    TypeName{"U16", DType::u16},
+    TypeName{"F16", DType::f16},
+    TypeName{"BF16", DType::bf16},
+    TypeName{"I32", DType::i32},
+    TypeName{"U32", DType::u32},
+    TypeName{"F32", DType::f32},
+    TypeName{"C64", DType::c64},
+    TypeName{"F64", DType::f64},
+    TypeName{"I64", DType::i64},
+    TypeName{"U64", DType::u64},
+};
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorCode::corrupt, what);
+}
+
+/// Something that only lenient reading lets pass.
+void relax(const OpenOptions& options, const std::string& what) {
+  if (!options.lenient) corrupt(what);
+  if (options.report != nullptr) options.report->relaxations.push_back(what);
+}
+
+std::string tensor_subject(std::string_view name) {
+  return "tensor " + core::quote(name);
+}
+
+std::uint64_t header_length(const ByteSource& file, const OpenOptions& options) {
+  if (file.size() < kLengthBytes)
+    corrupt("the file is cut off: it is only " + core::format_size(file.size()) + " long");
+  std::array<std::byte, kLengthBytes> bytes{};
+  file.read(0, bytes);
+  auto length = core::load_le<std::uint64_t>(bytes.data());
+  if (length > options.limits.max_safetensors_header) {
+    throw Error(ErrorCode::refused, "the header is " + core::format_count(length) + " bytes long where " +
+                                        core::format_count(options.limits.max_safetensors_header) + " are allowed");
+  }
+  if (length > file.size() - kLengthBytes) {
+    corrupt("the file is cut off: it ends at byte " + core::format_count(file.size()) +
+            " where the header alone needs " + core::format_count(length + kLengthBytes));
+  }
+  return length;
+}
+
+/// What stands before and behind the JSON: nothing before, spaces only behind.
+void check_padding(std::string_view text, const OpenOptions& options) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) corrupt("the header is empty");
+  if (first > 0) relax(options, "the header begins with white space where '{' was expected");
+  std::string_view padding = text.substr(text.find_last_not_of(kBlank) + 1);
+  if (padding.find_first_not_of(' ') != std::string_view::npos) {
+    relax(options, "the header is padded with other characters than spaces");
+  }
+}
+
+TextPairs read_metadata(const JsonView& node) {
+  TextPairs pairs;
+  if (node.is(JsonView::Kind::null)) return pairs;
+  if (!node.is(JsonView::Kind::object)) corrupt("'__metadata__' is no object");
+  for (const auto& [key, value] : node.members()) {
+    if (!value.is(JsonView::Kind::text)) {
+      corrupt("'__metadata__' has the value of " + core::quote(key) + " as something else than text");
+    }
+    pairs.emplace_back(key, value.as_text());
+  }
+  return pairs;
+}
+
+std::uint64_t read_count(const JsonView& node, const char* what) {
+  if (!node.is_count()) corrupt(std::string(what) + " is no whole number from 0 to 2^63-1");
+  return node.as_unsigned();
+}
+
+core::Shape read_shape(const JsonView& node, const OpenOptions& options) {
+  if (!node.is(JsonView::Kind::array)) corrupt("its shape is no list");
+  core::Shape shape;
+  for (const JsonView& size : node.items()) {
+    shape.push_back(static_cast<std::int64_t>(read_count(size, "a size of its shape")));
+  }
+  if (shape.size() > options.limits.max_rank) {
+    throw Error(ErrorCode::refused, "it has " + std::to_string(shape.size()) + " dimensions where " +
+                                        std::to_string(options.limits.max_rank) + " are allowed");
+  }
+  return shape;
+}
+
+DType read_dtype(const JsonView& node) {
+  if (!node.is(JsonView::Kind::text)) corrupt("its dtype is no text");
+  for (const TypeName& type : kTypes) {
+    if (type.name == node.as_text()) return type.dtype;
+  }
+  throw Error(ErrorCode::unsupported, "its dtype " + core::quote(node.as_text()) + " is unknown");
+}
+
+/// Bytes that dtype and shape ask for; F4 sizes count values, everything else elements.
+std::uint64_t expected_bytes(DType dtype, const core::Shape& shape) {
+  std::optional<std::uint64_t> numel = core::try_numel(shape.span());
+  if (!numel) corrupt("its shape " + core::to_list(shape) + " overflows");
+  auto width = static_cast<std::uint64_t>(dtype == DType::f4_e2m1fn_x2 ? 4 : core::bit_width(dtype));
+  std::optional<std::uint64_t> bits = core::try_mul(*numel, width);
+  if (!bits) corrupt("its shape " + core::to_list(shape) + " overflows");
+  if (*bits % 8 != 0) corrupt("its values do not end on a byte");
+  return *bits / 8;
+}
+
+void count_f4_pairs(SafetensorsItem& item) {
+  if (item.shape.empty() || item.shape.back() % 2 != 0) {
+    throw Error(ErrorCode::unsupported, "its last dimension holds an odd number of F4 values");
+  }
+  item.shape.data()[item.shape.size() - 1] /= 2;
+}
+
+void warn_about_extra_fields(const JsonView& node, const std::string& name, const OpenOptions& options) {
+  for (const auto& [key, value] : node.members()) {
+    if (key == "dtype" || key == "shape" || key == "data_offsets" || options.report == nullptr) continue;
+    options.report->warnings.push_back(tensor_subject(name) + " has the unknown field " + core::quote(key));
+  }
+}
+
+SafetensorsItem read_item(std::string_view name, const JsonView& node, const OpenOptions& options) {
+  if (!node.is(JsonView::Kind::object)) corrupt("its entry is no object");
+  SafetensorsItem item;
+  item.name = name;
+  item.dtype = read_dtype(node.at("dtype"));
+  item.shape = read_shape(node.at("shape"), options);
+  JsonView offsets = node.at("data_offsets");
+  if (!offsets.is(JsonView::Kind::array) || offsets.items().size() != 2) corrupt("its data_offsets are no pair");
+  item.begin = read_count(offsets.items()[0], "the begin of its data");
+  item.end = read_count(offsets.items()[1], "the end of its data");
+  if (item.end < item.begin) corrupt("its data end before they begin");
+  std::uint64_t expected = expected_bytes(item.dtype, item.shape);
+  if (item.end - item.begin != expected) {
+    corrupt("its data are " + core::format_count(item.end - item.begin) + " bytes long where shape and dtype need " +
+            core::format_count(expected));
+  }
+  if (item.dtype == DType::f4_e2m1fn_x2) count_f4_pairs(item);
+  warn_about_extra_fields(node, item.name, options);
+  return item;
+}
+
+/// Every byte of the data belongs to exactly one tensor.
+void check_layout(const SafetensorsHeader& header, std::uint64_t data_size, const OpenOptions& options) {
+  std::vector<const SafetensorsItem*> sorted;
+  for (const SafetensorsItem& item : header.items) sorted.push_back(&item);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+  });
+  std::uint64_t end = 0;
+  for (const SafetensorsItem* item : sorted) {
+    if (item->end > data_size) {
+      corrupt("the file is cut off: it holds " + core::format_count(data_size) + " bytes of data where " +
+              tensor_subject(item->name) + " ends at " + core::format_count(item->end));
+    }
+    if (item->begin != end) {
+      relax(options, tensor_subject(item->name) + " begins at byte " + core::format_count(item->begin) +
+                         " of the data where " + core::format_count(end) + " was expected: " +
+                         (item->begin > end ? "there is a hole before it" : "it overlaps another tensor"));
+    }
+    end = std::max(end, item->end);
+  }
+  if (end != data_size) {
+    relax(options, core::format_count(data_size - end) + " bytes lie behind the last tensor");
+  }
+}
+
+void check_limits(const JsonDocument& json, const OpenOptions& options) {
+  if (!json.root().is(JsonView::Kind::object)) corrupt("the header is no JSON object");
+  const Limits& limits = options.limits;
+  auto members = json.root().members();
+  if (members.size() > limits.max_tensors + 1) {
+    throw Error(ErrorCode::refused, "the file has " + core::format_count(members.size()) + " tensors where " +
+                                        core::format_count(limits.max_tensors) + " are allowed");
+  }
+  for (const auto& [name, node] : members) {
+    if (name.size() <= limits.max_name) continue;
+    throw Error(ErrorCode::refused, "a tensor has a name of " + core::format_count(name.size()) + " bytes where " +
+                                        core::format_count(limits.max_name) + " are allowed");
+  }
+}
+
+}  // namespace
+
+SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOptions& options) {
+  std::uint64_t length = header_length(file, options);
+  SafetensorsHeader header;
+  header.text.resize(length);
+  file.read(kLengthBytes, std::as_writable_bytes(std::span(header.text)));
+  check_padding(header.text, options);
+  JsonDocument json =
+      JsonDocument::parse(header.text, {.max_depth = options.limits.max_json_depth_header, .what = "the JSON header"});
+  check_limits(json, options);
+  std::vector<JsonSpan> spans = json.member_spans();
+  auto members = json.root().members();
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto& [name, node] = members[i];
+    TextSpan text{spans[i].begin, spans[i].end};
+    if (name == kMetadataKey) {
+      header.metadata = read_metadata(node);
+      header.metadata_text = text;
+      continue;
+    }
+    header.items.push_back(core::with_context(tensor_subject(name), [&] { return read_item(name, node, options); }));
+    header.items.back().text = text;
+  }
+  check_layout(header, file.size() - header.data_offset(), options);
+  return header;
+}
+
+std::string_view safetensors_name(DType dtype) {
+  int rank = safetensors_rank(dtype);
+  return rank < 0 ? std::string_view() : kTypes[static_cast<std::size_t>(rank)].name;
+}
+
+int safetensors_rank(DType dtype) {
+  auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& type) { return type.dtype == dtype; });
+  return found == kTypes.end() ? -1 : static_cast<int>(found - kTypes.begin());
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,192 @@
+#include "libckpt/format/safetensors/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "libckpt/io/json.h"
+#include "libckpt/limits.h"
+#include "libcore/base/checked_math.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+constexpr std::uint64_t kCopyStep = 64ULL << 20;
+constexpr std::uint64_t kAlignment = 8;
+
+/// Large types first, so that every tensor is aligned by itself; names in byte order.
+void sort_canonically(std::vector<FlatTensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const FlatTensor& a, const FlatTensor& b) {
+    int rank_a = safetensors_rank(a.entry->dtype);
+    int rank_b = safetensors_rank(b.entry->dtype);
+    return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
+  });
+}
+
+/// F4 sizes count values, of which an element holds two.
+core::Shape stored_shape(const Entry& entry) {
+  core::Shape shape = entry.shape;
+  if (entry.dtype == core::DType::f4_e2m1fn_x2) shape.data()[shape.size() - 1] *= 2;
+  return shape;
+}
+
+bool same_tensor(const SafetensorsItem& item, const Entry& entry) {
+  return item.dtype == entry.dtype && item.shape == entry.shape;
+}
+
+const std::string* value_of(const TextPairs& pairs, std::string_view key) {
+  auto found = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) { return pair.first == key; });
+  return found == pairs.end() ? nullptr : &found->second;
+}
+
+/// Hints that an earlier save left and that its notes account for; the new notes bring their own.
+bool is_stale_hint(const std::pair<std::string, std::string>& pair, const std::optional<Extra>& noted) {
+  return noted && std::find(noted->tied.begin(), noted->tied.end(), pair) != noted->tied.end();
+}
+
+}  // namespace
+
+TextPairs plan_metadata(const Checkpoint& checkpoint, const Extra& extra, const TextPairs* old) {
+  const std::string* note = value_of(checkpoint.metadata, kExtraKey);
+  std::optional<Extra> noted = note == nullptr ? std::nullopt : parse_extra(*note);
+  TextPairs wanted;
+  for (const auto& pair : checkpoint.metadata) {
+    bool ours = noted && pair.first == kExtraKey;
+    if (!ours && !is_stale_hint(pair, noted)) wanted.push_back(pair);
+  }
+  for (const auto& [dropped, kept] : extra.tied) {
+    if (value_of(wanted, dropped) == nullptr) wanted.emplace_back(dropped, kept);
+  }
+  if (!extra.empty() && value_of(wanted, kExtraKey) == nullptr) wanted.emplace_back(kExtraKey, extra_json(extra));
+  if (old == nullptr) {
+    if (value_of(wanted, "format") == nullptr) wanted.emplace_back("format", "pt");
+    std::sort(wanted.begin(), wanted.end());
+    return wanted;
+  }
+  auto place = [&](const auto& pair) {
+    return std::find_if(old->begin(), old->end(), [&](const auto& other) { return other.first == pair.first; }) -
+           old->begin();
+  };
+  std::stable_sort(wanted.begin(), wanted.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  return wanted;
+}
+
+SafetensorsPlan::SafetensorsPlan(std::vector<FlatTensor> tensors, const TextPairs& metadata,
+                                 std::shared_ptr<const SafetensorsDetail> old)
+    : tensors_(std::move(tensors)), old_(std::move(old)) {
+  if (!old_) sort_canonically(tensors_);
+  place();
+  make_header(metadata);
+}
+
+void SafetensorsPlan::place() {
+  for (const FlatTensor& tensor : tensors_) placed_.push_back({&tensor, 0, 0});
+  std::vector<Placed*> by_data;
+  for (Placed& placed : placed_) by_data.push_back(&placed);
+  auto old_place = [&](const Placed* placed) {
+    const SafetensorsItem* item = old_ ? old_->find(*placed->tensor->entry) : nullptr;
+    return item == nullptr ? std::pair(UINT64_MAX, UINT64_MAX) : std::pair(item->begin, item->end);
+  };
+  if (old_) {
+    std::stable_sort(by_data.begin(), by_data.end(),
+                     [&](const Placed* a, const Placed* b) { return old_place(a) < old_place(b); });
+  }
+  for (Placed* placed : by_data) {
+    placed->begin = data_size_;
+    data_size_ = core::checked_add(data_size_, placed->tensor->entry->byte_size());
+    placed->end = data_size_;
+  }
+}
+
+std::string SafetensorsPlan::entry_text(const Placed& placed) const {
+  const Entry& entry = *placed.tensor->entry;
+  const SafetensorsItem* item = old_ ? old_->find(entry) : nullptr;
+  if (item != nullptr && item->begin == placed.begin && item->end == placed.end && same_tensor(*item, entry)) {
+    return old_->header.text.substr(item->text.begin, item->text.end - item->text.begin);
+  }
+  JsonWriter out;
+  out.begin_object().key("dtype").value(safetensors_name(entry.dtype)).key("shape").begin_array();
+  for (std::int64_t size : stored_shape(entry)) out.value(size);
+  out.end_array().key("data_offsets").begin_array().value(placed.begin).value(placed.end).end_array().end_object();
+  return out.take();
+}
+
+/// True when the old header says exactly what the new one must say.
+bool SafetensorsPlan::is_verbatim(const TextPairs& metadata) const {
+  if (!old_ || metadata != old_->header.metadata || placed_.size() != old_->header.items.size()) return false;
+  for (std::size_t i = 0; i < placed_.size(); ++i) {
+    const SafetensorsItem& item = old_->header.items[i];
+    const Placed& placed = placed_[i];
+    if (old_->find(*placed.tensor->entry) != &item || item.name != placed.tensor->name) return false;
+    if (item.begin != placed.begin || !same_tensor(item, *placed.tensor->entry)) return false;
+  }
+  return true;
+}
+
+void SafetensorsPlan::make_header(const TextPairs& metadata) {
+  if (is_verbatim(metadata)) {
+    header_ = old_->header.text;
+    return;
+  }
+  JsonWriter out;
+  out.begin_object();
+  bool same_metadata = old_ && metadata == old_->header.metadata;
+  if (same_metadata) {
+    TextSpan span = old_->header.metadata_text;
+    if (span.end > 0) out.key(kMetadataKey).raw(old_->header.text.substr(span.begin, span.end - span.begin));
+  } else if (!metadata.empty()) {
+    out.key(kMetadataKey).begin_object();
+    for (const auto& [key, value] : metadata) out.key(key).value(value);
+    out.end_object();
+  }
+  for (const Placed& placed : placed_) out.key(placed.tensor->name).raw(entry_text(placed));
+  out.end_object();
+  header_ = out.take();
+  // Where the new text fits in the old place, it takes it, so that a later edit finds room again.
+  std::uint64_t old_length = old_ ? old_->header.text.size() : 0;
+  std::uint64_t length = header_.size() <= old_length ? old_length : core::align_up(header_.size(), kAlignment);
+  if (length > Limits().max_safetensors_header) {
+    throw core::Error(core::ErrorCode::unsupported,
+                      "the header would be " + core::format_size(length) + " long, which other readers refuse");
+  }
+  header_.resize(length, ' ');
+}
+
+/// The data as a whole lie as they lay before: one copy inside the kernel does.
+bool SafetensorsPlan::data_is_unchanged() const {
+  if (!old_ || data_size_ != old_->file->size() - old_->header.data_offset()) return false;
+  return std::all_of(placed_.begin(), placed_.end(), [&](const Placed& placed) {
+    const SafetensorsItem* item = old_->find(*placed.tensor->entry);
+    return item != nullptr && item->begin == placed.begin && item->end == placed.end;
+  });
+}
+
+void SafetensorsPlan::write(ByteSink& sink, const std::function<void(std::uint64_t)>& step) const {
+  BufferedSink out(sink);
+  std::uint64_t base = out.position();
+  auto copy = [&](const SourcePtr& source) {
+    for (std::uint64_t done = 0; done < source->size(); done += kCopyStep) {
+      out.write_from(*slice(source, done, std::min(kCopyStep, source->size() - done)));
+      step(out.position() - base);
+    }
+  };
+  core::ByteVector length;
+  core::append_le<std::uint64_t>(length, header_.size());
+  out.write(length);
+  out.write(core::as_bytes(header_));
+  if (data_is_unchanged()) {
+    copy(slice(old_->file, old_->header.data_offset(), data_size_));
+  } else {
+    std::vector<const Placed*> by_data;
+    for (const Placed& placed : placed_) by_data.push_back(&placed);
+    std::stable_sort(by_data.begin(), by_data.end(),
+                     [](const Placed* a, const Placed* b) { return a->begin < b->begin; });
+    for (const Placed* placed : by_data) copy(placed->tensor->entry->bytes);
+  }
+  out.flush();
+  step(total_size());
+}
+
+}  // namespace ckpt::detail

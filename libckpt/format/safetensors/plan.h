@@ -1,0 +1,69 @@
+#pragma once
+// What a safetensors file will look like, decided before a byte is written: which tensors in which order, the header's
+// text, the exact size. Thread safety: values; immutable once made. Use: SafetensorsPlan plan = plan_file(tensors,
+// metadata, old); plan.write(sink, progress);
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libckpt/format/safetensors/detail.h"
+#include "libckpt/format/safetensors/extra.h"
+#include "libckpt/io/byte_sink.h"
+
+namespace ckpt::detail {
+
+struct FlatTensor {
+  std::string name;
+  EntryPtr entry;
+};
+
+/// The tensors to be written under their flat names, and what has to be noted about them.
+struct FlatState {
+  std::vector<FlatTensor> tensors;
+  Extra extra;
+};
+
+/// Flattens a checkpoint: nested names are joined with dots, of tied names the first in the alphabet is kept, what the
+/// format cannot hold is left out. Errors: Error(collision) naming the keys when two would become one.
+FlatState flatten(const Checkpoint& checkpoint);
+/// Everything that flatten() would leave out or change.
+std::vector<Obstacle> find_obstacles(const Checkpoint& checkpoint);
+
+/// The metadata of the new file: the checkpoint's own, the notes, hints for readers that know save_model() of the
+/// reference library. `old`: metadata of the file it was read from, whose order is kept; null for a new file, which
+/// gets "format": "pt" and sorted keys.
+TextPairs plan_metadata(const Checkpoint& checkpoint, const Extra& extra, const TextPairs* old);
+
+class SafetensorsPlan {
+ public:
+  /// `old`: the file that the tensors come from; its order, its spelling and the length of its header are kept as far
+  /// as they still fit. Null: the reference library's order. Errors: Error(unsupported) when the header becomes too
+  /// long.
+  SafetensorsPlan(std::vector<FlatTensor> tensors, const TextPairs& metadata,
+                  std::shared_ptr<const SafetensorsDetail> old);
+  SafetensorsPlan(SafetensorsPlan&&) = default;  // not copyable: placed_ points into tensors_
+
+  std::uint64_t total_size() const { return kLengthBytes + header_.size() + data_size_; }
+  void write(ByteSink& sink, const std::function<void(std::uint64_t)>& step) const;
+
+ private:
+  struct Placed {
+    const FlatTensor* tensor = nullptr;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  void place();
+  void make_header(const TextPairs& metadata);
+  std::string entry_text(const Placed& placed) const;
+  bool is_verbatim(const TextPairs& metadata) const;
+  bool data_is_unchanged() const;
+
+  std::vector<FlatTensor> tensors_;  ///< in the order of the header
+  std::vector<Placed> placed_;       ///< the same order
+  std::shared_ptr<const SafetensorsDetail> old_;
+  std::string header_;
+  std::uint64_t data_size_ = 0;
+};
+
+}  // namespace ckpt::detail

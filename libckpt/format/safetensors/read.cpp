@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "libckpt/format/safetensors/detail.h"
+#include "libckpt/format/safetensors/extra.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+void warn(const OpenOptions& options, std::string text) {
+  if (options.report != nullptr) options.report->warnings.push_back(std::move(text));
+}
+
+/// Python attributes of tensors, which the entries do not have yet.
+void add_attributes(Dict& dict, const Extra& extra) {
+  for (const auto& [name, attributes] : extra.attributes) {
+    for (auto& [key, value] : dict.items) {
+      if (key.as_text() != name) continue;
+      Entry entry = value.as_entry();
+      entry.attributes = attributes;
+      value = Value::tensor(std::make_shared<const Entry>(std::move(entry)));
+    }
+  }
+}
+
+/// Names that were left out because another name has the same tensor.
+void add_tied(Dict& dict, const Extra& extra, const OpenOptions& options) {
+  for (const auto& [dropped, kept] : extra.tied) {
+    const Value* tensor = dict.find(kept);
+    if (tensor == nullptr || dict.find(dropped) != nullptr) {
+      warn(options, "the note that " + core::quote(dropped) + " is tied to " + core::quote(kept) + " fits no tensor");
+      continue;
+    }
+    Value shared = *tensor;
+    dict.items.emplace_back(Value::text(dropped), std::move(shared));
+  }
+}
+
+}  // namespace
+
+EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source) {
+  Entry entry;
+  entry.dtype = item.dtype;
+  entry.shape = item.shape;
+  entry.bytes = std::move(source);
+  return std::make_shared<const Entry>(std::move(entry));
+}
+
+std::shared_ptr<const SafetensorsDetail> read_safetensors_file(SourcePtr file, const OpenOptions& options) {
+  auto detail = std::make_shared<SafetensorsDetail>();
+  detail->header = read_safetensors_header(*file, options);
+  detail->file = std::move(file);
+  const SafetensorsHeader& header = detail->header;
+  detail->sources.reserve(header.items.size());
+  for (const SafetensorsItem& item : header.items) {
+    detail->sources.push_back(slice(detail->file, header.data_offset() + item.begin, item.end - item.begin));
+    detail->by_source.emplace(detail->sources.back().get(), detail->sources.size() - 1);
+  }
+  return detail;
+}
+
+Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tensors, const TextPairs& metadata,
+                      const OpenOptions& options) {
+  Dict dict;
+  dict.items.reserve(tensors.size());
+  for (const auto& [name, entry] : tensors) dict.items.emplace_back(Value::text(name), Value::tensor(entry));
+  auto noted = std::find_if(metadata.begin(), metadata.end(), [](const auto& pair) { return pair.first == kExtraKey; });
+  if (noted == metadata.end()) return Value::dict(std::move(dict));
+  std::optional<Extra> extra = parse_extra(noted->second);
+  if (!extra) {
+    warn(options, "the metadata " + core::quote(kExtraKey) + " cannot be understood and is left as it is");
+    return Value::dict(std::move(dict));
+  }
+  add_attributes(dict, *extra);
+  add_tied(dict, *extra, options);
+  if (!extra->module_metadata.is_null()) {
+    dict.type = "collections.OrderedDict";
+    Dict attributes;
+    attributes.items.emplace_back(Value::text("_metadata"), extra->module_metadata);
+    dict.attributes = Value::dict(std::move(attributes));
+  }
+  return Value::dict(std::move(dict));
+}
+
+Checkpoint read_safetensors(const Input& input, const OpenOptions& options) {
+  std::shared_ptr<const SafetensorsDetail> detail = read_safetensors_file(input.file, options);
+  std::vector<std::pair<std::string, EntryPtr>> tensors;
+  tensors.reserve(detail->sources.size());
+  for (std::size_t i = 0; i < detail->sources.size(); ++i) {
+    const SafetensorsItem& item = detail->header.items[i];
+    tensors.emplace_back(item.name, make_entry(item, detail->sources[i]));
+  }
+  Checkpoint checkpoint;
+  checkpoint.root = make_state_dict(tensors, detail->header.metadata, options);
+  checkpoint.metadata = detail->header.metadata;
+  checkpoint.detail = std::move(detail);
+  return checkpoint;
+}
+
+}  // namespace ckpt::detail

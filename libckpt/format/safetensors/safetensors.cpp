@@ -1,0 +1,151 @@
+#include "libckpt/format/safetensors/safetensors.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libckpt/format/safetensors/detail.h"
+#include "libckpt/format/safetensors/plan.h"
+#include "libckpt/format/safetensors/shards.h"
+#include "libckpt/io/atomic_file.h"
+#include "libckpt/io/checksum.h"
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+constexpr std::string_view kExtensions[] = {".safetensors"};
+constexpr std::string_view kIndexExtensions[] = {".safetensors.index.json"};
+constexpr std::string_view kMethod = "structure, and that every byte can be read (the format has no checksums)";
+constexpr std::uint64_t kMaxIndexScan = 64ULL << 20;
+
+/// A length and the begin of a JSON object. Also true for files that are cut off, so that the message can say so.
+bool detect_file(const Input& input) {
+  std::string_view head = core::as_text(input.head);
+  if (head.size() <= kLengthBytes) return false;
+  auto length = core::load_le<std::uint64_t>(input.head.data());
+  std::string_view text = head.substr(kLengthBytes);
+  if (text.starts_with("{\"") || text.starts_with("{}")) return true;
+  std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  bool json = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+  return json && length > 0 && length <= input.file->size() - kLengthBytes;
+}
+
+/// JSON with a weight_map; what it names must not be only files of another format.
+bool detect_index(const Input& input) {
+  std::string_view head = core::as_text(input.head);
+  std::size_t first = head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || head[first] != '{' || input.file->size() > kMaxIndexScan) return false;
+  try {
+    core::ByteVector bytes = read_all(*input.file);
+    std::string_view text = core::as_text(bytes);
+    bool names_ours = text.find(".safetensors\"") != std::string_view::npos;
+    bool names_others = text.find(".bin\"") != std::string_view::npos;
+    return text.find("\"weight_map\"") != std::string_view::npos && (names_ours || !names_others);
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
+std::vector<Obstacle> obstacles(const Checkpoint& checkpoint, const SaveOptions&) {
+  return find_obstacles(checkpoint);
+}
+
+/// What is lost although it is no obstacle, because it says nothing about the values.
+void warn_about_locations(const FlatState& state, const SaveOptions& options) {
+  if (options.report == nullptr) return;
+  std::set<std::string> locations;
+  for (const FlatTensor& tensor : state.tensors) locations.insert(tensor.entry->location);
+  locations.erase("cpu");
+  if (locations.empty()) return;
+  options.report->warnings.push_back("device tags (" + *locations.begin() + (locations.size() > 1 ? ", ..." : "") +
+                                     ") are not kept: the format has none");
+}
+
+void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& path,
+               const SaveOptions& options) {
+  auto old = std::dynamic_pointer_cast<const SafetensorsDetail>(checkpoint.detail);
+  TextPairs metadata = plan_metadata(checkpoint, state.extra, old ? &old->header.metadata : nullptr);
+  SafetensorsPlan plan(std::move(state.tensors), metadata, old);
+  std::uint64_t total = plan.total_size();
+  AtomicFile file(path, {options.overwrite, options.durable, total});
+  plan.write(file, [&](std::uint64_t done) {
+    if (options.progress) options.progress(done, total);
+  });
+  file.commit();
+  if (options.report == nullptr) return;
+  options.report->bytes_written += total;
+  options.report->rung = "rewrite";
+}
+
+void write_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  FlatState state = flatten(checkpoint);
+  warn_about_locations(state, options);
+  if (options.max_shard_size == 0 || tensor_bytes(state.tensors) <= options.max_shard_size) {
+    return write_one(checkpoint, std::move(state), path, options);
+  }
+  std::filesystem::path index = path.string() + ".index.json";
+  write_shards(plan_shards(checkpoint, std::move(state), index, options.max_shard_size), options);
+}
+
+void write_index(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  FlatState state = flatten(checkpoint);
+  warn_about_locations(state, options);
+  write_shards(plan_shards(checkpoint, std::move(state), path, options.max_shard_size), options);
+}
+
+void read_through(const SafetensorsDetail& detail, VerifyResult& result, const Progress& progress,
+                  std::uint64_t total) {
+  for (const SourcePtr& source : detail.sources) {
+    for_each_part(*source, [&](Bytes part) {
+      result.bytes_checked += part.size();
+      if (progress) progress(result.bytes_checked, total);
+    });
+    ++result.tensors_checked;
+  }
+}
+
+VerifyResult verify_file(const Input& input, const OpenOptions& options, const Progress& progress) {
+  Checkpoint checkpoint = read_safetensors(input, options);
+  VerifyResult result;
+  result.method = kMethod;
+  read_through(dynamic_cast<const SafetensorsDetail&>(*checkpoint.detail), result, progress, input.file->size());
+  return result;
+}
+
+VerifyResult verify_index(const Input& input, const OpenOptions& options, const Progress& progress) {
+  Checkpoint checkpoint = read_safetensors_index(input, options);
+  const auto& shards = dynamic_cast<const SafetensorsShards&>(*checkpoint.detail);
+  VerifyResult result;
+  result.method = kMethod;
+  result.damage = find_unlisted_tensors(shards);
+  std::uint64_t total = 0;
+  for (const SafetensorsShard& shard : shards.shards) total += shard.detail->file->size();
+  for (const SafetensorsShard& shard : shards.shards) read_through(*shard.detail, result, progress, total);
+  return result;
+}
+
+}  // namespace
+
+const Format kSafetensors = {
+    .name = "safetensors",
+    .title = "safetensors file",
+    .extensions = kExtensions,
+    .detect = detect_file,
+    .read = read_safetensors,
+    .obstacles = obstacles,
+    .write = write_file,
+    .verify = verify_file,
+};
+
+const Format kSafetensorsSharded = {
+    .name = "safetensors-sharded",
+    .title = "sharded safetensors checkpoint",
+    .extensions = kIndexExtensions,
+    .detect = detect_index,
+    .read = read_safetensors_index,
+    .obstacles = obstacles,
+    .write = write_index,
+    .verify = verify_index,
+};
+
+}  // namespace ckpt::detail

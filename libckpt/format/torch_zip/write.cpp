@@ -1,0 +1,70 @@
+#include "libckpt/format/torch/value_pickler.h"
+#include "libckpt/format/torch_zip/keepable.h"
+#include "libckpt/format/torch_zip/torch_zip.h"
+#include "libckpt/io/atomic_file.h"
+#include "libckpt/io/zip.h"
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+/// What torch.save calls the folder when it is given no file name: the same data gives the same bytes under any name.
+constexpr std::string_view kRoot = "archive/";
+
+SourcePtr text_source(std::string_view text) {
+  return memory_source({core::as_bytes(text).begin(), core::as_bytes(text).end()});
+}
+
+/// The records in PyTorch's order. The layout is PyTorch's to the byte, so its readers may compute offsets.
+std::vector<ZipItem> records(PickledTree tree) {
+  std::vector<ZipItem> items;
+  auto add = [&](const std::string& name, SourcePtr payload) {
+    items.push_back({std::string(kRoot) + name, std::move(payload)});
+  };
+  add("data.pkl", memory_source(std::move(tree.pickle)));
+  add(".format_version", text_source("1"));
+  add(".storage_alignment", text_source("64"));
+  add("byteorder", text_source("little"));
+  for (std::size_t i = 0; i < tree.storages.size(); ++i) {
+    add("data/" + std::to_string(i), std::move(tree.storages[i]));
+  }
+  add("version", text_source("3\n"));
+  return items;
+}
+
+void check_options(const SaveOptions& options) {
+  if (options.codec == Codec::zstd) {
+    throw Error(ErrorCode::usage, "PyTorch files are not compressed; leave the codec out, or save as .ckpt");
+  }
+  if (options.max_shard_size > 0) {
+    throw Error(ErrorCode::unsupported, "PyTorch files are not split into shards; save as .safetensors");
+  }
+}
+
+}  // namespace
+
+std::vector<Obstacle> torch_zip_obstacles(const Checkpoint& checkpoint, const SaveOptions&) {
+  return keepable_tree(checkpoint.root).obstacles;
+}
+
+void write_torch_zip(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  check_options(options);
+  ZipWriter zip(records(pickle_tree(keepable_tree(checkpoint.root).root)));
+  AtomicFile file(path,
+                  {.overwrite = options.overwrite, .durable = options.durable, .expected_size = zip.total_size()});
+  zip.write(file, [&](std::uint64_t done) {
+    if (options.progress) options.progress(done, zip.total_size());
+  });
+  file.commit();
+  if (options.report == nullptr) return;
+  options.report->bytes_written += zip.total_size();
+  options.report->rung = "rewrite";
+  if (!checkpoint.metadata.empty()) {
+    options.report->warnings.emplace_back("the file-level metadata has no place in a PyTorch file and was left out");
+  }
+}
+
+}  // namespace ckpt::detail

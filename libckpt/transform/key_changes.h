@@ -1,0 +1,22 @@
+#pragma once
+// KeyChanges: what a transform of keys did, for a report or a dry run.
+// Thread safety: plain value. Use: ckpt::KeyChanges changes; strip_prefix(checkpoint, {}, &changes);
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ckpt {
+
+struct KeyChange {
+  std::string state_dict;  ///< dotted path of the dict that holds the key, "" for the top
+  std::string from;
+  std::string to;
+};
+
+struct KeyChanges {
+  std::vector<KeyChange> renamed;  ///< in file order
+  std::uint64_t keys = 0;          ///< text keys of the dicts in which something changed; of all when nothing did
+};
+
+}  // namespace ckpt

@@ -1,0 +1,84 @@
+#include "libckpt/transform/prefix.h"
+
+#include <algorithm>
+#include <array>
+
+#include "libckpt/transform/key_edit.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+/// DataParallel and DDP, torch.compile, FSDP, activation checkpointing, Fabric.
+constexpr std::array<std::string_view, 5> kWrappers = {"module", "_orig_mod", "_fsdp_wrapped_module",
+                                                       "_checkpoint_wrapped_module", "_forward_module"};
+
+/// "module" and "module." both mean the component "module."
+std::string whole_components(std::string prefix) {
+  if (prefix.empty() || prefix == ".") throw Error(ErrorCode::usage, "the prefix is empty");
+  if (!prefix.ends_with('.')) prefix += '.';
+  return prefix;
+}
+
+std::string strip_front(std::string_view key, const std::string& prefix, bool repeat) {
+  while (key.starts_with(prefix)) {
+    key.remove_prefix(prefix.size());
+    if (!repeat) break;
+  }
+  return std::string(key);
+}
+
+/// As strip_front, for a path of _metadata, which has no final dot: "module" becomes "".
+std::string strip_module(const std::string& path, const std::string& prefix, bool repeat) {
+  std::string stripped = strip_front(path + ".", prefix, repeat);
+  if (!stripped.empty()) stripped.pop_back();
+  return stripped;
+}
+
+/// Wrapper components go wherever they stand before the last component of a key; `last_too` is for paths of modules.
+std::string drop_wrappers(std::string_view text, bool last_too) {
+  std::vector<std::string> kept;
+  std::vector<std::string_view> parts = core::split(text, '.');
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    bool may_drop = last_too || i + 1 < parts.size();
+    if (!may_drop || !is_wrapper_component(parts[i])) kept.emplace_back(parts[i]);
+  }
+  return core::join(kept, ".");
+}
+
+detail::KeyEdit strip_edit(const StripOptions& options) {
+  if (options.wrappers) {
+    return {[](const std::string& key) { return drop_wrappers(key, false); },
+            [](const std::string& path) { return drop_wrappers(path, true); }, options.at.empty()};
+  }
+  std::string prefix = whole_components(options.prefix);
+  bool repeat = options.repeat;
+  return {[=](const std::string& key) { return strip_front(key, prefix, repeat); },
+          [=](const std::string& path) { return strip_module(path, prefix, repeat); }, options.at.empty()};
+}
+
+}  // namespace
+
+bool is_wrapper_component(std::string_view component) {
+  return std::find(kWrappers.begin(), kWrappers.end(), component) != kWrappers.end();
+}
+
+Checkpoint strip_prefix(const Checkpoint& checkpoint, const StripOptions& options, KeyChanges* changes) {
+  detail::KeyEdit edit = strip_edit(options);
+  return detail::rewrite_keys(checkpoint, detail::state_dicts_in_scope(checkpoint.root, options.at), edit, changes);
+}
+
+Checkpoint add_prefix(const Checkpoint& checkpoint, const AddOptions& options, KeyChanges* changes) {
+  std::string prefix = whole_components(options.prefix);
+  std::string bare = prefix.substr(0, prefix.size() - 1);
+  detail::KeyEdit edit{[=](const std::string& key) { return prefix + key; },
+                       [=](const std::string& path) { return path.empty() ? bare : prefix + path; },
+                       options.at.empty()};
+  return detail::rewrite_keys(checkpoint, {detail::only_state_dict(checkpoint.root, options.at)}, edit, changes);
+}
+
+}  // namespace ckpt

@@ -1,0 +1,175 @@
+#include "libckpt/transform/select.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "libckpt/transform/glob.h"
+#include "libckpt/transform/tree_map.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using Modules = std::unordered_set<std::string>;
+
+struct Pattern {
+  std::string text;
+  bool used = false;
+};
+
+bool any_match(std::vector<Pattern>& patterns, const std::string& name) {
+  bool matched = false;
+  for (Pattern& pattern : patterns) {
+    if (!glob_match(pattern.text, name)) continue;
+    pattern.used = true;
+    matched = true;
+  }
+  return matched;
+}
+
+/// Every module path above the text keys of a dict.
+Modules modules_of(const Dict& dict) {
+  Modules modules;
+  for (const auto& [key, value] : dict.items) {
+    if (!key.is(Value::Kind::text)) continue;
+    const std::string& name = key.as_text();
+    for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+      modules.insert(name.substr(0, dot));
+    }
+  }
+  return modules;
+}
+
+/// A module stays when one of its keys does; one that never had a key goes with its parent.
+bool module_stays(const std::string& path, const Modules& before, const Modules& after) {
+  if (path.empty() || after.contains(path)) return true;
+  if (before.contains(path)) return false;
+  std::size_t dot = path.rfind('.');
+  return module_stays(dot == std::string::npos ? "" : path.substr(0, dot), before, after);
+}
+
+void select_versions(const Dict& before, Dict& after) {
+  const Value* metadata = after.attributes.find("_metadata");
+  if (metadata == nullptr || !metadata->is(Value::Kind::dict)) return;
+  Modules had = modules_of(before);
+  Modules has = modules_of(after);
+  Dict kept = metadata->as_dict();
+  std::erase_if(kept.items, [&](const auto& item) {
+    return item.first.is(Value::Kind::text) && !module_stays(item.first.as_text(), had, has);
+  });
+  Dict attributes = after.attributes.as_dict();
+  for (auto& [name, value] : attributes.items) {
+    if (name.is(Value::Kind::text) && name.as_text() == "_metadata") value = Value::dict(kept);
+  }
+  after.attributes = Value::dict(std::move(attributes));
+}
+
+class Selector {
+ public:
+  explicit Selector(const SelectOptions& options) {
+    for (const std::string& text : options.include) include_.push_back({text});
+    for (const std::string& text : options.exclude) exclude_.push_back({text});
+  }
+
+  std::optional<Value> run(const Value& top) {
+    std::optional<Value> kept = filter(top, "", {include_.empty(), false});
+    require_used(include_);
+    require_used(exclude_);
+    return kept;
+  }
+  const SelectChanges& changes() const { return changes_; }
+
+ private:
+  struct State {
+    bool included;  ///< by a pattern that matched this name or a dict above it
+    bool excluded;
+  };
+
+  std::optional<Value> filter(const Value& value, const std::string& name, State state) {
+    if (!name.empty()) {
+      state.included |= any_match(include_, name);
+      state.excluded |= any_match(exclude_, name);
+    }
+    bool keep = state.included && !state.excluded;
+    if (value.is(Value::Kind::dict) && !value.as_dict().items.empty()) return filter_dict(value, name, state);
+    count_leaf(value, keep);
+    return keep ? std::optional(value) : std::nullopt;
+  }
+
+  std::optional<Value> filter_dict(const Value& value, const std::string& name, State state) {
+    const Dict& dict = value.as_dict();
+    Dict kept = dict;
+    kept.items.clear();
+    bool whole = true;
+    for (const auto& [key, child] : dict.items) {
+      std::optional<Value> left = filter(child, (name.empty() ? "" : name + ".") + step_text(key), state);
+      whole &= left && detail::same_node(*left, child);
+      if (left) kept.items.emplace_back(key, *left);
+    }
+    if (whole) return value;
+    if (kept.items.empty()) return std::nullopt;
+    select_versions(dict, kept);
+    return Value::dict(std::move(kept));
+  }
+
+  void count_leaf(const Value& value, bool keep) {
+    std::size_t tensors = list_entries(value).size();
+    changes_.tensors += tensors;
+    changes_.tensors_kept += keep ? tensors : 0;
+    if (tensors > 0) return;
+    ++changes_.values;
+    changes_.values_kept += keep ? 1 : 0;
+  }
+
+  static void require_used(const std::vector<Pattern>& patterns) {
+    for (const Pattern& pattern : patterns) {
+      if (!pattern.used) throw Error(ErrorCode::key, "no name matches " + core::quote(pattern.text));
+    }
+  }
+
+  std::vector<Pattern> include_;
+  std::vector<Pattern> exclude_;
+  SelectChanges changes_;
+};
+
+/// Puts `to` in the place of the dict `from`.
+class ReplaceDict final : public detail::TreeMap {
+ public:
+  ReplaceDict(const Value& from, const Value& to) : from_(from), to_(to) {}
+
+ protected:
+  bool edit_dict(const Value& node, Dict& dict) override {
+    if (!detail::same_node(node, from_)) return false;
+    dict = to_.as_dict();
+    return true;
+  }
+
+ private:
+  const Value& from_;
+  const Value& to_;
+};
+
+}  // namespace
+
+Checkpoint select(const Checkpoint& checkpoint, const SelectOptions& options, SelectChanges* changes) {
+  if (options.include.empty() && options.exclude.empty()) {
+    throw Error(ErrorCode::usage, "name what to include or to exclude");
+  }
+  const Value& top = value_at(checkpoint.root, options.at);
+  if (!top.is(Value::Kind::dict)) {
+    throw Error(ErrorCode::key, (options.at.empty() ? "the top" : core::quote(options.at)) + " is no dict");
+  }
+  Selector selector(options);
+  std::optional<Value> kept = selector.run(top);
+  if (!kept) throw Error(ErrorCode::key, "nothing would be left");
+  Checkpoint out = checkpoint;
+  out.root = options.at.empty() ? *kept : ReplaceDict(top, *kept).map(checkpoint.root);
+  if (changes != nullptr) *changes = selector.changes();
+  return out;
+}
+
+}  // namespace ckpt

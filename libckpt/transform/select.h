@@ -1,0 +1,32 @@
+#pragma once
+// select: part of a checkpoint by the names of its tensors and values.
+// Thread safety: pure. Use: select(checkpoint, {.include = {"model.*"}, .exclude = {"*.num_batches_tracked"}});
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libckpt/checkpoint.h"
+
+namespace ckpt {
+
+/// Patterns are globs (glob.h) over the dotted names that `ckpt ls` shows; one that names a dict ("optimizer") means
+/// all below it. Lists, tuples and objects are kept or dropped whole.
+struct SelectOptions {
+  std::vector<std::string> include = {};  ///< empty = everything
+  std::vector<std::string> exclude = {};  ///< wins over include
+  std::string at = {};  ///< dotted path; names are counted from there and the rest stays; "" = whole file
+};
+
+struct SelectChanges {
+  std::uint64_t tensors = 0;
+  std::uint64_t tensors_kept = 0;
+  std::uint64_t values = 0;  ///< other leaves of the tree
+  std::uint64_t values_kept = 0;
+};
+
+/// Order is kept; dicts that lose everything go too; versions go with the last key of their module. Errors: Error(key)
+/// naming a pattern that matches nothing, or when nothing is left; Error(usage) without any pattern.
+Checkpoint select(const Checkpoint& checkpoint, const SelectOptions& options, SelectChanges* changes = nullptr);
+
+}  // namespace ckpt

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Checks who includes whom: the table of layers, one rule a line: folder : prefixes that it may include : what it may not.
+# A file obeys the longest folder that holds it. System headers count only where a rule names them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+rules='
+libcore/base        : libcore/base
+libcore/tensor      : libcore/base libcore/tensor libcore/backend libcore/autograd
+libcore/backend     : libcore/base libcore/backend
+libcore/autograd    : libcore/base libcore/tensor libcore/backend libcore/autograd
+libcore/module      : libcore/base libcore/tensor libcore/backend libcore/autograd libcore/module
+libcore/optim       : libcore/base libcore/tensor libcore/backend libcore/autograd libcore/module libcore/optim
+libcore/data        : libcore/base libcore/tensor libcore/backend libcore/data
+libcore/parallel    : libcore/base libcore/tensor libcore/backend libcore/autograd libcore/module libcore/parallel
+libcore             : libcore
+libckpt/io          : libcore/base libckpt/io libckpt/limits.h libckpt/report.h
+libckpt/transform   : libcore/base libckpt/io libckpt/transform libckpt/MODEL
+libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
+libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
+libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
+libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
+zoo                 : libcore libckpt/bridge libckpt/MODEL zoo
+tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
+samples             : libcore libckpt/ckpt.h libckpt/bridge libckpt/transform libckpt/MODEL zoo samples
+'
+# System headers and the only folders that may name them.
+system_rules='
+cuda      : libcore/backend/cuda
+cublas    : libcore/backend/cuda
+dnnl      : libcore/backend/cpu
+oneapi    : libcore/backend/cpu
+cblas     : libcore/backend/cpu
+hdf5      : libckpt/format/native libckpt/hdf5
+H5        : libckpt/format/native libckpt/hdf5
+CLI/      : tools samples
+zstd      : libckpt/io
+xxhash    : libckpt/io
+libdeflate: libckpt/io
+simdjson  : libckpt/io tests/support
+'
+
+git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |
+  xargs awk -v rules="$rules" -v system_rules="$system_rules" '
+  function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
+  BEGIN {
+    n = split(rules, lines, "\n")
+    for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) allowed[trim(part[1])] = trim(part[2])
+    n = split(system_rules, lines, "\n")
+    for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) only[trim(part[1])] = trim(part[2])
+    m = split("checkpoint.h entry.h value.h limits.h report.h open_save.h ckpt.h bridge.h", model, " ")
+  }
+  function rule_for(file,   folder, best) {
+    best = ""
+    for (folder in allowed)
+      if ((index(file, folder "/") == 1 || file == folder) && length(folder) > length(best)) best = folder
+    return best
+  }
+  function may(folder, header,   count, list, i, j) {
+    count = split(allowed[folder], list, " ")
+    for (i = 1; i <= count; i++) {
+      if (list[i] == "libckpt/MODEL") { for (j = 1; j <= m; j++) if (header == "libckpt/" model[j]) return 1 }
+      else if (index(header, list[i]) == 1) return 1
+    }
+    return 0
+  }
+  function may_system(file, word,   count, list, i) {
+    count = split(only[word], list, " ")
+    for (i = 1; i <= count; i++) if (index(file, list[i] "/") == 1) return 1
+    return 0
+  }
+  /^#include "/ {
+    split($0, quoted, "\"")
+    folder = rule_for(FILENAME)
+    if (folder != "" && !may(folder, quoted[2])) { print FILENAME ":" FNR ": must not include \"" quoted[2] "\""; bad++ }
+  }
+  /^#include </ {
+    header = $0; sub(/^#include </, "", header)
+    for (word in only)
+      if (index(header, word) == 1 && !may_system(FILENAME, word)) { print FILENAME ":" FNR ": must not include <" header; bad++ }
+  }
+  END { if (bad) { print bad " forbidden includes"; exit 1 } print "includes: all allowed" }'

@@ -1,0 +1,139 @@
+#include "libckpt/transform/prefix.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libcore/base/error.h"
+#include "tests/libckpt/transform/trees.h"
+
+using ckpt::Value;
+using testing::ElementsAre;
+using namespace test;
+
+namespace {
+
+template <class Body>
+core::Error error_of(Body&& body) {
+  try {
+    body();
+  } catch (const core::Error& error) {
+    return error;
+  }
+  return {core::ErrorCode::internal, "no error"};
+}
+
+}  // namespace
+
+TEST(StripPrefix, TakesModuleOffAndKeepsOrderAndBytes) {
+  ckpt::Checkpoint wrapped = checkpoint(state_dict({"module.fc2.weight", "module.fc1.weight", "step"}));
+  ckpt::KeyChanges changes;
+  ckpt::Checkpoint plain = ckpt::strip_prefix(wrapped, {}, &changes);
+  EXPECT_THAT(names(plain), ElementsAre("fc2.weight", "fc1.weight", "step"));
+  EXPECT_EQ(plain.root.find("fc1.weight")->identity(), wrapped.root.find("module.fc1.weight")->identity());
+  EXPECT_EQ(changes.keys, 3u);
+  ASSERT_EQ(changes.renamed.size(), 2u);
+  EXPECT_EQ(changes.renamed[0].from, "module.fc2.weight");
+  EXPECT_EQ(changes.renamed[0].to, "fc2.weight");
+}
+
+TEST(StripPrefix, MatchesWholeComponentsOnly) {
+  std::vector<std::string> keys = {"modules.0.weight", "module_list.0.w", "my.module.w", "module", "Module.w"};
+  EXPECT_EQ(names(ckpt::strip_prefix(checkpoint(state_dict(keys)))), keys);
+  EXPECT_THAT(names(ckpt::strip_prefix(checkpoint(state_dict({"module..w"})))), ElementsAre(".w"));
+  EXPECT_THAT(names(ckpt::strip_prefix(checkpoint(state_dict({"module.w", "modules.v"})), {.prefix = "module"})),
+              ElementsAre("w", "modules.v"));
+}
+
+TEST(StripPrefix, RepeatsOnlyWhenAsked) {
+  ckpt::Checkpoint twice = checkpoint(state_dict({"module.module.fc.w"}));
+  EXPECT_THAT(names(ckpt::strip_prefix(twice)), ElementsAre("module.fc.w"));
+  EXPECT_THAT(names(ckpt::strip_prefix(twice, {.repeat = true})), ElementsAre("fc.w"));
+}
+
+TEST(StripPrefix, DropsKnownWrappersAtAnyDepth) {
+  ckpt::Checkpoint wrapped = checkpoint(state_dict({"module._orig_mod.features.module.0.weight", "model.module"},
+                                                   {"", "module", "module._orig_mod.features.module.0"}));
+  ckpt::Checkpoint plain = ckpt::strip_prefix(wrapped, {.wrappers = true});
+  EXPECT_THAT(names(plain), ElementsAre("features.0.weight", "model.module"));
+  EXPECT_THAT(modules(plain.root), ElementsAre("", "features.0"));
+}
+
+TEST(StripPrefix, RefusesACollisionNamingBothKeys) {
+  core::Error error = error_of([] { ckpt::strip_prefix(checkpoint(state_dict({"module.a", "b", "a"}))); });
+  EXPECT_EQ(error.code(), core::ErrorCode::collision);
+  EXPECT_EQ(error.message(), "keys 'module.a' and 'a' would both become 'a'");
+}
+
+TEST(StripPrefix, RefusesAKeyThatIsNothingButThePrefix) {
+  core::Error error = error_of([] { ckpt::strip_prefix(checkpoint(state_dict({"module."}))); });
+  EXPECT_EQ(error.code(), core::ErrorCode::refused);
+  EXPECT_EQ(error.message(), "key 'module.' would be left without a name");
+}
+
+TEST(StripPrefix, RefusesAnEmptyPrefix) {
+  EXPECT_EQ(error_of([] { ckpt::strip_prefix(checkpoint(state_dict({"a"})), {.prefix = ""}); }).code(),
+            core::ErrorCode::usage);
+}
+
+TEST(StripPrefix, MovesVersionsAndLetsTheModulesOwnWin) {
+  Value model = state_dict({"module.bn.weight"}, {"", "module", "module.bn"});
+  ckpt::Dict edited = model.as_dict();
+  edited.attributes = dict({{"_metadata", dict({{"", dict({{"version", Value::integer(1)}})},
+                                                {"module", dict({{"version", Value::integer(7)}})},
+                                                {"module.bn", dict({{"version", Value::integer(2)}})}})}});
+  ckpt::Checkpoint plain = ckpt::strip_prefix(checkpoint(Value::dict(edited)));
+  EXPECT_THAT(ckpt::module_versions(plain.root.as_dict()), ElementsAre(testing::Pair("", 7), testing::Pair("bn", 2)));
+}
+
+TEST(StripPrefix, ActsOnEveryStateDictOrOnTheOneNamed) {
+  ckpt::Checkpoint both = checkpoint(dict({{"model", state_dict({"module.w"})}, {"ema", state_dict({"module.w"})}}));
+  EXPECT_THAT(names(ckpt::strip_prefix(both)), ElementsAre("model.w", "ema.w"));
+  EXPECT_THAT(names(ckpt::strip_prefix(both, {.at = "ema"})), ElementsAre("model.module.w", "ema.w"));
+  EXPECT_EQ(error_of([&] { ckpt::strip_prefix(both, {.at = "net"}); }).code(), core::ErrorCode::key);
+}
+
+TEST(StripPrefix, LeavesAContainerOfThatNameAlone) {
+  ckpt::Checkpoint file = checkpoint(dict({{"module", state_dict({"w"})}, {"epoch", Value::integer(3)}}));
+  EXPECT_EQ(ckpt::strip_prefix(file).root, file.root);
+}
+
+TEST(StripPrefix, KeepsAliasedContainersOneObject) {
+  Value model = state_dict({"module.w"});
+  ckpt::Checkpoint plain = ckpt::strip_prefix(checkpoint(dict({{"model", model}, {"best", model}})));
+  EXPECT_EQ(plain.root.find("model")->identity(), plain.root.find("best")->identity());
+  EXPECT_THAT(names(plain), ElementsAre("model.w", "best.w"));
+}
+
+TEST(StripPrefix, TakesTheOptimizersNamesAlong) {
+  Value group = dict(
+      {{"params", Value::list({Value::integer(0)})}, {"param_names", Value::list({Value::text("module.fc.weight")})}});
+  Value optimizer = dict({{"state", dict({})}, {"param_groups", Value::list({group})}});
+  ckpt::Checkpoint plain =
+      ckpt::strip_prefix(checkpoint(dict({{"model", state_dict({"module.fc.weight"})}, {"optimizer", optimizer}})));
+  const Value& names = ckpt::value_at(plain.root, "optimizer.param_groups.0.param_names");
+  EXPECT_EQ(names.as_list()[0].as_text(), "fc.weight");
+}
+
+TEST(AddPrefix, PutsItBeforeEveryKeyAndComesBack) {
+  ckpt::Checkpoint plain = checkpoint(state_dict({"fc.weight", "fc.bias"}, {"", "fc"}));
+  ckpt::Checkpoint wrapped = ckpt::add_prefix(plain);
+  EXPECT_THAT(names(wrapped), ElementsAre("module.fc.weight", "module.fc.bias"));
+  EXPECT_THAT(modules(wrapped.root), ElementsAre("module", "module.fc"));
+  ckpt::Checkpoint back = ckpt::strip_prefix(wrapped);
+  EXPECT_EQ(back.root, plain.root);
+}
+
+TEST(AddPrefix, FindsTheModelBesideItsOptimizer) {
+  Value optimizer = dict({{"state", dict({{"0", state_dict({"exp_avg"})}})}, {"param_groups", Value::list({})}});
+  ckpt::Checkpoint file = checkpoint(dict({{"model", state_dict({"w"})}, {"optimizer", optimizer}}));
+  EXPECT_THAT(names(ckpt::add_prefix(file)), ElementsAre("model.module.w", "optimizer.state.0.exp_avg"));
+}
+
+TEST(AddPrefix, ListsTheCandidatesInsteadOfGuessing) {
+  ckpt::Checkpoint both = checkpoint(dict({{"model", state_dict({"a", "b"})}, {"ema", state_dict({"a"})}}));
+  core::Error error = error_of([&] { ckpt::add_prefix(both); });
+  EXPECT_EQ(error.code(), core::ErrorCode::usage);
+  EXPECT_EQ(error.message(), "several state dicts: 'model' (2 tensors), 'ema' (1 tensor); name one, as in FILE::model");
+  EXPECT_THAT(names(ckpt::add_prefix(both, {.prefix = "net.", .at = "ema"})),
+              ElementsAre("model.a", "model.b", "ema.net.a"));
+}

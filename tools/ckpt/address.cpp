@@ -1,0 +1,33 @@
+#include "tools/ckpt/address.h"
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kIndex = ".index.json";
+
+}  // namespace
+
+Address parse_address(const std::string& text) {
+  std::error_code ignored;
+  std::size_t at = text.rfind("::");
+  if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
+  if (at == 0) throw core::Error(core::ErrorCode::usage, core::quote(text) + " names no file before '::'");
+  return {text.substr(0, at), text.substr(at + 2)};
+}
+
+std::filesystem::path derived_name(const std::filesystem::path& source, const std::string& tag) {
+  std::string name = source.filename().string();
+  if (name.size() > kIndex.size() && name.ends_with(kIndex)) name.resize(name.size() - kIndex.size());
+  std::filesystem::path bare(name);
+  return source.parent_path() / (bare.stem().string() + "." + tag + bare.extension().string());
+}
+
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error) && !error;
+}
+
+}  // namespace cli

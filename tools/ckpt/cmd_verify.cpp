@@ -1,0 +1,91 @@
+// ckpt verify: reads every byte of a file and compares it with what the file says about itself.
+
+#include "libcore/base/text.h"
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/listing.h"
+#include "tools/ckpt/progress.h"
+
+namespace cli {
+namespace {
+
+struct Options : ReadOptions {
+  std::vector<std::string> files;
+};
+
+ckpt::VerifyResult verify_file(const Options& options, const std::string& file, ckpt::Report& report) {
+  ProgressBar bar(core::printable(std::filesystem::path(file).filename().string()), !options.quiet);
+  return ckpt::verify(file, options.open(report), bar.hook());
+}
+
+void print_result(Output& out, const std::string& file, const ckpt::VerifyResult& result) {
+  std::string start = core::printable(file) + ": ";
+  for (const ckpt::Finding& finding : result.damage) {
+    out.print(start + "damaged: " + core::printable(finding.subject) + ": " + finding.text + "\n");
+  }
+  for (const ckpt::Finding& note : result.notes) {
+    out.print(start + "note: " + core::printable(note.subject) + ": " + note.text + "\n");
+  }
+  out.print(start + (result.damage.empty() ? "good" : count_of(result.damage.size(), "damaged part")) + "; " +
+            count_of(result.tensors_checked, "tensor") + ", " + core::format_size(result.bytes_checked) + " checked");
+  out.print((result.method.empty() ? "" : " by " + result.method) + "\n");
+}
+
+void write_findings(ckpt::JsonWriter& json, std::string_view key, const std::vector<ckpt::Finding>& findings) {
+  json.key(key).begin_array();
+  for (const ckpt::Finding& finding : findings) {
+    json.begin_object();
+    json.key("subject").value(finding.subject);
+    json.key("text").value(finding.text);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_json(ckpt::JsonWriter& json, const std::string& file, const ckpt::VerifyResult& result,
+                const ckpt::Report& report) {
+  json.begin_object();
+  json.key("path").value(file);
+  json.key("good").value(result.damage.empty());
+  json.key("tensors_checked").value(result.tensors_checked);
+  json.key("bytes_checked").value(result.bytes_checked);
+  json.key("method").value(result.method);
+  write_findings(json, "damage", result.damage);
+  write_findings(json, "notes", result.notes);
+  write_report(json, report);
+  json.end_object();
+}
+
+int run(Context& context, const Options& options) {
+  ckpt::JsonWriter json(2);
+  bool good = true;
+  if (options.files.size() > 1) json.begin_array();
+  for (const std::string& file : options.files) {
+    ckpt::Report report;
+    ckpt::VerifyResult result = verify_file(options, file, report);
+    good &= result.damage.empty();
+    say_report(options, file, report);
+    if (options.json) {
+      write_json(json, file, result, report);
+    } else if (!options.quiet) {
+      print_result(context.out, file, result);
+      context.out.flush();
+    }
+  }
+  if (options.files.size() > 1) json.end_array();
+  if (options.json) context.out.print(json.text() + "\n");
+  return good ? kDone : kNo;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Command& chosen) {
+  CLI::App& command = add_command(app, "verify", "ckpt verify net.ckpt",
+                                  "Read every byte and compare it with the checksums the file has; exit 1 on damage.");
+  auto options = std::make_shared<Options>();
+  command.add_option("FILE", options->files, "checkpoint")->required()->type_name("");
+  add_read_options(command, *options);
+  command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
+}
+
+}  // namespace cli

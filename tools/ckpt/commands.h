@@ -1,0 +1,20 @@
+#pragma once
+// All subcommands. Each adds itself to the command line and, when chosen, leaves what is to be run in `chosen`.
+// Thread safety: one thread. Use: add_ls(app, chosen).
+
+#include "tools/ckpt/options.h"
+
+namespace cli {
+
+void add_ls(CLI::App& app, Command& chosen);
+void add_info(CLI::App& app, Command& chosen);
+void add_diff(CLI::App& app, Command& chosen);
+void add_verify(CLI::App& app, Command& chosen);
+void add_strip_prefix(CLI::App& app, Command& chosen);
+void add_add_prefix(CLI::App& app, Command& chosen);
+void add_rename(CLI::App& app, Command& chosen);
+void add_remap(CLI::App& app, Command& chosen);
+void add_select(CLI::App& app, Command& chosen);
+void add_convert(CLI::App& app, Command& chosen);
+
+}  // namespace cli

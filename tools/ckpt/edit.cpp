@@ -1,0 +1,162 @@
+#include "tools/ckpt/edit.h"
+
+#include "libckpt/format/format.h"
+#include "libckpt/open_save.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/interrupt.h"
+#include "tools/ckpt/listing.h"
+#include "tools/ckpt/progress.h"
+
+namespace cli {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+namespace fs = std::filesystem;
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+fs::path target_of(const EditOptions& options, const EditCommand& command, const Address& source) {
+  if (options.in_place) return source.path;
+  if (options.output.empty()) return derived_name(source.path, command.tag);
+  bool folder = is_folder(options.output) || options.output.ends_with('/');
+  if (folder) return fs::path(options.output) / source.path.filename();
+  if (options.files.size() > 1) {
+    throw Error(ErrorCode::usage, "several files need a folder to go to; create it, or name one with a final '/'")
+        .add_context(options.output);
+  }
+  return options.output;
+}
+
+/// A new extension asks for another format; the same one keeps the format, whatever the extension usually means (a
+/// .ckpt may well be a PyTorch file).
+std::string format_of(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
+  const ckpt::Format* known = ckpt::find_format(checkpoint.format);
+  if (known == nullptr || known->write == nullptr) return "";
+  bool same = options.in_place || job.target.extension() == job.source.path.extension();
+  return same ? checkpoint.format : "";
+}
+
+ckpt::SaveOptions save_options(const EditOptions& options) {
+  ckpt::SaveOptions save;
+  save.overwrite = options.in_place || options.force;
+  save.codec = options.codec;
+  save.max_shard_size = options.max_shard_size;
+  save.drop_inexpressible = options.drop;
+  save.max_memory = options.max_memory;
+  save.threads = options.threads;
+  return save;
+}
+
+void write_json(ckpt::JsonWriter& json, const EditOptions& options, const EditCommand& command, const Job& job,
+                const Edit& edit, const ckpt::Report& report) {
+  json.begin_object();
+  json.key("command").value(command.name);
+  json.key("input").value(job.source.path.string());
+  json.key("output").value(job.target.string());
+  json.key("dry_run").value(options.dry_run);
+  json.key("changed").value(edit.changed);
+  json.key("bytes_written").value(report.bytes_written);
+  if (edit.json) edit.json(json);
+  write_report(json, report);
+  json.end_object();
+}
+
+void say_closing(Context& context, const EditOptions& options, const Job& job, const Edit& edit,
+                 const ckpt::Report& report) {
+  std::string line = core::printable(job.target.string()) + ": " + edit.summary;
+  if (options.dry_run) {
+    for (const std::string& step : edit.steps) context.out.print("  " + step + "\n");
+    context.out.print(line + ", nothing written (dry run)\n");
+    return;
+  }
+  if (options.in_place && !edit.changed) {
+    context.out.print(line + ", file left as it is\n");
+    return;
+  }
+  context.out.print(line + ", " + core::format_size(report.bytes_written) + " written\n");
+}
+
+void save_edit(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
+  InterruptGuard guard;
+  ProgressBar bar(core::printable(job.target.filename().string()), !options.quiet);
+  ckpt::SaveOptions save = save_options(options);
+  save.format = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
+  save.progress = bar.hook();
+  save.report = &report;
+  ckpt::save(edit.checkpoint, job.target, save);
+}
+
+/// What a dry run can know about the save: whether the target format can hold everything.
+void check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
+  std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
+  const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
+  if (format == nullptr || format->obstacles == nullptr) return;
+  for (const ckpt::Obstacle& obstacle : format->obstacles(edit.checkpoint, save_options(options))) {
+    std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
+    if (!options.drop) {
+      throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot hold " + text).add_context(job.target);
+    }
+    report.dropped.push_back(text);
+  }
+}
+
+}  // namespace
+
+void check_target(const EditOptions& options, const Job& job) {
+  std::error_code ignored;
+  if (options.in_place || !fs::exists(job.target, ignored)) return;
+  std::string name = job.target.string();
+  if (same_file(job.source.path, job.target)) {
+    throw Error(ErrorCode::usage, "is both input and output; use --in-place to replace it").add_context(name);
+  }
+  if (is_folder(job.target)) throw Error(ErrorCode::io, "is a folder; name a file").add_context(name);
+  if (!options.force) throw Error(ErrorCode::io, "exists already; use -f to overwrite it").add_context(name);
+}
+
+void run_job(Context& context, const EditOptions& options, const EditCommand& command, const Job& job,
+             const EditFunction& edit, ckpt::JsonWriter& json) {
+  ckpt::Report report;
+  ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, options.open(report));
+  Edit done = core::with_context(job.source.path.string(), [&] { return edit(checkpoint, job.source.at); });
+  bool writes = !options.dry_run && (done.changed || !options.in_place);
+  if (writes) save_edit(options, job, done, report);
+  if (options.dry_run) check_expressible(options, job, done, report);
+  say_report(options, job.source.path, report);
+  if (options.json) write_json(json, options, command, job, done, report);
+  if (!options.json && !options.quiet) say_closing(context, options, job, done, report);
+}
+
+int run_edits(Context& context, const EditOptions& options, const EditCommand& command, const EditFunction& edit) {
+  if (options.in_place && !options.output.empty()) {
+    throw Error(ErrorCode::usage, "-o and --in-place contradict each other");
+  }
+  std::vector<Job> jobs;
+  for (const std::string& file : options.files) {
+    Address source = parse_address(file);
+    fs::path target = target_of(options, command, source);
+    for (const Job& other : jobs) {
+      if (other.target == target) {
+        throw Error(ErrorCode::usage, "two inputs would be written to it").add_context(target.string());
+      }
+    }
+    jobs.push_back({std::move(source), std::move(target), ""});
+    check_target(options, jobs.back());
+  }
+  ckpt::JsonWriter json(2);
+  if (jobs.size() > 1) json.begin_array();
+  for (const Job& job : jobs) {
+    run_job(context, options, command, job, edit, json);
+    if (!options.json) context.out.flush();
+    if (pending_interrupt() != 0) return 0;
+  }
+  if (jobs.size() > 1) json.end_array();
+  if (options.json) context.out.print(json.text() + "\n");
+  return 0;
+}
+
+}  // namespace cli

@@ -1,0 +1,51 @@
+#pragma once
+// What all commands that write have in common: which file goes where, what may be overwritten, dry runs, the save
+// itself, and the line that says what changed.
+// Thread safety: one thread. Use: return run_edits(context, options, {"strip-prefix", "plain"}, transform);
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libckpt/checkpoint.h"
+#include "libckpt/io/json.h"
+#include "tools/ckpt/address.h"
+#include "tools/ckpt/options.h"
+
+namespace cli {
+
+/// What a transform made of a checkpoint.
+struct Edit {
+  ckpt::Checkpoint checkpoint;
+  bool changed = true;
+  std::string summary;                          ///< "142 of 142 keys renamed"
+  std::vector<std::string> steps;               ///< one line each, for --dry-run
+  std::function<void(ckpt::JsonWriter&)> json;  ///< members that --json adds
+};
+
+using EditFunction = std::function<Edit(const ckpt::Checkpoint& checkpoint, const std::string& at)>;
+
+struct EditCommand {
+  std::string name;  ///< of the command
+  std::string tag;   ///< of the default output: "plain" makes net.plain.pth
+};
+
+/// Runs `edit` over all files. Every target is checked before the first file is read. Errors: Error(usage) for options
+/// that contradict each other or a target that is its own source; Error(io) for a target that exists, without --force.
+int run_edits(Context& context, const EditOptions& options, const EditCommand& command, const EditFunction& edit);
+
+/// Where one file goes.
+struct Job {
+  Address source;
+  std::filesystem::path target;
+  std::string format;  ///< of the output, "" = by its name
+};
+
+/// The rest of run_edits for one file whose target is known and checked.
+void run_job(Context& context, const EditOptions& options, const EditCommand& command, const Job& job,
+             const EditFunction& edit, ckpt::JsonWriter& json);
+
+/// Error(usage) when `target` is the source; Error(io) when it exists or is a folder, without --force.
+void check_target(const EditOptions& options, const Job& job);
+
+}  // namespace cli

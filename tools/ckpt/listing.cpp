@@ -1,0 +1,122 @@
+#include "tools/ckpt/listing.h"
+
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libckpt/format/format.h"
+
+namespace cli {
+namespace {
+
+/// Strides and offset where they say more than the shape.
+bool is_plain_view(const ckpt::Entry& entry) {
+  return !entry.view || (entry.view->offset == 0 && entry.view->strides == core::contiguous_strides(entry.shape));
+}
+
+void write_shape(ckpt::JsonWriter& json, std::string_view key, const core::Shape& shape) {
+  json.key(key).begin_array();
+  for (std::int64_t size : shape) json.value(size);
+  json.end_array();
+}
+
+void write_unusual(ckpt::JsonWriter& json, const ckpt::Entry& entry) {
+  if (!is_plain_view(entry)) {
+    write_shape(json, "strides", entry.view->strides);
+    json.key("offset").value(entry.view->offset);
+  }
+  if (entry.parameter) json.key("parameter").value(true);
+  if (entry.requires_grad) json.key("requires_grad").value(true);
+  if (entry.conjugate) json.key("conjugate").value(true);
+  if (entry.negative) json.key("negative").value(true);
+  if (!entry.python_class.empty()) json.key("class").value(entry.python_class);
+}
+
+void find_ties(Listing& listing) {
+  std::unordered_map<const void*, std::size_t> first;
+  std::unordered_set<const void*> counted;
+  listing.tied_to.assign(listing.tensors.size(), -1);
+  for (std::size_t i = 0; i < listing.tensors.size(); ++i) {
+    const ckpt::Entry& entry = *listing.tensors[i].entry;
+    if (counted.insert(entry.bytes.get()).second) listing.bytes += entry.byte_size();
+    listing.elements += entry.numel();
+    const void* identity = ckpt::storage_identity(entry);
+    if (identity == nullptr) continue;
+    auto [at, fresh] = first.emplace(identity, i);
+    if (fresh) continue;
+    listing.tied_to[at->second] = static_cast<std::ptrdiff_t>(at->second);
+    listing.tied_to[i] = static_cast<std::ptrdiff_t>(at->second);
+  }
+}
+
+void write_strings(ckpt::JsonWriter& json, std::string_view key, const std::vector<std::string>& texts) {
+  json.key(key).begin_array();
+  for (const std::string& text : texts) json.value(text);
+  json.end_array();
+}
+
+}  // namespace
+
+Listing make_listing(const ckpt::Value& root) {
+  Listing listing;
+  listing.tensors = ckpt::list_entries(root);
+  listing.values = ckpt::list_plain_values(root);
+  find_ties(listing);
+  return listing;
+}
+
+void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index) {
+  const ckpt::NamedEntry& tensor = listing.tensors[index];
+  const ckpt::Entry& entry = *tensor.entry;
+  json.begin_object();
+  json.key("name").value(tensor.name);
+  json.key("dtype").value(core::name(entry.dtype));
+  write_shape(json, "shape", entry.shape);
+  json.key("location").value(entry.location);
+  json.key("bytes").value(entry.byte_size());
+  std::ptrdiff_t tied = listing.tied_to[index];
+  if (tied >= 0) json.key("tied").value(listing.tensors[static_cast<std::size_t>(tied)].name);
+  write_unusual(json, entry);
+  json.end_object();
+}
+
+void write_value(ckpt::JsonWriter& json, const ckpt::NamedValue& named) {
+  const ckpt::Value& value = named.value;
+  json.begin_object();
+  json.key("name").value(named.name);
+  json.key("type").value(ckpt::type_text(value));
+  json.key("value");
+  if (value.is_null()) {
+    json.null();
+  } else if (value.is(ckpt::Value::Kind::boolean)) {
+    json.value(value.as_boolean());
+  } else if (value.is(ckpt::Value::Kind::integer)) {
+    json.value(value.as_integer());
+  } else if (value.is(ckpt::Value::Kind::real) && std::isfinite(value.as_real())) {
+    json.value(value.as_real());
+  } else if (value.is(ckpt::Value::Kind::text)) {
+    json.value(value.as_text());
+  } else {
+    json.value(ckpt::value_text(value, 4096));
+  }
+  json.end_object();
+}
+
+void write_metadata(ckpt::JsonWriter& json, const ckpt::Checkpoint& checkpoint) {
+  json.key("metadata").begin_object();
+  for (const auto& [key, text] : checkpoint.metadata) json.key(key).value(text);
+  json.end_object();
+}
+
+void write_report(ckpt::JsonWriter& json, const ckpt::Report& report) {
+  write_strings(json, "dropped", report.dropped);
+  write_strings(json, "warnings", report.warnings);
+  write_strings(json, "relaxations", report.relaxations);
+}
+
+std::string format_title(const ckpt::Checkpoint& checkpoint) {
+  const ckpt::Format* format = ckpt::find_format(checkpoint.format);
+  return format == nullptr ? checkpoint.format : std::string(format->title);
+}
+
+}  // namespace cli

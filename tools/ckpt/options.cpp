@@ -1,0 +1,135 @@
+#include "tools/ckpt/options.h"
+
+#include "libcore/base/text.h"
+
+namespace cli {
+namespace {
+
+constexpr std::size_t kLeftColumn = 28;
+constexpr std::size_t kRightColumn = 72;
+
+/// Breaks at spaces so that no line is longer than `width`, where that is possible.
+std::string wrap(const std::string& text, std::size_t width) {
+  std::string out;
+  std::size_t used = 0;
+  for (std::string_view word : core::split(text, ' ')) {
+    bool breaks = used > 0 && used + 1 + word.size() > width;
+    if (used > 0) out += breaks ? '\n' : ' ';
+    out += word;
+    used = breaks ? word.size() : used + (used > 0 ? 1 : 0) + word.size();
+  }
+  return out;
+}
+
+class HelpStyle final : public CLI::Formatter {
+ public:
+  std::string make_description(const CLI::App* app) const override {
+    std::string text = app->get_footer().empty() ? "" : app->get_footer() + "\n\n";
+    return text + wrap(app->get_description(), kLeftColumn + kRightColumn) + "\n\n";
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return wrap(option->get_description(), kRightColumn);
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::stringstream out;
+    std::string name = command->get_display_name(true);
+    CLI::detail::format_help(out, name, wrap(command->get_description(), kRightColumn), kLeftColumn);
+    return out.str();
+  }
+  std::string make_footer(const CLI::App*) const override { return ""; }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_size() == 0 || option->get_type_name().empty() ? "" : " " + option->get_type_name();
+  }
+};
+
+void add_size(CLI::App& command, const std::string& name, std::uint64_t& target, const std::string& description) {
+  command
+      .add_option_function<std::string>(
+          name,
+          [&target](const std::string& text) {
+            std::optional<std::uint64_t> size = core::try_parse_size(text);
+            if (!size || *size == 0) throw CLI::ValidationError(core::quote(text) + " is no size such as 512M or 4GB");
+            target = *size;
+          },
+          description)
+      ->type_name("SIZE");
+}
+
+void add_codec(CLI::App& command, ckpt::Codec& codec) {
+  command
+      .add_option_function<std::string>(
+          "--codec",
+          [&codec](const std::string& text) {
+            if (text != "none" && text != "zstd") {
+              throw CLI::ValidationError(core::quote(text) + " is no codec; use none or zstd");
+            }
+            codec = text == "none" ? ckpt::Codec::none : ckpt::Codec::zstd;
+          },
+          "pack tensors with none or zstd, where the format can")
+      ->type_name("CODEC");
+}
+
+}  // namespace
+
+ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
+  ckpt::OpenOptions options;
+  options.lenient = lenient;
+  options.foreign_objects = foreign_objects;
+  options.threads = threads;
+  options.report = &report;
+  return options;
+}
+
+void add_read_options(CLI::App& command, ReadOptions& options) {
+  command.add_flag("--json", options.json, "machine-readable output");
+  command.add_flag("-q,--quiet", options.quiet, "only what was asked for: no talk, no progress");
+  command.add_option("-j,--threads", options.threads, "threads (default: one a core)")->type_name("N");
+  command.add_flag("--lenient", options.lenient, "accept known deviations from the format; each one is named");
+  command.add_flag("--foreign-objects", options.foreign_objects,
+                   "keep objects of unknown Python classes as inert data instead of refusing the file");
+}
+
+void add_write_options(CLI::App& command, EditOptions& options) {
+  command.add_flag("--in-place", options.in_place, "replace the input, atomically");
+  command.add_flag("-n,--dry-run", options.dry_run, "say what would be done and write nothing");
+  command.add_flag("-f,--force", options.force, "overwrite an existing output");
+  command.add_flag("--drop", options.drop, "leave out what the output format cannot hold, and list it");
+  add_codec(command, options.codec);
+  add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
+  add_size(command, "--max-memory", options.max_memory, "bound of the buffers while writing (default: 256M)");
+  add_read_options(command, options);
+}
+
+void add_edit_options(CLI::App& command, EditOptions& options, const std::string& default_name) {
+  command.add_option("FILE", options.files, "checkpoint; FILE::path means the dict of that name inside")
+      ->required()
+      ->type_name("");
+  command
+      .add_option("-o,--output", options.output,
+                  "output; a folder when several files are given (default: " + default_name + ")")
+      ->type_name("OUT");
+  add_write_options(command, options);
+}
+
+void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report) {
+  if (options.quiet) return;
+  std::string start = "ckpt: " + core::printable(file.string()) + ": ";
+  for (const std::string& text : report.warnings) print_error_line(start + "warning: " + text);
+  for (const std::string& text : report.relaxations) print_error_line(start + "accepted: " + text);
+  for (const std::string& text : report.dropped) print_error_line(start + "left out: " + text);
+}
+
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& example,
+                      const std::string& description) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->footer("Example:\n  " + example);
+  return *command;
+}
+
+void set_help_style(CLI::App& app) {
+  auto style = std::make_shared<HelpStyle>();
+  style->column_width(kLeftColumn);
+  app.formatter(style);
+}
+
+}  // namespace cli

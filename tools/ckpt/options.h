@@ -1,0 +1,66 @@
+#pragma once
+// Options that several commands share, and how they become options of the library.
+// Thread safety: plain values. Use: auto options = std::make_shared<EditOptions>(); add_edit_options(*sub, *options);
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libckpt/open_save.h"
+#include "tools/ckpt/output.h"
+
+namespace cli {
+
+/// What a command needs while it runs.
+struct Context {
+  Output out;
+};
+
+/// The command that was chosen; main runs it once the command line is understood.
+using Command = std::function<int(Context&)>;
+
+struct ReadOptions {
+  bool json = false;
+  bool quiet = false;
+  bool lenient = false;
+  bool foreign_objects = false;
+  unsigned threads = 0;
+
+  ckpt::OpenOptions open(ckpt::Report& report) const;
+};
+
+struct EditOptions : ReadOptions {
+  std::vector<std::string> files;
+  std::string output;
+  bool in_place = false;
+  bool dry_run = false;
+  bool force = false;
+  bool drop = false;
+  ckpt::Codec codec = ckpt::Codec::automatic;
+  std::uint64_t max_shard_size = 0;
+  std::uint64_t max_memory = ckpt::SaveOptions().max_memory;
+};
+
+/// --json, -q, -j, --lenient, --foreign-objects.
+void add_read_options(CLI::App& command, ReadOptions& options);
+
+/// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --max-memory. `default_name`
+/// says in --help what the output is called without -o.
+void add_edit_options(CLI::App& command, EditOptions& options, const std::string& default_name);
+/// The same without FILE... and -o, for convert, which names its files itself.
+void add_write_options(CLI::App& command, EditOptions& options);
+
+/// Warnings, accepted deviations and what was left out, one line each on standard error, unless quiet.
+void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report);
+
+/// A subcommand with its example, which --help shows first.
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& example,
+                      const std::string& description);
+
+/// The look of --help: the example first, plain columns.
+void set_help_style(CLI::App& app);
+
+}  // namespace cli

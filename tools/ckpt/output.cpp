@@ -1,0 +1,106 @@
+#include "tools/ckpt/output.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace cli {
+namespace {
+
+bool wants_colors() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  if (no_color != nullptr && *no_color != '\0') return false;
+  if (term == nullptr || std::strcmp(term, "dumb") == 0) return false;
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+
+void append_cell(std::string& line, const std::string& cell, std::size_t width, Table::Align align, bool last) {
+  std::size_t padding = width - std::min(width, display_width(cell));
+  if (align == Table::Align::right) line.append(padding, ' ');
+  line += cell;
+  if (last) return;
+  if (align == Table::Align::left) line.append(padding, ' ');
+  line += "  ";
+}
+
+}  // namespace
+
+Output::Output() : colors_(wants_colors()) {}
+
+void Output::print_heading(std::string_view text) {
+  if (colors_) buffer_ += "\033[1m";
+  buffer_ += text;
+  if (colors_) buffer_ += "\033[0m";
+}
+
+void Output::flush() {
+  std::string_view left = buffer_;
+  while (!left.empty()) {
+    ssize_t n = ::write(STDOUT_FILENO, left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EPIPE) std::raise(SIGPIPE);  // ends the program as `head` expects
+    if (n < 0) {
+      int error = errno;
+      buffer_.clear();
+      throw core::Error(core::ErrorCode::io, std::string("cannot write: ") + std::strerror(error))
+          .add_context("standard output");
+    }
+    left.remove_prefix(static_cast<std::size_t>(n));
+  }
+  buffer_.clear();
+}
+
+void print_error_line(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  std::string_view left = text;
+  while (!left.empty()) {
+    ssize_t n = ::write(STDERR_FILENO, left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    left.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void Table::print(Output& out) const {
+  if (rows_.empty()) return;
+  std::vector<std::size_t> widths;
+  for (const Column& column : columns_) widths.push_back(display_width(column.title));
+  for (const auto& row : rows_) {
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  }
+  std::string line;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    append_cell(line, columns_[c].title, widths[c], columns_[c].align, c + 1 == columns_.size());
+  }
+  out.print_heading(line);
+  out.print("\n");
+  for (const auto& row : rows_) {
+    line.clear();
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      append_cell(line, row[c], widths[c], columns_[c].align, c + 1 == row.size());
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    line += '\n';
+    out.print(line);
+  }
+}
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+std::string count_of(std::uint64_t count, std::string_view singular) {
+  return core::format_count(count) + " " + std::string(singular) + (count == 1 ? "" : "s");
+}
+
+}  // namespace cli
