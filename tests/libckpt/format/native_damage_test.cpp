@@ -25,6 +25,7 @@ class NativeDamage : public Test {
     test::overwrite(path(), offset, std::string(1, static_cast<char>(content_[offset] ^ 0x10)));
   }
   void restore(std::uint64_t offset) const { test::overwrite(path(), offset, content_.substr(offset, 1)); }
+  void restore_user_block() const { test::overwrite(path(), 0, content_.substr(0, header_.user_block)); }
   /// File offset of the first payload byte.
   std::uint64_t payload() const { return header_.user_block + detail::kFirstPayload; }
 
@@ -41,14 +42,13 @@ void read_everything(const std::filesystem::path& path) {
 }
 
 TEST_F(NativeDamage, CutAnywhereIsRefused) {
-  for (std::size_t length = 0; length < content_.size(); length += length < 5000 ? 13 : 97) {
-    std::filesystem::resize_file(path(), length);
-    EXPECT_NE(open_error(), "") << "cut to " << length;
-    test::write_file(path(), content_);
-  }
   std::filesystem::resize_file(path(), content_.size() - 1);
   EXPECT_EQ(open_error(), "corrupt: the file is cut: " + std::to_string(content_.size() - 1) + " bytes where " +
                               std::to_string(content_.size()) + " were written");
+  for (std::size_t length = content_.size() - 1; length > 0; length -= std::min<std::size_t>(length, 29)) {
+    std::filesystem::resize_file(path(), length);
+    EXPECT_NE(open_error(), "") << "cut to " << length;
+  }
 }
 
 TEST_F(NativeDamage, EveryFlippedByteOfHeaderAndIndexIsRefused) {
@@ -127,7 +127,7 @@ TEST_F(NativeDamage, AnyByteInAConsistentIndexIsReadOrRefused) {
     for (int value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
       test::edit_index(path(), [&](core::ByteVector& index) { index[at] = static_cast<std::byte>(value); });
       test::error_of([&] { read_everything(path()); });  // anything but an Error ends the test program
-      test::write_file(path(), content_);
+      restore_user_block();
     }
   }
 }
@@ -136,7 +136,7 @@ TEST_F(NativeDamage, AnyCutOfAConsistentIndexIsRefused) {
   for (std::uint64_t length = 0; length < header_.index_size; ++length) {
     test::edit_index(path(), [&](core::ByteVector& index) { index.resize(length); });
     EXPECT_NE(open_error(), "") << length;
-    test::write_file(path(), content_);
+    restore_user_block();
   }
 }
 
@@ -194,14 +194,24 @@ TEST(NativeTree, ReferencesCannotStandForAnEndlessTree) {
             "refused: the tree stands for more than 64,000,000 values when its references are followed");
 }
 
+TEST(NativeTree, AsDeepAsTheLimitComesBack) {
+  Value deep;
+  for (int i = 0; i < 990; ++i) deep = Value::list({deep});
+  test::TempDir dir;
+  Checkpoint made;
+  made.root = deep;
+  save(made, dir.path() / "a.ckpt");
+  EXPECT_TRUE(open(dir.path() / "a.ckpt").root == deep);
+}
+
 TEST(NativeTree, DeeperThanTheLimitIsNotWritten) {
   Value deep;
-  for (int i = 0; i < 300; ++i) deep = Value::list({deep});
+  for (int i = 0; i < 1100; ++i) deep = Value::list({deep});
   test::TempDir dir;
   Checkpoint made;
   made.root = deep;
   EXPECT_EQ(test::error_of([&] { save(made, dir.path() / "a.ckpt"); }),
-            "unsupported: the checkpoint is nested deeper than 256 levels");
+            "unsupported: the checkpoint is nested deeper than 1000 levels");
   EXPECT_TRUE(test::list_folder(dir.path()).empty());
 }
 

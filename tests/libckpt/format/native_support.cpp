@@ -256,8 +256,7 @@ void edit_index(const std::filesystem::path& file, const std::function<void(core
   header.index_hash = ckpt::hash128(index);
   core::ByteVector head = ckpt::detail::encode_header(header);
   core::append(head, index);
-  content.replace(0, head.size(), core::as_text(head));
-  write_file(file, content);
+  overwrite(file, 0, core::as_text(head));
 }
 
 std::string error_of(const std::function<void()>& body) {

@@ -37,7 +37,8 @@ std::string difference(const ckpt::Value& a, const ckpt::Value& b, const std::st
 
 /// Puts other bytes at `offset`.
 void overwrite(const std::filesystem::path& file, std::uint64_t offset, std::string_view bytes);
-/// Changes the index of a native file and makes its checksums right again.
+/// Changes the index of a native file in place and makes its checksums right again. REQUIRES: it stays in the user
+/// block.
 void edit_index(const std::filesystem::path& file, const std::function<void(core::ByteVector&)>& change);
 /// Code and message of the error that `body` ends with: "corrupt: the file is cut", or "" when there is none.
 std::string error_of(const std::function<void()>& body);
