@@ -31,9 +31,9 @@ ckpt::Checkpoint small_checkpoint();
 /// A training file in miniature: every kind of value, nested.
 ckpt::Checkpoint sample_checkpoint();
 
-/// "" when both trees are equal down to the bytes and views of tensors, else what differs and where. Sharing between
-/// places is not compared.
-std::string difference(const ckpt::Value& a, const ckpt::Value& b, const std::string& where = "root");
+/// "" when what was read is equal to what was saved down to the bytes and views of tensors, else what differs and
+/// where. A lone window into a larger storage may have come back without it. Sharing between places is not compared.
+std::string difference(const ckpt::Value& read, const ckpt::Value& saved, const std::string& where = "root");
 
 /// Puts other bytes at `offset`.
 void overwrite(const std::filesystem::path& file, std::uint64_t offset, std::string_view bytes);
