@@ -116,6 +116,13 @@ TEST_F(NativeDamage, GrownFileIsStale) {
                               " were written");
 }
 
+TEST_F(NativeDamage, Hdf5BehindAnotherUserBlockIsForeign) {
+  test::overwrite(path(), 0, std::string(8, 'x'));
+  EXPECT_EQ(open_error(),
+            "unsupported: this is an HDF5 file behind a user block of 4.0 KiB that another program wrote; foreign HDF5 "
+            "files are not supported by this version");
+}
+
 TEST_F(NativeDamage, MissingSignatureIsNamed) {
   flip(header_.user_block);
   EXPECT_EQ(open_error(), "corrupt: the HDF5 part is damaged: no signature stands behind the user block");
