@@ -152,7 +152,9 @@ class Lister {
     return name.empty() ? step : name + "." + step;
   }
   void walk_items(const std::vector<std::pair<Value, Value>>& items, const std::string& name) {
-    for (const auto& [key, child] : items) walk(child, below(name, step_text(key)));
+    for (const auto& [key, child] : items) {
+      if (!child.is(Value::Kind::tensor)) walk(child, below(name, step_text(key)));
+    }
   }
   void walk_list(const Value::List& items, const std::string& name) {
     for (std::size_t i = 0; i < items.size(); ++i) walk(items[i], below(name, std::to_string(i)));

@@ -15,10 +15,10 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &kNativeFormat,
+    &detail::kNative,
+    &detail::kTorchZip,
     &detail::kSafetensors,
     &detail::kSafetensorsSharded,
-    &kTorchZip,
 };
 
 std::string lower(std::string text) {

@@ -1,5 +1,6 @@
 #include "libcore/base/text.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -37,6 +38,11 @@ bool is_hidden(std::uint32_t code) {
          (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
 }
 
+/// Printed as it is: nearly all characters of nearly all names.
+bool is_plain(char c) {
+  return c >= 0x20 && c < 0x7f && c != '\\';
+}
+
 void append_escaped(std::string& out, std::uint32_t code, std::string_view raw) {
   switch (code) {
     case '\n':
@@ -69,6 +75,7 @@ void append_escaped(std::string& out, std::uint32_t code, std::string_view raw) 
 }  // namespace
 
 std::string printable(std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -128,6 +135,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 std::string format_size(std::uint64_t bytes) {
+  if (bytes < 1024) return std::to_string(bytes) + " B";
   constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
@@ -136,7 +144,7 @@ std::string format_size(std::uint64_t bytes) {
     ++unit;
   }
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, unit == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  std::snprintf(buffer, sizeof buffer, value >= 99.95 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
   return buffer;
 }
 

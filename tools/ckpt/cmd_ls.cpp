@@ -53,7 +53,13 @@ void print_summary(Output& out, const Listing& listing, const ckpt::Checkpoint& 
   out.print(" in a " + format_title(checkpoint) + "\n");
 }
 
-void write_json(ckpt::JsonWriter& json, const Address& address, const ckpt::Checkpoint& checkpoint,
+/// What has been written so far goes out, so that a long list needs no buffer of its size.
+void print_pending(Output& out, ckpt::JsonWriter& json) {
+  constexpr std::size_t kPiece = 32 << 10;
+  if (json.text().size() >= kPiece) out.print(json.take());
+}
+
+void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, const ckpt::Checkpoint& checkpoint,
                 const Listing& listing, const ckpt::Report& report) {
   json.begin_object();
   json.key("path").value(address.path.string());
@@ -62,13 +68,19 @@ void write_json(ckpt::JsonWriter& json, const Address& address, const ckpt::Chec
   write_metadata(json, checkpoint);
   json.key("elements").value(listing.elements);
   json.key("bytes").value(listing.bytes);
+  write_report(json, report);
   json.key("tensors").begin_array();
-  for (std::size_t i = 0; i < listing.tensors.size(); ++i) write_tensor(json, listing, i);
+  for (std::size_t i = 0; i < listing.tensors.size(); ++i) {
+    write_tensor(json, listing, i);
+    print_pending(out, json);
+  }
   json.end_array();
   json.key("values").begin_array();
-  for (const ckpt::NamedValue& value : listing.values) write_value(json, value);
+  for (const ckpt::NamedValue& value : listing.values) {
+    write_value(json, value);
+    print_pending(out, json);
+  }
   json.end_array();
-  write_report(json, report);
   json.end_object();
 }
 
@@ -93,7 +105,7 @@ void list_file(Context& context, const Options& options, const std::string& file
   Listing listing = core::with_context(address.path.string(),
                                        [&] { return make_listing(ckpt::value_at(checkpoint.root, address.at)); });
   say_report(options, address.path, report);
-  if (options.json) return write_json(json, address, checkpoint, listing, report);
+  if (options.json) return write_json(context.out, json, address, checkpoint, listing, report);
   print_file(context, options, address, checkpoint, listing);
 }
 
@@ -102,7 +114,7 @@ int run(Context& context, const Options& options) {
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) list_file(context, options, file, json);
   if (options.files.size() > 1) json.end_array();
-  if (options.json) context.out.print(json.text() + "\n");
+  if (options.json) context.out.print(json.take() + "\n");
   return 0;
 }
 

@@ -1,8 +1,7 @@
 #include "tools/ckpt/listing.h"
 
+#include <algorithm>
 #include <cmath>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "libckpt/format/format.h"
 
@@ -32,20 +31,39 @@ void write_unusual(ckpt::JsonWriter& json, const ckpt::Entry& entry) {
   if (!entry.python_class.empty()) json.key("class").value(entry.python_class);
 }
 
-void find_ties(Listing& listing) {
-  std::unordered_map<const void*, std::size_t> first;
-  std::unordered_set<const void*> counted;
-  listing.tied_to.assign(listing.tensors.size(), -1);
+/// Indexes of the tensors that have `key`, equal keys together and in file order. A sorted list, because hash tables of
+/// 100,000 nodes cost more than reading the file.
+template <class Key>
+std::vector<std::pair<const void*, std::size_t>> sorted_by(const Listing& listing, Key key) {
+  std::vector<std::pair<const void*, std::size_t>> order;
+  order.reserve(listing.tensors.size());
   for (std::size_t i = 0; i < listing.tensors.size(); ++i) {
-    const ckpt::Entry& entry = *listing.tensors[i].entry;
-    if (counted.insert(entry.bytes.get()).second) listing.bytes += entry.byte_size();
-    listing.elements += entry.numel();
-    const void* identity = ckpt::storage_identity(entry);
-    if (identity == nullptr) continue;
-    auto [at, fresh] = first.emplace(identity, i);
-    if (fresh) continue;
-    listing.tied_to[at->second] = static_cast<std::ptrdiff_t>(at->second);
-    listing.tied_to[i] = static_cast<std::ptrdiff_t>(at->second);
+    if (const void* found = key(*listing.tensors[i].entry)) order.emplace_back(found, i);
+  }
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+void count_bytes(Listing& listing) {
+  auto order = sorted_by(listing, [](const ckpt::Entry& entry) { return entry.bytes.get(); });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const ckpt::Entry& entry = *listing.tensors[order[i].second].entry;
+    if (i == 0 || order[i].first != order[i - 1].first) listing.bytes += entry.byte_size();
+  }
+  for (const ckpt::NamedEntry& tensor : listing.tensors) listing.elements += tensor.entry->numel();
+}
+
+void find_ties(Listing& listing) {
+  listing.tied_to.assign(listing.tensors.size(), -1);
+  auto order = sorted_by(listing, ckpt::storage_identity);
+  std::size_t first = 0;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (order[i].first != order[first].first) {
+      first = i;
+      continue;
+    }
+    listing.tied_to[order[first].second] = static_cast<std::ptrdiff_t>(order[first].second);
+    listing.tied_to[order[i].second] = static_cast<std::ptrdiff_t>(order[first].second);
   }
 }
 
@@ -61,6 +79,7 @@ Listing make_listing(const ckpt::Value& root) {
   Listing listing;
   listing.tensors = ckpt::list_entries(root);
   listing.values = ckpt::list_plain_values(root);
+  count_bytes(listing);
   find_ties(listing);
   return listing;
 }

@@ -22,7 +22,7 @@ bool wants_colors() {
   return ::isatty(STDOUT_FILENO) == 1;
 }
 
-void append_cell(std::string& line, const std::string& cell, std::size_t width, Table::Align align, bool last) {
+void append_cell(std::string& line, std::string_view cell, std::size_t width, Table::Align align, bool last) {
   std::size_t padding = width - std::min(width, display_width(cell));
   if (align == Table::Align::right) line.append(padding, ' ');
   line += cell;
@@ -70,24 +70,37 @@ void print_error_line(std::string_view line) {
   }
 }
 
+void Table::add_row(std::initializer_list<std::string_view> cells) {
+  for (std::string_view cell : cells) {
+    text_ += cell;
+    lengths_.push_back(static_cast<std::uint32_t>(cell.size()));
+  }
+}
+
 void Table::print(Output& out) const {
-  if (rows_.empty()) return;
+  if (lengths_.empty()) return;
+  std::size_t count = columns_.size();
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(display_width(column.title));
-  for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < lengths_.size(); ++i) {
+    std::string_view cell = std::string_view(text_).substr(at, lengths_[i]);
+    widths[i % count] = std::max(widths[i % count], display_width(cell));
+    at += lengths_[i];
   }
   std::string line;
-  for (std::size_t c = 0; c < columns_.size(); ++c) {
-    append_cell(line, columns_[c].title, widths[c], columns_[c].align, c + 1 == columns_.size());
+  for (std::size_t c = 0; c < count; ++c) {
+    append_cell(line, columns_[c].title, widths[c], columns_[c].align, c + 1 == count);
   }
-  out.print_heading(line);
+  out.print_heading(line.substr(0, line.find_last_not_of(' ') + 1));
   out.print("\n");
-  for (const auto& row : rows_) {
-    line.clear();
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      append_cell(line, row[c], widths[c], columns_[c].align, c + 1 == row.size());
-    }
+  at = 0;
+  for (std::size_t i = 0; i < lengths_.size(); ++i) {
+    if (i % count == 0) line.clear();
+    std::string_view cell = std::string_view(text_).substr(at, lengths_[i]);
+    append_cell(line, cell, widths[i % count], columns_[i % count].align, (i + 1) % count == 0);
+    at += lengths_[i];
+    if ((i + 1) % count != 0) continue;
     line.erase(line.find_last_not_of(' ') + 1);
     line += '\n';
     out.print(line);

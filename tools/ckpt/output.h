@@ -1,8 +1,9 @@
 #pragma once
-// Output: what goes to standard output, collected and written in one go, and how tables and numbers look.
+// Output: what goes to standard output, written in large pieces, and how tables and numbers look.
 // Thread safety: one owner. Use: out.print("142 tensors\n"); ... out.flush();
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,13 +15,18 @@ class Output {
   Output();
   /// True when standard output is a terminal that wants colors (NO_COLOR and TERM=dumb say no).
   bool colors() const { return colors_; }
-  void print(std::string_view text) { buffer_ += text; }
+  /// Error(io) as flush(), when enough has come together.
+  void print(std::string_view text) {
+    buffer_ += text;
+    if (buffer_.size() >= kPiece) flush();
+  }
   /// `text` in bold on a terminal.
   void print_heading(std::string_view text);
   /// Writes everything out. Error(io) when that fails; a reader that went away ends the program quietly.
   void flush();
 
  private:
+  static constexpr std::size_t kPiece = 64 << 10;
   std::string buffer_;
   bool colors_ = false;
 };
@@ -28,7 +34,8 @@ class Output {
 /// Writes a line to standard error, for warnings and errors; failures are ignored.
 void print_error_line(std::string_view line);
 
-/// Text in columns, as wide as their longest cell. Cells hold printable text.
+/// Text in columns, as wide as their longest cell. Cells hold printable text; all of them lie in one buffer, so that a
+/// table of 100,000 rows costs little more than its text.
 class Table {
  public:
   enum class Align : std::uint8_t { left, right };
@@ -37,13 +44,15 @@ class Table {
     Align align = Align::left;
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// REQUIRES: one cell a column.
+  void add_row(std::initializer_list<std::string_view> cells);
   /// The title line is left out when there are no rows.
   void print(Output& out) const;
 
  private:
   std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;
+  std::string text_;
+  std::vector<std::uint32_t> lengths_;  ///< of the cells in text_, row by row
 };
 
 /// Columns of a terminal that `text` takes: code points, without regard to wide ones.

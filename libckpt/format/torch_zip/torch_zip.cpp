@@ -5,7 +5,7 @@
 #include "libckpt/io/zip.h"
 #include "libcore/base/error.h"
 
-namespace ckpt {
+namespace ckpt::detail {
 namespace {
 
 constexpr std::string_view kMagic = "PK\x03\x04";
@@ -48,10 +48,10 @@ const Format kTorchZip = {
     .title = "PyTorch zip checkpoint",
     .extensions = kExtensions,
     .detect = detect,
-    .read = detail::read_torch_zip,
-    .obstacles = detail::torch_zip_obstacles,
-    .write = detail::write_torch_zip,
-    .verify = detail::verify_torch_zip,
+    .read = read_torch_zip,
+    .obstacles = torch_zip_obstacles,
+    .write = write_torch_zip,
+    .verify = verify_torch_zip,
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::detail

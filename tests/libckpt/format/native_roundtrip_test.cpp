@@ -114,6 +114,17 @@ TEST_F(NativeRoundTrip, BytesThatDoNotFitTheShapeAreRefused) {
   EXPECT_TRUE(test::list_folder(dir_.path()).empty());
 }
 
+TEST_F(NativeRoundTrip, ShardsAreRefused) {
+  EXPECT_EQ(test::error_of([&] { save(test::small_checkpoint(), path(), {.max_shard_size = 1000}); }),
+            "unsupported: native files are not split into shards; save as .safetensors");
+}
+
+// Newer libraries clear this cache when they open a file for writing; set, an unchanged file would look changed.
+TEST_F(NativeRoundTrip, SuperblockCachesNothingOfTheRootGroup) {
+  save(test::small_checkpoint(), path());
+  EXPECT_EQ(test::read_file(path()).substr(4096 + 72, 24), std::string(24, '\0'));
+}
+
 TEST_F(NativeRoundTrip, ReportsProgressAndSize) {
   Report report;
   std::uint64_t last = 0;

@@ -279,6 +279,7 @@ std::string error_of(const std::function<void()>& body) {
         {core::ErrorCode::unsupported, "unsupported: "},
         {core::ErrorCode::io, "io: "},
         {core::ErrorCode::value, "value: "},
+        {core::ErrorCode::usage, "usage: "},
     };
     for (const auto& [code, name] : kNames) {
       if (error.code() == code) return name + error.message();
