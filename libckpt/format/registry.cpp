@@ -15,7 +15,7 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &kNativeFormat,
+    &detail::kNative,
     &detail::kTorchZip,
     &detail::kSafetensors,
     &detail::kSafetensorsSharded,

@@ -147,6 +147,11 @@ haddr_t Hdf5Memory::allocate(H5FD_mem_t type, std::uint64_t size) {
   return user_block_ + offset;
 }
 
+core::ByteVector Hdf5Memory::take_metadata() {
+  metadata_.resize(end_ - begin_);  // what was allocated and never written is zero
+  return std::move(metadata_);
+}
+
 void Hdf5Memory::set_end(haddr_t address) {
   if (!begun_) {
     early_end_ = address;  // the end of the user block, where the superblock goes

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "libcore/base/bytes.h"
 
@@ -62,10 +63,9 @@ class Hdf5Memory {
   // After the file was closed:
 
   /// What lies at offset 0.
-  core::Bytes superblock() const { return superblock_; }
-  /// What lies at metadata_begin; zeros follow up to metadata_size().
-  core::Bytes metadata() const { return metadata_; }
-  std::uint64_t metadata_size() const { return end_ - begin_; }
+  core::ByteVector take_superblock() { return std::move(superblock_); }
+  /// What lies at metadata_begin.
+  core::ByteVector take_metadata();
 
   // What the driver's functions do; addresses count from the start of the file. Undefined address or false on failure.
   haddr_t allocate(H5FD_mem_t type, std::uint64_t size);

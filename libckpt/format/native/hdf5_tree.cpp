@@ -274,10 +274,13 @@ class TreeBuilder {
   std::vector<Hid> open_;
 };
 
-core::ByteVector copy_of(core::Bytes bytes, std::uint64_t size) {
-  core::ByteVector out(bytes.begin(), bytes.end());
-  out.resize(size);
-  return out;
+/// The root group's entry in the superblock may repeat where the group lies. Newer libraries clear that when they
+/// merely open a file for writing, which would make an unchanged file look changed; so it is never set.
+void clear_cached_root(core::ByteVector& superblock) {
+  constexpr std::size_t kCacheType = 72;
+  constexpr std::size_t kEnd = 96;
+  if (superblock.size() != kEnd) throw core::Error(core::ErrorCode::internal, "libhdf5 wrote another superblock");
+  std::fill(superblock.begin() + kCacheType, superblock.end(), std::byte{0});
 }
 
 }  // namespace
@@ -290,7 +293,9 @@ Hdf5Image build_hdf5(std::vector<DatasetPlan> datasets, const Hdf5Place& place) 
   TreeBuilder builder(memory, place.user_block);
   for (const DatasetPlan& plan : datasets) builder.add(plan);
   builder.finish();
-  return {copy_of(memory.superblock(), memory.superblock().size()), copy_of(memory.metadata(), memory.metadata_size())};
+  Hdf5Image image{memory.take_superblock(), memory.take_metadata()};
+  clear_cached_root(image.superblock);
+  return image;
 }
 
 }  // namespace ckpt::detail

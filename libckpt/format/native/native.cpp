@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace ckpt {
+namespace ckpt::detail {
 namespace {
 
 constexpr std::array<std::string_view, 1> kExtensions = {".ckpt"};
@@ -14,15 +14,15 @@ std::vector<Obstacle> no_obstacles(const Checkpoint& /*checkpoint*/, const SaveO
 
 }  // namespace
 
-constexpr Format kNativeFormat = {
+constexpr Format kNative = {
     .name = "native",
     .title = "native checkpoint (HDF5)",
     .extensions = kExtensions,
-    .detect = detail::detect_native,
-    .read = detail::read_native,
+    .detect = detect_native,
+    .read = read_native,
     .obstacles = no_obstacles,
-    .write = detail::write_native,
-    .verify = detail::verify_native,
+    .write = write_native,
+    .verify = verify_native,
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::detail

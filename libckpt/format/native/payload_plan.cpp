@@ -42,7 +42,12 @@ class EntryCollector {
   std::unordered_set<const void*> seen_;
 };
 
+bool has_no_elements(const core::Shape& shape) {
+  return std::find(shape.begin(), shape.end(), 0) != shape.end();
+}
+
 bool is_row_major(const core::Shape& shape, const core::Shape& strides) {
+  if (has_no_elements(shape)) return true;
   std::int64_t expected = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {
     if (shape[d] == 1) continue;
@@ -54,6 +59,7 @@ bool is_row_major(const core::Shape& shape, const core::Shape& strides) {
 
 /// The elements fill one run of memory without gaps or overlaps, in some order of dimensions.
 bool is_dense_permutation(const core::Shape& shape, const core::Shape& strides) {
+  if (has_no_elements(shape)) return true;
   std::vector<std::size_t> order(shape.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });

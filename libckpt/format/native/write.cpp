@@ -10,6 +10,7 @@
 #include "libckpt/format/native/payload_plan.h"
 #include "libckpt/format/native/payload_writer.h"
 #include "libcore/base/checked_math.h"
+#include "libcore/base/error.h"
 
 namespace ckpt::detail {
 namespace {
@@ -94,6 +95,9 @@ void write_user_block(AtomicFile& file, NativeHeader header, const NativeIndex& 
 }  // namespace
 
 void write_native(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  if (options.max_shard_size > 0) {
+    throw core::Error(core::ErrorCode::unsupported, "native files are not split into shards; save as .safetensors");
+  }
   PayloadPlan plan = plan_payloads(checkpoint.root);
   NativeIndex index = plan_index(checkpoint, plan, options.codec);
   NativeHeader header;
