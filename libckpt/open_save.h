@@ -27,9 +27,9 @@ struct OpenOptions {
 enum class Codec : std::uint8_t { automatic, none, zstd };
 
 struct SaveOptions {
-  std::string format;     ///< name of a format; "" = by the file name's extension
-  bool overwrite = true;  ///< false: Error(io) when the target exists
-  bool durable = true;    ///< fsync of file and folder
+  std::string format = {};  ///< name of a format; "" = by the file name's extension
+  bool overwrite = true;    ///< false: Error(io) when the target exists
+  bool durable = true;      ///< fsync of file and folder
   Codec codec = Codec::automatic;
   std::uint64_t max_shard_size = 0;  ///< bytes a file; 0 = one file
   bool drop_inexpressible = false;   ///< leave out what the target format cannot hold and list it in report->dropped
