@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/native/native.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
@@ -14,9 +15,10 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
+    &kNativeFormat,
+    &detail::kTorchZip,
     &detail::kSafetensors,
     &detail::kSafetensorsSharded,
-    &kTorchZip,
 };
 
 std::string lower(std::string text) {

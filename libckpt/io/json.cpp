@@ -91,8 +91,9 @@ void require_no_duplicates(element root, std::string_view text, const JsonOption
   if (!twin) return;
   std::vector<std::uint64_t> keys = detail::json_key_offsets(text, twin->object);
   throw Error(ErrorCode::corrupt, std::string(options.what) + " has the key " + core::quote(twin->name) +
-                                      " twice in one object, at bytes " + std::to_string(keys[twin->first]) + " and " +
-                                      std::to_string(keys[twin->second]));
+                                      " twice in one object, at bytes " +
+                                      std::to_string(options.offset + keys[twin->first]) + " and " +
+                                      std::to_string(options.offset + keys[twin->second]));
 }
 
 }  // namespace
@@ -142,8 +143,8 @@ JsonDocument JsonDocument::parse(core::ByteVector text, const JsonOptions& optio
   if (error != simdjson::SUCCESS) throw_parse_error(error, options);
   require_no_duplicates(state->root, view, options);
   if (std::optional<std::uint64_t> at = detail::find_negative_zero(view)) {
-    throw Error(ErrorCode::corrupt, std::string(options.what) + " has the number -0 at byte " + std::to_string(*at) +
-                                        ", which is no count");
+    throw Error(ErrorCode::corrupt, std::string(options.what) + " has the number -0 at byte " +
+                                        std::to_string(options.offset + *at) + ", which is no count");
   }
   return JsonDocument(std::move(state));
 }

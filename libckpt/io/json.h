@@ -17,6 +17,7 @@ namespace ckpt {
 struct JsonOptions {
   std::uint64_t max_depth = 64;
   std::string_view what = "the JSON text";  ///< subject of messages
+  std::uint64_t offset = 0;                 ///< where the text begins in its file, added to offsets in messages
 };
 
 /// A node of a document. Two words; copy it.

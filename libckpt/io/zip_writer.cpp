@@ -102,27 +102,22 @@ void append_entry(ByteVector& out, const std::string& name, std::uint64_t size, 
   append_zip64(out, size, size, offset);
 }
 
-bool needs_end64(std::uint64_t entries, std::uint64_t directory_offset, std::uint64_t directory_size) {
-  return entries >= kMax16 || is_large(directory_offset) || is_large(directory_size);
-}
-
+/// PyTorch always writes the zip64 records, whether they are needed or not.
 ByteVector end_records(std::uint64_t entries, std::uint64_t offset, std::uint64_t size) {
   ByteVector out;
-  if (needs_end64(entries, offset, size)) {
-    append_le<std::uint32_t>(out, detail::kEnd64Signature);
-    append_le<std::uint64_t>(out, detail::kEnd64Size - 12);
-    append_le<std::uint16_t>(out, 0x031e);  // made by
-    append_le<std::uint16_t>(out, 0x002d);  // version needed
-    append_le<std::uint64_t>(out, 0);       // disks
-    append_le<std::uint64_t>(out, entries);
-    append_le<std::uint64_t>(out, entries);
-    append_le<std::uint64_t>(out, size);
-    append_le<std::uint64_t>(out, offset);
-    append_le<std::uint32_t>(out, detail::kLocator64Signature);
-    append_le<std::uint32_t>(out, 0);
-    append_le<std::uint64_t>(out, offset + size);
-    append_le<std::uint32_t>(out, 1);
-  }
+  append_le<std::uint32_t>(out, detail::kEnd64Signature);
+  append_le<std::uint64_t>(out, detail::kEnd64Size - 12);
+  append_le<std::uint16_t>(out, 0x031e);  // made by
+  append_le<std::uint16_t>(out, 0x002d);  // version needed
+  append_le<std::uint64_t>(out, 0);       // disks
+  append_le<std::uint64_t>(out, entries);
+  append_le<std::uint64_t>(out, entries);
+  append_le<std::uint64_t>(out, size);
+  append_le<std::uint64_t>(out, offset);
+  append_le<std::uint32_t>(out, detail::kLocator64Signature);
+  append_le<std::uint32_t>(out, 0);
+  append_le<std::uint64_t>(out, offset + size);
+  append_le<std::uint32_t>(out, 1);
   auto short_entries = static_cast<std::uint16_t>(std::min<std::uint64_t>(entries, kMax16));
   append_le<std::uint32_t>(out, detail::kEndSignature);
   append_le<std::uint32_t>(out, 0);  // disks
@@ -166,9 +161,8 @@ ZipWriter::ZipWriter(std::vector<ZipItem> items, std::uint64_t alignment) : item
     offset = core::checked_add(start, size) + descriptor_size(size, offset);
   }
   directory_offset_ = offset;
-  bool large = needs_end64(items_.size(), directory_offset_, directory_size_);
-  total_size_ = core::checked_add(directory_offset_, directory_size_) + detail::kEndSize +
-                (large ? detail::kEnd64Size + detail::kLocator64Size : 0);
+  total_size_ = core::checked_add(directory_offset_, directory_size_) + detail::kEnd64Size + detail::kLocator64Size +
+                detail::kEndSize;
 }
 
 void ZipWriter::write(ByteSink& sink, const std::function<void(std::uint64_t)>& progress) const {

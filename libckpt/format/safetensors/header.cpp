@@ -196,7 +196,8 @@ void check_layout(const SafetensorsHeader& header, std::uint64_t data_size, cons
     end = std::max(end, item->end);
   }
   if (end != data_size) {
-    relax(options, core::format_count(data_size - end) + " bytes lie behind the last tensor");
+    relax(options, "the last tensor ends at byte " + core::format_count(end) + " of the data, but " +
+                       core::format_count(data_size) + " bytes are there");
   }
 }
 
@@ -223,8 +224,9 @@ SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOpti
   header.text.resize(length);
   file.read(kLengthBytes, std::as_writable_bytes(std::span(header.text)));
   check_padding(header.text, options);
-  JsonDocument json =
-      JsonDocument::parse(header.text, {.max_depth = options.limits.max_json_depth_header, .what = "the JSON header"});
+  JsonDocument json = JsonDocument::parse(
+      header.text,
+      {.max_depth = options.limits.max_json_depth_header, .what = "the JSON header", .offset = kLengthBytes});
   check_limits(json, options);
   std::vector<JsonSpan> spans = json.member_spans();
   auto members = json.root().members();

@@ -61,9 +61,7 @@ TextPairs read_index_metadata(const JsonView& root) {
 
 SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name) {
   std::error_code ignored;
-  if (!std::filesystem::exists(folder / name, ignored)) {
-    corrupt("the shard " + quote(name) + " that the index names is missing");
-  }
+  if (!std::filesystem::exists(folder / name, ignored)) corrupt("it is missing, although the index names it");
   return open_file(folder / name);
 }
 

@@ -1,5 +1,6 @@
 #include "libckpt/format/torch/rebuild.h"
 
+#include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -119,8 +120,10 @@ void TensorRebuilder::check_sizes(const core::Shape& sizes, const core::Shape& s
   if (!core::try_numel(sizes.span())) {
     throw Error(ErrorCode::corrupt, "a tensor has the shape " + core::to_list(sizes) + ", which no memory can hold");
   }
-  for (std::int64_t stride : strides) {
-    if (stride < 0) throw Error(ErrorCode::corrupt, "a tensor has negative strides: " + core::to_list(strides));
+  std::int64_t reach = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (strides[i] < 0) throw Error(ErrorCode::corrupt, "a tensor has negative strides: " + core::to_list(strides));
+    if (sizes[i] > 1) reach = core::checked_add(reach, core::checked_mul(sizes[i] - 1, strides[i]));
   }
 }
 

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <array>
-
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libckpt/format/torch_zip/torch_archive.h"
@@ -9,7 +6,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
-namespace ckpt::detail {
+namespace ckpt {
 namespace {
 
 using core::Error;
@@ -60,15 +57,24 @@ void report_leftovers(const TorchArchive& archive, const ArchiveStorages& storag
 
 }  // namespace
 
-Checkpoint read_torch_zip(const Input& input, const OpenOptions& options) {
-  TorchArchive archive = TorchArchive::open(input.file, options);
+PickleGraph read_object_pickle(const TorchArchive& archive, const OpenOptions& options) {
   PickleGraph graph = read_pickle(read_pickle_record(archive, options), options.limits);
   check_consumed(graph, options);
+  return graph;
+}
+
+Value read_object(const TorchArchive& archive, const PickleGraph& graph, const OpenOptions& options) {
   ArchiveStorages storages(archive, options);
-  Checkpoint checkpoint;
-  checkpoint.root = to_value(graph, storages, options);
+  Value root = to_value(graph, storages, options);
   if (options.report != nullptr) report_leftovers(archive, storages, *options.report);
+  return root;
+}
+
+Checkpoint detail::read_torch_zip(const Input& input, const OpenOptions& options) {
+  TorchArchive archive = TorchArchive::open(input.file, options);
+  Checkpoint checkpoint;
+  checkpoint.root = read_object(archive, read_object_pickle(archive, options), options);
   return checkpoint;
 }
 
-}  // namespace ckpt::detail
+}  // namespace ckpt

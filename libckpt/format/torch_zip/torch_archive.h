@@ -40,6 +40,11 @@ class TorchArchive {
   bool big_endian_ = false;
 };
 
+/// The pickle of the saved object, read to its end. Errors: those of read_pickle; Error(corrupt) for bytes behind it.
+PickleGraph read_object_pickle(const TorchArchive& archive, const OpenOptions& options);
+/// What the archive holds; the report gets what nobody asked for.
+Value read_object(const TorchArchive& archive, const PickleGraph& graph, const OpenOptions& options);
+
 /// Storages of one archive. Each is one lazy range of the file.
 class ArchiveStorages final : public StorageProvider {
  public:

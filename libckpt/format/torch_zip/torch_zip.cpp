@@ -5,9 +5,10 @@
 #include "libckpt/io/zip.h"
 #include "libcore/base/error.h"
 
-namespace ckpt {
+namespace ckpt::detail {
 namespace {
 
+constexpr std::string_view kMagic = "PK\x03\x04";
 constexpr std::size_t kLocalHeader = 30;
 constexpr std::array<std::string_view, 4> kExtensions = {".pth", ".pt", ".bin", ".pth.tar"};
 
@@ -27,7 +28,9 @@ bool has_pickle(const ZipArchive& zip) {
 /// PyTorch's own test is the first four bytes. An archive without a readable directory is ours too: nobody else would
 /// say that it is cut off.
 bool detect(const Input& input) {
-  if (!core::as_text(input.head).starts_with("PK\x03\x04")) return false;
+  std::string_view head = core::as_text(input.head);
+  if (head.size() < kMagic.size()) return head.size() > 1 && kMagic.starts_with(head);  // cut off inside the magic
+  if (!head.starts_with(kMagic)) return false;
   if (first_name(input.head).ends_with("/data.pkl")) return true;
   try {
     ZipReadOptions options;
@@ -45,10 +48,10 @@ const Format kTorchZip = {
     .title = "PyTorch zip checkpoint",
     .extensions = kExtensions,
     .detect = detect,
-    .read = detail::read_torch_zip,
-    .obstacles = detail::torch_zip_obstacles,
-    .write = detail::write_torch_zip,
-    .verify = detail::verify_torch_zip,
+    .read = read_torch_zip,
+    .obstacles = torch_zip_obstacles,
+    .write = write_torch_zip,
+    .verify = verify_torch_zip,
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::detail

@@ -1,18 +1,15 @@
 #pragma once
 // The PyTorch zip format: what torch.save writes since version 1.6. Thread safety: constant.
-// Use: kTorchZip.read(input, options)
+// Use: detail::kTorchZip.read(input, options)
 
 #include "libckpt/format/format.h"
 
-namespace ckpt {
+namespace ckpt::detail {
 
 extern const Format kTorchZip;
 
-namespace detail {
 Checkpoint read_torch_zip(const Input& input, const OpenOptions& options);
 std::vector<Obstacle> torch_zip_obstacles(const Checkpoint& checkpoint, const SaveOptions& options);
 void write_torch_zip(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options);
 VerifyResult verify_torch_zip(const Input& input, const OpenOptions& options, const Progress& progress);
-}  // namespace detail
-
-}  // namespace ckpt
+}  // namespace ckpt::detail

@@ -1,3 +1,4 @@
+#include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch_zip/torch_archive.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
 #include "libckpt/io/checksum.h"
@@ -39,7 +40,7 @@ void note_missing_checksums(const TorchArchive& archive, std::size_t bad, Verify
 
 }  // namespace
 
-/// Everything that reading would only let pass leniently counts as damage.
+/// Everything that reading would only let pass leniently, or on request, is a finding.
 VerifyResult verify_torch_zip(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
   result.method = "CRC-32 of every record";
@@ -50,8 +51,11 @@ VerifyResult verify_torch_zip(const Input& input, const OpenOptions& options, co
   lenient.report = &report;
   TorchArchive archive = TorchArchive::open(input.file, lenient);
   note_missing_checksums(archive, check_members(archive, progress, result), result);
-  report = {};
-  read_torch_zip(input, lenient);
+  PickleGraph graph = read_object_pickle(archive, lenient);
+  for (const std::string& name : unknown_symbols(graph, SymbolRole::foreign)) {
+    result.damage.push_back({"data.pkl", "it names " + name + ", which is no plain data"});
+  }
+  read_object(archive, graph, lenient);
   for (const std::string& text : report.relaxations) result.damage.push_back({"archive", text});
   for (const std::string& text : report.warnings) result.notes.push_back({"archive", text});
   for (const ZipDeadRange& dead : archive.zip().dead_ranges()) {

@@ -1,0 +1,311 @@
+// The sections of the packed index. Unknown optional sections are skipped, unknown required ones refused.
+
+#include <algorithm>
+#include <cassert>
+
+#include "libckpt/format/native/layout.h"
+#include "libckpt/format/native/packed.h"
+#include "libcore/base/checked_math.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+enum SectionId : std::uint16_t {
+  kRanges = 1,
+  kPayloads = 2,
+  kChunks = 3,
+  kStorages = 4,
+  kTree = 5,
+  kMetadata = 6,
+};
+constexpr std::uint16_t kRequired = 1;
+constexpr std::size_t kSectionHead = 16;
+constexpr std::size_t kPayloadBytes = 48;
+constexpr std::size_t kRangeBytes = 32;
+
+[[noreturn]] void throw_corrupt(const std::string& what) {
+  throw Error(ErrorCode::corrupt, "the index contradicts itself: " + what);
+}
+
+void put_hash(core::ByteVector& out, const Hash128& hash) {
+  core::append_le<std::uint64_t>(out, hash.low);
+  core::append_le<std::uint64_t>(out, hash.high);
+}
+
+Hash128 take_hash(ByteCursor& in) {
+  Hash128 hash;
+  hash.low = in.take<std::uint64_t>();
+  hash.high = in.take<std::uint64_t>();
+  return hash;
+}
+
+void put_section(core::ByteVector& out, SectionId id, core::Bytes content) {
+  core::append_le<std::uint16_t>(out, id);
+  core::append_le<std::uint16_t>(out, kRequired);
+  core::append_le<std::uint16_t>(out, kNativeMajor);
+  core::append_le<std::uint16_t>(out, kNativeMinor);
+  core::append_le<std::uint64_t>(out, content.size());
+  core::append(out, content);
+}
+
+core::ByteVector encode_ranges(const NativeIndex& index) {
+  core::ByteVector out;
+  for (const StampedRange& range : index.ranges) {
+    core::append_le<std::uint64_t>(out, range.offset);
+    core::append_le<std::uint64_t>(out, range.length);
+    put_hash(out, range.hash);
+  }
+  return out;
+}
+
+core::ByteVector encode_payloads(const NativeIndex& index) {
+  core::ByteVector out;
+  out.reserve(index.payloads.size() * kPayloadBytes);
+  for (const Payload& payload : index.payloads) {
+    core::append_le<std::uint64_t>(out, payload.offset);
+    core::append_le<std::uint64_t>(out, payload.size);
+    core::append_le<std::uint64_t>(out, payload.stored);
+    put_hash(out, payload.hash);
+    core::append_le<std::uint8_t>(out, static_cast<std::uint8_t>(payload.codec));
+    core::append_le<std::uint8_t>(out, payload.shuffle);
+    out.resize(out.size() + 6);
+  }
+  return out;
+}
+
+core::ByteVector encode_chunks(const NativeIndex& index) {
+  core::ByteVector out;
+  for (const Payload& payload : index.payloads) {
+    if (payload.codec != NativeCodec::zstd) continue;
+    core::append_le<std::uint64_t>(out, payload.chunks.run);
+    core::append_le<std::uint32_t>(out, payload.chunks.chunk);
+    core::append_le<std::uint32_t>(out, static_cast<std::uint32_t>(payload.chunks.stored.size()));
+    for (std::uint32_t stored : payload.chunks.stored) core::append_le<std::uint32_t>(out, stored);
+  }
+  return out;
+}
+
+void put_shape(core::ByteVector& out, const core::Shape& shape) {
+  for (std::int64_t size : shape) put_count(out, static_cast<std::uint64_t>(size));
+}
+
+core::Shape take_shape(ByteCursor& in, std::size_t rank) {
+  core::Shape shape(rank, 0);
+  for (std::int64_t& size : shape) {
+    std::uint64_t value = take_count(in);
+    if (value > INT64_MAX) throw_corrupt("a dimension does not fit 63 bits");
+    size = static_cast<std::int64_t>(value);
+  }
+  return shape;
+}
+
+core::DType take_dtype(ByteCursor& in) {
+  auto code = in.take<std::uint8_t>();
+  if (auto dtype = dtype_of_code(code)) return *dtype;
+  throw Error(ErrorCode::unsupported, "a storage has dtype number " + std::to_string(code) +
+                                          ", which this version does not know; use a newer one");
+}
+
+core::ByteVector encode_storages(const NativeIndex& index) {
+  core::ByteVector out;
+  for (const StorageRecord& storage : index.storages) {
+    put_count(out, storage.payload);
+    out.push_back(static_cast<std::byte>(dtype_code(storage.dtype)));
+    put_text(out, storage.location);
+    put_count(out, storage.order ? storage.order->shape.size() + 1 : 0);
+    if (!storage.order) continue;
+    out.push_back(static_cast<std::byte>(dtype_code(storage.order->dtype)));
+    put_shape(out, storage.order->shape);
+    put_shape(out, storage.order->strides);
+  }
+  return out;
+}
+
+core::ByteVector encode_metadata(const NativeIndex& index) {
+  core::ByteVector out;
+  for (const auto& [key, value] : index.metadata) {
+    put_text(out, key);
+    put_text(out, value);
+  }
+  return out;
+}
+
+void parse_ranges(ByteCursor in, NativeIndex& index) {
+  while (!in.at_end()) {
+    auto offset = in.take<std::uint64_t>();
+    auto length = in.take<std::uint64_t>();
+    index.ranges.push_back({offset, length, take_hash(in)});
+  }
+}
+
+void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
+  std::uint64_t count = in.remaining() / kPayloadBytes;
+  if (count > 2 * limits.max_tensors) {
+    throw Error(ErrorCode::refused, "the file holds " + core::format_count(count) + " payloads; the limit is " +
+                                        core::format_count(limits.max_tensors) + " tensors");
+  }
+  index.payloads.reserve(count);
+  while (!in.at_end()) {
+    Payload& payload = index.payloads.emplace_back();
+    payload.offset = in.take<std::uint64_t>();
+    payload.size = in.take<std::uint64_t>();
+    payload.stored = in.take<std::uint64_t>();
+    payload.hash = take_hash(in);
+    auto codec = in.take<std::uint8_t>();
+    payload.shuffle = in.take<std::uint8_t>();
+    in.skip(6);
+    if (codec > static_cast<std::uint8_t>(NativeCodec::zstd)) {
+      throw Error(ErrorCode::unsupported,
+                  "a tensor is packed with codec number " + std::to_string(codec) + "; use a newer version");
+    }
+    payload.codec = static_cast<NativeCodec>(codec);
+    if (payload.codec == NativeCodec::raw && payload.stored != payload.size)
+      throw_corrupt("a raw payload has two sizes");
+  }
+}
+
+void check_chunks(const Payload& payload, std::uint64_t count) {
+  const ChunkTable& chunks = payload.chunks;
+  if (chunks.chunk == 0 || chunks.chunk > kMaxChunkBytes || chunks.run == 0 || payload.size % chunks.run != 0) {
+    throw_corrupt("chunks of " + std::to_string(chunks.chunk) + " bytes do not tile a payload of " +
+                  std::to_string(payload.size));
+  }
+  std::uint64_t expected = core::checked_mul(payload.size / chunks.run, chunks.per_run());
+  if (count != expected)
+    throw_corrupt("a payload has " + std::to_string(count) + " chunks, not " + std::to_string(expected));
+}
+
+void parse_chunks(ByteCursor in, NativeIndex& index) {
+  for (Payload& payload : index.payloads) {
+    if (payload.codec != NativeCodec::zstd) continue;
+    payload.chunks.run = in.take<std::uint64_t>();
+    payload.chunks.chunk = in.take<std::uint32_t>();
+    auto count = in.take<std::uint32_t>();
+    check_chunks(payload, count);
+    ByteCursor sizes(in.take_bytes(std::uint64_t{count} * 4), "a chunk table");
+    std::uint64_t total = 0;
+    payload.chunks.stored.resize(count);
+    for (std::uint32_t& stored : payload.chunks.stored) total += stored = sizes.take<std::uint32_t>();
+    if (total != payload.stored) throw_corrupt("the chunks of a payload do not add up");
+  }
+  if (!in.at_end()) throw_corrupt("bytes are left behind the chunk tables");
+}
+
+void parse_storages(ByteCursor in, const Limits& limits, NativeIndex& index) {
+  while (!in.at_end()) {
+    StorageRecord& storage = index.storages.emplace_back();
+    std::uint64_t payload = take_count(in);
+    if (payload >= index.payloads.size()) throw_corrupt("a storage names a payload that is not there");
+    storage.payload = static_cast<std::uint32_t>(payload);
+    storage.dtype = take_dtype(in);
+    storage.location = take_string(in);
+    std::uint64_t rank = take_count(in);
+    if (rank == 0) continue;
+    if (--rank > limits.max_rank) throw Error(ErrorCode::refused, "a storage has too many dimensions");
+    MemoryOrder& order = storage.order.emplace();
+    order.dtype = take_dtype(in);
+    order.shape = take_shape(in, rank);
+    order.strides = take_shape(in, rank);
+  }
+}
+
+void parse_metadata(ByteCursor in, NativeIndex& index) {
+  while (!in.at_end()) {
+    std::string key = take_string(in);
+    index.metadata.emplace_back(std::move(key), take_string(in));
+  }
+}
+
+struct Section {
+  std::uint16_t id = 0;
+  core::Bytes content;
+};
+
+/// Known sections in file order; each at most once, ids rising, so that there is one way to write an index.
+std::vector<Section> split_sections(core::Bytes bytes) {
+  std::vector<Section> sections;
+  ByteCursor in(bytes, "the index");
+  std::uint16_t last = 0;
+  while (!in.at_end()) {
+    auto id = in.take<std::uint16_t>();
+    auto flags = in.take<std::uint16_t>();
+    auto major = in.take<std::uint16_t>();
+    auto minor = in.take<std::uint16_t>();
+    core::Bytes content = in.take_bytes(in.take<std::uint64_t>());
+    if (id <= last) throw_corrupt("section " + std::to_string(id) + " stands behind section " + std::to_string(last));
+    last = id;
+    if (id <= kMetadata) {
+      sections.push_back({id, content});
+    } else if ((flags & kRequired) != 0) {
+      throw Error(ErrorCode::unsupported, "the file needs version " + std::to_string(major) + "." +
+                                              std::to_string(minor) + " of the native format (its index has section " +
+                                              std::to_string(id) + "); this library knows version " +
+                                              std::to_string(kNativeMajor) + "." + std::to_string(kNativeMinor));
+    }
+  }
+  return sections;
+}
+
+struct Extent {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+};
+
+/// Payloads and ranges lie inside the file, behind one another, and none overlaps another.
+void check_extents(const NativeIndex& index, const NativeHeader& header) {
+  std::vector<Extent> extents;
+  extents.reserve(index.payloads.size() + index.ranges.size());
+  for (const Payload& payload : index.payloads) {
+    if (payload.stored > 0) extents.push_back({payload.offset, payload.stored});
+  }
+  for (const StampedRange& range : index.ranges) extents.push_back({range.offset, range.length});
+  auto before = [](const Extent& a, const Extent& b) { return a.offset < b.offset; };
+  if (!std::is_sorted(extents.begin(), extents.end(), before)) std::sort(extents.begin(), extents.end(), before);
+  std::uint64_t end = 0;
+  for (const Extent& extent : extents) {
+    if (extent.offset < end) throw_corrupt("two parts of the file overlap at byte " + std::to_string(extent.offset));
+    end = core::checked_add(extent.offset, extent.length);
+  }
+  if (end > header.body_size) throw_corrupt("a part ends at byte " + std::to_string(end) + " behind the user block");
+}
+
+}  // namespace
+
+core::ByteVector encode_index(const NativeIndex& index) {
+  core::ByteVector out;
+  put_section(out, kRanges, encode_ranges(index));
+  put_section(out, kPayloads, encode_payloads(index));
+  put_section(out, kChunks, encode_chunks(index));
+  put_section(out, kStorages, encode_storages(index));
+  put_section(out, kTree, index.tree);
+  put_section(out, kMetadata, encode_metadata(index));
+  return out;
+}
+
+std::uint64_t encoded_size(const NativeIndex& index) {
+  std::uint64_t size = 6 * kSectionHead + index.ranges.size() * kRangeBytes + index.payloads.size() * kPayloadBytes;
+  for (const Payload& payload : index.payloads) {
+    if (payload.codec == NativeCodec::zstd) size += 16 + payload.chunks.stored.size() * 4;
+  }
+  return size + encode_storages(index).size() + index.tree.size() + encode_metadata(index).size();
+}
+
+NativeIndex parse_index(core::Bytes bytes, const NativeHeader& header, const Limits& limits) {
+  NativeIndex index;
+  std::vector<Section> sections = split_sections(bytes);
+  if (sections.size() != kMetadata) throw_corrupt("a section is missing");
+  parse_ranges(ByteCursor(sections[0].content, "the table of ranges"), index);
+  parse_payloads(ByteCursor(sections[1].content, "the table of payloads"), limits, index);
+  parse_chunks(ByteCursor(sections[2].content, "the chunk tables"), index);
+  parse_storages(ByteCursor(sections[3].content, "the table of storages"), limits, index);
+  index.tree.assign(sections[4].content.begin(), sections[4].content.end());
+  parse_metadata(ByteCursor(sections[5].content, "the metadata"), index);
+  check_extents(index, header);
+  return index;
+}
+
+}  // namespace ckpt::detail

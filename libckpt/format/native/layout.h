@@ -1,0 +1,125 @@
+#pragma once
+// The parts of the packed index of a native file as plain structures. FORMAT_NATIVE.md has their bytes.
+// Thread safety: plain values. Use: NativeIndex index = parse_index(bytes, header, limits);
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libckpt/io/checksum.h"
+#include "libckpt/limits.h"
+#include "libcore/base/bytes.h"
+#include "libcore/base/dtype.h"
+#include "libcore/base/shape.h"
+
+namespace ckpt::detail {
+
+inline constexpr std::string_view kNativeMagic{"\x89\x43\x4b\x50\x54\x0d\x0a\x1a", 8};
+inline constexpr std::string_view kHdf5Signature{"\x89HDF\r\n\x1a\n", 8};
+inline constexpr std::uint16_t kNativeMajor = 1;
+inline constexpr std::uint16_t kNativeMinor = 0;
+inline constexpr std::uint64_t kHeaderBytes = 128;
+inline constexpr std::uint64_t kMinUserBlock = 4096;
+inline constexpr std::uint64_t kMaxUserBlock = 1ULL << 40;
+/// The first payload begins here, behind the superblock; counted from the end of the user block as all offsets are.
+inline constexpr std::uint64_t kFirstPayload = 4096;
+inline constexpr std::uint64_t kMaxChunkBytes = 64ULL << 20;
+
+/// The first 128 bytes of a file.
+struct NativeHeader {
+  std::uint16_t major = kNativeMajor;
+  std::uint16_t minor = kNativeMinor;
+  std::uint64_t user_block = 0;  ///< bytes before the HDF5 part
+  std::uint64_t generation = 1;  ///< edits count up
+  std::uint64_t index_size = 0;  ///< bytes behind the header
+  std::uint64_t body_size = 0;   ///< bytes behind the user block
+  Hash128 index_hash;
+};
+
+enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1 };
+
+/// How a compressed payload is cut. The logical bytes are runs of equal length; each run is cut into chunks, and the
+/// last chunk of a run is filled up with zeros to full size before it is packed.
+struct ChunkTable {
+  std::uint64_t run = 0;              ///< bytes
+  std::uint32_t chunk = 0;            ///< bytes of every chunk when unpacked
+  std::vector<std::uint32_t> stored;  ///< bytes of each chunk in the file, one behind the other
+
+  std::uint64_t per_run() const { return (run + chunk - 1) / chunk; }
+  /// Logical bytes that chunk `i` holds, and where they begin.
+  std::pair<std::uint64_t, std::uint64_t> span_of(std::uint64_t i) const {
+    std::uint64_t at = i % per_run() * chunk;
+    return {i / per_run() * run + at, run - at < chunk ? run - at : chunk};
+  }
+};
+
+/// A run of tensor bytes in the file.
+struct Payload {
+  std::uint64_t offset = 0;  ///< from the end of the user block
+  std::uint64_t size = 0;    ///< logical bytes
+  std::uint64_t stored = 0;  ///< bytes in the file
+  Hash128 hash;              ///< of the logical bytes
+  NativeCodec codec = NativeCodec::raw;
+  std::uint8_t shuffle = 0;  ///< element width of the shuffle filter, 0 for none
+  ChunkTable chunks;         ///< of compressed payloads
+};
+
+/// A part of the file that is no payload, with what it held when the index was written.
+struct StampedRange {
+  std::uint64_t offset = 0;  ///< from the end of the user block
+  std::uint64_t length = 0;
+  Hash128 hash;
+};
+
+/// Order of elements in memory, where it is not the row-major order of the payload.
+struct MemoryOrder {
+  core::DType dtype = core::DType::u8;
+  core::Shape shape;
+  core::Shape strides;
+};
+
+/// A storage that views look into.
+struct StorageRecord {
+  std::uint32_t payload = 0;
+  core::DType dtype = core::DType::u8;
+  std::string location;
+  std::optional<MemoryOrder> order;
+};
+
+/// Window of a tensor into a payload.
+struct Window {
+  std::uint32_t payload = 0;
+  std::uint64_t offset = 0;  ///< bytes
+};
+
+struct ViewRecord {
+  std::uint32_t storage = 0;
+  std::int64_t offset = 0;  ///< elements
+  core::Shape strides;
+};
+
+struct NativeIndex {
+  std::vector<StampedRange> ranges;
+  std::vector<Payload> payloads;
+  std::vector<StorageRecord> storages;
+  core::ByteVector tree;  ///< the encoded Value tree
+  std::vector<std::pair<std::string, std::string>> metadata;
+};
+
+/// Number of a dtype in a file, and back (nullopt for numbers this version does not know).
+std::uint8_t dtype_code(core::DType dtype);
+std::optional<core::DType> dtype_of_code(std::uint8_t code);
+
+core::ByteVector encode_header(const NativeHeader& header);
+/// Errors: Error(corrupt) for a wrong checksum or impossible sizes; Error(unsupported) for a newer major version.
+NativeHeader parse_header(core::Bytes head);
+
+core::ByteVector encode_index(const NativeIndex& index);
+/// Size of encode_index() for the same index, whatever the offsets, sizes and hashes in it.
+std::uint64_t encoded_size(const NativeIndex& index);
+/// Checks everything that can be checked without the rest of the file. Errors: Error(corrupt | unsupported | refused).
+NativeIndex parse_index(core::Bytes bytes, const NativeHeader& header, const Limits& limits);
+
+}  // namespace ckpt::detail

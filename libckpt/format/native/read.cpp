@@ -1,0 +1,120 @@
+// Reading: the index alone, by bounded parsers; libhdf5 is not involved.
+
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "libckpt/format/native/native.h"
+#include "libckpt/format/native/opened_file.h"
+#include "libckpt/format/native/payload_source.h"
+#include "libckpt/format/native/value_codec.h"
+#include "libckpt/io/parallel_io.h"
+#include "libcore/base/checked_math.h"
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+[[noreturn]] void throw_corrupt(const std::string& what) {
+  throw Error(ErrorCode::corrupt, "the index contradicts itself: " + what);
+}
+
+/// Gives tensors their sources, and storages theirs.
+class EntryBuilder {
+ public:
+  EntryBuilder(std::shared_ptr<const OpenedNative> file, const OpenOptions& options) : file_(std::move(file)) {
+    std::shared_ptr<ChunkCache> cache = make_chunk_cache();
+    payloads_.reserve(file_->index.payloads.size());
+    for (const Payload& payload : file_->index.payloads) {
+      SourcePtr source = open_payload(file_->body, &payload, file_, cache);
+      if (options.check_hashes) source = checked_source(std::move(source), payload.hash);
+      payloads_.push_back(std::move(source));
+    }
+    storages_.resize(file_->index.storages.size());
+  }
+
+  void complete(const EntryRecord& record, Entry& entry) {
+    std::optional<std::uint64_t> numel = core::try_numel(entry.shape.span());
+    std::optional<std::uint64_t> size = numel ? core::byte_size(entry.dtype, *numel) : std::nullopt;
+    if (!size) throw_corrupt("a tensor has the impossible shape " + core::to_list(entry.shape));
+    if (record.window) entry.bytes = window_source(*record.window, *size);
+    if (!record.view) return;
+    entry.view = View{storage(record.view->storage), record.view->offset, record.view->strides};
+    SourcePtr gathered = gather(*entry.view, entry.dtype, entry.shape);  // also checks the view
+    if (!record.window) entry.bytes = std::move(gathered);
+  }
+
+ private:
+  /// Tensors over the same bytes get the same source: that is what ties them.
+  SourcePtr window_source(const Window& window, std::uint64_t size) {
+    if (window.payload >= payloads_.size()) throw_corrupt("a tensor names a payload that is not there");
+    const SourcePtr& payload = payloads_[window.payload];
+    if (window.offset > payload->size() || size > payload->size() - window.offset) {
+      throw_corrupt("a tensor of " + std::to_string(size) + " bytes reaches past its payload of " +
+                    std::to_string(payload->size()));
+    }
+    if (size == payload->size()) return payload;
+    SourcePtr& part = parts_[{window.payload, window.offset, size}];
+    if (part == nullptr) part = slice(payload, window.offset, size);
+    return part;
+  }
+
+  std::shared_ptr<const Storage> storage(std::uint32_t number) {
+    if (number >= storages_.size()) throw_corrupt("a tensor names a storage that is not there");
+    if (storages_[number] == nullptr) storages_[number] = make_storage(file_->index.storages[number]);
+    return storages_[number];
+  }
+
+  std::shared_ptr<const Storage> make_storage(const StorageRecord& record) const {
+    SourcePtr bytes = payloads_[record.payload];
+    if (record.order) {
+      auto payload = std::make_shared<const Storage>(Storage{record.order->dtype, bytes, record.location});
+      bytes = gather(View{payload, 0, record.order->strides}, record.order->dtype, record.order->shape);
+    }
+    return std::make_shared<const Storage>(Storage{record.dtype, std::move(bytes), record.location});
+  }
+
+  std::shared_ptr<const OpenedNative> file_;
+  std::vector<SourcePtr> payloads_;
+  std::vector<std::shared_ptr<const Storage>> storages_;
+  std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, SourcePtr> parts_;
+};
+
+Value build_tree(const std::shared_ptr<const OpenedNative>& file, const OpenOptions& options) {
+  EntryBuilder builder(file, options);
+  EntryCompleter complete = [&](const EntryRecord& record, Entry& entry) { builder.complete(record, entry); };
+  return decode_tree(file->index.tree, complete, options.limits);
+}
+
+void require_fresh(const OpenedNative& file) {
+  const StampedRange* range = find_stale_range(file);
+  if (range == nullptr) return;
+  throw Error(ErrorCode::corrupt,
+              "the index no longer describes the file: its HDF5 part was damaged or changed by "
+              "another program (" +
+                  describe(*range) + ")");
+}
+
+}  // namespace
+
+bool detect_native(const Input& input) {
+  return core::as_text(input.head).starts_with(kNativeMagic);
+}
+
+Checkpoint read_native(const Input& input, const OpenOptions& options) {
+  std::shared_ptr<const OpenedNative> file = open_native(input, options.limits);
+  Checkpoint checkpoint;
+  checkpoint.metadata = file->index.metadata;
+  // The stamps of large files take about as long as the tree.
+  const std::array<std::function<void()>, 2> steps = {
+      [&] { require_fresh(*file); },
+      [&] { checkpoint.root = build_tree(file, options); },
+  };
+  parallel_for(steps.size(), thread_count(options.threads), [&](std::size_t i) { steps[i](); });
+  return checkpoint;
+}
+
+}  // namespace ckpt::detail

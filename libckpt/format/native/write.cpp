@@ -1,0 +1,116 @@
+// Writing: payloads are streamed first, so that compressed sizes are known; then libhdf5 describes them in memory, and
+// the description, the superblock and the index follow.
+
+#include <algorithm>
+#include <bit>
+
+#include "libckpt/format/native/hdf5_tree.h"
+#include "libckpt/format/native/native.h"
+#include "libckpt/format/native/payload_packing.h"
+#include "libckpt/format/native/payload_plan.h"
+#include "libckpt/format/native/payload_writer.h"
+#include "libcore/base/checked_math.h"
+
+namespace ckpt::detail {
+namespace {
+
+constexpr std::uint64_t kMetadataPerDataset = 1024;  ///< more than libhdf5 needs, for reserving space
+constexpr std::uint64_t kMetadataAtLeast = 64ULL << 10;
+
+NativeIndex plan_index(const Checkpoint& checkpoint, const PayloadPlan& plan, Codec codec) {
+  NativeIndex index;
+  index.ranges.resize(2);
+  index.payloads.reserve(plan.payloads.size());
+  for (const PlannedPayload& planned : plan.payloads) index.payloads.push_back(choose_packing(planned, codec));
+  index.storages = plan.storages;
+  auto lookup = [&](const Entry& entry) -> const EntryRecord& { return plan.records.at(&entry); };
+  index.tree = encode_tree(checkpoint.root, lookup, Limits().max_depth);
+  index.metadata = checkpoint.metadata;
+  return index;
+}
+
+/// Room for the index and a quarter more, so that later edits need not move the rest of the file.
+std::uint64_t user_block_for(std::uint64_t index_size) {
+  std::uint64_t wanted = core::checked_add(kHeaderBytes + index_size, index_size / 4);
+  return std::max(kMinUserBlock, std::bit_ceil(wanted));
+}
+
+std::vector<DatasetPlan> plan_datasets(const Checkpoint& checkpoint, const PayloadPlan& plan,
+                                       const NativeIndex& index) {
+  std::vector<NamedEntry> entries = list_entries(checkpoint.root);
+  std::vector<std::string> names;
+  names.reserve(entries.size());
+  for (const NamedEntry& named : entries) names.push_back(named.name);
+  std::vector<Hdf5Path> paths = plan_hdf5_paths(names);
+  std::vector<DatasetPlan> datasets;
+  datasets.reserve(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry* entry = entries[i].entry.get();
+    const std::optional<Window>& window = plan.records.at(entry).window;
+    if (!window) continue;
+    datasets.push_back(
+        {std::move(names[i]), std::move(paths[i]), entry, &index.payloads[window->payload], window->offset});
+  }
+  return datasets;
+}
+
+std::uint64_t logical_bytes(const NativeIndex& index) {
+  std::uint64_t total = 0;
+  for (const Payload& payload : index.payloads) total += payload.size;
+  return total;
+}
+
+AtomicFile::Options file_options(const SaveOptions& options, std::uint64_t expected_size) {
+  return {.overwrite = options.overwrite, .durable = options.durable, .expected_size = expected_size};
+}
+
+/// Streams all payloads; returns where the last one ends.
+std::uint64_t write_payloads(AtomicFile& file, std::uint64_t user_block, const PayloadPlan& plan, NativeIndex& index,
+                             const SaveOptions& options) {
+  PayloadWriter writer(file, user_block, logical_bytes(index), options);
+  for (std::size_t i = 0; i < plan.payloads.size(); ++i) writer.write(plan.payloads[i], index.payloads[i]);
+  return writer.finish();
+}
+
+/// Writes the HDF5 side and stamps it.
+void write_hdf5(AtomicFile& file, Hdf5Image image, const Hdf5Place& place, NativeIndex& index) {
+  image.superblock.resize(kFirstPayload);
+  file.write_at(place.user_block, image.superblock);
+  file.skip_to(place.user_block + place.metadata_begin);
+  file.write(image.metadata);
+  index.ranges = {{0, kFirstPayload, hash128(image.superblock)},
+                  {place.metadata_begin, image.metadata.size(), hash128(image.metadata)}};
+}
+
+void write_user_block(AtomicFile& file, NativeHeader header, const NativeIndex& index) {
+  core::ByteVector packed = encode_index(index);
+  header.index_size = packed.size();
+  header.index_hash = hash128(packed);
+  header.body_size = file.position() - header.user_block;
+  file.write_at(0, encode_header(header));
+  file.write_at(kHeaderBytes, packed);
+}
+
+}  // namespace
+
+void write_native(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  PayloadPlan plan = plan_payloads(checkpoint.root);
+  NativeIndex index = plan_index(checkpoint, plan, options.codec);
+  NativeHeader header;
+  header.user_block = user_block_for(encoded_size(index));
+  std::vector<DatasetPlan> datasets = plan_datasets(checkpoint, plan, index);
+  std::uint64_t metadata_bound = kMetadataAtLeast + datasets.size() * kMetadataPerDataset;
+  std::uint64_t bound = core::checked_add(header.user_block, bound_of_payloads(index.payloads));
+  AtomicFile file(path, file_options(options, core::checked_add(bound, metadata_bound)));
+  std::uint64_t end = write_payloads(file, header.user_block, plan, index, options);
+  Hdf5Place place{header.user_block, core::align_up(end, kPageAlignment)};
+  write_hdf5(file, build_hdf5(std::move(datasets), place), place, index);
+  write_user_block(file, header, index);
+  file.commit();
+  if (options.report != nullptr) {
+    options.report->bytes_written += file.position();
+    options.report->rung = "rewrite";
+  }
+}
+
+}  // namespace ckpt::detail

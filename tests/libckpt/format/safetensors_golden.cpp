@@ -1,0 +1,63 @@
+#include <iostream>
+
+#include "libckpt/ckpt.h"
+#include "libcore/base/error.h"
+#include "tests/support/golden.h"
+#include "tests/support/golden_checkpoint.h"
+#include "tests/support/manifest.h"
+
+// The golden safetensors files: what is in them is read exactly; what must be refused is refused as bad input.
+
+namespace {
+
+bool is_ours(const test::Manifest& manifest) {
+  return manifest.format == "safetensors" || manifest.format == "safetensors-sharded";
+}
+
+std::string check_loads(const test::Manifest& manifest) {
+  ckpt::Report report;
+  ckpt::Checkpoint checkpoint = ckpt::open(manifest.file, {.report = &report});
+  if (checkpoint.format != manifest.format) return "read as " + checkpoint.format;
+  if (!manifest.warn.empty() && report.warnings.empty()) return "no warning about " + manifest.warn.front();
+  if (!manifest.same_as.empty()) return test::compare_tensors(test::load_manifest(manifest.same_as), checkpoint);
+  return manifest.has_tensors ? test::compare_tensors(manifest, checkpoint) : "";
+}
+
+bool is_bad_input(core::ErrorCode code) {
+  return code == core::ErrorCode::corrupt || code == core::ErrorCode::refused || code == core::ErrorCode::unsupported;
+}
+
+std::string check_verify(const test::Manifest& manifest) {
+  ckpt::VerifyResult result = ckpt::verify(manifest.file);
+  if (manifest.verify_exit.value_or(0) != 0) return result.damage.empty() ? "verify found nothing" : "";
+  return result.damage.empty() ? "" : "verify found damage: " + result.damage.front().text;
+}
+
+/// "" when reading and verifying do what the manifest demands.
+std::string check(const test::Manifest& manifest) {
+  try {
+    std::string difference = check_loads(manifest);
+    if (manifest.action == "refuse") return "was read, although: " + manifest.reason;
+    return difference.empty() ? check_verify(manifest) : difference;
+  } catch (const core::Error& error) {
+    if (!is_bad_input(error.code())) return std::string("wrong kind of error: ") + error.what();
+    return manifest.action == "load" ? error.what() : "";
+  }
+}
+
+}  // namespace
+
+int main() {
+  test::GoldenRun run("checkpoints_safetensors");
+  bool any = false;
+  for (const char* folder : {"safetensors", "broken"}) {
+    for (const test::Manifest& manifest : test::load_manifests(folder)) {
+      if (!is_ours(manifest)) continue;
+      any = true;
+      std::string difference = check(manifest);
+      run.check(manifest.id, difference.empty(), difference);
+    }
+  }
+  if (!any) return 77;
+  return run.finish() == 0 ? 0 : 1;
+}
