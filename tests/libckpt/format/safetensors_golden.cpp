@@ -1,10 +1,12 @@
-#include <iostream>
+#include <filesystem>
+#include <map>
 
 #include "libckpt/ckpt.h"
 #include "libcore/base/error.h"
 #include "tests/support/golden.h"
 #include "tests/support/golden_checkpoint.h"
 #include "tests/support/manifest.h"
+#include "tests/support/temp_dir.h"
 
 // The golden safetensors files: what is in them is read exactly; what must be refused is refused as bad input.
 
@@ -33,12 +35,33 @@ std::string check_verify(const test::Manifest& manifest) {
   return result.damage.empty() ? "" : "verify found damage: " + result.damage.front().text;
 }
 
-/// "" when reading and verifying do what the manifest demands.
+/// Loads lazily and saves to the same path, in a copy of the file or folder.
+std::string check_rewrite(const test::Manifest& manifest) {
+  test::TempDir dir;
+  std::filesystem::path from = manifest.file;
+  bool sharded = manifest.format == "safetensors-sharded";
+  std::filesystem::path copy = dir.path() / "copy" / from.filename();
+  std::filesystem::create_directory(dir.path() / "copy");
+  std::filesystem::copy(sharded ? from.parent_path() : from, sharded ? copy.parent_path() : copy);
+  std::map<std::string, std::string> before;
+  for (const std::string& name : test::list_folder(copy.parent_path())) {
+    before[name] = test::read_file(copy.parent_path() / name);
+  }
+  ckpt::save(ckpt::open(copy), copy, {.format = manifest.format});
+  for (const auto& [name, content] : before) {
+    if (test::read_file(copy.parent_path() / name) != content) return "saving over itself changed " + name;
+  }
+  return test::list_folder(copy.parent_path()).size() == before.size() ? "" : "saving over itself left files behind";
+}
+
+/// "" when reading, verifying and saving do what the manifest demands.
 std::string check(const test::Manifest& manifest) {
   try {
     std::string difference = check_loads(manifest);
     if (manifest.action == "refuse") return "was read, although: " + manifest.reason;
-    return difference.empty() ? check_verify(manifest) : difference;
+    if (difference.empty()) difference = check_verify(manifest);
+    bool complete = manifest.verify_exit.value_or(0) == 0;  // what is not in the tree is not saved
+    return difference.empty() && complete ? check_rewrite(manifest) : difference;
   } catch (const core::Error& error) {
     if (!is_bad_input(error.code())) return std::string("wrong kind of error: ") + error.what();
     return manifest.action == "load" ? error.what() : "";
