@@ -43,7 +43,6 @@ constexpr std::array kSignatures = {
         "this is a checkpoint of PyTorch before 1.6 (the legacy stream), which this version does not read; load and save it with a newer PyTorch"sv},
     Signature{257, "ustar"sv,
               "this is a tar archive; PyTorch's oldest tar checkpoints are not supported by this version"sv},
-    Signature{0, "PK\x03\x04"sv, "this is a zip archive, but no PyTorch checkpoint: it has no data.pkl"sv},
     Signature{0, "PK\x05\x06"sv, "this is an empty zip archive"sv},
 };
 
@@ -57,6 +56,21 @@ std::string lower(std::string_view text) {
 std::uint64_t lfs_size(std::string_view text) {
   std::size_t at = text.find("\nsize ");
   return at == std::string_view::npos ? 0 : std::strtoull(std::string(text.substr(at + 6, 24)).c_str(), nullptr, 10);
+}
+
+/// Which archive it is can be told from its first record.
+std::string describe_zip(std::string_view head) {
+  constexpr std::size_t kLocalHeader = 30;
+  std::string_view name;
+  if (head.size() > kLocalHeader) {
+    auto length = core::load_le<std::uint16_t>(core::as_bytes(head).data() + 26);
+    name = head.substr(kLocalHeader, length);
+  }
+  if (name.ends_with(".npy")) return "this is a NumPy .npz archive, which this version does not read";
+  if (name == "metadata.json" || name == "config.json" || name == "model.weights.h5") {
+    return "this is a Keras .keras archive, which this version does not read";
+  }
+  return "this is a zip archive, but no PyTorch checkpoint: it has no data.pkl";
 }
 
 std::string describe_text(std::string_view head) {
@@ -93,6 +107,7 @@ std::string describe_foreign(const Input& input) {
       return std::string(signature.sentence);
     }
   }
+  if (head.starts_with("PK\x03\x04")) return describe_zip(head);
   if (looks_like_text(head.substr(0, 512))) return describe_text(head);
   if (head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5) {
     return "this is a bare pickle, not a checkpoint written by torch.save";

@@ -48,6 +48,13 @@ std::vector<NodeId> children_of(const PickleGraph& graph, NodeId id) {
   return out;
 }
 
+/// Only an object can be finished after something that refers to it: its state comes last.
+void check_loop(const PickleGraph& graph, NodeId id) {
+  if (graph.kind(id) == NodeKind::call) return;
+  throw Error(ErrorCode::unsupported,
+              "the pickle holds " + describe_node(graph, id) + " that contains itself; such data cannot be read");
+}
+
 }  // namespace
 
 GraphAudit::GraphAudit(const PickleGraph& graph, const Limits& limits) : marks_(graph.size()) {
@@ -84,8 +91,9 @@ void GraphAudit::walk(const PickleGraph& graph) {
       continue;
     }
     if (mark.entered) {
-      throw Error(ErrorCode::unsupported,
-                  "the pickle holds " + describe_node(graph, id) + " that contains itself; such data cannot be read");
+      check_loop(graph, id);
+      mark.looped = true;
+      continue;
     }
     mark.entered = true;
     open.push_back({id, true});

@@ -84,13 +84,17 @@ void negate(core::ByteVector& number) {
 
 }  // namespace
 
+std::uint8_t PickleCursor::opcode() {
+  if (frame_end_ == position_) frame_end_.reset();
+  return number<std::uint8_t>();
+}
+
 core::Bytes PickleCursor::bytes(std::uint64_t length) {
   if (length > remaining()) {
     throw Error(ErrorCode::corrupt, "the pickle is cut off: " + core::format_size(length) + " promised at byte " +
                                         std::to_string(position_) + " where " + core::format_size(remaining()) +
                                         " are left");
   }
-  if (frame_end_ && position_ >= *frame_end_) frame_end_.reset();
   if (frame_end_ && length > *frame_end_ - position_) {
     throw Error(ErrorCode::corrupt, "the pickle crosses the end of a frame at byte " + std::to_string(*frame_end_));
   }
@@ -107,7 +111,7 @@ std::string_view PickleCursor::line() {
 }
 
 void PickleCursor::open_frame(std::uint64_t length) {
-  if (frame_end_ && position_ < *frame_end_) throw Error(ErrorCode::corrupt, "the pickle opens a frame inside a frame");
+  if (frame_end_) throw Error(ErrorCode::corrupt, "the pickle opens a frame inside a frame");
   if (length > remaining()) {
     throw Error(ErrorCode::corrupt, "the pickle has a frame of " + core::format_size(length) + " where " +
                                         core::format_size(remaining()) + " are left");

@@ -19,6 +19,8 @@ class PickleCursor {
   bool at_end() const { return position_ == bytes_.size(); }
   std::size_t remaining() const { return bytes_.size() - position_; }
 
+  /// The code of the next opcode. A frame ends between two opcodes.
+  std::uint8_t opcode();
   /// The next `length` bytes. Errors: Error(corrupt) when they are not there or cross the end of a frame.
   core::Bytes bytes(std::uint64_t length);
   template <class T>

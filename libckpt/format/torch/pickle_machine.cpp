@@ -21,7 +21,7 @@ void PickleMachine::step() {
     throw Error(ErrorCode::refused, "the pickle has more than " + core::format_count(limits_.max_pickle_opcodes) +
                                         " opcodes; raise the limit to read it");
   }
-  auto code = cursor_.number<std::uint8_t>();
+  std::uint8_t code = cursor_.opcode();
   OpcodeHandler handler = opcode_handler(code);
   if (handler == nullptr) fail("unknown opcode " + std::to_string(code));
   (this->*handler)();

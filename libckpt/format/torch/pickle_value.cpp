@@ -2,6 +2,7 @@
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/format/torch/dict_builder.h"
+#include "libckpt/format/torch/loops.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/value_builder.h"
 #include "libcore/base/error.h"
@@ -67,11 +68,24 @@ std::string ValueBuilder::path() const {
 }
 
 Value ValueBuilder::build(NodeId id) {
-  if (!audit_.is_shared(id)) return make(id);
+  bool looped = audit_.is_looped(id);
+  if (!looped && !audit_.is_shared(id)) return make(id);
   if (auto known = shared_.find(id); known != shared_.end()) return known->second;
-  Value value = make(id);
+  Value value = looped ? build_looped(id) : make(id);
+  if (looped && value.is(Value::Kind::object) && reference_number(value.as_object())) return value;
   shared_.emplace(id, value);
   return value;
+}
+
+/// A label around the object; a reference to it when it is only being built.
+Value ValueBuilder::build_looped(NodeId id) {
+  auto [label, fresh] = labels_.try_emplace(id, static_cast<std::int64_t>(labels_.size()));
+  std::int64_t number = label->second;
+  if (!fresh && constructed_.contains(&graph_.call(id))) return make_reference(number);
+  Value value = fresh ? make(id) : Value();
+  if (value.is(Value::Kind::object)) return make_label(number, std::move(value));
+  throw Error(ErrorCode::unsupported,
+              "the pickle holds " + describe_node(graph_, id) + " that contains itself; such data cannot be read");
 }
 
 Value ValueBuilder::make(NodeId id) {
@@ -175,16 +189,17 @@ Value ValueBuilder::object(const Use& use) {
   out.args = Value::tuple(sequence(use.args.ids()));
   if (use.call == nullptr) return Value::object(std::move(out));
   const PickleCall& call = *use.call;
+  constructed_.insert(&call);
   if (call.instance) out.form = Object::Form::instance;
   if (call.kwargs != kNoNode) out.kwargs = build(call.kwargs);
-  out.has_state = call.state != kNoNode;
-  if (out.has_state) out.state = build(call.state);
   out.appended = sequence(graph_.call_items(call.appended));
   std::span<const NodeId> items = graph_.call_items(call.items);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     Value key = build(items[i]);
     out.items.emplace_back(std::move(key), child(items[i], items[i + 1]));
   }
+  out.has_state = call.state != kNoNode;
+  if (out.has_state) out.state = build(call.state);
   return Value::object(std::move(out));
 }
 

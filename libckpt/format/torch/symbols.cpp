@@ -198,8 +198,8 @@ constexpr auto kWeightsOnly = std::to_array<std::string_view>({
 });
 
 /// Never carried, whatever the caller allows: they name functions of the interpreter and the operating system.
-constexpr auto kForbiddenModules =
-    std::to_array<std::string_view>({"os", "posix", "nt", "sys", "builtins", "subprocess", "importlib", "runpy"});
+constexpr auto kForbiddenModules = std::to_array<std::string_view>(
+    {"os", "posix", "nt", "sys", "builtins", "subprocess", "importlib", "runpy", "ckpt"});
 
 struct StorageClass {
   std::string_view name;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "libckpt/format/torch/call_args.h"
@@ -39,6 +40,7 @@ class ValueBuilder {
   static const Known kKnown[];
 
   Value build(NodeId id);
+  Value build_looped(NodeId id);
   Value make(NodeId id);
   Value child(NodeId step, NodeId id);
   Value::List sequence(std::span<const NodeId> ids);
@@ -86,6 +88,8 @@ class ValueBuilder {
   TensorRebuilder rebuilder_;
   Report* report_;
   std::unordered_map<NodeId, Value> shared_;
+  std::unordered_map<NodeId, std::int64_t> labels_;    ///< objects that contain themselves, by number
+  std::unordered_set<const PickleCall*> constructed_;  ///< calls whose arguments are built
   std::vector<Step> path_;
 };
 

@@ -4,8 +4,10 @@
 #include <unordered_map>
 
 #include "libckpt/format/torch/dict_builder.h"
+#include "libckpt/format/torch/loops.h"
 #include "libckpt/format/torch/pickle_writer.h"
 #include "libckpt/format/torch/symbols.h"
+#include "libcore/base/error.h"
 
 namespace ckpt {
 namespace {
@@ -75,9 +77,9 @@ void TreeSurvey::visit_items(const std::vector<std::pair<Value, Value>>& items) 
 void TreeSurvey::visit_object(const Object& object) {
   visit(object.args);
   visit(object.kwargs);
-  visit(object.state);
   for (const Value& item : object.appended) visit(item);
   visit_items(object.items);
+  visit(object.state);
 }
 
 void TreeSurvey::plan(const Entry& entry) {
@@ -117,6 +119,8 @@ class ValuePickler {
   void write_bytes(core::Bytes bytes);
   void write_call(std::string_view symbol, const Value::List& args);
   void write_object(const Object& object);
+  void write_reference(std::int64_t label);
+  void write_made_object(const Object& object, std::optional<std::int64_t> label);
   bool write_storage_object(const Object& object);
 
   void write_tensor(const Entry& entry);
@@ -138,6 +142,7 @@ class ValuePickler {
   TreeSurvey survey_;
   PickleWriter out_;
   std::unordered_map<const void*, std::uint32_t> memo_;
+  std::unordered_map<std::int64_t, std::uint32_t> labels_;  ///< memo numbers of objects that contain themselves
 };
 
 void ValuePickler::write(const Value& value) {
@@ -261,7 +266,19 @@ void ValuePickler::write_bytes(core::Bytes bytes) {
 void ValuePickler::write_object(const Object& object) {
   if (object.form == Object::Form::global) return out_.global(object.symbol);
   if (object.symbol == "torch._utils._rebuild_qtensor") return write_quantized(object);
-  if (write_storage_object(object)) return;
+  if (std::optional<std::int64_t> label = reference_number(object)) return write_reference(*label);
+  if (std::optional<Label> label = as_label(object)) return write_made_object(*label->object, label->number);
+  if (!write_storage_object(object)) write_made_object(object, std::nullopt);
+}
+
+void ValuePickler::write_reference(std::int64_t label) {
+  auto known = labels_.find(label);
+  if (known == labels_.end()) throw core::Error(core::ErrorCode::unsupported, "an object that others refer to is gone");
+  out_.get(known->second);
+}
+
+/// An object with a label is put into the memo before its state, which may lead back to it.
+void ValuePickler::write_made_object(const Object& object, std::optional<std::int64_t> label) {
   out_.global(object.symbol);
   write_tuple(object.args.is_sequence() ? object.args.as_list() : Value::List());
   bool kwargs = object.kwargs.is(Value::Kind::dict);
@@ -271,6 +288,7 @@ void ValuePickler::write_object(const Object& object) {
   } else {
     kwargs ? out_.new_object_kwargs() : out_.new_object();
   }
+  if (label) labels_[*label] = out_.put();
   append_items(object.appended);
   write_items(object.items);
   if (!object.has_state) return;

@@ -1,7 +1,9 @@
 #include "libckpt/format/torch_zip/keepable.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
+#include "libckpt/format/torch/loops.h"
 #include "libckpt/format/torch/value_pickler.h"
 #include "libcore/base/text.h"
 
@@ -28,6 +30,7 @@ class TreeFilter {
   std::vector<Value> path_;
   std::vector<Obstacle> obstacles_;
   std::unordered_map<const void*, std::string> locations_;  ///< of storages, by the first tensor in them
+  std::unordered_set<std::int64_t> labels_;                 ///< of objects that contain themselves
   bool in_quantized_ = false;
 };
 
@@ -88,15 +91,19 @@ std::optional<Value> TreeFilter::filter_object(const Value& value) {
   if (object.form == Object::Form::call && object.kwargs.is(Value::Kind::dict)) {
     return refuse("a call with keyword arguments");
   }
+  if (std::optional<Label> label = as_label(object)) labels_.insert(label->number);
+  if (std::optional<std::int64_t> label = reference_number(object); label && !labels_.contains(*label)) {
+    return refuse("it refers to an object that is not there");
+  }
   std::size_t before = obstacles_.size();
   bool outside = in_quantized_;
   in_quantized_ = object.symbol == "torch._utils._rebuild_qtensor" || object.symbol.ends_with("Storage");
   std::size_t index = 0;
   auto look = [&](const Value& part) { child(Value::integer(static_cast<std::int64_t>(index++)), part); };
   look(object.args);
-  look(object.state);
   for (const Value& item : object.appended) look(item);
   for (const auto& [key, item] : object.items) look(item);
+  look(object.state);
   in_quantized_ = outside;
   return obstacles_.size() == before ? std::optional<Value>(value) : std::nullopt;
 }
