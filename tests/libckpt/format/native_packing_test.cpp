@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "libckpt/format/native/payload_packing.h"
+#include "tests/libckpt/format/native_support.h"
+#include "tests/support/temp_dir.h"
+
+namespace ckpt {
+namespace {
+
+using core::DType;
+
+class NativePacking : public ::testing::Test {
+ protected:
+  std::filesystem::path path() const { return dir_.path() / "a.ckpt"; }
+  std::uint64_t saved_size(const Checkpoint& made, Codec codec) const {
+    save(made, path(), {.codec = codec});
+    return std::filesystem::file_size(path());
+  }
+  test::TempDir dir_;
+};
+
+/// Floats between 1 and 2 in few steps: the high bytes repeat, the low ones are noise.
+core::ByteVector weights(std::size_t count) {
+  core::ByteVector bytes = test::noise(count * 4);
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes[4 * i + 3] = std::byte{0x3f};
+    bytes[4 * i + 2] = static_cast<std::byte>(i % 3);
+    bytes[4 * i + 1] = std::byte{0};
+  }
+  return bytes;
+}
+
+TEST_F(NativePacking, CompressedTensorsComeBack) {
+  for (const core::Shape& shape : {core::Shape{200'000}, core::Shape{3, 70'000}, core::Shape{2, 5, 20'000, 1},
+                                   core::Shape{400'001, 1}, core::Shape{1, 1, 300'007}}) {
+    auto count = static_cast<std::size_t>(shape.numel());
+    Checkpoint made = test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, shape, weights(count)))}});
+    EXPECT_LT(saved_size(made, Codec::zstd), count * 3);
+    EXPECT_EQ(test::difference(open(path()).root, made.root), "");
+    EXPECT_TRUE(verify(path()).damage.empty());
+  }
+}
+
+TEST_F(NativePacking, AnyPartOfACompressedTensorCanBeRead) {
+  core::ByteVector bytes = weights(700'000);
+  save(test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {7, 100'000}, bytes))}}), path(),
+       {.codec = Codec::zstd});
+  Checkpoint back = open(path());
+  const ByteSource& source = *back.root.find("w")->as_entry().bytes;
+  for (std::uint64_t begin = 0; begin < bytes.size(); begin += 150'001) {
+    core::ByteVector part(std::min<std::uint64_t>(1'200'003, bytes.size() - begin));
+    source.read(begin, part);
+    ASSERT_TRUE(std::equal(part.begin(), part.end(), bytes.begin() + static_cast<std::ptrdiff_t>(begin))) << begin;
+  }
+  core::ByteVector past(2);
+  EXPECT_NE(test::error_of([&] { source.read(bytes.size() - 1, past); }), "");
+}
+
+TEST_F(NativePacking, ManyThreadsReadOneCompressedTensor) {
+  core::ByteVector bytes = weights(600'000);
+  save(test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {600'000}, bytes))}}), path(),
+       {.codec = Codec::zstd});
+  Checkpoint back = open(path());
+  const ByteSource& source = *back.root.find("w")->as_entry().bytes;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t begin = static_cast<std::uint64_t>(t) * 1000; begin + 5000 < bytes.size(); begin += 99'991) {
+        core::ByteVector part(5000);
+        source.read(begin, part);
+        if (!std::equal(part.begin(), part.end(), bytes.begin() + static_cast<std::ptrdiff_t>(begin))) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(NativePacking, AutomaticCompressesWhereItPays) {
+  Checkpoint zeros =
+      test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {100'000}, core::ByteVector(400'000)))}});
+  EXPECT_LT(saved_size(zeros, Codec::automatic), 40'000U);
+  Checkpoint noise = test::checkpoint({{"w", test::tensor(DType::f32, {100'000})}});
+  EXPECT_GT(saved_size(noise, Codec::automatic), 400'000U);
+  EXPECT_EQ(saved_size(noise, Codec::automatic), saved_size(noise, Codec::none));
+}
+
+TEST_F(NativePacking, NoneStoresCompressedInputPlain) {
+  Checkpoint zeros =
+      test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {100'000}, core::ByteVector(400'000)))}});
+  saved_size(zeros, Codec::zstd);
+  Checkpoint packed = open(path());
+  save(packed, dir_.path() / "plain.ckpt", {.codec = Codec::none});
+  EXPECT_GT(std::filesystem::file_size(dir_.path() / "plain.ckpt"), 400'000U);
+  EXPECT_EQ(test::difference(open(dir_.path() / "plain.ckpt").root, zeros.root), "");
+}
+
+TEST_F(NativePacking, DamagedFrameIsFoundAndNamed) {
+  saved_size(test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {100'000}, weights(100'000)))}}),
+             Codec::zstd);
+  test::overwrite(path(), std::filesystem::file_size(path()) / 3, "damage");
+  VerifyResult result = verify(path());
+  ASSERT_EQ(result.damage.size(), 1U);
+  EXPECT_EQ(result.damage[0].subject, "w");
+  Checkpoint back = open(path());
+  EXPECT_NE(test::error_of([&] { read_all(*open(path(), {.check_hashes = true}).root.find("w")->as_entry().bytes); }),
+            "");
+}
+
+TEST(NativeChunks, TileTheTensorInRuns) {
+  using Dims = std::vector<std::uint64_t>;
+  EXPECT_EQ(detail::chunk_dims({1000}, 4, 1 << 20), (Dims{1000}));
+  EXPECT_EQ(detail::chunk_dims({1'000'000}, 4, 1 << 20), (Dims{250'000}));
+  EXPECT_EQ(detail::chunk_dims({4096, 1024}, 4, 1 << 20), (Dims{256, 1024}));
+  EXPECT_EQ(detail::chunk_dims({3, 600'000}, 4, 1 << 20), (Dims{1, 200'000}));
+  EXPECT_EQ(detail::chunk_dims({8, 3, 2, 2}, 4, 1 << 20), (Dims{8, 3, 2, 2}));
+}
+
+// The size of a chunk is all that the index keeps, so it must lead back to the same dimensions.
+TEST(NativeChunks, ChunkSizeGivesTheDimensionsBack) {
+  for (std::uint64_t rows : {1ULL, 7ULL, 997ULL, 100'003ULL, 5'000'011ULL}) {
+    for (std::uint64_t columns : {1ULL, 3ULL, 1021ULL, 70'001ULL}) {
+      std::vector<std::uint64_t> dims = {rows, columns};
+      std::vector<std::uint64_t> chunk = detail::chunk_dims(dims, 4, 1 << 20);
+      EXPECT_EQ(detail::chunk_dims(dims, 4, chunk[0] * chunk[1] * 4), chunk) << rows << " x " << columns;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ckpt
