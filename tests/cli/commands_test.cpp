@@ -273,6 +273,23 @@ TEST(Convert, SplitsIntoShards) {
                                                    "net.pth", "net.safetensors.index.json"));
 }
 
+TEST(Native, GoesThroughEveryCommand) {
+  TempDir dir;
+  write_model(dir, "net.pth", kWrapped, {"", "module", "module.fc1"});
+  expect_done(dir, {"convert", "net.pth", "net.ckpt"});
+  EXPECT_EQ(expect_done(dir, {"ls", "-q", "net.ckpt"}).out, "module.fc1.weight\nmodule.fc1.bias\nmodule.fc2.weight\n");
+  EXPECT_THAT(expect_done(dir, {"verify", "net.ckpt"}).out, StartsWith("net.ckpt: good; 3 tensors, "));
+  EXPECT_THAT(expect_done(dir, {"strip-prefix", "--in-place", "net.ckpt"}).out, StartsWith("net.ckpt: 3 of 3 keys"));
+  expect_done(dir, {"remap", "--to", "cuda:1", "net.ckpt", "-o", "gpu.ckpt"});
+  ckpt::Checkpoint moved = ckpt::open(dir.path() / "gpu.ckpt");
+  EXPECT_EQ(moved.format, "native");
+  EXPECT_EQ(ckpt::list_entries(moved.root)[0].entry->location, "cuda:1");
+  EXPECT_THAT(names(moved), ElementsAre("fc1.weight", "fc1.bias", "fc2.weight"));
+  EXPECT_THAT(modules(moved.root), ElementsAre("", "fc1"));
+  expect_done(dir, {"add-prefix", "gpu.ckpt", "-o", "back.pth"});
+  EXPECT_EQ(run_ckpt(dir.path(), {"diff", "net.pth", "back.pth"}).code, 0);
+}
+
 TEST(Diff, SaysWhetherAndWhereTheyDiffer) {
   TempDir dir;
   write_checkpoint(dir.path() / "a.pth", dict({{"x", tensor({1, 2})}, {"only", tensor({1})}}));

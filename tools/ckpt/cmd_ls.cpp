@@ -98,15 +98,22 @@ void print_file(Context& context, const Options& options, const Address& address
   if (options.files.size() > 1 && &options.files.back() != &options.files.front()) out.print("\n");
 }
 
+struct Listed {
+  ckpt::Checkpoint checkpoint;
+  Listing listing;
+};
+
 void list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
   Address address = parse_address(file);
   ckpt::Report report;
-  ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.open(report));
-  Listing listing = core::with_context(address.path.string(),
-                                       [&] { return make_listing(ckpt::value_at(checkpoint.root, address.at)); });
+  auto listed = std::make_shared<Listed>();
+  context.kept = listed;
+  listed->checkpoint = ckpt::open(address.path, options.open(report));
+  core::with_context(address.path.string(),
+                     [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
   say_report(options, address.path, report);
-  if (options.json) return write_json(context.out, json, address, checkpoint, listing, report);
-  print_file(context, options, address, checkpoint, listing);
+  if (options.json) return write_json(context.out, json, address, listed->checkpoint, listed->listing, report);
+  print_file(context, options, address, listed->checkpoint, listed->listing);
 }
 
 int run(Context& context, const Options& options) {
