@@ -87,15 +87,14 @@ void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, con
 void print_file(Context& context, const Options& options, const Address& address, const ckpt::Checkpoint& checkpoint,
                 const Listing& listing) {
   Output& out = context.out;
-  if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
   if (options.quiet) {
     for (const ckpt::NamedEntry& tensor : listing.tensors) out.print(core::printable(tensor.name) + "\n");
     return;
   }
+  if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
   print_table(out, listing);
   if (options.values) print_values(out, listing);
   print_summary(out, listing, checkpoint);
-  if (options.files.size() > 1 && &options.files.back() != &options.files.front()) out.print("\n");
 }
 
 struct Listed {
@@ -119,7 +118,11 @@ void list_file(Context& context, const Options& options, const std::string& file
 int run(Context& context, const Options& options) {
   ckpt::JsonWriter json;
   if (options.files.size() > 1) json.begin_array();
-  for (const std::string& file : options.files) list_file(context, options, file, json);
+  for (const std::string& file : options.files) {
+    bool spaced = !options.json && !options.quiet && &file != &options.files.front();
+    if (spaced) context.out.print("\n");
+    list_file(context, options, file, json);
+  }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.take() + "\n");
   return 0;
