@@ -50,6 +50,17 @@ TEST(Ls, QuietPrintsNamesOnly) {
   EXPECT_EQ(expect_done(dir, {"ls", "-q", "net.pth"}).out, "a\nb\n");
 }
 
+TEST(Ls, SeparatesSeveralFiles) {
+  TempDir dir;
+  write_model(dir, "a.pth", {"x"});
+  write_model(dir, "b.pth", {"y"});
+  std::string text = expect_done(dir, {"ls", "a.pth", "b.pth"}).out;
+  EXPECT_THAT(text, StartsWith("a.pth:\nNAME"));
+  EXPECT_THAT(text, HasSubstr("checkpoint\n\nb.pth:\nNAME"));
+  Outcome json = expect_done(dir, {"ls", "--json", "a.pth", "b.pth"});
+  EXPECT_EQ(JsonDocument::parse(json.out).root().items()[1].at("path").as_text(), "b.pth");
+}
+
 TEST(Ls, JsonIsExact) {
   TempDir dir;
   Value shared = tensor({1, 2}, "cuda:1");

@@ -22,7 +22,36 @@ namespace {
 constexpr const char* kCommands[] = {"ls",         "inspect", "info",  "diff",   "verify", "strip-prefix",
                                      "add-prefix", "rename",  "remap", "select", "convert"};
 
+/// What the program prints when standard output is a terminal.
+std::string on_terminal(const TempDir& dir, const std::vector<std::string>& arguments, const char* no_color) {
+  int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) return "no terminal";
+  std::string other_end = ::ptsname(terminal);
+  RunOptions options;
+  options.in_child = [&] {
+    ::dup2(::open(other_end.c_str(), O_RDWR | O_NOCTTY), 1);
+    ::setenv("TERM", "xterm", 1);
+    ::setenv("NO_COLOR", no_color, 1);
+  };
+  run_ckpt(dir.path(), arguments, options);
+  std::string text(4096, '\0');
+  ssize_t n = ::read(terminal, text.data(), text.size());
+  ::close(terminal);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
 }  // namespace
+
+TEST(Terminal, GetsBoldHeadingsUnlessNoColorIsSet) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a"});
+  std::string bold = on_terminal(dir, {"ls", "net.pth"}, "");
+  if (bold == "no terminal") GTEST_SKIP() << "no pseudo-terminals here";
+  EXPECT_THAT(bold, StartsWith("\x1b[1mNAME"));
+  EXPECT_THAT(on_terminal(dir, {"ls", "net.pth"}, "1"), StartsWith("NAME"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, StartsWith("NAME"));
+}
 
 TEST(Help, OfEveryCommandBeginsWithAnExample) {
   TempDir dir;
