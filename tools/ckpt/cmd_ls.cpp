@@ -87,32 +87,42 @@ void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, con
 void print_file(Context& context, const Options& options, const Address& address, const ckpt::Checkpoint& checkpoint,
                 const Listing& listing) {
   Output& out = context.out;
-  if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
   if (options.quiet) {
     for (const ckpt::NamedEntry& tensor : listing.tensors) out.print(core::printable(tensor.name) + "\n");
     return;
   }
+  if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
   print_table(out, listing);
   if (options.values) print_values(out, listing);
   print_summary(out, listing, checkpoint);
-  if (options.files.size() > 1 && &options.files.back() != &options.files.front()) out.print("\n");
 }
+
+struct Listed {
+  ckpt::Checkpoint checkpoint;
+  Listing listing;
+};
 
 void list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
   Address address = parse_address(file);
   ckpt::Report report;
-  ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.open(report));
-  Listing listing = core::with_context(address.path.string(),
-                                       [&] { return make_listing(ckpt::value_at(checkpoint.root, address.at)); });
+  auto listed = std::make_shared<Listed>();
+  context.kept = listed;
+  listed->checkpoint = ckpt::open(address.path, options.open(report));
+  core::with_context(address.path.string(),
+                     [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
   say_report(options, address.path, report);
-  if (options.json) return write_json(context.out, json, address, checkpoint, listing, report);
-  print_file(context, options, address, checkpoint, listing);
+  if (options.json) return write_json(context.out, json, address, listed->checkpoint, listed->listing, report);
+  print_file(context, options, address, listed->checkpoint, listed->listing);
 }
 
 int run(Context& context, const Options& options) {
   ckpt::JsonWriter json;
   if (options.files.size() > 1) json.begin_array();
-  for (const std::string& file : options.files) list_file(context, options, file, json);
+  for (const std::string& file : options.files) {
+    bool spaced = !options.json && !options.quiet && &file != &options.files.front();
+    if (spaced) context.out.print("\n");
+    list_file(context, options, file, json);
+  }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.take() + "\n");
   return 0;

@@ -36,7 +36,7 @@ int pending_interrupt() {
 }
 
 void throw_if_interrupted() {
-  if (pending != 0) throw core::Error(core::ErrorCode::io, "interrupted, nothing was changed");
+  if (pending != 0) throw core::Error(core::ErrorCode::io, "interrupted");
 }
 
 void finish_interrupt() {

@@ -13,7 +13,7 @@ namespace {
 using namespace cli;
 
 int run(int argc, char** argv) {
-  Context context;
+  static Context& context = *new Context();  // never destroyed, see Context::kept
   int code = parse_command_line(argc, argv)(context);
   context.out.flush();
   return code;

@@ -1,0 +1,177 @@
+// How the program talks: help, version, usage errors, pipes, terminals.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/cli/files.h"
+#include "tools/ckpt/address.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/output.h"
+#include "tools/ckpt/progress.h"
+
+using testing::HasSubstr;
+using testing::StartsWith;
+using namespace test;
+
+namespace {
+
+constexpr const char* kCommands[] = {"ls",         "inspect", "info",  "diff",   "verify", "strip-prefix",
+                                     "add-prefix", "rename",  "remap", "select", "convert"};
+
+/// What the program prints when standard output is a terminal.
+std::string on_terminal(const TempDir& dir, const std::vector<std::string>& arguments, const char* no_color) {
+  int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) return "no terminal";
+  std::string other_end = ::ptsname(terminal);
+  RunOptions options;
+  options.in_child = [&] {
+    ::dup2(::open(other_end.c_str(), O_RDWR | O_NOCTTY), 1);
+    ::setenv("TERM", "xterm", 1);
+    ::setenv("NO_COLOR", no_color, 1);
+  };
+  run_ckpt(dir.path(), arguments, options);
+  std::string text(4096, '\0');
+  ssize_t n = ::read(terminal, text.data(), text.size());
+  ::close(terminal);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+}  // namespace
+
+TEST(Terminal, GetsBoldHeadingsUnlessNoColorIsSet) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a"});
+  std::string bold = on_terminal(dir, {"ls", "net.pth"}, "");
+  if (bold == "no terminal") GTEST_SKIP() << "no pseudo-terminals here";
+  EXPECT_THAT(bold, StartsWith("\x1b[1mNAME"));
+  EXPECT_THAT(on_terminal(dir, {"ls", "net.pth"}, "1"), StartsWith("NAME"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, StartsWith("NAME"));
+}
+
+TEST(Help, OfEveryCommandBeginsWithAnExample) {
+  TempDir dir;
+  for (const char* command : kCommands) {
+    Outcome outcome = run_ckpt(dir.path(), {command, "--help"});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.out, StartsWith("Example:\n  ckpt ")) << command;
+    EXPECT_THAT(outcome.out, HasSubstr("--json")) << command;
+  }
+  Outcome all = run_ckpt(dir.path(), {"--help"});
+  for (const char* command : kCommands) EXPECT_THAT(all.out, HasSubstr(command));
+}
+
+TEST(Help, OfEveryWritingCommandNamesItsOptions) {
+  TempDir dir;
+  for (const char* command : {"strip-prefix", "add-prefix", "rename", "remap", "select", "convert"}) {
+    Outcome outcome = run_ckpt(dir.path(), {command, "--help"});
+    for (const char* option : {"--output", "--in-place", "--dry-run", "--force", "--max-memory", "default"}) {
+      EXPECT_THAT(outcome.out, HasSubstr(option)) << command;
+    }
+  }
+}
+
+TEST(Version, IsOneLine) {
+  TempDir dir;
+  Outcome outcome = run_ckpt(dir.path(), {"--version"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, testing::MatchesRegex("ckpt [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(Usage, MistakesAreOneLineAndExitTwo) {
+  TempDir dir;
+  expect_refused(dir, {}, 2, "ckpt", "see 'ckpt --help'");
+  expect_refused(dir, {"no-such-command"}, 2, "'no-such-command'", "see 'ckpt --help'");
+  expect_refused(dir, {"strip-prefix"}, 2, "FILE", "see 'ckpt strip-prefix --help'");
+  expect_refused(dir, {"ls", "--no-such-option", "x"}, 2, "--no-such-option", "see 'ckpt ls --help'");
+  expect_refused(dir, {"remap", "--to", "cpu", "--map", "a=b", "x"}, 2, "--map", "");
+  expect_refused(dir, {"strip-prefix", "x.pth", "-o", "y.pth", "--in-place"}, 2, "--in-place", "contradict");
+  expect_refused(dir, {"convert", "x.pth"}, 2, "OUT", "missing");
+  expect_refused(dir, {"convert", "x.pth", "y.pth", "--codec", "lzma"}, 2, "'lzma'", "none or zstd");
+  expect_refused(dir, {"convert", "x.pth", "y.pth", "--max-memory", "lots"}, 2, "'lots'", "no size");
+  expect_refused(dir, {"strip-prefix", "a.pth", "b.pth", "-o", "c.pth"}, 2, "c.pth", "folder");
+  expect_refused(dir, {"strip-prefix", "a.pth", "./sub/a.pth", "-o", "out/"}, 2, "out/a.pth", "two inputs");
+}
+
+TEST(StandardOutput, ThatFailsIsAnError) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a"});
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"ls", "net.pth"}, {"ls", "--json", "net.pth"}, {"--help"}, {"info", "net.pth"}}) {
+    Outcome outcome = run_ckpt(dir.path(), arguments, {.stdout_path = "/dev/full"});
+    EXPECT_EQ(outcome.code, 4);
+    EXPECT_THAT(outcome.err, HasSubstr("ckpt: standard output: cannot write: No space left on device"));
+  }
+}
+
+TEST(StandardOutput, ThatIsClosedEndsTheProgramQuietly) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a"});
+  RunOptions closed;
+  closed.in_child = [] {
+    int ends[2];
+    if (::pipe(ends) != 0) ::_exit(99);
+    ::close(ends[0]);
+    ::dup2(ends[1], 1);
+    ::signal(SIGPIPE, SIG_IGN);  // as some parents leave it
+  };
+  Outcome outcome = run_ckpt(dir.path(), {"ls", "net.pth"}, closed);
+  EXPECT_EQ(outcome.signal, SIGPIPE);
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Names, WithControlCharactersStayOnTheirLine) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a\n\x1b[31mb"});
+  EXPECT_EQ(run_ckpt(dir.path(), {"ls", "-q", "net.pth"}).out, "a\\n\\x1b[31mb\n");
+  EXPECT_EQ(run_ckpt(dir.path(), {"ls", "no\nsuch"}).err, "ckpt: no\\nsuch: cannot open: no such file or folder\n");
+}
+
+TEST(ExitCode, FollowsTheKindOfError) {
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::usage), 2);
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::key), 2);
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::corrupt), 3);
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::refused), 3);
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::unsupported), 3);
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::collision), 3);
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::io), 4);
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::device), 5);
+  EXPECT_EQ(cli::exit_code(core::ErrorCode::internal), 70);
+  core::Error bug(core::ErrorCode::internal, "impossible");
+  EXPECT_EQ(cli::error_line(bug.add_context("net.pth")),
+            "ckpt: net.pth: this is a bug of ckpt, please report it: impossible");
+}
+
+TEST(Address, SplitsAtTheLastDoubleColon) {
+  EXPECT_EQ(cli::parse_address("best.pth::ema.model").path, "best.pth");
+  EXPECT_EQ(cli::parse_address("best.pth::ema.model").at, "ema.model");
+  EXPECT_EQ(cli::parse_address("best.pth").at, "");
+  TempDir dir;
+  write_file(dir.path() / "odd::name", "");
+  EXPECT_EQ(cli::parse_address((dir.path() / "odd::name").string()).at, "");
+  EXPECT_THROW(cli::parse_address("::model"), core::Error);
+}
+
+TEST(Address, DerivesTheNameOfTheOutput) {
+  EXPECT_EQ(cli::derived_name("runs/net.pth", "plain"), "runs/net.plain.pth");
+  EXPECT_EQ(cli::derived_name("v1.5.ckpt", "plain"), "v1.5.plain.ckpt");
+  EXPECT_EQ(cli::derived_name("model.safetensors.index.json", "plain"), "model.plain.safetensors");
+  EXPECT_EQ(cli::derived_name("weights", "plain"), "weights.plain");
+}
+
+TEST(Progress, ShowsPartRateAndRest) {
+  EXPECT_EQ(cli::progress_line("net.pth", 1ULL << 30, 2ULL << 30, 2),
+            "net.pth  [############------------]  50%  1.0 GiB of 2.0 GiB  512 MiB/s  2 s left");
+  EXPECT_EQ(cli::progress_line("n", 0, 100, 0), "n  [------------------------]  0%  0 B of 100 B");
+  EXPECT_THAT(cli::progress_line("n", 1, 10'000, 1), HasSubstr("2 h 46 min left"));
+}
+
+TEST(Counts, AreGroupedAndInflected) {
+  EXPECT_EQ(cli::count_of(1, "tensor"), "1 tensor");
+  EXPECT_EQ(cli::count_of(25'557'032, "element"), "25,557,032 elements");
+  EXPECT_EQ(cli::display_width("\xc3\xa9x"), 2U);
+}
