@@ -25,9 +25,9 @@ libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
 libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
-zoo                 : libcore libckpt/bridge libckpt/MODEL zoo
+zoo                 : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
-samples             : libcore libckpt/ckpt.h libckpt/bridge libckpt/transform libckpt/MODEL zoo samples
+samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples
 '
 # System headers and the only folders that may name them.
 system_rules='
@@ -41,7 +41,7 @@ H5        : libckpt/format/native libckpt/hdf5
 CLI/      : tools samples
 zstd      : libckpt/io
 xxhash    : libckpt/io
-libdeflate: libckpt/io
+libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
 '
 
@@ -53,7 +53,7 @@ git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) allowed[trim(part[1])] = trim(part[2])
     n = split(system_rules, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) only[trim(part[1])] = trim(part[2])
-    m = split("checkpoint.h entry.h value.h limits.h report.h open_save.h ckpt.h bridge.h", model, " ")
+    m = split("checkpoint.h entry.h gather.h value.h limits.h report.h open_save.h ckpt.h bridge.h", model, " ")
   }
   function rule_for(file,   folder, best) {
     best = ""
