@@ -253,9 +253,15 @@ void jacobian(std::ostream& out) {
 void identity_rules(std::ostream& out) {
   Tensor x = core::ones({2});
   core::ToOptions copied{.device = core::Device("cpu"), .dtype = {}, .copy = true};
-  const bool same[] = {x.to(core::Device("cpu")).is_same(x), x.to(core::DType::f32).is_same(x), x.cpu().is_same(x),
-                       x.to_float().is_same(x), x.contiguous().is_same(x), x.to(copied).is_same(x),
-                       x.to_double().is_same(x), x.view({2}).is_same(x), x.detach().is_same(x)};
+  const bool same[] = {x.to(core::Device("cpu")).is_same(x),
+                       x.to(core::DType::f32).is_same(x),
+                       x.cpu().is_same(x),
+                       x.to_float().is_same(x),
+                       x.contiguous().is_same(x),
+                       x.to(copied).is_same(x),
+                       x.to_double().is_same(x),
+                       x.view({2}).is_same(x),
+                       x.detach().is_same(x)};
   for (std::size_t i = 0; i < std::size(same); ++i) out << (i == 0 ? "" : " ") << truth(same[i]);
   out << '\n';
 }

@@ -53,7 +53,9 @@ void requires_grad_false(std::ostream& out) {
 void linear_node_names(std::ostream& out) {
   Linear l(2, 3);
   Tensor y = l(core::ones({4, 2}));
-  auto text = [](const core::Edge& edge) { return edge.node ? "'" + std::string(edge.node->name()) + "'" : std::string("None"); };
+  auto text = [](const core::Edge& edge) {
+    return edge.node ? "'" + std::string(edge.node->name()) + "'" : std::string("None");
+  };
   const auto& edges = y.grad_fn()->next_edges();
   out << y.grad_fn()->name() << " [";
   for (std::size_t i = 0; i < edges.size(); ++i) out << (i == 0 ? "" : ", ") << text(edges[i]);
@@ -98,7 +100,8 @@ void state_dict_shares(std::ostream& out) {
     l.weight.fill_(-1.46);
   }
   out << sd.at("weight") << '\n'
-      << truth(sd.at("weight").requires_grad()) << ' ' << truth(l.state_dict("", true).at("weight").requires_grad()) << '\n';
+      << truth(sd.at("weight").requires_grad()) << ' ' << truth(l.state_dict("", true).at("weight").requires_grad())
+      << '\n';
 }
 
 }  // namespace

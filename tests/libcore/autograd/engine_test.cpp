@@ -24,7 +24,9 @@ TEST(Backward, SecondTimeSaysSo) {
   Tensor x = core::ones({2}, {.requires_grad = true});
   Tensor y = (x * x).sum();
   y.backward();
-  EXPECT_TRUE(message_of([&] { y.backward(); }).starts_with("Trying to backward through the graph a second time (or directly access"));
+  EXPECT_TRUE(message_of([&] {
+                y.backward();
+              }).starts_with("Trying to backward through the graph a second time (or directly access"));
 }
 
 TEST(Backward, NeedsAScalarAndHistory) {
@@ -38,16 +40,18 @@ TEST(Backward, InPlaceChangeOfSavedTensorIsFound) {
   Tensor x = core::ones({2}, {.requires_grad = true});
   Tensor y = x.exp();
   y.add_(1);
-  EXPECT_EQ(message_of([&] { y.sum().backward(); }),
-            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            "[torch.FloatTensor [2]], which is output 0 of Exp, is at version 1; expected version 0 instead. Hint: enable "
-            "anomaly detection to find the operation that failed to compute its gradient, with "
-            "torch.autograd.set_detect_anomaly(True, check_nan=False).");
+  EXPECT_EQ(
+      message_of([&] { y.sum().backward(); }),
+      "one of the variables needed for gradient computation has been modified by an inplace operation: "
+      "[torch.FloatTensor [2]], which is output 0 of Exp, is at version 1; expected version 0 instead. Hint: enable "
+      "anomaly detection to find the operation that failed to compute its gradient, with "
+      "torch.autograd.set_detect_anomaly(True, check_nan=False).");
 }
 
 TEST(Backward, LeafInPlaceIsRefused) {
   Tensor x = core::ones({2}, {.requires_grad = true});
-  EXPECT_EQ(message_of([&] { x.add_(1); }), "a leaf Variable that requires grad is being used in an in-place operation.");
+  EXPECT_EQ(message_of([&] { x.add_(1); }),
+            "a leaf Variable that requires grad is being used in an in-place operation.");
   EXPECT_EQ(message_of([&] { x.slice(0, 1).add_(1); }),
             "a view of a leaf Variable that requires grad is being used in an in-place operation.");
   core::NoGradGuard guard;
@@ -88,9 +92,12 @@ TEST(Backward, LeavesDoNotShareGradientMemory) {
 TEST(Grad, UnusedInputNamesItsPlace) {
   Tensor x = core::ones({1}, {.requires_grad = true});
   Tensor z = core::ones({1}, {.requires_grad = true});
-  EXPECT_EQ(message_of([&] { core::grad({x * 2}, {x, z}); }),
-            "The differentiated Tensor at index 1 appears to not have been used in the graph. Set allow_unused=True if this "
-            "is the desired behavior.");
+  EXPECT_EQ(
+      message_of([&] {
+        core::grad({x * 2}, {x, z});
+      }),
+      "The differentiated Tensor at index 1 appears to not have been used in the graph. Set allow_unused=True if this "
+      "is the desired behavior.");
 }
 
 TEST(Grad, LeavesLeafGradientsAlone) {

@@ -34,21 +34,44 @@ struct UnaryCase {
 };
 
 std::map<UnaryOp, UnaryCase> unary_cases() {
-  return {{UnaryOp::neg, {core::neg}}, {UnaryOp::abs, {core::abs}}, {UnaryOp::sign, {core::sign}},
-          {UnaryOp::floor, {core::floor}}, {UnaryOp::ceil, {core::ceil}}, {UnaryOp::round, {core::round}},
-          {UnaryOp::trunc, {core::trunc}}, {UnaryOp::frac, {core::frac}}, {UnaryOp::square, {core::square}},
-          {UnaryOp::reciprocal, {core::reciprocal}}, {UnaryOp::sqrt, {core::sqrt, 0.2, 2}},
-          {UnaryOp::rsqrt, {core::rsqrt, 0.2, 2}}, {UnaryOp::exp, {core::exp}}, {UnaryOp::exp2, {core::exp2}},
-          {UnaryOp::expm1, {core::expm1}}, {UnaryOp::log, {core::log, 0.2, 3}}, {UnaryOp::log2, {core::log2, 0.2, 3}},
-          {UnaryOp::log10, {core::log10, 0.2, 3}}, {UnaryOp::log1p, {core::log1p}}, {UnaryOp::sin, {core::sin}},
-          {UnaryOp::cos, {core::cos}}, {UnaryOp::tan, {core::tan}}, {UnaryOp::asin, {core::asin}},
-          {UnaryOp::acos, {core::acos}}, {UnaryOp::atan, {core::atan}}, {UnaryOp::sinh, {core::sinh}},
-          {UnaryOp::cosh, {core::cosh}}, {UnaryOp::tanh, {core::tanh}}, {UnaryOp::sigmoid, {core::sigmoid}},
-          {UnaryOp::relu, {core::relu}}, {UnaryOp::erf, {core::erf}}, {UnaryOp::erfinv, {core::erfinv}},
-          {UnaryOp::lgamma, {core::lgamma, 0.3, 4}}, {UnaryOp::digamma, {core::digamma, 0.3, 4}},
+  return {{UnaryOp::neg, {core::neg}},
+          {UnaryOp::abs, {core::abs}},
+          {UnaryOp::sign, {core::sign}},
+          {UnaryOp::floor, {core::floor}},
+          {UnaryOp::ceil, {core::ceil}},
+          {UnaryOp::round, {core::round}},
+          {UnaryOp::trunc, {core::trunc}},
+          {UnaryOp::frac, {core::frac}},
+          {UnaryOp::square, {core::square}},
+          {UnaryOp::reciprocal, {core::reciprocal}},
+          {UnaryOp::sqrt, {core::sqrt, 0.2, 2}},
+          {UnaryOp::rsqrt, {core::rsqrt, 0.2, 2}},
+          {UnaryOp::exp, {core::exp}},
+          {UnaryOp::exp2, {core::exp2}},
+          {UnaryOp::expm1, {core::expm1}},
+          {UnaryOp::log, {core::log, 0.2, 3}},
+          {UnaryOp::log2, {core::log2, 0.2, 3}},
+          {UnaryOp::log10, {core::log10, 0.2, 3}},
+          {UnaryOp::log1p, {core::log1p}},
+          {UnaryOp::sin, {core::sin}},
+          {UnaryOp::cos, {core::cos}},
+          {UnaryOp::tan, {core::tan}},
+          {UnaryOp::asin, {core::asin}},
+          {UnaryOp::acos, {core::acos}},
+          {UnaryOp::atan, {core::atan}},
+          {UnaryOp::sinh, {core::sinh}},
+          {UnaryOp::cosh, {core::cosh}},
+          {UnaryOp::tanh, {core::tanh}},
+          {UnaryOp::sigmoid, {core::sigmoid}},
+          {UnaryOp::relu, {core::relu}},
+          {UnaryOp::erf, {core::erf}},
+          {UnaryOp::erfinv, {core::erfinv}},
+          {UnaryOp::lgamma, {core::lgamma, 0.3, 4}},
+          {UnaryOp::digamma, {core::digamma, 0.3, 4}},
           {UnaryOp::gelu, {[](const Tensor& x) { return core::gelu(x); }}},
           {UnaryOp::gelu_tanh, {[](const Tensor& x) { return core::gelu(x, core::GeluForm::tanh); }}},
-          {UnaryOp::silu, {core::silu}}, {UnaryOp::log_sigmoid, {core::log_sigmoid}},
+          {UnaryOp::silu, {core::silu}},
+          {UnaryOp::log_sigmoid, {core::log_sigmoid}},
           {UnaryOp::leaky_relu, {[](const Tensor& x) { return core::leaky_relu(x, 0.2); }}},
           {UnaryOp::elu, {[](const Tensor& x) { return core::elu(x, 1.3); }}},
           {UnaryOp::softplus, {[](const Tensor& x) { return core::softplus(x, 2, 1.5); }}},
@@ -86,7 +109,9 @@ std::map<BinaryOp, Function> binary_cases() {
           {BinaryOp::fmod, [](Inputs in) { return core::fmod(in[0], in[1]); }}};
 }
 
-bool is_fused_backward(BinaryOp op) { return op >= BinaryOp::relu_backward; }
+bool is_fused_backward(BinaryOp op) {
+  return op >= BinaryOp::relu_backward;
+}
 
 TEST(Gradients, OfEveryBinarySlot) {
   const auto& table = core::cpu_op_tables().elementwise->binary;
@@ -134,14 +159,24 @@ TEST(Gradients, OfShapesProductsAndIndices) {
   const Function cases[] = {
       [](Inputs in) { return core::matmul(in[0], in[0].t()); },
       [](Inputs in) { return core::linear(in[0], in[0], in[0].select(1, 0)); },
-      [](Inputs in) { return in[0].as_strided({2, 2}, {1, 2}, 1) * 2; },
+      [](Inputs in) {
+        return in[0].as_strided({2, 2}, {1, 2}, 1) * 2;
+      },
       [](Inputs in) { return in[0].unfold(1, 2, 1) * in[0].unfold(1, 2, 1); },
-      [](Inputs in) { return core::cat({in[0], in[0] * 2}, 1).slice(1, 1, 6, 2); },
-      [=](Inputs in) { return core::index_select(in[0], 1, index) * core::index(in[0], {core::Ellipsis(), index}); },
+      [](Inputs in) {
+        return core::cat({in[0], in[0] * 2}, 1).slice(1, 1, 6, 2);
+      },
+      [=](Inputs in) {
+        return core::index_select(in[0], 1, index) * core::index(in[0], {core::Ellipsis(), index});
+      },
       [](Inputs in) { return core::cumprod(in[0], 1) + core::cumsum(in[0], 0); },
       [](Inputs in) { return core::logsumexp(in[0], {0}); },
-      [](Inputs in) { return in[0].repeat({2, 2}).flip({0}) * 3; },
-      [](Inputs in) { return core::pad_constant(in[0], {1, 2, -1, 0}, 5) * core::roll(in[0], {1}).sum(); },
+      [](Inputs in) {
+        return in[0].repeat({2, 2}).flip({0}) * 3;
+      },
+      [](Inputs in) {
+        return core::pad_constant(in[0], {1, 2, -1, 0}, 5) * core::roll(in[0], {1}).sum();
+      },
       [](Inputs in) { return core::std(in[0]) + core::norm(in[0]) + core::prod(in[0]); },
       [](Inputs in) { return core::sort(in[0], 1, true).values * core::tril(in[0]); }};
   for (const Function& function : cases) EXPECT_TRUE(core::gradcheck(function, {input(-0.9, 1.3)}));

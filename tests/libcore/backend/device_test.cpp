@@ -79,7 +79,9 @@ TEST_F(LogicalDevices, CountMemoryAsTheCachingAllocator) {
 TEST_F(LogicalDevices, MemoryLimitGivesTheOutOfMemoryText) {
   core::set_memory_limit(Device("cuda:0"), 4096);
   std::string text = message_of([] { core::empty({1 << 20}, {.device = "cuda:0"}); });
-  EXPECT_TRUE(text.starts_with("CUDA out of memory. Tried to allocate 4.00 MiB. GPU 0 has a total capacity of 4.00 KiB")) << text;
+  EXPECT_TRUE(
+      text.starts_with("CUDA out of memory. Tried to allocate 4.00 MiB. GPU 0 has a total capacity of 4.00 KiB"))
+      << text;
   core::set_memory_limit(Device("cuda:0"), 0);
   EXPECT_NO_THROW(core::empty({1 << 20}, {.device = "cuda:0"}));
 }
@@ -102,8 +104,10 @@ TEST(MetaDevice, HasShapesButNoData) {
 }
 
 TEST(Slots, NullSlotNamesOperationDeviceAndDtype) {
-  EXPECT_EQ(message_of([] { core::exp(core::ones({2}, {.device = "meta"})); }), "exp: not supported on meta for float32");
-  EXPECT_EQ(message_of([] { core::neg(core::ones({2}, {.dtype = core::DType::boolean})); }), "neg: not supported on cpu for bool");
+  EXPECT_EQ(message_of([] { core::exp(core::ones({2}, {.device = "meta"})); }),
+            "exp: not supported on meta for float32");
+  EXPECT_EQ(message_of([] { core::neg(core::ones({2}, {.dtype = core::DType::boolean})); }),
+            "neg: not supported on cpu for bool");
 }
 
 }  // namespace

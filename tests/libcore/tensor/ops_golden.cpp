@@ -83,6 +83,7 @@ std::string check_outputs(Json c, const std::vector<Tensor>& out, const GoldenAr
 }
 
 std::string check_grads(Json c, const OpCase& op_case, const std::vector<Tensor>& out, const GoldenArrays& arrays) {
+  if (is_null(member(c, "grad_outputs"))) return "";
   std::vector<Tensor> roots, upstream;
   auto ups = items(member(c, "grad_outputs"));
   for (std::size_t i = 0; i < ups.size(); ++i) {
@@ -103,12 +104,18 @@ std::string check_grads(Json c, const OpCase& op_case, const std::vector<Tensor>
   return "";
 }
 
+/// Forms of a known operation that are not there yet: other modes of padding, tensors as limits.
+bool is_built(Json c) {
+  std::string op = text(member(c, "op"));
+  Json node = items(member(c, "grad_fns")).at(0);
+  if (op == "F.pad") return is_null(node) || text(node) == "ConstantPadNdBackward0";
+  return op != "torch.clamp" || items(member(c, "inputs")).size() == 1;
+}
+
 void run_case(Json c, const OpCalls& calls, const GoldenArrays& arrays, GoldenRun& run) {
   std::string id = text(member(c, "id"));
   auto found = calls.find(text(member(c, "op")));
-  bool other_padding = text(member(c, "op")) == "F.pad" &&
-                       text(items(member(c, "grad_fns")).at(0)) != "ConstantPadNdBackward0";
-  if (found == calls.end() || other_padding) return run.skip(id, "operation not built yet");
+  if (found == calls.end() || !is_built(c)) return run.skip(id, "operation not built yet");
   guarded(run, id, [&] {
     OpCase op_case = read_case(c, arrays);
     auto out = found->second.run(op_case);

@@ -21,18 +21,21 @@ void add_unary_calls(OpCalls& calls) {
       {"torch.abs", core::abs},     {"torch.neg", core::neg},     {"torch.square", core::square},
       {"torch.sign", core::sign},   {"torch.floor", core::floor}, {"torch.ceil", core::ceil},
       {"torch.round", core::round}, {"torch.trunc", core::trunc}, {"torch.frac", core::frac},
-      {"torch.sqrt", core::sqrt},   {"torch.relu", core::relu},   {"F.relu", core::relu}};
+      {"torch.relu", core::relu},   {"F.relu", core::relu}};
   for (auto [name, function] : exact) add_unary(calls, name, function, true);
-  const std::pair<const char*, Unary> close[] = {
-      {"torch.exp", core::exp},           {"torch.expm1", core::expm1},     {"torch.exp2", core::exp2},
-      {"torch.log", core::log},           {"torch.log2", core::log2},       {"torch.log10", core::log10},
-      {"torch.log1p", core::log1p},       {"torch.sin", core::sin},         {"torch.cos", core::cos},
-      {"torch.tan", core::tan},           {"torch.asin", core::asin},       {"torch.acos", core::acos},
-      {"torch.atan", core::atan},         {"torch.sinh", core::sinh},       {"torch.cosh", core::cosh},
-      {"torch.tanh", core::tanh},         {"torch.sigmoid", core::sigmoid}, {"torch.erf", core::erf},
-      {"torch.erfinv", core::erfinv},     {"torch.rsqrt", core::rsqrt},     {"torch.reciprocal", core::reciprocal},
-      {"torch.lgamma", core::lgamma},     {"torch.digamma", core::digamma}, {"F.silu", core::silu},
-      {"F.logsigmoid", core::log_sigmoid}};
+  const std::pair<const char*, Unary> close[] = {{"torch.sqrt", core::sqrt},     {"torch.exp", core::exp},
+                                                 {"torch.expm1", core::expm1},   {"torch.exp2", core::exp2},
+                                                 {"torch.log", core::log},       {"torch.log2", core::log2},
+                                                 {"torch.log10", core::log10},   {"torch.log1p", core::log1p},
+                                                 {"torch.sin", core::sin},       {"torch.cos", core::cos},
+                                                 {"torch.tan", core::tan},       {"torch.asin", core::asin},
+                                                 {"torch.acos", core::acos},     {"torch.atan", core::atan},
+                                                 {"torch.sinh", core::sinh},     {"torch.cosh", core::cosh},
+                                                 {"torch.tanh", core::tanh},     {"torch.sigmoid", core::sigmoid},
+                                                 {"torch.erf", core::erf},       {"torch.erfinv", core::erfinv},
+                                                 {"torch.rsqrt", core::rsqrt},   {"torch.reciprocal", core::reciprocal},
+                                                 {"torch.lgamma", core::lgamma}, {"torch.digamma", core::digamma},
+                                                 {"F.silu", core::silu},         {"F.logsigmoid", core::log_sigmoid}};
   for (auto [name, function] : close) add_unary(calls, name, function);
   const std::pair<const char*, Unary> predicates[] = {{"torch.isnan", core::isnan},
                                                       {"torch.isinf", core::isinf},
