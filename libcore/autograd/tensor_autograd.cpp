@@ -218,13 +218,14 @@ void check_in_place(const Tensor& changed) {
 
 void record_in_place(const Tensor& changed, const IntrusivePtr<Node>& node) {
   AutogradMeta& meta = make_meta(changed);
+  // The node may come from the operation on a copy, whose result was its output already.
+  if (node->outputs().empty()) node->add_output(changed);
   if (!meta.base.defined()) {
     meta.grad_fn = node;
-    meta.output_nr = node->add_output(changed);
+    meta.output_nr = 0;
     changed.impl()->requires_grad = true;
     return;
   }
-  node->add_output(changed);
   Tensor base = meta.base;
   auto slices = make_intrusive<CopySlices>(base, changed, node);
   AutogradMeta& base_meta = make_meta(base);
