@@ -17,6 +17,7 @@
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/indexing.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/tensor.h"

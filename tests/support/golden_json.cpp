@@ -70,6 +70,9 @@ double number(Json value) {
   throw std::runtime_error("no number: " + word);
 }
 
+std::vector<Json> items(Json list) {
+  return listed<Json>(list, [](Json item) { return item; });
+}
 std::vector<std::int64_t> integers(Json list) {
   return listed<std::int64_t>(list, integer);
 }

@@ -41,6 +41,7 @@ std::int64_t integer(Json value);
 /// Numbers, and the strings "nan", "inf", "-inf".
 double number(Json value);
 bool boolean(Json value);
+std::vector<Json> items(Json list);
 std::vector<std::int64_t> integers(Json list);
 std::vector<double> numbers(Json list);
 std::vector<std::string> texts(Json list);
