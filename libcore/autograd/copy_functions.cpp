@@ -124,6 +124,12 @@ Tensor snapshot(const Tensor& t) {
 template <class Operation, class Plain>
 const Tensor& in_place(const Tensor& self, bool track, Operation operation, Plain plain) {
   check_in_place(self);
+  for (std::size_t d = 0; d < self.sizes().size(); ++d) {
+    if (self.sizes()[d] < 2 || self.strides()[d] != 0) continue;
+    throw Error(ErrorCode::runtime,
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation.");
+  }
   if (!track) {
     plain();
     self.impl()->bump_version();

@@ -166,13 +166,13 @@ DType binary_dtype(BinaryOp op, DType promoted) {
 void check_bool_sub(BinaryOp op, DType a, DType b) {
   if (op != BinaryOp::sub) return;
   if (a == DType::boolean && b == DType::boolean) {
-    throw Error(ErrorCode::runtime,
+    throw Error(ErrorCode::not_implemented,
                 "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
                 "operator instead.");
   }
   if (a == DType::boolean || b == DType::boolean) {
     throw Error(
-        ErrorCode::runtime,
+        ErrorCode::not_implemented,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
         "use the `~` or `logical_not()` operator instead.");
   }
@@ -187,6 +187,10 @@ void check_no_zero_divisor(BinaryOp op, const Tensor& b, DType dtype) {
 /// Runs a binary slot into `out` (of the compute dtype); operands are of the compute dtype already.
 void run_binary_op(BinaryOp op, const Tensor& out, const Operand& a, const Operand& b, const OpArgs& args) {
   auto kernel = table_of(backend_of(out), name(op), out.dtype()).binary.at(op, out.dtype());
+  if (kernel == nullptr && (op == BinaryOp::bitwise_and || op == BinaryOp::bitwise_or || op == BinaryOp::bitwise_xor)) {
+    throw Error(ErrorCode::not_implemented,
+                "\"" + std::string(name(op)) + "_cpu\" not implemented for '" + scalar_type_name(out.dtype()) + "'");
+  }
   if (kernel == nullptr) throw_unsupported(name(op), backend_of(out), out.dtype());
   run_binary(kernel, out, a, b, args);
 }

@@ -13,13 +13,13 @@ using test::member;
 core::StateDict given_state(Json wanted) {
   core::StateDict state;
   std::int64_t number = 2;
-  for (const Json item : member(wanted, "given").get_array().value()) {
+  for (const Json item : member(wanted, "given").get_array()) {
     state.set(test::text(item.at(0)),
               core::full(test::shape(item.at(2)), number++, {.dtype = test::dtype(item.at(1))}));
   }
   const Json options = member(wanted, "options");
   if (has(options, "metadata")) {
-    for (const auto field : member(options, "metadata").get_object().value()) {
+    for (const auto field : member(options, "metadata").get_object()) {
       state.set_version(field.key, static_cast<int>(test::integer(member(field.value, "version"))));
     }
   }
@@ -51,7 +51,7 @@ std::string check_outcome(core::Module& module, Json wanted) {
 
 std::string check_first_values(const core::StateDict& state, Json wanted) {
   if (!has(wanted, "first_values")) return "";
-  for (const auto field : member(wanted, "first_values").get_object().value()) {
+  for (const auto field : member(wanted, "first_values").get_object()) {
     const std::vector<double> values = state.at(field.key).to_vector<double>();
     const std::vector<double> theirs = test::numbers(field.value);
     if (!std::equal(theirs.begin(), theirs.end(), values.begin())) return "values of " + std::string(field.key);
@@ -65,11 +65,11 @@ std::string check_state_after(core::Module& module, Json wanted) {
   for (const auto& [key, tensor] : state) {
     ours.push_back(key + " " + std::string(core::short_name(tensor.dtype())) + " " + tensor.device().str());
   }
-  for (const Json item : member(wanted, "after_dtypes").get_array().value()) {
+  for (const Json item : member(wanted, "after_dtypes").get_array()) {
     theirs.push_back(test::text(item.at(0)) + " " + test::text(item.at(1)) + " " + test::text(item.at(2)));
   }
   if (ours != theirs) return "dtypes or devices differ";
-  for (const Json item : member(wanted, "requires_grad").get_array().value()) {
+  for (const Json item : member(wanted, "requires_grad").get_array()) {
     for (const auto& [name, parameter] : module.named_parameters()) {
       if (name == test::text(item.at(0)) && parameter.requires_grad() != test::boolean(item.at(1)))
         return "requires_grad";
@@ -122,7 +122,7 @@ void check_case(Json wanted, test::GoldenRun& run) {
 
 int main() {
   return test::golden_main("load_state_dict", "runtime/load_state_dict.json", [](Json root, test::GoldenRun& run) {
-    for (const Json wanted : member(root, "cases").get_array().value()) {
+    for (const Json wanted : member(root, "cases").get_array()) {
       test::guarded(run, test::text(member(wanted, "id")), [&] { check_case(wanted, run); });
     }
   });

@@ -33,10 +33,10 @@ class Arguments {
   explicit Arguments(Json spec) {
     const Json args = member(spec, "args"), kwargs = member(spec, "kwargs");
     if (args.is_array()) {
-      for (const Json value : args.get_array().value()) positional_.push_back(value);
+      for (const Json value : args.get_array()) positional_.push_back(value);
     }
     if (kwargs.is_object()) {
-      for (const auto field : kwargs.get_object().value()) named_.emplace(std::string(field.key), field.value);
+      for (const auto field : kwargs.get_object()) named_.emplace(std::string(field.key), field.value);
     }
   }
 
@@ -92,7 +92,7 @@ class Arguments {
 core::AdaptiveSize adaptive_size(Json value) {
   if (!value.is_array()) return integer(value);
   std::vector<std::optional<std::int64_t>> sizes;
-  for (const Json item : value.get_array().value()) {
+  for (const Json item : value.get_array()) {
     sizes.push_back(is_null(item) ? std::nullopt : std::optional<std::int64_t>(integer(item)));
   }
   return {sizes.at(0), sizes.at(1)};
@@ -250,11 +250,19 @@ std::shared_ptr<core::Module> Builder::build_leaf(Json spec) {
 std::vector<std::pair<std::string, std::shared_ptr<core::Module>>> Builder::children(Json spec,
                                                                                      const std::string& path) {
   std::vector<std::pair<std::string, std::shared_ptr<core::Module>>> result;
-  for (const Json child : member(spec, "children").get_array().value()) {
+  for (const Json child : member(spec, "children").get_array()) {
     const std::string name = text(child.at(0));
     result.emplace_back(name, build(child.at(1), path.empty() ? name : path + "." + name));
   }
   return result;
+}
+
+/// The items of a list that may be absent.
+std::vector<Json> list_of(Json spec, std::string_view key) {
+  std::vector<Json> items;
+  if (!has(spec, key)) return items;
+  for (const Json item : member(spec, key).get_array()) items.push_back(item);
+  return items;
 }
 
 std::shared_ptr<core::Module> user_class(Json spec) {
@@ -263,12 +271,11 @@ std::shared_ptr<core::Module> user_class(Json spec) {
   made->chained = has(spec, "forward") || made->class_text == "DataParallel";
   if (has(spec, "extra_repr")) made->extra = text(member(spec, "extra_repr"));
   const auto zeros = [](Json sizes) { return is_null(sizes) ? core::Tensor() : core::zeros(shape(sizes)); };
-  for (const Json item :
-       has(spec, "parameters") ? member(spec, "parameters").get_array().value() : simdjson::dom::array()) {
+  for (const Json item : list_of(spec, "parameters")) {
     const core::Tensor value = zeros(item.at(1));
     made->parameter_list.emplace_back(text(item.at(0)), value.defined() ? core::Parameter(value) : core::Parameter());
   }
-  for (const Json item : has(spec, "buffers") ? member(spec, "buffers").get_array().value() : simdjson::dom::array()) {
+  for (const Json item : list_of(spec, "buffers")) {
     made->buffer_list.push_back({text(item.at(0)), zeros(item.at(1)), boolean(item.at(2))});
   }
   return made;

@@ -42,12 +42,12 @@ void check_state(core::Module& module, Json wanted, Findings& found) {
   for (const auto& [key, tensor] : state) {
     ours.push_back(key + std::string(core::short_name(tensor.dtype())) + core::to_list(tensor.sizes()));
   }
-  for (const Json item : member(wanted, "state_dict").get_array().value()) {
+  for (const Json item : member(wanted, "state_dict").get_array()) {
     theirs.push_back(test::text(item.at(0)) + test::text(item.at(1)) + core::to_list(test::shape(item.at(2))));
   }
   found.same(ours, theirs, "state_dict");
   core::StateDict::Versions versions;
-  for (const Json item : member(wanted, "metadata").get_array().value()) {
+  for (const Json item : member(wanted, "metadata").get_array()) {
     versions.emplace_back(test::text(item.at(0)), static_cast<int>(test::integer(item.at(1))));
   }
   found.same(state.versions(), versions, "metadata");
@@ -58,7 +58,7 @@ void check_names(core::Module& module, Json wanted, Findings& found) {
   found.same(names_of(module.named_buffers()), test::texts(member(wanted, "named_buffers")), "named_buffers");
   std::vector<std::string> ours, theirs;
   for (const auto& [name, child] : module.named_modules()) ours.push_back(name + ":" + child->class_name());
-  for (const Json item : member(wanted, "named_modules").get_array().value()) {
+  for (const Json item : member(wanted, "named_modules").get_array()) {
     theirs.push_back(test::text(item.at(0)) + ":" + test::text(item.at(1)));
   }
   found.same(ours, theirs, "named_modules");
@@ -129,7 +129,7 @@ void check_case(Json wanted, const test::GoldenArrays& arrays, test::GoldenRun& 
 int main() {
   return test::golden_main("modules", "runtime/modules.json", [](Json root, test::GoldenRun& run) {
     const test::GoldenArrays arrays(*test::golden_file("runtime/modules.safetensors"));
-    for (const Json wanted : member(root, "cases").get_array().value()) {
+    for (const Json wanted : member(root, "cases").get_array()) {
       test::guarded(run, test::text(member(wanted, "id")), [&] { check_case(wanted, arrays, run); });
     }
   });
