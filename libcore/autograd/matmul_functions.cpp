@@ -91,6 +91,10 @@ Tensor mm(const Tensor& a, const Tensor& b) {
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
   if (a.dim() != 3) throw Error(ErrorCode::runtime, "batch1 must be a 3D tensor");
+  if (a.dtype() != b.dtype()) {
+    throw Error(ErrorCode::runtime, std::string("expected scalar type ") + scalar_type_name(a.dtype()) + " but found " +
+                                        scalar_type_name(b.dtype()));
+  }
   if (b.dim() != 3) throw Error(ErrorCode::runtime, "batch2 must be a 3D tensor");
   if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
     throw Error(ErrorCode::runtime, "Expected size for first two dimensions of batch2 tensor to be: [" +
@@ -118,6 +122,10 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   if (a.dim() != 1 || b.dim() != 1) {
     throw Error(ErrorCode::runtime, "1D tensors expected, but got " + std::to_string(a.dim()) + "D and " +
                                         std::to_string(b.dim()) + "D tensors");
+  }
+  if (a.dtype() != b.dtype()) {
+    throw Error(ErrorCode::runtime, std::string("dot : expected both vectors to have same dtype, but found ") +
+                                        scalar_type_name(a.dtype()) + " and " + scalar_type_name(b.dtype()));
   }
   if (a.numel() != b.numel()) {
     throw Error(ErrorCode::runtime, "inconsistent tensor size, expected tensor " + to_list(a.sizes()) + " and src " +
@@ -202,6 +210,9 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.dim() == 1 && b.dim() == 2) return vector_times_matrix(a, b);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
   if (a.dim() >= 3 && b.dim() <= 2) return matmul_folded(a, b);
+  if (a.dim() == 2 && needs_grad(a)) {  // folded the other way round, so that a's gradient is one product
+    return matmul_folded(b.transpose(-2, -1), a.t()).transpose(-2, -1).contiguous();
+  }
   return matmul_batched(a, b);
 }
 

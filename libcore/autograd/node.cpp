@@ -58,6 +58,13 @@ InferenceModeGuard::~InferenceModeGuard() {
 
 SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_output) {
   if (!tensor.defined()) return;
+  if (tensor.is_inference()) {
+    throw Error(
+        ErrorCode::runtime,
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+        "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+        "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
+  }
   version_ = tensor.version();
   output_nr_ = tensor.output_nr();
   tensor_ = is_output ? raw::alias(tensor) : tensor;

@@ -72,7 +72,7 @@ bool Tensor::is_leaf() const {
 
 Tensor& Tensor::requires_grad_(bool value) {
   if (value && !is_floating(dtype()) && !is_complex(dtype())) {
-    throw Error(ErrorCode::runtime, "Only Tensors of floating point and complex dtype can require gradients");
+    throw Error(ErrorCode::runtime, "only Tensors of floating point dtype can require gradients");
   }
   if (!value && !is_leaf()) {
     throw Error(
@@ -101,6 +101,11 @@ Tensor Tensor::grad() const {
 
 void Tensor::set_grad(const Tensor& grad) const {
   if (!grad.defined() && impl_->autograd == nullptr) return;
+  if (grad.defined() && !(grad.sizes() == sizes())) {
+    throw Error(ErrorCode::runtime, "attempting to assign a gradient of size '" + to_list(grad.sizes()) +
+                                        "' to a tensor of size '" + to_list(sizes()) +
+                                        "'. Please ensure that the gradient and the tensor are the same size");
+  }
   AutogradMeta& meta = make_meta(*this);
   (meta.retained ? *meta.retained : meta.grad) = grad;
 }

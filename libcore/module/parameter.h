@@ -13,9 +13,7 @@ class Parameter : public Tensor {
   /// No tensor at all, as a registered None (`bias=False`).
   Parameter() = default;
   /// A leaf over `data`'s storage. Error(runtime) when gradients are asked for a dtype that cannot have them.
-  explicit Parameter(const Tensor& data, bool requires_grad = true) : Tensor(data.detach()) {
-    requires_grad_(requires_grad);
-  }
+  explicit Parameter(const Tensor& data, bool requires_grad = true);
 };
 
 /// "Parameter containing:\ntensor([...], requires_grad=True)".

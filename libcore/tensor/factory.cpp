@@ -20,6 +20,9 @@ Backend& backend_from(const TensorOptions& options) {
 }
 
 Tensor finish(Tensor made, const TensorOptions& options) {
+  if (options.requires_grad && !is_floating(made.dtype()) && !is_complex(made.dtype())) {
+    throw Error(ErrorCode::runtime, "Only Tensors of floating point and complex dtype can require gradients");
+  }
   return options.requires_grad ? made.requires_grad_() : made;
 }
 

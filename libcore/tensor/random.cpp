@@ -264,7 +264,9 @@ Tensor normal(const Tensor& mean, const Tensor& std, const std::optional<Generat
 Tensor bernoulli(const Tensor& probabilities, const std::optional<Generator>& generator) {
   Tensor p = probabilities.detach().cpu().contiguous();
   bool valid = p.numel() == 0 || (all(ge(p, 0)).item<bool>() && all(le(p, 1)).item<bool>());
-  check(valid, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+  check(valid,
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
+        "please report an enhancement request to PyTorch.)");
   Tensor out = empty(p.sizes(), {.dtype = p.dtype(), .device = probabilities.device()});
   return fill_in_place(out, generator, [&](const Generator& g, RandomOut to) {
     detail::fill_bernoulli_each(g, to, p.raw_data(), p.dtype());

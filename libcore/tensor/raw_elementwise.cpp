@@ -26,6 +26,10 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 namespace raw {
 
 void throw_unsupported(std::string_view operation, const Backend& backend, DType dtype) {
+  if (backend.has_memory()) {  // PyTorch's text for a kernel that lacks a dtype
+    throw Error(ErrorCode::not_implemented,
+                "\"" + std::string(operation) + "\" not implemented for '" + scalar_type_name(dtype) + "'");
+  }
   throw Error(ErrorCode::unsupported, std::string(operation) + ": not supported on " + backend.device().str() +
                                           " for " + std::string(name(dtype)));
 }
@@ -162,13 +166,13 @@ DType binary_dtype(BinaryOp op, DType promoted) {
 void check_bool_sub(BinaryOp op, DType a, DType b) {
   if (op != BinaryOp::sub) return;
   if (a == DType::boolean && b == DType::boolean) {
-    throw Error(ErrorCode::runtime,
+    throw Error(ErrorCode::not_implemented,
                 "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
                 "operator instead.");
   }
   if (a == DType::boolean || b == DType::boolean) {
     throw Error(
-        ErrorCode::runtime,
+        ErrorCode::not_implemented,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
         "use the `~` or `logical_not()` operator instead.");
   }
@@ -183,6 +187,10 @@ void check_no_zero_divisor(BinaryOp op, const Tensor& b, DType dtype) {
 /// Runs a binary slot into `out` (of the compute dtype); operands are of the compute dtype already.
 void run_binary_op(BinaryOp op, const Tensor& out, const Operand& a, const Operand& b, const OpArgs& args) {
   auto kernel = table_of(backend_of(out), name(op), out.dtype()).binary.at(op, out.dtype());
+  if (kernel == nullptr && (op == BinaryOp::bitwise_and || op == BinaryOp::bitwise_or || op == BinaryOp::bitwise_xor)) {
+    throw Error(ErrorCode::not_implemented,
+                "\"" + std::string(name(op)) + "_cpu\" not implemented for '" + scalar_type_name(out.dtype()) + "'");
+  }
   if (kernel == nullptr) throw_unsupported(name(op), backend_of(out), out.dtype());
   run_binary(kernel, out, a, b, args);
 }
@@ -202,7 +210,21 @@ void check_same_shape_out(const Shape& out, const Shape& result) {
 
 }  // namespace
 
+namespace {
+
+void refuse_bool(UnaryOp op) {
+  if (op == UnaryOp::relu) throw Error(ErrorCode::runtime, "Boolean inputs not supported for relu");
+  if (op != UnaryOp::neg) return;
+  throw Error(
+      ErrorCode::runtime,
+      "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+      "`~` or `logical_not()` operator instead.");
+}
+
+}  // namespace
+
 Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
+  if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
   DType compute = compute_dtype(dtype);
   Tensor in = cast(x, compute);

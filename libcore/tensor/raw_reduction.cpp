@@ -50,7 +50,7 @@ DType result_dtype(ReduceOp op, const Tensor& x, std::optional<DType> asked) {
                       got);
     case ReduceOp::var:
       if (is_floating(dtype)) return dtype;
-      throw Error(ErrorCode::runtime, "std and var only support floating point and complex dtypes");
+      throw Error(ErrorCode::not_implemented, "std and var only support floating point and complex dtypes");
     case ReduceOp::norm:
       if (is_floating(dtype)) return dtype;
       throw Error(ErrorCode::runtime,
