@@ -28,6 +28,7 @@
 #include "libcore/parallel/data_parallel.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/generator.h"
+#include "libcore/tensor/indexing.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/print.h"

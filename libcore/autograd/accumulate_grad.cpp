@@ -17,8 +17,9 @@ class SpinLock {
   std::atomic_flag& flag_;
 };
 
-/// A gradient that nobody else holds can become the leaf's own; others are copied.
-bool is_sole_owner(const Tensor& t) {
+/// A gradient that nobody else holds, laid out as the leaf, can become the leaf's own; others are copied.
+bool can_take(const Tensor& t, const Tensor& leaf) {
+  if (!t.is_contiguous() || !leaf.is_contiguous()) return false;
   return t.impl()->use_count() == 1 && t.storage().id()->use_count() == 1;
 }
 
@@ -43,8 +44,14 @@ TensorList AccumulateGrad::apply(TensorList grads) {
     if (Tensor changed = hook.call(grad); changed.defined()) grad = changed;
   }
   if (!meta.grad.defined()) {
-    bool take = !is_grad_enabled() && is_sole_owner(grad);
-    meta.grad = take ? std::move(grad) : is_grad_enabled() ? grad.clone() : raw::clone(grad);
+    if (is_grad_enabled()) {
+      meta.grad = grad.clone();
+    } else if (can_take(grad, leaf_)) {
+      meta.grad = std::move(grad);
+    } else {
+      meta.grad = raw::make_like(leaf_, grad.dtype());
+      raw::copy_into(meta.grad, grad);
+    }
   } else if (is_grad_enabled()) {
     meta.grad = meta.grad + grad;
   } else {

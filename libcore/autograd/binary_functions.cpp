@@ -48,12 +48,12 @@ struct DivScalarBackward final : Node {
   std::string_view name() const override { return "DivBackward0"; }
   TensorList apply(TensorList g) override { return {g[0] / divisor}; }
 };
-CORE_NODE(DivRoundedBackward, "DivBackward1", return {zeros_like(g[0]), zeros_like(g[0])};)
+CORE_NODE(DivRoundedBackward, "DivBackward2", return {zeros_like(g[0]), zeros_like(g[0])};)
 CORE_NODE(FloorDivideBackward, "NotImplemented",
           throw Error(ErrorCode::runtime, "derivative for aten::floor_divide is not implemented");)
-CORE_NODE(RemainderBackward, "RemainderBackward0",
+CORE_NODE(RemainderBackward, "RemainderBackward1",
           return {g[0], wants(1) ? -g[0] * div(saved(0), saved(1), Rounding::floor) : Tensor()};)
-CORE_NODE(FmodBackward, "FmodBackward0",
+CORE_NODE(FmodBackward, "FmodBackward1",
           return {g[0], wants(1) ? g[0] * -div(saved(0), saved(1), Rounding::trunc) : Tensor()};)
 CORE_NODE(Atan2Backward, "Atan2Backward0", Tensor a = saved(0); Tensor b = saved(1);
           Tensor scaled = g[0] * reciprocal(a * a + b * b);
@@ -223,6 +223,9 @@ Tensor floor_divide(const Tensor& a, const Tensor& b) {
   Tensor out = raw::binary(BinaryOp::div_floor, a, b);
   if (needs_grad(a, b)) record(out, make_node<FloorDivideBackward>(a, b));
   return out;
+}
+Tensor floor_divide(const Tensor& a, Scalar b) {
+  return detail::with_node<FloorDivideBackward>(a, raw::binary(BinaryOp::div_floor, a, b));
 }
 Tensor remainder(const Tensor& a, const Tensor& b) {
   return with_two<RemainderBackward>(a, b, raw::binary(BinaryOp::remainder, a, b));

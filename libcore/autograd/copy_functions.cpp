@@ -20,7 +20,7 @@ struct CopyBackwards final : Node {
     return {wants(0) ? zeros_like(g[0]) : Tensor(), wants(1) ? g[0].to(from) : Tensor()};
   }
 };
-CORE_NODE(FillBackward, "FillBackward0", return {zeros_like(g[0])};)
+CORE_NODE(FillBackward, "FillBackward2", return {zeros_like(g[0])};)
 CORE_NODE(ZeroBackward, "ZeroBackward0", return {zeros_like(g[0])};)
 
 /// Records the move of `x` to `out`.

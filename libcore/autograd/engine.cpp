@@ -18,7 +18,9 @@ int device_rank(const Node& node) {
   return device.is_cuda() ? device.index() : -1;
 }
 
+/// Memory that may be added into: nobody else sees it, and no element of it stands for several.
 bool is_sole_owner(const Tensor& t) {
+  if (!t.is_contiguous()) return false;
   return t.impl()->use_count() == 1 && t.storage().id()->use_count() == 1;
 }
 
@@ -117,6 +119,7 @@ void GraphTask::assign_slots() {
   }
   std::sort(ranks.begin(), ranks.end());
   bool devices = ranks.size() > 2 || (ranks.size() == 2 && ranks[0] >= 0);
+  devices = devices && !on_device_worker();  // a worker must not wait for others
   several_ = devices;
   ready_.resize(devices ? ranks.size() : 1);
   if (!devices) return;
@@ -254,6 +257,7 @@ Tensor GraphTask::validated(const Node& from, std::uint32_t input_nr, const Node
   const OutputMeta& expected = to.outputs()[input_nr];
   if (grad.sizes() != expected.sizes) grad = sum_to(grad, expected.sizes);
   if (grad.dtype() != expected.dtype) grad = grad.to(expected.dtype);
+  if (grad.device() != expected.device && grad.dim() == 0) grad = grad.to(expected.device);  // a number that mixed in
   if (grad.device() != expected.device) {
     throw Error(ErrorCode::runtime, "Function " + std::string(from.name()) +
                                         " returned an invalid gradient: expected device " + expected.device.str() +

@@ -2,7 +2,6 @@
 #include <string>
 
 #include "libcore/autograd/autograd.h"
-#include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
@@ -15,7 +14,6 @@ using Function = std::function<Tensor(std::span<const Tensor>)>;
 /// d output / d input[element], by a central difference.
 std::vector<double> numerical_column(const Function& function, const std::vector<Tensor>& inputs, const Tensor& input,
                                      std::int64_t element, double eps) {
-  NoGradGuard no_history;
   double* value = input.mutable_data<double>() + element;
   const double kept = *value;
   *value = kept + eps;

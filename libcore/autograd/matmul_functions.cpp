@@ -2,30 +2,47 @@
 #include <string>
 
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/internal_ops.h"
 #include "libcore/base/error.h"
 
 namespace core {
 
-Tensor unsafe_view(const Tensor& x, const Shape& sizes);  // view_functions.cpp
-
 namespace {
 
-CORE_NODE(MmBackward, "MmBackward0",
-          return {wants(0) ? mm(g[0], saved(1).t()) : Tensor(), wants(1) ? mm(saved(0).t(), g[0]) : Tensor()};)
+/// a^T g, the gradient of the second factor, in that factor's own layout (a transposed weight's comes out transposed,
+/// so that the weight's gradient needs no copy).
+Tensor second_factor_grad(const Tensor& a, const Tensor& g, bool transposed) {
+  return transposed ? mm(g.t(), a).t() : mm(a.t(), g);
+}
+bool is_transposed(const Tensor& matrix) {
+  return matrix.stride(0) == 1 && matrix.stride(1) == matrix.size(0);
+}
+
+struct MmBackward final : Node {
+  bool transposed = false;
+  std::string_view name() const override { return "MmBackward0"; }
+  TensorList apply(TensorList g) override {
+    return {wants(0) ? mm(g[0], saved(1).t()) : Tensor(),
+            wants(1) ? second_factor_grad(saved(0), g[0], transposed) : Tensor()};
+  }
+};
 CORE_NODE(BmmBackward, "BmmBackward0",
           return {wants(0) ? bmm(g[0], saved(1).transpose(1, 2)) : Tensor(),
                   wants(1) ? bmm(saved(0).transpose(1, 2), g[0]) : Tensor()};)
 CORE_NODE(MvBackward, "MvBackward0",
           return {wants(0) ? outer(g[0], saved(1)) : Tensor(), wants(1) ? mv(saved(0).t(), g[0]) : Tensor()};)
+/// The row that a vector times a matrix gives.
+CORE_NODE(SqueezeRowBackward, "SqueezeBackward4", return {g[0].unsqueeze(0)};)
 CORE_NODE(DotBackward, "DotBackward0",
           return {wants(0) ? g[0] * saved(1) : Tensor(), wants(1) ? g[0] * saved(0) : Tensor()};)
 struct AddmmBackward final : Node {
   Scalar beta = 1, alpha = 1;
+  bool transposed = false;
   std::string_view name() const override { return "AddmmBackward0"; }
   Tensor scaled(const Tensor& t, Scalar by) const { return by.to_double() == 1 ? t : t * by; }
   TensorList apply(TensorList g) override {
     return {wants(0) ? scaled(g[0], beta) : Tensor(), wants(1) ? scaled(mm(g[0], saved(1).t()), alpha) : Tensor(),
-            wants(2) ? scaled(mm(saved(0).t(), g[0]), alpha) : Tensor()};
+            wants(2) ? scaled(second_factor_grad(saved(0), g[0], transposed), alpha) : Tensor()};
   }
 };
 
@@ -62,7 +79,14 @@ Tensor with_both(const Tensor& a, const Tensor& b, Tensor out) {
 
 Tensor mm(const Tensor& a, const Tensor& b) {
   check_matrices("mm", a, b);
-  return with_both<MmBackward>(a, b, raw::product(a, b));
+  Tensor out = raw::product(a, b);
+  if (!needs_grad(a, b)) return out;
+  auto node = make_node<MmBackward>(a, b);
+  node->transposed = is_transposed(b);
+  node->save(b.requires_grad() ? a : Tensor());
+  node->save(a.requires_grad() ? b : Tensor());
+  record(out, node);
+  return out;
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
@@ -122,6 +146,7 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
   auto node = make_node<AddmmBackward>(c, a, b);
   node->beta = beta;
   node->alpha = alpha;
+  node->transposed = is_transposed(b);
   node->save(b.requires_grad() ? a : Tensor());
   node->save(a.requires_grad() ? b : Tensor());
   record(out, node);
@@ -147,6 +172,11 @@ Tensor matmul_folded(const Tensor& a, const Tensor& b) {
   return unsafe_view(mm(flat, b), joined(rows, {b.size(1)}));
 }
 
+Tensor vector_times_matrix(const Tensor& a, const Tensor& b) {
+  Tensor row = mm(a.unsqueeze(0), b);
+  return detail::with_node<SqueezeRowBackward>(row, raw::view(row, {row.size(1)}, {row.stride(1)}, 0));
+}
+
 Tensor matmul_batched(const Tensor& a, const Tensor& b) {
   Tensor x = a.dim() == 1 ? a.unsqueeze(0) : a;
   Tensor y = b.dim() == 1 ? b.unsqueeze(1) : b;
@@ -169,7 +199,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   }
   if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
   if (a.dim() == 2 && b.dim() == 1) return mv(a, b);
-  if (a.dim() == 1 && b.dim() == 2) return mm(a.unsqueeze(0), b).squeeze(0);
+  if (a.dim() == 1 && b.dim() == 2) return vector_times_matrix(a, b);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
   if (a.dim() >= 3 && b.dim() <= 2) return matmul_folded(a, b);
   return matmul_batched(a, b);

@@ -13,7 +13,6 @@ namespace {
 // Per thread: the numbers of one thread's operations do not depend on what others do meanwhile.
 thread_local constinit std::uint64_t next_sequence = 0;
 thread_local constinit bool grad_enabled = true;
-thread_local constinit bool inference = false;
 
 constexpr std::string_view kSecondBackward =
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
@@ -46,15 +45,15 @@ bool is_grad_enabled() {
   return grad_enabled;
 }
 bool is_inference_mode() {
-  return inference;
+  return making_inference_tensors;
 }
 GradModeGuard::GradModeGuard(bool enabled) : previous_(std::exchange(grad_enabled, enabled)) {}
 GradModeGuard::~GradModeGuard() {
   grad_enabled = previous_;
 }
-InferenceModeGuard::InferenceModeGuard() : no_grad_(false), previous_(std::exchange(inference, true)) {}
+InferenceModeGuard::InferenceModeGuard() : no_grad_(false), previous_(std::exchange(making_inference_tensors, true)) {}
 InferenceModeGuard::~InferenceModeGuard() {
-  inference = previous_;
+  making_inference_tensors = previous_;
 }
 
 SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_output) {

@@ -216,15 +216,24 @@ void check_in_place(const Tensor& changed) {
   }
 }
 
+namespace {
+
+/// The node may have been recorded on a result that `changed` took the values of.
+std::uint32_t first_output(const Tensor& changed, Node& node) {
+  return node.outputs().empty() ? node.add_output(changed) : 0;
+}
+
+}  // namespace
+
 void record_in_place(const Tensor& changed, const IntrusivePtr<Node>& node) {
   AutogradMeta& meta = make_meta(changed);
   if (!meta.base.defined()) {
     meta.grad_fn = node;
-    meta.output_nr = node->add_output(changed);
+    meta.output_nr = first_output(changed, *node);
     changed.impl()->requires_grad = true;
     return;
   }
-  node->add_output(changed);
+  first_output(changed, *node);
   Tensor base = meta.base;
   auto slices = make_intrusive<CopySlices>(base, changed, node);
   AutogradMeta& base_meta = make_meta(base);

@@ -50,7 +50,7 @@ CORE_NODE(TanhBackward, "TanhBackward0", if (is_grad_enabled()) return {g[0] * (
           return {raw::binary(BinaryOp::tanh_backward, g[0], saved(0))};)
 CORE_NODE(SigmoidBackward, "SigmoidBackward0", if (is_grad_enabled()) return {g[0] * ((1 - saved(0)) * saved(0))};
           return {raw::binary(BinaryOp::sigmoid_backward, g[0], saved(0))};)
-CORE_NODE(ReluBackward, "ReluBackward0", if (is_grad_enabled()) return {g[0] * detail::mask_as(saved(0) > 0, g[0])};
+CORE_NODE(ReluBackward, "ReluBackward0", if (is_grad_enabled()) return {masked_fill(g[0], saved(0) <= 0, 0)};
           return {raw::binary(BinaryOp::relu_backward, g[0], saved(0))};)
 
 CORE_NODE(SiluBackward, "SiluBackward0", Tensor x = saved(0); Tensor s = sigmoid(x);

@@ -5,7 +5,8 @@
 #include <mutex>
 #include <thread>
 
-namespace core::detail {
+namespace core {
+namespace detail {
 namespace {
 
 thread_local bool on_worker = false;
@@ -79,4 +80,10 @@ void run_on_workers(int count, SlotFunction function, void* context) {
   for (int slot = 1; slot < count; ++slot) all.workers[static_cast<std::size_t>(slot - 1)]->wait();
 }
 
-}  // namespace core::detail
+}  // namespace detail
+
+bool on_device_worker() {
+  return detail::on_worker;
+}
+
+}  // namespace core

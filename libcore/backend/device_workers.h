@@ -9,6 +9,9 @@
 
 namespace core {
 
+/// True on a thread that is running a slot: further calls run their slots one after the other.
+bool on_device_worker();
+
 namespace detail {
 using SlotFunction = void (*)(void* context, int slot);
 void run_on_workers(int count, SlotFunction function, void* context);

@@ -2,6 +2,7 @@
 // The C++ types of tensor elements: Half and BFloat16 for float16 and bfloat16, the built-in types for the rest.
 // Thread safety: plain values. Use: dtype_of<float> == DType::f32.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "libcore/base/dtype.h"
@@ -15,6 +16,14 @@ struct Half {
 struct BFloat16 {
   std::uint16_t bits;
 };
+
+/// Bytes of one element, inline for the types that C++ code can hold (the first of the enumeration). REQUIRES: whole
+/// bytes.
+inline std::size_t element_bytes(DType dtype) {
+  constexpr std::uint8_t kBytes[] = {1, 1, 1, 2, 4, 8, 2, 4, 8, 2, 2, 4, 8};
+  static_assert(static_cast<std::size_t>(DType::f64) + 1 == sizeof kBytes);
+  return dtype <= DType::f64 ? kBytes[static_cast<std::size_t>(dtype)] : static_cast<std::size_t>(bit_width(dtype)) / 8;
+}
 
 /// dtype_of<float> == DType::f32; only element types that C++ code can hold have one.
 template <class T>

@@ -21,7 +21,7 @@ Shape::Shape(Shape&& other) noexcept : size_(other.size_), capacity_(other.capac
   other.capacity_ = kInline;
 }
 
-Shape& Shape::operator=(const Shape& other) {
+Shape& Shape::assign(const Shape& other) {
   if (this == &other) return *this;
   size_ = 0;
   reserve(other.size_);

@@ -23,9 +23,14 @@ class Shape {
   Shape(const std::vector<std::int64_t>& sizes) : Shape(std::span(sizes)) {}
   explicit Shape(std::span<const std::int64_t> sizes);
   Shape(std::size_t count, std::int64_t value);
-  Shape(const Shape& other) : Shape(other.span()) {}
+  Shape(const Shape& other) { *this = other; }
   Shape(Shape&& other) noexcept;
-  Shape& operator=(const Shape& other);
+  Shape& operator=(const Shape& other) {
+    if (heap_ || other.heap_) return assign(other);
+    size_ = other.size_;
+    for (std::size_t i = 0; i < kInline; ++i) inline_[i] = other.inline_[i];
+    return *this;
+  }
   Shape& operator=(Shape&& other) noexcept;
   ~Shape() = default;
 
@@ -57,6 +62,8 @@ class Shape {
   friend bool operator==(const Shape& a, const Shape& b);
 
  private:
+  Shape& assign(const Shape& other);
+
   static constexpr std::size_t kInline = 6;
   std::uint32_t size_ = 0;
   std::uint32_t capacity_ = kInline;

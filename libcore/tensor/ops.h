@@ -38,6 +38,7 @@ Tensor div(const Tensor& a, Scalar b);
 enum class Rounding { floor, trunc };
 Tensor div(const Tensor& a, const Tensor& b, Rounding rounding);
 Tensor floor_divide(const Tensor& a, const Tensor& b);
+Tensor floor_divide(const Tensor& a, Scalar b);
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor fmod(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& base, const Tensor& exponent);

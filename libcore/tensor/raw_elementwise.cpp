@@ -59,6 +59,10 @@ DType compute_dtype(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
 }
 
+bool computes_directly(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64;
+}
+
 void* data_of(const Tensor& t) {
   return const_cast<void*>(t.raw_data());
 }
@@ -229,8 +233,8 @@ Tensor predicate(PredicateOp op, const Tensor& x) {
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
   Backend* backend = &backend_of(a);
   DType dtype = a.dtype();
-  if (dtype == b.dtype() && backend == &backend_of(b) && a.is_contiguous() && b.is_contiguous() && is_floating(dtype) &&
-      compute_dtype(dtype) == dtype && a.sizes() == b.sizes()) {  // the usual case, kept short
+  if (dtype == b.dtype() && backend == &backend_of(b) && a.is_contiguous() && b.is_contiguous() &&
+      computes_directly(dtype) && a.sizes() == b.sizes()) {  // the usual case, kept short
     Tensor out = make(a.sizes(), dtype, *backend);
     run_binary_op(op, out, operand_of(a), operand_of(b), args);
     return out;
@@ -280,8 +284,8 @@ Tensor binary(BinaryOp op, Scalar a, const Tensor& b, const OpArgs& args) {
 }
 
 void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpArgs& args) {
-  if (out.dtype() == b.dtype() && compute_dtype(out.dtype()) == out.dtype() && is_floating(out.dtype()) &&
-      &backend_of(out) == &backend_of(b) && out.sizes() == b.sizes()) {
+  if (out.dtype() == b.dtype() && computes_directly(out.dtype()) && &backend_of(out) == &backend_of(b) &&
+      out.sizes() == b.sizes()) {
     return run_binary_op(op, out, operand_of(out), operand_of(b), args);
   }
   check_same_shape_out(out.sizes(), broadcast_shapes(out.sizes(), b.sizes()));

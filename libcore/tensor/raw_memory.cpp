@@ -12,6 +12,8 @@ namespace core::raw {
 namespace {
 
 std::size_t bytes_for(std::int64_t elements, DType dtype) {
+  if (dtype <= DType::f64 && elements < (std::int64_t{1} << 56))
+    return static_cast<std::size_t>(elements) * element_bytes(dtype);
   auto bytes = byte_size(dtype, static_cast<std::uint64_t>(elements));
   if (!bytes) throw Error(ErrorCode::runtime, "Storage size calculation overflowed");
   return static_cast<std::size_t>(*bytes);
@@ -135,7 +137,7 @@ Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int6
   impl->offset = offset;
   impl->contiguous = is_row_major(sizes, strides);
   impl->own_version = x.impl()->own_version;
-  impl->inference = x.impl()->inference;
+  impl->inference = impl->inference || x.impl()->inference;
   return wrap_impl(std::move(impl), x.storage(), x.dtype(), sizes.numel());
 }
 

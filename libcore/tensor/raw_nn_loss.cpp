@@ -113,7 +113,7 @@ Tensor as_long(const Tensor& target) {
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
-  return softmax_with("softmax", x, dim, &NnTable::softmax);
+  return softmax_with("softmax_lastdim_kernel_impl", x, dim, &NnTable::softmax);
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {

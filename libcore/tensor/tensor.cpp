@@ -10,6 +10,8 @@
 
 namespace core {
 
+thread_local constinit bool making_inference_tensors = false;
+
 void* TensorImpl::operator new(std::size_t bytes) {
   return host_allocate(bytes);
 }
@@ -96,7 +98,7 @@ std::int64_t Tensor::stride(std::int64_t dim) const {
 
 const void* Tensor::raw_data() const {
   auto* base = static_cast<std::byte*>(impl_->storage.data());
-  return base + impl_->offset * (bit_width(impl_->dtype) / 8);
+  return base + impl_->offset * static_cast<std::int64_t>(element_bytes(impl_->dtype));
 }
 
 void* Tensor::mutable_raw_data() const {

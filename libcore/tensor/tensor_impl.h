@@ -25,6 +25,9 @@ struct VersionCounter : RefCounted {
   std::atomic<std::uint32_t> value{0};
 };
 
+/// Set by autograd's inference mode: tensors made meanwhile say is_inference().
+extern thread_local constinit bool making_inference_tensors;
+
 struct TensorImpl : RefCounted {
   TensorImpl() = default;
   ~TensorImpl() { delete autograd; }
@@ -32,11 +35,11 @@ struct TensorImpl : RefCounted {
   static void operator delete(void* block, std::size_t bytes) noexcept;
 
   DType dtype = DType::f32;
-  bool contiguous = true;       ///< dense row-major
-  bool requires_grad = false;   ///< a leaf that wants a gradient, or the result of a recorded operation
-  bool is_view = false;         ///< autograd knows its base
-  bool inference = false;       ///< made in inference mode
-  bool wrapped_number = false;  ///< a C++ number in an operation: weak in type promotion
+  bool contiguous = true;                     ///< dense row-major
+  bool requires_grad = false;                 ///< a leaf that wants a gradient, or the result of a recorded operation
+  bool is_view = false;                       ///< autograd knows its base
+  bool inference = making_inference_tensors;  ///< made in inference mode
+  bool wrapped_number = false;                ///< a C++ number in an operation: weak in type promotion
   Storage storage;
   std::int64_t offset = 0;  ///< in elements
   std::int64_t numel = 0;

@@ -44,7 +44,7 @@ CORE_BINARY(Div, a / b)
 CORE_BINARY(Maximum, a != a || a > b ? a : b)
 CORE_BINARY(Minimum, a != a || a < b ? a : b)
 CORE_BINARY(DivTrunc, std::trunc(a / b))
-CORE_BINARY(ReluBackward, b > T(0) ? a : T(0))
+CORE_BINARY(ReluBackward, b <= T(0) ? T(0) : a)
 CORE_BINARY(SigmoidBackward, a*((T(1) - b) * b))
 CORE_BINARY(TanhBackward, a*(T(1) - b * b))
 #undef CORE_BINARY

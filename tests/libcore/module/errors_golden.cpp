@@ -65,8 +65,7 @@ std::string compare(const Outcome& ours, Json wanted) {
   if (ours.type != type) return "type " + ours.type + " where " + type;
   if (!has(wanted, "warnings")) return "";
   std::vector<std::string> theirs;
-  for (const Json item : member(wanted, "warnings").get_array())
-    theirs.push_back(test::text(member(item, "message")));
+  for (const Json item : member(wanted, "warnings").get_array()) theirs.push_back(test::text(member(item, "message")));
   return ours.warnings == theirs ? "" : "warnings differ";
 }
 

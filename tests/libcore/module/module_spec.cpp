@@ -271,8 +271,7 @@ std::shared_ptr<core::Module> user_class(Json spec) {
   made->chained = has(spec, "forward") || made->class_text == "DataParallel";
   if (has(spec, "extra_repr")) made->extra = text(member(spec, "extra_repr"));
   const auto zeros = [](Json sizes) { return is_null(sizes) ? core::Tensor() : core::zeros(shape(sizes)); };
-  for (const Json item :
-       list_of(spec, "parameters")) {
+  for (const Json item : list_of(spec, "parameters")) {
     const core::Tensor value = zeros(item.at(1));
     made->parameter_list.emplace_back(text(item.at(0)), value.defined() ? core::Parameter(value) : core::Parameter());
   }

@@ -11,7 +11,9 @@ namespace {
 using core::DType;
 using core::Tensor;
 
-Tensor tensor_of(const GoldenArray& array) { return core::from_bytes(array.bytes, array.shape, array.dtype); }
+Tensor tensor_of(const GoldenArray& array) {
+  return core::from_bytes(array.bytes, array.shape, array.dtype);
+}
 
 Tensor input_tensor(Json input, const GoldenArrays& arrays) {
   if (is_null(input)) return {};
@@ -23,8 +25,8 @@ Tensor input_tensor(Json input, const GoldenArrays& arrays) {
 
 OpCase read_case(Json c, const GoldenArrays& arrays) {
   OpCase result;
-  for (Json input : member(c, "inputs").get_array().value()) result.in.push_back(input_tensor(input, arrays));
-  for (Json arg : member(c, "args").get_array().value()) result.args.push_back(arg);
+  for (Json input : items(member(c, "inputs"))) result.in.push_back(input_tensor(input, arrays));
+  for (Json arg : items(member(c, "args"))) result.args.push_back(arg);
   result.kwargs = member(c, "kwargs");
   return result;
 }
@@ -38,7 +40,8 @@ bool close(const Tensor& got, const Tensor& want) {
 
 bool same_bits(const Tensor& got, const Tensor& want) {
   Tensor a = got.detach().contiguous(), b = want.contiguous();
-  if (a.is_floating_point() && core::any(core::isnan(b)).item<bool>()) return core::allclose(a, b, {.rtol = 0, .atol = 0, .equal_nan = true});
+  if (a.is_floating_point() && core::any(core::isnan(b)).item<bool>())
+    return core::allclose(a, b, {.rtol = 0, .atol = 0, .equal_nan = true});
   auto bytes = static_cast<std::size_t>(a.numel() * core::bit_width(a.dtype()) / 8);
   return bytes == 0 || std::memcmp(a.raw_data(), b.raw_data(), bytes) == 0;
 }
@@ -56,7 +59,8 @@ std::string describe(const Tensor& t) {
 
 std::string compare(const Tensor& got, const GoldenArray& array, bool exact) {
   Tensor want = tensor_of(array);
-  if (got.sizes() != want.sizes() || got.dtype() != want.dtype()) return "got " + describe(got) + " want " + describe(want);
+  if (got.sizes() != want.sizes() || got.dtype() != want.dtype())
+    return "got " + describe(got) + " want " + describe(want);
   bool whole = exact || !want.is_floating_point();
   if (whole ? same_bits(got, want) : close(got.detach(), want)) return "";
   return "values: got " + describe(got) + " want " + describe(want);
@@ -68,9 +72,10 @@ std::string check_outputs(Json c, const std::vector<Tensor>& out, const GoldenAr
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::string wrong = compare(out[i], arrays.at(names[i]), exact);
     if (!wrong.empty()) return "output " + std::to_string(i) + ": " + wrong;
-    core::Shape strides = shape(member(c, "output_strides").get_array().value().at(i));
-    if (out[i].strides() != strides) return "strides " + core::to_list(out[i].strides()) + " want " + core::to_list(strides);
-    Json node = member(c, "grad_fns").get_array().value().at(i);
+    core::Shape strides = shape(items(member(c, "output_strides")).at(i));
+    if (out[i].strides() != strides)
+      return "strides " + core::to_list(out[i].strides()) + " want " + core::to_list(strides);
+    Json node = items(member(c, "grad_fns")).at(i);
     std::string want = is_null(node) ? "" : text(node);
     if (out[i].grad_fn_name() != want) return "node " + out[i].grad_fn_name() + " want " + want;
   }
@@ -78,8 +83,9 @@ std::string check_outputs(Json c, const std::vector<Tensor>& out, const GoldenAr
 }
 
 std::string check_grads(Json c, const OpCase& op_case, const std::vector<Tensor>& out, const GoldenArrays& arrays) {
+  if (is_null(member(c, "grad_outputs"))) return "";
   std::vector<Tensor> roots, upstream;
-  auto ups = member(c, "grad_outputs").get_array().value();
+  auto ups = items(member(c, "grad_outputs"));
   for (std::size_t i = 0; i < ups.size(); ++i) {
     if (is_null(ups.at(i))) continue;
     roots.push_back(out[i]);
@@ -87,7 +93,7 @@ std::string check_grads(Json c, const OpCase& op_case, const std::vector<Tensor>
   }
   if (roots.empty()) return "";
   core::backward(roots, {.grad_outputs = upstream});
-  auto grads = member(c, "grads").get_array().value();
+  auto grads = items(member(c, "grads"));
   for (std::size_t i = 0; i < grads.size(); ++i) {
     if (is_null(grads.at(i))) continue;
     Tensor got = op_case.in[i].grad();
@@ -98,11 +104,18 @@ std::string check_grads(Json c, const OpCase& op_case, const std::vector<Tensor>
   return "";
 }
 
+/// Forms of a known operation that are not there yet: other modes of padding, tensors as limits.
+bool is_built(Json c) {
+  std::string op = text(member(c, "op"));
+  Json node = items(member(c, "grad_fns")).at(0);
+  if (op == "F.pad") return is_null(node) || text(node) == "ConstantPadNdBackward0";
+  return op != "torch.clamp" || items(member(c, "inputs")).size() == 1;
+}
+
 void run_case(Json c, const OpCalls& calls, const GoldenArrays& arrays, GoldenRun& run) {
   std::string id = text(member(c, "id"));
   auto found = calls.find(text(member(c, "op")));
-  bool other_padding = text(member(c, "op")) == "F.pad" && text(member(c, "grad_fns").get_array().value().at(0)) != "ConstantPadNdBackward0";
-  if (found == calls.end() || other_padding) return run.skip(id, "operation not built yet");
+  if (found == calls.end() || !is_built(c)) return run.skip(id, "operation not built yet");
   guarded(run, id, [&] {
     OpCase op_case = read_case(c, arrays);
     auto out = found->second.run(op_case);
@@ -128,7 +141,7 @@ int main() {
     test::add_shape_calls(calls);
     test::add_in_place_calls(calls);
     test::add_nn_calls(calls);
-    for (test::Json c : test::member(root, "cases").get_array().value()) test::run_case(c, calls, arrays, run);
+    for (test::Json c : test::items(test::member(root, "cases"))) test::run_case(c, calls, arrays, run);
     test::run_promotion(root, run);
   });
 }

@@ -19,17 +19,23 @@ struct OpCase {
   Json kwargs;
 
   bool has(const char* key) const { return test::has(kwargs, key) && !is_null(member(kwargs, key)); }
-  double number(const char* key, double otherwise) const { return has(key) ? test::number(member(kwargs, key)) : otherwise; }
+  double number(const char* key, double otherwise) const {
+    return has(key) ? test::number(member(kwargs, key)) : otherwise;
+  }
   std::int64_t integer(const char* key, std::int64_t otherwise) const {
     return has(key) ? test::integer(member(kwargs, key)) : otherwise;
   }
-  bool flag(const char* key, bool otherwise = false) const { return has(key) ? boolean(member(kwargs, key)) : otherwise; }
+  bool flag(const char* key, bool otherwise = false) const {
+    return has(key) ? boolean(member(kwargs, key)) : otherwise;
+  }
   std::string text(const char* key, const std::string& otherwise) const {
     return has(key) ? test::text(member(kwargs, key)) : otherwise;
   }
   /// A number or a list of numbers.
   core::Shape shape(const char* key) const { return has(key) ? shape_of(member(kwargs, key)) : core::Shape(); }
-  static core::Shape shape_of(Json value) { return value.is_array() ? test::shape(value) : core::Shape{test::integer(value)}; }
+  static core::Shape shape_of(Json value) {
+    return value.is_array() ? test::shape(value) : core::Shape{test::integer(value)};
+  }
   /// Keeps whether the number was written as an integer.
   static core::Scalar scalar_of(Json value) {
     if (value.is_bool()) return boolean(value);

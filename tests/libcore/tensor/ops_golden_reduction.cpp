@@ -31,7 +31,9 @@ core::NormOptions norm_options(const OpCase& c) {
   return {.p = p, .dims = c.shape("dim"), .keepdim = c.flag("keepdim")};
 }
 
-std::vector<Tensor> both(const core::ValuesIndices& pair) { return {pair.values, pair.indices}; }
+std::vector<Tensor> both(const core::ValuesIndices& pair) {
+  return {pair.values, pair.indices};
+}
 
 template <class All, class Along>
 OpCall extreme(All all, Along along) {
@@ -46,9 +48,9 @@ OpCall extreme(All all, Along along) {
 
 void add_reduction_calls(OpCalls& calls) {
   using Reduce = Tensor (*)(const Tensor&, const core::ReduceOptions&);
-  const std::pair<const char*, Reduce> all[] = {{"torch.sum", core::sum}, {"torch.mean", core::mean}, {"torch.prod", core::prod},
-                                                {"torch.amax", core::amax}, {"torch.amin", core::amin}, {"torch.all", core::all},
-                                                {"torch.any", core::any}};
+  const std::pair<const char*, Reduce> all[] = {
+      {"torch.sum", core::sum},   {"torch.mean", core::mean}, {"torch.prod", core::prod}, {"torch.amax", core::amax},
+      {"torch.amin", core::amin}, {"torch.all", core::all},   {"torch.any", core::any}};
   for (auto [name, function] : all) {
     calls[name] = {[f = function](const OpCase& c) { return std::vector{f(c.in[0], reduce_options(c))}; }};
   }
@@ -56,18 +58,24 @@ void add_reduction_calls(OpCalls& calls) {
   calls["torch.std"] = {[](const OpCase& c) { return std::vector{core::std(c.in[0], var_options(c))}; }};
   calls["torch.norm"] = {[](const OpCase& c) { return std::vector{core::norm(c.in[0], norm_options(c))}; }};
   calls["torch.linalg.vector_norm"] = calls["torch.norm"];
-  calls["torch.logsumexp"] = {[](const OpCase& c) { return std::vector{core::logsumexp(c.in[0], c.shape("dim"), c.flag("keepdim"))}; }};
+  calls["torch.logsumexp"] = {
+      [](const OpCase& c) { return std::vector{core::logsumexp(c.in[0], c.shape("dim"), c.flag("keepdim"))}; }};
   calls["torch.max"] = extreme([](const Tensor& x) { return core::max(x); },
                                [](const Tensor& x, std::int64_t dim, bool keep) { return core::max(x, dim, keep); });
   calls["torch.min"] = extreme([](const Tensor& x) { return core::min(x); },
                                [](const Tensor& x, std::int64_t dim, bool keep) { return core::min(x, dim, keep); });
-  calls["torch.argmax"] = {[](const OpCase& c) { return std::vector{core::argmax(c.in[0], dim_of(c), c.flag("keepdim"))}; }, true};
-  calls["torch.argmin"] = {[](const OpCase& c) { return std::vector{core::argmin(c.in[0], dim_of(c), c.flag("keepdim"))}; }, true};
+  calls["torch.argmax"] = {
+      [](const OpCase& c) { return std::vector{core::argmax(c.in[0], dim_of(c), c.flag("keepdim"))}; }, true};
+  calls["torch.argmin"] = {
+      [](const OpCase& c) { return std::vector{core::argmin(c.in[0], dim_of(c), c.flag("keepdim"))}; }, true};
   calls["torch.cumsum"] = {[](const OpCase& c) { return std::vector{core::cumsum(c.in[0], c.integer("dim", 0))}; }};
   calls["torch.cumprod"] = {[](const OpCase& c) { return std::vector{core::cumprod(c.in[0], c.integer("dim", 0))}; }};
-  calls["torch.sort"] = {[](const OpCase& c) { return both(core::sort(c.in[0], c.integer("dim", -1), c.flag("descending"))); }, true};
-  calls["torch.argsort"] = {[](const OpCase& c) { return std::vector{core::argsort(c.in[0], c.integer("dim", -1))}; }, true};
-  calls["torch.topk"] = {[](const OpCase& c) { return both(core::topk(c.in[0], c.integer("k", 1), c.integer("dim", -1))); }, true};
+  calls["torch.sort"] = {
+      [](const OpCase& c) { return both(core::sort(c.in[0], c.integer("dim", -1), c.flag("descending"))); }, true};
+  calls["torch.argsort"] = {[](const OpCase& c) { return std::vector{core::argsort(c.in[0], c.integer("dim", -1))}; },
+                            true};
+  calls["torch.topk"] = {
+      [](const OpCase& c) { return both(core::topk(c.in[0], c.integer("k", 1), c.integer("dim", -1))); }, true};
   calls["torch.nonzero"] = {[](const OpCase& c) { return std::vector{core::nonzero(c.in[0])}; }, true};
 }
 

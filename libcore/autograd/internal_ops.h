@@ -1,0 +1,11 @@
+#pragma once
+// Differentiable operations that only other operations use. Internal to autograd.
+
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+
+/// Other sizes for a fresh dense result; prints as UnsafeViewBackward0 and is no view to the user.
+Tensor unsafe_view(const Tensor& x, const Shape& sizes);
+
+}  // namespace core

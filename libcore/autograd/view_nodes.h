@@ -1,0 +1,26 @@
+#pragma once
+// What the files that define views share. Internal to autograd.
+
+#include "libcore/autograd/function_nodes.h"
+
+/// A node that keeps a few sizes or dimensions.
+#define CORE_VIEW_NODE(Class, printed, members, ...)                   \
+  struct Class final : Node {                                          \
+    members std::string_view name() const override { return printed; } \
+    TensorList apply(TensorList g) override { __VA_ARGS__ }            \
+  };
+
+namespace core::detail {
+
+/// Marks the view, and records N when the input has history; `set` fills the node's members.
+template <class N, class Set>
+Tensor make_view(const Tensor& x, Tensor out, Set set) {
+  mark_view(out, x);
+  if (!needs_grad(x)) return out;
+  auto node = make_node<N>(x);
+  set(*node);
+  record(out, node);
+  return out;
+}
+
+}  // namespace core::detail

@@ -1,0 +1,44 @@
+#pragma once
+// Indexing as Python's brackets: integers, slices, None, Ellipsis and index tensors in one list.
+// Thread safety: pure functions. Use: core::index(x, {core::Slice{1, {}}, core::Ellipsis(), 0}) is x[1:, ..., 0].
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+
+/// start:stop:step
+struct Slice {
+  std::optional<std::int64_t> start = {};
+  std::optional<std::int64_t> stop = {};
+  std::int64_t step = 1;
+};
+struct Ellipsis {};
+/// None: a new dimension of size 1.
+struct NewAxis {};
+
+class TensorIndex {
+ public:
+  TensorIndex(std::int64_t at) : item_(at) {}                    // NOLINT(google-explicit-constructor)
+  TensorIndex(int at) : item_(static_cast<std::int64_t>(at)) {}  // NOLINT(google-explicit-constructor)
+  TensorIndex(Slice slice) : item_(slice) {}                     // NOLINT(google-explicit-constructor)
+  TensorIndex(Ellipsis ellipsis) : item_(ellipsis) {}            // NOLINT(google-explicit-constructor)
+  TensorIndex(NewAxis axis) : item_(axis) {}                     // NOLINT(google-explicit-constructor)
+  /// Integers (negative ones count from the end) or a bool mask; several broadcast together.
+  TensorIndex(Tensor positions) : item_(std::move(positions)) {}  // NOLINT(google-explicit-constructor)
+
+  const auto& item() const { return item_; }
+
+ private:
+  std::variant<std::int64_t, Slice, Ellipsis, NewAxis, Tensor> item_;
+};
+
+/// A view where only integers, slices, None and Ellipsis are used, else a copy. Errors: Python's and PyTorch's texts
+/// ("too many indices for tensor of dimension 2", "index 7 is out of bounds for dimension 0 with size 3").
+Tensor index(const Tensor& x, const std::vector<TensorIndex>& items);
+
+}  // namespace core
