@@ -257,6 +257,7 @@ namespace {
 /// The powers that have a cheaper and exact form, as PyTorch takes them.
 Tensor raw_pow(const Tensor& base, Scalar exponent) {
   double e = exponent.to_double();
+  if (e == 1 && result_type(base, exponent) == base.dtype()) return raw::clone(base);
   if (!is_floating(base.dtype())) {
     if (!exponent.is_float() && e < 0) {
       throw Error(ErrorCode::runtime, "Integers to negative integer powers are not allowed.");

@@ -1,4 +1,5 @@
 // Copies, casts, moves between devices, and operations in place.
+#include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/function_nodes.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
@@ -106,6 +107,18 @@ const Tensor& Tensor::zero_() const {
 
 namespace {
 
+/// A copy of `t` with t's own history, so that what an operation saves survives the change of t.
+Tensor snapshot(const Tensor& t) {
+  Tensor copy = raw::clone(t);
+  if (const auto& node = t.grad_fn()) {
+    AutogradMeta& meta = make_meta(copy);
+    meta.grad_fn = node;
+    meta.output_nr = t.output_nr();
+    copy.impl()->requires_grad = true;
+  }
+  return copy;
+}
+
 /// An in-place operation on `self` whose result is that of `operation` on a copy of it. With history, `self` takes the
 /// values and the node of the result; without, `plain` works on the memory directly.
 template <class Operation, class Plain>
@@ -122,7 +135,7 @@ const Tensor& in_place(const Tensor& self, bool track, Operation operation, Plai
     self.impl()->bump_version();
     return self;
   }
-  Tensor result = operation();
+  Tensor result = operation(snapshot(self));
   raw::copy_into(self, result);
   self.impl()->bump_version();
   record_in_place(self, result.grad_fn());
@@ -131,81 +144,80 @@ const Tensor& in_place(const Tensor& self, bool track, Operation operation, Plai
 
 template <class Operation>
 const Tensor& unary_in_place(const Tensor& self, UnaryOp op, Operation operation, const raw::OpArgs& args = {}) {
-  return in_place(
-      self, needs_grad(self), [&] { return operation(self); }, [&] { raw::unary_into(op, self, self, args); });
+  return in_place(self, needs_grad(self), operation, [&] { raw::unary_into(op, self, self, args); });
 }
 
 }  // namespace
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   return in_place(
-      *this, needs_grad(*this, other), [&] { return core::add(*this, other, alpha); },
+      *this, needs_grad(*this, other), [&](const Tensor& t) { return core::add(t, other, alpha); },
       [&] {
         raw::binary_in_place(BinaryOp::add, *this, other, {alpha.to_double(), 0, 0});
       });
 }
 const Tensor& Tensor::add_(Scalar other, Scalar alpha) const {
   return in_place(
-      *this, needs_grad(*this), [&] { return core::add(*this, other, alpha); },
+      *this, needs_grad(*this), [&](const Tensor& t) { return core::add(t, other, alpha); },
       [&] {
         raw::binary_in_place(BinaryOp::add, *this, other, {alpha.to_double(), 0, 0});
       });
 }
 const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
   return in_place(
-      *this, needs_grad(*this, other), [&] { return core::sub(*this, other, alpha); },
+      *this, needs_grad(*this, other), [&](const Tensor& t) { return core::sub(t, other, alpha); },
       [&] {
         raw::binary_in_place(BinaryOp::sub, *this, other, {alpha.to_double(), 0, 0});
       });
 }
 const Tensor& Tensor::sub_(Scalar other, Scalar alpha) const {
   return in_place(
-      *this, needs_grad(*this), [&] { return core::sub(*this, other, alpha); },
+      *this, needs_grad(*this), [&](const Tensor& t) { return core::sub(t, other, alpha); },
       [&] {
         raw::binary_in_place(BinaryOp::sub, *this, other, {alpha.to_double(), 0, 0});
       });
 }
 const Tensor& Tensor::mul_(const Tensor& other) const {
   return in_place(
-      *this, needs_grad(*this, other), [&] { return core::mul(*this, other); },
+      *this, needs_grad(*this, other), [&](const Tensor& t) { return core::mul(t, other); },
       [&] { raw::binary_in_place(BinaryOp::mul, *this, other); });
 }
 const Tensor& Tensor::mul_(Scalar other) const {
   return in_place(
-      *this, needs_grad(*this), [&] { return core::mul(*this, other); },
+      *this, needs_grad(*this), [&](const Tensor& t) { return core::mul(t, other); },
       [&] { raw::binary_in_place(BinaryOp::mul, *this, other); });
 }
 const Tensor& Tensor::div_(const Tensor& other) const {
   return in_place(
-      *this, needs_grad(*this, other), [&] { return core::div(*this, other); },
+      *this, needs_grad(*this, other), [&](const Tensor& t) { return core::div(t, other); },
       [&] { raw::binary_in_place(BinaryOp::div, *this, other); });
 }
 const Tensor& Tensor::div_(Scalar other) const {
   return in_place(
-      *this, needs_grad(*this), [&] { return core::div(*this, other); },
+      *this, needs_grad(*this), [&](const Tensor& t) { return core::div(t, other); },
       [&] { raw::binary_in_place(BinaryOp::div, *this, other); });
 }
 const Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, Scalar value) const {
   return in_place(
-      *this, needs_grad(*this, a, b), [&] { return core::addcmul(*this, a, b, value); },
+      *this, needs_grad(*this, a, b), [&](const Tensor& t) { return core::addcmul(t, a, b, value); },
       [&] { raw::copy_into(*this, raw::ternary(TernaryOp::addcmul, *this, a, b, value.to_double())); });
 }
 const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, Scalar value) const {
   return in_place(
-      *this, needs_grad(*this, a, b), [&] { return core::addcdiv(*this, a, b, value); },
+      *this, needs_grad(*this, a, b), [&](const Tensor& t) { return core::addcdiv(t, a, b, value); },
       [&] { raw::copy_into(*this, raw::ternary(TernaryOp::addcdiv, *this, a, b, value.to_double())); });
 }
 const Tensor& Tensor::lerp_(const Tensor& end, Scalar weight) const {
-  auto operation = [&] { return core::lerp(*this, end, weight); };
-  return in_place(*this, needs_grad(*this, end), operation, [&] { raw::copy_into(*this, operation()); });
+  auto operation = [&](const Tensor& t) { return core::lerp(t, end, weight); };
+  return in_place(*this, needs_grad(*this, end), operation, [&] { raw::copy_into(*this, operation(detach())); });
 }
 const Tensor& Tensor::clamp_(std::optional<Scalar> low, std::optional<Scalar> high) const {
-  auto operation = [&] { return core::clamp(*this, low, high); };
-  return in_place(*this, needs_grad(*this), operation, [&] { raw::copy_into(*this, operation()); });
+  auto operation = [&](const Tensor& t) { return core::clamp(t, low, high); };
+  return in_place(*this, needs_grad(*this), operation, [&] { raw::copy_into(*this, operation(detach())); });
 }
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
-  auto operation = [&] { return core::masked_fill(*this, mask, value); };
-  return in_place(*this, needs_grad(*this), operation, [&] { raw::copy_into(*this, operation()); });
+  auto operation = [&](const Tensor& t) { return core::masked_fill(t, mask, value); };
+  return in_place(*this, needs_grad(*this), operation, [&] { raw::copy_into(*this, operation(detach())); });
 }
 
 const Tensor& Tensor::abs_() const {

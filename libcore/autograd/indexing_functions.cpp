@@ -273,14 +273,13 @@ Tensor rolled(const Tensor& x, std::int64_t shift, std::int64_t dim) {
 }  // namespace
 
 Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims) {
-  if (dims.empty() && shifts.size() == 1) {
-    return roll(x.reshape({-1}), shifts, {0}).view(x.sizes());
-  }
-  if (shifts.size() != dims.size()) {
+  bool flat = dims.empty() && shifts.size() == 1;
+  if (!flat && shifts.size() != dims.size()) {
     throw Error(ErrorCode::runtime, "shifts and dimensions must align. shifts: " + std::to_string(shifts.size()) +
                                         ", dims:" + std::to_string(dims.size()));
   }
   Tensor out = raw::alias(x);
+  if (flat) out = rolled(out.reshape({-1}), shifts[0], 0).view(x.sizes());
   for (std::size_t i = 0; i < dims.size(); ++i) out = rolled(out, shifts[i], raw::wrap_dim(dims[i], x.dim()));
   if (!needs_grad(x)) return out;
   auto node = make_node<RollBackward>(x);

@@ -210,6 +210,9 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.dim() == 1 && b.dim() == 2) return vector_times_matrix(a, b);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
   if (a.dim() >= 3 && b.dim() <= 2) return matmul_folded(a, b);
+  if (a.dim() == 2 && needs_grad(a)) {  // folded the other way round, so that a's gradient is one product
+    return matmul_folded(b.transpose(-2, -1), a.t()).transpose(-2, -1).contiguous();
+  }
   return matmul_batched(a, b);
 }
 

@@ -60,6 +60,7 @@ struct MeanBackward final : ReduceNode {
 /// Product of all others along dim: from both sides, so that zeros are no trouble.
 Tensor product_of_others(const Tensor& x, std::int64_t dim) {
   std::int64_t n = x.size(dim);
+  if (n == 0) return x;
   Tensor one = ones_like(x.narrow(dim, 0, 1));
   Tensor before = cumprod(cat({one, x.narrow(dim, 0, n - 1)}, dim), dim);
   Tensor reversed = flip(x.narrow(dim, 1, n - 1), {dim});

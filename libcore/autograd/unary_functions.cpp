@@ -165,6 +165,7 @@ Tensor trigamma(const Tensor& x) {
   return raw::unary(UnaryOp::trigamma, x);
 }
 Tensor square(const Tensor& x) {
+  if (x.dtype() == DType::boolean) return square(x.to(DType::i64));
   return with_saved_input<SquareBackward>(x, raw::unary(UnaryOp::square, x));
 }
 Tensor silu(const Tensor& x) {

@@ -4,18 +4,18 @@ namespace core {
 namespace {
 
 constexpr std::string_view kUnaryNames[] = {
-    "neg",        "abs",        "sign",     "floor", "ceil",      "round",     "trunc",       "frac",
-    "square",     "reciprocal", "sqrt",     "rsqrt", "exp",       "exp2",      "expm1",       "log",
-    "log2",       "log10",      "log1p",    "sin",   "cos",       "tan",       "asin",        "acos",
-    "atan",       "sinh",       "cosh",     "tanh",  "sigmoid",   "relu",      "erf",         "erfinv",
-    "lgamma",     "digamma",    "trigamma", "gelu",  "gelu",      "silu",      "log_sigmoid", "bitwise_not",
-    "leaky_relu", "elu",        "softplus", "clamp", "threshold", "nan_to_num"};
+    "neg",        "abs_cpu",    "sign",     "floor_vml_cpu", "ceil",      "round",     "trunc",       "frac",
+    "square",     "reciprocal", "sqrt",     "rsqrt",         "exp",       "exp2",      "expm1",       "log",
+    "log2",       "log10",      "log1p",    "sin",           "cos",       "tan",       "asin",        "acos",
+    "atan",       "sinh",       "cosh",     "tanh",          "sigmoid",   "relu",      "erf",         "erfinv",
+    "lgamma",     "digamma",    "trigamma", "gelu",          "gelu",      "silu",      "log_sigmoid", "bitwise_not",
+    "leaky_relu", "elu",        "softplus", "clamp",         "threshold", "nan_to_num"};
 constexpr std::string_view kPredicateNames[] = {"logical_not", "isnan", "isinf", "isfinite"};
 constexpr std::string_view kBinaryNames[] = {"add",
                                              "sub",
                                              "mul",
                                              "div",
-                                             "floor_divide",
+                                             "div_floor_cpu",
                                              "div",
                                              "pow",
                                              "maximum",

@@ -97,6 +97,9 @@ Tensor arg_extreme(ReduceOp op, const Tensor& x, std::optional<std::int64_t> dim
     throw Error(ErrorCode::index,
                 std::string(name(op)) + "(): Expected reduction dim to be specified for input.numel() == 0.");
   }
+  if (x.dtype() == DType::boolean) {
+    throw Error(ErrorCode::runtime, std::string(name(op)) + "(): does not support bool input");
+  }
   ReduceOptions options{.keepdim = keepdim};
   if (dim) options.dims = {*dim};
   return raw::reduce(op, x, options);

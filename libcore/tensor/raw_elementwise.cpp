@@ -26,6 +26,10 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 namespace raw {
 
 void throw_unsupported(std::string_view operation, const Backend& backend, DType dtype) {
+  if (backend.has_memory()) {  // PyTorch's text for a kernel that lacks a dtype
+    throw Error(ErrorCode::not_implemented,
+                "\"" + std::string(operation) + "\" not implemented for '" + scalar_type_name(dtype) + "'");
+  }
   throw Error(ErrorCode::unsupported, std::string(operation) + ": not supported on " + backend.device().str() +
                                           " for " + std::string(name(dtype)));
 }
@@ -206,13 +210,21 @@ void check_same_shape_out(const Shape& out, const Shape& result) {
 
 }  // namespace
 
+namespace {
+
+void refuse_bool(UnaryOp op) {
+  if (op == UnaryOp::relu) throw Error(ErrorCode::runtime, "Boolean inputs not supported for relu");
+  if (op != UnaryOp::neg) return;
+  throw Error(
+      ErrorCode::runtime,
+      "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+      "`~` or `logical_not()` operator instead.");
+}
+
+}  // namespace
+
 Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
-  if (op == UnaryOp::neg && x.dtype() == DType::boolean) {
-    throw Error(
-        ErrorCode::not_implemented,
-        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
-        "the `~` or `logical_not()` operator instead.");
-  }
+  if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
   DType compute = compute_dtype(dtype);
   Tensor in = cast(x, compute);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "libcore/base/error.h"
@@ -172,18 +173,20 @@ Tensor nonzero(const Tensor& x) {
   std::vector<bool> set = x.to_vector<bool>();
   std::int64_t count = 0;
   for (bool flag : set) count += flag ? 1 : 0;
-  Tensor out = make({count, x.dim()}, DType::i64, backend_of(x));
-  auto* position = const_cast<std::int64_t*>(out.data<std::int64_t>());
+  // One row per dimension in memory, as PyTorch lays it out; the result is its transpose.
+  Tensor out = make({x.dim(), count}, DType::i64, backend_of(x));
+  auto* first = const_cast<std::int64_t*>(out.data<std::int64_t>());
+  std::int64_t found = 0;
   for (std::size_t i = 0; i < set.size(); ++i) {
     if (!set[i]) continue;
     auto rest = static_cast<std::int64_t>(i);
     for (std::int64_t d = x.dim(); d-- > 0;) {
-      position[d] = rest % x.size(d);
+      first[d * count + found] = rest % x.size(d);
       rest /= x.size(d);
     }
-    position += x.dim();
+    ++found;
   }
-  return out;
+  return view(out, {count, x.dim()}, {1, std::max<std::int64_t>(count, 1)}, 0);
 }
 
 }  // namespace core::raw

@@ -1,5 +1,6 @@
 #include "libcore/tensor/tensor.h"
 
+#include <iterator>
 #include <string>
 
 #include "libcore/backend/backend.h"
@@ -20,72 +21,43 @@ void TensorImpl::operator delete(void* block, std::size_t bytes) noexcept {
 }
 
 const char* scalar_type_name(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-      return "Bool";
-    case DType::u8:
-      return "Byte";
-    case DType::i8:
-      return "Char";
-    case DType::i16:
-      return "Short";
-    case DType::i32:
-      return "Int";
-    case DType::i64:
-      return "Long";
-    case DType::u16:
-      return "UInt16";
-    case DType::u32:
-      return "UInt32";
-    case DType::u64:
-      return "UInt64";
-    case DType::f16:
-      return "Half";
-    case DType::bf16:
-      return "BFloat16";
-    case DType::f32:
-      return "Float";
-    case DType::f64:
-      return "Double";
-    case DType::c32:
-      return "ComplexHalf";
-    case DType::c64:
-      return "ComplexFloat";
-    case DType::c128:
-      return "ComplexDouble";
-    case DType::f8_e4m3fn:
-      return "Float8_e4m3fn";
-    case DType::f8_e5m2:
-      return "Float8_e5m2";
-    case DType::f8_e4m3fnuz:
-      return "Float8_e4m3fnuz";
-    case DType::f8_e5m2fnuz:
-      return "Float8_e5m2fnuz";
-    case DType::f8_e8m0fnu:
-      return "Float8_e8m0fnu";
-    case DType::qint8:
-      return "QInt8";
-    case DType::quint8:
-      return "QUInt8";
-    case DType::qint32:
-      return "QInt32";
-    case DType::quint4x2:
-      return "QUInt4x2";
-    case DType::quint2x4:
-      return "QUInt2x4";
-    case DType::bits8:
-      return "Bits8";
-    case DType::bits16:
-      return "Bits16";
-    case DType::bits1x8:
-      return "Bits1x8";
-    case DType::bits2x4:
-      return "Bits2x4";
-    case DType::bits4x2:
-      return "Bits4x2";
-    default:
-      return short_name(dtype).data();
-  }
+  // In the order of the enumeration.
+  static constexpr const char* kNames[] = {"Bool",
+                                           "Byte",
+                                           "Char",
+                                           "Short",
+                                           "Int",
+                                           "Long",
+                                           "UInt16",
+                                           "UInt32",
+                                           "UInt64",
+                                           "Half",
+                                           "BFloat16",
+                                           "Float",
+                                           "Double",
+                                           "ComplexHalf",
+                                           "ComplexFloat",
+                                           "ComplexDouble",
+                                           "Float8_e4m3fn",
+                                           "Float8_e5m2",
+                                           "Float8_e4m3fnuz",
+                                           "Float8_e5m2fnuz",
+                                           "Float8_e8m0fnu",
+                                           "Float6_e2m3",
+                                           "Float6_e3m2",
+                                           "Float4_e2m1fn_x2",
+                                           "QInt8",
+                                           "QUInt8",
+                                           "QInt32",
+                                           "QUInt4x2",
+                                           "QUInt2x4",
+                                           "Bits8",
+                                           "Bits16",
+                                           "Bits1x8",
+                                           "Bits2x4",
+                                           "Bits4x2"};
+  static_assert(std::size(kNames) == kDTypeCount);
+  return kNames[static_cast<std::size_t>(dtype)];
 }
 
 std::int64_t Tensor::size(std::int64_t dim) const {

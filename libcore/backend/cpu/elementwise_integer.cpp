@@ -195,7 +195,6 @@ void fill_integer_kernels(ElementwiseTable& table) {
   set_binary<BoolOr, bool>(table, BinaryOp::bitwise_or);
   set_binary<BoolXor, bool>(table, BinaryOp::bitwise_xor);
   set_unary<BoolNot, bool>(table, UnaryOp::bitwise_not);
-  set_unary<BoolSame, bool>(table, UnaryOp::abs);
   set_unary<BoolSame, bool>(table, UnaryOp::sign);
 }
 

@@ -38,28 +38,32 @@ void gemm_f64(const GemmParams& p) {
   }
 }
 
+/// Row and column of a product of integers, wrapping.
 template <class T>
-void gemm_integer(const GemmParams& p) {
-  using Wide = std::uint64_t;  // wraps
+void integer_row(const GemmParams& p, const T* a, const T* b, T* c, std::int64_t row) {
+  using Wide = std::uint64_t;
   const std::int64_t row_a = p.transpose_a ? 1 : p.lda, step_a = p.transpose_a ? p.lda : 1;
   const std::int64_t step_b = p.transpose_b ? 1 : p.ldb, column_b = p.transpose_b ? p.ldb : 1;
+  const auto alpha = static_cast<Wide>(static_cast<std::int64_t>(p.alpha));
+  const auto beta = static_cast<Wide>(static_cast<std::int64_t>(p.beta));
+  for (std::int64_t column = 0; column < p.n; ++column) {
+    const T* x = a + row * row_a;
+    const T* y = b + column * column_b;
+    Wide sum = 0;
+    for (std::int64_t k = 0; k < p.k; ++k) sum += static_cast<Wide>(x[k * step_a]) * static_cast<Wide>(y[k * step_b]);
+    T& out = c[row * p.ldc + column];
+    out = static_cast<T>(alpha * sum + (beta == 0 ? 0 : beta * static_cast<Wide>(out)));
+  }
+}
+
+template <class T>
+void gemm_integer(const GemmParams& p) {
   for (std::int64_t i = 0; i < p.batch; ++i) {
     const T* a = static_cast<const T*>(p.a) + i * p.batch_stride_a;
     const T* b = static_cast<const T*>(p.b) + i * p.batch_stride_b;
     T* c = static_cast<T*>(p.c) + i * p.batch_stride_c;
     parallel_for(p.m, 1 + 4096 / (1 + p.n * p.k), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        for (std::int64_t column = 0; column < p.n; ++column) {
-          Wide sum = 0;
-          const T* x = a + row * row_a;
-          const T* y = b + column * column_b;
-          for (std::int64_t k = 0; k < p.k; ++k)
-            sum += static_cast<Wide>(x[k * step_a]) * static_cast<Wide>(y[k * step_b]);
-          T& out = c[row * p.ldc + column];
-          Wide before = p.beta == 0 ? 0 : static_cast<Wide>(static_cast<std::int64_t>(p.beta)) * static_cast<Wide>(out);
-          out = static_cast<T>(static_cast<Wide>(static_cast<std::int64_t>(p.alpha)) * sum + before);
-        }
-      }
+      for (std::int64_t row = begin; row < end; ++row) integer_row(p, a, b, c, row);
     });
   }
 }

@@ -15,18 +15,20 @@ Tensor tensor_of(const GoldenArray& array) {
   return core::from_bytes(array.bytes, array.shape, array.dtype);
 }
 
-Tensor input_tensor(Json input, const GoldenArrays& arrays) {
+Tensor leaf_of(Json input, const GoldenArrays& arrays) {
   if (is_null(input)) return {};
-  Tensor t = tensor_of(arrays.at(text(member(input, "array"))));
-  // The stored array is the logical one; in memory it has its last two dimensions swapped.
-  if (boolean(member(input, "swap_last_two_dims"))) t = t.transpose(-2, -1);
-  return boolean(member(input, "requires_grad")) ? t.detach().requires_grad_() : t;
+  return tensor_of(arrays.at(text(member(input, "array")))).requires_grad_(boolean(member(input, "requires_grad")));
 }
 
 OpCase read_case(Json c, const GoldenArrays& arrays) {
   OpCase result;
-  for (Json input : items(member(c, "inputs"))) result.in.push_back(input_tensor(input, arrays));
-  for (Json arg : items(member(c, "args"))) result.args.push_back(arg);
+  for (Json input : items(member(c, "inputs"))) {
+    Tensor leaf = leaf_of(input, arrays);
+    bool swap = leaf.defined() && boolean(member(input, "swap_last_two_dims"));
+    result.leaves.push_back(leaf);
+    result.in.push_back(swap ? leaf.transpose(-2, -1) : leaf);
+  }
+  result.args = items(member(c, "args"));
   result.kwargs = member(c, "kwargs");
   return result;
 }
@@ -96,7 +98,7 @@ std::string check_grads(Json c, const OpCase& op_case, const std::vector<Tensor>
   auto grads = items(member(c, "grads"));
   for (std::size_t i = 0; i < grads.size(); ++i) {
     if (is_null(grads.at(i))) continue;
-    Tensor got = op_case.in[i].grad();
+    Tensor got = op_case.leaves[i].grad();
     if (!got.defined()) return "no gradient of input " + std::to_string(i);
     std::string wrong = compare(got, arrays.at(text(grads.at(i))), false);
     if (!wrong.empty()) return "gradient " + std::to_string(i) + ": " + wrong;

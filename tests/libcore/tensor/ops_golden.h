@@ -14,7 +14,8 @@
 namespace test {
 
 struct OpCase {
-  std::vector<core::Tensor> in;  // undefined for null
+  std::vector<core::Tensor> leaves;  // undefined for null
+  std::vector<core::Tensor> in;      // the leaves, some with their last two dimensions swapped
   std::vector<Json> args;
   Json kwargs;
 
