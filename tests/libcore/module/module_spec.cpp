@@ -155,16 +155,30 @@ AnyModule make_cross_entropy(Arguments& a) {
   return core::CrossEntropyLoss(o);
 }
 
+AnyModule make_linear(Arguments& a) {
+  const std::int64_t in = a.integer(0, "in_features"), out = a.integer(1, "out_features");
+  const bool bias = a.flag(2, "bias", true);
+  return core::Linear(in, out, {.bias = bias, .dtype = a.dtype()});
+}
+
+AnyModule make_maxpool2d(Arguments& a) {
+  const Size2 kernel = a.size2(0, "kernel_size"), stride = a.size2(1, "stride");
+  const Size2 padding = a.size2(2, "padding", 0), dilation = a.size2(3, "dilation", 1);
+  return core::MaxPool2d(kernel, {stride, padding, dilation, a.flag(5, "ceil_mode", false)});
+}
+
+AnyModule make_avgpool2d(Arguments& a) {
+  const Size2 kernel = a.size2(0, "kernel_size"), stride = a.size2(1, "stride");
+  const Size2 padding = a.size2(2, "padding", 0);
+  const bool ceil_mode = a.flag(3, "ceil_mode", false);
+  return core::AvgPool2d(kernel, {stride, padding, ceil_mode, a.flag(4, "count_include_pad", true), {}});
+}
+
 using Make = AnyModule (*)(Arguments&);
 
 const std::map<std::string, Make>& makers() {
   static const std::map<std::string, Make> table = {
-      {"Linear",
-       [](Arguments& a) -> AnyModule {
-         const std::int64_t in = a.integer(0, "in_features"), out = a.integer(1, "out_features");
-         const bool bias = a.flag(2, "bias", true);
-         return core::Linear(in, out, {.bias = bias, .dtype = a.dtype()});
-       }},
+      {"Linear", make_linear},
       {"Conv2d", make_conv2d},
       {"BatchNorm1d",
        [](Arguments& a) -> AnyModule { return core::BatchNorm1d(a.integer(0, "n"), batch_norm_options(a)); }},
@@ -172,19 +186,8 @@ const std::map<std::string, Make>& makers() {
        [](Arguments& a) -> AnyModule { return core::BatchNorm2d(a.integer(0, "n"), batch_norm_options(a)); }},
       {"LayerNorm", make_layer_norm},
       {"Embedding", make_embedding},
-      {"MaxPool2d",
-       [](Arguments& a) -> AnyModule {
-         const Size2 kernel = a.size2(0, "kernel_size"), stride = a.size2(1, "stride");
-         const Size2 padding = a.size2(2, "padding", 0), dilation = a.size2(3, "dilation", 1);
-         return core::MaxPool2d(kernel, {stride, padding, dilation, a.flag(5, "ceil_mode", false)});
-       }},
-      {"AvgPool2d",
-       [](Arguments& a) -> AnyModule {
-         const Size2 kernel = a.size2(0, "kernel_size"), stride = a.size2(1, "stride");
-         const Size2 padding = a.size2(2, "padding", 0);
-         const bool ceil_mode = a.flag(3, "ceil_mode", false);
-         return core::AvgPool2d(kernel, {stride, padding, ceil_mode, a.flag(4, "count_include_pad", true), {}});
-       }},
+      {"MaxPool2d", make_maxpool2d},
+      {"AvgPool2d", make_avgpool2d},
       {"AdaptiveAvgPool2d",
        [](Arguments& a) -> AnyModule { return core::AdaptiveAvgPool2d(adaptive_size(*a.get(0, "output_size"))); }},
       {"Flatten",
