@@ -5,6 +5,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/data/collate.h"

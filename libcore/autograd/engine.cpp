@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
+#include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/raw_ops.h"

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "libcore/autograd/grad_mode.h"
-#include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
+#include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
 
 namespace core::detail {

@@ -44,7 +44,9 @@ TEST(Idx, RefusesOtherFiles) {
   TempDir dir;
   test::write_file(dir.path() / "a", "hello world");
   EXPECT_EQ(failure_of(dir.path() / "a"), "no IDX file of unsigned bytes");
-  test::write_file(dir.path() / "b", std::string("\x1f\x8b", 2) + std::string(30, 'x'));
+  std::string packed(32, 'x');
+  packed.replace(0, 2, "\x1f\x8b");
+  test::write_file(dir.path() / "b", packed);
   EXPECT_THAT(failure_of(dir.path() / "b"), testing::AnyOf("the gzip data are damaged", "unpacks to more than 1 GiB"));
 }
 

@@ -6,24 +6,9 @@
 
 #include <cstdint>
 
+#include "libcore/backend/threads.h"
+
 namespace core {
-
-/// Threads a kernel may use, for the whole process. Default: the cores, or OMP_NUM_THREADS.
-void set_num_threads(int count);
-/// What a kernel started by this thread may use.
-int num_threads();
-
-/// A smaller limit for what this thread starts, for a scope: each of N replicas uses cores / N.
-class ThreadLimitGuard {
- public:
-  explicit ThreadLimitGuard(int count);
-  ~ThreadLimitGuard();
-  ThreadLimitGuard(const ThreadLimitGuard&) = delete;
-  ThreadLimitGuard& operator=(const ThreadLimitGuard&) = delete;
-
- private:
-  int previous_;
-};
 
 /// Makes libraries that use OpenMP themselves respect num_threads(). Call before calling into one.
 void apply_thread_limit();
