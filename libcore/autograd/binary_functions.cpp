@@ -45,7 +45,8 @@ CORE_NODE(DivBackward, "DivBackward0", Tensor b = saved(1);
           return {wants(0) ? g[0] / b : Tensor(), wants(1) ? -g[0] * ((saved(0) / b) / b) : Tensor()};)
 struct DivScalarBackward final : Node {
   Scalar divisor;
-  std::string_view name() const override { return "DivBackward0"; }
+  const char* printed = "DivBackward0";
+  std::string_view name() const override { return printed; }
   TensorList apply(TensorList g) override { return {g[0] / divisor}; }
 };
 CORE_NODE(DivRoundedBackward, "DivBackward2", return {zeros_like(g[0]), zeros_like(g[0])};)
@@ -206,13 +207,20 @@ Tensor mul(const Tensor& a, Scalar b) {
 Tensor div(const Tensor& a, const Tensor& b) {
   return with_two<DivBackward>(a, b, raw::binary(BinaryOp::div, a, b));
 }
-Tensor div(const Tensor& a, Scalar b) {
+namespace detail {
+Tensor div_by_number(const Tensor& a, Scalar b, const char* printed) {
   Tensor out = raw::binary(BinaryOp::div, a, b);
   if (!needs_grad(a)) return out;
   auto node = make_node<DivScalarBackward>(a);
   node->divisor = b;
+  node->printed = printed;
   record(out, node);
   return out;
+}
+}  // namespace detail
+
+Tensor div(const Tensor& a, Scalar b) {
+  return detail::div_by_number(a, b, "DivBackward0");
 }
 Tensor div(const Tensor& a, const Tensor& b, Rounding rounding) {
   Tensor out = raw::binary(rounding == Rounding::floor ? BinaryOp::div_floor : BinaryOp::div_trunc, a, b);

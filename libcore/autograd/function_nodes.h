@@ -46,4 +46,7 @@ inline Tensor mask_as(const Tensor& mask, const Tensor& like) {
   return raw::cast(mask, like.dtype());
 }
 
+/// a / b under the name that PyTorch gives it: "DivBackward0" in a program, "DivBackward1" inside its own losses.
+Tensor div_by_number(const Tensor& a, Scalar b, const char* printed);
+
 }  // namespace core::detail

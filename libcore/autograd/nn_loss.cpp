@@ -1,4 +1,5 @@
 // Softmax, losses, dropout, embedding.
+#include "libcore/autograd/function_nodes.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -165,7 +166,8 @@ Tensor probability_loss(const Tensor& logits, const Tensor& target, const CrossE
   if (o.reduction == Reduction::none) return neg(sum(terms, {.dims = {dim}}));
   const Tensor total = neg(sum(terms));
   if (o.reduction == Reduction::sum) return total;
-  return div(total, static_cast<double>(logits.numel()) / static_cast<double>(classes));
+  const double rows = static_cast<double>(logits.numel()) / static_cast<double>(classes);
+  return detail::div_by_number(total, rows, "DivBackward1");
 }
 
 Tensor smoothed_loss(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {

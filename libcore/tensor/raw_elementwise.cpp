@@ -216,7 +216,7 @@ void refuse_bool(UnaryOp op) {
   if (op == UnaryOp::relu) throw Error(ErrorCode::runtime, "Boolean inputs not supported for relu");
   if (op != UnaryOp::neg) return;
   throw Error(
-      ErrorCode::runtime,
+      ErrorCode::not_implemented,
       "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
       "`~` or `logical_not()` operator instead.");
 }

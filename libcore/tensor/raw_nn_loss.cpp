@@ -38,7 +38,13 @@ SoftmaxParams softmax_params(const Shape& sizes, std::int64_t dim) {
   return params;
 }
 
+bool is_half(const Tensor& x) {
+  return x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+}
+
+/// The half types are computed in f32 and rounded once, at the end.
 Tensor softmax_with(const char* name, const Tensor& x, std::int64_t dim, KernelRow<SoftmaxParams> NnTable::*row) {
+  if (is_half(x)) return cast(softmax_with(name, cast(x, DType::f32), dim, row), x.dtype());
   SoftmaxParams params = softmax_params(x.sizes(), dim);
   Tensor out = detail::empty_as(x, x.sizes());
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
@@ -51,6 +57,10 @@ Tensor softmax_with(const char* name, const Tensor& x, std::int64_t dim, KernelR
 
 Tensor softmax_grad_with(const char* name, const Tensor& output_grad, const Tensor& output, std::int64_t dim,
                          KernelRow<SoftmaxGradParams> NnTable::*row) {
+  if (is_half(output)) {
+    Tensor wide = softmax_grad_with(name, cast(output_grad, DType::f32), cast(output, DType::f32), dim, row);
+    return cast(wide, output.dtype());
+  }
   const SoftmaxParams sizes = softmax_params(output.sizes(), dim);
   Tensor out = detail::empty_as(output, output.sizes());
   if (output.numel() == 0 || !detail::has_bytes(output)) return out;

@@ -169,14 +169,20 @@ void layer_norm_input_grad(const LayerNormGradParams& p, std::int64_t row) {
   const T* in = static_cast<const T*>(p.input) + row * p.length;
   const auto* weight = static_cast<const T*>(p.weight);
   T* out = static_cast<T*>(p.input_grad) + row * p.length;
-  const double mean = static_cast<const T*>(p.mean)[row], inverse_std = static_cast<const T*>(p.inverse_std)[row];
-  const auto length = static_cast<double>(p.length);
-  const auto weighted = [&](std::int64_t i) { return static_cast<double>(grad[i]) * (weight ? weight[i] : T(1)); };
-  const auto normalised = [&](std::int64_t i) { return (static_cast<double>(in[i]) - mean) * inverse_std; };
-  const double sum = sum_run<T>(p.length, weighted) / length;
-  const double product = sum_run<T>(p.length, [&](std::int64_t i) { return weighted(i) * normalised(i); }) / length;
+  const T mean = static_cast<const T*>(p.mean)[row], inverse_std = static_cast<const T*>(p.inverse_std)[row];
+  const T scale = T(1) / static_cast<T>(p.length);
+  // In PyTorch's order, precision and fused operations: with few elements a row the terms nearly cancel, and what is
+  // left is rounding.
+  T with_input = 0, alone = 0;
   for (std::int64_t i = 0; i < p.length; ++i) {
-    out[i] = static_cast<T>((weighted(i) - sum - normalised(i) * product) * inverse_std);
+    const T w = weight ? weight[i] : T(1);
+    with_input += grad[i] * in[i] * w;
+    alone += grad[i] * w;
+  }
+  const T slope = std::fma(alone, mean, -with_input) * inverse_std * inverse_std * inverse_std * scale;
+  const T shift = std::fma(-slope, mean, -(alone * inverse_std * scale));
+  for (std::int64_t i = 0; i < p.length; ++i) {
+    out[i] = std::fma(slope, in[i], inverse_std * grad[i] * (weight ? weight[i] : T(1))) + shift;
   }
 }
 

@@ -1,6 +1,7 @@
 // Reductions. Sums are taken in blocks of T lanes and added up in double; a full reduction is cut into pieces of fixed
 // size, so that its result does not depend on the number of threads.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -242,24 +243,98 @@ void reduce_kernel(const ReduceParams& p) {
   });
 }
 
-/// Sums down columns: neighbouring outputs are neighbours in memory, so whole rows are added at once.
+/// Sums of many columns at once: neighbouring outputs are neighbours in memory, so whole rows are added. Floats cascade
+/// as PyTorch's outer sums do, with the same bits: each level holds the sums of a power of two of rows of the level
+/// below.
+template <class T>
+class ColumnSums {
+ public:
+  static constexpr std::int64_t kWidth = 128;
+
+  ColumnSums(std::int64_t rows, std::int64_t width) : width_(width) {
+    int log2 = rows > 1 ? std::bit_width(static_cast<std::uint64_t>(rows - 1)) : 0;
+    power_ = std::max(4, log2 / kLevels);
+  }
+  void add(const T* row) {
+    for (std::int64_t k = 0; k < width_; ++k) levels_[0][k] += static_cast<Sum>(row[k]);
+    ++rows_;
+    std::int64_t full = (std::int64_t{1} << power_) - 1;
+    for (int level = 1; level < kLevels && (rows_ & full) == 0; ++level) {
+      move_up(level);
+      full |= full << power_;
+    }
+  }
+  /// The sums, once all rows are in.
+  auto finish() {
+    for (int level = 1; level < kLevels; ++level) {
+      for (std::int64_t k = 0; k < width_; ++k) levels_[0][k] += levels_[level][k];
+    }
+    return levels_[0];
+  }
+
+ private:
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
+  static constexpr int kLevels = 4;
+
+  void move_up(int level) {
+    for (std::int64_t k = 0; k < width_; ++k) {
+      levels_[level][k] += levels_[level - 1][k];
+      levels_[level - 1][k] = 0;
+    }
+  }
+
+  std::int64_t width_;
+  std::int64_t rows_ = 0;
+  int power_;
+  Sum levels_[kLevels][kWidth] = {};
+};
+
+/// Columns [first, first + width) into `total`. PyTorch adds whole groups of 32 columns row by row, and what is left
+/// over in four interleaved cascades that are joined at the end.
+template <class T, class Total>
+void sum_some_columns(const ReduceParams& p, std::int64_t first, std::int64_t width, Total* total) {
+  constexpr std::int64_t kGroup = 32, kWays = 4;
+  const T* in = static_cast<const T*>(p.in) + first;
+  bool grouped = first + width <= p.outer.numel / kGroup * kGroup;
+  std::int64_t ways = grouped ? 1 : kWays, each = p.inner.numel / ways;
+  std::vector<ColumnSums<T>> sums(static_cast<std::size_t>(ways), ColumnSums<T>(each, width));
+  std::vector<const T*> late_rows;
+  std::int64_t i = 0;
+  for_each(p.inner, std::numeric_limits<std::int64_t>::max(), [&](const Offsets<1>& at) {
+    if (i < each * ways) {
+      sums[static_cast<std::size_t>(i % ways)].add(in + at[0]);
+    } else {
+      late_rows.push_back(in + at[0]);
+    }
+    ++i;
+  });
+  std::copy_n(sums[0].finish(), width, total);
+  for (const T* row : late_rows) {
+    for (std::int64_t k = 0; k < width; ++k) total[k] += static_cast<Total>(row[k]);
+  }
+  for (std::size_t way = 1; way < sums.size(); ++way) {
+    const Total* part = sums[way].finish();
+    for (std::int64_t k = 0; k < width; ++k) total[k] += part[k];
+  }
+}
+
 template <class T, bool kMean>
 void sum_columns(const ReduceParams& p) {
-  constexpr std::int64_t kWidth = 256;
+  using Total = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
+  constexpr std::int64_t kWidth = ColumnSums<T>::kWidth;
   T* out = static_cast<T*>(p.out);
-  const T* in = static_cast<const T*>(p.in);
+  std::int64_t grouped = p.outer.numel / 32 * 32;
   parallel_for(p.outer.sizes[0], kGrain / std::max<std::int64_t>(p.inner.numel, 1) + 1,
                [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t column = begin; column < end; column += kWidth) {
-                   Accumulator<T> sums[kWidth] = {};
-                   std::int64_t width = std::min(kWidth, end - column);
-                   for_each(p.inner, std::numeric_limits<std::int64_t>::max(), [&](const Offsets<1>& at) {
-                     const T* row = in + column + at[0];
-                     for (std::int64_t k = 0; k < width; ++k) sums[k] += static_cast<Accumulator<T>>(row[k]);
-                   });
-                   for (std::int64_t k = 0; k < width; ++k) {
-                     Sum<T, kMean>(nullptr).finish(sums[k], p.inner.numel, out + column + k, nullptr);
+                 Total total[kWidth];
+                 for (std::int64_t column = begin; column < end;) {
+                   std::int64_t stop = std::min({end, column + kWidth, column < grouped ? grouped : end});
+                   sum_some_columns<T>(p, column, stop - column, total);
+                   for (std::int64_t k = 0; k < stop - column; ++k) {
+                     out[column + k] = kMean ? static_cast<T>(total[k] / static_cast<Total>(p.inner.numel))
+                                             : static_cast<T>(total[k]);
                    }
+                   column = stop;
                  }
                });
 }
