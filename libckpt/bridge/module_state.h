@@ -42,7 +42,7 @@ struct LoadIntoOptions {
 struct LoadReport {
   std::string file;
   std::string format;
-  std::string path = {};        ///< the state dict that was taken, "" for the root
+  std::string path = {};   ///< the state dict that was taken, "" for the root
   std::size_t loaded = 0;  ///< tensors copied into the module
   std::uint64_t bytes = 0;
   /// Wrapper text taken off or put on keys, with the number of keys: {"module.", 10}.

@@ -18,7 +18,7 @@ namespace ckpt {
 struct TrainingProgress {
   std::int64_t epoch = 0;  ///< epochs finished
   std::int64_t step = 0;   ///< optimizer steps done
-  Value extra = {};             ///< whatever else the program keeps: a dict of plain values, or null
+  Value extra = {};        ///< whatever else the program keeps: a dict of plain values, or null
 };
 
 /// Writes everything, with the state of the default generators of the CPU and of all CUDA devices.

@@ -16,9 +16,13 @@ namespace test {
 using AutogradCases = std::map<std::string, std::function<void(std::ostream&)>>;
 
 /// The leaf that most programs begin with.
-inline core::Tensor leaf() { return core::tensor({-1.46, 1.39, 1.06}, {.requires_grad = true}); }
+inline core::Tensor leaf() {
+  return core::tensor({-1.46, 1.39, 1.06}, {.requires_grad = true});
+}
 /// As Python prints it.
-inline const char* truth(bool value) { return value ? "True" : "False"; }
+inline const char* truth(bool value) {
+  return value ? "True" : "False";
+}
 inline void print_grad(std::ostream& out, const core::Tensor& x) {
   if (x.grad().defined()) {
     out << x.grad() << '\n';
