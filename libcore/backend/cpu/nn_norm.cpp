@@ -131,15 +131,11 @@ void layer_norm(const LayerNormParams& p) {
     for (std::int64_t row = begin; row < end; ++row) {
       const T* in = static_cast<const T*>(p.input) + row * p.length;
       T* out = static_cast<T*>(p.output) + row * p.length;
-      const double mean = sum_run<T>(p.length, [&](std::int64_t i) { return in[i]; }) / length;
-      const double squares = sum_run<T>(p.length, [&](std::int64_t i) {
-        const double off = static_cast<double>(in[i]) - mean;
-        return off * off;
-      });
-      const double inverse_std = 1 / std::sqrt(squares / length + p.eps);
-      static_cast<T*>(p.mean)[row] = static_cast<T>(mean);
-      static_cast<T*>(p.inverse_std)[row] = static_cast<T>(inverse_std);
-      const auto scale = static_cast<T>(inverse_std), shift = static_cast<T>(mean);
+      const auto shift = static_cast<T>(sum_run<T>(p.length, [&](std::int64_t i) { return in[i]; }) / length);
+      const double squares = sum_run<T>(p.length, [&](std::int64_t i) { return (in[i] - shift) * (in[i] - shift); });
+      const T scale = T(1) / std::sqrt(static_cast<T>(squares / length) + static_cast<T>(p.eps));
+      static_cast<T*>(p.mean)[row] = shift;
+      static_cast<T*>(p.inverse_std)[row] = scale;
       for (std::int64_t i = 0; i < p.length; ++i) {
         out[i] = (in[i] - shift) * scale * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
       }
