@@ -62,7 +62,7 @@ say "2. What was saved: every key begins with module., every tensor sits on cuda
 show ckpt ls run.pth
 
 say "3. A plain LeNet refuses it, in PyTorch's words"
-echo "\$ fashion_lenet evaluate run.pth --strict"
+echo "\$ fashion_lenet evaluate run.pth --strict --map cpu"
 if CORE_LOGICAL_DEVICES= fashion_lenet evaluate run.pth --strict --map cpu; then
   echo "demo: a plain model took keys that begin with module." >&2
   exit 1
