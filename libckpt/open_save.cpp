@@ -43,7 +43,7 @@ const Format& target_format(const Checkpoint& checkpoint, const std::filesystem:
   throw Error(ErrorCode::unsupported, std::string(format.title) + " cannot hold " +
                                           core::format_count(obstacles.size()) +
                                           (obstacles.size() == 1 ? " item: " : " items: ") + list +
-                                          "; allow dropping them, or choose another format");
+                                          "; drop them (--drop) or choose another format");
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ double argument(const std::string& call, const std::string& name, double otherwi
 std::vector<std::int64_t> milestones_of(const std::string& call) {
   std::size_t begin = call.find('[') + 1;
   std::vector<std::int64_t> result;
-  for (auto part : core::split(call.substr(begin, call.find(']') - begin), ','))
-    result.push_back(std::stoll(std::string(part)));
+  const std::string inside = call.substr(begin, call.find(']') - begin);
+  for (auto part : core::split(inside, ',')) result.push_back(std::stoll(std::string(part)));
   return result;
 }
 
