@@ -54,6 +54,9 @@ const Value& value_at(const Value& root, std::string_view path);
 /// "model", 0 or (1, 2) as one step of a dotted name.
 std::string step_text(const Value& step);
 
+/// The Python name of a value's type: "int", "collections.OrderedDict", "tensor", "torch.Size".
+std::string type_text(const Value& value);
+
 /// Per-module versions of a state dict: [module path, version] from its _metadata, in order; empty when it has none.
 std::vector<std::pair<std::string, std::int64_t>> module_versions(const Dict& state_dict);
 

@@ -28,9 +28,8 @@ install_packages() {
   [ -z "$missing" ] && return 0
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
-    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-      as_root=(sudo)
-    elif command -v sudo >/dev/null && [ -t 0 ]; then
+    # On a terminal sudo may ask for a password; elsewhere it must not.
+    if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
       as_root=(sudo)
     else
       say_what_to_install "no rights to install packages" "$missing"

@@ -183,41 +183,4 @@ std::string value_text(const Value& value, std::size_t max) {
   return std::move(printer).take();
 }
 
-std::string type_text(const Value& value) {
-  switch (value.kind()) {
-    case Value::Kind::null:
-      return "None";
-    case Value::Kind::boolean:
-      return "bool";
-    case Value::Kind::integer:
-    case Value::Kind::big_integer:
-      return "int";
-    case Value::Kind::real:
-      return "float";
-    case Value::Kind::complex:
-      return "complex";
-    case Value::Kind::text:
-      return "str";
-    case Value::Kind::bytes:
-      return "bytes";
-    case Value::Kind::bytearray:
-      return "bytearray";
-    case Value::Kind::list:
-      return "list";
-    case Value::Kind::tuple:
-      return "tuple";
-    case Value::Kind::set:
-      return "set";
-    case Value::Kind::frozenset:
-      return "frozenset";
-    case Value::Kind::dict:
-      return value.as_dict().type;
-    case Value::Kind::tensor:
-      return "tensor";
-    case Value::Kind::object:
-      return value.as_object().symbol;
-  }
-  return "?";
-}
-
 }  // namespace ckpt

@@ -21,7 +21,4 @@ std::vector<NamedValue> list_plain_values(const Value& root);
 /// As Python prints it, on one line and cut to `max` bytes: 3, 0.001, 'text', [1, 2], torch.Size([2, 3]).
 std::string value_text(const Value& value, std::size_t max = 80);
 
-/// "int", "str", "collections.OrderedDict", "torch.device": the type as Python names it.
-std::string type_text(const Value& value);
-
 }  // namespace ckpt

@@ -11,40 +11,6 @@ namespace {
 
 using core::quote;
 
-std::string type_text(const Value& value) {
-  switch (value.kind()) {
-    case Value::Kind::null:
-      return "None";
-    case Value::Kind::boolean:
-      return "bool";
-    case Value::Kind::integer:
-    case Value::Kind::big_integer:
-      return "int";
-    case Value::Kind::real:
-      return "float";
-    case Value::Kind::complex:
-      return "complex";
-    case Value::Kind::text:
-      return "str";
-    case Value::Kind::bytes:
-      return "bytes";
-    case Value::Kind::bytearray:
-      return "bytearray";
-    case Value::Kind::list:
-      return "list";
-    case Value::Kind::tuple:
-      return "tuple";
-    case Value::Kind::set:
-      return "set";
-    case Value::Kind::frozenset:
-      return "frozenset";
-    case Value::Kind::object:
-      return value.as_object().symbol;
-    default:
-      return "dict";
-  }
-}
-
 /// Why the format cannot hold a tensor, "" when it can.
 std::string tensor_obstacle(const std::string& name, const Entry& entry) {
   if (!entry.bytes) return "a tensor without data (meta)";
