@@ -111,6 +111,18 @@ void add_edit_options(CLI::App& command, EditOptions& options, const std::string
   add_write_options(command, options);
 }
 
+void add_selection_options(CLI::App& command, ckpt::Selection& selection) {
+  command
+      .add_option("--include", selection.include,
+                  "take what matches: a glob, re:EXPRESSION, @dtype=bf16, @numel>1M, @ndim=1, @kind=buffer, "
+                  "@location=cuda:1, @bytes>1MiB; several in one argument must all hold; may be repeated")
+      ->type_name("SELECTOR")
+      ->allow_extra_args(false);
+  command.add_option("--exclude", selection.exclude, "leave out what matches; wins over --include; may be repeated")
+      ->type_name("SELECTOR")
+      ->allow_extra_args(false);
+}
+
 void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report) {
   if (options.quiet) return;
   std::string start = "ckpt: " + core::printable(file.string()) + ": ";

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libckpt/open_save.h"
+#include "libckpt/transform/selector.h"
 #include "tools/ckpt/output.h"
 
 namespace cli {
@@ -56,6 +57,9 @@ void add_read_options(CLI::App& command, ReadOptions& options);
 void add_edit_options(CLI::App& command, EditOptions& options, const std::string& default_name);
 /// The same without FILE... and -o, for convert, which names its files itself.
 void add_write_options(CLI::App& command, EditOptions& options);
+
+/// --include SELECTOR and --exclude SELECTOR, both repeatable (libckpt/transform/selector.h).
+void add_selection_options(CLI::App& command, ckpt::Selection& selection);
 
 /// Warnings, accepted deviations and what was left out, one line each on standard error, unless quiet.
 void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report);
