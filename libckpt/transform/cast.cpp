@@ -116,8 +116,8 @@ class Caster {
         from != options_.to && can_cast(from) && (options_.from.empty() ? is_meant(from, options_.to) : listed);
     if (!meant) return;
     wanted_.insert(named.entry.get());
-    bool kept = is_step_counter(named) || (options_.keep_norms && norms.contains(named)) ||
-                (keeps_ && keep_.contains(named.name, *named.entry));
+    bool kept = (is_step_counter(named) && !is_exact_cast(from, options_.to)) ||
+                (options_.keep_norms && norms.contains(named)) || (keeps_ && keep_.contains(named.name, *named.entry));
     if (kept) kept_.insert(named.entry.get());
   }
 

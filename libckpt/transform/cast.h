@@ -40,9 +40,9 @@ struct CastReport {
   std::vector<Count> counts;  ///< in order of first use
 };
 
-/// The `step` counters of optimizers always keep their type (a narrow one would stop counting); so do counters such as
-/// num_batches_tracked, being integers. Errors: Error(key) when nothing is at `at` or a pattern of `keep` is wrong;
-/// Error(unsupported) when `to`, or a type of `from`, cannot be cast.
+/// The `step` counters of optimizers never get a type that is too narrow for them (they would stop counting); counters
+/// such as num_batches_tracked, being integers, never become floats. Errors: Error(key) when nothing is at `at` or a
+/// pattern of `keep` is wrong; Error(unsupported) when `to`, or a type of `from`, cannot be cast.
 Checkpoint cast(const Checkpoint& checkpoint, const CastOptions& options, CastReport* report = nullptr);
 
 }  // namespace ckpt

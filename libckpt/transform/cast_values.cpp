@@ -202,6 +202,7 @@ bool holds_all(DType to, DType from) {
   Reach b = reach_of(from);
   bool to_float = core::is_floating(to);
   if (core::is_floating(from) && !to_float) return false;
+  if (to == DType::f8_e8m0fnu) return from == to;  // it has no zero
   if (is_exact_kind(from) && to == DType::boolean) return from == DType::boolean;
   int top = b.max_exponent + (is_exact_kind(from) && b.sign && to_float ? 1 : 0);
   return a.digits >= b.digits && a.min_exponent <= b.min_exponent && a.max_exponent >= top && (a.sign || !b.sign) &&
