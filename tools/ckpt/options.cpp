@@ -1,5 +1,7 @@
 #include "tools/ckpt/options.h"
 
+#include <algorithm>
+
 #include "libcore/base/text.h"
 
 namespace cli {
@@ -69,6 +71,24 @@ void add_codec(CLI::App& command, ckpt::Codec& codec) {
       ->type_name("CODEC");
 }
 
+void add_retype(CLI::App& command, std::vector<ckpt::Retype>& retype) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--retype",
+          [&retype](const std::vector<std::string>& pairs) {
+            for (const std::string& pair : pairs) {
+              std::size_t equals = std::min(pair.find('='), pair.size());
+              auto from = core::try_parse_dtype(pair.substr(0, equals));
+              auto to = core::try_parse_dtype(pair.substr(std::min(equals + 1, pair.size())));
+              if (!from || !to) throw CLI::ValidationError(core::quote(pair) + " is no pair of types such as bf16=f32");
+              retype.push_back({*from, *to});
+            }
+          },
+          "write tensors of type OLD as NEW, where the output format has no OLD; may be repeated")
+      ->type_name("OLD=NEW")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
@@ -94,6 +114,7 @@ void add_write_options(CLI::App& command, EditOptions& options) {
   command.add_flag("-n,--dry-run", options.dry_run, "say what would be done and write nothing");
   command.add_flag("-f,--force", options.force, "overwrite an existing output");
   command.add_flag("--drop", options.drop, "leave out what the output format cannot hold, and list it");
+  add_retype(command, options.retype);
   add_codec(command, options.codec);
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
   add_size(command, "--max-memory", options.max_memory, "bound of the buffers while writing (default: 256M)");

@@ -46,14 +46,15 @@ struct EditOptions : ReadOptions {
   bool drop = false;
   ckpt::Codec codec = ckpt::Codec::automatic;
   std::uint64_t max_shard_size = 0;
+  std::vector<ckpt::Retype> retype;
   std::uint64_t max_memory = ckpt::SaveOptions().max_memory;
 };
 
 /// --json, -q, -j, --lenient, --foreign-objects.
 void add_read_options(CLI::App& command, ReadOptions& options);
 
-/// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --max-memory. `default_name`
-/// says in --help what the output is called without -o.
+/// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --retype, --max-memory.
+/// `default_name` says in --help what the output is called without -o.
 void add_edit_options(CLI::App& command, EditOptions& options, const std::string& default_name);
 /// The same without FILE... and -o, for convert, which names its files itself.
 void add_write_options(CLI::App& command, EditOptions& options);
