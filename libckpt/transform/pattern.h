@@ -9,6 +9,7 @@
 // Thread safety: immutable once parsed. Use: Pattern p = Pattern::parse("enc.{#i}.*"); auto c =
 // p.match("enc.3.weight"); std::string to = Template::parse("blocks.{i+1}.*", p).expand(*c);
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,8 @@ using Captures = std::vector<std::string>;
 
 class Pattern {
  public:
-  /// Error(usage) naming what is wrong: a bad expression, an open '{', a name used twice.
+  /// Error(usage) naming what is wrong: a bad expression, an open '{'. A name that stands there
+  /// twice must capture the same both times.
   static Pattern parse(std::string_view text);
 
   bool matches(std::string_view key) const;
@@ -36,6 +38,8 @@ class Pattern {
   bool is_regex() const;
   /// One a capture: its name, "*" for a star, "" for a nameless group of a regular expression.
   const std::vector<std::string>& capture_names() const;
+  /// Which captures may be counted with: "{#i}", and every group of a regular expression.
+  const std::vector<bool>& number_captures() const;
 
  private:
   struct State;
@@ -63,6 +67,9 @@ class Template {
     std::vector<Step> steps;
   };
   friend struct TemplateParser;
+  friend struct TemplateReverser;
+  std::string counted(const Part& part, const std::string& capture) const;
+
   std::string text_;
   std::vector<Part> parts_;
 };

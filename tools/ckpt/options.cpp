@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "libckpt/io/json.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
 
 namespace cli {
 namespace {
@@ -89,6 +91,25 @@ void add_retype(CLI::App& command, std::vector<ckpt::Retype>& retype) {
       ->allow_extra_args(false);
 }
 
+/// One line each, so that standard error of a command under --json is JSON lines.
+void say_report_json(const std::filesystem::path& file, const ckpt::Report& report) {
+  auto say = [&](const char* kind, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      ckpt::JsonWriter json;
+      json.begin_object();
+      json.key(kind).begin_object();
+      json.key("path").value(shown_path(file.string()));
+      json.key("message").value(text);
+      json.end_object();
+      json.end_object();
+      print_error_line(json.text());
+    }
+  };
+  say("warning", report.warnings);
+  say("accepted", report.relaxations);
+  say("left_out", report.dropped);
+}
+
 }  // namespace
 
 ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
@@ -146,7 +167,8 @@ void add_selection_options(CLI::App& command, ckpt::Selection& selection) {
 
 void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report) {
   if (options.quiet) return;
-  std::string start = "ckpt: " + core::printable(file.string()) + ": ";
+  if (options.json) return say_report_json(file, report);
+  std::string start = "ckpt: " + core::printable(shown_path(file.string())) + ": ";
   for (const std::string& text : report.warnings) print_error_line(start + "warning: " + text);
   for (const std::string& text : report.relaxations) print_error_line(start + "accepted: " + text);
   for (const std::string& text : report.dropped) print_error_line(start + "left out: " + text);
