@@ -27,6 +27,7 @@ void add_commands(CLI::App& app, Command& chosen) {
   add_remap(app, chosen);
   add_select(app, chosen);
   add_convert(app, chosen);
+  add_cast(app, chosen);
 }
 
 /// A word in the place of a command that is none gets its own message; CLI11 would only say that one is missing.
@@ -35,6 +36,23 @@ void check_command(const CLI::App& app, int argc, char** argv) {
   auto named = app.get_subcommands([&](const CLI::App* command) { return command->check_name(argv[1]); });
   if (!named.empty()) return;
   throw Error(ErrorCode::usage, "no command is named " + core::quote(argv[1]) + "; see 'ckpt --help'");
+}
+
+/// Whether the chosen command was told to speak JSON.
+bool says_json(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    const CLI::Option* json = command->get_option_no_throw("--json");
+    if ((json != nullptr && json->count() > 0) || says_json(*command)) return true;
+  }
+  return false;
+}
+
+/// All that is printed as JSON carries the version of its form.
+Command with_schema(Command command) {
+  return [command = std::move(command)](Context& context) {
+    context.out.expect_json();
+    return command(context);
+  };
 }
 
 Command say(std::string text) {
@@ -63,7 +81,7 @@ Command parse_command_line(int argc, char** argv) {
     std::string program = used.empty() ? "ckpt" : "ckpt " + used.front()->get_name();
     throw Error(ErrorCode::usage, std::string(error.what()) + "; see '" + program + " --help'");
   }
-  return chosen;
+  return says_json(app) ? with_schema(std::move(chosen)) : chosen;
 }
 
 }  // namespace cli
