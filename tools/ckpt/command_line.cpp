@@ -49,6 +49,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
+  add_cast(app, chosen);
 }
 
 /// A word in the place of a command that is none gets its own message; CLI11 would only say that one is missing.

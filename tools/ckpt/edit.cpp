@@ -55,6 +55,7 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
   save.codec = options.codec;
   save.max_shard_size = options.max_shard_size;
   save.drop_inexpressible = options.drop;
+  save.retype = options.retype;
   save.max_memory = options.max_memory;
   save.threads = options.threads;
   return save;
@@ -104,7 +105,8 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
   std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
   const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
   if (format == nullptr || format->obstacles == nullptr) return;
-  for (const ckpt::Obstacle& obstacle : format->obstacles(edit.checkpoint, save_options(options))) {
+  ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
+  for (const ckpt::Obstacle& obstacle : format->obstacles(written, save_options(options))) {
     std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
     if (!options.drop) {
       throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot hold " + text).add_context(job.target);

@@ -1,5 +1,7 @@
 #include "tools/ckpt/options.h"
 
+#include <algorithm>
+
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
@@ -33,6 +35,24 @@ void add_codec(CLI::App& command, ckpt::Codec& codec) {
           },
           "pack tensors with none or zstd, where the format can")
       ->type_name("CODEC");
+}
+
+void add_retype(CLI::App& command, std::vector<ckpt::Retype>& retype) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--retype",
+          [&retype](const std::vector<std::string>& pairs) {
+            for (const std::string& pair : pairs) {
+              std::size_t equals = std::min(pair.find('='), pair.size());
+              auto from = core::try_parse_dtype(pair.substr(0, equals));
+              auto to = core::try_parse_dtype(pair.substr(std::min(equals + 1, pair.size())));
+              if (!from || !to) throw CLI::ValidationError(core::quote(pair) + " is no pair of types such as bf16=f32");
+              retype.push_back({*from, *to});
+            }
+          },
+          "write tensors of type OLD as NEW, where the output format has no OLD; may be repeated")
+      ->type_name("OLD=NEW")
+      ->allow_extra_args(false);
 }
 
 /// One line each, so that standard error of a command under --json is JSON lines.
@@ -79,6 +99,7 @@ void add_write_options(CLI::App& command, EditOptions& options) {
   command.add_flag("-n,--dry-run", options.dry_run, "say what would be done and write nothing");
   command.add_flag("-f,--force", options.force, "overwrite an existing output");
   command.add_flag("--drop", options.drop, "leave out what the output format cannot hold, and list it");
+  add_retype(command, options.retype);
   add_codec(command, options.codec);
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
   add_size(command, "--max-memory", options.max_memory, "bound of the buffers while writing (default: 256M)");
@@ -94,6 +115,18 @@ void add_edit_options(CLI::App& command, EditOptions& options, const std::string
                   "output; a folder when several files are given (default: " + default_name + ")")
       ->type_name("OUT");
   add_write_options(command, options);
+}
+
+void add_selection_options(CLI::App& command, ckpt::Selection& selection) {
+  command
+      .add_option("--include", selection.include,
+                  "take what matches: a glob, re:EXPRESSION, @dtype=bf16, @numel>1M, @ndim=1, @kind=buffer, "
+                  "@location=cuda:1, @bytes>1MiB; several in one argument must all hold; may be repeated")
+      ->type_name("SELECTOR")
+      ->allow_extra_args(false);
+  command.add_option("--exclude", selection.exclude, "leave out what matches; wins over --include; may be repeated")
+      ->type_name("SELECTOR")
+      ->allow_extra_args(false);
 }
 
 void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report) {
