@@ -4,6 +4,7 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/native.h"
+#include "libckpt/format/npz/npz.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
@@ -16,7 +17,9 @@ namespace {
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
     &detail::kNative,
+    &detail::kNpz,
     &detail::kTorchZip,
+    &detail::kNpy,
     &detail::kSafetensors,
     &detail::kSafetensorsSharded,
 };
