@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/gguf/gguf.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/npz/npz.h"
 #include "libckpt/format/safetensors/safetensors.h"
@@ -19,6 +20,7 @@ constexpr std::array kFormats = {
     &detail::kNative,
     &detail::kNpz,
     &detail::kTorchZip,
+    &detail::kGguf,
     &detail::kNpy,
     &detail::kSafetensors,
     &detail::kSafetensorsSharded,
