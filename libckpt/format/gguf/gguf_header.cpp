@@ -17,7 +17,8 @@ using core::quote;
 
 constexpr std::uint64_t kLeastValue = 8 + 1 + 4 + 1;           ///< bytes of the shortest key and value
 constexpr std::uint64_t kLeastTensor = 8 + 0 + 4 + 0 + 4 + 8;  ///< of the shortest row of the table
-constexpr std::uint64_t kMaxElements = 1ULL << 30;             ///< of an array; ggml's own limit
+constexpr std::uint64_t kMaxPadding = 64 << 10;
+constexpr std::uint64_t kMaxElements = 1ULL << 30;  ///< of an array; ggml's own limit
 
 [[noreturn]] void corrupt(const std::string& what) {
   throw Error(ErrorCode::corrupt, what);
@@ -214,12 +215,18 @@ class HeaderReader {
       core::with_context("tensor " + quote(tensor.name), [&] { place_tensor(tensor, begin, expected); });
     }
     std::uint64_t end = header_.tensors.empty() ? in_.position() : core::checked_add(begin, expected);
-    if (size_ <= end) return;
-    bool padding = header_.tensors.empty() && size_ <= begin;
-    if (padding) return;
+    if (size_ <= end || is_padding(end)) return;
     std::string what = core::format_count(size_ - end) + " bytes behind the last tensor";
     if (!options_.lenient) corrupt(what + " belong to nothing");
     if (options_.report != nullptr) options_.report->relaxations.push_back(what + " are let pass");
+  }
+
+  /// Zeros up to a whole alignment: some writers pad what is aligned already.
+  bool is_padding(std::uint64_t end) const {
+    if (size_ - end > std::min<std::uint64_t>(header_.alignment, kMaxPadding)) return false;
+    core::ByteVector rest(size_ - end);
+    in_.file().read(end, rest);
+    return std::all_of(rest.begin(), rest.end(), [](std::byte b) { return b == std::byte{0}; });
   }
 
   void place_tensor(GgufTensor& tensor, std::uint64_t begin, std::uint64_t& expected) const {

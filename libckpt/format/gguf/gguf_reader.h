@@ -17,6 +17,7 @@ class GgufReader {
   explicit GgufReader(const ByteSource& file) : file_(file) {}
 
   void set_big_endian(bool big_endian) { big_endian_ = big_endian; }
+  const ByteSource& file() const { return file_; }
   std::uint64_t position() const { return position_; }
   std::uint64_t remaining() const { return file_.size() - position_; }
 

@@ -58,12 +58,36 @@ std::vector<Obstacle> npz_obstacles(const Checkpoint& checkpoint, const SaveOpti
   return flat_obstacles(checkpoint, npz_obstacle);
 }
 
+namespace {
+
+/// The end record alone: NumPy knows an archive by its first four bytes, and no member means no other record.
+SourcePtr empty_archive() {
+  core::ByteVector end(22);
+  std::memcpy(end.data(), "PK\x05\x06", 4);
+  return memory_source(std::move(end));
+}
+
+void report_written(const SaveOptions& options, std::uint64_t bytes) {
+  if (options.report == nullptr) return;
+  options.report->bytes_written += bytes;
+  options.report->rung = "rewrite";
+}
+
+}  // namespace
+
 void write_npz(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   std::vector<FlatEntry> entries = flat_entries(checkpoint, npz_obstacle);
   warn_about_losses(checkpoint, entries, options.report);
   OldMembers old(checkpoint);
   std::vector<ZipItem> items;
   for (const FlatEntry& flat : entries) items.push_back({flat.name + ".npy", old.file_for(*flat.entry)});
+  if (items.empty()) {
+    SourcePtr end = empty_archive();
+    AtomicFile file(path, {options.overwrite, options.durable, end->size()});
+    file.write_from(*end);
+    file.commit();
+    return report_written(options, end->size());
+  }
   ZipWriter writer(std::move(items));
   std::uint64_t total = writer.total_size();
   AtomicFile file(path, {options.overwrite, options.durable, total});
@@ -71,9 +95,7 @@ void write_npz(const Checkpoint& checkpoint, const std::filesystem::path& path, 
     if (options.progress) options.progress(done, total);
   });
   file.commit();
-  if (options.report == nullptr) return;
-  options.report->bytes_written += total;
-  options.report->rung = "rewrite";
+  report_written(options, total);
 }
 
 }  // namespace ckpt::detail

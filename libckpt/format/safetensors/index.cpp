@@ -71,8 +71,8 @@ std::vector<SafetensorsShard> open_shards(const SafetensorsShards& index, const 
   std::set<std::string> seen;
   for (const auto& [tensor, file] : index.weight_map) {
     if (!seen.insert(file).second) continue;
-    shards.push_back({file, core::with_context("shard " + quote(file), [&] {
-                        return read_safetensors_file(open_shard(folder, file), options);
+    shards.push_back({file, core::with_context("shard " + quote(file), [&, &name = file] {
+                        return read_safetensors_file(open_shard(folder, name), options);
                       })});
   }
   return shards;
