@@ -6,6 +6,9 @@
 
 namespace cli {
 
+/// Adds them all (commands.cpp).
+void add_all_commands(CLI::App& app, Command& chosen);
+
 void add_ls(CLI::App& app, Command& chosen);
 void add_cast(CLI::App& app, Command& chosen);
 void add_info(CLI::App& app, Command& chosen);
