@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -15,7 +16,8 @@ using core::ErrorCode;
 constexpr std::uint64_t kHeadBytes = 4096;
 constexpr std::size_t kMaxListed = 8;
 
-Input read_head(const std::filesystem::path& path) {
+Input read_head(const std::filesystem::path& named) {
+  std::filesystem::path path = resolve_folder(named);
   Input input{path, open_file(path), {}};
   input.head.resize(std::min(kHeadBytes, input.file->size()));
   input.file->read(0, input.head);

@@ -18,8 +18,11 @@ struct OpenOptions {
   Limits limits = {};
   bool lenient = false;          ///< accept the named relaxations of FORMAT_SUPPORT.md; each used one is in the report
   bool foreign_objects = false;  ///< keep unknown pickle globals as inert nodes (never called) instead of refusing them
-  bool check_hashes = false;     ///< check content hashes and CRCs while reading payloads, where the format has them
-  unsigned threads = 0;          ///< 0 = all cores
+  /// For commands that only look: unknown pickle globals are kept as above and listed in report->foreign, unless the
+  /// whole file is one object of an unknown class.
+  bool look_past_foreign = false;
+  bool check_hashes = false;  ///< check content hashes and CRCs while reading payloads, where the format has them
+  unsigned threads = 0;       ///< 0 = all cores
   Report* report = nullptr;
 };
 

@@ -2,11 +2,15 @@
 #include <array>
 #include <cctype>
 
+#include "libckpt/format/dcp/dcp.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
+#include "libckpt/format/torch_legacy/torch_legacy.h"
+#include "libckpt/format/torch_sharded/torch_sharded.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
+#include "libckpt/format/torchscript/torchscript.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -15,10 +19,8 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &detail::kNative,
-    &detail::kTorchZip,
-    &detail::kSafetensors,
-    &detail::kSafetensorsSharded,
+    &detail::kNative, &detail::kTorchScript,  &detail::kTorchZip,    &detail::kTorchLegacy,        &detail::kTorchTar,
+    &detail::kDcp,    &detail::kTorchSharded, &detail::kSafetensors, &detail::kSafetensorsSharded,
 };
 
 std::string lower(std::string text) {

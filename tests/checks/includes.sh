@@ -19,12 +19,16 @@ libckpt/transform   : libcore/base libckpt/io libckpt/transform libckpt/MODEL
 libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL
-libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/torch_legacy : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_legacy/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/torchscript  : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torchscript/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/dcp          : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/dcp/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/torch_sharded: libcore/base libckpt/io libckpt/format/torch_sharded/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
+libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
-libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/format/folder.h libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples
