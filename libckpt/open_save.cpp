@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "libckpt/format/folder.h"
+#include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/scan_file.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -13,16 +14,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::uint64_t kHeadBytes = 4096;
 constexpr std::size_t kMaxListed = 8;
-
-Input read_head(const std::filesystem::path& named) {
-  std::filesystem::path path = resolve_folder(named);
-  Input input{path, open_file(path), {}};
-  input.head.resize(std::min(kHeadBytes, input.file->size()));
-  input.file->read(0, input.head);
-  return input;
-}
 
 const Format& target_format(const Checkpoint& checkpoint, const std::filesystem::path& path,
                             const SaveOptions& options) {
@@ -52,7 +44,7 @@ const Format& target_format(const Checkpoint& checkpoint, const std::filesystem:
 
 Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
   return core::with_context(path.string(), [&] {
-    Input input = read_head(path);
+    Input input = open_input(path);
     const Format& format = detect_format(input);
     Checkpoint checkpoint = format.read(input, options);
     checkpoint.format = format.name;
@@ -76,8 +68,20 @@ void save(const Checkpoint& checkpoint, const std::filesystem::path& path, const
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
-    Input input = read_head(path);
-    return detect_format(input).verify(input, options, progress);
+    Input input = open_input(path);
+    const Format& format = detect_format(input);
+    VerifyResult result = format.verify(input, options, progress);
+    ScanResult scanned;
+    detail::scan_contents(input, options, scanned);
+    result.complete = scanned.complete();
+    for (Finding& finding : scanned.unread) result.damage.push_back(std::move(finding));
+    for (Finding& finding : scanned.findings) result.damage.push_back(std::move(finding));
+    std::string_view promised = detail::promised_instead(input.path, format.name);
+    if (!promised.empty()) {
+      result.notes.push_back(
+          {"name", "the name promises " + std::string(promised) + ", but this is a " + std::string(format.title)});
+    }
+    return result;
   });
 }
 

@@ -57,15 +57,16 @@ struct Finding {
 };
 
 struct VerifyResult {
-  std::vector<Finding> damage;  ///< the file is not what it was when written
+  std::vector<Finding> damage;  ///< the file is not what it was when written, or carries what is no plain data
   std::vector<Finding> notes;   ///< worth knowing, not wrong
+  bool complete = true;         ///< false: a part of it, named in `damage`, could not be analysed to its end
   std::uint64_t tensors_checked = 0;
   std::uint64_t bytes_checked = 0;
   std::string method;  ///< what was compared: "128-bit content hashes", "CRC-32 of every member", ...
 };
 
-/// Reads every byte and compares it with what the format recorded. Throws as open() for a file that cannot be read at
-/// all.
+/// Reads every byte, compares it with what the format recorded, and looks for symbols and code as scan() does. Throws
+/// as open() for a file that cannot be read at all.
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options = {}, const Progress& progress = {});
 
 }  // namespace ckpt

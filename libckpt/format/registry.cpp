@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "libckpt/format/dcp/dcp.h"
+#include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/safetensors/safetensors.h"
@@ -29,6 +30,15 @@ std::string lower(std::string text) {
 }
 
 }  // namespace
+
+Input open_input(const std::filesystem::path& named) {
+  constexpr std::uint64_t kHeadBytes = 4096;
+  std::filesystem::path path = resolve_folder(named);
+  Input input{path, open_file(path), {}};
+  input.head.resize(std::min(kHeadBytes, input.file->size()));
+  input.file->read(0, input.head);
+  return input;
+}
 
 std::span<const Format* const> formats() {
   return kFormats;

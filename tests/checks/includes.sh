@@ -28,7 +28,7 @@ libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ lib
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
-libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/format/folder.h libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/scan_file.h libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples
@@ -57,7 +57,7 @@ git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) allowed[trim(part[1])] = trim(part[2])
     n = split(system_rules, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) only[trim(part[1])] = trim(part[2])
-    m = split("checkpoint.h entry.h gather.h value.h limits.h report.h open_save.h ckpt.h bridge.h", model, " ")
+    m = split("checkpoint.h entry.h gather.h value.h limits.h report.h scan.h open_save.h ckpt.h bridge.h", model, " ")
   }
   function rule_for(file,   folder, best) {
     best = ""

@@ -16,6 +16,7 @@ constexpr std::size_t kFirstSymbol = 64;  ///< the class of the whole object is 
 
 bool detect(const Input& input) {
   std::string_view head = core::as_text(input.head);
+  if (head.starts_with('\x80') && input.path.filename() == ".metadata") return true;
   return head.starts_with('\x80') && head.substr(0, kFirstSymbol + kModule.size()).find(kModule) != head.npos;
 }
 
