@@ -37,11 +37,6 @@ constexpr std::array kSignatures = {
     Signature{0, "Rar!"sv, "this is a RAR archive; extract it first"sv},
     Signature{0, "\x89HDF\r\n\x1a\n"sv,
               "this HDF5 file was not written by this library; foreign HDF5 files are not supported by this version"sv},
-    Signature{
-        0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"sv,
-        "this is a checkpoint of PyTorch before 1.6 (the legacy stream), which this version does not read; load and save it with a newer PyTorch"sv},
-    Signature{257, "ustar"sv,
-              "this is a tar archive; PyTorch's oldest tar checkpoints are not supported by this version"sv},
 };
 
 std::string lower(std::string_view text) {

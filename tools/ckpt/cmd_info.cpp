@@ -8,6 +8,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 
 namespace cli {
@@ -53,10 +54,21 @@ struct Info {
   std::uint64_t file_bytes = 0;
 };
 
+/// Size of a file, or of all files of a folder.
+std::uint64_t bytes_on_disk(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return std::filesystem::file_size(path, ignored);
+  std::uint64_t total = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
+    if (entry.is_regular_file(ignored)) total += entry.file_size(ignored);
+  }
+  return total;
+}
+
 Info examine(const Options& options, const std::string& file, ckpt::Report& report) {
   Info info;
   info.address = parse_address(file);
-  info.checkpoint = ckpt::open(info.address.path, options.open(report));
+  info.checkpoint = ckpt::open(info.address.path, options.look(report));
   core::with_context(info.address.path.string(), [&] {
     const ckpt::Value& top = ckpt::value_at(info.checkpoint.root, info.address.at);
     info.listing = make_listing(top);
@@ -66,8 +78,7 @@ Info examine(const Options& options, const std::string& file, ckpt::Report& repo
   info.locations = count_by(info.listing, [](const ckpt::Entry& e) { return e.location; });
   info.tied = static_cast<std::uint64_t>(
       std::count_if(info.listing.tied_to.begin(), info.listing.tied_to.end(), [](auto to) { return to >= 0; }));
-  std::error_code ignored;
-  info.file_bytes = std::filesystem::file_size(info.address.path, ignored);
+  info.file_bytes = bytes_on_disk(info.address.path);
   return info;
 }
 
@@ -163,11 +174,13 @@ void write_json(ckpt::JsonWriter& json, const Info& info, const ckpt::Report& re
 
 int run(Context& context, const Options& options) {
   ckpt::JsonWriter json(2);
+  int code = kDone;
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
     ckpt::Report report;
     Info info = examine(options, file, report);
     say_report(options, info.address.path, report);
+    code = std::max(code, options.looked(report));
     if (options.json) {
       write_json(json, info, report);
     } else {
@@ -176,7 +189,7 @@ int run(Context& context, const Options& options) {
   }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.text() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace

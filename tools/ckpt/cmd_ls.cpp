@@ -1,9 +1,12 @@
 // ckpt ls (also: inspect): the tensors of a file, one a line.
 
+#include <algorithm>
+
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 
 namespace cli {
@@ -102,30 +105,35 @@ struct Listed {
   Listing listing;
 };
 
-void list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
+int list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
   Address address = parse_address(file);
   ckpt::Report report;
   auto listed = std::make_shared<Listed>();
   context.kept = listed;
-  listed->checkpoint = ckpt::open(address.path, options.open(report));
+  listed->checkpoint = ckpt::open(address.path, options.look(report));
   core::with_context(address.path.string(),
                      [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
   say_report(options, address.path, report);
-  if (options.json) return write_json(context.out, json, address, listed->checkpoint, listed->listing, report);
-  print_file(context, options, address, listed->checkpoint, listed->listing);
+  if (options.json) {
+    write_json(context.out, json, address, listed->checkpoint, listed->listing, report);
+  } else {
+    print_file(context, options, address, listed->checkpoint, listed->listing);
+  }
+  return options.looked(report);
 }
 
 int run(Context& context, const Options& options) {
   ckpt::JsonWriter json;
+  int code = kDone;
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
     bool spaced = !options.json && !options.quiet && &file != &options.files.front();
     if (spaced) context.out.print("\n");
-    list_file(context, options, file, json);
+    code = std::max(code, list_file(context, options, file, json));
   }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.take() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace

@@ -106,6 +106,7 @@ Command say(std::string text) {
 Command parse_command_line(int argc, char** argv) {
   CLI::App app("Looks into model checkpoints and changes them: keys, devices, formats.", "ckpt");
   Command chosen;
+  add_commands(app, chosen);
   check_command(app, argc, argv);
   try {
     app.parse(argc, argv);
