@@ -88,7 +88,9 @@ class Fields {
 std::vector<std::pair<std::string, std::string>> pairs_of(const TextNode& node) {
   std::vector<std::pair<std::string, std::string>> out;
   for (const auto& [from, to] : node.members) {
-    if (to.kind != NodeKind::text) throw_bad("has a new name of " + core::quote(from) + " that is no text");
+    if (to.kind != NodeKind::text) {
+      throw Error(ErrorCode::corrupt, "the new name of " + core::quote(from) + " is no text");
+    }
     out.emplace_back(from, to.text);
   }
   for (const TextNode& item : node.items) {
