@@ -5,46 +5,10 @@
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
+#include "tools/ckpt/help.h"
 
 namespace cli {
 namespace {
-
-constexpr std::size_t kLeftColumn = 28;
-constexpr std::size_t kRightColumn = 72;
-
-/// Breaks at spaces so that no line is longer than `width`, where that is possible.
-std::string wrap(const std::string& text, std::size_t width) {
-  std::string out;
-  std::size_t used = 0;
-  for (std::string_view word : core::split(text, ' ')) {
-    bool breaks = used > 0 && used + 1 + word.size() > width;
-    if (used > 0) out += breaks ? '\n' : ' ';
-    out += word;
-    used = breaks ? word.size() : used + (used > 0 ? 1 : 0) + word.size();
-  }
-  return out;
-}
-
-class HelpStyle final : public CLI::Formatter {
- public:
-  std::string make_description(const CLI::App* app) const override {
-    std::string text = app->get_footer().empty() ? "" : app->get_footer() + "\n\n";
-    return text + wrap(app->get_description(), kLeftColumn + kRightColumn) + "\n\n";
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    return wrap(option->get_description(), kRightColumn);
-  }
-  std::string make_subcommand(const CLI::App* command) const override {
-    std::stringstream out;
-    std::string name = command->get_display_name(true);
-    CLI::detail::format_help(out, name, wrap(command->get_description(), kRightColumn), kLeftColumn);
-    return out.str();
-  }
-  std::string make_footer(const CLI::App*) const override { return ""; }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    return option->get_type_size() == 0 || option->get_type_name().empty() ? "" : " " + option->get_type_name();
-  }
-};
 
 void add_size(CLI::App& command, const std::string& name, std::uint64_t& target, const std::string& description) {
   command
@@ -182,9 +146,7 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
 }
 
 void set_help_style(CLI::App& app) {
-  auto style = std::make_shared<HelpStyle>();
-  style->column_width(kLeftColumn);
-  app.formatter(style);
+  app.formatter(help_style());
 }
 
 }  // namespace cli
