@@ -2,6 +2,7 @@
 // The file side of the library in one include: open, look, compare, change, save. Needs no runtime and no GPU.
 // Thread safety: see each header. Use: #include "libckpt/ckpt.h" and link ckpt::ckpt.
 
+#include "libckpt/analyze/branches.h"
 #include "libckpt/analyze/diff.h"
 #include "libckpt/analyze/plain_values.h"
 #include "libckpt/checkpoint.h"

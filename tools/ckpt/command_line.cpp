@@ -20,6 +20,9 @@ void add_commands(CLI::App& app, Command& chosen) {
       "Example:\n  ckpt strip-prefix net.pth            # writes net.plain.pth; 'ckpt COMMAND --help' says more");
   app.set_help_flag("-h,--help", "print this text");
   set_help_style(app);
+  add_completion(app, chosen);
+  add_man(app, chosen);
+  add_tree(app, chosen);
   add_ls(app, chosen);
   add_info(app, chosen);
   add_diff(app, chosen);
@@ -30,8 +33,7 @@ void add_commands(CLI::App& app, Command& chosen) {
   add_remap(app, chosen);
   add_select(app, chosen);
   add_convert(app, chosen);
-  add_completion(app, chosen);
-  add_man(app, chosen);
+  add_cast(app, chosen);
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -49,7 +51,6 @@ std::vector<std::string> option_names(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
-  add_cast(app, chosen);
 }
 
 /// A word in the place of a command that is none gets its own message; CLI11 would only say that one is missing.

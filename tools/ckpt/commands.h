@@ -6,6 +6,7 @@
 
 namespace cli {
 
+void add_tree(CLI::App& app, Command& chosen);
 void add_ls(CLI::App& app, Command& chosen);
 void add_cast(CLI::App& app, Command& chosen);
 void add_info(CLI::App& app, Command& chosen);

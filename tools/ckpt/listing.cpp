@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "libckpt/format/format.h"
+#include "libckpt/transform/selector.h"
 
 namespace cli {
 namespace {
@@ -48,7 +49,10 @@ void count_bytes(Listing& listing) {
   auto order = sorted_by(listing, [](const ckpt::Entry& entry) { return entry.bytes.get(); });
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ckpt::Entry& entry = *listing.tensors[order[i].second].entry;
-    if (i == 0 || order[i].first != order[i - 1].first) listing.bytes += entry.byte_size();
+    if (i > 0 && order[i].first == order[i - 1].first) continue;
+    listing.bytes += entry.byte_size();
+    const std::string& name = listing.tensors[order[i].second].name;
+    if (ckpt::tensor_kind(name, entry) == ckpt::TensorKind::parameter) listing.parameters += entry.numel();
   }
   for (const ckpt::NamedEntry& tensor : listing.tensors) listing.elements += tensor.entry->numel();
 }

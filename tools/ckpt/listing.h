@@ -19,7 +19,8 @@ struct Listing {
   std::vector<std::ptrdiff_t> tied_to;
   std::vector<ckpt::NamedValue> values;
   std::uint64_t elements = 0;
-  std::uint64_t bytes = 0;  ///< of the logical values, aliases of a tensor counted once
+  std::uint64_t parameters = 0;  ///< elements of what tensor_kind() calls parameters, aliases of a tensor counted once
+  std::uint64_t bytes = 0;       ///< of the logical values, aliases of a tensor counted once
 };
 
 Listing make_listing(const ckpt::Value& root);
