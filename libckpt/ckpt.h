@@ -13,6 +13,7 @@
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/map_location.h"
+#include "libckpt/transform/metadata.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/rename.h"
 #include "libckpt/transform/select.h"

@@ -108,7 +108,7 @@ void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, con
   json.end_array();
   json.key("values").begin_array();
   for (const ckpt::NamedValue& value : listed.listing.values) {
-    write_value(json, value);
+    ckpt::write_json(json, value);
     print_pending(out, json);
   }
   json.end_array();
@@ -133,7 +133,7 @@ void print_lines(Output& out, const Address& address, const Listed& listed) {
   }
   for (const ckpt::NamedValue& value : listed.listing.values) {
     ckpt::JsonWriter json;
-    write_value(json, value);
+    ckpt::write_json(json, value);
     out.print(json.text() + "\n");
   }
 }

@@ -23,6 +23,7 @@ void add_commands(CLI::App& app, Command& chosen) {
   add_completion(app, chosen);
   add_man(app, chosen);
   add_tree(app, chosen);
+  add_meta(app, chosen);
   add_ls(app, chosen);
   add_info(app, chosen);
   add_diff(app, chosen);

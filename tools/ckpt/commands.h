@@ -7,6 +7,7 @@
 namespace cli {
 
 void add_tree(CLI::App& app, Command& chosen);
+void add_meta(CLI::App& app, Command& chosen);
 void add_ls(CLI::App& app, Command& chosen);
 void add_cast(CLI::App& app, Command& chosen);
 void add_info(CLI::App& app, Command& chosen);
