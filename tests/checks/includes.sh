@@ -24,10 +24,10 @@ libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ lib
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
-libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
-samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples
+samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
 '
 # System headers and the only folders that may name them.
 system_rules='
