@@ -4,6 +4,7 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/transform/cast.h"
+#include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -32,6 +33,26 @@ const Format& target_format(const Checkpoint& checkpoint, const std::filesystem:
   if (!options.format.empty()) throw Error(ErrorCode::usage, "no format is named " + core::quote(options.format));
   throw Error(ErrorCode::usage,
               "cannot tell the format from the name; use an extension such as .ckpt, .pth or .safetensors");
+}
+
+/// Leaves out tensors of opaque blocks, which the target's writer must not see.
+class DropBlocks final : public detail::TreeMap {
+ protected:
+  bool edit_dict(const Value&, Dict& dict) override {
+    return std::erase_if(dict.items, [](const auto& item) {
+             return item.second.is(Value::Kind::tensor) && item.second.as_entry().blocks.has_value();
+           }) > 0;
+  }
+};
+
+bool is_block_obstacle(const Obstacle& obstacle) {
+  return obstacle.reason.starts_with(kBlockReason);
+}
+
+Checkpoint without_blocks(const Checkpoint& checkpoint) {
+  Checkpoint out = checkpoint;
+  out.root = DropBlocks().map(checkpoint.root);
+  return out;
 }
 
 /// What can be done about obstacles; a type that has an obvious wider one is named with it.
@@ -91,13 +112,14 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
   core::with_context(path.string(), [&] {
     const Checkpoint checkpoint = options.retype.empty() ? given : retype(given, options.retype);
     const Format& format = target_format(checkpoint, path, options);
-    std::vector<Obstacle> obstacles = format.obstacles(checkpoint, options);
+    std::vector<Obstacle> obstacles = find_obstacles(format, checkpoint, options);
     if (!obstacles.empty() && !options.drop_inexpressible) throw_obstacles(format, obstacles);
+    bool blocks_in_the_way = !format.holds_blocks && std::any_of(obstacles.begin(), obstacles.end(), is_block_obstacle);
     if (options.report != nullptr) {
       for (const Obstacle& o : obstacles)
         options.report->dropped.push_back(core::quote(o.subject) + " (" + o.reason + ")");
     }
-    format.write(checkpoint, path, options);
+    format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
   });
 }
 

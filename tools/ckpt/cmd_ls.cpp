@@ -58,9 +58,9 @@ void print_table(Output& out, const Listing& listing, const std::vector<std::siz
   Table table({{"NAME"}, {"DTYPE"}, {"SHAPE"}, {"LOCATION"}, {"SIZE", Table::Align::right}, {""}});
   for (std::size_t i : shown) {
     const ckpt::Entry& entry = *listing.tensors[i].entry;
-    table.add_row({core::printable(listing.tensors[i].name), std::string(core::name(entry.dtype)),
-                   core::to_list(entry.shape), core::printable(entry.location), core::format_size(entry.byte_size()),
-                   notes_of(listing, i)});
+    table.add_row({core::printable(listing.tensors[i].name), ckpt::type_name(entry),
+                   core::to_list(ckpt::value_shape(entry)), core::printable(entry.location),
+                   core::format_size(entry.byte_size()), notes_of(listing, i)});
   }
   table.print(out);
 }

@@ -20,21 +20,7 @@ void add_commands(CLI::App& app, Command& chosen) {
       "Example:\n  ckpt strip-prefix net.pth            # writes net.plain.pth; 'ckpt COMMAND --help' says more");
   app.set_help_flag("-h,--help", "print this text");
   set_help_style(app);
-  add_completion(app, chosen);
-  add_man(app, chosen);
-  add_tree(app, chosen);
-  add_meta(app, chosen);
-  add_ls(app, chosen);
-  add_info(app, chosen);
-  add_diff(app, chosen);
-  add_verify(app, chosen);
-  add_strip_prefix(app, chosen);
-  add_add_prefix(app, chosen);
-  add_rename(app, chosen);
-  add_remap(app, chosen);
-  add_select(app, chosen);
-  add_convert(app, chosen);
-  add_cast(app, chosen);
+  add_all_commands(app, chosen);
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -120,7 +106,6 @@ Command say(std::string text) {
 Command parse_command_line(int argc, char** argv) {
   CLI::App app("Looks into model checkpoints and changes them: keys, devices, formats.", "ckpt");
   Command chosen;
-  add_commands(app, chosen);
   check_command(app, argc, argv);
   try {
     app.parse(argc, argv);

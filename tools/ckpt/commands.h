@@ -6,8 +6,13 @@
 
 namespace cli {
 
-void add_tree(CLI::App& app, Command& chosen);
+/// Adds them all (commands.cpp).
+void add_all_commands(CLI::App& app, Command& chosen);
+
+void add_doctor(CLI::App& app, Command& chosen);
+void add_git(CLI::App& app, Command& chosen);
 void add_meta(CLI::App& app, Command& chosen);
+void add_tree(CLI::App& app, Command& chosen);
 void add_ls(CLI::App& app, Command& chosen);
 void add_cast(CLI::App& app, Command& chosen);
 void add_info(CLI::App& app, Command& chosen);

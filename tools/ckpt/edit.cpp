@@ -104,9 +104,9 @@ void save_edit(const EditOptions& options, const Job& job, const Edit& edit, ckp
 void check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
   std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
   const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
-  if (format == nullptr || format->obstacles == nullptr) return;
+  if (format == nullptr) return;
   ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
-  for (const ckpt::Obstacle& obstacle : format->obstacles(written, save_options(options))) {
+  for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, written, save_options(options))) {
     std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
     if (!options.drop) {
       throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot hold " + text).add_context(job.target);
