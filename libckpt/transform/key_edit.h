@@ -29,6 +29,17 @@ std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::str
 /// Error(usage) lists the candidates when there are several.
 StateDictRef only_state_dict(const Value& root, const std::string& at);
 
+/// The state dicts that a person may mean: not the states of an optimizer. Error(key) when there is none.
+std::vector<StateDictRef> model_state_dicts(const Value& root);
+
+/// _metadata with its module paths renamed. Where two paths meet, the one that moved wins: stripping `module.` puts the
+/// module's own version at "" in place of the wrapper's.
+Value rename_modules(const Value& metadata, const std::function<std::string(const std::string&)>& module);
+
+/// Renames what an optimizer's group knows of names: {'params': [0, 1], 'param_names': ['module.fc.weight', ...]}.
+/// False when `dict` is none or nothing changed.
+bool rename_param_names(Dict& dict, const std::function<std::string(const std::string&)>& rename);
+
 /// Applies `edit` to the text keys of `scope`. Errors: Error(collision) naming both keys; Error(refused) for a key
 /// that would become empty. Nothing is built when an error is thrown.
 Checkpoint rewrite_keys(const Checkpoint& checkpoint, const std::vector<StateDictRef>& scope, const KeyEdit& edit,
