@@ -12,6 +12,7 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_ls(app, chosen);
   add_info(app, chosen);
   add_diff(app, chosen);
+  add_scan(app, chosen);
   add_verify(app, chosen);
   add_strip_prefix(app, chosen);
   add_add_prefix(app, chosen);

@@ -17,6 +17,7 @@ void add_ls(CLI::App& app, Command& chosen);
 void add_cast(CLI::App& app, Command& chosen);
 void add_info(CLI::App& app, Command& chosen);
 void add_diff(CLI::App& app, Command& chosen);
+void add_scan(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);
 void add_strip_prefix(CLI::App& app, Command& chosen);
 void add_add_prefix(CLI::App& app, Command& chosen);
