@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
@@ -15,10 +16,8 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &detail::kNative,
-    &detail::kTorchZip,
-    &detail::kSafetensors,
-    &detail::kSafetensorsSharded,
+    &detail::kNative,      &detail::kKerasZip,           &detail::kTorchZip,
+    &detail::kSafetensors, &detail::kSafetensorsSharded, &detail::kHdf5,
 };
 
 std::string lower(std::string text) {

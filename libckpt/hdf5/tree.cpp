@@ -14,7 +14,7 @@ using core::ErrorCode;
 
 std::uint64_t Hdf5Dataset::chunk_bytes() const {
   std::uint64_t bytes = width;
-  for (std::uint64_t size : chunk) bytes *= size;
+  for (std::uint64_t side : chunk) bytes *= side;
   return bytes;
 }
 
@@ -144,6 +144,9 @@ class WalkParser {
     name_ = link.name;
     group(parent).links.push_back(std::move(link));
     if (!is_new) return;
+    if (++depth_.emplace_back(depth_[parent]) > limits_.max_hdf5_depth + 1) {
+      throw Error(ErrorCode::refused, "groups are nested deeper than the limit");
+    }
     tree_.objects.emplace_back();
     if (open_dataset_) tree_.objects.back().dataset.emplace();
   }
@@ -241,6 +244,7 @@ class WalkParser {
   }
 
   void take_chunked(ByteCursor& in, Hdf5Dataset& dataset) {
+    if (dataset.dims.empty()) throw_nonsense("a dataset in chunks without dimensions");
     std::uint64_t bytes = dataset.width;
     std::uint64_t places = 1;
     for (std::uint64_t side : dataset.dims) {
@@ -339,7 +343,8 @@ class WalkParser {
   const Limits& limits_;
   Hdf5Tree tree_;
   std::string stage_;
-  std::string name_;  ///< of the last link
+  std::string name_;                        ///< of the last link
+  std::vector<std::uint64_t> depth_ = {0};  ///< of every object
   bool open_dataset_ = false;
   bool ended_ = false;
   std::uint64_t links_ = 0;
