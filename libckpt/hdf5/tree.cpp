@@ -54,6 +54,13 @@ ErrorCode code_of(std::uint8_t kind) {
   }
 }
 
+/// Names in it were quoted by the helper; what else might move a cursor is escaped here.
+std::string harmless(std::string_view text) {
+  std::string out = core::printable(text);
+  for (std::size_t at = out.find("\\\\"); at != std::string::npos; at = out.find("\\\\", at + 1)) out.erase(at, 1);
+  return out;
+}
+
 class WalkParser {
  public:
   WalkParser(std::uint64_t file_size, const Limits& limits) : file_size_(file_size), limits_(limits) {
@@ -107,7 +114,7 @@ class WalkParser {
 
   [[noreturn]] void fail(ByteCursor& in) {
     auto kind = in.take<std::uint8_t>();
-    std::string text = core::printable(in.take_text(in.remaining()));
+    std::string text = harmless(in.take_text(in.remaining()));
     if (kind != kFailureCorrupt) throw Error(code_of(kind), text);
     throw Error(code_of(kind), "HDF5: " + text + " (while " + core::printable(stage_) + ")");
   }

@@ -109,7 +109,7 @@ Sameness sameness_of(const Entry& entry) {
 
 class PlainPlan {
  public:
-  explicit PlainPlan(const Checkpoint& checkpoint, Codec codec) {
+  PlainPlan(const Checkpoint& checkpoint, Codec codec) {
     std::vector<NamedEntry> entries = list_entries(checkpoint.root);
     std::erase_if(entries, [](const NamedEntry& named) { return !tensor_obstacle(*named.entry).empty(); });
     require_distinct(entries);
@@ -172,15 +172,20 @@ class PlainPlan {
   std::vector<Payload> payloads_;
 };
 
-/// {"module path": version}; "" when there are none.
+/// {"module path": version} of all state dicts, paths from the root; "" when there are none.
 std::string versions_json(const Checkpoint& checkpoint) {
-  if (!checkpoint.root.is(Value::Kind::dict)) return "";
   JsonWriter out;
   out.begin_object();
-  std::vector<std::pair<std::string, std::int64_t>> versions = module_versions(checkpoint.root.as_dict());
-  for (const auto& [module, version] : versions) out.key(module).value(version);
+  bool any = false;
+  for (const StateDictRef& dict : list_state_dicts(checkpoint.root)) {
+    for (const auto& [module, version] : module_versions(*dict.dict)) {
+      bool both = !dict.name.empty() && !module.empty();
+      out.key(dict.name + (both ? "." : "") + module).value(version);
+      any = true;
+    }
+  }
   out.end_object();
-  return versions.empty() ? "" : out.take();
+  return any ? out.take() : "";
 }
 
 void warn(const SaveOptions& options, const std::string& text) {

@@ -134,7 +134,10 @@ Hid create_file(const Hdf5Memory& memory, std::uint64_t user_block, const Hdf5St
   Hid create(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   require_hdf5(H5Pset_userblock(create.get(), user_block));
   require_hdf5(H5Pset_obj_track_times(create.get(), false));
-  if (style.keep_order) require_hdf5(H5Pset_link_creation_order(create.get(), kByCreation));
+  if (style.keep_order) {
+    require_hdf5(H5Pset_link_creation_order(create.get(), kByCreation));
+    require_hdf5(H5Pset_attr_creation_order(create.get(), kByCreation));
+  }
   return {H5Fcreate("memory", H5F_ACC_TRUNC, create.get(), memory.driver_list()), H5Fclose};
 }
 

@@ -112,10 +112,14 @@ void put_value(core::ByteVector& out, hid_t attribute, hid_t type, const TypeFac
 
 }  // namespace
 
-void AttributeWriter::put_all(hid_t object, core::ByteVector& out) {
+void AttributeWriter::put_all(hid_t object, hid_t list, core::ByteVector& out) {
+  unsigned flags = 0;
+  require_hdf5(H5Pget_attr_creation_order(list, &flags), "the order of attributes");
+  bool in_order = (flags & H5P_CRT_ORDER_TRACKED) != 0 && (flags & H5P_CRT_ORDER_INDEXED) != 0;
   std::vector<std::string> names;
   hsize_t at = 0;
-  require_hdf5(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &at, keep_name, &names), "the attributes");
+  require_hdf5(H5Aiterate2(object, in_order ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME, H5_ITER_INC, &at, keep_name, &names),
+               "the attributes");
   put_count(out, names.size());
   for (const std::string& name : names) {
     put_text(out, name);

@@ -12,8 +12,9 @@ namespace ckpt::detail {
 
 class AttributeWriter {
  public:
-  /// Appends the number of attributes and each of them. What is no text or number, or too large, is named only.
-  void put_all(hid_t object, core::ByteVector& out);
+  /// Appends the number of attributes and each of them, in the order in which they were made where the object keeps it
+  /// (`list` is its creation list), else by name. What is no text or number, or too large, is named only.
+  void put_all(hid_t object, hid_t list, core::ByteVector& out);
 
  private:
   void put(hid_t object, const char* name, core::ByteVector& out);

@@ -1,6 +1,7 @@
 // ckpt-hdf5: reads the structure of an HDF5 file in a process of its own, because libhdf5 is not made for files that
 // nobody vouches for. The library starts it with the file as standard input and reads the answer from standard output.
 // Usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer
+//        ckpt-hdf5 probe      says whether the sandbox holds on this system
 
 #include <hdf5.h>
 #include <unistd.h>
@@ -24,7 +25,8 @@ using namespace ckpt::detail;
 constexpr int kUsage = 2;
 constexpr const char* kUsageText =
     "ckpt-hdf5 is started by the ckpt library; it reads the structure of an HDF5 file in a sandbox.\n"
-    "usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer\n";
+    "usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer\n"
+    "       ckpt-hdf5 probe     says whether the sandbox holds on this system\n";
 
 std::optional<std::uint64_t> number(const char* text) {
   char* end = nullptr;
@@ -71,9 +73,19 @@ int run_walk(const std::uint64_t (&arguments)[5]) {
   return 0;
 }
 
+/// 0 when nothing that the sandbox forbids can be done.
+int run_probe() {
+  bool entered = enter_sandbox({});
+  std::string leaks = entered ? sandbox_leaks() : "everything: there is no sandbox";
+  std::string line = leaks.empty() ? "the sandbox holds\n" : "inside the sandbox one can still " + leaks + "\n";
+  ssize_t written = ::write(STDOUT_FILENO, line.data(), line.size());
+  return leaks.empty() && written > 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "probe") ::_exit(run_probe());
   if (argc != 7 || std::string_view(argv[1]) != "walk") {
     std::fputs(kUsageText, argc > 1 && std::string_view(argv[1]) == "--help" ? stdout : stderr);
     return argc > 1 && std::string_view(argv[1]) == "--help" ? 0 : kUsage;

@@ -4,6 +4,7 @@
 // Use: enter_sandbox({.cpu_seconds = 10});
 
 #include <cstdint>
+#include <string>
 
 namespace ckpt::detail {
 
@@ -16,5 +17,8 @@ struct SandboxLimits {
 /// file may be opened) and seccomp (a short list of system calls) are used where the kernel has them. Returns false
 /// when a step that every kernel has fails.
 bool enter_sandbox(const SandboxLimits& limits);
+
+/// What this process can still do that it should not: "open files", "make memory executable"; "" when nothing.
+std::string sandbox_leaks();
 
 }  // namespace ckpt::detail

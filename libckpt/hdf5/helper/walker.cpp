@@ -87,11 +87,12 @@ class Walker {
   void visit(const OpenGroup& group) {
     if (group.number != 0) reply_.stage("reading the group " + group.path);
     Handle handle(H5Oopen_by_addr(file_.get(), group.address), H5Oclose, "a group");
-    bool in_order = keeps_order(handle.get());
+    Handle made(H5Gget_create_plist(handle.get()), H5Pclose);
+    bool in_order = keeps_order(made.get());
     reply_.begin(kFrameGroup);
     put_count(reply_.content(), group.number);
     reply_.content().push_back(static_cast<std::byte>(in_order ? kGroupInOrder : 0));
-    attributes_.put_all(handle.get(), reply_.content());
+    attributes_.put_all(handle.get(), made.get(), reply_.content());
     reply_.end();
     LinkList list;
     list.room = limits_.max_objects - links_;
@@ -105,10 +106,9 @@ class Walker {
     for (const Link& link : list.links) follow(group, handle.get(), link);
   }
 
-  static bool keeps_order(hid_t group) {
-    Handle list(H5Gget_create_plist(group), H5Pclose);
+  static bool keeps_order(hid_t list) {
     unsigned flags = 0;
-    require_hdf5(H5Pget_link_creation_order(list.get(), &flags), "the order of links");
+    require_hdf5(H5Pget_link_creation_order(list, &flags), "the order of links");
     return (flags & H5P_CRT_ORDER_TRACKED) != 0 && (flags & H5P_CRT_ORDER_INDEXED) != 0;
   }
 
@@ -189,7 +189,8 @@ class Walker {
     put_count(reply_.content(), number);
     try {
       put_dataset(dataset, source_, reply_.content());
-      attributes_.put_all(dataset, reply_.content());
+      Handle made(H5Dget_create_plist(dataset), H5Pclose);
+      attributes_.put_all(dataset, made.get(), reply_.content());
     } catch (Failure& failure) {
       failure.text = core::quote(group.path + "/" + link.name) + ": " + failure.text;
       throw;
