@@ -25,6 +25,22 @@ std::string lower(std::string text) {
   return text;
 }
 
+/// Cheaper than list_entries(), and nearly always the end of it. Stops at objects, whose tensors are never in blocks.
+bool has_blocks(const Value& root) {
+  std::vector<const Value*> open = {&root};
+  while (!open.empty()) {
+    const Value& value = *open.back();
+    open.pop_back();
+    if (value.is(Value::Kind::tensor) && value.as_entry().blocks) return true;
+    if (value.is(Value::Kind::dict)) {
+      for (const auto& item : value.as_dict().items) open.push_back(&item.second);
+    } else if (value.is_sequence()) {
+      for (const Value& item : value.as_list()) open.push_back(&item);
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const Format* const> formats() {
@@ -46,6 +62,17 @@ const Format* find_format_for(const std::filesystem::path& target) {
     }
   }
   return nullptr;
+}
+
+std::vector<Obstacle> find_obstacles(const Format& format, const Checkpoint& checkpoint, const SaveOptions& options) {
+  if (format.obstacles == nullptr) return {};
+  std::vector<Obstacle> found = format.obstacles(checkpoint, options);
+  if (format.holds_blocks || !has_blocks(checkpoint.root)) return found;
+  for (const NamedEntry& named : list_entries(checkpoint.root)) {
+    if (named.entry->blocks)
+      found.push_back({named.name, std::string(kBlockReason) + " of type " + named.entry->blocks->name});
+  }
+  return found;
 }
 
 const Format& detect_format(const Input& input) {

@@ -47,6 +47,8 @@ zstd      : libckpt/io
 xxhash    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
+re2/      : libckpt/transform
+toml++    : libckpt/transform
 '
 
 git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |

@@ -29,9 +29,9 @@ void print_table(Output& out, const Listing& listing) {
   Table table({{"NAME"}, {"DTYPE"}, {"SHAPE"}, {"LOCATION"}, {"SIZE", Table::Align::right}, {""}});
   for (std::size_t i = 0; i < listing.tensors.size(); ++i) {
     const ckpt::Entry& entry = *listing.tensors[i].entry;
-    table.add_row({core::printable(listing.tensors[i].name), std::string(core::name(entry.dtype)),
-                   core::to_list(entry.shape), core::printable(entry.location), core::format_size(entry.byte_size()),
-                   notes_of(listing, i)});
+    table.add_row({core::printable(listing.tensors[i].name), ckpt::type_name(entry),
+                   core::to_list(ckpt::value_shape(entry)), core::printable(entry.location),
+                   core::format_size(entry.byte_size()), notes_of(listing, i)});
   }
   table.print(out);
 }
@@ -62,7 +62,7 @@ void print_pending(Output& out, ckpt::JsonWriter& json) {
 void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, const ckpt::Checkpoint& checkpoint,
                 const Listing& listing, const ckpt::Report& report) {
   json.begin_object();
-  json.key("path").value(address.path.string());
+  json.key("path").value(address.shown());
   json.key("format").value(checkpoint.format);
   if (!address.at.empty()) json.key("at").value(address.at);
   write_metadata(json, checkpoint);

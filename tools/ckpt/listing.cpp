@@ -89,8 +89,8 @@ void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t in
   const ckpt::Entry& entry = *tensor.entry;
   json.begin_object();
   json.key("name").value(tensor.name);
-  json.key("dtype").value(core::name(entry.dtype));
-  write_shape(json, "shape", entry.shape);
+  json.key("dtype").value(ckpt::type_name(entry));
+  write_shape(json, "shape", ckpt::value_shape(entry));
   json.key("location").value(entry.location);
   json.key("bytes").value(entry.byte_size());
   std::ptrdiff_t tied = listing.tied_to[index];

@@ -1,4 +1,4 @@
-#include "libckpt/format/torch/byte_swap.h"
+#include "libckpt/io/byte_swap.h"
 
 #include <algorithm>
 
