@@ -9,6 +9,7 @@
 #include "libckpt/limits.h"
 #include "libckpt/open_save.h"
 #include "libckpt/report.h"
+#include "libckpt/transform/cast.h"
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/prefix.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/format/format.h"
+#include "libckpt/transform/cast.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -33,6 +34,20 @@ const Format& target_format(const Checkpoint& checkpoint, const std::filesystem:
               "cannot tell the format from the name; use an extension such as .ckpt, .pth or .safetensors");
 }
 
+/// What can be done about obstacles; a type that has an obvious wider one is named with it.
+std::string advice_for(const std::vector<Obstacle>& obstacles) {
+  constexpr std::string_view kStart = "dtype ";
+  for (const Obstacle& obstacle : obstacles) {
+    if (!obstacle.reason.starts_with(kStart)) continue;
+    std::optional<core::DType> dtype = core::try_parse_dtype(obstacle.reason.substr(kStart.size()));
+    if (!dtype || !can_cast(*dtype)) continue;
+    bool widens = is_exact_cast(*dtype, core::DType::f32) && core::is_floating(*dtype);
+    std::string pair = widens ? std::string(core::short_name(*dtype)) + "=f32" : "OLD=NEW";
+    return "drop them (--drop), write another type (--retype " + pair + ") or choose another format";
+  }
+  return "drop them (--drop) or choose another format";
+}
+
 /// All obstacles in one sentence, the first few by name.
 [[noreturn]] void throw_obstacles(const Format& format, const std::vector<Obstacle>& obstacles) {
   std::string list;
@@ -40,10 +55,9 @@ const Format& target_format(const Checkpoint& checkpoint, const std::filesystem:
     list += (i == 0 ? "" : "; ") + core::quote(obstacles[i].subject) + " (" + obstacles[i].reason + ")";
   }
   if (obstacles.size() > kMaxListed) list += "; and " + core::format_count(obstacles.size() - kMaxListed) + " more";
-  throw Error(ErrorCode::unsupported, std::string(format.title) + " cannot hold " +
-                                          core::format_count(obstacles.size()) +
-                                          (obstacles.size() == 1 ? " item: " : " items: ") + list +
-                                          "; drop them (--drop) or choose another format");
+  throw Error(ErrorCode::unsupported,
+              std::string(format.title) + " cannot hold " + core::format_count(obstacles.size()) +
+                  (obstacles.size() == 1 ? " item: " : " items: ") + list + "; " + advice_for(obstacles));
 }
 
 }  // namespace
@@ -59,8 +73,23 @@ Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
   });
 }
 
-void save(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+Checkpoint retype(const Checkpoint& checkpoint, const std::vector<Retype>& pairs) {
+  Checkpoint out = checkpoint;
+  for (const Retype& pair : pairs) {
+    for (const Retype& other : pairs) {
+      if (&other != &pair && (other.from == pair.from || other.from == pair.to)) {
+        throw Error(ErrorCode::usage, "the types to be written name " + std::string(core::name(other.from)) +
+                                          " twice as one that is replaced, or as old and new");
+      }
+    }
+    out = cast(out, {.to = pair.to, .from = {pair.from}});
+  }
+  return out;
+}
+
+void save(const Checkpoint& given, const std::filesystem::path& path, const SaveOptions& options) {
   core::with_context(path.string(), [&] {
+    const Checkpoint checkpoint = options.retype.empty() ? given : retype(given, options.retype);
     const Format& format = target_format(checkpoint, path, options);
     std::vector<Obstacle> obstacles = format.obstacles(checkpoint, options);
     if (!obstacles.empty() && !options.drop_inexpressible) throw_obstacles(format, obstacles);

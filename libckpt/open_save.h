@@ -11,6 +11,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/limits.h"
 #include "libckpt/report.h"
+#include "libcore/base/dtype.h"
 
 namespace ckpt {
 
@@ -26,6 +27,12 @@ struct OpenOptions {
 /// How tensor bytes are packed, where a format can.
 enum class Codec : std::uint8_t { automatic, none, zstd };
 
+/// Every tensor of one type is written as another (cast.h says how values are rounded).
+struct Retype {
+  core::DType from;
+  core::DType to;
+};
+
 struct SaveOptions {
   std::string format = {};  ///< name of a format; "" = by the file name's extension
   bool overwrite = true;    ///< false: Error(io) when the target exists
@@ -35,6 +42,7 @@ struct SaveOptions {
   std::uint32_t shards = 0;                      ///< number of files of about the same size; 0 = as max_shard_size says
   std::vector<std::string> shard_prefixes = {};  ///< one file (or more, by max_shard_size) a prefix, one for the rest
   bool drop_inexpressible = false;  ///< leave out what the target format cannot hold and list it in report->dropped
+  std::vector<Retype> retype = {};  ///< for types that the target format does not have; all at once
   std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
   unsigned threads = 0;
   Progress progress = {};
@@ -48,6 +56,10 @@ Checkpoint open(const std::filesystem::path& path, const OpenOptions& options = 
 /// Writes a checkpoint through AtomicFile. The target may be the file the checkpoint was read from.
 /// Errors: Error(unsupported) listing everything the format cannot hold, before a byte is written; Error(io).
 void save(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options = {});
+
+/// What save() does with options.retype. Error(usage) when one pair follows from another; Error(unsupported) for types
+/// that cannot be cast.
+Checkpoint retype(const Checkpoint& checkpoint, const std::vector<Retype>& pairs);
 
 /// One thing that verification found.
 struct Finding {

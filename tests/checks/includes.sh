@@ -20,7 +20,11 @@ libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze 
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/format.h libckpt/MODEL
-libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
+libckpt/hdf5        : libcore/base libckpt/io libckpt/hdf5 libckpt/MODEL
+libckpt/hdf5/helper : libcore/base libckpt/io/packed.h libckpt/io/byte_cursor.h libckpt/hdf5/wire.h libckpt/hdf5/helper
+libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/format/hdf5_write/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/hdf5_foreign : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/hdf5_foreign/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
@@ -36,13 +40,15 @@ cublas    : libcore/backend/cuda
 dnnl      : libcore/backend/cpu
 oneapi    : libcore/backend/cpu
 cblas     : libcore/backend/cpu
-hdf5      : libckpt/format/native libckpt/hdf5
-H5        : libckpt/format/native libckpt/hdf5
+hdf5      : libckpt/format/hdf5_write libckpt/hdf5/helper
+H5        : libckpt/format/hdf5_write libckpt/hdf5/helper
 CLI/      : tools samples
 zstd      : libckpt/io
 xxhash    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
+re2/      : libckpt/transform
+toml++    : libckpt/transform
 '
 
 git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |

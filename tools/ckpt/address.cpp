@@ -2,6 +2,7 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/standard_input.h"
 
 namespace cli {
 namespace {
@@ -10,7 +11,21 @@ constexpr std::string_view kIndex = ".index.json";
 
 }  // namespace
 
+std::string Address::shown() const {
+  return shown_path(path.string());
+}
+
+bool Address::is_standard_input() const {
+  return path.string() == standard_input_path();
+}
+
+std::string shown_path(const std::string& path) {
+  return !path.empty() && path == standard_input_path() ? "standard input" : path;
+}
+
 Address parse_address(const std::string& text) {
+  if (text == "-") return {spool_standard_input(), ""};
+  if (text.starts_with("-::")) return {spool_standard_input(), text.substr(3)};
   std::error_code ignored;
   std::size_t at = text.rfind("::");
   if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};

@@ -142,7 +142,7 @@ void write_state_dict(ckpt::JsonWriter& json, const ckpt::StateDictRef& dict) {
 
 void write_json(ckpt::JsonWriter& json, const Info& info, const ckpt::Report& report) {
   json.begin_object();
-  json.key("path").value(info.address.path.string());
+  json.key("path").value(info.address.shown());
   json.key("format").value(info.checkpoint.format);
   if (!info.address.at.empty()) json.key("at").value(info.address.at);
   json.key("file_bytes").value(info.file_bytes);

@@ -62,7 +62,7 @@ void print_pending(Output& out, ckpt::JsonWriter& json) {
 void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, const ckpt::Checkpoint& checkpoint,
                 const Listing& listing, const ckpt::Report& report) {
   json.begin_object();
-  json.key("path").value(address.path.string());
+  json.key("path").value(address.shown());
   json.key("format").value(checkpoint.format);
   if (!address.at.empty()) json.key("at").value(address.at);
   write_metadata(json, checkpoint);

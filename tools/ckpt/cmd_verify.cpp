@@ -5,6 +5,7 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
+#include "tools/ckpt/standard_input.h"
 
 namespace cli {
 namespace {
@@ -14,12 +15,13 @@ struct Options : ReadOptions {
 };
 
 ckpt::VerifyResult verify_file(const Options& options, const std::string& file, ckpt::Report& report) {
+  std::filesystem::path path = file == "-" ? spool_standard_input() : file;
   ProgressBar bar(core::printable(std::filesystem::path(file).filename().string()), !options.quiet);
-  return ckpt::verify(file, options.open(report), bar.hook());
+  return ckpt::verify(path, options.open(report), bar.hook());
 }
 
 void print_result(Output& out, const std::string& file, const ckpt::VerifyResult& result) {
-  std::string start = core::printable(file) + ": ";
+  std::string start = core::printable(file == "-" ? "standard input" : file) + ": ";
   for (const ckpt::Finding& finding : result.damage) {
     out.print(start + "damaged: " + core::printable(finding.subject) + ": " + finding.text + "\n");
   }

@@ -7,6 +7,7 @@
 namespace cli {
 
 void add_ls(CLI::App& app, Command& chosen);
+void add_cast(CLI::App& app, Command& chosen);
 void add_info(CLI::App& app, Command& chosen);
 void add_diff(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);
@@ -16,5 +17,7 @@ void add_rename(CLI::App& app, Command& chosen);
 void add_remap(CLI::App& app, Command& chosen);
 void add_select(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
+void add_completion(CLI::App& app, Command& chosen);
+void add_man(CLI::App& app, Command& chosen);
 
 }  // namespace cli

@@ -21,9 +21,16 @@ bool is_folder(const fs::path& path) {
 }
 
 fs::path target_of(const EditOptions& options, const EditCommand& command, const Address& source) {
+  bool piped = source.is_standard_input();
+  if (piped && (options.in_place || options.output.empty())) {
+    throw Error(ErrorCode::usage, "needs -o OUT to say where the result goes").add_context(source.shown());
+  }
   if (options.in_place) return source.path;
   if (options.output.empty()) return derived_name(source.path, command.tag);
   bool folder = is_folder(options.output) || options.output.ends_with('/');
+  if (folder && piped)
+    throw Error(ErrorCode::usage, "is a folder; name a file for what comes from standard input")
+        .add_context(options.output);
   if (folder) return fs::path(options.output) / source.path.filename();
   if (options.files.size() > 1) {
     throw Error(ErrorCode::usage, "several files need a folder to go to; create it, or name one with a final '/'")
@@ -37,7 +44,8 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
 std::string format_of(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
   const ckpt::Format* known = ckpt::find_format(checkpoint.format);
   if (known == nullptr || known->write == nullptr) return "";
-  bool same = options.in_place || job.target.extension() == job.source.path.extension();
+  bool same =
+      options.in_place || job.source.is_standard_input() || job.target.extension() == job.source.path.extension();
   return same ? checkpoint.format : "";
 }
 
@@ -47,6 +55,7 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
   save.codec = options.codec;
   save.max_shard_size = options.max_shard_size;
   save.drop_inexpressible = options.drop;
+  save.retype = options.retype;
   save.max_memory = options.max_memory;
   save.threads = options.threads;
   return save;
@@ -56,7 +65,7 @@ void write_json(ckpt::JsonWriter& json, const EditOptions& options, const EditCo
                 const Edit& edit, const ckpt::Report& report) {
   json.begin_object();
   json.key("command").value(command.name);
-  json.key("input").value(job.source.path.string());
+  json.key("input").value(job.source.shown());
   json.key("output").value(job.target.string());
   json.key("dry_run").value(options.dry_run);
   json.key("changed").value(edit.changed);
@@ -96,7 +105,8 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
   std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
   const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
   if (format == nullptr || format->obstacles == nullptr) return;
-  for (const ckpt::Obstacle& obstacle : format->obstacles(edit.checkpoint, save_options(options))) {
+  ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
+  for (const ckpt::Obstacle& obstacle : format->obstacles(written, save_options(options))) {
     std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
     if (!options.drop) {
       throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot hold " + text).add_context(job.target);

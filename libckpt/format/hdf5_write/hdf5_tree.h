@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "libckpt/entry.h"
-#include "libckpt/format/native/hdf5_names.h"
-#include "libckpt/format/native/layout.h"
+#include "libckpt/format/hdf5_write/hdf5_names.h"
+#include "libckpt/format/hdf5_write/payload.h"
 
 namespace ckpt::detail {
 

@@ -1,11 +1,11 @@
-#include "libckpt/format/native/hdf5_memory.h"
+#include "libckpt/format/hdf5_write/hdf5_memory.h"
 
 #include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
 
-#include "libckpt/format/native/layout.h"
+#include "libckpt/format/hdf5_write/payload.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {

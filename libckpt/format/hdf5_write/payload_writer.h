@@ -2,7 +2,7 @@
 // Streams payloads into the file, packs those that gain from it, and records where each one went.
 // Thread safety: one owner. Use: PayloadWriter writer(file, user_block, options); writer.write(planned, payload);
 
-#include "libckpt/format/native/payload_plan.h"
+#include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/open_save.h"
 

@@ -1,9 +1,9 @@
-#include "libckpt/format/native/payload_writer.h"
+#include "libckpt/format/hdf5_write/payload_writer.h"
 
 #include <algorithm>
 
-#include "libckpt/format/native/payload_packing.h"
-#include "libckpt/format/native/payload_source.h"
+#include "libckpt/format/hdf5_write/payload_packing.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/io/codec.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"

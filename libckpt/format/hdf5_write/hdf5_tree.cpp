@@ -1,13 +1,13 @@
-#include "libckpt/format/native/hdf5_tree.h"
+#include "libckpt/format/hdf5_write/hdf5_tree.h"
 
 #include <hdf5.h>
 
 #include <algorithm>
 #include <map>
 
-#include "libckpt/format/native/hdf5_memory.h"
-#include "libckpt/format/native/hdf5_types.h"
-#include "libckpt/format/native/payload_packing.h"
+#include "libckpt/format/hdf5_write/hdf5_memory.h"
+#include "libckpt/format/hdf5_write/hdf5_types.h"
+#include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/text.h"
 

@@ -1,4 +1,4 @@
-#include "libckpt/format/native/hdf5_names.h"
+#include "libckpt/format/hdf5_write/hdf5_names.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "libckpt/format/native/hdf5_types.h"
+#include "libckpt/format/hdf5_write/hdf5_types.h"
 
 namespace ckpt::detail {
 

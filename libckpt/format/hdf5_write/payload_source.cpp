@@ -1,4 +1,4 @@
-#include "libckpt/format/native/payload_source.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
 
 #include <algorithm>
 #include <list>

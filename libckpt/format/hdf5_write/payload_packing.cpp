@@ -1,9 +1,9 @@
-#include "libckpt/format/native/payload_packing.h"
+#include "libckpt/format/hdf5_write/payload_packing.h"
 
 #include <algorithm>
 
-#include "libckpt/format/native/hdf5_types.h"
-#include "libckpt/format/native/payload_source.h"
+#include "libckpt/format/hdf5_write/hdf5_types.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/io/codec.h"
 
 namespace ckpt::detail {

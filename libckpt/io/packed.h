@@ -1,5 +1,5 @@
 #pragma once
-// Numbers and texts of the packed index: LEB128 for counts and lengths, length-prefixed texts.
+// Numbers and texts of packed tables: LEB128 for counts and lengths, length-prefixed texts.
 // Thread safety: pure functions. Use: put_count(out, n); std::uint64_t n = take_count(in);
 
 #include <string>
@@ -23,14 +23,14 @@ inline std::uint64_t take_count(ByteCursor& in) {
     if (shift == 63 && byte > 1) break;
     if (byte < 0x80) return value;
   }
-  throw core::Error(core::ErrorCode::corrupt, "a count in the index does not fit 64 bits");
+  throw core::Error(core::ErrorCode::corrupt, "a count does not fit 64 bits");
 }
 
 /// A count of things that take at least one byte each of what is left: allocation stays in proportion to the input.
 inline std::uint64_t take_length(ByteCursor& in) {
   std::uint64_t value = take_count(in);
   if (value <= in.remaining()) return value;
-  throw core::Error(core::ErrorCode::corrupt, "the index promises " + std::to_string(value) + " items where " +
+  throw core::Error(core::ErrorCode::corrupt, "a table promises " + std::to_string(value) + " items where " +
                                                   std::to_string(in.remaining()) + " bytes are left");
 }
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "libckpt/format/native/layout.h"
+#include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/io/byte_source.h"
 
 namespace ckpt::detail {

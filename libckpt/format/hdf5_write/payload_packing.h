@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libckpt/format/native/payload_plan.h"
+#include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/open_save.h"
 
 namespace ckpt::detail {
