@@ -219,4 +219,17 @@ void AtomicFile::commit() {
   });
 }
 
+void move_into_place(const std::filesystem::path& from, const std::filesystem::path& to,
+                     const AtomicFile::Options& options) {
+  core::with_context(to.string(), [&] {
+    unsigned flags = options.overwrite ? 0 : RENAME_NOREPLACE;
+    if (file_ops().renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) != 0) {
+      throw_errno(errno, "cannot put the new file in place");
+    }
+    std::string folder = to.has_parent_path() ? to.parent_path().string() : ".";
+    detail::Fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (options.durable && opened) (void)file_ops().fsync(opened.get());
+  });
+}
+
 }  // namespace ckpt

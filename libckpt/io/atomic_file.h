@@ -57,4 +57,9 @@ class AtomicFile final : public ByteSink {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Gives a finished file its final name in one step and makes that durable: for names that are known only when the file
+/// is. Both lie on one file system. Errors: Error(io); "already exists" when `to` is taken and `overwrite` is false.
+void move_into_place(const std::filesystem::path& from, const std::filesystem::path& to,
+                     const AtomicFile::Options& options);
+
 }  // namespace ckpt

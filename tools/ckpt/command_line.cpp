@@ -30,6 +30,13 @@ void add_commands(CLI::App& app, Command& chosen) {
   add_remap(app, chosen);
   add_select(app, chosen);
   add_convert(app, chosen);
+  add_cast(app, chosen);
+  add_split(app, chosen);
+  add_join(app, chosen);
+  add_compact(app, chosen);
+  add_publish(app, chosen);
+  add_avg(app, chosen);
+  add_optim(app, chosen);
   add_completion(app, chosen);
   add_man(app, chosen);
 }
@@ -49,7 +56,6 @@ std::vector<std::string> option_names(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
-  add_cast(app, chosen);
 }
 
 /// A word in the place of a command that is none gets its own message; CLI11 would only say that one is missing.
