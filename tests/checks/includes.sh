@@ -52,6 +52,7 @@ H5        : libckpt/format/hdf5_write libckpt/hdf5/helper
 CLI/      : tools samples
 zstd      : libckpt/io
 xxhash    : libckpt/io
+nettle    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
 re2/      : libckpt/transform
