@@ -26,6 +26,7 @@ libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckp
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
 libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo
+zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples
 '

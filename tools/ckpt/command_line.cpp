@@ -27,6 +27,9 @@ void add_commands(CLI::App& app, Command& chosen) {
   add_remap(app, chosen);
   add_select(app, chosen);
   add_convert(app, chosen);
+  add_why(app, chosen);
+  add_fix(app, chosen);
+  add_zoo(app, chosen);
 }
 
 /// A word in the place of a command that is none gets its own message; CLI11 would only say that one is missing.

@@ -16,5 +16,8 @@ void add_rename(CLI::App& app, Command& chosen);
 void add_remap(CLI::App& app, Command& chosen);
 void add_select(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
+void add_why(CLI::App& app, Command& chosen);
+void add_fix(CLI::App& app, Command& chosen);
+void add_zoo(CLI::App& app, Command& chosen);
 
 }  // namespace cli
