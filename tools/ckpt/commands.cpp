@@ -11,6 +11,8 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_diff(app, chosen);
   add_scan(app, chosen);
   add_verify(app, chosen);
+  add_why(app, chosen);
+  add_fix(app, chosen);
   add_strip_prefix(app, chosen);
   add_add_prefix(app, chosen);
   add_rename(app, chosen);
@@ -25,6 +27,7 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_publish(app, chosen);
   add_avg(app, chosen);
   add_optim(app, chosen);
+  add_zoo(app, chosen);
   add_completion(app, chosen);
   add_man(app, chosen);
   add_doctor(app, chosen);
