@@ -3,7 +3,11 @@
 // Thread safety: see each header. Use: #include "libckpt/ckpt.h" and link ckpt::ckpt.
 
 #include "libckpt/analyze/diff.h"
+#include "libckpt/analyze/digest.h"
+#include "libckpt/analyze/npy_header.h"
 #include "libckpt/analyze/plain_values.h"
+#include "libckpt/analyze/stats.h"
+#include "libckpt/analyze/tensor_text.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/entry.h"
 #include "libckpt/limits.h"
@@ -18,4 +22,5 @@
 #include "libckpt/transform/rules.h"
 #include "libckpt/transform/select.h"
 #include "libckpt/transform/selector.h"
+#include "libckpt/transform/slice_tensor.h"
 #include "libckpt/value.h"
