@@ -2,6 +2,7 @@
 // The file side of the library in one include: open, look, compare, change, save. Needs no runtime and no GPU.
 // Thread safety: see each header. Use: #include "libckpt/ckpt.h" and link ckpt::ckpt.
 
+#include "libckpt/analyze/branches.h"
 #include "libckpt/analyze/diff.h"
 #include "libckpt/analyze/digest.h"
 #include "libckpt/analyze/npy_header.h"
@@ -13,9 +14,11 @@
 #include "libckpt/limits.h"
 #include "libckpt/open_save.h"
 #include "libckpt/report.h"
+#include "libckpt/scan.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/map_location.h"
+#include "libckpt/transform/metadata.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/rename.h"

@@ -5,12 +5,17 @@
 namespace cli {
 
 void add_all_commands(CLI::App& app, Command& chosen) {
+  add_doctor(app, chosen);
+  add_git(app, chosen);
+  add_meta(app, chosen);
+  add_tree(app, chosen);
   add_ls(app, chosen);
   add_info(app, chosen);
   add_stat(app, chosen);
   add_cat(app, chosen);
   add_hash(app, chosen);
   add_diff(app, chosen);
+  add_scan(app, chosen);
   add_verify(app, chosen);
   add_strip_prefix(app, chosen);
   add_add_prefix(app, chosen);
