@@ -4,7 +4,11 @@
 
 #include "libckpt/analyze/branches.h"
 #include "libckpt/analyze/diff.h"
+#include "libckpt/analyze/digest.h"
+#include "libckpt/analyze/npy_header.h"
 #include "libckpt/analyze/plain_values.h"
+#include "libckpt/analyze/stats.h"
+#include "libckpt/analyze/tensor_text.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/entry.h"
 #include "libckpt/limits.h"
@@ -26,4 +30,5 @@
 #include "libckpt/transform/rules.h"
 #include "libckpt/transform/select.h"
 #include "libckpt/transform/selector.h"
+#include "libckpt/transform/slice_tensor.h"
 #include "libckpt/value.h"

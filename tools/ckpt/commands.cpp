@@ -8,6 +8,9 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_ls(app, chosen);
   add_info(app, chosen);
   add_tree(app, chosen);
+  add_stat(app, chosen);
+  add_cat(app, chosen);
+  add_hash(app, chosen);
   add_diff(app, chosen);
   add_scan(app, chosen);
   add_verify(app, chosen);
