@@ -47,6 +47,7 @@ struct Format {
   void (*write)(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) = nullptr;
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
   bool holds_blocks = false;  ///< entries with `blocks` may come to obstacles() and write()
+  bool holds_metadata = true;  ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
 };
 
 /// All formats, in the order in which they are asked whether an input is theirs.

@@ -5,7 +5,10 @@
 #include "libckpt/format/dcp/dcp.h"
 #include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/gguf/gguf.h"
+#include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/native/native.h"
+#include "libckpt/format/npz/npz.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
 #include "libckpt/format/torch_legacy/torch_legacy.h"
@@ -20,8 +23,20 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &detail::kNative, &detail::kTorchScript,  &detail::kTorchZip,    &detail::kTorchLegacy,        &detail::kTorchTar,
-    &detail::kDcp,    &detail::kTorchSharded, &detail::kSafetensors, &detail::kSafetensorsSharded,
+    &detail::kNative,
+    &detail::kKerasZip,
+    &detail::kNpz,
+    &detail::kTorchScript,
+    &detail::kTorchZip,
+    &detail::kTorchLegacy,
+    &detail::kTorchTar,
+    &detail::kGguf,
+    &detail::kNpy,
+    &detail::kDcp,
+    &detail::kTorchSharded,
+    &detail::kSafetensors,
+    &detail::kSafetensorsSharded,
+    &detail::kHdf5,
 };
 
 std::string lower(std::string text) {

@@ -34,10 +34,12 @@ libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/forma
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
+libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/scan_file.h libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo
+zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
-samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples
+samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
 '
 # System headers and the only folders that may name them.
 system_rules='
@@ -51,6 +53,7 @@ H5        : libckpt/format/hdf5_write libckpt/hdf5/helper
 CLI/      : tools samples
 zstd      : libckpt/io
 xxhash    : libckpt/io
+nettle    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
 re2/      : libckpt/transform
