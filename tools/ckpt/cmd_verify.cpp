@@ -1,11 +1,11 @@
 // ckpt verify: reads every byte of a file and compares it with what the file says about itself.
 
 #include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
-#include "tools/ckpt/standard_input.h"
 
 namespace cli {
 namespace {
@@ -15,13 +15,13 @@ struct Options : ReadOptions {
 };
 
 ckpt::VerifyResult verify_file(const Options& options, const std::string& file, ckpt::Report& report) {
-  std::filesystem::path path = file == "-" ? spool_standard_input() : file;
-  ProgressBar bar(core::printable(std::filesystem::path(file).filename().string()), !options.quiet);
-  return ckpt::verify(path, options.open(report), bar.hook());
+  Address address = parse_address(file);
+  ProgressBar bar(core::printable(std::filesystem::path(address.shown()).filename().string()), !options.quiet);
+  return ckpt::verify(address.path, options.open(report), bar.hook());
 }
 
 void print_result(Output& out, const std::string& file, const ckpt::VerifyResult& result) {
-  std::string start = core::printable(file == "-" ? "standard input" : file) + ": ";
+  std::string start = core::printable(file) + ": ";
   for (const ckpt::Finding& finding : result.damage) {
     out.print(start + "damaged: " + core::printable(finding.subject) + ": " + finding.text + "\n");
   }
@@ -66,11 +66,12 @@ int run(Context& context, const Options& options) {
     ckpt::Report report;
     ckpt::VerifyResult result = verify_file(options, file, report);
     good &= result.damage.empty();
-    say_report(options, file, report);
+    std::string shown = parse_address(file).shown();
+    say_report(options, shown, report);
     if (options.json) {
-      write_json(json, file, result, report);
+      write_json(json, shown, result, report);
     } else if (!options.quiet) {
-      print_result(context.out, file, result);
+      print_result(context.out, shown, result);
       context.out.flush();
     }
   }
