@@ -20,10 +20,10 @@ void append_digest(core::ByteVector& to, const Hash128& digest) {
 Hash128 tensor_digest(const Entry& entry, const Hash128& content) {
   core::ByteVector text;
   core::append(text, core::as_bytes(kTensor));
-  core::append(text, core::as_bytes(core::name(entry.dtype)));
+  core::append(text, core::as_bytes(type_name(entry)));
   text.push_back(std::byte{0});
-  core::append_le<std::uint64_t>(text, entry.shape.size());
-  for (std::int64_t size : entry.shape) core::append_le(text, static_cast<std::uint64_t>(size));
+  core::append_le<std::uint64_t>(text, value_shape(entry).size());
+  for (std::int64_t size : value_shape(entry)) core::append_le(text, static_cast<std::uint64_t>(size));
   text.push_back(entry.bytes == nullptr ? std::byte{0} : std::byte{1});
   append_digest(text, entry.bytes == nullptr ? Hash128() : content);
   return hash128(Bytes(text));

@@ -7,7 +7,8 @@
 // The construction, byte for byte (version 1). H is XXH3 with 128 bits and seed 0; a digest is written as 16 bytes,
 // most significant first, which is the order of its hexadecimal text. Integers are little-endian.
 //   content(t)  = H(the logical values: contiguous, row-major, little-endian)
-//   tensor(t)   = H("ckpt digest 1 tensor\n" + dtype as core::name() says ("bfloat16") + 0x00 + u64 rank + u64 of each
+//   tensor(t)   = H("ckpt digest 1 tensor\n" + dtype as core::name() says ("bfloat16"; of packed blocks their own
+//                 name, "Q4_0", and the shape of the values) + 0x00 + u64 rank + u64 of each
 //                 size + one byte: 1 when the values are there, 0 for a tensor on "meta" + content(t) or 16 zero bytes)
 //   The dotted name of every tensor ("model.fc.weight") is split at its dots; the components make a tree. A branch is
 //   branch(b)   = H("ckpt digest 1 branch\n" + for each child: u64 bytes of its component + the component + one byte: 0

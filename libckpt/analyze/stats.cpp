@@ -28,6 +28,10 @@ bool counts_in_total(core::DType dtype) {
   return core::is_floating(dtype) || core::is_complex(dtype);
 }
 
+bool are_numbers(const Entry& entry) {
+  return entry.bytes != nullptr && !entry.blocks && detail::numbers_per_element(entry.dtype) > 0;
+}
+
 /// Calls `body` with blocks of at most kBlock numbers; magnitudes for complex types.
 template <class Body>
 void for_each_block(const Entry& entry, MutableBytes bytes, Body body) {
@@ -135,7 +139,7 @@ class Counter {
   void count_small(std::size_t i) {
     const Entry& entry = *result_.tensors[i].entry;
     TensorStats& stats = result_.tensors[i].stats;
-    stats.numbers = entry.bytes != nullptr && detail::numbers_per_element(entry.dtype) > 0;
+    stats.numbers = are_numbers(entry);
     if (!stats.numbers) return;
     core::ByteVector bytes = read_all(*entry.bytes);
     core::ByteVector again = options_.bins > 0 && (entry.conjugate || entry.negative) ? bytes : core::ByteVector();
@@ -161,7 +165,7 @@ class Counter {
   void count_large(std::size_t i) {
     const Entry& entry = *result_.tensors[i].entry;
     TensorStats& stats = result_.tensors[i].stats;
-    stats.numbers = detail::numbers_per_element(entry.dtype) > 0;
+    stats.numbers = are_numbers(entry);
     if (!stats.numbers) {
       done_ += entry.byte_size();
       return;

@@ -21,6 +21,9 @@ struct Input {
   core::ByteVector head;  ///< the first 4,096 bytes, fewer when the file is shorter
 };
 
+/// Opens `path`, a file or the folder of a model. Errors: those of resolve_folder(); Error(io).
+Input open_input(const std::filesystem::path& path);
+
 /// Something of a checkpoint that a target format cannot express.
 struct Obstacle {
   std::string subject;  ///< dotted name

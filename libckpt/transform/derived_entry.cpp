@@ -17,6 +17,7 @@ using core::Shape;
 
 /// `entry` with other values: what its file said about its memory holds no longer.
 Entry derive(const Entry& entry, Shape shape) {
+  if (entry.blocks) throw Error(ErrorCode::unsupported, type_name(entry) + " blocks can only be carried as they are");
   Entry out = entry;
   out.view.reset();
   out.shape = std::move(shape);

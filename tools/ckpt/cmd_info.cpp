@@ -1,8 +1,11 @@
 // ckpt info: what a file is, in a few lines, or as a page.
 
+#include <algorithm>
+
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/info.h"
 
 namespace cli {
@@ -66,12 +69,14 @@ int run(Context& context, const Options& options) {
     throw core::Error(core::ErrorCode::usage, "--html makes a page of one file; run it once for each");
   }
   ckpt::JsonWriter json(2);
+  int code = kDone;
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
     ckpt::Report report;
     Address address = parse_address(file);
-    Info info = examine(address, ckpt::open(address.path, options.open(report)));
+    Info info = examine(address, ckpt::open(address.path, options.look(report)));
     say_report(options, address.path, report);
+    code = std::max(code, options.looked(report));
     if (!options.html.empty()) {
       write_page(info_page(info), options.html, context.out);
     } else if (options.json) {
@@ -82,7 +87,7 @@ int run(Context& context, const Options& options) {
   }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.text() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace

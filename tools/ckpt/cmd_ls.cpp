@@ -7,6 +7,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/order.h"
 
@@ -150,32 +151,38 @@ void print_file(Context& context, const Options& options, const Address& address
   print_summary(out, listed);
 }
 
-void list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
+int list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
   Address address = parse_address(file);
   ckpt::Report report;
   auto listed = std::make_shared<Listed>();
   context.kept = listed;
-  listed->checkpoint = ckpt::open(address.path, options.open(report));
+  listed->checkpoint = ckpt::open(address.path, options.look(report));
   core::with_context(address.path.string(),
                      [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
   listed->shown = choose(options, listed->listing);
   say_report(options, address.path, report);
-  if (options.lines) return print_lines(context.out, address, *listed);
-  if (options.json) return write_json(context.out, json, address, *listed, report);
-  print_file(context, options, address, *listed);
+  if (options.lines) {
+    print_lines(context.out, address, *listed);
+  } else if (options.json) {
+    write_json(context.out, json, address, *listed, report);
+  } else {
+    print_file(context, options, address, *listed);
+  }
+  return options.looked(report);
 }
 
 int run(Context& context, const Options& options) {
   ckpt::JsonWriter json;
+  int code = kDone;
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
     bool spaced = !options.json && !options.lines && !options.quiet && &file != &options.files.front();
     if (spaced) context.out.print("\n");
-    list_file(context, options, file, json);
+    code = std::max(code, list_file(context, options, file, json));
   }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.take() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/order.h"
 
@@ -119,14 +120,16 @@ void write_json(ckpt::JsonWriter& json, const Options& options, const Address& a
 
 int run(Context& context, const Options& options) {
   ckpt::JsonWriter json(2);
+  int code = kDone;
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
     Address address = parse_address(file);
     ckpt::Report report;
-    ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.open(report));
+    ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.look(report));
     Branches all = core::with_context(address.path.string(),
                                       [&] { return ckpt::branches(ckpt::value_at(checkpoint.root, address.at)); });
     say_report(options, address.path, report);
+    code = std::max(code, options.looked(report));
     if (options.json) {
       write_json(json, options, address, all, report);
     } else {
@@ -135,7 +138,7 @@ int run(Context& context, const Options& options) {
   }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.text() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace
