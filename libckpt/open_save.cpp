@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/scan_file.h"
 #include "libckpt/transform/cast.h"
+#include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -13,15 +16,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::uint64_t kHeadBytes = 4096;
 constexpr std::size_t kMaxListed = 8;
-
-Input read_head(const std::filesystem::path& path) {
-  Input input{path, open_file(path), {}};
-  input.head.resize(std::min(kHeadBytes, input.file->size()));
-  input.file->read(0, input.head);
-  return input;
-}
 
 const Format& target_format(const Checkpoint& checkpoint, const std::filesystem::path& path,
                             const SaveOptions& options) {
@@ -32,6 +27,26 @@ const Format& target_format(const Checkpoint& checkpoint, const std::filesystem:
   if (!options.format.empty()) throw Error(ErrorCode::usage, "no format is named " + core::quote(options.format));
   throw Error(ErrorCode::usage,
               "cannot tell the format from the name; use an extension such as .ckpt, .pth or .safetensors");
+}
+
+/// Leaves out tensors of opaque blocks, which the target's writer must not see.
+class DropBlocks final : public detail::TreeMap {
+ protected:
+  bool edit_dict(const Value&, Dict& dict) override {
+    return std::erase_if(dict.items, [](const auto& item) {
+             return item.second.is(Value::Kind::tensor) && item.second.as_entry().blocks.has_value();
+           }) > 0;
+  }
+};
+
+bool is_block_obstacle(const Obstacle& obstacle) {
+  return obstacle.reason.starts_with(kBlockReason);
+}
+
+Checkpoint without_blocks(const Checkpoint& checkpoint) {
+  Checkpoint out = checkpoint;
+  out.root = DropBlocks().map(checkpoint.root);
+  return out;
 }
 
 /// What can be done about obstacles; a type that has an obvious wider one is named with it.
@@ -64,7 +79,7 @@ std::string advice_for(const std::vector<Obstacle>& obstacles) {
 
 Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
   return core::with_context(path.string(), [&] {
-    Input input = read_head(path);
+    Input input = open_input(path);
     const Format& format = detect_format(input);
     Checkpoint checkpoint = format.read(input, options);
     checkpoint.format = format.name;
@@ -91,20 +106,33 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
   core::with_context(path.string(), [&] {
     const Checkpoint checkpoint = options.retype.empty() ? given : retype(given, options.retype);
     const Format& format = target_format(checkpoint, path, options);
-    std::vector<Obstacle> obstacles = format.obstacles(checkpoint, options);
+    std::vector<Obstacle> obstacles = find_obstacles(format, checkpoint, options);
     if (!obstacles.empty() && !options.drop_inexpressible) throw_obstacles(format, obstacles);
+    bool blocks_in_the_way = !format.holds_blocks && std::any_of(obstacles.begin(), obstacles.end(), is_block_obstacle);
     if (options.report != nullptr) {
       for (const Obstacle& o : obstacles)
         options.report->dropped.push_back(core::quote(o.subject) + " (" + o.reason + ")");
     }
-    format.write(checkpoint, path, options);
+    format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
   });
 }
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
-    Input input = read_head(path);
-    return detect_format(input).verify(input, options, progress);
+    Input input = open_input(path);
+    const Format& format = detect_format(input);
+    VerifyResult result = format.verify(input, options, progress);
+    ScanResult scanned;
+    detail::scan_contents(input, options, scanned);
+    result.complete = scanned.complete();
+    for (Finding& finding : scanned.unread) result.damage.push_back(std::move(finding));
+    for (Finding& finding : scanned.findings) result.damage.push_back(std::move(finding));
+    std::string_view promised = detail::promised_instead(input.path, format.name);
+    if (!promised.empty()) {
+      result.notes.push_back(
+          {"name", "the name promises " + std::string(promised) + ", but this is a " + std::string(format.title)});
+    }
+    return result;
   });
 }
 

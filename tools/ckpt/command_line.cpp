@@ -1,5 +1,7 @@
 #include "tools/ckpt/command_line.h"
 
+#include "libckpt/format/format.h"
+#include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
@@ -20,25 +22,7 @@ void add_commands(CLI::App& app, Command& chosen) {
       "Example:\n  ckpt strip-prefix net.pth            # writes net.plain.pth; 'ckpt COMMAND --help' says more");
   app.set_help_flag("-h,--help", "print this text");
   set_help_style(app);
-  add_ls(app, chosen);
-  add_info(app, chosen);
-  add_diff(app, chosen);
-  add_verify(app, chosen);
-  add_strip_prefix(app, chosen);
-  add_add_prefix(app, chosen);
-  add_rename(app, chosen);
-  add_remap(app, chosen);
-  add_select(app, chosen);
-  add_convert(app, chosen);
-  add_cast(app, chosen);
-  add_split(app, chosen);
-  add_join(app, chosen);
-  add_compact(app, chosen);
-  add_publish(app, chosen);
-  add_avg(app, chosen);
-  add_optim(app, chosen);
-  add_completion(app, chosen);
-  add_man(app, chosen);
+  add_all_commands(app, chosen);
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -119,6 +103,25 @@ Command say(std::string text) {
   };
 }
 
+/// The version stands in every JSON document; formats are what a program may want to know beside it.
+Command say_version_json() {
+  ckpt::JsonWriter json(2);
+  json.begin_object();
+  json.key("name").value("ckpt");
+  json.key("formats").begin_array();
+  for (const ckpt::Format* format : ckpt::formats()) {
+    json.begin_object();
+    json.key("name").value(format->name);
+    json.key("title").value(format->title);
+    json.key("read").value(format->read != nullptr);
+    json.key("write").value(format->write != nullptr);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  return say(json.take() + "\n");
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
@@ -133,7 +136,7 @@ Command parse_command_line(int argc, char** argv) {
     std::size_t last = at.name.rfind(' ');
     return say(last == std::string::npos ? app.help() : at.command->help(at.name.substr(0, last)));
   } catch (const CLI::CallForVersion&) {
-    return say("ckpt " CKPT_VERSION "\n");
+    return wants_json(argc, argv) ? with_schema(say_version_json()) : say("ckpt " CKPT_VERSION "\n");
   } catch (const CLI::ExtrasError& error) {
     Reached at = reached(app);
     throw Error(ErrorCode::usage, describe_extras(*at.command, error.what()) + "; see '" + at.name + " --help'");

@@ -16,11 +16,11 @@ namespace {
 
 using core::DType;
 
-constexpr const char* kTopGroup = "data";
 constexpr H5Z_filter_t kZstdFilter = 32015;
 
 /// An attribute of an old-style object must fit into one header message; a longer name can be told from its path.
 constexpr std::size_t kMaxTextAttribute = 65'000;
+constexpr unsigned kByCreation = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
 
 struct FloatLayout {
   std::size_t size, exponent_at, exponent_bits, mantissa_bits, bias;
@@ -94,9 +94,10 @@ Hid make_type(DType dtype) {
   }
 }
 
-Hid group_list() {
+Hid group_list(const Hdf5Style& style) {
   Hid list(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
   require_hdf5(H5Pset_obj_track_times(list.get(), false));
+  if (style.keep_order) require_hdf5(H5Pset_link_creation_order(list.get(), kByCreation));
   return list;
 }
 
@@ -129,34 +130,44 @@ Hid utf8_links() {
   return list;
 }
 
-Hid create_file(const Hdf5Memory& memory, std::uint64_t user_block) {
+Hid create_file(const Hdf5Memory& memory, std::uint64_t user_block, const Hdf5Style& style) {
   Hid create(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   require_hdf5(H5Pset_userblock(create.get(), user_block));
   require_hdf5(H5Pset_obj_track_times(create.get(), false));
-  return {H5Fcreate("native", H5F_ACC_TRUNC, create.get(), memory.driver_list()), H5Fclose};
+  if (style.keep_order) {
+    require_hdf5(H5Pset_link_creation_order(create.get(), kByCreation));
+    require_hdf5(H5Pset_attr_creation_order(create.get(), kByCreation));
+  }
+  return {H5Fcreate("memory", H5F_ACC_TRUNC, create.get(), memory.driver_list()), H5Fclose};
 }
 
 /// Makes the datasets in the order of their paths, so that a group is opened once.
 class TreeBuilder {
  public:
-  TreeBuilder(Hdf5Memory& memory, std::uint64_t user_block)
+  TreeBuilder(Hdf5Memory& memory, std::uint64_t user_block, const Hdf5Style& style)
       : memory_(memory),
-        file_(create_file(memory, user_block)),
+        style_(style),
+        file_(create_file(memory, user_block, style)),
         links_(utf8_links()),
-        groups_(group_list()),
+        groups_(group_list(style)),
         raw_(raw_list()),
         scalar_(H5Screate(H5S_SCALAR), H5Sclose) {
-    open_.push_back(make_group(file_.get(), kTopGroup));
+    Hid root(H5Gopen2(file_.get(), "/", H5P_DEFAULT), H5Gclose);
+    for (const Hdf5RootAttribute& attribute : style.attributes) put_value(root, attribute);
+    bool top = !style.top_group.empty();
+    open_.push_back(top ? make_group(file_.get(), style.top_group.c_str()) : std::move(root));
   }
 
   void add(const DatasetPlan& plan) {
     enter(plan.path);
+    if (plan.same_as != nullptr) return add_link(plan);
     Hdf5Form form = hdf5_form(plan.entry->dtype, plan.entry->shape);
     Hid dataset = plan.payload->codec == NativeCodec::raw ? add_raw(plan, form) : add_chunked(plan, form);
     bool long_name = plan.name.size() > kMaxTextAttribute;
     if (!long_name && !path_shows_name(plan.path, plan.name)) put_text(dataset, "ckpt_name", plan.name);
     if (form.named_dtype) put_text(dataset, "ckpt_dtype", core::name(plan.entry->dtype));
     if (form.flattened) put_shape(dataset, plan.entry->shape);
+    if (style_.locations && plan.entry->location != "cpu") put_text(dataset, "ckpt_location", plan.entry->location);
     if (plan.entry->conjugate) put_text(dataset, "ckpt_view", plan.entry->negative ? "conj neg" : "conj");
     if (!plan.entry->conjugate && plan.entry->negative) put_text(dataset, "ckpt_view", "neg");
   }
@@ -172,6 +183,27 @@ class TreeBuilder {
  private:
   Hid make_group(hid_t parent, const char* name) {
     return {H5Gcreate2(parent, name, links_.get(), groups_.get(), H5P_DEFAULT), H5Gclose};
+  }
+
+  void add_link(const DatasetPlan& plan) {
+    std::string target = "/" + core::join(*plan.same_as, "/");
+    require_hdf5(H5Lcreate_hard(file_.get(), target.c_str(), open_.back().get(), plan.path.back().c_str(), links_.get(),
+                                H5P_DEFAULT));
+  }
+
+  void put_value(const Hid& object, const Hdf5RootAttribute& attribute) {
+    const char* name = attribute.name.c_str();
+    const Value& value = attribute.value;
+    if (value.is(Value::Kind::text)) return put_text(object, name, value.as_text());
+    if (value.is(Value::Kind::integer)) return put_number(object, name, H5T_STD_I64LE, value.as_integer());
+    if (value.is(Value::Kind::real)) return put_number(object, name, H5T_IEEE_F64LE, value.as_real());
+    put_number(object, name, type(DType::boolean), static_cast<std::int8_t>(value.as_boolean()));
+  }
+
+  template <class Number>
+  void put_number(const Hid& object, const char* name, hid_t file_type, Number number) {
+    Hid made(H5Acreate2(object.get(), name, file_type, scalar_.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+    require_hdf5(H5Awrite(made.get(), file_type, &number));
   }
 
   void enter(const Hdf5Path& path) {
@@ -264,6 +296,7 @@ class TreeBuilder {
   }
 
   Hdf5Memory& memory_;
+  const Hdf5Style& style_;
   Hid file_;
   Hid links_;
   Hid groups_;
@@ -285,17 +318,36 @@ void clear_cached_root(core::ByteVector& superblock) {
 
 }  // namespace
 
-Hdf5Image build_hdf5(std::vector<DatasetPlan> datasets, const Hdf5Place& place) {
+Hdf5Image build_hdf5(std::vector<DatasetPlan> datasets, const Hdf5Place& place, const Hdf5Style& style) {
   Hdf5Silence silence;
-  std::sort(datasets.begin(), datasets.end(),
-            [](const DatasetPlan& a, const DatasetPlan& b) { return a.path < b.path; });
+  if (!style.keep_order) {
+    std::sort(datasets.begin(), datasets.end(),
+              [](const DatasetPlan& a, const DatasetPlan& b) { return a.path < b.path; });
+  }
   Hdf5Memory memory(place.user_block, place.metadata_begin);
-  TreeBuilder builder(memory, place.user_block);
+  TreeBuilder builder(memory, place.user_block, style);
   for (const DatasetPlan& plan : datasets) builder.add(plan);
   builder.finish();
   Hdf5Image image{memory.take_superblock(), memory.take_metadata()};
   clear_cached_root(image.superblock);
   return image;
+}
+
+std::vector<std::size_t> in_group_order(const std::vector<Hdf5Path>& paths) {
+  // Every group and dataset gets the number of the first path that goes through it; paths are sorted by those.
+  std::map<std::pair<std::size_t, std::string_view>, std::size_t> numbers;
+  std::vector<std::vector<std::size_t>> keys(paths.size());
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    std::size_t parent = 0;
+    for (const std::string& step : paths[i]) {
+      parent = numbers.try_emplace({parent, step}, numbers.size() + 1).first->second;
+      keys[i].push_back(parent);
+    }
+  }
+  std::vector<std::size_t> order(paths.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  return order;
 }
 
 }  // namespace ckpt::detail

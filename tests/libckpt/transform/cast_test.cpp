@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/transform/cast_hashes.h"
 #include "tests/libckpt/transform/trees.h"
