@@ -8,6 +8,7 @@
 #include "libckpt/entry.h"
 #include "libckpt/limits.h"
 #include "libckpt/open_save.h"
+#include "libckpt/reindex.h"
 #include "libckpt/report.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/glob.h"
@@ -16,3 +17,4 @@
 #include "libckpt/transform/rename.h"
 #include "libckpt/transform/select.h"
 #include "libckpt/value.h"
+#include "libckpt/wrappers.h"
