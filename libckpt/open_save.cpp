@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/scan_file.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -14,15 +16,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::uint64_t kHeadBytes = 4096;
 constexpr std::size_t kMaxListed = 8;
-
-Input read_head(const std::filesystem::path& path) {
-  Input input{path, open_file(path), {}};
-  input.head.resize(std::min(kHeadBytes, input.file->size()));
-  input.file->read(0, input.head);
-  return input;
-}
 
 const Format& target_format(const Checkpoint& checkpoint, const std::filesystem::path& path,
                             const SaveOptions& options) {
@@ -85,7 +79,7 @@ std::string advice_for(const std::vector<Obstacle>& obstacles) {
 
 Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
   return core::with_context(path.string(), [&] {
-    Input input = read_head(path);
+    Input input = open_input(path);
     const Format& format = detect_format(input);
     Checkpoint checkpoint = format.read(input, options);
     checkpoint.format = format.name;
@@ -125,8 +119,20 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
-    Input input = read_head(path);
-    return detect_format(input).verify(input, options, progress);
+    Input input = open_input(path);
+    const Format& format = detect_format(input);
+    VerifyResult result = format.verify(input, options, progress);
+    ScanResult scanned;
+    detail::scan_contents(input, options, scanned);
+    result.complete = scanned.complete();
+    for (Finding& finding : scanned.unread) result.damage.push_back(std::move(finding));
+    for (Finding& finding : scanned.findings) result.damage.push_back(std::move(finding));
+    std::string_view promised = detail::promised_instead(input.path, format.name);
+    if (!promised.empty()) {
+      result.notes.push_back(
+          {"name", "the name promises " + std::string(promised) + ", but this is a " + std::string(format.title)});
+    }
+    return result;
   });
 }
 

@@ -19,8 +19,11 @@ struct OpenOptions {
   Limits limits = {};
   bool lenient = false;          ///< accept the named relaxations of FORMAT_SUPPORT.md; each used one is in the report
   bool foreign_objects = false;  ///< keep unknown pickle globals as inert nodes (never called) instead of refusing them
-  bool check_hashes = false;     ///< check content hashes and CRCs while reading payloads, where the format has them
-  unsigned threads = 0;          ///< 0 = all cores
+  /// For commands that only look: unknown pickle globals are kept as above and listed in report->foreign, unless the
+  /// whole file is one object of an unknown class.
+  bool look_past_foreign = false;
+  bool check_hashes = false;  ///< check content hashes and CRCs while reading payloads, where the format has them
+  unsigned threads = 0;       ///< 0 = all cores
   Report* report = nullptr;
 };
 
@@ -38,9 +41,11 @@ struct SaveOptions {
   bool overwrite = true;    ///< false: Error(io) when the target exists
   bool durable = true;      ///< fsync of file and folder
   Codec codec = Codec::automatic;
-  std::uint64_t max_shard_size = 0;  ///< bytes a file; 0 = one file
-  bool drop_inexpressible = false;   ///< leave out what the target format cannot hold and list it in report->dropped
-  std::vector<Retype> retype = {};   ///< for types that the target format does not have; all at once
+  std::uint64_t max_shard_size = 0;              ///< bytes a file; 0 = one file
+  std::uint32_t shards = 0;                      ///< number of files of about the same size; 0 = as max_shard_size says
+  std::vector<std::string> shard_prefixes = {};  ///< one file (or more, by max_shard_size) a prefix, one for the rest
+  bool drop_inexpressible = false;  ///< leave out what the target format cannot hold and list it in report->dropped
+  std::vector<Retype> retype = {};  ///< for types that the target format does not have; all at once
   std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
   unsigned threads = 0;
   Progress progress = {};
@@ -66,15 +71,16 @@ struct Finding {
 };
 
 struct VerifyResult {
-  std::vector<Finding> damage;  ///< the file is not what it was when written
+  std::vector<Finding> damage;  ///< the file is not what it was when written, or carries what is no plain data
   std::vector<Finding> notes;   ///< worth knowing, not wrong
+  bool complete = true;         ///< false: a part of it, named in `damage`, could not be analysed to its end
   std::uint64_t tensors_checked = 0;
   std::uint64_t bytes_checked = 0;
   std::string method;  ///< what was compared: "128-bit content hashes", "CRC-32 of every member", ...
 };
 
-/// Reads every byte and compares it with what the format recorded. Throws as open() for a file that cannot be read at
-/// all.
+/// Reads every byte, compares it with what the format recorded, and looks for symbols and code as scan() does. Throws
+/// as open() for a file that cannot be read at all.
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options = {}, const Progress& progress = {});
 
 }  // namespace ckpt

@@ -21,6 +21,9 @@ struct Input {
   core::ByteVector head;  ///< the first 4,096 bytes, fewer when the file is shorter
 };
 
+/// Opens `path`, a file or the folder of a model. Errors: those of resolve_folder(); Error(io).
+Input open_input(const std::filesystem::path& path);
+
 /// Something of a checkpoint that a target format cannot express.
 struct Obstacle {
   std::string subject;  ///< dotted name
@@ -44,6 +47,7 @@ struct Format {
   void (*write)(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) = nullptr;
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
   bool holds_blocks = false;  ///< entries with `blocks` may come to obstacles() and write()
+  bool holds_metadata = true;  ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
 };
 
 /// All formats, in the order in which they are asked whether an input is theirs.

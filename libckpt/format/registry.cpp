@@ -2,12 +2,19 @@
 #include <array>
 #include <cctype>
 
+#include "libckpt/format/dcp/dcp.h"
+#include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/gguf/gguf.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/native/native.h"
+#include "libckpt/format/npz/npz.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
+#include "libckpt/format/torch_legacy/torch_legacy.h"
+#include "libckpt/format/torch_sharded/torch_sharded.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
+#include "libckpt/format/torchscript/torchscript.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -16,8 +23,20 @@ namespace {
 
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
-    &detail::kNative,      &detail::kKerasZip,           &detail::kTorchZip,
-    &detail::kSafetensors, &detail::kSafetensorsSharded, &detail::kHdf5,
+    &detail::kNative,
+    &detail::kKerasZip,
+    &detail::kNpz,
+    &detail::kTorchScript,
+    &detail::kTorchZip,
+    &detail::kTorchLegacy,
+    &detail::kTorchTar,
+    &detail::kGguf,
+    &detail::kNpy,
+    &detail::kDcp,
+    &detail::kTorchSharded,
+    &detail::kSafetensors,
+    &detail::kSafetensorsSharded,
+    &detail::kHdf5,
 };
 
 std::string lower(std::string text) {
@@ -42,6 +61,15 @@ bool has_blocks(const Value& root) {
 }
 
 }  // namespace
+
+Input open_input(const std::filesystem::path& named) {
+  constexpr std::uint64_t kHeadBytes = 4096;
+  std::filesystem::path path = resolve_folder(named);
+  Input input{path, open_file(path), {}};
+  input.head.resize(std::min(kHeadBytes, input.file->size()));
+  input.file->read(0, input.head);
+  return input;
+}
 
 std::span<const Format* const> formats() {
   return kFormats;

@@ -35,14 +35,6 @@ constexpr std::array kSignatures = {
               "ELF"sv,
               "this is a program or shared library, not a checkpoint"sv},
     Signature{0, "Rar!"sv, "this is a RAR archive; extract it first"sv},
-    Signature{0, "GGUF"sv, "this is a GGUF file, which this version does not read"sv},
-    Signature{0, "\x93NUMPY"sv, "this is a NumPy .npy file, which this version does not read"sv},
-    Signature{
-        0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"sv,
-        "this is a checkpoint of PyTorch before 1.6 (the legacy stream), which this version does not read; load and save it with a newer PyTorch"sv},
-    Signature{257, "ustar"sv,
-              "this is a tar archive; PyTorch's oldest tar checkpoints are not supported by this version"sv},
-    Signature{0, "PK\x05\x06"sv, "this is an empty zip archive"sv},
 };
 
 std::string lower(std::string_view text) {
@@ -65,7 +57,6 @@ std::string describe_zip(std::string_view head) {
     auto length = core::load_le<std::uint16_t>(core::as_bytes(head).data() + 26);
     name = head.substr(kLocalHeader, length);
   }
-  if (name.ends_with(".npy")) return "this is a NumPy .npz archive, which this version does not read";
   return "this is a zip archive, but no PyTorch checkpoint: it has no data.pkl";
 }
 

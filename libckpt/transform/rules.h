@@ -84,17 +84,17 @@ struct RuleReport {
   std::vector<Step> steps;  ///< one a rule
   /// Keys whose tensor has another name now: only 1:1 moves, old key of the file to the last name.
   KeyChanges keys;
-  std::vector<std::string> dropped;  ///< keys that are gone
-  std::vector<std::string> made;     ///< keys that came from a split, a fuse or a tie
-  std::uint64_t changed = 0;         ///< tensors with other bytes, dtype or shape
-  std::vector<std::string> unmatched() const;
+  std::vector<std::string> dropped;    ///< keys that are gone
+  std::vector<std::string> made;       ///< keys that came from a split, a fuse or a tie
+  std::uint64_t changed = 0;           ///< tensors with other bytes, dtype or shape
+  std::vector<std::string> unmatched;  ///< rules, and pairs of a rename, that matched nothing
 };
 
-/// Nothing is read: new tensors are computed when their bytes are asked for, with bounded memory. Tied tensors stay
-/// tied, per-module versions and an optimizer's param_names follow their keys. Errors: Error(collision) naming both
-/// keys that would become one; Error(key) for a part of a fuse or the target of a tie that is not there; Error(value)
-/// naming the tensor whose shape does not fit a rule; Error(refused) for a tie of tensors with different values;
-/// Error(key) when there is no state dict.
+/// Nothing is read (but by a tie of two that are both there): new tensors are computed when their bytes are asked for,
+/// with bounded memory. Tied tensors stay tied, per-module versions and an optimizer's param_names follow their keys.
+/// Errors: Error(collision) naming both keys that would become one; Error(key) for a part of a fuse or the target of a
+/// tie that is not there; Error(value) naming the tensor whose shape does not fit a rule; Error(refused) for a tie of
+/// tensors with different values; Error(key) when there is no state dict.
 Checkpoint apply_rules(const Checkpoint& checkpoint, const Rules& rules, const RuleOptions& options = {},
                        RuleReport* report = nullptr);
 

@@ -51,7 +51,7 @@ std::vector<std::string> split_parts(std::string_view text) {
 Predicate parse_predicate(const std::string& part) {
   std::size_t op = part.find_first_of("=!<>");
   if (op == std::string::npos) throw_bad(part, "has no comparison such as =, != or >");
-  Predicate out{part, part.substr(1, op - 1)};
+  Predicate out{part, part.substr(1, op - 1), Compare::equal, ""};
   bool wide = op + 1 < part.size() && part[op + 1] == '=';
   if (part[op] == '!' && !wide) throw_bad(part, "has no comparison such as =, != or >");
   if (part[op] == '!') out.compare = Compare::not_equal;

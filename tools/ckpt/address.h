@@ -27,6 +27,10 @@ Address parse_address(const std::string& text);
 /// "standard input" for the path that stands for it, any other text as it is.
 std::string shown_path(const std::string& path);
 
+/// The name of one file that would hold the model: of a shard index "model.safetensors", of a distributed checkpoint
+/// "FOLDER.pth" beside the folder, of any other file its own name. Errors: those of ckpt::open_input() for a folder.
+std::filesystem::path single_name(const std::filesystem::path& source);
+
 /// "net.pth" -> "net.plain.pth" beside it; of a shard index the name of the single file: "model.plain.safetensors".
 std::filesystem::path derived_name(const std::filesystem::path& source, const std::string& tag);
 

@@ -1,5 +1,7 @@
 #include "tools/ckpt/command_line.h"
 
+#include "libckpt/format/format.h"
+#include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
@@ -101,11 +103,31 @@ Command say(std::string text) {
   };
 }
 
+/// The version stands in every JSON document; formats are what a program may want to know beside it.
+Command say_version_json() {
+  ckpt::JsonWriter json(2);
+  json.begin_object();
+  json.key("name").value("ckpt");
+  json.key("formats").begin_array();
+  for (const ckpt::Format* format : ckpt::formats()) {
+    json.begin_object();
+    json.key("name").value(format->name);
+    json.key("title").value(format->title);
+    json.key("read").value(format->read != nullptr);
+    json.key("write").value(format->write != nullptr);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  return say(json.take() + "\n");
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
   CLI::App app("Looks into model checkpoints and changes them: keys, devices, formats.", "ckpt");
   Command chosen;
+  add_commands(app, chosen);
   check_command(app, argc, argv);
   try {
     app.parse(argc, argv);
@@ -114,7 +136,7 @@ Command parse_command_line(int argc, char** argv) {
     std::size_t last = at.name.rfind(' ');
     return say(last == std::string::npos ? app.help() : at.command->help(at.name.substr(0, last)));
   } catch (const CLI::CallForVersion&) {
-    return say("ckpt " CKPT_VERSION "\n");
+    return wants_json(argc, argv) ? with_schema(say_version_json()) : say("ckpt " CKPT_VERSION "\n");
   } catch (const CLI::ExtrasError& error) {
     Reached at = reached(app);
     throw Error(ErrorCode::usage, describe_extras(*at.command, error.what()) + "; see '" + at.name + " --help'");

@@ -5,6 +5,7 @@
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/help.h"
 
 namespace cli {
@@ -83,6 +84,16 @@ ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
   options.threads = threads;
   options.report = &report;
   return options;
+}
+
+ckpt::OpenOptions ReadOptions::look(ckpt::Report& report) const {
+  ckpt::OpenOptions options = open(report);
+  options.look_past_foreign = true;
+  return options;
+}
+
+int ReadOptions::looked(const ckpt::Report& report) const {
+  return report.foreign.empty() || foreign_objects ? kDone : kNo;
 }
 
 void add_read_options(CLI::App& command, ReadOptions& options) {

@@ -35,6 +35,10 @@ struct ReadOptions {
   unsigned threads = 0;
 
   ckpt::OpenOptions open(ckpt::Report& report) const;
+  /// For commands that only look: a file whose objects are partly of unknown classes is shown as far as it is known.
+  ckpt::OpenOptions look(ckpt::Report& report) const;
+  /// Exit code of such a command: 1 when `report` names unknown classes that --foreign-objects did not ask to keep.
+  int looked(const ckpt::Report& report) const;
 };
 
 struct EditOptions : ReadOptions {
@@ -46,6 +50,8 @@ struct EditOptions : ReadOptions {
   bool drop = false;
   ckpt::Codec codec = ckpt::Codec::automatic;
   std::uint64_t max_shard_size = 0;
+  std::uint32_t shards = 0;
+  std::vector<std::string> shard_prefixes;
   std::vector<ckpt::Retype> retype;
   std::uint64_t max_memory = ckpt::SaveOptions().max_memory;
 };

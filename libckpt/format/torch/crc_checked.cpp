@@ -1,4 +1,4 @@
-#include "libckpt/format/torch_zip/crc_checked.h"
+#include "libckpt/format/torch/crc_checked.h"
 
 #include <mutex>
 

@@ -1,10 +1,10 @@
-#include "libckpt/format/torch_zip/torch_archive.h"
+#include "libckpt/format/torch/torch_archive.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "libckpt/format/torch/byte_swap.h"
-#include "libckpt/format/torch_zip/crc_checked.h"
+#include "libckpt/format/torch/crc_checked.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -39,16 +39,15 @@ void relax(const OpenOptions& options, const std::string& text) {
 
 }  // namespace
 
-TorchArchive TorchArchive::open(const SourcePtr& file, const OpenOptions& options) {
+TorchArchive TorchArchive::open(const SourcePtr& file, const OpenOptions& options, ArchiveKind kind) {
   TorchArchive archive(ZipArchive::open(file, zip_options(options)));
   if (std::uint64_t trailing = archive.zip_.trailing_bytes(); trailing > 0) {
     relax(options, core::format_size(trailing) + " behind the end of the archive are ignored");
   }
   archive.find_root();
-  if (archive.find("constants.pkl") != nullptr) {
-    throw Error(ErrorCode::unsupported,
-                "this is a TorchScript archive (a program with its weights), which this version does not read; load it "
-                "with torch.jit.load and save its state_dict() with torch.save");
+  archive.kind_ = kind;
+  if (kind == ArchiveKind::checkpoint && archive.find("constants.pkl") != nullptr) {
+    throw Error(ErrorCode::unsupported, "this is a TorchScript archive (a program with its weights), no checkpoint");
   }
   archive.check_version();
   archive.read_byte_order();
@@ -74,6 +73,15 @@ void TorchArchive::find_root() {
 
 std::string_view TorchArchive::inner_name(const ZipMember& member) const {
   return std::string_view(member.name).substr(root_.size());
+}
+
+bool TorchArchive::is_program(std::string_view inner_name) const {
+  if (kind_ != ArchiveKind::script) return false;
+  for (std::string_view part :
+       {"code/", "constants/", "extra/", "constants.pkl", "bytecode.pkl", "mobile_debug_handles"}) {
+    if (inner_name.starts_with(part)) return true;
+  }
+  return false;
 }
 
 const ZipMember* TorchArchive::find(std::string_view name) const {
