@@ -13,6 +13,7 @@
 #include "libckpt/entry.h"
 #include "libckpt/limits.h"
 #include "libckpt/open_save.h"
+#include "libckpt/reindex.h"
 #include "libckpt/report.h"
 #include "libckpt/scan.h"
 #include "libckpt/transform/average.h"
@@ -32,3 +33,4 @@
 #include "libckpt/transform/selector.h"
 #include "libckpt/transform/slice_tensor.h"
 #include "libckpt/value.h"
+#include "libckpt/wrappers.h"

@@ -27,6 +27,7 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_split(app, chosen);
   add_join(app, chosen);
   add_compact(app, chosen);
+  add_reindex(app, chosen);
   add_publish(app, chosen);
   add_avg(app, chosen);
   add_optim(app, chosen);

@@ -31,6 +31,7 @@ void add_convert(CLI::App& app, Command& chosen);
 void add_split(CLI::App& app, Command& chosen);
 void add_join(CLI::App& app, Command& chosen);
 void add_compact(CLI::App& app, Command& chosen);
+void add_reindex(CLI::App& app, Command& chosen);
 void add_publish(CLI::App& app, Command& chosen);
 void add_avg(CLI::App& app, Command& chosen);
 void add_optim(CLI::App& app, Command& chosen);
