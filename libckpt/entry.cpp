@@ -53,6 +53,14 @@ std::uint64_t bytes_of(core::DType dtype, std::uint64_t count) {
 
 }  // namespace
 
+std::string type_name(const Entry& entry) {
+  return entry.blocks ? entry.blocks->name : std::string(core::name(entry.dtype));
+}
+
+const core::Shape& value_shape(const Entry& entry) {
+  return entry.blocks ? entry.blocks->shape : entry.shape;
+}
+
 const void* storage_identity(const Entry& entry) {
   if (entry.view) return entry.view->storage.get();
   return entry.bytes.get();

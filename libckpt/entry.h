@@ -27,6 +27,12 @@ struct View {
   core::Shape strides;
 };
 
+/// Values in blocks that only their own format can unpack (GGUF's quantised types).
+struct BlockType {
+  std::string name;   ///< as the format calls it: "Q4_0"
+  core::Shape shape;  ///< of the values; the entry itself is the blocks, rows of bytes
+};
+
 struct Entry {
   core::DType dtype = core::DType::f32;
   core::Shape shape;
@@ -41,6 +47,8 @@ struct Entry {
   bool negative = false;     ///< logical values are the bytes negated
   std::string python_class;  ///< subclass of torch.Tensor, "" for none
   Value attributes;          ///< Python attributes set on the tensor, a dict or null
+  /// Set for opaque blocks: dtype and shape are then u8 and what the bytes are; formats without the type refuse them.
+  std::optional<BlockType> blocks;
 
   std::uint64_t numel() const { return core::try_numel(shape.span()).value_or(0); }
   /// Bytes of the logical values.
@@ -48,6 +56,11 @@ struct Entry {
 };
 
 using EntryPtr = std::shared_ptr<const Entry>;
+
+/// "bfloat16", or the name of the block type.
+std::string type_name(const Entry& entry);
+/// Shape of the values, also where they are packed in blocks.
+const core::Shape& value_shape(const Entry& entry);
 
 /// What tied entries have in common: the storage where there is one, else the source. Null for meta tensors.
 const void* storage_identity(const Entry& entry);

@@ -22,6 +22,8 @@ struct Limits {
   std::uint64_t max_json_bytes = 256ULL << 20;
   std::uint64_t max_expansion = 100;  ///< decoded over stored bytes, where more than expansion_floor is decoded
   std::uint64_t expansion_floor = 4ULL << 30;
+  std::uint64_t max_hdf5_depth = 32;           ///< nesting of groups in an HDF5 file of another program
+  std::uint64_t max_helper_seconds = 60;       ///< for the structure of such a file
   std::uint64_t max_index_bytes = 1ULL << 30;  ///< packed index of a native file
 };
 

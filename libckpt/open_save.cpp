@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/scan_file.h"
+#include "libckpt/transform/cast.h"
+#include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -12,15 +16,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::uint64_t kHeadBytes = 4096;
 constexpr std::size_t kMaxListed = 8;
-
-Input read_head(const std::filesystem::path& path) {
-  Input input{path, open_file(path), {}};
-  input.head.resize(std::min(kHeadBytes, input.file->size()));
-  input.file->read(0, input.head);
-  return input;
-}
 
 const Format& target_format(const Checkpoint& checkpoint, const std::filesystem::path& path,
                             const SaveOptions& options) {
@@ -33,6 +29,40 @@ const Format& target_format(const Checkpoint& checkpoint, const std::filesystem:
               "cannot tell the format from the name; use an extension such as .ckpt, .pth or .safetensors");
 }
 
+/// Leaves out tensors of opaque blocks, which the target's writer must not see.
+class DropBlocks final : public detail::TreeMap {
+ protected:
+  bool edit_dict(const Value&, Dict& dict) override {
+    return std::erase_if(dict.items, [](const auto& item) {
+             return item.second.is(Value::Kind::tensor) && item.second.as_entry().blocks.has_value();
+           }) > 0;
+  }
+};
+
+bool is_block_obstacle(const Obstacle& obstacle) {
+  return obstacle.reason.starts_with(kBlockReason);
+}
+
+Checkpoint without_blocks(const Checkpoint& checkpoint) {
+  Checkpoint out = checkpoint;
+  out.root = DropBlocks().map(checkpoint.root);
+  return out;
+}
+
+/// What can be done about obstacles; a type that has an obvious wider one is named with it.
+std::string advice_for(const std::vector<Obstacle>& obstacles) {
+  constexpr std::string_view kStart = "dtype ";
+  for (const Obstacle& obstacle : obstacles) {
+    if (!obstacle.reason.starts_with(kStart)) continue;
+    std::optional<core::DType> dtype = core::try_parse_dtype(obstacle.reason.substr(kStart.size()));
+    if (!dtype || !can_cast(*dtype)) continue;
+    bool widens = is_exact_cast(*dtype, core::DType::f32) && core::is_floating(*dtype);
+    std::string pair = widens ? std::string(core::short_name(*dtype)) + "=f32" : "OLD=NEW";
+    return "drop them (--drop), write another type (--retype " + pair + ") or choose another format";
+  }
+  return "drop them (--drop) or choose another format";
+}
+
 /// All obstacles in one sentence, the first few by name.
 [[noreturn]] void throw_obstacles(const Format& format, const std::vector<Obstacle>& obstacles) {
   std::string list;
@@ -40,17 +70,16 @@ const Format& target_format(const Checkpoint& checkpoint, const std::filesystem:
     list += (i == 0 ? "" : "; ") + core::quote(obstacles[i].subject) + " (" + obstacles[i].reason + ")";
   }
   if (obstacles.size() > kMaxListed) list += "; and " + core::format_count(obstacles.size() - kMaxListed) + " more";
-  throw Error(ErrorCode::unsupported, std::string(format.title) + " cannot hold " +
-                                          core::format_count(obstacles.size()) +
-                                          (obstacles.size() == 1 ? " item: " : " items: ") + list +
-                                          "; drop them (--drop) or choose another format");
+  throw Error(ErrorCode::unsupported,
+              std::string(format.title) + " cannot hold " + core::format_count(obstacles.size()) +
+                  (obstacles.size() == 1 ? " item: " : " items: ") + list + "; " + advice_for(obstacles));
 }
 
 }  // namespace
 
 Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
   return core::with_context(path.string(), [&] {
-    Input input = read_head(path);
+    Input input = open_input(path);
     const Format& format = detect_format(input);
     Checkpoint checkpoint = format.read(input, options);
     checkpoint.format = format.name;
@@ -59,23 +88,51 @@ Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
   });
 }
 
-void save(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+Checkpoint retype(const Checkpoint& checkpoint, const std::vector<Retype>& pairs) {
+  Checkpoint out = checkpoint;
+  for (const Retype& pair : pairs) {
+    for (const Retype& other : pairs) {
+      if (&other != &pair && (other.from == pair.from || other.from == pair.to)) {
+        throw Error(ErrorCode::usage, "the types to be written name " + std::string(core::name(other.from)) +
+                                          " twice as one that is replaced, or as old and new");
+      }
+    }
+    out = cast(out, {.to = pair.to, .from = {pair.from}});
+  }
+  return out;
+}
+
+void save(const Checkpoint& given, const std::filesystem::path& path, const SaveOptions& options) {
   core::with_context(path.string(), [&] {
+    const Checkpoint checkpoint = options.retype.empty() ? given : retype(given, options.retype);
     const Format& format = target_format(checkpoint, path, options);
-    std::vector<Obstacle> obstacles = format.obstacles(checkpoint, options);
+    std::vector<Obstacle> obstacles = find_obstacles(format, checkpoint, options);
     if (!obstacles.empty() && !options.drop_inexpressible) throw_obstacles(format, obstacles);
+    bool blocks_in_the_way = !format.holds_blocks && std::any_of(obstacles.begin(), obstacles.end(), is_block_obstacle);
     if (options.report != nullptr) {
       for (const Obstacle& o : obstacles)
         options.report->dropped.push_back(core::quote(o.subject) + " (" + o.reason + ")");
     }
-    format.write(checkpoint, path, options);
+    format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
   });
 }
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
-    Input input = read_head(path);
-    return detect_format(input).verify(input, options, progress);
+    Input input = open_input(path);
+    const Format& format = detect_format(input);
+    VerifyResult result = format.verify(input, options, progress);
+    ScanResult scanned;
+    detail::scan_contents(input, options, scanned);
+    result.complete = scanned.complete();
+    for (Finding& finding : scanned.unread) result.damage.push_back(std::move(finding));
+    for (Finding& finding : scanned.findings) result.damage.push_back(std::move(finding));
+    std::string_view promised = detail::promised_instead(input.path, format.name);
+    if (!promised.empty()) {
+      result.notes.push_back(
+          {"name", "the name promises " + std::string(promised) + ", but this is a " + std::string(format.title)});
+    }
+    return result;
   });
 }
 

@@ -11,6 +11,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/limits.h"
 #include "libckpt/report.h"
+#include "libcore/base/dtype.h"
 
 namespace ckpt {
 
@@ -18,13 +19,22 @@ struct OpenOptions {
   Limits limits = {};
   bool lenient = false;          ///< accept the named relaxations of FORMAT_SUPPORT.md; each used one is in the report
   bool foreign_objects = false;  ///< keep unknown pickle globals as inert nodes (never called) instead of refusing them
-  bool check_hashes = false;     ///< check content hashes and CRCs while reading payloads, where the format has them
-  unsigned threads = 0;          ///< 0 = all cores
+  /// For commands that only look: unknown pickle globals are kept as above and listed in report->foreign, unless the
+  /// whole file is one object of an unknown class.
+  bool look_past_foreign = false;
+  bool check_hashes = false;  ///< check content hashes and CRCs while reading payloads, where the format has them
+  unsigned threads = 0;       ///< 0 = all cores
   Report* report = nullptr;
 };
 
 /// How tensor bytes are packed, where a format can.
 enum class Codec : std::uint8_t { automatic, none, zstd };
+
+/// Every tensor of one type is written as another (cast.h says how values are rounded).
+struct Retype {
+  core::DType from;
+  core::DType to;
+};
 
 struct SaveOptions {
   std::string format = {};  ///< name of a format; "" = by the file name's extension
@@ -33,6 +43,7 @@ struct SaveOptions {
   Codec codec = Codec::automatic;
   std::uint64_t max_shard_size = 0;  ///< bytes a file; 0 = one file
   bool drop_inexpressible = false;   ///< leave out what the target format cannot hold and list it in report->dropped
+  std::vector<Retype> retype = {};   ///< for types that the target format does not have; all at once
   std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
   unsigned threads = 0;
   Progress progress = {};
@@ -47,6 +58,10 @@ Checkpoint open(const std::filesystem::path& path, const OpenOptions& options = 
 /// Errors: Error(unsupported) listing everything the format cannot hold, before a byte is written; Error(io).
 void save(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options = {});
 
+/// What save() does with options.retype. Error(usage) when one pair follows from another; Error(unsupported) for types
+/// that cannot be cast.
+Checkpoint retype(const Checkpoint& checkpoint, const std::vector<Retype>& pairs);
+
 /// One thing that verification found.
 struct Finding {
   std::string subject;  ///< key or part of the file
@@ -54,15 +69,16 @@ struct Finding {
 };
 
 struct VerifyResult {
-  std::vector<Finding> damage;  ///< the file is not what it was when written
+  std::vector<Finding> damage;  ///< the file is not what it was when written, or carries what is no plain data
   std::vector<Finding> notes;   ///< worth knowing, not wrong
+  bool complete = true;         ///< false: a part of it, named in `damage`, could not be analysed to its end
   std::uint64_t tensors_checked = 0;
   std::uint64_t bytes_checked = 0;
   std::string method;  ///< what was compared: "128-bit content hashes", "CRC-32 of every member", ...
 };
 
-/// Reads every byte and compares it with what the format recorded. Throws as open() for a file that cannot be read at
-/// all.
+/// Reads every byte, compares it with what the format recorded, and looks for symbols and code as scan() does. Throws
+/// as open() for a file that cannot be read at all.
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options = {}, const Progress& progress = {});
 
 }  // namespace ckpt

@@ -1,141 +1,237 @@
 #include "libckpt/analyze/compare_bytes.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
-#include <complex>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
 
-#include "libcore/base/half.h"
+#include "libckpt/analyze/compare_loops.h"
+#include "libckpt/analyze/numbers.h"
+#include "libckpt/io/parallel_io.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
 
-using core::DType;
+constexpr std::uint64_t kUnitElements = 1ULL << 20;   // what a thread takes at once
+constexpr std::uint64_t kPieceElements = 1ULL << 16;  // read and compared at once
+constexpr std::size_t kBlock = 2048;                  // elements turned into numbers at once; two numbers each at most
 
-constexpr std::uint64_t kPiece = 1ULL << 20;  // a multiple of every element size
+std::uint64_t width_of(const Entry& entry) {
+  return std::max<std::uint64_t>(static_cast<std::uint64_t>(core::bit_width(entry.dtype)) / 8, 1);
+}
 
-/// Counts elements of `T` (unsigned bits) that differ; `number` turns bits into something with a difference.
-template <class T, class Number>
-void compare_as(Bytes a, Bytes b, Number number, ValueDifference& out) {
-  double largest = out.max_difference.value_or(0);
-  for (std::size_t i = 0; i + sizeof(T) <= a.size(); i += sizeof(T)) {
-    T x = core::load_le<T>(a.data() + i);
-    T y = core::load_le<T>(b.data() + i);
-    if (std::memcmp(&x, &y, sizeof(T)) == 0) continue;
-    ++out.differing;
-    auto distance = static_cast<double>(std::abs(number(x) - number(y)));
-    if (distance > largest) largest = distance;
+/// A run of elements of one pair.
+struct Unit {
+  std::size_t pair;
+  std::uint64_t first;
+  std::uint64_t count;
+};
+
+/// A piece of an entry: its bytes where they lie in memory, else a copy.
+class Piece {
+ public:
+  explicit Piece(const Entry& entry) : entry_(entry), width_(width_of(entry)) {}
+
+  Bytes read(std::uint64_t first, std::uint64_t count) {
+    std::uint64_t length = count * width_;
+    bool flags = entry_.conjugate || entry_.negative;
+    Bytes memory = flags ? Bytes() : entry_.bytes->memory();
+    if (!memory.empty()) return memory.subspan(first * width_, length);
+    if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kPieceElements * width_);
+    MutableBytes out(buffer_.get(), length);
+    entry_.bytes->read(first * width_, out);
+    if (flags) resolve_flags(entry_, out);
+    return out;
   }
-  if (out.differing > 0) out.max_difference = largest;
-}
 
-void compare_raw(Bytes a, Bytes b, ValueDifference& out) {
-  for (std::size_t i = 0; i < a.size(); ++i) out.differing += a[i] != b[i] ? 1 : 0;
-}
+ private:
+  const Entry& entry_;
+  std::uint64_t width_;
+  std::unique_ptr<std::byte[]> buffer_;
+};
 
-template <class T>
-double as_double(T value) {
-  return static_cast<double>(value);
-}
+class Comparer {
+ public:
+  Comparer(const ValuePair& pair, const Tolerance& tolerance)
+      : a_(*pair.a),
+        b_(*pair.b),
+        tolerance_(tolerance),
+        parts_(a_.blocks ? 0 : numbers_per_element(a_.dtype)),
+        same_type_(a_.dtype == b_.dtype) {}
 
-std::complex<double> half_pair(std::array<std::uint16_t, 2> bits) {
-  return {core::f16_to_f32(bits[0]), core::f16_to_f32(bits[1])};
-}
-
-template <class T>
-std::complex<double> pair_of(std::array<T, 2> parts) {
-  return {static_cast<double>(parts[0]), static_cast<double>(parts[1])};
-}
-
-void compare_floats(DType dtype, Bytes a, Bytes b, ValueDifference& out) {
-  switch (dtype) {
-    case DType::f64:
-      return compare_as<double>(a, b, as_double<double>, out);
-    case DType::f32:
-      return compare_as<float>(a, b, as_double<float>, out);
-    case DType::f16:
-      return compare_as<std::uint16_t>(
-          a, b, [](std::uint16_t x) { return double{core::f16_to_f32(x)}; }, out);
-    case DType::bf16:
-      return compare_as<std::uint16_t>(
-          a, b, [](std::uint16_t x) { return double{core::bf16_to_f32(x)}; }, out);
-    case DType::c32:
-      return compare_as<std::array<std::uint16_t, 2>>(a, b, half_pair, out);
-    case DType::c64:
-      return compare_as<std::array<float, 2>>(a, b, pair_of<float>, out);
-    case DType::c128:
-      return compare_as<std::array<double, 2>>(a, b, pair_of<double>, out);
-    case DType::f8_e4m3fn:
-    case DType::f8_e5m2:
-    case DType::f8_e4m3fnuz:
-    case DType::f8_e5m2fnuz:
-    case DType::f8_e8m0fnu:
-      return compare_as<std::uint8_t>(
-          a, b, [dtype](std::uint8_t x) { return double{core::f8_to_f32(dtype, x)}; }, out);
-    default:
-      return compare_raw(a, b, out);
+  ValueDifference compare(const Unit& unit) {
+    Piece left(a_);
+    Piece right(b_);
+    ValueDifference out;
+    out.numbers = parts_ > 0;
+    std::vector<Unit> equal;
+    for (std::uint64_t at = 0; at < unit.count; at += kPieceElements) {
+      Unit piece{unit.pair, unit.first + at, std::min(kPieceElements, unit.count - at)};
+      bool same = compare_piece(left.read(piece.first, piece.count), right.read(piece.first, piece.count), out);
+      if (same) equal.push_back(piece);
+    }
+    if (out.differing == 0) return out;
+    for (const Unit& piece : equal) out.merge(products(piece));
+    return out;
   }
+
+  /// What a run of equal values adds to the products, which compare() leaves out unless something differs.
+  ValueDifference products(const Unit& unit) {
+    Piece left(a_);
+    ValueDifference out;
+    out.numbers = parts_ > 0;
+    for (std::uint64_t at = 0; at < unit.count && parts_ > 0; at += kPieceElements) {
+      Bytes bytes = left.read(unit.first + at, std::min(kPieceElements, unit.count - at));
+      for_each_block(bytes, width_of(a_), [&](Bytes block) {
+        double numbers[2 * kBlock];
+        out.dot += sum_of_squares(numbers_of(a_.dtype, block, numbers));
+      });
+    }
+    out.squares_a = out.squares_b = out.dot;
+    return out;
+  }
+
+ private:
+  template <class Body>
+  static void for_each_block(Bytes bytes, std::uint64_t width, Body body) {
+    std::size_t step = kBlock * width;
+    for (std::size_t at = 0; at < bytes.size(); at += step) body(bytes.subspan(at, std::min(step, bytes.size() - at)));
+  }
+
+  std::span<double> numbers_of(core::DType dtype, Bytes bytes, std::span<double> buffer) const {
+    std::span<double> out = buffer.first(bytes.size() / static_cast<std::size_t>(core::bit_width(dtype) / 8) * parts_);
+    to_numbers(dtype, bytes, out);
+    return out;
+  }
+
+  /// True when all bits are equal; nothing else is known then.
+  bool compare_piece(Bytes x, Bytes y, ValueDifference& out) {
+    if (same_type_ && std::memcmp(x.data(), y.data(), x.size()) == 0) return true;
+    if (same_type_) out.differing += count_differing(x, y, width_of(a_));
+    if (parts_ == 0) {
+      out.beyond = out.differing;
+      return false;
+    }
+    std::uint64_t width_b = width_of(b_);
+    std::size_t done = 0;
+    for_each_block(x, width_of(a_), [&](Bytes block) {
+      std::size_t count = block.size() / width_of(a_);
+      compare_block(block, y.subspan(done * width_b, count * width_b), out);
+      done += count;
+    });
+    return false;
+  }
+
+  void compare_block(Bytes x, Bytes y, ValueDifference& out) {
+    double buffer_a[2 * kBlock];
+    double buffer_b[2 * kBlock];
+    std::span<double> a = numbers_of(a_.dtype, x, buffer_a);
+    std::span<double> b = numbers_of(b_.dtype, y, buffer_b);
+    if (!same_type_) {
+      ValueDifference exact;
+      compare_numbers(a, b, parts_, {}, exact);
+      out.differing += exact.beyond;
+    }
+    std::uint64_t beyond = out.beyond;
+    compare_numbers(a, b, parts_, tolerance_, out);
+    if (tolerance_.exact() && same_type_) out.beyond = beyond + count_differing(x, y, width_of(a_));
+    if (same_type_ && parts_ == 1 && core::is_floating(a_.dtype)) {
+      out.max_ulp = std::max(out.max_ulp, largest_ulp(x, y, width_of(a_), a, b));
+    }
+  }
+
+  const Entry& a_;
+  const Entry& b_;
+  const Tolerance& tolerance_;
+  unsigned parts_;
+  bool same_type_;
+};
+
+std::vector<Unit> units_of(const std::vector<ValuePair>& pairs, const std::vector<std::size_t>& same) {
+  std::vector<Unit> units;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (same[i] != i) continue;
+    std::uint64_t count = pairs[i].a->byte_size() / width_of(*pairs[i].a);
+    for (std::uint64_t at = 0; at < count; at += kUnitElements) {
+      units.push_back({i, at, std::min(kUnitElements, count - at)});
+    }
+  }
+  return units;
 }
 
-void compare_piece(DType dtype, Bytes a, Bytes b, ValueDifference& out) {
-  if (std::memcmp(a.data(), b.data(), a.size()) == 0) return;
-  switch (dtype) {
-    case DType::boolean:
-    case DType::u8:
-      return compare_as<std::uint8_t>(a, b, as_double<std::uint8_t>, out);
-    case DType::i8:
-      return compare_as<std::int8_t>(a, b, as_double<std::int8_t>, out);
-    case DType::i16:
-      return compare_as<std::int16_t>(a, b, as_double<std::int16_t>, out);
-    case DType::u16:
-      return compare_as<std::uint16_t>(a, b, as_double<std::uint16_t>, out);
-    case DType::i32:
-      return compare_as<std::int32_t>(a, b, as_double<std::int32_t>, out);
-    case DType::u32:
-      return compare_as<std::uint32_t>(a, b, as_double<std::uint32_t>, out);
-    case DType::i64:
-      return compare_as<std::int64_t>(a, b, as_double<std::int64_t>, out);
-    case DType::u64:
-      return compare_as<std::uint64_t>(a, b, as_double<std::uint64_t>, out);
-    default:
-      return compare_floats(dtype, a, b, out);
+/// For each pair the first one that reads the same.
+std::vector<std::size_t> first_alike(const std::vector<ValuePair>& pairs) {
+  using Side = std::tuple<const ByteSource*, core::DType, bool, bool>;
+  auto side = [](const Entry& e) { return Side(e.bytes.get(), e.dtype, e.conjugate, e.negative); };
+  std::map<std::pair<Side, Side>, std::size_t> known;
+  std::vector<std::size_t> out;
+  for (const ValuePair& pair : pairs) {
+    out.push_back(known.try_emplace({side(*pair.a), side(*pair.b)}, out.size()).first->second);
   }
-}
-
-/// Applies the flags of a lazily conjugated or negated tensor to its bytes, by flipping signs.
-void resolve_flags(const Entry& entry, MutableBytes bytes) {
-  bool is_pair = core::is_complex(entry.dtype);
-  auto width = static_cast<std::size_t>(core::bit_width(entry.dtype)) / (is_pair ? 16 : 8);
-  for (std::size_t i = 0; (i + 1) * width <= bytes.size(); ++i) {
-    bool imaginary = is_pair && i % 2 == 1;
-    bool flip = entry.negative != (entry.conjugate && imaginary);
-    if (flip) bytes[(i + 1) * width - 1] ^= std::byte{0x80};
-  }
+  return out;
 }
 
 }  // namespace
 
-ValueDifference compare_values(const Entry& a, const Entry& b, const std::function<void(std::uint64_t)>& tick) {
-  ValueDifference out;
-  bool flags_differ = a.conjugate != b.conjugate || a.negative != b.negative;
-  std::uint64_t size = a.byte_size();
-  core::ByteVector left(std::min(size, kPiece));
-  core::ByteVector right(left.size());
-  for (std::uint64_t at = 0; at < size; at += left.size()) {
-    std::size_t length = std::min<std::uint64_t>(left.size(), size - at);
-    MutableBytes x(left.data(), length);
-    MutableBytes y(right.data(), length);
-    a.bytes->read(at, x);
-    b.bytes->read(at, y);
-    if (flags_differ) {
-      resolve_flags(a, x);
-      resolve_flags(b, y);
-    }
-    compare_piece(a.dtype, x, y, out);
-    tick(length);
-  }
+void ValueDifference::merge(const ValueDifference& other) {
+  differing += other.differing;
+  beyond += other.beyond;
+  numbers |= other.numbers;
+  max_difference = std::max(max_difference, other.max_difference);
+  max_relative = std::max(max_relative, other.max_relative);
+  max_ulp = std::max(max_ulp, other.max_ulp);
+  dot += other.dot;
+  squares_a += other.squares_a;
+  squares_b += other.squares_b;
+}
+
+std::optional<double> ValueDifference::cosine() const {
+  double size = std::sqrt(squares_a) * std::sqrt(squares_b);
+  if (!numbers || !(size > 0)) return std::nullopt;
+  return std::clamp(dot / size, -1.0, 1.0);
+}
+
+bool are_comparable(const Entry& a, const Entry& b) {
+  if (a.bytes == nullptr || b.bytes == nullptr || !(a.shape == b.shape)) return false;
+  if (a.blocks.has_value() || b.blocks.has_value()) return type_name(a) == type_name(b);
+  if (a.dtype == b.dtype) return a.byte_size() == b.byte_size();
+  unsigned parts = numbers_per_element(a.dtype);
+  return parts > 0 && parts == numbers_per_element(b.dtype);
+}
+
+std::vector<ValueDifference> compare_values(const std::vector<ValuePair>& pairs, const CompareOptions& options) {
+  std::vector<std::size_t> same = first_alike(pairs);
+  std::vector<Unit> units = units_of(pairs, same);
+  std::vector<ValueDifference> parts(units.size());
+  std::mutex mutex;
+  auto over_units = [&](auto body) {
+    parallel_for(units.size(), options.threads, [&](std::size_t u) {
+      const ValuePair& pair = pairs[units[u].pair];
+      core::with_context(core::quote(pair.name), [&] { body(u, pair); });
+    });
+  };
+  over_units([&](std::size_t u, const ValuePair& pair) {
+    parts[u] = Comparer(pair, options.tolerance).compare(units[u]);
+    if (!options.tick) return;
+    std::lock_guard lock(mutex);
+    options.tick(units[u].count * width_of(*pair.a));
+  });
+  std::vector<ValueDifference> out(pairs.size());
+  for (std::size_t u = 0; u < units.size(); ++u) out[units[u].pair].merge(parts[u]);
+  // Where some units differ, the equal ones still belong to the cosine.
+  over_units([&](std::size_t u, const ValuePair& pair) {
+    const ValueDifference& whole = out[units[u].pair];
+    bool wanted = whole.numbers && whole.differing > 0 && parts[u].differing == 0 && pair.a->dtype == pair.b->dtype;
+    parts[u] = wanted ? Comparer(pair, options.tolerance).products(units[u]) : ValueDifference();
+  });
+  for (std::size_t u = 0; u < units.size(); ++u) out[units[u].pair].merge(parts[u]);
+  for (std::size_t i = 0; i < pairs.size(); ++i) out[i] = out[same[i]];
   return out;
 }
 

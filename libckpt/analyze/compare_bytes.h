@@ -1,21 +1,56 @@
 #pragma once
-// The values of two tensors of one dtype and shape, compared as bits in pieces of bounded size.
-// Thread safety: pure. Use: ValueDifference d = compare_values(entry_a, entry_b, tick); if (d.differing > 0) ...
+// The values of pairs of tensors compared in pieces of bounded size by several threads. Internal to diff.
+// Thread safety: pure. Use: std::vector<ValueDifference> d = compare_values(pairs, {.tick = tick});
 
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "libckpt/entry.h"
 
 namespace ckpt::detail {
 
-struct ValueDifference {
-  std::uint64_t differing = 0;                ///< elements with other bits (bytes for types that pack several values)
-  std::optional<double> max_difference = {};  ///< among them; NaN counts as no number
+struct Tolerance {
+  double rtol = 0;
+  double atol = 0;
+  bool exact() const { return rtol == 0 && atol == 0; }
 };
 
-/// REQUIRES: same dtype, same shape, bytes on both sides. `tick` is called with the bytes of each piece.
-ValueDifference compare_values(const Entry& a, const Entry& b, const std::function<void(std::uint64_t)>& tick);
+struct ValueDifference {
+  std::uint64_t differing = 0;  ///< elements with other bits (bytes for types that pack several values)
+  std::uint64_t beyond = 0;     ///< of those, beyond the tolerance
+  bool numbers = false;         ///< the rest means something
+  double max_difference = 0;    ///< NaN counts as no number
+  double max_relative = 0;
+  std::uint64_t max_ulp = 0;
+  double dot = 0;  ///< sum of products, and of squares of each side; finite pairs only
+  double squares_a = 0;
+  double squares_b = 0;
+
+  void merge(const ValueDifference& other);
+  /// None when a side is zero.
+  std::optional<double> cosine() const;
+};
+
+/// REQUIRES: same shape and bytes on both sides; the same dtype, or both numbers of as many parts.
+struct ValuePair {
+  const Entry* a = nullptr;
+  const Entry* b = nullptr;
+  std::string name;  ///< context of errors
+};
+
+struct CompareOptions {
+  Tolerance tolerance = {};
+  unsigned threads = 0;
+  std::function<void(std::uint64_t)> tick = {};  ///< bytes of the first side; one call at a time
+};
+
+/// One result a pair. Pairs that share both sources are read once.
+std::vector<ValueDifference> compare_values(const std::vector<ValuePair>& pairs, const CompareOptions& options);
+
+/// True when tensors of these types and equal shapes can be compared.
+bool are_comparable(const Entry& a, const Entry& b);
 
 }  // namespace ckpt::detail

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
 #include <unordered_map>
 
 #include "libckpt/analyze/compare_bytes.h"
+#include "libckpt/analyze/diff_verdict.h"
 #include "libckpt/analyze/plain_values.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -15,13 +14,10 @@ namespace ckpt {
 namespace {
 
 using Kind = Difference::Kind;
+using detail::ValueDifference;
 
 std::string describe(const Entry& entry) {
-  return std::string(core::name(entry.dtype)) + " " + core::to_list(entry.shape);
-}
-
-bool has_flags(const Entry& entry) {
-  return entry.conjugate || entry.negative;
+  return type_name(entry) + " " + core::to_list(value_shape(entry));
 }
 
 /// Equal, where a NaN is a NaN.
@@ -65,14 +61,39 @@ Matched<Item> match(const std::vector<Item>& a, const std::vector<Item>& b) {
   return out;
 }
 
+/// Names without what is to be ignored at their heads, whole components only.
+class Names {
+ public:
+  explicit Names(const std::vector<std::string>& prefixes) {
+    for (std::string prefix : prefixes) {
+      if (!prefix.empty() && !prefix.ends_with('.')) prefix += '.';
+      if (!prefix.empty()) prefixes_.push_back(std::move(prefix));
+    }
+  }
+
+  template <class Item>
+  void shorten(std::vector<Item>& items) const {
+    for (Item& item : items) {
+      for (const std::string& prefix : prefixes_) {
+        if (item.name.starts_with(prefix)) item.name.erase(0, prefix.size());
+      }
+    }
+  }
+
+ private:
+  std::vector<std::string> prefixes_;
+};
+
 class Differ {
  public:
-  Differ(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options) : a_(a), b_(b), options_(options) {}
+  Differ(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options)
+      : a_(a), b_(b), options_(options), names_(options.ignore_prefixes), selection_(options.selection) {}
 
   DiffResult run() {
     compare_tensors();
     compare_plain_values();
     compare_metadata();
+    if (options_.verdicts) result_.verdicts = detail::find_verdicts({a_, b_, seen_, result_, options_.threads});
     return std::move(result_);
   }
 
@@ -81,69 +102,115 @@ class Differ {
     (counts ? result_.differences : result_.notes).push_back(std::move(difference));
   }
 
+  std::vector<NamedEntry> entries_of(const Checkpoint& checkpoint) const {
+    std::vector<NamedEntry> out = list_entries(checkpoint.root);
+    names_.shorten(out);
+    if (options_.selection.empty()) return out;
+    std::erase_if(out, [this](const NamedEntry& e) { return !selection_.contains(e.name, *e.entry); });
+    return out;
+  }
+
+  std::vector<NamedValue> values_of(const Checkpoint& checkpoint) const {
+    std::vector<NamedValue> out = list_plain_values(checkpoint.root);
+    names_.shorten(out);
+    if (options_.selection.empty()) return out;
+    std::erase_if(out, [this](const NamedValue& v) { return !selection_.contains_value(v.name); });
+    return out;
+  }
+
   void compare_tensors() {
-    std::vector<NamedEntry> in_a = list_entries(a_.root);
-    std::vector<NamedEntry> in_b = list_entries(b_.root);
-    Matched<NamedEntry> matched = match(in_a, in_b);
-    for (const NamedEntry* e : matched.only_a) add({Kind::only_in_a, e->name, describe(*e->entry), ""}, true);
-    for (const NamedEntry* e : matched.only_b) add({Kind::only_in_b, e->name, "", describe(*e->entry)}, true);
-    for (const auto& [x, y] : matched.pairs) total_ += x->entry->byte_size();
+    seen_.in_a = entries_of(a_);
+    seen_.in_b = entries_of(b_);
+    Matched<NamedEntry> matched = match(seen_.in_a, seen_.in_b);
+    for (const NamedEntry* e : matched.only_a) {
+      add({Kind::only_in_a, e->name, describe(*e->entry), ""}, options_.structure);
+      seen_.only_a.push_back(*e);
+    }
+    for (const NamedEntry* e : matched.only_b) {
+      add({Kind::only_in_b, e->name, "", describe(*e->entry)}, options_.structure);
+      seen_.only_b.push_back(*e);
+    }
     for (const auto& [x, y] : matched.pairs) {
-      core::with_context(core::quote(x->name), [&, left = x, right = y] { compare_tensor(*left, *right); });
+      seen_.pairs.push_back({*x, *y, {}});
+      total_ += x->entry->byte_size();
     }
+    compare_values();
+    for (detail::SeenPair& pair : seen_.pairs) note_pair(pair);
     if (!matched.same_order) {
-      add({Kind::order, "tensors", in_a.front().name + " first", in_b.front().name + " first"}, options_.order);
+      add({Kind::order, "tensors", seen_.in_a.front().name + " first", seen_.in_b.front().name + " first"},
+          options_.order);
     }
+    tick(total_ - done_);
   }
 
-  void compare_tensor(const NamedEntry& a, const NamedEntry& b) {
-    const Entry& x = *a.entry;
-    const Entry& y = *b.entry;
+  void compare_values() {
+    std::vector<detail::ValuePair> pairs;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < seen_.pairs.size(); ++i) {
+      const detail::SeenPair& pair = seen_.pairs[i];
+      if (!detail::are_comparable(*pair.a.entry, *pair.b.entry)) continue;
+      pairs.push_back({pair.a.entry.get(), pair.b.entry.get(), pair.a.name});
+      places.push_back(i);
+    }
+    detail::CompareOptions how{{options_.rtol, options_.atol}, options_.threads, [this](std::uint64_t n) { tick(n); }};
+    std::vector<ValueDifference> found = detail::compare_values(pairs, how);
+    for (std::size_t k = 0; k < places.size(); ++k) seen_.pairs[places[k]].values = found[k];
+    result_.bytes_compared = done_;
+  }
+
+  void note_pair(const detail::SeenPair& pair) {
+    const Entry& x = *pair.a.entry;
+    const Entry& y = *pair.b.entry;
     ++result_.tensors_compared;
-    if (x.location != y.location) add({Kind::location, a.name, x.location, y.location}, options_.locations);
-    std::size_t before = result_.differences.size();
-    if (x.dtype != y.dtype) {
-      add({Kind::dtype, a.name, std::string(core::name(x.dtype)), std::string(core::name(y.dtype))}, true);
+    bool equal = true;
+    if (x.location != y.location) add({Kind::location, pair.a.name, x.location, y.location}, options_.locations);
+    if (type_name(x) != type_name(y)) {
+      Difference difference{Kind::dtype, pair.a.name, type_name(x), type_name(y)};
+      if (pair.values) set_numbers(difference, x, *pair.values);
+      add(std::move(difference), options_.structure);
+      equal = false;
+    } else if (pair.values && pair.values->beyond > 0) {
+      Difference difference{Kind::values, pair.a.name, "", ""};
+      set_numbers(difference, x, *pair.values);
+      add(std::move(difference), options_.values);
+      equal = false;
     }
-    if (x.shape != y.shape) add({Kind::shape, a.name, core::to_list(x.shape), core::to_list(y.shape)}, true);
-    bool comparable = result_.differences.size() == before;
-    if (comparable) comparable = compare_presence(a, b);
-    if (comparable) compare_bytes(a, b);
-    if (result_.differences.size() == before) ++result_.tensors_equal;
-    if (!comparable) tick(x.byte_size());
+    if (value_shape(x) != value_shape(y)) {
+      add({Kind::shape, pair.a.name, core::to_list(value_shape(x)), core::to_list(value_shape(y))}, options_.structure);
+      equal = false;
+    }
+    if ((x.bytes == nullptr) != (y.bytes == nullptr)) {
+      auto text = [](const Entry& e) { return e.bytes ? "values" : "no values"; };
+      add({Kind::values, pair.a.name, text(x), text(y)}, options_.values);
+      equal = false;
+    }
+    result_.tensors_equal += equal ? 1 : 0;
   }
 
-  /// False when a side has no bytes (a tensor on "meta").
-  bool compare_presence(const NamedEntry& a, const NamedEntry& b) {
-    if ((a.entry->bytes == nullptr) != (b.entry->bytes == nullptr)) {
-      auto text = [](const NamedEntry& e) { return e.entry->bytes ? "values" : "no values"; };
-      add({Kind::values, a.name, text(a), text(b)}, true);
-    }
-    return a.entry->bytes != nullptr && b.entry->bytes != nullptr;
-  }
-
-  void compare_bytes(const NamedEntry& a, const NamedEntry& b) {
-    auto [known, fresh] = compared_.try_emplace({a.entry->bytes.get(), b.entry->bytes.get(), a.entry->dtype});
-    if (fresh || has_flags(*a.entry) || has_flags(*b.entry)) {
-      known->second = detail::compare_values(*a.entry, *b.entry, [this](std::uint64_t bytes) { tick(bytes); });
-      result_.bytes_compared += a.entry->byte_size();
-    } else {
-      tick(a.entry->byte_size());
-    }
-    const detail::ValueDifference& found = known->second;
-    if (found.differing == 0) return;
-    add({Kind::values, a.name, "", "", a.entry->numel(), found.differing, found.max_difference}, true);
+  static void set_numbers(Difference& difference, const Entry& entry, const ValueDifference& found) {
+    difference.elements = entry.numel();
+    difference.differing = found.differing;
+    difference.beyond = found.beyond;
+    if (!found.numbers) return;
+    difference.max_difference = found.max_difference;
+    difference.max_relative = found.max_relative;
+    difference.cosine = found.cosine();
+    if (difference.kind == Kind::values && core::is_floating(entry.dtype)) difference.max_ulp = found.max_ulp;
   }
 
   void compare_plain_values() {
-    std::vector<NamedValue> in_a = list_plain_values(a_.root);
-    std::vector<NamedValue> in_b = list_plain_values(b_.root);
+    std::vector<NamedValue> in_a = values_of(a_);
+    std::vector<NamedValue> in_b = values_of(b_);
     Matched<NamedValue> matched = match(in_a, in_b);
-    for (const NamedValue* v : matched.only_a) add({Kind::only_in_a, v->name, value_text(v->value), ""}, true);
-    for (const NamedValue* v : matched.only_b) add({Kind::only_in_b, v->name, "", value_text(v->value)}, true);
+    for (const NamedValue* v : matched.only_a) {
+      add({Kind::only_in_a, v->name, value_text(v->value), "", false}, options_.plain);
+    }
+    for (const NamedValue* v : matched.only_b) {
+      add({Kind::only_in_b, v->name, "", value_text(v->value), false}, options_.plain);
+    }
     for (const auto& [x, y] : matched.pairs) {
       if (same_value(x->value, y->value)) continue;
-      add({Kind::plain_value, x->name, value_text(x->value), value_text(y->value)}, true);
+      add({Kind::plain_value, x->name, value_text(x->value), value_text(y->value), false}, options_.plain);
     }
   }
 
@@ -152,14 +219,14 @@ class Differ {
     std::vector<NamedValue> in_b = metadata_of(b_);
     Matched<NamedValue> matched = match(in_a, in_b);
     for (const NamedValue* v : matched.only_a) {
-      add({Kind::metadata, v->name, value_text(v->value), "nothing"}, options_.metadata);
+      add({Kind::metadata, v->name, value_text(v->value), "nothing", false}, options_.metadata);
     }
     for (const NamedValue* v : matched.only_b) {
-      add({Kind::metadata, v->name, "nothing", value_text(v->value)}, options_.metadata);
+      add({Kind::metadata, v->name, "nothing", value_text(v->value), false}, options_.metadata);
     }
     for (const auto& [x, y] : matched.pairs) {
-      if (same_value(x->value, y->value)) continue;
-      add({Kind::metadata, x->name, value_text(x->value), value_text(y->value)}, options_.metadata);
+      if (x->value == y->value) continue;
+      add({Kind::metadata, x->name, value_text(x->value), value_text(y->value), false}, options_.metadata);
     }
   }
 
@@ -183,11 +250,12 @@ class Differ {
   const Checkpoint& a_;
   const Checkpoint& b_;
   const DiffOptions& options_;
+  Names names_;
+  SelectionMatcher selection_;
+  detail::Seen seen_;
   DiffResult result_;
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
-  /// Tied tensors are compared once.
-  std::map<std::tuple<const ByteSource*, const ByteSource*, core::DType>, detail::ValueDifference> compared_;
 };
 
 }  // namespace
@@ -217,7 +285,8 @@ std::string_view name(Difference::Kind kind) {
 }
 
 DiffResult diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options) {
-  return Differ(a, b, options).run();
+  if (options.rules.empty()) return Differ(a, b, options).run();
+  return Differ(apply_rules(a, options.rules), b, options).run();
 }
 
 }  // namespace ckpt

@@ -5,6 +5,7 @@
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/entry.h"
+#include "libckpt/io/json.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
@@ -181,6 +182,28 @@ std::string value_text(const Value& value, std::size_t max) {
   ValuePrinter printer(max);
   printer.print(value);
   return std::move(printer).take();
+}
+
+void write_json(JsonWriter& json, const NamedValue& named) {
+  const Value& value = named.value;
+  json.begin_object();
+  json.key("name").value(named.name);
+  json.key("type").value(type_text(value));
+  json.key("value");
+  if (value.is_null()) {
+    json.null();
+  } else if (value.is(Value::Kind::boolean)) {
+    json.value(value.as_boolean());
+  } else if (value.is(Value::Kind::integer)) {
+    json.value(value.as_integer());
+  } else if (value.is(Value::Kind::real) && std::isfinite(value.as_real())) {
+    json.value(value.as_real());
+  } else if (value.is(Value::Kind::text)) {
+    json.value(value.as_text());
+  } else {
+    json.value(value_text(value, 4096));
+  }
+  json.end_object();
 }
 
 }  // namespace ckpt

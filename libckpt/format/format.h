@@ -21,11 +21,17 @@ struct Input {
   core::ByteVector head;  ///< the first 4,096 bytes, fewer when the file is shorter
 };
 
+/// Opens `path`, a file or the folder of a model. Errors: those of resolve_folder(); Error(io).
+Input open_input(const std::filesystem::path& path);
+
 /// Something of a checkpoint that a target format cannot express.
 struct Obstacle {
   std::string subject;  ///< dotted name
   std::string reason;   ///< "dtype float8_e4m3fn", "plain value of type int", ...
 };
+
+/// How the reason begins where the obstacle is an entry with `blocks`.
+inline constexpr std::string_view kBlockReason = "quantised blocks";
 
 struct Format {
   std::string_view name;                         ///< "torch-zip"; the same names as in reports and --json
@@ -40,6 +46,8 @@ struct Format {
   /// REQUIRES: obstacles() is empty or options.drop_inexpressible. Null when the format is read-only.
   void (*write)(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) = nullptr;
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
+  bool holds_blocks = false;  ///< entries with `blocks` may come to obstacles() and write()
+  bool holds_metadata = true;  ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
 };
 
 /// All formats, in the order in which they are asked whether an input is theirs.
@@ -48,6 +56,8 @@ std::span<const Format* const> formats();
 const Format* find_format(std::string_view name);
 /// By the extension of a target that is to be written, or null.
 const Format* find_format_for(const std::filesystem::path& target);
+/// What `format` cannot hold, opaque blocks included. Empty for a format that is not written.
+std::vector<Obstacle> find_obstacles(const Format& format, const Checkpoint& checkpoint, const SaveOptions& options);
 /// By content. Error(unsupported | corrupt) says what the file is instead (a git-LFS pointer, an HTML page, gzip, ...).
 const Format& detect_format(const Input& input);
 

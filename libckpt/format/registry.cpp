@@ -2,11 +2,19 @@
 #include <array>
 #include <cctype>
 
+#include "libckpt/format/dcp/dcp.h"
+#include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/gguf/gguf.h"
+#include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/native/native.h"
+#include "libckpt/format/npz/npz.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/sniff.h"
+#include "libckpt/format/torch_legacy/torch_legacy.h"
+#include "libckpt/format/torch_sharded/torch_sharded.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
+#include "libckpt/format/torchscript/torchscript.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -16,9 +24,19 @@ namespace {
 /// The explicit list: a format that is not here does not exist. Cheap and certain tests stand first.
 constexpr std::array kFormats = {
     &detail::kNative,
+    &detail::kKerasZip,
+    &detail::kNpz,
+    &detail::kTorchScript,
     &detail::kTorchZip,
+    &detail::kTorchLegacy,
+    &detail::kTorchTar,
+    &detail::kGguf,
+    &detail::kNpy,
+    &detail::kDcp,
+    &detail::kTorchSharded,
     &detail::kSafetensors,
     &detail::kSafetensorsSharded,
+    &detail::kHdf5,
 };
 
 std::string lower(std::string text) {
@@ -26,7 +44,32 @@ std::string lower(std::string text) {
   return text;
 }
 
+/// Cheaper than list_entries(), and nearly always the end of it. Stops at objects, whose tensors are never in blocks.
+bool has_blocks(const Value& root) {
+  std::vector<const Value*> open = {&root};
+  while (!open.empty()) {
+    const Value& value = *open.back();
+    open.pop_back();
+    if (value.is(Value::Kind::tensor) && value.as_entry().blocks) return true;
+    if (value.is(Value::Kind::dict)) {
+      for (const auto& item : value.as_dict().items) open.push_back(&item.second);
+    } else if (value.is_sequence()) {
+      for (const Value& item : value.as_list()) open.push_back(&item);
+    }
+  }
+  return false;
+}
+
 }  // namespace
+
+Input open_input(const std::filesystem::path& named) {
+  constexpr std::uint64_t kHeadBytes = 4096;
+  std::filesystem::path path = resolve_folder(named);
+  Input input{path, open_file(path), {}};
+  input.head.resize(std::min(kHeadBytes, input.file->size()));
+  input.file->read(0, input.head);
+  return input;
+}
 
 std::span<const Format* const> formats() {
   return kFormats;
@@ -47,6 +90,17 @@ const Format* find_format_for(const std::filesystem::path& target) {
     }
   }
   return nullptr;
+}
+
+std::vector<Obstacle> find_obstacles(const Format& format, const Checkpoint& checkpoint, const SaveOptions& options) {
+  if (format.obstacles == nullptr) return {};
+  std::vector<Obstacle> found = format.obstacles(checkpoint, options);
+  if (format.holds_blocks || !has_blocks(checkpoint.root)) return found;
+  for (const NamedEntry& named : list_entries(checkpoint.root)) {
+    if (named.entry->blocks)
+      found.push_back({named.name, std::string(kBlockReason) + " of type " + named.entry->blocks->name});
+  }
+  return found;
 }
 
 const Format& detect_format(const Input& input) {

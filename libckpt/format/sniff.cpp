@@ -35,16 +35,6 @@ constexpr std::array kSignatures = {
               "ELF"sv,
               "this is a program or shared library, not a checkpoint"sv},
     Signature{0, "Rar!"sv, "this is a RAR archive; extract it first"sv},
-    Signature{0, "\x89HDF\r\n\x1a\n"sv,
-              "this HDF5 file was not written by this library; foreign HDF5 files are not supported by this version"sv},
-    Signature{0, "GGUF"sv, "this is a GGUF file, which this version does not read"sv},
-    Signature{0, "\x93NUMPY"sv, "this is a NumPy .npy file, which this version does not read"sv},
-    Signature{
-        0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"sv,
-        "this is a checkpoint of PyTorch before 1.6 (the legacy stream), which this version does not read; load and save it with a newer PyTorch"sv},
-    Signature{257, "ustar"sv,
-              "this is a tar archive; PyTorch's oldest tar checkpoints are not supported by this version"sv},
-    Signature{0, "PK\x05\x06"sv, "this is an empty zip archive"sv},
 };
 
 std::string lower(std::string_view text) {
@@ -66,10 +56,6 @@ std::string describe_zip(std::string_view head) {
   if (head.size() > kLocalHeader) {
     auto length = core::load_le<std::uint16_t>(core::as_bytes(head).data() + 26);
     name = head.substr(kLocalHeader, length);
-  }
-  if (name.ends_with(".npy")) return "this is a NumPy .npz archive, which this version does not read";
-  if (name == "metadata.json" || name == "config.json" || name == "model.weights.h5") {
-    return "this is a Keras .keras archive, which this version does not read";
   }
   return "this is a zip archive, but no PyTorch checkpoint: it has no data.pkl";
 }
@@ -98,26 +84,6 @@ bool looks_like_text(std::string_view head) {
                      [](unsigned char c) { return c >= 0x20 || c == '\n' || c == '\r' || c == '\t'; });
 }
 
-constexpr std::string_view kHdf5Signature = "\x89HDF\r\n\x1a\n"sv;
-constexpr std::uint64_t kFirstUserBlock = 512;
-constexpr std::uint64_t kLastUserBlock = 1ULL << 30;
-
-/// Size of the user block before an HDF5 signature, 0 when there is none. HDF5 looks at 512 and its doubles.
-std::uint64_t hdf5_user_block(const Input& input) {
-  if (input.file == nullptr) return 0;
-  core::ByteVector found(kHdf5Signature.size());
-  for (std::uint64_t at = kFirstUserBlock; at <= kLastUserBlock; at *= 2) {
-    if (at + found.size() > input.file->size()) return 0;
-    try {
-      input.file->read(at, found);
-    } catch (const core::Error&) {
-      return 0;  // whoever reads on will say what is wrong with the file
-    }
-    if (core::as_text(found) == kHdf5Signature) return at;
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::string describe_foreign(const Input& input) {
@@ -129,10 +95,6 @@ std::string describe_foreign(const Input& input) {
     }
   }
   if (head.starts_with("PK\x03\x04")) return describe_zip(head);
-  if (std::uint64_t block = hdf5_user_block(input)) {
-    return "this is an HDF5 file behind a user block of " + core::format_size(block) +
-           " that another program wrote; foreign HDF5 files are not supported by this version";
-  }
   if (looks_like_text(head.substr(0, 512))) return describe_text(head);
   if (head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5) {
     return "this is a bare pickle, not a checkpoint written by torch.save";

@@ -50,6 +50,11 @@ libdeflate_decompressor* inflater() {
   throw Error(ErrorCode::corrupt, "compressed data is damaged: " + what);
 }
 
+void require_size(std::size_t size, std::size_t expected) {
+  if (size == expected) return;
+  damaged("it holds " + std::to_string(size) + " bytes where " + std::to_string(expected) + " are recorded");
+}
+
 /// Fixed widths let the compiler unroll the inner loop.
 template <std::uint32_t kWidth>
 void transpose(const std::byte* in, std::byte* out, std::size_t count, bool forward) {
@@ -93,6 +98,13 @@ void shuffle_either(Bytes in, std::uint32_t width, MutableBytes out, bool forwar
   if (done < in.size()) std::memcpy(out.data() + done, in.data() + done, in.size() - done);
 }
 
+void require_inflated(libdeflate_result result, std::size_t used, std::size_t size) {
+  if (result == LIBDEFLATE_SHORT_OUTPUT) damaged("it holds fewer bytes than recorded");
+  if (result == LIBDEFLATE_INSUFFICIENT_SPACE) damaged("it holds more bytes than recorded");
+  if (result != LIBDEFLATE_SUCCESS) damaged("it cannot be inflated");
+  if (used != size) damaged("more bytes follow behind its end");
+}
+
 }  // namespace
 
 ByteVector zstd_compress(Bytes bytes, int level) {
@@ -120,15 +132,19 @@ void zstd_decompress(Bytes frame, MutableBytes out) {
   }
   std::size_t size = ZSTD_decompressDCtx(decompression_context(), out.data(), out.size(), frame.data(), frame.size());
   if (ZSTD_isError(size) != 0) damaged(ZSTD_getErrorName(size));
-  if (size != out.size()) {
-    damaged("it holds " + std::to_string(size) + " bytes where " + std::to_string(out.size()) + " are recorded");
-  }
+  require_size(size, out.size());
 }
 
 ByteVector zstd_decompress(Bytes frame, std::uint64_t expected_size) {
   ByteVector out(expected_size);
   zstd_decompress(frame, out);
   return out;
+}
+
+void zstd_decompress_frames(Bytes frames, MutableBytes out) {
+  std::size_t size = ZSTD_decompressDCtx(decompression_context(), out.data(), out.size(), frames.data(), frames.size());
+  if (ZSTD_isError(size) != 0) damaged(ZSTD_getErrorName(size));
+  require_size(size, out.size());
 }
 
 void shuffle(Bytes in, std::uint32_t width, MutableBytes out) {
@@ -143,10 +159,48 @@ void inflate(Bytes deflated, MutableBytes out) {
   std::size_t used = 0;
   libdeflate_result result = libdeflate_deflate_decompress_ex(inflater(), deflated.data(), deflated.size(), out.data(),
                                                               out.size(), &used, nullptr);
-  if (result == LIBDEFLATE_SHORT_OUTPUT) damaged("it holds fewer bytes than recorded");
-  if (result == LIBDEFLATE_INSUFFICIENT_SPACE) damaged("it holds more bytes than recorded");
-  if (result != LIBDEFLATE_SUCCESS) damaged("it cannot be inflated");
-  if (used != deflated.size()) damaged("more bytes follow behind its end");
+  require_inflated(result, used, deflated.size());
+}
+
+void inflate_zlib(Bytes stream, MutableBytes out) {
+  std::size_t used = 0;
+  libdeflate_result result =
+      libdeflate_zlib_decompress_ex(inflater(), stream.data(), stream.size(), out.data(), out.size(), &used, nullptr);
+  require_inflated(result, used, stream.size());
+}
+
+// A control byte below 32 stands before that many bytes plus one; any other is a reference back: its upper three bits
+// are the length less two (7: one more byte follows), the other five and the next byte the distance less one.
+void lzf_decompress(Bytes packed, MutableBytes out) {
+  std::size_t in = 0;
+  std::size_t at = 0;
+  auto take = [&]() -> std::size_t {
+    if (in == packed.size()) damaged("it ends in the middle of a run");
+    return static_cast<std::size_t>(packed[in++]);
+  };
+  auto require_room = [&](std::size_t length) {
+    if (length > out.size() - at) damaged("it holds more bytes than recorded");
+  };
+  while (in < packed.size()) {
+    std::size_t control = take();
+    if (control < 32) {
+      std::size_t length = control + 1;
+      if (length > packed.size() - in) damaged("it ends in the middle of a run");
+      require_room(length);
+      std::memcpy(out.data() + at, packed.data() + in, length);
+      in += length;
+      at += length;
+      continue;
+    }
+    std::size_t length = control >> 5;
+    if (length == 7) length += take();
+    length += 2;
+    std::size_t distance = ((control & 31) << 8) + take() + 1;
+    if (distance > at) damaged("it refers to bytes before its beginning");
+    require_room(length);
+    for (std::size_t i = 0; i < length; ++i, ++at) out[at] = out[at - distance];  // may overlap itself
+  }
+  require_size(at, out.size());
 }
 
 }  // namespace ckpt

@@ -25,6 +25,10 @@ std::optional<std::uint64_t> zstd_content_size(Bytes frame);
 void zstd_decompress(Bytes frame, MutableBytes out);
 ByteVector zstd_decompress(Bytes frame, std::uint64_t expected_size);
 
+/// Fills `out` from one or more frames, whatever sizes they state: other writers of HDF5 files leave the size out or
+/// append frames. Error(corrupt) when they hold more or fewer bytes than `out`.
+void zstd_decompress_frames(Bytes frames, MutableBytes out);
+
 /// Byte i of every element together, then byte i+1 of every element: HDF5's shuffle filter. A tail shorter than `width`
 /// stays as it is. REQUIRES: width > 0, out as large as in, no overlap.
 void shuffle(Bytes in, std::uint32_t width, MutableBytes out);
@@ -32,5 +36,9 @@ void unshuffle(Bytes in, std::uint32_t width, MutableBytes out);
 
 /// Raw deflate data (as in zip members) that must fill `out` exactly and be used up. Error(corrupt) otherwise.
 void inflate(Bytes deflated, MutableBytes out);
+/// The same for a zlib stream (header and Adler-32 around deflate data), as HDF5's gzip filter writes.
+void inflate_zlib(Bytes stream, MutableBytes out);
+/// Fills `out` exactly from LZF data, h5py's fast codec. Error(corrupt) otherwise.
+void lzf_decompress(Bytes packed, MutableBytes out);
 
 }  // namespace ckpt

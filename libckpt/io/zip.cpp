@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 
-#include "libckpt/io/codec.h"
+#include "libckpt/io/inflate_source.h"
 #include "libckpt/io/zip_directory.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
@@ -32,39 +31,6 @@ class StoredSource final : public ByteSource {
  private:
   SourcePtr range_;
   std::uint32_t crc32_;
-};
-
-/// A deflated member. libdeflate works on whole blocks, so it is inflated at the first read and let go at the last.
-class InflatedSource final : public ByteSource {
- public:
-  InflatedSource(SourcePtr packed, std::uint64_t size, std::string name)
-      : packed_(std::move(packed)), size_(size), name_(std::move(name)) {}
-  std::uint64_t size() const override { return size_; }
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    if (offset > size_ || out.size() > size_ - offset) {
-      throw Error(ErrorCode::corrupt, "a read past the end of zip record " + core::quote(name_));
-    }
-    std::lock_guard lock(mutex_);
-    if (inflated_.empty() && size_ > 0) inflate_all();
-    std::copy_n(inflated_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
-    if (offset + out.size() == size_) inflated_ = core::ByteVector();
-  }
-  void require_unchanged() const override { packed_->require_unchanged(); }
-
- private:
-  void inflate_all() const {
-    core::with_context("zip record " + core::quote(name_), [&] {
-      core::ByteVector out(size_);
-      inflate(read_all(*packed_), out);
-      inflated_ = std::move(out);
-    });
-  }
-
-  SourcePtr packed_;
-  std::uint64_t size_;
-  std::string name_;
-  mutable std::mutex mutex_;
-  mutable core::ByteVector inflated_;
 };
 
 /// Explains the bytes between live records, from the end of the file to its start: only whole superseded records and
@@ -200,7 +166,7 @@ const ZipMember* ZipArchive::find(std::string_view name) const {
 SourcePtr ZipArchive::payload(const ZipMember& member) const {
   SourcePtr range = slice(file_, member.payload_offset, member.stored_size);
   if (member.method == kZipStored) return std::make_shared<StoredSource>(std::move(range), member.crc32);
-  return std::make_shared<InflatedSource>(std::move(range), member.size, member.name);
+  return inflated(std::move(range), {member.size, std::nullopt, "zip record " + core::quote(member.name)});
 }
 
 std::optional<std::uint32_t> recorded_crc32(const ByteSource& source) {

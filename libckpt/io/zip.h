@@ -62,8 +62,8 @@ class ZipArchive {
   std::span<const ZipMember> members() const { return members_; }
   /// Null when there is none of this name.
   const ZipMember* find(std::string_view name) const;
-  /// The member's bytes. Stored ones are a range of the file. Deflated ones are inflated whole when first read and held
-  /// until they have been read to their end; Error(corrupt) from read() when they do not inflate to their size.
+  /// The member's bytes. Stored ones are a range of the file. Deflated ones are decoded while they are read, in bounded
+  /// memory (inflate_source.h); Error(corrupt) from read() when they do not inflate to their size.
   SourcePtr payload(const ZipMember& member) const;
 
   /// Superseded parts, in file order.

@@ -48,26 +48,6 @@ DictPlan plan_dict(const StateDictRef& dict, const KeyEdit& edit) {
   return plan;
 }
 
-/// _metadata with its module paths renamed. Where two paths meet, the one that moved wins: stripping `module.` puts
-/// the module's own version at "" in place of the wrapper's.
-Value rename_modules(const Value& metadata, const KeyEdit& edit) {
-  Dict out = metadata.as_dict();
-  out.items.clear();
-  std::unordered_map<std::string, std::size_t> index;
-  for (const auto& [key, value] : metadata.as_dict().items) {
-    if (!key.is(Value::Kind::text)) {
-      out.items.emplace_back(key, value);
-      continue;
-    }
-    std::string to = edit.module(key.as_text());
-    bool moved = to != key.as_text();
-    auto [at, fresh] = index.emplace(to, out.items.size());
-    if (fresh) out.items.emplace_back(moved ? Value::text(to) : key, value);
-    if (!fresh && moved) out.items[at->second].second = value;
-  }
-  return Value::dict(std::move(out));
-}
-
 class KeyRewriter final : public TreeMap {
  public:
   KeyRewriter(const KeyEdit& edit, std::unordered_map<const Dict*, DictPlan> plans)
@@ -77,7 +57,7 @@ class KeyRewriter final : public TreeMap {
   bool edit_dict(const Value& node, Dict& dict) override {
     bool changed = rename_items(node, dict);
     if (plans_.contains(&node.as_dict())) changed |= rename_metadata(dict);
-    return (edit_.param_names && rename_param_names(dict)) || changed;
+    return (edit_.param_names && rename_param_names(dict, edit_.key)) || changed;
   }
 
  private:
@@ -96,33 +76,13 @@ class KeyRewriter final : public TreeMap {
     const Value* metadata = dict.attributes.find("_metadata");
     if (metadata == nullptr || !metadata->is(Value::Kind::dict)) return false;
     auto [known, fresh] = metadata_.try_emplace(metadata->identity());
-    if (fresh) known->second = rename_modules(*metadata, edit_);
+    if (fresh) known->second = rename_modules(*metadata, edit_.module);
     if (known->second == *metadata) return false;
     Dict attributes = dict.attributes.as_dict();
     for (auto& [name, value] : attributes.items) {
       if (name.is(Value::Kind::text) && name.as_text() == "_metadata") value = known->second;
     }
     dict.attributes = Value::dict(std::move(attributes));
-    return true;
-  }
-
-  /// {'params': [0, 1], 'param_names': ['module.fc.weight', ...]}: a group of an optimizer that knows its names.
-  bool rename_param_names(Dict& dict) {
-    const Value* names = dict.find("param_names");
-    if (names == nullptr || !names->is(Value::Kind::list) || dict.find("params") == nullptr) return false;
-    Value::List renamed = names->as_list();
-    bool changed = false;
-    for (Value& name : renamed) {
-      if (!name.is(Value::Kind::text)) return false;
-      std::string to = edit_.key(name.as_text());
-      if (to.empty() || to == name.as_text()) continue;
-      name = Value::text(std::move(to));
-      changed = true;
-    }
-    if (!changed) return false;
-    for (auto& [key, value] : dict.items) {
-      if (key.is(Value::Kind::text) && key.as_text() == "param_names") value = Value::list(renamed);
-    }
     return true;
   }
 
@@ -172,6 +132,19 @@ void find_optimizers(const Value& value, std::vector<Value>& path, std::vector<s
   }
 }
 
+/// State dicts that a person may mean: not the states of an optimizer.
+std::vector<StateDictRef> candidates(const Value& root) {
+  std::vector<std::vector<Value>> optimizers;
+  std::vector<Value> path;
+  find_optimizers(root, path, optimizers);
+  std::vector<StateDictRef> found = list_state_dicts(root);
+  std::erase_if(found, [&](const StateDictRef& dict) {
+    return std::any_of(optimizers.begin(), optimizers.end(),
+                       [&](const std::vector<Value>& optimizer) { return starts_with_path(dict.path, optimizer); });
+  });
+  return found;
+}
+
 std::string list_candidates(const std::vector<StateDictRef>& dicts) {
   std::string out;
   for (const StateDictRef& dict : dicts) {
@@ -183,6 +156,47 @@ std::string list_candidates(const std::vector<StateDictRef>& dicts) {
 
 }  // namespace
 
+Value rename_modules(const Value& metadata, const std::function<std::string(const std::string&)>& module) {
+  Dict out = metadata.as_dict();
+  out.items.clear();
+  std::unordered_map<std::string, std::size_t> index;
+  for (const auto& [key, value] : metadata.as_dict().items) {
+    if (!key.is(Value::Kind::text)) {
+      out.items.emplace_back(key, value);
+      continue;
+    }
+    std::string to = module(key.as_text());
+    bool moved = to != key.as_text();
+    auto [at, fresh] = index.emplace(to, out.items.size());
+    if (fresh) out.items.emplace_back(moved ? Value::text(to) : key, value);
+    if (!fresh && moved) out.items[at->second].second = value;
+  }
+  return Value::dict(std::move(out));
+}
+
+bool rename_param_names(Dict& dict, const std::function<std::string(const std::string&)>& rename) {
+  const Value* names = dict.find("param_names");
+  if (names == nullptr || !names->is(Value::Kind::list) || dict.find("params") == nullptr) return false;
+  Value::List renamed = names->as_list();
+  bool changed = false;
+  for (Value& name : renamed) {
+    if (!name.is(Value::Kind::text)) return false;
+    std::string to = rename(name.as_text());
+    if (to.empty() || to == name.as_text()) continue;
+    name = Value::text(std::move(to));
+    changed = true;
+  }
+  if (!changed) return false;
+  for (auto& [key, value] : dict.items) {
+    if (key.is(Value::Kind::text) && key.as_text() == "param_names") value = Value::list(renamed);
+  }
+  return true;
+}
+
+std::vector<StateDictRef> candidate_state_dicts(const Value& root) {
+  return candidates(root);
+}
+
 std::vector<std::vector<Value>> optimizer_paths(const Value& root) {
   std::vector<std::vector<Value>> found;
   std::vector<Value> path;
@@ -191,12 +205,8 @@ std::vector<std::vector<Value>> optimizer_paths(const Value& root) {
 }
 
 std::vector<StateDictRef> model_state_dicts(const Value& root) {
-  std::vector<std::vector<Value>> optimizers = optimizer_paths(root);
-  std::vector<StateDictRef> found = list_state_dicts(root);
-  std::erase_if(found, [&](const StateDictRef& dict) {
-    return std::any_of(optimizers.begin(), optimizers.end(),
-                       [&](const std::vector<Value>& optimizer) { return starts_with_path(dict.path, optimizer); });
-  });
+  std::vector<StateDictRef> found = candidates(root);
+  if (found.empty()) throw Error(ErrorCode::key, "no state dict in the file");
   return found;
 }
 
@@ -211,7 +221,7 @@ std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::str
 }
 
 StateDictRef only_state_dict(const Value& root, const std::string& at) {
-  std::vector<StateDictRef> found = at.empty() ? model_state_dicts(root) : state_dicts_in_scope(root, at);
+  std::vector<StateDictRef> found = at.empty() ? candidates(root) : state_dicts_in_scope(root, at);
   if (found.size() == 1) return found.front();
   if (found.empty()) throw Error(ErrorCode::key, "no state dict in the file");
   throw Error(ErrorCode::usage, "several state dicts: " + list_candidates(found) + "; name one, as in FILE::" +

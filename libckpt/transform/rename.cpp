@@ -1,11 +1,11 @@
 #include "libckpt/transform/rename.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "libckpt/transform/key_edit.h"
+#include "libckpt/transform/module_moves.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -48,35 +48,6 @@ void require_known(const RenameOptions& options, const std::vector<StateDictRef>
                                   (more > 0 ? " and " + core::format_count(more) + " more" : ""));
 }
 
-/// Where modules went: old path -> new path, or nullopt where the keys of one module went to different places.
-class ModuleMoves {
- public:
-  void add(const std::string& from, const std::string& to) {
-    for (std::size_t dot = from.rfind('.'); dot != std::string::npos && dot > 0; dot = from.rfind('.', dot - 1)) {
-      note(from.substr(0, dot), new_path(from, to, dot));
-    }
-  }
-  std::string moved(const std::string& path) const {
-    auto known = moves_.find(path);
-    return known != moves_.end() && known->second ? *known->second : path;
-  }
-
- private:
-  /// For the module that holds the parameter itself, the new key's module; for those above it, `to` less what both
-  /// names have in common behind the module.
-  static std::optional<std::string> new_path(const std::string& from, const std::string& to, std::size_t dot) {
-    if (dot == from.rfind('.')) return to.substr(0, to.find('.') == std::string::npos ? 0 : to.rfind('.'));
-    std::string_view rest = std::string_view(from).substr(dot);
-    if (!to.ends_with(rest)) return std::nullopt;
-    return to.substr(0, to.size() - rest.size());
-  }
-  void note(std::string path, std::optional<std::string> target) {
-    auto [at, fresh] = moves_.emplace(std::move(path), target);
-    if (!fresh && at->second != target) at->second = std::nullopt;
-  }
-  std::unordered_map<std::string, std::optional<std::string>> moves_;
-};
-
 }  // namespace
 
 Checkpoint rename_keys(const Checkpoint& checkpoint, const RenameOptions& options, KeyChanges* changes) {
@@ -87,7 +58,7 @@ Checkpoint rename_keys(const Checkpoint& checkpoint, const RenameOptions& option
     auto known = table.find(key);
     return known == table.end() ? key : known->second;
   };
-  ModuleMoves moves;
+  detail::ModuleMoves moves;
   for (const StateDictRef& dict : scope) {
     for (const auto& [key, value] : dict.dict->items) {
       if (key.is(Value::Kind::text)) moves.add(key.as_text(), renamed(key.as_text()));

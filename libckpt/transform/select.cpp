@@ -4,7 +4,7 @@
 #include <optional>
 #include <unordered_set>
 
-#include "libckpt/transform/glob.h"
+#include "libckpt/transform/selector.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -16,19 +16,21 @@ using core::Error;
 using core::ErrorCode;
 using Modules = std::unordered_set<std::string>;
 
-struct Pattern {
-  std::string text;
+/// A selector and whether it took part in anything.
+struct Use {
+  Selector selector;
   bool used = false;
 };
 
-bool any_match(std::vector<Pattern>& patterns, const std::string& name) {
-  bool matched = false;
-  for (Pattern& pattern : patterns) {
-    if (!glob_match(pattern.text, name)) continue;
-    pattern.used = true;
-    matched = true;
+bool any_covers(std::vector<Use>& uses, const std::string& name, const Value& value) {
+  bool covered = false;
+  for (Use& use : uses) {
+    bool covers =
+        value.is(Value::Kind::tensor) ? use.selector.covers(name, value.as_entry()) : use.selector.covers_value(name);
+    use.used |= covers;
+    covered |= covers;
   }
-  return matched;
+  return covered;
 }
 
 /// Every module path above the text keys of a dict.
@@ -68,15 +70,15 @@ void select_versions(const Dict& before, Dict& after) {
   after.attributes = Value::dict(std::move(attributes));
 }
 
-class Selector {
+class Selecting {
  public:
-  explicit Selector(const SelectOptions& options) {
-    for (const std::string& text : options.include) include_.push_back({text});
-    for (const std::string& text : options.exclude) exclude_.push_back({text});
+  explicit Selecting(const SelectOptions& options) {
+    for (const std::string& text : options.include) include_.push_back({Selector::parse(text)});
+    for (const std::string& text : options.exclude) exclude_.push_back({Selector::parse(text)});
   }
 
   std::optional<Value> run(const Value& top) {
-    std::optional<Value> kept = filter(top, "", {include_.empty(), false});
+    std::optional<Value> kept = filter(top, "");
     require_used(include_);
     require_used(exclude_);
     return kept;
@@ -84,29 +86,21 @@ class Selector {
   const SelectChanges& changes() const { return changes_; }
 
  private:
-  struct State {
-    bool included;  ///< by a pattern that matched this name or a dict above it
-    bool excluded;
-  };
-
-  std::optional<Value> filter(const Value& value, const std::string& name, State state) {
-    if (!name.empty()) {
-      state.included |= any_match(include_, name);
-      state.excluded |= any_match(exclude_, name);
-    }
-    bool keep = state.included && !state.excluded;
-    if (value.is(Value::Kind::dict) && !value.as_dict().items.empty()) return filter_dict(value, name, state);
-    count_leaf(value, keep);
-    return keep ? std::optional(value) : std::nullopt;
+  std::optional<Value> filter(const Value& value, const std::string& name) {
+    if (value.is(Value::Kind::dict) && !value.as_dict().items.empty()) return filter_dict(value, name);
+    bool included = any_covers(include_, name, value) || include_.empty();
+    bool excluded = any_covers(exclude_, name, value);
+    count_leaf(value, included && !excluded);
+    return included && !excluded ? std::optional(value) : std::nullopt;
   }
 
-  std::optional<Value> filter_dict(const Value& value, const std::string& name, State state) {
+  std::optional<Value> filter_dict(const Value& value, const std::string& name) {
     const Dict& dict = value.as_dict();
     Dict kept = dict;
     kept.items.clear();
     bool whole = true;
     for (const auto& [key, child] : dict.items) {
-      std::optional<Value> left = filter(child, (name.empty() ? "" : name + ".") + step_text(key), state);
+      std::optional<Value> left = filter(child, (name.empty() ? "" : name + ".") + step_text(key));
       whole &= left && detail::same_node(*left, child);
       if (left) kept.items.emplace_back(key, *left);
     }
@@ -125,14 +119,14 @@ class Selector {
     changes_.values_kept += keep ? 1 : 0;
   }
 
-  static void require_used(const std::vector<Pattern>& patterns) {
-    for (const Pattern& pattern : patterns) {
-      if (!pattern.used) throw Error(ErrorCode::key, "no name matches " + core::quote(pattern.text));
+  static void require_used(const std::vector<Use>& uses) {
+    for (const Use& use : uses) {
+      if (!use.used) throw Error(ErrorCode::key, "no name matches " + core::quote(use.selector.text()));
     }
   }
 
-  std::vector<Pattern> include_;
-  std::vector<Pattern> exclude_;
+  std::vector<Use> include_;
+  std::vector<Use> exclude_;
   SelectChanges changes_;
 };
 
@@ -163,12 +157,12 @@ Checkpoint select(const Checkpoint& checkpoint, const SelectOptions& options, Se
   if (!top.is(Value::Kind::dict)) {
     throw Error(ErrorCode::key, (options.at.empty() ? "the top" : core::quote(options.at)) + " is no dict");
   }
-  Selector selector(options);
-  std::optional<Value> kept = selector.run(top);
+  Selecting selecting(options);
+  std::optional<Value> kept = selecting.run(top);
   if (!kept) throw Error(ErrorCode::key, "nothing would be left");
   Checkpoint out = checkpoint;
   out.root = options.at.empty() ? *kept : ReplaceDict(top, *kept).map(checkpoint.root);
-  if (changes != nullptr) *changes = selector.changes();
+  if (changes != nullptr) *changes = selecting.changes();
   return out;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// select: part of a checkpoint by the names of its tensors and values.
+// select: part of a checkpoint by what its tensors and values are called and are.
 // Thread safety: pure. Use: select(checkpoint, {.include = {"model.*"}, .exclude = {"*.num_batches_tracked"}});
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ckpt {
 
-/// Patterns are globs (glob.h) over the dotted names that `ckpt ls` shows; one that names a dict ("optimizer") means
-/// all below it. Lists, tuples and objects are kept or dropped whole.
+/// Selectors (selector.h) over the dotted names that `ckpt ls` shows; one that names a dict or a module ("optimizer")
+/// means all below it. Lists, tuples and objects are kept or dropped whole, and no predicate holds for them.
 struct SelectOptions {
   std::vector<std::string> include = {};  ///< empty = everything
   std::vector<std::string> exclude = {};  ///< wins over include
@@ -26,7 +26,7 @@ struct SelectChanges {
 };
 
 /// Order is kept; dicts that lose everything go too; versions go with the last key of their module. Errors: Error(key)
-/// naming a pattern that matches nothing, or when nothing is left; Error(usage) without any pattern.
+/// naming a selector that matches nothing, or when nothing is left; Error(usage) without any selector or for a bad one.
 Checkpoint select(const Checkpoint& checkpoint, const SelectOptions& options, SelectChanges* changes = nullptr);
 
 }  // namespace ckpt

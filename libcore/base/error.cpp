@@ -1,5 +1,6 @@
 #include "libcore/base/error.h"
 
+#include <iterator>
 #include <utility>
 
 namespace core {
@@ -23,6 +24,14 @@ std::string_view python_name(ErrorCode code) {
     default:
       return "RuntimeError";
   }
+}
+
+std::string_view name(ErrorCode code) {
+  static constexpr std::string_view kNames[] = {
+      "runtime", "value",   "type",    "index",       "key",       "attribute", "assertion", "not_implemented",
+      "usage",   "corrupt", "refused", "unsupported", "collision", "io",        "device",    "internal"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(ErrorCode::internal) + 1);
+  return kNames[static_cast<std::size_t>(code)];
 }
 
 Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)), what_(message_) {}

@@ -33,6 +33,8 @@ enum class ErrorCode {
 
 /// Name of the Python exception class for the first block ("RuntimeError"), "RuntimeError" for the rest.
 std::string_view python_name(ErrorCode code);
+/// Name of the code itself, for programs: "corrupt", "io", "not_implemented".
+std::string_view name(ErrorCode code);
 
 class Error : public std::exception {
  public:

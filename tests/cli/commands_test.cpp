@@ -58,7 +58,7 @@ TEST(Ls, SeparatesSeveralFiles) {
   EXPECT_THAT(text, StartsWith("a.pth:\nNAME"));
   EXPECT_THAT(text, HasSubstr("checkpoint\n\nb.pth:\nNAME"));
   Outcome json = expect_done(dir, {"ls", "--json", "a.pth", "b.pth"});
-  EXPECT_EQ(JsonDocument::parse(json.out).root().items()[1].at("path").as_text(), "b.pth");
+  EXPECT_EQ(JsonDocument::parse(json.out).root().at("files").items()[1].at("path").as_text(), "b.pth");
 }
 
 TEST(Ls, JsonIsExact) {

@@ -1,7 +1,9 @@
 #include "tools/ckpt/address.h"
 
+#include "libckpt/format/format.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/standard_input.h"
 
 namespace cli {
 namespace {
@@ -10,7 +12,21 @@ constexpr std::string_view kIndex = ".index.json";
 
 }  // namespace
 
+std::string Address::shown() const {
+  return shown_path(path.string());
+}
+
+bool Address::is_standard_input() const {
+  return path.string() == standard_input_path();
+}
+
+std::string shown_path(const std::string& path) {
+  return !path.empty() && path == standard_input_path() ? "standard input" : path;
+}
+
 Address parse_address(const std::string& text) {
+  if (text == "-") return {spool_standard_input(), ""};
+  if (text.starts_with("-::")) return {spool_standard_input(), text.substr(3)};
   std::error_code ignored;
   std::size_t at = text.rfind("::");
   if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
@@ -18,11 +34,22 @@ Address parse_address(const std::string& text) {
   return {text.substr(0, at), text.substr(at + 2)};
 }
 
-std::filesystem::path derived_name(const std::filesystem::path& source, const std::string& tag) {
-  std::string name = source.filename().string();
+std::filesystem::path single_name(const std::filesystem::path& source) {
+  std::filesystem::path file = source;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(source, ignored)) file = ckpt::open_input(source).path;
+  std::string name = file.filename().string();
+  if (name == ".metadata") {
+    std::filesystem::path folder = std::filesystem::absolute(file, ignored).parent_path();
+    return folder.parent_path() / (folder.filename().string() + ".pth");
+  }
   if (name.size() > kIndex.size() && name.ends_with(kIndex)) name.resize(name.size() - kIndex.size());
-  std::filesystem::path bare(name);
-  return source.parent_path() / (bare.stem().string() + "." + tag + bare.extension().string());
+  return file.parent_path() / name;
+}
+
+std::filesystem::path derived_name(const std::filesystem::path& source, const std::string& tag) {
+  std::filesystem::path bare = single_name(source);
+  return bare.parent_path() / (bare.stem().string() + "." + tag + bare.extension().string());
 }
 
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {

@@ -1,10 +1,15 @@
 // ckpt ls (also: inspect): the tensors of a file, one a line.
 
+#include <algorithm>
+
+#include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
+#include "tools/ckpt/order.h"
 
 namespace cli {
 namespace {
@@ -12,7 +17,32 @@ namespace {
 struct Options : ReadOptions {
   std::vector<std::string> files;
   bool values = false;
+  bool lines = false;
+  std::string sort = "file";
+  Order order = Order::file;
+  bool reverse = false;
+  std::uint64_t top = 0;
+  ckpt::Selection selection;
 };
+
+struct Listed {
+  ckpt::Checkpoint checkpoint;
+  Listing listing;
+  std::vector<std::size_t> shown;  ///< tensors in the order to show
+};
+
+/// The tensors that were asked for, in the order that was asked for.
+std::vector<std::size_t> choose(const Options& options, const Listing& listing) {
+  std::vector<std::size_t> shown = ordered(listing, options.order);
+  if (options.reverse) std::reverse(shown.begin(), shown.end());
+  if (!options.selection.empty()) {
+    ckpt::SelectionMatcher matcher(options.selection);
+    std::erase_if(shown,
+                  [&](std::size_t i) { return !matcher.contains(listing.tensors[i].name, *listing.tensors[i].entry); });
+  }
+  if (options.top > 0 && shown.size() > options.top) shown.resize(options.top);
+  return shown;
+}
 
 std::string notes_of(const Listing& listing, std::size_t index) {
   const ckpt::Entry& entry = *listing.tensors[index].entry;
@@ -25,13 +55,13 @@ std::string notes_of(const Listing& listing, std::size_t index) {
   return notes;
 }
 
-void print_table(Output& out, const Listing& listing) {
+void print_table(Output& out, const Listing& listing, const std::vector<std::size_t>& shown) {
   Table table({{"NAME"}, {"DTYPE"}, {"SHAPE"}, {"LOCATION"}, {"SIZE", Table::Align::right}, {""}});
-  for (std::size_t i = 0; i < listing.tensors.size(); ++i) {
+  for (std::size_t i : shown) {
     const ckpt::Entry& entry = *listing.tensors[i].entry;
-    table.add_row({core::printable(listing.tensors[i].name), std::string(core::name(entry.dtype)),
-                   core::to_list(entry.shape), core::printable(entry.location), core::format_size(entry.byte_size()),
-                   notes_of(listing, i)});
+    table.add_row({core::printable(listing.tensors[i].name), ckpt::type_name(entry),
+                   core::to_list(ckpt::value_shape(entry)), core::printable(entry.location),
+                   core::format_size(entry.byte_size()), notes_of(listing, i)});
   }
   table.print(out);
 }
@@ -46,11 +76,13 @@ void print_values(Output& out, const Listing& listing) {
   table.print(out);
 }
 
-void print_summary(Output& out, const Listing& listing, const ckpt::Checkpoint& checkpoint) {
+void print_summary(Output& out, const Listed& listed) {
+  const Listing& listing = listed.listing;
+  if (listed.shown.size() < listing.tensors.size()) out.print(core::format_count(listed.shown.size()) + " of ");
   out.print(count_of(listing.tensors.size(), "tensor") + ", " + count_of(listing.elements, "element") + ", " +
             core::format_size(listing.bytes));
   if (!listing.values.empty()) out.print("; " + count_of(listing.values.size(), "plain value"));
-  out.print(" in a " + format_title(checkpoint) + "\n");
+  out.print(" in a " + format_title(listed.checkpoint) + "\n");
 }
 
 /// What has been written so far goes out, so that a long list needs no buffer of its size.
@@ -59,73 +91,98 @@ void print_pending(Output& out, ckpt::JsonWriter& json) {
   if (json.text().size() >= kPiece) out.print(json.take());
 }
 
-void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, const ckpt::Checkpoint& checkpoint,
-                const Listing& listing, const ckpt::Report& report) {
+void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, const Listed& listed,
+                const ckpt::Report& report) {
   json.begin_object();
-  json.key("path").value(address.path.string());
-  json.key("format").value(checkpoint.format);
+  json.key("path").value(address.shown());
+  json.key("format").value(listed.checkpoint.format);
   if (!address.at.empty()) json.key("at").value(address.at);
-  write_metadata(json, checkpoint);
-  json.key("elements").value(listing.elements);
-  json.key("bytes").value(listing.bytes);
+  write_metadata(json, listed.checkpoint);
+  json.key("elements").value(listed.listing.elements);
+  json.key("bytes").value(listed.listing.bytes);
   write_report(json, report);
   json.key("tensors").begin_array();
-  for (std::size_t i = 0; i < listing.tensors.size(); ++i) {
-    write_tensor(json, listing, i);
+  for (std::size_t i : listed.shown) {
+    write_tensor(json, listed.listing, i);
     print_pending(out, json);
   }
   json.end_array();
   json.key("values").begin_array();
-  for (const ckpt::NamedValue& value : listing.values) {
-    write_value(json, value);
+  for (const ckpt::NamedValue& value : listed.listing.values) {
+    ckpt::write_json(json, value);
     print_pending(out, json);
   }
   json.end_array();
   json.end_object();
 }
 
-void print_file(Context& context, const Options& options, const Address& address, const ckpt::Checkpoint& checkpoint,
-                const Listing& listing) {
+/// A line that says what the file is, then a line for each tensor and each plain value.
+void print_lines(Output& out, const Address& address, const Listed& listed) {
+  ckpt::JsonWriter head;
+  head.begin_object();
+  head.key("schema").value(1);
+  head.key("path").value(address.shown());
+  head.key("format").value(listed.checkpoint.format);
+  head.key("tensors").value(static_cast<std::uint64_t>(listed.shown.size()));
+  head.key("values").value(static_cast<std::uint64_t>(listed.listing.values.size()));
+  head.end_object();
+  out.print(head.text() + "\n");
+  for (std::size_t i : listed.shown) {
+    ckpt::JsonWriter json;
+    write_tensor(json, listed.listing, i);
+    out.print(json.text() + "\n");
+  }
+  for (const ckpt::NamedValue& value : listed.listing.values) {
+    ckpt::JsonWriter json;
+    ckpt::write_json(json, value);
+    out.print(json.text() + "\n");
+  }
+}
+
+void print_file(Context& context, const Options& options, const Address& address, const Listed& listed) {
   Output& out = context.out;
   if (options.quiet) {
-    for (const ckpt::NamedEntry& tensor : listing.tensors) out.print(core::printable(tensor.name) + "\n");
+    for (std::size_t i : listed.shown) out.print(core::printable(listed.listing.tensors[i].name) + "\n");
     return;
   }
   if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
-  print_table(out, listing);
-  if (options.values) print_values(out, listing);
-  print_summary(out, listing, checkpoint);
+  print_table(out, listed.listing, listed.shown);
+  if (options.values) print_values(out, listed.listing);
+  print_summary(out, listed);
 }
 
-struct Listed {
-  ckpt::Checkpoint checkpoint;
-  Listing listing;
-};
-
-void list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
+int list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
   Address address = parse_address(file);
   ckpt::Report report;
   auto listed = std::make_shared<Listed>();
   context.kept = listed;
-  listed->checkpoint = ckpt::open(address.path, options.open(report));
+  listed->checkpoint = ckpt::open(address.path, options.look(report));
   core::with_context(address.path.string(),
                      [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
+  listed->shown = choose(options, listed->listing);
   say_report(options, address.path, report);
-  if (options.json) return write_json(context.out, json, address, listed->checkpoint, listed->listing, report);
-  print_file(context, options, address, listed->checkpoint, listed->listing);
+  if (options.lines) {
+    print_lines(context.out, address, *listed);
+  } else if (options.json) {
+    write_json(context.out, json, address, *listed, report);
+  } else {
+    print_file(context, options, address, *listed);
+  }
+  return options.looked(report);
 }
 
 int run(Context& context, const Options& options) {
   ckpt::JsonWriter json;
+  int code = kDone;
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
-    bool spaced = !options.json && !options.quiet && &file != &options.files.front();
+    bool spaced = !options.json && !options.lines && !options.quiet && &file != &options.files.front();
     if (spaced) context.out.print("\n");
-    list_file(context, options, file, json);
+    code = std::max(code, list_file(context, options, file, json));
   }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.take() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace
@@ -135,9 +192,20 @@ void add_ls(CLI::App& app, Command& chosen) {
   command.alias("inspect");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint; FILE::path lists what is there")->required()->type_name("");
+  command
+      .add_option("--sort", options->sort, "file, name (layer2 before layer10), size, numel or dtype (default: file)")
+      ->type_name("ORDER");
+  command.add_flag("-r,--reverse", options->reverse, "the other way round");
+  command.add_option("--top", options->top, "only the first N of them")->type_name("N");
+  add_selection_options(command, options->selection);
   command.add_flag("--values", options->values, "plain values too (--json always has them)");
   add_read_options(command, *options);
-  command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
+  command.add_flag("--jsonl", options->lines, "one line of JSON for the file, each tensor and each plain value")
+      ->excludes("--json");
+  command.callback([&chosen, options] {
+    options->order = parse_order(options->sort);
+    chosen = [options](Context& context) { return run(context, *options); };
+  });
 }
 
 }  // namespace cli

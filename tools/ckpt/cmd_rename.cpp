@@ -1,12 +1,15 @@
-// ckpt rename: new keys by a table in a JSON file.
+// ckpt rename: new keys, and what rules can do beyond that, by a file of rules or by globs.
 
 #include "libckpt/io/byte_source.h"
 #include "libckpt/limits.h"
+#include "libckpt/transform/pattern.h"
 #include "libckpt/transform/rename.h"
+#include "libckpt/transform/rules.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/key_report.h"
+#include "tools/ckpt/rule_options.h"
 
 namespace cli {
 namespace {
@@ -16,48 +19,122 @@ using core::ErrorCode;
 
 struct Options : EditOptions {
   std::string map;
+  std::vector<std::string> globs;
+  bool reverse = false;
   bool allow_unknown = false;
 };
 
-std::vector<std::pair<std::string, std::string>> parse_table(const std::string& path) {
-  ckpt::SourcePtr file = ckpt::open_file(path);
-  if (file->size() > ckpt::Limits().max_json_bytes) throw Error(ErrorCode::refused, "too large for a table of names");
-  ckpt::JsonDocument json = ckpt::JsonDocument::parse(ckpt::read_all(*file), {.what = "the table"});
-  if (!json.root().is(ckpt::JsonView::Kind::object)) {
-    throw Error(ErrorCode::corrupt, "the table is no JSON object {\"old key\": \"new key\", ...}");
+ckpt::Rule parse_glob_rule(const std::string& text) {
+  std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw Error(ErrorCode::usage, core::quote(text) + " is no pair of a pattern and a name such as 'enc.*=encoder.*'");
   }
-  std::vector<std::pair<std::string, std::string>> table;
-  for (const auto& [from, to] : json.root().members()) {
-    if (!to.is(ckpt::JsonView::Kind::text)) {
-      throw Error(ErrorCode::corrupt, "the new name of " + core::quote(from) + " is no text");
-    }
-    table.emplace_back(from, to.as_text());
+  ckpt::Rule rule;
+  rule.names = {{text.substr(0, equals), text.substr(equals + 1)}};
+  ckpt::Template::parse(rule.names[0].second, ckpt::Pattern::parse(rule.names[0].first));
+  return rule;
+}
+
+ckpt::Rules read_options(const Options& options) {
+  if (options.map.empty() == options.globs.empty()) {
+    throw Error(ErrorCode::usage, "give either --map RULES or --glob 'A=B'");
   }
-  return table;
+  ckpt::Rules rules;
+  if (!options.map.empty()) rules = read_rules(options.map);
+  for (const std::string& glob : options.globs) rules.push_back(parse_glob_rule(glob));
+  return options.reverse ? core::with_context(options.map, [&] { return ckpt::reversed(rules); }) : rules;
+}
+
+/// The table that rules are when they only name keys; those are renamed in every state dict, optimizer states too.
+std::optional<ckpt::RenameOptions> as_table(const ckpt::Rules& rules) {
+  if (rules.size() != 1 || rules[0].kind != ckpt::Rule::Kind::rename) return std::nullopt;
+  ckpt::RenameOptions out;
+  for (const auto& [from, to] : rules[0].names) {
+    ckpt::Pattern pattern = ckpt::Pattern::parse(from);
+    if (!pattern.is_name()) return std::nullopt;
+    out.table.emplace_back(pattern.name(), ckpt::Template::parse(to, pattern).expand({}));
+  }
+  return out;
+}
+
+void write_texts(ckpt::JsonWriter& json, std::string_view key, const std::vector<std::string>& texts) {
+  json.key(key).begin_array();
+  for (const std::string& text : texts) json.value(text);
+  json.end_array();
+}
+
+void write_report_json(ckpt::JsonWriter& json, const ckpt::RuleReport& report) {
+  json.key("rules").begin_array();
+  for (const ckpt::RuleReport::Step& step : report.steps) {
+    json.begin_object();
+    json.key("rule").value(step.rule);
+    json.key("matched").value(step.matched);
+    json.end_object();
+  }
+  json.end_array();
+  write_texts(json, "dropped_keys", report.dropped);
+  write_texts(json, "made_keys", report.made);
+  write_texts(json, "unmatched", report.unmatched);
+  json.key("changed_tensors").value(report.changed);
+}
+
+Edit describe(ckpt::Checkpoint checkpoint, const ckpt::RuleReport& report) {
+  Edit edit = key_edit(std::move(checkpoint), report.keys);
+  edit.changed |= report.changed > 0 || !report.made.empty() || !report.dropped.empty();
+  if (!report.dropped.empty()) edit.summary += ", " + core::format_count(report.dropped.size()) + " dropped";
+  if (!report.made.empty()) edit.summary += ", " + core::format_count(report.made.size()) + " made";
+  if (report.changed > 0) edit.summary += ", " + count_of(report.changed, "tensor") + " changed";
+  for (const std::string& key : report.dropped) edit.steps.push_back("drop " + core::printable(key));
+  for (const std::string& key : report.made) edit.steps.push_back("make " + core::printable(key));
+  for (const std::string& rule : report.unmatched) edit.steps.push_back("matches nothing: " + core::printable(rule));
+  edit.json = [report, keys = edit.json](ckpt::JsonWriter& json) {
+    keys(json);
+    write_report_json(json, report);
+  };
+  return edit;
+}
+
+Edit apply_table(const ckpt::Checkpoint& checkpoint, ckpt::RenameOptions rename, const std::string& at) {
+  rename.at = at;
+  ckpt::KeyChanges changes;
+  ckpt::Checkpoint renamed = ckpt::rename_keys(checkpoint, rename, &changes);
+  return key_edit(std::move(renamed), changes);
 }
 
 int run(Context& context, const Options& options) {
-  ckpt::RenameOptions rename;
-  rename.table = core::with_context(options.map, [&] { return parse_table(options.map); });
-  rename.allow_unknown = options.allow_unknown;
+  ckpt::Rules rules = read_options(options);
+  std::optional<ckpt::RenameOptions> table = as_table(rules);
+  if (table) table->allow_unknown = options.allow_unknown;
   return run_edits(context, options, {"rename", "renamed"},
                    [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
-                     rename.at = at;
-                     ckpt::KeyChanges changes;
-                     ckpt::Checkpoint renamed = ckpt::rename_keys(checkpoint, rename, &changes);
-                     return key_edit(std::move(renamed), changes);
+                     if (table) return apply_table(checkpoint, *table, at);
+                     ckpt::RuleReport report;
+                     ckpt::RuleOptions how{at, !options.allow_unknown};
+                     ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, rules, how, &report);
+                     return describe(std::move(renamed), report);
                    });
 }
 
 }  // namespace
 
 void add_rename(CLI::App& app, Command& chosen) {
-  CLI::App& command =
-      add_command(app, "rename", "ckpt rename --map names.json net.pth      # {\"fc.weight\": \"head.weight\"}",
-                  "Rename keys by a table, all at once; a swap works, two keys of one name are refused.");
+  CLI::App& command = add_command(
+      app, "rename", "ckpt rename --glob 'encoder.layer{#i}.*=blocks.{i}.*' net.pth",
+      "New keys by patterns or by a file of rules, which may also drop, transpose, reshape, split, fuse, cast "
+      "and tie tensors. '*' stands for any characters, {name} for one component, {#i} for a number, and each "
+      "may be used again in the new name ({i-1} counts). Two keys of one name are refused.");
   auto options = std::make_shared<Options>();
-  command.add_option("--map", options->map, "JSON object: old key -> new key")->required()->type_name("JSON");
-  command.add_flag("--allow-unknown", options->allow_unknown, "let old keys pass that the file does not have");
+  command
+      .add_option("--map", options->map, "rules in TOML, or JSON {\"old key\": \"new key\"} (at once: a swap works)")
+      ->type_name("RULES");
+  command
+      .add_option("--glob", options->globs,
+                  "rename what matches A to B, as in 'enc.*=encoder.*' or 're:(.*)\\.gamma=\\1.weight'; may be "
+                  "repeated, one after the other")
+      ->type_name("A=B")
+      ->allow_extra_args(false);
+  command.add_flag("--reverse", options->reverse, "undo what the rules do");
+  command.add_flag("--allow-unknown", options->allow_unknown, "let rules pass that match nothing");
   add_edit_options(command, *options, "NAME.renamed.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -1,4 +1,4 @@
-// ckpt select: part of a checkpoint by names.
+// ckpt select: part of a checkpoint by selectors.
 
 #include "libckpt/transform/select.h"
 #include "libcore/base/text.h"
@@ -9,7 +9,7 @@ namespace cli {
 namespace {
 
 struct Options : EditOptions {
-  ckpt::SelectOptions select;
+  ckpt::Selection selection;
 };
 
 std::string kept_text(std::uint64_t kept, std::uint64_t all, std::string_view what) {
@@ -40,8 +40,7 @@ Edit describe(ckpt::Checkpoint checkpoint, const ckpt::SelectChanges& changes) {
 int run(Context& context, const Options& options) {
   return run_edits(context, options, {"select", "selected"},
                    [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
-                     ckpt::SelectOptions select = options.select;
-                     select.at = at;
+                     ckpt::SelectOptions select{options.selection.include, options.selection.exclude, at};
                      ckpt::SelectChanges changes;
                      ckpt::Checkpoint selected = ckpt::select(checkpoint, select, &changes);
                      return describe(std::move(selected), changes);
@@ -53,14 +52,9 @@ int run(Context& context, const Options& options) {
 void add_select(CLI::App& app, Command& chosen) {
   CLI::App& command = add_command(app, "select", "ckpt select --include 'model.*' best.pth -o model.pth",
                                   "Keep part of a checkpoint. '*' matches any characters, dots too; a pattern that "
-                                  "names a dict means all of it; --exclude wins.");
+                                  "names a dict or a module means all of it; --exclude wins.");
   auto options = std::make_shared<Options>();
-  command.add_option("--include", options->select.include, "keep what matches; may be repeated")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
-  command.add_option("--exclude", options->select.exclude, "leave out what matches; may be repeated")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
+  add_selection_options(command, options->selection);
   add_edit_options(command, *options, "NAME.selected.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -1,10 +1,13 @@
 // ckpt verify: reads every byte of a file and compares it with what the file says about itself.
 
+#include <algorithm>
+
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
+#include "tools/ckpt/standard_input.h"
 
 namespace cli {
 namespace {
@@ -14,19 +17,20 @@ struct Options : ReadOptions {
 };
 
 ckpt::VerifyResult verify_file(const Options& options, const std::string& file, ckpt::Report& report) {
+  std::filesystem::path path = file == "-" ? spool_standard_input() : file;
   ProgressBar bar(core::printable(std::filesystem::path(file).filename().string()), !options.quiet);
-  return ckpt::verify(file, options.open(report), bar.hook());
+  return ckpt::verify(path, options.open(report), bar.hook());
 }
 
 void print_result(Output& out, const std::string& file, const ckpt::VerifyResult& result) {
-  std::string start = core::printable(file) + ": ";
+  std::string start = core::printable(file == "-" ? "standard input" : file) + ": ";
   for (const ckpt::Finding& finding : result.damage) {
-    out.print(start + "damaged: " + core::printable(finding.subject) + ": " + finding.text + "\n");
+    out.print(start + "finding: " + core::printable(finding.subject) + ": " + core::printable(finding.text) + "\n");
   }
   for (const ckpt::Finding& note : result.notes) {
     out.print(start + "note: " + core::printable(note.subject) + ": " + note.text + "\n");
   }
-  out.print(start + (result.damage.empty() ? "good" : count_of(result.damage.size(), "damaged part")) + "; " +
+  out.print(start + (result.damage.empty() ? "good" : count_of(result.damage.size(), "finding")) + "; " +
             count_of(result.tensors_checked, "tensor") + ", " + core::format_size(result.bytes_checked) + " checked");
   out.print((result.method.empty() ? "" : " by " + result.method) + "\n");
 }
@@ -47,6 +51,7 @@ void write_json(ckpt::JsonWriter& json, const std::string& file, const ckpt::Ver
   json.begin_object();
   json.key("path").value(file);
   json.key("good").value(result.damage.empty());
+  json.key("complete").value(result.complete);
   json.key("tensors_checked").value(result.tensors_checked);
   json.key("bytes_checked").value(result.bytes_checked);
   json.key("method").value(result.method);
@@ -58,12 +63,12 @@ void write_json(ckpt::JsonWriter& json, const std::string& file, const ckpt::Ver
 
 int run(Context& context, const Options& options) {
   ckpt::JsonWriter json(2);
-  bool good = true;
+  int code = kDone;
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
     ckpt::Report report;
     ckpt::VerifyResult result = verify_file(options, file, report);
-    good &= result.damage.empty();
+    code = std::max<int>(code, !result.complete ? kBad : result.damage.empty() ? kDone : kNo);
     say_report(options, file, report);
     if (options.json) {
       write_json(json, file, result, report);
@@ -74,14 +79,16 @@ int run(Context& context, const Options& options) {
   }
   if (options.files.size() > 1) json.end_array();
   if (options.json) context.out.print(json.text() + "\n");
-  return good ? kDone : kNo;
+  return code;
 }
 
 }  // namespace
 
 void add_verify(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "verify", "ckpt verify net.ckpt",
-                                  "Read every byte and compare it with the checksums the file has; exit 1 on damage.");
+  CLI::App& command =
+      add_command(app, "verify", "ckpt verify net.ckpt",
+                  "Read every byte, compare it with the checksums the file has, and look for code and foreign "
+                  "symbols; exit 1 on findings.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint")->required()->type_name("");
   add_read_options(command, *options);

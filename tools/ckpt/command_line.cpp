@@ -1,9 +1,13 @@
 #include "tools/ckpt/command_line.h"
 
+#include "libckpt/format/format.h"
+#include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/help.h"
+#include "tools/ckpt/suggest.h"
 
 namespace cli {
 namespace {
@@ -14,22 +18,28 @@ using core::ErrorCode;
 void add_commands(CLI::App& app, Command& chosen) {
   app.require_subcommand(1);
   app.set_version_flag("--version", CKPT_VERSION, "print the version");
-  app.footer("Example:\n  ckpt strip-prefix net.pth");
+  app.footer(
+      "Example:\n  ckpt strip-prefix net.pth            # writes net.plain.pth; 'ckpt COMMAND --help' says more");
   app.set_help_flag("-h,--help", "print this text");
   set_help_style(app);
-  add_ls(app, chosen);
-  add_info(app, chosen);
-  add_diff(app, chosen);
-  add_verify(app, chosen);
-  add_strip_prefix(app, chosen);
-  add_add_prefix(app, chosen);
-  add_rename(app, chosen);
-  add_remap(app, chosen);
-  add_select(app, chosen);
-  add_convert(app, chosen);
-  add_why(app, chosen);
-  add_fix(app, chosen);
-  add_zoo(app, chosen);
+  add_all_commands(app, chosen);
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : subcommands(app)) {
+    names.push_back(command->get_name());
+    for (const std::string& alias : command->get_aliases()) names.push_back(alias);
+  }
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : options_of(command)) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
 }
 
 /// A word in the place of a command that is none gets its own message; CLI11 would only say that one is missing.
@@ -37,7 +47,53 @@ void check_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   auto named = app.get_subcommands([&](const CLI::App* command) { return command->check_name(argv[1]); });
   if (!named.empty()) return;
-  throw Error(ErrorCode::usage, "no command is named " + core::quote(argv[1]) + "; see 'ckpt --help'");
+  throw Error(ErrorCode::usage, "no command is named " + core::quote(argv[1]) +
+                                    did_you_mean(argv[1], command_names(app)) + "; see 'ckpt --help'");
+}
+
+/// The command that the words reached, and what it is called with those above it.
+struct Reached {
+  const CLI::App* command;
+  std::string name;
+};
+
+Reached reached(const CLI::App& app) {
+  Reached at{&app, "ckpt"};
+  for (auto used = app.get_subcommands(); !used.empty(); used = at.command->get_subcommands()) {
+    at = {used.front(), at.name + " " + used.front()->get_name()};
+  }
+  return at;
+}
+
+/// The words that no option and no positional took: an option with a typing mistake, or a word too many.
+std::string describe_extras(const CLI::App& command, const std::string& fallback) {
+  std::vector<std::string> extras = command.remaining(true);
+  if (extras.empty()) return fallback;
+  const std::string& word = extras.front();
+  std::string name = word.substr(0, word.find('='));
+  if (!word.starts_with('-')) {
+    bool nested = !subcommands(command).empty();
+    if (nested) return "no command is named " + core::quote(word) + did_you_mean(word, command_names(command));
+    return "the word " + core::quote(word) + " is one too many";
+  }
+  return "no option is named " + core::quote(name) + did_you_mean(name, option_names(command));
+}
+
+/// Whether the chosen command was told to speak JSON.
+bool says_json(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    const CLI::Option* json = command->get_option_no_throw("--json");
+    if ((json != nullptr && json->count() > 0) || says_json(*command)) return true;
+  }
+  return false;
+}
+
+/// All that is printed as JSON carries the version of its form.
+Command with_schema(Command command) {
+  return [command = std::move(command)](Context& context) {
+    context.out.expect_json();
+    return command(context);
+  };
 }
 
 Command say(std::string text) {
@@ -45,6 +101,25 @@ Command say(std::string text) {
     context.out.print(text);
     return kDone;
   };
+}
+
+/// The version stands in every JSON document; formats are what a program may want to know beside it.
+Command say_version_json() {
+  ckpt::JsonWriter json(2);
+  json.begin_object();
+  json.key("name").value("ckpt");
+  json.key("formats").begin_array();
+  for (const ckpt::Format* format : ckpt::formats()) {
+    json.begin_object();
+    json.key("name").value(format->name);
+    json.key("title").value(format->title);
+    json.key("read").value(format->read != nullptr);
+    json.key("write").value(format->write != nullptr);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  return say(json.take() + "\n");
 }
 
 }  // namespace
@@ -57,16 +132,18 @@ Command parse_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    auto used = app.get_subcommands();
-    return say(used.empty() ? app.help() : used.front()->help("ckpt"));
+    Reached at = reached(app);
+    std::size_t last = at.name.rfind(' ');
+    return say(last == std::string::npos ? app.help() : at.command->help(at.name.substr(0, last)));
   } catch (const CLI::CallForVersion&) {
-    return say("ckpt " CKPT_VERSION "\n");
+    return wants_json(argc, argv) ? with_schema(say_version_json()) : say("ckpt " CKPT_VERSION "\n");
+  } catch (const CLI::ExtrasError& error) {
+    Reached at = reached(app);
+    throw Error(ErrorCode::usage, describe_extras(*at.command, error.what()) + "; see '" + at.name + " --help'");
   } catch (const CLI::ParseError& error) {
-    auto used = app.get_subcommands();
-    std::string program = used.empty() ? "ckpt" : "ckpt " + used.front()->get_name();
-    throw Error(ErrorCode::usage, std::string(error.what()) + "; see '" + program + " --help'");
+    throw Error(ErrorCode::usage, std::string(error.what()) + "; see '" + reached(app).name + " --help'");
   }
-  return chosen;
+  return says_json(app) ? with_schema(std::move(chosen)) : chosen;
 }
 
 }  // namespace cli

@@ -6,9 +6,18 @@
 
 namespace cli {
 
+/// Adds them all (commands.cpp).
+void add_all_commands(CLI::App& app, Command& chosen);
+
+void add_doctor(CLI::App& app, Command& chosen);
+void add_git(CLI::App& app, Command& chosen);
+void add_meta(CLI::App& app, Command& chosen);
+void add_tree(CLI::App& app, Command& chosen);
 void add_ls(CLI::App& app, Command& chosen);
+void add_cast(CLI::App& app, Command& chosen);
 void add_info(CLI::App& app, Command& chosen);
 void add_diff(CLI::App& app, Command& chosen);
+void add_scan(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);
 void add_strip_prefix(CLI::App& app, Command& chosen);
 void add_add_prefix(CLI::App& app, Command& chosen);
@@ -19,5 +28,7 @@ void add_convert(CLI::App& app, Command& chosen);
 void add_why(CLI::App& app, Command& chosen);
 void add_fix(CLI::App& app, Command& chosen);
 void add_zoo(CLI::App& app, Command& chosen);
+void add_completion(CLI::App& app, Command& chosen);
+void add_man(CLI::App& app, Command& chosen);
 
 }  // namespace cli

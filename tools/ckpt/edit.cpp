@@ -20,11 +20,24 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
+/// A folder stands for the index in it.
+fs::path in_place_target(const Address& source) {
+  return is_folder(source.path) ? ckpt::open_input(source.path).path : source.path;
+}
+
 fs::path target_of(const EditOptions& options, const EditCommand& command, const Address& source) {
-  if (options.in_place) return source.path;
+  bool piped = source.is_standard_input();
+  if (piped && (options.in_place || options.output.empty())) {
+    throw Error(ErrorCode::usage, "needs -o OUT to say where the result goes").add_context(source.shown());
+  }
+  if (options.in_place) return in_place_target(source);
   if (options.output.empty()) return derived_name(source.path, command.tag);
   bool folder = is_folder(options.output) || options.output.ends_with('/');
-  if (folder) return fs::path(options.output) / source.path.filename();
+  if (folder && piped)
+    throw Error(ErrorCode::usage, "is a folder; name a file for what comes from standard input")
+        .add_context(options.output);
+  if (folder)
+    return fs::path(options.output) / (is_folder(source.path) ? single_name(source.path) : source.path).filename();
   if (options.files.size() > 1) {
     throw Error(ErrorCode::usage, "several files need a folder to go to; create it, or name one with a final '/'")
         .add_context(options.output);
@@ -32,13 +45,40 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
   return options.output;
 }
 
+/// What PyTorch wrote in other forms is written as PyTorch writes it now.
+constexpr std::string_view kTorch = "torch-zip";
+
+bool is_only_read(const ckpt::Checkpoint& checkpoint) {
+  const ckpt::Format* known = ckpt::find_format(checkpoint.format);
+  return known != nullptr && known->write == nullptr;
+}
+
+bool is_old_torch(const ckpt::Checkpoint& checkpoint) {
+  return is_only_read(checkpoint) && (checkpoint.format.starts_with("torch") || checkpoint.format == "dcp");
+}
+
 /// A new extension asks for another format; the same one keeps the format, whatever the extension usually means (a
 /// .ckpt may well be a PyTorch file).
 std::string format_of(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
-  const ckpt::Format* known = ckpt::find_format(checkpoint.format);
-  if (known == nullptr || known->write == nullptr) return "";
-  bool same = options.in_place || job.target.extension() == job.source.path.extension();
-  return same ? checkpoint.format : "";
+  bool same =
+      options.in_place || job.source.is_standard_input() || job.target.extension() == job.source.path.extension();
+  if (is_old_torch(checkpoint)) return same || ckpt::find_format_for(job.target) == nullptr ? std::string(kTorch) : "";
+  return same && !is_only_read(checkpoint) ? checkpoint.format : "";
+}
+
+/// A file of a form that is only read becomes a PyTorch zip file of the same name; a model of several files stays.
+void check_in_place(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
+  bool several = checkpoint.format == "dcp" || checkpoint.format == "torch-sharded";
+  if (!options.in_place || !several) return;
+  throw Error(ErrorCode::unsupported, "a " + std::string(ckpt::find_format(checkpoint.format)->title) +
+                                          " is only read, not edited in place; name an output with -o")
+      .add_context(job.source.path.string());
+}
+
+void report_new_form(const ckpt::Checkpoint& checkpoint, const std::string& format, ckpt::Report& report) {
+  if (!is_old_torch(checkpoint) || format != kTorch) return;
+  report.warnings.push_back("a " + std::string(ckpt::find_format(checkpoint.format)->title) +
+                            " is only read: the result is a PyTorch zip checkpoint");
 }
 
 ckpt::SaveOptions save_options(const EditOptions& options) {
@@ -47,6 +87,7 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
   save.codec = options.codec;
   save.max_shard_size = options.max_shard_size;
   save.drop_inexpressible = options.drop;
+  save.retype = options.retype;
   save.max_memory = options.max_memory;
   save.threads = options.threads;
   return save;
@@ -56,7 +97,7 @@ void write_json(ckpt::JsonWriter& json, const EditOptions& options, const EditCo
                 const Edit& edit, const ckpt::Report& report) {
   json.begin_object();
   json.key("command").value(command.name);
-  json.key("input").value(job.source.path.string());
+  json.key("input").value(job.source.shown());
   json.key("output").value(job.target.string());
   json.key("dry_run").value(options.dry_run);
   json.key("changed").value(edit.changed);
@@ -86,6 +127,7 @@ void save_edit(const EditOptions& options, const Job& job, const Edit& edit, ckp
   ProgressBar bar(core::printable(job.target.filename().string()), !options.quiet);
   ckpt::SaveOptions save = save_options(options);
   save.format = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
+  if (job.format.empty()) report_new_form(edit.checkpoint, save.format, report);
   save.progress = bar.hook();
   save.report = &report;
   ckpt::save(edit.checkpoint, job.target, save);
@@ -95,8 +137,9 @@ void save_edit(const EditOptions& options, const Job& job, const Edit& edit, ckp
 void check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
   std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
   const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
-  if (format == nullptr || format->obstacles == nullptr) return;
-  for (const ckpt::Obstacle& obstacle : format->obstacles(edit.checkpoint, save_options(options))) {
+  if (format == nullptr) return;
+  ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
+  for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, written, save_options(options))) {
     std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
     if (!options.drop) {
       throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot hold " + text).add_context(job.target);
@@ -122,6 +165,7 @@ void run_job(Context& context, const EditOptions& options, const EditCommand& co
              const EditFunction& edit, ckpt::JsonWriter& json) {
   ckpt::Report report;
   ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, options.open(report));
+  check_in_place(options, job, checkpoint);
   Edit done = core::with_context(job.source.path.string(), [&] { return edit(checkpoint, job.source.at); });
   bool writes = !options.dry_run && (done.changed || !options.in_place);
   if (writes) save_edit(options, job, done, report);

@@ -23,4 +23,11 @@ ExitCode exit_code(core::ErrorCode code);
 /// "ckpt: net.pth: what is wrong; what to do", always one line.
 std::string error_line(const core::Error& error);
 
+/// The same for programs, what a failing command prints to standard error under --json: {"schema":1,"version":...,
+/// "error":{"code":"corrupt","exit":3,"message":"net.pth: what is wrong","subject":["net.pth"]}}.
+std::string error_json(const core::Error& error);
+
+/// True when the command line asks for JSON, also where it is otherwise wrong.
+bool wants_json(int argc, const char* const* argv);
+
 }  // namespace cli

@@ -1,9 +1,9 @@
 #include "tools/ckpt/listing.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "libckpt/format/format.h"
+#include "libckpt/transform/selector.h"
 
 namespace cli {
 namespace {
@@ -48,7 +48,10 @@ void count_bytes(Listing& listing) {
   auto order = sorted_by(listing, [](const ckpt::Entry& entry) { return entry.bytes.get(); });
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ckpt::Entry& entry = *listing.tensors[order[i].second].entry;
-    if (i == 0 || order[i].first != order[i - 1].first) listing.bytes += entry.byte_size();
+    if (i > 0 && order[i].first == order[i - 1].first) continue;
+    listing.bytes += entry.byte_size();
+    const std::string& name = listing.tensors[order[i].second].name;
+    if (ckpt::tensor_kind(name, entry) == ckpt::TensorKind::parameter) listing.parameters += entry.numel();
   }
   for (const ckpt::NamedEntry& tensor : listing.tensors) listing.elements += tensor.entry->numel();
 }
@@ -89,35 +92,13 @@ void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t in
   const ckpt::Entry& entry = *tensor.entry;
   json.begin_object();
   json.key("name").value(tensor.name);
-  json.key("dtype").value(core::name(entry.dtype));
-  write_shape(json, "shape", entry.shape);
+  json.key("dtype").value(ckpt::type_name(entry));
+  write_shape(json, "shape", ckpt::value_shape(entry));
   json.key("location").value(entry.location);
   json.key("bytes").value(entry.byte_size());
   std::ptrdiff_t tied = listing.tied_to[index];
   if (tied >= 0) json.key("tied").value(listing.tensors[static_cast<std::size_t>(tied)].name);
   write_unusual(json, entry);
-  json.end_object();
-}
-
-void write_value(ckpt::JsonWriter& json, const ckpt::NamedValue& named) {
-  const ckpt::Value& value = named.value;
-  json.begin_object();
-  json.key("name").value(named.name);
-  json.key("type").value(ckpt::type_text(value));
-  json.key("value");
-  if (value.is_null()) {
-    json.null();
-  } else if (value.is(ckpt::Value::Kind::boolean)) {
-    json.value(value.as_boolean());
-  } else if (value.is(ckpt::Value::Kind::integer)) {
-    json.value(value.as_integer());
-  } else if (value.is(ckpt::Value::Kind::real) && std::isfinite(value.as_real())) {
-    json.value(value.as_real());
-  } else if (value.is(ckpt::Value::Kind::text)) {
-    json.value(value.as_text());
-  } else {
-    json.value(ckpt::value_text(value, 4096));
-  }
   json.end_object();
 }
 

@@ -19,15 +19,14 @@ struct Listing {
   std::vector<std::ptrdiff_t> tied_to;
   std::vector<ckpt::NamedValue> values;
   std::uint64_t elements = 0;
-  std::uint64_t bytes = 0;  ///< of the logical values, aliases of a tensor counted once
+  std::uint64_t parameters = 0;  ///< elements of what tensor_kind() calls parameters, aliases of a tensor counted once
+  std::uint64_t bytes = 0;       ///< of the logical values, aliases of a tensor counted once
 };
 
 Listing make_listing(const ckpt::Value& root);
 
 /// {"name": ..., "dtype": "float32", "shape": [...], "location": ..., "bytes": N, ...}; what is usual is left out.
 void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index);
-/// {"name": ..., "type": "int", "value": 3}; what JSON cannot say is text.
-void write_value(ckpt::JsonWriter& json, const ckpt::NamedValue& value);
 void write_metadata(ckpt::JsonWriter& json, const ckpt::Checkpoint& checkpoint);
 /// "dropped", "warnings" and "relaxations", each a list of sentences.
 void write_report(ckpt::JsonWriter& json, const ckpt::Report& report);

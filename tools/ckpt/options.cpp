@@ -1,46 +1,15 @@
 #include "tools/ckpt/options.h"
 
+#include <algorithm>
+
+#include "libckpt/io/json.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/help.h"
 
 namespace cli {
 namespace {
-
-constexpr std::size_t kLeftColumn = 28;
-constexpr std::size_t kRightColumn = 72;
-
-/// Breaks at spaces so that no line is longer than `width`, where that is possible.
-std::string wrap(const std::string& text, std::size_t width) {
-  std::string out;
-  std::size_t used = 0;
-  for (std::string_view word : core::split(text, ' ')) {
-    bool breaks = used > 0 && used + 1 + word.size() > width;
-    if (used > 0) out += breaks ? '\n' : ' ';
-    out += word;
-    used = breaks ? word.size() : used + (used > 0 ? 1 : 0) + word.size();
-  }
-  return out;
-}
-
-class HelpStyle final : public CLI::Formatter {
- public:
-  std::string make_description(const CLI::App* app) const override {
-    std::string text = app->get_footer().empty() ? "" : app->get_footer() + "\n\n";
-    return text + wrap(app->get_description(), kLeftColumn + kRightColumn) + "\n\n";
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    return wrap(option->get_description(), kRightColumn);
-  }
-  std::string make_subcommand(const CLI::App* command) const override {
-    std::stringstream out;
-    std::string name = command->get_display_name(true);
-    CLI::detail::format_help(out, name, wrap(command->get_description(), kRightColumn), kLeftColumn);
-    return out.str();
-  }
-  std::string make_footer(const CLI::App*) const override { return ""; }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    return option->get_type_size() == 0 || option->get_type_name().empty() ? "" : " " + option->get_type_name();
-  }
-};
 
 void add_size(CLI::App& command, const std::string& name, std::uint64_t& target, const std::string& description) {
   command
@@ -69,6 +38,43 @@ void add_codec(CLI::App& command, ckpt::Codec& codec) {
       ->type_name("CODEC");
 }
 
+void add_retype(CLI::App& command, std::vector<ckpt::Retype>& retype) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--retype",
+          [&retype](const std::vector<std::string>& pairs) {
+            for (const std::string& pair : pairs) {
+              std::size_t equals = std::min(pair.find('='), pair.size());
+              auto from = core::try_parse_dtype(pair.substr(0, equals));
+              auto to = core::try_parse_dtype(pair.substr(std::min(equals + 1, pair.size())));
+              if (!from || !to) throw CLI::ValidationError(core::quote(pair) + " is no pair of types such as bf16=f32");
+              retype.push_back({*from, *to});
+            }
+          },
+          "write tensors of type OLD as NEW, where the output format has no OLD; may be repeated")
+      ->type_name("OLD=NEW")
+      ->allow_extra_args(false);
+}
+
+/// One line each, so that standard error of a command under --json is JSON lines.
+void say_report_json(const std::filesystem::path& file, const ckpt::Report& report) {
+  auto say = [&](const char* kind, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      ckpt::JsonWriter json;
+      json.begin_object();
+      json.key(kind).begin_object();
+      json.key("path").value(shown_path(file.string()));
+      json.key("message").value(text);
+      json.end_object();
+      json.end_object();
+      print_error_line(json.text());
+    }
+  };
+  say("warning", report.warnings);
+  say("accepted", report.relaxations);
+  say("left_out", report.dropped);
+}
+
 }  // namespace
 
 ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
@@ -78,6 +84,16 @@ ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
   options.threads = threads;
   options.report = &report;
   return options;
+}
+
+ckpt::OpenOptions ReadOptions::look(ckpt::Report& report) const {
+  ckpt::OpenOptions options = open(report);
+  options.look_past_foreign = true;
+  return options;
+}
+
+int ReadOptions::looked(const ckpt::Report& report) const {
+  return report.foreign.empty() || foreign_objects ? kDone : kNo;
 }
 
 void add_read_options(CLI::App& command, ReadOptions& options) {
@@ -94,6 +110,7 @@ void add_write_options(CLI::App& command, EditOptions& options) {
   command.add_flag("-n,--dry-run", options.dry_run, "say what would be done and write nothing");
   command.add_flag("-f,--force", options.force, "overwrite an existing output");
   command.add_flag("--drop", options.drop, "leave out what the output format cannot hold, and list it");
+  add_retype(command, options.retype);
   add_codec(command, options.codec);
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
   add_size(command, "--max-memory", options.max_memory, "bound of the buffers while writing (default: 256M)");
@@ -111,9 +128,22 @@ void add_edit_options(CLI::App& command, EditOptions& options, const std::string
   add_write_options(command, options);
 }
 
+void add_selection_options(CLI::App& command, ckpt::Selection& selection) {
+  command
+      .add_option("--include", selection.include,
+                  "take what matches: a glob, re:EXPRESSION, @dtype=bf16, @numel>1M, @ndim=1, @kind=buffer, "
+                  "@location=cuda:1, @bytes>1MiB; several in one argument must all hold; may be repeated")
+      ->type_name("SELECTOR")
+      ->allow_extra_args(false);
+  command.add_option("--exclude", selection.exclude, "leave out what matches; wins over --include; may be repeated")
+      ->type_name("SELECTOR")
+      ->allow_extra_args(false);
+}
+
 void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report) {
   if (options.quiet) return;
-  std::string start = "ckpt: " + core::printable(file.string()) + ": ";
+  if (options.json) return say_report_json(file, report);
+  std::string start = "ckpt: " + core::printable(shown_path(file.string())) + ": ";
   for (const std::string& text : report.warnings) print_error_line(start + "warning: " + text);
   for (const std::string& text : report.relaxations) print_error_line(start + "accepted: " + text);
   for (const std::string& text : report.dropped) print_error_line(start + "left out: " + text);
@@ -127,9 +157,7 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
 }
 
 void set_help_style(CLI::App& app) {
-  auto style = std::make_shared<HelpStyle>();
-  style->column_width(kLeftColumn);
-  app.formatter(style);
+  app.formatter(help_style());
 }
 
 }  // namespace cli

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libckpt/open_save.h"
+#include "libckpt/transform/selector.h"
 #include "tools/ckpt/output.h"
 
 namespace cli {
@@ -34,6 +35,10 @@ struct ReadOptions {
   unsigned threads = 0;
 
   ckpt::OpenOptions open(ckpt::Report& report) const;
+  /// For commands that only look: a file whose objects are partly of unknown classes is shown as far as it is known.
+  ckpt::OpenOptions look(ckpt::Report& report) const;
+  /// Exit code of such a command: 1 when `report` names unknown classes that --foreign-objects did not ask to keep.
+  int looked(const ckpt::Report& report) const;
 };
 
 struct EditOptions : ReadOptions {
@@ -45,17 +50,21 @@ struct EditOptions : ReadOptions {
   bool drop = false;
   ckpt::Codec codec = ckpt::Codec::automatic;
   std::uint64_t max_shard_size = 0;
+  std::vector<ckpt::Retype> retype;
   std::uint64_t max_memory = ckpt::SaveOptions().max_memory;
 };
 
 /// --json, -q, -j, --lenient, --foreign-objects.
 void add_read_options(CLI::App& command, ReadOptions& options);
 
-/// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --max-memory. `default_name`
-/// says in --help what the output is called without -o.
+/// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --retype, --max-memory.
+/// `default_name` says in --help what the output is called without -o.
 void add_edit_options(CLI::App& command, EditOptions& options, const std::string& default_name);
 /// The same without FILE... and -o, for convert, which names its files itself.
 void add_write_options(CLI::App& command, EditOptions& options);
+
+/// --include SELECTOR and --exclude SELECTOR, both repeatable (libckpt/transform/selector.h).
+void add_selection_options(CLI::App& command, ckpt::Selection& selection);
 
 /// Warnings, accepted deviations and what was left out, one line each on standard error, unless quiet.
 void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report);

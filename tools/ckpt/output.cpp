@@ -1,10 +1,13 @@
 #include "tools/ckpt/output.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,6 +25,41 @@ bool wants_colors() {
   return ::isatty(STDOUT_FILENO) == 1;
 }
 
+std::size_t terminal_width() {
+  constexpr std::size_t kUsual = 80;
+  if (::isatty(STDOUT_FILENO) != 1) return 0;
+  winsize size = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* columns = std::getenv("COLUMNS");
+  std::size_t width = 0;
+  if (columns == nullptr) return kUsual;
+  std::from_chars(columns, columns + std::strlen(columns), width);
+  return width > 0 ? width : kUsual;
+}
+
+/// Narrows the widest left-aligned columns, all to one width, until the row fits or they are of `kLeast`.
+void fit_columns(const std::vector<Table::Column>& columns, std::vector<std::size_t>& widths, std::size_t terminal) {
+  constexpr std::size_t kLeast = 12;
+  std::size_t total = 2 * (widths.size() - 1);
+  for (std::size_t width : widths) total += width;
+  while (total > terminal) {
+    std::size_t widest = columns.size();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      bool shrinks = columns[i].align == Table::Align::left && widths[i] > kLeast;
+      if (shrinks && (widest == columns.size() || widths[i] > widths[widest])) widest = i;
+    }
+    if (widest == columns.size()) return;
+    --widths[widest];
+    --total;
+  }
+}
+
+/// Where the code point at or behind byte `at` begins.
+std::size_t next_start(std::string_view text, std::size_t at) {
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U) ++at;
+  return at;
+}
+
 void append_cell(std::string& line, std::string_view cell, std::size_t width, Table::Align align, bool last) {
   std::size_t padding = width - std::min(width, display_width(cell));
   if (align == Table::Align::right) line.append(padding, ' ');
@@ -33,7 +71,28 @@ void append_cell(std::string& line, std::string_view cell, std::size_t width, Ta
 
 }  // namespace
 
-Output::Output() : colors_(wants_colors()) {}
+Output::Output() : colors_(wants_colors()), width_(terminal_width()) {}
+
+std::string_view Output::open_json(std::string_view text) {
+  std::string_view members = "\"schema\":1,\"version\":\"" CKPT_VERSION "\"";
+  if (text.front() == '[') {
+    buffer_ += "{" + std::string(members) + ",\"files\":";
+    json_ = Json::list;
+    return text;
+  }
+  json_ = Json::object;
+  if (text.front() != '{') return text;
+  bool indented = text.size() > 1 && text[1] == '\n';
+  std::string head(indented ? "{\n  \"schema\": 1,\n  \"version\": \"" CKPT_VERSION "\"" : "{" + std::string(members));
+  buffer_ += text.size() > 1 && text[1] == '}' ? head : head + ",";
+  return text.substr(1);
+}
+
+void Output::finish() {
+  if (json_ == Json::list) buffer_ += "}\n";
+  json_ = Json::none;
+  flush();
+}
 
 void Output::print_heading(std::string_view text) {
   if (colors_) buffer_ += "\033[1m";
@@ -77,34 +136,69 @@ void Table::add_row(std::initializer_list<std::string_view> cells) {
   }
 }
 
-void Table::print(Output& out) const {
-  if (lengths_.empty()) return;
-  std::size_t count = columns_.size();
+std::vector<std::size_t> Table::column_widths() const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(display_width(column.title));
   std::size_t at = 0;
   for (std::size_t i = 0; i < lengths_.size(); ++i) {
     std::string_view cell = std::string_view(text_).substr(at, lengths_[i]);
-    widths[i % count] = std::max(widths[i % count], display_width(cell));
+    std::size_t& width = widths[i % columns_.size()];
+    width = std::max(width, display_width(cell));
     at += lengths_[i];
   }
+  return widths;
+}
+
+void Table::print(Output& out) const {
+  if (lengths_.empty()) return;
+  std::size_t count = columns_.size();
+  std::vector<std::size_t> widths = column_widths();
+  if (out.width() > 0) fit_columns(columns_, widths, out.width());
   std::string line;
   for (std::size_t c = 0; c < count; ++c) {
     append_cell(line, columns_[c].title, widths[c], columns_[c].align, c + 1 == count);
   }
   out.print_heading(line.substr(0, line.find_last_not_of(' ') + 1));
   out.print("\n");
-  at = 0;
+  std::size_t at = 0;
   for (std::size_t i = 0; i < lengths_.size(); ++i) {
     if (i % count == 0) line.clear();
     std::string_view cell = std::string_view(text_).substr(at, lengths_[i]);
-    append_cell(line, cell, widths[i % count], columns_[i % count].align, (i + 1) % count == 0);
     at += lengths_[i];
+    std::size_t width = widths[i % count];
+    bool fits = cell.size() <= width || display_width(cell) <= width;
+    append_cell(line, fits ? cell : shorten_middle(cell, width), width, columns_[i % count].align,
+                (i + 1) % count == 0);
     if ((i + 1) % count != 0) continue;
     line.erase(line.find_last_not_of(' ') + 1);
     line += '\n';
     out.print(line);
   }
+}
+
+std::string shorten_middle(std::string_view text, std::size_t width, std::string_view dots) {
+  std::size_t length = display_width(text);
+  if (length <= width) return std::string(text);
+  std::size_t kept = width - std::min(width, display_width(dots));
+  // The end of a dotted name says more than its beginning.
+  std::size_t tail = kept - kept / 2;
+  std::size_t head_end = 0;
+  for (std::size_t i = 0; i < kept / 2; ++i) head_end = next_start(text, head_end + 1);
+  std::size_t tail_start = head_end;
+  for (std::size_t i = kept / 2; i + tail < length; ++i) tail_start = next_start(text, tail_start + 1);
+  return std::string(text.substr(0, head_end)) + std::string(dots) + std::string(text.substr(tail_start));
+}
+
+std::string count_and_size(std::uint64_t count) {
+  static constexpr const char* kUnits[] = {"", "k", "M", "B", "T"};
+  std::string text = core::format_count(count);
+  if (count < 1000) return text;
+  auto value = static_cast<double>(count);
+  std::size_t unit = 0;
+  for (; value >= 999.5 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, value < 99.95 ? "%.1f" : "%.0f", value);
+  return text + " (" + buffer + " " + kUnits[unit] + ")";
 }
 
 std::size_t display_width(std::string_view text) {

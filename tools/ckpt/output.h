@@ -15,27 +15,43 @@ class Output {
   Output();
   /// True when standard output is a terminal that wants colors (NO_COLOR and TERM=dumb say no).
   bool colors() const { return colors_; }
+  /// Columns of the terminal that standard output is ($COLUMNS where the system does not know); 0 for a file or a pipe,
+  /// which take lines of any length.
+  std::size_t width() const { return width_; }
+  /// What follows is one JSON document of a command: "schema" (1) and "version" (of the tool) become the first members
+  /// of its object; a list is put under "files".
+  void expect_json() { json_ = Json::expected; }
   /// Error(io) as flush(), when enough has come together.
   void print(std::string_view text) {
+    if (json_ == Json::expected && !text.empty()) text = open_json(text);
     buffer_ += text;
     if (buffer_.size() >= kPiece) flush();
   }
   /// `text` in bold on a terminal.
   void print_heading(std::string_view text);
+  /// To be called once, behind everything else: flush() and what a JSON document still needs.
+  void finish();
   /// Writes everything out. Error(io) when that fails; a reader that went away ends the program quietly.
   void flush();
 
  private:
+  enum class Json : std::uint8_t { none, expected, object, list };
   static constexpr std::size_t kPiece = 64 << 10;
+  /// Writes the head of the document; returns what is left of `text`.
+  std::string_view open_json(std::string_view text);
+
   std::string buffer_;
   bool colors_ = false;
+  std::size_t width_ = 0;
+  Json json_ = Json::none;
 };
 
 /// Writes a line to standard error, for warnings and errors; failures are ignored.
 void print_error_line(std::string_view line);
 
-/// Text in columns, as wide as their longest cell. Cells hold printable text; all of them lie in one buffer, so that a
-/// table of 100,000 rows costs little more than its text.
+/// Text in columns, as wide as their longest cell; on a terminal that is too narrow the widest left-aligned columns are
+/// shortened in the middle of their cells, in a pipe never. Cells hold printable text; all of them lie in one buffer,
+/// so that a table of 100,000 rows costs little more than its text.
 class Table {
  public:
   enum class Align : std::uint8_t { left, right };
@@ -50,6 +66,8 @@ class Table {
   void print(Output& out) const;
 
  private:
+  std::vector<std::size_t> column_widths() const;
+
   std::vector<Column> columns_;
   std::string text_;
   std::vector<std::uint32_t> lengths_;  ///< of the cells in text_, row by row
@@ -57,6 +75,12 @@ class Table {
 
 /// Columns of a terminal that `text` takes: code points, without regard to wide ones.
 std::size_t display_width(std::string_view text);
+
+/// `text` in at most `width` columns: its beginning, `dots`, its end. Whole code points; text that fits stays.
+std::string shorten_middle(std::string_view text, std::size_t width, std::string_view dots = "\u2026");
+
+/// "25,557,032 (25.6 M)": a large count for reading and for remembering; below 1,000 the count alone.
+std::string count_and_size(std::uint64_t count);
 
 /// "1 tensor", "3 tensors"; thousands are grouped.
 std::string count_of(std::uint64_t count, std::string_view singular);

@@ -177,7 +177,7 @@ std::vector<Candidate> list_candidates(const Value& root, const std::string& at)
     found.push_back(from_dict(*ref.dict, ref.name, Candidate::Kind::dict));
     return found;
   }
-  std::vector<StateDictRef> dicts = model_state_dicts(root);
+  std::vector<StateDictRef> dicts = candidate_state_dicts(root);
   for (const StateDictRef& ref : dicts) {
     bool in_module = std::any_of(ref.path.begin(), ref.path.end(), [](const Value& step) {
       return step.is(Value::Kind::text) && (step.as_text() == "_parameters" || step.as_text() == "_buffers");

@@ -4,7 +4,7 @@
 #include <cassert>
 
 #include "libckpt/format/native/layout.h"
-#include "libckpt/format/native/packed.h"
+#include "libckpt/io/packed.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/text.h"
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/limits.h"
 #include "libcore/base/bytes.h"
@@ -17,15 +18,11 @@
 namespace ckpt::detail {
 
 inline constexpr std::string_view kNativeMagic{"\x89\x43\x4b\x50\x54\x0d\x0a\x1a", 8};
-inline constexpr std::string_view kHdf5Signature{"\x89HDF\r\n\x1a\n", 8};
 inline constexpr std::uint16_t kNativeMajor = 1;
 inline constexpr std::uint16_t kNativeMinor = 0;
 inline constexpr std::uint64_t kHeaderBytes = 128;
 inline constexpr std::uint64_t kMinUserBlock = 4096;
 inline constexpr std::uint64_t kMaxUserBlock = 1ULL << 40;
-/// The first payload begins here, behind the superblock; counted from the end of the user block as all offsets are.
-inline constexpr std::uint64_t kFirstPayload = 4096;
-inline constexpr std::uint64_t kMaxChunkBytes = 64ULL << 20;
 
 /// The first 128 bytes of a file.
 struct NativeHeader {
@@ -36,34 +33,6 @@ struct NativeHeader {
   std::uint64_t index_size = 0;  ///< bytes behind the header
   std::uint64_t body_size = 0;   ///< bytes behind the user block
   Hash128 index_hash;
-};
-
-enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1 };
-
-/// How a compressed payload is cut. The logical bytes are runs of equal length; each run is cut into chunks, and the
-/// last chunk of a run is filled up with zeros to full size before it is packed.
-struct ChunkTable {
-  std::uint64_t run = 0;              ///< bytes
-  std::uint32_t chunk = 0;            ///< bytes of every chunk when unpacked
-  std::vector<std::uint32_t> stored;  ///< bytes of each chunk in the file, one behind the other
-
-  std::uint64_t per_run() const { return (run + chunk - 1) / chunk; }
-  /// Logical bytes that chunk `i` holds, and where they begin.
-  std::pair<std::uint64_t, std::uint64_t> span_of(std::uint64_t i) const {
-    std::uint64_t at = i % per_run() * chunk;
-    return {i / per_run() * run + at, run - at < chunk ? run - at : chunk};
-  }
-};
-
-/// A run of tensor bytes in the file.
-struct Payload {
-  std::uint64_t offset = 0;  ///< from the end of the user block
-  std::uint64_t size = 0;    ///< logical bytes
-  std::uint64_t stored = 0;  ///< bytes in the file
-  Hash128 hash;              ///< of the logical bytes
-  NativeCodec codec = NativeCodec::raw;
-  std::uint8_t shuffle = 0;  ///< element width of the shuffle filter, 0 for none
-  ChunkTable chunks;         ///< of compressed payloads
 };
 
 /// A part of the file that is no payload, with what it held when the index was written.

@@ -7,16 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/format/native/value_codec.h"
 
 namespace ckpt::detail {
-
-/// A payload before it is written.
-struct PlannedPayload {
-  SourcePtr source;
-  /// Type and shape of its tensors when all of them are the whole payload and agree; such a payload may be compressed.
-  const Entry* uniform = nullptr;
-};
 
 struct PayloadPlan {
   std::vector<PlannedPayload> payloads;

@@ -1,4 +1,4 @@
-#include "libckpt/format/native/packed.h"
+#include "libckpt/io/packed.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/value_tags.h"
 #include "libcore/base/checked_math.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "libckpt/format/native/packed.h"
+#include "libckpt/io/packed.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/value_tags.h"
 #include "libcore/base/text.h"

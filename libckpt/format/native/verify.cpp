@@ -5,7 +5,7 @@
 
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
-#include "libckpt/format/native/payload_source.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "libckpt/format/native/hdf5_tree.h"
+#include "libckpt/format/hdf5_write/hdf5_tree.h"
 #include "libckpt/format/native/native.h"
-#include "libckpt/format/native/payload_packing.h"
+#include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/native/payload_plan.h"
-#include "libckpt/format/native/payload_writer.h"
+#include "libckpt/format/hdf5_write/payload_writer.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 

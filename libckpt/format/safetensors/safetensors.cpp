@@ -6,6 +6,7 @@
 #include "libckpt/format/safetensors/detail.h"
 #include "libckpt/format/safetensors/plan.h"
 #include "libckpt/format/safetensors/shards.h"
+#include "libckpt/format/shard_index.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libcore/base/error.h"
@@ -16,7 +17,6 @@ namespace {
 constexpr std::string_view kExtensions[] = {".safetensors"};
 constexpr std::string_view kIndexExtensions[] = {".safetensors.index.json"};
 constexpr std::string_view kMethod = "structure, and that every byte can be read (the format has no checksums)";
-constexpr std::uint64_t kMaxIndexScan = 64ULL << 20;
 
 /// A length and the begin of a JSON object. Also true for files that are cut off, so that the message can say so.
 bool detect_file(const Input& input) {
@@ -34,18 +34,12 @@ bool detect_file(const Input& input) {
 
 /// JSON with a weight_map; what it names must not be only files of another format.
 bool detect_index(const Input& input) {
-  std::string_view head = core::as_text(input.head);
-  std::size_t first = head.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || head[first] != '{' || input.file->size() > kMaxIndexScan) return false;
-  try {
-    core::ByteVector bytes = read_all(*input.file);
-    std::string_view text = core::as_text(bytes);
-    bool names_ours = text.find(".safetensors\"") != std::string_view::npos;
-    bool names_others = text.find(".bin\"") != std::string_view::npos;
-    return text.find("\"weight_map\"") != std::string_view::npos && (names_ours || !names_others);
-  } catch (const core::Error&) {
-    return false;
-  }
+  std::string text;
+  if (!is_shard_index(input, text)) return false;
+  bool names_ours = text.find(".safetensors\"") != std::string::npos;
+  bool names_others = text.find(".bin\"") != std::string::npos || text.find(".pt\"") != std::string::npos ||
+                      text.find(".pth\"") != std::string::npos;
+  return names_ours || !names_others;
 }
 
 std::vector<Obstacle> obstacles(const Checkpoint& checkpoint, const SaveOptions&) {

@@ -1,15 +1,4 @@
 #pragma once
-// Byte order: big-endian storages of old machines are turned around while they are read.
-// Thread safety: sources may be read from many threads. Use: source = byte_swapped(source, swap_width(dtype));
+// Byte order of storages; see io/byte_swap.h, which array formats share. Thread safety and use: as there.
 
-#include "libckpt/io/byte_source.h"
-#include "libcore/base/dtype.h"
-
-namespace ckpt {
-
-/// Bytes that are turned around together: the width of an element, of each half for complex types.
-unsigned swap_width(core::DType dtype);
-/// `source` with every group of `width` bytes reversed. REQUIRES: source->size() is a multiple of `width`.
-SourcePtr byte_swapped(SourcePtr source, unsigned width);
-
-}  // namespace ckpt
+#include "libckpt/io/byte_swap.h"

@@ -65,7 +65,9 @@ void append_token(std::string& out, const Value& value) {
     case Value::Kind::frozenset:
       return append_members(out, value);
     case Value::Kind::object:
-      return append_object(out, value.as_object());
+      append_object(out, value.as_object());
+      if (value.as_object().has_state) out += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(value.identity()));
+      return;
     default:
       out += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(value.identity()));
   }

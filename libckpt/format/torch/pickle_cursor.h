@@ -31,6 +31,8 @@ class PickleCursor {
   std::string_view line();
   /// Starts a frame of `length` bytes: no field may cross its end.
   void open_frame(std::uint64_t length);
+  /// True when the frame that was opened last has bytes left.
+  bool inside_frame() const { return frame_end_ && *frame_end_ != position_; }
 
  private:
   core::Bytes bytes_;

@@ -251,10 +251,23 @@ void PickleMachine::build() {
   call.state = state;
 }
 
+/// A legacy stream writes a module's class as ('module', class, source file, source text), a tar as (class, file,
+/// text).
+NodeId PickleMachine::class_of_id(NodeId id) const {
+  if (ids_ == PickleIds::storages || graph_.kind(id) != NodeKind::tuple) return kNoNode;
+  std::span<const NodeId> parts = graph_.children(id);
+  std::size_t at = ids_ == PickleIds::legacy ? 1 : 0;
+  if (parts.size() <= at || graph_.kind(parts[at]) != NodeKind::global) return kNoNode;
+  bool named = at == 0 || (graph_.kind(parts[0]) == NodeKind::text && graph_.text(parts[0]) == "module");
+  return named ? parts[at] : kNoNode;
+}
+
 void PickleMachine::persistent() {
+  NodeId id = pop();
+  if (NodeId known = class_of_id(id); known != kNoNode) return push(known);
   PickleNode node;
   node.kind = NodeKind::persistent;
-  node.index = pop();
+  node.index = id;
   push_node(node);
 }
 

@@ -9,6 +9,7 @@
 
 #include "libckpt/format/torch/pickle_cursor.h"
 #include "libckpt/format/torch/pickle_graph.h"
+#include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/limits.h"
 #include "libcore/base/error.h"
 
@@ -17,8 +18,8 @@ namespace ckpt {
 /// The stack machine. Each opcode is a member function of its own; pickle_opcodes.cpp lists them.
 class PickleMachine {
  public:
-  PickleMachine(core::ByteVector pickle, const Limits& limits)
-      : graph_(std::move(pickle)), cursor_(graph_.pickle()), limits_(limits) {}
+  PickleMachine(core::ByteVector pickle, const Limits& limits, PickleIds ids = PickleIds::storages)
+      : graph_(std::move(pickle)), cursor_(graph_.pickle()), limits_(limits), ids_(ids) {}
 
   PickleGraph run();
   const PickleGraph& graph() const { return graph_; }
@@ -103,7 +104,10 @@ class PickleMachine {
   // Frame of the stream.
   void proto();
   void frame() { cursor_.open_frame(cursor_.number<std::uint64_t>()); }
-  void stop() { stopped_ = true; }
+  void stop() {
+    if (cursor_.inside_frame()) fail("STOP before the end of its frame");
+    stopped_ = true;
+  }
   void extension() {
     throw core::Error(core::ErrorCode::refused, "the pickle uses an extension code, which is never accepted");
   }
@@ -137,10 +141,13 @@ class PickleMachine {
   const PickleSymbol& callee(NodeId call) const { return graph_.symbol(graph_.call(call).callable); }
   void push_call(NodeId callable, NodeId args, bool instance);
   std::uint64_t length_of(std::uint64_t length) const;
+  /// The class that a persistent id stands for, kNoNode when it stands for none.
+  NodeId class_of_id(NodeId id) const;
 
   PickleGraph graph_;
   PickleCursor cursor_;
   const Limits& limits_;
+  PickleIds ids_;
   std::vector<NodeId> stack_;
   std::vector<std::size_t> marks_;  ///< stack heights
   std::vector<NodeId> memo_;

@@ -5,8 +5,8 @@
 
 namespace ckpt {
 
-PickleGraph read_pickle(core::ByteVector pickle, const Limits& limits) {
-  PickleMachine machine(std::move(pickle), limits);
+PickleGraph read_pickle(core::ByteVector pickle, const Limits& limits, PickleIds ids) {
+  PickleMachine machine(std::move(pickle), limits, ids);
   try {
     return machine.run();
   } catch (const core::Error& error) {

@@ -3,6 +3,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/format/torch/dict_builder.h"
 #include "libckpt/format/torch/loops.h"
+#include "libckpt/format/torch/module_tensors.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/value_builder.h"
 #include "libcore/base/error.h"
@@ -298,19 +299,12 @@ Value ValueBuilder::enum_member(const Use& use) {
 
 namespace {
 
-/// Refuses what no table knows, or reports it when the caller wants it kept.
-void check_symbols(const PickleGraph& graph, const OpenOptions& options) {
-  std::vector<std::string> unknown = unknown_symbols(graph, SymbolRole::foreign);
-  std::vector<std::string> forbidden = unknown_symbols(graph, SymbolRole::forbidden);
-  if (!unknown.empty() && (!options.foreign_objects || !forbidden.empty())) {
-    std::string message = "the pickle names " + core::join(options.foreign_objects ? forbidden : unknown, ", ") +
-                          ", which is no plain data; nothing was loaded and nothing was run";
-    if (forbidden.empty()) message += "; foreign objects can be kept as inert data on request";
-    throw Error(ErrorCode::refused, message);
-  }
-  if (options.report == nullptr) return;
-  for (const std::string& name : unknown) {
-    options.report->warnings.push_back(name + " is not known; its objects are kept as inert data");
+/// Says what was kept although nobody knows it, and what PyTorch's own careful reader would refuse.
+void report_symbols(const PickleGraph& graph, Report& report) {
+  for (const PickleSymbol& symbol : graph.symbols()) {
+    if (symbol.role < SymbolRole::foreign) continue;
+    report.foreign.push_back(symbol.full);
+    report.warnings.push_back(core::quote(symbol.full) + " is not known; its objects are kept as inert data");
   }
   std::vector<std::string> narrow;
   for (const PickleSymbol& symbol : graph.symbols()) {
@@ -318,17 +312,46 @@ void check_symbols(const PickleGraph& graph, const OpenOptions& options) {
     narrow.push_back(core::quote(symbol.full));
     options.report->globals.push_back(symbol.full);
   }
-  if (!narrow.empty()) {
-    options.report->warnings.push_back("torch.load(weights_only=True) refuses this file, because it names " +
-                                       core::join(narrow, ", "));
-  }
+  if (narrow.empty()) return;
+  report.warnings.push_back("torch.load(weights_only=True) refuses this file, because it names " +
+                            core::join(narrow, ", "));
+}
+
+[[noreturn]] void refuse_symbols(const std::vector<std::string>& names, bool keepable) {
+  std::string message = "the pickle names " + core::join(names, ", ") +
+                        ", which is no plain data; nothing was loaded and nothing was run";
+  if (keepable) message += "; --foreign-objects keeps such objects as inert data";
+  throw Error(ErrorCode::refused, message);
+}
+
+bool root_is_foreign(const PickleGraph& graph) {
+  NodeId root = graph.root();
+  return graph.kind(root) == NodeKind::call && graph.symbol(graph.call(root).callable).role >= SymbolRole::foreign;
 }
 
 }  // namespace
 
+void require_known_symbols(const PickleGraph& graph, const OpenOptions& options) {
+  std::vector<std::string> unknown = unknown_symbols(graph, SymbolRole::foreign);
+  std::vector<std::string> forbidden = unknown_symbols(graph, SymbolRole::forbidden);
+  if (unknown.empty()) return;
+  bool looks = options.look_past_foreign && !root_is_foreign(graph);
+  bool keeps = options.foreign_objects || looks;
+  if (keeps && forbidden.empty()) return;
+  refuse_symbols(options.foreign_objects ? forbidden : unknown, forbidden.empty());
+}
+
+Value to_value(const PickleGraph& graph, StorageProvider& storages, const OpenOptions& options, SymbolCheck check) {
+  if (check == SymbolCheck::refuse) {
+    require_known_symbols(graph, options);
+    if (options.report != nullptr) report_symbols(graph, *options.report);
+  }
+  Value root = ValueBuilder(graph, storages, options).run();
+  return options.foreign_objects ? with_module_tensors(std::move(root), options.report) : root;
+}
+
 Value to_value(const PickleGraph& graph, StorageProvider& storages, const OpenOptions& options) {
-  check_symbols(graph, options);
-  return ValueBuilder(graph, storages, options).run();
+  return to_value(graph, storages, options, SymbolCheck::refuse);
 }
 
 }  // namespace ckpt

@@ -13,4 +13,14 @@ namespace ckpt {
 /// then in the report); Error(corrupt | unsupported) with the path inside the data as context.
 Value to_value(const PickleGraph& graph, StorageProvider& storages, const OpenOptions& options);
 
+/// What to do about symbols that are not accepted.
+enum class SymbolCheck : std::uint8_t {
+  refuse,  ///< as the options say
+  carry,   ///< for verification alone: every symbol is inert data, and somebody else reports it
+};
+
+/// The check that to_value() begins with. Errors: Error(refused) naming every symbol that is not accepted.
+void require_known_symbols(const PickleGraph& graph, const OpenOptions& options);
+Value to_value(const PickleGraph& graph, StorageProvider& storages, const OpenOptions& options, SymbolCheck check);
+
 }  // namespace ckpt

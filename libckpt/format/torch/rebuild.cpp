@@ -23,6 +23,34 @@ void append_raw(std::string& out, const core::Shape& shape) {
 
 }  // namespace
 
+void check_strided(const core::Shape& sizes, const core::Shape& strides, const Limits& limits) {
+  if (sizes.size() != strides.size()) {
+    throw Error(ErrorCode::corrupt, "a tensor has " + std::to_string(sizes.size()) + " sizes and " +
+                                        std::to_string(strides.size()) + " strides");
+  }
+  if (sizes.size() > limits.max_rank) {
+    throw Error(ErrorCode::refused, "a tensor has " + std::to_string(sizes.size()) + " dimensions where at most " +
+                                        std::to_string(limits.max_rank) + " are accepted");
+  }
+  if (!core::try_numel(sizes.span())) {
+    throw Error(ErrorCode::corrupt, "a tensor has the shape " + core::to_list(sizes) + ", which no memory can hold");
+  }
+  std::int64_t reach = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (strides[i] < 0) throw Error(ErrorCode::corrupt, "a tensor has negative strides: " + core::to_list(strides));
+    if (sizes[i] > 1) reach = core::checked_add(reach, core::checked_mul(sizes[i] - 1, strides[i]));
+  }
+}
+
+std::int64_t last_element(const core::Shape& sizes, const core::Shape& strides, std::int64_t offset) {
+  std::int64_t last = offset;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return offset - 1;
+    if (sizes[i] > 1) last = core::checked_add(last, core::checked_mul(sizes[i] - 1, strides[i]));
+  }
+  return last;
+}
+
 TensorRebuilder::Parts TensorRebuilder::take_parts(const CallArgs& args) const {
   if (args.kind(0) != NodeKind::persistent) args.fail(0, "a storage");
   return {args.id(0), args.integer(1), args.sizes(2), args.sizes(3)};
@@ -60,7 +88,7 @@ Entry TensorRebuilder::meta(const CallArgs& args) {
   entry.dtype = *dtype;
   entry.shape = args.sizes(1);
   core::Shape strides = args.sizes(2);
-  check_sizes(entry.shape, strides);
+  check_strided(entry.shape, strides, limits_);
   entry.location = "meta";
   entry.requires_grad = args.boolean(3);
   entry.view = View{nullptr, 0, strides};
@@ -68,45 +96,28 @@ Entry TensorRebuilder::meta(const CallArgs& args) {
 }
 
 Entry TensorRebuilder::whole_storage(NodeId persistent) {
-  StorageRequest wanted = request(persistent);
+  StorageRequest wanted = read_storage_id(graph_, persistent);
   std::shared_ptr<const Storage> storage = storages_.provide(wanted);
   Entry entry;
   entry.dtype = wanted.dtype;
   auto width = static_cast<std::uint64_t>(core::bit_width(entry.dtype));
-  entry.shape = {static_cast<std::int64_t>(wanted.bytes * 8 / width)};
+  entry.shape = {wanted.window ? wanted.window->size : static_cast<std::int64_t>(wanted.bytes * 8 / width)};
   entry.location = storage->location;
-  entry.view = View{storage, 0, core::Shape{1}};
+  entry.view = View{storage, wanted.window ? wanted.window->offset : 0, core::Shape{1}};
   entry.bytes = shared_source(entry);
   return entry;
 }
 
-const PickleSymbol& TensorRebuilder::storage_class(NodeId persistent) const {
-  NodeId id = graph_.persistent_id(persistent);
-  bool is_tuple = graph_.kind(id) == NodeKind::tuple && graph_.children(id).size() == 5;
-  if (!is_tuple) {
-    throw Error(ErrorCode::corrupt,
-                "a persistent id is " + describe_node(graph_, id) + " where a tuple of 5 is needed");
-  }
-  return CallArgs(graph_, "persistent id", graph_.children(id)).symbol_at(1);
+EntryPtr StorageProvider::numbered(std::int64_t number) {
+  throw Error(ErrorCode::corrupt,
+              "a persistent id is the number " + std::to_string(number) + " where a tuple of 5 is needed");
 }
 
-StorageRequest TensorRebuilder::request(NodeId persistent) const {
-  const PickleSymbol& storage = storage_class(persistent);
-  CallArgs args(graph_, "persistent id", graph_.children(graph_.persistent_id(persistent)));
-  if (args.text(0) != "storage") args.fail(0, "the text 'storage'");
-  std::optional<DType> dtype = storage_class_dtype(storage.full);
-  if (!dtype) args.fail(1, "a storage class");
-  StorageRequest out;
-  out.dtype = *dtype;
-  out.untyped = is_untyped_storage(storage.full);
-  out.key = args.text(2);
-  out.location = args.text(3);
-  std::int64_t count = args.integer(4);
-  if (count < 0) args.fail(4, "a count of elements");
-  std::optional<std::uint64_t> bytes = core::byte_size(*dtype, static_cast<std::uint64_t>(count));
-  if (!bytes) args.fail(4, "a count of elements that fills whole bytes");
-  out.bytes = *bytes;
-  return out;
+EntryPtr TensorRebuilder::numbered(NodeId persistent) {
+  std::optional<std::int64_t> number = numbered_id(graph_, persistent);
+  if (!number) return nullptr;
+  count_tensor();
+  return storages_.numbered(*number);
 }
 
 void TensorRebuilder::count_tensor() {
@@ -115,39 +126,31 @@ void TensorRebuilder::count_tensor() {
                                       " tensors; raise the limit to read it");
 }
 
-void TensorRebuilder::check_sizes(const core::Shape& sizes, const core::Shape& strides) const {
-  if (sizes.size() != strides.size()) {
-    throw Error(ErrorCode::corrupt, "a tensor has " + std::to_string(sizes.size()) + " sizes and " +
-                                        std::to_string(strides.size()) + " strides");
+/// The offset in the whole storage. A window bounds what the tensor may see of it.
+std::int64_t TensorRebuilder::offset_in(const StorageRequest& storage, const Parts& parts) {
+  if (!storage.window) return parts.offset;
+  std::int64_t last = last_element(parts.sizes, parts.strides, parts.offset);
+  if (last >= storage.window->size) {
+    throw Error(ErrorCode::corrupt, "a tensor reaches to element " + std::to_string(last) + " of a view of " +
+                                        std::to_string(storage.window->size));
   }
-  if (sizes.size() > limits_.max_rank) {
-    throw Error(ErrorCode::refused, "a tensor has " + std::to_string(sizes.size()) + " dimensions where at most " +
-                                        std::to_string(limits_.max_rank) + " are accepted");
-  }
-  if (!core::try_numel(sizes.span())) {
-    throw Error(ErrorCode::corrupt, "a tensor has the shape " + core::to_list(sizes) + ", which no memory can hold");
-  }
-  std::int64_t reach = 0;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (strides[i] < 0) throw Error(ErrorCode::corrupt, "a tensor has negative strides: " + core::to_list(strides));
-    if (sizes[i] > 1) reach = core::checked_add(reach, core::checked_mul(sizes[i] - 1, strides[i]));
-  }
+  return core::checked_add(parts.offset, storage.window->offset);
 }
 
 Entry TensorRebuilder::strided(const Parts& parts, std::optional<DType> dtype) {
   count_tensor();
-  check_sizes(parts.sizes, parts.strides);
+  check_strided(parts.sizes, parts.strides, limits_);
   if (parts.offset < 0) {
     throw Error(ErrorCode::corrupt, "a tensor begins " + std::to_string(parts.offset) + " elements into its storage");
   }
-  StorageRequest wanted = request(parts.storage);
+  StorageRequest wanted = read_storage_id(graph_, parts.storage);
   if (dtype) wanted.dtype = *dtype;
   Entry entry;
   entry.dtype = wanted.dtype;
   entry.shape = parts.sizes;
   std::shared_ptr<const Storage> storage = storages_.provide(wanted);
   entry.location = storage->location;
-  entry.view = View{storage, parts.offset, parts.strides};
+  entry.view = View{storage, offset_in(wanted, parts), parts.strides};
   entry.bytes = shared_source(entry);
   return entry;
 }

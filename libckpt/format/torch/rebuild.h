@@ -10,18 +10,10 @@
 
 #include "libckpt/entry.h"
 #include "libckpt/format/torch/call_args.h"
+#include "libckpt/format/torch/storage_id.h"
 #include "libckpt/limits.h"
 
 namespace ckpt {
-
-/// What a persistent id says of a storage.
-struct StorageRequest {
-  core::DType dtype = core::DType::u8;  ///< of the elements; for untyped storage that of the tensor that uses it
-  bool untyped = false;
-  std::string key;
-  std::string location;
-  std::uint64_t bytes = 0;  ///< length that the element count promises
-};
 
 class StorageProvider {
  public:
@@ -29,7 +21,15 @@ class StorageProvider {
   /// The storage with this key; the same object for every request. Errors: Error(corrupt) when it is not there or of
   /// another size, Error(unsupported) when requests contradict each other.
   virtual std::shared_ptr<const Storage> provide(const StorageRequest& request) = 0;
+  /// The tensor with this number, which only tar archives have. Errors: Error(corrupt) when there is none.
+  virtual EntryPtr numbered(std::int64_t number);
 };
+
+/// Errors: Error(corrupt) for sizes and strides that do not fit each other or are more than memory can hold;
+/// Error(refused) for too many dimensions.
+void check_strided(const core::Shape& sizes, const core::Shape& strides, const Limits& limits);
+/// Number of the last element that a strided window reaches, offset - 1 when it has none. REQUIRES: check_strided().
+std::int64_t last_element(const core::Shape& sizes, const core::Shape& strides, std::int64_t offset);
 
 class TensorRebuilder {
  public:
@@ -46,8 +46,8 @@ class TensorRebuilder {
   Entry meta(const CallArgs& args);
   /// All of a storage as one dimension: a storage that is saved by itself.
   Entry whole_storage(NodeId persistent);
-  /// The storage class that a persistent id names.
-  const PickleSymbol& storage_class(NodeId persistent) const;
+  /// The tensor that a number stands for, in a tar archive; null when the id is no number.
+  EntryPtr numbered(NodeId persistent);
 
  private:
   struct Parts {
@@ -57,9 +57,8 @@ class TensorRebuilder {
     core::Shape strides;
   };
   Parts take_parts(const CallArgs& args) const;
+  static std::int64_t offset_in(const StorageRequest& storage, const Parts& parts);
   Entry strided(const Parts& parts, std::optional<core::DType> dtype);
-  StorageRequest request(NodeId persistent) const;
-  void check_sizes(const core::Shape& sizes, const core::Shape& strides) const;
   void read_metadata(const CallArgs& args, std::size_t i, Entry& entry) const;
   SourcePtr shared_source(const Entry& entry);
   void count_tensor();

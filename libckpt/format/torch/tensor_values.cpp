@@ -21,7 +21,8 @@ Value layout_value(std::string name) {
 }  // namespace
 
 Value ValueBuilder::bare_storage(NodeId id) {
-  Object object = make_object(rebuilder_.storage_class(id).full, Object::Form::call);
+  if (EntryPtr tensor = rebuilder_.numbered(id)) return Value::tensor(std::move(tensor));
+  Object object = make_object(storage_class_of(graph_, id).full, Object::Form::call);
   object.args = Value::tuple({to_tensor(rebuilder_.whole_storage(id))});
   return Value::object(std::move(object));
 }

@@ -1,74 +1,7 @@
-#include "libckpt/format/torch/pickle_reader.h"
-#include "libckpt/format/torch/pickle_value.h"
-#include "libckpt/format/torch_zip/torch_archive.h"
+#include "libckpt/format/torch/torch_archive.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
-#include "libckpt/io/checksum.h"
-#include "libcore/base/error.h"
-#include "libcore/base/text.h"
 
 namespace ckpt {
-namespace {
-
-using core::Error;
-using core::ErrorCode;
-
-core::ByteVector read_pickle_record(const TorchArchive& archive, const OpenOptions& options) {
-  const ZipMember& member = archive.member("data.pkl");
-  if (member.size > options.limits.max_pickle_bytes) {
-    throw Error(ErrorCode::refused, "data.pkl holds " + core::format_size(member.size) + " where at most " +
-                                        core::format_size(options.limits.max_pickle_bytes) + " are accepted");
-  }
-  core::ByteVector pickle = read_all(*archive.zip().payload(member));
-  if (options.report != nullptr && crc32(Bytes(pickle)) != member.crc32) {
-    options.report->warnings.emplace_back(
-        "the CRC-32 of data.pkl is not the recorded one: the file is damaged, or was written without checksums");
-  }
-  return pickle;
-}
-
-void check_consumed(const PickleGraph& graph, const OpenOptions& options) {
-  std::size_t rest = graph.pickle().size() - graph.consumed();
-  if (rest == 0) return;
-  std::string text = "data.pkl has " + core::format_size(rest) + " behind its end";
-  if (!options.lenient) throw Error(ErrorCode::corrupt, text);
-  if (options.report != nullptr) options.report->relaxations.push_back(text);
-}
-
-/// Records that carry nothing of the data: PyTorch's own bookkeeping begins with a dot.
-bool is_bookkeeping(std::string_view name) {
-  return name.empty() || name.starts_with('.') || name == "data.pkl" || name == "version" || name == "byteorder" ||
-         name.starts_with("data/");
-}
-
-void report_leftovers(const TorchArchive& archive, const ArchiveStorages& storages, Report& report) {
-  for (const std::string& name : storages.unused()) {
-    report.warnings.push_back("no tensor uses the record " + core::quote(name));
-  }
-  bool deflated = false;
-  for (const ZipMember& member : archive.zip().members()) {
-    deflated = deflated || member.method == kZipDeflated;
-    std::string_view name = archive.inner_name(member);
-    if (!is_bookkeeping(name)) report.warnings.push_back("the record " + core::quote(name) + " is not read");
-  }
-  if (deflated) {
-    report.warnings.emplace_back("records are compressed, which PyTorch does not do: they are inflated when read");
-  }
-}
-
-}  // namespace
-
-PickleGraph read_object_pickle(const TorchArchive& archive, const OpenOptions& options) {
-  PickleGraph graph = read_pickle(read_pickle_record(archive, options), options.limits);
-  check_consumed(graph, options);
-  return graph;
-}
-
-Value read_object(const TorchArchive& archive, const PickleGraph& graph, const OpenOptions& options) {
-  ArchiveStorages storages(archive, options);
-  Value root = to_value(graph, storages, options);
-  if (options.report != nullptr) report_leftovers(archive, storages, *options.report);
-  return root;
-}
 
 Checkpoint detail::read_torch_zip(const Input& input, const OpenOptions& options) {
   TorchArchive archive = TorchArchive::open(input.file, options);

@@ -52,6 +52,7 @@ const Format kTorchZip = {
     .obstacles = torch_zip_obstacles,
     .write = write_torch_zip,
     .verify = verify_torch_zip,
+    .holds_metadata = false,
 };
 
 }  // namespace ckpt::detail

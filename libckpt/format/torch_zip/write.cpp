@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "libckpt/format/torch/value_pickler.h"
 #include "libckpt/format/torch_zip/keepable.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
@@ -35,6 +37,13 @@ std::vector<ZipItem> records(PickledTree tree) {
   return items;
 }
 
+/// {"format": "pt"} of safetensors files only says which library the tensors are for.
+bool says_more_than_format(const Checkpoint& checkpoint) {
+  const std::pair<std::string, std::string> usual = {"format", "pt"};
+  return std::any_of(checkpoint.metadata.begin(), checkpoint.metadata.end(),
+                     [&](const auto& pair) { return pair != usual; });
+}
+
 void check_options(const SaveOptions& options) {
   if (options.codec == Codec::zstd) {
     throw Error(ErrorCode::usage, "PyTorch files are not compressed; leave the codec out, or save as .ckpt");
@@ -62,7 +71,7 @@ void write_torch_zip(const Checkpoint& checkpoint, const std::filesystem::path& 
   if (options.report == nullptr) return;
   options.report->bytes_written += zip.total_size();
   options.report->rung = "rewrite";
-  if (!checkpoint.metadata.empty()) {
+  if (says_more_than_format(checkpoint)) {
     options.report->warnings.emplace_back("the file-level metadata has no place in a PyTorch file and was left out");
   }
 }

@@ -3,7 +3,7 @@
 #include <random>
 #include <set>
 
-#include "libckpt/format/native/hdf5_names.h"
+#include "libckpt/format/hdf5_write/hdf5_names.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {

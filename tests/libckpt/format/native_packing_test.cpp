@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "libckpt/format/native/payload_packing.h"
+#include "libckpt/format/hdf5_write/payload_packing.h"
 #include "tests/libckpt/format/native_support.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,0 +1,25 @@
+#pragma once
+// What dotted names have in common: a branch, a last component, a prefix that came or went. Internal.
+// Thread safety: pure. Use: common_branch({"fc.weight", "fc.bias"}) == "fc"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libckpt/value.h"
+
+namespace ckpt::detail {
+
+/// The longest run of whole components that all names begin with (never all of a name), "" for none.
+std::string common_branch(const std::vector<std::string>& names);
+
+/// The last component when all have the same, else "".
+std::string common_last(const std::vector<std::string>& names);
+
+/// "'module.' is added" or "'module.' is taken off" or "'a.' becomes 'b.'" when that explains every pair, else "".
+std::string prefix_change(const std::vector<std::pair<std::string, std::string>>& pairs);
+
+/// Dotted paths of the dicts that are an optimizer's state: {'state': ..., 'param_groups': ...}; "" is the top.
+std::vector<std::string> optimizer_branches(const Value& root);
+
+}  // namespace ckpt::detail

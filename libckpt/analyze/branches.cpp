@@ -1,0 +1,114 @@
+#include "libckpt/analyze/branches.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libckpt/transform/selector.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+class Builder {
+ public:
+  explicit Builder(const BranchOptions& options) : options_(options) { nodes_.emplace_back(); }
+
+  void add(const NamedEntry& tensor) {
+    std::size_t at = 0;
+    count(at, tensor);
+    std::size_t begin = 0;
+    for (std::uint64_t depth = 1; begin <= tensor.name.size(); ++depth) {
+      std::size_t end = depth < options_.max_depth ? tensor.name.find('.', begin) : std::string::npos;
+      if (end == std::string::npos) end = tensor.name.size();
+      at = child(at, std::string_view(tensor.name).substr(0, end), begin);
+      count(at, tensor);
+      begin = end + 1;
+    }
+    nodes_[at].branch.entry = tensor.entry.get();
+    if (tensor.entry->bytes) seen_.insert(tensor.entry->bytes.get());
+  }
+
+  std::vector<Branch> take() {
+    std::vector<Branch> out;
+    // The stack holds nodes to visit with the depth and the place of what is above them.
+    struct Visit {
+      std::size_t node, depth, parent;
+    };
+    std::vector<Visit> stack = {{0, 0, 0}};
+    while (!stack.empty()) {
+      Visit visit = stack.back();
+      stack.pop_back();
+      std::string label = nodes_[visit.node].branch.label;
+      while (options_.join_chains && visit.node != 0 && is_chain(visit.node)) {
+        visit.node = nodes_[visit.node].children.front();
+        label += "." + nodes_[visit.node].branch.label;
+      }
+      Node& node = nodes_[visit.node];
+      node.branch.label = std::move(label);
+      node.branch.depth = visit.depth;
+      node.branch.parent = visit.parent;
+      node.branch.leaf = node.children.empty();
+      std::stable_sort(node.branch.dtypes.begin(), node.branch.dtypes.end(),
+                       [](const auto& a, const auto& b) { return a.second > b.second; });
+      out.push_back(std::move(node.branch));
+      for (std::size_t i = node.children.size(); i-- > 0;) {
+        stack.push_back({node.children[i], visit.depth + 1, out.size() - 1});
+      }
+    }
+    return out;
+  }
+
+ private:
+  struct Node {
+    Branch branch;
+    std::vector<std::size_t> children;
+  };
+
+  /// Its whole content is one other branch (not one tensor: that keeps its own line).
+  bool is_chain(std::size_t at) const {
+    const Node& node = nodes_[at];
+    if (node.branch.entry != nullptr || node.children.size() != 1) return false;
+    return !nodes_[node.children.front()].children.empty();
+  }
+
+  std::size_t child(std::size_t parent, std::string_view name, std::size_t label) {
+    auto [found, fresh] = by_name_.try_emplace(std::string(name), nodes_.size());
+    if (!fresh) return found->second;
+    nodes_.emplace_back();
+    nodes_.back().branch.name = name;
+    nodes_.back().branch.label = name.substr(label);
+    nodes_[parent].children.push_back(found->second);
+    return found->second;
+  }
+
+  void count(std::size_t at, const NamedEntry& tensor) {
+    Branch& branch = nodes_[at].branch;
+    const Entry& entry = *tensor.entry;
+    ++branch.tensors;
+    branch.elements += entry.numel();
+    if (tensor_kind(tensor.name, entry) == TensorKind::parameter) branch.parameters += entry.numel();
+    bool fresh = entry.bytes && !seen_.contains(entry.bytes.get());
+    if (fresh) branch.bytes += entry.byte_size();
+    auto same = [&](const auto& pair) { return pair.first == entry.dtype; };
+    auto found = std::find_if(branch.dtypes.begin(), branch.dtypes.end(), same);
+    if (found == branch.dtypes.end()) found = branch.dtypes.insert(found, {entry.dtype, 0});
+    ++found->second;
+  }
+
+  BranchOptions options_;
+  std::vector<Node> nodes_;
+  std::unordered_map<std::string, std::size_t> by_name_;  ///< a name with its dots says where it lies
+  std::unordered_set<const ByteSource*> seen_;
+};
+
+}  // namespace
+
+std::vector<Branch> branches(const Value& root, const BranchOptions& options) {
+  Builder builder(options);
+  for (const NamedEntry& tensor : list_entries(root)) builder.add(tensor);
+  return builder.take();
+}
+
+}  // namespace ckpt

@@ -1,0 +1,137 @@
+#include "libckpt/format/dcp/chunk_source.h"
+
+#include <algorithm>
+
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+constexpr std::uint64_t kPiece = 4 << 20;
+
+/// One box as a sequence of runs: bytes that follow each other both in the box and in the tensor. Run i of the box lies
+/// at i * run_length in its source; where it lies in the tensor grows with i.
+class Runs {
+ public:
+  Runs(const core::Shape& shape, std::uint64_t width, SourceChunk chunk) : bytes_(std::move(chunk.bytes)) {
+    const Box& box = chunk.box;
+    std::size_t rank = shape.size();
+    std::size_t inner = rank;  // dimensions from here on are covered whole
+    length_ = width;
+    while (inner > 0 && box.sizes[inner - 1] == shape[inner - 1]) length_ *= extent(shape[--inner]);
+    if (inner > 0) length_ *= extent(box.sizes[--inner]);
+    std::uint64_t stride = width;
+    for (std::size_t d = rank; d-- > 0;) {
+      start_ += extent(box.offsets[d]) * stride;
+      if (d < inner) outer_.insert(outer_.begin(), {extent(box.sizes[d]), stride});
+      stride *= extent(shape[d]);
+    }
+    for (const Outer& dim : outer_) count_ *= dim.size;
+  }
+
+  const ByteSource& bytes() const { return *bytes_; }
+
+  /// Copies what the box has of the bytes [begin, begin + out.size()) of the tensor.
+  void copy(std::uint64_t begin, MutableBytes out, core::ByteVector& buffer) const {
+    std::uint64_t end = begin + out.size();
+    if (place(0) >= end || place(count_ - 1) + length_ <= begin) return;
+    std::uint64_t first = first_reaching(begin);
+    std::uint64_t last = first_starting_at(end);  // one behind
+    if (first >= last) return;
+    std::uint64_t head = place(first) < begin ? begin - place(first) : 0;
+    std::uint64_t tail = std::min(length_, end - place(last - 1));
+    std::uint64_t from = first * length_ + head;
+    std::uint64_t to = (last - 1) * length_ + tail;
+    if (last - first == 1) return bytes_->read(from, out.subspan(place(first) + head - begin, to - from));
+    buffer.resize(to - from);
+    bytes_->read(from, buffer);
+    for (std::uint64_t run = first; run < last; ++run) {
+      std::uint64_t a = run == first ? head : 0;
+      std::uint64_t b = run + 1 == last ? tail : length_;
+      auto source = buffer.begin() + static_cast<std::ptrdiff_t>(run * length_ + a - from);
+      std::copy_n(source, b - a, out.begin() + static_cast<std::ptrdiff_t>(place(run) + a - begin));
+    }
+  }
+
+ private:
+  struct Outer {
+    std::uint64_t size;
+    std::uint64_t stride;
+  };
+  static std::uint64_t extent(std::int64_t n) { return static_cast<std::uint64_t>(n); }
+
+  /// Where run i begins in the tensor.
+  std::uint64_t place(std::uint64_t run) const {
+    std::uint64_t at = start_;
+    for (std::size_t d = outer_.size(); d-- > 0;) {
+      at += run % outer_[d].size * outer_[d].stride;
+      run /= outer_[d].size;
+    }
+    return at;
+  }
+  /// The first run that ends behind `position`.
+  std::uint64_t first_reaching(std::uint64_t position) const {
+    return search([&](std::uint64_t run) { return place(run) + length_ > position; });
+  }
+  std::uint64_t first_starting_at(std::uint64_t position) const {
+    return search([&](std::uint64_t run) { return place(run) >= position; });
+  }
+  template <class Test>
+  std::uint64_t search(Test test) const {
+    std::uint64_t low = 0;
+    std::uint64_t high = count_;
+    while (low < high) {
+      std::uint64_t middle = low + (high - low) / 2;
+      if (test(middle)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+
+  SourcePtr bytes_;
+  std::uint64_t start_ = 0;   ///< of the first run in the tensor
+  std::uint64_t length_ = 0;  ///< of a run
+  std::uint64_t count_ = 1;
+  std::vector<Outer> outer_;  ///< dimensions that are walked, outermost first
+};
+
+class ChunkSource final : public ByteSource {
+ public:
+  ChunkSource(std::uint64_t size, std::vector<Runs> chunks) : size_(size), chunks_(std::move(chunks)) {}
+
+  std::uint64_t size() const override { return size_; }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    if (offset > size_ || out.size() > size_ - offset) {
+      throw core::Error(core::ErrorCode::corrupt, "a read past the end of a sharded tensor");
+    }
+    core::ByteVector buffer;
+    for (std::uint64_t done = 0; done < out.size(); done += kPiece) {
+      MutableBytes piece = out.subspan(done, std::min<std::uint64_t>(kPiece, out.size() - done));
+      for (const Runs& chunk : chunks_) chunk.copy(offset + done, piece, buffer);
+    }
+  }
+  void require_unchanged() const override {
+    for (const Runs& chunk : chunks_) chunk.bytes().require_unchanged();
+  }
+
+ private:
+  std::uint64_t size_;
+  std::vector<Runs> chunks_;
+};
+
+}  // namespace
+
+SourcePtr assemble_chunks(const core::Shape& shape, std::uint64_t width, std::vector<SourceChunk> chunks) {
+  std::uint64_t size = core::try_numel(shape.span()).value_or(0) * width;
+  std::erase_if(chunks, [](const SourceChunk& chunk) { return chunk.bytes == nullptr || chunk.bytes->size() == 0; });
+  if (chunks.size() == 1 && chunks[0].bytes->size() == size) return chunks[0].bytes;
+  std::vector<Runs> runs;
+  runs.reserve(chunks.size());
+  for (SourceChunk& chunk : chunks) runs.emplace_back(shape, width, std::move(chunk));
+  return std::make_shared<ChunkSource>(size, std::move(runs));
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,22 @@
+#pragma once
+// A tensor whose bytes lie in several boxes, each a source of its own, read as one row-major whole. A read touches only
+// the boxes and the parts of them that it needs, through a buffer of at most 4 MiB. Thread safety: as every source.
+// Use: SourcePtr bytes = assemble_chunks(shape, width, std::move(chunks));
+
+#include <vector>
+
+#include "libckpt/format/dcp/tiling.h"
+#include "libckpt/io/byte_source.h"
+
+namespace ckpt::detail {
+
+struct SourceChunk {
+  Box box;
+  SourcePtr bytes;  ///< row-major, all of the box
+};
+
+/// `width` is the size of an element in bytes. REQUIRES: the boxes pass check_tiling(); each source has the bytes of
+/// its box. One chunk that is the whole tensor is returned as it is.
+SourcePtr assemble_chunks(const core::Shape& shape, std::uint64_t width, std::vector<SourceChunk> chunks);
+
+}  // namespace ckpt::detail

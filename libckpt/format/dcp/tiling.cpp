@@ -1,0 +1,99 @@
+#include "libckpt/format/dcp/tiling.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+constexpr std::size_t kMaxCompared = 4096;
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorCode::corrupt, what);
+}
+
+std::string box_text(const Box& box) {
+  return "the chunk " + core::to_list(box.sizes) + " at " + core::to_list(box.offsets);
+}
+
+bool is_empty(const Box& box) {
+  return std::find(box.sizes.begin(), box.sizes.end(), 0) != box.sizes.end();
+}
+
+void check_inside(const core::Shape& shape, const Box& box) {
+  bool fits = box.offsets.size() == shape.size() && box.sizes.size() == shape.size();
+  for (std::size_t d = 0; fits && d < shape.size(); ++d) {
+    fits = box.offsets[d] >= 0 && box.sizes[d] >= 0 && box.offsets[d] <= shape[d] &&
+           box.sizes[d] <= shape[d] - box.offsets[d];
+  }
+  if (!fits) corrupt(box_text(box) + " reaches outside of the tensor " + core::to_list(shape));
+}
+
+/// True when the boxes are all cells of a grid, each once. Then they neither overlap nor leave anything out.
+bool is_grid(const core::Shape& shape, const std::vector<const Box*>& boxes) {
+  std::uint64_t cells = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    std::vector<std::int64_t> cuts;
+    for (const Box* box : boxes) cuts.push_back(box->offsets[d]);
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    for (const Box* box : boxes) {
+      auto next = std::upper_bound(cuts.begin(), cuts.end(), box->offsets[d]);
+      std::int64_t end = next == cuts.end() ? shape[d] : *next;
+      if (box->offsets[d] + box->sizes[d] != end) return false;
+    }
+    if (cuts.front() != 0) return false;
+    cells *= cuts.size();
+    if (cells > boxes.size()) return false;
+  }
+  if (cells != boxes.size()) return false;
+  std::set<std::vector<std::int64_t>> places;
+  for (const Box* box : boxes) places.insert(box->offsets.to_vector());
+  return places.size() == boxes.size();
+}
+
+bool overlap(const Box& a, const Box& b) {
+  for (std::size_t d = 0; d < a.offsets.size(); ++d) {
+    if (a.offsets[d] + a.sizes[d] <= b.offsets[d] || b.offsets[d] + b.sizes[d] <= a.offsets[d]) return false;
+  }
+  return true;
+}
+
+void check_pairs(const std::vector<const Box*>& boxes) {
+  if (boxes.size() > kMaxCompared) {
+    throw Error(ErrorCode::refused, core::format_count(boxes.size()) + " chunks form no grid; at most " +
+                                        core::format_count(kMaxCompared) + " such chunks are accepted");
+  }
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    for (std::size_t k = i + 1; k < boxes.size(); ++k) {
+      if (overlap(*boxes[i], *boxes[k])) corrupt(box_text(*boxes[i]) + " and " + box_text(*boxes[k]) + " overlap");
+    }
+  }
+}
+
+}  // namespace
+
+void check_tiling(const core::Shape& shape, std::span<const Box> boxes) {
+  std::vector<const Box*> filled;
+  for (const Box& box : boxes) {
+    check_inside(shape, box);
+    if (!is_empty(box)) filled.push_back(&box);
+  }
+  std::uint64_t wanted = core::try_numel(shape.span()).value_or(0);
+  if (filled.empty() && wanted == 0) return;
+  if (!filled.empty() && is_grid(shape, filled)) return;
+  check_pairs(filled);
+  std::uint64_t covered = 0;
+  for (const Box* box : filled) covered += core::try_numel(box->sizes.span()).value_or(0);
+  if (covered == wanted) return;
+  corrupt("its chunks hold " + core::format_count(covered) + " of " + core::format_count(wanted) + " elements");
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,77 @@
+#include "libckpt/format/folder.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+namespace fs = std::filesystem;
+
+constexpr std::string_view kIndex = ".index.json";
+constexpr std::string_view kMetadata = ".metadata";
+constexpr std::string_view kPiece = ".distcp";
+constexpr std::size_t kMaxNamed = 4;
+
+/// Names of the folder's entries, sorted.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error) throw Error(ErrorCode::io, "the folder cannot be read: " + error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Files that are checkpoints by their names, for the message.
+std::string checkpoints_among(const std::vector<std::string>& names) {
+  constexpr std::array<std::string_view, 9> kKnown = {".safetensors", ".bin", ".pt",   ".pth",  ".ckpt",
+                                                      ".npz",         ".h5",  ".gguf", ".keras"};
+  std::string list;
+  std::size_t count = 0;
+  for (const std::string& name : names) {
+    bool known = std::any_of(kKnown.begin(), kKnown.end(), [&](auto end) { return name.ends_with(end); });
+    if (known && ++count <= kMaxNamed) list += (count > 1 ? ", " : "") + core::quote(name);
+  }
+  if (count == 0) return names.empty() ? "; the folder is empty" : "";
+  if (count > kMaxNamed) list += " and " + std::to_string(count - kMaxNamed) + " more";
+  return "; it holds " + list + ": name the file that is meant";
+}
+
+}  // namespace
+
+fs::path resolve_folder(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  std::vector<std::string> names = names_in(path);
+  std::vector<std::string> found;
+  bool pieces = false;
+  for (const std::string& name : names) {
+    if (name == kMetadata || (name.ends_with(kIndex) && name.size() > kIndex.size())) found.push_back(name);
+    pieces = pieces || name.ends_with(kPiece);
+  }
+  if (found.size() == 1) return path / found[0];
+  if (found.size() > 1) {
+    for (std::string& name : found) name = core::quote(name);
+    throw Error(ErrorCode::usage, "the folder holds several models: " + core::join(found, ", ") + "; name one of them");
+  }
+  if (pieces) {
+    throw Error(ErrorCode::corrupt,
+                "this is a distributed checkpoint whose save never finished: the .metadata file is missing");
+  }
+  throw Error(ErrorCode::unsupported,
+              "the folder is no checkpoint: it has neither an index (*.index.json) nor the "
+              ".metadata of a distributed checkpoint" +
+                  checkpoints_among(names));
+}
+
+}  // namespace ckpt

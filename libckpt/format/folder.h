@@ -1,0 +1,15 @@
+#pragma once
+// Opening a folder: a model that is spread over several files is named by its folder as well as by its index.
+// Thread safety: pure. Use: path = resolve_folder(path);
+
+#include <filesystem>
+
+namespace ckpt {
+
+/// `path` itself unless it is a folder; else the one file in it that describes a model: an index (*.index.json) or the
+/// .metadata of a distributed checkpoint. Errors: Error(unsupported) saying what was looked for and what is there
+/// instead; Error(corrupt) for a distributed checkpoint whose save never finished; Error(usage) naming all candidates
+/// when there are several; Error(io).
+std::filesystem::path resolve_folder(const std::filesystem::path& path);
+
+}  // namespace ckpt

@@ -1,0 +1,18 @@
+#pragma once
+// From the structure of an HDF5 file to a Checkpoint. Shared by plain files and ".keras" archives.
+// Thread safety: plain functions. Use: Checkpoint c = read_hdf5_tree(file, options);
+
+#include "libckpt/checkpoint.h"
+#include "libckpt/open_save.h"
+
+namespace ckpt::detail {
+
+/// `file` is the HDF5 file and nothing else. Errors: those of walk_hdf5; Error(refused) naming everything that lies in
+/// other files; Error(corrupt) when two datasets claim one name.
+Checkpoint read_hdf5_tree(const SourcePtr& file, const OpenOptions& options);
+
+/// Reads every tensor of `checkpoint` to its end; what cannot be read is damage.
+void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, const Progress& progress,
+                    VerifyResult& result);
+
+}  // namespace ckpt::detail

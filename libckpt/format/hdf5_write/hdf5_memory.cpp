@@ -1,0 +1,193 @@
+#include "libckpt/format/hdf5_write/hdf5_memory.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "libckpt/format/hdf5_write/payload.h"
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+/// What libhdf5 holds of an open file: its own part first.
+struct OpenFile {
+  H5FD_t base;
+  Hdf5Memory* memory;
+};
+
+Hdf5Memory& memory_of(const H5FD_t* file) {
+  return *reinterpret_cast<const OpenFile*>(file)->memory;
+}
+
+// The functions of the driver. libhdf5 is C: nothing may be thrown through it.
+
+H5FD_t* open_memory(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*max_address*/) {
+  const void* info = H5Pget_driver_info(access);
+  if (info == nullptr) return nullptr;
+  auto* file = new (std::nothrow) OpenFile();
+  if (file == nullptr) return nullptr;
+  file->memory = *static_cast<Hdf5Memory* const*>(info);
+  return &file->base;
+}
+
+herr_t close_memory(H5FD_t* file) {
+  delete reinterpret_cast<OpenFile*>(file);
+  return 0;
+}
+
+herr_t query_memory(const H5FD_t* /*file*/, unsigned long* flags) {
+  // Without aggregation every allocation is asked for by itself, so that payloads and metadata stay apart.
+  if (flags != nullptr) *flags = H5FD_FEAT_ACCUMULATE_METADATA;
+  return 0;
+}
+
+haddr_t allocate_memory(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, hsize_t size) {
+  return memory_of(file).allocate(type, size);
+}
+
+haddr_t end_of_allocation(const H5FD_t* file, H5FD_mem_t /*type*/) {
+  return memory_of(file).end();
+}
+
+herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t address) {
+  memory_of(file).set_end(address);
+  return 0;
+}
+
+herr_t read_memory(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address, size_t size, void* out) {
+  return memory_of(file).read(address, {static_cast<std::byte*>(out), size}) ? 0 : -1;
+}
+
+herr_t write_memory(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t address, size_t size, const void* from) {
+  return memory_of(file).write(type, address, {static_cast<const std::byte*>(from), size}) ? 0 : -1;
+}
+
+H5FD_class_t driver_class() {
+  H5FD_class_t driver{};
+  driver.name = "ckpt_memory";
+  driver.maxaddr = INT64_MAX;
+  driver.fc_degree = H5F_CLOSE_STRONG;
+  driver.fapl_size = sizeof(Hdf5Memory*);
+  driver.open = open_memory;
+  driver.close = close_memory;
+  driver.query = query_memory;
+  driver.alloc = allocate_memory;
+  driver.get_eoa = end_of_allocation;
+  driver.set_eoa = set_end_of_allocation;
+  driver.get_eof = end_of_allocation;
+  driver.read = read_memory;
+  driver.write = write_memory;
+  // Freed metadata may be used again for metadata, never for payloads.
+  const H5FD_mem_t map[] = H5FD_FLMAP_DICHOTOMY;
+  std::copy(std::begin(map), std::end(map), std::begin(driver.fl_map));
+  return driver;
+}
+
+herr_t keep_reason(unsigned depth, const H5E_error2_t* error, void* reason) {
+  if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(reason) = error->desc;
+  return 0;
+}
+
+}  // namespace
+
+void require_hdf5(herr_t result) {
+  if (result >= 0) return;
+  std::string reason = "no reason given";
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_reason, &reason);
+  throw core::Error(core::ErrorCode::internal, "libhdf5 refuses to describe the file: " + reason);
+}
+
+Hid::Hid(hid_t id, Close close) : id_(id), close_(close) {
+  if (id < 0) require_hdf5(-1);
+}
+
+Hid::Hid(Hid&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+
+Hid& Hid::operator=(Hid&& other) noexcept {
+  std::swap(id_, other.id_);
+  std::swap(close_, other.close_);
+  return *this;
+}
+
+Hid::~Hid() {
+  if (id_ >= 0) close_(id_);
+}
+
+Hdf5Silence::Hdf5Silence() {
+  H5Eget_auto2(H5E_DEFAULT, &print_, &data_);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+Hdf5Silence::~Hdf5Silence() {
+  H5Eset_auto2(H5E_DEFAULT, print_, data_);
+}
+
+Hdf5Memory::Hdf5Memory(std::uint64_t user_block, std::uint64_t metadata_begin)
+    : user_block_(user_block), begin_(metadata_begin), end_(metadata_begin) {
+  const H5FD_class_t driver = driver_class();
+  driver_ = Hid(H5FDregister(&driver), H5FDunregister);
+  access_ = Hid(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  Hdf5Memory* self = this;
+  require_hdf5(H5Pset_driver(access_.get(), driver_.get(), &self));
+}
+
+haddr_t Hdf5Memory::allocate(H5FD_mem_t type, std::uint64_t size) {
+  begun_ = true;
+  if (type == H5FD_MEM_SUPER) return user_block_;
+  if (type == H5FD_MEM_DRAW) {
+    if (!expected_ || expected_->size != size) return HADDR_UNDEF;
+    std::uint64_t offset = expected_->offset;
+    expected_.reset();
+    return user_block_ + offset;
+  }
+  std::uint64_t offset = end_;
+  end_ += size;
+  return user_block_ + offset;
+}
+
+core::ByteVector Hdf5Memory::take_metadata() {
+  metadata_.resize(end_ - begin_);  // what was allocated and never written is zero
+  return std::move(metadata_);
+}
+
+void Hdf5Memory::set_end(haddr_t address) {
+  if (!begun_) {
+    early_end_ = address;  // the end of the user block, where the superblock goes
+  } else if (address >= user_block_ + begin_) {
+    end_ = address - user_block_;
+  }
+}
+
+bool Hdf5Memory::write(H5FD_mem_t type, haddr_t address, core::Bytes bytes) {
+  if (type == H5FD_MEM_DRAW) return true;  // written already, or about to be
+  if (address < user_block_) return false;
+  std::uint64_t at = address - user_block_;
+  bool is_metadata = at >= begin_;
+  core::ByteVector& block = is_metadata ? metadata_ : superblock_;
+  if (is_metadata) at -= begin_;
+  std::uint64_t limit = is_metadata ? end_ - begin_ : kFirstPayload;
+  if (at > limit || bytes.size() > limit - at) return false;
+  try {
+    if (block.size() < at + bytes.size()) block.resize(at + bytes.size());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  std::copy(bytes.begin(), bytes.end(), block.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+bool Hdf5Memory::read(haddr_t address, core::MutableBytes out) const {
+  if (address < user_block_) return false;
+  std::uint64_t at = address - user_block_;
+  const core::ByteVector& block = at >= begin_ ? metadata_ : superblock_;
+  if (at >= begin_) at -= begin_;
+  // Allocated and never written reads as zeros.
+  std::uint64_t there = at < block.size() ? std::min<std::uint64_t>(out.size(), block.size() - at) : 0;
+  std::copy_n(block.begin() + static_cast<std::ptrdiff_t>(there == 0 ? 0 : at), there, out.begin());
+  std::fill(out.begin() + static_cast<std::ptrdiff_t>(there), out.end(), std::byte{0});
+  return true;
+}
+
+}  // namespace ckpt::detail

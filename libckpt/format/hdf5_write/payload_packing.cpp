@@ -1,0 +1,119 @@
+#include "libckpt/format/hdf5_write/payload_packing.h"
+
+#include <algorithm>
+
+#include "libckpt/format/hdf5_write/hdf5_types.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/io/codec.h"
+
+namespace ckpt::detail {
+namespace {
+
+constexpr std::uint64_t kChunkTarget = 1ULL << 20;
+constexpr std::uint64_t kMinPacked = 4096;         ///< smaller payloads would only grow
+constexpr std::uint64_t kMinProbed = 64ULL << 10;  ///< smaller ones are not worth the chunk index
+constexpr std::uint64_t kSample = 64ULL << 10;
+constexpr std::uint64_t kSamples = 3;
+// Packed bytes must be at most this part of the sample: below that, reading costs more time than it saves space.
+constexpr double kWorthwhile = 0.75;
+
+/// A few runs from the beginning, the middle and the end, whole elements each.
+core::ByteVector sample_of(const ByteSource& source) {
+  core::ByteVector sample(std::min(source.size(), kSamples * kSample));
+  if (sample.size() == source.size()) {
+    source.read(0, sample);
+    return sample;
+  }
+  std::uint64_t step = (source.size() - kSample) / (kSamples - 1) / kSmallAlignment * kSmallAlignment;
+  for (std::uint64_t i = 0; i < kSamples; ++i) {
+    source.read(i * step, MutableBytes(sample).subspan(i * kSample, kSample));
+  }
+  return sample;
+}
+
+struct Gain {
+  double ratio = 1;          ///< packed over logical bytes
+  std::uint8_t shuffle = 0;  ///< width that gave it
+};
+
+Gain measure(const ByteSource& source, std::uint32_t width) {
+  core::ByteVector sample = sample_of(source);
+  auto size = static_cast<double>(sample.size());
+  Gain gain{static_cast<double>(zstd_compress(sample, kZstdLevel).size()) / size, 0};
+  if (width == 1) return gain;
+  core::ByteVector shuffled(sample.size());
+  shuffle(sample, width, shuffled);
+  double ratio = static_cast<double>(zstd_compress(shuffled, kZstdLevel).size()) / size;
+  if (ratio < gain.ratio) gain = {ratio, static_cast<std::uint8_t>(width)};
+  return gain;
+}
+
+ChunkTable chunk_table(const Hdf5Form& form, std::uint64_t size, std::uint64_t target) {
+  std::vector<std::uint64_t> chunk = chunk_dims(form.dims, form.width, target);
+  std::uint64_t bytes = form.width;
+  std::uint64_t run = form.width;
+  for (std::size_t d = form.dims.size(); d-- > 0;) {
+    bytes *= chunk[d];
+    run *= form.dims[d];
+    if (chunk[d] < form.dims[d]) break;
+  }
+  ChunkTable table{run, static_cast<std::uint32_t>(bytes), {}};
+  table.stored.resize(size / run * table.per_run());
+  return table;
+}
+
+/// The packing that a payload of a native file has, when a dataset of this form can describe it.
+std::optional<Payload> packing_of(const ByteSource& source, const Hdf5Form& form) {
+  const auto* stored = dynamic_cast<const StoredPayload*>(&source);
+  if (stored == nullptr) return std::nullopt;
+  const Payload& payload = stored->payload();
+  if (payload.size == 0 || payload.codec == NativeCodec::raw)
+    return Payload{0, payload.size, 0, {}, NativeCodec::raw, 0, {}};
+  ChunkTable table = chunk_table(form, payload.size, payload.chunks.chunk);
+  if (table.run != payload.chunks.run || table.chunk != payload.chunks.chunk) return std::nullopt;
+  if (payload.shuffle != 0 && payload.shuffle != form.width) return std::nullopt;
+  return Payload{0, payload.size, 0, {}, NativeCodec::zstd, payload.shuffle, std::move(table)};
+}
+
+}  // namespace
+
+Payload choose_packing(const PlannedPayload& planned, Codec codec) {
+  Payload raw;
+  raw.size = planned.source->size();
+  bool automatic = codec == Codec::automatic;
+  if (codec == Codec::none || planned.uniform == nullptr || planned.uniform->shape.empty()) return raw;
+  Hdf5Form form = hdf5_form(planned.uniform->dtype, planned.uniform->shape);
+  if (automatic) {
+    if (std::optional<Payload> known = packing_of(*planned.source, form)) return *known;
+  }
+  if (raw.size < (automatic ? kMinProbed : kMinPacked)) return raw;
+  Gain gain = measure(*planned.source, form.width);
+  if (automatic && gain.ratio > kWorthwhile) return raw;
+  Payload packed = raw;
+  packed.codec = NativeCodec::zstd;
+  packed.shuffle = gain.shuffle;
+  packed.chunks = chunk_table(form, raw.size, kChunkTarget);
+  return packed;
+}
+
+bool same_packing(const Payload& stored, const Payload& wanted) {
+  return stored.codec == wanted.codec && stored.shuffle == wanted.shuffle && stored.chunks.run == wanted.chunks.run &&
+         stored.chunks.chunk == wanted.chunks.chunk;
+}
+
+std::vector<std::uint64_t> chunk_dims(const std::vector<std::uint64_t>& dims, std::uint64_t width,
+                                      std::uint64_t target) {
+  std::vector<std::uint64_t> chunk(dims.size(), 1);
+  std::uint64_t inner = width;
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    std::uint64_t rows = std::clamp<std::uint64_t>(target / inner, 1, dims[d]);
+    // As many chunks of equal parts waste less on the last one.
+    std::uint64_t count = (dims[d] + rows - 1) / rows;
+    chunk[d] = (dims[d] + count - 1) / count;
+    if (chunk[d] < dims[d]) break;
+    inner *= dims[d];
+  }
+  return chunk;
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,167 @@
+#include "libckpt/format/hdf5_write/payload_source.h"
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+
+#include "libckpt/io/codec.h"
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+using Chunk = std::shared_ptr<const core::ByteVector>;
+
+constexpr std::size_t kCachedChunks = 8;
+
+[[noreturn]] void throw_past_end(std::uint64_t size) {
+  throw core::Error(core::ErrorCode::corrupt,
+                    "a read goes past the end of a tensor of " + std::to_string(size) + " bytes");
+}
+
+class RawPayload final : public StoredPayload {
+ public:
+  using StoredPayload::StoredPayload;
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    if (offset > size() || out.size() > size() - offset) throw_past_end(size());
+    body()->read(payload().offset + offset, out);
+  }
+  std::optional<FileRange> file_range() const override {
+    std::optional<FileRange> range = body()->file_range();
+    if (range) *range = {range->fd, range->offset + payload().offset, size()};
+    return range;
+  }
+  Bytes memory() const override {
+    Bytes all = body()->memory();
+    return all.empty() ? Bytes() : all.subspan(payload().offset, size());
+  }
+};
+
+}  // namespace
+
+class ChunkCache {
+ public:
+  Chunk find(const Payload* payload, std::uint64_t index) {
+    std::lock_guard lock(mutex_);
+    for (auto at = slots_.begin(); at != slots_.end(); ++at) {
+      if (at->payload != payload || at->index != index) continue;
+      slots_.splice(slots_.begin(), slots_, at);
+      return at->chunk;
+    }
+    return nullptr;
+  }
+  void keep(const Payload* payload, std::uint64_t index, Chunk chunk) {
+    std::lock_guard lock(mutex_);
+    slots_.push_front({payload, index, std::move(chunk)});
+    if (slots_.size() > kCachedChunks) slots_.pop_back();
+  }
+
+ private:
+  struct Slot {
+    const Payload* payload;
+    std::uint64_t index;
+    Chunk chunk;
+  };
+  std::mutex mutex_;
+  std::list<Slot> slots_;
+};
+
+namespace {
+
+class ZstdPayload final : public StoredPayload {
+ public:
+  ZstdPayload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
+              std::shared_ptr<ChunkCache> cache)
+      : StoredPayload(std::move(body), payload, std::move(owner)), cache_(std::move(cache)) {
+    const ChunkTable& table = payload->chunks;
+    starts_.reserve(table.stored.size());
+    std::uint64_t at = payload->offset;
+    for (std::uint32_t stored : table.stored) {
+      starts_.push_back(at);
+      at += stored;
+    }
+  }
+
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    if (offset > size() || out.size() > size() - offset) throw_past_end(size());
+    const ChunkTable& table = payload().chunks;
+    while (!out.empty()) {
+      std::uint64_t index = offset / table.run * table.per_run() + offset % table.run / table.chunk;
+      auto [begin, length] = table.span_of(index);
+      std::uint64_t skip = offset - begin;
+      std::uint64_t part = std::min<std::uint64_t>(length - skip, out.size());
+      if (part == table.chunk) {
+        unpack(index, out.first(part));  // whole chunks go straight to the reader
+      } else {
+        Chunk chunk = cached(index);
+        std::copy_n(chunk->begin() + static_cast<std::ptrdiff_t>(skip), part, out.begin());
+      }
+      offset += part;
+      out = out.subspan(part);
+    }
+  }
+
+ private:
+  Chunk cached(std::uint64_t index) const {
+    if (Chunk chunk = cache_->find(&payload(), index)) return chunk;
+    core::ByteVector bytes(payload().chunks.chunk);
+    unpack(index, bytes);
+    auto chunk = std::make_shared<const core::ByteVector>(std::move(bytes));
+    cache_->keep(&payload(), index, chunk);
+    return chunk;
+  }
+
+  /// REQUIRES: `out` has the size of a chunk.
+  void unpack(std::uint64_t index, MutableBytes out) const {
+    core::ByteVector frame(payload().chunks.stored[index]);
+    body()->read(starts_[index], frame);
+    if (payload().shuffle == 0) return zstd_decompress(frame, out);
+    core::ByteVector shuffled(out.size());
+    zstd_decompress(frame, MutableBytes(shuffled));
+    unshuffle(shuffled, payload().shuffle, out);
+  }
+
+  std::shared_ptr<ChunkCache> cache_;
+  std::vector<std::uint64_t> starts_;
+};
+
+class CheckedSource final : public ByteSource {
+ public:
+  CheckedSource(SourcePtr source, const Hash128& hash) : source_(std::move(source)), hash_(hash) {}
+  std::uint64_t size() const override { return source_->size(); }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    std::call_once(checked_, [&] { check(); });
+    source_->read(offset, out);
+  }
+
+ private:
+  void check() const {
+    Hash128 found = hash128(*source_);
+    if (found == hash_) return;
+    throw core::Error(core::ErrorCode::corrupt, "the tensor's bytes are damaged: their hash is " + to_hex(found) +
+                                                    " where " + to_hex(hash_) + " was written");
+  }
+  SourcePtr source_;
+  Hash128 hash_;
+  mutable std::once_flag checked_;
+};
+
+}  // namespace
+
+std::shared_ptr<ChunkCache> make_chunk_cache() {
+  return std::make_shared<ChunkCache>();
+}
+
+SourcePtr open_payload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
+                       std::shared_ptr<ChunkCache> cache) {
+  if (payload->codec == NativeCodec::raw) {
+    return std::make_shared<RawPayload>(std::move(body), payload, std::move(owner));
+  }
+  return std::make_shared<ZstdPayload>(std::move(body), payload, std::move(owner), std::move(cache));
+}
+
+SourcePtr checked_source(SourcePtr source, const Hash128& hash) {
+  return std::make_shared<CheckedSource>(std::move(source), hash);
+}
+
+}  // namespace ckpt::detail

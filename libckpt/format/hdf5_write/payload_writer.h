@@ -1,0 +1,43 @@
+#pragma once
+// Streams payloads into the file, packs those that gain from it, and records where each one went.
+// Thread safety: one owner. Use: PayloadWriter writer(file, user_block, options); writer.write(planned, payload);
+
+#include "libckpt/format/hdf5_write/payload.h"
+#include "libckpt/io/atomic_file.h"
+#include "libckpt/open_save.h"
+
+namespace ckpt::detail {
+
+class StoredPayload;
+
+/// Largest number of bytes that the payloads can take in the file, from the end of the user block.
+std::uint64_t bound_of_payloads(const std::vector<Payload>& payloads);
+
+class PayloadWriter {
+ public:
+  /// `total` logical bytes are to come; progress is reported against it.
+  PayloadWriter(AtomicFile& file, std::uint64_t user_block, std::uint64_t total, const SaveOptions& options);
+  /// Appends one payload; fills in its offset, stored sizes and hash.
+  void write(const PlannedPayload& planned, Payload& payload);
+  /// Writes what is still buffered; returns the end from the end of the user block.
+  std::uint64_t finish();
+
+ private:
+  void append(Bytes bytes);
+  void flush();
+  void align(std::uint64_t size);
+  void take_over(const StoredPayload& source, Payload& payload);
+  void write_raw(const ByteSource& source, Payload& payload);
+  void write_packed(const ByteSource& source, Payload& payload);
+  void report(std::uint64_t bytes);
+
+  AtomicFile& file_;
+  std::uint64_t user_block_;
+  std::uint64_t total_;
+  const SaveOptions& options_;
+  core::ByteVector buffer_;  ///< bytes behind file_.position()
+  std::uint64_t end_;        ///< of everything so far, buffer included, from the end of the user block
+  std::uint64_t done_ = 0;
+};
+
+}  // namespace ckpt::detail

@@ -1,0 +1,44 @@
+#pragma once
+// An .npz file taken apart: every member as an array, or the reason why it is none.
+// Thread safety: immutable. Use: NpzArchive archive = open_npz(file, options);
+
+#include <string>
+#include <vector>
+
+#include "libckpt/format/format.h"
+#include "libckpt/format/npz/npy_array.h"
+#include "libckpt/io/zip.h"
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+
+struct NpzMember {
+  std::string name;                                     ///< without ".npy"
+  SourcePtr file;                                       ///< the member's bytes
+  std::shared_ptr<const Entry> entry;                   ///< null when it is no array
+  std::string problem;                                  ///< then: why
+  core::ErrorCode code = core::ErrorCode::unsupported;  ///< then: of which kind; refused for a pickle
+};
+
+struct NpzArchive {
+  ZipArchive zip;
+  std::vector<NpzMember> members;  ///< in the order of the directory
+};
+
+/// What is remembered of a file so that members that do not change are written as they were, checksums included.
+struct NpzDetail final : FormatDetail {
+  std::vector<NpzMember> members;
+};
+
+/// Errors: those of ZipArchive::open(); Error(refused) for more members than allowed.
+NpzArchive open_npz(const SourcePtr& file, const OpenOptions& options);
+
+/// A void type may be anything of its size.
+void warn_about_void(const std::string& name, const Entry& entry, Report* report);
+
+Checkpoint read_npz(const Input& input, const OpenOptions& options);
+VerifyResult verify_npz(const Input& input, const OpenOptions& options, const Progress& progress);
+void write_npz(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options);
+std::vector<Obstacle> npz_obstacles(const Checkpoint& checkpoint, const SaveOptions& options);
+
+}  // namespace ckpt::detail

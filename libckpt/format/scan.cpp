@@ -1,0 +1,96 @@
+#include "libckpt/scan.h"
+
+#include "libckpt/format/format.h"
+#include "libckpt/format/scan_file.h"
+#include "libckpt/format/scan_walk.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using detail::ScanWalk;
+
+/// What the format itself can verify: damage is a finding, a file that it cannot read is unread.
+void verify_format(const Input& input, const OpenOptions& options, const Progress& progress, ScanResult& result) {
+  const Format* format = nullptr;
+  for (const Format* known : formats()) {
+    if (known->detect(input)) {
+      format = known;
+      break;
+    }
+  }
+  if (format == nullptr) {
+    bool whole = result.content == "pickle" || result.content == "keras" || result.content == "zip" ||
+                 result.content == "npy" || result.content == "tar";
+    if (!whole && result.unread.empty()) result.unread.push_back({"file", "no reader knows this format"});
+    return;
+  }
+  result.content = format->name;
+  try {
+    VerifyResult verified = format->verify(input, options, progress);
+    for (Finding& damage : verified.damage) result.findings.push_back(std::move(damage));
+    for (Finding& note : verified.notes) result.notes.push_back(std::move(note));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::io) throw;
+    result.unread.push_back({"file", error.what()});
+  }
+}
+
+/// The files that an index or a metadata file stands for.
+void scan_parts(const Input& input, const OpenOptions& options, ScanWalk& walk) {
+  for (const std::string& name : detail::files_beside(input, options)) {
+    std::filesystem::path path = input.path.parent_path() / name;
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) {
+      walk.content(open_file(path), name);
+    } else {
+      walk.unread(name, "it is missing");
+    }
+  }
+  for (const auto& [where, bytes] : detail::pieces_beside(input, options)) walk.content(bytes, where);
+}
+
+}  // namespace
+
+std::string_view verdict_text(SymbolVerdict verdict) {
+  switch (verdict) {
+    case SymbolVerdict::allowed:
+      return "allowed";
+    case SymbolVerdict::inert:
+      return "inert";
+    case SymbolVerdict::not_allowed:
+      break;
+  }
+  return "not allowed";
+}
+
+void detail::scan_contents(const Input& input, const OpenOptions& options, ScanResult& result) {
+  ScanWalk walk(options.limits, result);
+  result.content = walk.content(input.file, "");
+  try {
+    scan_parts(input, options, walk);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::io) throw;
+    result.unread.push_back({"file", error.what()});
+  }
+}
+
+ScanResult scan(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
+  return core::with_context(path.string(), [&] {
+    Input input = open_input(path);
+    ScanResult result;
+    detail::scan_contents(input, options, result);
+    verify_format(input, options, progress, result);
+    std::string_view promised = detail::promised_instead(input.path, result.content);
+    if (!promised.empty()) {
+      result.findings.push_back({"name", "the name promises " + std::string(promised) + ", but this is " +
+                                             (result.content == "unknown" ? "not one" : result.content)});
+    }
+    return result;
+  });
+}
+
+}  // namespace ckpt

@@ -1,0 +1,172 @@
+// Pickles: one, several back to back, a legacy stream, and text that might be one.
+
+#include <algorithm>
+#include <map>
+
+#include "libckpt/format/scan_walk.h"
+#include "libckpt/format/torch/legacy_stream.h"
+#include "libckpt/format/torch/pickle_extent.h"
+#include "libckpt/format/torch/pickle_machine.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+constexpr std::uint64_t kLegacyPickles = 5;
+constexpr std::string_view kLoadBytes = "torch.storage._load_from_bytes";
+
+SymbolVerdict verdict_of(const PickleSymbol& symbol) {
+  if (symbol.role >= SymbolRole::foreign) return SymbolVerdict::not_allowed;
+  return symbol.role == SymbolRole::inert ? SymbolVerdict::inert : SymbolVerdict::allowed;
+}
+
+core::ByteVector read_range(const ByteSource& source, std::uint64_t offset, std::uint64_t length) {
+  core::ByteVector bytes(length);
+  source.read(offset, bytes);
+  return bytes;
+}
+
+}  // namespace
+
+void ScanWalk::note_symbols(const PickleGraph& graph, ScannedPickle& out) {
+  std::map<std::string, std::uint64_t> calls;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.kind(id) == NodeKind::call) ++calls[graph.symbol(graph.call(id).callable).full];
+  }
+  for (const PickleSymbol& symbol : graph.symbols()) {
+    out.symbols.push_back({symbol.full, verdict_of(symbol), calls[symbol.full]});
+    if (out.symbols.back().verdict != SymbolVerdict::not_allowed) continue;
+    std::string how = calls[symbol.full] > 0 ? "it calls " : "it names ";
+    finding(out.where, how + core::quote(symbol.full) + ", which is not allowed");
+  }
+}
+
+/// getattr(class, 'NAME') is how Python writes a member of an enumeration; anything else reaches for code.
+void ScanWalk::check_getattr(const PickleGraph& graph, const std::string& where) {
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.kind(id) != NodeKind::call) continue;
+    if (graph.symbol(graph.call(id).callable).full != "builtins.getattr") continue;
+    std::span<const NodeId> args = graph.children(graph.call(id).args);
+    bool plain = args.size() == 2 && graph.kind(args[0]) == NodeKind::global && graph.kind(args[1]) == NodeKind::text;
+    if (!plain) finding(where, "it calls 'builtins.getattr' on something that is no class");
+  }
+}
+
+ScanWalk::PickleYield ScanWalk::yield_of(const PickleGraph& graph) {
+  PickleYield yield;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.kind(id) == NodeKind::persistent) {
+      NodeId tuple = graph.persistent_id(id);
+      bool keyed = graph.kind(tuple) == NodeKind::tuple && graph.children(tuple).size() > 2;
+      NodeId key = keyed ? graph.children(tuple)[2] : kNoNode;
+      if (keyed && graph.kind(key) == NodeKind::text) yield.storages.emplace_back(graph.text(key));
+    }
+    bool loads = graph.kind(id) == NodeKind::call && graph.symbol(graph.call(id).callable).full == kLoadBytes;
+    if (!loads) continue;
+    for (NodeId arg : graph.children(graph.call(id).args)) {
+      if (graph.kind(arg) != NodeKind::bytes) continue;
+      yield.inner.emplace_back(graph.bytes(arg).begin(), graph.bytes(arg).end());
+    }
+  }
+  return yield;
+}
+
+/// What was seen up to an error counts as well as the error.
+ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string& where, PickleIds ids, bool complete) {
+  ++result_.parts;
+  ScannedPickle out{where, bytes.size(), false, {}};
+  PickleMachine machine(std::move(bytes), limits_, ids);
+  PickleYield yield;
+  auto look = [&](const PickleGraph& graph) {
+    note_symbols(graph, out);
+    check_getattr(graph, where);
+    yield = yield_of(graph);
+  };
+  try {
+    PickleGraph graph = machine.run();
+    out.complete = complete && graph.consumed() == out.bytes;
+    look(graph);
+    if (graph.consumed() < out.bytes) {
+      unread(where, core::format_size(out.bytes - graph.consumed()) + " behind the end of the pickle");
+    }
+  } catch (const Error& error) {
+    look(machine.graph());
+    unread(where, error.what());
+  }
+  yield.complete = out.complete;
+  result_.pickles.push_back(std::move(out));
+  return yield;
+}
+
+void ScanWalk::inner_pickles(const PickleYield& yield, const std::string& where) {
+  for (const core::ByteVector& bytes : yield.inner) {
+    content(memory_source(bytes), join(where, "bytes of _load_from_bytes"));
+  }
+}
+
+std::uint64_t ScanWalk::pickle_sequence(const SourcePtr& source, const std::string& where, PickleIds ids,
+                                        std::uint64_t count) {
+  std::uint64_t position = 0;
+  for (std::uint64_t number = 1; number <= count && position < source->size(); ++number) {
+    PickleExtent extent = find_pickle_end(*source, position, limits_);
+    if (number > 1 && extent.length < 2) return position;  // data, not a pickle
+    std::string part = number == 1 && extent.length == source->size()
+                           ? where
+                           : join(where, "pickle " + std::to_string(number) + " at byte " + std::to_string(position));
+    std::uint64_t length = std::min(extent.length, limits_.max_pickle_bytes);
+    PickleYield yield =
+        pickle(read_range(*source, position, length), part.empty() ? "pickle" : part, ids, extent.complete);
+    inner_pickles(yield, part);
+    if (!yield.complete) return position + length;
+    position += length;
+  }
+  return position;
+}
+
+void ScanWalk::bare_pickles(const SourcePtr& source, const std::string& where) {
+  std::size_t before = result_.pickles.size();
+  std::uint64_t end = pickle_sequence(source, where, PickleIds::storages, UINT64_MAX);
+  if (end < source->size()) {
+    unread(where, core::format_size(source->size() - end) + " behind the last pickle were not analysed");
+  }
+  if (result_.pickles.size() > before + 1) {
+    finding(where, "several pickles stand one after another, and they are no stream of PyTorch");
+  }
+}
+
+/// The five pickles, then the storages, which must end with the file.
+void ScanWalk::legacy_stream(const SourcePtr& source, const std::string& where) {
+  std::size_t before = result_.unread.size();
+  pickle_sequence(source, where, PickleIds::legacy, kLegacyPickles);
+  if (result_.unread.size() > before) return;
+  guarded(where, [&] {
+    OpenOptions options;
+    options.limits = limits_;
+    LegacyStorages(source, read_legacy_pickles(source, options, SymbolCheck::carry), options);
+  });
+}
+
+/// The oldest pickles are text. Returns true when this one names symbols, or is a whole pickle.
+bool ScanWalk::text_with_symbols(const SourcePtr& source, const std::string& where) {
+  PickleExtent extent = find_pickle_end(*source, 0, limits_);
+  std::uint64_t length = std::min(extent.length, limits_.max_pickle_bytes);
+  core::ByteVector bytes = read_range(*source, 0, length);
+  bool whole = extent.complete && extent.length > 1;
+  PickleMachine machine(bytes, limits_);
+  bool names = false;
+  try {
+    names = !machine.run().symbols().empty();
+  } catch (const Error&) {
+    names = !machine.graph().symbols().empty();
+    whole = false;
+  }
+  if (!names && !whole) return false;
+  bare_pickles(source, where);
+  return true;
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,99 @@
+#include "libckpt/format/shard_index.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "libckpt/io/json.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::quote;
+
+constexpr std::uint64_t kMaxIndexScan = 64ULL << 20;
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorCode::corrupt, what);
+}
+
+/// A name from the index may only mean a file beside it.
+void check_shard_name(std::string_view name, std::span<const std::string_view> suffixes) {
+  auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::refused, "the index names the shard " + quote(name) + ", which " + why);
+  };
+  if (name.empty() || name == "." || name == "..") refuse("is no file name");
+  if (name.find_first_of("/\\") != std::string_view::npos) refuse("is not beside the index");
+  if (name.find('\0') != std::string_view::npos) refuse("holds a NUL byte");
+  bool known = std::any_of(suffixes.begin(), suffixes.end(), [&](auto suffix) { return name.ends_with(suffix); });
+  if (!known) refuse("is no " + std::string(suffixes.front()) + " file");
+}
+
+void read_weight_map(const JsonView& root, const OpenOptions& options, std::span<const std::string_view> suffixes,
+                     ShardIndex& index) {
+  if (!root.is(JsonView::Kind::object) || !root.has("weight_map")) corrupt("the index has no weight_map");
+  JsonView map = root.at("weight_map");
+  if (!map.is(JsonView::Kind::object)) corrupt("the weight_map of the index is no object");
+  std::unordered_set<std::string> seen;
+  for (const auto& [tensor, file] : map.members()) {
+    if (!file.is(JsonView::Kind::text)) corrupt("the index names a shard that is no text for tensor " + quote(tensor));
+    check_shard_name(file.as_text(), suffixes);
+    index.weight_map.emplace_back(tensor, file.as_text());
+    if (seen.insert(std::string(file.as_text())).second) index.files.emplace_back(file.as_text());
+  }
+  if (index.weight_map.size() > options.limits.max_tensors) {
+    throw Error(ErrorCode::refused, "the index lists more tensors than allowed");
+  }
+}
+
+/// Sizes are bookkeeping of the index, everything else belongs to the checkpoint.
+bool is_bookkeeping(std::string_view key) {
+  return key == "total_size" || key == "total_parameters";
+}
+
+void read_metadata(const JsonView& root, ShardIndex& index) {
+  if (!root.has("metadata") || !root.at("metadata").is(JsonView::Kind::object)) return;
+  for (const auto& [key, value] : root.at("metadata").members()) {
+    if (!is_bookkeeping(key) && value.is(JsonView::Kind::text)) index.metadata.emplace_back(key, value.as_text());
+  }
+}
+
+}  // namespace
+
+bool is_shard_index(const Input& input, std::string& text) {
+  std::string_view head = core::as_text(input.head);
+  std::size_t first = head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || head[first] != '{' || input.file->size() > kMaxIndexScan) return false;
+  try {
+    text = core::as_text(read_all(*input.file));
+    return text.find("\"weight_map\"") != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+ShardIndex read_shard_index(const Input& input, const OpenOptions& options,
+                            std::span<const std::string_view> suffixes) {
+  if (input.file->size() > options.limits.max_json_bytes) {
+    throw Error(ErrorCode::refused, "the index is " + core::format_size(input.file->size()) + " long where " +
+                                        core::format_size(options.limits.max_json_bytes) + " are allowed");
+  }
+  JsonDocument json = JsonDocument::parse(read_all(*input.file),
+                                          {.max_depth = options.limits.max_json_depth, .what = "the JSON index"});
+  ShardIndex index;
+  index.text = json.text();
+  read_weight_map(json.root(), options, suffixes, index);
+  read_metadata(json.root(), index);
+  return index;
+}
+
+SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder / name, ignored)) corrupt("it is missing, although the index names it");
+  return open_file(folder / name);
+}
+
+}  // namespace ckpt::detail

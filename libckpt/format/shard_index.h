@@ -1,0 +1,33 @@
+#pragma once
+// The index of a model that is spread over several files (model.safetensors.index.json, pytorch_model.bin.index.json):
+// which tensor lies in which file. Files are found through the index alone, never by looking what is there.
+// Thread safety: plain values. Use: ShardIndex index = read_shard_index(input, options, kSuffixes);
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "libckpt/format/format.h"
+
+namespace ckpt::detail {
+
+struct ShardIndex {
+  std::string text;                                             ///< of the index, as it is
+  std::vector<std::pair<std::string, std::string>> weight_map;  ///< tensor and file, in the order of the text
+  std::vector<std::pair<std::string, std::string>> metadata;    ///< text values of its metadata, in order
+  std::vector<std::string> files;                               ///< in order of first mention
+};
+
+/// True for JSON with a weight_map. `text` gets the whole of it. Never throws.
+bool is_shard_index(const Input& input, std::string& text);
+
+/// Errors: Error(corrupt) for an index that is none; Error(refused) for a file that does not lie beside the index, or
+/// whose name ends with none of `suffixes`, and for limits.
+ShardIndex read_shard_index(const Input& input, const OpenOptions& options, std::span<const std::string_view> suffixes);
+
+/// Error(corrupt) when the file is missing; Error(io) when it cannot be read.
+SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name);
+
+}  // namespace ckpt::detail

@@ -1,0 +1,37 @@
+#pragma once
+// Decoded chunks that were read last, by bytes. Internal to Hdf5Sources. Thread safety: any thread.
+// Use: Hdf5ChunkCache::Chunk chunk = cache.find(dataset, number);
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "libckpt/hdf5/tree.h"
+
+namespace ckpt::detail {
+
+class Hdf5ChunkCache {
+ public:
+  using Chunk = std::shared_ptr<const core::ByteVector>;
+  using Key = std::pair<const void*, std::uint64_t>;  ///< dataset, number
+
+  Chunk find(const Key& key);
+  void keep(const Key& key, Chunk chunk);
+  /// Grows to `bytes`, up to a bound.
+  void want_room(std::uint64_t bytes);
+
+ private:
+  struct Slot {
+    Key key;
+    Chunk chunk;
+  };
+  std::mutex mutex_;
+  std::list<Slot> slots_;  ///< the one that was used last stands first
+  std::map<Key, std::list<Slot>::iterator> index_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t room_ = 64ULL << 20;
+};
+
+}  // namespace ckpt::detail

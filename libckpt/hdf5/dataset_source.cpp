@@ -1,0 +1,219 @@
+#include "libckpt/hdf5/dataset_source.h"
+
+#include <algorithm>
+
+#include "libckpt/hdf5/chunk_cache.h"
+#include "libckpt/hdf5/filters.h"
+#include "libcore/base/checked_math.h"
+#include "libcore/base/error.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using detail::Hdf5ChunkCache;
+
+void require_inside(std::uint64_t size, std::uint64_t offset, std::uint64_t length) {
+  if (offset <= size && length <= size - offset) return;
+  throw Error(ErrorCode::corrupt, "a read goes past the end of a dataset of " + std::to_string(size) + " bytes");
+}
+
+/// Fills `out` with a repeated pattern whose phase is that of byte `offset`; no pattern means zeros.
+void fill_pattern(core::Bytes pattern, std::uint64_t offset, MutableBytes out) {
+  if (pattern.empty()) return std::fill(out.begin(), out.end(), std::byte{0});
+  std::size_t at = offset % pattern.size();
+  for (std::byte& byte : out) {
+    byte = pattern[at];
+    at = at + 1 == pattern.size() ? 0 : at + 1;
+  }
+}
+
+/// Nothing is stored: every element is the fill value.
+class FillSource final : public ByteSource {
+ public:
+  explicit FillSource(std::shared_ptr<const Hdf5Dataset> dataset) : dataset_(std::move(dataset)) {}
+  std::uint64_t size() const override { return dataset_->size; }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    require_inside(size(), offset, out.size());
+    fill_pattern(dataset_->fill, offset, out);
+  }
+
+ private:
+  std::shared_ptr<const Hdf5Dataset> dataset_;
+};
+
+/// A dataset that can be listed but not decoded.
+class RefusedSource final : public ByteSource {
+ public:
+  RefusedSource(std::uint64_t size, std::string reason) : size_(size), reason_(std::move(reason)) {}
+  std::uint64_t size() const override { return size_; }
+  void read(std::uint64_t /*offset*/, MutableBytes out) const override {
+    if (!out.empty()) throw Error(ErrorCode::unsupported, "the dataset cannot be read: " + reason_);
+  }
+
+ private:
+  std::uint64_t size_;
+  std::string reason_;
+};
+
+/// Numbers that were stored with their bytes in the other order.
+class SwappedSource final : public ByteSource {
+ public:
+  SwappedSource(SourcePtr source, std::uint64_t width) : source_(std::move(source)), width_(width) {}
+  std::uint64_t size() const override { return source_->size(); }
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    constexpr std::uint64_t kPiece = 64 << 10;
+    require_inside(size(), offset, out.size());
+    core::ByteVector piece;
+    while (!out.empty()) {
+      std::uint64_t begin = offset / width_ * width_;
+      std::uint64_t wanted = std::min<std::uint64_t>(offset - begin + out.size(), kPiece);
+      piece.resize(std::min((wanted + width_ - 1) / width_ * width_, size() - begin));
+      source_->read(begin, piece);
+      for (auto at = piece.begin(); at != piece.end(); at += static_cast<std::ptrdiff_t>(width_)) {
+        std::reverse(at, at + static_cast<std::ptrdiff_t>(width_));
+      }
+      std::uint64_t skip = offset - begin;
+      std::uint64_t part = std::min<std::uint64_t>(piece.size() - skip, out.size());
+      std::copy_n(piece.begin() + static_cast<std::ptrdiff_t>(skip), part, out.begin());
+      offset += part;
+      out = out.subspan(part);
+    }
+  }
+  void require_unchanged() const override { source_->require_unchanged(); }
+
+ private:
+  SourcePtr source_;
+  std::uint64_t width_;
+};
+
+/// A dataset cut into chunks. Dimensions that every chunk spans whole are folded into the element, so that a run of
+/// bytes of a chunk is as long as it can be.
+class ChunkedSource final : public ByteSource {
+ public:
+  ChunkedSource(SourcePtr file, std::shared_ptr<const Hdf5Dataset> dataset, std::shared_ptr<Hdf5ChunkCache> cache)
+      : file_(std::move(file)), dataset_(std::move(dataset)), cache_(std::move(cache)) {
+    dims_ = dataset_->dims;
+    chunk_ = dataset_->chunk;
+    width_ = dataset_->width;
+    while (dims_.size() > 1 && dims_.back() == chunk_.back()) {
+      width_ *= dims_.back();
+      dims_.pop_back();
+      chunk_.pop_back();
+    }
+    std::uint64_t row = dataset_->chunk_bytes();  // of chunks: what is read before the first one is needed again
+    for (std::size_t d = 0; d < dims_.size(); ++d) {
+      grid_.push_back((dims_[d] + chunk_[d] - 1) / chunk_[d]);
+      if (d > 0) row = core::try_mul(row, grid_[d]).value_or(UINT64_MAX);
+    }
+    cache_->want_room(row);
+  }
+
+  std::uint64_t size() const override { return dataset_->size; }
+
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    require_inside(size(), offset, out.size());
+    while (!out.empty()) {
+      Place place = place_of(offset);
+      std::uint64_t part = std::min<std::uint64_t>(place.run, out.size());
+      copy(place, offset, out.first(part));
+      offset += part;
+      out = out.subspan(part);
+    }
+  }
+  void require_unchanged() const override { file_->require_unchanged(); }
+
+ private:
+  struct Place {
+    std::uint64_t number = 0;  ///< of the chunk
+    std::uint64_t offset = 0;  ///< in the chunk
+    std::uint64_t run = 0;     ///< bytes that follow in the chunk and in the dataset alike
+  };
+
+  Place place_of(std::uint64_t offset) const {
+    Place place;
+    std::uint64_t within = offset % width_;
+    std::uint64_t rest = offset / width_;
+    std::uint64_t scale = 1;
+    std::uint64_t stride = 1;
+    for (std::size_t d = dims_.size(); d-- > 0;) {
+      std::uint64_t at = rest % dims_[d];
+      rest /= dims_[d];
+      std::uint64_t local = at % chunk_[d];
+      place.number += at / chunk_[d] * scale;
+      place.offset += local * stride;
+      scale *= grid_[d];
+      stride *= chunk_[d];
+      if (d + 1 == dims_.size()) place.run = std::min(chunk_[d] - local, dims_[d] - at);
+    }
+    place.offset = place.offset * width_ + within;
+    place.run = place.run * width_ - within;
+    return place;
+  }
+
+  void copy(const Place& place, std::uint64_t offset, MutableBytes out) const {
+    constexpr std::uint64_t kWorthAlone = 4096;
+    auto at = std::lower_bound(dataset_->chunks.begin(), dataset_->chunks.end(), place.number,
+                               [](const Hdf5Chunk& chunk, std::uint64_t number) { return chunk.number < number; });
+    if (at == dataset_->chunks.end() || at->number != place.number) return fill_pattern(dataset_->fill, offset, out);
+    if (dataset_->filters.empty() && out.size() >= kWorthAlone) return file_->read(at->offset + place.offset, out);
+    Hdf5ChunkCache::Chunk chunk = decoded(*at);
+    std::copy_n(chunk->begin() + static_cast<std::ptrdiff_t>(place.offset), out.size(), out.begin());
+  }
+
+  Hdf5ChunkCache::Chunk decoded(const Hdf5Chunk& chunk) const {
+    Hdf5ChunkCache::Key key{dataset_.get(), chunk.number};
+    if (Hdf5ChunkCache::Chunk known = cache_->find(key)) return known;
+    core::ByteVector stored(chunk.stored);
+    file_->read(chunk.offset, stored);
+    auto made =
+        std::make_shared<const core::ByteVector>(detail::decode_chunk(std::move(stored), *dataset_, chunk.skipped));
+    cache_->keep(key, made);
+    return made;
+  }
+
+  SourcePtr file_;
+  std::shared_ptr<const Hdf5Dataset> dataset_;
+  std::shared_ptr<Hdf5ChunkCache> cache_;
+  std::vector<std::uint64_t> dims_;
+  std::vector<std::uint64_t> chunk_;
+  std::vector<std::uint64_t> grid_;
+  std::uint64_t width_ = 1;
+};
+
+/// Bytes of one number: a complex one is two.
+std::uint64_t number_width(const Hdf5Dataset& dataset) {
+  return dataset.dtype && core::is_complex(*dataset.dtype) ? dataset.width / 2 : dataset.width;
+}
+
+}  // namespace
+
+std::string dataset_obstacle(const Hdf5Dataset& dataset) {
+  return detail::filter_obstacle(dataset);
+}
+
+Hdf5Sources::Hdf5Sources(SourcePtr file) : file_(std::move(file)), cache_(std::make_shared<Hdf5ChunkCache>()) {}
+Hdf5Sources::~Hdf5Sources() = default;
+
+SourcePtr Hdf5Sources::open(std::shared_ptr<const Hdf5Dataset> dataset) {
+  SourcePtr source;
+  std::string obstacle = detail::filter_obstacle(*dataset);
+  if (dataset->size == 0) {
+    return memory_source({});
+  } else if (!obstacle.empty()) {
+    return std::make_shared<RefusedSource>(dataset->size, std::move(obstacle));
+  } else if (dataset->layout == detail::kLayoutContiguous) {
+    source = slice(file_, dataset->offset, dataset->size);
+  } else if (dataset->layout == detail::kLayoutCompact) {
+    source = memory_source(dataset->compact);
+  } else if (dataset->layout == detail::kLayoutChunked) {
+    source = std::make_shared<ChunkedSource>(file_, dataset, cache_);
+  } else {
+    source = std::make_shared<FillSource>(dataset);
+  }
+  if (!dataset->big_endian) return source;
+  return std::make_shared<SwappedSource>(std::move(source), number_width(*dataset));
+}
+
+}  // namespace ckpt

@@ -1,0 +1,142 @@
+#include "libckpt/hdf5/filters.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libckpt/io/codec.h"
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+enum FilterId : std::uint32_t { kDeflate = 1, kShuffle = 2, kFletcher = 3, kLzf = 32000, kZstd = 32015 };
+
+constexpr std::size_t kMaxFilters = 3;
+constexpr std::size_t kChecksum = 4;
+
+struct FilterName {
+  std::uint32_t id;
+  const char* name;
+};
+constexpr FilterName kNames[] = {
+    {4, "szip"},           {5, "nbit"},    {6, "scaleoffset"}, {307, "bzip2"}, {32001, "blosc"},  {32004, "lz4"},
+    {32008, "bitshuffle"}, {32013, "zfp"}, {32017, "sz"},      {32024, "sz3"}, {32026, "blosc2"},
+};
+
+bool is_compressor(std::uint32_t id) {
+  return id == kDeflate || id == kLzf || id == kZstd;
+}
+bool is_known(std::uint32_t id) {
+  return is_compressor(id) || id == kShuffle || id == kFletcher;
+}
+
+std::string describe(std::uint32_t id) {
+  std::string text = "filter " + std::to_string(id);
+  for (const FilterName& known : kNames) {
+    if (known.id == id) text += std::string(" (") + known.name + ")";
+  }
+  return text;
+}
+
+core::ByteVector decompressed(std::uint32_t id, core::Bytes packed, std::uint64_t size) {
+  core::ByteVector out(size);
+  if (id == kDeflate) inflate_zlib(packed, out);
+  if (id == kZstd) zstd_decompress_frames(packed, out);
+  if (id == kLzf) lzf_decompress(packed, out);
+  return out;
+}
+
+std::uint32_t swapped_halves(std::uint32_t sum) {
+  return (sum & 0xff00ff00) >> 8 | (sum & 0x00ff00ff) << 8;
+}
+
+void take_checksum(core::ByteVector& bytes) {
+  if (bytes.size() < kChecksum) throw Error(ErrorCode::corrupt, "a chunk is shorter than its checksum");
+  core::Bytes content = core::Bytes(bytes).first(bytes.size() - kChecksum);
+  auto stored = core::load_le<std::uint32_t>(content.data() + content.size());
+  std::uint32_t found = fletcher32(content);
+  // Versions before 1.6.3 swapped the bytes of both halves on some machines.
+  if (stored != found && stored != swapped_halves(found)) {
+    throw Error(ErrorCode::corrupt, "a chunk is damaged: its Fletcher checksum is " + std::to_string(found) +
+                                        " where " + std::to_string(stored) + " was written");
+  }
+  bytes.resize(content.size());
+}
+
+std::uint64_t shuffle_width(const Hdf5Filter& filter, const Hdf5Dataset& dataset) {
+  return filter.values.empty() || filter.values[0] == 0 ? dataset.width : filter.values[0];
+}
+
+core::ByteVector unshuffled(const core::ByteVector& bytes, std::uint64_t width) {
+  core::ByteVector out(bytes.size());
+  unshuffle(bytes, static_cast<std::uint32_t>(std::min<std::uint64_t>(width, UINT32_MAX)), out);
+  return out;
+}
+
+}  // namespace
+
+std::string filter_obstacle(const Hdf5Dataset& dataset) {
+  std::size_t compressors = 0;
+  for (const Hdf5Filter& filter : dataset.filters) {
+    if (!is_known(filter.id)) return describe(filter.id) + " is not supported";
+    compressors += is_compressor(filter.id) ? 1 : 0;
+  }
+  if (compressors > 1) return "several compressing filters one upon the other are not accepted";
+  if (dataset.filters.size() > kMaxFilters) return "more than 3 filters are not accepted";
+  return "";
+}
+
+core::ByteVector decode_chunk(core::ByteVector stored, const Hdf5Dataset& dataset, std::uint32_t skipped) {
+  std::uint64_t size = dataset.chunk_bytes();
+  core::ByteVector bytes = std::move(stored);
+  for (std::size_t i = dataset.filters.size(); i-- > 0;) {
+    if ((skipped >> i & 1) != 0) continue;
+    const Hdf5Filter& filter = dataset.filters[i];
+    if (filter.id == kFletcher) {
+      take_checksum(bytes);
+    } else if (filter.id == kShuffle) {
+      bytes = unshuffled(bytes, shuffle_width(filter, dataset));
+    } else {
+      // Checksums that were added before the compression are inside.
+      std::uint64_t inner = size;
+      for (std::size_t j = 0; j < i; ++j) {
+        if (dataset.filters[j].id == kFletcher && (skipped >> j & 1) == 0) inner += kChecksum;
+      }
+      bytes = decompressed(filter.id, bytes, inner);
+    }
+  }
+  if (bytes.size() == size) return bytes;
+  throw Error(ErrorCode::corrupt, "a chunk holds " + std::to_string(bytes.size()) + " bytes where " +
+                                      std::to_string(size) + " were expected");
+}
+
+std::uint32_t fletcher32(core::Bytes bytes) {
+  constexpr std::size_t kWordsBeforeOverflow = 360;
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  auto fold = [&] {
+    low = (low & 0xffff) + (low >> 16);
+    high = (high & 0xffff) + (high >> 16);
+  };
+  std::size_t at = 0;
+  while (at + 1 < bytes.size()) {
+    std::size_t end = std::min(bytes.size() - 1, at + 2 * kWordsBeforeOverflow);
+    for (; at < end; at += 2) {
+      low += static_cast<std::uint32_t>(bytes[at]) << 8 | static_cast<std::uint32_t>(bytes[at + 1]);
+      high += low;
+    }
+    fold();
+  }
+  if (at < bytes.size()) {
+    low += static_cast<std::uint32_t>(bytes[at]) << 8;
+    high += low;
+    fold();
+  }
+  fold();
+  return high << 16 | low;
+}
+
+}  // namespace ckpt::detail

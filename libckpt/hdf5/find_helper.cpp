@@ -1,0 +1,103 @@
+#include "libckpt/hdf5/find_helper.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+constexpr const char* kProgram = "ckpt-hdf5";
+constexpr const char* kVariable = "CKPT_HDF5_HELPER";
+
+/// Where the code of this function lies: the program, or the library when it is a shared one.
+std::filesystem::path own_file() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&own_file), &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code ignored;
+  return std::filesystem::canonical(info.dli_fname, ignored);
+}
+
+std::filesystem::path own_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
+std::vector<std::filesystem::path> candidates() {
+  std::vector<std::filesystem::path> list;
+  for (const std::filesystem::path& file : {own_program(), own_file()}) {
+    if (file.empty()) continue;
+    std::filesystem::path folder = file.parent_path();
+    list.push_back(folder / kProgram);
+    list.push_back(folder.parent_path() / "libexec" / "ckpt" / kProgram);
+    list.push_back(folder.parent_path().parent_path() / "libexec" / "ckpt" / kProgram);  // from lib/<machine>
+  }
+#ifdef CKPT_HELPER_INSTALLED
+  list.emplace_back(CKPT_HELPER_INSTALLED);
+#endif
+#ifdef CKPT_HELPER_BUILT
+  list.emplace_back(CKPT_HELPER_BUILT);
+#endif
+  return list;
+}
+
+bool is_trusted(const struct stat& status) {
+  bool owner = status.st_uid == 0 || status.st_uid == ::geteuid();
+  return owner && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::string helper_fault(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "it does not exist";
+  if (!S_ISREG(status.st_mode)) return "it is no regular file";
+  if (::access(path.c_str(), X_OK) != 0) return "it may not be executed";
+  if (!is_trusted(status)) return "it belongs to another user or may be written by others";
+  struct stat folder {};
+  if (::stat(path.parent_path().c_str(), &folder) != 0) return "its folder cannot be looked at";
+  bool shared = (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (folder.st_mode & S_ISVTX) == 0;
+  return shared ? "its folder may be written by others" : "";
+}
+
+}  // namespace detail
+
+std::filesystem::path find_hdf5_helper() {
+  if (const char* named = ::secure_getenv(kVariable); named != nullptr && *named != '\0') {
+    std::filesystem::path path = std::filesystem::absolute(named);
+    std::string fault = detail::helper_fault(path);
+    if (fault.empty()) return path;
+    throw Error(ErrorCode::unsupported, "HDF5 files of other programs are read by a helper program, and " +
+                                            core::quote(path.string()) + ", which " + kVariable +
+                                            " names, cannot be it: " + fault);
+  }
+  for (const std::filesystem::path& path : candidates()) {
+    if (detail::helper_fault(path).empty()) return path;
+  }
+  throw Error(ErrorCode::unsupported,
+              std::string("HDF5 files of other programs are read by the helper program ") + kProgram +
+                  ", which was not found beside this program nor in ../libexec/ckpt from it; install it or name it "
+                  "in " +
+                  kVariable);
+}
+
+std::optional<std::filesystem::path> try_find_hdf5_helper() {
+  try {
+    return find_hdf5_helper();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace ckpt

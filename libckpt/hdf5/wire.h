@@ -1,0 +1,75 @@
+#pragma once
+// What the helper program ckpt-hdf5 says to the library over a pipe: frames of a tag, a length and a content, in which
+// counts are LEB128 and texts carry their length (libckpt/io/packed.h). Both sides include this header and nothing else
+// of each other. The library trusts none of it. Thread safety: constants. Use: reply.begin(kFrameLink).
+
+#include <cstdint>
+
+namespace ckpt::detail {
+
+/// Both sides must agree: a helper of another version is refused.
+inline constexpr std::uint32_t kHelperProtocol = 1;
+
+/// A tag (1 byte), the length of the content (4 bytes), the content.
+inline constexpr std::size_t kFrameHead = 5;
+
+enum FrameTag : std::uint8_t {
+  kFrameHello = 1,    ///< protocol (4 bytes); always first
+  kFrameStage = 2,    ///< what comes next, as text: the subject of messages should the helper die there
+  kFrameLink = 3,     ///< parent, kind (1 byte), target, name; a new target gets the next number
+  kFrameGroup = 4,    ///< number, flags (1 byte), attributes; behind the link that introduced it
+  kFrameDataset = 5,  ///< number, type, space, layout, attributes
+  kFrameFailure = 6,  ///< kind (1 byte), text; the last frame of a failed job
+  kFrameEnd = 7,      ///< size of the user block, number of objects; the last frame of a good one
+};
+
+/// The root group is object 0.
+enum LinkKind : std::uint8_t {
+  kLinkKnown = 0,    ///< a hard link to an object that was met before
+  kLinkGroup = 1,    ///< a hard link to a new group
+  kLinkDataset = 2,  ///< a hard link to a new dataset
+  kLinkOther = 3,    ///< a hard link to a named type: nothing that holds values
+  kLinkSoft = 4,     ///< not followed; `name` is followed by the path it holds
+  kLinkOutside = 5,  ///< an external link; `name` is followed by the file it names
+};
+
+enum GroupFlag : std::uint8_t {
+  kGroupInOrder = 1,  ///< its links come in the order in which they were made, not by name
+};
+
+enum TypeFlag : std::uint8_t {
+  kTypeBigEndian = 1,
+  kTypeEnum = 2,  ///< named integers that are no booleans
+};
+
+enum SpaceKind : std::uint8_t {
+  kSpaceNull = 0,  ///< no elements and no shape
+  kSpaceSimple = 1,
+};
+
+enum LayoutKind : std::uint8_t {
+  kLayoutNone = 0,        ///< nothing is stored: every element is the fill value
+  kLayoutCompact = 1,     ///< the bytes follow
+  kLayoutContiguous = 2,  ///< offset in the file
+  kLayoutChunked = 3,     ///< sizes of a chunk, filters, chunks
+  kLayoutOutside = 4,     ///< in other files; what, as text
+  kLayoutUnread = 5,      ///< not looked at, because the elements are no numbers
+};
+
+enum AttributeKind : std::uint8_t {
+  kAttributeOther = 0,  ///< a text that says what it is
+  kAttributeText = 1,
+  kAttributeInteger = 2,   ///< 8 bytes, signed
+  kAttributeUnsigned = 3,  ///< 8 bytes
+  kAttributeReal = 4,      ///< 8 bytes
+  kAttributeBoolean = 5,   ///< 1 byte
+};
+
+enum FailureKind : std::uint8_t {
+  kFailureCorrupt = 0,
+  kFailureRefused = 1,
+  kFailureUnsupported = 2,
+  kFailureInternal = 3,
+};
+
+}  // namespace ckpt::detail

@@ -1,0 +1,167 @@
+// Rules in words, and turned round.
+
+#include <algorithm>
+
+#include "libckpt/transform/cast_values.h"
+#include "libckpt/transform/pattern.h"
+#include "libckpt/transform/rules.h"
+#include "libcore/base/error.h"
+#include "libcore/base/shape.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using Kind = Rule::Kind;
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back(core::quote(name));
+  return core::join(quoted, ", ");
+}
+
+[[noreturn]] void throw_one_way(const std::string& why) {
+  throw Error(ErrorCode::unsupported, "cannot be turned round: " + why);
+}
+
+/// The order of dimensions that undoes `dims`.
+std::vector<std::int64_t> inverse_order(const std::vector<std::int64_t>& dims) {
+  std::vector<std::int64_t> out(dims.size(), -1);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] < 0 || static_cast<std::size_t>(dims[d]) >= dims.size())
+      throw_one_way("dims is no order of dimensions");
+    out[static_cast<std::size_t>(dims[d])] = static_cast<std::int64_t>(d);
+  }
+  return out;
+}
+
+Rule reversed_rename(const Rule& rule) {
+  Rule out = rule;
+  for (auto& [from, to] : out.names) {
+    std::optional<ReversedPattern> turned = reverse_pattern(from, to);
+    if (!turned) throw_one_way("what " + core::quote(from) + " matched does not follow from " + core::quote(to));
+    from = turned->pattern;
+    to = turned->replacement;
+  }
+  return out;
+}
+
+/// split <-> fuse. The captures of the first part name the whole; the other parts must follow from that one.
+Rule reversed_split(const Rule& rule) {
+  Rule out = rule;
+  out.kind = Kind::fuse;
+  std::optional<ReversedPattern> first = reverse_pattern(rule.from[0], rule.to[0]);
+  if (!first) throw_one_way("the whole does not follow from the first part");
+  out.to = {first->replacement};
+  out.from = {first->pattern};
+  for (std::size_t i = 1; i < rule.to.size(); ++i) {
+    std::optional<ReversedPattern> part = reverse_pattern(rule.from[0], rule.to[i]);
+    bool same = part && part->replacement == first->replacement;
+    if (!same) throw_one_way("part " + std::to_string(i + 1) + " does not follow from the first");
+    out.from.push_back(part->pattern);
+  }
+  return out;
+}
+
+Rule reversed_fuse(const Rule& rule) {
+  Rule out = rule;
+  out.kind = Kind::split;
+  std::optional<ReversedPattern> first = reverse_pattern(rule.from[0], rule.to[0]);
+  if (!first) throw_one_way("the parts do not follow from the whole");
+  out.from = {first->pattern};
+  out.to = {first->replacement};
+  Pattern source = Pattern::parse(rule.from[0]);
+  Pattern whole = Pattern::parse(first->pattern);
+  if (source.capture_names() != whole.capture_names()) throw_one_way("the whole has its captures in another order");
+  for (std::size_t i = 1; i < rule.from.size(); ++i) {
+    Template::parse(rule.from[i], whole);
+    out.to.push_back(rule.from[i]);
+  }
+  return out;
+}
+
+Rule reversed_cast(const Rule& rule) {
+  Rule out = rule;
+  if (!rule.was_dtype) throw_one_way("it does not say what the type was");
+  if (!is_exact_cast(*rule.was_dtype, *rule.dtype)) throw_one_way("bits are lost");
+  std::swap(out.dtype, out.was_dtype);
+  return out;
+}
+
+Rule reversed_rule(const Rule& rule) {
+  Rule out = rule;
+  switch (rule.kind) {
+    case Kind::rename:
+      return reversed_rename(rule);
+    case Kind::transpose:
+      out.dims = inverse_order(rule.dims);
+      return out;
+    case Kind::reshape:
+      if (!rule.was_shape) throw_one_way("it does not say what the shape was");
+      out.shape = *rule.was_shape;
+      out.was_shape = rule.shape;
+      return out;
+    case Kind::split:
+      return reversed_split(rule);
+    case Kind::fuse:
+      return reversed_fuse(rule);
+    case Kind::cast:
+      return reversed_cast(rule);
+    case Kind::drop:
+      throw_one_way("values are lost");
+    case Kind::tie:
+      throw_one_way("it does not say whether the name was there");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name(Rule::Kind kind) {
+  switch (kind) {
+    case Kind::rename:
+      return "rename";
+    case Kind::drop:
+      return "drop";
+    case Kind::transpose:
+      return "transpose";
+    case Kind::reshape:
+      return "reshape";
+    case Kind::split:
+      return "split";
+    case Kind::fuse:
+      return "fuse";
+    case Kind::cast:
+      return "cast";
+    case Kind::tie:
+      return "tie";
+  }
+  return "?";
+}
+
+std::string describe(const Rule& rule) {
+  std::string kind(name(rule.kind));
+  if (rule.kind == Kind::rename) {
+    if (rule.names.size() != 1) return "rename of " + core::format_count(rule.names.size()) + " pairs";
+    return "rename " + core::quote(rule.names[0].first) + " to " + core::quote(rule.names[0].second);
+  }
+  std::string out = kind + " " + list_of(rule.from);
+  if (!rule.to.empty()) out += " to " + list_of(rule.to);
+  if (!rule.dims.empty()) out += " by " + core::to_list(core::Shape(rule.dims));
+  if (rule.kind == Kind::reshape) out += " to " + core::to_list(core::Shape(rule.shape));
+  if (rule.dtype) out += " to " + std::string(core::short_name(*rule.dtype));
+  return out;
+}
+
+Rules reversed(const Rules& rules) {
+  Rules out;
+  for (std::size_t i = rules.size(); i-- > 0;) {
+    std::string place = "rule " + std::to_string(i + 1) + " (" + describe(rules[i]) + ")";
+    out.push_back(core::with_context(place, [&] { return reversed_rule(rules[i]); }));
+  }
+  return out;
+}
+
+}  // namespace ckpt

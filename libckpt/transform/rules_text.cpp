@@ -1,0 +1,274 @@
+// Rules as text: TOML and JSON in, TOML out.
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <variant>
+
+#include "libckpt/io/json.h"
+#include "libckpt/transform/rule_engine.h"
+#include "libckpt/transform/rules.h"
+#include "libckpt/transform/toml_node.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using detail::TextNode;
+using Kind = Rule::Kind;
+using NodeKind = TextNode::Kind;
+
+constexpr std::array<Kind, 8> kKinds = {Kind::rename, Kind::drop, Kind::transpose, Kind::reshape,
+                                        Kind::split,  Kind::fuse, Kind::cast,      Kind::tie};
+
+[[noreturn]] void throw_bad(const std::string& what) {
+  throw Error(ErrorCode::usage, what);
+}
+
+/// The fields of one rule; each may be taken once, and what is left is unknown.
+class Fields {
+ public:
+  explicit Fields(const TextNode& table) : table_(table) {
+    if (table.kind != NodeKind::table) throw_bad("is no table");
+  }
+
+  bool has(std::string_view key) const { return table_.find(key) != nullptr; }
+  const TextNode& take(const std::string& key) {
+    const TextNode* node = table_.find(key);
+    if (node == nullptr) throw_bad("has no " + core::quote(key));
+    taken_.insert(key);
+    return *node;
+  }
+  std::string text(const std::string& key) {
+    const TextNode& node = take(key);
+    if (node.kind != NodeKind::text) throw_bad("has a " + core::quote(key) + " that is no text");
+    return node.text;
+  }
+  std::vector<std::string> texts(const std::string& key) {
+    const TextNode& node = take(key);
+    std::vector<std::string> out;
+    for (const TextNode& item : node.items) {
+      if (item.kind == NodeKind::text) out.push_back(item.text);
+    }
+    bool valid = node.kind == NodeKind::list && out.size() == node.items.size() && out.size() >= 2;
+    if (!valid) throw_bad("has a " + core::quote(key) + " that is no list of two or more texts");
+    return out;
+  }
+  std::vector<std::int64_t> integers(const std::string& key) {
+    const TextNode& node = take(key);
+    std::vector<std::int64_t> out;
+    for (const TextNode& item : node.items) {
+      if (item.kind == NodeKind::integer) out.push_back(item.integer);
+    }
+    bool valid = node.kind == NodeKind::list && out.size() == node.items.size();
+    if (!valid) throw_bad("has a " + core::quote(key) + " that is no list of integers");
+    return out;
+  }
+  core::DType dtype(const std::string& key) {
+    std::string name = text(key);
+    std::optional<core::DType> dtype = core::try_parse_dtype(name);
+    if (!dtype) throw_bad("has a " + core::quote(key) + " that is no dtype: " + core::quote(name));
+    return *dtype;
+  }
+  void require_all_taken() const {
+    for (const auto& [key, node] : table_.members) {
+      if (!taken_.contains(key)) throw_bad("has an unknown field " + core::quote(key));
+    }
+  }
+
+ private:
+  const TextNode& table_;
+  std::set<std::string> taken_;
+};
+
+/// Pairs of a list [["a", "b"], ...] or of a table {"a" = "b"}.
+std::vector<std::pair<std::string, std::string>> pairs_of(const TextNode& node) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [from, to] : node.members) {
+    if (to.kind != NodeKind::text) {
+      throw Error(ErrorCode::corrupt, "the new name of " + core::quote(from) + " is no text");
+    }
+    out.emplace_back(from, to.text);
+  }
+  for (const TextNode& item : node.items) {
+    bool pair = item.kind == NodeKind::list && item.items.size() == 2 && item.items[0].kind == NodeKind::text &&
+                item.items[1].kind == NodeKind::text;
+    if (!pair) throw_bad("has a 'rename' that is no list of pairs [\"old\", \"new\"]");
+    out.emplace_back(item.items[0].text, item.items[1].text);
+  }
+  return out;
+}
+
+void read_rename(Fields& fields, Rule& rule) {
+  const TextNode& names = fields.take("rename");
+  if (names.kind == NodeKind::text) {
+    rule.names.emplace_back(names.text, fields.text("to"));
+  } else {
+    rule.names = pairs_of(names);
+  }
+}
+
+void read_cut(Fields& fields, Rule& rule) {
+  if (fields.has("sizes")) rule.sizes = fields.integers("sizes");
+  if (!fields.has("dim")) return;
+  const TextNode& dim = fields.take("dim");
+  if (dim.kind != NodeKind::integer) throw_bad("has a 'dim' that is no integer");
+  rule.dim = dim.integer;
+}
+
+void read_fields(Fields& fields, Rule& rule) {
+  std::string kind(name(rule.kind));
+  switch (rule.kind) {
+    case Kind::rename:
+      return read_rename(fields, rule);
+    case Kind::split:
+      rule.from = {fields.text(kind)};
+      rule.to = fields.texts("to");
+      return read_cut(fields, rule);
+    case Kind::fuse:
+      rule.from = fields.texts(kind);
+      rule.to = {fields.text("to")};
+      return read_cut(fields, rule);
+    default:
+      rule.from = {fields.text(kind)};
+  }
+  if (rule.kind == Kind::tie) rule.to = {fields.text("to")};
+  if (rule.kind == Kind::transpose && fields.has("dims")) rule.dims = fields.integers("dims");
+  if (rule.kind == Kind::reshape) rule.shape = fields.integers("shape");
+  if (rule.kind == Kind::reshape && fields.has("was")) rule.was_shape = fields.integers("was");
+  if (rule.kind == Kind::cast) rule.dtype = fields.dtype("dtype");
+  if (rule.kind == Kind::cast && fields.has("was")) rule.was_dtype = fields.dtype("was");
+}
+
+void check_rule(const Rule& rule) {
+  std::size_t parts = rule.kind == Kind::split ? rule.to.size() : rule.from.size();
+  if (!rule.sizes.empty() && rule.sizes.size() != parts) throw_bad("has another number of sizes than of parts");
+  for (std::int64_t size : rule.sizes) {
+    if (size < 0) throw_bad("has a negative size");
+  }
+  if (std::count(rule.shape.begin(), rule.shape.end(), -1) > 1) throw_bad("has more than one -1 in its shape");
+  for (std::int64_t size : rule.shape) {
+    if (size < -1) throw_bad("has a negative size in its shape");
+  }
+  detail::compile_rule(rule);
+}
+
+Rule read_rule(const TextNode& table) {
+  Fields fields(table);
+  Rule rule;
+  std::size_t kinds = 0;
+  for (Kind kind : kKinds) {
+    if (!fields.has(name(kind))) continue;
+    rule.kind = kind;
+    ++kinds;
+  }
+  if (kinds != 1) {
+    throw_bad(std::string(kinds == 0 ? "says nothing to do" : "says more than one thing to do") +
+              "; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, tie");
+  }
+  read_fields(fields, rule);
+  fields.require_all_taken();
+  check_rule(rule);
+  return rule;
+}
+
+void read_rules(const TextNode& list, Rules& rules) {
+  if (list.kind != NodeKind::list) throw_bad("the rules are no list");
+  for (const TextNode& table : list.items) {
+    std::string place = "rule " + std::to_string(rules.size() + 1);
+    rules.push_back(core::with_context(place, [&] { return read_rule(table); }));
+  }
+}
+
+Rules read_document(const TextNode& root) {
+  Rules rules;
+  bool has_list = root.find("rules") != nullptr || root.find("rule") != nullptr;
+  if (!has_list && root.find("rename") == nullptr) {  // {"old": "new"}
+    Rule rule;
+    rule.names = pairs_of(root);
+    if (rule.names.empty()) throw_bad("there is no rule");
+    check_rule(rule);
+    return {rule};
+  }
+  for (const auto& [key, node] : root.members) {
+    bool plain = key == "rename" && (node.kind == NodeKind::table || node.kind == NodeKind::list);
+    if (key == "rules" || key == "rule") {
+      read_rules(node, rules);
+    } else if (plain) {
+      Rule rule;
+      rule.names = pairs_of(node);
+      check_rule(rule);
+      rules.push_back(std::move(rule));
+    } else {
+      throw_bad("unknown entry " + core::quote(key) + "; rules begin with [[rule]]");
+    }
+  }
+  return rules;
+}
+
+/// JSON's escapes are TOML's, but for DEL, which TOML wants escaped too.
+std::string toml_quote(std::string_view text) {
+  std::string out;
+  for (char c : json_quote(text)) out += c == 0x7f ? std::string("\\u007f") : std::string(1, c);
+  return out;
+}
+
+std::string list_text(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(toml_quote(text));
+  return "[" + core::join(quoted, ", ") + "]";
+}
+
+std::string list_text(const std::vector<std::int64_t>& numbers) {
+  std::vector<std::string> texts;
+  for (std::int64_t number : numbers) texts.push_back(std::to_string(number));
+  return "[" + core::join(texts, ", ") + "]";
+}
+
+std::string rename_text(const Rule& rule) {
+  if (rule.names.size() == 1) {
+    return "rename = " + toml_quote(rule.names[0].first) + "\nto = " + toml_quote(rule.names[0].second) + "\n";
+  }
+  std::string out = "rename = [\n";
+  for (const auto& [from, to] : rule.names) out += "  [" + toml_quote(from) + ", " + toml_quote(to) + "],\n";
+  return out + "]\n";
+}
+
+std::string rule_text(const Rule& rule) {
+  if (rule.kind == Kind::rename) return rename_text(rule);
+  bool many = rule.kind == Kind::fuse;
+  std::string out =
+      std::string(name(rule.kind)) + " = " + (many ? list_text(rule.from) : toml_quote(rule.from[0])) + "\n";
+  if (rule.kind == Kind::split) out += "to = " + list_text(rule.to) + "\n";
+  if (rule.kind == Kind::fuse || rule.kind == Kind::tie) out += "to = " + toml_quote(rule.to[0]) + "\n";
+  bool cuts = rule.kind == Kind::split || rule.kind == Kind::fuse;
+  if (cuts) out += "dim = " + std::to_string(rule.dim) + "\n";
+  if (!rule.sizes.empty()) out += "sizes = " + list_text(rule.sizes) + "\n";
+  if (!rule.dims.empty()) out += "dims = " + list_text(rule.dims) + "\n";
+  if (rule.kind == Kind::reshape) out += "shape = " + list_text(rule.shape) + "\n";
+  if (rule.was_shape) out += "was = " + list_text(*rule.was_shape) + "\n";
+  if (rule.dtype) out += "dtype = " + toml_quote(core::short_name(*rule.dtype)) + "\n";
+  if (rule.was_dtype) out += "was = " + toml_quote(core::short_name(*rule.was_dtype)) + "\n";
+  return out;
+}
+
+}  // namespace
+
+Rules parse_rules(std::string_view text, std::string_view name) {
+  return core::with_context(name, [&] {
+    std::size_t first = text.find_first_not_of(" \t\r\n");
+    bool json = first != std::string_view::npos && text[first] == '{';
+    return read_document(json ? detail::parse_json_node(text) : detail::parse_toml_node(text));
+  });
+}
+
+std::string to_toml(const Rules& rules) {
+  std::string out;
+  for (const Rule& rule : rules) out += (out.empty() ? "[[rule]]\n" : "\n[[rule]]\n") + rule_text(rule);
+  return out;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,27 @@
+#pragma once
+// Targets that read bytes as a file of one format, walk over all that is in it, and save it again.
+// Use: {"npz", run_npz, ...} in targets.cpp.
+
+#include "libcore/base/bytes.h"
+
+namespace fuzz {
+
+void run_safetensors(core::Bytes bytes);
+void run_safetensors_index(core::Bytes bytes);
+void run_torch_zip(core::Bytes bytes);
+void run_torch_pickle(core::Bytes bytes);
+void run_torch_legacy(core::Bytes bytes);
+void run_torch_tar(core::Bytes bytes);
+void run_native_index(core::Bytes bytes);
+void run_npy(core::Bytes bytes);
+void run_npz(core::Bytes bytes);
+void run_gguf(core::Bytes bytes);
+/// Any format: strip a prefix, save, open again, compare.
+void run_strip_reread(core::Bytes bytes);
+
+/// data.pkl of a PyTorch archive, nothing for other files.
+core::ByteVector pickle_of(core::Bytes file);
+/// The index of the native file that holds the same checkpoint.
+core::ByteVector native_index_of(core::Bytes file);
+
+}  // namespace fuzz

@@ -1,0 +1,77 @@
+#include "tests/fuzz/part_targets.h"
+
+#include <algorithm>
+
+#include "libckpt/io/json.h"
+#include "libckpt/io/zip.h"
+#include "libckpt/transform/glob.h"
+#include "libckpt/transform/selector.h"
+#include "tests/fuzz/targets.h"
+
+namespace fuzz {
+namespace {
+
+constexpr std::uint64_t kReadBudget = 8 << 20;
+constexpr std::size_t kMaxPattern = 512;
+
+ckpt::SourcePtr source_of(core::Bytes bytes) {
+  return ckpt::memory_source(core::ByteVector(bytes.begin(), bytes.end()));
+}
+
+void walk(const ckpt::JsonView& node) {
+  switch (node.kind()) {
+    case ckpt::JsonView::Kind::array:
+      for (const ckpt::JsonView& item : node.items()) walk(item);  // depth is bounded by the parser
+      break;
+    case ckpt::JsonView::Kind::object:
+      for (const auto& [key, value] : node.members()) walk(value);
+      break;
+    case ckpt::JsonView::Kind::text:
+      ckpt::json_quote(node.as_text());
+      break;
+    default:
+      node.is_count();
+  }
+}
+
+}  // namespace
+
+void run_zip(core::Bytes bytes) {
+  ckpt::ZipReadOptions options;
+  options.accept_trailing = bytes.size() % 2 == 1;
+  answer([&] {
+    ckpt::ZipArchive zip = ckpt::ZipArchive::open(source_of(bytes), options);
+    std::uint64_t budget = kReadBudget;
+    for (const ckpt::ZipMember& member : zip.members()) {
+      if (member.size > budget) continue;
+      budget -= member.size;
+      answer([&] { ckpt::read_all(*zip.payload(member)); });
+    }
+  });
+}
+
+void run_json(core::Bytes bytes) {
+  answer([&] {
+    ckpt::JsonDocument document = ckpt::JsonDocument::parse(core::as_text(bytes));
+    walk(document.root());
+    if (document.root().is(ckpt::JsonView::Kind::object)) document.member_spans();
+  });
+}
+
+void run_selector(core::Bytes bytes) {
+  std::string_view text = core::as_text(bytes);
+  std::size_t end = std::min(text.find('\n'), text.size());
+  std::string_view pattern = text.substr(0, std::min(end, kMaxPattern));
+  std::string_view key = text.substr(std::min(end + 1, text.size()));
+  ckpt::glob_match(pattern, key);
+  answer([&] {
+    ckpt::Entry entry;
+    entry.shape = core::Shape{3, 4};
+    ckpt::Selector selector = ckpt::Selector::parse(pattern);
+    selector.matches(key, entry);
+    selector.covers(key, entry);
+    selector.covers_value(key);
+  });
+}
+
+}  // namespace fuzz

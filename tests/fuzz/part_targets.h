@@ -1,0 +1,14 @@
+#pragma once
+// Targets for parsers below and beside the formats: archives, JSON, patterns, rules.
+// Use: {"zip", run_zip, ...} in targets.cpp.
+
+#include "libcore/base/bytes.h"
+
+namespace fuzz {
+
+void run_zip(core::Bytes bytes);
+void run_json(core::Bytes bytes);
+/// The first line is a pattern, the rest a key.
+void run_selector(core::Bytes bytes);
+
+}  // namespace fuzz

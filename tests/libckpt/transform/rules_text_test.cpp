@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include "libckpt/transform/rules.h"
+#include "libcore/base/error.h"
+
+namespace {
+
+constexpr const char* kAll = R"([[rule]]
+rename = "a.{#i}.*"
+to = "b.{i+1}.*"
+
+[[rule]]
+rename = [
+  ["x", "y"],
+  ["re:(.*)\\.gamma", "$1.weight"],
+]
+
+[[rule]]
+drop = "*.num_batches_tracked @dtype=i64"
+
+[[rule]]
+transpose = "*.weight"
+dims = [1, 0]
+
+[[rule]]
+reshape = "*.gamma"
+shape = [-1, 1, 1]
+was = [-1]
+
+[[rule]]
+split = "{m}.qkv"
+to = ["{m}.q", "{m}.k", "{m}.v"]
+dim = 0
+sizes = [1, 1, 2]
+
+[[rule]]
+fuse = ["{m}.q", "{m}.k"]
+to = "{m}.qk"
+dim = 1
+
+[[rule]]
+cast = "**"
+dtype = "bf16"
+was = "f32"
+
+[[rule]]
+tie = "lm_head.weight"
+to = "wte.weight"
+)";
+
+core::Error error_of(const std::string& text) {
+  try {
+    ckpt::parse_rules(text, "my.toml");
+  } catch (const core::Error& error) {
+    return error;
+  }
+  return {core::ErrorCode::internal, "no error"};
+}
+
+}  // namespace
+
+TEST(RulesText, WritesWhatItReads) {
+  EXPECT_EQ(ckpt::to_toml(ckpt::parse_rules(kAll, "all")), kAll);
+}
+
+TEST(RulesText, ReadsJson) {
+  ckpt::Rules rules = ckpt::parse_rules(R"({"rules": [{"drop": "a"}, {"rename": [["b", "c"]]}]})", "r.json");
+  ASSERT_EQ(rules.size(), 2u);
+  EXPECT_EQ(rules[1].names[0].second, "c");
+}
+
+TEST(RulesText, ReadsATableOfNames) {
+  ckpt::Rules rules = ckpt::parse_rules("[rename]\n'a' = 'b'\n'c.*' = 'd.*'\n", "r.toml");
+  ASSERT_EQ(rules.size(), 1u);
+  EXPECT_EQ(rules[0].names.size(), 2u);
+}
+
+TEST(RulesText, NamesTheLineThatIsNoToml) {
+  core::Error error = error_of("[[rule]]\ndrop = 'a'\nrename = = 3\n");
+  EXPECT_EQ(error.code(), core::ErrorCode::corrupt);
+  EXPECT_THAT(error.message(), testing::StartsWith("line 3 is no TOML"));
+  EXPECT_EQ(error.context()[0], "my.toml");
+  EXPECT_EQ(error_of("{\"a\": ").code(), core::ErrorCode::corrupt);
+}
+
+TEST(RulesText, NamesTheRuleAndTheField) {
+  auto said = [](const std::string& text) {
+    core::Error error = error_of(text);
+    EXPECT_EQ(error.code(), core::ErrorCode::usage) << text;
+    return std::string(error.what());
+  };
+  EXPECT_EQ(
+      said("[[rule]]\ndrop = 'a'\n[[rule]]\nto = 'b'\n"),
+      "my.toml: rule 2: says nothing to do; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, "
+      "tie");
+  EXPECT_THAT(said("[[rule]]\ndrop = 'a'\ncast = 'b'\n"), testing::HasSubstr("more than one thing"));
+  EXPECT_THAT(said("[[rule]]\nrename = 'a'\n"), testing::HasSubstr("has no 'to'"));
+  EXPECT_THAT(said("[[rule]]\ndrop = 'a'\ncolor = 'red'\n"), testing::HasSubstr("unknown field 'color'"));
+  EXPECT_THAT(said("[[rule]]\ncast = 'a'\ndtype = 'f33'\n"), testing::HasSubstr("'f33'"));
+  EXPECT_THAT(said("[[rule]]\nsplit = 'a'\nto = 'b'\n"), testing::HasSubstr("no list of two or more"));
+  EXPECT_THAT(said("[[rule]]\nsplit = 'a'\nto = ['b', 'c']\nsizes = [1]\n"), testing::HasSubstr("number of sizes"));
+  EXPECT_THAT(said("[[rule]]\nreshape = 'a'\nshape = [-1, -1]\n"), testing::HasSubstr("more than one -1"));
+  EXPECT_THAT(said("[[rule]]\nreshape = 'a'\nshape = ['x']\n"), testing::HasSubstr("no list of integers"));
+  EXPECT_THAT(said("[[rule]]\nrename = 'a'\nto = 'b.*'\n"), testing::HasSubstr("more '*'"));
+  EXPECT_THAT(said("[[rule]]\ndrop = '@x=1'\n"), testing::HasSubstr("asks for something unknown"));
+  EXPECT_THAT(said("colour = 3\n[[rule]]\ndrop = 'a'\n"), testing::HasSubstr("unknown entry 'colour'"));
+  EXPECT_THAT(said("{}"), testing::HasSubstr("there is no rule"));
+  EXPECT_EQ(error_of("{\"a\": 3}").message(), "the new name of 'a' is no text");
+}

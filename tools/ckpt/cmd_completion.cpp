@@ -1,0 +1,37 @@
+// ckpt completion: the script that lets a shell complete commands, options, files and keys.
+
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/completion.h"
+
+namespace cli {
+namespace {
+
+struct Options {
+  std::string shell;
+  std::vector<std::string> words;
+};
+
+Command print(std::string text) {
+  return [text = std::move(text)](Context& context) {
+    context.out.print(text);
+    return 0;
+  };
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, Command& chosen) {
+  CLI::App& command = add_command(app, "completion", "eval \"$(ckpt completion bash)\"    # in ~/.bashrc",
+                                  "Print the completion script of a shell: bash, zsh or fish.");
+  auto options = std::make_shared<Options>();
+  command.add_option("SHELL", options->shell, "bash, zsh or fish")->required()->type_name("");
+  command.add_option("WORD", options->words, "behind '--': the words so far, whose last is completed")->group("");
+  command.callback([&app, &command, &chosen, options] {
+    std::string script = completion_script(options->shell);
+    bool asks = command.get_option("WORD")->count() > 0;
+    // The tree of commands lives as long as the command line is being read.
+    chosen = print(asks ? completion_reply(options->shell, complete(app, options->words)) : std::move(script));
+  });
+}
+
+}  // namespace cli

@@ -1,0 +1,164 @@
+// ckpt tree: the modules of a file with what lies below each.
+
+#include <algorithm>
+
+#include "libckpt/analyze/branches.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/listing.h"
+#include "tools/ckpt/order.h"
+
+namespace cli {
+namespace {
+
+constexpr std::size_t kBar = 10;
+
+struct Options : ReadOptions {
+  std::vector<std::string> files;
+  std::uint64_t depth = 3;
+  bool tensors = false;
+  std::string sort = "file";
+  Order order = Order::file;
+};
+
+using Branches = std::vector<ckpt::Branch>;
+
+double share_of(const ckpt::Branch& branch, const ckpt::Branch& whole) {
+  return whole.bytes == 0 ? 0 : static_cast<double>(branch.bytes) / static_cast<double>(whole.bytes);
+}
+
+std::string share_text(double share) {
+  char buffer[16];
+  std::snprintf(buffer, sizeof buffer, "%5.1f%%", share * 100);
+  auto filled = static_cast<std::size_t>(share * kBar + 0.5);
+  return std::string(filled, '#') + std::string(kBar - std::min(kBar, filled), '.') + buffer;
+}
+
+std::string dtypes_of(const ckpt::Branch& branch) {
+  std::string text;
+  for (const auto& [dtype, count] : branch.dtypes) {
+    text += (text.empty() ? "" : ", ") + std::string(core::name(dtype));
+    if (branch.dtypes.size() > 1) text += " (" + core::format_count(count) + ")";
+  }
+  if (branch.entry != nullptr && branch.leaf) text += " " + core::to_list(branch.entry->shape);
+  return text;
+}
+
+bool is_shown(const Options& options, const ckpt::Branch& branch) {
+  return branch.depth <= options.depth && (options.tensors || !branch.leaf || branch.depth == 0);
+}
+
+/// Branches in the order to show them: below each, its own by the chosen order.
+std::vector<std::size_t> arrange(const Branches& all, Order order) {
+  std::vector<std::vector<std::size_t>> below(all.size());
+  for (std::size_t i = 1; i < all.size(); ++i) below[all[i].parent].push_back(i);
+  auto less = [&](std::size_t a, std::size_t b) {
+    if (order == Order::name) return natural_less(all[a].label, all[b].label);
+    return order == Order::numel ? all[a].elements > all[b].elements : all[a].bytes > all[b].bytes;
+  };
+  std::vector<std::size_t> out;
+  std::vector<std::size_t> stack = {0};
+  while (!stack.empty()) {
+    std::size_t at = stack.back();
+    stack.pop_back();
+    out.push_back(at);
+    if (order != Order::file) std::stable_sort(below[at].begin(), below[at].end(), less);
+    stack.insert(stack.end(), below[at].rbegin(), below[at].rend());
+  }
+  return out;
+}
+
+void print_tree(Context& context, const Options& options, const Address& address, const Branches& all) {
+  Table table({{"MODULE"},
+               {"TENSORS", Table::Align::right},
+               {"ELEMENTS", Table::Align::right},
+               {"SIZE", Table::Align::right},
+               {"SHARE"},
+               {"DTYPES"}});
+  for (std::size_t i : arrange(all, options.order)) {
+    const ckpt::Branch& branch = all[i];
+    if (!is_shown(options, branch)) continue;
+    std::string label = i == 0 ? core::printable(address.text()) : core::printable(branch.label);
+    table.add_row({std::string(2 * branch.depth, ' ') + label, core::format_count(branch.tensors),
+                   core::format_count(branch.elements), core::format_size(branch.bytes),
+                   share_text(share_of(branch, all.front())), dtypes_of(branch)});
+  }
+  table.print(context.out);
+}
+
+void write_branch(ckpt::JsonWriter& json, const ckpt::Branch& branch, const ckpt::Branch& whole) {
+  json.begin_object();
+  json.key("name").value(branch.name);
+  json.key("depth").value(branch.depth);
+  json.key("tensors").value(branch.tensors);
+  json.key("elements").value(branch.elements);
+  json.key("parameters").value(branch.parameters);
+  json.key("bytes").value(branch.bytes);
+  json.key("share").value(share_of(branch, whole));
+  json.key("dtypes").begin_object();
+  for (const auto& [dtype, count] : branch.dtypes) json.key(core::name(dtype)).value(count);
+  json.end_object();
+  json.end_object();
+}
+
+void write_json(ckpt::JsonWriter& json, const Options& options, const Address& address, const Branches& all,
+                const ckpt::Report& report) {
+  json.begin_object();
+  json.key("path").value(address.shown());
+  if (!address.at.empty()) json.key("at").value(address.at);
+  write_report(json, report);
+  json.key("branches").begin_array();
+  for (std::size_t i : arrange(all, options.order)) {
+    if (is_shown(options, all[i])) write_branch(json, all[i], all.front());
+  }
+  json.end_array();
+  json.end_object();
+}
+
+int run(Context& context, const Options& options) {
+  ckpt::JsonWriter json(2);
+  int code = kDone;
+  if (options.files.size() > 1) json.begin_array();
+  for (const std::string& file : options.files) {
+    Address address = parse_address(file);
+    ckpt::Report report;
+    ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.look(report));
+    Branches all = core::with_context(address.path.string(),
+                                      [&] { return ckpt::branches(ckpt::value_at(checkpoint.root, address.at)); });
+    say_report(options, address.path, report);
+    code = std::max(code, options.looked(report));
+    if (options.json) {
+      write_json(json, options, address, all, report);
+    } else {
+      print_tree(context, options, address, all);
+    }
+  }
+  if (options.files.size() > 1) json.end_array();
+  if (options.json) context.out.print(json.text() + "\n");
+  return code;
+}
+
+}  // namespace
+
+void add_tree(CLI::App& app, Command& chosen) {
+  CLI::App& command =
+      add_command(app, "tree", "ckpt tree best.pth --depth 2", "Show the modules of a file with the totals of each.");
+  auto options = std::make_shared<Options>();
+  command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only")->required()->type_name("");
+  command.add_option("--depth", options->depth, "levels to show (default: 3)")->type_name("N");
+  command.add_flag("--tensors", options->tensors, "the tensors too, as the last level");
+  command.add_option("--sort", options->sort, "file, name (layer2 before layer10), size or numel (default: file)")
+      ->type_name("ORDER");
+  add_read_options(command, *options);
+  command.callback([&chosen, options] {
+    options->order = parse_order(options->sort);
+    if (options->order == Order::dtype)
+      throw core::Error(core::ErrorCode::usage, "a module has no one dtype to sort by");
+    chosen = [options](Context& context) { return run(context, *options); };
+  });
+}
+
+}  // namespace cli

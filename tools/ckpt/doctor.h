@@ -1,0 +1,35 @@
+#pragma once
+// What `ckpt doctor` looks at: the tool, its helpers, the machine, the file system of a path.
+// Thread safety: one thread. Use: for (const DoctorLine& line : examine_machine()) ...
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace cli {
+
+struct DoctorLine {
+  enum class State : std::uint8_t { good, note, missing };
+  std::string topic;  ///< "file system"
+  std::string name;   ///< "free space"
+  std::string value;  ///< "34 GiB of 100 GiB"
+  State state = State::good;
+  std::string advice = {};  ///< what to do, or why it is so
+};
+
+/// "good", "note", "missing".
+std::string_view name(DoctorLine::State state);
+
+/// Formats and what each can do.
+std::vector<DoctorLine> examine_formats();
+/// Programs that the tool starts, each tried.
+std::vector<DoctorLine> examine_helpers();
+/// Memory, cores, limits, the sandbox of the kernel.
+std::vector<DoctorLine> examine_machine();
+/// What saving there can rely on; writes, renames and removes a small hidden file of its own. A folder that cannot be
+/// written to is a note.
+std::vector<DoctorLine> examine_folder(const std::filesystem::path& path);
+/// Settings without an option given, and why.
+std::vector<DoctorLine> examine_defaults();
+
+}  // namespace cli

@@ -1,0 +1,45 @@
+#pragma once
+// What the tool says about itself: the groups of commands, the look of --help, and the parts of it that man pages use
+// too, so that both say the same. Thread safety: pure. Use: app.formatter(help_style());
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cli {
+
+struct CommandGroup {
+  std::string title;
+  std::vector<std::string> names;  ///< in the order of the list, those that exist
+};
+
+/// All visible commands of the program by what they are for.
+std::vector<CommandGroup> command_groups(const CLI::App& app);
+
+/// Visible subcommands, in the order in which they were added.
+std::vector<const CLI::App*> subcommands(const CLI::App& app);
+
+/// The example of a command's footer, without its label.
+std::string example_of(const CLI::App& command);
+
+/// The first clause of a description: "Compare two checkpoints of any formats".
+std::string summary_of(const CLI::App& command);
+
+/// Visible options, without and with a name before "-".
+std::vector<const CLI::Option*> options_of(const CLI::App& command);
+std::vector<const CLI::Option*> positionals_of(const CLI::App& command);
+/// "-o,--output OUT".
+std::string option_text(const CLI::Option& option);
+/// "FILE...", "[OUT]".
+std::string positional_text(const CLI::Option& option);
+/// "ckpt convert [OPTIONS] IN [OUT]".
+std::string synopsis_of(const CLI::App& command, const std::string& program);
+
+/// Breaks at spaces so that no line is longer than `width`, where that is possible.
+std::string wrap(const std::string& text, std::size_t width);
+
+/// The look of --help: the example first, plain columns, commands in groups.
+std::shared_ptr<CLI::FormatterBase> help_style();
+
+}  // namespace cli

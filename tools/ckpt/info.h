@@ -1,0 +1,44 @@
+#pragma once
+// Info: what `ckpt info` knows about a file, for the terminal, JSON and the HTML page.
+// Thread safety: immutable once built. Use: for (const auto& [name, value] : facts_of(info)) ...
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libckpt/analyze/branches.h"
+#include "tools/ckpt/address.h"
+#include "tools/ckpt/html.h"
+#include "tools/ckpt/listing.h"
+
+namespace cli {
+
+/// Tensors by some property, most frequent first.
+using Counts = std::vector<std::pair<std::string, std::uint64_t>>;
+
+struct Info {
+  Address address;
+  ckpt::Checkpoint checkpoint;
+  Listing listing;
+  Counts dtypes;
+  Counts locations;
+  std::vector<ckpt::StateDictRef> state_dicts;
+  std::vector<ckpt::Branch> branches;
+  std::uint64_t tied = 0;
+  std::uint64_t file_bytes = 0;  ///< of a folder all files in it
+};
+
+/// Looks at what lies at the address. Errors: Error(key) when there is nothing.
+Info examine(const Address& address, ckpt::Checkpoint checkpoint);
+
+/// Keys of a state dict that begin with a wrapper's component: the prefix and how many.
+Counts wrappers_of(const ckpt::Dict& dict);
+
+/// Name and value of each line; printable text.
+std::vector<std::pair<std::string, std::string>> facts_of(const Info& info);
+
+/// Facts, sizes by module and dtype, a map of the layers, the largest tensors, all tensors.
+HtmlPage info_page(const Info& info);
+
+}  // namespace cli

@@ -1,0 +1,96 @@
+// The HTML page of `ckpt info`.
+
+#include <algorithm>
+
+#include "libcore/base/text.h"
+#include "tools/ckpt/info.h"
+#include "tools/ckpt/order.h"
+
+namespace cli {
+namespace {
+
+constexpr std::size_t kLargest = 20;
+constexpr std::size_t kMaxRows = 5000;  // a page stays a page
+
+void add_dtypes(HtmlPage& page, const Info& info) {
+  std::vector<HtmlPage::Bar> bars;
+  for (const auto& [dtype, count] : info.dtypes) {
+    std::uint64_t bytes = 0;
+    for (const ckpt::NamedEntry& tensor : info.listing.tensors) {
+      if (core::name(tensor.entry->dtype) == dtype) bytes += tensor.entry->byte_size();
+    }
+    bars.push_back({dtype, static_cast<double>(bytes), core::format_size(bytes) + ", " + count_of(count, "tensor")});
+  }
+  page.add_bars("Bytes by type", bars);
+}
+
+void add_largest(HtmlPage& page, const Info& info) {
+  std::vector<HtmlPage::Bar> bars;
+  std::vector<std::size_t> order = ordered(info.listing, Order::size);
+  for (std::size_t i = 0; i < std::min(order.size(), kLargest); ++i) {
+    const ckpt::NamedEntry& tensor = info.listing.tensors[order[i]];
+    std::uint64_t bytes = tensor.entry->byte_size();
+    bars.push_back({tensor.name, static_cast<double>(bytes),
+                    core::format_size(bytes) + "  " + core::to_list(tensor.entry->shape)});
+  }
+  page.add_bars("Largest tensors", bars);
+}
+
+/// Modules that hold tensors themselves, each with what is directly in it.
+void add_layers(HtmlPage& page, const Info& info) {
+  std::vector<HtmlPage::Block> blocks;
+  for (const ckpt::Branch& branch : info.branches) {
+    if (!branch.leaf || branch.entry == nullptr) continue;
+    const std::string& above = info.branches[branch.parent].name;
+    std::string group(core::name(branch.entry->dtype));
+    bool same = !blocks.empty() && blocks.back().label == above && blocks.back().group == group;
+    if (!same) blocks.push_back({above.empty() ? branch.name : above, group, 0, ""});
+    blocks.back().value += static_cast<double>(branch.bytes);
+    blocks.back().text = core::format_size(static_cast<std::uint64_t>(blocks.back().value));
+  }
+  page.add_layer_map("Layers by bytes", blocks);
+}
+
+void add_modules(HtmlPage& page, const Info& info) {
+  constexpr std::uint64_t kDepth = 3;
+  HtmlPage::TableData table{
+      "Modules",
+      {{"module"}, {"tensors", Table::Align::right}, {"elements", Table::Align::right}, {"size", Table::Align::right}}};
+  for (const ckpt::Branch& branch : info.branches) {
+    if (branch.leaf || branch.depth == 0 || branch.depth > kDepth || table.rows.size() >= kMaxRows) continue;
+    table.rows.push_back({core::printable(branch.name), core::format_count(branch.tensors),
+                          core::format_count(branch.elements), core::format_size(branch.bytes)});
+  }
+  if (!table.rows.empty()) page.add_table(table);
+}
+
+void add_tensors(HtmlPage& page, const Info& info) {
+  HtmlPage::TableData table{"Tensors", {{"name"}, {"dtype"}, {"shape"}, {"location"}, {"size", Table::Align::right}}};
+  for (const ckpt::NamedEntry& tensor : info.listing.tensors) {
+    if (table.rows.size() >= kMaxRows) break;
+    const ckpt::Entry& entry = *tensor.entry;
+    table.rows.push_back({core::printable(tensor.name), std::string(core::name(entry.dtype)),
+                          core::to_list(entry.shape), core::printable(entry.location),
+                          core::format_size(entry.byte_size())});
+  }
+  if (!table.rows.empty()) page.add_table(table);
+  if (info.listing.tensors.size() > kMaxRows) {
+    page.add_paragraph("The first " + core::format_count(kMaxRows) + " of " +
+                       count_of(info.listing.tensors.size(), "tensor") + ".");
+  }
+}
+
+}  // namespace
+
+HtmlPage info_page(const Info& info) {
+  HtmlPage page(info.address.text());
+  page.add_facts(facts_of(info));
+  add_layers(page, info);
+  add_dtypes(page, info);
+  add_largest(page, info);
+  add_modules(page, info);
+  add_tensors(page, info);
+  return page;
+}
+
+}  // namespace cli
