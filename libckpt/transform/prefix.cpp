@@ -1,7 +1,6 @@
 #include "libckpt/transform/prefix.h"
 
 #include <algorithm>
-#include <array>
 
 #include "libckpt/transform/key_edit.h"
 #include "libcore/base/error.h"
@@ -12,10 +11,6 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-
-/// DataParallel and DDP, torch.compile, FSDP, activation checkpointing, Fabric.
-constexpr std::array<std::string_view, 5> kWrappers = {"module", "_orig_mod", "_fsdp_wrapped_module",
-                                                       "_checkpoint_wrapped_module", "_forward_module"};
 
 /// "module" and "module." both mean the component "module."
 std::string whole_components(std::string prefix) {
@@ -108,10 +103,6 @@ void note_starts(const std::vector<StateDictRef>& dicts, const StripOptions& opt
 }
 
 }  // namespace
-
-bool is_wrapper_component(std::string_view component) {
-  return std::find(kWrappers.begin(), kWrappers.end(), component) != kWrappers.end();
-}
 
 Checkpoint strip_prefix(const Checkpoint& checkpoint, const StripOptions& options, KeyChanges* changes) {
   detail::KeyEdit edit = strip_edit(options);

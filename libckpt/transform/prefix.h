@@ -7,6 +7,7 @@
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/transform/key_changes.h"
+#include "libckpt/wrappers.h"
 
 namespace ckpt {
 
@@ -31,8 +32,5 @@ struct AddOptions {
 /// Puts the prefix before every key of one state dict. Errors: Error(usage) listing the candidates when there are
 /// several; Error(key) when there is none.
 Checkpoint add_prefix(const Checkpoint& checkpoint, const AddOptions& options = {}, KeyChanges* changes = nullptr);
-
-/// True for a component that a known wrapper adds: module, _orig_mod, _fsdp_wrapped_module, ...
-bool is_wrapper_component(std::string_view component);
 
 }  // namespace ckpt

@@ -27,9 +27,12 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_split(app, chosen);
   add_join(app, chosen);
   add_compact(app, chosen);
+  add_reindex(app, chosen);
   add_publish(app, chosen);
   add_avg(app, chosen);
   add_optim(app, chosen);
+  add_why(app, chosen);
+  add_fix(app, chosen);
   add_zoo(app, chosen);
   add_completion(app, chosen);
   add_man(app, chosen);
