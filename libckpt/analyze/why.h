@@ -107,7 +107,7 @@ struct FixStep {
     reshape,       ///< `shapes` of `keys`
     split,         ///< `keys[0]` into keys[1...] along dimension 0, `shapes` for each
     fuse,          ///< keys[1...] into keys[0] along dimension 0
-    cast,          ///< `keys` to `to`
+    cast,          ///< tensors of the dtypes `keys` to `to`
     remap,         ///< every device tag becomes `to`
   };
   Kind kind;

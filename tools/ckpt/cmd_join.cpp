@@ -36,6 +36,7 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
 }
 
 int run(Context& context, const Options& options) {
+  if (options.in_place) throw Error(ErrorCode::usage, "join makes a new file; use -o FILE");
   fs::path source = source_of(options);
   fs::path target = options.output;
   const ckpt::Format* format =

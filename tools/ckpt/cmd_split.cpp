@@ -44,6 +44,7 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
 }
 
 int run(Context& context, Options& options) {
+  if (options.in_place) throw Error(ErrorCode::usage, "split makes new files; use -o DIR");
   int ways = (options.max_shard_size > 0 || !options.shard_prefixes.empty() ? 1 : 0) + (options.shards > 0 ? 1 : 0);
   if (ways != 1) {
     throw Error(ErrorCode::usage, "say how to split: --max-shard-size SIZE, --shards N, or --prefix P...");
