@@ -15,6 +15,7 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_cat(app, chosen);
   add_hash(app, chosen);
   add_diff(app, chosen);
+  add_align(app, chosen);
   add_scan(app, chosen);
   add_verify(app, chosen);
   add_strip_prefix(app, chosen);
