@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "libckpt/analyze/number_fit.h"
+#include "libckpt/transform/glob_parts.h"
 #include "libckpt/transform/pattern.h"
 #include "libcore/base/text.h"
 
@@ -27,8 +28,10 @@ struct Candidate {
 Candidate make_candidate(const NamePair& names) {
   Pattern pattern = Pattern::parse(names.first);
   Template replacement = Template::parse(names.second, pattern);
-  std::size_t weight = names.first.size();
-  for (char c : names.first) weight -= c == '*' ? 1 : 0;
+  std::size_t weight = 0;
+  for (const GlobPart& part : parse_glob(names.first)) {
+    weight += part.kind == GlobPart::Kind::literal ? part.text.size() : 0;
+  }
   if (pattern.is_name()) weight += 1'000'000;
   return {names, std::move(pattern), std::move(replacement), weight};
 }
@@ -214,8 +217,8 @@ std::vector<NamePair> rename_patterns(const std::vector<NamePair>& wanted, bool 
   std::vector<NamePair> exact;
   for (const NamePair& pair : changed) exact.push_back(exact_pair(pair));
   if (!generalize) return exact;
-  std::vector<std::vector<NamePair>> drafts = {number_pairs(changed, true), number_pairs(changed, false),
-                                               star_pairs(changed, 1)};
+  std::vector<std::vector<NamePair>> drafts = {star_pairs(changed, 1), number_pairs(changed, true),
+                                               number_pairs(changed, false)};
   std::vector<NamePair> mixed = star_pairs(changed, std::max<std::size_t>(3, changed.size() / 10));
   std::vector<NamePair> rest = number_pairs(not_covered(changed, mixed), true);
   mixed.insert(mixed.end(), rest.begin(), rest.end());

@@ -177,7 +177,7 @@ std::string check(const Map& map, bool reverse_order) {
   std::size_t names = 0;
   for (const ckpt::Rule& rule : result.rules) names += std::max<std::size_t>(rule.names.size(), 1);
   // Patterns, not a list: far fewer than there are names (the shortest maps have a dozen).
-  if (names > 12 + map.pairs.size() / 2) return "not generalised: " + std::to_string(names) + " rules";
+  if (names > 12 + map.pairs.size() / 2) return "not generalised: " + ckpt::to_toml(result.rules);
   return "";
 }
 

@@ -135,7 +135,9 @@ TEST(Align, TellsEqualValuesApartByTheirNeighbours) {
   for (auto& item : norm("first", 1)) b.push_back(item);
   AlignResult result = solved(test::checkpoint(dict(a)), test::checkpoint(dict(b)));
   for (const ckpt::AlignedTensors& pair : result.pairs) {
-    if (pair.from[0] == "bn2.mean") EXPECT_EQ(pair.to[0], "second.mean");
+    if (pair.from[0] == "bn2.mean") {
+      EXPECT_EQ(pair.to[0], "second.mean");
+    }
   }
 }
 
