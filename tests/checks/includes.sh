@@ -37,6 +37,7 @@ libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
 libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/scan_file.h libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo
+zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
 '
@@ -52,6 +53,7 @@ H5        : libckpt/format/hdf5_write libckpt/hdf5/helper
 CLI/      : tools samples
 zstd      : libckpt/io
 xxhash    : libckpt/io
+nettle    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
 re2/      : libckpt/transform
@@ -66,6 +68,7 @@ git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) allowed[trim(part[1])] = trim(part[2])
     n = split(system_rules, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) only[trim(part[1])] = trim(part[2])
+    m = split("checkpoint.h entry.h gather.h value.h limits.h report.h open_save.h wrappers.h reindex.h ckpt.h bridge.h", model, " ")
     m = split("checkpoint.h entry.h gather.h value.h limits.h report.h scan.h open_save.h ckpt.h bridge.h", model, " ")
   }
   function rule_for(file,   folder, best) {

@@ -16,6 +16,11 @@ void run_native_index(core::Bytes bytes);
 void run_npy(core::Bytes bytes);
 void run_npz(core::Bytes bytes);
 void run_gguf(core::Bytes bytes);
+void run_torchscript(core::Bytes bytes);
+/// `.metadata` of a folder without data.
+void run_dcp_metadata(core::Bytes bytes);
+/// The scanner for code in files of every kind.
+void run_scan(core::Bytes bytes);
 /// Any format: strip a prefix, save, open again, compare.
 void run_strip_reread(core::Bytes bytes);
 

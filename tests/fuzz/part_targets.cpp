@@ -5,6 +5,7 @@
 #include "libckpt/io/json.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/transform/glob.h"
+#include "libckpt/transform/rules.h"
 #include "libckpt/transform/selector.h"
 #include "tests/fuzz/targets.h"
 
@@ -32,6 +33,19 @@ void walk(const ckpt::JsonView& node) {
     default:
       node.is_count();
   }
+}
+
+ckpt::Checkpoint small_model() {
+  ckpt::Dict dict;
+  for (const char* key : {"fc.weight", "fc.bias", "h.0.attn.c_attn.weight", "h.1.attn.c_attn.weight", "wte.weight"}) {
+    auto entry = std::make_shared<ckpt::Entry>();
+    entry->shape = std::string_view(key).ends_with("bias") ? core::Shape{6} : core::Shape{6, 6};
+    entry->bytes = ckpt::memory_source(core::ByteVector(static_cast<std::size_t>(entry->numel()) * 4));
+    dict.items.emplace_back(ckpt::Value::text(key), ckpt::Value::tensor(std::move(entry)));
+  }
+  ckpt::Checkpoint model;
+  model.root = ckpt::Value::dict(std::move(dict));
+  return model;
 }
 
 }  // namespace
@@ -71,6 +85,19 @@ void run_selector(core::Bytes bytes) {
     selector.matches(key, entry);
     selector.covers(key, entry);
     selector.covers_value(key);
+  });
+}
+
+void run_rules(core::Bytes bytes) {
+  answer([&] {
+    ckpt::Rules rules = ckpt::parse_rules(core::as_text(bytes), "rules");
+    for (const ckpt::Rule& rule : rules) ckpt::describe(rule);
+    ckpt::parse_rules(ckpt::to_toml(rules), "written rules");
+    answer([&] { ckpt::reversed(rules); });
+    ckpt::Checkpoint changed = ckpt::apply_rules(small_model(), rules);
+    for (const ckpt::NamedEntry& named : ckpt::list_entries(changed.root)) {
+      if (named.entry->byte_size() <= kReadBudget) ckpt::read_all(*named.entry->bytes);
+    }
   });
 }
 

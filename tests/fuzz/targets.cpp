@@ -12,6 +12,30 @@ struct Row {
   std::string_view format;  ///< that must be in the build; "" = none
 };
 
+std::vector<std::string_view> selector_texts() {
+  return {
+      "encoder.*.weight\nencoder.layers.0.weight",
+      "re:layers\\.\\d+\\.bias\nlayers.10.bias",
+      "*.weight @dtype=bf16|f16 @numel>1M @ndim=2 @bytes>=1MiB @shape=768x*\nfc.weight",
+      "@kind=buffer @location=cuda* @dtype!=f32\nbn.running_mean",
+      "a\\ b{name}[0-9]?.**\na b.c",
+  };
+}
+
+std::vector<std::string_view> rule_texts() {
+  return {
+      "[[rule]]\nrename = \"h.{#i}.attn.*\"\nto = \"blocks.{i}.attn.*\"\n",
+      "[[rule]]\ndrop = \"*.bias\"\n[[rule]]\ntranspose = \"*.weight\"\ndims = [1, 0]\n",
+      "[[rule]]\nreshape = \"fc.weight\"\nshape = [-1, 1, 1]\nwas = [-1]\n",
+      "[[rule]]\nsplit = \"h.{#i}.attn.c_attn.*\"\nto = [\"h.{i}.q.*\", \"h.{i}.k.*\", \"h.{i}.v.*\"]\ndim = 0\n",
+      "[[rule]]\nfuse = [\"h.{#i}.attn.c_attn.*\", \"fc.*\"]\nto = \"all.*\"\nsizes = [6, 6]\n",
+      "[[rule]]\ncast = \"*.weight @dtype=f32\"\ndtype = \"bf16\"\nwas = \"f32\"\n",
+      "[[rule]]\ntie = \"lm_head.weight\"\nto = \"wte.weight\"\n",
+      "{\"fc.weight\": \"fc2.weight\", \"fc.bias\": \"fc2.bias\"}",
+      "{\"rules\": [{\"rename\": [[\"a\", \"b\"]]}]}",
+  };
+}
+
 std::vector<Row> rows() {
   return {
       {{"safetensors", run_safetensors, {{"safetensors", ".safetensors"}, {"broken", "st_"}}}, "safetensors"},
@@ -27,7 +51,12 @@ std::vector<Row> rows() {
       {{"npy", run_npy, {{"numpy", ".npy"}, {"broken", "npy_"}}}, "npy"},
       {{"npz", run_npz, {{"numpy", ".npz"}, {"broken", "npz_"}}}, "npz"},
       {{"gguf", run_gguf, {{"gguf", ".gguf"}, {"broken", "gguf_"}}}, "gguf"},
-      {{"selector", run_selector, {}}, ""},
+      {{"torchscript", run_torchscript, {{"torch_2.15", "script"}, {"torch_1.13", "script"}}}, "torchscript"},
+      {{"dcp_metadata", run_dcp_metadata, {{"dcp/one_rank", ".metadata"}, {"dcp/two_ranks", ".metadata"}}}, "dcp"},
+      {{"scan", run_scan, {{"torch_2.15", "hostile"}, {"broken", "foreign"}, {"numpy", "object"}, {"gguf", ".gguf"}}},
+       ""},
+      {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
+      {{"selector", run_selector, {}, nullptr, selector_texts()}, ""},
       {{"strip_reread",
         run_strip_reread,
         {{"torch_2.15", ".pt"}, {"safetensors", ".safetensors"}, {"numpy", ".np"}, {"gguf", ".gguf"}}},

@@ -104,6 +104,15 @@ std::vector<Manifest> load_manifests(const std::string& folder) {
   return manifests;
 }
 
+std::vector<ManifestTensor> load_recoverable(const Manifest& manifest) {
+  simdjson::dom::parser parser;
+  simdjson::dom::array tensors;
+  if (parser.load(manifest.json.string())["recoverable_tensors"].get(tensors) != simdjson::SUCCESS) return {};
+  std::vector<ManifestTensor> out;
+  for (element tensor : tensors) out.push_back(read_tensor(tensor));
+  return out;
+}
+
 Manifest load_manifest(const std::string& id) {
   return read_manifest(golden_dir() / "checkpoints" / (id + kSuffix));
 }

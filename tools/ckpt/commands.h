@@ -29,6 +29,18 @@ void add_rename(CLI::App& app, Command& chosen);
 void add_remap(CLI::App& app, Command& chosen);
 void add_select(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
+void add_split(CLI::App& app, Command& chosen);
+void add_join(CLI::App& app, Command& chosen);
+void add_compact(CLI::App& app, Command& chosen);
+void add_reindex(CLI::App& app, Command& chosen);
+void add_publish(CLI::App& app, Command& chosen);
+void add_avg(CLI::App& app, Command& chosen);
+void add_optim(CLI::App& app, Command& chosen);
+void add_completion(CLI::App& app, Command& chosen);
+void add_man(CLI::App& app, Command& chosen);
+void add_why(CLI::App& app, Command& chosen);
+void add_fix(CLI::App& app, Command& chosen);
+void add_zoo(CLI::App& app, Command& chosen);
 void add_completion(CLI::App& app, Command& chosen);
 void add_man(CLI::App& app, Command& chosen);
 

@@ -81,18 +81,6 @@ void report_new_form(const ckpt::Checkpoint& checkpoint, const std::string& form
                             " is only read: the result is a PyTorch zip checkpoint");
 }
 
-ckpt::SaveOptions save_options(const EditOptions& options) {
-  ckpt::SaveOptions save;
-  save.overwrite = options.in_place || options.force;
-  save.codec = options.codec;
-  save.max_shard_size = options.max_shard_size;
-  save.drop_inexpressible = options.drop;
-  save.retype = options.retype;
-  save.max_memory = options.max_memory;
-  save.threads = options.threads;
-  return save;
-}
-
 void write_json(ckpt::JsonWriter& json, const EditOptions& options, const EditCommand& command, const Job& job,
                 const Edit& edit, const ckpt::Report& report) {
   json.begin_object();
@@ -150,6 +138,20 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
 
 }  // namespace
 
+ckpt::SaveOptions save_options(const EditOptions& options) {
+  ckpt::SaveOptions save;
+  save.overwrite = options.in_place || options.force;
+  save.codec = options.codec;
+  save.max_shard_size = options.max_shard_size;
+  save.shards = options.shards;
+  save.shard_prefixes = options.shard_prefixes;
+  save.drop_inexpressible = options.drop;
+  save.retype = options.retype;
+  save.max_memory = options.max_memory;
+  save.threads = options.threads;
+  return save;
+}
+
 void check_target(const EditOptions& options, const Job& job) {
   std::error_code ignored;
   if (options.in_place || !fs::exists(job.target, ignored)) return;
@@ -167,6 +169,7 @@ void run_job(Context& context, const EditOptions& options, const EditCommand& co
   ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, options.open(report));
   check_in_place(options, job, checkpoint);
   Edit done = core::with_context(job.source.path.string(), [&] { return edit(checkpoint, job.source.at); });
+  report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
   bool writes = !options.dry_run && (done.changed || !options.in_place);
   if (writes) save_edit(options, job, done, report);
   if (options.dry_run) check_expressible(options, job, done, report);

@@ -308,7 +308,9 @@ void report_symbols(const PickleGraph& graph, Report& report) {
   }
   std::vector<std::string> narrow;
   for (const PickleSymbol& symbol : graph.symbols()) {
-    if (!weights_only_knows(symbol.full)) narrow.push_back(core::quote(symbol.full));
+    if (weights_only_knows(symbol.full)) continue;
+    narrow.push_back(core::quote(symbol.full));
+    report.globals.push_back(symbol.full);
   }
   if (narrow.empty()) return;
   report.warnings.push_back("torch.load(weights_only=True) refuses this file, because it names " +

@@ -1,0 +1,336 @@
+#include "libckpt/analyze/key_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libckpt/io/json.h"
+#include "libckpt/transform/key_edit.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+constexpr std::string_view kBlank = " \t\r";
+
+std::string_view trim(std::string_view text, std::string_view what = kBlank) {
+  std::size_t first = text.find_first_not_of(what);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(what) - first + 1);
+}
+
+[[noreturn]] void throw_bad(const std::string& text) {
+  throw Error(ErrorCode::corrupt, text);
+}
+
+std::string_view take_word(std::string_view& text) {
+  text = trim(text);
+  std::size_t end = std::min(text.find_first_of(kBlank), text.size());
+  std::string_view word = text.substr(0, end);
+  text.remove_prefix(end);
+  return word;
+}
+
+/// "10x512", "[10, 512]", "(10, 512)", "torch.Size([10, 512])", "scalar", "[]".
+std::optional<core::Shape> parse_shape(std::string_view text) {
+  if (text == "scalar") return core::Shape{};
+  if (text.starts_with("torch.Size")) text.remove_prefix(10);
+  text = trim(text, " \t\r()[]");
+  core::Shape shape;
+  while (!text.empty()) {
+    std::int64_t size = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc() || size < 0) return std::nullopt;
+    shape.push_back(size);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty()) break;
+    if (text[0] != 'x' && text[0] != ',') return std::nullopt;
+    text = trim(text.substr(1));
+  }
+  return shape;
+}
+
+/// The shape at the start of what stands behind a key; brackets may hold blanks.
+std::string_view take_shape(std::string_view& text) {
+  text = trim(text);
+  std::size_t open = text.find_first_of("[(");
+  if (open == std::string_view::npos || text.substr(0, open).find_first_of(kBlank) != std::string_view::npos) {
+    return take_word(text);
+  }
+  std::size_t end = text.find_last_of("])");
+  end = end == std::string_view::npos ? text.size() : end + 1;
+  std::string_view shape = text.substr(0, end);
+  text.remove_prefix(end);
+  return shape;
+}
+
+WantedKey::Kind parse_kind(std::string_view word) {
+  if (word == "parameter") return WantedKey::Kind::parameter;
+  return word == "buffer" ? WantedKey::Kind::buffer : WantedKey::Kind::unknown;
+}
+
+WantedKey parse_key_line(std::string_view line) {
+  WantedKey wanted;
+  std::string_view key = take_word(line);
+  if (key.size() > 1 && key.ends_with(':')) key.remove_suffix(1);
+  wanted.key = trim(key, "'\",");
+  if (trim(line).empty()) return wanted;
+  std::string_view shape = take_shape(line);
+  wanted.shape = parse_shape(shape);
+  if (!wanted.shape) throw_bad(core::quote(shape) + " behind key " + core::quote(wanted.key) + " is no shape");
+  std::string_view dtype = trim(take_word(line), ",");
+  if (!dtype.empty()) wanted.dtype = core::try_parse_dtype(dtype);
+  wanted.kind = parse_kind(take_word(line));
+  return wanted;
+}
+
+void describe(KeyList& list, std::string_view line) {
+  std::string_view word = take_word(line);
+  std::string_view value = trim(line);
+  if (word == "reference") list.reference = value;
+  if (word == "arguments") list.arguments = value;
+  if (word == "parameters") std::from_chars(value.data(), value.data() + value.size(), list.parameters);
+}
+
+void add_version(KeyList& list, std::string_view line) {
+  std::string_view path = take_word(line);
+  std::string_view number = trim(line);
+  std::int64_t version = 0;
+  std::from_chars(number.data(), number.data() + number.size(), version);
+  list.versions.emplace_back(path == "." ? "" : path, version);
+}
+
+void add_ties(KeyList& list, std::string_view line) {
+  std::vector<std::string> group;
+  for (std::string_view word = take_word(line); !word.empty(); word = take_word(line)) group.emplace_back(word);
+  list.ties.push_back(std::move(group));
+}
+
+void parse_lines(KeyList& list, std::string_view text) {
+  while (!text.empty()) {
+    std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) continue;
+    bool special = line.size() > 1 && line[1] == ' ';
+    if (line[0] == '#') {
+      describe(list, line.substr(1));
+    } else if (special && line[0] == '~') {
+      add_version(list, line.substr(2));
+    } else if (special && line[0] == '=') {
+      add_ties(list, line.substr(2));
+    } else if (special && line[0] == '-') {
+      WantedKey wanted = parse_key_line(line.substr(2));  // without a shape it is an item of somebody's list
+      (wanted.shape ? list.unsaved : list.keys).push_back(std::move(wanted));
+    } else {
+      list.keys.push_back(parse_key_line(line));
+    }
+  }
+}
+
+/// Names in quotes, as Python prints lists and dict keys.
+void parse_printed(KeyList& list, std::string_view text) {
+  for (std::size_t at = text.find_first_of("'\""); at != std::string_view::npos; at = text.find_first_of("'\"", at)) {
+    std::size_t end = text.find(text[at], at + 1);
+    if (end == std::string_view::npos) throw_bad("a quote at byte " + std::to_string(at) + " is not closed");
+    list.keys.push_back({std::string(text.substr(at + 1, end - at - 1))});
+    at = end + 1;
+  }
+}
+
+bool is_printed(std::string_view text) {
+  return text.starts_with("odict_keys(") || text.starts_with("dict_keys(") || text.starts_with("['");
+}
+
+std::optional<core::Shape> json_shape(const JsonView& value) {
+  if (!value.is(JsonView::Kind::array)) return std::nullopt;
+  core::Shape shape;
+  for (const JsonView& size : value.items()) {
+    if (!size.is_count()) return std::nullopt;
+    shape.push_back(size.as_integer());
+  }
+  return shape;
+}
+
+bool is_text(const JsonView& object, std::string_view key) {
+  return object.has(key) && object.at(key).is(JsonView::Kind::text);
+}
+
+/// What is known of one key: a shape, an object that has one, or nothing.
+WantedKey json_key(std::string_view key, const JsonView& value) {
+  WantedKey wanted;
+  wanted.key = key;
+  const JsonView shape = value.is(JsonView::Kind::object) && value.has("shape") ? value.at("shape") : value;
+  wanted.shape = json_shape(shape);
+  if (!wanted.shape && shape.is(JsonView::Kind::array)) throw_bad("the shape of " + core::quote(key) + " is no shape");
+  if (is_text(value, "dtype")) wanted.dtype = core::try_parse_dtype(value.at("dtype").as_text());
+  if (is_text(value, "kind")) wanted.kind = parse_kind(value.at("kind").as_text());
+  return wanted;
+}
+
+void parse_json_list(KeyList& list, const JsonView& items) {
+  for (const JsonView& item : items.items()) {
+    if (item.is(JsonView::Kind::text)) {
+      list.keys.push_back({std::string(item.as_text())});
+    } else if (is_text(item, "key") || is_text(item, "name")) {
+      list.keys.push_back(json_key(item.at(item.has("key") ? "key" : "name").as_text(), item));
+    } else {
+      throw_bad("an item of the list is neither a name nor an object with \"name\"");
+    }
+  }
+}
+
+void parse_json_ties(KeyList& list, const JsonView& root) {
+  if (!root.has("ties") || !root.at("ties").is(JsonView::Kind::array)) return;
+  for (const JsonView& group : root.at("ties").items()) {
+    if (!group.is(JsonView::Kind::array)) continue;
+    std::vector<std::string> names;
+    for (const JsonView& name : group.items()) {
+      if (name.is(JsonView::Kind::text)) names.emplace_back(name.as_text());
+    }
+    list.ties.push_back(std::move(names));
+  }
+}
+
+void parse_json(KeyList& list, const JsonView& root) {
+  if (root.is(JsonView::Kind::array)) return parse_json_list(list, root);
+  for (std::string_view known : {"tensors", "state_dict", "keys"}) {
+    if (root.has(known) && root.at(known).is(JsonView::Kind::array)) {
+      parse_json_list(list, root.at(known));
+      return parse_json_ties(list, root);
+    }
+  }
+  bool index = root.has("weight_map") && root.at("weight_map").is(JsonView::Kind::object);
+  for (const auto& [key, value] : (index ? root.at("weight_map") : root).members()) {
+    if (key == "__metadata__") continue;
+    list.keys.push_back(json_key(key, value));
+  }
+}
+
+void require_sound(const KeyList& list) {
+  if (list.keys.empty()) throw_bad("it names no key");
+  std::unordered_set<std::string_view> seen;
+  for (const WantedKey& wanted : list.keys) {
+    if (!seen.insert(wanted.key).second) throw_bad("it names " + core::quote(wanted.key) + " twice");
+  }
+}
+
+/// Names whose entries are the same view, grouped, in order.
+void find_ties(KeyList& list, const std::vector<EntryPtr>& entries) {
+  std::unordered_map<const void*, std::vector<std::size_t>> shared;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (const void* identity = storage_identity(*entries[i])) shared[identity].push_back(i);
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    auto found = shared.find(storage_identity(*entries[i]));
+    if (found == shared.end() || found->second.size() < 2 || found->second[0] != i) continue;
+    std::vector<std::string> group;
+    for (std::size_t other : found->second) {
+      if (same_view(*entries[i], *entries[other])) group.push_back(list.keys[other].key);
+    }
+    if (group.size() > 1) list.ties.push_back(std::move(group));
+  }
+}
+
+std::uint64_t bytes_in(const Dict& dict) {
+  std::uint64_t bytes = 0;
+  for (const auto& [key, value] : dict.items) {
+    if (value.is(Value::Kind::tensor)) bytes += value.as_entry().byte_size();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+KeyList parse_key_list(std::string_view text, const std::string& name) {
+  return core::with_context(name, [&] {
+    KeyList list;
+    list.name = name;
+    if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+    std::string_view body = trim(text, " \t\r\n");
+    if (is_printed(body)) {
+      parse_printed(list, body);
+    } else if (body.starts_with('{') || body.starts_with('[')) {
+      parse_json(list, JsonDocument::parse(body).root());
+    } else {
+      parse_lines(list, body);
+    }
+    require_sound(list);
+    return list;
+  });
+}
+
+KeyList key_list_of(const Dict& state_dict, const std::string& name) {
+  KeyList list;
+  list.name = name;
+  std::vector<EntryPtr> entries;
+  for (const auto& [key, value] : state_dict.items) {
+    if (!value.is(Value::Kind::tensor)) continue;
+    const Entry& entry = value.as_entry();
+    list.keys.push_back({step_text(key), entry.shape, entry.dtype,
+                         entry.parameter ? WantedKey::Kind::parameter : WantedKey::Kind::unknown});
+    entries.push_back(value.entry_ptr());
+  }
+  find_ties(list, entries);
+  for (const auto& [path, version] : module_versions(state_dict)) {
+    if (version != 1) list.versions.emplace_back(path, version);
+  }
+  return list;
+}
+
+KeyList key_list_of(const Checkpoint& checkpoint, const std::string& name, const std::string& at) {
+  if (!at.empty()) {
+    const StateDictRef ref = detail::only_state_dict(checkpoint.root, at);
+    KeyList list = key_list_of(*ref.dict, name);
+    list.at = ref.name;
+    return list;
+  }
+  const StateDictRef* best = nullptr;
+  std::vector<StateDictRef> dicts = detail::model_state_dicts(checkpoint.root);
+  for (const StateDictRef& ref : dicts) {
+    if (best == nullptr || bytes_in(*ref.dict) > bytes_in(*best->dict)) best = &ref;
+  }
+  if (best == nullptr) throw Error(ErrorCode::key, "no state dict is in it").add_context(name);
+  KeyList list = key_list_of(*best->dict, name);
+  list.at = best->name;
+  return list;
+}
+
+KeyDifferences compare_keys(const KeyList& have, const KeyList& want) {
+  KeyDifferences out;
+  std::unordered_map<std::string_view, const WantedKey*> there;
+  for (const WantedKey& key : have.keys) there.emplace(key.key, &key);
+  std::unordered_set<std::string_view> wanted;
+  for (const WantedKey& key : want.keys) {
+    wanted.insert(key.key);
+    auto found = there.find(key.key);
+    if (found == there.end()) {
+      out.missing.push_back(key.key);
+      continue;
+    }
+    const WantedKey& other = *found->second;
+    if (key.shape && other.shape && *key.shape != *other.shape) {
+      out.shapes.push_back(key.key + ": " + core::to_list(*other.shape) + " where " + core::to_list(*key.shape) +
+                           " is wanted");
+    }
+    if (key.dtype && other.dtype && *key.dtype != *other.dtype) {
+      out.dtypes.push_back(key.key + ": " + std::string(core::name(*other.dtype)) + " where " +
+                           std::string(core::name(*key.dtype)) + " is wanted");
+    }
+  }
+  for (const WantedKey& key : have.keys) {
+    if (!wanted.contains(key.key)) out.unexpected.push_back(key.key);
+  }
+  if (out.missing.empty() && out.unexpected.empty()) {
+    out.order = !std::equal(have.keys.begin(), have.keys.end(), want.keys.begin(), want.keys.end(),
+                            [](const WantedKey& a, const WantedKey& b) { return a.key == b.key; });
+  }
+  return out;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,355 @@
+#include "libckpt/analyze/why.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "libckpt/analyze/why/error_target.h"
+#include "libckpt/analyze/why/file_causes.h"
+#include "libckpt/analyze/why/leftover_causes.h"
+#include "libckpt/analyze/why/name_causes.h"
+#include "libckpt/analyze/why/shape_causes.h"
+#include "libckpt/analyze/why/unreadable.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using detail::Attempt;
+using detail::Candidate;
+using detail::FileKey;
+using detail::KeyTable;
+
+constexpr double kSameModel = 0.9;    ///< share of shapes from which on a file is said to be a known model
+constexpr std::size_t kMaxTried = 6;  ///< candidates that are compared in full
+
+/// The state dict of a candidate as a dict of its own.
+Dict dict_of(const Candidate& candidate, const Value& root) {
+  if (candidate.kind == Candidate::Kind::flat) return detail::flat_state(root);
+  const Value& place = value_at(root, candidate.at);
+  if (candidate.kind == Candidate::Kind::module) return *detail::module_state(place);
+  return place.as_dict();
+}
+
+std::string other_known_model(const WhyOptions& options, const Dict& dict, const std::string& target) {
+  if (!options.known) return "";
+  std::vector<NearModel> near = nearest_models(options.known(), dict, 1);
+  bool other = !near.empty() && near[0].share >= kSameModel && near[0].model->name != target;
+  return other ? near[0].model->name : "";
+}
+
+/// Runs all detectors over one candidate. Where the names have little in common with the model's, renaming rules are
+/// coincidences and only what is certain is said.
+Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const std::string& nearest) {
+  Attempt attempt(candidate.keys, wanted);
+  if (attempt.complete()) return attempt;
+  find_name_causes(attempt);
+  find_order_cause(attempt);
+  find_layout_causes(attempt);
+  find_leftovers(attempt);
+  bool other = find_other_model(attempt, nearest);
+  std::size_t named = wanted.size() - attempt.unmatched_wanted().size();
+  bool alike = named * 2 >= wanted.size();
+  if (!other && !alike) {
+    Attempt plain(candidate.keys, wanted);
+    find_missing_and_extra(plain, detail::Kinship::other_model);
+    if (!nearest.empty()) plain.causes.front().evidence.push_back("the file's shapes are those of " + nearest);
+    return plain;
+  }
+  if (!other) find_size_causes(attempt);
+  if (!other) find_missing_and_extra(attempt, detail::Kinship::same_model);
+  return attempt;
+}
+
+struct Tried {
+  const Candidate* candidate = nullptr;
+  std::optional<Attempt> attempt;
+};
+
+bool better(const Tried& a, const Tried& b) {
+  if (!b.attempt) return true;
+  if (a.attempt->match().keys != b.attempt->match().keys) return a.attempt->match().keys > b.attempt->match().keys;
+  if (a.attempt->causes.size() != b.attempt->causes.size()) return a.attempt->causes.size() < b.attempt->causes.size();
+  return false;
+}
+
+/// The candidates worth a comparison in full: the largest, in file order.
+std::vector<const Candidate*> worth_trying(const std::vector<Candidate>& candidates) {
+  std::vector<const Candidate*> chosen;
+  for (const Candidate& candidate : candidates) chosen.push_back(&candidate);
+  if (chosen.size() <= kMaxTried) return chosen;
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [](const Candidate* a, const Candidate* b) { return a->keys.size() > b->keys.size(); });
+  chosen.resize(kMaxTried);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+Tried best_candidate(const std::vector<Candidate>& candidates, const KeyTable& wanted, const Value& root,
+                     const WhyOptions& options) {
+  Tried best;
+  for (const Candidate* candidate : worth_trying(candidates)) {
+    Tried tried{candidate, Attempt(candidate->keys, wanted)};
+    if (!tried.attempt->complete()) {
+      std::string nearest = other_known_model(options, dict_of(*candidate, root), wanted.list().name);
+      tried.attempt = attempt_all(*candidate, wanted, nearest);
+    }
+    if (better(tried, best)) best = std::move(tried);
+    if (best.attempt->complete() && best.attempt->causes.empty()) break;
+  }
+  return best;
+}
+
+Match match_at_top(const std::vector<Candidate>& candidates, const KeyTable& wanted) {
+  for (const Candidate& candidate : candidates) {
+    if (candidate.at_top()) return Attempt(candidate.keys, wanted).match();
+  }
+  Match none = Attempt({}, wanted).match();
+  return none;
+}
+
+std::string mismatch_line(const Attempt& attempt, std::size_t t) {
+  const FileKey& key = attempt.file()[static_cast<std::size_t>(attempt.pairing().file_of_wanted[t])];
+  return key.name + ": " + core::to_list(key.shape) + " in the file, " + core::to_list(*attempt.wanted()[t].shape) +
+         " wanted";
+}
+
+void take_over(Diagnosis& diagnosis, const Attempt& attempt) {
+  for (const Cause& cause : attempt.causes) diagnosis.causes.push_back(cause);
+  for (const FixStep& step : attempt.plan.steps) diagnosis.plan.steps.push_back(step);
+  diagnosis.plan.loses |= attempt.plan.loses;
+  diagnosis.after = attempt.match();
+  for (std::size_t t : attempt.unmatched_wanted()) diagnosis.missing.push_back(attempt.wanted()[t].key);
+  for (std::size_t i : attempt.unmatched_file()) diagnosis.unexpected.push_back(attempt.file()[i].name);
+  for (std::size_t t : attempt.mismatched()) diagnosis.mismatched.push_back(mismatch_line(attempt, t));
+}
+
+/// The file holds only the state of an optimizer.
+void add_optimizer_file(Diagnosis& diagnosis, const Value& root) {
+  std::vector<detail::OptimizerFacts> optimizers = detail::list_optimizers(root);
+  if (optimizers.empty()) return;
+  Cause cause{CauseKind::optimizer_file, "the file holds the state of an optimizer and no model"};
+  cause.evidence.push_back("its " + std::string(optimizers[0].at.empty() ? "top" : optimizers[0].at) + " has " +
+                           std::to_string(optimizers[0].groups.size()) + " parameter groups");
+  cause.advice = "the weights are in another file of the same run, often named model or pytorch_model";
+  diagnosis.causes.push_back(std::move(cause));
+}
+
+Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts, const KeyList& list) {
+  const Value& root = input.checkpoint->root;
+  Diagnosis diagnosis;
+  diagnosis.subject = input.subject;
+  diagnosis.format = input.checkpoint->format;
+  diagnosis.target = list.name;
+  KeyTable wanted(list);
+  std::vector<Candidate> candidates = detail::list_candidates(root, options.at);
+  Tried best = candidates.empty() ? Tried{} : best_candidate(candidates, wanted, root, options);
+  diagnosis.description = detail::describe_file(root, best.candidate);
+  bool same_place = best.candidate != nullptr && best.candidate->kind == Candidate::Kind::dict &&
+                    (best.candidate->at == list.at || best.candidate->at == options.at);
+  detail::FileContext context{input, options, facts, best.candidate, match_at_top(candidates, wanted), {}, same_place};
+  if (best.attempt) context.in_chosen = Attempt(best.candidate->keys, wanted).match();
+  if (same_place) {
+    context.at_top = context.in_chosen;
+    diagnosis.plan.at = best.candidate->at;
+  }
+  diagnosis.before = context.at_top;
+  diagnosis.after = context.in_chosen;
+  add_before_names(diagnosis, context);
+  if (best.attempt) take_over(diagnosis, *best.attempt);
+  if (!best.attempt) {
+    add_optimizer_file(diagnosis, root);
+    for (const WantedKey& key : list.keys) diagnosis.missing.push_back(key.key);
+    if (diagnosis.causes.empty()) {
+      diagnosis.causes.push_back({CauseKind::missing_keys, "the file holds no state dict"});
+    }
+  }
+  add_behind_names(diagnosis, context);
+  return diagnosis;
+}
+
+/// The main state dict when nobody says for what: the one with the most bytes, the outermost of equals.
+const Candidate* main_candidate(const std::vector<Candidate>& candidates) {
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.kind == Candidate::Kind::flat) continue;
+    if (best == nullptr || candidate.bytes > best->bytes) best = &candidate;
+  }
+  return best;
+}
+
+void add_wrappers(Diagnosis& diagnosis, const Candidate& candidate) {
+  detail::WrapperUse use = detail::wrapper_use(candidate.keys);
+  if (use.keys * 2 <= candidate.keys.size()) return;
+  FixStep step = detail::wrapper_step(use);
+  std::string many = core::format_count(use.keys) + " of " + core::format_count(candidate.keys.size()) + " keys ";
+  bool prefix = step.rule.kind == KeyRule::Kind::prefix;
+  Cause cause{prefix ? CauseKind::wrapper_prefix : CauseKind::wrapper_inside, ""};
+  cause.text = prefix ? many + "begin with " + core::quote(step.rule.from) +
+                            ", which a wrapper put there; a model that is not wrapped does not have it"
+                      : many + "hold components that wrappers put there, as in " + core::quote(use.example);
+  cause.confidence = 0.9;
+  cause.cured = true;
+  diagnosis.plan.steps.push_back(std::move(step));
+  diagnosis.causes.push_back(std::move(cause));
+}
+
+/// "model." when every key begins with it, "" when they differ.
+std::string common_branch(const Candidate& candidate) {
+  if (candidate.keys.size() < 2) return "";
+  std::string_view first = candidate.keys[0].name;
+  std::size_t dot = first.find('.');
+  if (dot == std::string_view::npos) return "";
+  std::string branch(first.substr(0, dot + 1));
+  bool all = std::all_of(candidate.keys.begin(), candidate.keys.end(),
+                         [&](const FileKey& key) { return key.name.starts_with(branch); });
+  return all ? branch : "";
+}
+
+struct Implied {
+  std::optional<Attempt> attempt;
+  std::vector<NearModel> near;
+};
+
+/// A known model whose keys all are in the file, once the names are put right.
+Implied implied_model(const Candidate& candidate, const Value& root, const WhyOptions& options,
+                      std::vector<std::unique_ptr<KeyTable>>& tables) {
+  Implied implied;
+  if (!options.known) return implied;
+  implied.near = nearest_models(options.known(), dict_of(candidate, root), 4);
+  for (const NearModel& near : implied.near) {
+    if (near.share < kSameModel) break;
+    tables.push_back(std::make_unique<KeyTable>(*near.model));
+    Attempt attempt = attempt_all(candidate, *tables.back(), "");
+    bool all = attempt.match().keys == attempt.match().wanted;
+    if (!all || (implied.attempt && implied.attempt->causes.size() <= attempt.causes.size())) continue;
+    implied.attempt = std::move(attempt);
+  }
+  return implied;
+}
+
+std::string share_text(double share) {
+  return std::to_string(static_cast<int>(share * 100 + 0.5)) + " %";
+}
+
+void add_names_alone(Diagnosis& diagnosis, const Candidate& candidate, const Value& root, const WhyOptions& options) {
+  std::vector<std::unique_ptr<KeyTable>> tables;
+  Implied implied = implied_model(candidate, root, options, tables);
+  if (implied.attempt) {
+    diagnosis.nearest = implied.attempt->wanted().list().name;
+    std::string with = implied.attempt->causes.empty() ? "" : " once its names are put right";
+    diagnosis.notes.push_back("this is a " + diagnosis.nearest + with + ": all " +
+                              core::format_count(implied.attempt->wanted().size()) + " keys and shapes agree");
+    diagnosis.target = diagnosis.nearest;
+    diagnosis.before = Attempt(candidate.keys, implied.attempt->wanted()).match();
+    if (!candidate.at_top()) diagnosis.before.keys = diagnosis.before.bytes = 0;
+    take_over(diagnosis, *implied.attempt);
+    return;
+  }
+  add_wrappers(diagnosis, candidate);
+  std::string branch = common_branch(candidate);
+  if (!branch.empty() && diagnosis.plan.empty()) {
+    diagnosis.notes.push_back("every key begins with " + core::quote(branch) +
+                              "; say --for what the file is meant, or strip it: ckpt strip-prefix --prefix " + branch);
+  }
+  if (!implied.near.empty()) {
+    diagnosis.notes.push_back("nearest known model: " + implied.near[0].model->name + " (" +
+                              share_text(implied.near[0].share) + " of the shapes)");
+  }
+}
+
+Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts) {
+  const Value& root = input.checkpoint->root;
+  Diagnosis diagnosis;
+  diagnosis.subject = input.subject;
+  diagnosis.format = input.checkpoint->format;
+  std::vector<Candidate> candidates = detail::list_candidates(root, options.at);
+  const Candidate* main = main_candidate(candidates);
+  diagnosis.description = detail::describe_file(root, main);
+  bool same_place = main != nullptr && !options.at.empty();
+  if (same_place) diagnosis.plan.at = main->at;
+  detail::FileContext context{input, options, facts, main, {}, {}, same_place};
+  add_before_names(diagnosis, context);
+  if (main != nullptr) add_names_alone(diagnosis, *main, root, options);
+  if (main == nullptr) add_optimizer_file(diagnosis, root);
+  add_behind_names(diagnosis, context);
+  for (const Candidate& other : candidates) {
+    bool state = &other != main && other.kind != Candidate::Kind::flat && main != nullptr &&
+                 other.keys.size() == main->keys.size();
+    if (state) diagnosis.notes.push_back(core::quote(other.at) + " holds as many keys; name it as FILE::" + other.at);
+  }
+  return diagnosis;
+}
+
+double share_of(const Match& match) {
+  return match.wanted == 0 ? 0 : static_cast<double>(match.keys) / static_cast<double>(match.wanted);
+}
+
+void note_readable(Diagnosis& diagnosis, const ErrorFacts& facts) {
+  using Kind = ErrorFacts::Kind;
+  for (Kind kind : {Kind::header_too_large, Kind::cut, Kind::zip_directory, Kind::load_key}) {
+    if (!facts.has(kind)) continue;
+    diagnosis.notes.push_back(
+        "the message says that a file could not be read, but this one can: it is another file, or was fetched again "
+        "since");
+    return;
+  }
+}
+
+}  // namespace
+
+bool Diagnosis::fixable() const {
+  bool all_cured = std::all_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cured; });
+  return readable && all_cured && missing.empty() && unexpected.empty() && mismatched.empty();
+}
+
+Diagnosis why(const WhyInput& input, const WhyOptions& options) {
+  ErrorFacts facts = parse_error_text(options.error);
+  std::vector<KeyList> wanted = options.wanted;
+  std::optional<KeyList> said = wanted.empty() ? detail::target_of(facts, input.checkpoint->root) : std::nullopt;
+  if (said) wanted.push_back(std::move(*said));
+  std::vector<Diagnosis> all;
+  for (const KeyList& list : wanted) all.push_back(against(input, options, facts, list));
+  if (all.empty()) {
+    Diagnosis diagnosis = alone(input, options, facts);
+    if (facts.keys())
+      diagnosis.notes.push_back(
+          "the keys that the message names are not in this file; is the message about another one?");
+    note_readable(diagnosis, facts);
+    return diagnosis;
+  }
+  auto best = std::max_element(all.begin(), all.end(), [](const Diagnosis& a, const Diagnosis& b) {
+    return share_of(a.after) < share_of(b.after);
+  });
+  Diagnosis diagnosis = *best;
+  for (const Diagnosis& other : all) {
+    if (&other == &*best) continue;
+    diagnosis.also.push_back(other.target);
+    diagnosis.others.push_back(other.after);
+  }
+  note_readable(diagnosis, facts);
+  return diagnosis;
+}
+
+Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
+  Report report;
+  OpenOptions open_options = options.open;
+  open_options.foreign_objects = true;
+  open_options.report = &report;
+  Checkpoint checkpoint;
+  try {
+    checkpoint = open(path, open_options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::io) throw;
+    Diagnosis diagnosis;
+    diagnosis.subject = path.string();
+    detail::diagnose_unreadable(diagnosis, path, error);
+    return diagnosis;
+  }
+  WhyInput input{&checkpoint, path.string(), report.globals};
+  return core::with_context(path.string(), [&] { return why(input, options); });
+}
+
+}  // namespace ckpt

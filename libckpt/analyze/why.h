@@ -1,0 +1,199 @@
+#pragma once
+// why: why a checkpoint does not load into a model, and what makes it load. A diagnosis is data: causes with evidence,
+// how many keys and bytes match before and after, and a plan of steps that apply_fix() (why_fix.h) carries out.
+// Thread safety: pure. Use: ckpt::Diagnosis d = ckpt::why("best.pth", {.wanted = {*zoo::find_manifest("resnet50")}});
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libckpt/analyze/error_text.h"
+#include "libckpt/analyze/key_list.h"
+#include "libckpt/checkpoint.h"
+#include "libckpt/open_save.h"
+
+namespace ckpt {
+
+enum class CauseKind : std::uint8_t {
+  // the file itself
+  lfs_pointer,       ///< a git-LFS pointer instead of the weights
+  web_page,          ///< HTML, XML or JSON: the download got an answer, not the file
+  truncated,         ///< cut off
+  corrupt,           ///< damaged otherwise
+  not_a_checkpoint,  ///< something else: gzip, a program, text, zeros
+  unsafe_pickle,     ///< names functions that no checkpoint needs
+  // its tree
+  foreign_globals,  ///< objects that torch.load(weights_only=True) refuses
+  pickled_module,   ///< the module itself was pickled, not its state dict
+  nested_dict,      ///< the state dict lies below other things
+  scattered_dicts,  ///< the model's parts lie in several dicts
+  device_tags,      ///< saved on devices that are not there
+  // names
+  wrapper_prefix,      ///< DataParallel, torch.compile, FSDP, ... at the start of every key
+  wrapper_inside,      ///< the same in the middle of keys
+  missing_wrapper,     ///< the model is wrapped, the file is not
+  prefix_offset,       ///< another prefix: "model.", "backbone."
+  component_renamed,   ///< one component has another name: gamma, norm.1
+  component_inserted,  ///< one component more or less: base_layer
+  old_names,           ///< names of an older release or of weight norm
+  order_only,          ///< shapes agree in order, names do not
+  // shapes
+  transposed,         ///< Linear weights as Conv1D or Keras keep them
+  reshaped,           ///< dimensions of 1 more or less
+  fused_projections,  ///< q, k, v in one tensor or in three
+  head_size,          ///< other number of classes
+  vocabulary_size,    ///< other number of tokens
+  position_table,     ///< other number of positions
+  input_channels,     ///< other number of channels in the first convolution
+  depth,              ///< other number of layers
+  width,              ///< other sizes throughout
+  shape_mismatch,     ///< other shapes, without a pattern
+  // leftovers
+  missing_counters,  ///< num_batches_tracked
+  extra_counters,
+  missing_tied,   ///< a tied tensor is stored under one of its names only
+  stale_buffers,  ///< buffers that newer releases no longer save
+  extra_keys,
+  missing_keys,
+  optimizer_groups,  ///< parameter groups of another number or size
+  optimizer_file,    ///< holds an optimizer state and no model
+  unsupported_dtype,
+  shared_tensors,  ///< tensors share memory, which safetensors' save_file refuses
+};
+
+/// "wrapper_prefix": for JSON and tables.
+std::string_view name(CauseKind kind);
+/// One clause for a person: "keys carry the prefix of a wrapper".
+std::string_view title(CauseKind kind);
+
+/// How much of what is wanted is there.
+struct Match {
+  std::uint64_t keys = 0;  ///< wanted keys that are there with their shape
+  std::uint64_t wanted = 0;
+  std::uint64_t bytes = 0;  ///< of the matched tensors
+  std::uint64_t bytes_wanted = 0;
+  friend bool operator==(const Match&, const Match&) = default;
+};
+
+/// A rule that gives keys other names, as part of a step.
+struct KeyRule {
+  enum class Kind : std::uint8_t {
+    prefix,    ///< keys that begin with `from` begin with `to` instead; either ends with a dot or is empty
+    path,      ///< whole components `from` become `to` wherever they stand; `to` may be empty
+    wrappers,  ///< components that known wrappers add go wherever they stand
+    table,     ///< exactly these keys
+  };
+  Kind kind = Kind::prefix;
+  std::string from = {};
+  std::string to = {};
+  std::vector<std::pair<std::string, std::string>> table = {};
+};
+
+struct FixStep {
+  enum class Kind : std::uint8_t {
+    take,           ///< the dict at `at` becomes the file
+    take_module,    ///< the state dict of the pickled module at `at` becomes the file
+    flatten,        ///< dicts inside one another become dotted keys
+    plain_objects,  ///< foreign objects become plain data where that is clear, else go
+    rename,         ///< `rule`
+    drop,           ///< `keys` go
+    drop_optimizer,
+    add_counters,  ///< `keys` are added: int64 scalars of 0
+    tie,           ///< `pairs`: new name, existing name
+    transpose,     ///< `keys`: dimensions of each as `order` says
+    reshape,       ///< `shapes` of `keys`
+    split,         ///< `keys[0]` into keys[1...] along dimension 0, `shapes` for each
+    fuse,          ///< keys[1...] into keys[0] along dimension 0
+    cast,          ///< tensors of the dtypes `keys` to `to`
+    remap,         ///< every device tag becomes `to`
+  };
+  Kind kind;
+  std::string text;  ///< "strip 'module.'"
+  std::string at = {};
+  std::string to = {};
+  KeyRule rule = {};
+  std::vector<std::string> keys = {};
+  std::vector<std::pair<std::string, std::string>> pairs = {};
+  std::vector<core::Shape> shapes = {};
+  std::vector<std::size_t> order = {};
+};
+
+struct FixPlan {
+  std::vector<FixStep> steps;
+  std::string at = {};  ///< dotted path of the dict whose keys change, once the first steps took what they take
+  bool loses = false;   ///< drops tensors or values that the file has (an optimizer, extra keys)
+  bool empty() const { return steps.empty(); }
+};
+
+struct Cause {
+  CauseKind kind;
+  std::string text;                        ///< one sentence with names and numbers
+  std::vector<std::string> evidence = {};  ///< one line each
+  Match before = {};                       ///< with the steps of the causes before this one taken
+  Match after = {};                        ///< with this one's steps taken too
+  double confidence = 1;                   ///< 0 to 1; below 0.7 look before you trust it
+  bool cured = false;                      ///< the plan holds a step against it
+  std::string advice = {};                 ///< where no step helps: the command or the line of code that does
+};
+
+struct Diagnosis {
+  std::string subject;      ///< the file as it was named
+  std::string format = {};  ///< name of its format, "" when it cannot be read
+  std::string description;  ///< "PyTorch zip checkpoint, 320 tensors under 'state_dict', saved on cuda:3"
+  std::string target;       ///< what it was compared with, "" for nothing
+  bool readable = true;
+  std::vector<Cause> causes;       ///< in the order in which they are cured
+  std::vector<std::string> notes;  ///< worth knowing, not in the way
+  Match before;
+  Match after;
+  std::vector<std::string> missing;     ///< wanted keys that stay missing after the plan
+  std::vector<std::string> unexpected;  ///< keys that nobody wants and that the plan leaves
+  std::vector<std::string> mismatched;  ///< "fc.weight: [1000, 512] in the file, [10, 512] wanted"
+  FixPlan plan;
+  std::vector<Match> others;  ///< one for each of `also`: what else was tried
+  std::vector<std::string> also;
+  std::string nearest;  ///< known model that it was found to be, "" for none
+
+  bool loads() const { return readable && causes.empty(); }
+  /// The plan makes it load, strictly, into what was wanted.
+  bool fixable() const;
+};
+
+/// Known models, fetched only when shapes have to be searched.
+using KnownModels = std::function<const std::vector<KeyList>&()>;
+
+struct WhyOptions {
+  std::vector<KeyList> wanted = {};  ///< what it is for; the best match is diagnosed
+  std::string error = {};            ///< text of an error message
+  std::string at = {};               ///< dotted path of the state dict, "" = find it
+  KnownModels known = {};
+  std::int64_t cuda_devices = 0;  ///< how many GPUs the reader will have
+  OpenOptions open = {};
+};
+
+/// What is known of a file that could be opened.
+struct WhyInput {
+  const Checkpoint* checkpoint = nullptr;
+  std::string subject;
+  std::vector<std::string> foreign_globals;  ///< that torch.load(weights_only=True) refuses
+};
+
+/// Diagnoses an opened checkpoint. Errors: Error(key) when options.at names nothing.
+Diagnosis why(const WhyInput& input, const WhyOptions& options);
+
+/// Opens the file (keeping foreign objects as inert data) and diagnoses it; a file that cannot be opened gets a
+/// diagnosis from its bytes. Errors: Error(io) only.
+Diagnosis why(const std::filesystem::path& path, const WhyOptions& options);
+
+struct NearModel {
+  const KeyList* model = nullptr;
+  double share = 0;  ///< shapes in common over the larger number of tensors, counters left out
+};
+
+/// Known models by shapes alone, best first, at most `max`, none below a share of 0.5.
+std::vector<NearModel> nearest_models(const std::vector<KeyList>& known, const Dict& state_dict, std::size_t max = 3);
+
+}  // namespace ckpt

@@ -1,0 +1,259 @@
+#include "libckpt/analyze/why/file_causes.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "libckpt/analyze/why/shape_causes.h"
+#include "libckpt/transform/key_edit.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+std::string count_text(std::size_t count, std::string_view what) {
+  return core::format_count(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+}
+
+void add(Diagnosis& diagnosis, Cause cause, std::vector<FixStep> steps) {
+  cause.cured = !steps.empty();
+  for (FixStep& step : steps) diagnosis.plan.steps.push_back(std::move(step));
+  diagnosis.causes.push_back(std::move(cause));
+}
+
+/// PyTorch's own words for what it will not load.
+std::string weights_only_text(const std::string& global) {
+  return "WeightsUnpickler error: Unsupported global: GLOBAL " + global + " was not an allowed global by default.";
+}
+
+bool takes_part(const FileContext& context) {
+  return context.chosen != nullptr && !context.chosen->at_top() && !context.same_place;
+}
+
+void add_globals(Diagnosis& diagnosis, const FileContext& context) {
+  std::vector<std::string> globals = context.input.foreign_globals;
+  if (globals.empty()) return;
+  Cause cause{CauseKind::foreign_globals,
+              "torch.load(weights_only=True), the default since PyTorch 2.6, refuses this file: it names " +
+                  some_names(globals)};
+  cause.evidence.push_back(weights_only_text(globals.front()));
+  cause.before = context.at_top;
+  cause.after = context.at_top;
+  FixStep step{FixStep::Kind::plain_objects, "turn foreign objects into plain data"};
+  step.keys = std::move(globals);
+  add(diagnosis, std::move(cause), {std::move(step)});
+}
+
+std::string what_else(const Value& root, const std::string& at) {
+  if (!root.is(Value::Kind::dict)) return "";
+  std::vector<std::string> names;
+  for (const auto& [key, value] : root.as_dict().items) {
+    if (step_text(key) != at) names.push_back(step_text(key));
+  }
+  return names.empty() ? "" : "; beside it: " + some_names(names, 6);
+}
+
+void add_place(Diagnosis& diagnosis, const FileContext& context) {
+  if (!takes_part(context)) return;
+  const Candidate& chosen = *context.chosen;
+  const Value& root = context.input.checkpoint->root;
+  std::string place = chosen.at.empty() ? "the top of the file" : core::quote(chosen.at);
+  Cause cause{CauseKind::nested_dict,
+              "the weights lie under " + place + ", not at the top" + what_else(root, chosen.at)};
+  if (chosen.kind == Candidate::Kind::module) {
+    cause.kind = CauseKind::pickled_module;
+    cause.text =
+        "the module itself was pickled at " + place + " instead of its state_dict(), so loading needs its source code";
+  }
+  if (chosen.kind == Candidate::Kind::flat) {
+    cause.kind = CauseKind::scattered_dicts;
+    cause.text = "the weights of the model are spread over several dicts";
+    cause.confidence = 0.9;
+  }
+  if (!root.is(Value::Kind::dict)) cause.evidence.push_back("the top of the file is no dict but a " + type_text(root));
+  cause.before = context.at_top;
+  cause.after = context.in_chosen;
+  diagnosis.plan.loses = true;
+  add(diagnosis, std::move(cause), {chosen.step()});
+}
+
+/// Which of the tags name a device that will not be there.
+std::vector<std::pair<std::string, std::size_t>> absent(const std::vector<std::pair<std::string, std::size_t>>& tags,
+                                                        std::int64_t cuda_devices) {
+  std::vector<std::pair<std::string, std::size_t>> out;
+  for (const auto& [tag, count] : tags) {
+    bool cuda = tag == "cuda" || tag.starts_with("cuda:");
+    bool fits = cuda && tag.size() < 12 && (tag == "cuda" ? 0 : std::atoll(tag.c_str() + 5)) < cuda_devices;
+    if (!fits) out.emplace_back(tag, count);
+  }
+  return out;
+}
+
+std::string deserialize_text(const std::string& tag, std::int64_t cuda_devices) {
+  if (!tag.starts_with("cuda"))
+    return "don't know how to restore data location of torch.storage.UntypedStorage (tagged with " + tag + ")";
+  if (cuda_devices == 0) {
+    return "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are "
+           "running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your "
+           "storages to the CPU.";
+  }
+  return "Attempting to deserialize object on CUDA device " + (tag.size() > 5 ? tag.substr(5) : "0") +
+         " but torch.cuda.device_count() is " + std::to_string(cuda_devices) +
+         ". Please use torch.load with map_location to map your storages to an existing device.";
+}
+
+void add_devices(Diagnosis& diagnosis, const FileContext& context) {
+  std::int64_t there =
+      context.facts.has(ErrorFacts::Kind::device) ? context.facts.devices.value_or(0) : context.options.cuda_devices;
+  auto tags = absent(list_devices(context.input.checkpoint->root), there);
+  if (tags.empty()) return;
+  std::vector<std::string> texts;
+  for (const auto& [tag, count] : tags)
+    texts.push_back(core::printable(tag) + " (" + count_text(count, "tensor") + ")");
+  Cause cause{CauseKind::device_tags, "tensors were saved on devices that are not here: " + core::join(texts, ", ")};
+  cause.evidence.push_back(deserialize_text(tags.front().first, there));
+  cause.before = diagnosis.after;
+  cause.after = diagnosis.after;
+  FixStep step{FixStep::Kind::remap, "move the tags to cpu"};
+  step.to = "cpu";
+  add(diagnosis, std::move(cause), {std::move(step)});
+}
+
+/// Types that few readers know and that f32 can hold.
+bool is_rare(core::DType dtype) {
+  return core::bit_width(dtype) <= 8 && core::is_floating(dtype);
+}
+
+void add_dtypes(Diagnosis& diagnosis, const FileContext& context) {
+  if (!context.facts.has(ErrorFacts::Kind::dtype)) return;
+  bool bfloat = context.facts.dtype.find("loat16") != std::string::npos;
+  FixStep step{FixStep::Kind::cast, ""};
+  step.to = "float32";
+  std::map<core::DType, std::size_t> counts;
+  std::vector<NamedEntry> entries = list_entries(context.input.checkpoint->root);
+  for (const NamedEntry& named : entries) {
+    core::DType dtype = named.entry->dtype;
+    bool meant = bfloat ? dtype == core::DType::bf16 : is_rare(dtype);
+    if (!meant) continue;
+    ++counts[dtype];
+    step.keys.emplace_back(core::name(dtype));
+  }
+  std::sort(step.keys.begin(), step.keys.end());
+  step.keys.erase(std::unique(step.keys.begin(), step.keys.end()), step.keys.end());
+  if (counts.empty()) {
+    diagnosis.notes.push_back("the message complains of dtype " + core::quote(context.facts.dtype) +
+                              ", which this file does not hold");
+    return;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [dtype, count] : counts)
+    texts.push_back(std::string(core::name(dtype)) + " (" + count_text(count, "tensor") + ")");
+  Cause cause{CauseKind::unsupported_dtype, "the reader does not know a dtype of the file: " + core::join(texts, ", ")};
+  cause.before = diagnosis.after;
+  cause.after = diagnosis.after;
+  step.text = "cast to float32";
+  add(diagnosis, std::move(cause), {std::move(step)});
+}
+
+void add_shared(Diagnosis& diagnosis, const FileContext& context) {
+  if (!context.facts.has(ErrorFacts::Kind::shared_memory)) return;
+  Cause cause{CauseKind::shared_tensors, "tensors of the file share memory, which safetensors' save_file refuses"};
+  if (context.chosen != nullptr && context.chosen->kind == Candidate::Kind::dict) {
+    const Value& dict = value_at(context.input.checkpoint->root, context.chosen->at);
+    for (const auto& group : key_list_of(dict.as_dict(), "").ties)
+      cause.evidence.push_back(some_names(group) + " are one tensor");
+  }
+  cause.advice = "ckpt convert keeps tied tensors: each is stored once, and the other names go into the metadata";
+  cause.before = diagnosis.after;
+  cause.after = diagnosis.after;
+  add(diagnosis, std::move(cause), {});
+}
+
+void add_optimizer(Diagnosis& diagnosis, const FileContext& context) {
+  if (!context.facts.has(ErrorFacts::Kind::optimizer_groups)) return;
+  std::vector<OptimizerFacts> optimizers = list_optimizers(context.input.checkpoint->root);
+  Cause cause{CauseKind::optimizer_groups,
+              "the optimizer of the program has other parameter groups than the one that was saved"};
+  for (const OptimizerFacts& facts : optimizers) {
+    std::vector<std::string> sizes;
+    for (std::size_t size : facts.groups) sizes.push_back(std::to_string(size));
+    std::string place = facts.at.empty() ? "the top" : core::quote(facts.at);
+    cause.evidence.push_back(place + " has " + count_text(sizes.size(), "group") + " of " + core::join(sizes, ", ") +
+                             " parameters");
+  }
+  cause.before = diagnosis.after;
+  cause.after = diagnosis.after;
+  cause.confidence = 0.95;
+  cause.advice = "build the optimizer with the groups it was saved with, or start it fresh";
+  if (optimizers.empty()) return add(diagnosis, std::move(cause), {});
+  diagnosis.plan.loses = true;
+  add(diagnosis, std::move(cause), {{FixStep::Kind::drop_optimizer, "drop the optimizer's state"}});
+}
+
+/// Names of the objects that a part of the tree still holds.
+bool holds_objects(const Value& value) {
+  std::vector<const Value*> todo = {&value};
+  std::unordered_set<const void*> seen;
+  while (!todo.empty()) {
+    const Value* here = todo.back();
+    todo.pop_back();
+    if (here->is(Value::Kind::object)) return true;
+    if (here->is(Value::Kind::tensor) && !here->as_entry().python_class.empty()) return true;
+    if (here->identity() != nullptr && !seen.insert(here->identity()).second) continue;
+    if (here->is_sequence()) {
+      for (const Value& item : here->as_list()) todo.push_back(&item);
+    }
+    if (!here->is(Value::Kind::dict)) continue;
+    if (here->as_dict().type != "dict" && here->as_dict().type != "collections.OrderedDict") return true;
+    for (const auto& [key, child] : here->as_dict().items) todo.push_back(&child);
+  }
+  return false;
+}
+
+}  // namespace
+
+void add_before_names(Diagnosis& diagnosis, const FileContext& context) {
+  add_globals(diagnosis, context);
+  bool turned = !diagnosis.plan.empty();
+  add_place(diagnosis, context);
+  if (!turned || diagnosis.plan.steps.size() < 2) return;
+  // What is taken leaves most objects behind; only what it still holds has to be turned into plain data.
+  bool module = context.chosen->kind != Candidate::Kind::dict;
+  bool still = !module && holds_objects(value_at(context.input.checkpoint->root, context.chosen->at));
+  if (still) {
+    std::swap(diagnosis.plan.steps[0], diagnosis.plan.steps[1]);
+  } else {
+    diagnosis.plan.steps.erase(diagnosis.plan.steps.begin());
+  }
+}
+
+void add_behind_names(Diagnosis& diagnosis, const FileContext& context) {
+  add_devices(diagnosis, context);
+  add_dtypes(diagnosis, context);
+  add_shared(diagnosis, context);
+  add_optimizer(diagnosis, context);
+}
+
+std::string describe_file(const Value& root, const Candidate* chosen) {
+  std::vector<NamedEntry> entries = list_entries(root);
+  std::uint64_t bytes = 0;
+  for (const NamedEntry& named : entries) bytes += named.entry->byte_size();
+  std::size_t tensors = entries.size();
+  if (chosen != nullptr) {
+    tensors = 0;
+    for (const FileKey& key : chosen->keys) tensors += key.dtype != core::DType::u8 || !key.shape.empty() ? 1 : 0;
+  }
+  std::string text = count_text(tensors, "tensor");
+  if (chosen != nullptr && chosen->kind == Candidate::Kind::flat) text += " in several dicts";
+  if (chosen != nullptr && !chosen->at.empty()) text += " under " + core::quote(chosen->at);
+  auto devices = list_devices(root);
+  for (std::size_t i = 0; i < devices.size() && i < 3; ++i)
+    text += (i == 0 ? ", saved on " : ", ") + core::printable(devices[i].first);
+  std::uint64_t optimizer = 0;
+  for (const OptimizerFacts& facts : list_optimizers(root)) optimizer += facts.bytes;
+  if (optimizer > 0)
+    return text + ", optimizer present (" + core::format_size(optimizer) + " of " + core::format_size(bytes) + ")";
+  return text + ", " + core::format_size(bytes);
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,280 @@
+#include "libckpt/analyze/why/shape_causes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+/// A tensor that is there with another shape.
+struct Odd {
+  std::string key;
+  core::Shape have;
+  core::Shape want;
+  /// The only dimension that differs, -1 when there are several or the ranks differ.
+  std::ptrdiff_t dimension = -1;
+};
+
+std::vector<Odd> odd_tensors(const Attempt& attempt) {
+  std::vector<Odd> odd;
+  for (std::size_t t : attempt.mismatched()) {
+    const FileKey& key = attempt.file()[static_cast<std::size_t>(attempt.pairing().file_of_wanted[t])];
+    Odd one{key.name, key.shape, *attempt.wanted()[t].shape};
+    int differing = 0;
+    for (std::size_t d = 0; one.have.size() == one.want.size() && d < one.have.size(); ++d) {
+      if (one.have[d] == one.want[d]) continue;
+      one.dimension = static_cast<std::ptrdiff_t>(d);
+      ++differing;
+    }
+    if (differing != 1) one.dimension = -1;
+    odd.push_back(std::move(one));
+  }
+  return odd;
+}
+
+bool holds_any(std::string_view key, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return key.find(word) != std::string_view::npos; });
+}
+
+/// Modules all of whose tensors have one size in dimension 0, as a head's weight and bias have.
+std::unordered_set<std::string_view> head_like(const Attempt& attempt) {
+  std::unordered_map<std::string_view, std::int64_t> rows;
+  for (const FileKey& key : attempt.file()) {
+    std::int64_t size = key.shape.empty() ? -1 : key.shape[0];
+    auto [at, fresh] = rows.try_emplace(parent_of(key.name), size);
+    if (!fresh && at->second != size) at->second = -1;
+  }
+  std::unordered_set<std::string_view> modules;
+  for (const auto& [module, size] : rows) {
+    if (size >= 0) modules.insert(module);
+  }
+  return modules;
+}
+
+CauseKind size_kind(const std::unordered_set<std::string_view>& heads, const Odd& odd, std::string_view first_kernel) {
+  if (holds_any(odd.key, {"pos_embed", "position", "wpe", "pos_emb", "pos_encoding", "attn.bias"}))
+    return CauseKind::position_table;
+  if (odd.dimension == 1 && odd.have.size() >= 3 && odd.key == first_kernel) return CauseKind::input_channels;
+  if (odd.dimension != 0) return CauseKind::shape_mismatch;
+  if (holds_any(odd.key, {"wte", "embed_tokens", "word_embeddings", "tok_embeddings", "token_embedding", "lm_head",
+                          "shared.weight", "cls.predictions", "embedding"}))
+    return CauseKind::vocabulary_size;
+  return heads.contains(parent_of(odd.key)) && odd.have.size() != 3 ? CauseKind::head_size : CauseKind::shape_mismatch;
+}
+
+std::string size_text(CauseKind kind, const Odd& odd) {
+  std::string name(parent_of(odd.key).empty() ? std::string_view(odd.key) : parent_of(odd.key));
+  auto at = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, odd.dimension));
+  std::string have =
+      odd.dimension < 0 ? core::to_list(odd.have) : core::format_count(static_cast<std::uint64_t>(odd.have[at]));
+  std::string want =
+      odd.dimension < 0 ? core::to_list(odd.want) : core::format_count(static_cast<std::uint64_t>(odd.want[at]));
+  switch (kind) {
+    case CauseKind::head_size:
+      return "the head " + core::quote(name) + " has " + have + " outputs in the file where the model has " + want;
+    case CauseKind::vocabulary_size:
+      return "the vocabulary has " + have + " tokens in the file where the model has " + want;
+    case CauseKind::position_table:
+      return "the table of positions " + core::quote(odd.key) + " is " + core::to_list(odd.have) +
+             " in the file where the model has " + core::to_list(odd.want);
+    case CauseKind::input_channels:
+      return "the first convolution " + core::quote(name) + " takes " + have +
+             " channels in the file where the model takes " + want;
+    default:
+      return core::quote(odd.key) + " is " + core::to_list(odd.have) + " in the file where the model has " +
+             core::to_list(odd.want);
+  }
+}
+
+std::string size_advice(CauseKind kind, const Odd& odd) {
+  std::string have = odd.have.empty() ? "" : std::to_string(odd.have[0]);
+  switch (kind) {
+    case CauseKind::head_size:
+      return "build the model with " + have + " outputs, or load the rest and train a new head";
+    case CauseKind::vocabulary_size:
+      return "call model.resize_token_embeddings(" + have + ") before loading, or load the rest";
+    case CauseKind::position_table:
+      return "build the model for the file's number of positions, or load the rest and interpolate the table";
+    case CauseKind::input_channels:
+      return "build the model with " + (odd.have.size() > 1 ? std::to_string(odd.have[1]) : have) +
+             " input channels, or load the rest";
+    default:
+      return "build the model with the file's sizes, or load the rest";
+  }
+}
+
+std::string first_kernel_of(const Attempt& attempt) {
+  for (std::size_t t = 0; t < attempt.wanted().size(); ++t) {
+    const WantedKey& wanted = attempt.wanted()[t];
+    if (wanted.shape && wanted.shape->size() >= 3 && wanted.shape->size() <= 5 && leaf_of(wanted.key) == "weight")
+      return wanted.key;
+  }
+  return "";
+}
+
+void add_size_cause(Attempt& attempt, CauseKind kind, const std::vector<Odd>& group) {
+  std::set<std::string_view> gone;
+  FixStep step{FixStep::Kind::drop,
+               "drop " + core::format_count(group.size()) + (group.size() == 1 ? " tensor" : " tensors")};
+  Cause cause{kind, size_text(kind, group.front())};
+  for (const Odd& odd : group) {
+    gone.insert(odd.key);
+    step.keys.push_back(odd.key);
+    if (cause.evidence.size() < 4)
+      cause.evidence.push_back(odd.key + ": " + core::to_list(odd.have) + " in the file, " + core::to_list(odd.want) +
+                               " in the model");
+  }
+  cause.advice = size_advice(kind, group.front());
+  cause.confidence = kind == CauseKind::shape_mismatch ? 0.8 : 0.95;
+  std::vector<FileKey> file = attempt.file();
+  std::erase_if(file, [&](const FileKey& key) { return gone.contains(key.name); });
+  attempt.plan.loses = true;
+  attempt.add(std::move(cause), {std::move(step)}, std::move(file));
+}
+
+/// Numbers under each prefix: "layer1." has 0 and 1. All of them, however deep.
+using Layers = std::map<std::string, std::set<std::int64_t>>;
+
+void note_layers(Layers& layers, std::string_view key) {
+  constexpr std::size_t kDigits = 6;
+  std::size_t start = 0;
+  for (std::size_t dot = key.find('.'); dot != std::string_view::npos; start = dot + 1, dot = key.find('.', start)) {
+    std::string_view part = key.substr(start, dot - start);
+    if (is_number(part) && part.size() <= kDigits)
+      layers[std::string(key.substr(0, start))].insert(std::stoll(std::string(part)));
+  }
+}
+
+struct DepthDifference {
+  std::string prefix;
+  std::size_t file = 0;
+  std::size_t model = 0;
+  std::int64_t common = 0;  ///< the first number that only one side has
+};
+
+/// Prefixes under which one side goes on where the other ends.
+std::vector<DepthDifference> depth_differences(const Attempt& attempt) {
+  Layers file;
+  Layers model;
+  for (const FileKey& key : attempt.file()) note_layers(file, key.name);
+  for (std::size_t t = 0; t < attempt.wanted().size(); ++t) note_layers(model, attempt.wanted()[t].key);
+  std::vector<DepthDifference> out;
+  for (const auto& [prefix, numbers] : model) {
+    auto found = file.find(prefix);
+    if (found == file.end() || found->second == numbers) continue;
+    const auto& fewer = found->second.size() < numbers.size() ? found->second : numbers;
+    const auto& more = found->second.size() < numbers.size() ? numbers : found->second;
+    bool continues = std::includes(more.begin(), more.end(), fewer.begin(), fewer.end()) && more.size() > 1;
+    if (!continues) continue;
+    std::int64_t first = -1;
+    for (std::int64_t number : more) {
+      if (first < 0 && !fewer.contains(number)) first = number;
+    }
+    if (first > *fewer.rbegin()) out.push_back({prefix, found->second.size(), numbers.size(), first});
+  }
+  return out;
+}
+
+bool beyond(std::string_view key, const std::vector<DepthDifference>& differences) {
+  return std::any_of(differences.begin(), differences.end(), [&](const DepthDifference& d) {
+    if (!key.starts_with(d.prefix)) return false;
+    std::string_view rest = key.substr(d.prefix.size());
+    std::string_view number = rest.substr(0, rest.find('.'));
+    return is_number(number) && number.size() < 10 && std::stoll(std::string(number)) >= d.common;
+  });
+}
+
+/// Keys without a partner, and how many of them lie in layers that only one side has.
+std::pair<std::size_t, std::size_t> explained_by_depth(const Attempt& attempt,
+                                                       const std::vector<DepthDifference>& differences) {
+  std::size_t all = 0;
+  std::size_t explained = 0;
+  for (std::size_t i : attempt.unmatched_file()) {
+    ++all;
+    if (beyond(attempt.file()[i].name, differences)) ++explained;
+  }
+  for (std::size_t t : attempt.unmatched_wanted()) {
+    ++all;
+    if (beyond(attempt.wanted()[t].key, differences)) ++explained;
+  }
+  return {explained, all};
+}
+
+void name_nearest(Cause& cause, const std::string& nearest) {
+  if (nearest.empty()) {
+    cause.advice = "build the model with the sizes of the file";
+    return;
+  }
+  cause.evidence.push_back("the file's shapes are those of " + nearest);
+  cause.advice = "build the model as " + nearest;
+}
+
+bool find_depth(Attempt& attempt, const std::string& nearest) {
+  std::vector<DepthDifference> differences = depth_differences(attempt);
+  auto [explained, all] = explained_by_depth(attempt, differences);
+  if (explained == 0 || explained * 2 < all) return false;
+  const DepthDifference& first = differences.front();
+  std::string place =
+      first.prefix.empty() ? "at the top" : "under " + core::quote(first.prefix.substr(0, first.prefix.size() - 1));
+  Cause cause{CauseKind::depth, "the file has " + core::format_count(first.file) + " layers " + place +
+                                    " where the model has " + core::format_count(first.model)};
+  for (const DepthDifference& d : differences) {
+    if (cause.evidence.size() < 4)
+      cause.evidence.push_back(d.prefix + "*: " + std::to_string(d.file) + " in the file, " + std::to_string(d.model) +
+                               " in the model");
+  }
+  cause.confidence = 0.9;
+  name_nearest(cause, nearest);
+  attempt.add(std::move(cause));
+  return true;
+}
+
+bool find_width(Attempt& attempt, const std::string& nearest) {
+  std::vector<Odd> odd = odd_tensors(attempt);
+  std::size_t there = attempt.file().size() - attempt.unmatched_file().size();
+  if (odd.size() < 4 || odd.size() * 3 < there) return false;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> ratios;
+  for (const Odd& one : odd) {
+    for (std::size_t d = 0; one.have.size() == one.want.size() && d < one.have.size(); ++d) {
+      if (one.have[d] != one.want[d]) ++ratios[{one.have[d], one.want[d]}];
+    }
+  }
+  auto most =
+      std::max_element(ratios.begin(), ratios.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::string sizes = most == ratios.end() ? ""
+                                           : "; most often " + std::to_string(most->first.first) + " in the file and " +
+                                                 std::to_string(most->first.second) + " in the model";
+  Cause cause{CauseKind::width, core::format_count(odd.size()) + " of " + core::format_count(there) +
+                                    " tensors have other sizes than in the model" + sizes};
+  for (std::size_t i = 0; i < 3; ++i) cause.evidence.push_back(size_text(CauseKind::shape_mismatch, odd[i]));
+  cause.confidence = 0.9;
+  name_nearest(cause, nearest);
+  attempt.add(std::move(cause));
+  return true;
+}
+
+}  // namespace
+
+bool find_other_model(Attempt& attempt, const std::string& nearest) {
+  bool width = find_width(attempt, nearest);
+  bool depth = find_depth(attempt, width ? "" : nearest);
+  return width || depth;
+}
+
+void find_size_causes(Attempt& attempt) {
+  std::map<CauseKind, std::vector<Odd>> groups;
+  std::string first_kernel = first_kernel_of(attempt);
+  {
+    std::unordered_set<std::string_view> heads = head_like(attempt);
+    for (Odd& odd : odd_tensors(attempt)) groups[size_kind(heads, odd, first_kernel)].push_back(std::move(odd));
+  }
+  for (const auto& [kind, group] : groups) add_size_cause(attempt, kind, group);
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,23 @@
+#pragma once
+// Causes that lie in shapes: transposed weights, projections fused or split, other sizes, other numbers of layers.
+// Thread safety: one owner of the attempt. Use: find_layout_causes(attempt); find_size_causes(attempt, nearest);
+
+#include "libckpt/analyze/why/attempt.h"
+
+namespace ckpt::detail {
+
+/// What steps can cure: transposed and reshaped tensors, q, k and v fused or split.
+void find_layout_causes(Attempt& attempt);
+
+/// Another number of layers or other sizes throughout: the file is another model. True when such a cause was added.
+/// `nearest` is the known model that the shapes belong to, "" for none.
+bool find_other_model(Attempt& attempt, const std::string& nearest);
+
+/// Single tensors of another size: the head, the vocabulary, positions, input channels. The step drops them, so that
+/// the rest loads.
+void find_size_causes(Attempt& attempt);
+
+/// "'a', 'b' and 3 more".
+std::string some_names(const std::vector<std::string>& names, std::size_t most = 4);
+
+}  // namespace ckpt::detail

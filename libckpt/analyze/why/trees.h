@@ -1,0 +1,43 @@
+#pragma once
+// Where in a checkpoint's tree the keys of a model may lie: in a dict, in a pickled module, spread over several dicts.
+// Thread safety: pure. Use: for (const Candidate& c : list_candidates(root, "")) ...
+
+#include <string>
+#include <vector>
+
+#include "libckpt/analyze/why/attempt.h"
+
+namespace ckpt::detail {
+
+struct Candidate {
+  enum class Kind : std::uint8_t { dict, module, flat };
+  Kind kind = Kind::dict;
+  std::string at;  ///< dotted path, "" for the top
+  std::vector<FileKey> keys;
+  std::uint64_t bytes = 0;  ///< of its tensors
+
+  bool at_top() const { return kind == Kind::dict && at.empty(); }
+  /// What makes it the whole file. REQUIRES: not at_top().
+  FixStep step() const;
+};
+
+/// Outermost first; the flat one, where there is one, last. With `at`, the one there alone.
+std::vector<Candidate> list_candidates(const Value& root, const std::string& at);
+
+/// The state dict of a module that was pickled whole, from the _parameters, _buffers and _modules of its state.
+/// Nullopt when the object is no module.
+std::optional<Dict> module_state(const Value& value);
+/// All tensors outside optimizer states under their dotted names.
+Dict flat_state(const Value& root);
+
+struct OptimizerFacts {
+  std::string at;
+  std::vector<std::size_t> groups;  ///< parameters of each
+  std::uint64_t bytes = 0;
+};
+std::vector<OptimizerFacts> list_optimizers(const Value& root);
+
+/// Device tags other than cpu and meta with the number of tensors, in the order in which they are met.
+std::vector<std::pair<std::string, std::size_t>> list_devices(const Value& root);
+
+}  // namespace ckpt::detail

@@ -1,0 +1,32 @@
+#pragma once
+// Carrying out the plan of a diagnosis, and writing it down as one command and one line of Python.
+// Thread safety: pure. Use: ckpt::Checkpoint fixed = ckpt::apply_fix(checkpoint, diagnosis.plan);
+
+#include <string>
+
+#include "libckpt/analyze/why.h"
+
+namespace ckpt {
+
+/// Carries out all steps. Tensors are read when the result is saved; transposed ones piece by piece. Errors:
+/// Error(key) when the checkpoint is not the one the plan was made for; Error(collision).
+Checkpoint apply_fix(const Checkpoint& checkpoint, const FixPlan& plan);
+
+/// What the command line of a fix needs to know beside the plan.
+struct FixCommand {
+  std::string program = "ckpt";
+  std::vector<std::string> arguments = {};  ///< what `why` was told: --for resnet50
+  bool from_stdin = false;                  ///< the error text came from standard input
+};
+
+/// One shell line: the special command where one step has one ("ckpt strip-prefix best.pth"), else `ckpt fix`. For a
+/// file that no edit can cure what fetches it again. "" when there is nothing to do.
+std::string command_line(const Diagnosis& diagnosis, const FixCommand& command = {});
+
+/// The same in Python, for those who must: one line. "" when there is nothing to do.
+std::string python_line(const Diagnosis& diagnosis);
+
+/// Text as one word of a POSIX shell.
+std::string shell_word(const std::string& text);
+
+}  // namespace ckpt

@@ -1,0 +1,103 @@
+// ckpt fix: does what `ckpt why` proposes.
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/edit.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/why_target.h"
+
+namespace cli {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+struct Options : EditOptions {
+  TargetOptions target;
+};
+
+/// Where no edit helps, the error says what does.
+void require_curable(const ckpt::Diagnosis& d) {
+  if (!d.readable) {
+    const ckpt::Cause& cause = d.causes.front();
+    std::string command = ckpt::command_line(d);
+    bool foreign = cause.kind == ckpt::CauseKind::not_a_checkpoint || cause.kind == ckpt::CauseKind::unsafe_pickle;
+    throw Error(foreign ? ErrorCode::unsupported : ErrorCode::corrupt,
+                cause.text + "; " + (command.empty() ? cause.advice : command));
+  }
+  if (d.loads() || !d.plan.empty()) return;
+  const ckpt::Cause& cause = d.causes.front();
+  throw Error(ErrorCode::unsupported,
+              "no change to the file cures this: " + cause.text + (cause.advice.empty() ? "" : "; " + cause.advice));
+}
+
+void write_steps(ckpt::JsonWriter& json, const ckpt::Diagnosis& d) {
+  json.key("fixable").value(d.fixable());
+  json.key("keys").value(d.after.keys);
+  json.key("wanted").value(d.after.wanted);
+  json.key("steps").begin_array();
+  for (const ckpt::FixStep& step : d.plan.steps) json.value(step.text);
+  json.end_array();
+  json.key("missing").begin_array();
+  for (const std::string& key : d.missing) json.value(key);
+  json.end_array();
+}
+
+std::string summary(const ckpt::Diagnosis& d) {
+  if (d.plan.empty()) return "nothing to fix";
+  std::string text = std::to_string(d.plan.steps.size()) + (d.plan.steps.size() == 1 ? " step" : " steps");
+  if (d.after.wanted > 0)
+    text += ", " + core::format_count(d.after.keys) + " of " + core::format_count(d.after.wanted) + " keys match " +
+            core::printable(d.target);
+  return text;
+}
+
+Edit fix_one(const Options& options, const ckpt::Checkpoint& checkpoint, const std::string& at) {
+  ckpt::Diagnosis d = ckpt::why(checkpoint.path, options.target.why(options, at));
+  require_curable(d);
+  if (options.in_place && d.plan.loses && !options.force) {
+    throw Error(ErrorCode::usage, "the fix leaves out part of the file; write it to another one with -o, or say -f");
+  }
+  Edit edit;
+  edit.checkpoint = ckpt::apply_fix(checkpoint, d.plan);
+  edit.changed = !d.plan.empty();
+  edit.summary = summary(d);
+  for (const ckpt::FixStep& step : d.plan.steps) edit.steps.push_back(core::printable(step.text));
+  edit.json = [d](ckpt::JsonWriter& json) { write_steps(json, d); };
+  if (!options.quiet && !d.missing.empty()) {
+    print_error_line("ckpt: " + core::printable(checkpoint.path.string()) + ": warning: " +
+                     core::format_count(d.missing.size()) + " keys of the model stay missing; load with strict=False");
+  }
+  return edit;
+}
+
+int run(Context& context, const Options& options) {
+  for (const std::string& file : options.files) {  // what cannot be opened gets its diagnosis as the error
+    Address address = parse_address(file);
+    ckpt::Diagnosis d = ckpt::why(address.path, {.at = address.at});
+    if (!d.readable) core::with_context(address.path.string(), [&] { require_curable(d); });
+  }
+  return run_edits(context, options, {"fix", "fixed"}, [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
+    return fix_one(options, checkpoint, at);
+  });
+}
+
+}  // namespace
+
+void add_fix(CLI::App& app, Command& chosen) {
+  CLI::App& command =
+      add_command(app, "fix", "ckpt fix best.pth --for resnet50 -o resnet50.pth",
+                  "Do what 'ckpt why' proposes with the same options: take the state dict, rename keys, "
+                  "drop or add what is too much or missing, transpose, move device tags.");
+  auto options = std::make_shared<Options>();
+  add_target_options(command, options->target);
+  add_edit_options(command, *options, "NAME.fixed.EXT beside the input");
+  command.callback([&chosen, options] {
+    options->foreign_objects = true;  // the fix turns them into plain data
+    chosen = [options](Context& context) { return run(context, *options); };
+  });
+}
+
+}  // namespace cli

@@ -1,0 +1,198 @@
+// ckpt why: why a checkpoint does not load, and the one command that makes it load.
+
+#include <filesystem>
+
+#include "libckpt/format/format.h"
+#include "libckpt/io/json.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/why_target.h"
+
+namespace cli {
+namespace {
+
+struct Options : ReadOptions {
+  std::string file;
+  std::int64_t devices = -1;
+  TargetOptions target;
+};
+
+/// NVIDIA GPUs of this machine, as the driver lists them; no library is loaded for that.
+std::int64_t count_gpus() {
+  std::error_code error;
+  std::filesystem::directory_iterator gpus("/proc/driver/nvidia/gpus", error);
+  if (error) return 0;
+  return std::distance(gpus, std::filesystem::directory_iterator());
+}
+
+std::string match_text(const ckpt::Match& match) {
+  return core::format_count(match.keys) + " of " + core::format_count(match.wanted);
+}
+
+std::string percent(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? "" : " (" + std::to_string(part * 100 / whole) + " % of the bytes)";
+}
+
+std::string steps_text(const ckpt::FixPlan& plan) {
+  std::string text;
+  for (const ckpt::FixStep& step : plan.steps) text += (text.empty() ? "" : " \u2192 ") + step.text;
+  return text;
+}
+
+std::string confidence_text(double confidence) {
+  if (confidence >= 0.9) return "";
+  return confidence >= 0.7 ? "likely: " : "perhaps: ";
+}
+
+void print_match(Output& out, const ckpt::Diagnosis& d) {
+  if (d.target.empty() || d.before.wanted == 0) return;
+  bool all = d.before.keys == d.before.wanted;
+  out.print(std::string(all ? "\u2713 " : "\u2717 ") + match_text(d.before) + " keys match " +
+            core::printable(d.target) + percent(d.before.bytes, d.before.bytes_wanted));
+  if (!d.plan.empty()) {
+    bool cured = d.after.keys == d.after.wanted;
+    out.print(std::string(" \u00b7 ") + (cured ? "\u2713 " : "\u2717 ") + match_text(d.after) +
+              " after: " + steps_text(d.plan));
+  }
+  out.print("\n");
+  for (std::size_t i = 0; i < d.also.size(); ++i) {
+    out.print("  " + core::printable(d.also[i]) + ": " + match_text(d.others[i]) + " keys would match\n");
+  }
+}
+
+void print_cause(Output& out, const ckpt::Diagnosis& d, std::size_t i) {
+  const ckpt::Cause& cause = d.causes[i];
+  out.print("  " + std::to_string(i + 1) + ". " + confidence_text(cause.confidence) + core::printable(cause.text));
+  if (d.causes.size() > 1 && cause.before.keys != cause.after.keys) {
+    out.print("  [" + core::format_count(cause.before.keys) + " \u2192 " + match_text(cause.after) + " keys]");
+  }
+  out.print("\n");
+  for (const std::string& line : cause.evidence) out.print("     " + core::printable(line) + "\n");
+  if (!cause.advice.empty() && d.readable) out.print("     what helps: " + core::printable(cause.advice) + "\n");
+}
+
+void print_text(Output& out, const Options& options, const ckpt::Diagnosis& d, const std::string& title) {
+  out.print_heading(core::printable(d.subject));
+  out.print("  " + title + (title.empty() || d.description.empty() ? "" : ", ") + d.description + "\n");
+  print_match(out, d);
+  if (d.loads()) out.print(d.target.empty() ? "nothing stands in the way of loading it\n" : "it loads as it is\n");
+  if (!d.causes.empty()) out.print_heading("causes\n");
+  for (std::size_t i = 0; i < d.causes.size(); ++i) print_cause(out, d, i);
+  for (const std::string& note : d.notes) out.print("note: " + core::printable(note) + "\n");
+  std::string command = ckpt::command_line(d, options.target.command());
+  if (!command.empty()) {
+    out.print_heading("fix\n");
+    out.print("  " + command + "\n");
+  } else if (!d.readable && !d.causes.empty()) {
+    out.print("what helps: " + core::printable(d.causes.front().advice) + "\n");
+  }
+  std::string python = ckpt::python_line(d);
+  if (!python.empty()) {
+    out.print_heading("python\n");
+    out.print("  " + python + "\n");
+  }
+}
+
+void write_match(ckpt::JsonWriter& json, std::string_view key, const ckpt::Match& match) {
+  json.key(key).begin_object();
+  json.key("keys").value(match.keys);
+  json.key("wanted").value(match.wanted);
+  json.key("bytes").value(match.bytes);
+  json.key("bytes_wanted").value(match.bytes_wanted);
+  json.end_object();
+}
+
+void write_texts(ckpt::JsonWriter& json, std::string_view key, const std::vector<std::string>& texts) {
+  json.key(key).begin_array();
+  for (const std::string& text : texts) json.value(text);
+  json.end_array();
+}
+
+void write_cause(ckpt::JsonWriter& json, const ckpt::Cause& cause) {
+  json.begin_object();
+  json.key("id").value(ckpt::name(cause.kind));
+  json.key("title").value(ckpt::title(cause.kind));
+  json.key("text").value(cause.text);
+  write_texts(json, "evidence", cause.evidence);
+  write_match(json, "before", cause.before);
+  write_match(json, "after", cause.after);
+  json.key("confidence").value(cause.confidence);
+  json.key("cured").value(cause.cured);
+  json.key("advice").value(cause.advice);
+  json.end_object();
+}
+
+std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
+  ckpt::JsonWriter json(2);
+  json.begin_object();
+  json.key("command").value("why");
+  json.key("path").value(d.subject);
+  json.key("description").value(d.description);
+  json.key("readable").value(d.readable);
+  json.key("loads").value(d.loads());
+  json.key("fixable").value(d.fixable());
+  json.key("target").value(d.target);
+  json.key("nearest").value(d.nearest);
+  write_match(json, "before", d.before);
+  write_match(json, "after", d.after);
+  json.key("causes").begin_array();
+  for (const ckpt::Cause& cause : d.causes) write_cause(json, cause);
+  json.end_array();
+  json.key("steps").begin_array();
+  for (const ckpt::FixStep& step : d.plan.steps) json.value(step.text);
+  json.end_array();
+  json.key("fix").value(ckpt::command_line(d, options.target.command()));
+  json.key("python").value(ckpt::python_line(d));
+  write_texts(json, "missing", d.missing);
+  write_texts(json, "unexpected", d.unexpected);
+  write_texts(json, "mismatched", d.mismatched);
+  write_texts(json, "notes", d.notes);
+  json.end_object();
+  return json.take() + "\n";
+}
+
+/// The format by its title; nothing for a file that cannot be read.
+std::string title_of(const ckpt::Diagnosis& d) {
+  const ckpt::Format* format = ckpt::find_format(d.format);
+  return format == nullptr ? "" : std::string(format->title);
+}
+
+int run(Context& context, const Options& options) {
+  Address address = parse_address(options.file);
+  ckpt::WhyOptions why = options.target.why(options, address.at);
+  why.cuda_devices = options.devices >= 0 ? options.devices : count_gpus();
+  ckpt::Diagnosis d = ckpt::why(address.path, why);
+  d.subject = address.text();
+  if (options.json) {
+    context.out.print(json_of(options, d));
+  } else if (options.quiet) {
+    std::string command = ckpt::command_line(d, options.target.command());
+    if (!command.empty()) context.out.print(command + "\n");
+  } else {
+    print_text(context.out, options, d, title_of(d));
+  }
+  if (!d.readable) return kBad;
+  return d.loads() ? kDone : kNo;
+}
+
+}  // namespace
+
+void add_why(CLI::App& app, Command& chosen) {
+  CLI::App& command =
+      add_command(app, "why", "ckpt why best.pth --for resnet50\n  python train.py 2>&1 | ckpt why best.pth --error -",
+                  "Say why a checkpoint does not load, and the one command that makes it load. Exit 0: it loads as it "
+                  "is; 1: a cause was found; 3: it cannot be read.");
+  auto options = std::make_shared<Options>();
+  command.add_option("FILE", options->file, "checkpoint; FILE::path means the dict of that name inside")
+      ->required()
+      ->type_name("");
+  add_target_options(command, options->target);
+  command.add_option("--devices", options->devices, "GPUs that the reader will have (default: those of this machine)")
+      ->type_name("N");
+  add_read_options(command, *options);
+  command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
+}
+
+}  // namespace cli

@@ -1,0 +1,199 @@
+// ckpt zoo: the key lists of known models.
+
+#include "libckpt/io/json.h"
+#include "libckpt/transform/glob.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/why_target.h"
+#include "zoo/manifest/manifest.h"
+
+namespace cli {
+namespace {
+
+struct Options : ReadOptions {
+  std::string name;
+  std::string file;
+};
+
+std::string shape_text(const ckpt::WantedKey& key) {
+  return key.shape ? core::to_list(*key.shape) : "";
+}
+
+std::string kind_text(const ckpt::WantedKey& key) {
+  if (key.kind == ckpt::WantedKey::Kind::parameter) return "parameter";
+  return key.kind == ckpt::WantedKey::Kind::buffer ? "buffer" : "";
+}
+
+std::vector<zoo::ManifestInfo> chosen_models(const std::string& glob) {
+  std::vector<zoo::ManifestInfo> models;
+  for (const zoo::ManifestInfo& info : zoo::list_manifests()) {
+    if (glob.empty() || ckpt::glob_match(glob, info.name)) models.push_back(info);
+  }
+  return models;
+}
+
+int run_ls(Context& context, const Options& options) {
+  std::vector<zoo::ManifestInfo> models = chosen_models(options.name);
+  if (options.json) {
+    ckpt::JsonWriter json(2);
+    json.begin_object().key("models").begin_array();
+    for (const zoo::ManifestInfo& info : models) {
+      json.begin_object();
+      json.key("name").value(info.name);
+      json.key("tensors").value(info.tensors);
+      json.key("parameters").value(info.parameters);
+      json.key("reference").value(info.reference);
+      json.key("arguments").raw(info.arguments.empty() ? "{}" : info.arguments);
+      json.end_object();
+    }
+    json.end_array().end_object();
+    context.out.print(json.text() + "\n");
+  } else if (options.quiet) {
+    for (const zoo::ManifestInfo& info : models) context.out.print(info.name + "\n");
+  } else {
+    Table table({{"NAME"}, {"TENSORS", Table::Align::right}, {"PARAMETERS", Table::Align::right}, {"REFERENCE"}});
+    for (const zoo::ManifestInfo& info : models) {
+      table.add_row({info.name, core::format_count(info.tensors), core::format_count(info.parameters), info.reference});
+    }
+    table.print(context.out);
+    context.out.print(count_of(models.size(), "model") + "\n");
+  }
+  return models.empty() ? kNo : kDone;
+}
+
+void write_keys(ckpt::JsonWriter& json, const ckpt::KeyList& model) {
+  json.begin_object();
+  json.key("name").value(model.name);
+  json.key("reference").value(model.reference);
+  json.key("parameters").value(model.parameters);
+  json.key("tensors").begin_array();
+  for (const ckpt::WantedKey& key : model.keys) {
+    json.begin_object();
+    json.key("name").value(key.key);
+    json.key("shape").begin_array();
+    for (std::int64_t size : *key.shape) json.value(size);
+    json.end_array();
+    if (key.dtype) json.key("dtype").value(core::name(*key.dtype));
+    json.key("kind").value(kind_text(key));
+    json.end_object();
+  }
+  json.end_array();
+  json.key("ties").begin_array();
+  for (const auto& group : model.ties) {
+    json.begin_array();
+    for (const std::string& name : group) json.value(name);
+    json.end_array();
+  }
+  json.end_array();
+  json.end_object();
+}
+
+int run_keys(Context& context, const Options& options) {
+  ckpt::KeyList model = known_model(options.name);
+  if (options.json) {
+    ckpt::JsonWriter json(2);
+    write_keys(json, model);
+    context.out.print(json.text() + "\n");
+    return kDone;
+  }
+  if (options.quiet) {
+    for (const ckpt::WantedKey& key : model.keys) context.out.print(key.key + "\n");
+    return kDone;
+  }
+  Table table({{"NAME"}, {"SHAPE"}, {"DTYPE"}, {"KIND"}});
+  for (const ckpt::WantedKey& key : model.keys) {
+    table.add_row({key.key, shape_text(key), key.dtype ? core::name(*key.dtype) : "", kind_text(key)});
+  }
+  table.print(context.out);
+  for (const auto& group : model.ties) context.out.print("tied: " + core::join(group, ", ") + "\n");
+  context.out.print(count_of(model.keys.size(), "tensor") + ", " + core::format_count(model.parameters) +
+                    " parameters, as in " + model.reference + "\n");
+  return kDone;
+}
+
+void print_list(Output& out, std::string_view what, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) out.print("  " + std::string(what) + ": " + core::printable(line) + "\n");
+}
+
+void write_list(ckpt::JsonWriter& json, std::string_view key, const std::vector<std::string>& lines) {
+  json.key(key).begin_array();
+  for (const std::string& line : lines) json.value(line);
+  json.end_array();
+}
+
+void print_differences(Output& out, const Options& options, const ckpt::KeyList& model, const ckpt::KeyDifferences& d) {
+  std::string start = core::printable(options.file) + ": ";
+  if (d.none()) {
+    out.print(start + "all " + core::format_count(model.keys.size()) + " keys, shapes and dtypes of " + model.name +
+              (d.order ? ", in another order" : "") + "\n");
+    return;
+  }
+  out.print(start + "not as " + model.name + ": " + count_of(d.missing.size(), "key") + " missing, " +
+            core::format_count(d.unexpected.size()) + " unexpected, " + core::format_count(d.shapes.size()) +
+            " of another shape, " + core::format_count(d.dtypes.size()) + " of another dtype\n");
+  print_list(out, "missing", d.missing);
+  print_list(out, "unexpected", d.unexpected);
+  print_list(out, "shape", d.shapes);
+  print_list(out, "dtype", d.dtypes);
+  out.print("see: ckpt why " + ckpt::shell_word(options.file) + " --for " + model.name + "\n");
+}
+
+int run_verify(Context& context, const Options& options) {
+  ckpt::KeyList model = known_model(options.name);
+  Address address = parse_address(options.file);
+  ckpt::Report report;
+  ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.open(report));
+  ckpt::KeyDifferences d = ckpt::compare_keys(ckpt::key_list_of(checkpoint, options.file, address.at), model);
+  say_report(options, address.path, report);
+  if (options.json) {
+    ckpt::JsonWriter json(2);
+    json.begin_object();
+    json.key("path").value(options.file);
+    json.key("model").value(model.name);
+    json.key("good").value(d.none());
+    json.key("same_order").value(!d.order);
+    write_list(json, "missing", d.missing);
+    write_list(json, "unexpected", d.unexpected);
+    write_list(json, "shapes", d.shapes);
+    write_list(json, "dtypes", d.dtypes);
+    json.end_object();
+    context.out.print(json.text() + "\n");
+  } else if (!options.quiet) {
+    print_differences(context.out, options, model, d);
+  }
+  return d.none() ? kDone : kNo;
+}
+
+}  // namespace
+
+void add_zoo(CLI::App& app, Command& chosen) {
+  CLI::App& zoo = add_command(app, "zoo", "ckpt zoo keys resnet50",
+                              "Known models: their names, key lists, and whether a file holds one.");
+  zoo.require_subcommand(1);
+  auto options = std::make_shared<Options>();
+
+  CLI::App& ls = add_command(zoo, "ls", "ckpt zoo ls 'resnet*'", "List the models whose keys are known.");
+  ls.add_option("GLOB", options->name, "only names that match")->type_name("");
+  add_read_options(ls, *options);
+  ls.callback([&chosen, options] { chosen = [options](Context& context) { return run_ls(context, *options); }; });
+
+  CLI::App& keys =
+      add_command(zoo, "keys", "ckpt zoo keys resnet50", "Print the keys of a model with shapes and dtypes, in order.");
+  keys.add_option("NAME", options->name, "model")->required()->type_name("");
+  add_read_options(keys, *options);
+  keys.callback([&chosen, options] { chosen = [options](Context& context) { return run_keys(context, *options); }; });
+
+  CLI::App& verify = add_command(zoo, "verify", "ckpt zoo verify resnet50 resnet50.pth",
+                                 "Compare a file with a model key by key; exit 1 when they differ.");
+  verify.add_option("NAME", options->name, "model")->required()->type_name("");
+  verify.add_option("FILE", options->file, "checkpoint; FILE::path means the dict of that name inside")
+      ->required()
+      ->type_name("");
+  add_read_options(verify, *options);
+  verify.callback(
+      [&chosen, options] { chosen = [options](Context& context) { return run_verify(context, *options); }; });
+}
+
+}  // namespace cli

@@ -1,0 +1,132 @@
+#include "tools/ckpt/why_target.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "libckpt/io/byte_source.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
+#include "zoo/manifest/manifest.h"
+
+namespace cli {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+constexpr std::uint64_t kMaxText = 256ULL << 20;
+
+std::string read_text(const std::filesystem::path& path) {
+  ckpt::SourcePtr file = ckpt::open_file(path);
+  if (file->size() > kMaxText) throw Error(ErrorCode::refused, "is too long for a text").add_context(path.string());
+  return std::string(core::as_text(ckpt::read_all(*file)));
+}
+
+std::string read_stdin() {
+  std::string text;
+  char piece[65536];
+  for (;;) {
+    ssize_t n = ::read(STDIN_FILENO, piece, sizeof(piece));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0)
+      throw Error(ErrorCode::io, std::string("cannot read: ") + std::strerror(errno)).add_context("standard input");
+    if (n == 0) return text;
+    text.append(piece, static_cast<std::size_t>(n));
+    if (text.size() > kMaxText) throw Error(ErrorCode::refused, "is too long for a text").add_context("standard input");
+  }
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+bool is_text(const std::string& path) {
+  ckpt::SourcePtr file = ckpt::open_file(path);
+  core::ByteVector head(std::min<std::uint64_t>(512, file->size()));
+  file->read(0, head);
+  return std::all_of(head.begin(), head.end(), [](std::byte b) {
+    auto c = static_cast<unsigned char>(b);
+    return c >= 0x20 || c == '\n' || c == '\r' || c == '\t';
+  });
+}
+
+/// A checkpoint where it is one, else a list of keys.
+ckpt::KeyList list_of_file(const ReadOptions& read, const Address& address) {
+  std::string name = address.path.string();
+  ckpt::Report report;
+  ckpt::OpenOptions options = read.open(report);
+  options.foreign_objects = true;
+  try {
+    ckpt::Checkpoint checkpoint = ckpt::open(address.path, options);
+    return core::with_context(name, [&] { return ckpt::key_list_of(checkpoint, address.text(), address.at); });
+  } catch (const Error&) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(address.path, ignored) || !is_text(name)) throw;
+  }
+  return ckpt::parse_key_list(read_text(address.path), name);
+}
+
+ckpt::KeyList list_of(const ReadOptions& read, const std::string& name) {
+  Address address = parse_address(name);
+  if (exists(address.path.string())) return list_of_file(read, address);
+  return known_model(name);
+}
+
+}  // namespace
+
+ckpt::KeyList known_model(const std::string& name) {
+  if (auto known = zoo::find_manifest(name)) return std::move(*known);
+  std::vector<std::string> similar = zoo::similar_names(name);
+  std::string hint = similar.empty() ? "; see 'ckpt zoo ls'" : "; did you mean " + core::join(similar, ", ") + "?";
+  throw Error(ErrorCode::usage, core::quote(name) + " is neither a file nor a known model" + hint);
+}
+
+ckpt::WhyOptions TargetOptions::why(const ReadOptions& read, const std::string& at) const {
+  ckpt::WhyOptions options;
+  for (const std::string& name : names) options.wanted.push_back(list_of(read, name));
+  if (error == "-") {
+    options.error = read_stdin();
+  } else if (!error.empty()) {
+    bool file = error.find('\n') == std::string::npos && error.size() < 4096 && exists(error);
+    options.error = file ? read_text(error) : error;
+  }
+  options.at = at;
+  options.known = []() -> const std::vector<ckpt::KeyList>& { return zoo::all_manifests(); };
+  options.open.lenient = read.lenient;
+  options.open.threads = read.threads;
+  return options;
+}
+
+ckpt::FixCommand TargetOptions::command() const {
+  ckpt::FixCommand command;
+  for (const std::string& name : names) {
+    command.arguments.emplace_back("--for");
+    command.arguments.push_back(name);
+  }
+  if (error.empty()) return command;
+  bool file = error == "-" || (error.size() < 4096 && exists(error));
+  command.from_stdin = error == "-" || !file;
+  command.arguments.emplace_back("--error");
+  command.arguments.push_back(file ? error : "-");
+  return command;
+}
+
+void add_target_options(CLI::App& command, TargetOptions& target) {
+  command
+      .add_option("--for", target.names,
+                  "what it is to be loaded into: a text or JSON list of keys, another checkpoint, or a known model "
+                  "(ckpt zoo ls); may be repeated, the best match counts")
+      ->type_name("X")
+      ->allow_extra_args(false);
+  command
+      .add_option("--error", target.error,
+                  "the error message, a file that holds it, or - for standard input; text around it does no harm")
+      ->type_name("TEXT");
+}
+
+}  // namespace cli
