@@ -3,6 +3,7 @@
 // Thread safety: see each header. Use: #include "libckpt/ckpt.h" and link ckpt::ckpt.
 
 #include "libckpt/analyze/branches.h"
+#include "libckpt/analyze/align.h"
 #include "libckpt/analyze/diff.h"
 #include "libckpt/analyze/digest.h"
 #include "libckpt/analyze/npy_header.h"
