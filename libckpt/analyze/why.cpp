@@ -28,9 +28,7 @@ constexpr std::size_t kMaxTried = 6;  ///< candidates that are compared in full
 /// The state dict of a candidate as a dict of its own.
 Dict dict_of(const Candidate& candidate, const Value& root) {
   if (candidate.kind == Candidate::Kind::flat) return detail::flat_state(root);
-  const Value& place = value_at(root, candidate.at);
-  if (candidate.kind == Candidate::Kind::module) return *detail::module_state(place);
-  return place.as_dict();
+  return value_at(root, candidate.at).as_dict();
 }
 
 std::string other_known_model(const WhyOptions& options, const Dict& dict, const std::string& target) {
@@ -348,7 +346,7 @@ Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
     detail::diagnose_unreadable(diagnosis, path, error);
     return diagnosis;
   }
-  WhyInput input{&checkpoint, path.string(), report.globals};
+  WhyInput input{&checkpoint, path.string(), report.globals, report.modules};
   return core::with_context(path.string(), [&] { return why(input, options); });
 }
 
