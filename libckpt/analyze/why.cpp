@@ -44,6 +44,11 @@ Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const st
   Attempt attempt(candidate.keys, wanted);
   if (attempt.complete()) return attempt;
   find_name_causes(attempt);
+  if (count_rules(attempt) > 3 && count_rules(attempt) * 4 > attempt.file().size()) {  // nearly a rule a key: the names say nothing
+    Attempt ordered(candidate.keys, wanted);
+    find_order_cause(ordered);
+    if (ordered.complete()) return ordered;
+  }
   find_order_cause(attempt);
   find_layout_causes(attempt);
   find_leftovers(attempt);

@@ -55,7 +55,7 @@ std::vector<Case> file_cases() {
        [] { return raw("{\"error\":\"Repository not found\"}", ".safetensors"); }},
       {"xml_answer", "a bucket that denies access", CauseKind::web_page, Outcome::advice, "",
        [] { return raw("<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", ".pth"); }},
-      {"cut_safetensors", "DB-GPT#314", CauseKind::truncated, Outcome::advice, "% ",
+      {"cut_safetensors", "DB-GPT#314", CauseKind::truncated, Outcome::advice, " %",
        [] { return cut(61, ".safetensors"); }},
       {"cut_zip", "transformers#27923", CauseKind::truncated, Outcome::advice, "no central directory",
        [] { return cut(50, ".pth"); }},
