@@ -4,10 +4,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "libckpt/analyze/why/concat_source.h"
 #include "libckpt/analyze/why/key_rule.h"
 #include "libckpt/analyze/why/plain_objects.h"
 #include "libckpt/analyze/why/trees.h"
+#include "libckpt/transform/cast.h"
+#include "libckpt/transform/derived_entry.h"
 #include "libckpt/transform/key_edit.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/tree_map.h"
@@ -61,13 +62,6 @@ std::string text_of(const Value& key) {
 
 Value tensor_of(Entry entry) {
   return Value::tensor(std::make_shared<const Entry>(std::move(entry)));
-}
-
-/// A copy without what ties it to its place in the file.
-Entry loose(const Entry& entry) {
-  Entry out = entry;
-  out.view.reset();
-  return out;
 }
 
 const Entry& entry_of(const std::pair<Value, Value>& item) {
@@ -145,30 +139,18 @@ void tie(Items& items, const std::vector<std::pair<std::string, std::string>>& p
   }
 }
 
-Entry transposed(const Entry& entry, const std::vector<std::size_t>& order) {
-  Entry out = loose(entry);
-  if (entry.shape.size() != order.size()) throw Error(ErrorCode::key, "a tensor of the plan has another rank");
-  core::Shape strides = core::contiguous_strides(entry.shape);
-  View view;
-  for (std::size_t d = 0; d < order.size(); ++d) {
-    out.shape[d] = entry.shape[order[d]];
-    view.strides.push_back(strides[order[d]]);
-  }
-  if (!entry.bytes) return out;
-  view.storage = std::make_shared<const Storage>(Storage{entry.dtype, entry.bytes, entry.location});
-  out.bytes = gather(view, entry.dtype, out.shape);
-  return out;
+template <class Numbers>
+std::vector<std::int64_t> to_numbers(const Numbers& numbers) {
+  return std::vector<std::int64_t>(numbers.begin(), numbers.end());
 }
 
-Entry reshaped(const Entry& entry, const core::Shape& shape) {
-  Entry out = loose(entry);
-  if (core::try_numel(shape.span()) != entry.numel())
-    throw Error(ErrorCode::key, "a tensor of the plan has another size");
-  out.shape = shape;
-  return out;
+/// The first dimension of every shape.
+std::vector<std::int64_t> rows_of(const std::vector<core::Shape>& shapes) {
+  std::vector<std::int64_t> rows;
+  for (const core::Shape& shape : shapes) rows.push_back(shape.empty() ? 0 : shape[0]);
+  return rows;
 }
 
-/// Parts of a tensor along dimension 0 are runs of its bytes.
 void split(Items& items, const FixStep& step) {
   Items out;
   for (auto& item : items) {
@@ -176,60 +158,38 @@ void split(Items& items, const FixStep& step) {
       out.push_back(std::move(item));
       continue;
     }
-    const Entry& whole = entry_of(item);
-    std::uint64_t offset = 0;
-    for (std::size_t p = 0; p < step.shapes.size(); ++p) {
-      Entry part = loose(whole);
-      part.shape = step.shapes[p];
-      std::uint64_t bytes = core::byte_size(part.dtype, part.numel()).value_or(0);
-      if (whole.bytes) part.bytes = slice(whole.bytes, offset, bytes);
-      offset += bytes;
-      out.emplace_back(Value::text(step.keys[p + 1]), tensor_of(std::move(part)));
+    auto parts = detail::split_parts(entry_of(item), 0, step.shapes.size(), rows_of(step.shapes));
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      out.emplace_back(Value::text(step.keys[p + 1]), Value::tensor(parts[p]));
     }
   }
   items = std::move(out);
 }
 
-Entry joined(const std::vector<const Entry*>& parts) {
-  Entry whole = loose(*parts.front());
-  std::vector<SourcePtr> sources;
-  whole.shape[0] = 0;
-  for (const Entry* part : parts) {
-    if (part->shape.empty() || part->dtype != whole.dtype || !part->bytes)
-      throw Error(ErrorCode::unsupported, "parts of different dtypes cannot be joined");
-    whole.shape[0] += part->shape[0];
-    sources.push_back(part->bytes);
-  }
-  whole.bytes = detail::concat(std::move(sources));
-  return whole;
-}
-
 void fuse(Items& items, const FixStep& step) {
-  std::vector<const Entry*> parts(step.keys.size() - 1, nullptr);
   std::vector<std::string> names(step.keys.begin() + 1, step.keys.end());
+  std::vector<EntryPtr> parts(names.size());
+  std::vector<core::Shape> shapes(names.size());
   std::size_t first = items.size();
   for_items(items, names, [&](std::pair<Value, Value>& item, std::size_t p) {
-    parts[p] = &entry_of(item);
+    shapes[p] = entry_of(item).shape;
+    parts[p] = item.second.entry_ptr();
     first = std::min(first, static_cast<std::size_t>(&item - items.data()));
   });
-  Value whole = tensor_of(joined(parts));
-  items[first] = {Value::text(step.keys.front()), std::move(whole)};
+  items[first] = {Value::text(step.keys.front()), Value::tensor(detail::fused(parts, 0, rows_of(shapes)))};
   drop(items, names);
 }
 
 void take(Checkpoint& checkpoint, const FixStep& step) {
   Value taken = value_at(checkpoint.root, step.at);
-  if (step.kind == FixStep::Kind::take_module) {
-    std::optional<Dict> state = detail::module_state(taken);
-    if (!state) throw Error(ErrorCode::key, "there is no pickled module at " + core::quote(step.at));
-    taken = Value::dict(std::move(*state));
-  }
   checkpoint.root = std::move(taken);
 }
 
 void cast_all(Checkpoint& checkpoint, const FixStep& step) {
-  (void)checkpoint;
-  throw Error(ErrorCode::unsupported, "this version cannot cast to " + step.to);
+  CastOptions options;
+  options.to = core::parse_dtype(step.to);
+  for (const std::string& dtype : step.keys) options.from.push_back(core::parse_dtype(dtype));
+  checkpoint = cast(checkpoint, options);
 }
 
 /// Steps that change the tree or the whole file. False when the step is about the keys of one dict.
@@ -272,11 +232,11 @@ void apply_to_items(Items& items, const FixStep& step) {
       return tie(items, step.pairs);
     case FixStep::Kind::transpose:
       return for_items(items, step.keys, [&](auto& item, std::size_t) {
-        item.second = tensor_of(transposed(entry_of(item), step.order));
+        item.second = Value::tensor(detail::transposed(entry_of(item), to_numbers(step.order)));
       });
     case FixStep::Kind::reshape:
       return for_items(items, step.keys, [&](auto& item, std::size_t i) {
-        item.second = tensor_of(reshaped(entry_of(item), step.shapes[i]));
+        item.second = Value::tensor(detail::reshaped(entry_of(item), to_numbers(step.shapes[i])));
       });
     case FixStep::Kind::split:
       return split(items, step);

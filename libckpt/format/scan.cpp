@@ -24,7 +24,7 @@ void verify_format(const Input& input, const OpenOptions& options, const Progres
   }
   if (format == nullptr) {
     bool whole = result.content == "pickle" || result.content == "keras" || result.content == "zip" ||
-                 result.content == "npy" || result.content == "tar";
+                 result.content == "tar";
     if (!whole && result.unread.empty()) result.unread.push_back({"file", "no reader knows this format"});
     return;
   }

@@ -8,6 +8,7 @@
 
 #include "libckpt/io/checksum.h"
 #include "libckpt/transform/entry_map.h"
+#include "libckpt/transform/view_overlap.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 
@@ -15,6 +16,7 @@ namespace ckpt {
 namespace {
 
 using detail::EntryReplacements;
+using detail::ViewSpan;
 
 /// Distinct entries of a tree, in file order.
 std::vector<NamedEntry> distinct_entries(const Value& root) {
@@ -24,26 +26,8 @@ std::vector<NamedEntry> distinct_entries(const Value& root) {
   return entries;
 }
 
-/// The bytes of its storage that a view spans.
-struct Span {
-  EntryPtr entry;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-};
-
 std::uint64_t width_of(core::DType dtype) {
   return static_cast<std::uint64_t>(core::bit_width(dtype)) / 8;
-}
-
-Span span_of(const EntryPtr& entry) {
-  std::uint64_t width = width_of(entry->dtype);
-  std::uint64_t begin = static_cast<std::uint64_t>(entry->view->offset) * width;
-  if (entry->numel() == 0) return {entry, begin, begin};
-  std::uint64_t reach = 1;
-  for (std::size_t d = 0; d < entry->shape.size(); ++d) {
-    reach += static_cast<std::uint64_t>(entry->shape[d] - 1) * static_cast<std::uint64_t>(entry->view->strides[d]);
-  }
-  return {entry, begin, begin + reach * width};
 }
 
 /// Parts a storage between views that do not overlap and cuts each part to what its views span.
@@ -55,47 +39,28 @@ class Trimmer {
     bool whole_bytes = std::all_of(entries.begin(), entries.end(),
                                    [](const EntryPtr& e) { return core::bit_width(e->dtype) % 8 == 0; });
     if (!whole_bytes || core::bit_width(storage->dtype) % 8 != 0) return;
-    std::vector<Span> spans;
-    for (const EntryPtr& entry : entries) spans.push_back(span_of(entry));
-    std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-    std::vector<std::vector<Span>> parts = part(spans);
+    std::vector<ViewSpan> spans;
+    for (const EntryPtr& entry : entries) spans.push_back(detail::span_of(entry));
+    std::vector<std::vector<ViewSpan>> parts = detail::part_views(std::move(spans));
     std::uint64_t left = 0;
-    for (const std::vector<Span>& spans_of_part : parts) left += size_of(spans_of_part, *storage);
+    for (const std::vector<ViewSpan>& spans_of_part : parts) left += size_of(spans_of_part, *storage);
     if (left >= storage->bytes->size()) return;
     changes_.view_bytes += storage->bytes->size() - left;
     changes_.views_trimmed += entries.size();
-    for (const std::vector<Span>& spans_of_part : parts) cut(spans_of_part, *storage);
+    for (const std::vector<ViewSpan>& spans_of_part : parts) cut(spans_of_part, *storage);
   }
 
  private:
-  /// Groups of spans that overlap; empty ones together.
-  static std::vector<std::vector<Span>> part(const std::vector<Span>& spans) {
-    std::vector<std::vector<Span>> parts;
-    std::vector<Span> empty;
-    std::uint64_t end = 0;
-    for (const Span& span : spans) {
-      if (span.begin == span.end) {
-        empty.push_back(span);
-        continue;
-      }
-      if (parts.empty() || span.begin >= end) parts.emplace_back();
-      parts.back().push_back(span);
-      end = std::max(end, span.end);
-    }
-    if (!empty.empty()) parts.push_back(std::move(empty));
-    return parts;
-  }
-
   struct Range {
     std::uint64_t begin;
     std::uint64_t end;
   };
 
   /// What a part needs of the storage, in whole elements of all types that look at it.
-  static Range range_of(const std::vector<Span>& part, const Storage& storage) {
+  static Range range_of(const std::vector<ViewSpan>& part, const Storage& storage) {
     Range range{part.front().begin, part.front().end};
     std::uint64_t align = width_of(storage.dtype);
-    for (const Span& span : part) {
+    for (const ViewSpan& span : part) {
       range.end = std::max(range.end, span.end);
       align = std::max(align, width_of(span.entry->dtype));
     }
@@ -106,25 +71,25 @@ class Trimmer {
   }
 
   /// True for one view, under one or more names, that leaves gaps.
-  static bool is_lone_with_gaps(const std::vector<Span>& part) {
-    const Span& first = part.front();
+  static bool is_lone_with_gaps(const std::vector<ViewSpan>& part) {
+    const ViewSpan& first = part.front();
     return first.entry->byte_size() < first.end - first.begin &&
-           std::all_of(part.begin(), part.end(), [&](const Span& s) { return same_view(*s.entry, *first.entry); });
+           std::all_of(part.begin(), part.end(), [&](const ViewSpan& s) { return same_view(*s.entry, *first.entry); });
   }
 
-  static std::uint64_t size_of(const std::vector<Span>& part, const Storage& storage) {
+  static std::uint64_t size_of(const std::vector<ViewSpan>& part, const Storage& storage) {
     if (is_lone_with_gaps(part)) return part.front().entry->byte_size();
     Range range = range_of(part, storage);
     return range.end - range.begin;
   }
 
-  void cut(const std::vector<Span>& part, const Storage& storage) {
+  void cut(const std::vector<ViewSpan>& part, const Storage& storage) {
     Storage fresh = storage;
     bool gathered = is_lone_with_gaps(part);
     Range range = range_of(part, storage);
     fresh.bytes = gathered ? part.front().entry->bytes : slice(storage.bytes, range.begin, range.end - range.begin);
     auto shared = std::make_shared<const Storage>(std::move(fresh));
-    for (const Span& span : part) {
+    for (const ViewSpan& span : part) {
       auto entry = std::make_shared<Entry>(*span.entry);
       entry->view->storage = shared;
       std::uint64_t begin = span.begin == span.end ? 0 : span.begin - range.begin;

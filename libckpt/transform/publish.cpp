@@ -11,6 +11,7 @@
 #include "libckpt/transform/compact.h"
 #include "libckpt/transform/entry_map.h"
 #include "libckpt/transform/map_location.h"
+#include "libckpt/transform/optimizer_names.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/state_dict_search.h"
 #include "libcore/base/error.h"
@@ -24,7 +25,7 @@ using core::ErrorCode;
 using detail::WeightsRef;
 
 std::string shown(const WeightsRef& weights) {
-  std::size_t tensors = list_entries(weights.dict).size();
+  std::size_t tensors = weights.unnamed.empty() ? list_entries(weights.dict).size() : weights.unnamed.size();
   return (weights.name.empty() ? "the top" : core::quote(weights.name)) + " (" + core::format_count(tensors) +
          (tensors == 1 ? " tensor)" : " tensors)");
 }
@@ -138,13 +139,14 @@ class Publisher {
  private:
   void say(std::string step) { out_.steps.push_back(std::move(step)); }
 
-  Value stripped(const Value& dict) {
+  Value stripped(const Value& dict, const std::string& place) {
     if (!options_.strip_wrappers) return dict;
     KeyChanges changes;
     Checkpoint bare = strip_prefix(checkpoint_of(file_, dict), {.wrappers = true}, &changes);
     if (!changes.renamed.empty()) {
-      say("took wrapper prefixes off " + core::format_count(changes.renamed.size()) + " keys (" +
-          changes.renamed.front().from + " -> " + changes.renamed.front().to + ")");
+      say("took wrapper prefixes off " + core::format_count(changes.renamed.size()) + " keys" +
+          (place.empty() ? "" : " of " + core::quote(place)) + " (" + changes.renamed.front().from + " -> " +
+          changes.renamed.front().to + ")");
     }
     return bare.root;
   }
@@ -153,12 +155,30 @@ class Publisher {
   Value combine() {
     if (average_ == nullptr) {
       if (!model_->name.empty()) say("took the state dict at " + core::quote(model_->name));
-      return stripped(inner_average(model_->dict));
+      return stripped(inner_average(model_->dict), model_->name);
     }
     say("took the moving average at " + core::quote(average_->name));
-    Value average = without_counters(stripped(average_->dict));
+    Value average = without_counters(stripped(average_->unnamed.empty() ? average_->dict : named(), average_->name));
     if (model_ == nullptr) return average;
-    return fill(stripped(model_->dict), average, core::quote(model_->name));
+    return fill(stripped(model_->dict, model_->name), average, core::quote(model_->name));
+  }
+
+  /// Shadows without names are the model's parameters in order; the shapes must agree.
+  Value named() const {
+    std::vector<detail::ModelParameter> parameters;
+    if (model_ != nullptr) parameters = detail::model_parameters(model_->dict);
+    const Value::List& shadows = average_->unnamed;
+    bool fits = parameters.size() == shadows.size();
+    Dict out;
+    for (std::size_t i = 0; fits && i < shadows.size(); ++i) {
+      fits = shadows[i].as_entry().shape == parameters[i].shape;
+      out.items.emplace_back(Value::text(parameters[i].name), shadows[i]);
+    }
+    if (fits) return Value::dict(std::move(out));
+    throw Error(ErrorCode::refused, "the moving average at " + core::quote(average_->name) +
+                                        " keeps no names, and its " + core::format_count(shadows.size()) +
+                                        " tensors do not fit the " + core::format_count(parameters.size()) +
+                                        " parameters of the model; --ema off publishes the model");
   }
 
   Value without_counters(const Value& dict) const {
@@ -287,9 +307,13 @@ class Publisher {
       out_.parts.push_back({"(the file)", "published", list_entries(file_.root).size(), stored_bytes(file_.root)});
       return;
     }
+    std::string other;
     for (const auto& [key, value] : file_.root.as_dict().items) {
       PublishPart part{step_text(key), "left out", list_entries(value).size(), stored_bytes(value)};
-      if (part.tensors == 0) continue;
+      if (part.tensors == 0) {
+        other += (other.empty() ? "" : ", ") + part.name;
+        continue;
+      }
       if (average_ != nullptr && is_at_or_above(part.name, average_)) {
         part.fate = "published (moving average)";
       } else if (average_ != nullptr && filled_ && is_at_or_above(part.name, model_)) {
@@ -299,6 +323,7 @@ class Publisher {
       }
       out_.parts.push_back(std::move(part));
     }
+    if (!other.empty()) say("left out the plain values " + other);
   }
 
   const Checkpoint& file_;

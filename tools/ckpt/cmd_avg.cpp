@@ -45,7 +45,8 @@ void warn(const ckpt::AverageReport& done, ckpt::Report& report) {
                               "to recompute them (torch.optim.swa_utils.update_bn)");
   }
   if (!done.taken_last.empty()) {
-    report.warnings.push_back(count_of(done.taken_last.size(), "integer tensor") + " differ between the files (" +
+    report.warnings.push_back(count_of(done.taken_last.size(), "integer tensor") +
+                              (done.taken_last.size() == 1 ? " differs" : " differ") + " between the files (" +
                               core::quote(done.taken_last.front()) + (done.taken_last.size() > 1 ? ", ..." : "") +
                               "); the last file's are taken");
   }

@@ -20,6 +20,10 @@ struct Options : EditOptions {
 
 /// -o names a folder or an index; without it a folder beside the input. Hubs call the model in a folder "model".
 fs::path index_path(const Options& options, const Address& source) {
+  if (options.in_place) {
+    if (options.output.empty() && source.path.string().ends_with(kIndex)) return source.path;
+    throw Error(ErrorCode::usage, "only an index can be split anew --in-place, without -o").add_context(source.shown());
+  }
   if (options.output.ends_with(kIndex)) return options.output;
   fs::path folder = options.output;
   if (options.output.empty()) {

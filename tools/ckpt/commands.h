@@ -20,6 +20,7 @@ void add_stat(CLI::App& app, Command& chosen);
 void add_cat(CLI::App& app, Command& chosen);
 void add_hash(CLI::App& app, Command& chosen);
 void add_diff(CLI::App& app, Command& chosen);
+void add_align(CLI::App& app, Command& chosen);
 void add_scan(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);
 void add_strip_prefix(CLI::App& app, Command& chosen);
@@ -31,6 +32,7 @@ void add_convert(CLI::App& app, Command& chosen);
 void add_split(CLI::App& app, Command& chosen);
 void add_join(CLI::App& app, Command& chosen);
 void add_compact(CLI::App& app, Command& chosen);
+void add_reindex(CLI::App& app, Command& chosen);
 void add_publish(CLI::App& app, Command& chosen);
 void add_avg(CLI::App& app, Command& chosen);
 void add_optim(CLI::App& app, Command& chosen);
@@ -39,5 +41,7 @@ void add_man(CLI::App& app, Command& chosen);
 void add_why(CLI::App& app, Command& chosen);
 void add_fix(CLI::App& app, Command& chosen);
 void add_zoo(CLI::App& app, Command& chosen);
+void add_completion(CLI::App& app, Command& chosen);
+void add_man(CLI::App& app, Command& chosen);
 
 }  // namespace cli

@@ -133,7 +133,7 @@ std::vector<Candidate> keys(const Cursor& cursor) {
 }
 
 bool is_checkpoint_name(const std::string& name) {
-  static constexpr std::string_view kMore[] = {".json", ".toml", ".txt", ".html", ".bin", ".npy", ".tar"};
+  static constexpr std::string_view kMore[] = {".json", ".toml", ".txt", ".bin", ".npy", ".tar"};
   std::string lower = name;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   auto ends = [&](std::string_view extension) { return lower.ends_with(extension); };
@@ -182,6 +182,7 @@ std::vector<Candidate> dtypes() {
 Completion values(const CLI::App& app, const Cursor& cursor, const std::string& what, bool positional) {
   if (what == "SHELL") return {texts("bash zsh fish")};
   if (what == "COMMAND") return {commands(app)};
+  if (what == "ORDER") return {texts("file name size numel dtype")};
   if (what == "CODEC") return {texts("none zstd tight fast")};
   if (what == "DEV") return {texts("cpu cuda:0 cuda:1 meta mps")};
   if (what == "FORMAT") return {writable_formats()};
