@@ -26,6 +26,11 @@ struct Options : ReadOptions {
 
 using Branches = std::vector<ckpt::Branch>;
 
+struct Shown {
+  ckpt::Checkpoint checkpoint;
+  Branches branches;
+};
+
 double share_of(const ckpt::Branch& branch, const ckpt::Branch& whole) {
   return whole.bytes == 0 ? 0 : static_cast<double>(branch.bytes) / static_cast<double>(whole.bytes);
 }
@@ -131,9 +136,9 @@ int run(Context& context, const Options& options) {
     say_report(options, address.path, report);
     code = std::max(code, options.looked(report));
     if (options.json) {
-      write_json(json, options, address, all, report);
+      write_json(json, options, address, shown->branches, report);
     } else {
-      print_tree(context, options, address, all);
+      print_tree(context, options, address, shown->branches);
     }
   }
   if (options.files.size() > 1) json.end_array();
