@@ -3,6 +3,7 @@
 // Thread safety: see each header. Use: #include "libckpt/ckpt.h" and link ckpt::ckpt.
 
 #include "libckpt/analyze/branches.h"
+#include "libckpt/analyze/align.h"
 #include "libckpt/analyze/diff.h"
 #include "libckpt/analyze/digest.h"
 #include "libckpt/analyze/npy_header.h"
@@ -28,8 +29,8 @@
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
 #include "libckpt/transform/pattern.h"
-#include "libckpt/transform/model_folder.h"
 #include "libckpt/transform/optimizer.h"
+#include "libckpt/transform/pattern.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/publish.h"
 #include "libckpt/transform/rename.h"

@@ -1,5 +1,6 @@
 #include "libckpt/io/file_set.h"
 
+#include <fcntl.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <optional>
 
 #include "libckpt/io/file_ops.h"
-#include "libckpt/io/replaced_file.h"
 #include "libckpt/io/writer_lock.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -53,12 +53,13 @@ bool is_ascii(std::string_view text) {
 struct FileSet::Impl {
   Impl(const fs::path& head_path, const Options& options_in)
       : options(options_in),
-        target(detail::look_up(head_path)),
-        folder(target.folder_path),
-        note("." + target.name.substr(0, 255 - 1 - kNoteSuffix.size()) + std::string(kNoteSuffix)),
-        lock(target.folder.get(), target.name) {
-    for (const std::string& name : {target.name, note}) {
-      if (lock.left_behind()) detail::remove_leftovers(target.folder.get(), name, lock);
+        name(head_path.filename().string()),
+        folder(head_path.has_parent_path() ? head_path.parent_path() : fs::path(".")),
+        folder_fd(open_folder(folder)),
+        note("." + name.substr(0, 255 - 1 - kNoteSuffix.size()) + std::string(kNoteSuffix)),
+        lock(folder_fd.get(), name) {
+    for (const std::string& file : {name, note}) {
+      if (lock.left_behind()) detail::remove_leftovers(folder_fd.get(), file, lock);
     }
     clean_up_after_kill();
     head = std::make_unique<AtomicFile>(
@@ -67,23 +68,30 @@ struct FileSet::Impl {
 
   ~Impl() {
     if (committed) return;
-    for (const std::string& name : written) remove(name);
+    for (const std::string& file : written) remove(file);
     if (announced) remove(note);
   }
 
-  void remove(const std::string& name) const { file_ops().unlinkat(target.folder.get(), name.c_str(), 0); }
+  /// Members lie where a reader looks for them: beside the path of the head, also where that is a link to elsewhere.
+  static detail::Fd open_folder(const fs::path& folder) {
+    detail::Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd) throw_errno(errno, "cannot open the folder " + core::quote(folder.string()));
+    return fd;
+  }
+
+  void remove(const std::string& file) const { file_ops().unlinkat(folder_fd.get(), file.c_str(), 0); }
 
   /// True when the head or another index in the folder holds the name as a JSON text, or might.
-  bool is_mentioned(const std::string& name) const {
-    std::string quoted = "\"" + name + "\"";
+  bool is_mentioned(const std::string& member) const {
+    std::string quoted = "\"" + member + "\"";
     std::error_code error;
     fs::directory_iterator entries(folder, error);
     for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
       std::string file = entries->path().filename().string();
-      bool is_other = file != target.name;
+      bool is_other = file != name;
       if (is_other && (file.find(".index.") == std::string::npos || file[0] == '.')) continue;
       // Another writer may spell what is not ASCII in escapes.
-      if (is_other && !is_ascii(name)) return true;
+      if (is_other && !is_ascii(member)) return true;
       std::optional<std::string> text = text_of(entries->path(), kMaxIndex);
       if (!text || text->find(quoted) != std::string::npos) return true;
     }
@@ -91,8 +99,8 @@ struct FileSet::Impl {
   }
 
   void remove_unmentioned(const std::vector<std::string>& names) const {
-    for (const std::string& name : names) {
-      if (is_plain(name) && !is_mentioned(name)) remove(name);
+    for (const std::string& file : names) {
+      if (is_plain(file) && !is_mentioned(file)) remove(file);
     }
   }
 
@@ -102,22 +110,23 @@ struct FileSet::Impl {
     std::vector<std::string> names;
     for (std::string_view line : core::split(*text, '\n')) names.emplace_back(line);
     names.pop_back();  // behind the last line break; a name that was cut off is left alone
-    for (const std::string& name : names) {
-      if (is_plain(name)) detail::remove_leftovers(target.folder.get(), name, lock);
+    for (const std::string& file : names) {
+      if (is_plain(file)) detail::remove_leftovers(folder_fd.get(), file, lock);
     }
     remove_unmentioned(names);
     remove(note);
   }
 
   void sync_folder() const {
-    if (options.durable && file_ops().fsync(target.folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
+    if (options.durable && file_ops().fsync(folder_fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
       throw_errno(errno, "cannot make the files durable (fsync of the folder)");
     }
   }
 
   Options options;
-  detail::Target target;
+  std::string name;  ///< of the head
   fs::path folder;
+  detail::Fd folder_fd;
   std::string note;
   detail::WriterLock lock;  ///< of the head; members need none of their own
   std::unique_ptr<AtomicFile> head;
@@ -140,7 +149,7 @@ bool FileSet::is_free(const std::string& name) const {
 void FileSet::announce(const std::vector<std::string>& members, const std::vector<std::string>& superseded,
                        std::uint64_t size) {
   struct statvfs space {};
-  if (::fstatvfs(impl_->target.folder.get(), &space) == 0 && space.f_bavail < size / space.f_frsize) {
+  if (::fstatvfs(impl_->folder_fd.get(), &space) == 0 && space.f_bavail < size / space.f_frsize) {
     throw_errno(ENOSPC, "cannot write " + core::format_size(size));
   }
   std::string text;

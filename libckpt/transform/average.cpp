@@ -146,7 +146,8 @@ const Value& value_of(const Value& root, const StateDictRef& ref) {
 
 Model model_of(const Checkpoint& checkpoint, const std::string& at) {
   Model model;
-  model.value = &value_of(checkpoint.root, detail::only_state_dict(checkpoint.root, at));
+  // Its path counts from the place that was named.
+  model.value = &value_of(value_at(checkpoint.root, at), detail::only_state_dict(checkpoint.root, at));
   model.entries = list_entries(*model.value);
   for (const NamedEntry& named : model.entries) model.by_name.emplace(named.name, named.entry.get());
   return model;

@@ -11,6 +11,7 @@
 #include "libckpt/transform/compact.h"
 #include "libckpt/transform/entry_map.h"
 #include "libckpt/transform/map_location.h"
+#include "libckpt/transform/optimizer_names.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/state_dict_search.h"
 #include "libcore/base/error.h"
@@ -24,7 +25,7 @@ using core::ErrorCode;
 using detail::WeightsRef;
 
 std::string shown(const WeightsRef& weights) {
-  std::size_t tensors = list_entries(weights.dict).size();
+  std::size_t tensors = weights.unnamed.empty() ? list_entries(weights.dict).size() : weights.unnamed.size();
   return (weights.name.empty() ? "the top" : core::quote(weights.name)) + " (" + core::format_count(tensors) +
          (tensors == 1 ? " tensor)" : " tensors)");
 }
@@ -157,9 +158,27 @@ class Publisher {
       return stripped(inner_average(model_->dict), model_->name);
     }
     say("took the moving average at " + core::quote(average_->name));
-    Value average = without_counters(stripped(average_->dict, average_->name));
+    Value average = without_counters(stripped(average_->unnamed.empty() ? average_->dict : named(), average_->name));
     if (model_ == nullptr) return average;
     return fill(stripped(model_->dict, model_->name), average, core::quote(model_->name));
+  }
+
+  /// Shadows without names are the model's parameters in order; the shapes must agree.
+  Value named() const {
+    std::vector<detail::ModelParameter> parameters;
+    if (model_ != nullptr) parameters = detail::model_parameters(model_->dict);
+    const Value::List& shadows = average_->unnamed;
+    bool fits = parameters.size() == shadows.size();
+    Dict out;
+    for (std::size_t i = 0; fits && i < shadows.size(); ++i) {
+      fits = shadows[i].as_entry().shape == parameters[i].shape;
+      out.items.emplace_back(Value::text(parameters[i].name), shadows[i]);
+    }
+    if (fits) return Value::dict(std::move(out));
+    throw Error(ErrorCode::refused, "the moving average at " + core::quote(average_->name) +
+                                        " keeps no names, and its " + core::format_count(shadows.size()) +
+                                        " tensors do not fit the " + core::format_count(parameters.size()) +
+                                        " parameters of the model; --ema off publishes the model");
   }
 
   Value without_counters(const Value& dict) const {

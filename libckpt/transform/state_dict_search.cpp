@@ -56,6 +56,16 @@ bool is_module(const Value& value) {
          value.as_object().state.find("_modules") != nullptr;
 }
 
+/// {"shadow_params": [tensor, ...]}: the parameters in the order of the model.
+Value::List shadow_params(const Value& value) {
+  const Value* shadows = value.find("shadow_params");
+  if (shadows == nullptr || !shadows->is_sequence()) return {};
+  const Value::List& items = shadows->as_list();
+  bool tensors =
+      std::all_of(items.begin(), items.end(), [](const Value& item) { return item.is(Value::Kind::tensor); });
+  return tensors ? items : Value::List{};
+}
+
 struct Place {
   const Value* value;
   std::vector<Value> path;
@@ -101,6 +111,9 @@ std::vector<WeightsRef> find_weights(const Value& root) {
     if (!module.is_null()) found.push_back({place.path, core::join(steps, "."), module, place.is_average});
     if (is_dict && holds_tensors(value.as_dict())) {
       found.push_back({place.path, core::join(steps, "."), value, place.is_average});
+    }
+    if (Value::List unnamed = shadow_params(value); !unnamed.empty()) {
+      found.push_back({place.path, core::join(steps, "."), Value::dict({}), true, std::move(unnamed)});
     }
     std::vector<Place> children;
     auto add = [&](const Value& step, const Value& child) {

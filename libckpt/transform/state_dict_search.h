@@ -14,7 +14,8 @@ struct WeightsRef {
   std::vector<Value> path;
   std::string name;  ///< the path joined with dots, "" for the top
   Value dict;
-  bool is_average = false;  ///< a key on its path has the word ema or swa
+  bool is_average = false;   ///< a key on its path has the word ema or swa
+  Value::List unnamed = {};  ///< instead of `dict`: the shadow_params of a helper that keeps no names
 };
 
 /// In file order, outermost first.

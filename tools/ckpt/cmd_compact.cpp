@@ -27,6 +27,12 @@ void write_changes(ckpt::JsonWriter& json, const ckpt::CompactChanges& changes) 
   json.key("untied_bytes_added").value(changes.untied_bytes);
 }
 
+std::string old_size(const ckpt::Checkpoint& checkpoint) {
+  std::error_code error;
+  std::uint64_t size = std::filesystem::file_size(checkpoint.path, error);
+  return error ? "" : ", file was " + core::format_size(size);
+}
+
 Edit describe(ckpt::Checkpoint checkpoint, const ckpt::CompactChanges& changes, const ckpt::CompactOptions& options) {
   Edit edit;
   edit.checkpoint = std::move(checkpoint);
@@ -40,6 +46,7 @@ Edit describe(ckpt::Checkpoint checkpoint, const ckpt::CompactChanges& changes, 
     edit.summary +=
         ", " + count_of(changes.untied, "tensor") + " untied (" + core::format_size(changes.untied_bytes) + " more)";
   }
+  edit.summary += old_size(edit.checkpoint);
   for (const auto& [duplicate, kept] : changes.shared) {
     edit.steps.push_back(core::printable(duplicate) + " shares the bytes of " + core::printable(kept));
   }

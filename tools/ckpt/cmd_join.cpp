@@ -1,7 +1,6 @@
 // ckpt join: the shards behind an index as one file.
 
 #include "libckpt/format/format.h"
-#include "libckpt/transform/model_folder.h"
 #include "libcore/base/error.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
@@ -18,13 +17,6 @@ struct Options : EditOptions {
   std::string format;
 };
 
-/// A folder without an index may still be a model (a distributed checkpoint); opening it says.
-fs::path source_of(const Options& options) {
-  std::error_code ignored;
-  bool distributed = fs::exists(fs::path(options.input) / ".metadata", ignored);
-  return distributed ? fs::path(options.input) : ckpt::find_model_index(options.input);
-}
-
 Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
   Edit edit;
   edit.checkpoint = checkpoint;
@@ -37,7 +29,6 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
 
 int run(Context& context, const Options& options) {
   if (options.in_place) throw Error(ErrorCode::usage, "join makes a new file; use -o FILE");
-  fs::path source = source_of(options);
   fs::path target = options.output;
   const ckpt::Format* format =
       options.format.empty() ? ckpt::find_format_for(target) : ckpt::find_format(options.format);
@@ -46,7 +37,7 @@ int run(Context& context, const Options& options) {
                 "its name does not say a format; use an extension such as .safetensors, .ckpt or .pth")
         .add_context(target.string());
   }
-  Job job{parse_address(source.string()), target, std::string(format->name)};
+  Job job{parse_address(options.input), target, std::string(format->name)};
   check_target(options, job);
   ckpt::JsonWriter json(2);
   run_job(context, options, {"join", ""}, job, take, json);

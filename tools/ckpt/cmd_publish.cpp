@@ -4,6 +4,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
 #include "libckpt/format/format.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
@@ -112,6 +116,18 @@ void save_to(const Options& options, const Target& target, const fs::path& path,
   ckpt::save(checkpoint, path, save);
 }
 
+/// Drafts of the same name whose process is gone.
+void remove_dead_drafts(const fs::path& folder, const std::string& start) {
+  std::error_code error;
+  std::vector<fs::path> dead;
+  for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    int pid = name.starts_with(start) ? std::atoi(name.c_str() + start.size()) : 0;
+    if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) dead.push_back(at->path());
+  }
+  for (const fs::path& path : dead) fs::remove(path, error);
+}
+
 /// Saves, hashes what was saved, and gives the file its name.
 void write_out(const Options& options, Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
                ckpt::Report& report) {
@@ -122,9 +138,9 @@ void write_out(const Options& options, Target& target, const ckpt::Checkpoint& c
     if (options.max_shard_size == 0) result.sha256 = ckpt::sha256_hex(*ckpt::open_file(target.path));
     return;
   }
-  std::string name = "." + target.path.stem().string().substr(0, 200) + ".ckpt-publish-" + std::to_string(::getpid()) +
-                     target.path.extension().string();
-  Draft draft(target.path.parent_path() / name);
+  std::string start = "." + target.path.stem().string().substr(0, 200) + ".ckpt-publish-";
+  remove_dead_drafts(target.path.parent_path(), start);
+  Draft draft(target.path.parent_path() / (start + std::to_string(::getpid()) + target.path.extension().string()));
   save_to(options, target, draft.path(), checkpoint, report);
   result.sha256 = ckpt::sha256_hex(*ckpt::open_file(draft.path()));
   result.size_after = fs::file_size(draft.path());

@@ -20,6 +20,10 @@ struct Options : EditOptions {
 
 /// -o names a folder or an index; without it a folder beside the input. Hubs call the model in a folder "model".
 fs::path index_path(const Options& options, const Address& source) {
+  if (options.in_place) {
+    if (options.output.empty() && source.path.string().ends_with(kIndex)) return source.path;
+    throw Error(ErrorCode::usage, "only an index can be split anew --in-place, without -o").add_context(source.shown());
+  }
   if (options.output.ends_with(kIndex)) return options.output;
   fs::path folder = options.output;
   if (options.output.empty()) {
@@ -44,7 +48,6 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
 }
 
 int run(Context& context, Options& options) {
-  if (options.in_place) throw Error(ErrorCode::usage, "split makes new files; use -o DIR");
   int ways = (options.max_shard_size > 0 || !options.shard_prefixes.empty() ? 1 : 0) + (options.shards > 0 ? 1 : 0);
   if (ways != 1) {
     throw Error(ErrorCode::usage, "say how to split: --max-shard-size SIZE, --shards N, or --prefix P...");

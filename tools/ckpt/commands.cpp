@@ -12,6 +12,7 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_cat(app, chosen);
   add_hash(app, chosen);
   add_diff(app, chosen);
+  add_align(app, chosen);
   add_scan(app, chosen);
   add_verify(app, chosen);
   add_why(app, chosen);

@@ -85,6 +85,20 @@ TEST(FileSet, RefusesTakenNamesAndTooMuch) {
   EXPECT_EQ(read_file(dir.path() / "m-1"), "m-1old");
 }
 
+TEST(FileSet, MembersLieBesideALinkToTheHead) {
+  test::TempDir dir;
+  std::filesystem::create_directory(dir.path() / "blobs");
+  std::filesystem::create_directory(dir.path() / "snapshot");
+  write_file(dir.path() / "blobs" / "head", index_of({"m-1"}));
+  write_file(dir.path() / "blobs" / "member", "old");
+  std::filesystem::create_symlink("../blobs/head", dir.path() / "snapshot" / "m.index.json");
+  std::filesystem::create_symlink("../blobs/member", dir.path() / "snapshot" / "m-1");
+  save(dir.path() / "snapshot" / "m.index.json", {"m-g2-1"}, {"m-1"}, "new");
+  EXPECT_THAT(list_folder(dir.path() / "snapshot"), ElementsAre("m-g2-1", "m.index.json"));
+  EXPECT_EQ(read_file(dir.path() / "blobs" / "head"), index_of({"m-g2-1"}));
+  EXPECT_EQ(read_file(dir.path() / "blobs" / "member"), "old");
+}
+
 TEST(FileSet, OneWriterAHead) {
   test::TempDir dir;
   FileSet first(dir.path() / "m.index.json", {});

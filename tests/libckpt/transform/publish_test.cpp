@@ -119,6 +119,21 @@ TEST(Publish, FindsAveragesInsideTheStateDict) {
   EXPECT_THAT(values_at(ckpt::publish(checkpoint(online)).checkpoint.root, "w"), ElementsAre(2));
 }
 
+TEST(Publish, ShadowsWithoutNamesFollowTheModel) {
+  auto file = [](Value shadow) {
+    Value model = dict({{"a", tensor({1, 2})}, {"bn.running_mean", tensor({3})}, {"b", tensor({4})}});
+    Value ema =
+        dict({{"decay", Value::real(0.9)}, {"shadow_params", Value::list({tensor({10, 20}), std::move(shadow)})}});
+    return checkpoint(dict({{"model", model}, {"ema", ema}}));
+  };
+  Publication out = ckpt::publish(file(tensor({40})));
+  EXPECT_THAT(names(out.checkpoint), ElementsAre("a", "bn.running_mean", "b"));
+  EXPECT_THAT(values_at(out.checkpoint.root, "b"), ElementsAre(40));
+  EXPECT_THAT(values_at(out.checkpoint.root, "bn.running_mean"), ElementsAre(3));
+  EXPECT_EQ(error_of([&] { ckpt::publish(file(tensor({4, 5}))); }).code(), core::ErrorCode::refused);
+  EXPECT_FALSE(ckpt::publish(file(tensor({4, 5})), {.ema = "off"}).is_average);
+}
+
 TEST(Publish, ListsTheCandidatesInsteadOfGuessing) {
   ckpt::Checkpoint gan = checkpoint(dict({{"generator", state_dict({"a"})}, {"discriminator", state_dict({"b"})}}));
   core::Error error = error_of([&] { ckpt::publish(gan); });
