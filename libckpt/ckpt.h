@@ -3,6 +3,7 @@
 // Thread safety: see each header. Use: #include "libckpt/ckpt.h" and link ckpt::ckpt.
 
 #include "libckpt/analyze/branches.h"
+#include "libckpt/analyze/align.h"
 #include "libckpt/analyze/diff.h"
 #include "libckpt/analyze/digest.h"
 #include "libckpt/analyze/npy_header.h"
@@ -27,8 +28,10 @@
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
+#include "libckpt/transform/model_folder.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/optimizer.h"
+#include "libckpt/transform/pattern.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/publish.h"
 #include "libckpt/transform/rename.h"

@@ -32,7 +32,7 @@ Checkpoint read(const Input& input, const OpenOptions& options) {
     words.clear();
     words.ignore(2, ':');
     core::ByteVector values;
-    for (float value = 0; words >> value;) core::append(values, core::as_bytes(std::span(&value, 1)));
+    for (float value = 0; words >> value;) core::append(values, std::as_bytes(std::span(&value, 1)));
     if (values.size() != core::byte_size(entry->dtype, core::try_numel(entry->shape.span()).value_or(0))) {
       throw core::Error(core::ErrorCode::corrupt, "shape and values disagree").add_context(name);
     }
@@ -55,6 +55,7 @@ std::vector<Obstacle> obstacles(const Checkpoint& checkpoint, const SaveOptions&
 
 void write(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   std::ostringstream text;
+  text.precision(9);  // enough to read every float back
   text << kHead;
   for (const NamedEntry& tensor : list_entries(checkpoint.root)) {
     text << tensor.name;
@@ -64,7 +65,7 @@ void write(const Checkpoint& checkpoint, const std::filesystem::path& path, cons
     for (std::size_t at = 0; at < values.size(); at += sizeof(float)) {
       float value = 0;
       std::memcpy(&value, values.data() + at, sizeof value);
-      text << ' ' << core::python_float(value);
+      text << ' ' << value;
     }
     text << '\n';
   }

@@ -37,6 +37,7 @@ void add(ErrorFacts& facts, Kind kind) {
 std::vector<std::string> quoted_names(std::string_view text) {
   std::vector<std::string> names;
   skip_space(text, " \t\r\n[{(\\");
+  if (text.starts_with("\"{") || text.starts_with("\"[")) text.remove_prefix(2);  // PyTorch 0.3 quotes the whole list
   while (!text.empty() && (text[0] == '"' || text[0] == '\'')) {
     std::size_t end = text.find(text[0], 1);
     if (end == std::string_view::npos) break;

@@ -28,9 +28,7 @@ constexpr std::size_t kMaxTried = 6;  ///< candidates that are compared in full
 /// The state dict of a candidate as a dict of its own.
 Dict dict_of(const Candidate& candidate, const Value& root) {
   if (candidate.kind == Candidate::Kind::flat) return detail::flat_state(root);
-  const Value& place = value_at(root, candidate.at);
-  if (candidate.kind == Candidate::Kind::module) return *detail::module_state(place);
-  return place.as_dict();
+  return value_at(root, candidate.at).as_dict();
 }
 
 std::string other_known_model(const WhyOptions& options, const Dict& dict, const std::string& target) {
@@ -46,6 +44,11 @@ Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const st
   Attempt attempt(candidate.keys, wanted);
   if (attempt.complete()) return attempt;
   find_name_causes(attempt);
+  if (count_rules(attempt) > 3 && count_rules(attempt) * 4 > attempt.file().size()) {  // nearly a rule a key: the names say nothing
+    Attempt ordered(candidate.keys, wanted);
+    find_order_cause(ordered);
+    if (ordered.complete()) return ordered;
+  }
   find_order_cause(attempt);
   find_layout_causes(attempt);
   find_leftovers(attempt);
@@ -348,7 +351,7 @@ Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
     detail::diagnose_unreadable(diagnosis, path, error);
     return diagnosis;
   }
-  WhyInput input{&checkpoint, path.string(), report.globals};
+  WhyInput input{&checkpoint, path.string(), report.globals, report.modules};
   return core::with_context(path.string(), [&] { return why(input, options); });
 }
 

@@ -95,7 +95,7 @@ struct KeyRule {
 struct FixStep {
   enum class Kind : std::uint8_t {
     take,           ///< the dict at `at` becomes the file
-    take_module,    ///< the state dict of the pickled module at `at` becomes the file
+    take_module,    ///< the same for a pickled module, which is opened as its state dict
     flatten,        ///< dicts inside one another become dotted keys
     plain_objects,  ///< foreign objects become plain data where that is clear, else go
     rename,         ///< `rule`
@@ -179,6 +179,7 @@ struct WhyInput {
   const Checkpoint* checkpoint = nullptr;
   std::string subject;
   std::vector<std::string> foreign_globals;  ///< that torch.load(weights_only=True) refuses
+  std::vector<std::string> pickled_modules;  ///< classes of modules that were opened as their state dicts
 };
 
 /// Diagnoses an opened checkpoint. Errors: Error(key) when options.at names nothing.

@@ -182,11 +182,6 @@ void fuse(Items& items, const FixStep& step) {
 
 void take(Checkpoint& checkpoint, const FixStep& step) {
   Value taken = value_at(checkpoint.root, step.at);
-  if (step.kind == FixStep::Kind::take_module) {
-    std::optional<Dict> state = detail::module_state(taken);
-    if (!state) throw Error(ErrorCode::key, "there is no pickled module at " + core::quote(step.at));
-    taken = Value::dict(std::move(*state));
-  }
   checkpoint.root = std::move(taken);
 }
 

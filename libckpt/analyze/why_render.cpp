@@ -48,6 +48,11 @@ std::string special_command(const Diagnosis& diagnosis, const FixCommand& comman
   if (step.kind == Step::rename && step.rule.kind == KeyRule::Kind::wrappers)
     return command.program + " strip-prefix --wrappers" + tail;
   if (step.kind == Step::remap) return command.program + " remap --to " + shell_word(step.to) + tail;
+  if (step.kind == Step::cast) {
+    std::string line = command.program + " cast";
+    for (const std::string& dtype : step.keys) line += " --from " + shell_word(dtype);
+    return line + " --to " + shell_word(step.to) + tail;
+  }
   if (step.kind == Step::take && diagnosis.plan.at.empty())
     return command.program + " convert " + shell_word(diagnosis.subject + "::" + step.at) + " " +
            shell_word(output_name(diagnosis.subject));

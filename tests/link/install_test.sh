@@ -29,6 +29,15 @@ if ldd "$scratch/usr/bin/ckpt" | grep -iE 'cuda|cublas|dnnl|blas|gomp'; then
   exit 1
 fi
 
+# The helper program comes along, its sandbox holds, and the installed tool uses this one and no other.
+"$scratch/usr/libexec/ckpt/ckpt-hdf5" probe >/dev/null
+"$scratch/usr/bin/ckpt" convert -q "$scratch/out/plain.ckpt" "$scratch/out/plain.h5"
+"$scratch/usr/bin/ckpt" verify -q "$scratch/out/plain.h5"
+if strace -V >/dev/null 2>&1; then
+  strace -f -e trace=execve -o "$scratch/trace" "$scratch/usr/bin/ckpt" ls -q "$scratch/out/plain.h5" >/dev/null
+  grep -q "$scratch/usr/libexec/ckpt/ckpt-hdf5" "$scratch/trace"
+fi
+
 "$scratch/usr/bin/ckpt" doctor "$scratch" >"$scratch/doctor.txt" || { cat "$scratch/doctor.txt"; exit 1; }
 
 if [ -f "$PKG_CONFIG_PATH/ckpt-c.pc" ]; then

@@ -76,6 +76,7 @@ Manifest read_manifest(const std::filesystem::path& path) {
   manifest.action = text_or(expect, "action");
   manifest.reason = text_or(expect, "reason");
   manifest.same_as = text_or(expect, "same_as");
+  manifest.group = text_or(root, "group");
   manifest.warn = texts(expect, "warn");
   manifest.globals = texts(expect, "globals");
   std::int64_t exit = 0;

@@ -20,6 +20,7 @@ void add_stat(CLI::App& app, Command& chosen);
 void add_cat(CLI::App& app, Command& chosen);
 void add_hash(CLI::App& app, Command& chosen);
 void add_diff(CLI::App& app, Command& chosen);
+void add_align(CLI::App& app, Command& chosen);
 void add_scan(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);
 void add_strip_prefix(CLI::App& app, Command& chosen);

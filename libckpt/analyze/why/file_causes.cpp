@@ -53,18 +53,31 @@ std::string what_else(const Value& root, const std::string& at) {
   return names.empty() ? "" : "; beside it: " + some_names(names, 6);
 }
 
+/// A pickled module is opened as its state dict; the step says so, and takes it.
+void add_module(Diagnosis& diagnosis, const FileContext& context) {
+  const std::string& at = context.chosen->at;
+  std::string place = at.empty() ? "" : " under " + core::quote(at);
+  Cause cause{CauseKind::pickled_module,
+              "the module itself, a " + core::printable(context.input.pickled_modules.front()) + ", was pickled" +
+                  place + " instead of its state_dict(), so PyTorch needs its source code to load it"};
+  cause.before = context.at_top;
+  cause.before.keys = cause.before.bytes = 0;
+  cause.after = context.in_chosen;
+  diagnosis.before = cause.before;
+  FixStep step{FixStep::Kind::take_module, "take the tensors of the module" + place};
+  step.at = at;
+  diagnosis.plan.loses = true;
+  add(diagnosis, std::move(cause), {std::move(step)});
+}
+
 void add_place(Diagnosis& diagnosis, const FileContext& context) {
+  if (context.chosen != nullptr && !context.input.pickled_modules.empty()) return add_module(diagnosis, context);
   if (!takes_part(context)) return;
   const Candidate& chosen = *context.chosen;
   const Value& root = context.input.checkpoint->root;
   std::string place = chosen.at.empty() ? "the top of the file" : core::quote(chosen.at);
   Cause cause{CauseKind::nested_dict,
               "the weights lie under " + place + ", not at the top" + what_else(root, chosen.at)};
-  if (chosen.kind == Candidate::Kind::module) {
-    cause.kind = CauseKind::pickled_module;
-    cause.text =
-        "the module itself was pickled at " + place + " instead of its state_dict(), so loading needs its source code";
-  }
   if (chosen.kind == Candidate::Kind::flat) {
     cause.kind = CauseKind::scattered_dicts;
     cause.text = "the weights of the model are spread over several dicts";
@@ -218,8 +231,8 @@ void add_before_names(Diagnosis& diagnosis, const FileContext& context) {
   add_place(diagnosis, context);
   if (!turned || diagnosis.plan.steps.size() < 2) return;
   // What is taken leaves most objects behind; only what it still holds has to be turned into plain data.
-  bool module = context.chosen->kind != Candidate::Kind::dict;
-  bool still = !module && holds_objects(value_at(context.input.checkpoint->root, context.chosen->at));
+  bool flat = context.chosen->kind == Candidate::Kind::flat;
+  bool still = !flat && holds_objects(value_at(context.input.checkpoint->root, context.chosen->at));
   if (still) {
     std::swap(diagnosis.plan.steps[0], diagnosis.plan.steps[1]);
   } else {

@@ -87,6 +87,8 @@ CauseKind kind_of(const KeyRule& rule) {
   if (rule.kind == KeyRule::Kind::prefix) {
     if (rule.to.empty() && all_wrappers(rule.from)) return CauseKind::wrapper_prefix;
     if (rule.from.empty() && all_wrappers(rule.to)) return CauseKind::missing_wrapper;
+    bool longer = rule.from.starts_with(rule.to) || rule.to.starts_with(rule.from);
+    if (!rule.from.empty() && !rule.to.empty() && longer) return CauseKind::component_inserted;
     return CauseKind::prefix_offset;
   }
   if (is_old_name(rule)) return CauseKind::old_names;
@@ -253,6 +255,13 @@ bool find_one_rule(Attempt& attempt) {
 
 }  // namespace
 
+std::size_t count_rules(const Attempt& attempt) {
+  return static_cast<std::size_t>(
+      std::count_if(attempt.plan.steps.begin(), attempt.plan.steps.end(), [](const FixStep& step) {
+        return step.kind == FixStep::Kind::rename && step.rule.kind != KeyRule::Kind::wrappers;
+      }));
+}
+
 WrapperUse wrapper_use(const std::vector<FileKey>& keys) {
   WrapperUse use;
   bool first = true;
@@ -291,6 +300,9 @@ FixStep wrapper_step(const WrapperUse& use) {
 
 void find_name_causes(Attempt& attempt) {
   find_wrappers(attempt);
+  std::vector<FileKey> model;
+  for (std::size_t t : attempt.unmatched_wanted()) model.push_back({attempt.wanted()[t].key, {}});
+  if (wrapper_use(model).inside) reconcile_wrappers(attempt);
   for (std::size_t i = 0; i < kMaxRules && find_one_rule(attempt); ++i) continue;
   reconcile_wrappers(attempt);
 }

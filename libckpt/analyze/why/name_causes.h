@@ -12,6 +12,9 @@ void find_name_causes(Attempt& attempt);
 /// Keys whose names say nothing but whose shapes come in the same order. After find_name_causes().
 void find_order_cause(Attempt& attempt);
 
+/// How many rules for single prefixes and components find_name_causes() needed.
+std::size_t count_rules(const Attempt& attempt);
+
 /// The leading and the inner wrapper components of some keys: "_orig_mod.module." and whether others stand inside.
 struct WrapperUse {
   std::string leading;  ///< of the first key that has any

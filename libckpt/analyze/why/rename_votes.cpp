@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "libcore/base/text.h"
+
 namespace ckpt::detail {
 namespace {
 
@@ -124,6 +126,20 @@ class Ballot {
   std::map<RuleKey, Entry> votes_;
 };
 
+/// Numbers count layers: a rule that makes layer 1 of layer 0 is an accident of equal shapes.
+bool other_numbers(std::string_view ours, std::string_view theirs) {
+  auto numbers = [](std::string_view text) {
+    std::vector<std::string_view> found;
+    for (std::string_view part : core::split(text, '.')) {
+      if (is_number(part)) found.push_back(part);
+    }
+    return found;
+  };
+  std::vector<std::string_view> mine = numbers(ours);
+  std::vector<std::string_view> other = numbers(theirs);
+  return !mine.empty() && !other.empty() && mine != other;
+}
+
 /// The wanted keys with the longest end in common with one sampled key.
 struct Partners {
   std::size_t length = 0;
@@ -173,6 +189,7 @@ void vote_for_prefix(const Attempt& attempt, const FileKey& key, const Partners&
   for (std::size_t t : chosen) {
     const std::string& wanted = attempt.wanted()[t].key;
     std::string to = wanted.substr(0, wanted.size() - partners.length);
+    if (other_numbers(std::string_view(key.name).substr(0, partners.begin), to)) continue;
     // A whole name is worth more than an end such as "weight", and so is a shape that fits.
     double weight = (partners.begin == 0 || to.empty() ? 4.0 : 1.0) * (fitting.empty() ? 0.25 : 1.0);
     weight /= static_cast<double>(std::max<std::size_t>(1, chosen.size()));
@@ -227,7 +244,7 @@ bool all_numbers(std::string_view run) {
 void vote_for_path(const Framed& key, std::size_t i, std::string_view ours, std::string_view theirs, double weight,
                    Ballot& ballot) {
   bool both = !ours.empty() && !theirs.empty();
-  if (both && (same_first(ours, theirs) || same_last(ours, theirs))) return;
+  if (both && (same_first(ours, theirs) || same_last(ours, theirs) || other_numbers(ours, theirs))) return;
   if (ours == theirs || (all_numbers(ours) && (theirs.empty() || all_numbers(theirs)))) return;
   if (i == 0) {
     auto with_dot = [](std::string_view run) { return run.empty() ? std::string() : std::string(run) + "."; };

@@ -1,5 +1,5 @@
 #pragma once
-// Where in a checkpoint's tree the keys of a model may lie: in a dict, in a pickled module, spread over several dicts.
+// Where in a checkpoint's tree the keys of a model may lie: in a dict at some depth, or spread over several dicts.
 // Thread safety: pure. Use: for (const Candidate& c : list_candidates(root, "")) ...
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace ckpt::detail {
 
 struct Candidate {
-  enum class Kind : std::uint8_t { dict, module, flat };
+  enum class Kind : std::uint8_t { dict, flat };
   Kind kind = Kind::dict;
   std::string at;  ///< dotted path, "" for the top
   std::vector<FileKey> keys;
@@ -24,9 +24,6 @@ struct Candidate {
 /// Outermost first; the flat one, where there is one, last. With `at`, the one there alone.
 std::vector<Candidate> list_candidates(const Value& root, const std::string& at);
 
-/// The state dict of a module that was pickled whole, from the _parameters, _buffers and _modules of its state.
-/// Nullopt when the object is no module.
-std::optional<Dict> module_state(const Value& value);
 /// All tensors outside optimizer states under their dotted names.
 Dict flat_state(const Value& root);
 

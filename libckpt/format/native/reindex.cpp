@@ -180,11 +180,14 @@ class Reindexer {
     return std::shared_ptr<const Hdf5Dataset>(hdf5_.tree, &dataset);
   }
 
-  /// Datasets over the same bytes get one source: that is what ties them.
+  /// Datasets over the same bytes get one source: that is what ties them. All chunks count: a program that changes one
+  /// may have moved it for one dataset and not for its twin.
   SourcePtr source_of(const Hdf5Dataset& dataset) {
-    std::optional<std::uint64_t> place = place_of(dataset);
-    if (!place) return sources_->open(share(dataset));
-    SourcePtr& source = opened_[{*place, dataset.size, dataset.layout == kLayoutChunked}];
+    if (!place_of(dataset)) return sources_->open(share(dataset));
+    std::vector<std::uint64_t> places = {dataset.size, dataset.offset};
+    for (const Hdf5Chunk& chunk : dataset.chunks)
+      places.insert(places.end(), {chunk.number, chunk.offset, chunk.stored});
+    SourcePtr& source = opened_[std::move(places)];
     if (source == nullptr) source = sources_->open(share(dataset));
     return source;
   }
@@ -278,7 +281,7 @@ class Reindexer {
   std::vector<Match> matches_;
   std::set<std::size_t> removed_;
   std::vector<NewTensor> added_;
-  std::map<std::tuple<std::uint64_t, std::uint64_t, bool>, SourcePtr> opened_;
+  std::map<std::vector<std::uint64_t>, SourcePtr> opened_;
   std::vector<std::shared_ptr<const Storage>> storages_;
   std::set<std::uint32_t> covered_;
   ReindexResult result_;

@@ -90,6 +90,7 @@ class Replacement {
     ModuleWalk walk;
     walk.add(state, "");
     if (report_ != nullptr) {
+      report_->modules.push_back(object_of(value)->symbol);
       report_->warnings.push_back(core::quote(object_of(value)->symbol) +
                                   " is a pickled module: its tensors are read as a state dict, the rest is left out");
     }

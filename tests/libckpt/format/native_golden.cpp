@@ -59,7 +59,7 @@ void run_one(const test::Manifest& manifest, test::GoldenRun& run) {
 int main() {
   test::GoldenRun run("checkpoints_native");
   bool any = false;
-  for (const char* folder : {"torch_1.13", "torch_2.15", "safetensors"}) {
+  for (const char* folder : {"torch_1.13", "torch_2.15", "safetensors", "hdf5"}) {
     for (const test::Manifest& manifest : test::load_manifests(folder)) {
       any = true;
       run_one(manifest, run);

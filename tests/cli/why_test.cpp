@@ -1,0 +1,163 @@
+// why, fix and zoo as a user meets them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libckpt/io/json.h"
+#include "tests/cli/files.h"
+
+using ckpt::JsonDocument;
+using ckpt::Value;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using namespace test;
+
+namespace {
+
+/// A LeNet-5 as the zoo knows it, under other names.
+Value lenet(const std::string& prefix = "", const std::string& location = "cpu") {
+  const std::vector<std::pair<std::string, core::Shape>> parts = {
+      {"conv1.weight", {6, 1, 5, 5}}, {"conv1.bias", {6}}, {"conv2.weight", {16, 6, 5, 5}}, {"conv2.bias", {16}},
+      {"fc1.weight", {120, 400}},     {"fc1.bias", {120}}, {"fc2.weight", {84, 120}},       {"fc2.bias", {84}},
+      {"fc3.weight", {10, 84}},       {"fc3.bias", {10}}};
+  std::vector<std::pair<std::string, Value>> items;
+  for (const auto& [key, shape] : parts) {
+    ckpt::Entry entry = float_entry(std::vector<float>(static_cast<std::size_t>(shape.numel()), 1.5F), location);
+    entry.shape = shape;
+    items.emplace_back(prefix + key, Value::tensor(std::make_shared<ckpt::Entry>(entry)));
+  }
+  return dict(std::move(items));
+}
+
+}  // namespace
+
+TEST(WhyCommand, EndsWithTheCommandThatHelps) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "net.pth", lenet("module."));
+  Outcome why = run_ckpt(dir.path(), {"why", "net.pth", "--for", "lenet5"});
+  EXPECT_EQ(why.code, 1) << why.err;
+  EXPECT_THAT(why.out, HasSubstr("0 of 10 keys match lenet5"));
+  EXPECT_THAT(why.out, HasSubstr("10 of 10 after: strip 'module.'"));
+  EXPECT_THAT(why.out, HasSubstr("  ckpt strip-prefix --prefix module. net.pth -o net.fixed.pth\n"));
+  Outcome quiet = run_ckpt(dir.path(), {"why", "-q", "net.pth", "--for", "lenet5"});
+  EXPECT_EQ(quiet.out, "ckpt strip-prefix --prefix module. net.pth -o net.fixed.pth\n");
+  EXPECT_EQ(run_ckpt(dir.path(), {"strip-prefix", "--prefix", "module.", "net.pth", "-o", "net.fixed.pth"}).code, 0);
+  Outcome after = run_ckpt(dir.path(), {"why", "net.fixed.pth", "--for", "lenet5"});
+  EXPECT_EQ(after.code, 0) << after.out;
+  EXPECT_THAT(after.out, HasSubstr("it loads as it is"));
+}
+
+TEST(WhyCommand, TakesKeysFromFilesCheckpointsAndMessages) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"module.a", "module.b"});
+  write_model(dir, "other.safetensors", {"a", "b"});
+  write_file(dir.path() / "keys.txt", "a\nb\n");
+  write_file(dir.path() / "keys.json", R"({"a": [1], "b": [1]})");
+  write_file(
+      dir.path() / "error.txt",
+      "Missing key(s) in state_dict: \"a\", \"b\". \n\tUnexpected key(s) in state_dict: \"module.a\", \"module.b\". ");
+  for (const std::string& target : {"keys.txt", "keys.json", "other.safetensors"}) {
+    Outcome why = run_ckpt(dir.path(), {"why", "net.pth", "--for", target});
+    EXPECT_EQ(why.code, 1) << why.err;
+    EXPECT_THAT(why.out, HasSubstr("strip-prefix --prefix module. net.pth")) << target;
+  }
+  Outcome told = run_ckpt(dir.path(), {"why", "net.pth", "--error", "error.txt"});
+  EXPECT_EQ(told.code, 1) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("strip-prefix --prefix module. net.pth"));
+}
+
+TEST(WhyCommand, WritesJson) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "net.pth", lenet("module.", "cuda:5"));
+  Outcome why = run_ckpt(dir.path(), {"why", "--json", "--devices", "1", "net.pth", "--for", "lenet5"});
+  EXPECT_EQ(why.code, 1) << why.err;
+  JsonDocument json = JsonDocument::parse(why.out);
+  EXPECT_TRUE(json.root().at("fixable").as_boolean());
+  EXPECT_EQ(json.root().at("after").at("keys").as_integer(), 10);
+  auto causes = json.root().at("causes").items();
+  ASSERT_EQ(causes.size(), 2u);
+  EXPECT_EQ(causes[0].at("id").as_text(), "wrapper_prefix");
+  EXPECT_EQ(causes[1].at("id").as_text(), "device_tags");
+  EXPECT_EQ(json.root().at("fix").as_text(), "ckpt fix net.pth --for lenet5 -o net.fixed.pth");
+}
+
+TEST(WhyCommand, SaysWhatAnUnreadableFileIs) {
+  TempDir dir;
+  write_file(dir.path() / "model.safetensors",
+             "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 5000000\n");
+  Outcome why = run_ckpt(dir.path(), {"why", "model.safetensors"});
+  EXPECT_EQ(why.code, 3);
+  EXPECT_THAT(why.out, HasSubstr("git lfs pull --include=model.safetensors"));
+  EXPECT_THAT(why.out, HasSubstr("4.77 MiB"));
+  expect_refused(dir, {"fix", "model.safetensors"}, 3, "model.safetensors", "git lfs pull --include=model.safetensors");
+  EXPECT_EQ(run_ckpt(dir.path(), {"why", "absent.pth"}).code, 4);
+}
+
+TEST(WhyCommand, SuggestsNamesOfModels) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a"});
+  expect_refused(dir, {"why", "net.pth", "--for", "resnet5"}, 2, "resnet5", "did you mean resnet50");
+}
+
+TEST(FixCommand, MakesTheFileLoad) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "best.pth",
+                   dict({{"epoch", Value::integer(3)}, {"state_dict", lenet("module._orig_mod.", "cuda:3")}}));
+  Outcome fix = run_ckpt(dir.path(), {"fix", "best.pth", "--for", "lenet5", "-o", "lenet.pth"});
+  EXPECT_EQ(fix.code, 0) << fix.err;
+  EXPECT_THAT(fix.out, HasSubstr("10 of 10 keys match lenet5"));
+  EXPECT_EQ(run_ckpt(dir.path(), {"zoo", "verify", "lenet5", "lenet.pth"}).code, 0);
+  EXPECT_EQ(run_ckpt(dir.path(), {"why", "lenet.pth", "--for", "lenet5"}).code, 0);
+  EXPECT_EQ(ckpt::list_entries(ckpt::open(dir.path() / "lenet.pth").root)[0].entry->location, "cpu");
+}
+
+TEST(FixCommand, NeverLosesDataInPlaceUnasked) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "best.pth", dict({{"epoch", Value::integer(3)}, {"state_dict", lenet("module.")}}));
+  expect_refused(dir, {"fix", "best.pth", "--for", "lenet5", "--in-place"}, 2, "best.pth",
+                 "leaves out part of the file");
+  Outcome dry = run_ckpt(dir.path(), {"fix", "best.pth", "--for", "lenet5", "--dry-run"});
+  EXPECT_EQ(dry.code, 0) << dry.err;
+  EXPECT_THAT(dry.out, HasSubstr("take 'state_dict'"));
+  EXPECT_THAT(list_folder(dir.path()), ElementsAre("best.pth"));
+  EXPECT_EQ(run_ckpt(dir.path(), {"fix", "best.pth", "--for", "lenet5", "--in-place", "-f"}).code, 0);
+  EXPECT_EQ(run_ckpt(dir.path(), {"why", "best.pth", "--for", "lenet5"}).code, 0);
+}
+
+TEST(FixCommand, RefusesWhatNoEditCures) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "net.pth", lenet());
+  Outcome fix = run_ckpt(dir.path(), {"fix", "net.pth", "--for", "resnet18"});
+  EXPECT_EQ(fix.code, 3);
+  EXPECT_THAT(fix.err, HasSubstr("no change to the file cures this"));
+  EXPECT_THAT(list_folder(dir.path()), ElementsAre("net.pth"));
+  Outcome nothing = run_ckpt(dir.path(), {"fix", "net.pth", "--for", "lenet5", "--in-place"});
+  EXPECT_EQ(nothing.code, 0) << nothing.err;
+  EXPECT_THAT(nothing.out, HasSubstr("nothing to fix"));
+}
+
+TEST(ZooCommand, ListsModelsAndKeys) {
+  TempDir dir;
+  Outcome ls = run_ckpt(dir.path(), {"zoo", "ls", "lenet*"});
+  EXPECT_EQ(ls.code, 0) << ls.err;
+  EXPECT_THAT(ls.out, HasSubstr("lenet5"));
+  EXPECT_THAT(ls.out, HasSubstr("61,706"));
+  EXPECT_EQ(run_ckpt(dir.path(), {"zoo", "ls", "nothing*"}).code, 1);
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "keys", "lenet5"}).out,
+              HasSubstr("conv1.weight  [6, 1, 5, 5]  float32  parameter"));
+  JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"zoo", "keys", "--json", "lenet5"}).out);
+  EXPECT_EQ(json.root().at("tensors").items().size(), 10u);
+  EXPECT_EQ(run_ckpt(dir.path(), {"zoo"}).code, 2);
+}
+
+TEST(ZooCommand, ComparesAFileWithAModel) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "net.pth", lenet());
+  write_checkpoint(dir.path() / "bad.pth", lenet("x."));
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "verify", "lenet5", "net.pth"}).out,
+              HasSubstr("all 10 keys, shapes and dtypes of lenet5"));
+  Outcome bad = run_ckpt(dir.path(), {"zoo", "verify", "lenet5", "bad.pth"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.out, HasSubstr("10 keys missing, 10 unexpected"));
+}

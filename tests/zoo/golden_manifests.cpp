@@ -1,0 +1,45 @@
+// Every key list of the golden data is compiled in, key for key. Lists of models that exist for tests alone are not.
+
+#include <filesystem>
+
+#include "libcore/base/error.h"
+#include "tests/support/golden.h"
+#include "tests/support/temp_dir.h"
+#include "zoo/manifest/manifest.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool for_tests_alone(const std::string& name) {
+  for (const char* part : {"_tiny", "_10_classes", "_twin", "_half"}) {
+    if (name.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void check(test::GoldenRun& run, const fs::path& file) {
+  std::string name = file.stem().string();
+  auto known = zoo::find_manifest(name);
+  if (!known) return run.check(name, for_tests_alone(name), "is not compiled in");
+  ckpt::KeyList golden = ckpt::parse_key_list(test::read_file(file), file.string());
+  ckpt::KeyDifferences difference = ckpt::compare_keys(*known, golden);
+  std::string first = !difference.missing.empty() ? difference.missing.front() : "other shapes, dtypes or order";
+  bool same = difference.none() && !difference.order && known->ties == golden.ties;
+  run.check(name, same, "differs: " + first);
+}
+
+}  // namespace
+
+int main() {
+  test::GoldenRun run("zoo_manifests");
+  for (const char* folder : {"zoo/manifests", "zoo/vision", "zoo/language", "zoo/small"}) {
+    auto path = test::golden_file(folder);
+    if (!path) continue;
+    for (const auto& entry : fs::directory_iterator(*path)) {
+      if (entry.is_regular_file()) check(run, entry.path());
+    }
+  }
+  if (run.passed() == 0) return 77;
+  return run.finish() == 0 ? 0 : 1;
+}
