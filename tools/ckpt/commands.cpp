@@ -32,8 +32,6 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_publish(app, chosen);
   add_avg(app, chosen);
   add_optim(app, chosen);
-  add_why(app, chosen);
-  add_fix(app, chosen);
   add_zoo(app, chosen);
   add_completion(app, chosen);
   add_man(app, chosen);
