@@ -130,9 +130,11 @@ int run(Context& context, const Options& options) {
   for (const std::string& file : options.files) {
     Address address = parse_address(file);
     ckpt::Report report;
-    ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.look(report));
-    Branches all = core::with_context(address.path.string(),
-                                      [&] { return ckpt::branches(ckpt::value_at(checkpoint.root, address.at)); });
+    auto shown = std::make_shared<Shown>();
+    context.kept = shown;
+    shown->checkpoint = ckpt::open(address.path, options.look(report));
+    core::with_context(address.path.string(),
+                       [&] { shown->branches = ckpt::branches(ckpt::value_at(shown->checkpoint.root, address.at)); });
     say_report(options, address.path, report);
     code = std::max(code, options.looked(report));
     if (options.json) {
