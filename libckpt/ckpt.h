@@ -28,7 +28,6 @@
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
-#include "libckpt/transform/model_folder.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/optimizer.h"
 #include "libckpt/transform/pattern.h"

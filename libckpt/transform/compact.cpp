@@ -120,7 +120,9 @@ ByStorage group_by_storage(const std::vector<NamedEntry>& entries) {
   ByStorage groups;
   std::unordered_map<const Storage*, std::size_t> place;
   for (const NamedEntry& named : entries) {
-    if (!named.entry->view || !named.entry->view->storage->bytes || !named.entry->bytes) continue;
+    // A tensor without data (meta) has a view of nothing.
+    if (!named.entry->bytes || !named.entry->view || !named.entry->view->storage) continue;
+    if (!named.entry->view->storage->bytes) continue;
     const std::shared_ptr<const Storage>& storage = named.entry->view->storage;
     auto [found, is_new] = place.emplace(storage.get(), groups.size());
     if (is_new) groups.push_back({storage, {}});

@@ -25,7 +25,6 @@ libckpt/format/dcp          : libcore/base libckpt/io libckpt/format/torch/ libc
 libckpt/format/torch_sharded: libcore/base libckpt/io libckpt/format/torch_sharded/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
-libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/format.h libckpt/MODEL
 libckpt/hdf5        : libcore/base libckpt/io libckpt/hdf5 libckpt/MODEL
 libckpt/hdf5/helper : libcore/base libckpt/io/packed.h libckpt/io/byte_cursor.h libckpt/hdf5/wire.h libckpt/hdf5/helper
 libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/format/hdf5_write/ libckpt/format/format.h libckpt/MODEL

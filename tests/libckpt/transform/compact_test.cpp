@@ -105,6 +105,16 @@ TEST(Compact, EmptyAndExpandedViewsSurvive) {
   expect_consistent(small);
 }
 
+TEST(Compact, TensorsWithoutDataStayAsTheyAre) {
+  ckpt::Entry meta;
+  meta.shape = core::Shape{2};
+  meta.location = "meta";
+  meta.view = ckpt::View{nullptr, 0, core::Shape{1}};
+  ckpt::Checkpoint file = checkpoint(dict({{"m", Value::tensor(std::make_shared<const ckpt::Entry>(meta))}}));
+  EXPECT_EQ(ckpt::compact(file, {.dedupe = true}).root, file.root);
+  EXPECT_EQ(ckpt::compact(file, {.untie = true}).root, file.root);
+}
+
 TEST(Compact, DedupesOnlyWhenAskedAndOnlyWhatIsEqualInEveryWay) {
   ckpt::Value other_device = tensor({1, 2, 3}, "cuda:0");
   ckpt::Checkpoint file = checkpoint(dict({{"a", tensor({1, 2, 3})},
