@@ -178,6 +178,7 @@ std::string command_line(const Diagnosis& diagnosis, const FixCommand& command) 
   if (std::string special = special_command(diagnosis, command); !special.empty()) return special;
   std::string line = command.program + " fix " + shell_word(diagnosis.subject);
   for (const std::string& argument : command.arguments) line += " " + shell_word(argument);
+  if (diagnosis.guesses()) line += " --guess";
   line += " -o " + shell_word(output_name(diagnosis.subject));
   return line + (command.from_stdin ? " < error.txt" : "");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "libckpt/analyze/why/name_causes.h"
@@ -107,7 +108,11 @@ Choice choose(const Attempt& attempt) {
   Pairs grouped = by_group(attempt, file, wanted);
   double share = static_cast<double>(grouped.size()) / static_cast<double>(std::max<std::size_t>(1, wanted.size()));
   if (share < 0.5) return {};
-  return {std::move(grouped), 0.5, "paired by shape and last component, in order within each group"};
+  std::set<std::string> shapes;
+  for (const auto& [from, to] : grouped)
+    shapes.insert(core::to_list(attempt.file()[from].shape) + std::string(leaf_of(attempt.file()[from].name)));
+  bool certain = shapes.size() == grouped.size();  // no two of one group that could be exchanged
+  return {std::move(grouped), certain ? 0.85 : 0.4, "paired by shape and last component, in order within each group"};
 }
 
 /// What exchanges names all at once has to name every key whose name changes.
