@@ -83,14 +83,6 @@ ckpt_checkpoint* make_handle(ckpt::Checkpoint checkpoint, ckpt::Report report) {
   return handle.release();
 }
 
-}  // namespace ckpt::detail
-
-namespace {
-
-using namespace ckpt::detail;
-using core::Error;
-using core::ErrorCode;
-
 ckpt::OpenOptions open_options(const ckpt_open_options* given, ckpt::Report& report) {
   ckpt_open_options options = read_options(given, CKPT_OPEN_OPTIONS_INIT);
   ckpt::OpenOptions open;
@@ -102,6 +94,14 @@ ckpt::OpenOptions open_options(const ckpt_open_options* given, ckpt::Report& rep
   return open;
 }
 
+using core::Error;
+using core::ErrorCode;
+
+}  // namespace ckpt::detail
+
+namespace {
+
+using namespace ckpt::detail;
 using core::Error;
 using core::ErrorCode;
 

@@ -166,6 +166,17 @@ CKPT_API ckpt_status ckpt_select(const ckpt_checkpoint* checkpoint, const char* 
 CKPT_API ckpt_status ckpt_set_metadata(const ckpt_checkpoint* checkpoint, const char* key, const char* text,
                                        ckpt_checkpoint** out, ckpt_error** error);
 
+/* Every tensor of a float type (and of the others, where the target is of their kind) in another dtype, rounded as
+ * PyTorch does, when its bytes are read. `keep` are selectors of tensors that stay as they are. Errors:
+ * CKPT_UNSUPPORTED for a type that cannot be cast, CKPT_USAGE for an unknown one. */
+CKPT_API ckpt_status ckpt_cast(const ckpt_checkpoint* checkpoint, const char* dtype, const char* const* keep,
+                               size_t keep_count, ckpt_checkpoint** out, ckpt_error** error);
+/* Applies rules (TOML or JSON text: rename, drop, transpose, reshape, split, fuse, cast, tie); backwards when
+ * `reversed` is not 0. Errors: CKPT_CORRUPT or CKPT_USAGE naming the line or rule, CKPT_COLLISION, CKPT_KEY, CKPT_VALUE;
+ * CKPT_UNSUPPORTED for rules that have no inverse. */
+CKPT_API ckpt_status ckpt_apply_rules(const ckpt_checkpoint* checkpoint, const char* rules, int reversed,
+                                      ckpt_checkpoint** out, ckpt_error** error);
+
 /* ---- Making one from memory ----------------------------------------------------------------------------------------
  */
 
@@ -236,6 +247,24 @@ typedef struct ckpt_diff_options {
  * with the key in the message. */
 CKPT_API ckpt_status ckpt_diff(const ckpt_checkpoint* a, const ckpt_checkpoint* b, const ckpt_diff_options* options,
                                int* equal, char** json, ckpt_error** error);
+
+/* The digest of all tensors, 32 hexadecimal digits: the same in every format, order, sharding and compression. Errors:
+ * those of reading. */
+CKPT_API ckpt_status ckpt_digest(const ckpt_checkpoint* checkpoint, char** hex, ckpt_error** error);
+
+/* What a file could make a program do that loads it; nothing is executed. `clean` (may be null) is 1 only when all was
+ * read and nothing found; `json` (may be null) becomes {"clean":, "complete":, "content":, "symbols": [{"name":,
+ * "verdict":, "calls":}, ...], "findings": [...], "unread": [...]}. Errors: CKPT_IO; CKPT_UNSUPPORTED for a folder that is
+ * no model. */
+CKPT_API ckpt_status ckpt_scan(const char* path, const ckpt_open_options* options, int* clean, char** json,
+                               ckpt_error** error);
+
+/* Why a file does not load: into the model whose checkpoint `wanted` is (may be null), or with this error message
+ * (`error_text`, may be null). `loads` (may be null) is 1 when nothing is in the way; `json` (may be null) becomes
+ * {"loads":, "fixable":, "description":, "causes": [{"kind":, "text":}, ...], "fix": ["strip 'module.'", ...], "keys":,
+ * "keys_after":, "wanted":}. Errors: CKPT_IO only; whatever else is wrong with the file is the answer. */
+CKPT_API ckpt_status ckpt_why(const char* path, const ckpt_checkpoint* wanted, const char* error_text, int* loads,
+                              char** json, ckpt_error** error);
 
 #ifdef __cplusplus
 }

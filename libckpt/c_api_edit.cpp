@@ -1,10 +1,12 @@
 // The C interface: changes of a checkpoint.
 
 #include "libckpt/c_api_internal.h"
+#include "libckpt/transform/cast.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/rename.h"
+#include "libckpt/transform/rules.h"
 #include "libckpt/transform/select.h"
 
 namespace {
@@ -87,5 +89,23 @@ ckpt_status ckpt_set_metadata(const ckpt_checkpoint* checkpoint, const char* key
       edit.set.emplace_back(&require(key, "key"), text);
     }
     return ckpt::edit_metadata(c, edit);
+  });
+}
+
+ckpt_status ckpt_cast(const ckpt_checkpoint* checkpoint, const char* dtype, const char* const* keep, size_t keep_count,
+                      ckpt_checkpoint** out, ckpt_error** error) {
+  return change(checkpoint, out, error, [&](const ckpt::Checkpoint& c) {
+    ckpt::CastOptions options;
+    options.to = core::parse_dtype(&require(dtype, "dtype"));
+    options.keep.include = texts_of(keep, keep_count);
+    return ckpt::cast(c, options);
+  });
+}
+
+ckpt_status ckpt_apply_rules(const ckpt_checkpoint* checkpoint, const char* rules, int reversed, ckpt_checkpoint** out,
+                             ckpt_error** error) {
+  return change(checkpoint, out, error, [&](const ckpt::Checkpoint& c) {
+    ckpt::Rules parsed = ckpt::parse_rules(&require(rules, "rules"), "the rules");
+    return ckpt::apply_rules(c, reversed != 0 ? ckpt::reversed(parsed) : parsed);
   });
 }

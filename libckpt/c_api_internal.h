@@ -13,6 +13,7 @@
 
 #include "libckpt/c_api.h"
 #include "libckpt/checkpoint.h"
+#include "libckpt/open_save.h"
 #include "libckpt/report.h"
 #include "libcore/base/error.h"
 
@@ -89,6 +90,8 @@ Options read_options(const Options* given, const Options& defaults) {
 char* copy_text(const std::string& text);
 
 ckpt_checkpoint* make_handle(Checkpoint checkpoint, Report report);
+
+OpenOptions open_options(const ckpt_open_options* given, Report& report);
 
 /// What all changes have in common.
 template <class Change>

@@ -41,9 +41,11 @@ struct SaveOptions {
   bool overwrite = true;    ///< false: Error(io) when the target exists
   bool durable = true;      ///< fsync of file and folder
   Codec codec = Codec::automatic;
-  std::uint64_t max_shard_size = 0;  ///< bytes a file; 0 = one file
-  bool drop_inexpressible = false;   ///< leave out what the target format cannot hold and list it in report->dropped
-  std::vector<Retype> retype = {};   ///< for types that the target format does not have; all at once
+  std::uint64_t max_shard_size = 0;              ///< bytes a file; 0 = one file
+  std::uint32_t shards = 0;                      ///< number of files of about the same size; 0 = as max_shard_size says
+  std::vector<std::string> shard_prefixes = {};  ///< one file (or more, by max_shard_size) a prefix, one for the rest
+  bool drop_inexpressible = false;  ///< leave out what the target format cannot hold and list it in report->dropped
+  std::vector<Retype> retype = {};  ///< for types that the target format does not have; all at once
   std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
   unsigned threads = 0;
   Progress progress = {};

@@ -13,8 +13,8 @@ struct Report {
   std::vector<std::string> warnings;     ///< one sentence each, for a person
   std::vector<std::string> relaxations;  ///< what lenient reading let pass, one sentence each
   std::vector<std::string> dropped;      ///< what a caller allowed to be dropped and was
-  std::vector<std::string> globals;      ///< names in a pickle that torch.load(weights_only=True) refuses
   std::vector<std::string> foreign;      ///< pickle symbols that nobody knows and whose objects were kept as inert data
+  std::vector<std::string> globals;      ///< names in a pickle that torch.load(weights_only=True) refuses
   std::vector<std::string> modules;      ///< classes of pickled modules whose tensors were read as a state dict
   std::uint64_t bytes_written = 0;
   std::string rung;  ///< how the output was made: "rewrite", "in place", "append", ...

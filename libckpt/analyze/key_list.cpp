@@ -291,7 +291,7 @@ KeyList key_list_of(const Checkpoint& checkpoint, const std::string& name, const
     return list;
   }
   const StateDictRef* best = nullptr;
-  std::vector<StateDictRef> dicts = detail::candidate_state_dicts(checkpoint.root);
+  std::vector<StateDictRef> dicts = detail::model_state_dicts(checkpoint.root);
   for (const StateDictRef& ref : dicts) {
     if (best == nullptr || bytes_in(*ref.dict) > bytes_in(*best->dict)) best = &ref;
   }

@@ -46,7 +46,7 @@ struct Format {
   /// REQUIRES: obstacles() is empty or options.drop_inexpressible. Null when the format is read-only.
   void (*write)(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) = nullptr;
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
-  bool holds_blocks = false;  ///< entries with `blocks` may come to obstacles() and write()
+  bool holds_blocks = false;   ///< entries with `blocks` may come to obstacles() and write()
   bool holds_metadata = true;  ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
 };
 

@@ -121,6 +121,7 @@ void ScanWalk::torch_members(const ZipArchive& archive, const std::string& root,
       code = true;
       continue;
     }
+    if (inner.starts_with(".data/")) finding(join(where, inner), "PyTorch keeps no record of this name");
     member(archive, m, join(where, inner));
   }
   if (script) finding(where, code ? "it holds the code of a TorchScript program" : "it is a TorchScript program");

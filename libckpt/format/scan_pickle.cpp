@@ -81,6 +81,7 @@ ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string
   ScannedPickle out{where, bytes.size(), false, {}};
   PickleMachine machine(std::move(bytes), limits_, ids);
   PickleYield yield;
+  core::ByteVector rest;
   auto look = [&](const PickleGraph& graph) {
     note_symbols(graph, out);
     check_getattr(graph, where);
@@ -92,6 +93,8 @@ ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string
     look(graph);
     if (graph.consumed() < out.bytes) {
       unread(where, core::format_size(out.bytes - graph.consumed()) + " behind the end of the pickle");
+      core::Bytes behind = graph.pickle().subspan(graph.consumed());
+      rest.assign(behind.begin(), behind.end());
     }
   } catch (const Error& error) {
     look(machine.graph());
@@ -99,6 +102,7 @@ ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string
   }
   yield.complete = out.complete;
   result_.pickles.push_back(std::move(out));
+  if (!rest.empty()) pickle_sequence(memory_source(std::move(rest)), join(where, "behind its end"), ids, UINT64_MAX);
   return yield;
 }
 

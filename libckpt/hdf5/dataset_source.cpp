@@ -4,6 +4,7 @@
 
 #include "libckpt/hdf5/chunk_cache.h"
 #include "libckpt/hdf5/filters.h"
+#include "libckpt/io/byte_swap.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 
@@ -55,37 +56,6 @@ class RefusedSource final : public ByteSource {
  private:
   std::uint64_t size_;
   std::string reason_;
-};
-
-/// Numbers that were stored with their bytes in the other order.
-class SwappedSource final : public ByteSource {
- public:
-  SwappedSource(SourcePtr source, std::uint64_t width) : source_(std::move(source)), width_(width) {}
-  std::uint64_t size() const override { return source_->size(); }
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    constexpr std::uint64_t kPiece = 64 << 10;
-    require_inside(size(), offset, out.size());
-    core::ByteVector piece;
-    while (!out.empty()) {
-      std::uint64_t begin = offset / width_ * width_;
-      std::uint64_t wanted = std::min<std::uint64_t>(offset - begin + out.size(), kPiece);
-      piece.resize(std::min((wanted + width_ - 1) / width_ * width_, size() - begin));
-      source_->read(begin, piece);
-      for (auto at = piece.begin(); at != piece.end(); at += static_cast<std::ptrdiff_t>(width_)) {
-        std::reverse(at, at + static_cast<std::ptrdiff_t>(width_));
-      }
-      std::uint64_t skip = offset - begin;
-      std::uint64_t part = std::min<std::uint64_t>(piece.size() - skip, out.size());
-      std::copy_n(piece.begin() + static_cast<std::ptrdiff_t>(skip), part, out.begin());
-      offset += part;
-      out = out.subspan(part);
-    }
-  }
-  void require_unchanged() const override { source_->require_unchanged(); }
-
- private:
-  SourcePtr source_;
-  std::uint64_t width_;
 };
 
 /// A dataset cut into chunks. Dimensions that every chunk spans whole are folded into the element, so that a run of
@@ -182,11 +152,6 @@ class ChunkedSource final : public ByteSource {
   std::uint64_t width_ = 1;
 };
 
-/// Bytes of one number: a complex one is two.
-std::uint64_t number_width(const Hdf5Dataset& dataset) {
-  return dataset.dtype && core::is_complex(*dataset.dtype) ? dataset.width / 2 : dataset.width;
-}
-
 }  // namespace
 
 std::string dataset_obstacle(const Hdf5Dataset& dataset) {
@@ -212,8 +177,8 @@ SourcePtr Hdf5Sources::open(std::shared_ptr<const Hdf5Dataset> dataset) {
   } else {
     source = std::make_shared<FillSource>(dataset);
   }
-  if (!dataset->big_endian) return source;
-  return std::make_shared<SwappedSource>(std::move(source), number_width(*dataset));
+  if (!dataset->big_endian || !dataset->dtype) return source;
+  return byte_swapped(std::move(source), swap_width(*dataset->dtype));
 }
 
 }  // namespace ckpt

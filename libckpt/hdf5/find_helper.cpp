@@ -32,7 +32,28 @@ std::filesystem::path own_program() {
   return std::filesystem::read_symlink("/proc/self/exe", ignored);
 }
 
-std::vector<std::filesystem::path> candidates() {
+/// A tree that was installed elsewhere than planned is found by its program.
+void add_from_path(std::vector<std::filesystem::path>& list) {
+  const char* path = ::secure_getenv("PATH");
+  for (std::string_view folder : core::split(path == nullptr ? "" : path, ':')) {
+    std::filesystem::path program = std::filesystem::path(folder) / "ckpt";
+    if (!program.is_absolute() || ::access(program.c_str(), X_OK) != 0) continue;
+    std::error_code failed;
+    std::filesystem::path real = std::filesystem::canonical(program, failed);
+    if (!failed) list.push_back(real.parent_path().parent_path() / "libexec" / "ckpt" / kProgram);
+  }
+}
+
+bool is_trusted(const struct stat& status) {
+  bool owner = status.st_uid == 0 || status.st_uid == ::geteuid();
+  return owner && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::vector<std::filesystem::path> helper_candidates() {
   std::vector<std::filesystem::path> list;
   for (const std::filesystem::path& file : {own_program(), own_file()}) {
     if (file.empty()) continue;
@@ -44,20 +65,12 @@ std::vector<std::filesystem::path> candidates() {
 #ifdef CKPT_HELPER_INSTALLED
   list.emplace_back(CKPT_HELPER_INSTALLED);
 #endif
+  add_from_path(list);
 #ifdef CKPT_HELPER_BUILT
   list.emplace_back(CKPT_HELPER_BUILT);
 #endif
   return list;
 }
-
-bool is_trusted(const struct stat& status) {
-  bool owner = status.st_uid == 0 || status.st_uid == ::geteuid();
-  return owner && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-}  // namespace
-
-namespace detail {
 
 std::string helper_fault(const std::filesystem::path& path) {
   struct stat status {};
@@ -82,7 +95,7 @@ std::filesystem::path find_hdf5_helper() {
                                             core::quote(path.string()) + ", which " + kVariable +
                                             " names, cannot be it: " + fault);
   }
-  for (const std::filesystem::path& path : candidates()) {
+  for (const std::filesystem::path& path : detail::helper_candidates()) {
     if (detail::helper_fault(path).empty()) return path;
   }
   throw Error(ErrorCode::unsupported,

@@ -1,7 +1,6 @@
 #include "libckpt/io/atomic_file.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -9,10 +8,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <fstream>
 
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/replaced_file.h"
+#include "libckpt/io/writer_lock.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -25,30 +24,6 @@ using detail::file_ops;
 using detail::throw_errno;
 
 constexpr std::uint64_t kCopyStep = 64ULL << 20;
-constexpr std::size_t kMaxName = 255;
-
-std::string hex(std::uint64_t value) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text(16, '0');
-  for (auto at = text.rbegin(); at != text.rend(); ++at, value >>= 4) *at = kDigits[value & 15];
-  return text;
-}
-
-std::string boot_id() {
-  std::ifstream in("/proc/sys/kernel/random/boot_id");
-  std::string id(8, '0');
-  in.read(id.data(), static_cast<std::streamsize>(id.size()));
-  return id;
-}
-
-/// ".net.pth.ckpt-tmp-1a2b3c4d-4711-0123456789abcdef": says whose it is, so that leftovers of a dead process can be
-/// told.
-std::string temporary_name(const std::string& name) {
-  std::uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, 0) != sizeof random) throw_errno(errno, "cannot draw a random name");
-  std::string suffix = ".ckpt-tmp-" + boot_id() + "-" + std::to_string(::getpid()) + "-" + hex(random);
-  return "." + name.substr(0, kMaxName - 1 - suffix.size()) + suffix;
-}
 
 /// Largest file this process may write: past it the system would kill us with a signal instead of an error.
 std::uint64_t size_limit() {
@@ -73,19 +48,20 @@ void preallocate(int fd, std::uint64_t size) {
 
 struct AtomicFile::Impl {
   Impl(std::filesystem::path path_in, const Options& options_in)
-      : path(std::move(path_in)), options(options_in), target(detail::look_up(path)), limit(size_limit()) {
+      : path(std::move(path_in)), options(options_in), target(detail::look_up(path)) {
     if (!options.overwrite && target.old) throw_errno(EEXIST, "cannot write");
   }
 
   ~Impl() {
-    if (!temporary.empty()) ::unlinkat(target.folder.get(), temporary.c_str(), 0);
+    if (!temporary.empty()) file_ops().unlinkat(target.folder.get(), temporary.c_str(), 0);
   }
 
   void create() {
+    if (options.lock) take_lock();
     // A new file gets the mode that the system gives new files here (umask, default ACL); one that replaces another is
     // private until it has that one's mode.
     mode_t mode = target.old ? 0600 : 0666;
-    std::string name = temporary_name(target.name);
+    std::string name = detail::temporary_name(target.name);
     fd = detail::Fd(
         ::openat(target.folder.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
     if (!fd) throw_errno(errno, "cannot create a file in the folder " + core::quote(target.folder_path));
@@ -96,8 +72,13 @@ struct AtomicFile::Impl {
     }
   }
 
-  void require_allowed(std::uint64_t end) const {
-    if (end > limit || end > static_cast<std::uint64_t>(INT64_MAX)) throw_errno(EFBIG, "cannot write");
+  void take_lock() {
+    lock = detail::WriterLock(target.folder.get(), target.name);
+    if (lock.left_behind()) detail::remove_leftovers(target.folder.get(), target.name, lock);
+  }
+
+  static void require_allowed(std::uint64_t end) {
+    if (end > size_limit() || end > static_cast<std::uint64_t>(INT64_MAX)) throw_errno(EFBIG, "cannot write");
   }
 
   void write_at(std::uint64_t offset, Bytes bytes) {
@@ -129,6 +110,7 @@ struct AtomicFile::Impl {
   }
 
   void finish_file() {
+    require_allowed(position);
     if (file_ops().ftruncate(fd.get(), static_cast<off_t>(position)) != 0) throw_errno(errno, "cannot cut to size");
     detail::keep_attributes(target, fd.get());
     // A failed fsync is never repeated: the kernel has already dropped the pages, so a second one would lie.
@@ -140,22 +122,24 @@ struct AtomicFile::Impl {
   }
 
   void move_into_place() {
-    detail::require_unchanged(target);
+    if (options.overwrite) detail::require_unchanged(target);
     int folder = target.folder.get();
     unsigned flags = options.overwrite ? 0 : RENAME_NOREPLACE;
     int result = file_ops().renameat2(folder, temporary.c_str(), folder, target.name.c_str(), flags);
     if (result != 0 && errno == EINVAL && !options.overwrite) {
       // A file system without RENAME_NOREPLACE; a hard link refuses a taken name as well.
       result = ::linkat(folder, temporary.c_str(), folder, target.name.c_str(), 0);
-      if (result == 0) ::unlinkat(folder, temporary.c_str(), 0);
+      if (result == 0) file_ops().unlinkat(folder, temporary.c_str(), 0);
     }
     int error = errno;
-    if (result != 0 && !(error == ENOENT && in_place())) throw_errno(error, "cannot put the new file in place");
+    if (result != 0 && !(error == ENOENT && has_name())) throw_errno(error, "cannot put the new file in place");
     temporary.clear();
+    placed = true;
+    lock = detail::WriterLock();
   }
 
   /// An NFS client may repeat a rename that has succeeded and then report that the old name is gone.
-  bool in_place() const {
+  bool has_name() const {
     struct stat status {};
     return ::fstatat(target.folder.get(), target.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
            status.st_ino == inode;
@@ -172,11 +156,12 @@ struct AtomicFile::Impl {
   std::filesystem::path path;
   Options options;
   detail::Target target;
-  std::uint64_t limit;
-  std::string temporary;  ///< empty when there is nothing to remove
+  detail::WriterLock lock;  ///< behind target, whose folder it needs
+  std::string temporary;    ///< empty when there is nothing to remove
   detail::Fd fd;
   std::uint64_t position = 0;
   ino_t inode = 0;
+  bool placed = false;
 };
 
 AtomicFile::AtomicFile(const std::filesystem::path& path, const Options& options)
@@ -221,12 +206,29 @@ void AtomicFile::prepare() {
   core::with_context(impl_->path.string(), [&] { impl_->finish_file(); });
 }
 
+bool AtomicFile::in_place() const {
+  return impl_->placed;
+}
+
 void AtomicFile::commit() {
   assert(!impl_->temporary.empty());
   if (impl_->fd) prepare();
   core::with_context(impl_->path.string(), [&] {
     impl_->move_into_place();
     if (impl_->options.durable) impl_->sync_folder();
+  });
+}
+
+void move_into_place(const std::filesystem::path& from, const std::filesystem::path& to,
+                     const AtomicFile::Options& options) {
+  core::with_context(to.string(), [&] {
+    unsigned flags = options.overwrite ? 0 : RENAME_NOREPLACE;
+    if (file_ops().renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) != 0) {
+      throw_errno(errno, "cannot put the new file in place");
+    }
+    std::string folder = to.has_parent_path() ? to.parent_path().string() : ".";
+    detail::Fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (options.durable && opened) (void)file_ops().fsync(opened.get());
   });
 }
 

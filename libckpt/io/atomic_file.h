@@ -1,8 +1,9 @@
 #pragma once
 // AtomicFile: the only way to a path. Everything is written to a hidden temporary file in the same folder; commit()
 // makes it durable and puts it in place with one rename, so a reader sees the old file or the new one, whole, also
-// after a power cut. The source of the bytes may be the very file that is replaced. Thread safety: one owner;
-// write_at() may be called from many threads on ranges that do not overlap. Use: AtomicFile file("net.ckpt",
+// after a power cut. The source of the bytes may be the very file that is replaced. One writer a name: a second one is
+// told who is writing; temporary files of a writer that was killed go with the next save to that name. Thread safety:
+// one owner; write_at() may be called from many threads on ranges that do not overlap. Use: AtomicFile file("net.ckpt",
 // {.expected_size = n}); file.write(bytes); file.commit();
 
 #include <cstdint>
@@ -19,11 +20,12 @@ class AtomicFile final : public ByteSink {
     bool overwrite = true;  ///< false: Error(io) "already exists" when the path is taken, also at commit
     bool durable = true;    ///< false: no fsync; still atomic against a killed process
     std::uint64_t expected_size =
-        0;  ///< preallocated at once, so that a full disk is noticed before any work; 0 = unknown
+        0;             ///< preallocated at once, so that a full disk is noticed before any work; 0 = unknown
+    bool lock = true;  ///< false: the caller holds a lock that covers this file
   };
 
   /// Creates the temporary file. Follows a symbolic link to its target. Errors: Error(io) naming the path for a missing
-  /// folder, a folder in place of a file, no permission, no space; Error(usage) for an empty name.
+  /// folder, a folder in place of a file, no permission, no space, another writer; Error(usage) for an empty name.
   AtomicFile(const std::filesystem::path& path, const Options& options);
   explicit AtomicFile(const std::filesystem::path& path) : AtomicFile(path, Options()) {}
   /// Removes the temporary file unless commit() succeeded. Never throws.
@@ -47,10 +49,17 @@ class AtomicFile final : public ByteSink {
   /// prepare(), rename, fsync of the folder. Errors: Error(io); the old file is untouched unless the message says that
   /// its "durability is unknown". Only once.
   void commit();
+  /// True once the new file has its name, also when commit() then failed to make that durable.
+  bool in_place() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Gives a finished file its final name in one step and makes that durable: for names that are known only when the file
+/// is. Both lie on one file system. Errors: Error(io); "already exists" when `to` is taken and `overwrite` is false.
+void move_into_place(const std::filesystem::path& from, const std::filesystem::path& to,
+                     const AtomicFile::Options& options);
 
 }  // namespace ckpt

@@ -1,5 +1,5 @@
 #pragma once
-// Checksums: XXH3 with 128 bits for the content of tensors, CRC-32 as zip files record it.
+// Checksums: XXH3 with 128 bits for the content of tensors, CRC-32 as zip files record it, SHA-256 as hubs do.
 // Thread safety: pure functions; a hasher has one owner. Use: Hash128 h = hash128(bytes);
 
 #include <cstdint>
@@ -39,6 +39,10 @@ class Hasher128 {
 Hash128 hash128(Bytes bytes);
 /// Reads all of `source` through a buffer of 1 MiB.
 Hash128 hash128(const ByteSource& source);
+
+/// SHA-256 of all of `source` as 64 lower-case hexadecimal digits; its first eight stand in the names of published
+/// files.
+std::string sha256_hex(const ByteSource& source, const std::function<void(std::uint64_t done)>& progress = {});
 
 /// CRC-32 (the zip polynomial) of `bytes` behind those that gave `so_far`.
 std::uint32_t crc32(Bytes bytes, std::uint32_t so_far = 0);

@@ -13,7 +13,12 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr FileOps kSystem = {::pwrite, ::copy_file_range, ::fallocate, ::ftruncate, ::fsync, ::close, ::renameat2};
+int set_lock(int fd, const struct flock* region) {
+  return ::fcntl(fd, F_OFD_SETLK, region);
+}
+
+constexpr FileOps kSystem = {::pwrite, ::copy_file_range, ::fallocate, ::ftruncate, ::fsync,
+                             ::close,  ::renameat2,       ::unlinkat,  set_lock};
 
 std::atomic<const FileOps*> current_ops{&kSystem};
 

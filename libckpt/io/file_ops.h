@@ -3,6 +3,7 @@
 // errno means in a sentence. Internal to libckpt/io. Thread safety: file_ops() may be read by any thread;
 // set_file_ops() is for tests, before other threads start. Use: file_ops().fsync(fd).
 
+#include <fcntl.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -21,6 +22,8 @@ struct FileOps {
   int (*fsync)(int fd);
   int (*close)(int fd);
   int (*renameat2)(int old_dir, const char* old_name, int new_dir, const char* new_name, unsigned flags);
+  int (*unlinkat)(int folder, const char* name, int flags);
+  int (*set_lock)(int fd, const struct flock* region);  ///< fcntl F_OFD_SETLK
 };
 
 const FileOps& file_ops();

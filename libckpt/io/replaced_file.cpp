@@ -93,9 +93,12 @@ Target look_up(const std::filesystem::path& path) {
 }
 
 void require_unchanged(const Target& target) {
-  if (!target.old) return;
   std::optional<struct stat> now = status_of(target.folder.get(), target.name);
-  if (!now || same_file(*now, *target.old)) return;
+  if (!now || (target.old && same_file(*now, *target.old))) return;
+  if (!target.old) {
+    throw Error(ErrorCode::io,
+                "the file was created by another program while the new one was being written; nothing was replaced");
+  }
   throw Error(ErrorCode::io,
               "the file was changed by another program while the new one was being written; nothing was "
               "replaced");

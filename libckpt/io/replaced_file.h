@@ -24,7 +24,8 @@ struct Target {
 /// that is no regular file; Error(usage) for an empty name.
 Target look_up(const std::filesystem::path& path);
 
-/// Error(io) when a file that was there at look_up() has since been changed or replaced by another.
+/// Error(io) when a file that was there at look_up() has since been changed or replaced by another, or when one has
+/// appeared.
 void require_unchanged(const Target& target);
 
 /// Gives `fd` mode, owner and extended attributes of the old file. What the system does not allow us to set is left

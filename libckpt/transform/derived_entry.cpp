@@ -37,6 +37,12 @@ std::uint64_t width_of(const Entry& entry) {
   return static_cast<std::uint64_t>(bits / 8);
 }
 
+/// Blocks can be renamed, but not taken apart: only their own format knows what is in them.
+void require_values(const Entry& entry) {
+  if (!entry.blocks) return;
+  throw Error(ErrorCode::unsupported, "quantised blocks of type " + entry.blocks->name + " cannot be changed inside");
+}
+
 /// A window into the dense values of `entry`.
 SourcePtr window(const Entry& entry, const Shape& shape, const Shape& strides, std::int64_t offset) {
   if (entry.bytes == nullptr) return nullptr;
@@ -162,6 +168,7 @@ void require_same_kind(const Entry& first, const Entry& part, std::size_t dim) {
 }  // namespace
 
 EntryPtr transposed(const Entry& entry, const std::vector<std::int64_t>& dims) {
+  require_values(entry);
   std::vector<std::int64_t> order = full_order(entry, dims);
   Shape dense = core::contiguous_strides(entry.shape);
   Shape shape;
@@ -176,6 +183,7 @@ EntryPtr transposed(const Entry& entry, const std::vector<std::int64_t>& dims) {
 }
 
 EntryPtr reshaped(const Entry& entry, const std::vector<std::int64_t>& shape) {
+  require_values(entry);
   std::vector<std::int64_t> sizes = shape;
   auto open = std::find(sizes.begin(), sizes.end(), -1);
   std::uint64_t numel = entry.numel();
@@ -193,6 +201,7 @@ EntryPtr reshaped(const Entry& entry, const std::vector<std::int64_t>& shape) {
 
 std::vector<EntryPtr> split_parts(const Entry& entry, std::int64_t dim, std::size_t count,
                                   const std::vector<std::int64_t>& sizes) {
+  require_values(entry);
   std::size_t d = dim_of(entry, dim);
   Shape strides = core::contiguous_strides(entry.shape);
   std::vector<EntryPtr> out;
@@ -209,6 +218,7 @@ std::vector<EntryPtr> split_parts(const Entry& entry, std::int64_t dim, std::siz
 }
 
 EntryPtr fused(const std::vector<EntryPtr>& parts, std::int64_t dim, const std::vector<std::int64_t>& sizes) {
+  for (const EntryPtr& part : parts) require_values(*part);
   const Entry& first = *parts.front();
   std::size_t d = dim_of(first, dim);
   std::vector<FusedSource::Part> rows;
@@ -238,6 +248,7 @@ EntryPtr fused(const std::vector<EntryPtr>& parts, std::int64_t dim, const std::
 }
 
 EntryPtr with_dtype(const Entry& entry, core::DType dtype) {
+  require_values(entry);
   for (core::DType type : {entry.dtype, dtype}) {
     if (!can_cast(type)) {
       throw Error(ErrorCode::unsupported, "values of type " + std::string(core::name(type)) + " cannot be cast");

@@ -9,6 +9,8 @@
 
 namespace ckpt::detail {
 
+// All of them refuse quantised blocks with Error(unsupported).
+
 /// Dimension d of the result is dimension dims[d] of `entry`; with empty `dims` the last two are exchanged.
 /// Errors: Error(value) when `dims` is no order of the dimensions; Error(unsupported) for elements below a byte.
 EntryPtr transposed(const Entry& entry, const std::vector<std::int64_t>& dims);

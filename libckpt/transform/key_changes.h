@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ckpt {
@@ -17,6 +18,10 @@ struct KeyChange {
 struct KeyChanges {
   std::vector<KeyChange> renamed;  ///< in file order
   std::uint64_t keys = 0;          ///< text keys of the dicts in which something changed; of all when nothing did
+  /// strip_prefix that found nothing: what the keys do begin with ("encoder."), how often; the most frequent first.
+  std::vector<std::pair<std::string, std::uint64_t>> starts;
+  /// The same: a key that has the prefix, but not at its beginning; "" for none.
+  std::string inside;
 };
 
 }  // namespace ckpt

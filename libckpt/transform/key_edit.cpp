@@ -132,19 +132,6 @@ void find_optimizers(const Value& value, std::vector<Value>& path, std::vector<s
   }
 }
 
-/// State dicts that a person may mean: not the states of an optimizer.
-std::vector<StateDictRef> candidates(const Value& root) {
-  std::vector<std::vector<Value>> optimizers;
-  std::vector<Value> path;
-  find_optimizers(root, path, optimizers);
-  std::vector<StateDictRef> found = list_state_dicts(root);
-  std::erase_if(found, [&](const StateDictRef& dict) {
-    return std::any_of(optimizers.begin(), optimizers.end(),
-                       [&](const std::vector<Value>& optimizer) { return starts_with_path(dict.path, optimizer); });
-  });
-  return found;
-}
-
 std::string list_candidates(const std::vector<StateDictRef>& dicts) {
   std::string out;
   for (const StateDictRef& dict : dicts) {
@@ -193,10 +180,6 @@ bool rename_param_names(Dict& dict, const std::function<std::string(const std::s
   return true;
 }
 
-std::vector<StateDictRef> candidate_state_dicts(const Value& root) {
-  return candidates(root);
-}
-
 std::vector<std::vector<Value>> optimizer_paths(const Value& root) {
   std::vector<std::vector<Value>> found;
   std::vector<Value> path;
@@ -205,8 +188,12 @@ std::vector<std::vector<Value>> optimizer_paths(const Value& root) {
 }
 
 std::vector<StateDictRef> model_state_dicts(const Value& root) {
-  std::vector<StateDictRef> found = candidates(root);
-  if (found.empty()) throw Error(ErrorCode::key, "no state dict in the file");
+  std::vector<std::vector<Value>> optimizers = optimizer_paths(root);
+  std::vector<StateDictRef> found = list_state_dicts(root);
+  std::erase_if(found, [&](const StateDictRef& dict) {
+    return std::any_of(optimizers.begin(), optimizers.end(),
+                       [&](const std::vector<Value>& optimizer) { return starts_with_path(dict.path, optimizer); });
+  });
   return found;
 }
 
@@ -221,7 +208,7 @@ std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::str
 }
 
 StateDictRef only_state_dict(const Value& root, const std::string& at) {
-  std::vector<StateDictRef> found = at.empty() ? candidates(root) : state_dicts_in_scope(root, at);
+  std::vector<StateDictRef> found = at.empty() ? model_state_dicts(root) : state_dicts_in_scope(root, at);
   if (found.size() == 1) return found.front();
   if (found.empty()) throw Error(ErrorCode::key, "no state dict in the file");
   throw Error(ErrorCode::usage, "several state dicts: " + list_candidates(found) + "; name one, as in FILE::" +

@@ -25,18 +25,15 @@ struct KeyEdit {
 /// tensor itself, all below it. Error(key) when there is nothing at `at`, or no state dict.
 std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::string& at);
 
-/// The only state dict that `at` can mean: the one there; with "", the only one outside optimizer states.
-/// Error(usage) lists the candidates when there are several.
-StateDictRef only_state_dict(const Value& root, const std::string& at);
-
-/// The state dicts that a person may mean: not the states of an optimizer. Error(key) when there is none.
+/// State dicts that a person may mean: all but those inside the state of an optimizer, outermost first, in file order.
 std::vector<StateDictRef> model_state_dicts(const Value& root);
-
-/// The same without the error.
-std::vector<StateDictRef> candidate_state_dicts(const Value& root);
 
 /// Paths of the dicts that are an optimizer's state_dict: {'state': ..., 'param_groups': [...]}.
 std::vector<std::vector<Value>> optimizer_paths(const Value& root);
+
+/// The only state dict that `at` can mean: the one there; with "", the only one outside optimizer states.
+/// Error(usage) lists the candidates when there are several.
+StateDictRef only_state_dict(const Value& root, const std::string& at);
 
 /// _metadata with its module paths renamed. Where two paths meet, the one that moved wins: stripping `module.` puts the
 /// module's own version at "" in place of the wrapper's.

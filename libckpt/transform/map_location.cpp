@@ -185,4 +185,17 @@ Checkpoint map_location(const Checkpoint& checkpoint, const MapLocationOptions& 
   return out;
 }
 
+Checkpoint detail::move_below(const Checkpoint& checkpoint, const Value& nodes, const std::string& to,
+                              LocationChanges* changes) {
+  MapLocationOptions options;
+  options.to = to;
+  check(options);
+  LocationChanges counted;
+  Checkpoint out = checkpoint;
+  Scope scope = Scope::below(nodes);
+  out.root = LocationMap(options, scope, counted).map(checkpoint.root);
+  if (changes != nullptr) *changes = counted;
+  return out;
+}
+
 }  // namespace ckpt

@@ -36,4 +36,10 @@ struct LocationChanges {
 Checkpoint map_location(const Checkpoint& checkpoint, const MapLocationOptions& options,
                         LocationChanges* changes = nullptr);
 
+namespace detail {
+/// map_location for the tensors and devices that stand in `nodes`, a tree of values that `checkpoint` holds too.
+Checkpoint move_below(const Checkpoint& checkpoint, const Value& nodes, const std::string& to,
+                      LocationChanges* changes = nullptr);
+}  // namespace detail
+
 }  // namespace ckpt

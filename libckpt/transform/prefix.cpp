@@ -1,7 +1,6 @@
 #include "libckpt/transform/prefix.h"
 
 #include <algorithm>
-#include <array>
 
 #include "libckpt/transform/key_edit.h"
 #include "libcore/base/error.h"
@@ -12,10 +11,6 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-
-/// DataParallel and DDP, torch.compile, FSDP, activation checkpointing, Fabric.
-constexpr std::array<std::string_view, 5> kWrappers = {"module", "_orig_mod", "_fsdp_wrapped_module",
-                                                       "_checkpoint_wrapped_module", "_forward_module"};
 
 /// "module" and "module." both mean the component "module."
 std::string whole_components(std::string prefix) {
@@ -50,26 +45,71 @@ std::string drop_wrappers(std::string_view text, bool last_too) {
   return core::join(kept, ".");
 }
 
+/// Takes the prefix out wherever whole components of `text` are it; `last_too` as for drop_wrappers.
+std::string cut_anywhere(std::string_view text, const std::string& prefix, const StripOptions& options, bool last_too) {
+  std::string rest = std::string(text) + (last_too ? "." : "");
+  std::string out;
+  bool found = false;
+  while (!rest.empty()) {
+    if (rest.starts_with(prefix) && (options.repeat || !found)) {
+      rest.erase(0, prefix.size());
+      found = true;
+      continue;
+    }
+    std::size_t dot = rest.find('.');
+    std::size_t step = dot == std::string::npos ? rest.size() : dot + 1;
+    out += rest.substr(0, step);
+    rest.erase(0, step);
+  }
+  if (last_too && !out.empty()) out.pop_back();
+  return out;
+}
+
 detail::KeyEdit strip_edit(const StripOptions& options) {
   if (options.wrappers) {
     return {[](const std::string& key) { return drop_wrappers(key, false); },
             [](const std::string& path) { return drop_wrappers(path, true); }, options.at.empty()};
   }
   std::string prefix = whole_components(options.prefix);
+  if (options.anywhere) {
+    return {[=](const std::string& key) { return cut_anywhere(key, prefix, options, false); },
+            [=](const std::string& path) { return path.empty() ? path : cut_anywhere(path, prefix, options, true); },
+            options.at.empty()};
+  }
   bool repeat = options.repeat;
   return {[=](const std::string& key) { return strip_front(key, prefix, repeat); },
           [=](const std::string& path) { return strip_module(path, prefix, repeat); }, options.at.empty()};
 }
 
-}  // namespace
-
-bool is_wrapper_component(std::string_view component) {
-  return std::find(kWrappers.begin(), kWrappers.end(), component) != kWrappers.end();
+/// What the keys begin with, for somebody who named a prefix that is not there.
+void note_starts(const std::vector<StateDictRef>& dicts, const StripOptions& options, KeyChanges& changes) {
+  std::string prefix = options.wrappers ? "" : "." + whole_components(options.prefix);
+  for (const StateDictRef& dict : dicts) {
+    for (const auto& [key, value] : dict.dict->items) {
+      if (!key.is(Value::Kind::text)) continue;
+      const std::string& name = key.as_text();
+      if (!prefix.empty() && changes.inside.empty() && name.find(prefix) != std::string::npos) changes.inside = name;
+      std::size_t dot = name.find('.');
+      if (dot == std::string::npos) continue;
+      std::string start = name.substr(0, dot + 1);
+      auto known = std::find_if(changes.starts.begin(), changes.starts.end(),
+                                [&](const auto& item) { return item.first == start; });
+      if (known == changes.starts.end()) known = changes.starts.insert(known, {start, 0});
+      ++known->second;
+    }
+  }
+  std::stable_sort(changes.starts.begin(), changes.starts.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
 }
+
+}  // namespace
 
 Checkpoint strip_prefix(const Checkpoint& checkpoint, const StripOptions& options, KeyChanges* changes) {
   detail::KeyEdit edit = strip_edit(options);
-  return detail::rewrite_keys(checkpoint, detail::state_dicts_in_scope(checkpoint.root, options.at), edit, changes);
+  std::vector<StateDictRef> scope = detail::state_dicts_in_scope(checkpoint.root, options.at);
+  Checkpoint out = detail::rewrite_keys(checkpoint, scope, edit, changes);
+  if (changes != nullptr && changes->renamed.empty()) note_starts(scope, options, *changes);
+  return out;
 }
 
 Checkpoint add_prefix(const Checkpoint& checkpoint, const AddOptions& options, KeyChanges* changes) {

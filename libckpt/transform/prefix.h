@@ -7,19 +7,21 @@
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/transform/key_changes.h"
+#include "libckpt/wrappers.h"
 
 namespace ckpt {
 
 struct StripOptions {
   std::string prefix = "module.";  ///< the final dot may be left out
   bool repeat = false;             ///< again while a key still begins with it: module.module.fc -> fc
+  bool anywhere = false;           ///< wherever it stands between dots: features.module.0.w -> features.0.w
   bool wrappers = false;           ///< instead of `prefix`: the components that known wrappers add, at any depth
   std::string at = {};             ///< dotted path of the one dict to act on; "" = every state dict
 };
 
-/// Takes the prefix off every key that has it; other keys stay as they are. Errors: Error(collision) naming both keys
-/// that would become one; Error(refused) for a key that is nothing but the prefix; Error(key) when `at` names nothing;
-/// Error(usage) for an empty prefix.
+/// Takes the prefix off every key that has it; other keys stay as they are. When no key has it, `changes` says what
+/// they begin with instead. Errors: Error(collision) naming both keys that would become one; Error(refused) for a key
+/// that is nothing but the prefix; Error(key) when `at` names nothing; Error(usage) for an empty prefix.
 Checkpoint strip_prefix(const Checkpoint& checkpoint, const StripOptions& options = {}, KeyChanges* changes = nullptr);
 
 struct AddOptions {
@@ -30,8 +32,5 @@ struct AddOptions {
 /// Puts the prefix before every key of one state dict. Errors: Error(usage) listing the candidates when there are
 /// several; Error(key) when there is none.
 Checkpoint add_prefix(const Checkpoint& checkpoint, const AddOptions& options = {}, KeyChanges* changes = nullptr);
-
-/// True for a component that a known wrapper adds: module, _orig_mod, _fsdp_wrapped_module, ...
-bool is_wrapper_component(std::string_view component);
 
 }  // namespace ckpt

@@ -178,6 +178,7 @@ Checkpoint apply_rules(const Checkpoint& checkpoint, const Rules& rules, const R
                        RuleReport* report) {
   std::vector<StateDictRef> scope = options.at.empty() ? detail::model_state_dicts(checkpoint.root)
                                                        : detail::state_dicts_in_scope(checkpoint.root, options.at);
+  if (scope.empty()) throw Error(ErrorCode::key, "no state dict in the file");
   Applier applier(rules);
   std::unordered_map<const Dict*, Plan> plans;
   for (const StateDictRef& dict : scope) {

@@ -261,7 +261,8 @@ Rules parse_rules(std::string_view text, std::string_view name) {
   return core::with_context(name, [&] {
     std::size_t first = text.find_first_not_of(" \t\r\n");
     bool json = first != std::string_view::npos && text[first] == '{';
-    return read_document(json ? detail::parse_json_node(text) : detail::parse_toml_node(text));
+    TextNode root = json ? detail::parse_json_node(text) : detail::parse_toml_node(text);
+    return !json && root.members.empty() ? Rules() : read_document(root);
   });
 }
 

@@ -114,14 +114,22 @@ TEST(BadInput, ForeignGlobalsInAPickle) {
   TempDir dir;
   std::filesystem::copy_file(*hostile, dir.path() / "hostile.pth");
   std::filesystem::permissions(dir.path() / "hostile.pth", std::filesystem::perms::owner_all);
-  expect_unreadable(dir, "hostile.pth", 3, "posix.mkdir");
+  for (std::vector<std::string> command : {std::vector<std::string>{"ls"}, {"info"}, {"strip-prefix"}}) {
+    command.emplace_back("hostile.pth");
+    expect_refused(dir, command, 3, "hostile.pth", "posix.mkdir");
+  }
+  for (const char* command : {"verify", "scan"}) {
+    Outcome outcome = run_ckpt(dir.path(), {command, "hostile.pth"});
+    EXPECT_EQ(outcome.code, 1) << command;
+    EXPECT_THAT(outcome.out, HasSubstr("posix.mkdir"));
+  }
   expect_refused(dir, {"ls", "--foreign-objects", "hostile.pth"}, 3, "hostile.pth", "posix.mkdir");
 }
 
 TEST(BadInput, AFolderOrNothingInPlaceOfAFile) {
   TempDir dir;
   std::filesystem::create_directory(dir.path() / "folder");
-  expect_unreadable(dir, "folder", 4, "folder");
+  expect_unreadable(dir, "folder", 3, "neither an index (*.index.json) nor the .metadata");
   expect_unreadable(dir, "absent.pth", 4, "no such file");
 }
 

@@ -19,8 +19,8 @@ using namespace test;
 
 namespace {
 
-constexpr const char* kCommands[] = {"ls",         "inspect", "info",  "diff",   "verify", "strip-prefix",
-                                     "add-prefix", "rename",  "remap", "select", "convert"};
+constexpr const char* kCommands[] = {"ls",     "inspect", "info",   "diff",    "verify", "strip-prefix", "add-prefix",
+                                     "rename", "remap",   "select", "convert", "tree",   "meta",         "doctor"};
 
 /// What the program prints when standard output is a terminal.
 std::string on_terminal(const TempDir& dir, const std::vector<std::string>& arguments, const char* no_color) {
@@ -51,6 +51,17 @@ TEST(Terminal, GetsBoldHeadingsUnlessNoColorIsSet) {
   EXPECT_THAT(bold, StartsWith("\x1b[1mNAME"));
   EXPECT_THAT(on_terminal(dir, {"ls", "net.pth"}, "1"), StartsWith("NAME"));
   EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, StartsWith("NAME"));
+}
+
+TEST(Terminal, ThatIsNarrowGetsShortenedNames) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"encoder.layers.0.attention.query.weight"});
+  ::setenv("COLUMNS", "50", 1);
+  std::string narrow = on_terminal(dir, {"ls", "net.pth"}, "1");
+  ::unsetenv("COLUMNS");
+  if (narrow == "no terminal") GTEST_SKIP() << "no pseudo-terminals here";
+  EXPECT_THAT(narrow, HasSubstr("encoder\u2026y.weight  float32"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, HasSubstr("encoder.layers.0.attention.query.weight"));
 }
 
 TEST(Help, OfEveryCommandBeginsWithAnExample) {
@@ -104,7 +115,7 @@ TEST(StandardOutput, ThatFailsIsAnError) {
        {std::vector<std::string>{"ls", "net.pth"}, {"ls", "--json", "net.pth"}, {"--help"}, {"info", "net.pth"}}) {
     Outcome outcome = run_ckpt(dir.path(), arguments, {.stdout_path = "/dev/full"});
     EXPECT_EQ(outcome.code, 4);
-    EXPECT_THAT(outcome.err, HasSubstr("ckpt: standard output: cannot write: No space left on device"));
+    EXPECT_THAT(outcome.err, HasSubstr("standard output: cannot write: No space left on device"));
   }
 }
 

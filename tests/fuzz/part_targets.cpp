@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "libckpt/analyze/error_text.h"
+#include "libckpt/analyze/key_list.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/transform/glob.h"
+#include "libckpt/transform/rules.h"
 #include "libckpt/transform/selector.h"
 #include "tests/fuzz/targets.h"
 
@@ -32,6 +35,19 @@ void walk(const ckpt::JsonView& node) {
     default:
       node.is_count();
   }
+}
+
+ckpt::Checkpoint small_model() {
+  ckpt::Dict dict;
+  for (const char* key : {"fc.weight", "fc.bias", "h.0.attn.c_attn.weight", "h.1.attn.c_attn.weight", "wte.weight"}) {
+    auto entry = std::make_shared<ckpt::Entry>();
+    entry->shape = std::string_view(key).ends_with("bias") ? core::Shape{6} : core::Shape{6, 6};
+    entry->bytes = ckpt::memory_source(core::ByteVector(static_cast<std::size_t>(entry->numel()) * 4));
+    dict.items.emplace_back(ckpt::Value::text(key), ckpt::Value::tensor(std::move(entry)));
+  }
+  ckpt::Checkpoint model;
+  model.root = ckpt::Value::dict(std::move(dict));
+  return model;
 }
 
 }  // namespace
@@ -71,6 +87,27 @@ void run_selector(core::Bytes bytes) {
     selector.matches(key, entry);
     selector.covers(key, entry);
     selector.covers_value(key);
+  });
+}
+
+void run_why_text(core::Bytes bytes) {
+  answer([&] {
+    ckpt::KeyList list = ckpt::parse_key_list(core::as_text(bytes), "keys");
+    ckpt::compare_keys(list, list);
+  });
+  ckpt::parse_error_text(core::as_text(bytes));  // may not throw at all
+}
+
+void run_rules(core::Bytes bytes) {
+  answer([&] {
+    ckpt::Rules rules = ckpt::parse_rules(core::as_text(bytes), "rules");
+    for (const ckpt::Rule& rule : rules) ckpt::describe(rule);
+    ckpt::parse_rules(ckpt::to_toml(rules), "written rules");
+    answer([&] { ckpt::reversed(rules); });
+    ckpt::Checkpoint changed = ckpt::apply_rules(small_model(), rules);
+    for (const ckpt::NamedEntry& named : ckpt::list_entries(changed.root)) {
+      if (named.entry->byte_size() <= kReadBudget) ckpt::read_all(*named.entry->bytes);
+    }
   });
 }
 

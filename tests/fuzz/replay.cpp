@@ -46,6 +46,10 @@ struct Sample {
 
 std::vector<Sample> seeds_of(const fuzz::Target& target) {
   std::vector<Sample> out;
+  for (std::string_view text : target.texts) {
+    core::Bytes bytes = core::as_bytes(text);
+    out.push_back({"text_" + std::to_string(out.size()), {bytes.begin(), bytes.end()}});
+  }
   for (const fuzz::SeedFiles& files : target.seeds) {
     for (const fs::path& path : files_in(test::golden_dir() / "checkpoints" / files.folder, files.contains)) {
       if (fs::file_size(path) > kLargestSeed) continue;

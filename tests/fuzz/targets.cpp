@@ -12,6 +12,56 @@ struct Row {
   std::string_view format;  ///< that must be in the build; "" = none
 };
 
+std::vector<std::string_view> selector_texts() {
+  return {
+      "encoder.*.weight\nencoder.layers.0.weight",
+      "re:layers\\.\\d+\\.bias\nlayers.10.bias",
+      "*.weight @dtype=bf16|f16 @numel>1M @ndim=2 @bytes>=1MiB @shape=768x*\nfc.weight",
+      "@kind=buffer @location=cuda* @dtype!=f32\nbn.running_mean",
+      "a\\ b{name}[0-9]?.**\na b.c",
+  };
+}
+
+std::vector<std::string_view> rule_texts() {
+  return {
+      "[[rule]]\nrename = \"h.{#i}.attn.*\"\nto = \"blocks.{i}.attn.*\"\n",
+      "[[rule]]\ndrop = \"*.bias\"\n[[rule]]\ntranspose = \"*.weight\"\ndims = [1, 0]\n",
+      "[[rule]]\nreshape = \"fc.weight\"\nshape = [-1, 1, 1]\nwas = [-1]\n",
+      "[[rule]]\nsplit = \"h.{#i}.attn.c_attn.*\"\nto = [\"h.{i}.q.*\", \"h.{i}.k.*\", \"h.{i}.v.*\"]\ndim = 0\n",
+      "[[rule]]\nfuse = [\"h.{#i}.attn.c_attn.*\", \"fc.*\"]\nto = \"all.*\"\nsizes = [6, 6]\n",
+      "[[rule]]\ncast = \"*.weight @dtype=f32\"\ndtype = \"bf16\"\nwas = \"f32\"\n",
+      "[[rule]]\ntie = \"lm_head.weight\"\nto = \"wte.weight\"\n",
+      "{\"fc.weight\": \"fc2.weight\", \"fc.bias\": \"fc2.bias\"}",
+      "{\"rules\": [{\"rename\": [[\"a\", \"b\"]]}]}",
+  };
+}
+
+std::vector<std::string_view> why_texts() {
+  return {
+      "fc.weight 10x512 float32 parameter\nfc.bias [10]\nbn.n scalar int64 buffer\n# name x\n~ fc 2\n= a b\n",
+      "odict_keys(['fc.weight', 'fc.bias'])",
+      "{\"fc.weight\": [10, 512], \"fc.bias\": {\"shape\": [10], \"dtype\": \"F32\"}}",
+      "RuntimeError: Error(s) in loading state_dict for ResNet:\n\tMissing key(s) in state_dict: \"a.b\", \"c\". \n"
+      "\tUnexpected key(s) in state_dict: \"module.a.b\". \n\tsize mismatch for fc.weight: copying a param with shape "
+      "torch.Size([1000, 512]) from checkpoint, the shape in current model is torch.Size([10, 512]).",
+      "WeightsUnpickler error: Unsupported global: GLOBAL argparse.Namespace was not an allowed global by default.",
+      "RuntimeError: Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1.",
+      "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+      "_pickle.UnpicklingError: invalid load key, '<'.",
+  };
+}
+
+/// Choice of filters, filters that were skipped, then the chunk.
+std::vector<std::string_view> chunk_texts() {
+  using namespace std::string_view_literals;
+  return {"\x00\x00plain"sv,
+          "\x01\x00shuffled"sv,
+          "\x02\x00\x78\x9c\x4b\x4c\x4a\x06\x00\x02\x4d\x01\x27"sv,
+          "\x04\x00\x28\xb5\x2f\xfd\x20\x03\x19\x00\x00\x61\x62\x63"sv,
+          "\x08\x00\x02\x61\x62\x63\x20\x00"sv,
+          "\x10\x00\x61\x62\x63\x64\x00\x00\x00\x00"sv};
+}
+
 std::vector<Row> rows() {
   return {
       {{"safetensors", run_safetensors, {{"safetensors", ".safetensors"}, {"broken", "st_"}}}, "safetensors"},
@@ -27,7 +77,15 @@ std::vector<Row> rows() {
       {{"npy", run_npy, {{"numpy", ".npy"}, {"broken", "npy_"}}}, "npy"},
       {{"npz", run_npz, {{"numpy", ".npz"}, {"broken", "npz_"}}}, "npz"},
       {{"gguf", run_gguf, {{"gguf", ".gguf"}, {"broken", "gguf_"}}}, "gguf"},
-      {{"selector", run_selector, {}}, ""},
+      {{"torchscript", run_torchscript, {{"torch_2.15", "script"}, {"torch_1.13", "script"}}}, "torchscript"},
+      {{"dcp_metadata", run_dcp_metadata, {{"dcp/one_rank", ".metadata"}, {"dcp/two_ranks", ".metadata"}}}, "dcp"},
+      {{"scan", run_scan, {{"torch_2.15", "hostile"}, {"broken", "foreign"}, {"numpy", "object"}, {"gguf", ".gguf"}}},
+       ""},
+      {{"hdf5_answer", run_hdf5_answer, {{"hdf5", ".h5"}}, hdf5_answer_of}, "hdf5"},
+      {{"hdf5_chunk", run_hdf5_chunk, {}, nullptr, chunk_texts()}, "hdf5"},
+      {{"why_text", run_why_text, {{"safetensors/sharded", "index.json"}}, nullptr, why_texts()}, ""},
+      {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
+      {{"selector", run_selector, {}, nullptr, selector_texts()}, ""},
       {{"strip_reread",
         run_strip_reread,
         {{"torch_2.15", ".pt"}, {"safetensors", ".safetensors"}, {"numpy", ".np"}, {"gguf", ".gguf"}}},

@@ -27,6 +27,7 @@ struct Target {
   std::vector<SeedFiles> seeds;
   /// Makes a seed of a golden file, for targets that take a part of one; null = the file. Empty results are no seeds.
   core::ByteVector (*make_seed)(core::Bytes file) = nullptr;
+  std::vector<std::string_view> texts = {};  ///< more seeds
 };
 
 /// Targets whose format is in this build.

@@ -76,6 +76,7 @@ Manifest read_manifest(const std::filesystem::path& path) {
   manifest.action = text_or(expect, "action");
   manifest.reason = text_or(expect, "reason");
   manifest.same_as = text_or(expect, "same_as");
+  manifest.group = text_or(root, "group");
   manifest.warn = texts(expect, "warn");
   manifest.globals = texts(expect, "globals");
   std::int64_t exit = 0;
@@ -101,6 +102,15 @@ std::vector<Manifest> load_manifests(const std::string& folder) {
   std::vector<Manifest> manifests;
   for (const auto& path : paths) manifests.push_back(read_manifest(path));
   return manifests;
+}
+
+std::vector<ManifestTensor> load_recoverable(const Manifest& manifest) {
+  simdjson::dom::parser parser;
+  simdjson::dom::array tensors;
+  if (parser.load(manifest.json.string())["recoverable_tensors"].get(tensors) != simdjson::SUCCESS) return {};
+  std::vector<ManifestTensor> out;
+  for (element tensor : tensors) out.push_back(read_tensor(tensor));
+  return out;
 }
 
 Manifest load_manifest(const std::string& id) {

@@ -37,6 +37,7 @@ struct Manifest {
   std::string action;  ///< "load", "refuse", "load-or-report", ...
   std::string reason;
   std::string same_as;  ///< id of the file whose content this one has, "" for none
+  std::string group;  ///< files of one group hold the same weights, "" for none
   std::vector<std::string> warn;
   std::vector<std::string> globals;
   std::optional<int> verify_exit;
@@ -46,6 +47,8 @@ struct Manifest {
 
 /// All manifests of one folder below the golden "checkpoints", by name; empty when the folder is absent.
 std::vector<Manifest> load_manifests(const std::string& folder);
+/// Tensors of a pickled module that a reader may get out of it; empty for other files.
+std::vector<ManifestTensor> load_recoverable(const Manifest& manifest);
 /// By id, as `same_as` says it. Throws std::runtime_error when it is absent.
 Manifest load_manifest(const std::string& id);
 

@@ -25,8 +25,10 @@ std::string shown_path(const std::string& path) {
 }
 
 Address parse_address(const std::string& text) {
-  if (text == "-") return {spool_standard_input(), ""};
-  if (text.starts_with("-::")) return {spool_standard_input(), text.substr(3)};
+  for (std::string_view name : {"-", "/dev/stdin"}) {
+    if (text == name) return {spool_standard_input(), ""};
+    if (text.starts_with(std::string(name) + "::")) return {spool_standard_input(), text.substr(name.size() + 2)};
+  }
   std::error_code ignored;
   std::size_t at = text.rfind("::");
   if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};

@@ -1,6 +1,10 @@
 // ckpt strip-prefix: takes what a wrapper put before every key off again.
 
 #include "libckpt/transform/prefix.h"
+
+#include <algorithm>
+
+#include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/key_report.h"
 
@@ -11,6 +15,24 @@ struct Options : EditOptions {
   ckpt::StripOptions strip;
 };
 
+constexpr std::size_t kMaxStarts = 5;
+
+/// Nothing to do is no failure, but hardly what was wanted.
+std::string describe_nothing(const ckpt::StripOptions& options, const ckpt::KeyChanges& changes) {
+  std::string text = options.wrappers ? "no key has a component that a known wrapper adds"
+                                      : "no key begins with " + core::quote(options.prefix);
+  if (!changes.inside.empty()) {
+    return text + "; it stands inside of others (" + core::quote(changes.inside) + "): --anywhere takes it out there";
+  }
+  std::string starts;
+  for (std::size_t i = 0; i < std::min(changes.starts.size(), kMaxStarts); ++i) {
+    const auto& [start, count] = changes.starts[i];
+    starts += (i == 0 ? "" : ", ") + core::quote(start) + " (" + core::format_count(count) + ")";
+  }
+  if (changes.starts.size() > kMaxStarts) starts += ", ...";
+  return text + (starts.empty() ? "" : "; the keys begin with " + starts);
+}
+
 int run(Context& context, const Options& options) {
   return run_edits(context, options, {"strip-prefix", "plain"},
                    [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
@@ -18,7 +40,9 @@ int run(Context& context, const Options& options) {
                      strip.at = at;
                      ckpt::KeyChanges changes;
                      ckpt::Checkpoint stripped = ckpt::strip_prefix(checkpoint, strip, &changes);
-                     return key_edit(std::move(stripped), changes);
+                     Edit edit = key_edit(std::move(stripped), changes);
+                     if (!edit.changed) edit.warnings.push_back(describe_nothing(strip, changes));
+                     return edit;
                    });
 }
 
@@ -32,11 +56,15 @@ void add_strip_prefix(CLI::App& app, Command& chosen) {
       command.add_option("--prefix", options->strip.prefix, "whole dotted components (default: module.)")
           ->type_name("PREFIX");
   command.add_flag("--repeat", options->strip.repeat, "again while a key still begins with it (module.module.)");
+  CLI::Option* anywhere = command.add_flag("--anywhere", options->strip.anywhere,
+                                           "wherever it stands between dots, once a key (with --repeat: always): "
+                                           "features.module.0.w becomes features.0.w");
   command
       .add_flag("--wrappers", options->strip.wrappers,
                 "all components that known wrappers add (module, _orig_mod, _fsdp_wrapped_module, "
                 "_checkpoint_wrapped_module, _forward_module), at any depth")
-      ->excludes(prefix);
+      ->excludes(prefix)
+      ->excludes(anywhere);
   add_edit_options(command, *options, "NAME.plain.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "libcore/base/text.h"
+#include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
-#include "tools/ckpt/standard_input.h"
 
 namespace cli {
 namespace {
@@ -17,13 +17,13 @@ struct Options : ReadOptions {
 };
 
 ckpt::VerifyResult verify_file(const Options& options, const std::string& file, ckpt::Report& report) {
-  std::filesystem::path path = file == "-" ? spool_standard_input() : file;
-  ProgressBar bar(core::printable(std::filesystem::path(file).filename().string()), !options.quiet);
-  return ckpt::verify(path, options.open(report), bar.hook());
+  Address address = parse_address(file);
+  ProgressBar bar(core::printable(std::filesystem::path(address.shown()).filename().string()), !options.quiet);
+  return ckpt::verify(address.path, options.open(report), bar.hook());
 }
 
 void print_result(Output& out, const std::string& file, const ckpt::VerifyResult& result) {
-  std::string start = core::printable(file == "-" ? "standard input" : file) + ": ";
+  std::string start = core::printable(file) + ": ";
   for (const ckpt::Finding& finding : result.damage) {
     out.print(start + "finding: " + core::printable(finding.subject) + ": " + core::printable(finding.text) + "\n");
   }
@@ -69,11 +69,12 @@ int run(Context& context, const Options& options) {
     ckpt::Report report;
     ckpt::VerifyResult result = verify_file(options, file, report);
     code = std::max<int>(code, !result.complete ? kBad : result.damage.empty() ? kDone : kNo);
-    say_report(options, file, report);
+    std::string shown = parse_address(file).shown();
+    say_report(options, shown, report);
     if (options.json) {
-      write_json(json, file, result, report);
+      write_json(json, shown, result, report);
     } else if (!options.quiet) {
-      print_result(context.out, file, result);
+      print_result(context.out, shown, result);
       context.out.flush();
     }
   }

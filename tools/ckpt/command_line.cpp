@@ -79,6 +79,16 @@ std::string describe_extras(const CLI::App& command, const std::string& fallback
   return "no option is named " + core::quote(name) + did_you_mean(name, option_names(command));
 }
 
+/// The words last first, as CLI11 takes them. "-::model" would be an option to it.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = argc; i-- > 1;) {
+    std::string_view word = argv[i];
+    words.push_back(word.starts_with("-::") ? "/dev/stdin" + std::string(word.substr(1)) : std::string(word));
+  }
+  return words;
+}
+
 /// Whether the chosen command was told to speak JSON.
 bool says_json(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) {
@@ -130,7 +140,7 @@ Command parse_command_line(int argc, char** argv) {
   add_commands(app, chosen);
   check_command(app, argc, argv);
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::CallForHelp&) {
     Reached at = reached(app);
     std::size_t last = at.name.rfind(' ');
@@ -141,7 +151,11 @@ Command parse_command_line(int argc, char** argv) {
     Reached at = reached(app);
     throw Error(ErrorCode::usage, describe_extras(*at.command, error.what()) + "; see '" + at.name + " --help'");
   } catch (const CLI::ParseError& error) {
-    throw Error(ErrorCode::usage, std::string(error.what()) + "; see '" + reached(app).name + " --help'");
+    Reached at = reached(app);
+    bool lacks_command =
+        dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !subcommands(*at.command).empty();
+    std::string what = lacks_command ? describe_extras(*at.command, at.name + " needs a command") : error.what();
+    throw Error(ErrorCode::usage, what + "; see '" + at.name + " --help'");
   }
   return says_json(app) ? with_schema(std::move(chosen)) : chosen;
 }

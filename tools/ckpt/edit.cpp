@@ -1,5 +1,7 @@
 #include "tools/ckpt/edit.h"
 
+#include <unordered_set>
+
 #include "libckpt/format/format.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
@@ -81,16 +83,17 @@ void report_new_form(const ckpt::Checkpoint& checkpoint, const std::string& form
                             " is only read: the result is a PyTorch zip checkpoint");
 }
 
-ckpt::SaveOptions save_options(const EditOptions& options) {
-  ckpt::SaveOptions save;
-  save.overwrite = options.in_place || options.force;
-  save.codec = options.codec;
-  save.max_shard_size = options.max_shard_size;
-  save.drop_inexpressible = options.drop;
-  save.retype = options.retype;
-  save.max_memory = options.max_memory;
-  save.threads = options.threads;
-  return save;
+/// A distributed checkpoint names each tensor by its dotted path and keeps everything else beside them as objects. So a
+/// format of tensors alone gets all of the tensors under their names; the objects are listed as left out.
+bool leaves_out_objects(const ckpt::Checkpoint& checkpoint, const Job& job, const ckpt::SaveOptions& save) {
+  const ckpt::Format* format = save.format.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(save.format);
+  if (checkpoint.format != "dcp" || format == nullptr) return false;
+  std::unordered_set<std::string> tensors;
+  for (const ckpt::NamedEntry& tensor : ckpt::list_entries(checkpoint.root)) tensors.insert(tensor.name);
+  for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, checkpoint, save)) {
+    if (tensors.contains(obstacle.subject)) return false;
+  }
+  return true;
 }
 
 void write_json(ckpt::JsonWriter& json, const EditOptions& options, const EditCommand& command, const Job& job,
@@ -128,6 +131,7 @@ void save_edit(const EditOptions& options, const Job& job, const Edit& edit, ckp
   ckpt::SaveOptions save = save_options(options);
   save.format = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
   if (job.format.empty()) report_new_form(edit.checkpoint, save.format, report);
+  if (leaves_out_objects(edit.checkpoint, job, save)) save.drop_inexpressible = true;
   save.progress = bar.hook();
   save.report = &report;
   ckpt::save(edit.checkpoint, job.target, save);
@@ -139,9 +143,12 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
   const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
   if (format == nullptr) return;
   ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
-  for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, written, save_options(options))) {
+  ckpt::SaveOptions save = save_options(options);
+  save.format = name;
+  bool drops = options.drop || leaves_out_objects(edit.checkpoint, job, save);
+  for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, written, save)) {
     std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
-    if (!options.drop) {
+    if (!drops) {
       throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot hold " + text).add_context(job.target);
     }
     report.dropped.push_back(text);
@@ -149,6 +156,20 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
 }
 
 }  // namespace
+
+ckpt::SaveOptions save_options(const EditOptions& options) {
+  ckpt::SaveOptions save;
+  save.overwrite = options.in_place || options.force;
+  save.codec = options.codec;
+  save.max_shard_size = options.max_shard_size;
+  save.shards = options.shards;
+  save.shard_prefixes = options.shard_prefixes;
+  save.drop_inexpressible = options.drop;
+  save.retype = options.retype;
+  save.max_memory = options.max_memory;
+  save.threads = options.threads;
+  return save;
+}
 
 void check_target(const EditOptions& options, const Job& job) {
   std::error_code ignored;
@@ -167,6 +188,7 @@ void run_job(Context& context, const EditOptions& options, const EditCommand& co
   ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, options.open(report));
   check_in_place(options, job, checkpoint);
   Edit done = core::with_context(job.source.path.string(), [&] { return edit(checkpoint, job.source.at); });
+  report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
   bool writes = !options.dry_run && (done.changed || !options.in_place);
   if (writes) save_edit(options, job, done, report);
   if (options.dry_run) check_expressible(options, job, done, report);

@@ -20,6 +20,7 @@ struct Edit {
   bool changed = true;
   std::string summary;                          ///< "142 of 142 keys renamed"
   std::vector<std::string> steps;               ///< one line each, for --dry-run
+  std::vector<std::string> warnings;            ///< what the user should know, one sentence each
   std::function<void(ckpt::JsonWriter&)> json;  ///< members that --json adds
 };
 
@@ -44,6 +45,9 @@ struct Job {
 /// The rest of run_edits for one file whose target is known and checked.
 void run_job(Context& context, const EditOptions& options, const EditCommand& command, const Job& job,
              const EditFunction& edit, ckpt::JsonWriter& json);
+
+/// What the options say about the save itself; format, progress and report are the caller's.
+ckpt::SaveOptions save_options(const EditOptions& options);
 
 /// Error(usage) when `target` is the source; Error(io) when it exists or is a folder, without --force.
 void check_target(const EditOptions& options, const Job& job);

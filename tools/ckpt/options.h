@@ -50,6 +50,8 @@ struct EditOptions : ReadOptions {
   bool drop = false;
   ckpt::Codec codec = ckpt::Codec::automatic;
   std::uint64_t max_shard_size = 0;
+  std::uint32_t shards = 0;
+  std::vector<std::string> shard_prefixes;
   std::vector<ckpt::Retype> retype;
   std::uint64_t max_memory = ckpt::SaveOptions().max_memory;
 };

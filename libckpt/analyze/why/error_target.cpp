@@ -32,7 +32,7 @@ const Dict* loaded_dict(const ErrorFacts& facts, const Value& root) {
     }
   };
   if (root.is(Value::Kind::dict)) consider(root.as_dict());
-  std::vector<StateDictRef> dicts = candidate_state_dicts(root);
+  std::vector<StateDictRef> dicts = model_state_dicts(root);
   for (const StateDictRef& ref : dicts) consider(*ref.dict);
   if (best != nullptr || !seen.empty()) return best;
   // Only missing keys: the largest dict.

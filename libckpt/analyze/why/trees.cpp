@@ -92,7 +92,7 @@ std::vector<Candidate> list_candidates(const Value& root, const std::string& at)
     found.push_back(from_dict(*ref.dict, ref.name, Candidate::Kind::dict));
     return found;
   }
-  std::vector<StateDictRef> dicts = candidate_state_dicts(root);
+  std::vector<StateDictRef> dicts = model_state_dicts(root);
   for (const StateDictRef& ref : dicts) found.push_back(from_dict(*ref.dict, ref.name, Candidate::Kind::dict));
   if (dicts.size() > 1 && root.is(Value::Kind::dict)) {
     found.push_back(from_dict(flat_state(root), "", Candidate::Kind::flat));

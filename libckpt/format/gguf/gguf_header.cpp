@@ -129,12 +129,18 @@ class HeaderReader {
     std::uint64_t begin = out.size();
     std::uint32_t width = value_size(type);
     in_.take_numbers(count, width, out);
-    if (type != GgufValueType::boolean || options_.lenient) return;
-    auto wrong = std::find_if(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(),
-                              [](std::byte b) { return b > std::byte{1}; });
-    if (wrong != out.end()) {
-      corrupt("a truth value is stored as " + std::to_string(static_cast<unsigned>(*wrong)) + ", not as 0 or 1");
-    }
+    if (type == GgufValueType::boolean) check_truth(core::MutableBytes(out).subspan(begin));
+  }
+
+  /// Leniently, what ggml takes for true becomes 1: a file that is written from it is read by everybody.
+  void check_truth(core::MutableBytes values) {
+    auto is_odd = [](std::byte b) { return b > std::byte{1}; };
+    auto wrong = std::find_if(values.begin(), values.end(), is_odd);
+    if (wrong == values.end()) return;
+    std::string what = "a truth value is stored as " + std::to_string(static_cast<unsigned>(*wrong));
+    if (!options_.lenient) corrupt(what + ", not as 0 or 1");
+    std::replace_if(values.begin(), values.end(), is_odd, std::byte{1});
+    if (options_.report != nullptr) options_.report->relaxations.push_back(what + " and taken for true");
   }
 
   void read_text(core::ByteVector& out) {

@@ -37,10 +37,4 @@ std::string attribute_text(const Hdf5Attribute& attribute) {
   return "[" + list + "]";
 }
 
-std::optional<std::string> text_of(const std::vector<Hdf5Attribute>& attributes, std::string_view name) {
-  const Hdf5Attribute* found = find_attribute(attributes, name);
-  if (found == nullptr || found->kind != kAttributeText || found->texts.size() != 1) return std::nullopt;
-  return found->texts[0];
-}
-
 }  // namespace ckpt::detail

@@ -7,6 +7,7 @@
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/tree_order.h"
 #include "libckpt/hdf5/dataset_source.h"
+#include "libckpt/hdf5/tensor_type.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -14,7 +15,6 @@
 namespace ckpt::detail {
 namespace {
 
-using core::DType;
 using core::Error;
 using core::ErrorCode;
 
@@ -29,46 +29,6 @@ std::string some_of(const std::vector<std::string>& list) {
   for (std::size_t i = 0; i < std::min(list.size(), kMaxNamed); ++i) text += (i == 0 ? "" : "; ") + list[i];
   if (list.size() > kMaxNamed) text += "; and " + core::format_count(list.size() - kMaxNamed) + " more";
   return text;
-}
-
-/// Type and shape of a tensor, where the HDF5 type does not say them.
-struct TensorType {
-  std::optional<DType> dtype;
-  core::Shape shape;
-};
-
-core::Shape shape_of(const Hdf5Dataset& dataset) {
-  core::Shape shape;
-  for (std::uint64_t side : dataset.dims) shape.push_back(static_cast<std::int64_t>(side));
-  return shape;
-}
-
-/// Bits of a type that HDF5 lacks, stored as integers, with the type in an attribute.
-void apply_named_dtype(const Hdf5Dataset& dataset, DType named, TensorType& type) {
-  if (static_cast<std::uint64_t>(core::bit_width(named)) == 8 * dataset.width) {
-    type.dtype = named;
-    return;
-  }
-  const Hdf5Attribute* shape = find_attribute(dataset.attributes, "ckpt_shape");
-  if (shape == nullptr || shape->kind != kAttributeInteger) return;
-  core::Shape logical;
-  for (std::int64_t side : shape->integers) {
-    if (side < 0) return;
-    logical.push_back(side);
-  }
-  std::optional<std::uint64_t> count = core::try_numel(logical.span());
-  if (!count || core::byte_size(named, *count) != dataset.size) return;
-  type = {named, std::move(logical)};
-}
-
-TensorType type_of(const Hdf5Dataset& dataset) {
-  TensorType type{dataset.dtype, shape_of(dataset)};
-  std::optional<std::string> keras = text_of(dataset.attributes, "dtype");
-  if (dataset.opaque16 && keras == "bfloat16") type.dtype = DType::bf16;
-  std::optional<std::string> name = text_of(dataset.attributes, "ckpt_dtype");
-  std::optional<DType> named = name ? core::try_parse_dtype(*name) : std::nullopt;
-  if (named && type.dtype && core::is_integer(*type.dtype)) apply_named_dtype(dataset, *named, type);
-  return type;
 }
 
 class TreeReader {
@@ -127,7 +87,7 @@ class TreeReader {
   }
 
   void make_entry(const PlacedDataset& placed, const Hdf5Dataset& dataset) {
-    TensorType type = type_of(dataset);
+    Hdf5TensorType type = hdf5_tensor_type(dataset);
     if (!dataset.has_space || !type.dtype) {
       std::string what = dataset.has_space ? dataset.type : "a dataset without elements";
       left_out_.push_back(core::quote(path_text(placed)) + " (" + what + ")");

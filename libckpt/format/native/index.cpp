@@ -21,8 +21,10 @@ enum SectionId : std::uint16_t {
   kStorages = 4,
   kTree = 5,
   kMetadata = 6,
+  kWrappers = 7,
 };
 constexpr std::uint16_t kRequired = 1;
+constexpr std::size_t kRequiredSections = 6;  ///< 1 to 6, which every file has
 constexpr std::size_t kSectionHead = 16;
 constexpr std::size_t kPayloadBytes = 48;
 constexpr std::size_t kRangeBytes = 32;
@@ -43,11 +45,13 @@ Hash128 take_hash(ByteCursor& in) {
   return hash;
 }
 
+/// The record of wrappers came with version 1.1, and readers may do without it.
 void put_section(core::ByteVector& out, SectionId id, core::Bytes content) {
+  bool required = id <= kRequiredSections;
   core::append_le<std::uint16_t>(out, id);
-  core::append_le<std::uint16_t>(out, kRequired);
+  core::append_le<std::uint16_t>(out, required ? kRequired : 0);
   core::append_le<std::uint16_t>(out, kNativeMajor);
-  core::append_le<std::uint16_t>(out, kNativeMinor);
+  core::append_le<std::uint16_t>(out, required ? 0 : 1);
   core::append_le<std::uint64_t>(out, content.size());
   core::append(out, content);
 }
@@ -132,6 +136,26 @@ core::ByteVector encode_metadata(const NativeIndex& index) {
     put_text(out, value);
   }
   return out;
+}
+
+core::ByteVector encode_wrappers(const NativeIndex& index) {
+  core::ByteVector out;
+  for (const WrapperUse& use : index.wrappers) {
+    put_text(out, use.state_dict);
+    put_text(out, use.prefix);
+    put_count(out, use.keys);
+  }
+  return out;
+}
+
+void parse_wrappers(ByteCursor in, NativeIndex& index) {
+  index.has_wrappers = true;
+  while (!in.at_end()) {
+    WrapperUse& use = index.wrappers.emplace_back();
+    use.state_dict = take_string(in);
+    use.prefix = take_string(in);
+    use.keys = take_count(in);
+  }
 }
 
 void parse_ranges(ByteCursor in, NativeIndex& index) {
@@ -238,7 +262,7 @@ std::vector<Section> split_sections(core::Bytes bytes) {
     core::Bytes content = in.take_bytes(in.take<std::uint64_t>());
     if (id <= last) throw_corrupt("section " + std::to_string(id) + " stands behind section " + std::to_string(last));
     last = id;
-    if (id <= kMetadata) {
+    if (id <= kWrappers) {
       sections.push_back({id, content});
     } else if ((flags & kRequired) != 0) {
       throw Error(ErrorCode::unsupported, "the file needs version " + std::to_string(major) + "." +
@@ -283,27 +307,33 @@ core::ByteVector encode_index(const NativeIndex& index) {
   put_section(out, kStorages, encode_storages(index));
   put_section(out, kTree, index.tree);
   put_section(out, kMetadata, encode_metadata(index));
+  put_section(out, kWrappers, encode_wrappers(index));
   return out;
 }
 
 std::uint64_t encoded_size(const NativeIndex& index) {
-  std::uint64_t size = 6 * kSectionHead + index.ranges.size() * kRangeBytes + index.payloads.size() * kPayloadBytes;
+  std::uint64_t size = (kRequiredSections + 1) * kSectionHead + index.ranges.size() * kRangeBytes +
+                       index.payloads.size() * kPayloadBytes;
   for (const Payload& payload : index.payloads) {
     if (payload.codec == NativeCodec::zstd) size += 16 + payload.chunks.stored.size() * 4;
   }
-  return size + encode_storages(index).size() + index.tree.size() + encode_metadata(index).size();
+  return size + encode_storages(index).size() + index.tree.size() + encode_metadata(index).size() +
+         encode_wrappers(index).size();
 }
 
 NativeIndex parse_index(core::Bytes bytes, const NativeHeader& header, const Limits& limits) {
   NativeIndex index;
   std::vector<Section> sections = split_sections(bytes);
-  if (sections.size() != kMetadata) throw_corrupt("a section is missing");
+  if (sections.size() < kRequiredSections || sections[kRequiredSections - 1].id != kMetadata) {
+    throw_corrupt("a section is missing");
+  }
   parse_ranges(ByteCursor(sections[0].content, "the table of ranges"), index);
   parse_payloads(ByteCursor(sections[1].content, "the table of payloads"), limits, index);
   parse_chunks(ByteCursor(sections[2].content, "the chunk tables"), index);
   parse_storages(ByteCursor(sections[3].content, "the table of storages"), limits, index);
   index.tree.assign(sections[4].content.begin(), sections[4].content.end());
   parse_metadata(ByteCursor(sections[5].content, "the metadata"), index);
+  if (sections.size() > kRequiredSections) parse_wrappers(ByteCursor(sections[6].content, "the wrappers"), index);
   check_extents(index, header);
   return index;
 }

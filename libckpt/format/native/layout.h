@@ -11,6 +11,7 @@
 #include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/limits.h"
+#include "libckpt/wrappers.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/dtype.h"
 #include "libcore/base/shape.h"
@@ -19,7 +20,7 @@ namespace ckpt::detail {
 
 inline constexpr std::string_view kNativeMagic{"\x89\x43\x4b\x50\x54\x0d\x0a\x1a", 8};
 inline constexpr std::uint16_t kNativeMajor = 1;
-inline constexpr std::uint16_t kNativeMinor = 0;
+inline constexpr std::uint16_t kNativeMinor = 1;
 inline constexpr std::uint64_t kHeaderBytes = 128;
 inline constexpr std::uint64_t kMinUserBlock = 4096;
 inline constexpr std::uint64_t kMaxUserBlock = 1ULL << 40;
@@ -75,6 +76,8 @@ struct NativeIndex {
   std::vector<StorageRecord> storages;
   core::ByteVector tree;  ///< the encoded Value tree
   std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<WrapperUse> wrappers;  ///< what list_wrappers() said of the tree when the file was written
+  bool has_wrappers = false;         ///< files of version 1.0 have no record
 };
 
 /// Number of a dtype in a file, and back (nullopt for numbers this version does not know).

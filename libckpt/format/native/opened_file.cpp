@@ -1,6 +1,7 @@
 #include "libckpt/format/native/opened_file.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -17,12 +18,28 @@ NativeHeader read_header(const Input& input) {
               "the file is cut: it ends after " + std::to_string(input.file->size()) + " bytes, inside its header");
 }
 
-void require_size(const NativeHeader& header, std::uint64_t size) {
+constexpr const char* kReindex = "; if a program such as h5py edited it, run 'ckpt reindex'";
+
+/// Where the superblock says that the file ends: programs that edit a file and close it properly leave the two equal.
+std::optional<std::uint64_t> end_by_superblock(const NativeHeader& header, const ByteSource& file) {
+  constexpr std::uint64_t kEndOfFile = 40;  // in a superblock of version 0, behind version, sizes and two addresses
+  core::ByteVector superblock(kEndOfFile + 8);
+  if (header.user_block > file.size() || file.size() - header.user_block < superblock.size()) return std::nullopt;
+  file.read(header.user_block, superblock);
+  return core::load_le<std::uint64_t>(superblock.data() + kEndOfFile);
+}
+
+void require_size(const NativeHeader& header, const ByteSource& file) {
   std::uint64_t expected = header.user_block + header.body_size;
-  if (size == expected) return;
-  std::string sizes = std::to_string(size) + " bytes where " + std::to_string(expected) + " were written";
-  if (size < expected) throw Error(ErrorCode::corrupt, "the file is cut: " + sizes);
-  throw Error(ErrorCode::corrupt, "the file has grown behind its index, another program changed it: " + sizes);
+  if (file.size() == expected) return;
+  std::string sizes = std::to_string(file.size()) + " bytes where " + std::to_string(expected) + " were written";
+  if (end_by_superblock(header, file) == file.size()) {
+    throw Error(ErrorCode::corrupt,
+                "another program edited the file, its index is out of date: " + sizes + "; run 'ckpt reindex'");
+  }
+  if (file.size() < expected) throw Error(ErrorCode::corrupt, "the file is cut: " + sizes);
+  throw Error(ErrorCode::corrupt,
+              "the file has grown behind its index, another program changed it: " + sizes + kReindex);
 }
 
 void require_signature(const ByteSource& body) {
@@ -43,12 +60,27 @@ core::ByteVector read_index(const Input& input, const NativeHeader& header, cons
   throw Error(ErrorCode::corrupt, "the index is damaged: its checksum does not fit its bytes");
 }
 
+void require_room(const NativeHeader& header, std::uint64_t size) {
+  if (size > header.user_block) return;
+  throw Error(ErrorCode::corrupt, "the file is cut: it ends inside its user block");
+}
+
 }  // namespace
+
+std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const Limits& limits) {
+  auto file = std::make_shared<OpenedNative>();
+  file->header = read_header(input);
+  require_room(file->header, input.file->size());
+  file->body = slice(input.file, file->header.user_block, input.file->size() - file->header.user_block);
+  require_signature(*file->body);
+  file->index = parse_index(read_index(input, file->header, limits), file->header, limits);
+  return file;
+}
 
 std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits) {
   auto file = std::make_shared<OpenedNative>();
   file->header = read_header(input);
-  require_size(file->header, input.file->size());
+  require_size(file->header, *input.file);
   file->body = slice(input.file, file->header.user_block, file->header.body_size);
   require_signature(*file->body);
   core::ByteVector bytes = read_index(input, file->header, limits);

@@ -19,6 +19,9 @@ struct OpenedNative {
 /// Reads the user block. Errors: Error(corrupt) when it is damaged, or the file is cut or has grown.
 std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits);
 
+/// The same for a file whose HDF5 part another program may have changed: of any size, whatever its stamps say.
+std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const Limits& limits);
+
 /// The first stamped range whose bytes are no longer those that the index was written for, or null. Cost: reads all
 /// ranges, about half a kilobyte a tensor.
 const StampedRange* find_stale_range(const OpenedNative& file);

@@ -4,9 +4,9 @@
 #include <map>
 #include <tuple>
 
+#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
-#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"
@@ -95,7 +95,7 @@ void require_fresh(const OpenedNative& file) {
   throw Error(ErrorCode::corrupt,
               "the index no longer describes the file: its HDF5 part was damaged or changed by "
               "another program (" +
-                  describe(*range) + ")");
+                  describe(*range) + "); if a program such as h5py edited it, run 'ckpt reindex'");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-#include "libckpt/io/packed.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/value_tags.h"
+#include "libckpt/io/packed.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/text.h"
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "libckpt/io/packed.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/value_tags.h"
+#include "libckpt/io/packed.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
-#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/value_codec.h"
+#include "libckpt/format/native/verify_tree.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -76,6 +77,9 @@ class Verifier {
     check_stamps();
     check_padding();
     check_payloads();
+    check_wrappers();
+    // What was changed behind the index is a finding already, and nothing more is known of it.
+    if (result_.damage.empty()) compare_views(*file_, input_, options_.limits, result_);
     return std::move(result_);
   }
 
@@ -137,6 +141,13 @@ class Verifier {
           result_.bytes_checked += payloads[i].stored;
           if (progress_) progress_(done, total);
         });
+  }
+
+  void check_wrappers() {
+    if (!file_->index.has_wrappers) return;
+    EntryCompleter nothing = [](const EntryRecord&, Entry&) {};
+    if (list_wrappers(decode_tree(file_->index.tree, nothing, options_.limits)) == file_->index.wrappers) return;
+    damage("index", "its record of wrappers is not what the keys say");
   }
 
   const Input& input_;

@@ -5,10 +5,10 @@
 #include <bit>
 
 #include "libckpt/format/hdf5_write/hdf5_tree.h"
-#include "libckpt/format/native/native.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
-#include "libckpt/format/native/payload_plan.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
+#include "libckpt/format/native/native.h"
+#include "libckpt/format/native/payload_plan.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 
@@ -27,6 +27,7 @@ NativeIndex plan_index(const Checkpoint& checkpoint, const PayloadPlan& plan, Co
   auto lookup = [&](const Entry& entry) -> const EntryRecord& { return plan.records.at(&entry); };
   index.tree = encode_tree(checkpoint.root, lookup, Limits().max_depth);
   index.metadata = checkpoint.metadata;
+  index.wrappers = list_wrappers(checkpoint.root);
   return index;
 }
 

@@ -45,6 +45,8 @@ class SafetensorsPlan {
   SafetensorsPlan(SafetensorsPlan&&) = default;  // not copyable: placed_ points into tensors_
 
   std::uint64_t total_size() const { return kLengthBytes + header_.size() + data_size_; }
+  /// True when the file would be the old one, byte for byte.
+  bool is_unchanged() const { return old_ && header_ == old_->header.text && data_is_unchanged(); }
   void write(ByteSink& sink, const std::function<void(std::uint64_t)>& step) const;
 
  private:

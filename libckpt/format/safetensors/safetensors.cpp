@@ -76,17 +76,18 @@ void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesys
 void write_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   FlatState state = flatten(checkpoint);
   warn_about_locations(state, options);
-  if (options.max_shard_size == 0 || tensor_bytes(state.tensors) <= options.max_shard_size) {
+  bool fits = options.max_shard_size == 0 || tensor_bytes(state.tensors) <= options.max_shard_size;
+  if (fits && !wants_shards(options)) {
     return write_one(checkpoint, std::move(state), path, options);
   }
   std::filesystem::path index = path.string() + ".index.json";
-  write_shards(plan_shards(checkpoint, std::move(state), index, options.max_shard_size), options);
+  write_shards(checkpoint, std::move(state), index, options);
 }
 
 void write_index(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   FlatState state = flatten(checkpoint);
   warn_about_locations(state, options);
-  write_shards(plan_shards(checkpoint, std::move(state), path, options.max_shard_size), options);
+  write_shards(checkpoint, std::move(state), path, options);
 }
 
 void read_through(const SafetensorsDetail& detail, VerifyResult& result, const Progress& progress,

@@ -1,17 +1,23 @@
 #include "libckpt/format/safetensors/shards.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
-#include "libckpt/io/atomic_file.h"
+#include "libckpt/io/file_set.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
+
+using core::Error;
+using core::ErrorCode;
 
 constexpr std::string_view kIndexSuffix = ".index.json";
 constexpr std::string_view kSuffix = ".safetensors";
@@ -38,18 +44,80 @@ std::string shard_name(const std::string& stem, std::size_t number, std::size_t 
 }
 
 /// Consecutive tensors up to `limit` bytes a file; a larger one stands alone.
-std::vector<Group> fill_groups(std::vector<FlatTensor> tensors, std::uint64_t limit, const std::string& stem) {
-  std::vector<Group> groups(1);
+void fill_groups(std::vector<FlatTensor> tensors, std::uint64_t limit, std::vector<Group>& groups) {
   std::uint64_t size = 0;
+  bool open = false;
   for (FlatTensor& tensor : tensors) {
     std::uint64_t bytes = tensor.entry->byte_size();
-    if (!groups.back().tensors.empty() && (bytes > limit || size > limit - bytes)) {
+    if (!open || (!groups.back().tensors.empty() && (bytes > limit || size > limit - bytes))) {
       groups.emplace_back();
       size = 0;
+      open = true;
     }
     size += bytes;
     groups.back().tensors.push_back(std::move(tensor));
   }
+}
+
+/// `count` files of about the same size, none of them empty.
+std::vector<Group> balance_groups(std::vector<FlatTensor> tensors, std::size_t count) {
+  if (tensors.size() < count) {
+    throw Error(ErrorCode::usage, "cannot spread " + core::format_count(tensors.size()) + " tensors over " +
+                                      core::format_count(count) + " files");
+  }
+  std::vector<Group> groups(count);
+  std::uint64_t left = tensor_bytes(tensors);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t share = left / (count - i);
+    std::uint64_t size = 0;
+    std::size_t last = tensors.size() - (count - i - 1);  // one at least for each of the others
+    while (next < last) {
+      std::uint64_t bytes = tensors[next].entry->byte_size();
+      bool closer = size + bytes / 2 <= share || i + 1 == count;
+      if (!groups[i].tensors.empty() && !closer) break;
+      size += bytes;
+      groups[i].tensors.push_back(std::move(tensors[next++]));
+    }
+    left -= size;
+  }
+  return groups;
+}
+
+/// The tensors below each prefix together, the rest behind them.
+std::vector<Group> prefix_groups(std::vector<FlatTensor> tensors, const SaveOptions& options, std::uint64_t limit) {
+  std::vector<std::vector<FlatTensor>> parts(options.shard_prefixes.size() + 1);
+  auto part_of = [&](const std::string& name) {
+    for (std::size_t i = 0; i < options.shard_prefixes.size(); ++i) {
+      std::string prefix = options.shard_prefixes[i];
+      if (!prefix.ends_with('.')) prefix += '.';
+      if (name.starts_with(prefix)) return i;
+    }
+    return options.shard_prefixes.size();
+  };
+  for (FlatTensor& tensor : tensors) parts[part_of(tensor.name)].push_back(std::move(tensor));
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].empty() && i < options.shard_prefixes.size()) {
+      throw Error(ErrorCode::key,
+                  "no tensor is left for a file of the prefix " + core::quote(options.shard_prefixes[i]));
+    }
+    fill_groups(std::move(parts[i]), limit, groups);
+  }
+  return groups;
+}
+
+std::vector<Group> new_groups(std::vector<FlatTensor> tensors, const SaveOptions& options, const std::string& stem) {
+  std::uint64_t limit = options.max_shard_size == 0 ? UINT64_MAX : options.max_shard_size;
+  std::vector<Group> groups;
+  if (options.shards > 0) {
+    groups = balance_groups(std::move(tensors), options.shards);
+  } else if (!options.shard_prefixes.empty()) {
+    groups = prefix_groups(std::move(tensors), options, limit);
+  } else {
+    fill_groups(std::move(tensors), limit, groups);
+  }
+  if (groups.empty()) groups.emplace_back();  // a file without tensors still says that it is one
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].file_name = shard_name(stem, i + 1, groups.size());
   return groups;
 }
@@ -73,6 +141,48 @@ std::vector<Group> keep_groups(std::vector<FlatTensor> tensors, const Safetensor
     groups[i].file_name = shard_name(stem, i + 1, groups.size());
   }
   return groups;
+}
+
+/// "model-g2-00001-of-00003.safetensors" as it was called without its generation.
+std::string base_name(const std::string& name) {
+  std::size_t place = std::min(name.rfind("-of-"), name.size());
+  std::size_t number = place == name.size() || place < 6 ? name.rfind(kSuffix) : place - 6;
+  std::size_t dash = name.rfind("-g", number);
+  if (dash == std::string::npos || dash + 2 >= number) return name;
+  bool digits =
+      std::all_of(name.begin() + static_cast<std::ptrdiff_t>(dash) + 2,
+                  name.begin() + static_cast<std::ptrdiff_t>(number), [](char c) { return c >= '0' && c <= '9'; });
+  return digits ? name.substr(0, dash) + name.substr(number) : name;
+}
+
+std::string generation_name(const std::string& base, std::size_t generation) {
+  if (generation < 2) return base;
+  std::size_t place = base.rfind("-of-");
+  std::size_t at = place == std::string::npos || place < 6 ? base.rfind(kSuffix) : place - 6;
+  return base.substr(0, at) + "-g" + std::to_string(generation) + base.substr(at);
+}
+
+/// True when `path` still is the very file that `source` reads.
+bool is_file_of(const ByteSource& source, const std::filesystem::path& path) {
+  std::optional<FileRange> range = source.file_range();
+  struct stat opened {};
+  struct stat named {};
+  return range && ::fstat(range->fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/// Names that no file has yet, the same generation for all shards that must be written.
+void choose_names(std::vector<PlannedShard>& shards, const std::function<bool(const std::string&)>& is_free) {
+  for (std::size_t generation = 1;; ++generation) {
+    auto name = [&](const PlannedShard& shard) { return generation_name(base_name(shard.name), generation); };
+    bool free = std::all_of(shards.begin(), shards.end(),
+                            [&](const PlannedShard& shard) { return shard.kept || is_free(name(shard)); });
+    if (!free) continue;
+    for (PlannedShard& shard : shards) {
+      if (!shard.kept) shard.name = name(shard);
+    }
+    return;
+  }
 }
 
 /// The order of the header of a shard that is rewritten: as it was, new tensors behind.
@@ -103,14 +213,34 @@ TextPairs index_metadata(const Checkpoint& checkpoint, const Extra& extra, const
   return metadata;
 }
 
-TextPairs map_weights(const std::vector<Group>& groups, const std::vector<std::string>& order) {
-  std::unordered_map<std::string_view, std::string_view> file_of;
-  for (const Group& group : groups) {
-    for (const FlatTensor& tensor : group.tensors) file_of.emplace(tensor.name, group.file_name);
+using ShardOfTensor = std::unordered_map<std::string, std::size_t>;
+
+ShardOfTensor number_tensors(const std::vector<Group>& groups) {
+  ShardOfTensor shard_of;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (const FlatTensor& tensor : groups[i].tensors) shard_of.emplace(tensor.name, i);
   }
-  TextPairs map;
-  for (const std::string& name : order) map.emplace_back(name, file_of.at(name));
-  return map;
+  return shard_of;
+}
+
+/// Shards that the index at `path` names now, [] when there is none or it is none of ours.
+std::vector<std::string> present_shards(const std::filesystem::path& path) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return names;
+  try {
+    SourcePtr file = open_file(path);
+    if (file->size() > Limits().max_json_bytes) return names;
+    JsonDocument json = JsonDocument::parse(read_all(*file));
+    std::unordered_set<std::string> seen;
+    for (const auto& [tensor, shard] : json.root().at("weight_map").members()) {
+      std::string name(shard.is(JsonView::Kind::text) ? shard.as_text() : std::string_view());
+      if (name.ends_with(kSuffix) && seen.insert(name).second) names.push_back(name);
+    }
+  } catch (const Error&) {
+    names.clear();
+  }
+  return names;
 }
 
 }  // namespace
@@ -121,54 +251,67 @@ std::uint64_t tensor_bytes(const std::vector<FlatTensor>& tensors) {
   return total;
 }
 
+bool wants_shards(const SaveOptions& options) {
+  return options.shards > 0 || !options.shard_prefixes.empty();
+}
+
 ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
-                      std::uint64_t max_shard_size) {
+                      const SaveOptions& options, const std::function<bool(const std::string&)>& is_free) {
+  if (options.shards > 0 && (options.max_shard_size > 0 || !options.shard_prefixes.empty())) {
+    throw Error(ErrorCode::usage, "a number of shards goes with neither a size nor prefixes");
+  }
   auto old = std::dynamic_pointer_cast<const SafetensorsShards>(checkpoint.detail);
-  if (max_shard_size != 0) old = nullptr;
+  if (options.max_shard_size != 0 || wants_shards(options)) old = nullptr;
   std::uint64_t total = tensor_bytes(state.tensors);
   std::vector<std::string> order;
   for (const FlatTensor& tensor : state.tensors) order.push_back(tensor.name);
   std::string stem = stem_of(index_path);
   bool same_name = old && old->index_name == index_path.filename().string();
-  std::uint64_t limit = max_shard_size == 0 ? UINT64_MAX : max_shard_size;
   std::vector<Group> groups = old && !old->shards.empty() ? keep_groups(std::move(state.tensors), *old, same_name, stem)
-                                                          : fill_groups(std::move(state.tensors), limit, stem);
-  for (Group& group : groups) restore_header_order(group);
+                                                          : new_groups(std::move(state.tensors), options, stem);
+  ShardOfTensor shard_of = number_tensors(groups);
   ShardPlan plan;
   plan.index_path = index_path;
+  for (Group& group : groups) {
+    restore_header_order(group);
+    TextPairs shard_metadata = group.old ? group.old->header.metadata : TextPairs{{"format", "pt"}};
+    SafetensorsPlan file(std::move(group.tensors), shard_metadata, group.old);
+    bool kept = file.is_unchanged() && is_file_of(*group.old->file, index_path.parent_path() / group.file_name);
+    plan.shards.push_back({group.file_name, std::move(file), kept});
+  }
+  choose_names(plan.shards, is_free);
   TextPairs metadata = index_metadata(checkpoint, state.extra, old.get());
-  TextPairs weight_map = map_weights(groups, order);
+  TextPairs weight_map;
+  for (const std::string& name : order) weight_map.emplace_back(name, plan.shards[shard_of.at(name)].name);
   bool verbatim = old && weight_map == old->weight_map && metadata == old->metadata;
   plan.index_text = verbatim ? old->index_text : index_json(metadata, total, weight_map);
-  for (Group& group : groups) {
-    TextPairs shard_metadata = group.old ? group.old->header.metadata : TextPairs{{"format", "pt"}};
-    plan.shards.push_back({index_path.parent_path() / group.file_name,
-                           SafetensorsPlan(std::move(group.tensors), shard_metadata, std::move(group.old))});
-  }
   return plan;
 }
 
-void write_shards(const ShardPlan& plan, const SaveOptions& options) {
+void write_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
+                  const SaveOptions& options) {
+  FileSet set(index_path, {.overwrite = options.overwrite, .durable = options.durable});
+  auto is_free = [&](const std::string& name) { return !options.overwrite || set.is_free(name); };
+  ShardPlan plan = plan_shards(checkpoint, std::move(state), index_path, options, is_free);
   std::uint64_t total = plan.index_text.size();
-  for (const PlannedShard& shard : plan.shards) total += shard.plan.total_size();
-  AtomicFile::Options file_options{options.overwrite, options.durable, 0};
-  std::vector<std::unique_ptr<AtomicFile>> files;
-  std::uint64_t done = 0;
-  auto add = [&](const std::filesystem::path& path, std::uint64_t size) -> AtomicFile& {
-    file_options.expected_size = size;
-    files.push_back(std::make_unique<AtomicFile>(path, file_options));
-    return *files.back();
-  };
+  std::vector<std::string> names;
   for (const PlannedShard& shard : plan.shards) {
-    AtomicFile& file = add(shard.path, shard.plan.total_size());
-    shard.plan.write(file, [&](std::uint64_t part) {
-      if (options.progress) options.progress(done + part, total);
+    if (shard.kept) continue;
+    total += shard.plan.total_size();
+    names.push_back(shard.name);
+  }
+  set.announce(names, present_shards(index_path), total);
+  std::uint64_t done = 0;
+  for (const PlannedShard& shard : plan.shards) {
+    if (shard.kept) continue;
+    set.write_member(shard.name, shard.plan.total_size(), [&](AtomicFile& file) {
+      shard.plan.write(file, [&](std::uint64_t part) {
+        if (options.progress) options.progress(done + part, total);
+      });
     });
     done += shard.plan.total_size();
   }
-  add(plan.index_path, plan.index_text.size()).write(core::as_bytes(plan.index_text));
-  for (auto& file : files) file->prepare();
-  for (auto& file : files) file->commit();
+  set.commit(core::as_bytes(plan.index_text));
   if (options.report != nullptr) {
     options.report->bytes_written += total;
     options.report->rung = "rewrite";

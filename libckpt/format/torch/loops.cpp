@@ -26,13 +26,17 @@ Value make_reference(std::int64_t number) {
 }
 
 std::optional<Label> as_label(const Object& object) {
-  if (object.symbol != kLabel) return std::nullopt;
+  if (object.symbol != kLabel || !object.args.is(Value::Kind::tuple)) return std::nullopt;
   const Value::List& args = object.args.as_list();
+  // A scanner carries whatever a pickle names, also these.
+  if (args.size() != 2 || !args[0].is(Value::Kind::integer) || !args[1].is(Value::Kind::object)) return std::nullopt;
   return Label{args[0].as_integer(), &args[1].as_object()};
 }
 
 std::optional<std::int64_t> reference_number(const Object& object) {
-  if (object.symbol != kReference) return std::nullopt;
+  if (object.symbol != kReference || !object.args.is(Value::Kind::tuple)) return std::nullopt;
+  const Value::List& args = object.args.as_list();
+  if (args.size() != 1 || !args[0].is(Value::Kind::integer)) return std::nullopt;
   return object.args.as_list()[0].as_integer();
 }
 

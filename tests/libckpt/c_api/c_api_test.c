@@ -175,11 +175,60 @@ static void test_other_changes(const ckpt_checkpoint* model) {
   EXPECT(REFUSED(ckpt_set_metadata(model, "license", NULL, &out, &error), "license") == CKPT_KEY);
 }
 
+static void test_rules_and_cast(const ckpt_checkpoint* model) {
+  ckpt_checkpoint* out = NULL;
+  ckpt_checkpoint* back = NULL;
+  ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+  const char* keep[1] = {"*.bias"};
+  const char* rules = "[[rule]]\nrename = 'module.*'\nto = 'net.*'\n[[rule]]\ntranspose = '*.weight'\n";
+  char* one = NULL;
+  char* two = NULL;
+  float values[2];
+  int yes = 0;
+  DONE(ckpt_cast(model, "bf16", keep, 1, &out, &error));
+  DONE(ckpt_tensor_at(out, 0, &info, &error));
+  EXPECT(strcmp(info.dtype, "bfloat16") == 0 && info.bytes == 12);
+  DONE(ckpt_tensor_at(out, 1, &info, &error));
+  EXPECT(strcmp(info.dtype, "float32") == 0);
+  ckpt_close(out);
+  EXPECT(REFUSED(ckpt_cast(model, "float33", NULL, 0, &out, &error), "float33") == CKPT_USAGE);
+  DONE(ckpt_apply_rules(model, rules, 0, &out, &error));
+  expect_first_name(out, "net.fc.weight", __LINE__);
+  DONE(ckpt_read(out, 0, 0, values, sizeof values, &error));
+  EXPECT(values[0] == 1 && values[1] == 4);
+  DONE(ckpt_apply_rules(out, rules, 1, &back, &error));
+  DONE(ckpt_diff(model, back, NULL, &yes, NULL, &error));
+  EXPECT(yes == 1);
+  DONE(ckpt_digest(model, &one, &error));
+  DONE(ckpt_digest(back, &two, &error));
+  EXPECT(strlen(one) == 32 && strcmp(one, two) == 0);
+  ckpt_text_free(one);
+  ckpt_text_free(two);
+  ckpt_close(back);
+  ckpt_close(out);
+  EXPECT(REFUSED(ckpt_apply_rules(model, "[[rule]]\ndrop = '*'", 1, &out, &error), "drop") == CKPT_UNSUPPORTED);
+  EXPECT(REFUSED(ckpt_apply_rules(model, "[[rule", 0, &out, &error), "the rules") == CKPT_CORRUPT);
+}
+
 static int stop(void* user, uint64_t finished, uint64_t total) {
   (void)finished;
   (void)total;
   ++*(int*)user;
   return 1;
+}
+
+/* The file carries "module.", the wanted model does not. */
+static void test_why(const ckpt_checkpoint* model) {
+  ckpt_checkpoint* plain = NULL;
+  char* json = NULL;
+  int yes = 1;
+  DONE(ckpt_strip_prefix(model, NULL, &plain, &error));
+  DONE(ckpt_why(path_of("net.pth"), plain, NULL, &yes, &json, &error));
+  EXPECT(yes == 0 && strstr(json, "\"kind\":\"wrapper_prefix\"") != NULL);
+  EXPECT(strstr(json, "\"fixable\":true") != NULL && strstr(json, "\"keys\":0,\"keys_after\":2") != NULL);
+  ckpt_text_free(json);
+  EXPECT(REFUSED(ckpt_why(path_of("no.pth"), plain, NULL, NULL, NULL, &error), "no.pth") == CKPT_IO);
+  ckpt_close(plain);
 }
 
 static void test_files(const ckpt_checkpoint* model) {
@@ -209,6 +258,10 @@ static void test_files(const ckpt_checkpoint* model) {
   DONE(ckpt_verify(path_of("net.pth"), NULL, &yes, &json, &error));
   EXPECT(yes == 1 && strstr(json, "\"good\":true") != NULL);
   ckpt_text_free(json);
+  DONE(ckpt_scan(path_of("net.pth"), NULL, &yes, &json, &error));
+  EXPECT(yes == 1 && strstr(json, "\"clean\":true") != NULL && strstr(json, "torch._utils._rebuild_tensor_v2") != NULL);
+  ckpt_text_free(json);
+  test_why(model);
   ckpt_close(read);
 }
 
@@ -242,6 +295,7 @@ int main(void) {
   test_keys(model);
   test_versions(model);
   test_other_changes(model);
+  test_rules_and_cast(model);
   test_files(model);
   test_bad_files(model);
   ckpt_close(model);

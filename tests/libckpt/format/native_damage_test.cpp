@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "libckpt/format/native/layout.h"
@@ -113,14 +114,17 @@ TEST_F(NativeDamage, GrownFileIsStale) {
   test::write_file(path(), content_ + "more");
   EXPECT_EQ(open_error(), "corrupt: the file has grown behind its index, another program changed it: " +
                               std::to_string(content_.size() + 4) + " bytes where " + std::to_string(content_.size()) +
-                              " were written");
+                              " were written; if a program such as h5py edited it, run 'ckpt reindex'");
 }
 
-TEST_F(NativeDamage, Hdf5BehindAnotherUserBlockIsForeign) {
+TEST_F(NativeDamage, Hdf5BehindAnotherUserBlockIsReadAsWhatItIs) {
   test::overwrite(path(), 0, std::string(8, 'x'));
-  EXPECT_EQ(open_error(),
-            "unsupported: this is an HDF5 file behind a user block of 4.0 KiB that another program wrote; foreign HDF5 "
-            "files are not supported by this version");
+  Report report;
+  Checkpoint read = open(path(), {.report = &report});
+  EXPECT_EQ(read.format, "hdf5");
+  EXPECT_NE(read.root.find("data.fc.weight"), nullptr);
+  EXPECT_THAT(report.warnings,
+              ::testing::Contains("the HDF5 part begins behind a user block of 4.0 KiB that was not read"));
 }
 
 TEST_F(NativeDamage, MissingSignatureIsNamed) {
@@ -140,7 +144,9 @@ TEST_F(NativeDamage, AnyByteInAConsistentIndexIsReadOrRefused) {
 }
 
 TEST_F(NativeDamage, AnyCutOfAConsistentIndexIsRefused) {
+  constexpr std::uint64_t kOptional = 16;  // the record of wrappers, empty here
   for (std::uint64_t length = 0; length < header_.index_size; ++length) {
+    if (length == header_.index_size - kOptional) continue;
     test::edit_index(path(), [&](core::ByteVector& index) { index.resize(length); });
     EXPECT_NE(open_error(), "") << length;
     restore_user_block();
@@ -174,7 +180,38 @@ TEST_F(NativeDamage, UnknownRequiredSectionNamesTheVersionNeeded) {
   test::edit_index(path(), [](core::ByteVector& index) { append_section(index, 1); });
   EXPECT_EQ(open_error(),
             "unsupported: the file needs version 1.4 of the native format (its index has section 99); this library "
-            "knows version 1.0");
+            "knows version 1.1");
+}
+
+TEST_F(NativeDamage, FilesWithoutTheRecordOfWrappersAreRead) {
+  test::edit_index(path(), [](core::ByteVector& index) { index.resize(index.size() - 16); });  // an empty section 7
+  EXPECT_EQ(test::difference(open(path()).root, test::small_checkpoint().root), "");
+}
+
+TEST(NativeWrappers, AreRecordedForEveryStateDict) {
+  Checkpoint made = test::checkpoint({{"model", test::dict({{"module.fc.weight", test::tensor(core::DType::f32, {2})},
+                                                            {"module.module", test::tensor(core::DType::f32, {2})},
+                                                            {"_orig_mod.module.a", test::tensor(core::DType::f32, {2})},
+                                                            {"plain", test::tensor(core::DType::f32, {2})}})}});
+  std::vector<WrapperUse> expected = {{"model", "_orig_mod.module.", 1}, {"model", "module.", 2}};
+  EXPECT_EQ(list_wrappers(made.root), expected);
+  test::TempDir dir;
+  save(made, dir.path() / "a.ckpt");
+  std::string content = test::read_file(dir.path() / "a.ckpt");
+  core::Bytes all = core::as_bytes(content);
+  detail::NativeHeader header = detail::parse_header(all.first(detail::kHeaderBytes));
+  detail::NativeIndex index =
+      detail::parse_index(all.subspan(detail::kHeaderBytes, header.index_size), header, Limits());
+  EXPECT_TRUE(index.has_wrappers);
+  EXPECT_EQ(index.wrappers, expected);
+}
+
+TEST_F(NativeDamage, VerifyComparesTheRecordOfWrappersWithTheKeys) {
+  save(test::checkpoint({{"module.w", test::tensor(core::DType::f32, {2})}}), path());
+  test::edit_index(path(), [](core::ByteVector& index) { index.back() = std::byte{9}; });  // the number of keys
+  VerifyResult result = verify(path());
+  ASSERT_EQ(result.damage.size(), 1U);
+  EXPECT_EQ(result.damage[0].subject, "index");
 }
 
 TEST_F(NativeDamage, LimitsHold) {

@@ -4,6 +4,7 @@
 
 #include "libckpt/ckpt.h"
 #include "libcore/base/error.h"
+#include "tests/libckpt/io/fault.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -307,15 +308,83 @@ TEST(ShardedSafetensors, SavingOverItselfChangesNoByte) {
   for (const auto& [name, content] : before) EXPECT_EQ(read_file(dir.path() / name), content) << name;
 }
 
-TEST(ShardedSafetensors, RenamingKeepsTheFiles) {
+/// The old files stay whole until the new index stands, so the new ones need names of their own.
+TEST(ShardedSafetensors, RenamingMakesANewGenerationAndRemovesTheOld) {
   test::TempDir dir;
   auto index = save_sharded(dir.path());
-  Names before = list_folder(dir.path());
   ckpt::save(renamed(ckpt::open(index), without_module), index);
-  EXPECT_EQ(list_folder(dir.path()), before);
+  EXPECT_EQ(list_folder(dir.path()),
+            (Names{"m-g2-00001-of-00002.safetensors", "m-g2-00002-of-00002.safetensors", "m.safetensors.index.json"}));
   Checkpoint checkpoint = ckpt::open(index);
   EXPECT_EQ(names_of(checkpoint), (Names{"b", "a", "c"}));
   EXPECT_EQ(bytes_of(checkpoint, "c"), "cc");
+  ckpt::save(renamed(std::move(checkpoint), [](const std::string& key) { return "x." + key; }), index);
+  EXPECT_EQ(list_folder(dir.path()),
+            (Names{"m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", "m.safetensors.index.json"}));
+}
+
+TEST(ShardedSafetensors, OnlyFilesThatChangeAreWritten) {
+  test::TempDir dir;
+  auto index = save_sharded(dir.path());
+  std::string kept = read_file(dir.path() / "m-00001-of-00002.safetensors");
+  auto only_c = [](const std::string& key) { return key == "module.c" ? "c" : key; };
+  ckpt::save(renamed(ckpt::open(index), only_c), index);
+  EXPECT_EQ(list_folder(dir.path()),
+            (Names{"m-00001-of-00002.safetensors", "m-g2-00002-of-00002.safetensors", "m.safetensors.index.json"}));
+  EXPECT_EQ(read_file(dir.path() / "m-00001-of-00002.safetensors"), kept);
+  EXPECT_EQ(names_of(ckpt::open(index)), (Names{"module.b", "module.a", "c"}));
+}
+
+TEST(ShardedSafetensors, ANumberOfFilesIsBalanced) {
+  test::TempDir dir;
+  Checkpoint checkpoint = ckpt::open(save_sharded(dir.path()));
+  ckpt::save(checkpoint, dir.path() / "n.safetensors", {.shards = 2});
+  Checkpoint opened = ckpt::open(dir.path() / "n.safetensors.index.json");
+  EXPECT_EQ(names_of(opened), (Names{"module.b", "module.a", "module.c"}));
+  EXPECT_EQ(names_of(ckpt::open(dir.path() / "n-00001-of-00002.safetensors")), Names{"module.b"});
+  EXPECT_EQ(names_of(ckpt::open(dir.path() / "n-00002-of-00002.safetensors")), (Names{"module.a", "module.c"}));
+  core::Error error = error_of([&] { ckpt::save(checkpoint, dir.path() / "x.safetensors", {.shards = 4}); });
+  EXPECT_THAT(error.message(), testing::HasSubstr("cannot spread 3 tensors over 4 files"));
+  error = error_of([&] { ckpt::save(checkpoint, dir.path() / "x.safetensors", {.max_shard_size = 4, .shards = 2}); });
+  EXPECT_EQ(error.code(), core::ErrorCode::usage);
+}
+
+TEST(ShardedSafetensors, PrefixesGetFilesOfTheirOwn) {
+  test::TempDir dir;
+  Checkpoint checkpoint = checkpoint_of({{"head.w", tensor(DType::u8, {1}, "h")},
+                                         {"enc.0.w", tensor(DType::u8, {1}, "0")},
+                                         {"encoder.w", tensor(DType::u8, {1}, "x")},
+                                         {"enc.1.w", tensor(DType::u8, {1}, "1")}});
+  ckpt::save(checkpoint, dir.path() / "p.safetensors.index.json", {.shard_prefixes = {"enc"}});
+  EXPECT_EQ(names_of(ckpt::open(dir.path() / "p-00001-of-00002.safetensors")), (Names{"enc.0.w", "enc.1.w"}));
+  EXPECT_EQ(names_of(ckpt::open(dir.path() / "p-00002-of-00002.safetensors")), (Names{"encoder.w", "head.w"}));
+  core::Error error =
+      error_of([&] { ckpt::save(checkpoint, dir.path() / "q.safetensors", {.shard_prefixes = {"decoder."}}); });
+  EXPECT_EQ(error.code(), core::ErrorCode::key);
+}
+
+TEST(ShardedSafetensors, KilledAtAnyCallAReaderFindsTheOldOrTheNewModel) {
+  using namespace test::fault;
+  bool seen_new = false;
+  for (int at = 0;; ++at) {
+    test::TempDir dir;
+    auto index = save_sharded(dir.path());
+    int status = run_child([&] {
+      Checkpoint changed = renamed(ckpt::open(index), without_module);
+      Injection injection(at, 0);
+      ckpt::save(changed, index);
+    });
+    Checkpoint left = ckpt::open(index);
+    bool is_new = names_of(left) == Names{"b", "a", "c"};
+    EXPECT_TRUE(is_new || (!seen_new && names_of(left) == Names{"module.b", "module.a", "module.c"})) << at;
+    EXPECT_EQ(bytes_of(left, is_new ? "c" : "module.c"), "cc") << at;
+    EXPECT_TRUE(ckpt::verify(index).damage.empty()) << at;
+    seen_new |= is_new;
+    if (WIFEXITED(status)) break;
+    ckpt::save(ckpt::open(index), index, {.shards = 1});  // the next save tidies up
+    EXPECT_EQ(list_folder(dir.path()).size(), 2U) << at;
+  }
+  EXPECT_TRUE(seen_new);
 }
 
 TEST(ShardedSafetensors, ASecondIndexBesideTheFirstGetsFilesOfItsOwn) {

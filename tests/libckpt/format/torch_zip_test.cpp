@@ -344,18 +344,27 @@ TEST_F(TorchZip, TensorsAreHeldToTheirNumber) {
   EXPECT_EQ(open_error(options).code(), core::ErrorCode::refused);
 }
 
-TEST_F(TorchZip, TorchScriptIsNamed) {
+TEST_F(TorchZip, TorchScriptWithoutAModuleIsRefused) {
   write_archive({{"x/data.pkl", "}."}, {"x/constants.pkl", ")."}, {"x/version", "3\n"}});
-  EXPECT_THAT(open_error().what(), HasSubstr("TorchScript"));
+  EXPECT_THAT(open_error().what(), HasSubstr("no module of a program"));
 }
 
 TEST_F(TorchZip, OtherArchivesAreNotTakenForPyTorchs) {
-  write_archive({{"a.npy", "x"}, {"b.npy", "x"}});
+  write_archive({{"readme.txt", "x"}, {"b.txt", "x"}});
   core::Error error = open_error();
   EXPECT_EQ(error.code(), core::ErrorCode::unsupported);
-  EXPECT_THAT(error.what(), HasSubstr("NumPy"));
-  write_archive({{"metadata.json", "{}"}, {"config.json", "{}"}, {"model.weights.h5", "x"}});
-  EXPECT_THAT(open_error().what(), HasSubstr("Keras"));
+  EXPECT_THAT(error.what(), HasSubstr("no PyTorch checkpoint"));
+}
+
+TEST_F(TorchZip, AFormatThatIsAllMetadataSaysIsNoLoss) {
+  Report report;
+  Checkpoint checkpoint = checkpoint_of({{"w", tensor(entry_of(numbers({1, 2}), {2}))}});
+  checkpoint.metadata = {{"format", "pt"}};
+  ckpt::save(checkpoint, path(), quick(&report));
+  EXPECT_THAT(report.warnings, IsEmpty());
+  checkpoint.metadata.emplace_back("author", "me");
+  ckpt::save(checkpoint, path(), quick(&report));
+  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("metadata")));
 }
 
 TEST_F(TorchZip, ACutFileIsCalledCutAtEveryLength) {

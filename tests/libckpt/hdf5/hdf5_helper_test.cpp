@@ -53,6 +53,18 @@ TEST_F(Hdf5Helper, IsTakenFromTheEnvironment) {
   EXPECT_EQ(error(), "");
 }
 
+TEST_F(Hdf5Helper, IsLookedForNearTheProgramOfThePath) {
+  std::filesystem::create_directories(dir_.path() / "usr" / "bin");
+  test::write_file(dir_.path() / "usr" / "bin" / "ckpt", "#!/bin/sh\n");
+  ::chmod((dir_.path() / "usr" / "bin" / "ckpt").c_str(), 0755);
+  std::string before = std::getenv("PATH");
+  ::setenv("PATH", ((dir_.path() / "usr" / "bin").string() + ":relative:" + before).c_str(), 1);
+  std::vector<std::filesystem::path> looked = detail::helper_candidates();
+  ::setenv("PATH", before.c_str(), 1);
+  std::filesystem::path expected = std::filesystem::canonical(dir_.path()) / "usr" / "libexec" / "ckpt" / "ckpt-hdf5";
+  EXPECT_THAT(looked, ::testing::Contains(expected));
+}
+
 TEST_F(Hdf5Helper, MissingOneIsOneClearError) {
   use(dir_.path() / "absent");
   EXPECT_EQ(error(), "unsupported: HDF5 files of other programs are read by a helper program, and '" +

@@ -4,19 +4,16 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <functional>
-
-#include "libckpt/io/file_ops.h"
 #include "libcore/base/error.h"
+#include "tests/libckpt/io/fault.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
 
+using namespace test::fault;
 using ckpt::AtomicFile;
 using test::list_folder;
 using test::read_file;
@@ -29,99 +26,11 @@ void save(const std::filesystem::path& path, std::string_view content, AtomicFil
   file.commit();
 }
 
-/// What `body` throws, or "" when it throws nothing.
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.code(), core::ErrorCode::io) << error.what();
-    return error.what();
-  }
-  return "";
-}
-
 mode_t mode_of(const std::filesystem::path& path) {
   struct stat status {};
   EXPECT_EQ(::stat(path.c_str(), &status), 0);
   return status.st_mode & 07777;
 }
-
-/// Runs `body` in a child process; its exit status as waitpid() gives it.
-int run_child(const std::function<void()>& body) {
-  pid_t child = ::fork();
-  if (child == 0) {
-    try {
-      body();
-    } catch (...) {
-      ::_exit(9);
-    }
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status;
-}
-
-// A table of system calls in which the call number `countdown` fails or kills the process.
-int countdown = -1;
-int injected_errno = 0;
-
-bool strikes() {
-  if (countdown < 0 || countdown-- > 0) return false;
-  if (injected_errno == 0) ::raise(SIGKILL);
-  errno = injected_errno;
-  return true;
-}
-
-ssize_t bad_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
-  return strikes() ? -1 : ::pwrite(fd, data, size, offset);
-}
-ssize_t short_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
-  return ::pwrite(fd, data, std::min<std::size_t>(size, 3), offset);
-}
-ssize_t bad_copy(int in, off_t* in_offset, int out, off_t* out_offset, std::size_t size, unsigned flags) {
-  return strikes() ? -1 : ::copy_file_range(in, in_offset, out, out_offset, size, flags);
-}
-ssize_t no_copy(int, off_t*, int, off_t*, std::size_t, unsigned) {
-  errno = EXDEV;
-  return -1;
-}
-int bad_fallocate(int fd, int mode, off_t offset, off_t size) {
-  return strikes() ? -1 : ::fallocate(fd, mode, offset, size);
-}
-int bad_ftruncate(int fd, off_t size) {
-  return strikes() ? -1 : ::ftruncate(fd, size);
-}
-int fsync_calls = 0;
-int bad_fsync(int fd) {
-  ++fsync_calls;
-  return strikes() ? -1 : ::fsync(fd);
-}
-int bad_close(int fd) {
-  int result = ::close(fd);
-  return strikes() ? -1 : result;
-}
-int bad_rename(int old_dir, const char* old_name, int new_dir, const char* new_name, unsigned flags) {
-  return strikes() ? -1 : ::renameat2(old_dir, old_name, new_dir, new_name, flags);
-}
-
-constexpr ckpt::detail::FileOps kBadOps = {bad_pwrite, bad_copy,  bad_fallocate, bad_ftruncate,
-                                           bad_fsync,  bad_close, bad_rename};
-
-/// Lets the call number `at` fail with `error` (0: kill) as long as it lives.
-class Injection {
- public:
-  Injection(int at, int error, const ckpt::detail::FileOps& ops = kBadOps) {
-    countdown = at;
-    injected_errno = error;
-    ckpt::detail::set_file_ops(ops);
-  }
-  ~Injection() {
-    ckpt::detail::set_file_ops(ckpt::detail::system_file_ops());
-    countdown = -1;
-  }
-  static bool struck() { return countdown < 0; }
-};
 
 TEST(AtomicFile, NothingIsThereBeforeCommit) {
   test::TempDir dir;
@@ -358,23 +267,120 @@ TEST(AtomicFile, DurableSavesSyncFileAndFolder) {
 }
 
 TEST(AtomicFile, KilledAtAnyCallItLeavesTheOldOrTheNewFileWhole) {
-  test::TempDir dir;
-  auto path = dir.path() / "a";
-  write_file(dir.path() / "source", std::string(100'000, 's'));
-  write_file(path, "old");
   int kills = 0;
   for (int at = 0;; ++at) {
+    test::TempDir dir;
+    auto path = dir.path() / "a";
+    write_file(dir.path() / "source", std::string(100'000, 's'));
+    write_file(path, "old");
     int status = run_child([&] {
       Injection injection(at, 0);
       save_fully(dir.path() / "source", path);
     });
     if (WIFEXITED(status)) break;
     ++kills;
-    bool is_new = kills == 8;  // only the fsync of the folder comes after the rename
-    EXPECT_EQ(read_file(path), is_new ? "new" + std::string(100'000, 's') : "old") << at;
-    save(dir.path() / "other", "a new save works");
+    bool is_new = kills > 7;  // after the rename: removal of the lock file, fsync of the folder
+    EXPECT_EQ(read_file(path).size(), is_new ? 100'003U : 3U) << at;
+    save(path, "a new save works");
+    EXPECT_EQ(list_folder(dir.path()), (Names{"a", "source"})) << at;
   }
-  EXPECT_EQ(kills, 8);
+  EXPECT_EQ(kills, 9);
+}
+
+TEST(AtomicFile, SecondWriterIsToldWhoIsWriting) {
+  test::TempDir dir;
+  auto path = dir.path() / "a";
+  AtomicFile first(path);
+  std::string error = error_of([&] { AtomicFile second(path); });
+  EXPECT_THAT(error, testing::HasSubstr("process " + std::to_string(::getpid()) + " on "));
+  EXPECT_THAT(error, testing::HasSubstr("is writing this file"));
+  save(dir.path() / "b", "another name is free");
+  first.write(core::as_bytes("first"));
+  first.commit();
+  EXPECT_EQ(list_folder(dir.path()), (Names{"a", "b"}));
+  save(path, "second");
+  EXPECT_EQ(read_file(path), "second");
+}
+
+/// Starts a save in a child and kills it before anything is in place.
+void leave_a_dead_save(const std::filesystem::path& path) {
+  int status = run_child([&] {
+    AtomicFile file(path);
+    file.write(core::as_bytes("half"));
+    ::raise(SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+TEST(AtomicFile, NextSaveRemovesWhatAKilledOneLeft) {
+  test::TempDir dir;
+  leave_a_dead_save(dir.path() / "a");
+  leave_a_dead_save(dir.path() / "ab");
+  EXPECT_EQ(list_folder(dir.path()).size(), 4U);  // a lock and a temporary file each
+  save(dir.path() / "a", "new");
+  std::vector<std::string> left = list_folder(dir.path());
+  EXPECT_EQ(left.size(), 3U);  // those of the other name stay
+  EXPECT_EQ(left.back(), "a");
+  save(dir.path() / "ab", "new");
+  EXPECT_EQ(list_folder(dir.path()), (Names{"a", "ab"}));
+}
+
+TEST(AtomicFile, WithoutLocksOnlyFilesOfDeadProcessesGo) {
+  test::TempDir dir;
+  ckpt::detail::FileOps ops = kBadOps;
+  ops.set_lock = no_lock;
+  leave_a_dead_save(dir.path() / "a");
+  std::string dead;
+  for (const std::string& name : list_folder(dir.path())) {
+    if (name.find("ckpt-tmp-") != std::string::npos) dead = name;
+  }
+  std::string other_boot = ".a.ckpt-tmp-00000000-1-0123456789abcdef";
+  std::string alive = dead.substr(0, dead.find("tmp-") + 13) + "1-0123456789abcdef";  // process 1 of this boot
+  write_file(dir.path() / other_boot, "x");
+  write_file(dir.path() / alive, "x");
+  write_file(dir.path() / ".a.ckpt-tmp-mine", "of another shape");
+  Injection injection(-1, 0, ops);
+  save(dir.path() / "a", "new");
+  std::vector<std::string> left = list_folder(dir.path());
+  EXPECT_THAT(left, testing::UnorderedElementsAre(other_boot, alive, ".a.ckpt-tmp-mine", "a"));
+}
+
+TEST(AtomicFile, UnderTheLockFilesOfAnEarlierBootGoToo) {
+  test::TempDir dir;
+  leave_a_dead_save(dir.path() / "a");
+  write_file(dir.path() / ".a.ckpt-tmp-00000000-1-0123456789abcdef", "x");
+  save(dir.path() / "a", "new");
+  EXPECT_EQ(list_folder(dir.path()), Names{"a"});
+}
+
+TEST(AtomicFile, RefusesToReplaceAFileThatAppearedMeanwhile) {
+  test::TempDir dir;
+  auto path = dir.path() / "a";
+  {
+    AtomicFile file(path);
+    file.write(core::as_bytes("new"));
+    write_file(path, "theirs");
+    EXPECT_THAT(error_of([&] { file.commit(); }), testing::HasSubstr("created by another program"));
+  }
+  EXPECT_EQ(read_file(path), "theirs");
+  EXPECT_EQ(list_folder(dir.path()), Names{"a"});
+}
+
+TEST(AtomicFile, FileSizeLimitThatComesLaterIsAnErrorToo) {
+  test::TempDir dir;
+  int status = run_child([&] {
+    AtomicFile file(dir.path() / "a");
+    rlimit limit{16, 16};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::string error = error_of([&] {
+      file.skip_to(1 << 20);
+      file.commit();
+    });
+    // The lock of a second file has no room for its owner's name; that is no reason to die either.
+    error += error_of([&] { save(dir.path() / "b", std::string(1 << 10, 'x')); });
+    ::_exit(error.find("ulimit -f") != error.rfind("ulimit -f") ? 0 : 7);
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST(AtomicFile, PreparedFilesArePutInPlaceByCommit) {

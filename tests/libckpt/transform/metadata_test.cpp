@@ -32,8 +32,9 @@ core::ErrorCode code_of(const ckpt::Checkpoint& checkpoint, const ckpt::Metadata
 
 TEST(Metadata, IsSetInPlaceAndAppended) {
   ckpt::MetadataChanges changes;
-  ckpt::Checkpoint edited = ckpt::edit_metadata(with({{"format", "pt"}, {"license", "GPL"}, {"same", "x"}}),
-                                                {.set = {{"license", "MIT"}, {"author", "me"}, {"same", "x"}}}, &changes);
+  ckpt::Checkpoint edited =
+      ckpt::edit_metadata(with({{"format", "pt"}, {"license", "GPL"}, {"same", "x"}}),
+                          {.set = {{"license", "MIT"}, {"author", "me"}, {"same", "x"}}}, &changes);
   EXPECT_EQ(edited.metadata, (Pairs{{"format", "pt"}, {"license", "MIT"}, {"same", "x"}, {"author", "me"}}));
   EXPECT_EQ(changes.added, std::vector<std::string>{"author"});
   EXPECT_EQ(changes.changed, std::vector<std::string>{"license"});

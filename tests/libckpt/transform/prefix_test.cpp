@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <random>
+
 #include "libcore/base/error.h"
 #include "tests/libckpt/transform/trees.h"
 
@@ -136,4 +139,126 @@ TEST(AddPrefix, ListsTheCandidatesInsteadOfGuessing) {
   EXPECT_EQ(error.message(), "several state dicts: 'model' (2 tensors), 'ema' (1 tensor); name one, as in FILE::model");
   EXPECT_THAT(names(ckpt::add_prefix(both, {.prefix = "net.", .at = "ema"})),
               ElementsAre("model.a", "model.b", "ema.net.a"));
+}
+
+TEST(StripPrefix, TakesItOutAnywhereWhenAsked) {
+  ckpt::Checkpoint file =
+      checkpoint(state_dict({"features.module.0.module.w", "module.b", "modules.module", "a.module.c"},
+                            {"", "features", "features.module", "features.module.0"}));
+  EXPECT_THAT(names(ckpt::strip_prefix(file, {.anywhere = true})),
+              ElementsAre("features.0.module.w", "b", "modules.module", "a.c"));
+  ckpt::Checkpoint all = ckpt::strip_prefix(file, {.repeat = true, .anywhere = true});
+  EXPECT_THAT(names(all), ElementsAre("features.0.w", "b", "modules.module", "a.c"));
+  EXPECT_THAT(modules(all.root), ElementsAre("", "features", "features.0"));
+  ckpt::Checkpoint pairs = checkpoint(state_dict({"x.a.b.w", "x.a.w"}));
+  EXPECT_THAT(names(ckpt::strip_prefix(pairs, {.prefix = "a.b", .anywhere = true})), ElementsAre("x.w", "x.a.w"));
+}
+
+TEST(StripPrefix, SaysWhatIsThereWhenThePrefixIsNot) {
+  ckpt::KeyChanges changes;
+  ckpt::strip_prefix(checkpoint(state_dict({"enc.a", "head.w", "enc.b", "scale"})), {}, &changes);
+  EXPECT_THAT(changes.starts, ElementsAre(testing::Pair("enc.", 2), testing::Pair("head.", 1)));
+  EXPECT_EQ(changes.inside, "");
+  ckpt::strip_prefix(checkpoint(state_dict({"features.module.0.w"})), {}, &changes);
+  EXPECT_EQ(changes.inside, "features.module.0.w");
+  ckpt::strip_prefix(checkpoint(state_dict({"module.w"})), {}, &changes);
+  EXPECT_TRUE(changes.starts.empty());
+}
+
+namespace {
+
+/// A model as a tree of modules, and the same with wrappers put around some of them, as torch would name both.
+class RandomModel {
+ public:
+  explicit RandomModel(unsigned seed) : random_(seed) {
+    grow("", "", 0);
+    std::shuffle(order_.begin(), order_.end(), random_);
+  }
+
+  Value plain() const { return build(false); }
+  Value wrapped() const { return build(true); }
+
+ private:
+  unsigned draw(unsigned below) { return static_cast<unsigned>(random_() % below); }
+
+  void grow(const std::string& plain_path, std::string wrapped_path, int depth) {
+    constexpr const char* kWrappers[] = {"module", "_orig_mod", "_fsdp_wrapped_module"};
+    paths_.push_back({plain_path, wrapped_path});
+    for (unsigned n = draw(3); n > 0; --n) {
+      wrapped_path += (wrapped_path.empty() ? "" : ".") + std::string(kWrappers[draw(3)]);
+      paths_.push_back({plain_path, wrapped_path});
+    }
+    for (unsigned n = 0; n < 2; ++n)
+      order_.push_back({join(plain_path, "w" + std::to_string(n)), join(wrapped_path, "w" + std::to_string(n))});
+    for (unsigned n = depth < 4 ? draw(4) : 0; n > 0; --n) {
+      std::string child = "layer" + std::to_string(n);
+      grow(join(plain_path, child), join(wrapped_path, child), depth + 1);
+    }
+  }
+  static std::string join(const std::string& path, const std::string& name) {
+    return path.empty() ? name : path + "." + name;
+  }
+
+  /// The version of a wrapper is 1, that of a module its place in the tree.
+  Value build(bool wrapped) const {
+    ckpt::Dict out;
+    out.type = "collections.OrderedDict";
+    for (const auto& [plain_key, wrapped_key] : order_) {
+      out.items.emplace_back(Value::text(wrapped ? wrapped_key : plain_key),
+                             tensors_.empty() ? Value() : tensors_.at(plain_key));
+    }
+    std::vector<std::pair<std::string, Value>> versions;
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+      bool innermost = i + 1 == paths_.size() || paths_[i + 1].first != paths_[i].first;
+      Value version = dict({{"version", Value::integer(innermost ? static_cast<std::int64_t>(i) + 2 : 1)}});
+      if (wrapped) versions.emplace_back(paths_[i].second, version);
+      if (!wrapped && innermost) versions.emplace_back(paths_[i].first, version);
+    }
+    out.attributes = dict({{"_metadata", dict(std::move(versions))}});
+    Value names = Value::list({});
+    Value::List list;
+    for (const auto& item : out.items) list.push_back(item.first);
+    Value group = dict({{"params", Value::list({})}, {"param_names", Value::list(std::move(list))}});
+    return dict({{"model", Value::dict(std::move(out))},
+                 {"optimizer", dict({{"state", dict({})}, {"param_groups", Value::list({group})}})}});
+  }
+
+  std::mt19937 random_;
+  std::vector<std::pair<std::string, std::string>> paths_;  // of modules: plain, wrapped
+  std::vector<std::pair<std::string, std::string>> order_;  // keys: plain, wrapped
+  std::map<std::string, Value> tensors_;
+
+ public:
+  /// Tensors are shared by both forms; every third is tied to the one before.
+  void make_tensors() {
+    Value last;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (i % 3 != 2) last = tensor({static_cast<float>(i)});
+      tensors_[order_[i].first] = last;
+    }
+  }
+};
+
+}  // namespace
+
+TEST(StripPrefix, UndoesWhateverWrappersDidToRandomModels) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    RandomModel model(seed);
+    model.make_tensors();
+    ckpt::Checkpoint stripped = ckpt::strip_prefix(checkpoint(model.wrapped()), {.wrappers = true});
+    EXPECT_EQ(stripped.root, model.plain()) << seed;
+  }
+}
+
+TEST(StripPrefix, UndoesAddPrefixOnRandomModels) {
+  constexpr const char* kPrefixes[] = {"module.", "a", "encoder.model.", "module.module."};
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    RandomModel model(seed);
+    model.make_tensors();
+    std::string prefix = kPrefixes[seed % 4];
+    for (const Value& root : {model.plain(), model.wrapped()}) {
+      ckpt::Checkpoint there = ckpt::add_prefix(checkpoint(root), {.prefix = prefix});
+      EXPECT_EQ(ckpt::strip_prefix(there, {.prefix = prefix}).root, root) << seed;
+    }
+  }
 }

@@ -75,6 +75,10 @@ TEST(RulesText, ReadsATableOfNames) {
   EXPECT_EQ(rules[0].names.size(), 2u);
 }
 
+TEST(RulesText, MayBeEmpty) {
+  EXPECT_TRUE(ckpt::parse_rules("# nothing to do\n", "r.toml").empty());
+}
+
 TEST(RulesText, NamesTheLineThatIsNoToml) {
   core::Error error = error_of("[[rule]]\ndrop = 'a'\nrename = = 3\n");
   EXPECT_EQ(error.code(), core::ErrorCode::corrupt);

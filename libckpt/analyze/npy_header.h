@@ -1,0 +1,14 @@
+#pragma once
+// The head of a numpy file (.npy, version 1.0) for the values of a tensor; the bytes of the values follow it as they
+// are. Thread safety: pure. Use: file.write(core::as_bytes(npy_header(entry))); file.write_from(*entry.bytes);
+
+#include <string>
+
+#include "libckpt/entry.h"
+
+namespace ckpt {
+
+/// Padded to a multiple of 64 bytes, as numpy writes it. Error(unsupported) for types that numpy does not have.
+std::string npy_header(const Entry& entry);
+
+}  // namespace ckpt

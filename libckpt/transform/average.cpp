@@ -1,0 +1,293 @@
+#include "libckpt/transform/average.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "libckpt/io/checksum.h"
+#include "libckpt/transform/cast_values.h"
+#include "libckpt/transform/entry_map.h"
+#include "libckpt/transform/key_edit.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::DType;
+using core::Error;
+using core::ErrorCode;
+
+constexpr std::uint64_t kBlock = 1 << 15;  ///< elements computed at a time
+constexpr std::size_t kMaxListed = 8;
+
+/// result = sum of factors[i] * x[i], then divided by `divisor`. A moving average is such a sum too, but is computed
+/// step by step as its definition says.
+struct Recipe {
+  std::vector<double> factors;
+  double divisor = 1;
+  double decay = 0;
+};
+
+Recipe recipe_of(const AverageOptions& options, std::size_t count) {
+  if (count < 2) throw Error(ErrorCode::usage, "an average needs two checkpoints or more");
+  if (!options.weights.empty() && options.weights.size() != count) {
+    throw Error(ErrorCode::usage, core::format_count(options.weights.size()) + " weights were given for " +
+                                      core::format_count(count) + " checkpoints");
+  }
+  bool decays = options.ema_decay != 0;
+  if (decays && !options.weights.empty()) throw Error(ErrorCode::usage, "weights and a decay contradict each other");
+  if (!(options.ema_decay >= 0 && options.ema_decay < 1)) {
+    throw Error(ErrorCode::usage, "the decay " + core::python_float(options.ema_decay) + " is not between 0 and 1");
+  }
+  Recipe recipe{options.weights, 0, options.ema_decay};
+  if (recipe.factors.empty()) recipe.factors.assign(count, 1);
+  for (double weight : recipe.factors) {
+    if (!(weight >= 0) || !std::isfinite(weight)) {
+      throw Error(ErrorCode::usage, "the weight " + core::python_float(weight) + " is no positive number");
+    }
+    recipe.divisor += weight;
+  }
+  if (recipe.divisor == 0) throw Error(ErrorCode::usage, "all weights are 0");
+  return recipe;
+}
+
+/// Computes elements of the average when they are read.
+class AverageSource final : public ByteSource {
+ public:
+  AverageSource(std::vector<SourcePtr> parts, DType dtype, Recipe recipe)
+      : parts_(std::move(parts)),
+        dtype_(dtype),
+        wide_(core::is_complex(dtype) ? DType::c128 : DType::f64),
+        width_(static_cast<std::uint64_t>(core::bit_width(dtype)) / 8),
+        recipe_(std::move(recipe)) {}
+
+  std::uint64_t size() const override { return parts_.front()->size(); }
+
+  void read(std::uint64_t offset, MutableBytes out) const override {
+    if (offset > size() || out.size() > size() - offset) throw Error(ErrorCode::corrupt, "read past the end");
+    core::ByteVector narrow;
+    while (!out.empty()) {
+      std::uint64_t first = offset / width_;
+      std::uint64_t skip = offset % width_;
+      std::uint64_t count = std::min(kBlock, (skip + out.size() + width_ - 1) / width_);
+      narrow.resize(count * width_);
+      compute(first, narrow);
+      std::size_t step = std::min<std::size_t>(out.size(), narrow.size() - skip);
+      std::copy_n(narrow.begin() + static_cast<std::ptrdiff_t>(skip), step, out.begin());
+      out = out.subspan(step);
+      offset += step;
+    }
+  }
+
+  void require_unchanged() const override {
+    for (const SourcePtr& part : parts_) part->require_unchanged();
+  }
+
+ private:
+  /// `narrow` is filled with the elements from `first` on.
+  void compute(std::uint64_t first, MutableBytes narrow) const {
+    std::uint64_t count = narrow.size() / width_;
+    std::size_t doubles = count * (wide_ == DType::c128 ? 2 : 1);
+    std::vector<double> sum(doubles);
+    std::vector<double> values(doubles);
+    core::ByteVector raw(narrow.size());
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i]->read(first * width_, raw);
+      cast_values(raw, dtype_, std::as_writable_bytes(std::span(values)), wide_);
+      add(i, values, sum);
+    }
+    if (recipe_.decay == 0) {
+      for (double& value : sum) value /= recipe_.divisor;
+    }
+    cast_values(std::as_bytes(std::span(sum)), wide_, narrow, dtype_);
+  }
+
+  void add(std::size_t i, const std::vector<double>& values, std::vector<double>& sum) const {
+    if (i == 0 && (recipe_.decay != 0 || recipe_.factors[0] == 1)) {
+      sum = values;
+    } else if (recipe_.decay != 0) {
+      for (std::size_t k = 0; k < sum.size(); ++k) sum[k] = recipe_.decay * sum[k] + (1 - recipe_.decay) * values[k];
+    } else if (recipe_.factors[i] != 0) {  // a file that counts nothing cannot spoil the sum with its NaN
+      for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += recipe_.factors[i] * values[k];
+    }
+  }
+
+  std::vector<SourcePtr> parts_;
+  DType dtype_;
+  DType wide_;
+  std::uint64_t width_;
+  Recipe recipe_;
+};
+
+struct Model {
+  const Value* value = nullptr;
+  std::vector<NamedEntry> entries;
+  std::map<std::string, const Entry*, std::less<>> by_name;
+};
+
+/// The value that `ref` found: the dict itself is only known by its address.
+const Value& value_of(const Value& root, const StateDictRef& ref) {
+  const Value* value = &root;
+  for (const Value& step : ref.path) {
+    const Value* next = nullptr;
+    if (value->is(Value::Kind::dict)) {
+      for (const auto& [key, child] : value->as_dict().items) {
+        if (key == step) next = &child;
+      }
+    } else if (value->is_sequence()) {
+      next = &value->as_list().at(static_cast<std::size_t>(step.as_integer()));
+    }
+    if (next == nullptr) throw Error(ErrorCode::key, "no state dict at " + core::quote(ref.name));
+    value = next;
+  }
+  return *value;
+}
+
+Model model_of(const Checkpoint& checkpoint, const std::string& at) {
+  Model model;
+  // Its path counts from the place that was named.
+  model.value = &value_of(value_at(checkpoint.root, at), detail::only_state_dict(checkpoint.root, at));
+  model.entries = list_entries(*model.value);
+  for (const NamedEntry& named : model.entries) model.by_name.emplace(named.name, named.entry.get());
+  return model;
+}
+
+std::string file_of(const Checkpoint& checkpoint, std::size_t number) {
+  return checkpoint.path.empty() ? "checkpoint " + std::to_string(number + 1) : checkpoint.path.string();
+}
+
+std::string describe(const Entry& entry) {
+  return std::string(core::name(entry.dtype)) + " " + core::to_list(entry.shape);
+}
+
+/// What keeps two models from being averaged, one text each.
+std::vector<std::string> differences(const Model& first, const Model& other) {
+  std::vector<std::string> found;
+  for (const NamedEntry& named : first.entries) {
+    auto match = other.by_name.find(named.name);
+    if (match == other.by_name.end()) {
+      found.push_back(core::quote(named.name) + " is missing");
+    } else if (match->second->dtype != named.entry->dtype || !(match->second->shape == named.entry->shape)) {
+      found.push_back(core::quote(named.name) + " is " + describe(*match->second) + " where the first has " +
+                      describe(*named.entry));
+    }
+  }
+  for (const NamedEntry& named : other.entries) {
+    if (!first.by_name.contains(named.name)) found.push_back(core::quote(named.name) + " is not in the first");
+  }
+  return found;
+}
+
+void require_same_keys(const Model& first, const Model& other, const std::string& file) {
+  std::vector<std::string> found = differences(first, other);
+  if (found.empty()) return;
+  std::size_t shown = std::min(found.size(), kMaxListed);
+  std::string list = core::join(std::span(found).first(shown), "; ");
+  if (found.size() > shown) list += "; and " + core::format_count(found.size() - shown) + " more";
+  throw Error(ErrorCode::refused, "does not fit the first checkpoint: " + list).add_context(file);
+}
+
+bool same_bytes(const Entry& a, const Entry& b) {
+  if (!a.bytes || !b.bytes) return a.bytes == b.bytes;
+  if (a.byte_size() != b.byte_size()) return false;
+  return hash128(*a.bytes) == hash128(*b.bytes);
+}
+
+bool is_norm_buffer(std::string_view name) {
+  std::string_view last = name.substr(name.rfind('.') + 1);
+  return last == "running_mean" || last == "running_var";
+}
+
+class Averager {
+ public:
+  Averager(const std::vector<Model>& models, Recipe recipe, AverageReport& report)
+      : models_(models), recipe_(std::move(recipe)), report_(report) {}
+
+  Value run() {
+    for (const NamedEntry& named : models_.front().entries) look_at(named);
+    return replaced_.apply(*models_.front().value);
+  }
+
+ private:
+  void look_at(const NamedEntry& named) {
+    std::vector<const Entry*> parts;
+    for (const Model& model : models_)
+      parts.push_back(model.by_name.at(named.name)->bytes ? model.by_name.at(named.name) : nullptr);
+    DType dtype = named.entry->dtype;
+    bool number = core::is_floating(dtype) || core::is_complex(dtype);
+    if (std::find(parts.begin(), parts.end(), nullptr) != parts.end()) return;  // meta tensors have no values
+    if (!number) return take_agreed(named, parts);
+    if (!can_cast(dtype)) {
+      throw Error(ErrorCode::unsupported, core::quote(named.name) + " holds " + std::string(core::name(dtype)) +
+                                              " values, which cannot be averaged");
+    }
+    ++report_.averaged;
+    if (is_norm_buffer(named.name)) report_.norm_buffers.push_back(named.name);
+    auto entry = std::make_shared<Entry>(*named.entry);
+    entry->view.reset();
+    entry->bytes = average_of(parts);
+    replaced_.replace(named.entry, std::move(entry));
+  }
+
+  /// Names that are tied in all checkpoints share their average.
+  SourcePtr average_of(const std::vector<const Entry*>& parts) {
+    std::vector<const ByteSource*> key;
+    std::vector<SourcePtr> sources;
+    for (const Entry* part : parts) {
+      key.push_back(part->bytes.get());
+      sources.push_back(part->bytes);
+    }
+    SourcePtr& known = sources_[key];
+    if (known == nullptr) known = std::make_shared<AverageSource>(std::move(sources), parts.front()->dtype, recipe_);
+    return known;
+  }
+
+  void take_agreed(const NamedEntry& named, const std::vector<const Entry*>& parts) {
+    bool agreed =
+        std::all_of(parts.begin(), parts.end(), [&](const Entry* e) { return same_bytes(*e, *parts.front()); });
+    if (agreed) {
+      ++report_.equal;
+      return;
+    }
+    report_.taken_last.push_back(named.name);
+    auto entry = std::make_shared<Entry>(*named.entry);
+    entry->view.reset();
+    entry->bytes = parts.back()->bytes;
+    replaced_.replace(named.entry, std::move(entry));
+  }
+
+  const std::vector<Model>& models_;
+  Recipe recipe_;
+  AverageReport& report_;
+  detail::EntryReplacements replaced_;
+  std::map<std::vector<const ByteSource*>, SourcePtr> sources_;
+};
+
+std::string place_of(const AverageOptions& options, std::size_t i) {
+  if (options.at.empty()) return "";
+  return options.at.size() == 1 ? options.at.front() : options.at.at(i);
+}
+
+}  // namespace
+
+Checkpoint average(const std::vector<Checkpoint>& checkpoints, const AverageOptions& options, AverageReport* report) {
+  Recipe recipe = recipe_of(options, checkpoints.size());
+  std::vector<Model> models;
+  for (std::size_t i = 0; i < checkpoints.size(); ++i) {
+    std::string file = file_of(checkpoints[i], i);
+    models.push_back(core::with_context(file, [&] { return model_of(checkpoints[i], place_of(options, i)); }));
+    require_same_keys(models.front(), models.back(), file);
+  }
+  AverageReport noted;
+  noted.checkpoints = checkpoints.size();
+  Checkpoint out;
+  out.format = checkpoints.front().format;
+  out.path = checkpoints.front().path;
+  out.metadata = checkpoints.front().metadata;
+  out.root = Averager(models, std::move(recipe), noted).run();
+  if (report != nullptr) *report = std::move(noted);
+  return out;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,7 @@
+// Golden data set: every sharded PyTorch model of the golden checkpoints. Exits with 77 when the data is absent.
+
+#include "tests/libckpt/format/torch_golden.h"
+
+int main() {
+  return test::run_torch_golden("checkpoints_torch_sharded", {"torch-sharded"});
+}

@@ -1,0 +1,136 @@
+// ckpt avg: one model from several checkpoints of it.
+
+#include <charconv>
+
+#include "libckpt/format/format.h"
+#include "libckpt/transform/average.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/edit.h"
+#include "tools/ckpt/interrupt.h"
+#include "tools/ckpt/listing.h"
+#include "tools/ckpt/progress.h"
+
+namespace cli {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+struct Options : EditOptions {
+  std::string weights;
+  double ema = 0;
+};
+
+std::vector<double> parse_weights(const std::string& text) {
+  std::vector<double> weights;
+  if (text.empty()) return weights;
+  for (std::string_view part : core::split(text, ',')) {
+    double weight = 0;
+    auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), weight);
+    if (error != std::errc() || end != part.data() + part.size()) {
+      throw Error(ErrorCode::usage, "--weights " + core::quote(text) + " is no list such as 0.5,0.3,0.2");
+    }
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
+void warn(const ckpt::AverageReport& done, ckpt::Report& report) {
+  if (!done.norm_buffers.empty()) {
+    report.warnings.push_back(count_of(done.norm_buffers.size(), "batch-norm statistic") + " averaged too (" +
+                              core::quote(done.norm_buffers.front()) +
+                              ", ...); they fit no single set of weights: run some training batches through the model "
+                              "to recompute them (torch.optim.swa_utils.update_bn)");
+  }
+  if (!done.taken_last.empty()) {
+    report.warnings.push_back(count_of(done.taken_last.size(), "integer tensor") +
+                              (done.taken_last.size() == 1 ? " differs" : " differ") + " between the files (" +
+                              core::quote(done.taken_last.front()) + (done.taken_last.size() > 1 ? ", ..." : "") +
+                              "); the last file's are taken");
+  }
+}
+
+void write_json(ckpt::JsonWriter& json, const Options& options, const ckpt::AverageReport& done,
+                const ckpt::Report& report) {
+  json.begin_object();
+  json.key("command").value("avg");
+  json.key("inputs").begin_array();
+  for (const std::string& file : options.files) json.value(file);
+  json.end_array();
+  json.key("output").value(options.output);
+  json.key("dry_run").value(options.dry_run);
+  json.key("bytes_written").value(report.bytes_written);
+  json.key("averaged").value(done.averaged);
+  json.key("equal").value(done.equal);
+  json.key("taken_last").begin_array();
+  for (const std::string& name : done.taken_last) json.value(name);
+  json.end_array();
+  json.key("norm_buffers").value(static_cast<std::uint64_t>(done.norm_buffers.size()));
+  write_report(json, report);
+  json.end_object();
+}
+
+void write_average(const Options& options, const ckpt::Checkpoint& average, ckpt::Report& report) {
+  InterruptGuard guard;
+  ProgressBar bar(core::printable(options.output), !options.quiet);
+  ckpt::SaveOptions save = save_options(options);
+  const ckpt::Format* by_name = ckpt::find_format_for(options.output);
+  save.format = by_name != nullptr ? std::string(by_name->name) : average.format;
+  save.progress = bar.hook();
+  save.report = &report;
+  ckpt::save(average, options.output, save);
+}
+
+int run(Context& context, const Options& options) {
+  if (options.in_place) throw Error(ErrorCode::usage, "an average replaces none of its inputs; use -o OUT");
+  ckpt::AverageOptions average{.weights = parse_weights(options.weights), .ema_decay = options.ema};
+  ckpt::Report report;
+  std::vector<ckpt::Checkpoint> checkpoints;
+  for (const std::string& file : options.files) {
+    Address source = parse_address(file);
+    check_target(options, {source, options.output, ""});
+    average.at.push_back(source.at);
+    checkpoints.push_back(ckpt::open(source.path, options.open(report)));
+  }
+  ckpt::AverageReport done;
+  ckpt::Checkpoint result = ckpt::average(checkpoints, average, &done);
+  warn(done, report);
+  if (!options.dry_run) write_average(options, result, report);
+  say_report(options, options.output, report);
+  if (options.json) {
+    ckpt::JsonWriter json(2);
+    write_json(json, options, done, report);
+    context.out.print(json.text() + "\n");
+  } else if (!options.quiet) {
+    context.out.print(core::printable(options.output) + ": " + count_of(done.averaged, "tensor") + " averaged over " +
+                      count_of(done.checkpoints, "file") +
+                      (options.dry_run ? ", nothing written (dry run)\n"
+                                       : ", " + core::format_size(report.bytes_written) + " written\n"));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_avg(CLI::App& app, Command& chosen) {
+  CLI::App& command = add_command(app, "avg", "ckpt avg epoch8.pth epoch9.pth epoch10.pth -o soup.pth",
+                                  "Average the weights of checkpoints of one model, in double precision, rounded once. "
+                                  "The result is a plain state dict.");
+  auto options = std::make_shared<Options>();
+  command.add_option("FILE", options->files, "two checkpoints or more; FILE::path names the state dict")
+      ->required()
+      ->type_name("");
+  command.add_option("-o,--output", options->output, "output")->required()->type_name("OUT");
+  CLI::Option* weights =
+      command.add_option("--weights", options->weights, "one a file, such as 0.5,0.3,0.2; divided by their sum")
+          ->type_name("W,...");
+  command.add_option("--ema", options->ema, "moving average in the order given: a = DECAY * a + (1 - DECAY) * x")
+      ->type_name("DECAY")
+      ->excludes(weights);
+  add_write_options(command, *options);
+  command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
+}
+
+}  // namespace cli
