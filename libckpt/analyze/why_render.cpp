@@ -207,9 +207,10 @@ std::string python_line(const Diagnosis& diagnosis) {
            ")  # after the command above";
   }
   std::string load = load_call(path, to_cpu) + subscripts;
-  if (!names.changed()) return "model.load_state_dict(" + load + strict + ")";
-  return std::string(names.regex() ? "import re; " : "") + "sd = " + load + "; model.load_state_dict(" +
-         names.comprehension() + strict + ")";
+  std::string imports = std::string(reads_as_safetensors(path) ? "import safetensors.torch; " : "") +
+                        (names.regex() ? "import re; " : "");
+  if (!names.changed()) return imports + "model.load_state_dict(" + load + strict + ")";
+  return imports + "sd = " + load + "; model.load_state_dict(" + names.comprehension() + strict + ")";
 }
 
 }  // namespace ckpt
