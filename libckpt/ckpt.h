@@ -27,7 +27,6 @@
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
-#include "libckpt/transform/pattern.h"
 #include "libckpt/transform/optimizer.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/prefix.h"
