@@ -36,6 +36,23 @@ bool any_outside(const Tensor& x, double low, double high) {
   return any(logical_not(logical_and(ge(x, low), le(x, high)))).item<bool>();
 }
 
+/// PyTorch's gradient is finite at probabilities of 0 and 1, where that of the formula is not. Saved: x, target,
+/// weight.
+struct BinaryCrossEntropyBackward final : Node {
+  Reduction reduction = Reduction::mean;
+  std::string_view name() const override { return "BinaryCrossEntropyBackward0"; }
+  TensorList apply(TensorList grads) override {
+    TensorList result{Tensor(), Tensor()};
+    if (!grads[0].defined()) return result;
+    const Tensor x = saved(0), target = saved(1), weight = saved(2);
+    Tensor upstream = weight.defined() ? grads[0] * weight : grads[0];
+    if (reduction == Reduction::mean) upstream = upstream / x.numel();
+    if (wants(0)) result[0] = upstream * (x - target) / at_least((1 - x) * x, 1e-12);
+    if (wants(1)) result[1] = upstream * (log1p(-x) - log(x));
+    return result;
+  }
+};
+
 }  // namespace
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
@@ -70,12 +87,21 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BceOpti
   }
   if (any_outside(x, 0, 1)) throw Error(ErrorCode::runtime, "all elements of input should be between 0 and 1");
   if (any_outside(target, 0, 1)) throw Error(ErrorCode::runtime, "all elements of target should be between 0 and 1");
-  const Reduction reduction = o.reduction;
-  return composed("BinaryCrossEntropyBackward0", {x, target, o.weight}, [reduction](const TensorList& in) {
-    const Tensor yes = at_least(log(in[0]), -100), no = at_least(log1p(-in[0]), -100);
-    const Tensor loss = (in[1] - 1) * no - in[1] * yes;
-    return reduced(in[2].defined() ? loss * in[2] : loss, reduction);
-  });
+  Tensor out;
+  {
+    const NoGradGuard no_history;
+    const Tensor yes = at_least(log(x), -100), no = at_least(log1p(-x), -100);
+    const Tensor loss = (target - 1) * no - target * yes;
+    out = reduced(o.weight.defined() ? loss * o.weight : loss, o.reduction);
+  }
+  if (!needs_grad(x, target)) return out;
+  auto node = make_node<BinaryCrossEntropyBackward>(x, target);
+  node->reduction = o.reduction;
+  node->save(x);
+  node->save(target);
+  node->save(o.weight);
+  record(out, node);
+  return out;
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const BceLogitsOptions& o) {

@@ -215,10 +215,7 @@ RecurrentBase::Output RecurrentBase::run(const Tensor& x, const Tensor& h0, cons
   const Start start{state(h0, output_size()), lstm ? state(c0, hidden_size) : Tensor()};
   check_states(input, start);
   Output out = run_layers(input, start, training);
-  if (options.batch_first) {
-    const bool one_kernel = lstm && x.dtype() == DType::f32 && options.proj_size == 0;
-    out.y = one_kernel ? out.y.transpose(0, 1) : transposed_in_place(out.y);
-  }
+  if (options.batch_first) out.y = lstm ? out.y.transpose(0, 1) : transposed_in_place(out.y);
   if (!single) return out;
   out.y = out.y.squeeze(batch_dim);
   out.h = out.h.squeeze(1);
