@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/base/error.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/tensor/ops.h"
 

@@ -103,6 +103,51 @@ void add_optimizer_cases(ErrorCases& c) {
   };
 }
 
+void plateau(const P& p, std::size_t lr, const ReduceLROnPlateau::Options& options) {
+  SGD optimizer(one_parameter(), {.lr = p.x(lr)});
+  ReduceLROnPlateau schedule(optimizer, options);
+}
+
+void add_schedule_cases(ErrorCases& c) {
+  c["sched/milestones_plateau"] = [](const P& p) { plateau(p, 1, {.factor = p.x(2)}); };
+  c["sched/plateau_mode"] = [](const P& p) { plateau(p, 1, {.mode = p.s(0)}); };
+  c["sched/plateau_threshold"] = [](const P& p) { plateau(p, 1, {.threshold_mode = p.s(0)}); };
+  c["sched/onecycle_steps"] = [](const P& p) {
+    SGD optimizer(one_parameter(), {.lr = p.x(1), .momentum = p.x(2)});
+    OneCycleLR schedule(optimizer, {.max_lr = p.x(3)});
+  };
+  c["sched/onecycle_over"] = [](const P& p) {
+    SGD optimizer(one_parameter(), {.lr = p.x(1), .momentum = p.x(2)});
+    OneCycleLR schedule(optimizer, {.max_lr = p.x(3), .total_steps = p.n(4)});
+    for (std::int64_t i = 0; i < p.n(5); ++i) {
+      optimizer.step();
+      schedule.step();
+    }
+  };
+  c["sched/onecycle_pct"] = [](const P& p) {
+    SGD optimizer(one_parameter(), {.lr = p.x(1), .momentum = p.x(2)});
+    OneCycleLR schedule(optimizer, {.max_lr = p.x(3), .total_steps = p.n(4), .pct_start = p.x(5)});
+  };
+  c["sched/linear_start"] = [](const P& p) {
+    SGD optimizer(one_parameter(), {.lr = p.x(1)});
+    LinearLR schedule(optimizer, {.start_factor = p.x(2)});
+  };
+  c["sched/linear_end"] = [](const P& p) {
+    SGD optimizer(one_parameter(), {.lr = p.x(1)});
+    LinearLR schedule(optimizer, {.end_factor = p.x(2)});
+  };
+  c["sched/cosine_restart"] = [](const P& p) {
+    SGD optimizer(one_parameter(), {.lr = p.x(1)});
+    CosineAnnealingWarmRestarts schedule(optimizer, {.T_0 = p.n(2)});
+  };
+  c["sched/sequential_milestones"] = [](const P& p) {
+    SGD optimizer(one_parameter(), {.lr = p.x(1)});
+    const std::vector<std::shared_ptr<LRScheduler>> parts{std::make_shared<ConstantLR>(optimizer),
+                                                          std::make_shared<ExponentialLR>(optimizer, 0.9)};
+    SequentialLR schedule(optimizer, parts, {1, 2});
+  };
+}
+
 void add_tensor_cases(ErrorCases& c) {
   c["shape/diag_3d"] = [](const P& p) { diag(ones({p.n(0), p.n(1), p.n(2)})); };
   c["shape/mask_index"] = [](const P& p) {
@@ -139,6 +184,7 @@ void add_training_error_cases(ErrorCases& cases) {
   add_loader_cases(cases);
   add_dataset_cases(cases);
   add_optimizer_cases(cases);
+  add_schedule_cases(cases);
   add_tensor_cases(cases);
 }
 
