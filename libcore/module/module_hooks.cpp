@@ -112,19 +112,23 @@ detail::ModuleHooks& Module::make_hooks() {
 }
 
 std::int64_t Module::register_forward_pre_hook(ForwardPreHook hook) {
-  return add(make_hooks(), hooks_->forward_pre, std::move(hook));
+  ModuleHooks& hooks = make_hooks();
+  return add(hooks, hooks.forward_pre, std::move(hook));
 }
 
 std::int64_t Module::register_forward_hook(ForwardHook hook) {
-  return add(make_hooks(), hooks_->forward, std::move(hook));
+  ModuleHooks& hooks = make_hooks();
+  return add(hooks, hooks.forward, std::move(hook));
 }
 
 std::int64_t Module::register_full_backward_pre_hook(BackwardPreHook hook) {
-  return add(make_hooks(), hooks_->backward_pre, std::move(hook));
+  ModuleHooks& hooks = make_hooks();
+  return add(hooks, hooks.backward_pre, std::move(hook));
 }
 
 std::int64_t Module::register_full_backward_hook(BackwardHook hook) {
-  return add(make_hooks(), hooks_->backward, std::move(hook));
+  ModuleHooks& hooks = make_hooks();
+  return add(hooks, hooks.backward, std::move(hook));
 }
 
 void Module::remove_hook(std::int64_t id) {
