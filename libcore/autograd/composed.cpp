@@ -9,6 +9,24 @@
 namespace core {
 namespace {
 
+/// The inputs as roots of a graph of their own, which hangs on the outer one when gradients are to have history.
+TensorList roots_of(const TensorList& inputs, const std::vector<bool>& wanted, bool with_history) {
+  TensorList result;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& x = inputs[i];
+    if (!x.defined()) {
+      result.push_back(Tensor());
+    } else if (with_history) {
+      result.push_back(x.expand(x.sizes()));
+    } else {
+      Tensor leaf = x.detach();
+      if (wanted[i]) leaf.requires_grad_();
+      result.push_back(leaf);
+    }
+  }
+  return result;
+}
+
 /// Saved: the inputs.
 struct ComposedBackward final : Node {
   const char* printed = "";
@@ -16,53 +34,16 @@ struct ComposedBackward final : Node {
   std::size_t count = 0;
 
   std::string_view name() const override { return printed; }
-  TensorList apply(TensorList grads) override;
-
- private:
-  /// The inputs as roots of a graph of their own, which hangs on the outer one when gradients are to have history.
-  TensorList roots(bool with_history) const;
-};
-
-TensorList ComposedBackward::roots(bool with_history) const {
-  TensorList result;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Tensor x = saved(i);
-    if (!x.defined()) {
-      result.push_back(Tensor());
-    } else if (with_history) {
-      result.push_back(x.expand(x.sizes()));
-    } else {
-      Tensor leaf = x.detach();
-      if (wants(i)) leaf.requires_grad_();
-      result.push_back(leaf);
+  TensorList apply(TensorList grads) override {
+    TensorList inputs;
+    std::vector<bool> wanted;
+    for (std::size_t i = 0; i < count; ++i) {
+      inputs.push_back(saved(i));
+      wanted.push_back(wants(i));
     }
+    return detail::differentiated(function, inputs, wanted, grads);
   }
-  return result;
-}
-
-TensorList ComposedBackward::apply(TensorList grads) {
-  const bool with_history = is_grad_enabled();
-  const GradModeGuard record_again(true);
-  const TensorList inputs = roots(with_history);
-  const TensorList outputs = function(inputs);
-  std::vector<Tensor> ends, upstream, starts;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!grads[i].defined() || !outputs[i].requires_grad()) continue;
-    ends.push_back(outputs[i]);
-    upstream.push_back(grads[i]);
-  }
-  TensorList result(count);
-  if (ends.empty()) return result;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (wants(i)) starts.push_back(inputs[i]);
-  }
-  std::vector<Tensor> found =
-      grad(ends, starts, {.grad_outputs = upstream, .create_graph = with_history, .allow_unused = true});
-  for (std::size_t i = 0, next = 0; i < count; ++i) {
-    if (wants(i)) result[i] = std::move(found[next++]);
-  }
-  return result;
-}
+};
 
 bool any_needs_grad(const TensorList& inputs) {
   for (const Tensor& x : inputs) {
@@ -87,6 +68,31 @@ TensorList plain_results(const TensorList& inputs, const ComposedMany& function)
 }
 
 }  // namespace
+
+TensorList detail::differentiated(const ComposedMany& function, const TensorList& inputs,
+                                  const std::vector<bool>& wanted, const TensorList& output_grads) {
+  const bool with_history = is_grad_enabled();
+  const GradModeGuard record_again(true);
+  const TensorList roots = roots_of(inputs, wanted, with_history);
+  const TensorList outputs = function(roots);
+  std::vector<Tensor> ends, upstream, starts;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!output_grads[i].defined() || !outputs[i].requires_grad()) continue;
+    ends.push_back(outputs[i]);
+    upstream.push_back(output_grads[i]);
+  }
+  TensorList result(inputs.size());
+  if (ends.empty()) return result;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (wanted[i]) starts.push_back(roots[i]);
+  }
+  std::vector<Tensor> found =
+      grad(ends, starts, {.grad_outputs = upstream, .create_graph = with_history, .allow_unused = true});
+  for (std::size_t i = 0, next = 0; i < inputs.size(); ++i) {
+    if (wanted[i]) result[i] = std::move(found[next++]);
+  }
+  return result;
+}
 
 TensorList composed_many(const char* printed, const TensorList& inputs, ComposedMany function) {
   TensorList results = plain_results(inputs, function);

@@ -9,6 +9,7 @@
 //      }
 
 #include <functional>
+#include <vector>
 
 #include "libcore/autograd/node.h"
 
@@ -21,5 +22,12 @@ using ComposedMany = std::function<TensorList(const TensorList&)>;
 Tensor composed(const char* printed, const TensorList& inputs, ComposedOne function);
 /// The same with several results; a result of an integer dtype has no gradient.
 TensorList composed_many(const char* printed, const TensorList& inputs, ComposedMany function);
+
+namespace detail {
+/// Gradients of `function` at `inputs` for those marked in `wanted`, by running it again with history. When gradients
+/// are to have history themselves, they hang on the inputs' own.
+TensorList differentiated(const ComposedMany& function, const TensorList& inputs, const std::vector<bool>& wanted,
+                          const TensorList& output_grads);
+}  // namespace detail
 
 }  // namespace core

@@ -3,6 +3,9 @@
 #include <vector>
 
 #include "libcore/autograd/composed.h"
+#include "libcore/autograd/recurrent_by_hand.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/tensor/raw_ops.h"
 #include "libcore/tensor/recurrent_ops.h"
 
 namespace core {
@@ -49,15 +52,11 @@ RecurrentLayer run(RecurrentKind kind, const Tensor& x, const RecurrentState& st
   return {stack(outputs), state};
 }
 
-/// PyTorch has one kernel for a layer of a single-precision LSTM without projection, and one node.
-RecurrentLayer fused_lstm(const Tensor& x, const RecurrentState& start, const RecurrentWeights& w, bool reverse) {
-  const TensorList all = composed_many("MkldnnRnnLayerBackward0", {x, start.h, start.c, w.w_ih, w.w_hh, w.b_ih, w.b_hh},
-                                       [reverse](const TensorList& in) {
-                                         const RecurrentLayer layer = run(RecurrentKind::lstm, in[0], {in[1], in[2]},
-                                                                          {in[3], in[4], in[5], in[6]}, reverse);
-                                         return TensorList{layer.output, layer.last.h, layer.last.c};
-                                       });
-  return {all[0], {all[1], all[2]}};
+bool runs_by_hand(RecurrentKind kind, const Tensor& x, const RecurrentWeights& w) {
+  const bool known = kind == RecurrentKind::lstm || kind == RecurrentKind::gru;
+  const bool plain = known && !w.w_hr.defined() && x.size(0) > 0 && x.numel() > 0;
+  const bool known_type = x.dtype() == DType::f32 || x.dtype() == DType::f64;
+  return plain && known_type && !x.is_meta() && backend_for(x.device()).is_host_memory();
 }
 
 }  // namespace
@@ -78,10 +77,44 @@ RecurrentState lstm_cell(const Tensor& x, const RecurrentState& state, const Rec
   return lstm_step(linear(x, w.w_ih, w.b_ih), state, w);
 }
 
+namespace detail {
+
+RecurrentLayer stepwise_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
+                              const RecurrentWeights& w, bool reverse) {
+  return run(kind, x, start, w, reverse);
+}
+
+Tensor dense_values(const Tensor& x) {
+  return raw::contiguous(x.detach());
+}
+
+Tensor hidden_before(const LayerSizes& s, const Tensor& hidden, const Tensor& h0, bool reverse) {
+  const Tensor first = h0.unsqueeze(0);
+  if (s.steps == 1) return first;
+  if (reverse) return cat({hidden.narrow(0, 1, s.steps - 1), first});
+  return cat({first, hidden.narrow(0, 0, s.steps - 1)});
+}
+
+TensorList gradients_by_steps(RecurrentKind kind, const TensorList& inputs, const std::vector<bool>& wanted,
+                              const TensorList& grads, bool reverse) {
+  const auto function = [kind, reverse](const TensorList& in) {
+    const RecurrentLayer layer = run(kind, in[0], {in[1], in[2]}, {in[3], in[4], in[5], in[6]}, reverse);
+    TensorList results{layer.output, layer.last.h};
+    if (layer.last.c.defined()) results.push_back(layer.last.c);
+    return results;
+  };
+  return differentiated(function, inputs, wanted, grads);
+}
+
+}  // namespace detail
+
 RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
                                const RecurrentWeights& w, bool reverse) {
-  const bool one_node = kind == RecurrentKind::lstm && x.dtype() == DType::f32 && !w.w_hr.defined();
-  return one_node ? fused_lstm(x, start, w, reverse) : run(kind, x, start, w, reverse);
+  if (!runs_by_hand(kind, x, w)) return run(kind, x, start, w, reverse);
+  if (kind == RecurrentKind::gru) return detail::gru_layer("StackBackward0", x, start, w, reverse);
+  // PyTorch has one kernel for single precision alone; what the others print is the stack of their steps.
+  const char* printed = x.dtype() == DType::f32 ? "MkldnnRnnLayerBackward0" : "StackBackward0";
+  return detail::lstm_layer(printed, x, start, w, reverse);
 }
 
 }  // namespace core
