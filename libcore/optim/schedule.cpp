@@ -64,7 +64,9 @@ void LRScheduler::remember_rates() {
 void LRScheduler::restart() {
   std::vector<ParamGroup>& groups = optimizer_.param_groups();
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].set_lr(base_lrs_[i]);
+  is_initial_ = true;
   go_to(0);
+  is_initial_ = false;
 }
 
 OptionMap LRScheduler::state_dict() const {
