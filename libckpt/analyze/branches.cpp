@@ -14,7 +14,11 @@ namespace {
 
 class Builder {
  public:
-  explicit Builder(const BranchOptions& options) : options_(options) { nodes_.emplace_back(); }
+  Builder(const BranchOptions& options, std::size_t tensors) : options_(options) {
+    nodes_.emplace_back();
+    by_name_.reserve(2 * tensors);
+    seen_.reserve(tensors);
+  }
 
   void add(const NamedEntry& tensor) {
     const ByteSource* source = tensor.entry->bytes.get();
@@ -114,8 +118,9 @@ class Builder {
 }  // namespace
 
 std::vector<Branch> branches(const Value& root, const BranchOptions& options) {
-  Builder builder(options);
-  for (const NamedEntry& tensor : list_entries(root)) builder.add(tensor);
+  std::vector<NamedEntry> tensors = list_entries(root);
+  Builder builder(options, tensors.size());
+  for (const NamedEntry& tensor : tensors) builder.add(tensor);
   return builder.take();
 }
 

@@ -3,8 +3,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "libckpt/bridge/module_state.h"
 #include "libckpt/bridge/load_rules.h"
+#include "libckpt/bridge/module_state.h"
 #include "libckpt/bridge/state_dict_choice.h"
 #include "libckpt/bridge/tensor_entry.h"
 #include "libckpt/transform/prefix.h"

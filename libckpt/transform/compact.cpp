@@ -18,6 +18,9 @@ namespace {
 using detail::EntryReplacements;
 using detail::ViewSpan;
 
+/// What one more storage costs in a file (headers, alignment): parting must save more than that.
+constexpr std::uint64_t kStorageCost = 512;
+
 /// Distinct entries of a tree, in file order.
 std::vector<NamedEntry> distinct_entries(const Value& root) {
   std::vector<NamedEntry> entries = list_entries(root);
@@ -44,7 +47,8 @@ class Trimmer {
     std::vector<std::vector<ViewSpan>> parts = detail::part_views(std::move(spans));
     std::uint64_t left = 0;
     for (const std::vector<ViewSpan>& spans_of_part : parts) left += size_of(spans_of_part, *storage);
-    if (left >= storage->bytes->size()) return;
+    std::uint64_t cost = kStorageCost * (parts.size() - 1);
+    if (left + cost >= storage->bytes->size()) return;
     changes_.view_bytes += storage->bytes->size() - left;
     changes_.views_trimmed += entries.size();
     for (const std::vector<ViewSpan>& spans_of_part : parts) cut(spans_of_part, *storage);

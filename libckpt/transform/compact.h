@@ -33,8 +33,9 @@ struct CompactChanges {
   std::uint64_t untied_bytes = 0;                           ///< bytes that are written in addition
 };
 
-/// Views of one storage that share elements keep sharing it; those that do not are parted. Strides stay, except of a
-/// lone view with gaps, which becomes contiguous. Errors: Error(usage) for dedupe with untie; those of reading.
+/// Views of one storage that share elements keep sharing it; those that do not are parted where that saves more than
+/// the storages cost. Strides stay, except of a lone view with gaps, which becomes contiguous. Errors: Error(usage) for
+/// dedupe with untie; those of reading.
 Checkpoint compact(const Checkpoint& checkpoint, const CompactOptions& options = {}, CompactChanges* changes = nullptr);
 
 }  // namespace ckpt

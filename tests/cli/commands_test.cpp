@@ -340,7 +340,7 @@ TEST(Verify, FindsAFlippedBit) {
   write_file(dir.path() / "net.pth", bytes);
   Outcome outcome = run_ckpt(dir.path(), {"verify", "net.pth"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("net.pth: damaged: "));
+  EXPECT_THAT(outcome.out, HasSubstr("net.pth: finding: "));
   JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"verify", "--json", "net.pth"}).out);
   EXPECT_FALSE(json.root().at("good").as_boolean());
 }

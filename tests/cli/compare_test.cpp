@@ -91,7 +91,7 @@ TEST(Align, WritesRulesThatWork) {
   EXPECT_EQ(read_file(dir.path() / "rules.toml"), "[[rule]]\nrename = \"enc.layer{#i}.*\"\nto = \"h.{i-1}.*\"\n");
   expect_code(dir, {"rename", "--map", "rules.toml", "a.pth", "-o", "c.pth"});
   expect_code(dir, {"diff", "b.pth", "c.pth"});
-  expect_refused(dir, {"align", "a.pth", "b.pth", "-o", "rules.toml"}, 4, "rules.toml", "exists already");
+  expect_refused(dir, {"align", "a.pth", "b.pth", "-o", "rules.toml"}, 4, "rules.toml", "already exists");
 }
 
 TEST(Align, ListsLeftoversAndExitsOne) {
@@ -196,7 +196,7 @@ TEST(Cat, WritesBytes) {
   expect_code(dir, {"cat", "net.pth", "w", "--npy", "-o", "w.npy"});
   EXPECT_EQ(read_file(dir.path() / "w.npy").size(), 64u + 64u + 8u);
   EXPECT_THAT(read_file(dir.path() / "w.npy"), StartsWith("\x93NUMPY"));
-  expect_refused(dir, {"cat", "net.pth", "w", "--npy", "-o", "w.npy"}, 4, "w.npy", "exists already");
+  expect_refused(dir, {"cat", "net.pth", "w", "--npy", "-o", "w.npy"}, 4, "w.npy", "already exists");
   expect_refused(dir, {"cat", "net.pth", "w", "--npy", "--dtype", "bf16"}, 3, "'w'", "numpy has no type bfloat16");
 }
 

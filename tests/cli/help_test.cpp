@@ -122,7 +122,7 @@ TEST(Completion, OffersPlacesAndKeysInsideAFile) {
                    dict({{"model", state_dict({"a.w", "a.b", "c"})}, {"ema", state_dict({"e"})}}));
   EXPECT_EQ(complete(dir, "bash", {"ls", "net.pth::m"}), "words\nnet.pth::model\n");
   EXPECT_EQ(complete(dir, "bash", {"select", "net.pth", "--include", "model."}), "words\nmodel.a.*\nmodel.c\n");
-  EXPECT_EQ(complete(dir, "bash", {"cat", "net.pth", "model.a."}), "words\nmodel.a.w\nmodel.a.b\n");
+  EXPECT_EQ(complete(dir, "bash", {"cat", "net.pth", "model.a."}), "words\nmodel.a.b\nmodel.a.w\n");
   EXPECT_EQ(complete(dir, "bash", {"ls", "broken.pth::"}), "words\n");
 }
 

@@ -53,6 +53,9 @@ std::string check_prefix(const test::Manifest& manifest, const ckpt::Checkpoint&
   } catch (const core::Error&) {
     return "";
   }
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(there.root)) {
+    if (named.name.ends_with("wrapper.")) return "";  // a key without a name: stripping refuses to make one
+  }
   return compare(manifest, ckpt::strip_prefix(there, {.prefix = "wrapper."}), "add and strip");
 }
 
@@ -74,12 +77,15 @@ std::string check_average(const ckpt::Checkpoint& original) {
   std::map<std::string, ckpt::EntryPtr> before;
   for (const ckpt::NamedEntry& named : ckpt::list_entries(original.root)) before[named.name] = named.entry;
   for (const ckpt::NamedEntry& named : ckpt::list_entries(mean.root)) {
-    auto found =
-        std::find_if(before.begin(), before.end(), [&](const auto& item) { return item.first.ends_with(named.name); });
+    auto found = before.find(named.name);
+    if (found == before.end()) {
+      found = std::find_if(before.begin(), before.end(),
+                           [&](const auto& item) { return item.first.ends_with("." + named.name); });
+    }
     if (found == before.end()) return "average: " + named.name + " came from nowhere";
     if (has_nan[named.name] || !named.entry->bytes) continue;
     bool same = ckpt::read_all(*named.entry->bytes) == ckpt::read_all(*found->second->bytes);
-    if (!same && before.contains(named.name)) return "average: " + named.name + " changed";
+    if (!same) return "average: " + named.name + " changed";
   }
   return "";
 }
