@@ -265,7 +265,8 @@ TensorKind tensor_kind(std::string_view key, const Entry& entry) {
   if (entry.parameter || entry.requires_grad) return TensorKind::parameter;
   std::string_view last = key.substr(key.rfind('.') + 1);  // npos + 1 is 0
   bool named = std::find(kBufferNames.begin(), kBufferNames.end(), last) != kBufferNames.end();
-  bool real = core::is_floating(entry.dtype) || core::is_complex(entry.dtype) || core::is_quantized(entry.dtype);
+  bool real = core::is_floating(entry.dtype) || core::is_complex(entry.dtype) || core::is_quantized(entry.dtype) ||
+              entry.blocks.has_value();
   return named || !real ? TensorKind::buffer : TensorKind::parameter;
 }
 

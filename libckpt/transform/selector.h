@@ -63,7 +63,7 @@ class SelectionMatcher {
 
 /// "parameter" or "buffer". A file says it only for torch.nn.Parameter and for tensors that require gradients; the rest
 /// is told by its name (running_mean, running_var, num_batches_tracked, position_ids, ...) and by its dtype: integers
-/// and bools are buffers, floats parameters.
+/// and bools are buffers, floats and quantised blocks parameters.
 enum class TensorKind : std::uint8_t { parameter, buffer };
 TensorKind tensor_kind(std::string_view key, const Entry& entry);
 

@@ -99,7 +99,7 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
     info.listing = make_listing(top);
     info.state_dicts = ckpt::list_state_dicts(top);
   });
-  info.dtypes = count_by(info.listing, [](const ckpt::Entry& e) { return std::string(core::name(e.dtype)); });
+  info.dtypes = count_by(info.listing, [](const ckpt::Entry& e) { return ckpt::type_name(e); });
   info.locations = count_by(info.listing, [](const ckpt::Entry& e) { return e.location; });
   info.tied = static_cast<std::uint64_t>(
       std::count_if(info.listing.tied_to.begin(), info.listing.tied_to.end(), [](auto to) { return to >= 0; }));
