@@ -1,10 +1,23 @@
 #include "libckpt/transform/toml_node.h"
 
+#include "libcore/base/error.h"
+
+namespace {
+
+[[noreturn]] void throw_malformed() {
+  throw core::Error(core::ErrorCode::corrupt, "the text is no TOML");
+}
+
+}  // namespace
+
+// toml++ takes for granted what some malformed texts do not keep to ("[!a]"): its assertions must hold in every build,
+// and as an error of the text.
+#undef NDEBUG
+#define TOML_ASSERT(expr) ((expr) ? static_cast<void>(0) : throw_malformed())
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
 #include "libckpt/io/json.h"
-#include "libcore/base/error.h"
 
 namespace ckpt::detail {
 namespace {
