@@ -50,7 +50,8 @@ struct Entry {
   /// Set for opaque blocks: dtype and shape are then u8 and what the bytes are; formats without the type refuse them.
   std::optional<BlockType> blocks;
 
-  std::uint64_t numel() const { return core::try_numel(shape.span()).value_or(0); }
+  /// Values, also where they are packed in blocks.
+  std::uint64_t numel() const { return core::try_numel((blocks ? blocks->shape : shape).span()).value_or(0); }
   /// Bytes of the logical values.
   std::uint64_t byte_size() const { return bytes ? bytes->size() : 0; }
 };

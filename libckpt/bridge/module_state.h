@@ -82,7 +82,7 @@ Value to_value(const core::StateDict& state);
 /// The reverse; values that are no tensors are Error(type) naming the key.
 core::StateDict to_state_dict(const Dict& dict, const MapLocation& map_location = {});
 
-/// One tensor as an entry, and an entry as a tensor on `device`.
+/// One tensor as an entry, and an entry as a tensor on `device`. Error(unsupported) for quantised blocks.
 EntryPtr to_entry(const core::Tensor& tensor);
 core::Tensor to_tensor(const Entry& entry, core::Device device);
 

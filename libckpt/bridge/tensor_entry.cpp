@@ -72,6 +72,13 @@ std::uint64_t elements_of(const ByteSource& bytes, core::DType dtype) {
   return bytes.size() * 8 / bits;
 }
 
+/// The runtime has no type for them; their bytes as numbers would be wrong weights.
+void require_values(const Entry& entry) {
+  if (!entry.blocks) return;
+  throw core::Error(core::ErrorCode::unsupported,
+                    "quantised blocks of type " + entry.blocks->name + " cannot become a tensor");
+}
+
 }  // namespace
 
 std::shared_ptr<const Storage> EntryMaker::storage_of(const Tensor& tensor) {
@@ -105,6 +112,7 @@ EntryPtr EntryMaker::entry(const Tensor& tensor) {
 }
 
 void read_into(const Entry& entry, const Tensor& tensor) {
+  require_values(entry);
   if (!entry.bytes || tensor.numel() == 0) return;
   core::Backend& backend = core::backend_for(tensor.device());
   void* to = tensor.mutable_raw_data();
@@ -145,6 +153,7 @@ Tensor TensorMaker::shared_view(const Entry& entry, Device device) {
 }
 
 Tensor TensorMaker::tensor(const Entry& entry) {
+  require_values(entry);
   Device device = device_of(entry);
   if (!entry.bytes || device.is_meta())
     return core::empty(entry.shape, {.dtype = entry.dtype, .device = Device("meta")});

@@ -45,7 +45,7 @@ class TensorMaker {
 };
 
 /// Reads all logical bytes of an entry into a contiguous tensor of its dtype and shape, in place.
-/// REQUIRES: dtype and numel agree.
+/// REQUIRES: dtype and numel agree. Error(unsupported) for quantised blocks.
 void read_into(const Entry& entry, const core::Tensor& tensor);
 
 }  // namespace ckpt

@@ -49,9 +49,9 @@ std::vector<OptimizerRef> list_optimizers(const Value& root) {
       continue;
     }
     std::size_t first = open.size();
-    auto add = [&](const Value& step, const Value& child) {
+    auto add = [&open, &above = path](const Value& step, const Value& child) {
       if (!child.is(Value::Kind::dict) && !child.is_sequence()) return;
-      open.emplace_back(&child, path);
+      open.emplace_back(&child, above);
       open.back().second.push_back(step);
     };
     if (value->is(Value::Kind::dict)) {
@@ -235,8 +235,8 @@ void find_names(OptimizerState& optimizer, const Value* model) {
 Value with_items(const Value& dict, const std::vector<std::pair<std::string, Value>>& items) {
   Dict out = dict.as_dict();
   for (const auto& [name, fresh] : items) {
-    auto found = std::find_if(out.items.begin(), out.items.end(), [&](const auto& item) {
-      return item.first.is(Value::Kind::text) && item.first.as_text() == name;
+    auto found = std::find_if(out.items.begin(), out.items.end(), [&wanted = name](const auto& item) {
+      return item.first.is(Value::Kind::text) && item.first.as_text() == wanted;
     });
     if (found != out.items.end()) {
       found->second = fresh;

@@ -122,4 +122,13 @@ TEST(Load, ListsTheCandidatesInsteadOfGuessing) {
   EXPECT_EQ(ckpt::load(dir.path() / "run.ckpt", {.path = "ema"}).size(), 1U);
 }
 
+TEST(ToTensor, RefusesQuantisedBlocks) {
+  ckpt::Entry entry;
+  entry.dtype = core::DType::u8;
+  entry.shape = core::Shape{18};
+  entry.bytes = ckpt::memory_source(core::ByteVector(18));
+  entry.blocks = ckpt::BlockType{"Q4_0", core::Shape{32}};
+  EXPECT_THROW(ckpt::to_tensor(entry, core::Device("cpu")), core::Error);
+}
+
 }  // namespace

@@ -193,6 +193,7 @@ TEST_F(GgufFile, BlocksAreCarried) {
   EXPECT_EQ(ckpt::type_name(entry), "Q4_0");
   EXPECT_EQ(ckpt::value_shape(entry), (core::Shape{2, 32}));
   EXPECT_EQ(entry.shape, (core::Shape{2, 18}));
+  EXPECT_EQ(entry.numel(), 64U);
   ckpt::save(checkpoint, path_);
   std::string before = test::read_file(path_);
   ckpt::save(ckpt::add_prefix(ckpt::open(path_), {.prefix = "m."}), path_);
