@@ -172,8 +172,8 @@ CKPT_API ckpt_status ckpt_set_metadata(const ckpt_checkpoint* checkpoint, const 
 CKPT_API ckpt_status ckpt_cast(const ckpt_checkpoint* checkpoint, const char* dtype, const char* const* keep,
                                size_t keep_count, ckpt_checkpoint** out, ckpt_error** error);
 /* Applies rules (TOML or JSON text: rename, drop, transpose, reshape, split, fuse, cast, tie); backwards when
- * `reversed` is not 0. Errors: CKPT_CORRUPT or CKPT_USAGE naming the line or rule, CKPT_COLLISION, CKPT_KEY, CKPT_VALUE;
- * CKPT_UNSUPPORTED for rules that have no inverse. */
+ * `reversed` is not 0. Errors: CKPT_CORRUPT or CKPT_USAGE naming the line or rule, CKPT_COLLISION, CKPT_KEY,
+ * CKPT_VALUE; CKPT_UNSUPPORTED for rules that have no inverse. */
 CKPT_API ckpt_status ckpt_apply_rules(const ckpt_checkpoint* checkpoint, const char* rules, int reversed,
                                       ckpt_checkpoint** out, ckpt_error** error);
 
@@ -254,8 +254,8 @@ CKPT_API ckpt_status ckpt_digest(const ckpt_checkpoint* checkpoint, char** hex, 
 
 /* What a file could make a program do that loads it; nothing is executed. `clean` (may be null) is 1 only when all was
  * read and nothing found; `json` (may be null) becomes {"clean":, "complete":, "content":, "symbols": [{"name":,
- * "verdict":, "calls":}, ...], "findings": [...], "unread": [...]}. Errors: CKPT_IO; CKPT_UNSUPPORTED for a folder that is
- * no model. */
+ * "verdict":, "calls":}, ...], "findings": [...], "unread": [...]}. Errors: CKPT_IO; CKPT_UNSUPPORTED for a folder that
+ * is no model. */
 CKPT_API ckpt_status ckpt_scan(const char* path, const ckpt_open_options* options, int* clean, char** json,
                                ckpt_error** error);
 

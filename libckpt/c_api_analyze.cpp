@@ -79,8 +79,7 @@ ckpt_status ckpt_digest(const ckpt_checkpoint* checkpoint, char** hex, ckpt_erro
   });
 }
 
-ckpt_status ckpt_scan(const char* path, const ckpt_open_options* options, int* clean, char** json,
-                      ckpt_error** error) {
+ckpt_status ckpt_scan(const char* path, const ckpt_open_options* options, int* clean, char** json, ckpt_error** error) {
   return guarded(error, [&] {
     require(path, "path");
     ckpt::Report report;

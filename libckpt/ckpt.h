@@ -2,17 +2,16 @@
 // The file side of the library in one include: open, look, compare, change, save. Needs no runtime and no GPU.
 // Thread safety: see each header. Use: #include "libckpt/ckpt.h" and link ckpt::ckpt.
 
-#include "libckpt/analyze/branches.h"
 #include "libckpt/analyze/align.h"
+#include "libckpt/analyze/branches.h"
 #include "libckpt/analyze/diff.h"
 #include "libckpt/analyze/digest.h"
+#include "libckpt/analyze/error_text.h"
+#include "libckpt/analyze/key_list.h"
 #include "libckpt/analyze/npy_header.h"
 #include "libckpt/analyze/plain_values.h"
 #include "libckpt/analyze/stats.h"
 #include "libckpt/analyze/tensor_text.h"
-#include "libckpt/analyze/error_text.h"
-#include "libckpt/analyze/key_list.h"
-#include "libckpt/analyze/plain_values.h"
 #include "libckpt/analyze/why.h"
 #include "libckpt/analyze/why_fix.h"
 #include "libckpt/checkpoint.h"
@@ -28,7 +27,6 @@
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
-#include "libckpt/transform/pattern.h"
 #include "libckpt/transform/optimizer.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/prefix.h"

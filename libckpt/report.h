@@ -1,6 +1,6 @@
 #pragma once
 // Report: what an operation noticed and did, apart from its result. Libraries never print; a caller shows this.
-// Thread safety: one writer. Use: ckpt::Report report; ckpt::open(path, {.report = &report});
+// Thread safety: plain value, one writer. Use: ckpt::Report report; ckpt::open(path, {.report = &report});
 
 #include <cstdint>
 #include <functional>

@@ -2,6 +2,7 @@
 // Value: one node of a checkpoint's tree. A training file is a tree of dicts, lists and plain values with tensors as
 // leaves; Value keeps every distinction that Python's pickle makes (list and tuple, 1 and True, int and text keys), so
 // that a file goes through unchanged.
+// Never throws but for memory: what has no answer has a REQUIRES instead.
 // Thread safety: immutable once built; copies share their nodes and cost two words and a counter.
 // Use: const Value* weight = root.find("model") ? root.find("model")->find("fc.weight") : nullptr;
 

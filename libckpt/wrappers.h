@@ -24,6 +24,7 @@ struct WrapperUse {
 };
 
 /// Of all state dicts in file order; prefixes of one in the order of the alphabet. Keys without a wrapper do not count.
+/// Never throws for what a file holds.
 std::vector<WrapperUse> list_wrappers(const Value& root);
 
 }  // namespace ckpt

@@ -1,6 +1,7 @@
 #include "libckpt/analyze/branches.h"
 
 #include <algorithm>
+#include <deque>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -13,21 +14,27 @@ namespace {
 
 class Builder {
  public:
-  explicit Builder(const BranchOptions& options) : options_(options) { nodes_.emplace_back(); }
+  Builder(const BranchOptions& options, std::size_t tensors) : options_(options) {
+    nodes_.emplace_back();
+    by_name_.reserve(2 * tensors);
+    seen_.reserve(tensors);
+  }
 
   void add(const NamedEntry& tensor) {
+    const ByteSource* source = tensor.entry->bytes.get();
+    fresh_ = source != nullptr && seen_.insert(source).second;
+    parameter_ = tensor_kind(tensor.name, *tensor.entry) == TensorKind::parameter;
     std::size_t at = 0;
-    count(at, tensor);
+    count(at, *tensor.entry);
     std::size_t begin = 0;
     for (std::uint64_t depth = 1; begin <= tensor.name.size(); ++depth) {
       std::size_t end = depth < options_.max_depth ? tensor.name.find('.', begin) : std::string::npos;
       if (end == std::string::npos) end = tensor.name.size();
       at = child(at, std::string_view(tensor.name).substr(0, end), begin);
-      count(at, tensor);
+      count(at, *tensor.entry);
       begin = end + 1;
     }
     nodes_[at].branch.entry = tensor.entry.get();
-    if (tensor.entry->bytes) seen_.insert(tensor.entry->bytes.get());
   }
 
   std::vector<Branch> take() {
@@ -74,23 +81,26 @@ class Builder {
   }
 
   std::size_t child(std::size_t parent, std::string_view name, std::size_t label) {
-    auto [found, fresh] = by_name_.try_emplace(std::string(name), nodes_.size());
-    if (!fresh) return found->second;
+    // Neighbours in a file mostly lie in the same module.
+    const std::vector<std::size_t>& known = nodes_[parent].children;
+    if (!known.empty() && nodes_[known.back()].branch.name == name) return known.back();
+    auto found = by_name_.find(name);
+    if (found != by_name_.end()) return found->second;
+    std::size_t at = nodes_.size();
     nodes_.emplace_back();
-    nodes_.back().branch.name = name;
-    nodes_.back().branch.label = name.substr(label);
-    nodes_[parent].children.push_back(found->second);
-    return found->second;
+    nodes_[at].branch.name = name;
+    nodes_[at].branch.label = name.substr(label);
+    nodes_[parent].children.push_back(at);
+    by_name_.emplace(nodes_[at].branch.name, at);
+    return at;
   }
 
-  void count(std::size_t at, const NamedEntry& tensor) {
+  void count(std::size_t at, const Entry& entry) {
     Branch& branch = nodes_[at].branch;
-    const Entry& entry = *tensor.entry;
     ++branch.tensors;
     branch.elements += entry.numel();
-    if (tensor_kind(tensor.name, entry) == TensorKind::parameter) branch.parameters += entry.numel();
-    bool fresh = entry.bytes && !seen_.contains(entry.bytes.get());
-    if (fresh) branch.bytes += entry.byte_size();
+    if (parameter_) branch.parameters += entry.numel();
+    if (fresh_) branch.bytes += entry.byte_size();
     auto same = [&](const auto& pair) { return pair.first == entry.dtype; };
     auto found = std::find_if(branch.dtypes.begin(), branch.dtypes.end(), same);
     if (found == branch.dtypes.end()) found = branch.dtypes.insert(found, {entry.dtype, 0});
@@ -98,16 +108,19 @@ class Builder {
   }
 
   BranchOptions options_;
-  std::vector<Node> nodes_;
-  std::unordered_map<std::string, std::size_t> by_name_;  ///< a name with its dots says where it lies
+  std::deque<Node> nodes_;                                     // which never moves: by_name_ looks into it
+  std::unordered_map<std::string_view, std::size_t> by_name_;  ///< a name with its dots says where it lies
   std::unordered_set<const ByteSource*> seen_;
+  bool fresh_ = false;      ///< the tensor at hand has a source of its own
+  bool parameter_ = false;  ///< it is a parameter
 };
 
 }  // namespace
 
 std::vector<Branch> branches(const Value& root, const BranchOptions& options) {
-  Builder builder(options);
-  for (const NamedEntry& tensor : list_entries(root)) builder.add(tensor);
+  std::vector<NamedEntry> tensors = list_entries(root);
+  Builder builder(options, tensors.size());
+  for (const NamedEntry& tensor : tensors) builder.add(tensor);
   return builder.take();
 }
 

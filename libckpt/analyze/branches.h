@@ -34,7 +34,7 @@ struct BranchOptions {
 };
 
 /// In order of first appearance, each branch before what lies below it; tensors are the leaves. The whole comes first,
-/// also when there are no tensors.
+/// also when there are no tensors. Never throws for what a file holds.
 std::vector<Branch> branches(const Value& root, const BranchOptions& options = {});
 
 }  // namespace ckpt

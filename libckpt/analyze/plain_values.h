@@ -20,7 +20,8 @@ class JsonWriter;
 /// the text of their symbol, with what they hold behind.
 std::vector<NamedValue> list_plain_values(const Value& root);
 
-/// As Python prints it, on one line and cut to `max` bytes: 3, 0.001, 'text', [1, 2], torch.Size([2, 3]).
+/// Never throws for what a file holds, and neither do the others here. As Python prints it, on one line and cut to
+/// `max` bytes: 3, 0.001, 'text', [1, 2], torch.Size([2, 3]).
 std::string value_text(const Value& value, std::size_t max = 80);
 
 /// {"name": "epoch", "type": "int", "value": 3}; what JSON cannot say is text.

@@ -40,11 +40,12 @@ std::string other_known_model(const WhyOptions& options, const Dict& dict, const
 
 /// Runs all detectors over one candidate. Where the names have little in common with the model's, renaming rules are
 /// coincidences and only what is certain is said.
-Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const std::string& nearest) {
+Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const detail::Nearest& nearest) {
   Attempt attempt(candidate.keys, wanted);
   if (attempt.complete()) return attempt;
   find_name_causes(attempt);
-  if (count_rules(attempt) > 3 && count_rules(attempt) * 4 > attempt.file().size()) {  // nearly a rule a key: the names say nothing
+  if (count_rules(attempt) > 3 &&
+      count_rules(attempt) * 4 > attempt.file().size()) {  // nearly a rule a key: the names say nothing
     Attempt ordered(candidate.keys, wanted);
     find_order_cause(ordered);
     if (ordered.complete()) return ordered;
@@ -58,7 +59,8 @@ Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const st
   if (!other && !alike) {
     Attempt plain(candidate.keys, wanted);
     find_missing_and_extra(plain, detail::Kinship::other_model);
-    if (!nearest.empty()) plain.causes.front().evidence.push_back("the file's shapes are those of " + nearest);
+    std::string model = nearest();
+    if (!model.empty()) plain.causes.front().evidence.push_back("the file's shapes are those of " + model);
     return plain;
   }
   if (!other) find_size_causes(attempt);
@@ -96,8 +98,9 @@ Tried best_candidate(const std::vector<Candidate>& candidates, const KeyTable& w
   for (const Candidate* candidate : worth_trying(candidates)) {
     Tried tried{candidate, Attempt(candidate->keys, wanted)};
     if (!tried.attempt->complete()) {
-      std::string nearest = other_known_model(options, dict_of(*candidate, root), wanted.list().name);
-      tried.attempt = attempt_all(*candidate, wanted, nearest);
+      tried.attempt = attempt_all(*candidate, wanted, [&] {
+        return other_known_model(options, dict_of(*candidate, root), wanted.list().name);
+      });
     }
     if (better(tried, best)) best = std::move(tried);
     if (best.attempt->complete() && best.attempt->causes.empty()) break;
@@ -225,7 +228,7 @@ Implied implied_model(const Candidate& candidate, const Value& root, const WhyOp
   for (const NearModel& near : implied.near) {
     if (near.share < kSameModel) break;
     tables.push_back(std::make_unique<KeyTable>(*near.model));
-    Attempt attempt = attempt_all(candidate, *tables.back(), "");
+    Attempt attempt = attempt_all(candidate, *tables.back(), [] { return std::string(); });
     bool all = attempt.match().keys == attempt.match().wanted;
     if (!all || (implied.attempt && implied.attempt->causes.size() <= attempt.causes.size())) continue;
     implied.attempt = std::move(attempt);
@@ -306,6 +309,11 @@ void note_readable(Diagnosis& diagnosis, const ErrorFacts& facts) {
 bool Diagnosis::fixable() const {
   bool all_cured = std::all_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cured; });
   return readable && all_cured && missing.empty() && unexpected.empty() && mismatched.empty();
+}
+
+bool Diagnosis::guesses() const {
+  return std::any_of(causes.begin(), causes.end(),
+                     [](const Cause& cause) { return cause.cured && cause.confidence < 0.5; });
 }
 
 Diagnosis why(const WhyInput& input, const WhyOptions& options) {

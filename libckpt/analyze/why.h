@@ -160,6 +160,8 @@ struct Diagnosis {
   bool loads() const { return readable && causes.empty(); }
   /// The plan makes it load, strictly, into what was wanted.
   bool fixable() const;
+  /// The plan rests on a cause with a confidence below one half: tensors of equal shape may end up exchanged.
+  bool guesses() const;
 };
 
 /// Known models, fetched only when shapes have to be searched.

@@ -178,6 +178,7 @@ std::string command_line(const Diagnosis& diagnosis, const FixCommand& command) 
   if (std::string special = special_command(diagnosis, command); !special.empty()) return special;
   std::string line = command.program + " fix " + shell_word(diagnosis.subject);
   for (const std::string& argument : command.arguments) line += " " + shell_word(argument);
+  if (diagnosis.guesses()) line += " --guess";
   line += " -o " + shell_word(output_name(diagnosis.subject));
   return line + (command.from_stdin ? " < error.txt" : "");
 }
@@ -206,9 +207,10 @@ std::string python_line(const Diagnosis& diagnosis) {
            ")  # after the command above";
   }
   std::string load = load_call(path, to_cpu) + subscripts;
-  if (!names.changed()) return "model.load_state_dict(" + load + strict + ")";
-  return std::string(names.regex() ? "import re; " : "") + "sd = " + load + "; model.load_state_dict(" +
-         names.comprehension() + strict + ")";
+  std::string imports = std::string(reads_as_safetensors(path) ? "import safetensors.torch; " : "") +
+                        (names.regex() ? "import re; " : "");
+  if (!names.changed()) return imports + "model.load_state_dict(" + load + strict + ")";
+  return imports + "sd = " + load + "; model.load_state_dict(" + names.comprehension() + strict + ")";
 }
 
 }  // namespace ckpt

@@ -3,6 +3,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "libckpt/bridge/load_rules.h"
 #include "libckpt/bridge/module_state.h"
 #include "libckpt/bridge/state_dict_choice.h"
 #include "libckpt/bridge/tensor_entry.h"
@@ -200,13 +201,15 @@ LoadReport load_into(Module& module, const Checkpoint& checkpoint, const LoadInt
   StateDictRef chosen = choose_state_dict(checkpoint.root, options.path);
   report.path = chosen.name;
   StateDict model = module.state_dict();
-  Renames renames = options.reconcile ? reconcile(*chosen.dict, model, report) : Renames();
-  Dict dict = renamed(*chosen.dict, renames);
+  Value ruled = apply_load_rules(*chosen.dict, options.rules, &report.warnings);
+  const Dict& source = ruled.as_dict();
+  Renames renames = options.reconcile ? reconcile(source, model, report) : Renames();
+  Dict dict = renamed(source, renames);
   check_locations(dict, options.map_location);
   if (fits_exactly(dict, model)) {
     load_straight(dict, model, report);
   } else {
-    load_checked(dict, versions_for(*chosen.dict, module), module, options.strict, report);
+    load_checked(dict, versions_for(source, module), module, options.strict, report);
   }
   return report;
 }
@@ -218,7 +221,8 @@ LoadReport load_into(Module& module, const std::filesystem::path& file, const Lo
   Checkpoint checkpoint = open(file, open_options);
   return core::with_context(file.string(), [&] {
     LoadReport report = load_into(module, checkpoint, options);
-    report.warnings = open_options.report->warnings;
+    report.warnings.insert(report.warnings.begin(), open_options.report->warnings.begin(),
+                           open_options.report->warnings.end());
     return report;
   });
 }

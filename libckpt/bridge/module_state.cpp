@@ -1,5 +1,6 @@
 #include "libckpt/bridge/module_state.h"
 
+#include "libckpt/bridge/load_rules.h"
 #include "libckpt/bridge/state_dict_choice.h"
 #include "libckpt/bridge/tensor_entry.h"
 #include "libcore/base/error.h"
@@ -65,7 +66,9 @@ StateDict to_state_dict(const Dict& dict, const MapLocation& map_location) {
 StateDict load(const std::filesystem::path& path, const LoadOptions& options) {
   Checkpoint checkpoint = open(path, options.open);
   return core::with_context(path.string(), [&] {
-    return to_state_dict(*choose_state_dict(checkpoint.root, options.path).dict, options.map_location);
+    const Dict& chosen = *choose_state_dict(checkpoint.root, options.path).dict;
+    if (options.rules.empty()) return to_state_dict(chosen, options.map_location);
+    return to_state_dict(apply_load_rules(chosen, options.rules).as_dict(), options.map_location);
   });
 }
 

@@ -13,6 +13,7 @@
 #include "libckpt/bridge/map_location.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/open_save.h"
+#include "libckpt/transform/rules.h"
 #include "libcore/module/module.h"
 #include "libcore/module/state_dict.h"
 #include "libcore/tensor/tensor.h"
@@ -24,6 +25,7 @@ struct LoadOptions {
   /// Which state dict, where a file holds several: "model", "ema.model". Empty: the only one, or the root.
   std::string path = {};
   OpenOptions open = {};
+  Rules rules = {};  ///< applied to the state dict that was chosen: other names, transposes, splits, casts, ...
 };
 
 struct LoadIntoOptions {
@@ -36,6 +38,7 @@ struct LoadIntoOptions {
   /// Wrapper components (module, _orig_mod, _fsdp_wrapped_module, ...) that only one side has are put right first.
   bool reconcile = true;
   OpenOptions open = {};
+  Rules rules = {};  ///< as for load(), before wrapper components are put right; one that matches nothing is a warning
 };
 
 /// What load_into did.

@@ -67,7 +67,7 @@ constexpr auto kPromises = std::to_array<Promise>({
     {".gguf", "a GGUF file", " gguf "},
     {".h5", "an HDF5 file", " hdf5 "},
     {".hdf5", "an HDF5 file", " hdf5 "},
-    {".keras", "a Keras archive", " keras "},
+    {".keras", "a Keras archive", " keras keras-zip "},
     {".pth", "a PyTorch file", kTorch},
     {".pt", "a PyTorch file", kTorch},
     {".ptl", "a PyTorch file", kTorch},

@@ -23,8 +23,8 @@ void verify_format(const Input& input, const OpenOptions& options, const Progres
     }
   }
   if (format == nullptr) {
-    bool whole = result.content == "pickle" || result.content == "keras" || result.content == "zip" ||
-                 result.content == "tar";
+    bool whole =
+        result.content == "pickle" || result.content == "keras" || result.content == "zip" || result.content == "tar";
     if (!whole && result.unread.empty()) result.unread.push_back({"file", "no reader knows this format"});
     return;
   }

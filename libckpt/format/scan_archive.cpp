@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/format/scan_walk.h"
-#include "libckpt/format/torch/pickle_extent.h"
+#include "libckpt/format/torch_legacy/tar_checkpoint.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/codec.h"
 #include "libckpt/io/tar.h"
@@ -138,32 +138,24 @@ std::string ScanWalk::tar(const SourcePtr& source, const std::string& where) {
       finding(place, "it is a link, a folder or a device");
       continue;
     }
-    if (torch && (m.name == "storages" || m.name == "tensors")) {
-      torch_tar_member(archive.payload(m), place);
-    } else {
-      content(archive.payload(m), place);
-    }
+    bool walked = torch && (m.name == "storages" || m.name == "tensors" || m.name == "pickle");
+    if (!walked) content(archive.payload(m), place);
   }
+  if (torch) torch_tar(source, where);
   return torch ? "torch-tar" : "tar";
 }
 
-/// Pickles between numbers and data: each is found by walking as the reader does. The reader itself checks the rest.
-void ScanWalk::torch_tar_member(const SourcePtr& source, const std::string& where) {
-  std::uint64_t position = 0;
-  while (position < source->size()) {
-    PickleExtent extent = find_pickle_end(*source, position, limits_);
-    core::ByteVector head(std::min<std::uint64_t>(2, source->size() - position));
-    source->read(position, head);
-    bool begins = head.size() == 2 && head[0] == std::byte{0x80} && head[1] <= std::byte{5};
-    if (!begins || !extent.complete) {
-      ++position;
-      continue;
-    }
-    core::ByteVector bytes(extent.length);
-    source->read(position, bytes);
-    pickle(std::move(bytes), where + " at byte " + std::to_string(position), PickleIds::tar);
-    position += extent.length;
-  }
+/// Pickles stand between numbers and data, so they are found by reading the archive as a checkpoint.
+void ScanWalk::torch_tar(const SourcePtr& source, const std::string& where) {
+  guarded(where, [&] {
+    OpenOptions options;
+    options.limits = limits_;
+    read_tar_checkpoint(source, options, SymbolCheck::carry,
+                        [&](const std::string& member, std::uint64_t at, core::Bytes bytes) {
+                          std::string place = join(where, member) + " at byte " + std::to_string(at);
+                          pickle({bytes.begin(), bytes.end()}, place, PickleIds::tar);
+                        });
+  });
 }
 
 /// A broken archive is never clean; what its records hold is listed all the same.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "libckpt/format/gguf/gguf_header.h"
 #include "libckpt/format/scan_walk.h"
 #include "libckpt/io/byte_cursor.h"
 #include "libckpt/io/checksum.h"
@@ -52,69 +53,6 @@ bool has_objects(std::string_view header) {
   }
   return false;
 }
-
-/// Sizes of GGUF's value types; 0 for text and arrays.
-constexpr std::array<std::uint64_t, 13> kGgufSizes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-constexpr std::uint32_t kGgufText = 8;
-constexpr std::uint32_t kGgufArray = 9;
-
-/// The keys and values at the head of a GGUF file, read through a window.
-class GgufKeys {
- public:
-  explicit GgufKeys(const ByteSource& source) : source_(source) {}
-
-  std::vector<std::string> with_template() {
-    std::vector<std::string> found;
-    position_ = 16;
-    auto count = number<std::uint64_t>();
-    for (std::uint64_t i = 0; i < count; ++i) {
-      std::string key = text();
-      if (key.find("chat_template") != key.npos) found.push_back(key);
-      skip_value(number<std::uint32_t>());
-    }
-    return found;
-  }
-
- private:
-  core::ByteVector take(std::uint64_t count) {
-    if (count > source_.size() - position_) corrupt("the file is cut off inside its keys");
-    core::ByteVector bytes(count);
-    source_.read(position_, bytes);
-    position_ += count;
-    return bytes;
-  }
-  template <class T>
-  T number() {
-    return core::load_le<T>(take(sizeof(T)).data());
-  }
-  std::string text() {
-    auto length = number<std::uint64_t>();
-    if (length > 65535) corrupt("a key is " + core::format_size(length) + " long");
-    return std::string(core::as_text(take(length)));
-  }
-  void skip(std::uint64_t count) {
-    if (count > source_.size() - position_) corrupt("the file is cut off inside its keys");
-    position_ += count;
-  }
-  void skip_value(std::uint32_t type) {
-    if (type == kGgufText) return skip(number<std::uint64_t>());
-    if (type != kGgufArray) return skip(size_of(type));
-    auto inner = number<std::uint32_t>();
-    auto count = number<std::uint64_t>();
-    if (inner == kGgufArray) corrupt("an array of arrays");
-    if (count > source_.size()) corrupt("an array longer than the file");
-    if (inner != kGgufText) return skip(count * size_of(inner));
-    for (std::uint64_t i = 0; i < count; ++i) skip(number<std::uint64_t>());
-  }
-  static std::uint64_t size_of(std::uint32_t type) {
-    if (type >= kGgufSizes.size() || kGgufSizes[type] == 0)
-      corrupt("a value of the unknown type " + std::to_string(type));
-    return kGgufSizes[type];
-  }
-
-  const ByteSource& source_;
-  std::uint64_t position_ = 0;
-};
 
 /// Names of Python code in the configuration of a Keras model.
 std::vector<std::string> code_in(const JsonView& root) {
@@ -168,8 +106,12 @@ void ScanWalk::npy(const SourcePtr& source, const std::string& where) {
 }
 
 void ScanWalk::gguf(const SourcePtr& source, const std::string& where) {
-  for (const std::string& key : GgufKeys(*source).with_template()) {
-    finding(where, core::quote(key) + " is a template, which is code in a language of its own");
+  OpenOptions options;
+  options.lenient = true;
+  options.limits = limits_;
+  for (const GgufValue& value : read_gguf_header(*source, options).values) {
+    if (value.key.find("chat_template") == std::string::npos) continue;
+    finding(where, core::quote(value.key) + " is a template, which is code in a language of its own");
   }
 }
 

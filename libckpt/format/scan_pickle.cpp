@@ -157,7 +157,7 @@ void ScanWalk::legacy_stream(const SourcePtr& source, const std::string& where) 
 /// The oldest pickles are text. Returns true when this one names symbols, or is a whole pickle.
 bool ScanWalk::text_with_symbols(const SourcePtr& source, const std::string& where) {
   PickleExtent extent = find_pickle_end(*source, 0, limits_);
-  std::uint64_t length = std::min(extent.length, limits_.max_pickle_bytes);
+  std::uint64_t length = std::min({extent.length, limits_.max_pickle_bytes, kMaxUnknown});
   core::ByteVector bytes = read_range(*source, 0, length);
   bool whole = extent.complete && extent.length > 1;
   PickleMachine machine(bytes, limits_);

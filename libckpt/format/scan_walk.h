@@ -27,9 +27,9 @@ class ScanWalk {
   void unread(const std::string& where, std::string text);
 
  private:
-  static constexpr int kMaxDepth = 2;                           ///< archives inside the file
-  static constexpr std::uint64_t kMaxInflated = 256ULL << 20;   ///< of one member
-  static constexpr std::uint64_t kMaxSmallRecord = 1ULL << 20;  ///< of text that is looked through whole
+  static constexpr int kMaxDepth = 2;                          ///< archives inside the file
+  static constexpr std::uint64_t kMaxInflated = 256ULL << 20;  ///< of one member
+  static constexpr std::uint64_t kMaxUnknown = 64ULL << 20;    ///< of what might be a pickle without a mark
 
   /// Storages that a pickle refers to, and pickled bytes inside it.
   struct PickleYield {
@@ -58,7 +58,7 @@ class ScanWalk {
   std::string zip(const SourcePtr& source, const std::string& where);
   std::string tar(const SourcePtr& source, const std::string& where);
   void torch_members(const ZipArchive& archive, const std::string& root, const std::string& where, bool script);
-  void torch_tar_member(const SourcePtr& source, const std::string& where);
+  void torch_tar(const SourcePtr& source, const std::string& where);
   void member(const ZipArchive& archive, const ZipMember& member, const std::string& where);
   SourcePtr member_bytes(const ZipArchive& archive, const ZipMember& member, const std::string& where);
   void salvage(const SourcePtr& source, const std::string& where);

@@ -161,8 +161,9 @@ core::ByteVector collect(int fd, const HelperJob& job) {
   Clock::time_point end = Clock::now() + std::chrono::seconds(job.seconds);
   while (true) {
     auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0) fail_slow(progress_of(answer), job.seconds);  // also when it speaks without an end
     pollfd ready{fd, POLLIN, 0};
-    int count = ::poll(&ready, 1, left > 0 ? static_cast<int>(left) : 0);
+    int count = ::poll(&ready, 1, static_cast<int>(left));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) fail_slow(progress_of(answer), job.seconds);
     std::size_t size = answer.size();

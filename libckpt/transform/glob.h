@@ -8,7 +8,7 @@
 namespace ckpt {
 
 /// True when `pattern` matches all of `text`. Bytes are compared, one '?' is one byte. Cost: linear in both for one
-/// '*', never exponential.
+/// '*', never exponential. Never throws.
 bool glob_match(std::string_view pattern, std::string_view text);
 
 }  // namespace ckpt

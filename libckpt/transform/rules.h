@@ -64,8 +64,9 @@ std::string_view name(Rule::Kind kind);
 /// One line for a person: "rename 'a.*' to 'b.*'".
 std::string describe(const Rule& rule);
 
-/// `name` is the subject of messages; JSON when the text begins with '{'. TOML may be empty. Errors: Error(corrupt) naming the line for
-/// text that is no TOML or JSON; Error(usage) naming the rule for an unknown or missing field, a bad pattern, ...
+/// `name` is the subject of messages; JSON when the text begins with '{'. TOML may be empty. Errors: Error(corrupt)
+/// naming the line for text that is no TOML or JSON; Error(usage) naming the rule for an unknown or missing field, a
+/// bad pattern, ...
 Rules parse_rules(std::string_view text, std::string_view name);
 /// Text that parse_rules() reads back as the same rules.
 std::string to_toml(const Rules& rules);

@@ -25,6 +25,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 /// Adds to grad() of all leaves that `outputs` depend on.
 void backward(const std::vector<Tensor>& outputs, const GradOptions& options = {});
 
+/// function(inputs) whose intermediate tensors are not kept: backward computes them again. As
+/// torch.utils.checkpoint. The function must be pure and own what it captures.
+Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function, const std::vector<Tensor>& inputs);
+
 struct GradcheckOptions {
   double eps = 1e-6;
   double atol = 1e-5;

@@ -1,5 +1,6 @@
 // Softmax, losses, dropout, embedding.
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/loss_common.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -99,11 +100,6 @@ Tensor nll_grad(const Tensor& loss_grad, const Tensor& target, const Tensor& tot
   return out;
 }
 
-Tensor reduced(const Tensor& x, Reduction reduction) {
-  if (reduction == Reduction::none) return x;
-  return reduction == Reduction::mean ? mean(x) : sum(x);
-}
-
 /// Saved: x, target.
 struct MseLossBackward final : Node {
   Reduction reduction = Reduction::mean;
@@ -119,13 +115,6 @@ struct MseLossBackward final : Node {
     return result;
   }
 };
-
-void warn_sizes(const Tensor& x, const Tensor& target) {
-  if (x.sizes() == target.sizes()) return;
-  warn("Using a target size (torch.Size(" + to_list(target.sizes()) +
-       ")) that is different to the input size (torch.Size(" + to_list(x.sizes()) +
-       ")). This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.");
-}
 
 /// 0 with probability p, else 1 / (1 - p).
 Tensor dropout_mask(const Tensor& x, double p) {
@@ -213,6 +202,18 @@ void check_indices(const Tensor& indices, std::int64_t count) {
 
 }  // namespace
 
+Tensor detail::reduced(const Tensor& x, Reduction reduction) {
+  if (reduction == Reduction::none) return x;
+  return reduction == Reduction::mean ? mean(x) : sum(x);
+}
+
+void detail::warn_sizes(const Tensor& x, const Tensor& target) {
+  if (x.sizes() == target.sizes()) return;
+  warn("Using a target size (torch.Size(" + to_list(target.sizes()) +
+       ")) that is different to the input size (torch.Size(" + to_list(x.sizes()) +
+       ")). This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.");
+}
+
 Tensor softmax(const Tensor& x, std::int64_t dim) {
   return recorded_softmax<SoftmaxBackward>(raw::softmax(x, dim), x, dim);
 }
@@ -244,11 +245,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
-  warn_sizes(x, target);
+  detail::warn_sizes(x, target);
   Tensor out;
   {
     const NoGradGuard no_history;
-    out = reduced(square(sub(x, target)), reduction);
+    out = detail::reduced(square(sub(x, target)), reduction);
   }
   if (needs_grad(x, target)) {
     auto node = make_node<MseLossBackward>(x, target);

@@ -17,6 +17,7 @@ CORE_VIEW_NODE(SqueezeAllBackward, "SqueezeBackward0", Shape sizes;, return {g[0
 CORE_VIEW_NODE(SqueezeBackward, "SqueezeBackward1", Shape sizes;, return {g[0].reshape(sizes)};)
 CORE_NODE(TBackward, "TBackward0", return {g[0].t()};)
 CORE_VIEW_NODE(TransposeBackward, "TransposeBackward0", std::int64_t a; std::int64_t b;, return {g[0].transpose(a, b)};)
+CORE_NODE(TransposeInPlaceBackward, "TransposeBackward1", return {g[0].transpose(0, 1)};)
 CORE_VIEW_NODE(PermuteBackward, "PermuteBackward0", Shape inverse;, return {g[0].permute(inverse)};)
 CORE_VIEW_NODE(ExpandBackward, "ExpandBackward0", Shape sizes;, return {sum_to(g[0], sizes)};)
 
@@ -199,6 +200,10 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
     node.a = first;
     node.b = second;
   });
+}
+
+Tensor transposed_in_place(const Tensor& x) {
+  return make_view<TransposeInPlaceBackward>(x, swapped(x, 0, 1), [](TransposeInPlaceBackward&) {});
 }
 
 Tensor Tensor::t() const {

@@ -1,11 +1,13 @@
 #pragma once
-// Activations as modules. As torch.nn's modules of the same names; the functions themselves are in tensor/ops.h.
-// Thread safety: as Module. Use: core::ReLU act; core::Tensor y = act(x);
+// Activations as modules. As torch.nn's modules of the same names; the functions themselves are in tensor/ops.h and
+// tensor/activation_ops.h. Thread safety: as Module. Use: core::ReLU act; core::Tensor y = act(x);
 
 #include <cstdint>
 #include <string>
 
 #include "libcore/module/module.h"
+#include "libcore/module/parameter.h"
+#include "libcore/tensor/activation_ops.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 
@@ -15,6 +17,16 @@ struct InplaceOptions {
   bool inplace = false;
 };
 
+namespace detail {
+/// function(x), or x after these values were put into it.
+template <class Function>
+Tensor maybe_in_place(const Tensor& x, bool inplace, Function function) {
+  return inplace ? x.copy_(function(x.clone())) : function(x);
+}
+/// ", inplace=True" behind what a module says, or nothing.
+std::string inplace_text(std::string text, bool inplace);
+}  // namespace detail
+
 struct ReLU : ModuleOf<ReLU> {
   bool inplace;
   explicit ReLU(const InplaceOptions& options = {}) : inplace(options.inplace) {}
@@ -23,29 +35,155 @@ struct ReLU : ModuleOf<ReLU> {
   Tensor forward(const Tensor& x) const;
 };
 
+struct ReLU6 : ModuleOf<ReLU6> {
+  bool inplace;
+  explicit ReLU6(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override { return detail::inplace_text("", inplace); }
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return relu6(in); });
+  }
+};
+
+struct SELU : ModuleOf<SELU> {
+  bool inplace;
+  explicit SELU(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override { return detail::inplace_text("", inplace); }
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return selu(in); });
+  }
+};
+
+struct SiLU : ModuleOf<SiLU> {
+  bool inplace;
+  explicit SiLU(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override { return detail::inplace_text("", inplace); }
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return silu(in); });
+  }
+};
+
+struct Mish : ModuleOf<Mish> {
+  bool inplace;
+  explicit Mish(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override { return detail::inplace_text("", inplace); }
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return mish(in); });
+  }
+};
+
+/// Its printed form does not say inplace, as PyTorch's.
+struct Hardswish : ModuleOf<Hardswish> {
+  bool inplace;
+  explicit Hardswish(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return hardswish(in); });
+  }
+};
+
+/// Its printed form does not say inplace, as PyTorch's.
+struct Hardsigmoid : ModuleOf<Hardsigmoid> {
+  bool inplace;
+  explicit Hardsigmoid(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return hardsigmoid(in); });
+  }
+};
+
 struct LeakyReLU : ModuleOf<LeakyReLU> {
-  double negative_slope;
-  explicit LeakyReLU(double slope = 0.01) : negative_slope(slope) {}
+  Scalar negative_slope;
+  bool inplace;
+  explicit LeakyReLU(Scalar negative_slope_value = 0.01, const InplaceOptions& options = {})
+      : negative_slope(negative_slope_value), inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
-  Tensor forward(const Tensor& x) const { return leaky_relu(x, negative_slope); }
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace,
+                                  [&](const Tensor& in) { return leaky_relu(in, negative_slope.to_double()); });
+  }
 };
 
 struct ELU : ModuleOf<ELU> {
-  double alpha;
-  explicit ELU(double a = 1) : alpha(a) {}
+  Scalar alpha;
+  bool inplace;
+  explicit ELU(Scalar alpha_value = 1.0, const InplaceOptions& options = {})
+      : alpha(alpha_value), inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
-  Tensor forward(const Tensor& x) const { return elu(x, alpha); }
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return elu(in, alpha.to_double()); });
+  }
+};
+
+struct CELU : ModuleOf<CELU> {
+  Scalar alpha;
+  bool inplace;
+  explicit CELU(Scalar alpha_value = 1.0, const InplaceOptions& options = {})
+      : alpha(alpha_value), inplace(options.inplace) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return celu(in, alpha.to_double()); });
+  }
+};
+
+struct Hardtanh : ModuleOf<Hardtanh> {
+  Scalar min_val;
+  Scalar max_val;
+  bool inplace;
+  explicit Hardtanh(Scalar min_val_value = -1.0, Scalar max_val_value = 1.0, const InplaceOptions& options = {})
+      : min_val(min_val_value), max_val(max_val_value), inplace(options.inplace) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(
+        x, inplace, [&](const Tensor& in) { return hardtanh(in, min_val.to_double(), max_val.to_double()); });
+  }
+};
+
+struct Threshold : ModuleOf<Threshold> {
+  Scalar limit;
+  Scalar value;
+  bool inplace;
+  explicit Threshold(Scalar limit_value, Scalar value_value, const InplaceOptions& options = {})
+      : limit(limit_value), value(value_value), inplace(options.inplace) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const {
+    return detail::maybe_in_place(
+        x, inplace, [&](const Tensor& in) { return threshold(in, limit.to_double(), value.to_double()); });
+  }
 };
 
 struct Softplus : ModuleOf<Softplus> {
-  double beta;
-  double threshold;
-  explicit Softplus(double b = 1, double limit = 20) : beta(b), threshold(limit) {}
+  Scalar beta;
+  Scalar threshold;
+  explicit Softplus(Scalar beta_value = 1.0, Scalar threshold_value = 20.0)
+      : beta(beta_value), threshold(threshold_value) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
-  Tensor forward(const Tensor& x) const { return softplus(x, beta, threshold); }
+  Tensor forward(const Tensor& x) const { return core::softplus(x, beta.to_double(), threshold.to_double()); }
+};
+
+struct Softshrink : ModuleOf<Softshrink> {
+  Scalar lambda;
+  explicit Softshrink(Scalar lambda_value = 0.5) : lambda(lambda_value) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const { return softshrink(x, lambda.to_double()); }
+};
+
+struct Hardshrink : ModuleOf<Hardshrink> {
+  Scalar lambda;
+  explicit Hardshrink(Scalar lambda_value = 0.5) : lambda(lambda_value) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const { return hardshrink(x, lambda.to_double()); }
 };
 
 struct Sigmoid : ModuleOf<Sigmoid> {
@@ -63,9 +201,14 @@ struct Tanh : ModuleOf<Tanh> {
   Tensor forward(const Tensor& x) const { return tanh(x); }
 };
 
-struct SiLU : ModuleOf<SiLU> {
+struct Softsign : ModuleOf<Softsign> {
   void members(Members&) override {}
-  Tensor forward(const Tensor& x) const { return silu(x); }
+  Tensor forward(const Tensor& x) const { return softsign(x); }
+};
+
+struct Tanhshrink : ModuleOf<Tanhshrink> {
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x) const { return tanhshrink(x); }
 };
 
 struct GELU : ModuleOf<GELU> {
@@ -90,6 +233,50 @@ struct LogSoftmax : ModuleOf<LogSoftmax> {
   void members(Members&) override {}
   std::string extra_repr() const override { return "dim=" + std::to_string(dim); }
   Tensor forward(const Tensor& x) const { return log_softmax(x, dim); }
+};
+
+struct Softmin : ModuleOf<Softmin> {
+  std::int64_t dim;
+  explicit Softmin(std::int64_t along) : dim(along) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override { return "dim=" + std::to_string(dim); }
+  Tensor forward(const Tensor& x) const { return softmin(x, dim); }
+};
+
+struct GLU : ModuleOf<GLU> {
+  std::int64_t dim;
+  explicit GLU(std::int64_t along = -1) : dim(along) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override { return "dim=" + std::to_string(dim); }
+  Tensor forward(const Tensor& x) const { return glu(x, dim); }
+};
+
+/// Softmax over the channels of (N, C, H, W) or (C, H, W).
+struct Softmax2d : ModuleOf<Softmax2d> {
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x) const;
+};
+
+/// leaky_relu with a learnt slope: one, or one for each channel.
+struct PReLU : ModuleOf<PReLU> {
+  std::int64_t num_parameters;
+  Parameter weight;
+  explicit PReLU(std::int64_t count = 1, double init = 0.25);
+  void members(Members& m) override { m.parameter("weight", weight); }
+  std::string extra_repr() const override { return "num_parameters=" + std::to_string(num_parameters); }
+  Tensor forward(const Tensor& x) const { return prelu(x, weight); }
+};
+
+/// leaky_relu with slopes drawn from [lower, upper] in training.
+struct RReLU : ModuleOf<RReLU> {
+  double lower;
+  double upper;
+  bool inplace;
+  explicit RReLU(double from = 1.0 / 8, double to = 1.0 / 3, const InplaceOptions& options = {})
+      : lower(from), upper(to), inplace(options.inplace) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const;
 };
 
 }  // namespace core

@@ -13,20 +13,6 @@ namespace {
   throw Error(ErrorCode::value, text);
 }
 
-const char* name(PaddingMode mode) {
-  switch (mode) {
-    case PaddingMode::zeros:
-      return "zeros";
-    case PaddingMode::reflect:
-      return "reflect";
-    case PaddingMode::replicate:
-      return "replicate";
-    case PaddingMode::circular:
-      return "circular";
-  }
-  return "";
-}
-
 void check(const Conv2dLayerOptions& o, std::int64_t in, std::int64_t out) {
   if (o.groups <= 0) fail("groups must be a positive integer");
   if (in % o.groups != 0) fail("in_channels must be divisible by groups");
@@ -34,39 +20,10 @@ void check(const Conv2dLayerOptions& o, std::int64_t in, std::int64_t out) {
   if (o.padding.is_same() && !(o.stride == Size2(1))) fail("padding='same' is not supported for strided convolutions");
 }
 
-/// How many elements lie before and after the image in one dimension.
+/// Zeros before and after, for one dimension.
 struct Pads {
   std::int64_t before, after;
 };
-
-/// Position in the image that stands at `i` of the padded one.
-std::int64_t source(PaddingMode mode, std::int64_t i, std::int64_t size) {
-  if (mode == PaddingMode::circular) return (i % size + size) % size;
-  if (mode == PaddingMode::replicate) return i < 0 ? 0 : i >= size ? size - 1 : i;
-  return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
-}
-
-void check_pads(PaddingMode mode, Pads pads, const Tensor& x, std::int64_t dim) {
-  const std::int64_t size = x.size(dim), most = std::max(pads.before, pads.after);
-  if (mode == PaddingMode::reflect && most >= size) {
-    throw Error(ErrorCode::runtime, "Argument #" + std::to_string(dim == 3 ? 4 : 6) +
-                                        ": Padding size should be less than the corresponding input " +
-                                        "dimension, but got: padding (" + std::to_string(pads.before) + ", " +
-                                        std::to_string(pads.after) + ") at dimension " + std::to_string(dim) +
-                                        " of input " + to_list(x.sizes()));
-  }
-  if (mode == PaddingMode::circular && most > size) {
-    throw Error(ErrorCode::runtime, "Padding value causes wrapping around more than once.");
-  }
-}
-
-Tensor padded(const Tensor& x, std::int64_t dim, PaddingMode mode, Pads pads) {
-  if (pads.before == 0 && pads.after == 0) return x;
-  check_pads(mode, pads, x, dim);
-  std::vector<std::int64_t> index;
-  for (std::int64_t i = -pads.before; i < x.size(dim) + pads.after; ++i) index.push_back(source(mode, i, x.size(dim)));
-  return index_select(x, dim, from_values(index, {.device = x.device()}));
-}
 
 Pads pads_of(const Padding& padding, std::int64_t given, std::int64_t kernel, std::int64_t dilation) {
   if (!padding.is_same()) return {given, given};
@@ -75,15 +32,6 @@ Pads pads_of(const Padding& padding, std::int64_t given, std::int64_t kernel, st
 }
 
 }  // namespace
-
-PaddingMode parse_padding_mode(std::string_view text) {
-  for (const PaddingMode mode :
-       {PaddingMode::zeros, PaddingMode::reflect, PaddingMode::replicate, PaddingMode::circular}) {
-    if (text == name(mode)) return mode;
-  }
-  fail("padding_mode must be one of {'replicate', 'reflect', 'zeros', 'circular'}, but got padding_mode='" +
-       std::string(text) + "'");
-}
 
 Conv2d::Conv2d(std::int64_t in, std::int64_t out, Size2 kernel, const Conv2dLayerOptions& given)
     : in_channels(in),
@@ -117,7 +65,7 @@ std::string Conv2d::extra_repr() const {
   if (!(options.dilation == Size2(1))) text += ", dilation=" + options.dilation.tuple();
   if (options.groups != 1) text += ", groups=" + std::to_string(options.groups);
   if (!bias.defined()) text += ", bias=False";
-  if (padding_mode != PaddingMode::zeros) text += std::string(", padding_mode=") + name(padding_mode);
+  if (padding_mode != PaddingMode::zeros) text += ", padding_mode=" + std::string(name(padding_mode));
   return text;
 }
 
@@ -126,8 +74,7 @@ Tensor Conv2d::forward(const Tensor& x) const {
   const Size2 amount = options.padding.amount();
   const Pads rows = pads_of(options.padding, amount.h(), kernel_size.h(), options.dilation.h());
   const Pads columns = pads_of(options.padding, amount.w(), kernel_size.w(), options.dilation.w());
-  const std::int64_t last = x.dim() - 1;
-  const Tensor wide = padded(padded(x, last, padding_mode, columns), last - 1, padding_mode, rows);
+  const Tensor wide = pad(x, {columns.before, columns.after, rows.before, rows.after}, padding_mode);
   return conv2d(wide, weight, bias, {options.stride, 0, options.dilation, options.groups});
 }
 

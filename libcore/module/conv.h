@@ -9,13 +9,9 @@
 
 #include "libcore/module/module.h"
 #include "libcore/tensor/nn_ops.h"
+#include "libcore/tensor/pad_ops.h"
 
 namespace core {
-
-/// What lies around the image: zeros, its mirror image, its border repeated, or its other side.
-enum class PaddingMode { zeros, reflect, replicate, circular };
-/// Error(value) "padding_mode must be one of {...}, but got padding_mode='foo'".
-PaddingMode parse_padding_mode(std::string_view text);
 
 struct Conv2dLayerOptions {
   Size2 stride = 1;

@@ -1,21 +1,58 @@
 #include "libcore/module/dropout.h"
 
+#include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/module/print.h"
+#include "libcore/tensor/dropout_ops.h"
 #include "libcore/tensor/nn_ops.h"
 
 namespace core {
+namespace {
 
-Dropout::Dropout(double probability, const DropoutOptions& options) : p(probability), inplace(options.inplace) {
+Tensor settle(const Tensor& x, const Tensor& y, bool inplace) {
+  return inplace && !x.is_same(y) ? x.copy_(y) : y;
+}
+
+}  // namespace
+
+DropoutState::DropoutState(double probability, const DropoutOptions& options)
+    : p(probability), inplace(options.inplace) {
   check_dropout_probability(p);
 }
 
-std::string Dropout::extra_repr() const {
+std::string DropoutState::describe() const {
   return "p=" + python_float(p) + ", inplace=" + detail::python_bool(inplace);
 }
 
 Tensor Dropout::forward(const Tensor& x) const {
   return inplace ? dropout_(x, p, is_training()) : dropout(x, p, is_training());
+}
+
+Tensor Dropout1d::forward(const Tensor& x) const {
+  if (x.dim() != 2 && x.dim() != 3) {
+    throw Error(ErrorCode::runtime, "dropout1d: Expected 2D or 3D input, but received a " + std::to_string(x.dim()) +
+                                        "D input. Note that dropout1d exists to provide channel-wise dropout on inputs "
+                                        "with 1 spatial dimension, a channel dimension, and an optional batch "
+                                        "dimension (i.e. 2D or 3D inputs).");
+  }
+  if (x.dim() == 3) return settle(x, feature_dropout(x, p, is_training()), inplace);
+  return settle(x, feature_dropout(x.unsqueeze(0), p, is_training()).squeeze(0), inplace);
+}
+
+Tensor Dropout2d::forward(const Tensor& x) const {
+  return settle(x, feature_dropout(x, p, is_training()), inplace);
+}
+
+Tensor Dropout3d::forward(const Tensor& x) const {
+  return settle(x, feature_dropout(x, p, is_training()), inplace);
+}
+
+Tensor AlphaDropout::forward(const Tensor& x) const {
+  return settle(x, alpha_dropout(x, p, is_training()), inplace);
+}
+
+Tensor FeatureAlphaDropout::forward(const Tensor& x) const {
+  return settle(x, feature_alpha_dropout(x, p, is_training()), inplace);
 }
 
 }  // namespace core

@@ -1,5 +1,5 @@
 #pragma once
-// Embedding: a table of vectors looked up by index. As torch.nn.Embedding.
+// Embedding and EmbeddingBag: a table of vectors looked up by index. As torch.nn's modules of the same names.
 // Thread safety: as Module. Use: core::Embedding words(1000, 64); core::Tensor v = words(indices);
 
 #include <cstdint>
@@ -7,11 +7,15 @@
 #include <string>
 
 #include "libcore/module/module.h"
+#include "libcore/tensor/embedding_ops.h"
 
 namespace core {
 
 struct EmbeddingOptions {
   std::optional<std::int64_t> padding_idx = {};  ///< its row is 0 and gets no gradient; negative counts from the end
+  std::optional<double> max_norm = {};           ///< longer rows are rescaled when read
+  double norm_type = 2;
+  bool scale_grad_by_freq = false;
   std::optional<DType> dtype = {};
   std::optional<Device> device = {};
 };
@@ -21,6 +25,9 @@ struct Embedding : ModuleOf<Embedding> {
   std::int64_t num_embeddings;
   std::int64_t embedding_dim;
   std::optional<std::int64_t> padding_idx;
+  std::optional<double> max_norm;
+  double norm_type;
+  bool scale_grad_by_freq;
   Parameter weight;
 
   Embedding(std::int64_t count, std::int64_t width, const EmbeddingOptions& options = {});
@@ -28,6 +35,30 @@ struct Embedding : ModuleOf<Embedding> {
   void members(Members& m) override;
   std::string extra_repr() const override;
   Tensor forward(const Tensor& indices) const;
+};
+
+struct EmbeddingBagOptions {
+  std::optional<double> max_norm = {};
+  double norm_type = 2;
+  BagMode mode = BagMode::mean;
+  bool include_last_offset = false;
+  std::optional<std::int64_t> padding_idx = {};  ///< left out of every bag
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+};
+
+/// The sum, mean or maximum of the rows of each bag: indices (bags, length), or 1-D with offsets; result (bags, width).
+struct EmbeddingBag : ModuleOf<EmbeddingBag> {
+  std::int64_t num_embeddings;
+  std::int64_t embedding_dim;
+  EmbeddingBagOptions options;
+  Parameter weight;
+
+  EmbeddingBag(std::int64_t count, std::int64_t width, const EmbeddingBagOptions& given = {});
+  void reset_parameters();
+  void members(Members& m) override { m.parameter("weight", weight); }
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& indices, const Tensor& offsets = {}, const Tensor& per_sample_weights = {}) const;
 };
 
 }  // namespace core

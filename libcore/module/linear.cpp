@@ -1,5 +1,8 @@
 #include "libcore/module/linear.h"
 
+#include <cmath>
+
+#include "libcore/base/error.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
 #include "libcore/tensor/factory.h"
@@ -29,6 +32,34 @@ std::string Linear::extra_repr() const {
 
 Tensor Linear::forward(const Tensor& x) const {
   return linear(x, weight, bias);
+}
+
+Bilinear::Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, const LinearOptions& options)
+    : in1_features(in1), in2_features(in2), out_features(out) {
+  if (in1 <= 0) throw Error(ErrorCode::value, "in1_features must be > 0, but got " + std::to_string(in1));
+  const TensorOptions made{.dtype = options.dtype, .device = options.device};
+  weight = Parameter(empty({out, in1, in2}, made));
+  if (options.bias) bias = Parameter(empty({out}, made));
+  reset_parameters();
+}
+
+void Bilinear::reset_parameters() {
+  const double bound = 1 / std::sqrt(static_cast<double>(in1_features));
+  init::uniform_(weight, -bound, bound);
+  if (bias.defined()) init::uniform_(bias, -bound, bound);
+}
+
+void Bilinear::members(Members& m) {
+  m.parameter("weight", weight).parameter("bias", bias);
+}
+
+std::string Bilinear::extra_repr() const {
+  return "in1_features=" + std::to_string(in1_features) + ", in2_features=" + std::to_string(in2_features) +
+         ", out_features=" + std::to_string(out_features) + ", bias=" + detail::python_bool(bias.defined());
+}
+
+Tensor Bilinear::forward(const Tensor& a, const Tensor& b) const {
+  return bilinear(a, b, weight, bias);
 }
 
 std::string Flatten::extra_repr() const {

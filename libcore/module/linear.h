@@ -1,5 +1,5 @@
 #pragma once
-// Linear, Identity, Flatten. As torch.nn's modules of the same names.
+// Linear, Bilinear, Identity, Flatten, distances. As torch.nn's modules of the same names.
 // Thread safety: as Module. Use: core::Linear fc(5, 2); core::Tensor y = fc(x);
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "libcore/module/module.h"
+#include "libcore/tensor/norm_ops.h"
 
 namespace core {
 
@@ -31,6 +32,21 @@ struct Linear : ModuleOf<Linear> {
   Tensor forward(const Tensor& x) const;
 };
 
+/// y_k = a @ weight_k @ b + bias_k. a: (*, in1), b: (*, in2), weight: (out, in1, in2), y: (*, out).
+struct Bilinear : ModuleOf<Bilinear> {
+  std::int64_t in1_features;
+  std::int64_t in2_features;
+  std::int64_t out_features;
+  Parameter weight;
+  Parameter bias;  ///< undefined when there is none
+
+  Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, const LinearOptions& options = {});
+  void reset_parameters();
+  void members(Members& m) override;
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& a, const Tensor& b) const;
+};
+
 /// Gives its input back.
 struct Identity : ModuleOf<Identity> {
   void members(Members&) override {}
@@ -46,6 +62,20 @@ struct Flatten : ModuleOf<Flatten> {
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return x.flatten(start_dim, end_dim); }
+};
+
+struct CosineSimilarity : ModuleOf<CosineSimilarity> {
+  CosineOptions options;
+  explicit CosineSimilarity(const CosineOptions& given = {}) : options(given) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& a, const Tensor& b) const { return cosine_similarity(a, b, options); }
+};
+
+struct PairwiseDistance : ModuleOf<PairwiseDistance> {
+  PairwiseOptions options;
+  explicit PairwiseDistance(const PairwiseOptions& given = {}) : options(given) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& a, const Tensor& b) const { return pairwise_distance(a, b, options); }
 };
 
 }  // namespace core

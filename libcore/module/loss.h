@@ -1,10 +1,14 @@
 #pragma once
-// Losses as modules. As torch.nn's modules of the same names; the functions themselves are in tensor/nn_ops.h.
+// Losses as modules. As torch.nn's modules of the same names; the functions themselves are in tensor/nn_ops.h
+// and tensor/loss_ops.h.
 // Thread safety: as Module. Use: core::CrossEntropyLoss criterion; core::Tensor loss = criterion(logits, target);
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "libcore/module/module.h"
+#include "libcore/tensor/loss_ops.h"
 #include "libcore/tensor/nn_ops.h"
 
 namespace core {
@@ -29,6 +33,140 @@ struct MSELoss : ModuleOf<MSELoss> {
   explicit MSELoss(Reduction given = Reduction::mean) : reduction(given) {}
   void members(Members&) override {}
   Tensor forward(const Tensor& x, const Tensor& target) const { return mse_loss(x, target, reduction); }
+};
+
+struct L1Loss : ModuleOf<L1Loss> {
+  Reduction reduction;
+  explicit L1Loss(Reduction given = Reduction::mean) : reduction(given) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return l1_loss(x, target, reduction); }
+};
+
+struct SmoothL1Loss : ModuleOf<SmoothL1Loss> {
+  SmoothL1Options options;
+  explicit SmoothL1Loss(SmoothL1Options given = {}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return smooth_l1_loss(x, target, options); }
+};
+
+struct HuberLoss : ModuleOf<HuberLoss> {
+  HuberOptions options;
+  explicit HuberLoss(HuberOptions given = {}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return huber_loss(x, target, options); }
+};
+
+struct BCELoss : ModuleOf<BCELoss> {
+  BceOptions options;
+  explicit BCELoss(BceOptions given = {}) : options(std::move(given)) {}
+  void members(Members& m) override { m.buffer("weight", options.weight); }
+  Tensor forward(const Tensor& x, const Tensor& target) const { return binary_cross_entropy(x, target, options); }
+};
+
+struct BCEWithLogitsLoss : ModuleOf<BCEWithLogitsLoss> {
+  BceLogitsOptions options;
+  explicit BCEWithLogitsLoss(BceLogitsOptions given = {}) : options(std::move(given)) {}
+  void members(Members& m) override { m.buffer("weight", options.weight).buffer("pos_weight", options.pos_weight); }
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    return binary_cross_entropy_with_logits(x, target, options);
+  }
+};
+
+struct KLDivLoss : ModuleOf<KLDivLoss> {
+  KlDivOptions options;
+  explicit KLDivLoss(KlDivOptions given = {}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return kl_div(x, target, options); }
+};
+
+struct PoissonNLLLoss : ModuleOf<PoissonNLLLoss> {
+  PoissonNllOptions options;
+  explicit PoissonNLLLoss(PoissonNllOptions given = {}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return poisson_nll_loss(x, target, options); }
+};
+
+struct GaussianNLLLoss : ModuleOf<GaussianNLLLoss> {
+  GaussianNllOptions options;
+  explicit GaussianNLLLoss(GaussianNllOptions given = {}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target, const Tensor& var) const {
+    return gaussian_nll_loss(x, target, var, options);
+  }
+};
+
+struct SoftMarginLoss : ModuleOf<SoftMarginLoss> {
+  Reduction reduction;
+  explicit SoftMarginLoss(Reduction given = Reduction::mean) : reduction(given) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return soft_margin_loss(x, target, reduction); }
+};
+
+struct MultiLabelMarginLoss : ModuleOf<MultiLabelMarginLoss> {
+  Reduction reduction;
+  explicit MultiLabelMarginLoss(Reduction given = Reduction::mean) : reduction(given) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return multilabel_margin_loss(x, target, reduction); }
+};
+
+struct HingeEmbeddingLoss : ModuleOf<HingeEmbeddingLoss> {
+  MarginOptions options;
+  explicit HingeEmbeddingLoss(MarginOptions given = {.margin = 1}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return hinge_embedding_loss(x, target, options); }
+};
+
+struct MarginRankingLoss : ModuleOf<MarginRankingLoss> {
+  MarginOptions options;
+  explicit MarginRankingLoss(MarginOptions given = {}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& target) const {
+    return margin_ranking_loss(a, b, target, options);
+  }
+};
+
+struct CosineEmbeddingLoss : ModuleOf<CosineEmbeddingLoss> {
+  MarginOptions options;
+  explicit CosineEmbeddingLoss(MarginOptions given = {}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& target) const {
+    return cosine_embedding_loss(a, b, target, options);
+  }
+};
+
+struct TripletMarginLoss : ModuleOf<TripletMarginLoss> {
+  TripletOptions options;
+  explicit TripletMarginLoss(TripletOptions given = {}) : options(std::move(given)) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
+    return triplet_margin_loss(anchor, positive, negative, options);
+  }
+};
+
+struct MultiMarginLoss : ModuleOf<MultiMarginLoss> {
+  MultiMarginOptions options;
+  explicit MultiMarginLoss(MultiMarginOptions given = {}) : options(std::move(given)) {}
+  void members(Members& m) override { m.buffer("weight", options.weight); }
+  Tensor forward(const Tensor& x, const Tensor& target) const { return multi_margin_loss(x, target, options); }
+};
+
+struct MultiLabelSoftMarginLoss : ModuleOf<MultiLabelSoftMarginLoss> {
+  BceOptions options;
+  explicit MultiLabelSoftMarginLoss(BceOptions given = {}) : options(std::move(given)) {}
+  void members(Members& m) override { m.buffer("weight", options.weight); }
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    return multilabel_soft_margin_loss(x, target, options);
+  }
+};
+
+struct CTCLoss : ModuleOf<CTCLoss> {
+  CtcOptions options;
+  explicit CTCLoss(CtcOptions given = {}) : options(given) {}
+  void members(Members&) override {}
+  Tensor forward(const Tensor& log_prob, const Tensor& targets, const std::vector<std::int64_t>& input_lengths,
+                 const std::vector<std::int64_t>& target_lengths) const {
+    return ctc_loss(log_prob, targets, input_lengths, target_lengths, options);
+  }
 };
 
 }  // namespace core

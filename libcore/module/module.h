@@ -18,6 +18,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -42,6 +44,23 @@ struct TensorSlot {
   Tensor* tensor = nullptr;
   Kind kind = Kind::parameter;
 };
+
+// Hooks see the tensors among the arguments of a call whose result is one tensor.
+
+using ForwardPreHook = std::function<void(Module& module, const std::vector<Tensor>& inputs)>;
+/// May give another result; an undefined tensor keeps it.
+using ForwardHook = std::function<Tensor(Module& module, const std::vector<Tensor>& inputs, const Tensor& output)>;
+using BackwardPreHook = std::function<void(Module& module, const Tensor& output_grad)>;
+/// A gradient is undefined for an input that wants none.
+using BackwardHook =
+    std::function<void(Module& module, const std::vector<Tensor>& input_grads, const Tensor& output_grad)>;
+
+namespace detail {
+struct ModuleHooks;
+/// The result of one call with all hooks around it; `forward` is given the inputs to work on.
+Tensor hooked_call(Module& module, std::vector<Tensor> inputs,
+                   const std::function<Tensor(const std::vector<Tensor>&)>& forward);
+}  // namespace detail
 
 class Module {
  public:
@@ -111,6 +130,14 @@ class Module {
   void requires_grad_(bool requires_grad = true);
   void zero_grad(bool set_to_none = true);
 
+  // Hooks, in the order of registration; each gives a number for remove_hook. Copies of the module share them.
+
+  std::int64_t register_forward_pre_hook(ForwardPreHook hook);
+  std::int64_t register_forward_hook(ForwardHook hook);
+  std::int64_t register_full_backward_pre_hook(BackwardPreHook hook);
+  std::int64_t register_full_backward_hook(BackwardHook hook);
+  void remove_hook(std::int64_t id);
+
   // Copies.
 
   /// A copy() in which every child held by pointer is a copy too, so that any handle in it can be rebound without the
@@ -129,9 +156,15 @@ class Module {
   Module& operator=(const Module&) = default;
   Module& operator=(Module&&) = default;
 
+  bool has_hooks() const { return hooks_ != nullptr; }
+
  private:
+  friend Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
+                                    const std::function<Tensor(const std::vector<Tensor>&)>& forward);
+  detail::ModuleHooks& make_hooks();
   void convert(std::optional<Device> device, std::optional<DType> dtype);
 
+  std::shared_ptr<detail::ModuleHooks> hooks_;
   bool training_ = true;
 };
 
@@ -152,6 +185,9 @@ class ModuleOf : public Module {
  public:
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
+    if constexpr (std::is_same_v<decltype(derived().forward(std::forward<Args>(args)...)), Tensor>) {
+      if (this->has_hooks()) return with_hooks(std::forward<Args>(args)...);
+    }
     return derived().forward(std::forward<Args>(args)...);
   }
 
@@ -159,7 +195,7 @@ class ModuleOf : public Module {
     if constexpr (requires(Derived & d) {
                     { d.forward(input) } -> std::convertible_to<Tensor>;
                   }) {
-      return derived().forward(input);
+      return (*this)(input);
     } else {
       detail::throw_no_forward(*this);
     }
@@ -192,6 +228,27 @@ class ModuleOf : public Module {
 
  private:
   Derived& derived() { return static_cast<Derived&>(*this); }
+
+  template <class... Args>
+  Tensor with_hooks(Args&&... args) {
+    std::vector<Tensor> inputs;
+    const auto keep = [&](const auto& argument) {
+      if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<decltype(argument)>>) inputs.push_back(argument);
+    };
+    (keep(args), ...);
+    return detail::hooked_call(*this, std::move(inputs), [&](const std::vector<Tensor>& given) -> Tensor {
+      std::size_t next = 0;
+      const auto pick = [&]<class Arg>(Arg& argument) -> decltype(auto) {
+        if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<Arg>>) {
+          return static_cast<const Tensor&>(given[next++]);
+        } else {
+          return (argument);
+        }
+      };
+      std::tuple<decltype(pick(args))...> all{pick(args)...};  // braces keep the order
+      return std::apply([&](auto&&... each) -> Tensor { return derived().forward(each...); }, all);
+    });
+  }
 };
 
 }  // namespace core

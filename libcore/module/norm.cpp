@@ -80,6 +80,29 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
   return normalise(x, is_training());
 }
 
+Tensor BatchNorm3d::forward(const Tensor& x) {
+  if (x.dim() != 5) throw Error(ErrorCode::value, "expected 5D input (got " + std::to_string(x.dim()) + "D input)");
+  return normalise(x, is_training());
+}
+
+Tensor BatchNormState::normalise_instances(const Tensor& x, std::int64_t rank, bool training) {
+  if (x.dim() != rank + 1 && x.dim() != rank + 2) {
+    throw Error(ErrorCode::value, "expected " + std::to_string(rank + 1) + "D or " + std::to_string(rank + 2) +
+                                      "D input (got " + std::to_string(x.dim()) + "D input)");
+  }
+  const bool single = x.dim() == rank + 1;
+  const std::int64_t channels = x.size(single ? 0 : 1);
+  if (channels != num_features && options.affine) {
+    throw Error(ErrorCode::value, "expected input's size at dim=" + std::string(single ? "0" : "1") +
+                                      " to match num_features (" + std::to_string(num_features) +
+                                      "), but got: " + std::to_string(channels) + ".");
+  }
+  const Tensor y = instance_norm(single ? x.unsqueeze(0) : x,
+                                 {running_mean, running_var, weight, bias, training || !options.track_running_stats,
+                                  options.momentum.value_or(0), options.eps});
+  return single ? y.squeeze(0) : y;
+}
+
 LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& given) : normalized_shape(shape), options(given) {
   const TensorOptions made{.dtype = given.dtype, .device = given.device};
   if (given.elementwise_affine) weight = Parameter(ones(shape, made));
@@ -103,6 +126,37 @@ std::string LayerNorm::extra_repr() const {
 
 Tensor LayerNorm::forward(const Tensor& x) const {
   return layer_norm(x, normalized_shape, {weight, bias, options.eps});
+}
+
+GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& given)
+    : num_groups(groups), num_channels(channels), options(given) {
+  if (groups < 1 || channels % groups != 0) {
+    throw Error(ErrorCode::value, "num_channels (" + std::to_string(channels) + ") must be divisible by num_groups (" +
+                                      std::to_string(groups) + ")");
+  }
+  const TensorOptions made{.dtype = given.dtype, .device = given.device};
+  if (given.affine) weight = Parameter(ones({channels}, made));
+  if (given.affine && given.bias) bias = Parameter(zeros({channels}, made));
+}
+
+std::string GroupNorm::extra_repr() const {
+  return std::to_string(num_groups) + ", " + std::to_string(num_channels) + ", eps=" + python_float(options.eps) +
+         ", affine=" + detail::python_bool(options.affine) + ", bias=" + detail::python_bool(bias.defined());
+}
+
+RMSNorm::RMSNorm(const Shape& shape, const RmsNormOptions& given) : normalized_shape(shape), options(given) {
+  if (given.elementwise_affine) weight = Parameter(ones(shape, {.dtype = given.dtype, .device = given.device}));
+}
+
+std::string RMSNorm::extra_repr() const {
+  return detail::python_tuple(normalized_shape.to_vector()) +
+         ", eps=" + (options.eps ? python_float(*options.eps) : "None") +
+         ", elementwise_affine=" + detail::python_bool(options.elementwise_affine);
+}
+
+std::string LocalResponseNorm::extra_repr() const {
+  return std::to_string(size) + ", alpha=" + python_float(options.alpha) + ", beta=" + python_float(options.beta) +
+         ", k=" + python_float(options.k);
 }
 
 }  // namespace core

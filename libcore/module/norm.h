@@ -1,5 +1,5 @@
 #pragma once
-// BatchNorm1d, BatchNorm2d, LayerNorm. As torch.nn's modules of the same names.
+// Normalisations: batch, layer, group, instance, root mean square, response. As torch.nn's modules of the same names.
 // Thread safety: as Module; in training mode forward writes the running statistics.
 // Use: core::BatchNorm2d bn(6); core::Tensor y = bn(x);
 
@@ -9,6 +9,7 @@
 
 #include "libcore/module/module.h"
 #include "libcore/tensor/nn_ops.h"
+#include "libcore/tensor/norm_ops.h"
 
 namespace core {
 
@@ -42,6 +43,7 @@ struct BatchNormState {
   /// States before version 2 had no num_batches_tracked: 0 is filled in.
   void upgrade(StateDict& state, std::string_view prefix, std::optional<int> saved_version) const;
   Tensor normalise(const Tensor& x, bool training);
+  Tensor normalise_instances(const Tensor& x, std::int64_t rank, bool training);
 
  private:
   double average_factor();
@@ -71,6 +73,49 @@ struct BatchNorm2d : ModuleOf<BatchNorm2d>, BatchNormState {
   Tensor forward(const Tensor& x);
 };
 
+/// x: (N, C, D, H, W).
+struct BatchNorm3d : ModuleOf<BatchNorm3d>, BatchNormState {
+  explicit BatchNorm3d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
+  void members(Members& m) override { list(m); }
+  std::string extra_repr() const override { return describe(); }
+  int version() const override { return 2; }
+  void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
+    upgrade(state, prefix, saved_version);
+  }
+  Tensor forward(const Tensor& x);
+};
+
+/// As BatchNormOptions, but PyTorch's instance norms neither learn nor track unless asked to.
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool affine = false;
+  bool track_running_stats = false;
+  bool bias = true;  ///< with affine
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+};
+
+/// Rank: dimensions behind the channels. x: (N, C, ...) or (C, ...).
+template <class Derived, std::int64_t Rank>
+struct InstanceNormModule : ModuleOf<Derived>, BatchNormState {
+  explicit InstanceNormModule(std::int64_t features, const InstanceNormOptions& o = {})
+      : BatchNormState(features, {o.eps, o.momentum, o.affine, o.track_running_stats, o.bias, o.dtype, o.device}) {}
+  void members(Members& m) override { list(m); }
+  std::string extra_repr() const override { return describe(); }
+  int version() const override { return 2; }
+  Tensor forward(const Tensor& x) { return normalise_instances(x, Rank, this->is_training()); }
+};
+struct InstanceNorm1d : InstanceNormModule<InstanceNorm1d, 1> {
+  using InstanceNormModule::InstanceNormModule;
+};
+struct InstanceNorm2d : InstanceNormModule<InstanceNorm2d, 2> {
+  using InstanceNormModule::InstanceNormModule;
+};
+struct InstanceNorm3d : InstanceNormModule<InstanceNorm3d, 3> {
+  using InstanceNormModule::InstanceNormModule;
+};
+
 struct LayerNormOptions {
   double eps = 1e-5;
   bool elementwise_affine = true;
@@ -91,6 +136,60 @@ struct LayerNorm : ModuleOf<LayerNorm> {
   void members(Members& m) override;
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const;
+};
+
+struct GroupNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+  bool bias = true;  ///< with affine
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+};
+
+/// x: (N, C, ...); each of the groups of channels is normalised by itself.
+struct GroupNorm : ModuleOf<GroupNorm> {
+  std::int64_t num_groups;
+  std::int64_t num_channels;
+  GroupNormOptions options;
+  Parameter weight;
+  Parameter bias;
+
+  /// Error(value) "num_channels (5) must be divisible by num_groups (2)".
+  GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNormOptions& given = {});
+  void members(Members& m) override { m.parameter("weight", weight).parameter("bias", bias); }
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const { return group_norm(x, num_groups, {weight, bias, options.eps}); }
+};
+
+struct RmsNormOptions {
+  std::optional<double> eps = {};  ///< the dtype's machine epsilon
+  bool elementwise_affine = true;
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+};
+
+/// Over the last dimensions of x, which are `normalized_shape`.
+struct RMSNorm : ModuleOf<RMSNorm> {
+  Shape normalized_shape;
+  RmsNormOptions options;
+  Parameter weight;
+
+  explicit RMSNorm(const Shape& shape, const RmsNormOptions& given = {});
+  void members(Members& m) override { m.parameter("weight", weight); }
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const { return rms_norm(x, normalized_shape, {weight, options.eps}); }
+};
+
+/// Over neighbouring channels. x: (N, C, ...).
+struct LocalResponseNorm : ModuleOf<LocalResponseNorm> {
+  std::int64_t size;
+  ResponseNormOptions options;
+
+  explicit LocalResponseNorm(std::int64_t neighbours, const ResponseNormOptions& given = {})
+      : size(neighbours), options(given) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  Tensor forward(const Tensor& x) const { return local_response_norm(x, size, options); }
 };
 
 }  // namespace core

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "libcore/base/shape.h"
+#include "libcore/tensor/scalar.h"
+
 namespace core::detail {
 
 /// Indents every line but the first by two spaces; blank lines stay empty.
@@ -16,7 +19,11 @@ std::string framed(const std::string& name, const std::vector<std::string>& line
 inline const char* python_bool(bool value) {
   return value ? "True" : "False";
 }
+/// A number as Python writes it: "2", "0.1", "1.0", "True".
+std::string python_number(Scalar value);
 /// A tuple as Python writes it: "(3, 3)", "(3,)".
 std::string python_tuple(const std::vector<std::int64_t>& values);
+/// One number for all dimensions as itself, several as a tuple: "3", "(3, 5)".
+std::string python_sizes(const Shape& sizes);
 
 }  // namespace core::detail

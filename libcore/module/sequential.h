@@ -1,5 +1,6 @@
 #pragma once
-// Sequential, ModuleList, ModuleDict: containers of modules chosen at run time. As torch.nn's.
+// Sequential, ModuleList, ModuleDict: containers of modules chosen at run time; ParameterList, ParameterDict. As
+// torch.nn's.
 // Copying one shares the modules it holds; clone() copies them.
 // Thread safety: as Module. Use: core::Sequential net(core::Linear(3, 8), core::ReLU(), core::Linear(8, 2));
 
@@ -106,6 +107,40 @@ struct ModuleDict : ModuleOf<ModuleDict>, ModuleEntries {
   Module& operator[](std::string_view name) const;
 
   void members(Members& m) override { list(m); }
+};
+
+/// Parameters by number.
+struct ParameterList : ModuleOf<ParameterList> {
+  ParameterList() = default;
+  ParameterList(std::initializer_list<Parameter> parameters) : parameters_(parameters) {}
+  void push_back(Parameter parameter) { parameters_.push_back(std::move(parameter)); }
+  std::int64_t size() const { return static_cast<std::int64_t>(parameters_.size()); }
+  /// Negative indices count from the end. Error(index) "index 3 is out of range".
+  Parameter& operator[](std::int64_t index);
+
+  void members(Members& m) override;
+  /// "  (0): Parameter containing: [torch.float32 of size 2x3]" and so on.
+  std::string extra_repr() const override;
+
+ private:
+  std::vector<Parameter> parameters_;
+};
+
+/// Parameters by name.
+struct ParameterDict : ModuleOf<ParameterDict> {
+  ParameterDict() = default;
+  ParameterDict(std::initializer_list<std::pair<std::string, Parameter>> parameters) : parameters_(parameters) {}
+  void insert(std::string name, Parameter parameter);
+  std::int64_t size() const { return static_cast<std::int64_t>(parameters_.size()); }
+  bool contains(std::string_view name) const;
+  /// Error(key) with the name alone as text, as Python's KeyError.
+  Parameter& operator[](std::string_view name);
+
+  void members(Members& m) override;
+  std::string extra_repr() const override;
+
+ private:
+  std::vector<std::pair<std::string, Parameter>> parameters_;
 };
 
 }  // namespace core

@@ -44,13 +44,29 @@ void LRScheduler::start() {
 
 void LRScheduler::step() {
   ++step_count_;
-  ++last_epoch_;
+  go_to(last_epoch_ + 1);
+}
+
+void LRScheduler::go_to(std::int64_t epoch) {
+  last_epoch_ = epoch;
   std::vector<ParamGroup>& groups = optimizer_.param_groups();
-  last_lr_.clear();
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    last_lr_.push_back(next_lr({.lr = groups[i].lr(), .base_lr = base_lrs_[i]}));
-    groups[i].set_lr(last_lr_.back());
+    groups[i].set_lr(next_lr({.lr = groups[i].lr(), .base_lr = base_lrs_[i], .params = &groups[i]}));
   }
+  remember_rates();
+}
+
+void LRScheduler::remember_rates() {
+  last_lr_.clear();
+  for (const ParamGroup& group : optimizer_.param_groups()) last_lr_.push_back(group.lr());
+}
+
+void LRScheduler::restart() {
+  std::vector<ParamGroup>& groups = optimizer_.param_groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].set_lr(base_lrs_[i]);
+  is_initial_ = true;
+  go_to(0);
+  is_initial_ = false;
 }
 
 OptionMap LRScheduler::state_dict() const {

@@ -18,15 +18,19 @@ class LRScheduler {
   LRScheduler& operator=(const LRScheduler&) = delete;
 
   /// Goes to the next epoch and sets the learning rates.
-  void step();
+  virtual void step();
   /// The rates in force, one a group.
   const std::vector<double>& last_lr() const { return last_lr_; }
   std::int64_t last_epoch() const { return last_epoch_; }
 
   /// Options, then counters, in PyTorch's order. Functions are left out.
-  OptionMap state_dict() const;
+  virtual OptionMap state_dict() const;
   /// Error(key) when an entry is missing.
-  void load_state_dict(const OptionMap& state);
+  virtual void load_state_dict(const OptionMap& state);
+
+  /// For SequentialLR: forgets the step that the constructor made; begins again at epoch 0 from the base rates.
+  void undo_initial_step() { --last_epoch_; }
+  void restart();
 
  protected:
   explicit LRScheduler(Optimizer& optimizer);
@@ -35,8 +39,9 @@ class LRScheduler {
 
   /// The rate of one group in epoch last_epoch().
   struct Group {
-    double lr;       ///< now
-    double base_lr;  ///< at the beginning
+    double lr;           ///< now
+    double base_lr;      ///< at the beginning
+    ParamGroup* params;  ///< the group itself; for schedules that change more than the rate
   };
   virtual double next_lr(const Group& group) const = 0;
   /// The options of this kind of schedule.
@@ -44,6 +49,11 @@ class LRScheduler {
   virtual void set_options(const OptionMap& state) = 0;
   /// True while the constructor sets the first rates.
   bool is_initial() const { return is_initial_; }
+  Optimizer& optimizer() const { return optimizer_; }
+  /// Sets the rates of an epoch without counting a step.
+  void go_to(std::int64_t epoch);
+  /// What last_lr() says.
+  void remember_rates();
 
  private:
   Optimizer& optimizer_;

@@ -21,6 +21,22 @@ struct WeightGrads {
 /// `bias` is undefined unless asked for.
 WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const Conv2dSizes& sizes, bool with_bias);
 
+/// A convolution of one to three dimensions: that of planes, and what the third dimension adds. `depth` is 1 in all its
+/// sizes below three dimensions; one dimension is planes of height 1.
+struct ConvPlan {
+  std::size_t rank = 2;  ///< 1, 2 or 3
+  Conv2dSizes plane{};
+  std::int64_t in_d = 1, out_d = 1, kernel_d = 1, stride_d = 1, pad_front = 0, dilation_d = 1;
+
+  Shape input_sizes() const;
+  Shape output_sizes() const;
+  Shape weight_sizes() const;
+};
+/// The maps of conv2d for any plan.
+Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvPlan& plan);
+Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, const ConvPlan& plan);
+WeightGrads convolution_weight_grad(const Tensor& output_grad, const Tensor& x, const ConvPlan& plan, bool with_bias);
+
 ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options);
 /// Values of the last two dimensions of `like` picked by (or put back to) `indices`, as max_pool2d made them.
 Tensor gather_picked(const Tensor& planes, const Tensor& indices);

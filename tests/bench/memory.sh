@@ -51,42 +51,43 @@ measure() {
   printf '%-28s %6d MiB %5d s  %s\n' "$label" $((peak / 1024)) $((SECONDS - start)) "$verdict"
 }
 
-has() { "$ckpt" "$1" --help > /dev/null 2>&1; }
 # write LABEL COMMAND...: one that makes `result`, removed afterwards.
 write() {
   local label=$1
   shift
   measure "$label" 0 "$ckpt" "$@" -q
-  rm -rf result result.* result-*
+  rm -rf result.*
 }
 
 make_input in.safetensors module.
-for c in ls info verify hash stat tree; do
-  has $c && measure "$c" 0 "$ckpt" $c in.safetensors
+for c in ls info tree verify hash stat scan; do
+  measure "$c" 0 "$ckpt" $c in.safetensors
 done
-has cat && measure "cat" 0 sh -c "'$ckpt' cat in.safetensors::module.layer.0.weight | head -c 100000"
-has diff && measure "diff" 0 "$ckpt" diff in.safetensors in.safetensors
+measure "cat" 0 "$ckpt" cat in.safetensors module.layer.0.weight --slice 0:2,0:4
+measure "diff" 0 "$ckpt" diff in.safetensors in.safetensors
+measure "why" 1 "$ckpt" why in.safetensors --for resnet50
 write "strip-prefix" strip-prefix in.safetensors -o result.safetensors
 write "add-prefix" add-prefix --prefix m. in.safetensors -o result.safetensors
+write "rename" rename --glob 'module.layer.{#i}.*=blocks.{i}.*' in.safetensors -o result.safetensors
 write "remap" remap --to cpu in.safetensors -o result.safetensors
 write "select" select --include '*.0.*' --include '*.1.*' in.safetensors -o result.safetensors
-write "rename" rename --map /dev/stdin in.safetensors -o result.safetensors < /dev/null
-has cast && write "cast f32 -> bf16" cast --to bf16 in.safetensors -o result.safetensors
-has split && write "split" split --max-shard-size 2GiB in.safetensors -o result
-has publish && write "publish" publish in.safetensors -o result.safetensors
-has avg && write "avg" avg in.safetensors in.safetensors -o result.safetensors
+write "compact" compact in.safetensors -o result.safetensors
+write "cast f32 -> bf16" cast --to bf16 in.safetensors -o result.safetensors
+write "publish --to bf16" publish --to bf16 in.safetensors -o result.safetensors
+write "avg" avg in.safetensors in.safetensors -o result.safetensors
+printf '[[rule]]\ntranspose = "*.weight"\n' > rules.toml
+write "rename: transpose" rename --map rules.toml in.safetensors -o result.safetensors
+measure "split" 0 "$ckpt" split --max-shard-size 2GiB in.safetensors -o shards -q
+write "join" join shards -o result.safetensors
+rm -rf shards
 for target in pth ckpt npz gguf h5; do
-  "$ckpt" convert --help | grep -q . || break
   measure "convert safetensors -> $target" 0 "$ckpt" convert in.safetensors mid.$target -q
   if [ -f mid.$target ]; then
     measure "verify $target" 0 "$ckpt" verify mid.$target
+    measure "diff $target" 0 "$ckpt" diff mid.$target in.safetensors
     measure "convert $target -> safetensors" 0 "$ckpt" convert mid.$target result.safetensors -q
-    has diff && measure "diff $target" 0 "$ckpt" diff mid.$target in.safetensors
+    write "strip-prefix $target" strip-prefix mid.$target -o result.$target
   fi
   rm -f mid.$target result.safetensors
 done
-if has join; then
-  "$ckpt" convert in.safetensors shards.safetensors --max-shard-size 2GiB -q
-  measure "join" 0 "$ckpt" join shards.safetensors.index.json -o result.safetensors -q
-fi
 exit $failed

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that every test that the README names in the comparison exists: `Suite.Name` as a TEST, other names as CTest
-# tests; a name that ends with '*' stands for all that begin so. And that the README lists every command of the tool.
+# tests; a name that ends with '*' stands for all that begin so. That the README lists every command of the tool. And
+# that every public header of the file side says its errors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -24,5 +25,11 @@ for file in tools/ckpt/cmd_*.cpp; do
   command=${command#cmd_}
   grep -q "\`${command//_/-}[\` ]" README.md || { echo "README.md: lacks the command ${command//_/-}"; bad=1; }
 done
+# Every public header of the file side says its errors, or that there are none.
+headers=0
+for header in $(sed -n 's/^#include "\(.*\)"/\1/p' libckpt/ckpt.h) libckpt/c_api.h; do
+  headers=$((headers + 1))
+  grep -qE "Error|[Nn]ever throw|Thread safety: plain value" "$header" || { echo "$header: does not say its errors"; bad=1; }
+done
 [ $bad -eq 0 ] || exit 1
-echo "claims: $(wc -w <<<"$claimed") tests named and there, every command listed"
+echo "claims: $(wc -w <<<"$claimed") tests named and there, every command listed, $headers headers say their errors"

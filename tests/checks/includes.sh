@@ -25,7 +25,6 @@ libckpt/format/dcp          : libcore/base libckpt/io libckpt/format/torch/ libc
 libckpt/format/torch_sharded: libcore/base libckpt/io libckpt/format/torch_sharded/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
-libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/format.h libckpt/MODEL
 libckpt/hdf5        : libcore/base libckpt/io libckpt/hdf5 libckpt/MODEL
 libckpt/hdf5/helper : libcore/base libckpt/io/packed.h libckpt/io/byte_cursor.h libckpt/hdf5/wire.h libckpt/hdf5/helper
 libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/format/hdf5_write/ libckpt/format/format.h libckpt/MODEL
@@ -36,8 +35,7 @@ libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/forma
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
-libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/transform libckpt/analyze libckpt/MODEL
-libckpt             : libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/scan_file.h libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/scan_file.h libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools

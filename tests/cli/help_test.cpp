@@ -97,6 +97,9 @@ TEST(Completion, OffersCommandsOptionsAndValues) {
   EXPECT_EQ(complete(dir, "bash", {"convert", "a", "b", "--codec", "z"}), "words\nzstd\n");
   EXPECT_EQ(complete(dir, "bash", {"completion", "z"}), "words\nzsh\n");
   EXPECT_EQ(complete(dir, "bash", {"man", "strip-p"}), "words\nstrip-prefix\n");
+  EXPECT_EQ(complete(dir, "bash", {"convert", "a", "--format", "safet"}), "words\nsafetensors\nsafetensors-sharded\n");
+  EXPECT_THAT(complete(dir, "bash", {"why", "a.pth", "--for", "resnet5"}), HasSubstr("\nresnet50\n"));
+  EXPECT_THAT(complete(dir, "bash", {"zoo", "keys", "resnet5"}), HasSubstr("\nresnet50\n"));
   EXPECT_THAT(complete(dir, "fish", {"ls", "--rev"}), testing::Eq("--reverse\tthe other way round\n"));
   EXPECT_THAT(complete(dir, "zsh", {"d"}), HasSubstr("diff\t"));
 }
@@ -119,6 +122,7 @@ TEST(Completion, OffersPlacesAndKeysInsideAFile) {
                    dict({{"model", state_dict({"a.w", "a.b", "c"})}, {"ema", state_dict({"e"})}}));
   EXPECT_EQ(complete(dir, "bash", {"ls", "net.pth::m"}), "words\nnet.pth::model\n");
   EXPECT_EQ(complete(dir, "bash", {"select", "net.pth", "--include", "model."}), "words\nmodel.a.*\nmodel.c\n");
+  EXPECT_EQ(complete(dir, "bash", {"cat", "net.pth", "model.a."}), "words\nmodel.a.b\nmodel.a.w\n");
   EXPECT_EQ(complete(dir, "bash", {"ls", "broken.pth::"}), "words\n");
 }
 

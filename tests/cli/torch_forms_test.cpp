@@ -97,7 +97,7 @@ TEST(ScanCommand, SaysCleanAndListsWhatIsNot) {
   TempDir dir;
   write_file(dir.path() / "good.pkl", harmless_pickle());
   write_file(dir.path() / "bad.pkl", harmful_pickle());
-  write_file(dir.path() / "cut.pkl", harmful_pickle().substr(0, 30));
+  write_file(dir.path() / "cut.pkl", harmful_pickle().substr(0, 20));
   Outcome good = run_ckpt(dir.path(), {"scan", "good.pkl"});
   EXPECT_EQ(good.code, 0);
   EXPECT_THAT(good.out, HasSubstr("good.pkl: clean; "));

@@ -57,7 +57,7 @@ TEST(WhyCommand, TakesKeysFromFilesCheckpointsAndMessages) {
   write_file(
       dir.path() / "error.txt",
       "Missing key(s) in state_dict: \"a\", \"b\". \n\tUnexpected key(s) in state_dict: \"module.a\", \"module.b\". ");
-  for (const std::string& target : {"keys.txt", "keys.json", "other.safetensors"}) {
+  for (const char* target : {"keys.txt", "keys.json", "other.safetensors"}) {
     Outcome why = run_ckpt(dir.path(), {"why", "net.pth", "--for", target});
     EXPECT_EQ(why.code, 1) << why.err;
     EXPECT_THAT(why.out, HasSubstr("strip-prefix --prefix module. net.pth")) << target;
@@ -89,7 +89,7 @@ TEST(WhyCommand, SaysWhatAnUnreadableFileIs) {
   Outcome why = run_ckpt(dir.path(), {"why", "model.safetensors"});
   EXPECT_EQ(why.code, 3);
   EXPECT_THAT(why.out, HasSubstr("git lfs pull --include=model.safetensors"));
-  EXPECT_THAT(why.out, HasSubstr("4.77 MiB"));
+  EXPECT_THAT(why.out, HasSubstr("4.8 MiB"));
   expect_refused(dir, {"fix", "model.safetensors"}, 3, "model.safetensors", "git lfs pull --include=model.safetensors");
   EXPECT_EQ(run_ckpt(dir.path(), {"why", "absent.pth"}).code, 4);
 }
@@ -145,7 +145,7 @@ TEST(ZooCommand, ListsModelsAndKeys) {
   EXPECT_THAT(ls.out, HasSubstr("61,706"));
   EXPECT_EQ(run_ckpt(dir.path(), {"zoo", "ls", "nothing*"}).code, 1);
   EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "keys", "lenet5"}).out,
-              HasSubstr("conv1.weight  [6, 1, 5, 5]  float32  parameter"));
+              HasSubstr("conv1.weight  [6, 1, 5, 5]   float32  parameter"));
   JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"zoo", "keys", "--json", "lenet5"}).out);
   EXPECT_EQ(json.root().at("tensors").items().size(), 10u);
   EXPECT_EQ(run_ckpt(dir.path(), {"zoo"}).code, 2);

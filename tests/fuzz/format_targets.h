@@ -21,6 +21,10 @@ void run_torchscript(core::Bytes bytes);
 void run_dcp_metadata(core::Bytes bytes);
 /// The scanner for code in files of every kind.
 void run_scan(core::Bytes bytes);
+/// What the helper program says about an HDF5 file.
+void run_hdf5_answer(core::Bytes bytes);
+/// A chunk of an HDF5 dataset: the first byte chooses its filters.
+void run_hdf5_chunk(core::Bytes bytes);
 /// Any format: strip a prefix, save, open again, compare.
 void run_strip_reread(core::Bytes bytes);
 
@@ -28,5 +32,8 @@ void run_strip_reread(core::Bytes bytes);
 core::ByteVector pickle_of(core::Bytes file);
 /// The index of the native file that holds the same checkpoint.
 core::ByteVector native_index_of(core::Bytes file);
+
+/// What the helper program says about this file; nothing where there is no helper.
+core::ByteVector hdf5_answer_of(core::Bytes file);
 
 }  // namespace fuzz

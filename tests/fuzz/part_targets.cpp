@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libckpt/analyze/error_text.h"
+#include "libckpt/analyze/key_list.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/transform/glob.h"
@@ -86,6 +88,14 @@ void run_selector(core::Bytes bytes) {
     selector.covers(key, entry);
     selector.covers_value(key);
   });
+}
+
+void run_why_text(core::Bytes bytes) {
+  answer([&] {
+    ckpt::KeyList list = ckpt::parse_key_list(core::as_text(bytes), "keys");
+    ckpt::compare_keys(list, list);
+  });
+  ckpt::parse_error_text(core::as_text(bytes));  // may not throw at all
 }
 
 void run_rules(core::Bytes bytes) {

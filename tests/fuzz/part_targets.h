@@ -10,6 +10,8 @@ void run_zip(core::Bytes bytes);
 void run_json(core::Bytes bytes);
 /// The first line is a pattern, the rest a key.
 void run_selector(core::Bytes bytes);
+/// A list of keys, and a pasted error message.
+void run_why_text(core::Bytes bytes);
 /// A file of rules, applied to a small model and turned round.
 void run_rules(core::Bytes bytes);
 

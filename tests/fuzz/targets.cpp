@@ -36,6 +36,32 @@ std::vector<std::string_view> rule_texts() {
   };
 }
 
+std::vector<std::string_view> why_texts() {
+  return {
+      "fc.weight 10x512 float32 parameter\nfc.bias [10]\nbn.n scalar int64 buffer\n# name x\n~ fc 2\n= a b\n",
+      "odict_keys(['fc.weight', 'fc.bias'])",
+      "{\"fc.weight\": [10, 512], \"fc.bias\": {\"shape\": [10], \"dtype\": \"F32\"}}",
+      "RuntimeError: Error(s) in loading state_dict for ResNet:\n\tMissing key(s) in state_dict: \"a.b\", \"c\". \n"
+      "\tUnexpected key(s) in state_dict: \"module.a.b\". \n\tsize mismatch for fc.weight: copying a param with shape "
+      "torch.Size([1000, 512]) from checkpoint, the shape in current model is torch.Size([10, 512]).",
+      "WeightsUnpickler error: Unsupported global: GLOBAL argparse.Namespace was not an allowed global by default.",
+      "RuntimeError: Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1.",
+      "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+      "_pickle.UnpicklingError: invalid load key, '<'.",
+  };
+}
+
+/// Choice of filters, filters that were skipped, then the chunk.
+std::vector<std::string_view> chunk_texts() {
+  using namespace std::string_view_literals;
+  return {"\x00\x00plain"sv,
+          "\x01\x00shuffled"sv,
+          "\x02\x00\x78\x9c\x4b\x4c\x4a\x06\x00\x02\x4d\x01\x27"sv,
+          "\x04\x00\x28\xb5\x2f\xfd\x20\x03\x19\x00\x00\x61\x62\x63"sv,
+          "\x08\x00\x02\x61\x62\x63\x20\x00"sv,
+          "\x10\x00\x61\x62\x63\x64\x00\x00\x00\x00"sv};
+}
+
 std::vector<Row> rows() {
   return {
       {{"safetensors", run_safetensors, {{"safetensors", ".safetensors"}, {"broken", "st_"}}}, "safetensors"},
@@ -55,6 +81,9 @@ std::vector<Row> rows() {
       {{"dcp_metadata", run_dcp_metadata, {{"dcp/one_rank", ".metadata"}, {"dcp/two_ranks", ".metadata"}}}, "dcp"},
       {{"scan", run_scan, {{"torch_2.15", "hostile"}, {"broken", "foreign"}, {"numpy", "object"}, {"gguf", ".gguf"}}},
        ""},
+      {{"hdf5_answer", run_hdf5_answer, {{"hdf5", ".h5"}}, hdf5_answer_of}, "hdf5"},
+      {{"hdf5_chunk", run_hdf5_chunk, {}, nullptr, chunk_texts()}, "hdf5"},
+      {{"why_text", run_why_text, {{"safetensors/sharded", "index.json"}}, nullptr, why_texts()}, ""},
       {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
       {{"selector", run_selector, {}, nullptr, selector_texts()}, ""},
       {{"strip_reread",

@@ -16,6 +16,7 @@ using core::ErrorCode;
 
 struct Options : EditOptions {
   TargetOptions target;
+  bool guess = false;
 };
 
 /// Where no edit helps, the error says what does.
@@ -60,6 +61,11 @@ Edit fix_one(const Options& options, const ckpt::Checkpoint& checkpoint, const s
   if (options.in_place && d.plan.loses && !options.force) {
     throw Error(ErrorCode::usage, "the fix leaves out part of the file; write it to another one with -o, or say -f");
   }
+  if (d.guesses() && !options.guess) {
+    throw Error(ErrorCode::usage,
+                "the fix pairs tensors of equal shape by their order, which is a guess; look at 'ckpt why', and say "
+                "--guess to take it");
+  }
   Edit edit;
   edit.checkpoint = ckpt::apply_fix(checkpoint, d.plan);
   edit.changed = !d.plan.empty();
@@ -93,6 +99,7 @@ void add_fix(CLI::App& app, Command& chosen) {
                   "drop or add what is too much or missing, transpose, move device tags.");
   auto options = std::make_shared<Options>();
   add_target_options(command, options->target);
+  command.add_flag("--guess", options->guess, "also take steps that 'ckpt why' calls a guess");
   add_edit_options(command, *options, "NAME.fixed.EXT beside the input");
   command.callback([&chosen, options] {
     options->foreign_objects = true;  // the fix turns them into plain data

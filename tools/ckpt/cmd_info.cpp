@@ -74,7 +74,9 @@ int run(Context& context, const Options& options) {
   for (const std::string& file : options.files) {
     ckpt::Report report;
     Address address = parse_address(file);
-    Info info = examine(address, ckpt::open(address.path, options.look(report)));
+    auto kept = std::make_shared<Info>(examine(address, ckpt::open(address.path, options.look(report))));
+    context.kept = kept;
+    const Info& info = *kept;
     say_report(options, address.path, report);
     code = std::max(code, options.looked(report));
     if (!options.html.empty()) {

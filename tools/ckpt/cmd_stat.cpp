@@ -77,17 +77,17 @@ std::vector<std::string> cells_of(const std::string& name, const std::string& ty
 
 std::vector<Table::Column> columns() {
   using Align = Table::Align;
-  return {{"name"},
-          {"dtype"},
-          {"shape"},
-          {"min", Align::right},
-          {"max", Align::right},
-          {"mean", Align::right},
-          {"std", Align::right},
-          {"zeros", Align::right},
-          {"NaN", Align::right},
-          {"Inf", Align::right},
-          {"values"}};
+  return {{"NAME"},
+          {"DTYPE"},
+          {"SHAPE"},
+          {"MIN", Align::right},
+          {"MAX", Align::right},
+          {"MEAN", Align::right},
+          {"STD", Align::right},
+          {"ZEROS", Align::right},
+          {"NAN", Align::right},
+          {"INF", Align::right},
+          {"VALUES"}};
 }
 
 std::vector<std::vector<std::string>> rows_of(const ckpt::ModelStats& model) {

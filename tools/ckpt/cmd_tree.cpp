@@ -26,6 +26,11 @@ struct Options : ReadOptions {
 
 using Branches = std::vector<ckpt::Branch>;
 
+struct Shown {
+  ckpt::Checkpoint checkpoint;
+  Branches branches;
+};
+
 double share_of(const ckpt::Branch& branch, const ckpt::Branch& whole) {
   return whole.bytes == 0 ? 0 : static_cast<double>(branch.bytes) / static_cast<double>(whole.bytes);
 }
@@ -125,15 +130,17 @@ int run(Context& context, const Options& options) {
   for (const std::string& file : options.files) {
     Address address = parse_address(file);
     ckpt::Report report;
-    ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.look(report));
-    Branches all = core::with_context(address.path.string(),
-                                      [&] { return ckpt::branches(ckpt::value_at(checkpoint.root, address.at)); });
+    auto shown = std::make_shared<Shown>();
+    context.kept = shown;
+    shown->checkpoint = ckpt::open(address.path, options.look(report));
+    core::with_context(address.path.string(),
+                       [&] { shown->branches = ckpt::branches(ckpt::value_at(shown->checkpoint.root, address.at)); });
     say_report(options, address.path, report);
     code = std::max(code, options.looked(report));
     if (options.json) {
-      write_json(json, options, address, all, report);
+      write_json(json, options, address, shown->branches, report);
     } else {
-      print_tree(context, options, address, all);
+      print_tree(context, options, address, shown->branches);
     }
   }
   if (options.files.size() > 1) json.end_array();

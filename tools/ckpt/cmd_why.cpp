@@ -43,7 +43,8 @@ std::string steps_text(const ckpt::FixPlan& plan) {
 
 std::string confidence_text(double confidence) {
   if (confidence >= 0.9) return "";
-  return confidence >= 0.7 ? "likely: " : "perhaps: ";
+  if (confidence >= 0.7) return "likely: ";
+  return confidence >= 0.5 ? "perhaps: " : "a guess: ";
 }
 
 void print_match(Output& out, const ckpt::Diagnosis& d) {

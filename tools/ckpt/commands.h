@@ -41,7 +41,5 @@ void add_man(CLI::App& app, Command& chosen);
 void add_why(CLI::App& app, Command& chosen);
 void add_fix(CLI::App& app, Command& chosen);
 void add_zoo(CLI::App& app, Command& chosen);
-void add_completion(CLI::App& app, Command& chosen);
-void add_man(CLI::App& app, Command& chosen);
 
 }  // namespace cli

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <set>
 
 #include "libckpt/format/format.h"
@@ -10,6 +12,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/help.h"
+#include "zoo/manifest/manifest.h"
 
 namespace cli {
 namespace {
@@ -115,14 +118,14 @@ std::vector<Candidate> places(const std::string& word) {
   return out;
 }
 
-/// Keys of the first file on the line, up to the dot behind what is typed, so that a list stays short.
-std::vector<Candidate> keys(const Cursor& cursor) {
+/// Keys of the first file on the line, up to the dot behind what is typed and then `more`, so that a list stays short.
+std::vector<Candidate> keys(const Cursor& cursor, std::string_view more) {
   std::set<std::string> found;
   for (const std::string& file : cursor.given) {
     for (const ckpt::NamedEntry& entry : ckpt::list_entries(try_open(file).root)) {
       if (!entry.name.starts_with(cursor.word)) continue;
       std::size_t dot = entry.name.find('.', cursor.word.size());
-      found.insert(dot == std::string::npos ? entry.name : entry.name.substr(0, dot) + ".*");
+      found.insert(dot == std::string::npos ? entry.name : entry.name.substr(0, dot) + std::string(more));
       if (found.size() >= kMaxKeys) break;
     }
     if (!found.empty()) break;
@@ -178,20 +181,48 @@ std::vector<Candidate> dtypes() {
   return out;
 }
 
-/// Values of an option or positional by the name its value has in --help; files for all others.
-Completion values(const CLI::App& app, const Cursor& cursor, const std::string& what, bool positional) {
-  if (what == "SHELL") return {texts("bash zsh fish")};
-  if (what == "COMMAND") return {commands(app)};
-  if (what == "ORDER") return {texts("file name size numel dtype")};
-  if (what == "CODEC") return {texts("none zstd tight fast")};
-  if (what == "DEV") return {texts("cpu cuda:0 cuda:1 meta mps")};
-  if (what == "FORMAT") return {writable_formats()};
-  if (what == "DTYPE") return {dtypes()};
-  if (what == "PREFIX") return {texts("module. _orig_mod. model. backbone. encoder.")};
-  if (what == "GLOB" || what == "SELECTOR") return {keys(cursor)};
-  if (!positional && (what == "N" || what == "SIZE" || what == "TEXT" || what == "KEY=VALUE" || what == "X")) return {};
-  if (cursor.word.find("::") != std::string::npos) return {places(cursor.word)};
-  return {files(cursor.word), true};
+std::vector<Candidate> models() {
+  std::vector<Candidate> out;
+  for (const zoo::ManifestInfo& model : zoo::list_manifests()) out.push_back({model.name, model.reference});
+  return out;
+}
+
+void append(std::vector<Candidate>& to, std::vector<Candidate> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+/// Values that one word of --help stands for, where they can be listed.
+std::optional<std::vector<Candidate>> listed(const CLI::App& app, const Cursor& cursor, const std::string& what) {
+  if (what == "SHELL") return texts("bash zsh fish");
+  if (what == "COMMAND") return commands(app);
+  if (what == "ORDER") return texts("file name size numel dtype");
+  if (what == "CODEC") return texts("none zstd tight fast");
+  if (what == "DEV") return texts("cpu cuda:0 cuda:1 meta mps");
+  if (what == "DTYPE") return dtypes();
+  if (what == "PREFIX") return texts("module. _orig_mod. model. backbone. encoder.");
+  if (what == "GLOB" || what == "SELECTOR") return keys(cursor, ".*");
+  if (what == "KEY") return keys(cursor, ".");
+  static constexpr std::string_view kFree[] = {"N",   "SIZE",     "TEXT",    "X",     "LIST",  "KEYS",  "P",
+                                               "A=B", "KEY=TEXT", "OLD=NEW", "SLICE", "WHICH", "W,...", "DECAY"};
+  if (std::find(std::begin(kFree), std::end(kFree), what) != std::end(kFree)) return std::vector<Candidate>();
+  return std::nullopt;
+}
+
+/// Values of an option ("" for a positional) by its name and the name its value has in --help; files for all others.
+Completion values(const CLI::App& app, const Cursor& cursor, const std::string& option, const std::string& what) {
+  bool in_zoo = cursor.command->get_parent() != nullptr && cursor.command->get_parent()->get_name() == "zoo";
+  if (option == "--format") return {writable_formats()};
+  if (option.empty() && in_zoo && (what == "NAME" || what == "GLOB")) return {models()};
+  Completion all;
+  if (option == "--for") {
+    all.candidates = models();
+  } else if (std::optional<std::vector<Candidate>> list = listed(app, cursor, what)) {
+    return {std::move(*list)};
+  }
+  bool inside = cursor.word.find("::") != std::string::npos;
+  all.files = !inside && all.candidates.empty();
+  append(all.candidates, inside ? places(cursor.word) : files(cursor.word));
+  return all;
 }
 
 /// The name of the positional that is being typed.
@@ -208,13 +239,13 @@ Completion complete(const CLI::App& app, const std::vector<std::string>& words) 
   Cursor cursor = find_cursor(app, words);
   Completion all;
   if (cursor.option_of_value != nullptr) {
-    all = values(app, cursor, cursor.option_of_value->get_type_name(), false);
+    all = values(app, cursor, cursor.option_of_value->get_name(), cursor.option_of_value->get_type_name());
   } else if (cursor.word.starts_with('-')) {
     all.candidates = options(*cursor.command);
   } else if (!subcommands(*cursor.command).empty() && cursor.given.empty()) {
     all.candidates = commands(*cursor.command);
   } else if (!positionals_of(*cursor.command).empty()) {
-    all = values(app, cursor, positional_name(cursor), true);
+    all = values(app, cursor, "", positional_name(cursor));
   }
   std::erase_if(all.candidates, [&](const Candidate& c) { return !c.text.starts_with(cursor.word); });
   return all;

@@ -98,7 +98,6 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
     const ckpt::Value& top = ckpt::value_at(info.checkpoint.root, address.at);
     info.listing = make_listing(top);
     info.state_dicts = ckpt::list_state_dicts(top);
-    info.branches = ckpt::branches(top);
   });
   info.dtypes = count_by(info.listing, [](const ckpt::Entry& e) { return std::string(core::name(e.dtype)); });
   info.locations = count_by(info.listing, [](const ckpt::Entry& e) { return e.location; });

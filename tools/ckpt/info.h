@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "libckpt/analyze/branches.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/html.h"
 #include "tools/ckpt/listing.h"
@@ -24,7 +23,6 @@ struct Info {
   Counts dtypes;
   Counts locations;
   std::vector<ckpt::StateDictRef> state_dicts;
-  std::vector<ckpt::Branch> branches;
   std::uint64_t tied = 0;
   std::uint64_t file_bytes = 0;  ///< of a folder all files in it
 };

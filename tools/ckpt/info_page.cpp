@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "libckpt/analyze/branches.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/info.h"
 #include "tools/ckpt/order.h"
 
 namespace cli {
 namespace {
+
+using Branches = std::vector<ckpt::Branch>;
 
 constexpr std::size_t kLargest = 20;
 constexpr std::size_t kMaxRows = 5000;  // a page stays a page
@@ -37,11 +40,11 @@ void add_largest(HtmlPage& page, const Info& info) {
 }
 
 /// Modules that hold tensors themselves, each with what is directly in it.
-void add_layers(HtmlPage& page, const Info& info) {
+void add_layers(HtmlPage& page, const Branches& branches) {
   std::vector<HtmlPage::Block> blocks;
-  for (const ckpt::Branch& branch : info.branches) {
+  for (const ckpt::Branch& branch : branches) {
     if (!branch.leaf || branch.entry == nullptr) continue;
-    const std::string& above = info.branches[branch.parent].name;
+    const std::string& above = branches[branch.parent].name;
     std::string group(core::name(branch.entry->dtype));
     bool same = !blocks.empty() && blocks.back().label == above && blocks.back().group == group;
     if (!same) blocks.push_back({above.empty() ? branch.name : above, group, 0, ""});
@@ -51,12 +54,12 @@ void add_layers(HtmlPage& page, const Info& info) {
   page.add_layer_map("Layers by bytes", blocks);
 }
 
-void add_modules(HtmlPage& page, const Info& info) {
+void add_modules(HtmlPage& page, const Branches& branches) {
   constexpr std::uint64_t kDepth = 3;
   HtmlPage::TableData table{
       "Modules",
       {{"module"}, {"tensors", Table::Align::right}, {"elements", Table::Align::right}, {"size", Table::Align::right}}};
-  for (const ckpt::Branch& branch : info.branches) {
+  for (const ckpt::Branch& branch : branches) {
     if (branch.leaf || branch.depth == 0 || branch.depth > kDepth || table.rows.size() >= kMaxRows) continue;
     table.rows.push_back({core::printable(branch.name), core::format_count(branch.tensors),
                           core::format_count(branch.elements), core::format_size(branch.bytes)});
@@ -85,10 +88,11 @@ void add_tensors(HtmlPage& page, const Info& info) {
 HtmlPage info_page(const Info& info) {
   HtmlPage page(info.address.text());
   page.add_facts(facts_of(info));
-  add_layers(page, info);
+  Branches branches = ckpt::branches(ckpt::value_at(info.checkpoint.root, info.address.at));
+  add_layers(page, branches);
   add_dtypes(page, info);
   add_largest(page, info);
-  add_modules(page, info);
+  add_modules(page, branches);
   add_tensors(page, info);
   return page;
 }

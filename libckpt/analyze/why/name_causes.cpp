@@ -302,7 +302,11 @@ void find_name_causes(Attempt& attempt) {
   find_wrappers(attempt);
   std::vector<FileKey> model;
   for (std::size_t t : attempt.unmatched_wanted()) model.push_back({attempt.wanted()[t].key, {}});
-  if (wrapper_use(model).inside) reconcile_wrappers(attempt);
+  if (wrapper_use(model).inside) {
+    // Where one prefix explains everything, a component called "module" is a name like any other.
+    std::optional<Found> prefix = best_of(attempt, prefix_votes(attempt));
+    if (!prefix || prefix->trial.score < 2 * attempt.wanted().size()) reconcile_wrappers(attempt);
+  }
   for (std::size_t i = 0; i < kMaxRules && find_one_rule(attempt); ++i) continue;
   reconcile_wrappers(attempt);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "libckpt/analyze/why/name_causes.h"
@@ -12,13 +13,26 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;  // file, wanted
 
+/// Dimensions of 1 do not tell tensors apart: a later cause reshapes them.
+core::Shape squeezed(const core::Shape& shape) {
+  core::Shape out;
+  for (std::int64_t size : shape) {
+    if (size != 1) out.push_back(size);
+  }
+  return out;
+}
+
+bool nearly_fits(const WantedKey& wanted, const core::Shape& shape) {
+  return !wanted.shape || squeezed(*wanted.shape) == squeezed(shape);
+}
+
 /// The two lists one by one, when all shapes agree. Empty when they do not.
 Pairs zip(const Attempt& attempt, const std::vector<std::size_t>& file, const std::vector<std::size_t>& wanted) {
   if (file.size() != wanted.size()) return {};
   Pairs pairs;
   for (std::size_t i = 0; i < file.size(); ++i) {
     const WantedKey& key = attempt.wanted()[wanted[i]];
-    if (!shape_fits(key, attempt.file()[file[i]].shape)) return {};
+    if (!nearly_fits(key, attempt.file()[file[i]].shape)) return {};
     if (is_counter(key.key) != is_counter(attempt.file()[file[i]].name)) return {};
     pairs.emplace_back(file[i], wanted[i]);
   }
@@ -28,7 +42,7 @@ Pairs zip(const Attempt& attempt, const std::vector<std::size_t>& file, const st
 /// Within each group of one shape and one last component, in order; only groups of equal size.
 Pairs by_group(const Attempt& attempt, const std::vector<std::size_t>& file, const std::vector<std::size_t>& wanted) {
   auto group = [](const core::Shape& shape, std::string_view key) {
-    return core::to_list(shape) + std::string(leaf_of(key));
+    return core::to_list(squeezed(shape)) + std::string(leaf_of(key));
   };
   std::map<std::string, std::pair<std::vector<std::size_t>, std::vector<std::size_t>>> groups;
   for (std::size_t i : file) groups[group(attempt.file()[i].shape, attempt.file()[i].name)].first.push_back(i);
@@ -107,7 +121,11 @@ Choice choose(const Attempt& attempt) {
   Pairs grouped = by_group(attempt, file, wanted);
   double share = static_cast<double>(grouped.size()) / static_cast<double>(std::max<std::size_t>(1, wanted.size()));
   if (share < 0.5) return {};
-  return {std::move(grouped), 0.5, "paired by shape and last component, in order within each group"};
+  std::set<std::string> shapes;
+  for (const auto& [from, to] : grouped)
+    shapes.insert(core::to_list(attempt.file()[from].shape) + std::string(leaf_of(attempt.file()[from].name)));
+  bool certain = shapes.size() == grouped.size();  // no two of one group that could be exchanged
+  return {std::move(grouped), certain ? 0.85 : 0.4, "paired by shape and last component, in order within each group"};
 }
 
 /// What exchanges names all at once has to name every key whose name changes.

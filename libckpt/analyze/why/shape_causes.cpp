@@ -215,7 +215,7 @@ void name_nearest(Cause& cause, const std::string& nearest) {
   cause.advice = "build the model as " + nearest;
 }
 
-bool find_depth(Attempt& attempt, const std::string& nearest) {
+bool find_depth(Attempt& attempt, const Nearest& nearest) {
   std::vector<DepthDifference> differences = depth_differences(attempt);
   auto [explained, all] = explained_by_depth(attempt, differences);
   if (explained == 0 || explained * 2 < all) return false;
@@ -230,12 +230,12 @@ bool find_depth(Attempt& attempt, const std::string& nearest) {
                                " in the model");
   }
   cause.confidence = 0.9;
-  name_nearest(cause, nearest);
+  name_nearest(cause, nearest());
   attempt.add(std::move(cause));
   return true;
 }
 
-bool find_width(Attempt& attempt, const std::string& nearest) {
+bool find_width(Attempt& attempt, const Nearest& nearest) {
   std::vector<Odd> odd = odd_tensors(attempt);
   std::size_t there = attempt.file().size() - attempt.unmatched_file().size();
   if (odd.size() < 4 || odd.size() * 3 < there) return false;
@@ -254,16 +254,16 @@ bool find_width(Attempt& attempt, const std::string& nearest) {
                                     " tensors have other sizes than in the model" + sizes};
   for (std::size_t i = 0; i < 3; ++i) cause.evidence.push_back(size_text(CauseKind::shape_mismatch, odd[i]));
   cause.confidence = 0.9;
-  name_nearest(cause, nearest);
+  name_nearest(cause, nearest());
   attempt.add(std::move(cause));
   return true;
 }
 
 }  // namespace
 
-bool find_other_model(Attempt& attempt, const std::string& nearest) {
+bool find_other_model(Attempt& attempt, const Nearest& nearest) {
   bool width = find_width(attempt, nearest);
-  bool depth = find_depth(attempt, width ? "" : nearest);
+  bool depth = find_depth(attempt, nearest);
   return width || depth;
 }
 

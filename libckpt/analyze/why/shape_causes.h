@@ -2,6 +2,10 @@
 // Causes that lie in shapes: transposed weights, projections fused or split, other sizes, other numbers of layers.
 // Thread safety: one owner of the attempt. Use: find_layout_causes(attempt); find_size_causes(attempt, nearest);
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "libckpt/analyze/why/attempt.h"
 
 namespace ckpt::detail {
@@ -10,8 +14,9 @@ namespace ckpt::detail {
 void find_layout_causes(Attempt& attempt);
 
 /// Another number of layers or other sizes throughout: the file is another model. True when such a cause was added.
-/// `nearest` is the known model that the shapes belong to, "" for none.
-bool find_other_model(Attempt& attempt, const std::string& nearest);
+/// `nearest` gives the known model that the shapes belong to, "" for none; it is asked only then.
+using Nearest = std::function<std::string()>;
+bool find_other_model(Attempt& attempt, const Nearest& nearest);
 
 /// Single tensors of another size: the head, the vocabulary, positions, input channels. The step drops them, so that
 /// the rest loads.

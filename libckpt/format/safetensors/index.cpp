@@ -3,6 +3,7 @@
 
 #include "libckpt/format/safetensors/detail.h"
 #include "libckpt/format/shard_index.h"
+#include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -56,6 +57,27 @@ std::vector<std::pair<std::string, EntryPtr>> collect(const SafetensorsShards& i
   return tensors;
 }
 
+/// PyTorch's distributed writer may put blocks of one tensor under one name into several files. Taking the first would
+/// give a part for the whole.
+void refuse_blocks(const SafetensorsShards& index) {
+  for (const SafetensorsShard& shard : index.shards) {
+    for (const auto& [key, text] : shard.detail->header.metadata) {
+      if (key != "DCP_SHARDING_INFO") continue;
+      JsonDocument info = JsonDocument::parse(text, {.what = "DCP_SHARDING_INFO"});
+      if (!info.root().is(JsonView::Kind::object)) continue;
+      for (const auto& [tensor, where] : info.root().members()) {
+        if (!where.has("saved_offsets") || !where.at("saved_offsets").is(JsonView::Kind::array)) continue;
+        for (const JsonView& offset : where.at("saved_offsets").items()) {
+          if (offset.is_count() && offset.as_unsigned() == 0) continue;
+          throw Error(ErrorCode::unsupported, "the shard " + quote(shard.file_name) + " holds only a block of tensor " +
+                                                  quote(tensor) +
+                                                  "; consolidate the distributed checkpoint with PyTorch first");
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Finding> find_unlisted_tensors(const SafetensorsShards& shards) {
@@ -82,6 +104,7 @@ Checkpoint read_safetensors_index(const Input& input, const OpenOptions& options
   detail->weight_map = std::move(index.weight_map);
   detail->metadata = std::move(index.metadata);
   detail->shards = open_shards(index.files, input.path.parent_path(), options);
+  refuse_blocks(*detail);
   if (options.report != nullptr) {
     for (const Finding& finding : find_unlisted_tensors(*detail)) {
       options.report->warnings.push_back("tensor " + quote(finding.subject) + " " + finding.text);

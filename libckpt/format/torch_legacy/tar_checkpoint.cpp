@@ -23,11 +23,15 @@ using core::ErrorCode;
 /// Pickles and numbers of a member, one after the other.
 class MemberReader {
  public:
-  MemberReader(SourcePtr bytes, const OpenOptions& options) : bytes_(std::move(bytes)), options_(options) {}
+  MemberReader(const TarArchive& tar, std::string name, const OpenOptions& options, const TarPickleObserver& observer)
+      : bytes_(tar.payload(*tar.find(name))), name_(std::move(name)), options_(options), observer_(observer) {}
 
   PickleGraph pickle() {
     PickleExtent extent = find_pickle_end(*bytes_, position_, options_.limits);
-    PickleGraph graph = read_pickle(take(extent.length), options_.limits, PickleIds::tar);
+    std::uint64_t begin = position_;
+    core::ByteVector bytes = take(extent.length);
+    if (observer_) observer_(name_, begin, bytes);
+    PickleGraph graph = read_pickle(std::move(bytes), options_.limits, PickleIds::tar);
     if (!extent.complete || graph.consumed() != extent.length) corrupt(extent.problem);
     return graph;
   }
@@ -65,7 +69,9 @@ class MemberReader {
   }
 
   SourcePtr bytes_;
+  std::string name_;
   const OpenOptions& options_;
+  const TarPickleObserver& observer_;
   std::uint64_t position_ = 0;
 };
 
@@ -85,9 +91,10 @@ struct StoragePart {
 
 class TarStorages final : public StorageProvider {
  public:
-  TarStorages(const TarArchive& tar, const OpenOptions& options) : options_(options) {
-    core::with_context("storages", [&] { read_storages(MemberReader(tar.payload(*tar.find("storages")), options)); });
-    core::with_context("tensors", [&] { read_tensors(MemberReader(tar.payload(*tar.find("tensors")), options)); });
+  TarStorages(const TarArchive& tar, const OpenOptions& options, const TarPickleObserver& observer)
+      : options_(options) {
+    core::with_context("storages", [&] { read_storages(MemberReader(tar, "storages", options, observer)); });
+    core::with_context("tensors", [&] { read_tensors(MemberReader(tar, "tensors", options, observer)); });
   }
 
   std::shared_ptr<const Storage> provide(const StorageRequest& request) override {
@@ -219,14 +226,15 @@ void require_members(const TarArchive& tar) {
 
 }  // namespace
 
-TarCheckpoint read_tar_checkpoint(const SourcePtr& file, const OpenOptions& options, SymbolCheck check) {
+TarCheckpoint read_tar_checkpoint(const SourcePtr& file, const OpenOptions& options, SymbolCheck check,
+                                  const TarPickleObserver& observer) {
   TarArchive tar = TarArchive::open(file, options.limits);
   require_members(tar);
-  MemberReader in(tar.payload(*tar.find("pickle")), options);
+  MemberReader in(tar, "pickle", options, observer);
   PickleGraph object = in.pickle();
   in.expect_end("object");
   if (check == SymbolCheck::refuse) require_known_symbols(object, options);
-  TarStorages storages(tar, options);
+  TarStorages storages(tar, options, observer);
   return {to_value(object, storages, options, check), storages.count()};
 }
 

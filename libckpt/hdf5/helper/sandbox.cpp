@@ -26,9 +26,10 @@ constexpr bool kInstrumented = true;  // its shadow memory needs terabytes of ad
 constexpr bool kInstrumented = false;
 #endif
 
-bool limit(int resource, rlim_t value) {
+/// `grace` more until the system stops asking: SIGXCPU comes before SIGKILL.
+bool limit(int resource, rlim_t value, rlim_t grace = 0) {
   struct rlimit both {
-    value, value
+    value, value + grace
   };
   struct rlimit now {};
   if (::getrlimit(resource, &now) == 0 && now.rlim_max < value) both = {now.rlim_max, now.rlim_max};
@@ -36,7 +37,7 @@ bool limit(int resource, rlim_t value) {
 }
 
 bool limit_resources(const SandboxLimits& limits) {
-  bool good = limit(RLIMIT_CORE, 0) && limit(RLIMIT_NOFILE, 3) && limit(RLIMIT_CPU, limits.cpu_seconds);
+  bool good = limit(RLIMIT_CORE, 0) && limit(RLIMIT_NOFILE, 3) && limit(RLIMIT_CPU, limits.cpu_seconds, 1);
   return good && (kInstrumented || limit(RLIMIT_AS, limits.address_space));
 }
 

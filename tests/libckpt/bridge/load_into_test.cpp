@@ -31,6 +31,30 @@ TEST(LoadInto, ReadsStraightIntoTheTensorsThatAreThere) {
   EXPECT_GT(other.fc1.weight.version(), version);
 }
 
+TEST(LoadInto, AppliesRulesFirst) {
+  TempDir dir;
+  TwoLayers model;
+  core::StateDict foreign;
+  foreign.set("enc.0.kernel", model.fc1.weight.t().contiguous());
+  foreign.set("enc.0.b", model.fc1.bias);
+  foreign.set("enc.1.kernel", model.fc2.weight.t().contiguous());
+  foreign.set("enc.1.b", model.fc2.bias);
+  ckpt::save(foreign, dir.path() / "foreign.safetensors");
+  ckpt::Rules rules = ckpt::parse_rules(
+      "[[rule]]\ntranspose = '*.kernel'\n"
+      "[[rule]]\nrename = [['enc.{#i}.kernel', 'fc{i+1}.weight'], ['enc.{#i}.b', 'fc{i+1}.bias'], ['x', 'y']]\n",
+      "rules");
+  TwoLayers other;
+  ckpt::LoadIntoOptions options;
+  options.rules = rules;
+  ckpt::LoadReport report = ckpt::load_into(other, dir.path() / "foreign.safetensors", options);
+  EXPECT_EQ(report.loaded, 4U);
+  EXPECT_TRUE(other.fc2.weight.equal(model.fc2.weight));
+  EXPECT_EQ(report.warnings, std::vector<std::string>{"a rule matches nothing: rename 'x' to 'y'"});
+  core::StateDict state = ckpt::load(dir.path() / "foreign.safetensors", {.rules = rules});
+  EXPECT_TRUE(state.at("fc1.weight").equal(model.fc1.weight));
+}
+
 TEST(LoadInto, AWrappedFileFitsAPlainModelAndSaysSo) {
   TempDir dir;
   Wrapper<TwoLayers> wrapped;

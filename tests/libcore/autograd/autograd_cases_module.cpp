@@ -18,6 +18,59 @@ void zero_set_none(std::ostream& out) {
   print_grad(out, l.weight);
 }
 
+std::string shape_text(const Tensor& x) {
+  std::string text;
+  for (const std::int64_t size : x.sizes()) text += (text.empty() ? "(" : ", ") + std::to_string(size);
+  return text + ")";
+}
+
+void module_hooks(std::ostream& out) {
+  using core::Module;
+  using Tensors = std::vector<Tensor>;
+  Linear l(2, 1);
+  l.register_forward_pre_hook([&](Module&, const Tensors& in) { out << "pre " << shape_text(in[0]) << '\n'; });
+  l.register_forward_hook([&](Module&, const Tensors&, const Tensor& y) {
+    out << "post " << shape_text(y) << '\n';
+    return Tensor();
+  });
+  l.register_full_backward_pre_hook([&](Module&, const Tensor& g) { out << "bpre " << shape_text(g) << '\n'; });
+  l.register_full_backward_hook([&](Module&, const Tensors& in, const Tensor& g) {
+    out << "back " << (in[0].defined() ? shape_text(in[0]) : "None") << ' ' << shape_text(g) << '\n';
+  });
+  l(core::ones({3, 2}, {.requires_grad = true})).sum().backward();
+}
+
+void module_hook_replace(std::ostream& out) {
+  core::Identity l;
+  l.register_forward_hook([](core::Module&, const std::vector<Tensor>&, const Tensor& y) { return y * 3; });
+  out << l(core::tensor({-1.46})) << '\n';
+}
+
+void checkpointed(std::ostream& out) {
+  Tensor x = core::tensor({-1.46, 1.39, 1.06}).requires_grad_();
+  const auto f = [](const std::vector<Tensor>& in) { return core::exp(in[0] * 2); };
+  core::checkpoint(f, {x}).sum().backward();
+  const Tensor g = x.grad().clone();
+  x.set_grad({});
+  f({x}).sum().backward();
+  out << truth(g.equal(x.grad())) << '\n' << x.grad() << '\n';
+}
+
+void zero_points(std::ostream& out) {
+  Tensor x = core::tensor({0.0, -0.0, 1.0}).requires_grad_();
+  using F = Tensor (*)(const Tensor&);
+  const F functions[] = {
+      [](const Tensor& t) { return core::abs(t); },       [](const Tensor& t) { return core::relu(t); },
+      [](const Tensor& t) { return core::sign(t); },      [](const Tensor& t) { return t.clamp(0, 1); },
+      [](const Tensor& t) { return t.norm(); },           [](const Tensor& t) { return core::leaky_relu(t); },
+      [](const Tensor& t) { return core::hardswish(t); }, [](const Tensor& t) { return core::relu6(t); }};
+  for (const F f : functions) {
+    x.set_grad({});
+    f(x).sum().backward();
+    out << x.grad() << '\n';
+  }
+}
+
 void no_grad_parameter(std::ostream& out) {
   core::NoGradGuard guard;
   Linear l(2, 2);
@@ -107,6 +160,10 @@ void state_dict_shares(std::ostream& out) {
 }  // namespace
 
 void add_module_cases(AutogradCases& c) {
+  c["module_hooks"] = module_hooks;
+  c["module_hook_replace"] = module_hook_replace;
+  c["checkpoint"] = checkpointed;
+  c["zero_points"] = zero_points;
   c["zero_set_none"] = zero_set_none;
   c["no_grad_parameter"] = no_grad_parameter;
   c["double_backward_linear"] = double_backward_linear;

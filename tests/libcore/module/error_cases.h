@@ -31,5 +31,7 @@ void add_tensor_error_cases(ErrorCases& cases);
 void add_autograd_error_cases(ErrorCases& cases);
 void add_module_error_cases(ErrorCases& cases);
 void add_nn_error_cases(ErrorCases& cases);
+void add_layer_error_cases(ErrorCases& cases);
+void add_training_error_cases(ErrorCases& cases);
 
 }  // namespace test

@@ -78,6 +78,8 @@ int main() {
     test::add_autograd_error_cases(cases);
     test::add_module_error_cases(cases);
     test::add_nn_error_cases(cases);
+    test::add_layer_error_cases(cases);
+    test::add_training_error_cases(cases);
     for (const Json wanted : member(root, "cases").get_array()) {
       const std::string id = test::text(member(wanted, "id"));
       const auto found = cases.find(id);

@@ -38,6 +38,8 @@ struct BuiltModule {
 };
 
 BuiltModule build_module(Json spec);
+/// forward of any module that build_module makes, with several inputs and results where it has them.
+std::vector<core::Tensor> call_module(core::Module& module, const std::vector<core::Tensor>& inputs);
 
 /// A tensor of the array's dtype, shape and values.
 core::Tensor to_tensor(const GoldenArray& array);

@@ -1,4 +1,6 @@
 // Printed forms, layouts, initial values, outputs and gradients of modules against the recorded ones.
+#include <algorithm>
+
 #include "libcore/core.h"
 #include "libcore/tensor/random.h"
 #include "tests/libcore/module/module_spec.h"
@@ -84,29 +86,62 @@ void expect_close(const core::Tensor& ours, const test::GoldenArrays& arrays, Js
   found.expect(why.empty(), what + ": " + why);
 }
 
-/// One input, one output: what libcore's modules have.
-void check_forward(core::Module& module, Json wanted, const test::GoldenArrays& arrays, Findings& found) {
-  core::Tensor x = test::to_tensor(arrays.at(test::text(member(wanted, "inputs").at(0))));
-  const Json input_grad = member(wanted, "input_grads").at(0);
-  if (!is_null(input_grad)) x.requires_grad_();
-  const core::Tensor y = module.call(x);
-  expect_close(y, arrays, member(wanted, "outputs").at(0), "output", found);
-  const Json grad_fn = member(wanted, "grad_fns").at(0);
-  const std::string name = is_null(grad_fn) ? "" : test::text(grad_fn);
-  found.expect(y.grad_fn_name() == name, "grad_fn " + quoted(y.grad_fn_name(), name));
-  const Json upstream = member(wanted, "grad_outputs").at(0);
-  if (!is_null(upstream)) {
-    y.backward(test::to_tensor(arrays.at(test::text(upstream))));
-    expect_close(x.grad(), arrays, input_grad, "input gradient", found);
-    for (const auto& [key, parameter] : module.named_parameters()) {
-      expect_close(parameter.grad(), arrays, member(member(wanted, "param_grads"), key), "gradient of " + key, found);
-    }
+/// The inputs, those with a recorded gradient as leaves that ask for one.
+std::vector<core::Tensor> read_inputs(Json wanted, const test::GoldenArrays& arrays) {
+  std::vector<core::Tensor> inputs;
+  std::size_t i = 0;
+  for (const Json name : member(wanted, "inputs").get_array()) {
+    core::Tensor x = test::to_tensor(arrays.at(test::text(name)));
+    if (!is_null(member(wanted, "input_grads").at(i++))) x.requires_grad_();
+    inputs.push_back(x);
   }
+  return inputs;
+}
+
+void expect_all_close(const std::vector<core::Tensor>& ours, const test::GoldenArrays& arrays, Json names,
+                      const std::string& what, Findings& found) {
+  const simdjson::dom::array list = names.get_array();
+  found.expect(ours.size() == list.size(), "number of " + what + "s");
+  for (std::size_t i = 0; i < std::min(ours.size(), list.size()); ++i) {
+    expect_close(ours[i], arrays, list.at(i), what + " " + std::to_string(i), found);
+  }
+}
+
+void check_gradients(core::Module& module, Json wanted, const std::vector<core::Tensor>& inputs,
+                     const std::vector<core::Tensor>& outputs, const test::GoldenArrays& arrays, Findings& found) {
+  std::vector<core::Tensor> roots, upstream;
+  const simdjson::dom::array given = member(wanted, "grad_outputs").get_array();
+  for (std::size_t i = 0; i < std::min(outputs.size(), given.size()); ++i) {
+    if (is_null(given.at(i))) continue;
+    roots.push_back(outputs[i]);
+    upstream.push_back(test::to_tensor(arrays.at(test::text(given.at(i)))));
+  }
+  if (roots.empty()) return;
+  core::backward(roots, {.grad_outputs = upstream});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    expect_close(inputs[i].grad(), arrays, member(wanted, "input_grads").at(i), "input gradient", found);
+  }
+  for (const auto& [key, parameter] : module.named_parameters()) {
+    expect_close(parameter.grad(), arrays, member(member(wanted, "param_grads"), key), "gradient of " + key, found);
+  }
+}
+
+void check_forward(core::Module& module, Json wanted, const test::GoldenArrays& arrays, Findings& found) {
+  std::vector<core::Tensor> inputs = read_inputs(wanted, arrays);
+  const std::vector<core::Tensor> outputs = test::call_module(module, inputs);
+  expect_all_close(outputs, arrays, member(wanted, "outputs"), "output", found);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Json grad_fn = member(wanted, "grad_fns").at(i);
+    const std::string name = is_null(grad_fn) ? "" : test::text(grad_fn);
+    found.expect(outputs[i].grad_fn_name() == name, "grad_fn " + quoted(outputs[i].grad_fn_name(), name));
+  }
+  check_gradients(module, wanted, inputs, outputs, arrays, found);
   for (const auto& [key, buffer] : module.named_buffers()) {
     expect_close(buffer, arrays, member(member(wanted, "buffers_after"), key), "buffer " + key, found);
   }
   module.eval();
-  expect_close(module.call(x.detach()), arrays, member(wanted, "eval_outputs").at(0), "eval output", found);
+  for (core::Tensor& x : inputs) x = x.detach();
+  expect_all_close(test::call_module(module, inputs), arrays, member(wanted, "eval_outputs"), "eval output", found);
 }
 
 void check_case(Json wanted, const test::GoldenArrays& arrays, test::GoldenRun& run) {

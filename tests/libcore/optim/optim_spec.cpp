@@ -7,6 +7,8 @@
 #include "libcore/base/text.h"
 #include "libcore/optim/adam.h"
 #include "libcore/optim/adaptive.h"
+#include "libcore/optim/averaging.h"
+#include "libcore/optim/schedule_more.h"
 #include "libcore/optim/sgd.h"
 
 namespace test {
@@ -59,6 +61,82 @@ std::string tensor_text(const core::Tensor& tensor) {
   sizes.erase(std::remove(sizes.begin(), sizes.end(), ' '), sizes.end());
   return R"({"tensor":")" + std::string(core::short_name(dense.dtype())) + R"(","shape":)" + sizes + R"(,"bits":")" +
          hex_words(bytes, width) + "\"}";
+}
+
+}  // namespace
+
+namespace {
+
+std::unique_ptr<core::Optimizer> make_rare_optimizer(const std::string& name, std::vector<core::ParamGroup> groups,
+                                                     Json o) {
+  const core::Scalar lr = option(o, "lr", name == "Adamax" || name == "NAdam" ? 2e-3 : name == "RAdam" ? 1e-3 : 1e-2);
+  if (name == "Adamax") return std::make_unique<core::Adamax>(std::move(groups), core::AdamaxOptions{.lr = lr});
+  if (name == "NAdam") return std::make_unique<core::NAdam>(std::move(groups), core::NAdamOptions{.lr = lr});
+  if (name == "RAdam") return std::make_unique<core::RAdam>(std::move(groups), core::RAdamOptions{.lr = lr});
+  if (name == "ASGD") return std::make_unique<core::ASGD>(std::move(groups), core::ASGDOptions{.lr = lr});
+  if (name == "Rprop") return std::make_unique<core::Rprop>(std::move(groups), core::RpropOptions{.lr = lr});
+  return nullptr;
+}
+
+core::OneCycleLR::Options one_cycle_options(const std::string& call) {
+  core::OneCycleLR::Options o;
+  o.max_lr = argument(call, "max_lr", 1);
+  const double total = argument(call, "total_steps", 0);
+  if (total > 0) {
+    o.total_steps = static_cast<std::int64_t>(total);
+  } else {
+    o.epochs = static_cast<std::int64_t>(argument(call, "epochs", 1));
+    o.steps_per_epoch = static_cast<std::int64_t>(argument(call, "steps_per_epoch", 1));
+  }
+  o.pct_start = argument(call, "pct_start", 0.3);
+  if (call.find("anneal_strategy='linear'") != std::string::npos) o.anneal_strategy = "linear";
+  o.div_factor = argument(call, "(div_factor", argument(call, " div_factor", 25));
+  o.final_div_factor = argument(call, "final_div_factor", 1e4);
+  o.three_phase = call.find("three_phase=True") != std::string::npos;
+  return o;
+}
+
+/// Schedules made of others, as the two cases of each have them.
+std::unique_ptr<core::LRScheduler> make_joined_schedule(core::Optimizer& optimizer, const std::string& name,
+                                                        const std::string& call) {
+  std::vector<std::shared_ptr<core::LRScheduler>> parts;
+  if (call.find("LinearLR(0.1, 1.0, 5), CosineAnnealingLR(15)") != std::string::npos) {
+    parts.push_back(std::make_shared<core::LinearLR>(optimizer, core::LinearLR::Options{0.1, 1.0, 5}));
+    parts.push_back(std::make_shared<core::CosineAnnealingLR>(optimizer, core::CosineAnnealingLR::Options{15}));
+  } else {
+    const std::int64_t count = call.find("ConstantLR(0.1, 2)") != std::string::npos ? 2 : 4;
+    parts.push_back(std::make_shared<core::ConstantLR>(optimizer, core::ConstantLR::Options{0.1, count}));
+    parts.push_back(std::make_shared<core::ExponentialLR>(optimizer, 0.9));
+  }
+  if (name == "ChainedScheduler") return std::make_unique<core::ChainedScheduler>(optimizer, parts);
+  return std::make_unique<core::SequentialLR>(optimizer, parts, milestones_of(call.substr(call.find("milestones="))));
+}
+
+std::unique_ptr<core::LRScheduler> make_rare_schedule(core::Optimizer& optimizer, const std::string& name,
+                                                      const std::string& call, Json json) {
+  const auto whole = [&](const char* key, double otherwise) {
+    return static_cast<std::int64_t>(argument(call, key, otherwise));
+  };
+  if (name == "SequentialLR" || name == "ChainedScheduler") return make_joined_schedule(optimizer, name, call);
+  if (name == "OneCycleLR") return std::make_unique<core::OneCycleLR>(optimizer, one_cycle_options(call));
+  if (name == "CosineAnnealingWarmRestarts") {
+    return std::make_unique<core::CosineAnnealingWarmRestarts>(
+        optimizer, core::CosineAnnealingWarmRestarts::Options{whole("T_0", 1), whole("T_mult", 1)});
+  }
+  if (name == "CyclicLR") {
+    core::CyclicLR::Options o;
+    o.base_lr = argument(call, "base_lr", 0);
+    o.max_lr = argument(call, "max_lr", 1);
+    o.step_size_up = whole("step_size_up", 2000);
+    return std::make_unique<core::CyclicLR>(optimizer, o);
+  }
+  if (name == "MultiplicativeLR") {
+    return std::make_unique<core::MultiplicativeLR>(optimizer,
+                                                    [table = numbers(member(json, "table"))](std::int64_t epoch) {
+                                                      return table.at(static_cast<std::size_t>(epoch)) + 0.5;
+                                                    });
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -130,7 +208,7 @@ std::unique_ptr<core::Optimizer> make_optimizer(const std::string& name, std::ve
                                                                   .weight_decay = option(o, "weight_decay", 0),
                                                                   .maximize = maximize});
   }
-  return nullptr;
+  return make_rare_optimizer(name, std::move(groups), o);
 }
 
 std::unique_ptr<core::LRScheduler> make_schedule(core::Optimizer& optimizer, Json json) {
@@ -172,7 +250,7 @@ std::unique_ptr<core::LRScheduler> make_schedule(core::Optimizer& optimizer, Jso
     return std::make_unique<core::LambdaLR>(
         optimizer, [](std::int64_t epoch) { return std::min(1.0, static_cast<double>(epoch + 1) / 5); });
   }
-  return nullptr;
+  return make_rare_schedule(optimizer, name, call, json);
 }
 
 std::string state_text(const core::OptimizerState& state) {

@@ -18,6 +18,7 @@ struct OpCase {
   std::vector<core::Tensor> in;      // the leaves, some with their last two dimensions swapped
   std::vector<Json> args;
   Json kwargs;
+  mutable std::map<std::string, core::Tensor> params;  // of a module; the call puts the module's own handles here
 
   bool has(const char* key) const { return test::has(kwargs, key) && !is_null(member(kwargs, key)); }
   double number(const char* key, double otherwise) const {
@@ -60,5 +61,8 @@ void add_matmul_calls(OpCalls& calls);
 void add_shape_calls(OpCalls& calls);
 void add_in_place_calls(OpCalls& calls);
 void add_nn_calls(OpCalls& calls);
+/// These two take operations of the others over, so they come last.
+void add_nn_more_calls(OpCalls& calls);
+void add_more_calls(OpCalls& calls);
 
 }  // namespace test

@@ -112,9 +112,6 @@ void add_nn_calls(OpCalls& calls) {
                                             .reduction = reduction(c),
                                             .label_smoothing = c.number("label_smoothing", 0)})};
   }};
-  calls["F.pad"] = {[](const OpCase& c) {
-    return std::vector{core::pad_constant(c.in[0], OpCase::shape_of(c.args[0]), c.scalar("value", 0))};
-  }};
 }
 
 }  // namespace test

@@ -6,6 +6,7 @@
 #include "libcore/base/text.h"
 #include "libcore/module/parameter.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/indexing.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/print.h"
@@ -84,6 +85,7 @@ const std::map<std::string, Op>& ops() {
       {"clamp", [](const Tensor& x) { return x.clamp(-1, 1); }},
       {"squeeze", [](const Tensor& x) { return x.squeeze(); }},
       {"index_select", [](const Tensor& x) { return x.index_select(0, zero_index); }},
+      {"index", [](const Tensor& x) { return core::index(x, {zero_index}); }},
       {"leaky_relu", [](const Tensor& x) { return core::leaky_relu(x, 0.5); }},
       {"max_pool_id", [](const Tensor& x) { return x.max(0).values; }},
       {"unbind", [](const Tensor& x) { return x.unbind(0)[0]; }},
@@ -177,6 +179,19 @@ std::string streamed(const T& value) {
   return out.str();
 }
 
+/// "9.999999747378752e-06": item() as Python prints it, of the f32, integer or bool tensor that prints as recorded.
+void run_item(Json json, const std::string& id, test::GoldenRun& run) {
+  const std::string wanted = test::text(member(json, "item"));
+  const bool is_bool = wanted == "True" || wanted == "False";
+  const bool is_float = wanted.find_first_of(".einf") != std::string::npos && !is_bool;
+  const double value = is_bool ? 1 : std::stod(wanted);
+  const Tensor x = core::full({}, value, {.dtype = is_bool ? DType::boolean : is_float ? DType::f32 : DType::i64});
+  const std::string item = is_bool    ? "True"
+                           : is_float ? core::python_float(x.item<double>())
+                                      : std::to_string(x.item<std::int64_t>());
+  run.check(id, streamed(x) == test::text(member(json, "tensor")) && item == wanted, streamed(x) + " " + item);
+}
+
 void run_misc(Json json, int number, test::GoldenRun& run) {
   std::string what = test::text(member(json, "what"));
   std::string id = "misc/" + std::to_string(number) + "/" + what;
@@ -195,6 +210,8 @@ void run_misc(Json json, int number, test::GoldenRun& run) {
               core::bit_width(dtype) / 8 == test::integer(member(json, "itemsize")) &&
               core::is_floating(dtype) == test::boolean(member(json, "is_floating_point"));
     run.check(id, ok, streamed(dtype));
+  } else if (what == "item") {
+    run_item(json, id, run);
   } else {
     run.skip(id, what);
   }

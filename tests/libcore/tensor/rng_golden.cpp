@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "libcore/data/loader.h"
+#include "libcore/tensor/dropout_ops.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
 #include "tests/support/golden_json.h"
@@ -72,6 +73,7 @@ const std::map<std::string, Call>& calls() {
       {"bernoulli_tensor",
        [](const Step& s) { return core::bernoulli(core::arange(s.size()[0], {.dtype = s.dtype()}) / s.size()[0]); }},
       {"dropout", [](const Step& s) { return core::dropout(s.ones(), s.num("p")); }},
+      {"dropout2d", [](const Step& s) { return core::feature_dropout(s.ones(), s.num("p")); }},
       {"exponential_", [](const Step& s) { return core::exponential_(s.empty(), s.num("lambd")); }},
       {"geometric_", [](const Step& s) { return core::geometric_(s.empty(), s.num("p")); }},
       {"log_normal_", [](const Step& s) { return core::log_normal_(s.empty(), s.num("mean"), s.num("std")); }},

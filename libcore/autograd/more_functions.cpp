@@ -1,0 +1,158 @@
+// Rarer operations, made of the common ones.
+#include "libcore/tensor/more_ops.h"
+
+#include <algorithm>
+
+#include "libcore/autograd/composed.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/raw_ops.h"
+
+namespace core {
+namespace {
+
+[[noreturn]] void fail(const std::string& text) {
+  throw Error(ErrorCode::runtime, text);
+}
+
+std::int64_t middle(std::int64_t size) {
+  return (size - 1) / 2;
+}
+
+}  // namespace
+
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
+  if (!low.defined() && !high.defined()) fail("torch.clamp: At least one of 'min' or 'max' must not be None");
+  return composed("ClampBackward0", {x, low, high}, [](const TensorList& in) {
+    Tensor y = in[0];
+    if (in[1].defined()) y = where(y < in[1], in[1], y);
+    if (in[2].defined()) y = where(y > in[2], in[2], y);
+    return y;
+  });
+}
+
+VarMean var_mean(const Tensor& x, const VarOptions& o) {
+  const TensorList both = composed_many("VarMeanBackward0", {x}, [o](const TensorList& in) {
+    return TensorList{var(in[0], o), mean(in[0], {.dims = o.dims, .keepdim = o.keepdim})};
+  });
+  return {both[0], both[1]};
+}
+
+Tensor logcumsumexp(const Tensor& x, std::int64_t dim) {
+  return composed("LogcumsumexpBackward0", {x}, [dim](const TensorList& in) {
+    const Tensor top = amax(in[0].detach(), {.dims = {dim}, .keepdim = true});
+    return log(cumsum(exp(in[0] - top), dim)) + top;
+  });
+}
+
+Tensor median(const Tensor& x) {
+  const Tensor place = argsort(x.detach().reshape({-1}), 0).narrow(0, middle(x.numel()), 1);
+  return composed("MedianBackward0", {x},
+                  [place](const TensorList& in) { return index_select(in[0].reshape({-1}), 0, place).reshape({}); });
+}
+
+ValuesIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
+  Tensor place = argsort(x.detach(), dim).narrow(dim, middle(x.size(dim)), 1).contiguous();
+  const Tensor values = composed("MedianBackward1", {x}, [=](const TensorList& in) {
+    const Tensor picked = gather(in[0], dim, place);
+    return keepdim ? picked : picked.squeeze(dim);
+  });
+  return {values, keepdim ? place : place.squeeze(dim)};
+}
+
+Tensor bincount(const Tensor& x, std::int64_t minlength) {
+  if (x.dim() != 1) fail("bincount only supports 1-d non-negative integral inputs.");
+  const std::vector<std::int64_t> values = x.to_vector<std::int64_t>();
+  std::int64_t size = minlength;
+  for (const std::int64_t value : values) {
+    if (value < 0) fail("bincount only supports 1-d non-negative integral inputs.");
+    size = std::max(size, value + 1);
+  }
+  const Tensor zero = zeros({size}, {.dtype = DType::i64, .device = x.device()});
+  return index_add(zero, 0, x.to(DType::i64), ones(x.sizes(), {.dtype = DType::i64, .device = x.device()}));
+}
+
+Tensor unique(const Tensor& x) {
+  const Tensor ordered = sort(x.detach().reshape({-1}), 0).values;
+  if (ordered.numel() < 2) return ordered;
+  const std::int64_t rest = ordered.numel() - 1;
+  const Tensor changes = ne(ordered.narrow(0, 1, rest), ordered.narrow(0, 0, rest));
+  const Tensor first = ones({1}, {.dtype = DType::boolean, .device = x.device()});
+  return masked_select(ordered, cat({first, changes}));
+}
+
+Tensor one_hot(const Tensor& index, std::int64_t classes) {
+  if (index.dtype() != DType::i64) {
+    fail("one_hot is only applicable to index tensor of type LongTensor.");
+  }
+  if (index.numel() == 0 && classes <= 0) fail("Can not infer total number of classes from empty tensor.");
+  const NoGradGuard no_history;
+  const std::int64_t top = index.numel() == 0 ? -1 : max(index).item<std::int64_t>();
+  if (index.numel() > 0 && min(index).item<std::int64_t>() < 0) fail("Class values must be non-negative.");
+  if (classes == -1) classes = top + 1;
+  if (classes < 1) fail("num_classes should be positive");
+  if (top >= classes) fail("Class values must be smaller than num_classes.");
+  return eq(index.unsqueeze(-1), arange(classes, {.device = index.device()})).to(DType::i64);
+}
+
+Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  return composed("BaddbmmBackward0", {c, a, b},
+                  [beta, alpha](const TensorList& in) { return in[0] * beta + bmm(in[1], in[2]) * alpha; });
+}
+
+Tensor addmv(const Tensor& c, const Tensor& matrix, const Tensor& vector, Scalar beta, Scalar alpha) {
+  return composed("AddmvBackward0", {c, matrix, vector},
+                  [beta, alpha](const TensorList& in) { return in[0] * beta + mv(in[1], in[2]) * alpha; });
+}
+
+Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> dim) {
+  if (repeats < 0) fail("Repeats must be non-negative");
+  if (!dim) return repeat_interleave(x.flatten(), repeats, 0);
+  const std::int64_t at = raw::wrap_dim(*dim, x.dim());
+  Shape sizes = x.unsqueeze(at + 1).sizes();
+  sizes[static_cast<std::size_t>(at) + 1] = repeats;
+  return x.unsqueeze(at + 1).expand(sizes).contiguous().flatten(at, at + 1);
+}
+
+std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
+  Shape sizes;
+  for (const Tensor& x : tensors) sizes = broadcast_shapes(sizes, x.sizes());
+  std::vector<Tensor> result;
+  for (const Tensor& x : tensors) result.push_back(x.expand(sizes));
+  return result;
+}
+
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const std::string& indexing) {
+  if (tensors.empty()) fail("meshgrid expects a non-empty TensorList");
+  if (indexing != "ij" && indexing != "xy") {
+    fail("torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: " + indexing);
+  }
+  std::vector<Tensor> ordered = tensors;
+  const bool swap = indexing == "xy" && tensors.size() >= 2;
+  if (swap) std::swap(ordered[0], ordered[1]);
+  Shape sizes;
+  for (const Tensor& x : ordered) sizes.push_back(x.numel());
+  std::vector<Tensor> result;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    Shape beside(sizes.size(), 1);
+    beside[i] = sizes[i];
+    result.push_back(ordered[i].view(beside).expand(sizes));
+  }
+  if (!swap) return result;
+  std::swap(result[0], result[1]);
+  for (Tensor& grid : result) grid = grid.transpose(0, 1);
+  return result;
+}
+
+Tensor diag(const Tensor& x, std::int64_t diagonal) {
+  if (x.dim() == 2) return x.diagonal(diagonal).clone();
+  if (x.dim() != 1) fail("diag(): Supports 1D or 2D tensors. Got " + std::to_string(x.dim()) + "D");
+  const std::int64_t size = x.numel() + std::abs(diagonal);
+  return composed("DiagEmbedBackward0", {x}, [=](const TensorList& in) {
+    const Tensor out = zeros({size, size}, {.dtype = in[0].dtype(), .device = in[0].device()});
+    out.diagonal(diagonal).copy_(in[0]);
+    return out;
+  });
+}
+
+}  // namespace core

@@ -1,0 +1,120 @@
+// Recurrent layers, step by step. The product with the input is taken for all steps at once.
+#include <algorithm>
+#include <vector>
+
+#include "libcore/autograd/composed.h"
+#include "libcore/autograd/recurrent_by_hand.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/recurrent_ops.h"
+
+namespace core {
+namespace {
+
+Tensor rnn_step(RecurrentKind kind, const Tensor& from_input, const Tensor& h, const RecurrentWeights& w) {
+  const Tensor sums = from_input + linear(h, w.w_hh, w.b_hh);
+  return kind == RecurrentKind::relu ? relu(sums) : tanh(sums);
+}
+
+Tensor gru_step(const Tensor& from_input, const Tensor& h, const RecurrentWeights& w) {
+  const std::vector<Tensor> x = from_input.chunk(3, -1), s = linear(h, w.w_hh, w.b_hh).chunk(3, -1);
+  const Tensor reset = sigmoid(x[0] + s[0]), update = sigmoid(x[1] + s[1]);
+  const Tensor fresh = tanh(x[2] + s[2] * reset);
+  return (h - fresh) * update + fresh;
+}
+
+RecurrentState lstm_step(const Tensor& from_input, const RecurrentState& state, const RecurrentWeights& w) {
+  const std::vector<Tensor> gates = (from_input + linear(state.h, w.w_hh, w.b_hh)).chunk(4, -1);
+  RecurrentState next;
+  next.c = sigmoid(gates[1]) * state.c + sigmoid(gates[0]) * tanh(gates[2]);
+  next.h = sigmoid(gates[3]) * tanh(next.c);
+  if (w.w_hr.defined()) next.h = linear(next.h, w.w_hr);
+  return next;
+}
+
+RecurrentState step(RecurrentKind kind, const Tensor& from_input, const RecurrentState& state,
+                    const RecurrentWeights& w) {
+  if (kind == RecurrentKind::lstm) return lstm_step(from_input, state, w);
+  if (kind == RecurrentKind::gru) return {gru_step(from_input, state.h, w)};
+  return {rnn_step(kind, from_input, state.h, w)};
+}
+
+RecurrentLayer run(RecurrentKind kind, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
+                   bool reverse) {
+  std::vector<Tensor> inputs = linear(x, w.w_ih, w.b_ih).unbind(0), outputs;
+  if (reverse) std::reverse(inputs.begin(), inputs.end());
+  RecurrentState state = start;
+  for (const Tensor& input : inputs) {
+    state = step(kind, input, state, w);
+    outputs.push_back(state.h);
+  }
+  if (reverse) std::reverse(outputs.begin(), outputs.end());
+  return {stack(outputs), state};
+}
+
+bool runs_by_hand(RecurrentKind kind, const Tensor& x, const RecurrentWeights& w) {
+  const bool known = kind == RecurrentKind::lstm || kind == RecurrentKind::gru;
+  const bool plain = known && !w.w_hr.defined() && x.size(0) > 0 && x.numel() > 0;
+  const bool known_type = x.dtype() == DType::f32 || x.dtype() == DType::f64;
+  return plain && known_type && !x.is_meta() && backend_for(x.device()).is_host_memory();
+}
+
+}  // namespace
+
+Tensor rnn_tanh_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
+  return rnn_step(RecurrentKind::tanh, linear(x, w.w_ih, w.b_ih), h, w);
+}
+
+Tensor rnn_relu_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
+  return rnn_step(RecurrentKind::relu, linear(x, w.w_ih, w.b_ih), h, w);
+}
+
+Tensor gru_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
+  return gru_step(linear(x, w.w_ih, w.b_ih), h, w);
+}
+
+RecurrentState lstm_cell(const Tensor& x, const RecurrentState& state, const RecurrentWeights& w) {
+  return lstm_step(linear(x, w.w_ih, w.b_ih), state, w);
+}
+
+namespace detail {
+
+RecurrentLayer stepwise_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
+                              const RecurrentWeights& w, bool reverse) {
+  return run(kind, x, start, w, reverse);
+}
+
+Tensor dense_values(const Tensor& x) {
+  return raw::contiguous(x.detach());
+}
+
+Tensor hidden_before(const LayerSizes& s, const Tensor& hidden, const Tensor& h0, bool reverse) {
+  const Tensor first = h0.unsqueeze(0);
+  if (s.steps == 1) return first;
+  if (reverse) return cat({hidden.narrow(0, 1, s.steps - 1), first});
+  return cat({first, hidden.narrow(0, 0, s.steps - 1)});
+}
+
+TensorList gradients_by_steps(RecurrentKind kind, const TensorList& inputs, const std::vector<bool>& wanted,
+                              const TensorList& grads, bool reverse) {
+  const auto function = [kind, reverse](const TensorList& in) {
+    const RecurrentLayer layer = run(kind, in[0], {in[1], in[2]}, {in[3], in[4], in[5], in[6]}, reverse);
+    TensorList results{layer.output, layer.last.h};
+    if (layer.last.c.defined()) results.push_back(layer.last.c);
+    return results;
+  };
+  return differentiated(function, inputs, wanted, grads);
+}
+
+}  // namespace detail
+
+RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
+                               const RecurrentWeights& w, bool reverse) {
+  if (!runs_by_hand(kind, x, w)) return run(kind, x, start, w, reverse);
+  if (kind == RecurrentKind::gru) return detail::gru_layer("StackBackward0", x, start, w, reverse);
+  // PyTorch has one kernel for single precision alone; what the others print is the stack of their steps.
+  const char* printed = x.dtype() == DType::f32 ? "MkldnnRnnLayerBackward0" : "StackBackward0";
+  return detail::lstm_layer(printed, x, start, w, reverse);
+}
+
+}  // namespace core

@@ -1,0 +1,47 @@
+#pragma once
+// One direction of an LSTM or GRU layer as one operation, forward and backward written out. Internal to autograd.
+// Thread safety: pure functions. Use: RecurrentLayer y = detail::lstm_layer("StackBackward0", x, state, w, false);
+
+#include <vector>
+
+#include "libcore/autograd/node.h"
+#include "libcore/tensor/recurrent_ops.h"
+
+namespace core::detail {
+
+/// As recurrent_layer; `printed`, a literal, is the node's name. REQUIRES: f32 or f64 on the host, no projection.
+RecurrentLayer lstm_layer(const char* printed, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
+                          bool reverse);
+RecurrentLayer gru_layer(const char* printed, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
+                         bool reverse);
+/// The same in single operations, for gradients of gradients.
+RecurrentLayer stepwise_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
+                              const RecurrentWeights& w, bool reverse);
+
+// What both files share.
+
+struct LayerSizes {
+  std::int64_t steps, batch, hidden;
+  std::int64_t state() const { return batch * hidden; }
+  std::int64_t rows() const { return steps * batch; }
+};
+
+/// For writing, and for reading, which leaves the version as it is.
+template <class T>
+T* at(const Tensor& x, std::int64_t offset) {
+  return x.mutable_data<T>() + offset;
+}
+template <class T>
+const T* look(const Tensor& x, std::int64_t offset) {
+  return x.data<T>() + offset;
+}
+
+/// Dense values without history.
+Tensor dense_values(const Tensor& x);
+/// h before every step. hidden: (time, batch, hidden).
+Tensor hidden_before(const LayerSizes& s, const Tensor& hidden, const Tensor& h0, bool reverse);
+/// Gradients through single operations. inputs: x, h0, c0, w_ih, w_hh, b_ih, b_hh.
+TensorList gradients_by_steps(RecurrentKind kind, const TensorList& inputs, const std::vector<bool>& wanted,
+                              const TensorList& grads, bool reverse);
+
+}  // namespace core::detail

@@ -1,0 +1,266 @@
+// The rarer optimizers, statement by statement as the formulas are written, in operations on tensors.
+#include "libcore/optim/averaging.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/base/error.h"
+#include "libcore/optim/host_array.h"
+#include "libcore/tensor/ops.h"
+
+namespace core {
+namespace {
+
+using detail::check_option;
+
+using Pair = std::pair<Scalar, Scalar>;
+
+std::vector<Scalar> tuple(const Pair& pair) {
+  return {pair.first, pair.second};
+}
+
+std::pair<double, double> numbers(const OptionMap& options, std::string_view name) {
+  const auto& values = std::get<std::vector<Scalar>>(options.at(name));
+  return {values[0].to_double(), values[1].to_double()};
+}
+
+void check_betas(const Pair& betas) {
+  const auto fits = [](const Scalar& beta) { return beta.to_double() >= 0 && beta.to_double() < 1; };
+  check_option(fits(betas.first), "Invalid beta parameter at index 0", betas.first);
+  check_option(fits(betas.second), "Invalid beta parameter at index 1", betas.second);
+}
+
+template <class Options>
+void check_common(const Options& o) {
+  check_option(o.lr.to_double() >= 0, "Invalid learning rate", o.lr);
+  check_option(o.eps.to_double() >= 0, "Invalid epsilon value", o.eps);
+  check_betas(o.betas);
+  check_option(o.weight_decay.to_double() >= 0, "Invalid weight_decay value", o.weight_decay);
+}
+
+OptionMap checked_defaults(const AdamaxOptions& o) {
+  check_common(o);
+  return {{"lr", o.lr},
+          {"betas", tuple(o.betas)},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"foreach", {}},
+          {"maximize", Scalar(o.maximize)},
+          {"differentiable", Scalar(false)},
+          {"capturable", Scalar(false)}};
+}
+
+OptionMap checked_defaults(const NAdamOptions& o) {
+  check_common(o);
+  check_option(o.momentum_decay.to_double() >= 0, "Invalid momentum_decay value", o.momentum_decay);
+  return {{"lr", o.lr},
+          {"betas", tuple(o.betas)},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"momentum_decay", o.momentum_decay},
+          {"decoupled_weight_decay", Scalar(o.decoupled_weight_decay)},
+          {"maximize", Scalar(o.maximize)},
+          {"foreach", {}},
+          {"capturable", Scalar(false)},
+          {"differentiable", Scalar(false)}};
+}
+
+OptionMap checked_defaults(const RAdamOptions& o) {
+  check_common(o);
+  return {{"lr", o.lr},
+          {"betas", tuple(o.betas)},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"maximize", Scalar(o.maximize)},
+          {"foreach", {}},
+          {"capturable", Scalar(false)},
+          {"decoupled_weight_decay", Scalar(o.decoupled_weight_decay)},
+          {"differentiable", Scalar(false)}};
+}
+
+OptionMap checked_defaults(const ASGDOptions& o) {
+  check_option(o.lr.to_double() >= 0, "Invalid learning rate", o.lr);
+  check_option(o.weight_decay.to_double() >= 0, "Invalid weight_decay value", o.weight_decay);
+  return {{"lr", o.lr},
+          {"lambd", o.lambd},
+          {"alpha", o.alpha},
+          {"t0", o.t0},
+          {"weight_decay", o.weight_decay},
+          {"foreach", {}},
+          {"maximize", Scalar(o.maximize)},
+          {"differentiable", Scalar(false)},
+          {"capturable", Scalar(false)}};
+}
+
+OptionMap checked_defaults(const RpropOptions& o) {
+  check_option(o.lr.to_double() >= 0, "Invalid learning rate", o.lr);
+  const double minus = o.etas.first.to_double(), plus = o.etas.second.to_double();
+  if (!(minus > 0 && minus < 1 && plus > 1)) {
+    throw Error(ErrorCode::value, "Invalid eta values: " + to_string(OptionValue(o.etas.first)) + ", " +
+                                      to_string(OptionValue(o.etas.second)));
+  }
+  return {{"lr", o.lr},
+          {"etas", tuple(o.etas)},
+          {"step_sizes", tuple(o.step_sizes)},
+          {"foreach", {}},
+          {"maximize", Scalar(o.maximize)},
+          {"differentiable", Scalar(false)},
+          {"capturable", Scalar(false)}};
+}
+
+Tensor signed_grad(const Tensor& grad, const OptionMap& options) {
+  return options.flag("maximize") ? -grad.detach() : grad.detach();
+}
+
+/// The gradient with weight decay, unless that shrinks the parameter itself.
+Tensor decayed(const Tensor& param, const Tensor& grad, const OptionMap& options) {
+  const Tensor g = signed_grad(grad, options);
+  const double decay = options.number("weight_decay");
+  if (decay == 0) return g;
+  if (!options.contains("decoupled_weight_decay") || !options.flag("decoupled_weight_decay")) {
+    return g.add(param, decay);
+  }
+  param.mul_(1 - options.number("lr") * decay);
+  return g;
+}
+
+/// A 0-dim f32 tensor of the state, made with `start` when it is not there.
+Tensor number_state(ParamState& state, const char* name, double start) {
+  const Tensor found = detail::find_state(state, name);
+  if (found.defined()) return found;
+  const Tensor made = full({}, start, {.dtype = DType::f32});
+  state.emplace_back(name, made);
+  return made;
+}
+
+}  // namespace
+
+Adamax::Adamax(std::vector<ParamGroup> groups, const AdamaxOptions& options)
+    : Optimizer("Adamax", std::move(groups), checked_defaults(options)) {}
+
+void Adamax::update(const ParamGroup& group) {
+  const NoGradGuard no_history;
+  const OptionMap& o = group.options;
+  const auto [beta1, beta2] = numbers(o, "betas");
+  each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
+    const double step = detail::count_step(state);
+    const Tensor param = given.detach();
+    const Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
+    const Tensor exp_inf = detail::state_tensor(state, "exp_inf", param);
+    const Tensor g = decayed(param, grad, o);
+    exp_avg.lerp_(g, 1 - b1);
+    exp_inf.copy_(maximum(exp_inf.mul_(b2), abs(g).add_(o.number("eps"))));
+    param.addcdiv_(exp_avg, exp_inf, -(o.number("lr") / (1 - std::pow(b1, step))));
+  });
+}
+
+NAdam::NAdam(std::vector<ParamGroup> groups, const NAdamOptions& options)
+    : Optimizer("NAdam", std::move(groups), checked_defaults(options)) {}
+
+void NAdam::update(const ParamGroup& group) {
+  const NoGradGuard no_history;
+  const OptionMap& o = group.options;
+  const auto [beta1, beta2] = numbers(o, "betas");
+  each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
+    const double step = detail::count_step(state), lr = o.number("lr"), decay = o.number("momentum_decay");
+    const Tensor param = given.detach();
+    const Tensor product = number_state(state, "mu_product", 1);
+    const Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
+    const Tensor exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
+    const Tensor g = decayed(param, grad, o);
+    const double mu = b1 * (1 - 0.5 * std::pow(0.96, step * decay));
+    const double mu_next = b1 * (1 - 0.5 * std::pow(0.96, (step + 1) * decay));
+    product.mul_(mu);
+    exp_avg.lerp_(g, 1 - b1);
+    exp_avg_sq.mul_(b2).addcmul_(g, g, 1 - b2);
+    const Tensor denominator = sqrt(exp_avg_sq.div(1 - std::pow(b2, step))).add_(o.number("eps"));
+    const double so_far = product.item<double>();
+    param.addcdiv_(g, denominator, -lr * (1 - mu) / (1 - so_far));
+    param.addcdiv_(exp_avg, denominator, (-lr * mu_next) / (1 - so_far * mu_next));
+  });
+}
+
+RAdam::RAdam(std::vector<ParamGroup> groups, const RAdamOptions& options)
+    : Optimizer("RAdam", std::move(groups), checked_defaults(options)) {}
+
+void RAdam::update(const ParamGroup& group) {
+  const NoGradGuard no_history;
+  const OptionMap& o = group.options;
+  const auto [beta1, beta2] = numbers(o, "betas");
+  each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
+    const double step = detail::count_step(state);
+    const Tensor param = given.detach();
+    const Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
+    const Tensor exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
+    const Tensor g = decayed(param, grad, o);
+    exp_avg.lerp_(g, 1 - b1);
+    exp_avg_sq.mul_(b2).addcmul_(g, g, 1 - b2);
+    const double correction2 = 1 - std::pow(b2, step);
+    const Tensor move = exp_avg / (1 - std::pow(b1, step)) * o.number("lr");
+    const double rho_inf = 2 / (1 - b2) - 1;
+    const double rho = rho_inf - 2 * step * std::pow(b2, step) / correction2;
+    if (rho <= 5) {
+      param.add_(move, -1.0);
+      return;
+    }
+    const double rectify = std::pow((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho), 0.5);
+    const Tensor rate = std::pow(correction2, 0.5) / sqrt(exp_avg_sq).add_(o.number("eps"));
+    param.add_(move * rate * rectify, -1.0);
+  });
+}
+
+ASGD::ASGD(std::vector<ParamGroup> groups, const ASGDOptions& options)
+    : Optimizer("ASGD", std::move(groups), checked_defaults(options)) {}
+
+void ASGD::update(const ParamGroup& group) {
+  const NoGradGuard no_history;
+  const OptionMap& o = group.options;
+  each_gradient(group, [&](const Tensor& given, const Tensor& grad, ParamState& state) {
+    const double step = detail::count_step(state), lr = o.number("lr"), lambda = o.number("lambd");
+    const Tensor param = given.detach();
+    const Tensor eta = number_state(state, "eta", lr), mu = number_state(state, "mu", 1);
+    const Tensor average = detail::state_tensor(state, "ax", param);
+    const Tensor g = decayed(param, grad, o);
+    const double rate = eta.item<double>();
+    param.mul_(1 - lambda * rate);
+    param.add_(g, -rate);
+    if (mu.item<double>() == 1) {
+      average.copy_(param);
+    } else {
+      average.add_(param.sub(average).mul_(mu));
+    }
+    eta.fill_(lr / std::pow(1 + lambda * lr * step, o.number("alpha")));
+    mu.fill_(1 / std::max(1.0, step - o.number("t0")));
+  });
+}
+
+Rprop::Rprop(std::vector<ParamGroup> groups, const RpropOptions& options)
+    : Optimizer("Rprop", std::move(groups), checked_defaults(options)) {}
+
+void Rprop::update(const ParamGroup& group) {
+  const NoGradGuard no_history;
+  const OptionMap& o = group.options;
+  const auto [minus, plus] = numbers(o, "etas");
+  const auto [least, most] = numbers(o, "step_sizes");
+  each_gradient(group, [&, eta_minus = minus, eta_plus = plus, low = least, high = most](
+                           const Tensor& given, const Tensor& grad, ParamState& state) {
+    detail::count_step(state);
+    const Tensor param = given.detach();
+    const Tensor previous = detail::state_tensor(state, "prev", param);
+    Tensor sizes = detail::find_state(state, "step_size");
+    if (!sizes.defined()) {
+      sizes = full_like(param, o.number("lr"));
+      state.emplace_back("step_size", sizes);
+    }
+    const Tensor g = signed_grad(grad, o), product = g * previous;
+    const Tensor turned = product < 0;
+    const Tensor factor = where(product > 0, Scalar(eta_plus), where(turned, Scalar(eta_minus), ones_like(param)));
+    sizes.mul_(factor).clamp_(low, high);
+    const Tensor used = masked_fill(g, turned, 0);
+    param.addcmul_(sign(used), sizes, -1);
+    previous.copy_(used);
+  });
+}
+
+}  // namespace core

@@ -1,0 +1,22 @@
+#pragma once
+// Attention, as torch.nn.functional. Thread safety: pure functions; dropout draws random numbers.
+// Use: core::Tensor y = core::scaled_dot_product_attention(q, k, v, {.is_causal = true});
+
+#include <optional>
+
+#include "libcore/tensor/nn_ops.h"
+
+namespace core {
+
+struct AttentionOptions {
+  Tensor mask = {};  ///< bool (true takes part) or added to the scores; broadcasts to (..., L, S)
+  double dropout = 0;
+  bool is_causal = false;            ///< position i sees those up to i
+  std::optional<double> scale = {};  ///< 1 / sqrt(E)
+};
+/// softmax(q @ k^T * scale + mask) @ v. q: (..., L, E), k: (..., S, E), v: (..., S, Ev).
+/// Error(runtime) for a mask together with is_causal.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options = {});
+
+}  // namespace core
