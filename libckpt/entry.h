@@ -45,6 +45,7 @@ struct Entry {
   bool requires_grad = false;
   bool conjugate = false;    ///< logical values are the conjugate of the bytes
   bool negative = false;     ///< logical values are the bytes negated
+  std::string stored_type;   ///< how the file spells the type where that is not dtype's name: Keras' "void16"; else ""
   std::string python_class;  ///< subclass of torch.Tensor, "" for none
   Value attributes;          ///< Python attributes set on the tensor, a dict or null
   /// Set for opaque blocks: dtype and shape are then u8 and what the bytes are; formats without the type refuse them.

@@ -35,6 +35,9 @@ constexpr std::array kSignatures = {
               "ELF"sv,
               "this is a program or shared library, not a checkpoint"sv},
     Signature{0, "Rar!"sv, "this is a RAR archive; extract it first"sv},
+    Signature{
+        257, "ustar"sv,
+        "this is a tar archive, but not one of the oldest PyTorch checkpoints; extract it and open what is inside"sv},
 };
 
 std::string lower(std::string_view text) {

@@ -126,7 +126,8 @@ Test location_test(const Predicate& p) {
 
 Test shape_test(const Predicate& p) {
   std::vector<std::optional<std::int64_t>> sizes;
-  for (std::string_view part : core::split(p.value == "scalar" ? "" : p.value, 'x')) {
+  std::string_view shape = p.value == "scalar" ? std::string_view() : std::string_view(p.value);
+  for (std::string_view part : core::split(shape, 'x')) {
     bool number = !part.empty() && part.size() < 19 &&
                   std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!number && part != "*" && p.value != "scalar")

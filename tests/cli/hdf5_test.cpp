@@ -7,6 +7,7 @@
 
 #include "tests/cli/program.h"
 #include "tests/libckpt/hdf5/hdf5_maker.h"
+#include "tests/support/golden.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -34,6 +35,13 @@ TEST_F(CliHdf5, FilesOfOthersAreListedAndConverted) {
   EXPECT_EQ(run({"convert", "a.ckpt", "b.h5"}).code, 0);
   EXPECT_EQ(run({"diff", "a.h5", "b.h5"}).code, 0);
   EXPECT_EQ(run({"verify", "b.h5"}).code, 0);
+}
+
+TEST_F(CliHdf5, SaysHowKerasSpellsBfloat16) {
+  std::optional<std::filesystem::path> file = test::golden_file("checkpoints/hdf5/keras3.weights.h5");
+  if (!file) GTEST_SKIP() << "no golden data";
+  EXPECT_THAT(run({"ls", "--json", file->string()}).out, HasSubstr(R"("dtype":"void16","read_as":"bfloat16")"));
+  EXPECT_THAT(run({"ls", file->string()}).out, HasSubstr("bfloat16"));
 }
 
 TEST_F(CliHdf5, OneLineWhenTheHelperIsMissing) {

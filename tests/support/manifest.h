@@ -37,7 +37,7 @@ struct Manifest {
   std::string action;  ///< "load", "refuse", "load-or-report", ...
   std::string reason;
   std::string same_as;  ///< id of the file whose content this one has, "" for none
-  std::string group;  ///< files of one group hold the same weights, "" for none
+  std::string group;    ///< files of one group hold the same weights, "" for none
   std::vector<std::string> warn;
   std::vector<std::string> globals;
   std::optional<int> verify_exit;

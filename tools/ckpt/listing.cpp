@@ -92,7 +92,8 @@ void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t in
   const ckpt::Entry& entry = *tensor.entry;
   json.begin_object();
   json.key("name").value(tensor.name);
-  json.key("dtype").value(ckpt::type_name(entry));
+  json.key("dtype").value(entry.stored_type.empty() ? ckpt::type_name(entry) : entry.stored_type);
+  if (!entry.stored_type.empty()) json.key("read_as").value(ckpt::type_name(entry));
   write_shape(json, "shape", ckpt::value_shape(entry));
   json.key("location").value(entry.location);
   json.key("bytes").value(entry.byte_size());

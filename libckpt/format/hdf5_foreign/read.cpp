@@ -96,6 +96,7 @@ class TreeReader {
     if (dataset.is_enum) enums_.push_back(core::quote(path_text(placed)));
     auto entry = std::make_shared<Entry>();
     entry->dtype = *type.dtype;
+    if (dataset.opaque16) entry->stored_type = "void16";
     entry->shape = std::move(type.shape);
     entry->location = text_of(dataset.attributes, "ckpt_location").value_or("cpu");
     entry->bytes = sources_.open(std::shared_ptr<const Hdf5Dataset>(tree_, &dataset));

@@ -134,7 +134,8 @@ TEST_F(NativeReindex, AnotherShapeUnderTheOldNameIsAChange) {
     maker.floats("/data/model/module/b/weight", {7}, 1.5F);
   }
   EXPECT_THAT(reindex(path()).changed, ElementsAre("model.module.b.weight"));
-  const Entry& entry = open(path()).root.find("model")->find("module.b.weight")->as_entry();
+  Checkpoint edited = open(path());
+  const Entry& entry = edited.root.find("model")->find("module.b.weight")->as_entry();
   EXPECT_EQ(entry.shape, core::Shape({7}));
   EXPECT_EQ(entry.location, "cuda:1");
   expect_whole();

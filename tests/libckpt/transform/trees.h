@@ -12,7 +12,7 @@ namespace test {
 
 inline ckpt::SourcePtr bytes_of(const std::vector<float>& values) {
   core::ByteVector raw(values.size() * sizeof(float));
-  std::memcpy(raw.data(), values.data(), raw.size());
+  if (!raw.empty()) std::memcpy(raw.data(), values.data(), raw.size());
   return ckpt::memory_source(std::move(raw));
 }
 
