@@ -161,7 +161,7 @@ struct HandmadeChunk {
   std::vector<std::int32_t> sizes;
   std::string archive;
   std::string file = "__0_0.distcp";
-  std::string extra;  ///< more fields of the storage info
+  std::string extra = {};  ///< more fields of the storage info
 };
 
 class Dcp : public ::testing::Test {

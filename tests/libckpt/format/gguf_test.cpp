@@ -31,12 +31,12 @@ void append_text(ByteVector& out, std::string_view text) {
 struct Builder {
   std::string magic = "GGUF";
   std::uint32_t version = 3;
-  std::optional<std::uint64_t> tensor_count;
-  std::optional<std::uint64_t> value_count;
+  std::optional<std::uint64_t> tensor_count = {};
+  std::optional<std::uint64_t> value_count = {};
   std::uint64_t tensors = 0;
   std::uint64_t values = 0;
-  ByteVector value_bytes;
-  ByteVector tensor_bytes;
+  ByteVector value_bytes = {};
+  ByteVector tensor_bytes = {};
   std::uint64_t alignment = 32;
   std::uint64_t data = 0;  ///< bytes of data
 
