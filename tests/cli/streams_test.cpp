@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <sstream>
+
 #include "libckpt/io/json.h"
 #include "tests/cli/files.h"
+#include "tools/ckpt/json_lines.h"
 #include "tools/ckpt/output.h"
 #include "tools/ckpt/standard_input.h"
 
@@ -134,13 +137,36 @@ TEST(Json, ErrorsAreOneObject) {
   EXPECT_EQ(usage.code, 2);
 }
 
-TEST(JsonLines, AreTheFileTheTensorsAndTheValues) {
+TEST(JsonLines, AreTheFileThenEachItemOfItsLists) {
+  EXPECT_EQ(cli::json_lines(R"({"schema":1,"path":"a","n":18446744073709551615,"tensors":[{"name":"w","shape":[1,2]},)"
+                            R"({"name":"b","x":null}],"warnings":["old"],"dropped":[],"stat":{"f":1.5,"t":true}})"),
+            R"({"schema":1,"path":"a","n":18446744073709551615,"tensors":2,"warnings":1,"dropped":0,)"
+            R"("stat":{"f":1.5,"t":true}})"
+            "\n"
+            R"({"of":"tensors","name":"w","shape":[1,2]})"
+            "\n"
+            R"({"of":"tensors","name":"b","x":null})"
+            "\n"
+            R"({"of":"warnings","value":"old"})"
+            "\n");
+}
+
+TEST(JsonLines, ComeForEveryCommandAndEveryFile) {
   TempDir dir;
   write_checkpoint(dir.path() / "net.pth", dict({{"w", tensor({1, 2})}, {"epoch", ckpt::Value::integer(3)}}));
-  EXPECT_EQ(run_ckpt(dir.path(), {"ls", "--jsonl", "net.pth"}).out,
-            "{\"schema\":1,\"path\":\"net.pth\",\"format\":\"torch-zip\",\"tensors\":1,\"values\":1}\n"
-            "{\"name\":\"w\",\"dtype\":\"float32\",\"shape\":[2],\"location\":\"cpu\",\"bytes\":8}\n"
-            "{\"name\":\"epoch\",\"type\":\"int\",\"value\":3}\n");
+  write_checkpoint(dir.path() / "b.pth", dict({{"w", tensor({1, 3})}}));
+  Outcome listed = run_ckpt(dir.path(), {"ls", "--jsonl", "net.pth", "b.pth"});
+  std::vector<std::string> starts;
+  std::istringstream lines(listed.out);
+  for (std::string line; std::getline(lines, line);) {
+    JsonDocument item = JsonDocument::parse(line);
+    const char* first = item.root().has("of") ? "of" : "path";
+    starts.emplace_back(item.root().at(first).as_text());
+  }
+  EXPECT_EQ(starts, (std::vector<std::string>{"net.pth", "tensors", "values", "b.pth", "tensors"}));
+  Outcome differ = run_ckpt(dir.path(), {"diff", "--jsonl", "net.pth", "b.pth"});
+  EXPECT_EQ(differ.code, 1);
+  EXPECT_NE(differ.out.find("{\"of\":\"differences\","), std::string::npos) << differ.out;
   EXPECT_EQ(run_ckpt(dir.path(), {"ls", "--jsonl", "--json", "net.pth"}).code, 2);
 }
 

@@ -85,7 +85,7 @@ void add_doctor(CLI::App& app, Command& chosen) {
                   "Say what this installation can do, what it runs on, and what is missing; exit 1 then.");
   auto options = std::make_shared<Options>();
   command.add_option("PATH", options->path, "folder whose file system is looked at (default: here)")->type_name("");
-  command.add_flag("--json", options->json, "machine-readable output");
+  add_json_options(command, options->json);
   command.add_flag("-q,--quiet", options->quiet, "only the exit code");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

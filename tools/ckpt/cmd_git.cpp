@@ -82,7 +82,7 @@ void add_part(CLI::App& git, Command& chosen, const std::string& name, const std
   auto options = std::make_shared<Options>();
   command.add_flag("--global", options->scope.global, "for all repositories of the user, not only this one");
   if (name != "status") command.add_flag("-n,--dry-run", options->dry_run, "say what would be done and write nothing");
-  command.add_flag("--json", options->json, "machine-readable output");
+  add_json_options(command, options->json);
   command.add_flag("-q,--quiet", options->quiet, "say nothing");
   command.callback(
       [&chosen, options, run] { chosen = [options, run](Context& context) { return run(context, *options); }; });

@@ -17,7 +17,6 @@ namespace {
 struct Options : ReadOptions {
   std::vector<std::string> files;
   bool values = false;
-  bool lines = false;
   std::string sort = "file";
   Order order = Order::file;
   bool reverse = false;
@@ -116,29 +115,6 @@ void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, con
   json.end_object();
 }
 
-/// A line that says what the file is, then a line for each tensor and each plain value.
-void print_lines(Output& out, const Address& address, const Listed& listed) {
-  ckpt::JsonWriter head;
-  head.begin_object();
-  head.key("schema").value(1);
-  head.key("path").value(address.shown());
-  head.key("format").value(listed.checkpoint.format);
-  head.key("tensors").value(static_cast<std::uint64_t>(listed.shown.size()));
-  head.key("values").value(static_cast<std::uint64_t>(listed.listing.values.size()));
-  head.end_object();
-  out.print(head.text() + "\n");
-  for (std::size_t i : listed.shown) {
-    ckpt::JsonWriter json;
-    write_tensor(json, listed.listing, i);
-    out.print(json.text() + "\n");
-  }
-  for (const ckpt::NamedValue& value : listed.listing.values) {
-    ckpt::JsonWriter json;
-    ckpt::write_json(json, value);
-    out.print(json.text() + "\n");
-  }
-}
-
 void print_file(Context& context, const Options& options, const Address& address, const Listed& listed) {
   Output& out = context.out;
   if (options.quiet) {
@@ -161,9 +137,7 @@ int list_file(Context& context, const Options& options, const std::string& file,
                      [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
   listed->shown = choose(options, listed->listing);
   say_report(options, address.path, report);
-  if (options.lines) {
-    print_lines(context.out, address, *listed);
-  } else if (options.json) {
+  if (options.json) {
     write_json(context.out, json, address, *listed, report);
   } else {
     print_file(context, options, address, *listed);
@@ -176,7 +150,7 @@ int run(Context& context, const Options& options) {
   int code = kDone;
   if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
-    bool spaced = !options.json && !options.lines && !options.quiet && &file != &options.files.front();
+    bool spaced = !options.json && !options.quiet && &file != &options.files.front();
     if (spaced) context.out.print("\n");
     code = std::max(code, list_file(context, options, file, json));
   }
@@ -200,8 +174,6 @@ void add_ls(CLI::App& app, Command& chosen) {
   add_selection_options(command, options->selection);
   command.add_flag("--values", options->values, "plain values too (--json always has them)");
   add_read_options(command, *options);
-  command.add_flag("--jsonl", options->lines, "one line of JSON for the file, each tensor and each plain value")
-      ->excludes("--json");
   command.callback([&chosen, options] {
     options->order = parse_order(options->sort);
     chosen = [options](Context& context) { return run(context, *options); };

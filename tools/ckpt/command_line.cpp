@@ -89,11 +89,11 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
-/// Whether the chosen command was told to speak JSON.
-bool says_json(const CLI::App& app) {
+/// Whether the chosen command was given `flag`.
+bool has_flag(const CLI::App& app, const std::string& flag) {
   for (const CLI::App* command : app.get_subcommands()) {
-    const CLI::Option* json = command->get_option_no_throw("--json");
-    if ((json != nullptr && json->count() > 0) || says_json(*command)) return true;
+    const CLI::Option* option = command->get_option_no_throw(flag);
+    if ((option != nullptr && option->count() > 0) || has_flag(*command, flag)) return true;
   }
   return false;
 }
@@ -102,6 +102,13 @@ bool says_json(const CLI::App& app) {
 Command with_schema(Command command) {
   return [command = std::move(command)](Context& context) {
     context.out.expect_json();
+    return command(context);
+  };
+}
+
+Command as_lines(Command command) {
+  return [command = std::move(command)](Context& context) {
+    context.out.expect_json_lines();
     return command(context);
   };
 }
@@ -157,7 +164,8 @@ Command parse_command_line(int argc, char** argv) {
     std::string what = lacks_command ? describe_extras(*at.command, at.name + " needs a command") : error.what();
     throw Error(ErrorCode::usage, what + "; see '" + at.name + " --help'");
   }
-  return says_json(app) ? with_schema(std::move(chosen)) : chosen;
+  if (has_flag(app, "--jsonl")) return as_lines(std::move(chosen));
+  return has_flag(app, "--json") ? with_schema(std::move(chosen)) : chosen;
 }
 
 }  // namespace cli

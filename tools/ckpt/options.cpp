@@ -96,8 +96,14 @@ int ReadOptions::looked(const ckpt::Report& report) const {
   return report.foreign.empty() || foreign_objects ? kDone : kNo;
 }
 
+void add_json_options(CLI::App& command, bool& json) {
+  CLI::Option* document = command.add_flag("--json", json, "machine-readable output");
+  command.add_flag("--jsonl", json, "the same as lines: one for the file, then one for each thing listed")
+      ->excludes(document);
+}
+
 void add_read_options(CLI::App& command, ReadOptions& options) {
-  command.add_flag("--json", options.json, "machine-readable output");
+  add_json_options(command, options.json);
   command.add_flag("-q,--quiet", options.quiet, "only what was asked for: no talk, no progress");
   command.add_option("-j,--threads", options.threads, "threads (default: one a core)")->type_name("N");
   command.add_flag("--lenient", options.lenient, "accept known deviations from the format; each one is named");

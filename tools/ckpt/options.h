@@ -56,7 +56,10 @@ struct EditOptions : ReadOptions {
   std::uint64_t max_memory = ckpt::SaveOptions().max_memory;
 };
 
-/// --json, -q, -j, --lenient, --foreign-objects.
+/// --json and --jsonl, which both set `json`; the form of the output is chosen where the command is run.
+void add_json_options(CLI::App& command, bool& json);
+
+/// --json, --jsonl, -q, -j, --lenient, --foreign-objects.
 void add_read_options(CLI::App& command, ReadOptions& options);
 
 /// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --retype, --max-memory.

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tools/ckpt/json_lines.h"
+
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -90,6 +92,7 @@ std::string_view Output::open_json(std::string_view text) {
 
 void Output::finish() {
   if (json_ == Json::list) buffer_ += "}\n";
+  if (lines_ && json_ != Json::expected) buffer_ = json_lines(buffer_);
   json_ = Json::none;
   flush();
 }

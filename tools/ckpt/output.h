@@ -21,11 +21,16 @@ class Output {
   /// What follows is one JSON document of a command: "schema" (1) and "version" (of the tool) become the first members
   /// of its object; a list is put under "files".
   void expect_json() { json_ = Json::expected; }
+  /// The same; what is written out in the end are the lines of that document (tools/ckpt/json_lines.h).
+  void expect_json_lines() {
+    json_ = Json::expected;
+    lines_ = true;
+  }
   /// Error(io) as flush(), when enough has come together.
   void print(std::string_view text) {
     if (json_ == Json::expected && !text.empty()) text = open_json(text);
     buffer_ += text;
-    if (buffer_.size() >= kPiece) flush();
+    if (buffer_.size() >= kPiece && !lines_) flush();
   }
   /// `text` in bold on a terminal.
   void print_heading(std::string_view text);
@@ -44,6 +49,7 @@ class Output {
   bool colors_ = false;
   std::size_t width_ = 0;
   Json json_ = Json::none;
+  bool lines_ = false;
 };
 
 /// Writes a line to standard error, for warnings and errors; failures are ignored.
