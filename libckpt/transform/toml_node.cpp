@@ -1,5 +1,7 @@
 #include "libckpt/transform/toml_node.h"
 
+#include <algorithm>
+
 #include "libcore/base/error.h"
 
 namespace {
@@ -70,7 +72,49 @@ const TextNode* TextNode::find(std::string_view key) const {
   return nullptr;
 }
 
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+/// Where the string or comment that begins at `at` ends; `at` itself when none begins there. A string of one line ends
+/// with its line at the latest.
+std::size_t end_of_plain_text(std::string_view text, std::size_t at) {
+  const char opening = text[at];
+  if (opening == '#') return std::min(text.find('\n', at), text.size());
+  if (opening != '"' && opening != '\'') return at;
+  const std::string_view three = text.substr(at, 3);
+  if (three.size() == 3 && three[1] == opening && three[2] == opening) return at;
+  for (std::size_t i = at + 1; i < text.size(); ++i) {
+    if (text[i] == '\n' || text[i] == opening) return i + 1;
+    if (text[i] == '\\' && opening == '"') ++i;
+  }
+  return text.size();
+}
+
+/// toml++ 3.3 runs into undefined behaviour where it looks for white space and finds some letters outside ASCII ("Τ").
+/// TOML allows such letters in strings and comments alone; strings of several lines it searches for white space, too.
+void check_letters(std::string_view text) {
+  std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  while (at < text.size()) {
+    const std::size_t end = end_of_plain_text(text, at);
+    if (end > at) {
+      at = end;
+      continue;
+    }
+    if (static_cast<unsigned char>(text[at]) >= 0x80) {
+      const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+      throw core::Error(core::ErrorCode::corrupt,
+                        "line " + std::to_string(line) +
+                            " is no TOML: letters outside ASCII may stand in comments and in strings of one line");
+    }
+    ++at;
+  }
+}
+
+}  // namespace
+
 TextNode parse_toml_node(std::string_view text) {
+  check_letters(text);
   try {
     return node_of(toml::parse(text));
   } catch (const toml::parse_error& error) {

@@ -87,6 +87,17 @@ TEST(RulesText, NamesTheLineThatIsNoToml) {
   EXPECT_EQ(error_of("{\"a\": ").code(), core::ErrorCode::corrupt);
 }
 
+TEST(RulesText, TakesLettersOutsideAsciiInStringsAndCommentsAlone) {
+  const ckpt::Rules rules =
+      ckpt::parse_rules("# \u03a4\n[[rule]]\nrename = \"\u03a4.\\\"\u03b1\" # \u03a9\nto = '\u00e9'\n", "r.toml");
+  ASSERT_EQ(rules.size(), 1u);
+  EXPECT_EQ(rules[0].names[0].first, "\u03a4.\"\u03b1");
+  for (const char* text :
+       {"[[rule]]\nrename = \"a\"\nto = \"b\"\n\u03a4 = 1\n", "a = 1\n\n\nb = \"\"\"\u03a4\"\"\"\n"}) {
+    EXPECT_THAT(error_of(text).message(), testing::StartsWith("line 4 is no TOML: letters outside ASCII")) << text;
+  }
+}
+
 TEST(RulesText, NamesTheRuleAndTheField) {
   auto said = [](const std::string& text) {
     core::Error error = error_of(text);
