@@ -115,6 +115,7 @@ class WalkParser {
   [[noreturn]] void fail(ByteCursor& in) {
     auto kind = in.take<std::uint8_t>();
     std::string text = harmless(in.take_text(in.remaining()));
+    if (text.empty()) throw_nonsense("a failure without a reason");
     if (kind != kFailureCorrupt) throw Error(code_of(kind), text);
     throw Error(code_of(kind), "HDF5: " + text + " (while " + core::printable(stage_) + ")");
   }
