@@ -34,8 +34,9 @@ AlexNet::AlexNet(const Options& o)
                relu(),
                MaxPool2d(3, {.stride = 2})},
       avgpool({6, 6}),
-      classifier{core::Dropout(o.dropout), Linear(256 * 6 * 6, 4096), relu(), core::Dropout(o.dropout),
-                 Linear(4096, 4096),       relu(),                    Linear(4096, o.num_classes)} {}
+      classifier{core::Dropout(o.dropout),   Linear(256 * 6 * 6, 4096), relu(),
+                 core::Dropout(o.dropout),   Linear(4096, 4096),        relu(),
+                 Linear(4096, o.num_classes)} {}
 
 void AlexNet::members(core::Members& m) {
   m.child("features", features).child("avgpool", avgpool).child("classifier", classifier);

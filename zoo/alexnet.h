@@ -1,6 +1,6 @@
 #pragma once
-// AlexNet for images of 224 x 224 (at least 63 x 63). Source: Krizhevsky 2014, "One weird trick", as torchvision has it.
-// Thread safety: as core::Module. Use: zoo::AlexNet net({.num_classes = 10}); core::Tensor logits = net(images);
+// AlexNet for images of 224 x 224 (at least 63 x 63). Source: Krizhevsky 2014, "One weird trick", as torchvision has
+// it. Thread safety: as core::Module. Use: zoo::AlexNet net({.num_classes = 10}); core::Tensor logits = net(images);
 
 #include <cstdint>
 

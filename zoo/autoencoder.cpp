@@ -23,7 +23,10 @@ Tensor Autoencoder::forward(const Tensor& x) {
 }
 
 VAE::VAE(const CodeOptions& o)
-    : fc1(o.inputs, o.hidden), fc21(o.hidden, o.code), fc22(o.hidden, o.code), fc3(o.code, o.hidden),
+    : fc1(o.inputs, o.hidden),
+      fc21(o.hidden, o.code),
+      fc22(o.hidden, o.code),
+      fc3(o.code, o.hidden),
       fc4(o.hidden, o.inputs) {}
 
 void VAE::members(core::Members& m) {

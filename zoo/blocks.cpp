@@ -15,11 +15,15 @@ using core::Tensor;
 
 core::AnyModule make_activation(Act act) {
   switch (act) {
-    case Act::relu6: return core::ReLU6({.inplace = true});
-    case Act::hardswish: return core::Hardswish({.inplace = true});
-    case Act::silu: return core::SiLU({.inplace = true});
+    case Act::relu6:
+      return core::ReLU6({.inplace = true});
+    case Act::hardswish:
+      return core::Hardswish({.inplace = true});
+    case Act::silu:
+      return core::SiLU({.inplace = true});
     case Act::none:
-    case Act::relu: break;
+    case Act::relu:
+      break;
   }
   return core::ReLU({.inplace = true});
 }

@@ -24,7 +24,7 @@ PrimaryCaps::PrimaryCaps(const Options& o)
     : types(o.types), size(o.size), conv(o.channels, o.types * o.size, o.kernel, {.stride = o.stride}) {}
 
 Tensor PrimaryCaps::forward(const Tensor& x) {
-  Tensor h = conv(x);                                                // (n, types * size, h, w)
+  Tensor h = conv(x);  // (n, types * size, h, w)
   Tensor split = h.view({h.size(0), types, size, h.size(2), h.size(3)});
   return squash(split.permute({0, 1, 3, 4, 2}).reshape({h.size(0), -1, size}));
 }
@@ -32,15 +32,15 @@ Tensor PrimaryCaps::forward(const Tensor& x) {
 DigitCaps::DigitCaps(const Options& o)
     : iterations(o.iterations), W(core::randn({o.inputs, o.outputs, o.out_size, o.in_size}) * 0.01) {}
 
-Tensor DigitCaps::forward(const Tensor& capsules) {                  // (n, inputs, in_size)
-  Tensor votes = core::einsum("ijkl,bil->bijk", {W, capsules});      // (n, inputs, outputs, out_size)
+Tensor DigitCaps::forward(const Tensor& capsules) {              // (n, inputs, in_size)
+  Tensor votes = core::einsum("ijkl,bil->bijk", {W, capsules});  // (n, inputs, outputs, out_size)
   Tensor fixed = votes.detach();
-  Tensor logits = core::zeros({votes.size(0), votes.size(1), votes.size(2)},
-                              {.dtype = votes.dtype(), .device = votes.device()});
-  Tensor result;                                                     // (n, outputs, out_size)
+  Tensor logits =
+      core::zeros({votes.size(0), votes.size(1), votes.size(2)}, {.dtype = votes.dtype(), .device = votes.device()});
+  Tensor result;  // (n, outputs, out_size)
   for (std::int64_t i = 0; i < iterations; ++i) {
     const bool last = i + 1 == iterations;
-    Tensor couplings = core::softmax(logits, 2).unsqueeze(-1);       // (n, inputs, outputs, 1)
+    Tensor couplings = core::softmax(logits, 2).unsqueeze(-1);  // (n, inputs, outputs, 1)
     result = squash((couplings * (last ? votes : fixed)).sum({1}));
     if (!last) logits = logits + (fixed * result.unsqueeze(1)).sum({-1});
   }
@@ -66,28 +66,31 @@ CapsNet::CapsNet(const Options& o)
              .outputs = o.num_classes,
              .out_size = o.digit_size,
              .iterations = o.iterations}),
-      decoder{Linear(o.num_classes * o.digit_size, o.hidden[0]), core::ReLU(),
-              Linear(o.hidden[0], o.hidden[1]),                  core::ReLU(),
-              Linear(o.hidden[1], o.in_channels * o.image * o.image), core::Sigmoid()} {}
+      decoder{Linear(o.num_classes * o.digit_size, o.hidden[0]),
+              core::ReLU(),
+              Linear(o.hidden[0], o.hidden[1]),
+              core::ReLU(),
+              Linear(o.hidden[1], o.in_channels * o.image * o.image),
+              core::Sigmoid()} {}
 
 void CapsNet::members(core::Members& m) {
   m.child("conv1", conv1).child("primary", primary).child("digit", digit).child("decoder", decoder);
 }
 
-std::tuple<Tensor, Tensor> CapsNet::forward(const Tensor& x, const Tensor& label) {    // (n, c, image, image)
-  Tensor v = digit(primary(core::relu(conv1(x))));                                     // (n, classes, digit_size)
-  Tensor lengths = core::sqrt((v * v).sum({-1}) + 1e-9);                               // (n, classes)
-  Tensor chosen = label.defined() ? label : core::argmax(lengths, 1);                  // (n)
-  Tensor mask = core::one_hot(chosen, v.size(1)).to(v.dtype()).unsqueeze(-1);          // (n, classes, 1)
+std::tuple<Tensor, Tensor> CapsNet::forward(const Tensor& x, const Tensor& label) {  // (n, c, image, image)
+  Tensor v = digit(primary(core::relu(conv1(x))));                                   // (n, classes, digit_size)
+  Tensor lengths = core::sqrt((v * v).sum({-1}) + 1e-9);                             // (n, classes)
+  Tensor chosen = label.defined() ? label : core::argmax(lengths, 1);                // (n)
+  Tensor mask = core::one_hot(chosen, v.size(1)).to(v.dtype()).unsqueeze(-1);        // (n, classes, 1)
   return {lengths, decoder((v * mask).flatten(1))};
 }
 
 Tensor capsule_loss(const std::tuple<Tensor, Tensor>& output, const Tensor& x, const Tensor& label) {
   const auto& [lengths, image] = output;
-  Tensor right = core::one_hot(label, lengths.size(1)).to(lengths.dtype());            // (n, classes)
+  Tensor right = core::one_hot(label, lengths.size(1)).to(lengths.dtype());  // (n, classes)
   Tensor margin = right * core::relu(core::rsub(lengths, 0.9)).square() +
                   core::rsub(right, 1) * 0.5 * core::relu(lengths - 0.1).square();
-  Tensor rebuilt = (image - x.flatten(1)).square().sum({1});                           // (n)
+  Tensor rebuilt = (image - x.flatten(1)).square().sum({1});  // (n)
   return (margin.sum({1}) + rebuilt * 0.0005).mean();
 }
 

@@ -90,15 +90,16 @@ ConvNeXt::ConvNeXt(const Options& o)
     core::trunc_normal_(layer.weight, {.std = 0.02});
     core::init::zeros_(layer.bias);
   };
-  detail::init_layers(*this, [&](Conv2d& conv) { init(conv); }, [&](Linear& linear) { init(linear); });
+  detail::init_layers(
+      *this, [&](Conv2d& conv) { init(conv); }, [&](Linear& linear) { init(linear); });
 }
 
 void ConvNeXt::members(core::Members& m) {
   m.child("features", features).child("avgpool", avgpool).child("classifier", classifier);
 }
 
-Tensor ConvNeXt::forward(const Tensor& x) {   // (n, c, 224, 224)
-  return classifier(avgpool(features(x)));    // (n, classes)
+Tensor ConvNeXt::forward(const Tensor& x) {  // (n, c, 224, 224)
+  return classifier(avgpool(features(x)));   // (n, classes)
 }
 
 ConvNeXt::Options convnext_options(std::string_view size) {

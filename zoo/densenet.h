@@ -1,7 +1,8 @@
 #pragma once
 // DenseNet: each layer sees the outputs of all before it in its block. Source: Huang, Liu, van der Maaten, Weinberger
 // 2016, names and initial values as torchvision has them.
-// Thread safety: as core::Module. Use: zoo::DenseNet net(zoo::densenet_options(121)); core::Tensor logits = net(images);
+// Thread safety: as core::Module. Use: zoo::DenseNet net(zoo::densenet_options(121)); core::Tensor logits =
+// net(images);
 
 #include <array>
 #include <cstdint>

@@ -24,7 +24,7 @@ namespace efficientnet {
 struct Stage {
   std::int64_t expand, kernel, stride, in, out, depth;
 };
-constexpr Stage kStages[] = {{1, 3, 1, 32, 16, 1},  {6, 3, 2, 16, 24, 2},   {6, 5, 2, 24, 40, 2}, {6, 3, 2, 40, 80, 3},
+constexpr Stage kStages[] = {{1, 3, 1, 32, 16, 1},  {6, 3, 2, 16, 24, 2},   {6, 5, 2, 24, 40, 2},  {6, 3, 2, 40, 80, 3},
                              {6, 5, 1, 80, 112, 3}, {6, 5, 2, 112, 192, 4}, {6, 3, 1, 192, 320, 1}};
 
 struct BlockOptions {
@@ -77,8 +77,8 @@ core::BatchNormOptions norm_of(const EfficientNet::Options& o) {
 core::Sequential make_features(const EfficientNet::Options& o) {
   core::Sequential features;
   const core::BatchNormOptions norm = norm_of(o);
-  features.push_back(Conv2dNormActivation(o.in_channels, scaled_width(32, o),
-                                          {.stride = 2, .norm = norm, .activation = Act::silu}));
+  features.push_back(
+      Conv2dNormActivation(o.in_channels, scaled_width(32, o), {.stride = 2, .norm = norm, .activation = Act::silu}));
   std::int64_t total = 0;
   for (const Stage& stage : kStages) total += scaled_depth(stage.depth, o);
   std::int64_t done = 0;
@@ -98,8 +98,8 @@ core::Sequential make_features(const EfficientNet::Options& o) {
     }
     features.push_back(std::move(made));
   }
-  features.push_back(Conv2dNormActivation(scaled_width(320, o), last_width(o),
-                                          {.kernel = 1, .norm = norm, .activation = Act::silu}));
+  features.push_back(
+      Conv2dNormActivation(scaled_width(320, o), last_width(o), {.kernel = 1, .norm = norm, .activation = Act::silu}));
   return features;
 }
 
@@ -108,7 +108,8 @@ core::Sequential make_features(const EfficientNet::Options& o) {
 EfficientNet::EfficientNet(const Options& o)
     : features(efficientnet::make_features(o)),
       avgpool(1),
-      classifier{core::Dropout(o.dropout, {.inplace = true}), core::Linear(efficientnet::last_width(o), o.num_classes)} {
+      classifier{core::Dropout(o.dropout, {.inplace = true}),
+                 core::Linear(efficientnet::last_width(o), o.num_classes)} {
   detail::init_layers(*this, detail::init_kaiming_fan_out, [](core::Linear& linear) {
     const double range = 1 / std::sqrt(static_cast<double>(linear.out_features));
     core::init::uniform_(linear.weight, -range, range);
@@ -127,15 +128,24 @@ Tensor EfficientNet::forward(const Tensor& x) {  // (n, c, h, w)
 
 EfficientNet::Options efficientnet_options(std::int64_t size) {
   switch (size) {
-    case 0: return {.width = 1.0, .depth = 1.0, .dropout = 0.2};
-    case 1: return {.width = 1.0, .depth = 1.1, .dropout = 0.2};
-    case 2: return {.width = 1.1, .depth = 1.2, .dropout = 0.3};
-    case 3: return {.width = 1.2, .depth = 1.4, .dropout = 0.3};
-    case 4: return {.width = 1.4, .depth = 1.8, .dropout = 0.4};
-    case 5: return {.width = 1.6, .depth = 2.2, .dropout = 0.4, .slow_norm = true};
-    case 6: return {.width = 1.8, .depth = 2.6, .dropout = 0.5, .slow_norm = true};
-    case 7: return {.width = 2.0, .depth = 3.1, .dropout = 0.5, .slow_norm = true};
-    default: throw core::Error(core::ErrorCode::value, "EfficientNet is B0 to B7, not B" + std::to_string(size));
+    case 0:
+      return {.width = 1.0, .depth = 1.0, .dropout = 0.2};
+    case 1:
+      return {.width = 1.0, .depth = 1.1, .dropout = 0.2};
+    case 2:
+      return {.width = 1.1, .depth = 1.2, .dropout = 0.3};
+    case 3:
+      return {.width = 1.2, .depth = 1.4, .dropout = 0.3};
+    case 4:
+      return {.width = 1.4, .depth = 1.8, .dropout = 0.4};
+    case 5:
+      return {.width = 1.6, .depth = 2.2, .dropout = 0.4, .slow_norm = true};
+    case 6:
+      return {.width = 1.8, .depth = 2.6, .dropout = 0.5, .slow_norm = true};
+    case 7:
+      return {.width = 2.0, .depth = 3.1, .dropout = 0.5, .slow_norm = true};
+    default:
+      throw core::Error(core::ErrorCode::value, "EfficientNet is B0 to B7, not B" + std::to_string(size));
   }
 }
 

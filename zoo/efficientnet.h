@@ -1,6 +1,7 @@
 #pragma once
 // EfficientNet B0 to B7. Source: Tan, Le 2019, names and initial values as torchvision has them.
-// Thread safety: as core::Module. Use: zoo::EfficientNet net(zoo::efficientnet_options(0)); core::Tensor y = net(images);
+// Thread safety: as core::Module. Use: zoo::EfficientNet net(zoo::efficientnet_options(0)); core::Tensor y =
+// net(images);
 
 #include <cstdint>
 

@@ -52,10 +52,10 @@ void InceptionAux::members(core::Members& m) {
   m.child("conv", conv).child("fc1", fc1).child("fc2", fc2).child("dropout", dropout);
 }
 
-Tensor InceptionAux::forward(const Tensor& x) {               // (n, in, 14, 14)
-  Tensor h = conv(core::adaptive_avg_pool2d(x, {4, 4}));      // (n, 128, 4, 4)
-  h = core::relu(fc1(h.flatten(1)));                          // (n, 1024)
-  return fc2(dropout(h));                                     // (n, classes)
+Tensor InceptionAux::forward(const Tensor& x) {           // (n, in, 14, 14)
+  Tensor h = conv(core::adaptive_avg_pool2d(x, {4, 4}));  // (n, 128, 4, 4)
+  h = core::relu(fc1(h.flatten(1)));                      // (n, 1024)
+  return fc2(dropout(h));                                 // (n, classes)
 }
 
 }  // namespace googlenet
@@ -116,16 +116,16 @@ void GoogLeNet::members(core::Members& m) {
 GoogLeNet::Outputs GoogLeNet::run(const Tensor& x, bool heads) {  // (n, c, 224, 224)
   heads = heads && aux1;
   Outputs out;
-  Tensor h = maxpool1(conv1(x));                                  // (n, 64, 56, 56)
-  h = maxpool2(conv3(conv2(h)));                                  // (n, 192, 28, 28)
-  h = maxpool3((*inception3b)((*inception3a)(h)));                // (n, 480, 14, 14)
-  h = (*inception4a)(h);                                          // (n, 512, 14, 14)
-  if (heads) out.aux_logits1 = (*aux1)(h);                        // (n, classes)
-  h = (*inception4d)((*inception4c)((*inception4b)(h)));          // (n, 528, 14, 14)
-  if (heads) out.aux_logits2 = (*aux2)(h);                        // (n, classes)
-  h = maxpool4((*inception4e)(h));                                // (n, 832, 7, 7)
-  h = (*inception5b)((*inception5a)(h));                          // (n, 1024, 7, 7)
-  out.logits = fc(dropout(avgpool(h).flatten(1)));                // (n, classes)
+  Tensor h = maxpool1(conv1(x));                          // (n, 64, 56, 56)
+  h = maxpool2(conv3(conv2(h)));                          // (n, 192, 28, 28)
+  h = maxpool3((*inception3b)((*inception3a)(h)));        // (n, 480, 14, 14)
+  h = (*inception4a)(h);                                  // (n, 512, 14, 14)
+  if (heads) out.aux_logits1 = (*aux1)(h);                // (n, classes)
+  h = (*inception4d)((*inception4c)((*inception4b)(h)));  // (n, 528, 14, 14)
+  if (heads) out.aux_logits2 = (*aux2)(h);                // (n, classes)
+  h = maxpool4((*inception4e)(h));                        // (n, 832, 7, 7)
+  h = (*inception5b)((*inception5a)(h));                  // (n, 1024, 7, 7)
+  out.logits = fc(dropout(avgpool(h).flatten(1)));        // (n, classes)
   return out;
 }
 

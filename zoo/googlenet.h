@@ -1,6 +1,6 @@
 #pragma once
-// GoogLeNet (Inception v1) with batch norm and auxiliary heads. Source: Szegedy et al. 2014, names and initial values as
-// torchvision has them. Thread safety: as core::Module. Use: zoo::GoogLeNet net({.num_classes = 10});
+// GoogLeNet (Inception v1) with batch norm and auxiliary heads. Source: Szegedy et al. 2014, names and initial values
+// as torchvision has them. Thread safety: as core::Module. Use: zoo::GoogLeNet net({.num_classes = 10});
 
 #include <cstdint>
 #include <memory>

@@ -51,9 +51,8 @@ struct InceptionB : core::ModuleOf<InceptionB> {
     m.child("branch3x3dbl_2", branch3x3dbl_2).child("branch3x3dbl_3", branch3x3dbl_3);
   }
   Tensor forward(const Tensor& x) {
-    return core::cat({branch3x3(x), branch3x3dbl_3(branch3x3dbl_2(branch3x3dbl_1(x))),
-                      core::max_pool2d(x, 3, {.stride = 2})},
-                     1);
+    return core::cat(
+        {branch3x3(x), branch3x3dbl_3(branch3x3dbl_2(branch3x3dbl_1(x))), core::max_pool2d(x, 3, {.stride = 2})}, 1);
   }
 };
 
@@ -136,8 +135,8 @@ struct InceptionE : core::ModuleOf<InceptionE> {
     m.child("branch3x3dbl_3b", branch3x3dbl_3b).child("branch_pool", branch_pool);
   }
   Tensor forward(const Tensor& x) {
-    Tensor three = branch3x3_1(x);                       // (n, 384, w, w)
-    Tensor twice = branch3x3dbl_2(branch3x3dbl_1(x));    // (n, 384, w, w)
+    Tensor three = branch3x3_1(x);                     // (n, 384, w, w)
+    Tensor twice = branch3x3dbl_2(branch3x3dbl_1(x));  // (n, 384, w, w)
     Tensor pooled = core::avg_pool2d(x, 3, {.stride = 1, .padding = 1});
     return core::cat({branch1x1(x), branch3x3_2a(three), branch3x3_2b(three), branch3x3dbl_3a(twice),
                       branch3x3dbl_3b(twice), branch_pool(pooled)},
@@ -204,14 +203,14 @@ void Inception3::members(core::Members& m) {
 
 Inception3::Outputs Inception3::run(const Tensor& x, bool head) {  // (n, c, 299, 299)
   Outputs out;
-  Tensor h = maxpool1(conv_2b(conv_2a(conv_1a(x))));               // (n, 64, 73, 73)
-  h = maxpool2(conv_4a(conv_3b(h)));                               // (n, 192, 35, 35)
+  Tensor h = maxpool1(conv_2b(conv_2a(conv_1a(x))));  // (n, 64, 73, 73)
+  h = maxpool2(conv_4a(conv_3b(h)));                  // (n, 192, 35, 35)
   for (const Block& block : {mixed_5b, mixed_5c, mixed_5d, mixed_6a, mixed_6b, mixed_6c, mixed_6d, mixed_6e}) {
-    h = block->call(h);                                            // (n, 768, 17, 17) behind the last
+    h = block->call(h);  // (n, 768, 17, 17) behind the last
   }
-  if (head && aux_head) out.aux_logits = aux_head->call(h);        // (n, classes)
+  if (head && aux_head) out.aux_logits = aux_head->call(h);                      // (n, classes)
   for (const Block& block : {mixed_7a, mixed_7b, mixed_7c}) h = block->call(h);  // (n, 2048, 8, 8)
-  out.logits = fc(dropout(avgpool(h)).flatten(1));                 // (n, classes)
+  out.logits = fc(dropout(avgpool(h)).flatten(1));                               // (n, classes)
   return out;
 }
 

@@ -36,8 +36,8 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
     if (o.expand != 1) {
       conv.push_back(Conv2dNormActivation(o.in, hidden, {.kernel = 1, .activation = Act::relu6}));
     }
-    conv.push_back(Conv2dNormActivation(hidden, hidden,
-                                        {.stride = o.stride, .groups = hidden, .activation = Act::relu6}));
+    conv.push_back(
+        Conv2dNormActivation(hidden, hidden, {.stride = o.stride, .groups = hidden, .activation = Act::relu6}));
     conv.push_back(core::Conv2d(hidden, o.out, 1, {.bias = false}));
     conv.push_back(core::BatchNorm2d(o.out));
   }
@@ -84,9 +84,9 @@ void MobileNetV2::members(core::Members& m) {
   m.child("features", features).child("classifier", classifier);
 }
 
-Tensor MobileNetV2::forward(const Tensor& x) {                        // (n, c, 224, 224)
-  Tensor h = core::adaptive_avg_pool2d(features(x), {1, 1});          // (n, 1280, 1, 1)
-  return classifier(h.flatten(1));                                    // (n, classes)
+Tensor MobileNetV2::forward(const Tensor& x) {                // (n, c, 224, 224)
+  Tensor h = core::adaptive_avg_pool2d(features(x), {1, 1});  // (n, 1280, 1, 1)
+  return classifier(h.flatten(1));                            // (n, classes)
 }
 
 namespace mobilenet_v3 {
@@ -100,21 +100,21 @@ struct BlockOptions {
 };
 
 constexpr BlockOptions kLarge[] = {
-    {16, 3, 16, 16, false, Act::relu, 1, false},        {16, 3, 64, 24, false, Act::relu, 2, false},
-    {24, 3, 72, 24, false, Act::relu, 1, false},        {24, 5, 72, 40, true, Act::relu, 2, false},
-    {40, 5, 120, 40, true, Act::relu, 1, false},        {40, 5, 120, 40, true, Act::relu, 1, false},
-    {40, 3, 240, 80, false, Act::hardswish, 2, false},  {80, 3, 200, 80, false, Act::hardswish, 1, false},
-    {80, 3, 184, 80, false, Act::hardswish, 1, false},  {80, 3, 184, 80, false, Act::hardswish, 1, false},
-    {80, 3, 480, 112, true, Act::hardswish, 1, false},  {112, 3, 672, 112, true, Act::hardswish, 1, false},
-    {112, 5, 672, 160, true, Act::hardswish, 2, true},  {160, 5, 960, 160, true, Act::hardswish, 1, true},
+    {16, 3, 16, 16, false, Act::relu, 1, false},       {16, 3, 64, 24, false, Act::relu, 2, false},
+    {24, 3, 72, 24, false, Act::relu, 1, false},       {24, 5, 72, 40, true, Act::relu, 2, false},
+    {40, 5, 120, 40, true, Act::relu, 1, false},       {40, 5, 120, 40, true, Act::relu, 1, false},
+    {40, 3, 240, 80, false, Act::hardswish, 2, false}, {80, 3, 200, 80, false, Act::hardswish, 1, false},
+    {80, 3, 184, 80, false, Act::hardswish, 1, false}, {80, 3, 184, 80, false, Act::hardswish, 1, false},
+    {80, 3, 480, 112, true, Act::hardswish, 1, false}, {112, 3, 672, 112, true, Act::hardswish, 1, false},
+    {112, 5, 672, 160, true, Act::hardswish, 2, true}, {160, 5, 960, 160, true, Act::hardswish, 1, true},
     {160, 5, 960, 160, true, Act::hardswish, 1, true},
 };
 constexpr BlockOptions kSmall[] = {
-    {16, 3, 16, 16, true, Act::relu, 2, false},        {16, 3, 72, 24, false, Act::relu, 2, false},
-    {24, 3, 88, 24, false, Act::relu, 1, false},       {24, 5, 96, 40, true, Act::hardswish, 2, false},
-    {40, 5, 240, 40, true, Act::hardswish, 1, false},  {40, 5, 240, 40, true, Act::hardswish, 1, false},
-    {40, 5, 120, 48, true, Act::hardswish, 1, false},  {48, 5, 144, 48, true, Act::hardswish, 1, false},
-    {48, 5, 288, 96, true, Act::hardswish, 2, true},   {96, 5, 576, 96, true, Act::hardswish, 1, true},
+    {16, 3, 16, 16, true, Act::relu, 2, false},       {16, 3, 72, 24, false, Act::relu, 2, false},
+    {24, 3, 88, 24, false, Act::relu, 1, false},      {24, 5, 96, 40, true, Act::hardswish, 2, false},
+    {40, 5, 240, 40, true, Act::hardswish, 1, false}, {40, 5, 240, 40, true, Act::hardswish, 1, false},
+    {40, 5, 120, 48, true, Act::hardswish, 1, false}, {48, 5, 144, 48, true, Act::hardswish, 1, false},
+    {48, 5, 288, 96, true, Act::hardswish, 2, true},  {96, 5, 576, 96, true, Act::hardswish, 1, true},
     {96, 5, 576, 96, true, Act::hardswish, 1, true},
 };
 
@@ -127,8 +127,7 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
 
   InvertedResidual(const BlockOptions& o, bool dilated) : residual(o.stride == 1 && o.in == o.out) {
     if (o.hidden != o.in) {
-      block.push_back(
-          Conv2dNormActivation(o.in, o.hidden, {.kernel = 1, .norm = kNorm, .activation = o.activation}));
+      block.push_back(Conv2dNormActivation(o.in, o.hidden, {.kernel = 1, .norm = kNorm, .activation = o.activation}));
     }
     const std::int64_t dilation = dilated && o.last_stage ? 2 : 1;
     block.push_back(Conv2dNormActivation(o.hidden, o.hidden,
@@ -139,10 +138,10 @@ struct InvertedResidual : core::ModuleOf<InvertedResidual> {
                                           .norm = kNorm,
                                           .activation = o.activation}));
     if (o.squeeze) {
-      block.push_back(detail::SqueezeExcitation(
-          o.hidden, {.squeezed = make_divisible(static_cast<double>(o.hidden / 4)),
-                     .activation = core::ReLU(),
-                     .scale_activation = core::Hardsigmoid()}));
+      block.push_back(
+          detail::SqueezeExcitation(o.hidden, {.squeezed = make_divisible(static_cast<double>(o.hidden / 4)),
+                                               .activation = core::ReLU(),
+                                               .scale_activation = core::Hardsigmoid()}));
     }
     block.push_back(Conv2dNormActivation(o.hidden, o.out, {.kernel = 1, .norm = kNorm, .activation = Act::none}));
   }

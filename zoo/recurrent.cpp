@@ -15,9 +15,9 @@ void CharLSTM::members(core::Members& m) {
   m.child("embedding", embedding).child("lstm", lstm).child("fc", fc);
 }
 
-Tensor CharLSTM::forward(const Tensor& tokens) {              // (n, t)
-  Tensor states = std::get<0>(lstm(embedding(tokens)));       // (n, t, hidden)
-  return fc(states);                                          // (n, t, vocabulary)
+Tensor CharLSTM::forward(const Tensor& tokens) {         // (n, t)
+  Tensor states = std::get<0>(lstm(embedding(tokens)));  // (n, t, hidden)
+  return fc(states);                                     // (n, t, vocabulary)
 }
 
 CharGRU::CharGRU(const CharOptions& o)
@@ -29,9 +29,9 @@ void CharGRU::members(core::Members& m) {
   m.child("embedding", embedding).child("gru", gru).child("fc", fc);
 }
 
-Tensor CharGRU::forward(const Tensor& tokens) {              // (n, t)
-  Tensor states = std::get<0>(gru(embedding(tokens)));       // (n, t, hidden)
-  return fc(states);                                         // (n, t, vocabulary)
+Tensor CharGRU::forward(const Tensor& tokens) {         // (n, t)
+  Tensor states = std::get<0>(gru(embedding(tokens)));  // (n, t, hidden)
+  return fc(states);                                    // (n, t, vocabulary)
 }
 
 BiLSTMClassifier::BiLSTMClassifier(const SequenceOptions& o)

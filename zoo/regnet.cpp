@@ -35,9 +35,9 @@ struct BottleneckTransform : detail::SequentialOf<BottleneckTransform> {
     if (o.squeeze > 0) {
       // Python's round(): halves go to the even number, as they do here in the default rounding mode.
       const auto squeezed = static_cast<std::int64_t>(std::nearbyint(o.squeeze * static_cast<double>(o.in)));
-      add_module("se", detail::SqueezeExcitation(o.out, {.squeezed = squeezed,
-                                                         .activation = core::ReLU(),
-                                                         .scale_activation = core::Sigmoid()}));
+      add_module("se",
+                 detail::SqueezeExcitation(
+                     o.out, {.squeezed = squeezed, .activation = core::ReLU(), .scale_activation = core::Sigmoid()}));
     }
     add_module("c", Conv2dNormActivation(o.out, o.out, {.kernel = 1, .activation = Act::none}));
   }
@@ -68,8 +68,8 @@ std::vector<RegNet::Stage> RegNet::stages(const Options& o) {
   std::vector<std::int64_t> widths;
   for (std::int64_t i = 0; i < o.depth; ++i) {
     const float line = static_cast<float>(i) * static_cast<float>(o.slope) + static_cast<float>(o.first);
-    const float power = std::nearbyint(std::log(line / static_cast<float>(o.first)) /
-                                       static_cast<float>(std::log(o.step)));
+    const float power =
+        std::nearbyint(std::log(line / static_cast<float>(o.first)) / static_cast<float>(std::log(o.step)));
     const float width = static_cast<float>(o.first) * std::pow(static_cast<float>(o.step), power);
     widths.push_back(static_cast<std::int64_t>(std::nearbyint(width / 8) * 8));
   }

@@ -20,12 +20,12 @@ struct SimpleStemIN : detail::ConvNormActOf<SimpleStemIN> {
 
 struct RegNet : core::ModuleOf<RegNet> {
   struct Options {
-    std::int64_t depth = 1;     ///< blocks in all
-    std::int64_t first = 24;    ///< width of the first block
-    double slope = 24;          ///< by which the width grows from block to block, before it is quantised
-    double step = 2;            ///< ratio of the widths of neighbouring stages
-    std::int64_t group = 8;     ///< channels of a group of the 3 x 3 convolutions
-    double squeeze = 0;         ///< width of squeeze and excitation over that of the input; 0: none
+    std::int64_t depth = 1;   ///< blocks in all
+    std::int64_t first = 24;  ///< width of the first block
+    double slope = 24;        ///< by which the width grows from block to block, before it is quantised
+    double step = 2;          ///< ratio of the widths of neighbouring stages
+    std::int64_t group = 8;   ///< channels of a group of the 3 x 3 convolutions
+    double squeeze = 0;       ///< width of squeeze and excitation over that of the input; 0: none
     std::int64_t num_classes = 1000;
     std::int64_t in_channels = 3;
   };

@@ -26,11 +26,7 @@ struct BlockOptions {
 
 Conv2d conv3x3(std::int64_t in, std::int64_t out, const BlockOptions& o) {
   return Conv2d(in, out, 3,
-                {.stride = o.stride,
-                 .padding = o.dilation,
-                 .dilation = o.dilation,
-                 .groups = o.groups,
-                 .bias = false});
+                {.stride = o.stride, .padding = o.dilation, .dilation = o.dilation, .groups = o.groups, .bias = false});
 }
 
 Conv2d conv1x1(std::int64_t in, std::int64_t out, std::int64_t stride = 1) {
@@ -108,9 +104,7 @@ class ResNetStages {
  public:
   explicit ResNetStages(const ResNet::Options& options) : options_(options) {}
 
-  core::Sequential next() {
-    return options_.bottleneck ? make<Bottleneck>() : make<BasicBlock>();
-  }
+  core::Sequential next() { return options_.bottleneck ? make<Bottleneck>() : make<BasicBlock>(); }
 
  private:
   template <class Block>
@@ -171,19 +165,24 @@ void ResNet::members(core::Members& m) {
   m.child("avgpool", avgpool).child("fc", fc);
 }
 
-Tensor ResNet::forward(const Tensor& x) {      // (n, c, 224, 224)
-  Tensor h = maxpool(relu(bn1(conv1(x))));     // (n, 64, 56, 56)
-  h = layer4(layer3(layer2(layer1(h))));       // (n, 512 or 2048, 7, 7)
-  return fc(avgpool(h).flatten(1));            // (n, classes)
+Tensor ResNet::forward(const Tensor& x) {   // (n, c, 224, 224)
+  Tensor h = maxpool(relu(bn1(conv1(x))));  // (n, 64, 56, 56)
+  h = layer4(layer3(layer2(layer1(h))));    // (n, 512 or 2048, 7, 7)
+  return fc(avgpool(h).flatten(1));         // (n, classes)
 }
 
 ResNet::Options resnet_options(std::int64_t layers) {
   switch (layers) {
-    case 18: return {.bottleneck = false, .depths = {2, 2, 2, 2}};
-    case 34: return {.bottleneck = false, .depths = {3, 4, 6, 3}};
-    case 50: return {.bottleneck = true, .depths = {3, 4, 6, 3}};
-    case 101: return {.bottleneck = true, .depths = {3, 4, 23, 3}};
-    case 152: return {.bottleneck = true, .depths = {3, 8, 36, 3}};
+    case 18:
+      return {.bottleneck = false, .depths = {2, 2, 2, 2}};
+    case 34:
+      return {.bottleneck = false, .depths = {3, 4, 6, 3}};
+    case 50:
+      return {.bottleneck = true, .depths = {3, 4, 6, 3}};
+    case 101:
+      return {.bottleneck = true, .depths = {3, 4, 23, 3}};
+    case 152:
+      return {.bottleneck = true, .depths = {3, 8, 36, 3}};
     default:
       throw core::Error(core::ErrorCode::value,
                         "ResNet has 18, 34, 50, 101 or 152 layers, not " + std::to_string(layers));

@@ -19,9 +19,9 @@ class ResNetStages;
 
 struct ResNet : core::ModuleOf<ResNet> {
   struct Options {
-    bool bottleneck = false;                        ///< blocks of three convolutions instead of two
+    bool bottleneck = false;                            ///< blocks of three convolutions instead of two
     std::array<std::int64_t, 4> depths = {2, 2, 2, 2};  ///< blocks of each stage
-    std::int64_t groups = 1;                        ///< of the 3 x 3 convolutions of bottlenecks
+    std::int64_t groups = 1;                            ///< of the 3 x 3 convolutions of bottlenecks
     std::int64_t width_per_group = 64;
     /// Stages 2 to 4: keep the size and dilate instead of striding (for segmentation).
     std::array<bool, 3> dilate = {false, false, false};

@@ -70,7 +70,7 @@ struct ASPPPooling : detail::SequentialOf<ASPPPooling> {
     push_back(ReLU());
   }
   Tensor forward(const Tensor& x) {
-    Tensor mean = SequentialOf::forward(x);                                          // (n, out, 1, 1)
+    Tensor mean = SequentialOf::forward(x);  // (n, out, 1, 1)
     return mean.expand({mean.size(0), mean.size(1), x.size(2), x.size(3)});
   }
 };
@@ -82,8 +82,7 @@ struct ASPP : core::ModuleOf<ASPP> {
 
   explicit ASPP(std::int64_t in) {
     constexpr std::int64_t kOut = 256;
-    convs.push_back(std::make_shared<core::Sequential>(
-        core::Sequential{conv1x1(in, kOut), BatchNorm2d(kOut), ReLU()}));
+    convs.push_back(std::make_shared<core::Sequential>(core::Sequential{conv1x1(in, kOut), BatchNorm2d(kOut), ReLU()}));
     for (std::int64_t dilation : {12, 24, 36}) convs.push_back(ASPPConv(in, kOut, dilation));
     convs.push_back(ASPPPooling(in, kOut));
     project = core::Sequential{conv1x1(5 * kOut, kOut), BatchNorm2d(kOut), ReLU(), core::Dropout(0.5)};

@@ -102,10 +102,10 @@ void ShuffleNetV2::members(core::Members& m) {
   m.child("stage4", stage4).child("conv5", conv5).child("fc", fc);
 }
 
-Tensor ShuffleNetV2::forward(const Tensor& x) {        // (n, c, 224, 224)
-  Tensor h = maxpool(conv1(x));                        // (n, 24, 56, 56)
-  h = conv5(stage4(stage3(stage2(h))));                // (n, 1024 or 2048, 7, 7)
-  return fc(h.mean({2, 3}));                           // (n, classes)
+Tensor ShuffleNetV2::forward(const Tensor& x) {  // (n, c, 224, 224)
+  Tensor h = maxpool(conv1(x));                  // (n, 24, 56, 56)
+  h = conv5(stage4(stage3(stage2(h))));          // (n, 1024 or 2048, 7, 7)
+  return fc(h.mean({2, 3}));                     // (n, classes)
 }
 
 }  // namespace zoo

@@ -23,11 +23,11 @@ void MnistNet::members(core::Members& m) {
   m.child("fc1", fc1).child("fc2", fc2);
 }
 
-Tensor MnistNet::forward(const Tensor& x) {                     // (n, 1, 28, 28)
-  Tensor h = core::relu(conv2(core::relu(conv1(x))));           // (n, 64, 24, 24)
-  h = dropout1(core::max_pool2d(h, 2)).flatten(1);              // (n, 9216)
-  h = dropout2(core::relu(fc1(h)));                             // (n, 128)
-  return core::log_softmax(fc2(h), 1);                          // (n, classes)
+Tensor MnistNet::forward(const Tensor& x) {            // (n, 1, 28, 28)
+  Tensor h = core::relu(conv2(core::relu(conv1(x))));  // (n, 64, 24, 24)
+  h = dropout1(core::max_pool2d(h, 2)).flatten(1);     // (n, 9216)
+  h = dropout2(core::relu(fc1(h)));                    // (n, 128)
+  return core::log_softmax(fc2(h), 1);                 // (n, classes)
 }
 
 CifarNet::CifarNet(const Options& o)
@@ -43,10 +43,10 @@ void CifarNet::members(core::Members& m) {
   m.child("fc1", fc1).child("fc2", fc2).child("fc3", fc3);
 }
 
-Tensor CifarNet::forward(const Tensor& x) {                  // (n, 3, 32, 32)
-  Tensor h = pool(core::relu(conv1(x)));                     // (n, 6, 14, 14)
-  h = pool(core::relu(conv2(h))).flatten(1);                 // (n, 400)
-  return fc3(core::relu(fc2(core::relu(fc1(h)))));           // (n, classes)
+Tensor CifarNet::forward(const Tensor& x) {         // (n, 3, 32, 32)
+  Tensor h = pool(core::relu(conv1(x)));            // (n, 6, 14, 14)
+  h = pool(core::relu(conv2(h))).flatten(1);        // (n, 400)
+  return fc3(core::relu(fc2(core::relu(fc1(h)))));  // (n, classes)
 }
 
 BatchNormNet::BatchNormNet(const Options& o)

@@ -47,11 +47,11 @@ struct Fire : core::ModuleOf<Fire> {
     m.child("expand1x1", expand1x1).child("expand1x1_activation", expand1x1_activation);
     m.child("expand3x3", expand3x3).child("expand3x3_activation", expand3x3_activation);
   }
-  Tensor forward(const Tensor& x) {                  // (n, in, h, w)
-    Tensor h = squeeze_activation(squeeze(x));       // (n, squeezed, h, w)
+  Tensor forward(const Tensor& x) {                     // (n, in, h, w)
+    Tensor h = squeeze_activation(squeeze(x));          // (n, squeezed, h, w)
     Tensor one = expand1x1_activation(expand1x1(h));    // (n, expanded, h, w)
     Tensor three = expand3x3_activation(expand3x3(h));  // (n, expanded, h, w)
-    return core::cat({one, three}, 1);               // (n, 2 * expanded, h, w)
+    return core::cat({one, three}, 1);                  // (n, 2 * expanded, h, w)
   }
 };
 
@@ -112,8 +112,8 @@ void SqueezeNet::members(core::Members& m) {
   m.child("features", features).child("classifier", classifier);
 }
 
-Tensor SqueezeNet::forward(const Tensor& x) {    // (n, c, 224, 224)
-  return classifier(features(x)).flatten(1);     // (n, classes)
+Tensor SqueezeNet::forward(const Tensor& x) {  // (n, c, 224, 224)
+  return classifier(features(x)).flatten(1);   // (n, classes)
 }
 
 }  // namespace zoo

@@ -43,7 +43,7 @@ Tensor make_relative_index(std::int64_t window) {
 
 /// Where the windows of an image lie. All numbers in tokens.
 struct Grid {
-  std::int64_t h, w;              ///< of the padded image
+  std::int64_t h, w;  ///< of the padded image
   std::int64_t window;
   std::int64_t shift_h, shift_w;  ///< 0 where one window covers the image
   std::int64_t count() const { return (h / window) * (w / window); }
@@ -76,8 +76,8 @@ Tensor shift_mask(const Grid& g, const core::TensorOptions& options) {
     }
   }
   Tensor image = core::from_values(zones).view({1, g.h, g.w, 1});
-  Tensor windows = partition(image, g).squeeze(2);                            // (windows, window^2)
-  Tensor differs = core::ne(windows.unsqueeze(1), windows.unsqueeze(2));      // (windows, window^2, window^2)
+  Tensor windows = partition(image, g).squeeze(2);                        // (windows, window^2)
+  Tensor differs = core::ne(windows.unsqueeze(1), windows.unsqueeze(2));  // (windows, window^2, window^2)
   return core::where(differs, core::Scalar(-100.0), core::zeros(differs.sizes())).to(*options.device, *options.dtype);
 }
 
@@ -127,7 +127,7 @@ struct ShiftedWindowAttention : core::ModuleOf<ShiftedWindowAttention> {
       scores = scores.view({x.size(0) / g.count(), g.count(), heads, tokens, tokens}) + mask;
       scores = scores.view({-1, heads, tokens, tokens});
     }
-    Tensor mixed = core::softmax(scores, -1).matmul(all[2]);                         // (n * windows, heads, tokens, d)
+    Tensor mixed = core::softmax(scores, -1).matmul(all[2]);  // (n * windows, heads, tokens, d)
     return mixed.transpose(1, 2).reshape({x.size(0), tokens, options.width});
   }
   /// (1, heads, tokens, tokens).

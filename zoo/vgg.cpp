@@ -21,10 +21,14 @@ namespace {
 /// Convolutions of each of the five stages.
 std::vector<int> stage_depths(std::int64_t layers) {
   switch (layers) {
-    case 11: return {1, 1, 2, 2, 2};
-    case 13: return {2, 2, 2, 2, 2};
-    case 16: return {2, 2, 3, 3, 3};
-    case 19: return {2, 2, 4, 4, 4};
+    case 11:
+      return {1, 1, 2, 2, 2};
+    case 13:
+      return {2, 2, 2, 2, 2};
+    case 16:
+      return {2, 2, 3, 3, 3};
+    case 19:
+      return {2, 2, 4, 4, 4};
     default:
       throw core::Error(core::ErrorCode::value, "VGG has 11, 13, 16 or 19 layers, not " + std::to_string(layers));
   }
@@ -53,8 +57,8 @@ core::Sequential make_features(std::int64_t layers, const VGG::Options& o) {
 VGG::VGG(std::int64_t layers, const Options& o)
     : features(make_features(layers, o)),
       avgpool({7, 7}),
-      classifier{Linear(512 * 7 * 7, 4096), core::ReLU({.inplace = true}), core::Dropout(o.dropout),
-                 Linear(4096, 4096),        core::ReLU({.inplace = true}), core::Dropout(o.dropout),
+      classifier{Linear(512 * 7 * 7, 4096),  core::ReLU({.inplace = true}), core::Dropout(o.dropout),
+                 Linear(4096, 4096),         core::ReLU({.inplace = true}), core::Dropout(o.dropout),
                  Linear(4096, o.num_classes)} {
   detail::init_layers(*this, detail::init_kaiming_fan_out, [](Linear& linear) { detail::init_normal(linear, 0.01); });
 }

@@ -104,16 +104,16 @@ void VisionTransformer::members(core::Members& m) {
   m.child("conv_proj", conv_proj).parameter("class_token", class_token).child("encoder", encoder).child("heads", heads);
 }
 
-Tensor VisionTransformer::forward(const Tensor& x) {                            // (n, c, size, size)
+Tensor VisionTransformer::forward(const Tensor& x) {  // (n, c, size, size)
   if (x.size(2) != options.image_size || x.size(3) != options.image_size) {
     throw core::Error(core::ErrorCode::value, "Wrong image size: expected " + std::to_string(options.image_size) +
                                                   " x " + std::to_string(options.image_size) + ", got " +
                                                   std::to_string(x.size(2)) + " x " + std::to_string(x.size(3)));
   }
-  Tensor patches = conv_proj(x).flatten(2).transpose(1, 2);                     // (n, patches, width)
-  Tensor token = class_token.expand({x.size(0), -1, -1});                       // (n, 1, width)
-  Tensor h = encoder(core::cat({token, patches}, 1));                           // (n, tokens, width)
-  return heads(h.select(1, 0));                                                 // (n, classes)
+  Tensor patches = conv_proj(x).flatten(2).transpose(1, 2);  // (n, patches, width)
+  Tensor token = class_token.expand({x.size(0), -1, -1});    // (n, 1, width)
+  Tensor h = encoder(core::cat({token, patches}, 1));        // (n, tokens, width)
+  return heads(h.select(1, 0));                              // (n, classes)
 }
 
 }  // namespace zoo

@@ -13,8 +13,8 @@ void Word2Vec::members(core::Members& m) {
 }
 
 Tensor Word2Vec::forward(const Tensor& centre, const Tensor& context) {
-  Tensor vectors = in_embed(centre).unsqueeze(2);                  // (n, size, 1)
-  return core::bmm(out_embed(context), vectors).squeeze(2);        // (n, words)
+  Tensor vectors = in_embed(centre).unsqueeze(2);            // (n, size, 1)
+  return core::bmm(out_embed(context), vectors).squeeze(2);  // (n, words)
 }
 
 }  // namespace zoo

@@ -8,16 +8,21 @@
 #include "libcore/base/text.h"
 #include "zoo/alexnet.h"
 #include "zoo/autoencoder.h"
+#include "zoo/bert.h"
 #include "zoo/capsnet.h"
 #include "zoo/convnext.h"
 #include "zoo/densenet.h"
 #include "zoo/efficientnet.h"
 #include "zoo/encoder_classifier.h"
 #include "zoo/googlenet.h"
+#include "zoo/gpt2.h"
+#include "zoo/hf_vit.h"
 #include "zoo/inception.h"
 #include "zoo/lenet.h"
+#include "zoo/llama.h"
 #include "zoo/mlp.h"
 #include "zoo/mobilenet.h"
+#include "zoo/nanogpt.h"
 #include "zoo/recurrent.h"
 #include "zoo/regnet.h"
 #include "zoo/resnet.h"
@@ -56,12 +61,25 @@ std::int64_t number(std::string_view size) {
   return std::stoll(std::string(size));
 }
 
+void refuse_channels(const ModelOptions& asked) {
+  if (asked.in_channels != 0) refuse("number of input channels");
+}
+
+/// Numbers between the letters 'x' of a size.
+std::vector<std::int64_t> numbers(std::string_view size) {
+  std::vector<std::int64_t> found;
+  for (std::size_t at = 0; at <= size.size(); at = std::min(size.find('x', at), size.size()) + 1) {
+    found.push_back(number(size.substr(at)));
+  }
+  return found;
+}
+
 Made make_lenet5(std::string_view, const ModelOptions& asked) {
   if (asked.in_channels > 1) refuse("number of input channels");
   return std::make_shared<LeNet5>(asked.num_classes == 0 ? 10 : asked.num_classes);
 }
 Made make_mlp(std::string_view, const ModelOptions& asked) {
-  if (asked.in_channels != 0) refuse("number of input channels");
+  refuse_channels(asked);
   MLP::Options options;
   if (asked.num_classes != 0) options.classes = asked.num_classes;
   return std::make_shared<MLP>(options);
@@ -70,7 +88,7 @@ Made make_mlp(std::string_view, const ModelOptions& asked) {
 /// Models of fixed size.
 template <class M>
 Made make_fixed(std::string_view, const ModelOptions& asked) {
-  if (asked.in_channels != 0) refuse("number of input channels");
+  refuse_channels(asked);
   if (asked.num_classes != 0) refuse("number of classes");
   return std::make_shared<M>();
 }
@@ -79,14 +97,14 @@ Made make_small_image(std::string_view, const ModelOptions& asked) {
   return image_model<M>({}, asked);
 }
 Made make_char_lstm(std::string_view layers, const ModelOptions& asked) {
-  if (asked.in_channels != 0) refuse("number of input channels");
+  refuse_channels(asked);
   CharOptions own;
   if (layers == "2") own = {.vocabulary = 40, .embedding = 16, .hidden = 24, .layers = 2};
   if (asked.num_classes != 0) own.vocabulary = asked.num_classes;
   return std::make_shared<CharLSTM>(own);
 }
 Made make_encoder_classifier(std::string_view form, const ModelOptions& asked) {
-  if (asked.in_channels != 0) refuse("number of input channels");
+  refuse_channels(asked);
   EncoderClassifier::Options own;
   if (form == "prenorm") {
     own.norm_first = true;
@@ -154,12 +172,9 @@ Made make_convnext(std::string_view size, const ModelOptions& asked) {
 }
 /// size: layers x heads x width x hidden x patch.
 Made make_vit(std::string_view size, const ModelOptions& asked) {
-  std::vector<std::int64_t> n;
-  for (std::size_t at = 0; at <= size.size(); at = std::min(size.find('x', at), size.size()) + 1) {
-    n.push_back(number(size.substr(at)));
-  }
-  VisionTransformer::Options own{.patch_size = n.at(4), .num_layers = n.at(0), .num_heads = n.at(1),
-                                 .hidden_dim = n.at(2), .mlp_dim = n.at(3)};
+  const auto n = numbers(size);
+  VisionTransformer::Options own{
+      .patch_size = n.at(4), .num_layers = n.at(0), .num_heads = n.at(1), .hidden_dim = n.at(2), .mlp_dim = n.at(3)};
   return image_model<VisionTransformer>(own, asked);
 }
 Made make_swin(std::string_view size, const ModelOptions& asked) {
@@ -170,6 +185,63 @@ Made make_fcn(std::string_view layers, const ModelOptions& asked) {
 }
 Made make_deeplabv3(std::string_view layers, const ModelOptions& asked) {
   return deeplabv3_resnet(number(layers), with(SegmentationOptions{}, asked));
+}
+
+/// size: layers x heads x width.
+Made make_gpt2(std::string_view size, const ModelOptions& asked) {
+  refuse_channels(asked);
+  const auto n = numbers(size);
+  GPT2Model::Options own{.n_embd = n.at(2), .n_layer = n.at(0), .n_head = n.at(1)};
+  if (asked.num_classes != 0) own.vocab_size = asked.num_classes;
+  return std::make_shared<GPT2LMHeadModel>(own);
+}
+Made make_nanogpt(std::string_view size, const ModelOptions& asked) {
+  refuse_channels(asked);
+  NanoGPT::Options own{.vocab_size = 50257};
+  if (size == "char") {
+    own = {
+        .block_size = 256, .vocab_size = 65, .n_layer = 6, .n_head = 6, .n_embd = 384, .dropout = 0.2, .bias = false};
+  }
+  if (asked.num_classes != 0) own.vocab_size = asked.num_classes;
+  return std::make_shared<NanoGPT>(own);
+}
+template <class M>
+Made make_bert(std::string_view size, const ModelOptions& asked) {
+  refuse_channels(asked);
+  BertOptions own;
+  if (size == "large") {
+    own.hidden_size = 1024;
+    own.num_hidden_layers = 24;
+    own.num_attention_heads = 16;
+    own.intermediate_size = 4096;
+  }
+  if (asked.num_classes != 0) own.num_labels = asked.num_classes;
+  return std::make_shared<M>(own);
+}
+/// size: layers x width x hidden x heads x groups of keys x vocabulary.
+Made make_llama(std::string_view size, const ModelOptions& asked) {
+  refuse_channels(asked);
+  const auto n = numbers(size);
+  LlamaOptions own{.vocab_size = n.at(5),
+                   .hidden_size = n.at(1),
+                   .intermediate_size = n.at(2),
+                   .num_hidden_layers = n.at(0),
+                   .num_attention_heads = n.at(3),
+                   .num_key_value_heads = n.at(4)};
+  if (asked.num_classes != 0) own.vocab_size = asked.num_classes;
+  return std::make_shared<LlamaForCausalLM>(own);
+}
+/// size: layers x heads x width x hidden.
+Made make_hf_vit(std::string_view size, const ModelOptions& asked) {
+  const auto n = numbers(size);
+  HFViTOptions own{.hidden_size = n.at(2),
+                   .num_hidden_layers = n.at(0),
+                   .num_attention_heads = n.at(1),
+                   .intermediate_size = n.at(3)};
+  if (asked.in_channels != 0) own.in_channels = asked.in_channels;
+  if (asked.num_classes == 0) return std::make_shared<HFViTModel>(own);
+  own.num_labels = asked.num_classes;
+  return std::make_shared<HFViTForImageClassification>(own);
 }
 
 constexpr Model kModels[] = {
@@ -267,6 +339,23 @@ constexpr Model kModels[] = {
     {"fcn_resnet101", "segmentation, FCN on ResNet-101", make_fcn, "101"},
     {"deeplabv3_resnet50", "segmentation, DeepLab v3 on ResNet-50", make_deeplabv3, "50"},
     {"deeplabv3_resnet101", "segmentation, DeepLab v3 on ResNet-101", make_deeplabv3, "101"},
+
+    {"gpt2", "GPT-2, 124 M, Hugging Face's names", make_gpt2, "12x12x768"},
+    {"gpt2_medium", "GPT-2, 355 M", make_gpt2, "24x16x1024"},
+    {"gpt2_large", "GPT-2, 774 M", make_gpt2, "36x20x1280"},
+    {"gpt2_xl", "GPT-2, 1.6 G", make_gpt2, "48x25x1600"},
+    {"distilgpt2", "GPT-2 of six layers", make_gpt2, "6x12x768"},
+    {"nanogpt_gpt2", "GPT-2, 124 M, nanoGPT's names", make_nanogpt, {}},
+    {"nanogpt_shakespeare_char", "nanoGPT's character model", make_nanogpt, "char"},
+    {"bert_base", "BERT, base", make_bert<BertModel>, {}},
+    {"bert_large", "BERT, large", make_bert<BertModel>, "large"},
+    {"bert_base_masked_lm", "BERT, base, predicts hidden tokens", make_bert<BertForMaskedLM>, {}},
+    {"bert_base_pretraining", "BERT, base, both heads of its training", make_bert<BertForPreTraining>, {}},
+    {"bert_base_classifier", "BERT, base, classifies texts", make_bert<BertForSequenceClassification>, {}},
+    {"llama_1b_shape", "Llama-style decoder, 1.1 G", make_llama, "22x2048x5632x32x4x32000"},
+    {"llama_7b_shape", "Llama-style decoder, 6.7 G", make_llama, "32x4096x11008x32x32x32000"},
+    {"hf_vit_base", "vision transformer, base, Hugging Face's names", make_hf_vit, "12x12x768x3072"},
+    {"hf_vit_large", "vision transformer, large, Hugging Face's names", make_hf_vit, "24x16x1024x4096"},
 };
 
 /// Models whose names share the most leading letters with `name`.
@@ -291,8 +380,8 @@ std::span<const Model> list() {
 }
 
 const Model* find(std::string_view name) {
-  const Model* found = std::find_if(std::begin(kModels), std::end(kModels),
-                                    [&](const Model& model) { return model.name == name; });
+  const Model* found =
+      std::find_if(std::begin(kModels), std::end(kModels), [&](const Model& model) { return model.name == name; });
   return found == std::end(kModels) ? nullptr : found;
 }
 

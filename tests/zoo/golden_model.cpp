@@ -5,11 +5,16 @@
 #include <stdexcept>
 
 #include "tests/zoo/formula.h"
+#include "zoo/autoencoder.h"
+#include "zoo/bert.h"
 #include "zoo/capsnet.h"
+#include "zoo/gpt2.h"
+#include "zoo/hf_vit.h"
+#include "zoo/llama.h"
 #include "zoo/mobilenet.h"
+#include "zoo/nanogpt.h"
 #include "zoo/vit.h"
 #include "zoo/word2vec.h"
-#include "zoo/autoencoder.h"
 
 namespace test {
 
@@ -44,6 +49,72 @@ std::shared_ptr<core::Module> build_torchvision(Json golden, const std::string& 
   return zoo::find(builder) == nullptr ? nullptr : zoo::make(builder, {.num_classes = classes});
 }
 
+zoo::GPT2Model::Options gpt2_options(Json golden) {
+  return {.vocab_size = argument(golden, "vocab_size", 50257),
+          .n_positions = argument(golden, "n_positions", 1024),
+          .n_embd = argument(golden, "n_embd", 768),
+          .n_layer = argument(golden, "n_layer", 12),
+          .n_head = argument(golden, "n_head", 12)};
+}
+
+std::shared_ptr<core::Module> build_nanogpt(Json golden) {
+  const bool bias = !has(golden["arguments"], "bias") || boolean(golden["arguments"]["bias"]);
+  return std::make_shared<zoo::NanoGPT>(zoo::NanoGPT::Options{.block_size = argument(golden, "block_size", 1024),
+                                                              .vocab_size = argument(golden, "vocab_size", 50304),
+                                                              .n_layer = argument(golden, "n_layer", 12),
+                                                              .n_head = argument(golden, "n_head", 12),
+                                                              .n_embd = argument(golden, "n_embd", 768),
+                                                              .bias = bias});
+}
+
+zoo::BertOptions bert_options(Json golden) {
+  return {.vocab_size = argument(golden, "vocab_size", 30522),
+          .hidden_size = argument(golden, "hidden_size", 768),
+          .num_hidden_layers = argument(golden, "num_hidden_layers", 12),
+          .num_attention_heads = argument(golden, "num_attention_heads", 12),
+          .intermediate_size = argument(golden, "intermediate_size", 3072),
+          .max_position_embeddings = argument(golden, "max_position_embeddings", 512),
+          .num_labels = argument(golden, "num_labels", 2)};
+}
+
+std::shared_ptr<core::Module> build_llama(Json golden) {
+  Json arguments = golden["arguments"];
+  zoo::LlamaOptions options{.vocab_size = argument(golden, "vocab_size", 32000),
+                            .hidden_size = argument(golden, "hidden_size", 4096),
+                            .intermediate_size = argument(golden, "intermediate_size", 11008),
+                            .num_hidden_layers = argument(golden, "num_hidden_layers", 32),
+                            .num_attention_heads = argument(golden, "num_attention_heads", 32),
+                            .num_key_value_heads = argument(golden, "num_key_value_heads", 32)};
+  if (has(arguments, "rms_norm_eps")) options.rms_norm_eps = number(arguments["rms_norm_eps"]);
+  if (has(arguments, "rope_theta")) options.rope_theta = number(arguments["rope_theta"]);
+  if (has(arguments, "tie_word_embeddings")) options.tie_word_embeddings = boolean(arguments["tie_word_embeddings"]);
+  return std::make_shared<zoo::LlamaForCausalLM>(options);
+}
+
+std::shared_ptr<core::Module> build_hf_vit(Json golden) {
+  return std::make_shared<zoo::HFViTForImageClassification>(
+      zoo::HFViTOptions{.image_size = argument(golden, "image_size", 224),
+                        .patch_size = argument(golden, "patch_size", 16),
+                        .hidden_size = argument(golden, "hidden_size", 768),
+                        .num_hidden_layers = argument(golden, "num_hidden_layers", 12),
+                        .num_attention_heads = argument(golden, "num_attention_heads", 12),
+                        .intermediate_size = argument(golden, "intermediate_size", 3072),
+                        .num_labels = argument(golden, "num_labels", 2)});
+}
+
+std::shared_ptr<core::Module> build_transformers(Json golden, const std::string& model) {
+  if (model == "GPT2LMHeadModel") return std::make_shared<zoo::GPT2LMHeadModel>(gpt2_options(golden));
+  if (model == "GPT2Model") return std::make_shared<zoo::GPT2Model>(gpt2_options(golden));
+  if (model == "BertModel") return std::make_shared<zoo::BertModel>(bert_options(golden));
+  if (model == "BertForMaskedLM") return std::make_shared<zoo::BertForMaskedLM>(bert_options(golden));
+  if (model == "BertForSequenceClassification") {
+    return std::make_shared<zoo::BertForSequenceClassification>(bert_options(golden));
+  }
+  if (model == "LlamaForCausalLM") return build_llama(golden);
+  if (model == "ViTForImageClassification") return build_hf_vit(golden);
+  return nullptr;
+}
+
 /// Outputs of any number as a list.
 template <class... T>
 std::vector<Tensor> listed(const std::tuple<T...>& y) {
@@ -65,6 +136,11 @@ std::shared_ptr<core::Module> build_golden_model(Json golden) {
   if (constructor.starts_with("torchvision.models.")) {
     return build_torchvision(golden, constructor.substr(constructor.rfind('.') + 1));
   }
+  if (constructor.starts_with("transformers.")) {
+    const std::size_t begin = constructor.find('.') + 1;
+    return build_transformers(golden, constructor.substr(begin, constructor.find('(') - begin));
+  }
+  if (constructor == "language_models.GPT") return build_nanogpt(golden);
   return nullptr;
 }
 
@@ -161,6 +237,12 @@ std::vector<Tensor> run_parallel_model(core::Module& module, const std::vector<T
   }
   core::DataParallel<core::Module> wrapped(module, options);
   return {wrapped(inputs[0])};
+}
+
+double wide_tolerance(Json golden) {
+  const std::string constructor = text(golden["constructor"]);
+  const bool narrow = constructor.starts_with("transformers.Llama") || constructor.starts_with("transformers.ViT");
+  return narrow ? 1e-5 : 1e-9;
 }
 
 void check_output(const Tensor& output, Json block, double tolerance) {

@@ -1,6 +1,7 @@
 #pragma once
 // A model of the zoo as its golden file describes it: built, filled, fed and compared.
-// Use: auto net = test::build_golden_model(golden); test::fill_by_rules(*net, golden); auto y = test::run_model(*net, x);
+// Use: auto net = test::build_golden_model(golden); test::fill_by_rules(*net, golden); auto y = test::run_model(*net,
+// x);
 
 #include <memory>
 #include <string>
@@ -38,6 +39,9 @@ std::vector<core::Tensor> run_model(core::Module& module, const std::vector<core
 std::vector<core::Tensor> run_parallel_model(core::Module& module, const std::vector<core::Tensor>& inputs,
                                              const core::Tensor& extra, std::int64_t dim);
 
+/// How near results in f64 have to come, relative. Models whose reference takes softmax and norms in f32 whatever the
+/// dtype cannot be met more closely than that.
+double wide_tolerance(Json golden);
 /// Shape, first values, sum and weighted sum of an output block.
 void check_output(const core::Tensor& output, Json block, double tolerance);
 /// [i, sum, sum of magnitudes] of a tensor, which is named in the message.
