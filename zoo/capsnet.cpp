@@ -1,6 +1,7 @@
 #include "zoo/capsnet.h"
 
 #include "libcore/module/activation.h"
+#include "libcore/module/init.h"
 #include "libcore/module/linear.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/more_ops.h"
@@ -30,7 +31,8 @@ Tensor PrimaryCaps::forward(const Tensor& x) {
 }
 
 DigitCaps::DigitCaps(const Options& o)
-    : iterations(o.iterations), W(core::randn({o.inputs, o.outputs, o.out_size, o.in_size}) * 0.01) {}
+    : iterations(o.iterations),
+      W(core::init::normal_(core::empty({o.inputs, o.outputs, o.out_size, o.in_size}), 0, 0.01)) {}
 
 Tensor DigitCaps::forward(const Tensor& capsules) {              // (n, inputs, in_size)
   Tensor votes = core::einsum("ijkl,bil->bijk", {W, capsules});  // (n, inputs, outputs, out_size)

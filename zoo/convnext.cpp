@@ -50,7 +50,7 @@ struct CNBlock : core::ModuleOf<CNBlock> {
               core::GELU(),
               Linear(4 * width, width),
               detail::Permute({0, 3, 1, 2})},
-        layer_scale(core::ones({width, 1, 1}) * scale),
+        layer_scale(core::full({width, 1, 1}, scale, {.dtype = core::default_dtype()})),
         stochastic_depth(stochastic) {}
   void members(core::Members& m) override {
     m.child("block", block).parameter("layer_scale", layer_scale).child("stochastic_depth", stochastic_depth);

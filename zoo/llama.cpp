@@ -1,6 +1,7 @@
 #include "zoo/llama.h"
 
 #include <cmath>
+#include <vector>
 
 #include "libcore/base/text.h"
 #include "libcore/tensor/attention_ops.h"
@@ -22,8 +23,12 @@ std::string LlamaRMSNorm::extra_repr() const {
 
 LlamaRotaryEmbedding::LlamaRotaryEmbedding(const LlamaOptions& o) {
   const std::int64_t d = o.hidden_size / o.num_attention_heads;
-  Tensor even = core::arange(0, d, 2).to(core::DType::f32) / static_cast<double>(d);
-  inv_freq = core::reciprocal(core::pow(core::Scalar(o.rope_theta), even));
+  std::vector<float> frequencies;
+  for (std::int64_t i = 0; i < d; i += 2) {
+    frequencies.push_back(1 /
+                          std::pow(static_cast<float>(o.rope_theta), static_cast<float>(i) / static_cast<float>(d)));
+  }
+  inv_freq = core::from_values(frequencies);
   original_inv_freq = inv_freq.clone();
 }
 

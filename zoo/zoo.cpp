@@ -366,7 +366,7 @@ std::string near(std::string_view name) {
     const auto [a, b] = std::mismatch(model.name.begin(), model.name.end(), name.begin(), name.end());
     const auto common = static_cast<std::size_t>(a - model.name.begin());
     if (common > best) names.clear();
-    if (common < best) continue;
+    if (common < best || common == 0) continue;
     best = common;
     names += (names.empty() ? "" : ", ") + std::string(model.name);
   }
@@ -388,7 +388,9 @@ const Model* find(std::string_view name) {
 std::shared_ptr<core::Module> make(std::string_view name, const ModelOptions& options) {
   const Model* model = find(name);
   if (model == nullptr) {
-    throw core::Error(core::ErrorCode::usage, "no model is named " + core::quote(name) + "; there are " + near(name));
+    throw core::Error(core::ErrorCode::usage,
+                      "no model is named " + core::quote(name) + "; " +
+                          (near(name).empty() ? "zoo::list() has all" : "there are " + near(name)));
   }
   return model->make_size(model->size, options);
 }
