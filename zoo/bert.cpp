@@ -1,0 +1,210 @@
+#include "zoo/bert.h"
+
+#include "libcore/tensor/attention_ops.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/ops.h"
+
+namespace zoo {
+
+using core::Linear;
+using core::Tensor;
+
+namespace bert {
+
+namespace {
+
+core::LayerNorm norm_of(const BertOptions& o) {
+  return core::LayerNorm({o.hidden_size}, {.eps = 1e-12});
+}
+
+}  // namespace
+
+BertEmbeddings::BertEmbeddings(const BertOptions& o)
+    : word_embeddings(o.vocab_size, o.hidden_size, {.padding_idx = 0}),
+      position_embeddings(o.max_position_embeddings, o.hidden_size),
+      token_type_embeddings(o.type_vocab_size, o.hidden_size),
+      norm(norm_of(o)),
+      dropout(o.dropout),
+      position_ids(core::arange(o.max_position_embeddings).unsqueeze(0)),
+      token_type_ids(core::zeros({1, o.max_position_embeddings}, {.dtype = core::DType::i64})) {}
+
+void BertEmbeddings::members(core::Members& m) {
+  m.child("word_embeddings", word_embeddings).child("position_embeddings", position_embeddings);
+  m.child("token_type_embeddings", token_type_embeddings).child("LayerNorm", norm).child("dropout", dropout);
+  m.buffer("position_ids", position_ids, false).buffer("token_type_ids", token_type_ids, false);
+}
+
+Tensor BertEmbeddings::forward(const Tensor& tokens, const Tensor& token_types) {  // (n, t)
+  const std::int64_t t = tokens.size(1);
+  Tensor types = token_types.defined() ? token_types : token_type_ids.slice(1, 0, t).expand(tokens.sizes());
+  Tensor x = word_embeddings(tokens) + token_type_embeddings(types);  // (n, t, hidden)
+  return dropout(norm(x + position_embeddings(position_ids.slice(1, 0, t))));
+}
+
+struct BertSelfAttention : core::ModuleOf<BertSelfAttention> {
+  std::int64_t heads;
+  Linear query, key, value;
+  core::Dropout dropout;
+
+  explicit BertSelfAttention(const BertOptions& o)
+      : heads(o.num_attention_heads),
+        query(o.hidden_size, o.hidden_size),
+        key(o.hidden_size, o.hidden_size),
+        value(o.hidden_size, o.hidden_size),
+        dropout(o.dropout) {}
+  void members(core::Members& m) override {
+    m.child("query", query).child("key", key).child("value", value).child("dropout", dropout);
+  }
+  Tensor forward(const Tensor& x, const Tensor& bias) {
+    Tensor q = detail::split_heads(query(x), heads);  // (n, heads, t, d)
+    Tensor k = detail::split_heads(key(x), heads), v = detail::split_heads(value(x), heads);
+    const double p = is_training() ? dropout.p : 0.0;
+    return detail::join_heads(core::scaled_dot_product_attention(q, k, v, {.mask = bias, .dropout = p}));
+  }
+};
+
+/// A linear layer, then the input is added and all is normalised. (..., in) -> (..., hidden).
+template <class Derived>
+struct OutputOf : core::ModuleOf<Derived> {
+  Linear dense;
+  core::LayerNorm norm;
+  core::Dropout dropout;
+
+  OutputOf(std::int64_t in, const BertOptions& o) : dense(in, o.hidden_size), norm(norm_of(o)), dropout(o.dropout) {}
+  void members(core::Members& m) override {
+    m.child("dense", dense).child("LayerNorm", norm).child("dropout", dropout);
+  }
+  Tensor forward(const Tensor& x, const Tensor& input) { return norm(dropout(dense(x)) + input); }
+};
+struct BertSelfOutput : OutputOf<BertSelfOutput> {
+  using OutputOf::OutputOf;
+};
+struct BertOutput : OutputOf<BertOutput> {
+  using OutputOf::OutputOf;
+};
+
+struct BertAttention : core::ModuleOf<BertAttention> {
+  BertSelfAttention self;
+  BertSelfOutput output;
+
+  explicit BertAttention(const BertOptions& o) : self(o), output(o.hidden_size, o) {}
+  void members(core::Members& m) override { m.child("self", self).child("output", output); }
+  Tensor forward(const Tensor& x, const Tensor& bias) { return output(self(x, bias), x); }
+};
+
+struct BertIntermediate : core::ModuleOf<BertIntermediate> {
+  Linear dense;
+  detail::GELUActivation intermediate_act_fn;
+
+  explicit BertIntermediate(const BertOptions& o) : dense(o.hidden_size, o.intermediate_size) {}
+  void members(core::Members& m) override { m.child("dense", dense).child("intermediate_act_fn", intermediate_act_fn); }
+  Tensor forward(const Tensor& x) { return intermediate_act_fn(dense(x)); }
+};
+
+/// (n, t, hidden) -> the same.
+struct BertLayer : core::ModuleOf<BertLayer> {
+  BertAttention attention;
+  BertIntermediate intermediate;
+  BertOutput output;
+
+  explicit BertLayer(const BertOptions& o) : attention(o), intermediate(o), output(o.intermediate_size, o) {}
+  void members(core::Members& m) override {
+    m.child("attention", attention).child("intermediate", intermediate).child("output", output);
+  }
+  Tensor forward(const Tensor& x, const Tensor& bias) {
+    Tensor h = attention(x, bias);
+    return output(intermediate(h), h);
+  }
+};
+
+BertEncoder::BertEncoder(const BertOptions& o) {
+  for (std::int64_t i = 0; i < o.num_hidden_layers; ++i) layer.push_back(BertLayer(o));
+}
+
+Tensor BertEncoder::forward(const Tensor& x, const Tensor& bias) {
+  Tensor h = x;
+  for (const auto& entry : layer) h = static_cast<BertLayer&>(*entry.second)(h, bias);
+  return h;
+}
+
+BertPredictionHeadTransform::BertPredictionHeadTransform(const BertOptions& o)
+    : dense(o.hidden_size, o.hidden_size), norm(norm_of(o)) {}
+
+void BertPredictionHeadTransform::members(core::Members& m) {
+  m.child("dense", dense).child("transform_act_fn", transform_act_fn).child("LayerNorm", norm);
+}
+
+BertLMPredictionHead::BertLMPredictionHead(const BertOptions& o, const core::Parameter& words)
+    : transform(o), decoder(o.hidden_size, o.vocab_size) {
+  decoder.weight = words;
+  bias = decoder.bias;
+}
+
+void BertLMPredictionHead::members(core::Members& m) {
+  m.parameter("bias", bias).child("transform", transform).child("decoder", decoder);
+}
+
+}  // namespace bert
+
+namespace {
+
+/// 0 where the mask lets a token through, else the lowest number: (n, 1, 1, t).
+Tensor bias_of(const Tensor& mask, core::DType dtype) {
+  if (!mask.defined()) return {};
+  Tensor hidden = core::eq(mask, core::Scalar(0)).unsqueeze(1).unsqueeze(1);
+  return core::masked_fill(core::zeros(hidden.sizes(), {.dtype = dtype, .device = mask.device()}), hidden,
+                           -3.4028234663852886e38);
+}
+
+}  // namespace
+
+BertModel::BertModel(const BertOptions& o, bool pooling)
+    : embeddings(o), encoder(o), pooler(pooling ? std::make_shared<bert::BertPooler>(o) : nullptr) {
+  detail::init_language(*this, 0.02);
+}
+
+void BertModel::members(core::Members& m) {
+  m.child("embeddings", embeddings).child("encoder", encoder);
+  if (pooler) m.child("pooler", pooler);
+}
+
+Tensor BertModel::forward(const Tensor& tokens, const BertInputs& inputs) {
+  Tensor x = embeddings(tokens, inputs.token_types);             // (n, t, hidden)
+  return encoder(x, bias_of(inputs.attention_mask, x.dtype()));  // (n, t, hidden)
+}
+
+Tensor BertModel::pooled(const Tensor& tokens, const BertInputs& inputs) {
+  return (*pooler)(forward(tokens, inputs));
+}
+
+BertForMaskedLM::BertForMaskedLM(const BertOptions& o)
+    : bert(o, false), cls(o, bert.embeddings.word_embeddings.weight) {
+  detail::init_language(*this, 0.02);
+}
+
+Tensor BertForMaskedLM::forward(const Tensor& tokens, const BertInputs& inputs) {
+  return cls.predictions(bert.forward(tokens, inputs));
+}
+
+BertForPreTraining::BertForPreTraining(const BertOptions& o) : bert(o), cls(o, bert.embeddings.word_embeddings.weight) {
+  detail::init_language(*this, 0.02);
+}
+
+Tensor BertForPreTraining::forward(const Tensor& tokens, const BertInputs& inputs) {
+  return cls.predictions(bert.forward(tokens, inputs));
+}
+
+Tensor BertForPreTraining::follows(const Tensor& tokens, const BertInputs& inputs) {
+  return cls.seq_relationship(bert.pooled(tokens, inputs));
+}
+
+BertForSequenceClassification::BertForSequenceClassification(const BertOptions& o)
+    : bert(o), dropout(o.dropout), classifier(o.hidden_size, o.num_labels) {
+  detail::init_language(*this, 0.02);
+}
+
+Tensor BertForSequenceClassification::forward(const Tensor& tokens, const BertInputs& inputs) {
+  return classifier(dropout(bert.pooled(tokens, inputs)));
+}
+
+}  // namespace zoo

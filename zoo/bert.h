@@ -1,0 +1,146 @@
+#pragma once
+// BERT and three of its heads, under Hugging Face's names. Source: Devlin, Chang, Lee, Toutanova 2018.
+// Thread safety: as core::Module. Use: zoo::BertModel net({}); core::Tensor states = net(tokens);
+
+#include <cstdint>
+#include <memory>
+
+#include "libcore/module/activation.h"
+#include "libcore/module/dropout.h"
+#include "libcore/module/embedding.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/norm.h"
+#include "libcore/module/sequential.h"
+#include "zoo/language_blocks.h"
+
+namespace zoo {
+
+struct BertOptions {
+  std::int64_t vocab_size = 30522;
+  std::int64_t hidden_size = 768;
+  std::int64_t num_hidden_layers = 12;
+  std::int64_t num_attention_heads = 12;
+  std::int64_t intermediate_size = 3072;
+  std::int64_t max_position_embeddings = 512;
+  std::int64_t type_vocab_size = 2;
+  std::int64_t num_labels = 2;
+  double dropout = 0.1;
+};
+
+/// What accompanies the tokens.
+struct BertInputs {
+  core::Tensor token_types = {};     ///< (n, t), int64; zeros unless given
+  core::Tensor attention_mask = {};  ///< (n, t); 0 hides a token
+};
+
+namespace bert {
+
+struct BertEmbeddings : core::ModuleOf<BertEmbeddings> {
+  core::Embedding word_embeddings, position_embeddings, token_type_embeddings;
+  core::LayerNorm norm;
+  core::Dropout dropout;
+  core::Tensor position_ids, token_type_ids;  ///< (1, max_position_embeddings), not in files
+  explicit BertEmbeddings(const BertOptions& o);
+  void members(core::Members& m) override;
+  core::Tensor forward(const core::Tensor& tokens, const core::Tensor& token_types);
+};
+
+struct BertEncoder : core::ModuleOf<BertEncoder> {
+  core::ModuleList layer;
+  explicit BertEncoder(const BertOptions& o);
+  void members(core::Members& m) override { m.child("layer", layer); }
+  /// bias: added to the scores, or undefined.
+  core::Tensor forward(const core::Tensor& x, const core::Tensor& bias);
+};
+
+/// The state of the first token through a linear layer. (n, t, hidden) -> (n, hidden).
+struct BertPooler : core::ModuleOf<BertPooler> {
+  core::Linear dense;
+  core::Tanh activation;
+  explicit BertPooler(const BertOptions& o) : dense(o.hidden_size, o.hidden_size) {}
+  void members(core::Members& m) override { m.child("dense", dense).child("activation", activation); }
+  core::Tensor forward(const core::Tensor& x) { return activation(dense(x.select(1, 0))); }
+};
+
+struct BertPredictionHeadTransform : core::ModuleOf<BertPredictionHeadTransform> {
+  core::Linear dense;
+  detail::GELUActivation transform_act_fn;
+  core::LayerNorm norm;
+  explicit BertPredictionHeadTransform(const BertOptions& o);
+  void members(core::Members& m) override;
+  core::Tensor forward(const core::Tensor& x) { return norm(transform_act_fn(dense(x))); }
+};
+
+/// (n, t, hidden) -> logits of each token (n, t, vocab_size).
+struct BertLMPredictionHead : core::ModuleOf<BertLMPredictionHead> {
+  core::Parameter bias;  ///< that of the decoder
+  BertPredictionHeadTransform transform;
+  core::Linear decoder;  ///< its weight is that of the word embeddings
+  BertLMPredictionHead(const BertOptions& o, const core::Parameter& words);
+  void members(core::Members& m) override;
+  core::Tensor forward(const core::Tensor& x) { return decoder(transform(x)); }
+};
+
+struct BertOnlyMLMHead : core::ModuleOf<BertOnlyMLMHead> {
+  BertLMPredictionHead predictions;
+  BertOnlyMLMHead(const BertOptions& o, const core::Parameter& words) : predictions(o, words) {}
+  void members(core::Members& m) override { m.child("predictions", predictions); }
+};
+
+struct BertPreTrainingHeads : core::ModuleOf<BertPreTrainingHeads> {
+  BertLMPredictionHead predictions;
+  core::Linear seq_relationship;
+  BertPreTrainingHeads(const BertOptions& o, const core::Parameter& words)
+      : predictions(o, words), seq_relationship(o.hidden_size, 2) {}
+  void members(core::Members& m) override {
+    m.child("predictions", predictions).child("seq_relationship", seq_relationship);
+  }
+};
+
+}  // namespace bert
+
+struct BertModel : core::ModuleOf<BertModel> {
+  bert::BertEmbeddings embeddings;
+  bert::BertEncoder encoder;
+  std::shared_ptr<bert::BertPooler> pooler;  ///< absent in models that do not read it
+
+  explicit BertModel(const BertOptions& o, bool pooling = true);
+  void members(core::Members& m) override;
+  /// tokens (n, t), int64 -> states (n, t, hidden_size).
+  core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
+  /// The same summed up in the first token: (n, hidden_size). REQUIRES: a pooler.
+  core::Tensor pooled(const core::Tensor& tokens, const BertInputs& inputs = {});
+};
+
+/// tokens (n, t) -> logits of each token (n, t, vocab_size).
+struct BertForMaskedLM : core::ModuleOf<BertForMaskedLM> {
+  BertModel bert;
+  zoo::bert::BertOnlyMLMHead cls;
+  explicit BertForMaskedLM(const BertOptions& o);
+  void members(core::Members& m) override { m.child("bert", bert).child("cls", cls); }
+  core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
+};
+
+/// tokens (n, t) -> logits of each token (n, t, vocab_size); follows() -> whether the second sentence follows (n, 2).
+struct BertForPreTraining : core::ModuleOf<BertForPreTraining> {
+  BertModel bert;
+  zoo::bert::BertPreTrainingHeads cls;
+  explicit BertForPreTraining(const BertOptions& o);
+  void members(core::Members& m) override { m.child("bert", bert).child("cls", cls); }
+  core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
+  core::Tensor follows(const core::Tensor& tokens, const BertInputs& inputs = {});
+};
+
+/// tokens (n, t) -> logits (n, num_labels).
+struct BertForSequenceClassification : core::ModuleOf<BertForSequenceClassification> {
+  BertModel bert;
+  core::Dropout dropout;
+  core::Linear classifier;
+  explicit BertForSequenceClassification(const BertOptions& o);
+  void members(core::Members& m) override {
+    m.child("bert", bert).child("dropout", dropout).child("classifier", classifier);
+  }
+  core::Tensor forward(const core::Tensor& tokens, const BertInputs& inputs = {});
+};
+
+}  // namespace zoo

@@ -1,0 +1,48 @@
+#pragma once
+// GPT-2 under Hugging Face's names: matrices of attention and MLP are stored (in, out). The same network under
+// nanoGPT's names is nanogpt.h. Source: Radford et al. 2019.
+// Thread safety: as core::Module. Use: zoo::GPT2LMHeadModel net({}); core::Tensor logits = net(tokens);
+
+#include <cstdint>
+
+#include "libcore/module/dropout.h"
+#include "libcore/module/embedding.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/norm.h"
+#include "libcore/module/sequential.h"
+
+namespace zoo {
+
+struct GPT2Model : core::ModuleOf<GPT2Model> {
+  /// Those of the model with 124 M parameters.
+  struct Options {
+    std::int64_t vocab_size = 50257;
+    std::int64_t n_positions = 1024;
+    std::int64_t n_embd = 768;
+    std::int64_t n_layer = 12;
+    std::int64_t n_head = 12;
+    double dropout = 0.1;
+  };
+  core::Embedding wte, wpe;
+  core::Dropout drop;
+  core::ModuleList h;
+  core::LayerNorm ln_f;
+
+  explicit GPT2Model(const Options& o);
+  void members(core::Members& m) override;
+  /// tokens (n, t), int64, t at most n_positions -> states (n, t, n_embd).
+  core::Tensor forward(const core::Tensor& tokens);
+};
+
+struct GPT2LMHeadModel : core::ModuleOf<GPT2LMHeadModel> {
+  using Options = GPT2Model::Options;
+  GPT2Model transformer;
+  core::Linear lm_head;  ///< its weight is that of transformer.wte
+
+  explicit GPT2LMHeadModel(const Options& o);
+  void members(core::Members& m) override;
+  /// tokens (n, t), int64 -> logits of the next token (n, t, vocab_size).
+  core::Tensor forward(const core::Tensor& tokens);
+};
+
+}  // namespace zoo

@@ -1,0 +1,34 @@
+#pragma once
+// Parts that language models share: activations under the names that Hugging Face prints, causal masks, initial values.
+// Thread safety: as core::Module. Use: zoo::detail::GELUActivation act; core::Tensor y = act(x);
+
+#include <cstdint>
+
+#include "libcore/module/module.h"
+#include "libcore/tensor/ops.h"
+
+namespace zoo::detail {
+
+struct GELUActivation : core::ModuleOf<GELUActivation> {
+  void members(core::Members&) override {}
+  core::Tensor forward(const core::Tensor& x) const { return core::gelu(x); }
+};
+/// By the hyperbolic tangent.
+struct NewGELUActivation : core::ModuleOf<NewGELUActivation> {
+  void members(core::Members&) override {}
+  core::Tensor forward(const core::Tensor& x) const { return core::gelu(x, core::GeluForm::tanh); }
+};
+struct SiLUActivation : core::ModuleOf<SiLUActivation> {
+  void members(core::Members&) override {}
+  core::Tensor forward(const core::Tensor& x) const { return core::silu(x); }
+};
+
+/// (n, t, heads * d) -> (n, heads, t, d), and back.
+core::Tensor split_heads(const core::Tensor& x, std::int64_t heads);
+core::Tensor join_heads(const core::Tensor& x);
+/// Positions 0 .. t - 1 beside tokens (n, t), on their device.
+core::Tensor positions(const core::Tensor& tokens);
+/// Linear and embedding weights from N(0, std) and biases 0, children before their parents.
+void init_language(core::Module& model, double std);
+
+}  // namespace zoo::detail

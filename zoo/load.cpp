@@ -1,0 +1,80 @@
+#include "zoo/load.h"
+
+#include <unordered_map>
+
+#include "libckpt/analyze/why.h"
+#include "libckpt/analyze/why_fix.h"
+#include "libckpt/bridge/module_state.h"
+#include "libcore/base/error.h"
+
+namespace zoo {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+/// What stands in the way where no edit of the file helps.
+[[noreturn]] void refuse(const ckpt::Diagnosis& d) {
+  const ckpt::Cause& cause = d.causes.front();
+  std::string text = cause.text;
+  if (!cause.advice.empty()) text += "; " + cause.advice;
+  throw Error(d.readable ? ErrorCode::unsupported : ErrorCode::corrupt, text);
+}
+
+void check(const ckpt::Diagnosis& d, const LoadOptions& options) {
+  if (!d.readable) refuse(d);
+  if (d.loads()) return;
+  if (!d.fixable()) refuse(d);
+  if (d.guesses() && !options.guess) {
+    throw Error(ErrorCode::unsupported,
+                "its tensors can be paired with the model's by shape and order alone, which is "
+                "a guess; set LoadOptions::guess to take it");
+  }
+}
+
+}  // namespace
+
+ckpt::KeyList key_list_of(const core::Module& module, std::string_view name) {
+  ckpt::KeyList list;
+  list.name = name;
+  core::StateDict state = module.state_dict();
+  std::unordered_map<const void*, std::string> first;
+  for (const std::string& key : state.keys()) {
+    const core::Tensor& tensor = state.at(key);
+    list.keys.push_back({key, tensor.sizes(), tensor.dtype()});
+    if (tensor.numel() == 0) continue;
+    auto [at, is_new] = first.emplace(tensor.raw_data(), key);
+    if (!is_new) list.ties.push_back({at->second, key});
+  }
+  return list;
+}
+
+void load_into(core::Module& module, std::string_view name, const std::filesystem::path& file,
+               const LoadOptions& options, LoadNotes* notes) {
+  core::with_context(file.string(), [&] {
+    ckpt::WhyOptions asked;
+    asked.wanted = {key_list_of(module, name)};
+    asked.at = options.at;
+    ckpt::Diagnosis d = ckpt::why(file, asked);
+    check(d, options);
+    ckpt::OpenOptions open = options.open;
+    ckpt::Report report;
+    open.report = &report;
+    open.foreign_objects = true;  // the plan leaves them behind
+    ckpt::Checkpoint checkpoint = ckpt::apply_fix(ckpt::open(file, open), d.plan);
+    ckpt::load_into(module, checkpoint,
+                    {.map_location = "cpu", .path = d.plan.empty() ? options.at : "", .reconcile = false});
+    if (notes == nullptr) return;
+    for (const ckpt::FixStep& step : d.plan.steps) notes->steps.push_back(step.text);
+    notes->warnings = report.warnings;
+  });
+}
+
+std::shared_ptr<core::Module> load(std::string_view name, const std::filesystem::path& file, const LoadOptions& options,
+                                   LoadNotes* notes) {
+  std::shared_ptr<core::Module> module = make(name, options.model);
+  load_into(*module, name, file, options, notes);
+  return module;
+}
+
+}  // namespace zoo

@@ -1,0 +1,46 @@
+#pragma once
+// Loading weights from anywhere into a model of the zoo: files of torchvision, timm, Hugging Face and nanoGPT, from
+// DataParallel or torch.compile, nested in a training state, tagged with devices that are not there.
+// Thread safety: as make(). Use: auto net = zoo::load("resnet50", "model_best.pth.tar"); net->eval();
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libckpt/analyze/key_list.h"
+#include "libckpt/open_save.h"
+#include "libcore/module/module.h"
+#include "zoo/zoo.h"
+
+namespace zoo {
+
+struct LoadOptions {
+  ModelOptions model = {};
+  /// Which state dict, where a file holds several: "ema.model". Empty: the one that fits best.
+  std::string at = {};
+  /// Also take steps that pair tensors of equal shape by their order alone.
+  bool guess = false;
+  ckpt::OpenOptions open = {};
+};
+
+/// What was done to the file's tensors on their way.
+struct LoadNotes {
+  std::vector<std::string> steps;     ///< "strip 'module.'", one line each
+  std::vector<std::string> warnings;  ///< of opening the file
+};
+
+/// The names, shapes and dtypes that a module's state has, for ckpt::why.
+ckpt::KeyList key_list_of(const core::Module& module, std::string_view name);
+
+/// A new model with the weights of `file`, on the CPU. Errors: those of make(); Error(unsupported) that says what does
+/// not fit and what helps; those of ckpt::open().
+std::shared_ptr<core::Module> load(std::string_view name, const std::filesystem::path& file,
+                                   const LoadOptions& options = {}, LoadNotes* notes = nullptr);
+
+/// The same into a module that is there already.
+void load_into(core::Module& module, std::string_view name, const std::filesystem::path& file,
+               const LoadOptions& options = {}, LoadNotes* notes = nullptr);
+
+}  // namespace zoo

@@ -1,0 +1,192 @@
+#include "zoo/mobilenet.h"
+
+#include <algorithm>
+#include <span>
+
+#include "libcore/module/activation.h"
+#include "libcore/module/dropout.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/norm.h"
+#include "libcore/tensor/nn_ops.h"
+#include "zoo/blocks.h"
+
+namespace zoo {
+
+using core::Tensor;
+using detail::Act;
+using detail::Conv2dNormActivation;
+using detail::make_divisible;
+
+namespace mobilenet_v2 {
+
+struct BlockOptions {
+  std::int64_t in = 1;
+  std::int64_t out = 1;
+  std::int64_t stride = 1;
+  std::int64_t expand = 1;
+};
+
+/// Widen by 1 x 1, filter each channel by 3 x 3, narrow by 1 x 1. (n, in, h, w) -> (n, out, h / stride, w / stride).
+struct InvertedResidual : core::ModuleOf<InvertedResidual> {
+  core::Sequential conv;
+  bool residual;
+
+  explicit InvertedResidual(const BlockOptions& o) : residual(o.stride == 1 && o.in == o.out) {
+    const std::int64_t hidden = o.in * o.expand;
+    if (o.expand != 1) {
+      conv.push_back(Conv2dNormActivation(o.in, hidden, {.kernel = 1, .activation = Act::relu6}));
+    }
+    conv.push_back(
+        Conv2dNormActivation(hidden, hidden, {.stride = o.stride, .groups = hidden, .activation = Act::relu6}));
+    conv.push_back(core::Conv2d(hidden, o.out, 1, {.bias = false}));
+    conv.push_back(core::BatchNorm2d(o.out));
+  }
+  void members(core::Members& m) override { m.child("conv", conv); }
+  Tensor forward(const Tensor& x) { return residual ? x + conv(x) : conv(x); }
+};
+
+struct Stage {
+  std::int64_t expand, width, depth, stride;
+};
+constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                             {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+
+std::int64_t last_width(const MobileNetV2::Options& o) {
+  return make_divisible(1280 * std::max(1.0, o.width_mult));
+}
+
+core::Sequential make_features(const MobileNetV2::Options& o) {
+  core::Sequential features;
+  std::int64_t in = make_divisible(32 * o.width_mult);
+  features.push_back(Conv2dNormActivation(o.in_channels, in, {.stride = 2, .activation = Act::relu6}));
+  for (const Stage& stage : kStages) {
+    const std::int64_t out = make_divisible(static_cast<double>(stage.width) * o.width_mult);
+    for (std::int64_t i = 0; i < stage.depth; ++i) {
+      features.push_back(
+          InvertedResidual({.in = in, .out = out, .stride = i == 0 ? stage.stride : 1, .expand = stage.expand}));
+      in = out;
+    }
+  }
+  features.push_back(Conv2dNormActivation(in, last_width(o), {.kernel = 1, .activation = Act::relu6}));
+  return features;
+}
+
+}  // namespace mobilenet_v2
+
+MobileNetV2::MobileNetV2(const Options& o)
+    : features(mobilenet_v2::make_features(o)),
+      classifier{core::Dropout(o.dropout), core::Linear(mobilenet_v2::last_width(o), o.num_classes)} {
+  detail::init_layers(*this, detail::init_kaiming_fan_out,
+                      [](core::Linear& linear) { detail::init_normal(linear, 0.01); });
+}
+
+void MobileNetV2::members(core::Members& m) {
+  m.child("features", features).child("classifier", classifier);
+}
+
+Tensor MobileNetV2::forward(const Tensor& x) {                // (n, c, 224, 224)
+  Tensor h = core::adaptive_avg_pool2d(features(x), {1, 1});  // (n, 1280, 1, 1)
+  return classifier(h.flatten(1));                            // (n, classes)
+}
+
+namespace mobilenet_v3 {
+
+struct BlockOptions {
+  std::int64_t in, kernel, hidden, out;
+  bool squeeze;  ///< with squeeze and excitation
+  Act activation;
+  std::int64_t stride;
+  bool last_stage;  ///< dilated in segmentation models
+};
+
+constexpr BlockOptions kLarge[] = {
+    {16, 3, 16, 16, false, Act::relu, 1, false},       {16, 3, 64, 24, false, Act::relu, 2, false},
+    {24, 3, 72, 24, false, Act::relu, 1, false},       {24, 5, 72, 40, true, Act::relu, 2, false},
+    {40, 5, 120, 40, true, Act::relu, 1, false},       {40, 5, 120, 40, true, Act::relu, 1, false},
+    {40, 3, 240, 80, false, Act::hardswish, 2, false}, {80, 3, 200, 80, false, Act::hardswish, 1, false},
+    {80, 3, 184, 80, false, Act::hardswish, 1, false}, {80, 3, 184, 80, false, Act::hardswish, 1, false},
+    {80, 3, 480, 112, true, Act::hardswish, 1, false}, {112, 3, 672, 112, true, Act::hardswish, 1, false},
+    {112, 5, 672, 160, true, Act::hardswish, 2, true}, {160, 5, 960, 160, true, Act::hardswish, 1, true},
+    {160, 5, 960, 160, true, Act::hardswish, 1, true},
+};
+constexpr BlockOptions kSmall[] = {
+    {16, 3, 16, 16, true, Act::relu, 2, false},       {16, 3, 72, 24, false, Act::relu, 2, false},
+    {24, 3, 88, 24, false, Act::relu, 1, false},      {24, 5, 96, 40, true, Act::hardswish, 2, false},
+    {40, 5, 240, 40, true, Act::hardswish, 1, false}, {40, 5, 240, 40, true, Act::hardswish, 1, false},
+    {40, 5, 120, 48, true, Act::hardswish, 1, false}, {48, 5, 144, 48, true, Act::hardswish, 1, false},
+    {48, 5, 288, 96, true, Act::hardswish, 2, true},  {96, 5, 576, 96, true, Act::hardswish, 1, true},
+    {96, 5, 576, 96, true, Act::hardswish, 1, true},
+};
+
+constexpr core::BatchNormOptions kNorm{.eps = 0.001, .momentum = 0.01};
+
+/// As v2's, with squeeze and excitation where the table says so.
+struct InvertedResidual : core::ModuleOf<InvertedResidual> {
+  core::Sequential block;
+  bool residual;
+
+  InvertedResidual(const BlockOptions& o, bool dilated) : residual(o.stride == 1 && o.in == o.out) {
+    if (o.hidden != o.in) {
+      block.push_back(Conv2dNormActivation(o.in, o.hidden, {.kernel = 1, .norm = kNorm, .activation = o.activation}));
+    }
+    const std::int64_t dilation = dilated && o.last_stage ? 2 : 1;
+    block.push_back(Conv2dNormActivation(o.hidden, o.hidden,
+                                         {.kernel = o.kernel,
+                                          .stride = dilation > 1 ? 1 : o.stride,
+                                          .groups = o.hidden,
+                                          .dilation = dilation,
+                                          .norm = kNorm,
+                                          .activation = o.activation}));
+    if (o.squeeze) {
+      block.push_back(
+          detail::SqueezeExcitation(o.hidden, {.squeezed = make_divisible(static_cast<double>(o.hidden / 4)),
+                                               .activation = core::ReLU(),
+                                               .scale_activation = core::Hardsigmoid()}));
+    }
+    block.push_back(Conv2dNormActivation(o.hidden, o.out, {.kernel = 1, .norm = kNorm, .activation = Act::none}));
+  }
+  void members(core::Members& m) override { m.child("block", block); }
+  Tensor forward(const Tensor& x) { return residual ? block(x) + x : block(x); }
+};
+
+std::span<const BlockOptions> blocks(MobileNetV3::Size size) {
+  return size == MobileNetV3::Size::small ? std::span<const BlockOptions>(kSmall) : kLarge;
+}
+
+/// Channels behind the features.
+std::int64_t last_conv(MobileNetV3::Size size) {
+  return 6 * blocks(size).back().out;
+}
+
+core::Sequential make_features(MobileNetV3::Size size, const MobileNetV3::Options& o) {
+  core::Sequential features;
+  features.push_back(
+      Conv2dNormActivation(o.in_channels, 16, {.stride = 2, .norm = kNorm, .activation = Act::hardswish}));
+  for (const BlockOptions& block : blocks(size)) features.push_back(InvertedResidual(block, o.dilated));
+  features.push_back(Conv2dNormActivation(blocks(size).back().out, last_conv(size),
+                                          {.kernel = 1, .norm = kNorm, .activation = Act::hardswish}));
+  return features;
+}
+
+}  // namespace mobilenet_v3
+
+MobileNetV3::MobileNetV3(Size size, const Options& o)
+    : features(mobilenet_v3::make_features(size, o)),
+      avgpool(1),
+      classifier{core::Linear(mobilenet_v3::last_conv(size), size == Size::small ? 1024 : 1280),
+                 core::Hardswish({.inplace = true}), core::Dropout(o.dropout, {.inplace = true}),
+                 core::Linear(size == Size::small ? 1024 : 1280, o.num_classes)} {
+  detail::init_layers(*this, detail::init_kaiming_fan_out,
+                      [](core::Linear& linear) { detail::init_normal(linear, 0.01); });
+}
+
+void MobileNetV3::members(core::Members& m) {
+  m.child("features", features).child("avgpool", avgpool).child("classifier", classifier);
+}
+
+Tensor MobileNetV3::forward(const Tensor& x) {  // (n, c, 224, 224)
+  Tensor h = avgpool(features(x));              // (n, 576 or 960, 1, 1)
+  return classifier(h.flatten(1));              // (n, classes)
+}
+
+}  // namespace zoo

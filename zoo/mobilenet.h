@@ -1,0 +1,48 @@
+#pragma once
+// MobileNet v2 and v3. Sources: Sandler et al. 2018; Howard et al. 2019; names and initial values as torchvision has
+// them. Thread safety: as core::Module. Use: zoo::MobileNetV2 net({.num_classes = 10}); core::Tensor y = net(images);
+
+#include <cstdint>
+
+#include "libcore/module/conv.h"
+#include "libcore/module/sequential.h"
+
+namespace zoo {
+
+struct MobileNetV2 : core::ModuleOf<MobileNetV2> {
+  struct Options {
+    double width_mult = 1;
+    std::int64_t num_classes = 1000;
+    std::int64_t in_channels = 3;
+    double dropout = 0.2;
+  };
+  core::Sequential features;
+  core::Sequential classifier;
+
+  explicit MobileNetV2(const Options& options);
+  MobileNetV2() : MobileNetV2(Options()) {}
+  void members(core::Members& m) override;
+  /// (n, in_channels, h, w) -> logits (n, num_classes).
+  core::Tensor forward(const core::Tensor& x);
+};
+
+struct MobileNetV3 : core::ModuleOf<MobileNetV3> {
+  enum class Size { small, large };
+  struct Options {
+    std::int64_t num_classes = 1000;
+    std::int64_t in_channels = 3;
+    double dropout = 0.2;
+    bool dilated = false;  ///< the last stage dilates instead of striding (for segmentation)
+  };
+  core::Sequential features;
+  core::AdaptiveAvgPool2d avgpool;
+  core::Sequential classifier;
+
+  MobileNetV3(Size size, const Options& options);
+  explicit MobileNetV3(Size size) : MobileNetV3(size, Options()) {}
+  void members(core::Members& m) override;
+  /// (n, in_channels, h, w) -> logits (n, num_classes).
+  core::Tensor forward(const core::Tensor& x);
+};
+
+}  // namespace zoo
