@@ -201,8 +201,11 @@ struct NllGradParams {
 template <class Params>
 using KernelRow = std::array<void (*)(const Params&), kDTypeCount>;
 
+struct ImageTable;  // image_table.h
+
 /// By dtype of the data.
 struct NnTable {
+  const ImageTable* image = nullptr;
   KernelRow<Conv2dParams> conv2d{};
   KernelRow<Conv2dInputGradParams> conv2d_input_grad{};
   KernelRow<Conv2dWeightGradParams> conv2d_weight_grad{};

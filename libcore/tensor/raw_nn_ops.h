@@ -3,7 +3,10 @@
 // and the nodes of autograd are made of. Thread safety: pure functions. Use: core::Tensor y = core::raw::conv2d(x, w,
 // b, core::raw::conv2d_sizes(x, w, b, {}));
 
+#include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "libcore/backend/nn_table.h"
 #include "libcore/tensor/nn_ops.h"
@@ -38,6 +41,17 @@ Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, c
 WeightGrads convolution_weight_grad(const Tensor& output_grad, const Tensor& x, const ConvPlan& plan, bool with_bias);
 
 ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options);
+/// The same of a held image (held_image.h): which tap of each window was largest instead of indices.
+struct HeldMaxPool {
+  Tensor values;  ///< undefined where x is not held or the window too large
+  std::shared_ptr<const std::vector<std::uint8_t>> taps = nullptr;  ///< channels-last; null unless asked for
+  Pool2dSizes sizes{};                                              ///< `planes` counts images
+};
+enum class KeepTaps { no, yes };
+HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options, KeepTaps keep);
+Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const HeldMaxPool& forward);
+/// The indices that max_pool2d would have given.
+Tensor indices_of(const HeldMaxPool& forward, Backend& backend);
 /// Values of the last two dimensions of `like` picked by (or put back to) `indices`, as max_pool2d made them.
 Tensor gather_picked(const Tensor& planes, const Tensor& indices);
 Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes);

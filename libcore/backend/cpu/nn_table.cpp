@@ -8,6 +8,7 @@ void fill_nn(NnTable& table) {
   add_norm_kernels(table);
   add_softmax_kernels(table);
   add_loss_kernels(table);
+  add_image_kernels(table);
 }
 
 }  // namespace core::cpu
