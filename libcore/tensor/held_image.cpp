@@ -87,11 +87,15 @@ bool is_held(const Tensor& x) {
   return held_of(x) != nullptr;
 }
 
+/// Below, kernels work on parts of vectors: ordinary order is faster.
+constexpr std::int64_t kFewestChannels = 16;
+
 bool may_hold(const Tensor& x, const Shape& sizes) {
   if (x.dtype() != DType::f32 || !x.device().is_cpu() || sizes.size() < 3) return false;
   const ImageShape shape = shape_of(sizes);
   const NnTable* nn = raw::backend_of(x).ops().nn;
-  return nn != nullptr && nn->image != nullptr && shape.batch > 0 && shape.channels > 1 && shape.plane > 1;
+  return nn != nullptr && nn->image != nullptr && shape.batch > 0 && shape.channels >= kFewestChannels &&
+         shape.plane > 1;
 }
 
 const ImageTable& table_of(const Tensor& x) {

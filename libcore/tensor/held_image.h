@@ -15,7 +15,8 @@
 // note what is to be done; it is done in one pass when the values are needed, in place when nobody else shares the
 // bytes.
 //
-// Held are only dense f32 tensors (N, C, ...) on the CPU, whole storages of more than one channel and pixel.
+// Held are only dense f32 tensors (N, C, ...) on the CPU, whole storages of at least 16 channels and more than
+// one pixel.
 // Thread safety: all functions; several threads may read one tensor.
 
 #include <cstdint>

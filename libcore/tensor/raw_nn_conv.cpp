@@ -105,10 +105,9 @@ Shape output_sizes(const Conv2dSizes& s) {
   return {s.batch, s.out_channels, s.out_h, s.out_w};
 }
 
-/// Whether a pass runs on channels-last images. `like` says where and of which type.
+/// Whether a pass that makes or takes `like`, an output of the convolution, runs on channels-last images.
 bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
-  return held::may_hold(like, pass == ConvPass::input_grad ? image_sizes(s) : output_sizes(s)) &&
-         held::table_of(like).conv_fits(s, pass);
+  return held::may_hold(like, output_sizes(s)) && held::table_of(like).conv_fits(s, pass);
 }
 
 /// The weight as the kernel wants it, where it was used before in the same state; else null.
@@ -136,6 +135,20 @@ Tensor conv2d_of_images(const Tensor& x, const Tensor& weight, const Tensor& bia
                           prepared ? prepared->data() : nullptr, static_cast<const float*>(data_or_null(b)),
                           out->data()});
   return held::make(output_sizes(s), {.bytes = std::move(out)}, backend_of(x));
+}
+
+Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
+  const Tensor w = dense(weight);
+  const held::Image grad = held::image(output_grad);
+  const ImageTable& table = held::table_of(output_grad);
+  const Shape sizes = image_sizes(s);
+  held::Bytes image = held::make_bytes(sizes.numel());
+  table.conv_input_grad({s, grad.data, static_cast<const float*>(w.raw_data()), image->data()});
+  if (held::may_hold(output_grad, sizes))
+    return held::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
+  Tensor out = detail::empty_as(output_grad, sizes);
+  table.from_channels_last({held::shape_of(sizes), image->data(), static_cast<float*>(out.mutable_raw_data())});
+  return out;
 }
 
 }  // namespace
@@ -177,12 +190,8 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 }
 
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
-  if (output_grad.numel() != 0 && on_images(output_grad, s, ConvPass::input_grad)) {
-    const Tensor w = dense(weight);
-    const held::Image grad = held::image(output_grad);
-    held::Bytes image = held::make_bytes(image_sizes(s).numel());
-    held::table_of(output_grad).conv_input_grad({s, grad.data, static_cast<const float*>(w.raw_data()), image->data()});
-    return held::make(image_sizes(s), {.bytes = std::move(image)}, backend_of(output_grad));
+  if (s.in_channels != 0 && on_images(output_grad, s, ConvPass::input_grad)) {
+    return conv2d_input_grad_of_images(output_grad, weight, s);
   }
   Tensor out = detail::empty_as(output_grad, image_sizes(s));
   if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;

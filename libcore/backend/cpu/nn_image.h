@@ -1,19 +1,25 @@
 #pragma once
-// The kernels on channels-last images that lie in files of their own: pooling (nn_image_pool.cpp) and convolution
-// (nn_image_conv.cpp). Thread safety: all functions. For add_image_kernels() alone.
+// Where the kernels on channels-last images come from. Those of nn_image.cpp and nn_image_pool.cpp are compiled once
+// for each instruction set; convolution (nn_image_conv.cpp) is oneDNN's, which chooses itself. Thread safety: called
+// once, while the table is made. For add_image_kernels() alone.
 
 #include "libcore/backend/image_table.h"
 
 namespace core::cpu {
 
-void image_max_pool(const ImageMaxPool& p);
-void image_max_pool_grad(const ImageMaxPoolGrad& p);
+namespace baseline {
+void fill_image_kernels(ImageTable& table);
+void fill_image_pooling(ImageTable& table);
+}  // namespace baseline
+namespace avx2 {
+void fill_image_kernels(ImageTable& table);
+void fill_image_pooling(ImageTable& table);
+}  // namespace avx2
+namespace avx512 {
+void fill_image_kernels(ImageTable& table);
+void fill_image_pooling(ImageTable& table);
+}  // namespace avx512
 
-bool image_conv_fits(const Conv2dSizes& sizes, ConvPass pass);
-std::size_t image_conv_prepared_bytes(const Conv2dSizes& sizes, bool has_bias);
-void image_conv_prepare(const ImagePrepare& p);
-void image_conv(const ImageConv& p);
-void image_conv_input_grad(const ImageConvInputGrad& p);
-void image_conv_weight_grad(const ImageConvWeightGrad& p);
+void fill_image_convolution(ImageTable& table);
 
 }  // namespace core::cpu

@@ -14,60 +14,69 @@ const Convolution& channels_last(const Conv2dSizes& sizes, ConvPass pass, bool h
   return convolution(sizes, pass, {.has_bias = has_bias, .channels_last = true});
 }
 
-}  // namespace
-
-bool image_conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
+bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
   return channels_last(sizes, pass, false).fast;
 }
 
-std::size_t image_conv_prepared_bytes(const Conv2dSizes& sizes, bool has_bias) {
-  const Convolution& conv = channels_last(sizes, ConvPass::forward, has_bias);
-  return lies_as(plain_weight(sizes), conv.weight) ? 0 : conv.weight.get_size();
+std::size_t conv_prepared_bytes(const Conv2dSizes& sizes, bool has_bias) {
+  const Convolution& found = channels_last(sizes, ConvPass::forward, has_bias);
+  return lies_as(plain_weight(sizes), found.weight) ? 0 : found.weight.get_size();
 }
 
-void image_conv_prepare(const ImagePrepare& p) {
-  const Convolution& conv = channels_last(p.sizes, ConvPass::forward, p.has_bias);
-  reorder(wrap(plain_weight(p.sizes), p.weight), wrap(conv.weight, p.prepared));
+void conv_prepare(const ImagePrepare& p) {
+  const Convolution& found = channels_last(p.sizes, ConvPass::forward, p.has_bias);
+  reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
   dnnl_stream().wait();
 }
 
-void image_conv(const ImageConv& p) {
+void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& conv = channels_last(s, ConvPass::forward, p.bias != nullptr);
+  const Convolution& found = channels_last(s, ConvPass::forward, p.bias != nullptr);
   std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_SRC, wrap(conv.image, p.image)},
-      {DNNL_ARG_WEIGHTS, p.prepared != nullptr ? wrap(conv.weight, p.prepared)
-                                               : input_as(conv.weight, plain_weight(s), p.weight, Scratch::weight)},
-      {DNNL_ARG_DST, wrap(conv.output, p.output)},
-      {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}};
-  if (p.bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(conv.bias, p.bias));
-  conv.primitive.execute(dnnl_stream(), arguments);
+      {DNNL_ARG_SRC, wrap(found.image, p.image)},
+      {DNNL_ARG_WEIGHTS, p.prepared != nullptr ? wrap(found.weight, p.prepared)
+                                               : input_as(found.weight, plain_weight(s), p.weight, Scratch::weight)},
+      {DNNL_ARG_DST, wrap(found.output, p.output)},
+      {DNNL_ARG_SCRATCHPAD, scratchpad_of(found)}};
+  if (p.bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(found.bias, p.bias));
+  found.primitive.execute(dnnl_stream(), arguments);
   finish_pass();
 }
 
-void image_conv_input_grad(const ImageConvInputGrad& p) {
+void conv_input_grad(const ImageConvInputGrad& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& conv = channels_last(s, ConvPass::input_grad, false);
-  conv.primitive.execute(dnnl_stream(),
-                         {{DNNL_ARG_DIFF_DST, wrap(conv.output, p.output_grad)},
-                          {DNNL_ARG_WEIGHTS, input_as(conv.weight, plain_weight(s), p.weight, Scratch::weight)},
-                          {DNNL_ARG_DIFF_SRC, wrap(conv.image, p.image_grad)},
-                          {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}});
+  const Convolution& found = channels_last(s, ConvPass::input_grad, false);
+  found.primitive.execute(dnnl_stream(),
+                          {{DNNL_ARG_DIFF_DST, wrap(found.output, p.output_grad)},
+                           {DNNL_ARG_WEIGHTS, input_as(found.weight, plain_weight(s), p.weight, Scratch::weight)},
+                           {DNNL_ARG_DIFF_SRC, wrap(found.image, p.image_grad)},
+                           {DNNL_ARG_SCRATCHPAD, scratchpad_of(found)}});
   finish_pass();
 }
 
-void image_conv_weight_grad(const ImageConvWeightGrad& p) {
+void conv_weight_grad(const ImageConvWeightGrad& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& conv = channels_last(s, ConvPass::weight_grad, p.bias_grad != nullptr);
-  const OutputAs weight(conv.weight, plain_weight(s), p.weight_grad, Scratch::weight);
-  std::unordered_map<int, memory> arguments{{DNNL_ARG_DIFF_DST, wrap(conv.output, p.output_grad)},
-                                            {DNNL_ARG_SRC, wrap(conv.image, p.image)},
+  const Convolution& found = channels_last(s, ConvPass::weight_grad, p.bias_grad != nullptr);
+  const OutputAs weight(found.weight, plain_weight(s), p.weight_grad, Scratch::weight);
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_DIFF_DST, wrap(found.output, p.output_grad)},
+                                            {DNNL_ARG_SRC, wrap(found.image, p.image)},
                                             {DNNL_ARG_DIFF_WEIGHTS, weight.written()},
-                                            {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}};
-  if (p.bias_grad != nullptr) arguments.emplace(DNNL_ARG_DIFF_BIAS, wrap(conv.bias, p.bias_grad));
-  conv.primitive.execute(dnnl_stream(), arguments);
+                                            {DNNL_ARG_SCRATCHPAD, scratchpad_of(found)}};
+  if (p.bias_grad != nullptr) arguments.emplace(DNNL_ARG_DIFF_BIAS, wrap(found.bias, p.bias_grad));
+  found.primitive.execute(dnnl_stream(), arguments);
   weight.finish();
   finish_pass();
+}
+
+}  // namespace
+
+void fill_image_convolution(ImageTable& table) {
+  table.conv_fits = conv_fits;
+  table.prepared_bytes = conv_prepared_bytes;
+  table.prepare = conv_prepare;
+  table.conv = conv;
+  table.conv_input_grad = conv_input_grad;
+  table.conv_weight_grad = conv_weight_grad;
 }
 
 }  // namespace core::cpu

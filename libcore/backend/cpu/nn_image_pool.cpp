@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "libcore/backend/cpu/nn_image.h"
-#include "libcore/backend/cpu/simd_run.h"
 #include "libcore/backend/cpu/thread_pool.h"
+#include "libcore/backend/cpu/vector16.h"
 
-namespace core::cpu {
+namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
 
 /// The windows of one output row over one image.
@@ -24,102 +24,94 @@ struct PoolRow {
       for (std::int64_t kw = 0; kw < s.kernel_w; ++kw) {
         const std::int64_t w = x * s.stride_w - s.pad_w + kw * s.dilation_w;
         if (w < 0 || w >= s.in_w) continue;
-        visit((h * s.in_w + w) * channels, static_cast<std::uint8_t>(kh * s.kernel_w + kw));
+        visit((h * s.in_w + w) * channels, static_cast<std::int32_t>(kh * s.kernel_w + kw));
       }
     }
   }
 };
 
-constexpr std::int64_t kBlock = 64;  // channels taken together: values and taps stay in registers
-
-/// The largest of one window, for the channels [first, first + count).
+/// The largest of one window, for `count` channels from those that `in` points to.
+template <bool kTaps>
 [[gnu::always_inline]] inline void pool_window(const PoolRow& row, std::int64_t x, const float* in, float* out,
-                                               std::int64_t count) {
-  float best[kBlock];
-  std::fill_n(best, kBlock, -std::numeric_limits<float>::infinity());
-  row.taps(x, [&](std::int64_t at, std::uint8_t) CORE_INLINE_BODY {
-    const float* values = in + at;
-    if (count == kBlock) {
-      for (std::int64_t c = 0; c < kBlock; ++c)
-        best[c] = (values[c] > best[c]) | (values[c] != values[c]) ? values[c] : best[c];
-    } else {
-      for (std::int64_t c = 0; c < count; ++c)
-        best[c] = (values[c] > best[c]) | (values[c] != values[c]) ? values[c] : best[c];
-    }
-  });
-  std::copy_n(best, count, out);
-}
-
-[[gnu::always_inline]] inline void pool_window_with_taps(const PoolRow& row, std::int64_t x, const float* in,
-                                                         float* out, std::uint8_t* taps, std::int64_t count) {
-  float best[kBlock];
-  std::int32_t where[kBlock];
+                                               std::uint8_t* taps, std::int64_t count) {
+  Floats best = Floats{} - std::numeric_limits<float>::infinity();
+  Ints where{};
   bool first = true;
-  row.taps(x, [&](std::int64_t at, std::uint8_t tap) CORE_INLINE_BODY {
-    const float* values = in + at;
-    if (first) {
-      std::fill_n(where, kBlock, static_cast<std::int32_t>(tap));
-      std::fill_n(best, kBlock, -std::numeric_limits<float>::infinity());
-      first = false;
-    }
-    for (std::int64_t c = 0; c < count; ++c) {
-      const bool take = (values[c] > best[c]) | (values[c] != values[c]);
-      best[c] = take ? values[c] : best[c];
-      where[c] = take ? tap : where[c];
-    }
+  row.taps(x, [&](std::int64_t at, std::int32_t tap) {
+    Floats value;
+    load_up_to(value, in + at, count);
+    const Ints take = (value > best) | (value != value);
+    best = take ? value : best;
+    if constexpr (kTaps) where = first ? Ints{} + tap : take ? Ints{} + tap : where;
+    first = false;
   });
-  std::copy_n(best, count, out);
-  for (std::int64_t c = 0; c < count; ++c) taps[c] = static_cast<std::uint8_t>(where[c]);
+  store_up_to(out, best, count);
+  if constexpr (kTaps) {
+    const Bytes16 narrow = __builtin_convertvector(where, Bytes16);
+    store_up_to(taps, narrow, count);
+  }
 }
 
+template <bool kTaps>
 void pool_row(const ImageMaxPool& p, std::int64_t image, std::int64_t y) {
-  const Pool2dSizes& s = p.sizes;
-  const PoolRow row{s, p.channels, y};
-  const float* in = p.in + image * s.in_h * s.in_w * p.channels;
-  const std::int64_t at = (image * s.out_h + y) * s.out_w * p.channels;
-  run_wide([&]() CORE_INLINE_BODY {
-    for (std::int64_t x = 0; x < s.out_w; ++x) {
-      for (std::int64_t first = 0; first < p.channels; first += kBlock) {
-        const std::int64_t count = std::min(kBlock, p.channels - first), to = at + x * p.channels + first;
-        if (p.taps != nullptr) {
-          pool_window_with_taps(row, x, in + first, p.out + to, p.taps + to, count);
-        } else {
-          pool_window(row, x, in + first, p.out + to, count);
-        }
-      }
-    }
+  const Pool2dSizes s = p.sizes;
+  const std::int64_t channels = p.channels, full = channels / kLanes * kLanes;
+  const PoolRow row{s, channels, y};
+  const float* in = p.in + image * s.in_h * s.in_w * channels;
+  const std::int64_t at = (image * s.out_h + y) * s.out_w * channels;
+  float* out = p.out + at;
+  std::uint8_t* taps = kTaps ? p.taps + at : nullptr;
+  for (std::int64_t x = 0; x < s.out_w; ++x) {
+    const std::int64_t to = x * channels;
+    for (std::int64_t c = 0; c < full; c += kLanes)
+      pool_window<kTaps>(row, x, in + c, out + to + c, taps + to + c, kLanes);
+    if (full != channels) pool_window<kTaps>(row, x, in + full, out + to + full, taps + to + full, channels - full);
+  }
+}
+
+/// Adds to the image's gradient where it was the largest in a window.
+[[gnu::always_inline]] inline void spread_window(const PoolRow& row, std::int64_t x, const float* grads,
+                                                 const std::uint8_t* taps, float* to, std::int64_t count) {
+  Floats grad;
+  Bytes16 narrow;
+  load_up_to(grad, grads, count);
+  load_up_to(narrow, taps, count);
+  const Ints where = __builtin_convertvector(narrow, Ints);
+  row.taps(x, [&](std::int64_t pixel, std::int32_t tap) {
+    Floats sum;
+    load_up_to(sum, to + pixel, count);
+    sum += where == tap ? grad : Floats{};
+    store_up_to(to + pixel, sum, count);
   });
 }
 
 /// Adds the gradients of one output row to the image's.
 void spread_row(const ImageMaxPoolGrad& p, std::int64_t image, std::int64_t y) {
-  const Pool2dSizes& s = p.sizes;
-  const PoolRow row{s, p.channels, y};
-  float* to = p.input_grad + image * s.in_h * s.in_w * p.channels;
-  const std::int64_t at = (image * s.out_h + y) * s.out_w * p.channels;
-  run_wide([&]() CORE_INLINE_BODY {
-    for (std::int64_t x = 0; x < s.out_w; ++x) {
-      const float* grad = p.output_grad + at + x * p.channels;
-      const std::uint8_t* taps = p.taps + at + x * p.channels;
-      row.taps(x, [&](std::int64_t pixel, std::uint8_t tap) CORE_INLINE_BODY {
-        float* __restrict out = to + pixel;
-        for (std::int64_t c = 0; c < p.channels; ++c) out[c] += taps[c] == tap ? grad[c] : 0.0F;
-      });
+  const Pool2dSizes s = p.sizes;
+  const std::int64_t channels = p.channels, full = channels / kLanes * kLanes;
+  const PoolRow row{s, channels, y};
+  float* to = p.input_grad + image * s.in_h * s.in_w * channels;
+  const std::int64_t at = (image * s.out_h + y) * s.out_w * channels;
+  for (std::int64_t x = 0; x < s.out_w; ++x) {
+    const float* grads = p.output_grad + at + x * channels;
+    const std::uint8_t* taps = p.taps + at + x * channels;
+    for (std::int64_t c = 0; c < full; c += kLanes) spread_window(row, x, grads + c, taps + c, to + c, kLanes);
+    if (full != channels) spread_window(row, x, grads + full, taps + full, to + full, channels - full);
+  }
+}
+
+void max_pool(const ImageMaxPool& p) {
+  const std::int64_t rows = p.sizes.planes * p.sizes.out_h;
+  const std::int64_t work = p.sizes.out_w * p.channels * p.sizes.kernel_h * p.sizes.kernel_w;
+  parallel_for(rows, std::max<std::int64_t>(1, 32768 / work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::int64_t image = r / p.sizes.out_h, y = r % p.sizes.out_h;
+      p.taps != nullptr ? pool_row<true>(p, image, y) : pool_row<false>(p, image, y);
     }
   });
 }
 
-}  // namespace
-
-void image_max_pool(const ImageMaxPool& p) {
-  const std::int64_t rows = p.sizes.planes * p.sizes.out_h;
-  const std::int64_t work = p.sizes.out_w * p.channels * p.sizes.kernel_h * p.sizes.kernel_w;
-  parallel_for(rows, std::max<std::int64_t>(1, 32768 / work), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) pool_row(p, r / p.sizes.out_h, r % p.sizes.out_h);
-  });
-}
-
-void image_max_pool_grad(const ImageMaxPoolGrad& p) {
+void max_pool_grad(const ImageMaxPoolGrad& p) {
   const std::int64_t size = p.sizes.in_h * p.sizes.in_w * p.channels;
   parallel_for(p.sizes.planes, std::max<std::int64_t>(1, 32768 / size), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t image = begin; image < end; ++image) {
@@ -129,4 +121,11 @@ void image_max_pool_grad(const ImageMaxPoolGrad& p) {
   });
 }
 
-}  // namespace core::cpu
+}  // namespace
+
+void fill_image_pooling(ImageTable& table) {
+  table.max_pool = max_pool;
+  table.max_pool_grad = max_pool_grad;
+}
+
+}  // namespace core::cpu::CORE_CPU_VARIANT
