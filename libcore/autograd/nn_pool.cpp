@@ -152,7 +152,7 @@ Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options
   Tensor out = held.values;
   if (needs_grad(x)) {
     auto node = make_node<HeldMaxPoolBackward>(x);
-    node->forward = {{}, held.taps, held.sizes};
+    node->forward = {{}, held.taps, held.sizes, held.output_sizes};
     node->save({});
     record(out, node);
   }

@@ -1,7 +1,7 @@
 #pragma once
-// Kernels on channels-last images: f32 arrays of `pixels` rows, each with the values of all channels (the order in
-// which convolutions are fastest). Only core::held (tensor/held_image.h) calls them. A backend without them leaves
-// NnTable::image null, and images are never held there.
+// Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16, plane, 16), the order in which
+// convolutions, Winograd's among them, are fastest. Only core::held (tensor/held_image.h) calls them. A backend without
+// them leaves NnTable::image null, and images are never held there.
 // Thread safety: parameters are plain values, the table is constant after start-up.
 // Use: table.image->pass(core::ImagePass{...});
 
@@ -12,6 +12,7 @@
 
 namespace core {
 
+/// `channels` is a multiple of 16.
 struct ImageShape {
   std::int64_t batch, channels, plane;
 
@@ -20,7 +21,7 @@ struct ImageShape {
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
-/// Between (batch, channels, plane) and (batch, plane, channels).
+/// Between (batch, channels, plane) and blocks.
 struct ImageReorder {
   ImageShape shape;
   const float* in;
@@ -30,7 +31,7 @@ struct ImageReorder {
 /// out = relu?(in * scale + shift + addend), per channel. scale and shift may be null together, addend alone; `out` may
 /// be `in`. NaN stays NaN.
 struct ImagePass {
-  std::int64_t pixels, channels;
+  ImageShape shape;
   const float* in;
   const float* scale;
   const float* shift;
@@ -49,7 +50,7 @@ struct ImageReluGrad {
 
 /// mean and biased variance of each channel.
 struct ImageStats {
-  std::int64_t pixels, channels;
+  ImageShape shape;
   const float* in;
   float* mean;
   float* var;
@@ -57,7 +58,7 @@ struct ImageStats {
 
 /// As BatchNormGradParams; each gradient may be null.
 struct ImageNormGrad {
-  std::int64_t pixels, channels;
+  ImageShape shape;
   bool batch_stats;
   const float* output_grad;
   const float* input;
@@ -73,7 +74,6 @@ struct ImageNormGrad {
 /// null. `sizes.planes` counts images.
 struct ImageMaxPool {
   Pool2dSizes sizes;
-  std::int64_t channels;
   const float* in;
   float* out;
   std::uint8_t* taps;
@@ -82,7 +82,6 @@ struct ImageMaxPool {
 /// input_grad = output_grad put back to where the values came from.
 struct ImageMaxPoolGrad {
   Pool2dSizes sizes;
-  std::int64_t channels;
   const float* output_grad;
   const std::uint8_t* taps;
   float* input_grad;
@@ -97,7 +96,8 @@ struct ImageMean {
 
 enum class ConvPass : std::int64_t { forward, input_grad, weight_grad };
 
-/// Arrays: image and output channels-last, weight and bias in their ordinary order.
+/// Arrays: image and output in blocks, but an image whose channels are no multiple of 16 in ordinary order, as are
+/// weight and bias.
 struct ImageConv {
   Conv2dSizes sizes;
   const float* image;
@@ -128,8 +128,8 @@ struct ImageConvWeightGrad {
 };
 
 struct ImageTable {
-  void (*to_channels_last)(const ImageReorder&);
-  void (*from_channels_last)(const ImageReorder&);
+  void (*to_blocks)(const ImageReorder&);
+  void (*from_blocks)(const ImageReorder&);
   void (*pass)(const ImagePass&);
   void (*relu_grad)(const ImageReluGrad&);
   void (*stats)(const ImageStats&);
@@ -137,7 +137,7 @@ struct ImageTable {
   void (*max_pool)(const ImageMaxPool&);
   void (*max_pool_grad)(const ImageMaxPoolGrad&);
   void (*mean)(const ImageMean&);
-  /// Whether there is a fast kernel for this convolution on channels-last images.
+  /// Whether there is a fast kernel for this convolution on blocks.
   bool (*conv_fits)(const Conv2dSizes&, ConvPass);
   /// Bytes of the weight in the order that `conv` works in; 0 when that is its ordinary order.
   std::size_t (*prepared_bytes)(const Conv2dSizes&, bool has_bias);

@@ -11,9 +11,8 @@ namespace {
 struct Entry {
   std::string key;
   std::int64_t offset = 0;
-  bool used = false;
-  std::uint32_t writes = 0;
-  held::Bytes bytes = {};  // null: used once since that write
+  std::uint32_t writes = 0;  // of the storage, before `bytes` were made
+  held::Bytes bytes = {};
 };
 
 constexpr std::size_t kMostKept = 4;  // of one storage: as many shapes of input may take turns
@@ -49,19 +48,15 @@ held::Bytes find_or_make(const Tensor& source, std::string_view key, std::int64_
     const std::lock_guard lock(all.mutex);
     storage->mark_derived();
     Entry& entry = entry_of(all.entries[storage], key, source.storage_offset());
-    if (!entry.used || entry.writes != writes) {
-      entry.used = true;
-      entry.writes = writes;
-      entry.bytes = {};
-      return {};
-    }
-    if (entry.bytes) return entry.bytes;
+    if (entry.bytes && entry.writes == writes) return entry.bytes;
+    entry.bytes = {};
   }
   held::Bytes bytes = held::make_bytes(count);
   make(bytes->data());
   const std::lock_guard lock(all.mutex);
   Entry& entry = entry_of(all.entries[storage], key, source.storage_offset());
-  if (entry.writes == writes) entry.bytes = bytes;  // else it was written meanwhile
+  entry.writes = writes;
+  entry.bytes = bytes;
   return bytes;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Data derived from the bytes of a tensor and kept for the next time, as the weights of a convolution in the order that
 // its kernel works in. An entry counts only while the bytes are the ones it was made from (StorageImpl::writes), and
-// goes with the storage. Nothing is kept of bytes that are used once between two writes, as in training.
+// goes with the storage.
 // Thread safety: all functions.
 // Use: if (Bytes b = derived::find_or_make(weight, key, count, [&](float* to) { reorder(weight, to); }))
 // use(b->data());
@@ -14,8 +14,7 @@
 
 namespace core::derived {
 
-/// What `make(to)` wrote for this `key` (any bytes), of `count` floats. Null at the first use since the bytes of
-/// `source` last changed: do without then.
+/// The `count` floats that `make(to)` wrote for this `key` (any bytes) since the bytes of `source` last changed.
 held::Bytes find_or_make(const Tensor& source, std::string_view key, std::int64_t count,
                          const std::function<void(float*)>& make);
 

@@ -34,7 +34,7 @@ held::Bytes HeldImage::read() {
 
 void HeldImage::settle_into(float* to) {
   finish();
-  table_.from_channels_last({shape_, value_.bytes->data(), to});
+  table_.from_blocks({shape_, value_.bytes->data(), to});
   value_ = {};
 }
 
@@ -44,8 +44,7 @@ void HeldImage::finish() {
   // Bytes that no other value shares may be overwritten: a new sharer could only come through this value and its lock.
   const bool alone = value_.bytes->use_count() == 1;
   held::Bytes out = alone ? value_.bytes : held::make_bytes(shape_.count());
-  ImagePass pass{shape_.pixels(), shape_.channels, value_.bytes->data(), nullptr,
-                 nullptr,         nullptr,         value_.relu,          out->data()};
+  ImagePass pass{shape_, value_.bytes->data(), nullptr, nullptr, nullptr, value_.relu, out->data()};
   if (value_.map) pass.scale = value_.map->scale.data(), pass.shift = value_.map->shift.data();
   if (value_.addend) pass.addend = value_.addend->data();
   table_.pass(pass);
@@ -54,6 +53,8 @@ void HeldImage::finish() {
 
 namespace held {
 namespace {
+
+constexpr std::int64_t kBlock = 16;  // channels
 
 /// The held image that x stands for, or null. It lives as long as the storage, settled or not.
 HeldImage* held_of(const Tensor& x) {
@@ -87,15 +88,12 @@ bool is_held(const Tensor& x) {
   return held_of(x) != nullptr;
 }
 
-/// Below, kernels work on parts of vectors: ordinary order is faster.
-constexpr std::int64_t kFewestChannels = 16;
-
 bool may_hold(const Tensor& x, const Shape& sizes) {
   if (x.dtype() != DType::f32 || !x.device().is_cpu() || sizes.size() < 3) return false;
   const ImageShape shape = shape_of(sizes);
   const NnTable* nn = raw::backend_of(x).ops().nn;
-  return nn != nullptr && nn->image != nullptr && shape.batch > 0 && shape.channels >= kFewestChannels &&
-         shape.plane > 1;
+  return nn != nullptr && nn->image != nullptr && shape.batch > 0 && shape.channels > 0 &&
+         shape.channels % kBlock == 0 && shape.plane > 1;
 }
 
 const ImageTable& table_of(const Tensor& x) {
@@ -107,9 +105,9 @@ Image image(const Tensor& x) {
   const Tensor dense = raw::contiguous(x);
   const auto* data = static_cast<const float*>(dense.raw_data());
   const ImageShape shape = shape_of(dense.sizes());
-  if (shape.channels == 1 || shape.plane == 1) return {data, {}, dense};
+  if (shape.channels % kBlock != 0) return {data, {}, dense};
   Bytes bytes = make_bytes(shape.count());
-  table_of(x).to_channels_last({shape, data, bytes->data()});
+  table_of(x).to_blocks({shape, data, bytes->data()});
   return {bytes->data(), bytes, {}};
 }
 

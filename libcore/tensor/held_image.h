@@ -1,12 +1,12 @@
 #pragma once
-// Images held channels-last. The result of a convolution stays in the order in which the next convolution is fastest,
-// until somebody asks for its bytes; StorageImpl::data(), through which every access goes, then puts the values into
-// their ordinary order. So sizes, strides, views, aliasing and values are always those of an ordinary dense tensor, and
-// an operation that knows nothing of this is right without doing anything.
+// Images held in blocks of sixteen channels. The result of a convolution stays in the order in which the next
+// convolution is fastest (image_table.h), until somebody asks for its bytes; StorageImpl::data(), through which every
+// access goes, then puts the values into their ordinary order. So sizes, strides, views, aliasing and values are always
+// those of an ordinary dense tensor, and an operation that knows nothing of this is right without doing anything.
 //
 // An operation opts in by asking for the image instead of the bytes:
 //   if (held::is_held(x)) {
-//     const held::Image in = held::image(x);                      // channels-last bytes; waits for pending work
+//     const held::Image in = held::image(x);                      // bytes in blocks; does what is pending
 //     held::Bytes out = held::make_bytes(count);                  // write to out->data() ...
 //     return held::make(sizes, {.bytes = out}, raw::backend_of(x)); // ... then share it: never written again
 //   }
@@ -15,8 +15,8 @@
 // note what is to be done; it is done in one pass when the values are needed, in place when nobody else shares the
 // bytes.
 //
-// Held are only dense f32 tensors (N, C, ...) on the CPU, whole storages of at least 16 channels and more than
-// one pixel.
+// Held are only dense f32 tensors (N, C, ...) on the CPU, whole storages, whose channels are a multiple
+// of 16 and whose planes have more than one pixel.
 // Thread safety: all functions; several threads may read one tensor.
 
 #include <cstdint>
@@ -96,11 +96,12 @@ bool may_hold(const Tensor& x, const Shape& sizes);
 ImageShape shape_of(const Shape& sizes);
 const ImageTable& table_of(const Tensor& x);
 
-/// Channels-last values of x, which need not be held; valid as long as this lives.
+/// Values of x in blocks, be it held or not; in ordinary order where its channels are no multiple of 16. Valid as long
+/// as this lives.
 struct Image {
   const float* data = nullptr;
   Bytes bytes;   // what keeps them alive: the image ...
-  Tensor plain;  // ... or the tensor itself, where both orders are the same
+  Tensor plain;  // ... or the tensor itself
 };
 /// REQUIRES: x is a dense f32 tensor (N, C, ...) on the CPU.
 Image image(const Tensor& x);

@@ -105,12 +105,12 @@ Shape output_sizes(const Conv2dSizes& s) {
   return {s.batch, s.out_channels, s.out_h, s.out_w};
 }
 
-/// Whether a pass that makes or takes `like`, an output of the convolution, runs on channels-last images.
+/// Whether a pass that makes or takes `like`, an output of the convolution, runs on images in blocks.
 bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
   return held::may_hold(like, output_sizes(s)) && held::table_of(like).conv_fits(s, pass);
 }
 
-/// The weight as the kernel wants it, where it was used before in the same state; else null.
+/// The weight as the kernel wants it; null where that is as it is.
 held::Bytes prepared_weight(const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
   const ImageTable& table = held::table_of(weight);
   const std::size_t bytes = table.prepared_bytes(s, bias.defined());
@@ -126,10 +126,11 @@ held::Bytes prepared_weight(const Tensor& weight, const Tensor& bias, const Conv
   });
 }
 
-Tensor conv2d_of_images(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
+Tensor conv2d_of_images(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s,
+                        WeightUse use) {
   const Tensor w = dense(weight), b = dense(bias);
   const held::Image in = held::image(x);
-  const held::Bytes prepared = prepared_weight(w, b, s);
+  const held::Bytes prepared = use == WeightUse::again ? prepared_weight(w, b, s) : held::Bytes();
   held::Bytes out = held::make_bytes(output_sizes(s).numel());
   held::table_of(x).conv({s, in.data, prepared ? nullptr : static_cast<const float*>(w.raw_data()),
                           prepared ? prepared->data() : nullptr, static_cast<const float*>(data_or_null(b)),
@@ -142,13 +143,15 @@ Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weig
   const held::Image grad = held::image(output_grad);
   const ImageTable& table = held::table_of(output_grad);
   const Shape sizes = image_sizes(s);
+  const auto* weights = static_cast<const float*>(w.raw_data());
+  if (s.in_channels % 16 != 0) {
+    Tensor out = detail::empty_as(output_grad, sizes);
+    table.conv_input_grad({s, grad.data, weights, static_cast<float*>(out.mutable_raw_data())});
+    return out;
+  }
   held::Bytes image = held::make_bytes(sizes.numel());
-  table.conv_input_grad({s, grad.data, static_cast<const float*>(w.raw_data()), image->data()});
-  if (held::may_hold(output_grad, sizes))
-    return held::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
-  Tensor out = detail::empty_as(output_grad, sizes);
-  table.from_channels_last({held::shape_of(sizes), image->data(), static_cast<float*>(out.mutable_raw_data())});
-  return out;
+  table.conv_input_grad({s, grad.data, weights, image->data()});
+  return held::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
 }
 
 }  // namespace
@@ -177,9 +180,9 @@ Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bi
   return s;
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s, WeightUse use) {
   const bool empty = x.numel() == 0 || weight.numel() == 0;
-  if (!empty && on_images(x, s, ConvPass::forward)) return conv2d_of_images(x, weight, bias, s);
+  if (!empty && on_images(x, s, ConvPass::forward)) return conv2d_of_images(x, weight, bias, s, use);
   Tensor out = detail::empty_as(x, output_sizes(s));
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
   if (empty) return zeroed(out);

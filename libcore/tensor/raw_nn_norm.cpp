@@ -95,9 +95,8 @@ NormGrads norm_grad_of_images(const Tensor& output_grad, const Tensor& x, const 
   const Tensor means = dense(stats.mean), inverse_stds = dense(stats.inverse_std), w = dense(weight);
   const held::Image grad = held::image(output_grad), in = held::image(x);
   held::Bytes input_grad = want_input ? held::make_bytes(x.numel()) : held::Bytes();
-  const BatchNormSizes s = batch_norm_sizes(x);
   held::table_of(x).norm_grad(
-      {s.batch * s.plane, s.channels, batch_stats, grad.data, in.data, means.data<float>(), inverse_stds.data<float>(),
+      {held::shape_of(x.sizes()), batch_stats, grad.data, in.data, means.data<float>(), inverse_stds.data<float>(),
        static_cast<const float*>(data_or_null(w)), want_input ? input_grad->data() : nullptr,
        static_cast<float*>(output_or_null(out.weight)), static_cast<float*>(output_or_null(out.bias))});
   if (want_input) out.input = held::make(x.sizes(), {.bytes = std::move(input_grad)}, backend_of(x));
@@ -118,8 +117,7 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
   const Tensor mean = detail::empty_as(x, {sizes.channels}), var = detail::empty_as(x, {sizes.channels});
   if (held::is_held(x)) {
     const held::Image in = held::image(x);
-    held::table_of(x).stats({sizes.batch * sizes.plane, sizes.channels, in.data,
-                             static_cast<float*>(mean.mutable_raw_data()),
+    held::table_of(x).stats({held::shape_of(x.sizes()), in.data, static_cast<float*>(mean.mutable_raw_data()),
                              static_cast<float*>(var.mutable_raw_data())});
   } else if (detail::has_bytes(x)) {
     const Tensor in = dense(x);

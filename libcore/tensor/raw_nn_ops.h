@@ -15,7 +15,11 @@ namespace core::raw {
 
 /// Checks a convolution of a batch (x has four dimensions) and gives all its sizes.
 Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options);
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& sizes);
+/// What is known about a convolution's weight: `again`, that it will be used in this state again, so that what its
+/// kernel makes of it is worth keeping.
+enum class WeightUse { once, again };
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& sizes,
+              WeightUse use = WeightUse::once);
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& sizes);
 struct WeightGrads {
   Tensor weight;
@@ -31,6 +35,8 @@ struct ConvPlan {
   Conv2dSizes plane{};
   std::int64_t in_d = 1, out_d = 1, kernel_d = 1, stride_d = 1, pad_front = 0, dilation_d = 1;
 
+  WeightUse weight_use = WeightUse::once;
+
   Shape input_sizes() const;
   Shape output_sizes() const;
   Shape weight_sizes() const;
@@ -44,8 +50,9 @@ ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& 
 /// The same of a held image (held_image.h): which tap of each window was largest instead of indices.
 struct HeldMaxPool {
   Tensor values;  ///< undefined where x is not held or the window too large
-  std::shared_ptr<const std::vector<std::uint8_t>> taps = nullptr;  ///< channels-last; null unless asked for
-  Pool2dSizes sizes{};                                              ///< `planes` counts images
+  std::shared_ptr<const std::vector<std::uint8_t>> taps = nullptr;  ///< in blocks; empty unless asked for
+  Pool2dSizes sizes{};
+  Shape output_sizes = {};
 };
 enum class KeepTaps { no, yes };
 HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options, KeepTaps keep);

@@ -114,15 +114,15 @@ HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOp
   if (!held::is_held(x) || x.dim() != 4 || kernel.h() * kernel.w() > kMostTaps) return {};
   HeldMaxPool out{{}, nullptr, pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode})};
   const Shape sizes = with_planes(x, out.sizes.out_h, out.sizes.out_w);
-  out.sizes.planes = x.size(0);
   if (!held::may_hold(x, sizes)) return {};
   const held::Image in = held::image(x);
   held::Bytes values = held::make_bytes(sizes.numel());
   auto taps = std::make_shared<std::vector<std::uint8_t>>();
   if (keep == KeepTaps::yes) taps->resize(static_cast<std::size_t>(sizes.numel()));
-  held::table_of(x).max_pool({out.sizes, x.size(1), in.data, values->data(), taps->empty() ? nullptr : taps->data()});
+  held::table_of(x).max_pool({out.sizes, in.data, values->data(), taps->empty() ? nullptr : taps->data()});
   out.values = held::make(sizes, {.bytes = std::move(values)}, backend_of(x));
   out.taps = std::move(taps);
+  out.output_sizes = sizes;
   return out;
 }
 
@@ -130,25 +130,22 @@ Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const HeldMaxPool& fo
   const Shape sizes = with_planes(output_grad, forward.sizes.in_h, forward.sizes.in_w);
   const held::Image grad = held::image(output_grad);
   held::Bytes out = held::make_bytes(sizes.numel());
-  held::table_of(output_grad)
-      .max_pool_grad({forward.sizes, output_grad.size(1), grad.data, forward.taps->data(), out->data()});
+  held::table_of(output_grad).max_pool_grad({forward.sizes, grad.data, forward.taps->data(), out->data()});
   return held::make(sizes, {.bytes = std::move(out)}, backend_of(output_grad));
 }
 
 Tensor indices_of(const HeldMaxPool& forward, Backend& backend) {
   const Pool2dSizes& s = forward.sizes;
   const std::int64_t picked = s.out_h * s.out_w;
-  const std::int64_t channels = static_cast<std::int64_t>(forward.taps->size()) / (s.planes * picked);
-  Tensor out = make({s.planes, channels, s.out_h, s.out_w}, DType::i64, backend);
+  Tensor out = make(forward.output_sizes, DType::i64, backend);
   auto* to = out.mutable_data<std::int64_t>();
-  for (std::int64_t n = 0; n < s.planes; ++n) {
+  for (std::int64_t plane = 0; plane < s.planes; ++plane) {
+    const std::uint8_t* taps = forward.taps->data() + plane / 16 * picked * 16 + plane % 16;
     for (std::int64_t i = 0; i < picked; ++i) {
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const std::int64_t tap = (*forward.taps)[static_cast<std::size_t>((n * picked + i) * channels + c)];
-        const std::int64_t h = i / s.out_w * s.stride_h - s.pad_h + tap / s.kernel_w * s.dilation_h;
-        const std::int64_t w = i % s.out_w * s.stride_w - s.pad_w + tap % s.kernel_w * s.dilation_w;
-        to[(n * channels + c) * picked + i] = h * s.in_w + w;
-      }
+      const std::int64_t tap = taps[i * 16];
+      const std::int64_t h = i / s.out_w * s.stride_h - s.pad_h + tap / s.kernel_w * s.dilation_h;
+      const std::int64_t w = i % s.out_w * s.stride_w - s.pad_w + tap % s.kernel_w * s.dilation_w;
+      to[plane * picked + i] = h * s.in_w + w;
     }
   }
   return out;

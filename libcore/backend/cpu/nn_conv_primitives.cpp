@@ -19,7 +19,8 @@ struct Key {
   Conv2dSizes sizes;
   ConvPass pass;
   std::int64_t has_bias;
-  std::int64_t channels_last;
+  std::int64_t blocked;
+  std::int64_t prepared;
   std::int64_t threads;
 
   friend bool operator==(const Key& a, const Key& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
@@ -51,18 +52,36 @@ bool is_fast(const Description& description) {
   return std::string_view(description.impl_info_str()).find("ref") == std::string_view::npos;
 }
 
+Tag image_tag(const Key& key, Tag layout) {
+  return key.blocked != 0 && key.sizes.in_channels % 16 != 0 ? Tag::nchw : layout;
+}
+/// One input channel: oneDNN's own choice for the output is faster than channels-last, gradients by a third and more.
+Tag output_tag(const Key& key, Tag layout) {
+  return key.sizes.in_channels == 1 && key.blocked == 0 ? Tag::any : layout;
+}
+
+/// Winograd's algorithm does half the work of a 3 x 3 convolution, at an error of the same order as summing in another
+/// order. Its weights take long to make and four times the memory, so it is for those that are prepared once.
+bool is_for_winograd(const Key& key) {
+  const Conv2dSizes& s = key.sizes;
+  const bool plain_3x3 = s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
+                         s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1;
+  constexpr std::int64_t kFewestPixels = 48;
+  return key.prepared != 0 && plain_3x3 && s.in_channels % 16 == 0 &&
+         s.batch * s.out_h * s.out_w >= kFewestPixels;
+}
+
 /// The pieces that all three descriptors are made of.
 struct Request {
   memory::desc image, weight, bias, output;
   Dims strides, dilates, pad_before, pad_after;
   dnnl::primitive_attr attr;
+  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 
   Request(const Key& key, Tag layout)
-      // One input channel: oneDNN's own choice for the output is faster than channels-last, gradients by a third and
-      // more.
-      : image(image_dims(key.sizes), kF32, layout),
+      : image(image_dims(key.sizes), kF32, image_tag(key, layout)),
         weight(weight_dims(key.sizes), kF32, Tag::any),
-        output(output_dims(key.sizes), kF32, key.sizes.in_channels == 1 && key.channels_last == 0 ? Tag::any : layout),
+        output(output_dims(key.sizes), kF32, output_tag(key, layout)),
         strides{key.sizes.stride_h, key.sizes.stride_w},
         dilates{key.sizes.dilation_h - 1, key.sizes.dilation_w - 1},
         pad_before{key.sizes.pad_top, key.sizes.pad_left},
@@ -72,8 +91,8 @@ struct Request {
   }
 
   dnnl::convolution_forward::primitive_desc forward() const {
-    const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-                                               image, weight, bias, output, strides, dilates, pad_before, pad_after);
+    const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, image, weight, bias,
+                                               output, strides, dilates, pad_before, pad_after);
     return {desc, attr, dnnl_engine()};
   }
   dnnl::convolution_backward_data::primitive_desc input_grad() const {
@@ -91,8 +110,17 @@ struct Request {
 /// Channels-last where oneDNN has a real kernel for it, else plain order (matrix product over patches).
 template <class Make>
 auto best(const Key& key, Make make) {
+  if (is_for_winograd(key)) {
+    Request request(key, Tag::nChw16c);
+    request.algorithm = dnnl::algorithm::convolution_winograd;
+    try {
+      return make(request);
+    } catch (const dnnl::error&) {  // this processor or these sizes have no such kernel
+    }
+  }
+  if (key.blocked != 0) return make(Request(key, Tag::nChw16c));
   auto description = make(Request(key, Tag::nhwc));
-  if (key.channels_last != 0 || is_fast(description)) return description;
+  if (is_fast(description)) return description;
   return make(Request(key, Tag::nchw));
 }
 
@@ -153,7 +181,7 @@ const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequ
   static thread_local std::unordered_map<Key, Convolution, KeyHash> made;
   apply_thread_limit();
   constexpr std::size_t kMostKept = 512;  // a program with ever new shapes must not grow without end
-  const Key key{sizes, pass, request.has_bias ? 1 : 0, request.channels_last ? 1 : 0, num_threads()};
+  const Key key{sizes, pass, request.has_bias ? 1 : 0, request.blocked ? 1 : 0, request.prepared ? 1 : 0, num_threads()};
   const auto found = made.find(key);
   if (found != made.end()) return found->second;
   if (made.size() >= kMostKept) made.clear();
@@ -170,8 +198,8 @@ memory wrap(const memory::desc& desc, const void* data) {
 
 bool lies_as(const memory::desc& plain, const memory::desc& wanted) {
   return plain == wanted ||
-         (plain.dims().size() == 4 && same_bytes(plain.dims()) && wanted.get_size() == plain.get_size() &&
-          wanted.data.format_desc.blocking.inner_nblks == 0);
+         (plain.dims().size() == 4 && wanted.data.format_kind == dnnl_blocked && same_bytes(plain.dims()) &&
+          wanted.get_size() == plain.get_size() && wanted.data.format_desc.blocking.inner_nblks == 0);
 }
 
 memory input_as(const memory::desc& wanted, const memory::desc& plain, const void* data, Scratch name) {

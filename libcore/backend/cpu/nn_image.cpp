@@ -1,5 +1,5 @@
-// Kernels on channels-last images but convolution. Work is split so that each result is computed by one thread in one
-// order: results do not depend on the number of threads.
+// Kernels on images in blocks of channels, but pooling and convolution. Work is split so that each result is computed
+// by one thread in one order: results do not depend on the number of threads.
 #include "libcore/backend/cpu/nn_image.h"
 
 #include <algorithm>
@@ -16,234 +16,212 @@ std::int64_t grain_for(std::int64_t elements_each) {
   return std::max<std::int64_t>(1, kWork / std::max<std::int64_t>(1, elements_each));
 }
 
-/// out (columns, rows) = in (rows, columns) transposed, in tiles that stay in the nearest cache.
-void transpose(const float* in, float* out, std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t kTile = 16;
-  for (std::int64_t c = 0; c < columns; c += kTile) {
-    for (std::int64_t r = 0; r < rows; r += kTile) {
-      const std::int64_t r_end = std::min(rows, r + kTile), c_end = std::min(columns, c + kTile);
-      for (std::int64_t j = c; j < c_end; ++j) {
-        for (std::int64_t i = r; i < r_end; ++i) out[j * rows + i] = in[i * columns + j];
+/// Calls visit(block, its first element, its first channel) for all blocks, on several threads.
+template <class Visit>
+void for_each_block(const ImageShape& s, Visit visit) {
+  const std::int64_t groups = s.channels / kLanes, size = s.plane * kLanes;
+  parallel_for(s.batch * groups, grain_for(size), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) visit(block * size, block % groups * kLanes);
+  });
+}
+
+constexpr std::int64_t kTile = 16;  // pixels that are moved together: whole cache lines on both sides
+
+void to_blocks(const ImageReorder& p) {
+  const std::int64_t plane = p.shape.plane;
+  for_each_block(p.shape, [&](std::int64_t at, std::int64_t) {
+    const float* in = p.in + at;
+    float* out = p.out + at;
+    for (std::int64_t first = 0; first < plane; first += kTile) {
+      const std::int64_t end = std::min(plane, first + kTile);
+      for (std::int64_t pixel = first; pixel < end; ++pixel) {
+        for (std::int64_t c = 0; c < kLanes; ++c) out[pixel * kLanes + c] = in[c * plane + pixel];
       }
     }
-  }
-}
-
-void to_channels_last(const ImageReorder& p) {
-  const std::int64_t size = p.shape.channels * p.shape.plane;
-  parallel_for(p.shape.batch, grain_for(size), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n)
-      transpose(p.in + n * size, p.out + n * size, p.shape.channels, p.shape.plane);
   });
 }
 
-void from_channels_last(const ImageReorder& p) {
-  const std::int64_t size = p.shape.channels * p.shape.plane;
-  parallel_for(p.shape.batch, grain_for(size), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n)
-      transpose(p.in + n * size, p.out + n * size, p.shape.plane, p.shape.channels);
+void from_blocks(const ImageReorder& p) {
+  const std::int64_t plane = p.shape.plane;
+  for_each_block(p.shape, [&](std::int64_t at, std::int64_t) {
+    const float* in = p.in + at;
+    float* out = p.out + at;
+    for (std::int64_t first = 0; first < plane; first += kTile) {
+      const std::int64_t end = std::min(plane, first + kTile);
+      for (std::int64_t c = 0; c < kLanes; ++c) {
+        for (std::int64_t pixel = first; pixel < end; ++pixel) out[c * plane + pixel] = in[pixel * kLanes + c];
+      }
+    }
   });
 }
 
-/// One group of channels of one pixel.
 template <bool kMap, bool kAdd, bool kRelu>
-[[gnu::always_inline]] inline void pass_group(const ImagePass& p, std::int64_t at, std::int64_t channel,
-                                              std::int64_t count) {
-  Floats value;
-  load_up_to(value, p.in + at, count);
-  if constexpr (kMap) {
-    Floats scale, shift;
-    load_up_to(scale, p.scale + channel, count);
-    load_up_to(shift, p.shift + channel, count);
-    value = value * scale + shift;
-  }
-  if constexpr (kAdd) {
-    Floats added;
-    load_up_to(added, p.addend + at, count);
-    value += added;
-  }
-  if constexpr (kRelu) value = value < 0 ? Floats{} : value;
-  store_up_to(p.out + at, value, count);
-}
-
-template <bool kMap, bool kAdd, bool kRelu>
-void pass_pixels(const ImagePass& p, std::int64_t begin, std::int64_t end) {
-  const ImagePass pass = p;
-  const std::int64_t full = pass.channels / kLanes * kLanes, rest = pass.channels - full;
-  for (std::int64_t pixel = begin; pixel < end; ++pixel) {
-    const std::int64_t at = pixel * pass.channels;
-    for (std::int64_t c = 0; c < full; c += kLanes) pass_group<kMap, kAdd, kRelu>(pass, at + c, c, kLanes);
-    if (rest != 0) pass_group<kMap, kAdd, kRelu>(pass, at + full, full, rest);
-  }
+void pass_blocks(const ImagePass& p) {
+  for_each_block(p.shape, [&](std::int64_t at, std::int64_t channel) {
+    Floats scale{}, shift{};
+    if constexpr (kMap) {
+      load(scale, p.scale + channel);
+      load(shift, p.shift + channel);
+    }
+    const float* in = p.in + at;
+    const float* addend = kAdd ? p.addend + at : nullptr;
+    float* out = p.out + at;
+    for (std::int64_t i = 0; i < p.shape.plane * kLanes; i += kLanes) {
+      Floats value;
+      load(value, in + i);
+      if constexpr (kMap) value = value * scale + shift;
+      if constexpr (kAdd) {
+        Floats added;
+        load(added, addend + i);
+        value += added;
+      }
+      if constexpr (kRelu) value = value < 0 ? Floats{} : value;
+      store(out + i, value);
+    }
+  });
 }
 
 template <bool kMap, bool kAdd>
-void pass_pixels(const ImagePass& p, std::int64_t begin, std::int64_t end) {
-  p.relu ? pass_pixels<kMap, kAdd, true>(p, begin, end) : pass_pixels<kMap, kAdd, false>(p, begin, end);
+void pass_blocks(const ImagePass& p) {
+  p.relu ? pass_blocks<kMap, kAdd, true>(p) : pass_blocks<kMap, kAdd, false>(p);
 }
 
 void pass(const ImagePass& p) {
-  parallel_for(p.pixels, grain_for(p.channels), [&](std::int64_t begin, std::int64_t end) {
-    if (p.scale != nullptr) {
-      p.addend != nullptr ? pass_pixels<true, true>(p, begin, end) : pass_pixels<true, false>(p, begin, end);
-    } else {
-      p.addend != nullptr ? pass_pixels<false, true>(p, begin, end) : pass_pixels<false, false>(p, begin, end);
-    }
-  });
+  if (p.scale != nullptr) {
+    p.addend != nullptr ? pass_blocks<true, true>(p) : pass_blocks<true, false>(p);
+  } else {
+    p.addend != nullptr ? pass_blocks<false, true>(p) : pass_blocks<false, false>(p);
+  }
 }
 
 void relu_grad(const ImageReluGrad& p) {
-  parallel_for(p.count, kWork, [&](std::int64_t begin, std::int64_t end) {
-    const ImageReluGrad all = p;
-    for (std::int64_t i = begin; i < end; i += kLanes) {
-      const std::int64_t count = std::min(kLanes, end - i);
+  parallel_for(p.count / kLanes, kWork / kLanes, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin * kLanes; i < end * kLanes; i += kLanes) {
       Floats grad, output;
-      load_up_to(grad, all.grad + i, count);
-      load_up_to(output, all.output + i, count);
+      load(grad, p.grad + i);
+      load(output, p.output + i);
       grad = output <= 0 ? Floats{} : grad;
-      store_up_to(all.out + i, grad, count);
+      store(p.out + i, grad);
     }
   });
 }
 
 constexpr std::int64_t kChunk = 32;  // pixels that are summed in single precision
 
-/// Adds to sums[c], for `channels` (at most kLanes), term(pixel's first element) of all pixels.
-template <class Term>
-[[gnu::always_inline]] inline void sum_lane(std::int64_t pixels, std::int64_t stride, std::int64_t channels,
-                                            double* sums, Term term) {
-  for (std::int64_t first = 0; first < pixels; first += kChunk) {
-    const std::int64_t end = std::min(pixels, first + kChunk);
-    Floats part{};
-    for (std::int64_t pixel = first; pixel < end; ++pixel) term(pixel * stride, part);
-    for (std::int64_t c = 0; c < channels; ++c) sums[c] += static_cast<double>(part[c]);
-  }
-}
-
-/// visit(first channel, count) for groups of kLanes channels, on several threads.
+/// visit(first channel) for the groups of channels, on several threads.
 template <class Visit>
-void for_each_lane(std::int64_t pixels, std::int64_t channels, Visit visit) {
-  const std::int64_t lanes = (channels + kLanes - 1) / kLanes;
-  parallel_for(lanes, grain_for(pixels * kLanes), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t lane = begin; lane < end; ++lane) {
-      visit(lane * kLanes, std::min(kLanes, channels - lane * kLanes));
-    }
+void for_each_group(const ImageShape& s, Visit visit) {
+  parallel_for(s.channels / kLanes, grain_for(s.pixels() * kLanes), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t group = begin; group < end; ++group) visit(group * kLanes);
   });
 }
 
-/// Sums of all elements and, where `center` is not null, of squared distances from it instead.
-[[gnu::always_inline]] inline void sum_values(const float* in, std::int64_t pixels, std::int64_t stride,
-                                              std::int64_t channels, const float* center, double* sums) {
-  Floats mean{};
-  if (center != nullptr) load_up_to(mean, center, channels);
-  const auto each = [&](std::int64_t count) {
-    if (center != nullptr) {
-      sum_lane(pixels, stride, channels, sums, [&](std::int64_t at, Floats& part) {
-        Floats value;
-        load_up_to(value, in + at, count);
-        value -= mean;
-        part += value * value;
-      });
-    } else {
-      sum_lane(pixels, stride, channels, sums, [&](std::int64_t at, Floats& part) {
-        Floats value;
-        load_up_to(value, in + at, count);
-        part += value;
-      });
+/// sums[c] += what term(element, part) adds to `part` for all pixels of the group of channels that begins at `channel`.
+template <class Term>
+void sum_group(const ImageShape& s, std::int64_t channel, double* sums, Term term) {
+  for (std::int64_t n = 0; n < s.batch; ++n) {
+    const std::int64_t at = (n * s.channels + channel) * s.plane;
+    for (std::int64_t first = 0; first < s.plane; first += kChunk) {
+      const std::int64_t end = std::min(s.plane, first + kChunk);
+      Floats part{};
+      for (std::int64_t pixel = first; pixel < end; ++pixel) term(at + pixel * kLanes, part);
+      for (std::int64_t c = 0; c < kLanes; ++c) sums[c] += static_cast<double>(part[c]);
     }
-  };
-  channels == kLanes ? each(kLanes) : each(channels);
+  }
+}
+
+void sum_values(const ImageShape& s, const float* in, std::int64_t channel, double* sums) {
+  sum_group(s, channel, sums, [in](std::int64_t at, Floats& part) {
+    Floats value;
+    load(value, in + at);
+    part += value;
+  });
 }
 
 void stats(const ImageStats& p) {
-  const auto count = static_cast<double>(p.pixels);
-  for_each_lane(p.pixels, p.channels, [&](std::int64_t first, std::int64_t channels) {
+  const auto count = static_cast<double>(p.shape.pixels());
+  for_each_group(p.shape, [&](std::int64_t first) {
     double sums[kLanes] = {}, squares[kLanes] = {};
-    sum_values(p.in + first, p.pixels, p.channels, channels, nullptr, sums);
-    for (std::int64_t c = 0; c < channels; ++c) p.mean[first + c] = static_cast<float>(sums[c] / count);
-    sum_values(p.in + first, p.pixels, p.channels, channels, p.mean + first, squares);
-    for (std::int64_t c = 0; c < channels; ++c) p.var[first + c] = static_cast<float>(squares[c] / count);
+    sum_values(p.shape, p.in, first, sums);
+    for (std::int64_t c = 0; c < kLanes; ++c) p.mean[first + c] = static_cast<float>(sums[c] / count);
+    Floats mean;
+    load(mean, p.mean + first);
+    sum_group(p.shape, first, squares, [&](std::int64_t at, Floats& part) {
+      Floats value;
+      load(value, p.in + at);
+      value -= mean;
+      part += value * value;
+    });
+    for (std::int64_t c = 0; c < kLanes; ++c) p.var[first + c] = static_cast<float>(squares[c] / count);
   });
 }
 
 /// input_grad = grad * scale + (input * slope + shift), per channel.
-struct NormLane {
+struct NormGroup {
   float scale[kLanes] = {}, slope[kLanes] = {}, shift[kLanes] = {};
 };
 
-/// Sums of the gradient and of its products with the centred input.
-[[gnu::always_inline]] inline void norm_sums(const ImageNormGrad& p, std::int64_t first, std::int64_t channels,
-                                             double* sum, double* product) {
-  const float* grads = p.output_grad + first;
-  const float* in = p.input + first;
-  Floats mean;
-  load_up_to(mean, p.mean + first, channels);
-  sum_values(grads, p.pixels, p.channels, channels, nullptr, sum);
-  const auto each = [&](std::int64_t count) {
-    sum_lane(p.pixels, p.channels, channels, product, [&](std::int64_t at, Floats& part) {
-      Floats grad, value;
-      load_up_to(grad, grads + at, count);
-      load_up_to(value, in + at, count);
-      part += grad * (value - mean);
-    });
-  };
-  channels == kLanes ? each(kLanes) : each(channels);
-}
-
-NormLane norm_lane(const ImageNormGrad& p, std::int64_t first, std::int64_t channels, const double* sum,
-                   const double* product) {
-  NormLane lane;
-  for (std::int64_t c = 0; c < channels; ++c) {
+/// From the sums of the gradient and of its products with the centred input.
+NormGroup norm_group(const ImageNormGrad& p, std::int64_t first, const double* sum, const double* product) {
+  NormGroup group;
+  for (std::int64_t c = 0; c < kLanes; ++c) {
     const double inverse_std = p.inverse_std[first + c], mean = p.mean[first + c];
     const double weight = p.weight != nullptr ? p.weight[first + c] : 1;
     if (p.weight_grad != nullptr) p.weight_grad[first + c] = static_cast<float>(product[c] * inverse_std);
     if (p.bias_grad != nullptr) p.bias_grad[first + c] = static_cast<float>(sum[c]);
-    const double live = p.batch_stats ? 1 / static_cast<double>(p.pixels) : 0;
+    const double live = p.batch_stats ? 1 / static_cast<double>(p.shape.pixels()) : 0;
     const double scale = weight * inverse_std;
     const double slope = -scale * inverse_std * inverse_std * product[c] * live;
-    lane.scale[c] = static_cast<float>(scale);
-    lane.slope[c] = static_cast<float>(slope);
-    lane.shift[c] = static_cast<float>(-scale * sum[c] * live - slope * mean);
+    group.scale[c] = static_cast<float>(scale);
+    group.slope[c] = static_cast<float>(slope);
+    group.shift[c] = static_cast<float>(-scale * sum[c] * live - slope * mean);
   }
-  return lane;
+  return group;
 }
 
-[[gnu::always_inline]] inline void norm_input_grad(const ImageNormGrad& p, std::int64_t first, std::int64_t channels,
-                                                   const NormLane& lane) {
+void norm_input_grad(const ImageNormGrad& p, std::int64_t first, const NormGroup& group) {
   Floats scale, slope, shift;
-  load(scale, lane.scale);
-  load(slope, lane.slope);
-  load(shift, lane.shift);
-  for (std::int64_t pixel = 0; pixel < p.pixels; ++pixel) {
-    const std::int64_t at = pixel * p.channels + first;
-    Floats grad, value;
-    load_up_to(grad, p.output_grad + at, channels);
-    load_up_to(value, p.input + at, channels);
-    value = grad * scale + (value * slope + shift);
-    store_up_to(p.input_grad + at, value, channels);
+  load(scale, group.scale);
+  load(slope, group.slope);
+  load(shift, group.shift);
+  for (std::int64_t n = 0; n < p.shape.batch; ++n) {
+    const std::int64_t begin = (n * p.shape.channels + first) * p.shape.plane;
+    for (std::int64_t at = begin; at < begin + p.shape.plane * kLanes; at += kLanes) {
+      Floats grad, value;
+      load(grad, p.output_grad + at);
+      load(value, p.input + at);
+      value = grad * scale + (value * slope + shift);
+      store(p.input_grad + at, value);
+    }
   }
 }
 
 void norm_grad(const ImageNormGrad& p) {
-  for_each_lane(p.pixels, p.channels, [&](std::int64_t first, std::int64_t channels) {
+  for_each_group(p.shape, [&](std::int64_t first) {
     double sum[kLanes] = {}, product[kLanes] = {};
-    norm_sums(p, first, channels, sum, product);
-    const NormLane lane = norm_lane(p, first, channels, sum, product);
-    if (p.input_grad == nullptr) return;
-    channels == kLanes ? norm_input_grad(p, first, kLanes, lane) : norm_input_grad(p, first, channels, lane);
+    sum_values(p.shape, p.output_grad, first, sum);
+    Floats mean;
+    load(mean, p.mean + first);
+    sum_group(p.shape, first, product, [&](std::int64_t at, Floats& part) {
+      Floats grad, value;
+      load(grad, p.output_grad + at);
+      load(value, p.input + at);
+      part += grad * (value - mean);
+    });
+    const NormGroup group = norm_group(p, first, sum, product);
+    if (p.input_grad != nullptr) norm_input_grad(p, first, group);
   });
 }
 
 void mean(const ImageMean& p) {
-  const ImageShape& s = p.shape;
-  const auto count = static_cast<double>(s.plane);
-  for (std::int64_t n = 0; n < s.batch; ++n) {
-    const float* in = p.in + n * s.plane * s.channels;
-    for_each_lane(s.plane, s.channels, [&](std::int64_t first, std::int64_t channels) {
+  for (std::int64_t n = 0; n < p.shape.batch; ++n) {
+    const std::int64_t image = p.shape.plane * p.shape.channels;
+    const ImageShape one{1, p.shape.channels, p.shape.plane};
+    for_each_group(one, [&](std::int64_t first) {
       double sums[kLanes] = {};
-      sum_values(in + first, s.plane, s.channels, channels, nullptr, sums);
-      float* out = p.out + n * s.channels + first;
-      for (std::int64_t c = 0; c < channels; ++c) out[c] = static_cast<float>(sums[c] / count);
+      sum_values(one, p.in + n * image, first, sums);
+      float* out = p.out + n * p.shape.channels + first;
+      for (std::int64_t c = 0; c < kLanes; ++c) out[c] = static_cast<float>(sums[c] / static_cast<double>(one.plane));
     });
   }
 }
@@ -251,8 +229,8 @@ void mean(const ImageMean& p) {
 }  // namespace
 
 void fill_image_kernels(ImageTable& table) {
-  table.to_channels_last = to_channels_last;
-  table.from_channels_last = from_channels_last;
+  table.to_blocks = to_blocks;
+  table.from_blocks = from_blocks;
   table.pass = pass;
   table.relu_grad = relu_grad;
   table.stats = stats;

@@ -1,5 +1,5 @@
 #pragma once
-// Where the kernels on channels-last images come from. Those of nn_image.cpp and nn_image_pool.cpp are compiled once
+// Where the kernels on images in blocks come from. Those of nn_image.cpp and nn_image_pool.cpp are compiled once
 // for each instruction set; convolution (nn_image_conv.cpp) is oneDNN's, which chooses itself. Thread safety: called
 // once, while the table is made. For add_image_kernels() alone.
 

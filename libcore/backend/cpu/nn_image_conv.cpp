@@ -1,4 +1,4 @@
-// Convolution of channels-last images through oneDNN.
+// Convolution of images in blocks of channels through oneDNN.
 #include <cstring>
 #include <unordered_map>
 
@@ -10,28 +10,33 @@ namespace {
 
 using dnnl::memory;
 
-const Convolution& channels_last(const Conv2dSizes& sizes, ConvPass pass, bool has_bias) {
-  return convolution(sizes, pass, {.has_bias = has_bias, .channels_last = true});
+const Convolution& blocked(const Conv2dSizes& sizes, ConvPass pass, bool has_bias) {
+  return convolution(sizes, pass, {.has_bias = has_bias, .blocked = true});
+}
+const Convolution& with_prepared_weight(const Conv2dSizes& sizes, bool has_bias) {
+  return convolution(sizes, ConvPass::forward, {.has_bias = has_bias, .blocked = true, .prepared = true});
 }
 
 bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
-  return channels_last(sizes, pass, false).fast;
+  return blocked(sizes, pass, false).fast;
 }
 
 std::size_t conv_prepared_bytes(const Conv2dSizes& sizes, bool has_bias) {
-  const Convolution& found = channels_last(sizes, ConvPass::forward, has_bias);
+  const Convolution& found = with_prepared_weight(sizes, has_bias);
   return lies_as(plain_weight(sizes), found.weight) ? 0 : found.weight.get_size();
 }
 
 void conv_prepare(const ImagePrepare& p) {
-  const Convolution& found = channels_last(p.sizes, ConvPass::forward, p.has_bias);
+  const Convolution& found = with_prepared_weight(p.sizes, p.has_bias);
   reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
   dnnl_stream().wait();
 }
 
 void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& found = channels_last(s, ConvPass::forward, p.bias != nullptr);
+  const bool has_bias = p.bias != nullptr;
+  const Convolution& found =
+      p.prepared != nullptr ? with_prepared_weight(s, has_bias) : blocked(s, ConvPass::forward, has_bias);
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_SRC, wrap(found.image, p.image)},
       {DNNL_ARG_WEIGHTS, p.prepared != nullptr ? wrap(found.weight, p.prepared)
@@ -45,7 +50,7 @@ void conv(const ImageConv& p) {
 
 void conv_input_grad(const ImageConvInputGrad& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& found = channels_last(s, ConvPass::input_grad, false);
+  const Convolution& found = blocked(s, ConvPass::input_grad, false);
   found.primitive.execute(dnnl_stream(),
                           {{DNNL_ARG_DIFF_DST, wrap(found.output, p.output_grad)},
                            {DNNL_ARG_WEIGHTS, input_as(found.weight, plain_weight(s), p.weight, Scratch::weight)},
@@ -56,7 +61,7 @@ void conv_input_grad(const ImageConvInputGrad& p) {
 
 void conv_weight_grad(const ImageConvWeightGrad& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& found = channels_last(s, ConvPass::weight_grad, p.bias_grad != nullptr);
+  const Convolution& found = blocked(s, ConvPass::weight_grad, p.bias_grad != nullptr);
   const OutputAs weight(found.weight, plain_weight(s), p.weight_grad, Scratch::weight);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_DIFF_DST, wrap(found.output, p.output_grad)},
                                             {DNNL_ARG_SRC, wrap(found.image, p.image)},

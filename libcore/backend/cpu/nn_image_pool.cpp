@@ -1,4 +1,4 @@
-// Pooling of channels-last images: all channels of a pixel at once.
+// Pooling of images in blocks of channels: sixteen channels at once.
 #include <algorithm>
 #include <limits>
 
@@ -9,13 +9,12 @@
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
 
-/// The windows of one output row over one image.
+/// The windows of one output row over one block.
 struct PoolRow {
   const Pool2dSizes& s;
-  std::int64_t channels;
   std::int64_t y;
 
-  /// visit(offset of the tap's pixel in the image, in elements; number of the tap) for the taps inside the image.
+  /// visit(the tap's pixel's first element in the block, number of the tap) for the taps inside the image.
   template <class Visit>
   [[gnu::always_inline]] void taps(std::int64_t x, Visit visit) const {
     for (std::int64_t kh = 0; kh < s.kernel_h; ++kh) {
@@ -24,99 +23,80 @@ struct PoolRow {
       for (std::int64_t kw = 0; kw < s.kernel_w; ++kw) {
         const std::int64_t w = x * s.stride_w - s.pad_w + kw * s.dilation_w;
         if (w < 0 || w >= s.in_w) continue;
-        visit((h * s.in_w + w) * channels, static_cast<std::int32_t>(kh * s.kernel_w + kw));
+        visit((h * s.in_w + w) * kLanes, static_cast<std::int32_t>(kh * s.kernel_w + kw));
       }
     }
   }
 };
 
-/// The largest of one window, for `count` channels from those that `in` points to.
+/// The largest of each window of one row; `taps` is null where nobody asks which one it was.
 template <bool kTaps>
-[[gnu::always_inline]] inline void pool_window(const PoolRow& row, std::int64_t x, const float* in, float* out,
-                                               std::uint8_t* taps, std::int64_t count) {
-  Floats best = Floats{} - std::numeric_limits<float>::infinity();
-  Ints where{};
-  bool first = true;
-  row.taps(x, [&](std::int64_t at, std::int32_t tap) {
-    Floats value;
-    load_up_to(value, in + at, count);
-    const Ints take = (value > best) | (value != value);
-    best = take ? value : best;
-    if constexpr (kTaps) where = first ? Ints{} + tap : take ? Ints{} + tap : where;
-    first = false;
-  });
-  store_up_to(out, best, count);
-  if constexpr (kTaps) {
-    const Bytes16 narrow = __builtin_convertvector(where, Bytes16);
-    store_up_to(taps, narrow, count);
+void pool_row(const PoolRow& row, const float* in, float* out, std::uint8_t* taps) {
+  for (std::int64_t x = 0; x < row.s.out_w; ++x) {
+    Floats best = Floats{} - std::numeric_limits<float>::infinity();
+    Ints where{};
+    bool first = true;
+    row.taps(x, [&](std::int64_t at, std::int32_t tap) {
+      Floats value;
+      load(value, in + at);
+      const Ints take = (value > best) | (value != value);
+      best = take ? value : best;
+      if constexpr (kTaps) where = first ? Ints{} + tap : take ? Ints{} + tap : where;
+      first = false;
+    });
+    store(out + x * kLanes, best);
+    if constexpr (kTaps) {
+      const Bytes16 narrow = __builtin_convertvector(where, Bytes16);
+      store(taps + x * kLanes, narrow);
+    }
   }
 }
 
-template <bool kTaps>
-void pool_row(const ImageMaxPool& p, std::int64_t image, std::int64_t y) {
-  const Pool2dSizes s = p.sizes;
-  const std::int64_t channels = p.channels, full = channels / kLanes * kLanes;
-  const PoolRow row{s, channels, y};
-  const float* in = p.in + image * s.in_h * s.in_w * channels;
-  const std::int64_t at = (image * s.out_h + y) * s.out_w * channels;
-  float* out = p.out + at;
-  std::uint8_t* taps = kTaps ? p.taps + at : nullptr;
-  for (std::int64_t x = 0; x < s.out_w; ++x) {
-    const std::int64_t to = x * channels;
-    for (std::int64_t c = 0; c < full; c += kLanes)
-      pool_window<kTaps>(row, x, in + c, out + to + c, taps + to + c, kLanes);
-    if (full != channels) pool_window<kTaps>(row, x, in + full, out + to + full, taps + to + full, channels - full);
+/// Adds the gradients of one row to the block's, where the value was the largest.
+void spread_row(const PoolRow& row, const float* grads, const std::uint8_t* taps, float* to) {
+  for (std::int64_t x = 0; x < row.s.out_w; ++x) {
+    Floats grad;
+    Bytes16 narrow;
+    load(grad, grads + x * kLanes);
+    load(narrow, taps + x * kLanes);
+    const Ints where = __builtin_convertvector(narrow, Ints);
+    row.taps(x, [&](std::int64_t pixel, std::int32_t tap) {
+      Floats sum;
+      load(sum, to + pixel);
+      sum += where == tap ? grad : Floats{};
+      store(to + pixel, sum);
+    });
   }
 }
 
-/// Adds to the image's gradient where it was the largest in a window.
-[[gnu::always_inline]] inline void spread_window(const PoolRow& row, std::int64_t x, const float* grads,
-                                                 const std::uint8_t* taps, float* to, std::int64_t count) {
-  Floats grad;
-  Bytes16 narrow;
-  load_up_to(grad, grads, count);
-  load_up_to(narrow, taps, count);
-  const Ints where = __builtin_convertvector(narrow, Ints);
-  row.taps(x, [&](std::int64_t pixel, std::int32_t tap) {
-    Floats sum;
-    load_up_to(sum, to + pixel, count);
-    sum += where == tap ? grad : Floats{};
-    store_up_to(to + pixel, sum, count);
-  });
-}
-
-/// Adds the gradients of one output row to the image's.
-void spread_row(const ImageMaxPoolGrad& p, std::int64_t image, std::int64_t y) {
-  const Pool2dSizes s = p.sizes;
-  const std::int64_t channels = p.channels, full = channels / kLanes * kLanes;
-  const PoolRow row{s, channels, y};
-  float* to = p.input_grad + image * s.in_h * s.in_w * channels;
-  const std::int64_t at = (image * s.out_h + y) * s.out_w * channels;
-  for (std::int64_t x = 0; x < s.out_w; ++x) {
-    const float* grads = p.output_grad + at + x * channels;
-    const std::uint8_t* taps = p.taps + at + x * channels;
-    for (std::int64_t c = 0; c < full; c += kLanes) spread_window(row, x, grads + c, taps + c, to + c, kLanes);
-    if (full != channels) spread_window(row, x, grads + full, taps + full, to + full, channels - full);
-  }
+std::int64_t grain_for(std::int64_t work) {
+  constexpr std::int64_t kWork = 32768;  // taken elements worth a thread's start
+  return std::max<std::int64_t>(1, kWork / std::max<std::int64_t>(1, work));
 }
 
 void max_pool(const ImageMaxPool& p) {
-  const std::int64_t rows = p.sizes.planes * p.sizes.out_h;
-  const std::int64_t work = p.sizes.out_w * p.channels * p.sizes.kernel_h * p.sizes.kernel_w;
-  parallel_for(rows, std::max<std::int64_t>(1, 32768 / work), [&](std::int64_t begin, std::int64_t end) {
+  const Pool2dSizes& s = p.sizes;
+  const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  parallel_for(blocks * s.out_h, grain_for(width * s.kernel_h * s.kernel_w), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      const std::int64_t image = r / p.sizes.out_h, y = r % p.sizes.out_h;
-      p.taps != nullptr ? pool_row<true>(p, image, y) : pool_row<false>(p, image, y);
+      const PoolRow row{s, r % s.out_h};
+      const float* in = p.in + r / s.out_h * size;
+      p.taps != nullptr ? pool_row<true>(row, in, p.out + r * width, p.taps + r * width)
+                        : pool_row<false>(row, in, p.out + r * width, nullptr);
     }
   });
 }
 
 void max_pool_grad(const ImageMaxPoolGrad& p) {
-  const std::int64_t size = p.sizes.in_h * p.sizes.in_w * p.channels;
-  parallel_for(p.sizes.planes, std::max<std::int64_t>(1, 32768 / size), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t image = begin; image < end; ++image) {
-      std::fill_n(p.input_grad + image * size, size, 0.0F);
-      for (std::int64_t y = 0; y < p.sizes.out_h; ++y) spread_row(p, image, y);
+  const Pool2dSizes& s = p.sizes;
+  const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  parallel_for(blocks, grain_for(size), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      std::fill_n(p.input_grad + block * size, size, 0.0F);
+      for (std::int64_t y = 0; y < s.out_h; ++y) {
+        const std::int64_t from = (block * s.out_h + y) * width;
+        spread_row({s, y}, p.output_grad + from, p.taps + from, p.input_grad + block * size);
+      }
     }
   });
 }

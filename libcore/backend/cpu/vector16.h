@@ -22,24 +22,5 @@ template <class Vector, class T>
 [[gnu::always_inline]] inline void store(T* to, const Vector& from) {
   __builtin_memcpy(to, &from, sizeof from);
 }
-/// The first `count` elements; the others are 0.
-template <class Vector, class T>
-[[gnu::always_inline]] inline void load_some(Vector& to, const T* from, std::int64_t count) {
-  to = Vector{};
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
-}
-template <class Vector, class T>
-[[gnu::always_inline]] inline void store_some(T* to, const Vector& from, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
-}
-/// `count` elements, all of them where it is kLanes.
-template <class Vector, class T>
-[[gnu::always_inline]] inline void load_up_to(Vector& to, const T* from, std::int64_t count) {
-  count == kLanes ? load(to, from) : load_some(to, from, count);
-}
-template <class Vector, class T>
-[[gnu::always_inline]] inline void store_up_to(T* to, const Vector& from, std::int64_t count) {
-  count == kLanes ? store(to, from) : store_some(to, from, count);
-}
 
 }  // namespace core::cpu
