@@ -4,6 +4,7 @@
 
 #include "libcore/backend/cpu/nn_conv_primitives.h"
 #include "libcore/backend/cpu/nn_image.h"
+#include "libcore/backend/cpu/nn_image_gemm.h"
 
 namespace core::cpu {
 namespace {
@@ -34,6 +35,7 @@ void conv_prepare(const ImagePrepare& p) {
 
 void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
+  if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
   const bool has_bias = p.bias != nullptr;
   const Convolution& found =
       p.prepared != nullptr ? with_prepared_weight(s, has_bias) : blocked(s, ConvPass::forward, has_bias);
@@ -50,6 +52,7 @@ void conv(const ImageConv& p) {
 
 void conv_input_grad(const ImageConvInputGrad& p) {
   const Conv2dSizes& s = p.sizes;
+  if (is_for_gemm(s)) return gemm_conv_input_grad(p);
   const Convolution& found = blocked(s, ConvPass::input_grad, false);
   found.primitive.execute(dnnl_stream(),
                           {{DNNL_ARG_DIFF_DST, wrap(found.output, p.output_grad)},
@@ -61,6 +64,7 @@ void conv_input_grad(const ImageConvInputGrad& p) {
 
 void conv_weight_grad(const ImageConvWeightGrad& p) {
   const Conv2dSizes& s = p.sizes;
+  if (is_for_gemm(s)) return gemm_conv_weight_grad(p);
   const Convolution& found = blocked(s, ConvPass::weight_grad, p.bias_grad != nullptr);
   const OutputAs weight(found.weight, plain_weight(s), p.weight_grad, Scratch::weight);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_DIFF_DST, wrap(found.output, p.output_grad)},
