@@ -198,6 +198,34 @@ struct NllGradParams {
   void* log_prob_grad;
 };
 
+/// softmax(q @ k^T * scale) @ v for every head. `causal`: row i sees the keys up to i.
+struct AttentionSizes {
+  std::int64_t batch, heads, queries, keys, width;
+  double scale;
+  bool causal;
+};
+
+/// (batch, heads, rows, width) with rows of neighbouring elements; strides in elements.
+struct AttentionArray {
+  const void* data;
+  std::int64_t batch_stride, head_stride, row_stride;
+};
+
+/// log_sums (batch, heads, queries): the logarithm of the sum of exponentials of each row's scores.
+struct AttentionParams {
+  AttentionSizes sizes;
+  AttentionArray q, k, v;
+  AttentionArray output;
+  void* log_sums;
+};
+
+struct AttentionGradParams {
+  AttentionSizes sizes;
+  AttentionArray q, k, v, output, output_grad;
+  const void* log_sums;
+  AttentionArray q_grad, k_grad, v_grad;
+};
+
 template <class Params>
 using KernelRow = std::array<void (*)(const Params&), kDTypeCount>;
 
@@ -221,6 +249,8 @@ struct NnTable {
   KernelRow<BatchNormGradParams> batch_norm_grad{};
   KernelRow<LayerNormParams> layer_norm{};
   KernelRow<LayerNormGradParams> layer_norm_grad{};
+  KernelRow<AttentionParams> attention{};
+  KernelRow<AttentionGradParams> attention_grad{};
   KernelRow<SoftmaxParams> softmax{};
   KernelRow<SoftmaxParams> log_softmax{};
   KernelRow<SoftmaxGradParams> softmax_grad{};

@@ -98,6 +98,24 @@ LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const
 NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
                           NormWanted wanted);
 
+/// Everything about an attention but its arrays.
+struct AttentionPlan {
+  double scale = 1;
+  bool causal = false;
+};
+/// Whether there is a kernel for it: f32, (N, heads, length, width), one width, short enough to stay in the caches.
+bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v);
+struct AttentionResult {
+  Tensor output;  ///< heads lie behind positions in memory, as PyTorch's
+  Tensor log_sums;
+};
+AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan);
+struct AttentionGrads {
+  Tensor q, k, v;
+};
+AttentionGrads attention_grad(const Tensor& output_grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                              const AttentionResult& forward, const AttentionPlan& plan);
+
 Tensor softmax(const Tensor& x, std::int64_t dim);
 Tensor log_softmax(const Tensor& x, std::int64_t dim);
 Tensor softmax_grad(const Tensor& output_grad, const Tensor& output, std::int64_t dim);

@@ -32,7 +32,7 @@ struct Convolution {
 
 struct ConvRequest {
   bool has_bias = false;
-  bool blocked = false;  ///< image and output in blocks of 16 channels; else as is fastest
+  bool blocked = false;   ///< image and output in blocks of 16 channels; else as is fastest
   bool prepared = false;  ///< the weight is given as `weight` says, and making it costs nothing
 };
 const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequest request);

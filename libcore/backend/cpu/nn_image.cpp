@@ -1,6 +1,6 @@
 // Kernels on images in blocks of channels, but pooling and convolution. Work is split so that each result is computed
 // by one thread in one order: results do not depend on the number of threads.
-#include "libcore/backend/cpu/nn_image.h"
+#include "libcore/backend/cpu/nn_vector.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "libcore/backend/cpu/nn_conv_primitives.h"
-#include "libcore/backend/cpu/nn_image.h"
+#include "libcore/backend/cpu/nn_vector.h"
 #include "libcore/backend/cpu/nn_image_gemm.h"
 
 namespace core::cpu {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "libcore/backend/cpu/nn_image.h"
+#include "libcore/backend/cpu/nn_vector.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/vector16.h"
 

@@ -1,35 +1,50 @@
-#include "libcore/backend/cpu/nn_image.h"
 #include "libcore/backend/cpu/nn_kernels.h"
+#include "libcore/backend/cpu/nn_vector.h"
 
 namespace core::cpu {
 namespace {
 
+#if defined(__x86_64__)
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+#endif
+
+/// The kernels for this processor.
+struct VectorKernels {
+  void (*fill_images)(ImageTable&);
+  void (*fill_pooling)(ImageTable&);
+  void (*fill_attention)(NnTable&);
+};
+
+VectorKernels vector_kernels() {
+#if defined(__x86_64__)
+  if (has_avx512()) return {avx512::fill_image_kernels, avx512::fill_image_pooling, avx512::fill_attention};
+  if (has_avx2()) return {avx2::fill_image_kernels, avx2::fill_image_pooling, avx2::fill_attention};
+#endif
+  return {baseline::fill_image_kernels, baseline::fill_image_pooling, baseline::fill_attention};
+}
+
 ImageTable make_image_table() {
   ImageTable table{};
-  if (has_avx512()) {
-    avx512::fill_image_kernels(table);
-    avx512::fill_image_pooling(table);
-  } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    avx2::fill_image_kernels(table);
-    avx2::fill_image_pooling(table);
-  } else {
-    baseline::fill_image_kernels(table);
-    baseline::fill_image_pooling(table);
-  }
+  vector_kernels().fill_images(table);
+  vector_kernels().fill_pooling(table);
   fill_image_convolution(table);
   return table;
 }
 
 }  // namespace
 
-void add_image_kernels(NnTable& table) {
+void add_vector_kernels(NnTable& table) {
   static const ImageTable image = make_image_table();
   table.image = &image;
+  vector_kernels().fill_attention(table);
 }
 
 void fill_nn(NnTable& table) {
@@ -38,7 +53,7 @@ void fill_nn(NnTable& table) {
   add_norm_kernels(table);
   add_softmax_kernels(table);
   add_loss_kernels(table);
-  add_image_kernels(table);
+  add_vector_kernels(table);
 }
 
 }  // namespace core::cpu
