@@ -17,13 +17,6 @@ AttentionArray array_of(const Tensor& x) {
   return {x.raw_data(), x.stride(0), x.stride(1), x.stride(2)};
 }
 
-/// Uninitialised (N, heads, length, width) that lies as (N, length, heads, width).
-Tensor heads_last(const Tensor& like) {
-  const std::int64_t batch = like.size(0), heads = like.size(1), length = like.size(2), width = like.size(3);
-  const Tensor dense = detail::empty_as(like, {batch, length, heads, width});
-  return view(dense, like.sizes(), {length * heads * width, width, heads * width, 1}, 0);
-}
-
 }  // namespace
 
 bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -39,7 +32,7 @@ bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan) {
   const Tensor queries = with_rows(q), keys = with_rows(k), values = with_rows(v);
-  AttentionResult out{heads_last(q), detail::empty_as(q, {q.size(0), q.size(1), q.size(2)})};
+  AttentionResult out{make_like(queries, q.dtype()), detail::empty_as(q, {q.size(0), q.size(1), q.size(2)})};
   detail::run("scaled_dot_product_attention", q, &NnTable::attention,
               AttentionParams{sizes_of(q, k, plan), array_of(queries), array_of(keys), array_of(values),
                               array_of(out.output), out.log_sums.mutable_raw_data()});
@@ -50,7 +43,7 @@ AttentionGrads attention_grad(const Tensor& output_grad, const Tensor& q, const 
                               const AttentionResult& forward, const AttentionPlan& plan) {
   const Tensor queries = with_rows(q), keys = with_rows(k), values = with_rows(v), grad = with_rows(output_grad);
   const Tensor output = with_rows(forward.output);
-  AttentionGrads out{heads_last(q), heads_last(k), heads_last(v)};
+  AttentionGrads out{make_like(queries, q.dtype()), make_like(keys, k.dtype()), make_like(values, v.dtype())};
   detail::run("scaled_dot_product_attention_backward", q, &NnTable::attention_grad,
               AttentionGradParams{sizes_of(q, k, plan), array_of(queries), array_of(keys), array_of(values),
                                   array_of(output), array_of(grad), forward.log_sums.raw_data(), array_of(out.q),

@@ -106,7 +106,7 @@ struct AttentionPlan {
 /// Whether there is a kernel for it: f32, (N, heads, length, width), one width, short enough to stay in the caches.
 bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v);
 struct AttentionResult {
-  Tensor output;  ///< heads lie behind positions in memory, as PyTorch's
+  Tensor output;  ///< laid out as q, as PyTorch's
   Tensor log_sums;
 };
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan);
