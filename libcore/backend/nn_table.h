@@ -155,6 +155,14 @@ struct LayerNormGradParams {
   void* bias_grad;
 };
 
+/// input_grad = output_grad * the derivative of gelu, in its form with tanh, at the input.
+struct GeluGradParams {
+  std::int64_t count;
+  const void* output_grad;
+  const void* input;
+  void* input_grad;
+};
+
 /// Along the middle of (outer, length, inner).
 struct SoftmaxParams {
   std::int64_t outer, length, inner;
@@ -249,6 +257,12 @@ struct NnTable {
   KernelRow<BatchNormGradParams> batch_norm_grad{};
   KernelRow<LayerNormParams> layer_norm{};
   KernelRow<LayerNormGradParams> layer_norm_grad{};
+  /// The same for rows of at least kLongRow elements, or null: sums in another order than PyTorch's, which only short
+  /// rows can show.
+  KernelRow<LayerNormParams> layer_norm_long{};
+  KernelRow<LayerNormGradParams> layer_norm_long_grad{};
+  static constexpr std::int64_t kLongRow = 64;
+  KernelRow<GeluGradParams> gelu_tanh_grad{};
   KernelRow<AttentionParams> attention{};
   KernelRow<AttentionGradParams> attention_grad{};
   KernelRow<SoftmaxParams> softmax{};

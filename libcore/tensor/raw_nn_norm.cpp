@@ -108,6 +108,14 @@ bool all_f32(std::initializer_list<const Tensor*> tensors) {
                      [](const Tensor* t) { return !t->defined() || t->dtype() == DType::f32; });
 }
 
+/// The row of kernels for rows of this length.
+template <class Row>
+Row NnTable::*row_kernel(const Tensor& x, std::int64_t length, Row NnTable::*any, Row NnTable::*for_long) {
+  const NnTable* table = backend_of(x).ops().nn;
+  const bool has_long = table != nullptr && (table->*for_long)[static_cast<std::size_t>(x.dtype())] != nullptr;
+  return has_long && length >= NnTable::kLongRow ? for_long : any;
+}
+
 }  // namespace
 
 NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
@@ -166,7 +174,7 @@ LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const
   LayerNormResult out{detail::empty_as(x, x.sizes()), {detail::empty_as(x, {rows}), detail::empty_as(x, {rows})}};
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x), weight = dense(a.weight), bias = dense(a.bias);
-  detail::run("layer_norm", x, &NnTable::layer_norm,
+  detail::run("layer_norm", x, row_kernel(x, length, &NnTable::layer_norm, &NnTable::layer_norm_long),
               LayerNormParams{rows, length, a.eps, in.raw_data(), data_or_null(weight), data_or_null(bias),
                               out.output.mutable_raw_data(), out.stats.mean.mutable_raw_data(),
                               out.stats.inverse_std.mutable_raw_data()});
@@ -185,7 +193,8 @@ NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
   if (wanted.bias) out.bias = detail::empty_as(x, normalized);
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor grad = dense(output_grad), in = dense(x), w = dense(weight);
-  detail::run("layer_norm_backward", x, &NnTable::layer_norm_grad,
+  detail::run("layer_norm_backward", x,
+              row_kernel(x, length, &NnTable::layer_norm_grad, &NnTable::layer_norm_long_grad),
               LayerNormGradParams{rows, length, grad.raw_data(), in.raw_data(), stats.mean.raw_data(),
                                   stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
                                   output_or_null(out.weight), output_or_null(out.bias)});

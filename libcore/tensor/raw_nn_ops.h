@@ -116,6 +116,9 @@ struct AttentionGrads {
 AttentionGrads attention_grad(const Tensor& output_grad, const Tensor& q, const Tensor& k, const Tensor& v,
                               const AttentionResult& forward, const AttentionPlan& plan);
 
+/// output_grad times the derivative of gelu (with tanh) at x; undefined where there is no kernel.
+Tensor try_gelu_tanh_grad(const Tensor& output_grad, const Tensor& x);
+
 Tensor softmax(const Tensor& x, std::int64_t dim);
 Tensor log_softmax(const Tensor& x, std::int64_t dim);
 Tensor softmax_grad(const Tensor& output_grad, const Tensor& output, std::int64_t dim);

@@ -21,14 +21,16 @@ struct VectorKernels {
   void (*fill_images)(ImageTable&);
   void (*fill_pooling)(ImageTable&);
   void (*fill_attention)(NnTable&);
+  void (*fill_rows)(NnTable&);
 };
 
 VectorKernels vector_kernels() {
 #if defined(__x86_64__)
-  if (has_avx512()) return {avx512::fill_image_kernels, avx512::fill_image_pooling, avx512::fill_attention};
-  if (has_avx2()) return {avx2::fill_image_kernels, avx2::fill_image_pooling, avx2::fill_attention};
+  if (has_avx512())
+    return {avx512::fill_image_kernels, avx512::fill_image_pooling, avx512::fill_attention, avx512::fill_rows};
+  if (has_avx2()) return {avx2::fill_image_kernels, avx2::fill_image_pooling, avx2::fill_attention, avx2::fill_rows};
 #endif
-  return {baseline::fill_image_kernels, baseline::fill_image_pooling, baseline::fill_attention};
+  return {baseline::fill_image_kernels, baseline::fill_image_pooling, baseline::fill_attention, baseline::fill_rows};
 }
 
 ImageTable make_image_table() {
@@ -45,6 +47,7 @@ void add_vector_kernels(NnTable& table) {
   static const ImageTable image = make_image_table();
   table.image = &image;
   vector_kernels().fill_attention(table);
+  vector_kernels().fill_rows(table);
 }
 
 void fill_nn(NnTable& table) {

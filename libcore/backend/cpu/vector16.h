@@ -23,4 +23,21 @@ template <class Vector, class T>
   __builtin_memcpy(to, &from, sizeof from);
 }
 
+/// The first `count` elements, at most kLanes; the others stay as they are, or become 0.
+template <class Vector, class T>
+[[gnu::always_inline]] inline void load_some_over(Vector& to, const T* from, std::int64_t count) {
+  if (count == kLanes) return load(to, from);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+template <class Vector, class T>
+[[gnu::always_inline]] inline void load_up_to(Vector& to, const T* from, std::int64_t count) {
+  to = Vector{};
+  load_some_over(to, from, count);
+}
+template <class Vector, class T>
+[[gnu::always_inline]] inline void store_up_to(T* to, const Vector& from, std::int64_t count) {
+  if (count == kLanes) return store(to, from);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+
 }  // namespace core::cpu
