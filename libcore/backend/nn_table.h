@@ -246,6 +246,8 @@ struct NnTable {
   KernelRow<Conv2dInputGradParams> conv2d_input_grad{};
   KernelRow<Conv2dWeightGradParams> conv2d_weight_grad{};
   KernelRow<MaxPool2dParams> max_pool2d{};
+  /// The same for 2 x 2 windows side by side without borders, or null.
+  KernelRow<MaxPool2dParams> max_pool2d_2x2{};
   KernelRow<PickParams> scatter_picked{};
   KernelRow<PickParams> gather_picked{};
   KernelRow<AvgPool2dParams> avg_pool2d{};

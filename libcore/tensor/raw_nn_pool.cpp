@@ -94,6 +94,12 @@ AdaptivePool2dParams adaptive_params(const Shape& in, const Shape& out) {
   return {in.numel() / plane_size(in), in[n - 2], in[n - 1], out[n - 2], out[n - 1], nullptr, nullptr};
 }
 
+bool is_2x2(const Pool2dSizes& s) {
+  return s.kernel_h == 2 && s.kernel_w == 2 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 0 && s.pad_w == 0 &&
+         s.dilation_h == 1 && s.dilation_w == 1 && s.in_w < (std::int64_t{1} << 30) && s.out_h * 2 <= s.in_h &&
+         s.out_w * 2 <= s.in_w;
+}
+
 }  // namespace
 
 ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o) {
@@ -103,8 +109,10 @@ ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& 
   out.indices = make(out.values.sizes(), DType::i64, backend_of(x));
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x);
+  const NnTable* table = backend_of(x).ops().nn;
+  const bool usual = is_2x2(sizes) && table != nullptr && table->max_pool2d_2x2[static_cast<std::size_t>(x.dtype())];
   detail::run(
-      "max_pool2d", x, &NnTable::max_pool2d,
+      "max_pool2d", x, usual ? &NnTable::max_pool2d_2x2 : &NnTable::max_pool2d,
       MaxPool2dParams{sizes, in.raw_data(), out.values.mutable_raw_data(), out.indices.mutable_data<std::int64_t>()});
   return out;
 }

@@ -67,8 +67,7 @@ bool is_for_winograd(const Key& key) {
   const bool plain_3x3 = s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
                          s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1;
   constexpr std::int64_t kFewestPixels = 48;
-  return key.prepared != 0 && plain_3x3 && s.in_channels % 16 == 0 &&
-         s.batch * s.out_h * s.out_w >= kFewestPixels;
+  return key.prepared != 0 && plain_3x3 && s.in_channels % 16 == 0 && s.batch * s.out_h * s.out_w >= kFewestPixels;
 }
 
 /// The pieces that all three descriptors are made of.
@@ -181,7 +180,8 @@ const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequ
   static thread_local std::unordered_map<Key, Convolution, KeyHash> made;
   apply_thread_limit();
   constexpr std::size_t kMostKept = 512;  // a program with ever new shapes must not grow without end
-  const Key key{sizes, pass, request.has_bias ? 1 : 0, request.blocked ? 1 : 0, request.prepared ? 1 : 0, num_threads()};
+  const Key key{sizes,        pass, request.has_bias ? 1 : 0, request.blocked ? 1 : 0, request.prepared ? 1 : 0,
+                num_threads()};
   const auto found = made.find(key);
   if (found != made.end()) return found->second;
   if (made.size() >= kMostKept) made.clear();

@@ -3,8 +3,8 @@
 #include <unordered_map>
 
 #include "libcore/backend/cpu/nn_conv_primitives.h"
-#include "libcore/backend/cpu/nn_vector.h"
 #include "libcore/backend/cpu/nn_image_gemm.h"
+#include "libcore/backend/cpu/nn_vector.h"
 
 namespace core::cpu {
 namespace {

@@ -22,15 +22,20 @@ struct VectorKernels {
   void (*fill_pooling)(ImageTable&);
   void (*fill_attention)(NnTable&);
   void (*fill_rows)(NnTable&);
+  void (*fill_pool_2x2)(NnTable&);
 };
 
 VectorKernels vector_kernels() {
 #if defined(__x86_64__)
   if (has_avx512())
-    return {avx512::fill_image_kernels, avx512::fill_image_pooling, avx512::fill_attention, avx512::fill_rows};
-  if (has_avx2()) return {avx2::fill_image_kernels, avx2::fill_image_pooling, avx2::fill_attention, avx2::fill_rows};
+    return {avx512::fill_image_kernels, avx512::fill_image_pooling, avx512::fill_attention, avx512::fill_rows,
+            avx512::fill_pool_2x2};
+  if (has_avx2())
+    return {avx2::fill_image_kernels, avx2::fill_image_pooling, avx2::fill_attention, avx2::fill_rows,
+            avx2::fill_pool_2x2};
 #endif
-  return {baseline::fill_image_kernels, baseline::fill_image_pooling, baseline::fill_attention, baseline::fill_rows};
+  return {baseline::fill_image_kernels, baseline::fill_image_pooling, baseline::fill_attention, baseline::fill_rows,
+          baseline::fill_pool_2x2};
 }
 
 ImageTable make_image_table() {
@@ -48,6 +53,7 @@ void add_vector_kernels(NnTable& table) {
   table.image = &image;
   vector_kernels().fill_attention(table);
   vector_kernels().fill_rows(table);
+  vector_kernels().fill_pool_2x2(table);
 }
 
 void fill_nn(NnTable& table) {

@@ -12,18 +12,21 @@ void fill_image_kernels(ImageTable& table);
 void fill_image_pooling(ImageTable& table);
 void fill_attention(NnTable& table);
 void fill_rows(NnTable& table);
+void fill_pool_2x2(NnTable& table);
 }  // namespace baseline
 namespace avx2 {
 void fill_image_kernels(ImageTable& table);
 void fill_image_pooling(ImageTable& table);
 void fill_attention(NnTable& table);
 void fill_rows(NnTable& table);
+void fill_pool_2x2(NnTable& table);
 }  // namespace avx2
 namespace avx512 {
 void fill_image_kernels(ImageTable& table);
 void fill_image_pooling(ImageTable& table);
 void fill_attention(NnTable& table);
 void fill_rows(NnTable& table);
+void fill_pool_2x2(NnTable& table);
 }  // namespace avx512
 
 void fill_image_convolution(ImageTable& table);

@@ -29,10 +29,22 @@ void expect_close(const Tensor& found, const Tensor& wanted, double tolerance = 
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance * largest) << "at " << i;
 }
 
-class HeldImage : public testing::Test {
- protected:
-  void SetUp() override { core::manual_seed(3); }
+/// Before the members of a test are made.
+struct Prepared {
+  Prepared() {
+    core::manual_seed(3);
+    core::set_num_threads(1);
+  }
+};
 
+/// Whether this processor has convolutions on blocks; without, nothing is held and all results are the same.
+bool holds() {
+  static const bool held = is_held(core::conv2d(core::ones({1, 16, 8, 8}), core::ones({16, 16, 3, 3})));
+  return held;
+}
+
+class HeldImage : private Prepared, public testing::Test {
+ protected:
   /// A held tensor (2, 32, 6, 7), and what it is in double.
   Tensor x = core::randn({2, 32, 6, 7});
   Tensor weight = core::randn({32, 32, 3, 3}) * 0.1;
@@ -52,7 +64,7 @@ core::BatchNormArguments to_double(core::BatchNormArguments a) {
 }
 
 TEST_F(HeldImage, IsHeldUntilItsBytesAreRead) {
-  EXPECT_TRUE(is_held(y));
+  EXPECT_EQ(is_held(y), holds());
   const float first = y.data<float>()[0];
   EXPECT_FALSE(is_held(y));
   EXPECT_NEAR(first, in_double().data<double>()[0], 1e-5);
@@ -64,7 +76,7 @@ TEST_F(HeldImage, HasTheSizesAndStridesOfADenseTensor) {
   EXPECT_TRUE(y.is_contiguous());
   EXPECT_EQ(y.storage_offset(), 0);
   EXPECT_EQ(y.storage().nbytes(), 2U * 32 * 6 * 7 * 4);
-  EXPECT_TRUE(is_held(y));
+  EXPECT_EQ(is_held(y), holds());
 }
 
 TEST_F(HeldImage, KeepsItsAddressOnceRead) {
@@ -151,7 +163,7 @@ TEST_F(HeldImage, OtherOperationsSeeOrdinaryTensors) {
 TEST_F(HeldImage, MeanOverPlanes) {
   const Tensor mean = core::adaptive_avg_pool2d(y, 1);
   EXPECT_EQ(mean.sizes(), (Shape{2, 32, 1, 1}));
-  EXPECT_TRUE(is_held(y));
+  EXPECT_EQ(is_held(y), holds());
   expect_close(mean, core::adaptive_avg_pool2d(in_double(), 1));
   expect_close(core::mean(y, {.dims = {3, 2}}), core::mean(in_double(), {.dims = {3, 2}}));
   expect_close(core::mean(y, {.dims = {0, 2}}), core::mean(in_double(), {.dims = {0, 2}}));
@@ -213,7 +225,7 @@ TEST(HeldImageOnly, OfSinglePrecisionInSixteensOfChannels) {
   const auto held_for = [](const Shape& image, const Shape& weight, core::DType dtype) {
     return is_held(core::conv2d(core::ones(image, {.dtype = dtype}), core::ones(weight, {.dtype = dtype})));
   };
-  EXPECT_TRUE(held_for({1, 3, 8, 8}, {16, 3, 3, 3}, core::DType::f32));
+  EXPECT_EQ(held_for({1, 3, 8, 8}, {16, 3, 3, 3}, core::DType::f32), holds());
   EXPECT_FALSE(held_for({1, 16, 8, 8}, {12, 16, 3, 3}, core::DType::f32));
   EXPECT_FALSE(held_for({1, 16, 8, 8}, {16, 16, 3, 3}, core::DType::f64));
   EXPECT_FALSE(held_for({1, 16, 3, 3}, {16, 16, 3, 3}, core::DType::f32));  // one pixel
@@ -239,6 +251,7 @@ Tensor leaf(const Tensor& x) {
 
 TEST_P(HeldConvolution, AgreesWithDouble) {
   core::manual_seed(5);
+  core::set_num_threads(1);
   const Case& c = GetParam();
   const Tensor x = core::randn(c.image), w = core::randn(c.weight) * 0.2, b = core::randn({c.weight[0]});
   const Tensor single[] = {leaf(x), leaf(w), leaf(b)};
@@ -249,7 +262,7 @@ TEST_P(HeldConvolution, AgreesWithDouble) {
     return core::max_pool2d(n, 2, {.stride = 1, .padding = 1});
   };
   const Tensor out = run(single), wanted = run(twice);
-  EXPECT_TRUE(is_held(out));
+  EXPECT_EQ(is_held(out), holds());
   expect_close(out, wanted);
   const Tensor upstream = core::randn(out.sizes());
   out.backward(upstream);
@@ -308,6 +321,23 @@ TEST(HeldPooling, IndicesAreThoseOfTheOrdinaryPath) {
   const core::raw::HeldMaxPool found = core::raw::max_pool2d_of_image(held, 3, options, core::raw::KeepTaps::yes);
   EXPECT_TRUE(found.values.equal(wanted.values));
   EXPECT_TRUE(core::raw::indices_of(found, core::raw::backend_of(plain)).equal(wanted.indices));
+}
+
+/// Ordinary planes: sixteen windows at once, against one after the other in double.
+TEST(PoolingOfPlanes, OfTwoByTwoAgreesWithDouble) {
+  core::manual_seed(6);
+  for (const Shape& sizes : {Shape{2, 3, 28, 28}, Shape{1, 5, 5, 7}, Shape{1, 1, 2, 2}, Shape{2, 2, 9, 67}}) {
+    const Tensor x = core::round(core::randn(sizes) * 2);  // many equal values
+    x.flatten().slice(0, 0, {}, 11).fill_(std::numeric_limits<float>::quiet_NaN());
+    x.flatten().slice(0, 3, {}, 13).fill_(-std::numeric_limits<float>::infinity());
+    const core::ValuesIndices found = core::max_pool2d_with_indices(x, 2);
+    const core::ValuesIndices wanted = core::max_pool2d_with_indices(x.to_double(), 2);
+    EXPECT_TRUE(found.indices.equal(wanted.indices));
+    EXPECT_TRUE(core::isnan(found.values).equal(core::isnan(wanted.values)));
+    EXPECT_TRUE(core::nan_to_num(found.values)
+                    .to_double()
+                    .equal(core::nan_to_num(wanted.values.to(core::DType::f32)).to_double()));
+  }
 }
 
 }  // namespace
