@@ -1,5 +1,6 @@
 #include "libcore/tensor/held_image.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "libcore/backend/backend.h"
@@ -30,6 +31,21 @@ held::Bytes HeldImage::read() {
   const std::lock_guard lock(mutex_);
   if (value_.bytes) finish();
   return value_.bytes;
+}
+
+bool HeldImage::relu() {
+  const std::lock_guard lock(mutex_);
+  if (!value_.bytes) return false;
+  value_.relu = true;
+  return true;
+}
+
+bool HeldImage::add(held::Bytes addend) {
+  const std::lock_guard lock(mutex_);
+  if (!value_.bytes) return false;
+  if (value_.addend || value_.relu) finish();
+  value_.addend = std::move(addend);
+  return true;
 }
 
 void HeldImage::settle_into(float* to) {
@@ -168,6 +184,46 @@ Tensor try_map(const Tensor& x, std::shared_ptr<const ChannelMap> map) {
   if (!value.bytes) return {};
   value.map = std::move(map);
   return make(x.sizes(), std::move(value), raw::backend_of(x));
+}
+
+bool try_relu_in_place(const Tensor& x) {
+  HeldImage* image = held_of(x);
+  return image != nullptr && image->relu();
+}
+
+bool try_add_in_place(const Tensor& x, const Tensor& added) {
+  HeldImage* image = held_of(x);
+  if (image == nullptr || x.sizes() != added.sizes()) return false;
+  Bytes addend = bytes_of(added);
+  return addend && image->add(std::move(addend));
+}
+
+Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim) {
+  const auto d = static_cast<std::size_t>(dim);
+  std::vector<Bytes> bytes;
+  Shape sizes = parts[0].sizes();
+  if (d > 1) return {};
+  sizes[d] = 0;
+  for (const Tensor& part : parts) {
+    const bool fits = is_held(part) && &raw::backend_of(part) == &raw::backend_of(parts[0]);
+    if (!fits || part.dim() != parts[0].dim()) return {};
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (i != d && part.sizes()[i] != sizes[i]) return {};  // the ordinary path says what is wrong
+    }
+    sizes[d] += part.sizes()[d];
+    bytes.push_back(bytes_of(part));
+    if (!bytes.back()) return {};
+  }
+  Bytes out = make_bytes(sizes.numel());
+  const std::int64_t rows = d == 0 ? 1 : sizes[0];
+  float* to = out->data();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (const Bytes& part : bytes) {
+      const std::int64_t count = part->count() / rows;
+      to = std::copy_n(part->data() + row * count, count, to);
+    }
+  }
+  return make(sizes, {.bytes = std::move(out)}, raw::backend_of(parts[0]));
 }
 
 Tensor try_plane_mean(const Tensor& x) {

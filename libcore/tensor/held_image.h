@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "libcore/backend/image_table.h"
@@ -75,6 +76,10 @@ class HeldImage {
   held::Value peek();
   /// With nothing pending.
   held::Bytes read();
+  /// Becomes its relu, or its sum with others; false when it was settled meanwhile. Whoever took bytes before keeps
+  /// them.
+  bool relu();
+  bool add(held::Bytes addend);
   /// Writes the values in ordinary order and lets go of the image. REQUIRES: mutex() is held.
   void settle_into(float* to);
 
@@ -115,6 +120,11 @@ Tensor try_relu_grad(const Tensor& grad, const Tensor& output);
 Tensor try_add(const Tensor& a, const Tensor& b);
 /// x * scale + shift for each channel.
 Tensor try_map(const Tensor& x, std::shared_ptr<const ChannelMap> map);
+/// Into x itself; false where that is not held or the case is not theirs.
+bool try_relu_in_place(const Tensor& x);
+bool try_add_in_place(const Tensor& x, const Tensor& added);
+/// One behind the other along `dim`, which is 0 or 1.
+Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim);
 /// Over all dimensions behind the channels: (N, C).
 Tensor try_plane_mean(const Tensor& x);
 

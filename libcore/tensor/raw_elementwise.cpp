@@ -247,6 +247,7 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
 }
 
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& args) {
+  if (op == UnaryOp::relu && out.is_same(x) && held::try_relu_in_place(x)) return;
   bool float_result = !is_floating(x.dtype()) && always_float(op);
   check_castable(float_result ? default_dtype() : x.dtype(), out.dtype());
   auto kernel = table_of(backend_of(x), name(op), x.dtype()).unary.at(op, x.dtype());
@@ -320,6 +321,7 @@ Tensor binary(BinaryOp op, Scalar a, const Tensor& b, const OpArgs& args) {
 }
 
 void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpArgs& args) {
+  if (op == BinaryOp::add && args[0] == 1 && held::try_add_in_place(out, b)) return;
   if (out.dtype() == b.dtype() && computes_directly(out.dtype()) && &backend_of(out) == &backend_of(b) &&
       out.sizes() == b.sizes()) {
     return run_binary_op(op, out, operand_of(out), operand_of(b), args);

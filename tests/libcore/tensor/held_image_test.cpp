@@ -152,6 +152,37 @@ TEST_F(HeldImage, AddsWhatHasWorkPendingOnBothSides) {
   expect_close(block(y, eval_norm(32)), block(in_double(), to_double(eval_norm(32))));
 }
 
+TEST_F(HeldImage, WorksInPlaceWithoutLosingTheImage) {
+  const core::NoGradGuard inference;
+  const Tensor before = core::relu(y), norm = core::batch_norm(y, eval_norm(32));
+  const std::uint32_t version = y.version();
+  y.add_(norm).relu_().add_(y);
+  EXPECT_EQ(y.version(), version + 3);
+  EXPECT_EQ(is_held(y), holds());
+  expect_close(before, core::relu(in_double()));
+  expect_close(y, core::relu(in_double() + core::batch_norm(in_double(), to_double(eval_norm(32)))) * 2);
+}
+
+TEST_F(HeldImage, ViewsSeeWhatWasDoneInPlace) {
+  const Tensor row = y.select(0, 1);
+  y.relu_();
+  expect_close(row, core::relu(in_double()).select(0, 1));
+  const Tensor other = core::conv2d(x, weight, {}, {.padding = 1});
+  const Tensor alias = other.detach();
+  alias.add_(core::relu(other));
+  expect_close(other, in_double() + core::relu(in_double()));
+}
+
+TEST_F(HeldImage, Concatenates) {
+  const Tensor z = core::relu(y);
+  const Tensor channels = core::cat({y, z, y}, 1), images = core::cat({z, y}, 0);
+  EXPECT_EQ(is_held(channels), holds());
+  expect_close(channels, core::cat({in_double(), core::relu(in_double()), in_double()}, 1));
+  expect_close(images, core::cat({core::relu(in_double()), in_double()}, 0));
+  expect_close(core::cat({y, z}, 3), core::cat({in_double(), core::relu(in_double())}, 3));
+  EXPECT_THROW(core::cat({y, core::conv2d(x, weight)}, 1), core::Error);
+}
+
 TEST_F(HeldImage, OtherOperationsSeeOrdinaryTensors) {
   expect_close(y * 2 + x, in_double() * 2 + x.to_double());
   expect_close(core::cat({y, x}, 1), core::cat({in_double(), x.to_double()}, 1));
