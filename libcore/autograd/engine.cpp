@@ -7,6 +7,7 @@
 #include "libcore/backend/device_workers.h"
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/raw_ops.h"
 
@@ -28,6 +29,8 @@ bool is_sole_owner(const Tensor& t) {
 void add_to(Tensor& sum, Tensor grad) {
   if (!sum.defined()) {
     sum = std::move(grad);
+  } else if (Tensor both = is_grad_enabled() ? Tensor() : held::try_add(sum, grad); both.defined()) {
+    sum = std::move(both);
   } else if (!is_grad_enabled() && is_sole_owner(sum) && sum.dtype() == grad.dtype()) {
     raw::binary_in_place(BinaryOp::add, sum, grad);
   } else if (!is_grad_enabled() && is_sole_owner(grad) && sum.dtype() == grad.dtype()) {

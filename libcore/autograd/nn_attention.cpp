@@ -7,6 +7,7 @@
 #include "libcore/tensor/attention_ops.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
+#include "libcore/tensor/raw_nn_ops.h"
 
 namespace core {
 namespace {
@@ -32,6 +33,43 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b
   return matmul(dropout(softmax(scores, -1), o.dropout, o.dropout > 0), v);
 }
 
+constexpr const char* kName = "ScaledDotProductFlashAttentionForCpuBackward0";
+
+/// Saved: q, k, v, the result, the rows' log sums.
+struct AttentionBackward final : Node {
+  AttentionOptions options;
+  raw::AttentionPlan plan;
+  std::string_view name() const override { return kName; }
+  TensorList apply(TensorList grads) override {
+    if (!grads[0].defined()) return {Tensor(), Tensor(), Tensor()};
+    const Tensor q = saved(0), k = saved(1), v = saved(2);
+    if (is_grad_enabled() || grads[0].dtype() != DType::f32) return with_history(grads[0], {q, k, v});
+    raw::AttentionGrads all = raw::attention_grad(grads[0], q, k, v, {saved(3), saved(4)}, plan);
+    return {all.q, all.k, all.v};
+  }
+  TensorList with_history(const Tensor& grad, const TensorList& inputs) const {
+    const AttentionOptions o = options;
+    const auto function = [o](const TensorList& in) {
+      return TensorList{attend(in[0], in[1], in[2], bias_of(in[0], in[1], o), o)};
+    };
+    return detail::differentiated(function, inputs, {wants(0), wants(1), wants(2)}, {grad});
+  }
+};
+
+Tensor attend_fused(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
+  const raw::AttentionPlan plan{o.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1)))), o.is_causal};
+  raw::AttentionResult result = raw::attention(q, k, v, plan);
+  if (!needs_grad(q, k, v)) return result.output;
+  auto node = make_node<AttentionBackward>(q, k, v);
+  node->options = o;
+  node->plan = plan;
+  for (const Tensor* t : {&q, &k, &v}) node->save(*t);
+  record(result.output, node);
+  node->save_output(result.output);
+  node->save(result.log_sums);
+  return result.output;
+}
+
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
@@ -44,12 +82,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     if (o.mask.defined() && o.mask.dim() == 3) batched.mask = o.mask.unsqueeze(0);
     return scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), batched).squeeze(0);
   }
+  if (!o.mask.defined() && o.dropout == 0 && raw::has_attention(q, k, v)) return attend_fused(q, k, v, o);
   const Tensor bias = bias_of(q, k, o);
   const bool learnt_mask = o.mask.defined() && o.mask.requires_grad();
   const bool same_width = q.size(-1) == v.size(-1);
   if (q.dim() != 4 || o.dropout > 0 || learnt_mask || !same_width) return attend(q, k, v, bias, o);
-  return composed("ScaledDotProductFlashAttentionForCpuBackward0", {q, k, v, bias},
-                  [o](const TensorList& in) { return attend(in[0], in[1], in[2], in[3], o); });
+  return composed(kName, {q, k, v, bias}, [o](const TensorList& in) { return attend(in[0], in[1], in[2], in[3], o); });
 }
 
 }  // namespace core

@@ -97,7 +97,9 @@ void record_convolution(Tensor& out, const ConvPlan& plan, const Tensor& a, cons
 }
 
 Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvPlan& plan) {
-  Tensor out = raw::convolution(x, weight, bias, plan);
+  ConvPlan used = plan;
+  used.weight_use = needs_grad(x, weight, bias) ? raw::WeightUse::once : raw::WeightUse::again;
+  Tensor out = raw::convolution(x, weight, bias, used);
   if (needs_grad(x, weight, bias)) record_convolution<ConvolutionBackward>(out, plan, x, weight, bias);
   return out;
 }

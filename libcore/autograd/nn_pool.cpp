@@ -2,6 +2,7 @@
 #include "libcore/autograd/node.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/raw_nn_ops.h"
+#include "libcore/tensor/raw_ops.h"
 
 namespace core {
 namespace {
@@ -22,6 +23,25 @@ struct MaxPool2DWithIndicesBackward final : PickBackward {
 };
 struct GatherPickedBackward final : PickBackward {
   std::string_view name() const override { return "MaxPool2DWithIndicesBackwardBackward0"; }
+};
+
+/// The same of a held image; indices only where the gradient is to have history itself.
+struct HeldMaxPoolBackward final : Node {
+  raw::HeldMaxPool forward;
+  std::string_view name() const override { return "MaxPool2DWithIndicesBackward0"; }
+  void release_saved() override {
+    Node::release_saved();
+    forward.taps.reset();
+  }
+  TensorList apply(TensorList grads) override {
+    if (!grads[0].defined()) return {Tensor()};
+    saved(0);  // the error of a second backward
+    const bool plain = is_grad_enabled() || grads[0].dtype() != DType::f32;
+    if (!plain) return {raw::max_pool2d_of_image_grad(grads[0], forward)};
+    Shape planes = grads[0].sizes();
+    planes[2] = forward.sizes.in_h, planes[3] = forward.sizes.in_w;
+    return {scatter_picked(grads[0], raw::indices_of(forward, raw::backend_of(grads[0])), planes)};
+  }
 };
 
 /// Saved: indices.
@@ -126,7 +146,17 @@ ValuesIndices max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPo
 }
 
 Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options) {
-  return max_pool2d_with_indices(x, kernel, options).values;
+  raw::HeldMaxPool held =
+      raw::max_pool2d_of_image(x, kernel, options, needs_grad(x) ? raw::KeepTaps::yes : raw::KeepTaps::no);
+  if (!held.values.defined()) return max_pool2d_with_indices(x, kernel, options).values;
+  Tensor out = held.values;
+  if (needs_grad(x)) {
+    auto node = make_node<HeldMaxPoolBackward>(x);
+    node->forward = {{}, held.taps, held.sizes, held.output_sizes};
+    node->save({});
+    record(out, node);
+  }
+  return out;
 }
 
 Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options) {

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/tensor/raw_nn_ops.h"
 
 namespace core {
 namespace {
@@ -58,9 +59,21 @@ CORE_NODE(SiluBackward, "SiluBackward0", Tensor x = saved(0); Tensor s = sigmoid
 CORE_NODE(LogSigmoidBackward, "LogSigmoidBackward0", return {g[0] * sigmoid(-saved(0))};)
 CORE_NODE(GeluBackward, "GeluBackward0", Tensor x = saved(0); Tensor cdf = (erf(x * std::sqrt(0.5)) + 1) * 0.5;
           Tensor pdf = exp(square(x) * -0.5) * (1 / std::sqrt(2 * std::numbers::pi)); return {g[0] * (cdf + x * pdf)};)
-CORE_NODE(GeluTanhBackward, "GeluBackward0", Tensor x = saved(0); const double scale = std::sqrt(2 / std::numbers::pi);
-          Tensor t = tanh((x + pow(x, 3) * 0.044715) * scale); Tensor slope = (square(x) * (3 * 0.044715) + 1) * scale;
-          return {g[0] * ((t + 1) * 0.5 + x * 0.5 * (1 - square(t)) * slope)};)
+
+/// Saved: x.
+struct GeluTanhBackward final : Node {
+  std::string_view name() const override { return "GeluBackward0"; }
+  TensorList apply(TensorList g) override {
+    const Tensor x = saved(0);
+    if (!is_grad_enabled()) {
+      if (Tensor fused = raw::try_gelu_tanh_grad(g[0], x); fused.defined()) return {fused};
+    }
+    const double scale = std::sqrt(2 / std::numbers::pi);
+    const Tensor t = tanh((x + pow(x, 3) * 0.044715) * scale);
+    const Tensor slope = (square(x) * (3 * 0.044715) + 1) * scale;
+    return {g[0] * ((t + 1) * 0.5 + x * 0.5 * (1 - square(t)) * slope)};
+  }
+};
 
 struct LeakyReluBackward final : Node {
   double slope = 0;

@@ -155,6 +155,14 @@ struct LayerNormGradParams {
   void* bias_grad;
 };
 
+/// input_grad = output_grad * the derivative of gelu, in its form with tanh, at the input.
+struct GeluGradParams {
+  std::int64_t count;
+  const void* output_grad;
+  const void* input;
+  void* input_grad;
+};
+
 /// Along the middle of (outer, length, inner).
 struct SoftmaxParams {
   std::int64_t outer, length, inner;
@@ -198,15 +206,48 @@ struct NllGradParams {
   void* log_prob_grad;
 };
 
+/// softmax(q @ k^T * scale) @ v for every head. `causal`: row i sees the keys up to i.
+struct AttentionSizes {
+  std::int64_t batch, heads, queries, keys, width;
+  double scale;
+  bool causal;
+};
+
+/// (batch, heads, rows, width) with rows of neighbouring elements; strides in elements.
+struct AttentionArray {
+  const void* data;
+  std::int64_t batch_stride, head_stride, row_stride;
+};
+
+/// log_sums (batch, heads, queries): the logarithm of the sum of exponentials of each row's scores.
+struct AttentionParams {
+  AttentionSizes sizes;
+  AttentionArray q, k, v;
+  AttentionArray output;
+  void* log_sums;
+};
+
+struct AttentionGradParams {
+  AttentionSizes sizes;
+  AttentionArray q, k, v, output, output_grad;
+  const void* log_sums;
+  AttentionArray q_grad, k_grad, v_grad;
+};
+
 template <class Params>
 using KernelRow = std::array<void (*)(const Params&), kDTypeCount>;
 
+struct ImageTable;  // image_table.h
+
 /// By dtype of the data.
 struct NnTable {
+  const ImageTable* image = nullptr;
   KernelRow<Conv2dParams> conv2d{};
   KernelRow<Conv2dInputGradParams> conv2d_input_grad{};
   KernelRow<Conv2dWeightGradParams> conv2d_weight_grad{};
   KernelRow<MaxPool2dParams> max_pool2d{};
+  /// The same for 2 x 2 windows side by side without borders, or null.
+  KernelRow<MaxPool2dParams> max_pool2d_2x2{};
   KernelRow<PickParams> scatter_picked{};
   KernelRow<PickParams> gather_picked{};
   KernelRow<AvgPool2dParams> avg_pool2d{};
@@ -218,6 +259,14 @@ struct NnTable {
   KernelRow<BatchNormGradParams> batch_norm_grad{};
   KernelRow<LayerNormParams> layer_norm{};
   KernelRow<LayerNormGradParams> layer_norm_grad{};
+  /// The same for rows of at least kLongRow elements, or null: sums in another order than PyTorch's, which only short
+  /// rows can show.
+  KernelRow<LayerNormParams> layer_norm_long{};
+  KernelRow<LayerNormGradParams> layer_norm_long_grad{};
+  static constexpr std::int64_t kLongRow = 64;
+  KernelRow<GeluGradParams> gelu_tanh_grad{};
+  KernelRow<AttentionParams> attention{};
+  KernelRow<AttentionGradParams> attention_grad{};
   KernelRow<SoftmaxParams> softmax{};
   KernelRow<SoftmaxParams> log_softmax{};
   KernelRow<SoftmaxGradParams> softmax_grad{};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "libcore/backend/cpu/thread_pool.h"
+
 namespace core::detail {
 namespace {
 
@@ -191,7 +193,11 @@ void run(const Loop& loop) {
 
 template <class T>
 void update_sgd(UpdateArrays<T> arrays, T* buffer, const SgdUpdate& how) {
-  run(SgdLoop<T>{arrays, buffer, how});
+  constexpr std::int64_t kGrain = 65536;  // elements worth a thread's start
+  parallel_for(arrays.n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    run(SgdLoop<T>{
+        {arrays.p + begin, arrays.g + begin, end - begin}, buffer != nullptr ? buffer + begin : nullptr, how});
+  });
 }
 template <class T>
 void update_adam(UpdateArrays<T> arrays, AdamState<T> state, const AdamUpdate& how) {

@@ -3,6 +3,7 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/raw_ops.h"
 
@@ -212,6 +213,13 @@ void check_same_shape_out(const Shape& out, const Shape& result) {
 
 namespace {
 
+/// The operations that know held images; undefined where this is none.
+Tensor held_binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  if (op == BinaryOp::add && args[0] == 1) return held::try_add(a, b);
+  if (op == BinaryOp::relu_backward) return held::try_relu_grad(a, b);
+  return {};
+}
+
 void refuse_bool(UnaryOp op) {
   if (op == UnaryOp::relu) throw Error(ErrorCode::runtime, "Boolean inputs not supported for relu");
   if (op != UnaryOp::neg) return;
@@ -224,6 +232,9 @@ void refuse_bool(UnaryOp op) {
 }  // namespace
 
 Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
+  if (op == UnaryOp::relu && x.storage()->held() != nullptr) {
+    if (Tensor out = held::try_relu(x); out.defined()) return out;
+  }
   if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
   DType compute = compute_dtype(dtype);
@@ -236,6 +247,7 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
 }
 
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& args) {
+  if (op == UnaryOp::relu && out.is_same(x) && held::try_relu_in_place(x)) return;
   bool float_result = !is_floating(x.dtype()) && always_float(op);
   check_castable(float_result ? default_dtype() : x.dtype(), out.dtype());
   auto kernel = table_of(backend_of(x), name(op), x.dtype()).unary.at(op, x.dtype());
@@ -253,6 +265,9 @@ Tensor predicate(PredicateOp op, const Tensor& x) {
 }
 
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  if (b.storage()->held() != nullptr) {
+    if (Tensor out = held_binary(op, a, b, args); out.defined()) return out;
+  }
   Backend* backend = &backend_of(a);
   DType dtype = a.dtype();
   if (dtype == b.dtype() && backend == &backend_of(b) && a.is_contiguous() && b.is_contiguous() &&
@@ -306,6 +321,7 @@ Tensor binary(BinaryOp op, Scalar a, const Tensor& b, const OpArgs& args) {
 }
 
 void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpArgs& args) {
+  if (op == BinaryOp::add && args[0] == 1 && held::try_add_in_place(out, b)) return;
   if (out.dtype() == b.dtype() && computes_directly(out.dtype()) && &backend_of(out) == &backend_of(b) &&
       out.sizes() == b.sizes()) {
     return run_binary_op(op, out, operand_of(out), operand_of(b), args);

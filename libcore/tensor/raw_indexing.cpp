@@ -2,6 +2,7 @@
 #include <string>
 
 #include "libcore/base/error.h"
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/raw_ops.h"
 
@@ -158,6 +159,7 @@ Tensor cat(std::span<const Tensor> parts, std::int64_t dim) {
     check_part(*first, parts[i], i, d);
     total += parts[i].size(d);
   }
+  if (Tensor joined = held::try_cat(parts, d); joined.defined()) return joined;
   if (!is_legacy_empty(*first)) sizes[static_cast<std::size_t>(d)] = total;
   Tensor out = make(sizes, dtype, backend);
   std::int64_t at = 0;

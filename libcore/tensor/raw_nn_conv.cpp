@@ -1,3 +1,8 @@
+#include <cstring>
+#include <string_view>
+
+#include "libcore/backend/threads.h"
+#include "libcore/tensor/derived_data.h"
 #include "libcore/tensor/nn_common.h"
 #include "libcore/tensor/raw_nn_ops.h"
 
@@ -93,6 +98,62 @@ void check_kernel_fits(const Conv2dSizes& s) {
        ". Kernel size can't be greater than actual input size");
 }
 
+Shape image_sizes(const Conv2dSizes& s) {
+  return {s.batch, s.in_channels, s.in_h, s.in_w};
+}
+Shape output_sizes(const Conv2dSizes& s) {
+  return {s.batch, s.out_channels, s.out_h, s.out_w};
+}
+
+/// Whether a pass that makes or takes `like`, an output of the convolution, runs on images in blocks.
+bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
+  return held::may_hold(like, output_sizes(s)) && held::table_of(like).conv_fits(s, pass);
+}
+
+/// The weight as the kernel wants it; null where that is as it is.
+held::Bytes prepared_weight(const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
+  const ImageTable& table = held::table_of(weight);
+  const std::size_t bytes = table.prepared_bytes(s, bias.defined());
+  if (bytes == 0) return {};
+  struct Key {
+    Conv2dSizes sizes;
+    std::int64_t bias, threads;
+  } const key{s, bias.defined() ? 1 : 0, num_threads()};
+  const std::string_view text(reinterpret_cast<const char*>(&key), sizeof key);
+  const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
+  return derived::find_or_make(weight, text, count, [&](float* to) {
+    table.prepare({s, bias.defined(), static_cast<const float*>(weight.raw_data()), to});
+  });
+}
+
+Tensor conv2d_of_images(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s,
+                        WeightUse use) {
+  const Tensor w = dense(weight), b = dense(bias);
+  const held::Image in = held::image(x);
+  const held::Bytes prepared = use == WeightUse::again ? prepared_weight(w, b, s) : held::Bytes();
+  held::Bytes out = held::make_bytes(output_sizes(s).numel());
+  held::table_of(x).conv({s, in.data, prepared ? nullptr : static_cast<const float*>(w.raw_data()),
+                          prepared ? prepared->data() : nullptr, static_cast<const float*>(data_or_null(b)),
+                          out->data()});
+  return held::make(output_sizes(s), {.bytes = std::move(out)}, backend_of(x));
+}
+
+Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
+  const Tensor w = dense(weight);
+  const held::Image grad = held::image(output_grad);
+  const ImageTable& table = held::table_of(output_grad);
+  const Shape sizes = image_sizes(s);
+  const auto* weights = static_cast<const float*>(w.raw_data());
+  if (s.in_channels % 16 != 0) {
+    Tensor out = detail::empty_as(output_grad, sizes);
+    table.conv_input_grad({s, grad.data, weights, static_cast<float*>(out.mutable_raw_data())});
+    return out;
+  }
+  held::Bytes image = held::make_bytes(sizes.numel());
+  table.conv_input_grad({s, grad.data, weights, image->data()});
+  return held::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
+}
+
 }  // namespace
 
 Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o) {
@@ -119,10 +180,12 @@ Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bi
   return s;
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
-  Tensor out = detail::empty_as(x, {s.batch, s.out_channels, s.out_h, s.out_w});
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s, WeightUse use) {
+  const bool empty = x.numel() == 0 || weight.numel() == 0;
+  if (!empty && on_images(x, s, ConvPass::forward)) return conv2d_of_images(x, weight, bias, s, use);
+  Tensor out = detail::empty_as(x, output_sizes(s));
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
-  if (x.numel() == 0 || weight.numel() == 0) return zeroed(out);
+  if (empty) return zeroed(out);
   const Tensor in = dense(x), w = dense(weight), b = dense(bias);
   detail::run("conv2d", x, &NnTable::conv2d,
               Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data()});
@@ -130,7 +193,10 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 }
 
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
-  Tensor out = detail::empty_as(output_grad, {s.batch, s.in_channels, s.in_h, s.in_w});
+  if (s.in_channels != 0 && on_images(output_grad, s, ConvPass::input_grad)) {
+    return conv2d_input_grad_of_images(output_grad, weight, s);
+  }
+  Tensor out = detail::empty_as(output_grad, image_sizes(s));
   if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
   if (output_grad.numel() == 0) return zeroed(out);
   const Tensor grad = dense(output_grad), w = dense(weight);
@@ -147,6 +213,12 @@ WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const
   if (x.numel() == 0 || output_grad.numel() == 0) {
     zeroed(out.weight);
     if (with_bias) zeroed(out.bias);
+    return out;
+  }
+  if (on_images(x, s, ConvPass::weight_grad)) {
+    const held::Image grad = held::image(output_grad), in = held::image(x);
+    held::table_of(x).conv_weight_grad({s, grad.data, in.data, static_cast<float*>(out.weight.mutable_raw_data()),
+                                        static_cast<float*>(detail::output_or_null(out.bias))});
     return out;
   }
   const Tensor grad = dense(output_grad), in = dense(x);

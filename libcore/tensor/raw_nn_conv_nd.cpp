@@ -123,7 +123,7 @@ Shape ConvPlan::weight_sizes() const {
 }
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvPlan& p) {
-  if (p.rank == 2) return conv2d(x, weight, bias, p.plane);
+  if (p.rank == 2) return conv2d(x, weight, bias, p.plane, p.weight_use);
   const NoGradGuard no_history;
   if (p.rank == 1) {
     const Tensor image = reshaped(x, planes_of(p.plane.batch, p.plane.in_channels, 1, p.plane.in_w));

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/nn_common.h"
 #include "libcore/tensor/raw_nn_ops.h"
 
@@ -70,6 +71,51 @@ void check_layer_norm(const Tensor& x, const Shape& normalized, const LayerNormA
        "], but got input of size" + to_list(x.sizes()));
 }
 
+/// What a normalisation does to each channel.
+std::shared_ptr<const held::ChannelMap> channel_map(const NormStats& stats, const BatchNormArguments& a) {
+  const Tensor means = dense(stats.mean), inverse_stds = dense(stats.inverse_std);
+  const Tensor weights = dense(a.weight), biases = dense(a.bias);
+  const auto* mean = means.data<float>();
+  const auto* inverse_std = inverse_stds.data<float>();
+  const float* weight = weights.defined() ? weights.data<float>() : nullptr;
+  const float* bias = biases.defined() ? biases.data<float>() : nullptr;
+  auto map = std::make_shared<held::ChannelMap>();
+  const auto channels = static_cast<std::size_t>(means.numel());
+  map->scale.resize(channels);
+  map->shift.resize(channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    map->scale[c] = inverse_std[c] * (weight != nullptr ? weight[c] : 1.0F);
+    map->shift[c] = (bias != nullptr ? bias[c] : 0.0F) - mean[c] * map->scale[c];
+  }
+  return map;
+}
+
+NormGrads norm_grad_of_images(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
+                              bool batch_stats, NormGrads out, bool want_input) {
+  const Tensor means = dense(stats.mean), inverse_stds = dense(stats.inverse_std), w = dense(weight);
+  const held::Image grad = held::image(output_grad), in = held::image(x);
+  held::Bytes input_grad = want_input ? held::make_bytes(x.numel()) : held::Bytes();
+  held::table_of(x).norm_grad(
+      {held::shape_of(x.sizes()), batch_stats, grad.data, in.data, means.data<float>(), inverse_stds.data<float>(),
+       static_cast<const float*>(data_or_null(w)), want_input ? input_grad->data() : nullptr,
+       static_cast<float*>(output_or_null(out.weight)), static_cast<float*>(output_or_null(out.bias))});
+  if (want_input) out.input = held::make(x.sizes(), {.bytes = std::move(input_grad)}, backend_of(x));
+  return out;
+}
+
+bool all_f32(std::initializer_list<const Tensor*> tensors) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const Tensor* t) { return !t->defined() || t->dtype() == DType::f32; });
+}
+
+/// The row of kernels for rows of this length.
+template <class Row>
+Row NnTable::*row_kernel(const Tensor& x, std::int64_t length, Row NnTable::*any, Row NnTable::*for_long) {
+  const NnTable* table = backend_of(x).ops().nn;
+  const bool has_long = table != nullptr && (table->*for_long)[static_cast<std::size_t>(x.dtype())] != nullptr;
+  return has_long && length >= NnTable::kLongRow ? for_long : any;
+}
+
 }  // namespace
 
 NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
@@ -77,7 +123,11 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
   if (!a.training) return {a.running_mean, inverse_std(a.running_var, a.eps)};
   const BatchNormSizes sizes = batch_norm_sizes(x);
   const Tensor mean = detail::empty_as(x, {sizes.channels}), var = detail::empty_as(x, {sizes.channels});
-  if (detail::has_bytes(x)) {
+  if (held::is_held(x)) {
+    const held::Image in = held::image(x);
+    held::table_of(x).stats({held::shape_of(x.sizes()), in.data, static_cast<float*>(mean.mutable_raw_data()),
+                             static_cast<float*>(var.mutable_raw_data())});
+  } else if (detail::has_bytes(x)) {
     const Tensor in = dense(x);
     detail::run("batch_norm", x, &NnTable::batch_stats,
                 BatchStatsParams{sizes, in.raw_data(), mean.mutable_raw_data(), var.mutable_raw_data()});
@@ -87,6 +137,9 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArguments& a) {
+  if (held::is_held(x) && all_f32({&stats.mean, &stats.inverse_std, &a.weight, &a.bias})) {
+    if (Tensor mapped = held::try_map(x, channel_map(stats, a)); mapped.defined()) return mapped;
+  }
   Tensor out = detail::empty_as(x, x.sizes());
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x), mean = dense(stats.mean), weight = dense(a.weight), bias = dense(a.bias);
@@ -99,9 +152,12 @@ Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArgume
 NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
                           bool batch_stats, NormWanted wanted) {
   NormGrads out;
-  if (wanted.input) out.input = detail::empty_as(x, x.sizes());
   if (wanted.weight) out.weight = detail::empty_as(x, {x.size(1)});
   if (wanted.bias) out.bias = detail::empty_as(x, {x.size(1)});
+  if (held::is_held(x) && all_f32({&output_grad, &stats.mean, &weight})) {
+    return norm_grad_of_images(output_grad, x, stats, weight, batch_stats, std::move(out), wanted.input);
+  }
+  if (wanted.input) out.input = detail::empty_as(x, x.sizes());
   if (!detail::has_bytes(x)) return out;
   const Tensor grad = dense(output_grad), in = dense(x), mean = dense(stats.mean), w = dense(weight);
   detail::run("batch_norm_backward", x, &NnTable::batch_norm_grad,
@@ -118,7 +174,7 @@ LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const
   LayerNormResult out{detail::empty_as(x, x.sizes()), {detail::empty_as(x, {rows}), detail::empty_as(x, {rows})}};
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x), weight = dense(a.weight), bias = dense(a.bias);
-  detail::run("layer_norm", x, &NnTable::layer_norm,
+  detail::run("layer_norm", x, row_kernel(x, length, &NnTable::layer_norm, &NnTable::layer_norm_long),
               LayerNormParams{rows, length, a.eps, in.raw_data(), data_or_null(weight), data_or_null(bias),
                               out.output.mutable_raw_data(), out.stats.mean.mutable_raw_data(),
                               out.stats.inverse_std.mutable_raw_data()});
@@ -137,7 +193,8 @@ NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
   if (wanted.bias) out.bias = detail::empty_as(x, normalized);
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor grad = dense(output_grad), in = dense(x), w = dense(weight);
-  detail::run("layer_norm_backward", x, &NnTable::layer_norm_grad,
+  detail::run("layer_norm_backward", x,
+              row_kernel(x, length, &NnTable::layer_norm_grad, &NnTable::layer_norm_long_grad),
               LayerNormGradParams{rows, length, grad.raw_data(), in.raw_data(), stats.mean.raw_data(),
                                   stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
                                   output_or_null(out.weight), output_or_null(out.bias)});

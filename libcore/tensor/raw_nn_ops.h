@@ -3,7 +3,10 @@
 // and the nodes of autograd are made of. Thread safety: pure functions. Use: core::Tensor y = core::raw::conv2d(x, w,
 // b, core::raw::conv2d_sizes(x, w, b, {}));
 
+#include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "libcore/backend/nn_table.h"
 #include "libcore/tensor/nn_ops.h"
@@ -12,7 +15,11 @@ namespace core::raw {
 
 /// Checks a convolution of a batch (x has four dimensions) and gives all its sizes.
 Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options);
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& sizes);
+/// What is known about a convolution's weight: `again`, that it will be used in this state again, so that what its
+/// kernel makes of it is worth keeping.
+enum class WeightUse { once, again };
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& sizes,
+              WeightUse use = WeightUse::once);
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& sizes);
 struct WeightGrads {
   Tensor weight;
@@ -28,6 +35,8 @@ struct ConvPlan {
   Conv2dSizes plane{};
   std::int64_t in_d = 1, out_d = 1, kernel_d = 1, stride_d = 1, pad_front = 0, dilation_d = 1;
 
+  WeightUse weight_use = WeightUse::once;
+
   Shape input_sizes() const;
   Shape output_sizes() const;
   Shape weight_sizes() const;
@@ -38,6 +47,18 @@ Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, c
 WeightGrads convolution_weight_grad(const Tensor& output_grad, const Tensor& x, const ConvPlan& plan, bool with_bias);
 
 ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options);
+/// The same of a held image (held_image.h): which tap of each window was largest instead of indices.
+struct HeldMaxPool {
+  Tensor values;  ///< undefined where x is not held or the window too large
+  std::shared_ptr<const std::vector<std::uint8_t>> taps = nullptr;  ///< in blocks; empty unless asked for
+  Pool2dSizes sizes{};
+  Shape output_sizes = {};
+};
+enum class KeepTaps { no, yes };
+HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options, KeepTaps keep);
+Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const HeldMaxPool& forward);
+/// The indices that max_pool2d would have given.
+Tensor indices_of(const HeldMaxPool& forward, Backend& backend);
 /// Values of the last two dimensions of `like` picked by (or put back to) `indices`, as max_pool2d made them.
 Tensor gather_picked(const Tensor& planes, const Tensor& indices);
 Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes);
@@ -76,6 +97,27 @@ struct LayerNormResult {
 LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormArguments& arguments);
 NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
                           NormWanted wanted);
+
+/// Everything about an attention but its arrays.
+struct AttentionPlan {
+  double scale = 1;
+  bool causal = false;
+};
+/// Whether there is a kernel for it: f32, (N, heads, length, width), one width, short enough to stay in the caches.
+bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v);
+struct AttentionResult {
+  Tensor output;  ///< laid out as q, as PyTorch's
+  Tensor log_sums;
+};
+AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan);
+struct AttentionGrads {
+  Tensor q, k, v;
+};
+AttentionGrads attention_grad(const Tensor& output_grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                              const AttentionResult& forward, const AttentionPlan& plan);
+
+/// output_grad times the derivative of gelu (with tanh) at x; undefined where there is no kernel.
+Tensor try_gelu_tanh_grad(const Tensor& output_grad, const Tensor& x);
 
 Tensor softmax(const Tensor& x, std::int64_t dim);
 Tensor log_softmax(const Tensor& x, std::int64_t dim);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/nn_common.h"
 #include "libcore/tensor/raw_nn_ops.h"
 
@@ -93,6 +94,12 @@ AdaptivePool2dParams adaptive_params(const Shape& in, const Shape& out) {
   return {in.numel() / plane_size(in), in[n - 2], in[n - 1], out[n - 2], out[n - 1], nullptr, nullptr};
 }
 
+bool is_2x2(const Pool2dSizes& s) {
+  return s.kernel_h == 2 && s.kernel_w == 2 && s.stride_h == 2 && s.stride_w == 2 && s.pad_h == 0 && s.pad_w == 0 &&
+         s.dilation_h == 1 && s.dilation_w == 1 && s.in_w < (std::int64_t{1} << 30) && s.out_h * 2 <= s.in_h &&
+         s.out_w * 2 <= s.in_w;
+}
+
 }  // namespace
 
 ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o) {
@@ -102,9 +109,53 @@ ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& 
   out.indices = make(out.values.sizes(), DType::i64, backend_of(x));
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x);
+  const NnTable* table = backend_of(x).ops().nn;
+  const bool usual = is_2x2(sizes) && table != nullptr && table->max_pool2d_2x2[static_cast<std::size_t>(x.dtype())];
   detail::run(
-      "max_pool2d", x, &NnTable::max_pool2d,
+      "max_pool2d", x, usual ? &NnTable::max_pool2d_2x2 : &NnTable::max_pool2d,
       MaxPool2dParams{sizes, in.raw_data(), out.values.mutable_raw_data(), out.indices.mutable_data<std::int64_t>()});
+  return out;
+}
+
+HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o, KeepTaps keep) {
+  constexpr std::int64_t kMostTaps = 255;
+  if (!held::is_held(x) || x.dim() != 4 || kernel.h() * kernel.w() > kMostTaps) return {};
+  HeldMaxPool out{{}, nullptr, pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode})};
+  const Shape sizes = with_planes(x, out.sizes.out_h, out.sizes.out_w);
+  if (!held::may_hold(x, sizes)) return {};
+  const held::Image in = held::image(x);
+  held::Bytes values = held::make_bytes(sizes.numel());
+  auto taps = std::make_shared<std::vector<std::uint8_t>>();
+  if (keep == KeepTaps::yes) taps->resize(static_cast<std::size_t>(sizes.numel()));
+  held::table_of(x).max_pool({out.sizes, in.data, values->data(), taps->empty() ? nullptr : taps->data()});
+  out.values = held::make(sizes, {.bytes = std::move(values)}, backend_of(x));
+  out.taps = std::move(taps);
+  out.output_sizes = sizes;
+  return out;
+}
+
+Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const HeldMaxPool& forward) {
+  const Shape sizes = with_planes(output_grad, forward.sizes.in_h, forward.sizes.in_w);
+  const held::Image grad = held::image(output_grad);
+  held::Bytes out = held::make_bytes(sizes.numel());
+  held::table_of(output_grad).max_pool_grad({forward.sizes, grad.data, forward.taps->data(), out->data()});
+  return held::make(sizes, {.bytes = std::move(out)}, backend_of(output_grad));
+}
+
+Tensor indices_of(const HeldMaxPool& forward, Backend& backend) {
+  const Pool2dSizes& s = forward.sizes;
+  const std::int64_t picked = s.out_h * s.out_w;
+  Tensor out = make(forward.output_sizes, DType::i64, backend);
+  auto* to = out.mutable_data<std::int64_t>();
+  for (std::int64_t plane = 0; plane < s.planes; ++plane) {
+    const std::uint8_t* taps = forward.taps->data() + plane / 16 * picked * 16 + plane % 16;
+    for (std::int64_t i = 0; i < picked; ++i) {
+      const std::int64_t tap = taps[i * 16];
+      const std::int64_t h = i / s.out_w * s.stride_h - s.pad_h + tap / s.kernel_w * s.dilation_h;
+      const std::int64_t w = i % s.out_w * s.stride_w - s.pad_w + tap % s.kernel_w * s.dilation_w;
+      to[plane * picked + i] = h * s.in_w + w;
+    }
+  }
   return out;
 }
 

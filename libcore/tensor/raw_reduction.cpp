@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <string>
 
 #include "libcore/base/error.h"
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/raw_ops.h"
 
@@ -132,7 +134,24 @@ Tensor run_reduce(ReduceOp op, const Tensor& x, const InlineVector<bool, 8>& red
 
 }  // namespace
 
+namespace {
+
+/// The mean over all planes of a held image; undefined for any other.
+Tensor held_mean(const Tensor& x, const ReduceOptions& options) {
+  if (x.dim() != 4 || options.dims.size() != 2 || options.dtype) return {};
+  const std::int64_t first = wrap_dim(options.dims[0], 4), second = wrap_dim(options.dims[1], 4);
+  if (std::min(first, second) != 2 || std::max(first, second) != 3) return {};
+  const Tensor out = held::try_plane_mean(x);
+  if (!out.defined() || !options.keepdim) return out;
+  return view(out, {x.size(0), x.size(1), 1, 1}, {x.size(1), 1, 1, 1}, 0);
+}
+
+}  // namespace
+
 Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options, const std::array<double, 2>& args) {
+  if (op == ReduceOp::mean && x.storage()->held() != nullptr) {
+    if (Tensor out = held_mean(x, options); out.defined()) return out;
+  }
   DType dtype = result_dtype(op, x, options.dtype);
   Tensor in = cast(x, compute_dtype(dtype));
   InlineVector<bool, 8> reduced = reduced_dims(options.dims, x.dim());

@@ -5,6 +5,8 @@
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/host_memory.h"
+#include "libcore/tensor/derived_data.h"
+#include "libcore/tensor/held_image.h"
 
 namespace core {
 
@@ -40,7 +42,29 @@ Storage Storage::borrow(void* data, std::size_t nbytes, Device device, void (*re
   return storage;
 }
 
+Storage Storage::hold(HeldImage* image, std::size_t nbytes, Backend& backend) {
+  Storage storage;
+  auto* impl = new (host_allocate(kHeader)) StorageImpl(&backend, nullptr, nbytes);
+  impl->holds_ = true;
+  impl->context_ = image;
+  storage.impl_ = IntrusivePtr<StorageImpl>(impl);
+  return storage;
+}
+
+void* StorageImpl::settle() const {
+  if (!holds_) return nullptr;  // the meta device
+  auto* image = static_cast<HeldImage*>(context_);
+  const std::lock_guard lock(image->mutex());
+  void* bytes = data_.load(std::memory_order_acquire);
+  if (bytes != nullptr) return bytes;  // another thread was first
+  bytes = backend_->allocate(nbytes_);
+  image->settle_into(static_cast<float*>(bytes));
+  data_.store(bytes, std::memory_order_release);
+  return bytes;
+}
+
 void StorageImpl::destroy(StorageImpl* storage) noexcept {
+  if (storage->derived_.load(std::memory_order_relaxed)) derived::forget(storage);
   if (storage->inline_data_) {
     std::size_t bytes = kHeader + storage->nbytes_;
     storage->~StorageImpl();
@@ -49,9 +73,10 @@ void StorageImpl::destroy(StorageImpl* storage) noexcept {
   }
   if (storage->borrowed_) {
     if (storage->free_foreign_ != nullptr) storage->free_foreign_(storage->context_);
-  } else if (storage->data_ != nullptr) {
-    storage->backend_->free(storage->data_, storage->nbytes_);
+  } else if (void* bytes = storage->data_.load(std::memory_order_relaxed); bytes != nullptr) {
+    storage->backend_->free(bytes, storage->nbytes_);
   }
+  if (storage->holds_) delete static_cast<HeldImage*>(storage->context_);
   storage->~StorageImpl();
   host_free(storage, kHeader);
 }

@@ -13,13 +13,23 @@
 namespace core {
 
 class Backend;
+class HeldImage;
 
 /// Allocated in front of its bytes where the backend allows that (small blocks on host memory): one block per tensor.
 class StorageImpl : public RefCounted {
  public:
   static void destroy(StorageImpl* storage) noexcept;
 
-  void* data() const { return data_; }
+  /// The bytes in ordinary order. An image that is held in another order (held_image.h) is put into it here, so no
+  /// caller can meet any other.
+  void* data() const {
+    void* bytes = data_.load(std::memory_order_acquire);
+    return bytes != nullptr ? bytes : settle();
+  }
+  /// The image, while nobody has asked for the bytes; else null.
+  HeldImage* held() const {
+    return holds_ && data_.load(std::memory_order_acquire) == nullptr ? static_cast<HeldImage*>(context_) : nullptr;
+  }
   std::size_t nbytes() const { return nbytes_; }
   Backend& backend() const { return *backend_; }
 
@@ -30,21 +40,26 @@ class StorageImpl : public RefCounted {
   /// weights, device copies) compare (storage, writes()).
   std::uint32_t writes() const { return writes_.load(std::memory_order_relaxed); }
   void bump_writes() { writes_.fetch_add(1, std::memory_order_relaxed); }
+  /// Something is kept about these bytes (derived_data.h), to be dropped with them.
+  void mark_derived() { derived_.store(true, std::memory_order_relaxed); }
 
  private:
   friend class Storage;
   StorageImpl(Backend* backend, void* data, std::size_t nbytes) : backend_(backend), data_(data), nbytes_(nbytes) {}
   ~StorageImpl() = default;
+  void* settle() const;
 
   std::atomic<std::uint32_t> version_{0};
   std::atomic<std::uint32_t> writes_{0};
   Backend* backend_;
-  void* data_;
+  mutable std::atomic<void*> data_;  // null: no memory (the meta device), or held and not settled
   std::size_t nbytes_;
   void (*free_foreign_)(void* context) = nullptr;  // memory that the caller lent us
-  void* context_ = nullptr;
-  bool inline_data_ = false;  // the bytes follow this object in one block
+  void* context_ = nullptr;                        // of the lender; or the HeldImage, which lives as long as this
+  bool inline_data_ = false;                       // the bytes follow this object in one block
   bool borrowed_ = false;
+  bool holds_ = false;
+  std::atomic<bool> derived_{false};
 };
 
 class Storage {
@@ -55,6 +70,9 @@ class Storage {
   static Storage allocate(std::size_t nbytes, Backend& backend);
   /// Memory of the caller on `device`; `release(context)` runs when the last tensor goes (may be null).
   static Storage borrow(void* data, std::size_t nbytes, Device device, void (*release)(void*), void* context);
+
+  /// Values that `image` has, in ordinary order once somebody asks. Takes `image` over.
+  static Storage hold(HeldImage* image, std::size_t nbytes, Backend& backend);
 
   bool defined() const { return static_cast<bool>(impl_); }
   void* data() const { return impl_->data(); }

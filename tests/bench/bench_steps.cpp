@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <sstream>
+#include <vector>
 
 #include "libcore/core.h"
 
@@ -166,7 +167,13 @@ constexpr std::array kSteps = {
 }  // namespace
 
 std::span<const StepKind> steps() {
-  return kSteps;
+  static const std::vector<StepKind> all = [] {
+    std::vector<StepKind> kinds(kSteps.begin(), kSteps.end());
+    const std::span<const StepKind> more = conv_steps();
+    kinds.insert(kinds.end(), more.begin(), more.end());
+    return kinds;
+  }();
+  return all;
 }
 
 }  // namespace bench

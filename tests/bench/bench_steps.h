@@ -20,5 +20,7 @@ struct StepKind {
 };
 
 std::span<const StepKind> steps();
+/// ResNet-18 and a small GPT-2 (bench_conv.cpp).
+std::span<const StepKind> conv_steps();
 
 }  // namespace bench

@@ -1,224 +1,19 @@
-// Convolution in single precision through oneDNN. oneDNN is fastest on channels-last images by far (285 against 182
-// GFLOP/s over the shapes of ResNet-18), so images are brought into that order on the way in and out; it costs nothing
-// for one channel or one pixel. Primitives are made once per shape and thread.
-#include <cstring>
-#include <dnnl.hpp>
-#include <string_view>
+// Convolution in single precision through oneDNN, on images in ordinary order: they are brought into channels-last
+// order on the way in and out, in which oneDNN is fastest by far (285 against 182 GFLOP/s over the shapes of
+// ResNet-18). It costs nothing for one channel or one pixel. Images that are held in blocks: nn_image_conv.cpp.
 #include <unordered_map>
 
 #include "libcore/backend/cpu/nn_conv.h"
+#include "libcore/backend/cpu/nn_conv_primitives.h"
 #include "libcore/backend/cpu/nn_kernels.h"
-#include "libcore/backend/cpu/nn_scratch.h"
-#include "libcore/backend/cpu/thread_pool.h"
 
 namespace core::cpu {
-namespace {
 
 using dnnl::memory;
-using Dims = memory::dims;
-using Tag = memory::format_tag;
-constexpr auto kF32 = memory::data_type::f32;
-
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-
-dnnl::stream& stream() {
-  static thread_local dnnl::stream in_order(engine());
-  return in_order;
-}
-
-enum class Pass : std::int64_t { forward, input_grad, weight_grad };
-
-/// What a primitive depends on. Compared as bytes, so it has no padding.
-struct Key {
-  Conv2dSizes sizes;
-  Pass pass;
-  std::int64_t has_bias;
-  std::int64_t threads;
-
-  friend bool operator==(const Key& a, const Key& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
-};
-
-struct KeyHash {
-  std::size_t operator()(const Key& key) const {
-    return std::hash<std::string_view>()({reinterpret_cast<const char*>(&key), sizeof key});
-  }
-};
-
-Dims image_dims(const Conv2dSizes& s) {
-  return {s.batch, s.in_channels, s.in_h, s.in_w};
-}
-Dims output_dims(const Conv2dSizes& s) {
-  return {s.batch, s.out_channels, s.out_h, s.out_w};
-}
-Dims weight_dims(const Conv2dSizes& s) {
-  if (s.groups == 1) return {s.out_channels, s.in_channels, s.kernel_h, s.kernel_w};
-  return {s.groups, s.out_channels / s.groups, s.in_channels / s.groups, s.kernel_h, s.kernel_w};
-}
-memory::desc plain_image(const Conv2dSizes& s) {
-  return {image_dims(s), kF32, Tag::nchw};
-}
-memory::desc plain_output(const Conv2dSizes& s) {
-  return {output_dims(s), kF32, Tag::nchw};
-}
-memory::desc plain_weight(const Conv2dSizes& s) {
-  return {weight_dims(s), kF32, s.groups == 1 ? Tag::oihw : Tag::goihw};
-}
-
-/// Channels-last and plain order are the same bytes when there is one channel or one pixel.
-bool same_bytes(const Dims& dims) {
-  return dims[1] == 1 || dims[2] * dims[3] == 1;
-}
-
-/// A convolution as oneDNN wants it, for all three passes: the arrays and how they lie.
-struct Convolution {
-  dnnl::primitive primitive;
-  memory::desc image, weight, bias, output, scratchpad;
-  std::size_t scratchpad_bytes = 0;
-
-  template <class Description>
-  void take(const Description& description) {
-    primitive = dnnl::primitive(description);
-    scratchpad = description.scratchpad_desc();
-    scratchpad_bytes = scratchpad.get_size();
-  }
-};
-
-/// The pieces that all three descriptors are made of.
-struct Request {
-  memory::desc image, weight, bias, output;
-  Dims strides, dilates, pad_before, pad_after;
-  dnnl::primitive_attr attr;
-
-  Request(const Key& key, Tag layout)
-      // One input channel: oneDNN's own choice for the output is faster than channels-last, gradients by a third and
-      // more.
-      : image(image_dims(key.sizes), kF32, layout),
-        weight(weight_dims(key.sizes), kF32, Tag::any),
-        output(output_dims(key.sizes), kF32, key.sizes.in_channels == 1 ? Tag::any : layout),
-        strides{key.sizes.stride_h, key.sizes.stride_w},
-        dilates{key.sizes.dilation_h - 1, key.sizes.dilation_w - 1},
-        pad_before{key.sizes.pad_top, key.sizes.pad_left},
-        pad_after{key.sizes.pad_bottom, key.sizes.pad_right} {
-    if (key.has_bias) bias = memory::desc({key.sizes.out_channels}, kF32, Tag::x);
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  }
-
-  dnnl::convolution_forward::primitive_desc forward() const {
-    const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-                                               image, weight, bias, output, strides, dilates, pad_before, pad_after);
-    return {desc, attr, engine()};
-  }
-  dnnl::convolution_backward_data::primitive_desc input_grad() const {
-    const dnnl::convolution_backward_data::desc desc(dnnl::algorithm::convolution_direct, image, weight, output,
-                                                     strides, dilates, pad_before, pad_after);
-    return {desc, attr, engine(), forward()};
-  }
-  dnnl::convolution_backward_weights::primitive_desc weight_grad() const {
-    const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, image, weight, bias,
-                                                        output, strides, dilates, pad_before, pad_after);
-    return {desc, attr, engine(), forward()};
-  }
-};
-
-template <class Description>
-bool is_fast(const Description& description) {
-  return std::string_view(description.impl_info_str()).find("ref") == std::string_view::npos;
-}
-
-/// Channels-last where oneDNN has a real kernel for it, else plain order (matrix product over patches).
-template <class Make>
-auto best(const Key& key, Make make) {
-  auto description = make(Request(key, Tag::nhwc));
-  return is_fast(description) ? description : make(Request(key, Tag::nchw));
-}
-
-Convolution make_convolution(const Key& key) {
-  Convolution made;
-  if (key.pass == Pass::forward) {
-    const auto d = best(key, [](const Request& request) { return request.forward(); });
-    made.take(d);
-    made.image = d.src_desc(), made.weight = d.weights_desc(), made.bias = d.bias_desc(), made.output = d.dst_desc();
-  } else if (key.pass == Pass::input_grad) {
-    const auto d = best(key, [](const Request& request) { return request.input_grad(); });
-    made.take(d);
-    made.image = d.diff_src_desc(), made.weight = d.weights_desc(), made.output = d.diff_dst_desc();
-  } else {
-    const auto d = best(key, [](const Request& request) { return request.weight_grad(); });
-    made.take(d);
-    made.image = d.src_desc(), made.weight = d.diff_weights_desc(), made.bias = d.diff_bias_desc();
-    made.output = d.diff_dst_desc();
-  }
-  return made;
-}
-
-const Convolution& convolution(const Conv2dSizes& sizes, Pass pass, bool has_bias) {
-  static thread_local std::unordered_map<Key, Convolution, KeyHash> made;
-  apply_thread_limit();
-  constexpr std::size_t kMostKept = 512;  // a program with ever new shapes must not grow without end
-  const Key key{sizes, pass, has_bias ? 1 : 0, num_threads()};
-  const auto found = made.find(key);
-  if (found != made.end()) return found->second;
-  if (made.size() >= kMostKept) made.clear();
-  return made.emplace(key, make_convolution(key)).first->second;
-}
-
-void reorder(const memory& from, const memory& to) {
-  dnnl::reorder(from, to).execute(stream(), const_cast<memory&>(from), const_cast<memory&>(to));
-}
-
-memory wrap(const memory::desc& desc, const void* data) {
-  return {desc, engine(), const_cast<void*>(data)};
-}
-
-bool lies_as(const memory::desc& plain, const memory::desc& wanted) {
-  return plain == wanted ||
-         (plain.dims().size() == 4 && same_bytes(plain.dims()) && wanted.get_size() == plain.get_size() &&
-          wanted.data.format_desc.blocking.inner_nblks == 0);
-}
-
-/// An input array in the layout wanted, copied only where it must be.
-memory input_as(const memory::desc& wanted, const memory::desc& plain, const void* data, Scratch name) {
-  if (lies_as(plain, wanted)) return wrap(wanted, data);
-  const memory converted = wrap(wanted, scratch_bytes(name, wanted.get_size()));
-  reorder(wrap(plain, data), converted);
-  return converted;
-}
-
-/// An output array: written in place where the layout allows, else through scratch memory that finish() copies from.
-class OutputAs {
- public:
-  OutputAs(const memory::desc& wanted, const memory::desc& plain, void* data, Scratch name)
-      : plain_(wrap(plain, data)), direct_(lies_as(plain, wanted)) {
-    written_ = wrap(wanted, direct_ ? data : scratch_bytes(name, wanted.get_size()));
-  }
-  const memory& written() const { return written_; }
-  void finish() const {
-    if (!direct_) reorder(written_, plain_);
-  }
-
- private:
-  memory plain_;
-  memory written_;
-  bool direct_;
-};
-
-memory scratchpad_of(const Convolution& conv) {
-  return wrap(conv.scratchpad, scratch_bytes(Scratch::primitive, conv.scratchpad_bytes));
-}
-
-void finish_pass() {
-  stream().wait();
-  trim_scratch();
-}
-
-}  // namespace
 
 void conv2d_f32(const Conv2dParams& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& conv = convolution(s, Pass::forward, p.bias != nullptr);
+  const Convolution& conv = convolution(s, ConvPass::forward, {.has_bias = p.bias != nullptr});
   const OutputAs output(conv.output, plain_output(s), p.output, Scratch::output);
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_SRC, input_as(conv.image, plain_image(s), p.input, Scratch::input)},
@@ -226,16 +21,16 @@ void conv2d_f32(const Conv2dParams& p) {
       {DNNL_ARG_DST, output.written()},
       {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}};
   if (p.bias) arguments.emplace(DNNL_ARG_BIAS, wrap(conv.bias, p.bias));
-  conv.primitive.execute(stream(), arguments);
+  conv.primitive.execute(dnnl_stream(), arguments);
   output.finish();
   finish_pass();
 }
 
 void conv2d_input_grad_f32(const Conv2dInputGradParams& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& conv = convolution(s, Pass::input_grad, false);
+  const Convolution& conv = convolution(s, ConvPass::input_grad, {});
   const OutputAs image(conv.image, plain_image(s), p.input_grad, Scratch::input);
-  conv.primitive.execute(stream(),
+  conv.primitive.execute(dnnl_stream(),
                          {{DNNL_ARG_DIFF_DST, input_as(conv.output, plain_output(s), p.output_grad, Scratch::output)},
                           {DNNL_ARG_WEIGHTS, input_as(conv.weight, plain_weight(s), p.weight, Scratch::weight)},
                           {DNNL_ARG_DIFF_SRC, image.written()},
@@ -246,7 +41,7 @@ void conv2d_input_grad_f32(const Conv2dInputGradParams& p) {
 
 void conv2d_weight_grad_f32(const Conv2dWeightGradParams& p) {
   const Conv2dSizes& s = p.sizes;
-  const Convolution& conv = convolution(s, Pass::weight_grad, p.bias_grad != nullptr);
+  const Convolution& conv = convolution(s, ConvPass::weight_grad, {.has_bias = p.bias_grad != nullptr});
   const OutputAs weight(conv.weight, plain_weight(s), p.weight_grad, Scratch::weight);
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_DIFF_DST, input_as(conv.output, plain_output(s), p.output_grad, Scratch::output)},
@@ -254,7 +49,7 @@ void conv2d_weight_grad_f32(const Conv2dWeightGradParams& p) {
       {DNNL_ARG_DIFF_WEIGHTS, weight.written()},
       {DNNL_ARG_SCRATCHPAD, scratchpad_of(conv)}};
   if (p.bias_grad) arguments.emplace(DNNL_ARG_DIFF_BIAS, wrap(conv.bias, p.bias_grad));
-  conv.primitive.execute(stream(), arguments);
+  conv.primitive.execute(dnnl_stream(), arguments);
   weight.finish();
   finish_pass();
 }

@@ -14,5 +14,6 @@ void add_pool_kernels(NnTable& table);
 void add_norm_kernels(NnTable& table);
 void add_softmax_kernels(NnTable& table);
 void add_loss_kernels(NnTable& table);
+void add_vector_kernels(NnTable& table);
 
 }  // namespace core::cpu

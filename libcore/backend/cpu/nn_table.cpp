@@ -1,6 +1,60 @@
 #include "libcore/backend/cpu/nn_kernels.h"
+#include "libcore/backend/cpu/nn_vector.h"
 
 namespace core::cpu {
+namespace {
+
+#if defined(__x86_64__)
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+#endif
+
+/// The kernels for this processor.
+struct VectorKernels {
+  void (*fill_images)(ImageTable&);
+  void (*fill_pooling)(ImageTable&);
+  void (*fill_attention)(NnTable&);
+  void (*fill_rows)(NnTable&);
+  void (*fill_pool_2x2)(NnTable&);
+};
+
+VectorKernels vector_kernels() {
+#if defined(__x86_64__)
+  if (has_avx512())
+    return {avx512::fill_image_kernels, avx512::fill_image_pooling, avx512::fill_attention, avx512::fill_rows,
+            avx512::fill_pool_2x2};
+  if (has_avx2())
+    return {avx2::fill_image_kernels, avx2::fill_image_pooling, avx2::fill_attention, avx2::fill_rows,
+            avx2::fill_pool_2x2};
+#endif
+  return {baseline::fill_image_kernels, baseline::fill_image_pooling, baseline::fill_attention, baseline::fill_rows,
+          baseline::fill_pool_2x2};
+}
+
+ImageTable make_image_table() {
+  ImageTable table{};
+  vector_kernels().fill_images(table);
+  vector_kernels().fill_pooling(table);
+  fill_image_convolution(table);
+  return table;
+}
+
+}  // namespace
+
+void add_vector_kernels(NnTable& table) {
+  static const ImageTable image = make_image_table();
+  table.image = &image;
+  vector_kernels().fill_attention(table);
+  vector_kernels().fill_rows(table);
+  vector_kernels().fill_pool_2x2(table);
+}
 
 void fill_nn(NnTable& table) {
   add_conv_kernels(table);
@@ -8,6 +62,7 @@ void fill_nn(NnTable& table) {
   add_norm_kernels(table);
   add_softmax_kernels(table);
   add_loss_kernels(table);
+  add_vector_kernels(table);
 }
 
 }  // namespace core::cpu

@@ -1,0 +1,91 @@
+// Convolution of images in blocks of channels through oneDNN.
+#include <cstring>
+#include <unordered_map>
+
+#include "libcore/backend/cpu/nn_conv_primitives.h"
+#include "libcore/backend/cpu/nn_image_gemm.h"
+#include "libcore/backend/cpu/nn_vector.h"
+
+namespace core::cpu {
+namespace {
+
+using dnnl::memory;
+
+const Convolution& blocked(const Conv2dSizes& sizes, ConvPass pass, bool has_bias) {
+  return convolution(sizes, pass, {.has_bias = has_bias, .blocked = true});
+}
+const Convolution& with_prepared_weight(const Conv2dSizes& sizes, bool has_bias) {
+  return convolution(sizes, ConvPass::forward, {.has_bias = has_bias, .blocked = true, .prepared = true});
+}
+
+bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
+  return blocked(sizes, pass, false).fast;
+}
+
+std::size_t conv_prepared_bytes(const Conv2dSizes& sizes, bool has_bias) {
+  const Convolution& found = with_prepared_weight(sizes, has_bias);
+  return lies_as(plain_weight(sizes), found.weight) ? 0 : found.weight.get_size();
+}
+
+void conv_prepare(const ImagePrepare& p) {
+  const Convolution& found = with_prepared_weight(p.sizes, p.has_bias);
+  reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
+  dnnl_stream().wait();
+}
+
+void conv(const ImageConv& p) {
+  const Conv2dSizes& s = p.sizes;
+  if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
+  const bool has_bias = p.bias != nullptr;
+  const Convolution& found =
+      p.prepared != nullptr ? with_prepared_weight(s, has_bias) : blocked(s, ConvPass::forward, has_bias);
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, wrap(found.image, p.image)},
+      {DNNL_ARG_WEIGHTS, p.prepared != nullptr ? wrap(found.weight, p.prepared)
+                                               : input_as(found.weight, plain_weight(s), p.weight, Scratch::weight)},
+      {DNNL_ARG_DST, wrap(found.output, p.output)},
+      {DNNL_ARG_SCRATCHPAD, scratchpad_of(found)}};
+  if (p.bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(found.bias, p.bias));
+  found.primitive.execute(dnnl_stream(), arguments);
+  finish_pass();
+}
+
+void conv_input_grad(const ImageConvInputGrad& p) {
+  const Conv2dSizes& s = p.sizes;
+  if (is_for_gemm(s)) return gemm_conv_input_grad(p);
+  const Convolution& found = blocked(s, ConvPass::input_grad, false);
+  found.primitive.execute(dnnl_stream(),
+                          {{DNNL_ARG_DIFF_DST, wrap(found.output, p.output_grad)},
+                           {DNNL_ARG_WEIGHTS, input_as(found.weight, plain_weight(s), p.weight, Scratch::weight)},
+                           {DNNL_ARG_DIFF_SRC, wrap(found.image, p.image_grad)},
+                           {DNNL_ARG_SCRATCHPAD, scratchpad_of(found)}});
+  finish_pass();
+}
+
+void conv_weight_grad(const ImageConvWeightGrad& p) {
+  const Conv2dSizes& s = p.sizes;
+  if (is_for_gemm(s)) return gemm_conv_weight_grad(p);
+  const Convolution& found = blocked(s, ConvPass::weight_grad, p.bias_grad != nullptr);
+  const OutputAs weight(found.weight, plain_weight(s), p.weight_grad, Scratch::weight);
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_DIFF_DST, wrap(found.output, p.output_grad)},
+                                            {DNNL_ARG_SRC, wrap(found.image, p.image)},
+                                            {DNNL_ARG_DIFF_WEIGHTS, weight.written()},
+                                            {DNNL_ARG_SCRATCHPAD, scratchpad_of(found)}};
+  if (p.bias_grad != nullptr) arguments.emplace(DNNL_ARG_DIFF_BIAS, wrap(found.bias, p.bias_grad));
+  found.primitive.execute(dnnl_stream(), arguments);
+  weight.finish();
+  finish_pass();
+}
+
+}  // namespace
+
+void fill_image_convolution(ImageTable& table) {
+  table.conv_fits = conv_fits;
+  table.prepared_bytes = conv_prepared_bytes;
+  table.prepare = conv_prepare;
+  table.conv = conv;
+  table.conv_input_grad = conv_input_grad;
+  table.conv_weight_grad = conv_weight_grad;
+}
+
+}  // namespace core::cpu

@@ -1,0 +1,150 @@
+#pragma once
+// Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16, plane, 16), the order in which
+// convolutions, Winograd's among them, are fastest. Only core::held (tensor/held_image.h) calls them. A backend without
+// them leaves NnTable::image null, and images are never held there.
+// Thread safety: parameters are plain values, the table is constant after start-up.
+// Use: table.image->pass(core::ImagePass{...});
+
+#include <cstddef>
+#include <cstdint>
+
+#include "libcore/backend/nn_table.h"
+
+namespace core {
+
+/// `channels` is a multiple of 16.
+struct ImageShape {
+  std::int64_t batch, channels, plane;
+
+  std::int64_t pixels() const { return batch * plane; }
+  std::int64_t count() const { return batch * plane * channels; }
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
+};
+
+/// Between (batch, channels, plane) and blocks.
+struct ImageReorder {
+  ImageShape shape;
+  const float* in;
+  float* out;
+};
+
+/// out = relu?(in * scale + shift + addend), per channel. scale and shift may be null together, addend alone; `out` may
+/// be `in`. NaN stays NaN.
+struct ImagePass {
+  ImageShape shape;
+  const float* in;
+  const float* scale;
+  const float* shift;
+  const float* addend;
+  bool relu;
+  float* out;
+};
+
+/// out = output <= 0 ? 0 : grad.
+struct ImageReluGrad {
+  std::int64_t count;
+  const float* grad;
+  const float* output;
+  float* out;
+};
+
+/// mean and biased variance of each channel.
+struct ImageStats {
+  ImageShape shape;
+  const float* in;
+  float* mean;
+  float* var;
+};
+
+/// As BatchNormGradParams; each gradient may be null.
+struct ImageNormGrad {
+  ImageShape shape;
+  bool batch_stats;
+  const float* output_grad;
+  const float* input;
+  const float* mean;
+  const float* inverse_std;
+  const float* weight;
+  float* input_grad;
+  float* weight_grad;
+  float* bias_grad;
+};
+
+/// out = the largest of each window, taps = which one it was (kernel_h * kernel_w <= 255), row by row; taps may be
+/// null. `sizes.planes` counts images.
+struct ImageMaxPool {
+  Pool2dSizes sizes;
+  const float* in;
+  float* out;
+  std::uint8_t* taps;
+};
+
+/// input_grad = output_grad put back to where the values came from.
+struct ImageMaxPoolGrad {
+  Pool2dSizes sizes;
+  const float* output_grad;
+  const std::uint8_t* taps;
+  float* input_grad;
+};
+
+/// out (batch, channels) = the mean over each plane.
+struct ImageMean {
+  ImageShape shape;
+  const float* in;
+  float* out;
+};
+
+enum class ConvPass : std::int64_t { forward, input_grad, weight_grad };
+
+/// Arrays: image and output in blocks, but an image whose channels are no multiple of 16 in ordinary order, as are
+/// weight and bias.
+struct ImageConv {
+  Conv2dSizes sizes;
+  const float* image;
+  const float* weight;  ///< null when `prepared` is given
+  const float* prepared;
+  const float* bias;
+  float* output;
+};
+/// prepared = the weight in the order that `conv` works in.
+struct ImagePrepare {
+  Conv2dSizes sizes;
+  bool has_bias;
+  const float* weight;
+  float* prepared;
+};
+struct ImageConvInputGrad {
+  Conv2dSizes sizes;
+  const float* output_grad;
+  const float* weight;
+  float* image_grad;
+};
+struct ImageConvWeightGrad {
+  Conv2dSizes sizes;
+  const float* output_grad;
+  const float* image;
+  float* weight_grad;
+  float* bias_grad;
+};
+
+struct ImageTable {
+  void (*to_blocks)(const ImageReorder&);
+  void (*from_blocks)(const ImageReorder&);
+  void (*pass)(const ImagePass&);
+  void (*relu_grad)(const ImageReluGrad&);
+  void (*stats)(const ImageStats&);
+  void (*norm_grad)(const ImageNormGrad&);
+  void (*max_pool)(const ImageMaxPool&);
+  void (*max_pool_grad)(const ImageMaxPoolGrad&);
+  void (*mean)(const ImageMean&);
+  /// Whether there is a fast kernel for this convolution on blocks.
+  bool (*conv_fits)(const Conv2dSizes&, ConvPass);
+  /// Bytes of the weight in the order that `conv` works in; 0 when that is its ordinary order.
+  std::size_t (*prepared_bytes)(const Conv2dSizes&, bool has_bias);
+  void (*prepare)(const ImagePrepare&);
+  void (*conv)(const ImageConv&);
+  void (*conv_input_grad)(const ImageConvInputGrad&);
+  void (*conv_weight_grad)(const ImageConvWeightGrad&);
+};
+
+}  // namespace core

@@ -1,0 +1,24 @@
+#pragma once
+// Data derived from the bytes of a tensor and kept for the next time, as the weights of a convolution in the order that
+// its kernel works in. An entry counts only while the bytes are the ones it was made from (StorageImpl::writes), and
+// goes with the storage.
+// Thread safety: all functions.
+// Use: if (Bytes b = derived::find_or_make(weight, key, count, [&](float* to) { reorder(weight, to); }))
+// use(b->data());
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "libcore/tensor/held_image.h"
+
+namespace core::derived {
+
+/// The `count` floats that `make(to)` wrote for this `key` (any bytes) since the bytes of `source` last changed.
+held::Bytes find_or_make(const Tensor& source, std::string_view key, std::int64_t count,
+                         const std::function<void(float*)>& make);
+
+/// Forgets all of `storage`. For StorageImpl::destroy.
+void forget(const StorageImpl* storage) noexcept;
+
+}  // namespace core::derived

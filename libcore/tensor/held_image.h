@@ -1,0 +1,132 @@
+#pragma once
+// Images held in blocks of sixteen channels. The result of a convolution stays in the order in which the next
+// convolution is fastest (image_table.h), until somebody asks for its bytes; StorageImpl::data(), through which every
+// access goes, then puts the values into their ordinary order. So sizes, strides, views, aliasing and values are always
+// those of an ordinary dense tensor, and an operation that knows nothing of this is right without doing anything.
+//
+// An operation opts in by asking for the image instead of the bytes:
+//   if (held::is_held(x)) {
+//     const held::Image in = held::image(x);                      // bytes in blocks; does what is pending
+//     held::Bytes out = held::make_bytes(count);                  // write to out->data() ...
+//     return held::make(sizes, {.bytes = out}, raw::backend_of(x)); // ... then share it: never written again
+//   }
+// Bytes that are shared are never written, so nobody who reads them needs to know what becomes of the tensor. A value
+// may have work pending: relu?(bytes * scale + shift + addend). Normalisation, addition and relu of held images only
+// note what is to be done; it is done in one pass when the values are needed, in place when nobody else shares the
+// bytes.
+//
+// Held are only dense f32 tensors (N, C, ...) on the CPU, whole storages, whose channels are a multiple
+// of 16 and whose planes have more than one pixel.
+// Thread safety: all functions; several threads may read one tensor.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "libcore/backend/image_table.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+
+namespace held {
+
+/// Memory of one image batch, shared by all values that are made of it.
+class ByteBlock : public RefCounted {
+ public:
+  explicit ByteBlock(std::int64_t count);
+  ~ByteBlock();
+  float* data() const { return data_; }
+  std::int64_t count() const { return count_; }
+
+ private:
+  float* data_;
+  std::int64_t count_;
+};
+using Bytes = IntrusivePtr<ByteBlock>;
+Bytes make_bytes(std::int64_t count);
+
+/// One scale and one shift per channel.
+struct ChannelMap {
+  std::vector<float> scale, shift;
+};
+
+/// relu?(bytes * scale + shift + addend); map and addend may be null.
+struct Value {
+  Bytes bytes;
+  std::shared_ptr<const ChannelMap> map = nullptr;
+  Bytes addend = {};
+  bool relu = false;
+
+  bool pending() const { return map || addend || relu; }
+};
+
+}  // namespace held
+
+/// What a held storage has instead of bytes in ordinary order. For StorageImpl and core::held alone.
+class HeldImage {
+ public:
+  HeldImage(const ImageShape& shape, held::Value value, const ImageTable& table)
+      : shape_(shape), value_(std::move(value)), table_(table) {}
+
+  const ImageShape& shape() const { return shape_; }
+  std::mutex& mutex() { return mutex_; }
+  /// As it is, with what is pending. No bytes when it was settled meanwhile.
+  held::Value peek();
+  /// With nothing pending.
+  held::Bytes read();
+  /// Becomes its relu, or its sum with others; false when it was settled meanwhile. Whoever took bytes before keeps
+  /// them.
+  bool relu();
+  bool add(held::Bytes addend);
+  /// Writes the values in ordinary order and lets go of the image. REQUIRES: mutex() is held.
+  void settle_into(float* to);
+
+ private:
+  void finish();
+
+  ImageShape shape_;
+  held::Value value_;
+  const ImageTable& table_;
+  std::mutex mutex_;
+};
+
+namespace held {
+
+/// Whether x stands for a whole held image, as (N, C, ...).
+bool is_held(const Tensor& x);
+/// Whether a result of these sizes on x's device may be held.
+bool may_hold(const Tensor& x, const Shape& sizes);
+ImageShape shape_of(const Shape& sizes);
+const ImageTable& table_of(const Tensor& x);
+
+/// Values of x in blocks, be it held or not; in ordinary order where its channels are no multiple of 16. Valid as long
+/// as this lives.
+struct Image {
+  const float* data = nullptr;
+  Bytes bytes;   // what keeps them alive: the image ...
+  Tensor plain;  // ... or the tensor itself
+};
+/// REQUIRES: x is a dense f32 tensor (N, C, ...) on the CPU.
+Image image(const Tensor& x);
+
+/// A held tensor.
+Tensor make(const Shape& sizes, Value value, Backend& backend);
+
+/// Each of these gives an undefined tensor where x is not held (any more) or the case is not theirs.
+Tensor try_relu(const Tensor& x);
+Tensor try_relu_grad(const Tensor& grad, const Tensor& output);
+Tensor try_add(const Tensor& a, const Tensor& b);
+/// x * scale + shift for each channel.
+Tensor try_map(const Tensor& x, std::shared_ptr<const ChannelMap> map);
+/// Into x itself; false where that is not held or the case is not theirs.
+bool try_relu_in_place(const Tensor& x);
+bool try_add_in_place(const Tensor& x, const Tensor& added);
+/// One behind the other along `dim`, which is 0 or 1.
+Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim);
+/// Over all dimensions behind the channels: (N, C).
+Tensor try_plane_mean(const Tensor& x);
+
+}  // namespace held
+}  // namespace core
