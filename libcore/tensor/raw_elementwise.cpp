@@ -227,9 +227,14 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
   if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
   DType compute = compute_dtype(dtype);
-  Tensor in = cast(x, compute);
   auto kernel = table_of(backend_of(x), name(op), dtype).unary.at(op, compute);
   if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), dtype);
+  if (x.dtype() == compute) {
+    Tensor out = make_like(x, compute);
+    run_unary(kernel, out, x, args);
+    return out;
+  }
+  Tensor in = cast(x, compute);
   Tensor out = make_like(in, compute);
   run_unary(kernel, out, in, args);
   return cast(out, dtype);

@@ -1,6 +1,7 @@
 // Single operations, small dense networks, data and printing.
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <sstream>
 
@@ -65,12 +66,20 @@ Step boston_linear(Device d) {
   return train_step(net, sgd, randn_on({506, 13}, d), randn_on({506, 1}, d), mse);
 }
 
+/// Gives one row at a time, as a dataset that a user writes does.
+struct RandomDataset {
+  Tensor data = core::randn({10000, 5});
+  std::int64_t size() const { return 10000; }
+  Tensor get(std::int64_t i) const { return data[i]; }
+};
+
 Step dataloader_epoch(Device) {
-  auto data = std::make_shared<core::TensorDataset<1>>(core::randn({10000, 5}));
+  auto data = std::make_shared<RandomDataset>();
   return [=]() {
     double rows = 0;
-    for (auto& [x] : core::DataLoader(*data, {.batch_size = 30, .shuffle = true}))
+    for (const Tensor& x : core::DataLoader(*data, {.batch_size = 30, .shuffle = true})) {
       rows += static_cast<double>(x.size(0));
+    }
     return rows;
   };
 }

@@ -289,13 +289,48 @@ class ColumnSums {
   Sum levels_[kLevels][kWidth] = {};
 };
 
-/// Columns [first, first + width) into `total`. PyTorch adds whole groups of 32 columns row by row, and what is left
-/// over in four interleaved cascades that are joined at the end.
+/// The sums of `rows` rows, `step` elements apart, of at most ColumnSums::kWidth columns.
+template <class T, class Total>
+void cascade_rows(const T* in, std::int64_t rows, std::int64_t step, std::int64_t width, Total* total) {
+  if (rows >= 16) {  // below, all stays on the cascade's first level
+    ColumnSums<T> sums(rows, width);
+    for (std::int64_t i = 0; i < rows; ++i) sums.add(in + i * step);
+    std::copy_n(sums.finish(), width, total);
+    return;
+  }
+  std::fill_n(total, width, Total(0));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t k = 0; k < width; ++k) total[k] += static_cast<Total>(in[i * step + k]);
+  }
+}
+
+/// Columns [first, first + width) into `total`, from rows that lie evenly. PyTorch adds whole groups of 32 columns row
+/// by row, and what is left over (less than a group) in four interleaved cascades that are joined at the end.
+template <class T, class Total>
+void sum_even_columns(const ReduceParams& p, std::int64_t first, std::int64_t width, bool grouped, Total* total) {
+  constexpr std::int64_t kWays = 4;
+  const T* in = static_cast<const T*>(p.in) + first;
+  const std::int64_t rows = p.inner.numel, step = p.inner.strides[0][0];
+  if (grouped) return cascade_rows(in, rows, step, width, total);
+  const std::int64_t each = rows / kWays;
+  cascade_rows(in, each, step * kWays, width, total);
+  for (std::int64_t i = each * kWays; i < rows; ++i) {
+    for (std::int64_t k = 0; k < width; ++k) total[k] += static_cast<Total>(in[i * step + k]);
+  }
+  Total part[ColumnSums<T>::kWidth];
+  for (std::int64_t way = 1; way < kWays; ++way) {
+    cascade_rows(in + way * step, each, step * kWays, width, part);
+    for (std::int64_t k = 0; k < width; ++k) total[k] += part[k];
+  }
+}
+
+/// The same from rows that lie anyhow.
 template <class T, class Total>
 void sum_some_columns(const ReduceParams& p, std::int64_t first, std::int64_t width, Total* total) {
   constexpr std::int64_t kGroup = 32, kWays = 4;
-  const T* in = static_cast<const T*>(p.in) + first;
   bool grouped = first + width <= p.outer.numel / kGroup * kGroup;
+  if (p.inner.ndim == 1) return sum_even_columns<T>(p, first, width, grouped, total);
+  const T* in = static_cast<const T*>(p.in) + first;
   std::int64_t ways = grouped ? 1 : kWays, each = p.inner.numel / ways;
   std::vector<ColumnSums<T>> sums(static_cast<std::size_t>(ways), ColumnSums<T>(each, width));
   std::vector<const T*> late_rows;
