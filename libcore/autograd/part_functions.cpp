@@ -90,7 +90,7 @@ Tensor Tensor::select(std::int64_t at, std::int64_t index) const {
   kept.erase(static_cast<std::size_t>(d));
   kept_strides.erase(static_cast<std::size_t>(d));
   Tensor out = raw::view(*this, kept, kept_strides, storage_offset() + position * stride(d));
-  return make_view<SelectBackward>(*this, out, [&](SelectBackward& node) {
+  return make_view<SelectBackward>(*this, std::move(out), [&](SelectBackward& node) {
     node.sizes = sizes();
     node.dim = d;
     node.index = position;

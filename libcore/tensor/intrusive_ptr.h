@@ -93,7 +93,12 @@ class IntrusivePtr {
 
 template <class T, class... Args>
 IntrusivePtr<T> make_intrusive(Args&&... args) {
-  T* object = new T(std::forward<Args>(args)...);
+  T* object;
+  if constexpr (sizeof...(Args) == 0) {
+    object = new T;  // with brackets, the whole object would be zeroed before its constructor runs
+  } else {
+    object = new T(std::forward<Args>(args)...);
+  }
   object->retain_new();
   return IntrusivePtr<T>::adopt(object);
 }

@@ -84,6 +84,18 @@ Step dataloader_epoch(Device) {
   };
 }
 
+/// The same by a dataset that can give whole batches.
+Step dataloader_tensors(Device) {
+  auto data = std::make_shared<core::TensorDataset<1>>(core::randn({10000, 5}));
+  return [=]() {
+    double rows = 0;
+    for (const auto& [x] : core::DataLoader(*data, {.batch_size = 30, .shuffle = true})) {
+      rows += static_cast<double>(x.size(0));
+    }
+    return rows;
+  };
+}
+
 Step print_1000(Device) {
   Tensor x = core::randn({1000});
   return [=]() {
@@ -102,6 +114,7 @@ constexpr std::array kSteps = {
     StepKind{"mlp_adam", "the same plus an Adam update", mlp_adam},
     StepKind{"boston_linear", "linear regression on 506 x 13, MSE, SGD step", boston_linear},
     StepKind{"dataloader_epoch", "one epoch over 10,000 items of 5 floats, batch 30, shuffled", dataloader_epoch},
+    StepKind{"dataloader_tensors", "the same from a TensorDataset, which gives whole batches", dataloader_tensors},
     StepKind{"print_1000", "printing 1,000 values", print_1000},
 };
 

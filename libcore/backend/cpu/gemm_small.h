@@ -128,6 +128,39 @@ void rows_product(const SmallProduct<T>& p) {
   if (row < p.m) product_band<T, 1>(p, row);
 }
 
+/// Puts kRows x kColumns finished sums where they belong, as far as there are rows and columns.
+template <class T, int kRows, int kColumns>
+CORE_INLINE void put_dots(const SmallProduct<T>& p, const Vector<T>& sums, std::int64_t row, std::int64_t column) {
+  typedef T Line __attribute__((vector_size(kColumns * sizeof(T))));
+  const auto line_at = [](const T* from) __attribute__((always_inline)) {
+    Line line;
+    std::memcpy(&line, from, sizeof line);
+    return line;
+  };
+  T flat[kWidth<T>];
+  store(flat, sums);
+  const std::int64_t rows = std::min<std::int64_t>(kRows, p.m - row);
+  if (p.n - column >= kColumns) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      T* c = p.c + (row + r) * p.ldc + column;
+      Line line = line_at(flat + r * kColumns);
+      if (p.alpha != 1) line = line * p.alpha;
+      if (p.beta != 0) line = line + line_at(c) * p.beta;
+      if (p.bias != nullptr) line = line + line_at(p.bias + column);
+      std::memcpy(c, &line, sizeof line);
+    }
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t k = 0; k < p.n - column; ++k) {
+      T& c = p.c[(row + r) * p.ldc + column + k];
+      T sum = flat[r * kColumns + k] * p.alpha;
+      if (p.beta != 0) sum += p.beta * c;
+      c = p.bias == nullptr ? sum : sum + p.bias[column + k];
+    }
+  }
+}
+
 /// kRows x kColumns elements, kWidth of them in all, as dot products. Behind the last row or column the last one is
 /// taken again and its results are dropped.
 template <class T, int kRows, int kColumns>
@@ -152,16 +185,7 @@ CORE_INLINE void dots_block(const SmallProduct<T>& p, std::int64_t row, std::int
   if (const int rest = static_cast<int>(p.k - i); rest > 0) {
     step([rest](const T* at) __attribute__((always_inline)) { return load_part(at, rest); });
   }
-  const Vector<T> all = sums_of<T>(sums);
-  const std::int64_t columns = std::min<std::int64_t>(kColumns, p.n - column);
-  for (int r = 0; r < std::min<std::int64_t>(kRows, p.m - row); ++r) {
-    for (int c = 0; c < columns; ++c) {
-      T& out = p.c[(row + r) * p.ldc + column + c];
-      T sum = all[r * kColumns + c] * p.alpha;
-      if (p.beta != 0) sum += p.beta * out;
-      out = p.bias == nullptr ? sum : sum + p.bias[column + c];
-    }
-  }
+  put_dots<T, kRows, kColumns>(p, sums_of<T>(sums), row, column);
 }
 
 /// c = alpha * a b^T + ...: rows of a and rows of b lie dense (a_step is not looked at). b is (n x k).

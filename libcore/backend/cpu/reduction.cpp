@@ -289,19 +289,48 @@ class ColumnSums {
   Sum levels_[kLevels][kWidth] = {};
 };
 
-/// The sums of `rows` rows, `step` elements apart, of at most ColumnSums::kWidth columns.
+/// What ColumnSums gives for `rows` rows, `step` elements apart, of kColumns (or, where that is 0, `width`) columns.
+/// One group of columns at a time, so that its sums stay in registers.
+template <int kColumns, class T, class Total>
+void cascade_group(const T* in, std::int64_t rows, std::int64_t step, std::int64_t width, Total* total) {
+  constexpr int kLevels = 4, kMost = 32;
+  const std::int64_t columns = kColumns == 0 ? width : kColumns;
+  const int log2 = rows > 1 ? std::bit_width(static_cast<std::uint64_t>(rows - 1)) : 0;
+  const int power = std::max(4, log2 / kLevels);
+  const std::int64_t chunk = std::int64_t{1} << power;
+  Total levels[kLevels][kMost] = {};
+  for (std::int64_t row = 0; row < rows;) {
+    const std::int64_t stop = std::min(rows, row + chunk);
+    Total sums[kMost] = {};
+    for (; row < stop; ++row) {
+      for (std::int64_t k = 0; k < columns; ++k) sums[k] += static_cast<Total>(in[row * step + k]);
+    }
+    const bool is_whole = row % chunk == 0;
+    for (std::int64_t k = 0; k < columns; ++k) levels[is_whole ? 1 : 0][k] += sums[k];
+    std::int64_t full = (chunk << power) - 1;
+    for (int level = 2; is_whole && level < kLevels && (row & full) == 0; ++level, full |= full << power) {
+      for (std::int64_t k = 0; k < columns; ++k) {
+        levels[level][k] += levels[level - 1][k];
+        levels[level - 1][k] = 0;
+      }
+    }
+  }
+  for (std::int64_t k = 0; k < columns; ++k) {
+    Total sum = levels[0][k];
+    for (int level = 1; level < kLevels; ++level) sum += levels[level][k];
+    total[k] = sum;
+  }
+}
+
+/// The sums of `rows` rows, `step` elements apart, of `width` columns.
 template <class T, class Total>
 void cascade_rows(const T* in, std::int64_t rows, std::int64_t step, std::int64_t width, Total* total) {
-  if (rows >= 16) {  // below, all stays on the cascade's first level
-    ColumnSums<T> sums(rows, width);
-    for (std::int64_t i = 0; i < rows; ++i) sums.add(in + i * step);
-    std::copy_n(sums.finish(), width, total);
-    return;
+  constexpr int kGroup = 32;
+  std::int64_t first = 0;
+  for (; first + kGroup <= width; first += kGroup) {
+    cascade_group<kGroup>(in + first, rows, step, kGroup, total + first);
   }
-  std::fill_n(total, width, Total(0));
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t k = 0; k < width; ++k) total[k] += static_cast<Total>(in[i * step + k]);
-  }
+  if (first < width) cascade_group<0>(in + first, rows, step, width - first, total + first);
 }
 
 /// Columns [first, first + width) into `total`, from rows that lie evenly. PyTorch adds whole groups of 32 columns row

@@ -127,14 +127,33 @@ CORE_INLINE void transpose(Vector<T> (&rows)[kWidth<T>]) {
   }
 }
 
+/// Indices that pair what has to be added next in sums_of: within 16 bytes halves of groups of kGroup elements, a's and
+/// b's in turn; beyond, every other 16 bytes, a's before b's. Each is one cheap instruction.
+template <class T, int kGroup, int kOdd>
+CORE_INLINE VectorBits<T> halves() {
+  constexpr int kLane = 16 / static_cast<int>(sizeof(T)), kLanes = kWidth<T> / kLane;
+  VectorBits<T> index{};
+  for (int i = 0; i < kWidth<T>; ++i) {
+    const int lane = i / kLane, at = i % kLane;
+    if (kGroup < kLane) {
+      const int group = at / kGroup;
+      index[i] = lane * kLane + group / 2 * kGroup + at % kGroup + kOdd * kLane / 2 + group % 2 * kWidth<T>;
+    } else {
+      const int from_b = lane >= kLanes / 2 ? 1 : 0;
+      index[i] = (2 * (lane - from_b * kLanes / 2) + kOdd) * kLane + at + from_b * kWidth<T>;
+    }
+  }
+  return index;
+}
+
 /// Element i of the result is the sum of all elements of rows[i]. Destroys the rows.
 template <class T, int kGroup = 1>
 CORE_INLINE Vector<T> sums_of(Vector<T> (&rows)[kWidth<T>]) {
   if constexpr (kGroup < kWidth<T>) {
-    const VectorBits<T> even = every_other<T, kGroup, 0>(), odd = every_other<T, kGroup, 1>();
+    const VectorBits<T> low = halves<T, kGroup, 0>(), high = halves<T, kGroup, 1>();
     for (int i = 0; i < kWidth<T>; i += 2 * kGroup) {
       const Vector<T> a = rows[i], b = rows[i + kGroup];
-      rows[i] = __builtin_shuffle(a, b, even) + __builtin_shuffle(a, b, odd);
+      rows[i] = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);
     }
     return sums_of<T, kGroup * 2>(rows);
   } else {
