@@ -154,9 +154,9 @@ namespace {
 void check_equal_sizes(const std::vector<Tensor>& parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].sizes() == parts[0].sizes()) continue;
-    throw Error(ErrorCode::runtime, "stack expects each tensor to be equal size, but got " +
-                                        to_list(parts[0].sizes()) + " at entry 0 and " + to_list(parts[i].sizes()) +
-                                        " at entry " + std::to_string(i));
+    throw Error(ErrorCode::runtime, "stack expects each tensor to be equal size, but got " + to_list(parts[0].sizes()) +
+                                        " at entry 0 and " + to_list(parts[i].sizes()) + " at entry " +
+                                        std::to_string(i));
   }
 }
 

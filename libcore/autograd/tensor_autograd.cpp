@@ -144,8 +144,7 @@ void Tensor::remove_hook(std::int64_t id) const {
 }
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
-  detail::backward_one(*this, gradient,
-                       {.keep_graph = retain_graph || create_graph, .create_graph = create_graph});
+  detail::backward_one(*this, gradient, {.keep_graph = retain_graph || create_graph, .create_graph = create_graph});
 }
 
 Tensor Tensor::detach() const {
