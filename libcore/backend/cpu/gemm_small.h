@@ -196,7 +196,11 @@ void dots_product(const SmallProduct<T>& p) {
     for (std::int64_t row = 0; row < p.m; row += kW) dots_block<T, kW, 1>(p, row, 0);
     return;
   }
-  constexpr int kColumns = kW >= 16 ? 4 : kW >= 4 ? 4 : 2;
+  if (p.m == 1) {
+    for (std::int64_t column = 0; column < p.n; column += kW) dots_block<T, 1, kW>(p, 0, column);
+    return;
+  }
+  constexpr int kColumns = kW >= 4 ? 4 : 2;
   constexpr int kRows = kW / kColumns;
   for (std::int64_t row = 0; row < p.m; row += kRows) {
     for (std::int64_t column = 0; column < p.n; column += kColumns) dots_block<T, kRows, kColumns>(p, row, column);
