@@ -1,8 +1,10 @@
 // The kernels for small shapes against plain loops and against the general path, at sizes around those of a vector.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "libcore/autograd/node.h"
 #include "libcore/autograd/recurrent_by_hand.h"
 #include "libcore/backend/threads.h"
+#include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
@@ -147,7 +150,7 @@ TEST(Linear, WantsOnlyTheGradientsThatAreWanted) {
 
 TEST(Linear, HasSecondDerivatives) {
   core::manual_seed(4);
-  const core::TensorOptions wanted{.dtype = DType::f64, .requires_grad = true};
+  const core::RandomOptions wanted{.dtype = DType::f64, .requires_grad = true};
   const Tensor x = core::randn({3, 4}, wanted), w = core::randn({2, 4}, wanted), b = core::randn({2}, wanted);
   const auto squares_of_gradients = [](std::span<const Tensor> in) {
     const auto g = core::grad({core::sum(core::tanh(core::linear(in[0], in[1], in[2])))}, {in[0], in[1], in[2]},
@@ -213,7 +216,7 @@ TEST(LstmLayer, HasTheValuesAndGradientsOfItsSteps) {
                                        {5, 2, 3, 8, false}, {2, 40, 3, 20, false}};
   for (DType dtype : {DType::f32, DType::f64}) {
     for (const LstmCase& c : cases) {
-      const core::TensorOptions wanted{.dtype = dtype, .requires_grad = true};
+      const core::RandomOptions wanted{.dtype = dtype, .requires_grad = true};
       const std::vector<Tensor> in = {core::randn({c.steps, c.batch, c.in}, wanted),
                                       core::randn({c.batch, c.hidden}, wanted),
                                       core::randn({c.batch, c.hidden}, wanted),
