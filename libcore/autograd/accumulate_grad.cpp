@@ -40,8 +40,10 @@ TensorList AccumulateGrad::apply(TensorList grads) {
   grads.clear();
   if (!grad.defined()) return {};
   AutogradMeta& meta = *try_meta(leaf_);
-  for (const GradHook& hook : std::vector<GradHook>(meta.leaf_hooks)) {
-    if (Tensor changed = hook.call(grad); changed.defined()) grad = changed;
+  if (!meta.leaf_hooks.empty()) {
+    for (const GradHook& hook : std::vector<GradHook>(meta.leaf_hooks)) {
+      if (Tensor changed = hook.call(grad); changed.defined()) grad = changed;
+    }
   }
   if (!meta.grad.defined()) {
     if (is_grad_enabled()) {

@@ -33,13 +33,16 @@ Tensor root_grad(const Tensor& output, const Tensor& given, std::size_t index) {
   return ones_like(output);
 }
 
+void check_output(const Tensor& output, std::size_t index) {
+  if (output.requires_grad()) return;
+  throw Error(ErrorCode::runtime,
+              "element " + std::to_string(index) + " of tensors does not require grad and does not have a grad_fn");
+}
+
 Roots roots_of(const std::vector<Tensor>& outputs, const GradOptions& options) {
   Roots roots;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].requires_grad()) {
-      throw Error(ErrorCode::runtime,
-                  "element " + std::to_string(i) + " of tensors does not require grad and does not have a grad_fn");
-    }
+    check_output(outputs[i], i);
     Tensor given = i < options.grad_outputs.size() ? options.grad_outputs[i] : Tensor();
     roots.grads.push_back(root_grad(outputs[i], given, i));
     roots.edges.push_back(gradient_edge(outputs[i]));
@@ -55,7 +58,14 @@ BackwardOptions engine_options(const GradOptions& options) {
 
 void backward(const std::vector<Tensor>& outputs, const GradOptions& options) {
   Roots roots = roots_of(outputs, options);
-  GraphTask(roots.edges, std::move(roots.grads), engine_options(options)).run({});
+  GraphTask(roots.edges, roots.grads, engine_options(options)).run({});
+}
+
+void detail::backward_one(const Tensor& output, const Tensor& given, const BackwardOptions& options) {
+  check_output(output, 0);
+  Tensor grads[] = {root_grad(output, given, 0)};
+  const Edge edges[] = {gradient_edge(output)};
+  GraphTask(edges, grads, options).run({});
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
@@ -68,7 +78,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
     }
     captures.push_back(gradient_edge(input));
   }
-  auto found = GraphTask(roots.edges, std::move(roots.grads), engine_options(options)).run(captures);
+  auto found = GraphTask(roots.edges, roots.grads, engine_options(options)).run(captures);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i].defined()) continue;
     if (options.materialize_grads) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
@@ -43,12 +44,20 @@ void add_to(Tensor& sum, Tensor grad) {
 
 }  // namespace
 
-bool GraphTask::ByNewest::operator()(const Entry* a, const Entry* b) const {
-  return a->node->sequence_nr() < b->node->sequence_nr();
+GraphTask::GraphTask(std::span<const Edge> roots, std::span<Tensor> root_grads, const BackwardOptions& options)
+    : roots_(roots), root_grads_(root_grads), options_(options) {}
+
+void GraphTask::push(Queue& queue, Entry* entry) {
+  queue.push_back(entry);
+  std::push_heap(queue.begin(), queue.end(), ByNewest());
 }
 
-GraphTask::GraphTask(std::span<const Edge> roots, std::vector<Tensor> root_grads, const BackwardOptions& options)
-    : roots_(roots), root_grads_(std::move(root_grads)), options_(options) {}
+GraphTask::Entry* GraphTask::pop(Queue& queue) {
+  std::pop_heap(queue.begin(), queue.end(), ByNewest());
+  Entry* entry = queue.back();
+  queue.pop_back();
+  return entry;
+}
 
 std::vector<Tensor> GraphTask::run(std::span<const Edge> captures) {
   GradModeGuard mode(options_.create_graph);
@@ -73,19 +82,15 @@ std::vector<Tensor> GraphTask::run(std::span<const Edge> captures) {
 
 /// Finds every node that the roots lead to and counts the edges into each.
 void GraphTask::discover() {
-  std::vector<Node*> open;
   for (const Edge& root : roots_) {
-    if (entries_.try_emplace(root.node.get()).second) open.push_back(root.node.get());
+    if (table_.insert(root.node.get()).second) entries_.push_back(Entry(root.node.get()));
   }
-  while (!open.empty()) {
-    Node* node = open.back();
-    open.pop_back();
-    entries_[node].node = node;
-    for (const Edge& edge : node->next_edges()) {
+  for (std::size_t next = 0; next < entries_.size(); ++next) {
+    for (const Edge& edge : entries_[next].node->next_edges()) {
       if (!edge.node) continue;
-      auto [found, is_new] = entries_.try_emplace(edge.node.get());
-      ++found->second.missing;
-      if (is_new) open.push_back(edge.node.get());
+      auto [number, is_new] = table_.insert(edge.node.get());
+      if (is_new) entries_.push_back(Entry(edge.node.get()));
+      ++entries_[number].missing;
     }
   }
   left_ = entries_.size();
@@ -93,31 +98,30 @@ void GraphTask::discover() {
 
 /// Only what lies between the roots and a capture is computed.
 void GraphTask::mark_needed(std::span<const Edge> captures) {
-  std::unordered_map<Node*, std::vector<Node*>> users;
-  for (auto& [node, entry] : entries_) {
-    entry.needed = false;
-    for (const Edge& edge : node->next_edges()) {
-      if (edge.node) users[edge.node.get()].push_back(node);
+  std::vector<std::vector<std::uint32_t>> users(entries_.size());
+  for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].needed = false;
+    for (const Edge& edge : entries_[i].node->next_edges()) {
+      if (edge.node) users[table_.find(edge.node.get())].push_back(i);
     }
   }
-  std::vector<Node*> open;
+  std::vector<std::uint32_t> open;
   for (const Edge& capture : captures) {
-    if (entries_.count(capture.node.get()) != 0) open.push_back(capture.node.get());
+    if (table_.contains(capture.node.get())) open.push_back(table_.find(capture.node.get()));
   }
   while (!open.empty()) {
-    Node* node = open.back();
+    const std::uint32_t at = open.back();
     open.pop_back();
-    Entry& entry = entries_[node];
-    if (std::exchange(entry.needed, true)) continue;
-    for (Node* user : users[node]) open.push_back(user);
+    if (std::exchange(entries_[at].needed, true)) continue;
+    for (std::uint32_t user : users[at]) open.push_back(user);
   }
 }
 
 /// One worker per device that has nodes; a graph on one device stays on the calling thread.
 void GraphTask::assign_slots() {
-  std::vector<int> ranks;
-  for (auto& [node, entry] : entries_) {
-    int rank = device_rank(*node);
+  InlineVector<int, 8> ranks;
+  for (const Entry& entry : entries_) {
+    int rank = device_rank(*entry.node);
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
   }
   std::sort(ranks.begin(), ranks.end());
@@ -126,44 +130,33 @@ void GraphTask::assign_slots() {
   several_ = devices;
   ready_.resize(devices ? ranks.size() : 1);
   if (!devices) return;
-  for (auto& [node, entry] : entries_) {
-    auto at = std::find(ranks.begin(), ranks.end(), device_rank(*node));
+  for (Entry& entry : entries_) {
+    auto at = std::find(ranks.begin(), ranks.end(), device_rank(*entry.node));
     entry.slot = static_cast<int>(at - ranks.begin());
   }
 }
 
 void GraphTask::seed() {
   for (std::size_t i = 0; i < roots_.size(); ++i) {
-    Entry& entry = entries_[roots_[i].node.get()];
+    Entry& entry = entry_of(roots_[i]);
     if (entry.grads.empty()) entry.grads.resize(entry.node->outputs().size());
-    add_to(entry.grads[roots_[i].input_nr], root_grads_[i]);
+    add_to(entry.grads[roots_[i].input_nr], std::move(root_grads_[i]));
   }
-  for (auto& [node, entry] : entries_) {
-    if (entry.missing != 0) continue;
-    ready_[static_cast<std::size_t>(entry.slot)].push_back(&entry);
+  for (Entry& entry : entries_) {
+    if (entry.missing == 0) push(ready_[static_cast<std::size_t>(entry.slot)], &entry);
   }
-  for (auto& queue : ready_) std::make_heap(queue.begin(), queue.end(), ByNewest());
 }
 
 void GraphTask::run_alone() {
   auto& queue = ready_[0];
-  while (!queue.empty()) {
-    std::pop_heap(queue.begin(), queue.end(), ByNewest());
-    Entry* entry = queue.back();
-    queue.pop_back();
-    evaluate(*entry);
-  }
+  while (!queue.empty()) evaluate(*pop(queue));
 }
 
 GraphTask::Entry* GraphTask::take_ready(int slot) {
   auto& queue = ready_[static_cast<std::size_t>(slot)];
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !queue.empty() || left_ == 0 || failed_; });
-  if (queue.empty() || failed_) return nullptr;
-  std::pop_heap(queue.begin(), queue.end(), ByNewest());
-  Entry* entry = queue.back();
-  queue.pop_back();
-  return entry;
+  return queue.empty() || failed_ ? nullptr : pop(queue);
 }
 
 void GraphTask::run_slot(int slot) {
@@ -214,32 +207,30 @@ void GraphTask::store_captures(Entry& entry) {
 
 void GraphTask::deliver(Entry& from, TensorList results) {
   const auto& edges = from.node->next_edges();
-  for (std::size_t i = 0; i < edges.size(); ++i) {
+  for (std::uint32_t i = 0; i < edges.size(); ++i) {
     if (!edges[i].node) continue;
     Tensor grad = i < results.size() ? std::move(results[i]) : Tensor();
-    if (grad.defined()) grad = validated(*from.node, edges[i].input_nr, *edges[i].node, std::move(grad));
-    Entry& to = entries_.find(edges[i].node.get())->second;
-    Contribution contribution{edges[i].input_nr, device_rank(*from.node), from.node->sequence_nr(),
-                              static_cast<std::uint32_t>(i), std::move(grad)};
-    add_contribution(to, std::move(contribution));
+    Entry& to = entry_of(edges[i]);
+    if (grad.defined()) grad = validated(*from.node, to.node->outputs()[edges[i].input_nr], std::move(grad));
+    add_contribution(to, from, i, std::move(grad));
   }
 }
 
-void GraphTask::add_contribution(Entry& to, Contribution contribution) {
+void GraphTask::add_contribution(Entry& to, Entry& from, std::uint32_t edge, Tensor grad) {
   auto& queue = ready_[static_cast<std::size_t>(to.slot)];
+  const std::uint32_t input_nr = from.node->next_edges()[edge].input_nr;
   if (!several_) {
     if (to.grads.empty()) to.grads.resize(to.node->outputs().size());
-    if (contribution.grad.defined()) add_to(to.grads[contribution.input_nr], std::move(contribution.grad));
-    if (--to.missing != 0) return;
-    queue.push_back(&to);
-    std::push_heap(queue.begin(), queue.end(), ByNewest());
+    if (grad.defined()) add_to(to.grads[input_nr], std::move(grad));
+    if (--to.missing == 0) push(queue, &to);
     return;
   }
   std::lock_guard lock(mutex_);
-  if (contribution.grad.defined()) to.waiting.push_back(std::move(contribution));
+  if (grad.defined()) {
+    to.waiting.push_back({input_nr, device_rank(*from.node), from.sequence, edge, std::move(grad)});
+  }
   if (--to.missing != 0) return;
-  queue.push_back(&to);
-  std::push_heap(queue.begin(), queue.end(), ByNewest());
+  push(queue, &to);
   changed_.notify_all();
 }
 
@@ -256,8 +247,7 @@ void GraphTask::sum_waiting(Entry& entry) {
 }
 
 /// Gradients of broadcast or promoted inputs come back in the input's shape and dtype.
-Tensor GraphTask::validated(const Node& from, std::uint32_t input_nr, const Node& to, Tensor grad) const {
-  const OutputMeta& expected = to.outputs()[input_nr];
+Tensor GraphTask::validated(const Node& from, const OutputMeta& expected, Tensor grad) const {
   if (grad.sizes() != expected.sizes) grad = sum_to(grad, expected.sizes);
   if (grad.dtype() != expected.dtype) grad = grad.to(expected.dtype);
   if (grad.device() != expected.device && grad.dim() == 0) grad = grad.to(expected.device);  // a number that mixed in

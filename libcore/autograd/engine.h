@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "libcore/autograd/node.h"
+#include "libcore/autograd/node_table.h"
 
 namespace core {
 
@@ -22,7 +22,7 @@ struct BackwardOptions {
 
 class GraphTask {
  public:
-  GraphTask(std::span<const Edge> roots, std::vector<Tensor> root_grads, const BackwardOptions& options);
+  GraphTask(std::span<const Edge> roots, std::span<Tensor> root_grads, const BackwardOptions& options);
   /// Without captures gradients go to the leaves; with them only the gradients that arrive at these edges are computed
   /// and returned, in order, undefined where an edge is not reached.
   std::vector<Tensor> run(std::span<const Edge> captures);
@@ -37,7 +37,9 @@ class GraphTask {
     Tensor grad;
   };
   struct Entry {
-    Node* node = nullptr;
+    explicit Entry(Node* its_node) : node(its_node), sequence(its_node->sequence_nr()) {}
+    Node* node;
+    std::uint64_t sequence;
     int missing = 0;     // edges into the node that have not delivered yet
     bool needed = true;  // lies on a way to a capture
     int slot = 0;        // worker
@@ -45,8 +47,9 @@ class GraphTask {
     std::vector<Contribution> waiting;
   };
   struct ByNewest {
-    bool operator()(const Entry* a, const Entry* b) const;
+    bool operator()(const Entry* a, const Entry* b) const { return a->sequence < b->sequence; }
   };
+  using Queue = InlineVector<Entry*, 16>;
 
   void discover();
   void mark_needed(std::span<const Edge> captures);
@@ -58,25 +61,34 @@ class GraphTask {
   void evaluate(Entry& entry);
   TensorList apply_node(Entry& entry);
   void deliver(Entry& from, TensorList results);
-  void add_contribution(Entry& to, Contribution contribution);
+  void add_contribution(Entry& to, Entry& from, std::uint32_t edge, Tensor grad);
   void sum_waiting(Entry& entry);
   void store_captures(Entry& entry);
-  Tensor validated(const Node& from, std::uint32_t input_nr, const Node& to, Tensor grad) const;
+  Tensor validated(const Node& from, const OutputMeta& expected, Tensor grad) const;
+  Entry& entry_of(const Edge& edge) { return entries_[table_.find(edge.node.get())]; }
+  static void push(Queue& queue, Entry* entry);
+  static Entry* pop(Queue& queue);
 
   std::span<const Edge> roots_;
-  std::vector<Tensor> root_grads_;
+  std::span<Tensor> root_grads_;
   BackwardOptions options_;
-  std::unordered_map<Node*, Entry> entries_;
+  InlineVector<Entry, 24> entries_;  // in the order of discovery; complete before pointers into it are taken
+  NodeTable table_;
   std::span<const Edge> captures_;
   std::vector<Tensor> captured_;
 
   // Ready nodes per worker, and what the workers share.
-  std::vector<std::vector<Entry*>> ready_;
+  InlineVector<Queue, 1> ready_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t left_ = 0;  // entries not evaluated yet
   bool several_ = false;
   bool failed_ = false;
 };
+
+namespace detail {
+/// backward of one output; `given` may be undefined for a scalar. Errors: as core::backward.
+void backward_one(const Tensor& output, const Tensor& given, const BackwardOptions& options);
+}  // namespace detail
 
 }  // namespace core

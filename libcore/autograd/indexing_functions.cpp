@@ -1,5 +1,7 @@
 // Differentiable joining, picking and rearranging.
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <string>
 
 #include "libcore/autograd/function_nodes.h"
@@ -147,22 +149,60 @@ Tensor cat(const std::vector<Tensor>& parts, std::int64_t dim) {
   return out;
 }
 
+namespace {
+
+void check_equal_sizes(const std::vector<Tensor>& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].sizes() == parts[0].sizes()) continue;
+    throw Error(ErrorCode::runtime, "stack expects each tensor to be equal size, but got " + to_list(parts[0].sizes()) +
+                                        " at entry 0 and " + to_list(parts[i].sizes()) + " at entry " +
+                                        std::to_string(i));
+  }
+}
+
+/// One part behind the other, as plain bytes: the batches of a data loader. Undefined when that is not all there is to
+/// it.
+Tensor stacked_bytes(const std::vector<Tensor>& parts) {
+  constexpr std::size_t kMostBytes = 1 << 15;  // of a part; larger ones are copied by several threads
+  Backend& backend = raw::backend_of(parts[0]);
+  const DType dtype = parts[0].dtype();
+  const bool has_bytes = backend.is_host_memory() && backend.has_memory() && bit_width(dtype) % 8 == 0;
+  const std::size_t bytes = static_cast<std::size_t>(parts[0].numel()) * static_cast<std::size_t>(bit_width(dtype) / 8);
+  if (!has_bytes || bytes > kMostBytes) return {};
+  for (const Tensor& part : parts) {
+    if (part.dtype() != dtype || !part.is_contiguous() || &raw::backend_of(part) != &backend) return {};
+  }
+  Shape sizes{static_cast<std::int64_t>(parts.size())};
+  for (std::int64_t size : parts[0].sizes()) sizes.push_back(size);
+  Tensor out = raw::make(sizes, dtype, backend);
+  auto* to = static_cast<std::byte*>(const_cast<void*>(out.raw_data()));
+  for (const Tensor& part : parts) {
+    if (bytes != 0) std::memcpy(to, part.raw_data(), bytes);
+    to += bytes;
+  }
+  return out;
+}
+
+/// Any parts along any dimension.
+Tensor stacked_views(const std::vector<Tensor>& parts, std::int64_t dim) {
+  std::vector<Tensor> wide;
+  for (const Tensor& part : parts) {
+    Shape sizes = part.sizes(), strides = part.strides();
+    sizes.insert(static_cast<std::size_t>(dim), 1);
+    strides.insert(static_cast<std::size_t>(dim), 1);
+    wide.push_back(raw::view(part, sizes, strides, part.storage_offset()));
+  }
+  return raw::cat(wide, dim);
+}
+
+}  // namespace
+
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t dim) {
   if (parts.empty()) throw Error(ErrorCode::runtime, "stack expects a non-empty TensorList");
   std::int64_t d = raw::wrap_dim(dim, parts[0].dim() + 1);
-  std::vector<Tensor> wide;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].sizes() != parts[0].sizes()) {
-      throw Error(ErrorCode::runtime, "stack expects each tensor to be equal size, but got " +
-                                          to_list(parts[0].sizes()) + " at entry 0 and " + to_list(parts[i].sizes()) +
-                                          " at entry " + std::to_string(i));
-    }
-    Shape sizes = parts[i].sizes(), strides = parts[i].strides();
-    sizes.insert(static_cast<std::size_t>(d), 1);
-    strides.insert(static_cast<std::size_t>(d), 1);
-    wide.push_back(raw::view(parts[i], sizes, strides, parts[i].storage_offset()));
-  }
-  Tensor out = raw::cat(wide, d);
+  check_equal_sizes(parts);
+  Tensor out = d == 0 ? stacked_bytes(parts) : Tensor();
+  if (!out.defined()) out = stacked_views(parts, d);
   if (!any_needs_grad(parts)) return out;
   auto node = make_intrusive<StackBackward>();
   for (const Tensor& part : parts) node->add_edge(part);

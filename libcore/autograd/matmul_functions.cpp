@@ -3,6 +3,7 @@
 
 #include "libcore/autograd/function_nodes.h"
 #include "libcore/autograd/internal_ops.h"
+#include "libcore/autograd/view_nodes.h"
 #include "libcore/base/error.h"
 
 namespace core {
@@ -43,6 +44,30 @@ struct AddmmBackward final : Node {
   TensorList apply(TensorList g) override {
     return {wants(0) ? scaled(g[0], beta) : Tensor(), wants(1) ? scaled(mm(g[0], saved(1).t()), alpha) : Tensor(),
             wants(2) ? scaled(second_factor_grad(saved(0), g[0], transposed), alpha) : Tensor()};
+  }
+};
+
+/// x @ weight^T + bias in one kernel. Gradients go where those of addmm(bias, x, weight.t()) go, the weight's through a
+/// TBackward0, without the transposed views in between.
+struct LinearBackward final : Node {
+  std::string_view name() const override { return "AddmmBackward0"; }
+  TensorList apply(TensorList grads) override {
+    const Tensor g = std::move(grads[0]);
+    const bool differentiable = is_grad_enabled();
+    TensorList result;
+    result.push_back(!wants(0) ? Tensor() : differentiable ? sum(g, {.dims = {0}}) : raw::column_sums(g));
+    result.push_back(!wants(1) ? Tensor() : differentiable ? mm(g, saved(1)) : raw::product(g, saved(1)));
+    result.push_back(!wants(2) ? Tensor() : differentiable ? mm(g.t(), saved(0)).t() : weight_grad(g));
+    return result;
+  }
+
+ private:
+  /// g^T x, seen the other way round.
+  Tensor weight_grad(const Tensor& g) const {
+    const auto turned = [](const Tensor& t) {
+      return raw::view(t, {t.sizes()[1], t.sizes()[0]}, {t.strides()[1], t.strides()[0]}, t.storage_offset());
+    };
+    return turned(raw::product(turned(g), saved(0)));
   }
 };
 
@@ -216,10 +241,38 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return matmul_batched(a, b);
 }
 
+namespace {
+
+/// The transposed weight's node, as weight.t() would have made it.
+Edge transposed_edge(const Tensor& weight) {
+  if (!weight.requires_grad()) return {};
+  auto node = make_node<detail::TBackward>(weight);
+  node->add_output({{weight.sizes()[1], weight.sizes()[0]}, weight.dtype(), weight.device()});
+  return {node, 0};
+}
+
+Tensor recorded_linear(Tensor out, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (!needs_grad(bias, x, weight)) return out;
+  Edge to_weight = transposed_edge(weight);
+  auto node = make_node<LinearBackward>(bias, x);
+  node->add_edge(std::move(to_weight));
+  node->save(weight.requires_grad() ? x : Tensor());
+  node->save(x.requires_grad() ? weight : Tensor());
+  record(out, node);
+  return out;
+}
+
+}  // namespace
+
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (x.dtype() != weight.dtype()) {
     throw Error(ErrorCode::runtime, std::string("mat1 and mat2 must have the same dtype, but got ") +
                                         scalar_type_name(x.dtype()) + " and " + scalar_type_name(weight.dtype()));
+  }
+  if (bias.defined()) {
+    if (Tensor out = raw::try_linear(x, weight, bias); out.defined()) {
+      return recorded_linear(std::move(out), x, weight, bias);
+    }
   }
   Tensor transposed = weight.t();
   if (!bias.defined()) return matmul(x, transposed);

@@ -81,20 +81,14 @@ void Node::operator delete(void* block, std::size_t bytes) noexcept {
 
 void Node::destroy(Node* node) noexcept {
   // A chain of a million nodes must not become a million nested destructors.
-  thread_local std::vector<Node*>* pending = nullptr;
-  if (pending != nullptr) {
-    pending->push_back(node);
-    return;
-  }
-  std::vector<Node*> waiting;
-  pending = &waiting;
-  delete node;
-  while (!waiting.empty()) {
-    Node* next = waiting.back();
-    waiting.pop_back();
-    delete next;
-  }
-  pending = nullptr;
+  thread_local constinit bool ending = false;
+  thread_local constinit Node* waiting = nullptr;
+  node->next_to_end_ = waiting;
+  waiting = node;
+  if (ending) return;
+  ending = true;
+  while (waiting != nullptr) delete std::exchange(waiting, waiting->next_to_end_);
+  ending = false;
 }
 
 void Node::release_saved() {

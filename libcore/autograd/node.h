@@ -102,6 +102,8 @@ class Node : public RefCounted {
   void add_edge(const Tensor& input);
   void add_edge(Edge edge) { edges_.push_back(std::move(edge)); }
   std::uint32_t add_output(const Tensor& output);
+  /// An output that never becomes a tensor.
+  void add_output(OutputMeta output) { outputs_.push_back(std::move(output)); }
   /// Keeps an input (or any other tensor) for apply(). May be undefined.
   void save(const Tensor& tensor) { saved_.push_back(SavedTensor(tensor, false)); }
   /// Keeps an output. Call it after record().
@@ -121,6 +123,7 @@ class Node : public RefCounted {
   InlineVector<SavedTensor, 3> saved_;
   std::uint64_t sequence_nr_;
   std::unique_ptr<std::vector<GradHook>> hooks_;
+  Node* next_to_end_ = nullptr;  // the queue of destroy()
   bool released_ = false;
 };
 

@@ -81,16 +81,21 @@ struct SplitBackward final : Node {
 Tensor Tensor::select(std::int64_t at, std::int64_t index) const {
   if (dim() == 0) throw Error(ErrorCode::index, "select() cannot be applied to a 0-dim tensor.");
   std::int64_t d = raw::wrap_dim(at, dim());
-  if (index < -size(d) || index >= size(d)) {
+  const auto dropped = static_cast<std::size_t>(d);
+  const std::int64_t limit = sizes()[dropped];
+  if (index < -limit || index >= limit) {
     throw Error(ErrorCode::index, "select(): index " + std::to_string(index) + " out of range for tensor of size " +
                                       to_list(sizes()) + " at dimension " + std::to_string(d));
   }
-  std::int64_t position = index < 0 ? index + size(d) : index;
-  Shape kept = sizes(), kept_strides = strides();
-  kept.erase(static_cast<std::size_t>(d));
-  kept_strides.erase(static_cast<std::size_t>(d));
-  Tensor out = raw::view(*this, kept, kept_strides, storage_offset() + position * stride(d));
-  return make_view<SelectBackward>(*this, out, [&](SelectBackward& node) {
+  std::int64_t position = index < 0 ? index + limit : index;
+  Shape kept, kept_strides;
+  for (std::size_t i = 0; i < sizes().size(); ++i) {
+    if (i == dropped) continue;
+    kept.push_back(sizes()[i]);
+    kept_strides.push_back(strides()[i]);
+  }
+  Tensor out = raw::view(*this, kept, kept_strides, storage_offset() + position * strides()[dropped]);
+  return make_view<SelectBackward>(*this, std::move(out), [&](SelectBackward& node) {
     node.sizes = sizes();
     node.dim = d;
     node.index = position;
@@ -200,7 +205,7 @@ Tensor Tensor::operator[](std::int64_t index) const {
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
         "0-dim tensor to a number");
   }
-  if (index < -size(0) || index >= size(0)) {
+  if (const std::int64_t rows = sizes()[0]; index < -rows || index >= rows) {
     throw Error(ErrorCode::index, "index " + std::to_string(index) + " is out of bounds for dimension 0 with size " +
                                       std::to_string(size(0)));
   }

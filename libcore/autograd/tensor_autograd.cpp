@@ -1,9 +1,9 @@
 // The methods of Tensor that need autograd, and how operations hang their nodes onto tensors.
 #include <string>
 
-#include "libcore/autograd/autograd.h"
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/copy_slices.h"
+#include "libcore/autograd/engine.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
@@ -144,11 +144,7 @@ void Tensor::remove_hook(std::int64_t id) const {
 }
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
-  GradOptions options;
-  if (gradient.defined()) options.grad_outputs = {gradient};
-  options.retain_graph = retain_graph;
-  options.create_graph = create_graph;
-  core::backward({*this}, options);
+  detail::backward_one(*this, gradient, {.keep_graph = retain_graph || create_graph, .create_graph = create_graph});
 }
 
 Tensor Tensor::detach() const {

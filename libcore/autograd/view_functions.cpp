@@ -9,13 +9,13 @@ namespace core {
 namespace {
 
 using detail::make_view;
+using detail::TBackward;
 
 CORE_VIEW_NODE(ViewBackward, "ViewBackward0", Shape sizes;, return {g[0].reshape(sizes)};)
 CORE_VIEW_NODE(UnsafeViewBackward, "UnsafeViewBackward0", Shape sizes;, return {g[0].reshape(sizes)};)
 CORE_VIEW_NODE(UnsqueezeBackward, "UnsqueezeBackward0", std::int64_t dim;, return {g[0].squeeze(dim)};)
 CORE_VIEW_NODE(SqueezeAllBackward, "SqueezeBackward0", Shape sizes;, return {g[0].reshape(sizes)};)
 CORE_VIEW_NODE(SqueezeBackward, "SqueezeBackward1", Shape sizes;, return {g[0].reshape(sizes)};)
-CORE_NODE(TBackward, "TBackward0", return {g[0].t()};)
 CORE_VIEW_NODE(TransposeBackward, "TransposeBackward0", std::int64_t a; std::int64_t b;, return {g[0].transpose(a, b)};)
 CORE_NODE(TransposeInPlaceBackward, "TransposeBackward1", return {g[0].transpose(0, 1)};)
 CORE_VIEW_NODE(PermuteBackward, "PermuteBackward0", Shape inverse;, return {g[0].permute(inverse)};)

@@ -12,6 +12,8 @@
 
 namespace core::detail {
 
+CORE_NODE(TBackward, "TBackward0", return {g[0].t()};)
+
 /// Marks the view, and records N when the input has history; `set` fills the node's members.
 template <class N, class Set>
 Tensor make_view(const Tensor& x, Tensor out, Set set) {

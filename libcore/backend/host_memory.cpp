@@ -50,6 +50,12 @@ std::size_t class_of(std::size_t size) {
   return 8 + (power - 9) * 8 + eighth - 1;
 }
 
+/// Up to here classes are 64 bytes apart, and finding one's own is a division by a constant.
+constexpr std::size_t kTiny = 512;
+std::size_t tiny_class_of(std::size_t bytes) {
+  return bytes == 0 ? 0 : (bytes - 1) / kAlignment;
+}
+
 struct FreeBlock {
   FreeBlock* next;
 };
@@ -116,33 +122,43 @@ LargeCache& large_cache() {
 
 }  // namespace
 
-void* host_allocate(std::size_t bytes) {
-  std::size_t size = rounded(bytes);
-  if (!kCache) return system_allocate(size);
-  if (size > kSmall) {
-    void* block = large_cache().take(size);
-    return block != nullptr ? block : system_allocate(size);
-  }
-  std::size_t index = class_of(size);
+namespace {
+
+void* allocate_of_class(std::size_t index, std::size_t size) {
   FreeBlock*& list = small_cache.free[index];
   if (list == nullptr) return system_allocate(size);
   --small_cache.count[index];
   return std::exchange(list, list->next);
 }
 
-void host_free(void* block, std::size_t bytes) noexcept {
-  std::size_t size = rounded(bytes);
-  if (!kCache || small_cache.closed) return std::free(block);
-  if (size > kSmall) {
-    if (!large_cache().give(block, size)) std::free(block);
-    return;
-  }
-  std::size_t index = class_of(size);
+void free_of_class(void* block, std::size_t index) noexcept {
   if (small_cache.count[index] >= kMaxPerClass) return std::free(block);
   if (small_cache.count[index]++ == 0) keep_until_thread_ends();
   auto* free_block = static_cast<FreeBlock*>(block);
   free_block->next = small_cache.free[index];
   small_cache.free[index] = free_block;
+}
+
+}  // namespace
+
+void* host_allocate(std::size_t bytes) {
+  if (kCache && bytes <= kTiny) {
+    const std::size_t index = tiny_class_of(bytes);
+    return allocate_of_class(index, (index + 1) * kAlignment);
+  }
+  std::size_t size = rounded(bytes);
+  if (!kCache) return system_allocate(size);
+  if (size <= kSmall) return allocate_of_class(class_of(size), size);
+  void* block = large_cache().take(size);
+  return block != nullptr ? block : system_allocate(size);
+}
+
+void host_free(void* block, std::size_t bytes) noexcept {
+  if (!kCache || small_cache.closed) return std::free(block);
+  if (bytes <= kTiny) return free_of_class(block, tiny_class_of(bytes));
+  std::size_t size = rounded(bytes);
+  if (size <= kSmall) return free_of_class(block, class_of(size));
+  if (!large_cache().give(block, size)) std::free(block);
 }
 
 void host_trim() noexcept {

@@ -80,7 +80,8 @@ struct SortParams {
   bool descending;
 };
 
-/// Row-major C (m x n) = alpha * op(A) (m x k) * op(B) (k x n) + beta * C; `batch` of them, batch strides in elements.
+/// Row-major C (m x n) = alpha * op(A) (m x k) * op(B) (k x n) + beta * C, or + `bias` in every row where that is not
+/// null (beta is 0 then); `batch` of them, batch strides in elements.
 struct GemmParams {
   bool transpose_a;
   bool transpose_b;
@@ -93,6 +94,7 @@ struct GemmParams {
   double beta;
   std::int64_t batch;
   std::int64_t batch_stride_a, batch_stride_b, batch_stride_c;
+  const void* bias = nullptr;  // n elements side by side
 };
 
 /// out[i] = in[i] between layouts, and between dtypes (the slot's two dtypes).

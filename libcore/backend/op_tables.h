@@ -158,7 +158,8 @@ struct IndexingTable {
   std::array<std::array<void (*)(IndexParams&), kDTypeCount>, static_cast<std::size_t>(IndexOp::count_)> index{};
 };
 
-struct NnTable;  // nn_table.h
+struct NnTable;         // nn_table.h
+struct RecurrentTable;  // recurrent_table.h
 
 struct OpTables {
   const ElementwiseTable* elementwise = nullptr;
@@ -167,6 +168,7 @@ struct OpTables {
   const CopyTable* copy = nullptr;
   const IndexingTable* indexing = nullptr;
   const NnTable* nn = nullptr;
+  const RecurrentTable* recurrent = nullptr;
 };
 
 }  // namespace core

@@ -17,12 +17,6 @@ Shape::Shape(std::size_t count, std::int64_t value) {
   resize(count, value);
 }
 
-Shape::Shape(Shape&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::move(other.heap_)) {
-  std::copy(std::begin(other.inline_), std::end(other.inline_), inline_);
-  other.size_ = 0;
-  other.capacity_ = kInline;
-}
-
 Shape& Shape::assign(const Shape& other) {
   if (this == &other) return *this;
   size_ = 0;
@@ -51,11 +45,6 @@ void Shape::reserve(std::size_t capacity) {
   capacity_ = static_cast<std::uint32_t>(capacity);
 }
 
-void Shape::push_back(std::int64_t value) {
-  if (size_ == capacity_) reserve(static_cast<std::size_t>(capacity_) * 2);
-  data()[size_++] = value;
-}
-
 void Shape::insert(std::size_t at, std::int64_t value) {
   push_back(value);
   std::rotate(begin() + at, end() - 1, end());
@@ -76,10 +65,6 @@ std::int64_t Shape::numel() const {
   std::int64_t product = 1;
   for (std::int64_t size : *this) product *= size;
   return product;
-}
-
-bool operator==(const Shape& a, const Shape& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
 std::optional<std::uint64_t> try_numel(std::span<const std::int64_t> sizes) {

@@ -19,12 +19,20 @@ class Shape {
   using value_type = std::int64_t;
 
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  Shape(std::initializer_list<std::int64_t> sizes) {
+    if (sizes.size() > kInline) reserve(sizes.size());
+    std::int64_t* to = data();
+    for (std::int64_t size : sizes) to[size_++] = size;
+  }
   Shape(const std::vector<std::int64_t>& sizes) : Shape(std::span(sizes)) {}
   explicit Shape(std::span<const std::int64_t> sizes);
   Shape(std::size_t count, std::int64_t value);
   Shape(const Shape& other) { *this = other; }
-  Shape(Shape&& other) noexcept;
+  Shape(Shape&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::move(other.heap_)) {
+    for (std::size_t i = 0; i < kInline; ++i) inline_[i] = other.inline_[i];
+    other.size_ = 0;
+    other.capacity_ = kInline;
+  }
   Shape& operator=(const Shape& other) {
     if (heap_ || other.heap_) return assign(other);
     size_ = other.size_;
@@ -49,7 +57,10 @@ class Shape {
   std::span<const std::int64_t> span() const { return {data(), size_}; }
   std::vector<std::int64_t> to_vector() const { return {begin(), end()}; }
 
-  void push_back(std::int64_t value);
+  void push_back(std::int64_t value) {
+    if (size_ == capacity_) reserve(static_cast<std::size_t>(capacity_) * 2);
+    data()[size_++] = value;
+  }
   void pop_back() { --size_; }
   void insert(std::size_t at, std::int64_t value);
   void erase(std::size_t at);
@@ -59,7 +70,14 @@ class Shape {
   /// Product of all sizes, 1 when empty. REQUIRES: the product fits (see try_numel for sizes from a file).
   std::int64_t numel() const;
 
-  friend bool operator==(const Shape& a, const Shape& b);
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.size_ != b.size_) return false;
+    const std::int64_t *x = a.data(), *y = b.data();
+    for (std::size_t i = 0; i < a.size_; ++i) {
+      if (x[i] != y[i]) return false;
+    }
+    return true;
+  }
 
  private:
   Shape& assign(const Shape& other);

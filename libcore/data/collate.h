@@ -45,7 +45,13 @@ auto collate_part(const std::vector<Sample>& samples, Part part) {
 
 template <std::derived_from<Tensor> T>
 struct Collate<T> {
-  static Tensor join(const std::vector<T>& samples) { return stack({samples.begin(), samples.end()}); }
+  static Tensor join(const std::vector<T>& samples) {
+    if constexpr (std::same_as<T, Tensor>) {
+      return stack(samples);
+    } else {
+      return stack({samples.begin(), samples.end()});
+    }
+  }
 };
 
 template <>

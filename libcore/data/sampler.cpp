@@ -1,5 +1,6 @@
 #include "libcore/data/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -187,8 +188,10 @@ std::int64_t FixedBatchSampler::size() const {
 }
 
 BatchStream FixedBatchSampler::start() {
-  return [next = sampler_->start(), options = options_]() mutable -> std::optional<std::vector<std::int64_t>> {
+  const auto most = static_cast<std::size_t>(std::min(options_.batch_size, sampler_->size()));
+  return [next = sampler_->start(), options = options_, most]() mutable -> std::optional<std::vector<std::int64_t>> {
     std::vector<std::int64_t> batch;
+    batch.reserve(most);
     while (static_cast<std::int64_t>(batch.size()) < options.batch_size) {
       auto index = next();
       if (!index) break;

@@ -93,6 +93,18 @@ Tensor& find_tensor(Module& module, std::string_view path, MembersOf members_of,
                                                           : owner.class_name() + " has no attribute `" + name + "`");
 }
 
+/// Calls visit for every registered parameter below `module`, as often as it is registered; no names are made.
+template <class Visit>
+void each_parameter(Module& module, const Visit& visit) {
+  const Members own(module);
+  for (const TensorMember& member : own.parameters()) {
+    if (member.tensor->defined()) visit(*member.tensor);
+  }
+  for (const ChildMember& child : own.children()) {
+    if (child.module) each_parameter(*child.module, visit);
+  }
+}
+
 std::vector<Tensor> without_names(NamedTensors named) {
   std::vector<Tensor> result;
   result.reserve(named.size());
@@ -191,14 +203,14 @@ void Module::requires_grad_(bool requires_grad) {
 }
 
 void Module::zero_grad(bool set_to_none) {
-  for (const Tensor& parameter : parameters()) {
+  each_parameter(*this, [&](const Tensor& parameter) {
     if (set_to_none || !parameter.grad().defined()) {
       parameter.set_grad({});
     } else {
       parameter.set_grad(parameter.grad().detach());
       parameter.grad().zero_();
     }
-  }
+  });
 }
 
 namespace detail {

@@ -47,18 +47,20 @@ Adam::Adam(std::string name, std::vector<ParamGroup> groups, const AdamOptions& 
 void Adam::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   auto [beta1, beta2] = betas_of(o);
-  bool amsgrad = o.flag("amsgrad");
+  const bool amsgrad = o.flag("amsgrad");
+  const Tensor none;
   detail::AdamUpdate how{.common = {o.number("lr"), o.number("weight_decay"), o.flag("maximize")},
                          .beta1 = beta1,
                          .beta2 = beta2,
                          .eps = o.number("eps"),
-                         .decoupled = is_decoupled(o, name()),
-                         .step = 0};
+                         .decoupled = is_decoupled(o, name())};
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
-    how.step = detail::count_step(state);
-    Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
-    Tensor exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
-    Tensor top = amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : Tensor();
+    if (state.empty()) state.reserve(4);  // so that no state tensor moves while the others are made
+    const double step = detail::count_step(state);
+    if (step != how.step) detail::set_step(how, step);
+    const Tensor& exp_avg = detail::state_tensor(state, "exp_avg", param);
+    const Tensor& exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
+    const Tensor& top = amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : none;
     detail::in_update_type(param, [&]<class T>() {
       detail::HostArray<T> p(param);
       detail::HostArray<T> g(grad);

@@ -2,15 +2,16 @@
 
 namespace core::detail {
 
-Tensor find_state(const ParamState& state, std::string_view name) {
+const Tensor& find_state(const ParamState& state, std::string_view name) {
+  static const Tensor kNone;
   for (const auto& [key, value] : state) {
     if (key == name) return value;
   }
-  return {};
+  return kNone;
 }
 
-Tensor state_tensor(ParamState& state, std::string_view name, const Tensor& param) {
-  Tensor found = find_state(state, name);
+const Tensor& state_tensor(ParamState& state, std::string_view name, const Tensor& param) {
+  const Tensor& found = find_state(state, name);
   if (found.defined()) return found;
   return state.emplace_back(name, zeros_like(param.detach())).second;
 }
@@ -21,8 +22,14 @@ Tensor new_step() {
 }
 
 double count_step(ParamState& state) {
-  Tensor step = find_state(state, "step");
-  if (!step.defined()) step = state.emplace_back("step", new_step()).second;
+  const Tensor& found = find_state(state, "step");
+  const Tensor& step = found.defined() ? found : state.emplace_back("step", new_step()).second;
+  if (step.dtype() == DType::f32 && step.device().is_cpu() && step.numel() == 1) {
+    float& count = *static_cast<float*>(const_cast<void*>(step.raw_data()));
+    count = static_cast<float>(static_cast<double>(count) + 1);
+    step.impl()->bump_version();
+    return static_cast<double>(count);
+  }
   double value = step.item<double>() + 1;
   step.fill_(value);
   return value;

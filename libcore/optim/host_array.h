@@ -7,13 +7,14 @@
 #include <type_traits>
 #include <vector>
 
-#include "libcore/backend/device_registry.h"
+#include "libcore/backend/backend.h"
 #include "libcore/optim/options.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 
+/// Refers to its tensor, which has to outlive it.
 template <class T>
 class HostArray {
  public:
@@ -21,11 +22,12 @@ class HostArray {
   explicit HostArray(const Tensor& tensor) : tensor_(tensor) {
     if (!tensor.defined()) return;
     bool is_direct =
-        tensor.dtype() == dtype_of<T> && tensor.is_contiguous() && backend_for(tensor.device()).is_host_memory();
+        tensor.dtype() == dtype_of<T> && tensor.is_contiguous() && tensor.storage()->backend().is_host_memory();
     if (!is_direct) copy_ = tensor.detach().to(Device(), dtype_of<T>).contiguous();
     if (!is_direct && copy_.storage().id() == tensor.storage().id()) copy_ = copy_.clone();
     data_ = static_cast<T*>(const_cast<void*>((is_direct ? tensor_ : copy_).raw_data()));
   }
+  explicit HostArray(Tensor&&) = delete;
 
   T* data() const { return data_; }
 
@@ -40,7 +42,7 @@ class HostArray {
   }
 
  private:
-  Tensor tensor_;
+  const Tensor& tensor_;
   Tensor copy_;
   T* data_ = nullptr;
 };
@@ -52,10 +54,11 @@ void in_update_type(const Tensor& param, Body&& body) {
   body.template operator()<float>();
 }
 
-/// The state tensor `name`, made of zeros like the parameter when it is not there.
-Tensor state_tensor(ParamState& state, std::string_view name, const Tensor& param);
+/// The state tensor `name`, made of zeros like the parameter when it is not there. Valid until one of another name is
+/// made.
+const Tensor& state_tensor(ParamState& state, std::string_view name, const Tensor& param);
 /// Undefined when it is not there.
-Tensor find_state(const ParamState& state, std::string_view name);
+const Tensor& find_state(const ParamState& state, std::string_view name);
 /// Counts "step" up and returns it: 1 the first time.
 double count_step(ParamState& state);
 /// A zero step counter.

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <set>
 
+#include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 
@@ -67,6 +68,13 @@ void Optimizer::add_param_group(ParamGroup group) {
     if (!group.options.contains(name)) group.options.set(name, value);
   }
   groups_.push_back(std::move(group));
+}
+
+const Tensor& Optimizer::gradient_of(const Tensor& param) {
+  static const Tensor kNone;
+  const AutogradMeta* meta = try_meta(param);
+  if (meta == nullptr) return kNone;
+  return meta->retained ? *meta->retained : meta->grad;
 }
 
 void Optimizer::step() {

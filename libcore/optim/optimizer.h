@@ -52,7 +52,7 @@ class Optimizer {
   template <class Body>
   void each_gradient(const ParamGroup& group, Body body) {
     for (const Tensor& param : group.params) {
-      Tensor grad = param.grad();
+      const Tensor& grad = gradient_of(param);
       if (grad.defined()) body(param, grad, state_[param.impl()]);
     }
   }
@@ -60,6 +60,8 @@ class Optimizer {
 
  private:
   void check_params(const ParamGroup& group) const;
+  /// param.grad() without a handle of its own.
+  static const Tensor& gradient_of(const Tensor& param);
 
   std::unordered_map<const TensorImpl*, ParamState> state_;  // looked up only: order comes from the groups
 

@@ -37,9 +37,10 @@ void SGD::update(const ParamGroup& group) {
                         .dampening = o.number("dampening"),
                         .nesterov = o.flag("nesterov"),
                         .first = false};
+  const Tensor none;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     how.first = how.momentum != 0 && !detail::find_state(state, "momentum_buffer").defined();
-    Tensor buffer = how.momentum != 0 ? detail::state_tensor(state, "momentum_buffer", param) : Tensor();
+    const Tensor& buffer = how.momentum != 0 ? detail::state_tensor(state, "momentum_buffer", param) : none;
     detail::in_update_type(param, [&]<class T>() {
       detail::HostArray<T> p(param);
       detail::HostArray<T> g(grad);

@@ -53,7 +53,7 @@ template <class T>
   return weight < T(0.5) ? std::fma(weight, end - start, start) : std::fma(weight - 1, end - start, end);
 }
 
-template <class T>
+template <class T, bool kTop, bool kDecay>
 struct AdamLoop {
   UpdateArrays<T> arrays;
   AdamState<T> state;
@@ -63,13 +63,12 @@ struct AdamLoop {
     CommonUpdate coupled = how.common;
     if (how.decoupled) coupled.weight_decay = 0;
     const Gradient<T> gradient(coupled);
-    const bool shrinks = how.decoupled && how.common.weight_decay != 0;
-    const T shrink = static_cast<T>(1 - how.common.lr * how.common.weight_decay);
+    const T shrink = how.decoupled ? static_cast<T>(1 - how.common.lr * how.common.weight_decay) : T(1);
     const T weight1 = static_cast<T>(1 - how.beta1);
     const T beta2 = static_cast<T>(how.beta2);
     const T weight2 = static_cast<T>(1 - how.beta2);
-    const T rate = static_cast<T>(-(how.common.lr / (1 - std::pow(how.beta1, how.step))));
-    const T correction2 = static_cast<T>(std::sqrt(1 - std::pow(how.beta2, how.step)));
+    const T rate = static_cast<T>(how.rate);
+    const T correction2 = static_cast<T>(how.correction2);
     const T eps = static_cast<T>(how.eps);
     T* __restrict p = arrays.p;
     const T* __restrict g = arrays.g;
@@ -77,14 +76,22 @@ struct AdamLoop {
     T* __restrict v = state.exp_avg_sq;
     T* __restrict top = state.max_exp_avg_sq;
     for (std::int64_t i = 0; i < arrays.n; ++i) {
-      T old = shrinks ? p[i] * shrink : p[i];
-      T grad = gradient(g[i], old);
-      m[i] = lerp_between(m[i], grad, weight1);
-      v[i] = std::fma(weight2 * grad, grad, v[i] * beta2);
-      T second = v[i];
-      if (top != nullptr) second = top[i] = std::max(top[i], second);
+      T old = p[i];
+      T grad = g[i] * gradient.sign;
+      if constexpr (kDecay) {
+        old = old * shrink;
+        grad = gradient(g[i], old);
+      }
+      const T mean = lerp_between(m[i], grad, weight1);
+      T second = std::fma(weight2 * grad, grad, v[i] * beta2);
+      m[i] = mean;
+      v[i] = second;
+      if constexpr (kTop) {
+        second = top[i] < second ? second : top[i];
+        top[i] = second;
+      }
       T denominator = std::sqrt(second) / correction2 + eps;
-      p[i] = old + rate * m[i] / denominator;
+      p[i] = old + rate * mean / denominator;
     }
   }
 };
@@ -178,18 +185,30 @@ template <class Loop>
 [[gnu::target("avx2,fma")]] void run_with_fma(const Loop& loop) {
   loop();
 }
+template <class Loop>
+[[gnu::target("avx512f,avx512vl,avx512dq,fma,prefer-vector-width=512")]] void run_with_avx512(const Loop& loop) {
+  loop();
+}
 #endif
 
 /// The same arithmetic, vectorised where the processor has fused multiply-add as an instruction.
 template <class Loop>
 void run(const Loop& loop) {
 #if defined(__x86_64__)
+  static const bool wide = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (wide) return run_with_avx512(loop);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return run_with_fma(loop);
 #endif
   loop();
 }
 
 }  // namespace
+
+void set_step(AdamUpdate& how, double step) {
+  how.step = step;
+  how.rate = -(how.common.lr / (1 - std::pow(how.beta1, step)));
+  how.correction2 = std::sqrt(1 - std::pow(how.beta2, step));
+}
 
 template <class T>
 void update_sgd(UpdateArrays<T> arrays, T* buffer, const SgdUpdate& how) {
@@ -201,7 +220,11 @@ void update_sgd(UpdateArrays<T> arrays, T* buffer, const SgdUpdate& how) {
 }
 template <class T>
 void update_adam(UpdateArrays<T> arrays, AdamState<T> state, const AdamUpdate& how) {
-  run(AdamLoop<T>{arrays, state, how});
+  const auto go = [&]<bool kTop, bool kDecay>() { run(AdamLoop<T, kTop, kDecay>{arrays, state, how}); };
+  const bool decays = how.common.weight_decay != 0;
+  if (state.max_exp_avg_sq != nullptr)
+    return decays ? go.template operator()<true, true>() : go.template operator()<true, false>();
+  decays ? go.template operator()<false, true>() : go.template operator()<false, false>();
 }
 template <class T>
 void update_rmsprop(UpdateArrays<T> arrays, RmspropState<T> state, const RmspropUpdate& how) {

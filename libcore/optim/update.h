@@ -38,9 +38,13 @@ struct AdamUpdate {
   double beta1;
   double beta2;
   double eps;
-  bool decoupled;  ///< weight decay shrinks the parameter instead (AdamW)
-  double step;     ///< 1 for the first
+  bool decoupled;          ///< weight decay shrinks the parameter instead (AdamW)
+  double step = 0;         ///< 1 for the first; set_step() changes it
+  double rate = 0;         ///< -lr over the correction of the first moment
+  double correction2 = 0;  ///< of the root of the second moment
 };
+/// Parameters that were updated as often share the powers that this takes.
+void set_step(AdamUpdate& how, double step);
 template <class T>
 struct AdamState {
   T* exp_avg;

@@ -17,6 +17,9 @@ class RefCounted {
   RefCounted& operator=(const RefCounted&) = delete;
 
   void retain() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+  /// The first owner of an object that nobody else has seen: no locked instruction, which would wait for every store
+  /// that made the object.
+  void retain_new() const noexcept { refs_.store(1, std::memory_order_relaxed); }
   /// One more owner, unless the last one is just leaving.
   bool try_retain() const noexcept {
     std::uint32_t seen = refs_.load(std::memory_order_relaxed);
@@ -90,7 +93,14 @@ class IntrusivePtr {
 
 template <class T, class... Args>
 IntrusivePtr<T> make_intrusive(Args&&... args) {
-  return IntrusivePtr<T>(new T(std::forward<Args>(args)...));
+  T* object;
+  if constexpr (sizeof...(Args) == 0) {
+    object = new T;  // with brackets, the whole object would be zeroed before its constructor runs
+  } else {
+    object = new T(std::forward<Args>(args)...);
+  }
+  object->retain_new();
+  return IntrusivePtr<T>::adopt(object);
 }
 
 }  // namespace core

@@ -76,15 +76,19 @@ class ArrayPrinter {
   std::string line(std::int64_t offset, std::size_t indent) const {
     std::size_t dim = array_.sizes.size() - 1;
     if (summarised_ && options_.edgeitems == 0) return "[...]";
-    std::vector<std::string> parts;
-    for (std::int64_t i : indices(dim)) parts.push_back(format_.text(element(offset + i * array_.strides[dim])));
-    if (is_cut(dim)) parts.insert(parts.begin() + options_.edgeitems, " ...");
     auto room = static_cast<std::int64_t>(options_.linewidth) - static_cast<std::int64_t>(indent);
     std::int64_t a_line = std::max<std::int64_t>(1, room / static_cast<std::int64_t>(format_.width() + 2));
+    const std::string new_line = ",\n" + std::string(indent + 1, ' ');
     std::string text = "[";
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (i != 0) text += i % static_cast<std::size_t>(a_line) != 0 ? ", " : ",\n" + std::string(indent + 1, ' ');
-      text += parts[i];
+    std::int64_t count = 0;
+    const auto append = [&](const std::string& item) {
+      if (count != 0) text += count % a_line != 0 ? ", " : new_line;
+      text += item;
+      ++count;
+    };
+    for (std::int64_t i : indices(dim)) {
+      if (count == options_.edgeitems && is_cut(dim)) append(" ...");
+      append(format_.text(element(offset + i * array_.strides[dim])));
     }
     return text + "]";
   }

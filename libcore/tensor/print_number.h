@@ -31,6 +31,8 @@ class NumberFormat {
 
  private:
   std::string bare(double value) const;
+  /// bare(value).size()
+  std::size_t bare_size(double value) const;
 
   int precision_ = 4;
   bool integers_ = true;

@@ -94,12 +94,17 @@ bool always_float(UnaryOp op) {
   }
 }
 
+/// Three stores: a copy of 24 bytes by the library is read again before it has arrived.
+void put_args(double* to, const OpArgs& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) to[i] = args[i];
+}
+
 template <class Kernel>
 void run_unary(Kernel kernel, const Tensor& out, const Tensor& x, const OpArgs& args) {
   UnaryParams params;
   params.out = data_of(out);
   params.in = x.raw_data();
-  std::copy(args.begin(), args.end(), params.args);
+  put_args(params.args, args);
   if (out.is_contiguous() && x.is_contiguous()) {
     detail::flat_loop<2>(params.loop, out.numel(), {1, 1});
   } else {
@@ -137,7 +142,7 @@ void run_binary(Kernel kernel, const Tensor& out, const Operand& a, const Operan
   params.out = data_of(out);
   params.a = a.data;
   params.b = b.data;
-  std::copy(args.begin(), args.end(), params.args);
+  put_args(params.args, args);
   auto flat = [&](const Operand& o) { return o.contiguous && (o.numel == out.numel() || o.numel == 1); };
   if (out.is_contiguous() && flat(a) && flat(b)) {
     auto step = [&](const Operand& o) -> std::int64_t { return o.numel == 1 ? 0 : 1; };
@@ -238,9 +243,14 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
   if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
   DType compute = compute_dtype(dtype);
-  Tensor in = cast(x, compute);
   auto kernel = table_of(backend_of(x), name(op), dtype).unary.at(op, compute);
   if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), dtype);
+  if (x.dtype() == compute) {
+    Tensor out = make_like(x, compute);
+    run_unary(kernel, out, x, args);
+    return out;
+  }
+  Tensor in = cast(x, compute);
   Tensor out = make_like(in, compute);
   run_unary(kernel, out, in, args);
   return cast(out, dtype);
@@ -264,6 +274,36 @@ Tensor predicate(PredicateOp op, const Tensor& x) {
   return out;
 }
 
+namespace {
+
+/// Arithmetic on a few floats, where finding a kernel would cost more than running it.
+bool compute_here(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  constexpr std::int64_t kFew = 16;
+  const std::int64_t count = out.numel();
+  if (count > kFew || out.dtype() != DType::f32 || !backend_of(out).device().is_cpu() || args[0] != 1) return false;
+  const auto data = [](const Tensor& t) { return static_cast<float*>(t.storage().data()) + t.storage_offset(); };
+  float* const to = data(out);
+  const float *const first = data(a), *const second = data(b);
+  const auto each = [&](auto operation) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = operation(first[i], second[i]);
+    return true;
+  };
+  switch (op) {
+    case BinaryOp::add:
+      return each([](float x, float y) { return x + y; });
+    case BinaryOp::sub:
+      return each([](float x, float y) { return x - y; });
+    case BinaryOp::mul:
+      return each([](float x, float y) { return x * y; });
+    case BinaryOp::div:
+      return each([](float x, float y) { return x / y; });
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
   if (b.storage()->held() != nullptr) {
     if (Tensor out = held_binary(op, a, b, args); out.defined()) return out;
@@ -273,7 +313,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args)
   if (dtype == b.dtype() && backend == &backend_of(b) && a.is_contiguous() && b.is_contiguous() &&
       computes_directly(dtype) && a.sizes() == b.sizes()) {  // the usual case, kept short
     Tensor out = make(a.sizes(), dtype, *backend);
-    run_binary_op(op, out, operand_of(a), operand_of(b), args);
+    if (!compute_here(op, out, a, b, args)) run_binary_op(op, out, operand_of(a), operand_of(b), args);
     return out;
   }
   check_bool_sub(op, a.dtype(), b.dtype());

@@ -8,25 +8,26 @@ namespace {
 
 /// The last two dimensions of an operand as a row-major matrix, perhaps transposed.
 struct Matrix {
-  Tensor data;
+  const void* data;
   bool transposed;
   std::int64_t leading;
   std::int64_t batch_stride;
 };
 
-Matrix matrix_of(const Tensor& x) {
-  std::int64_t rows = x.size(-2), columns = x.size(-1);
-  std::int64_t row_step = x.stride(-2), column_step = x.stride(-1);
-  std::int64_t batch = x.dim() == 3 ? x.stride(0) : 0;
-  bool plain = (column_step == 1 || columns == 1) && row_step >= std::max<std::int64_t>(1, columns);
-  if (plain || rows == 1) {
-    if (column_step == 1 || columns == 1)
-      return {x, false, std::max(row_step, std::max<std::int64_t>(1, columns)), batch};
+/// `held` keeps what had to be copied.
+Matrix matrix_of(const Tensor& x, Tensor& held) {
+  const std::size_t rank = x.sizes().size();
+  const std::int64_t rows = x.sizes()[rank - 2], columns = x.sizes()[rank - 1];
+  const std::int64_t row_step = x.strides()[rank - 2], column_step = x.strides()[rank - 1];
+  const std::int64_t batch = rank == 3 ? x.strides()[0] : 0, wide = std::max<std::int64_t>(1, columns);
+  if ((column_step == 1 || columns == 1) && (row_step >= wide || rows == 1)) {
+    return {x.raw_data(), false, std::max(row_step, wide), batch};
   }
-  if ((row_step == 1 || rows == 1) && column_step >= std::max<std::int64_t>(1, rows))
-    return {x, true, column_step, batch};
-  Tensor dense = contiguous(x);
-  return {dense, false, std::max<std::int64_t>(1, columns), x.dim() == 3 ? dense.stride(0) : 0};
+  if ((row_step == 1 || rows == 1) && column_step >= std::max<std::int64_t>(1, rows)) {
+    return {x.raw_data(), true, column_step, batch};
+  }
+  held = contiguous(x);
+  return {held.raw_data(), false, wide, rank == 3 ? held.strides()[0] : 0};
 }
 
 void check_product_dtypes(const Tensor& a, const Tensor& b) {
@@ -49,46 +50,55 @@ Tensor start_of(const ProductOptions& options, const Shape& sizes, DType dtype, 
 Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) {
   check_product_dtypes(a, b);
   const Tensor* both[] = {&a, &b};
-  Backend& backend = common_backend(both);
+  Backend& backend = &backend_of(a) == &backend_of(b) ? backend_of(a) : common_backend(both);
   DType dtype = a.dtype();
   DType compute = dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
   const MatmulTable* table = backend.ops().matmul;
   auto kernel = table == nullptr ? nullptr : table->gemm[static_cast<std::size_t>(compute)];
   if (kernel == nullptr) throw_unsupported("matmul", backend, dtype);
-  Matrix x = matrix_of(cast(a, compute));
-  Matrix y = matrix_of(cast(b, compute));
+  if (compute != dtype) return cast(product(cast(a, compute), cast(b, compute), options), dtype);
+  Tensor kept_a, kept_b;
+  const Matrix x = matrix_of(a, kept_a), y = matrix_of(b, kept_b);
+  const std::size_t rank = a.sizes().size();
+  const std::int64_t m = a.sizes()[rank - 2], k = a.sizes()[rank - 1], n = b.sizes()[rank - 1];
   Shape sizes = a.sizes();
-  sizes[sizes.size() - 1] = b.size(-1);
+  sizes[rank - 1] = n;
   Tensor out = start_of(options, sizes, compute, backend);
-  double beta = options.start.defined() ? options.beta.to_double() : 0;
-  GemmParams params{x.transposed,
-                    y.transposed,
-                    a.size(-2),
-                    b.size(-1),
-                    a.size(-1),
-                    x.leading,
-                    y.leading,
-                    std::max<std::int64_t>(1, b.size(-1)),
-                    x.data.raw_data(),
-                    y.data.raw_data(),
-                    const_cast<void*>(out.raw_data()),
-                    options.alpha.to_double(),
-                    beta,
-                    a.dim() == 3 ? a.size(0) : 1,
-                    x.batch_stride,
-                    y.batch_stride,
-                    a.size(-2) * b.size(-1)};
-  if (out.numel() == 0) return cast(out, dtype);
-  if (params.k == 0) {
+  if (out.numel() == 0) return out;
+  const double beta = options.start.defined() ? options.beta.to_double() : 0;
+  if (k == 0) {
     if (beta == 0) {
       fill_into(out, 0);
     } else {
       binary_in_place(BinaryOp::mul, out, options.beta);
     }
-    return cast(out, dtype);
+    return out;
   }
+  kernel({x.transposed, y.transposed, m, n, k, x.leading, y.leading, n, x.data, y.data,
+          const_cast<void*>(out.raw_data()), options.alpha.to_double(), beta, rank == 3 ? a.sizes()[0] : 1,
+          x.batch_stride, y.batch_stride, m * n});
+  return out;
+}
+
+Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  Backend& backend = backend_of(x);
+  const auto fits = [&](const Tensor& t) {
+    return t.is_contiguous() && t.dtype() == x.dtype() && &backend_of(t) == &backend;
+  };
+  const bool sizes_fit = x.dim() == 2 && weight.dim() == 2 && x.sizes()[1] == weight.sizes()[1] && bias.dim() == 1 &&
+                         bias.sizes()[0] == weight.sizes()[0];
+  const bool is_float = x.dtype() == DType::f32 || x.dtype() == DType::f64;
+  if (!sizes_fit || !is_float || !fits(x) || !fits(weight) || !fits(bias)) return {};
+  const MatmulTable* table = backend.ops().matmul;
+  auto kernel = table == nullptr ? nullptr : table->gemm[static_cast<std::size_t>(x.dtype())];
+  const std::int64_t m = x.sizes()[0], k = x.sizes()[1], n = weight.sizes()[0];
+  if (kernel == nullptr || m == 0 || n == 0 || k == 0) return {};
+  Tensor out = make({m, n}, x.dtype(), backend);
+  GemmParams params{false, true, m, n, k, k, k, n, x.raw_data(), weight.raw_data(), const_cast<void*>(out.raw_data()),
+                    1,     0,    1, 0, 0, 0};
+  params.bias = bias.raw_data();
   kernel(params);
-  return cast(out, dtype);
+  return out;
 }
 
 }  // namespace core::raw

@@ -26,6 +26,11 @@ Tensor wrap_impl(IntrusivePtr<TensorImpl> impl, Storage storage, DType dtype, st
   return Tensor(std::move(impl));
 }
 
+/// Into a shape that is still empty: as many numbers as there are, where an assignment moves all that have room.
+[[gnu::always_inline]] inline void put_shape(Shape& to, const Shape& from) {
+  for (std::int64_t size : from) to.push_back(size);
+}
+
 /// Element size in bytes where a plain move of that size exists, else 0.
 std::size_t move_size(DType dtype) {
   int bits = bit_width(dtype);
@@ -88,14 +93,17 @@ Tensor move_bytes(const Tensor& dense, Backend& to) {
 
 Tensor make(const Shape& sizes, DType dtype, Backend& backend) {
   auto impl = make_intrusive<TensorImpl>();
-  impl->sizes = sizes;
-  impl->strides.resize(sizes.size());
+  put_shape(impl->sizes, sizes);
+  put_shape(impl->strides, sizes);
   std::int64_t numel = 1;
+  bool is_empty = false;
   for (std::size_t i = sizes.size(); i-- > 0;) {
+    const std::int64_t size = sizes[i];
     impl->strides[i] = numel;
-    numel *= std::max<std::int64_t>(sizes[i], 1);
+    numel *= std::max<std::int64_t>(size, 1);
+    is_empty = is_empty || size == 0;
   }
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) numel = 0;
+  if (is_empty) numel = 0;
   Storage storage = Storage::allocate(bytes_for(numel, dtype), backend);
   return wrap_impl(std::move(impl), std::move(storage), dtype, numel);
 }
@@ -132,8 +140,8 @@ Tensor make_like(const Tensor& like, DType dtype) {
 
 Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
   auto impl = make_intrusive<TensorImpl>();
-  impl->sizes = sizes;
-  impl->strides = strides;
+  put_shape(impl->sizes, sizes);
+  put_shape(impl->strides, strides);
   impl->offset = offset;
   impl->contiguous = is_row_major(sizes, strides);
   impl->own_version = x.impl()->own_version;

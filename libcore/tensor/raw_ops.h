@@ -66,6 +66,8 @@ Tensor wrapped(Scalar value, Backend& backend);
 
 // --- reductions; `dims` as given by the user (negative allowed, empty: all)
 Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options, const std::array<double, 2>& args = {});
+/// The sum over the rows of a matrix: one element a column.
+Tensor column_sums(const Tensor& x);
 ValuesIndices reduce_with_indices(ReduceOp op, const Tensor& x, std::int64_t dim, bool keepdim);
 Tensor scan(ScanOp op, const Tensor& x, std::int64_t dim);
 ValuesIndices sort(const Tensor& x, std::int64_t dim, bool descending);
@@ -78,6 +80,9 @@ struct ProductOptions {
   Tensor start = {};  ///< broadcast to the result, times beta
 };
 Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options = {});
+/// x (m, k) @ weight (n, k)^T + bias (n) in one kernel; undefined when types, sizes or layouts ask for the general way,
+/// which then has the errors.
+Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 // --- indexing along one dimension
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);

@@ -162,6 +162,24 @@ Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options, const 
   return by_position ? out : cast(out, dtype);
 }
 
+Tensor column_sums(const Tensor& x) {
+  const ReductionTable* table = backend_of(x).ops().reduction;
+  const bool is_float = x.dtype() == DType::f32 || x.dtype() == DType::f64;
+  if (table == nullptr || !is_float || !x.is_contiguous() || x.dim() != 2 || x.numel() == 0 || x.sizes()[1] == 1) {
+    return reduce(ReduceOp::sum, x, {.dims = {0}});
+  }
+  const std::int64_t rows = x.sizes()[0], columns = x.sizes()[1];
+  Tensor out = make({columns}, x.dtype(), backend_of(x));
+  ReduceParams params;
+  params.out = const_cast<void*>(out.raw_data());
+  params.in = x.raw_data();
+  params.indices = nullptr;
+  detail::flat_loop<2>(params.outer, columns, {1, 1});
+  detail::flat_loop<1>(params.inner, rows, {columns});
+  table->reduce.at(ReduceOp::sum, x.dtype())(params);
+  return out;
+}
+
 ValuesIndices reduce_with_indices(ReduceOp op, const Tensor& x, std::int64_t dim, bool keepdim) {
   std::int64_t wrapped_dim = wrap_dim(dim, x.dim());
   if (x.dim() > 0 && x.size(wrapped_dim) == 0) {

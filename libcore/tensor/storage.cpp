@@ -11,8 +11,16 @@
 namespace core {
 
 namespace {
+
 constexpr std::size_t kHeader = kAlignment;
 static_assert(sizeof(StorageImpl) <= kHeader);
+
+/// The only owner of a storage that was made just now.
+IntrusivePtr<StorageImpl> owned(StorageImpl* fresh) {
+  fresh->retain_new();
+  return IntrusivePtr<StorageImpl>::adopt(fresh);
+}
+
 }  // namespace
 
 Storage Storage::allocate(std::size_t nbytes, Device device) {
@@ -23,12 +31,12 @@ Storage Storage::allocate(std::size_t nbytes, Backend& backend) {
   Storage storage;
   if (backend.device().is_cpu()) {  // header and bytes in one block
     auto* block = static_cast<std::byte*>(host_allocate(kHeader + nbytes));
-    storage.impl_ = IntrusivePtr<StorageImpl>(new (block) StorageImpl(&backend, block + kHeader, nbytes));
+    storage.impl_ = owned(new (block) StorageImpl(&backend, block + kHeader, nbytes));
     storage.impl_->inline_data_ = true;
     return storage;
   }
   void* data = backend.has_memory() ? backend.allocate(nbytes) : nullptr;
-  storage.impl_ = IntrusivePtr<StorageImpl>(new (host_allocate(kHeader)) StorageImpl(&backend, data, nbytes));
+  storage.impl_ = owned(new (host_allocate(kHeader)) StorageImpl(&backend, data, nbytes));
   return storage;
 }
 
@@ -38,7 +46,7 @@ Storage Storage::borrow(void* data, std::size_t nbytes, Device device, void (*re
   impl->borrowed_ = true;
   impl->free_foreign_ = release;
   impl->context_ = context;
-  storage.impl_ = IntrusivePtr<StorageImpl>(impl);
+  storage.impl_ = owned(impl);
   return storage;
 }
 

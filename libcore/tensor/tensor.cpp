@@ -92,6 +92,9 @@ Scalar Tensor::item() const {
                 "a Tensor with " + std::to_string(numel()) + " elements cannot be converted to Scalar");
   }
   if (is_meta()) throw Error(ErrorCode::runtime, "Tensor.item() cannot be called on meta tensors");
+  if (dtype() == DType::f32 && storage()->backend().is_host_memory()) {  // the usual case, kept short
+    return static_cast<double>(*static_cast<const float*>(raw_data()));
+  }
   DType kind = is_floating(dtype()) ? DType::f64 : dtype() == DType::boolean ? DType::boolean : DType::i64;
   std::byte bytes[8];
   Tensor value = raw::cast(*this, kind);

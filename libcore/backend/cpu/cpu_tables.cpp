@@ -5,6 +5,8 @@
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cpu/elementwise_variants.h"
 #include "libcore/backend/cpu/nn_kernels.h"
+#include "libcore/backend/cpu/small_variants.h"
+#include "libcore/backend/recurrent_table.h"
 
 namespace core {
 namespace {
@@ -16,6 +18,7 @@ struct CpuTables {
   CopyTable copy;
   IndexingTable indexing;
   NnTable nn;
+  RecurrentTable recurrent;
   OpTables all;
 
   CpuTables() {
@@ -35,7 +38,9 @@ struct CpuTables {
     cpu::fill_copies(copy);
     cpu::fill_indexing(indexing);
     cpu::fill_nn(nn);
-    all = {&elementwise, &reduction, &matmul, &copy, &indexing, &nn};
+    cpu::small_kernels().fill_softmax(nn);
+    cpu::small_kernels().fill_recurrent(recurrent);
+    all = {&elementwise, &reduction, &matmul, &copy, &indexing, &nn, &recurrent};
   }
 };
 

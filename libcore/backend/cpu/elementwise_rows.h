@@ -10,20 +10,28 @@
 namespace core::cpu {
 namespace {
 
+/// One row that stays on the calling thread. Taken directly: the bookkeeping of for_rows costs as much as some rows.
+template <int N>
+bool is_short(const Loop<N>& loop) {
+  return loop.ndim == 1 && loop.numel < 2 * kGrain;
+}
+
 /// Op: constructed from the numbers of the operation, called with elements of type T, gives an R.
 template <class T, class R, class Op>
 void unary_kernel(const UnaryParams& p) {
   const Op op(p.args);
   const std::int64_t so = p.loop.strides[0][0], si = p.loop.strides[1][0];
-  for_rows(p.loop, kGrain, [&](const Offsets<2>& at, std::int64_t n) {
-    R* out = static_cast<R*>(p.out) + at[0];
-    const T* in = static_cast<const T*>(p.in) + at[1];
+  const auto row = [&](R* out, const T* in, std::int64_t n) {
     if (so == 1 && si == 1) {
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < n; ++i) out[i] = op(in[i]);
     } else {
       for (std::int64_t i = 0; i < n; ++i) out[i * so] = op(in[i * si]);
     }
+  };
+  if (is_short(p.loop)) return row(static_cast<R*>(p.out), static_cast<const T*>(p.in), p.loop.numel);
+  for_rows(p.loop, kGrain, [&](const Offsets<2>& at, std::int64_t n) {
+    row(static_cast<R*>(p.out) + at[0], static_cast<const T*>(p.in) + at[1], n);
   });
 }
 
@@ -49,6 +57,10 @@ template <class T, class R, class Op>
 void binary_kernel(const BinaryParams& p) {
   const Op op(p.args);
   const std::int64_t s[3] = {p.loop.strides[0][0], p.loop.strides[1][0], p.loop.strides[2][0]};
+  if (is_short(p.loop)) {
+    return binary_row(static_cast<R*>(p.out), static_cast<const T*>(p.a), static_cast<const T*>(p.b), p.loop.numel, s,
+                      op);
+  }
   for_rows(p.loop, kGrain, [&](const Offsets<3>& at, std::int64_t n) {
     binary_row(static_cast<R*>(p.out) + at[0], static_cast<const T*>(p.a) + at[1], static_cast<const T*>(p.b) + at[2],
                n, s, op);

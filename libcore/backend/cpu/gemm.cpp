@@ -2,9 +2,11 @@
 #include <cblas.h>
 #include <dnnl.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "libcore/backend/cpu/cpu_tables.h"
+#include "libcore/backend/cpu/small_variants.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/element_types.h"
 #include "libcore/base/error.h"
@@ -12,15 +14,25 @@
 namespace core::cpu {
 namespace {
 
+/// Puts the bias into every row, for a library to add the product to. Gives beta.
+template <class T>
+T start_of(const GemmParams& p, T* c) {
+  if (p.bias == nullptr) return static_cast<T>(p.beta);
+  for (std::int64_t row = 0; row < p.m; ++row) std::copy_n(static_cast<const T*>(p.bias), p.n, c + row * p.ldc);
+  return 1;
+}
+
 void gemm_f32(const GemmParams& p) {
+  static const auto small_product = small_kernels().product;
+  if (small_product(p)) return;
   apply_thread_limit();
   for (std::int64_t i = 0; i < p.batch; ++i) {
     const auto* a = static_cast<const float*>(p.a) + i * p.batch_stride_a;
     const auto* b = static_cast<const float*>(p.b) + i * p.batch_stride_b;
     auto* c = static_cast<float*>(p.c) + i * p.batch_stride_c;
-    dnnl_status_t status =
-        dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k, static_cast<float>(p.alpha), a,
-                   p.lda, b, p.ldb, static_cast<float>(p.beta), c, p.ldc);
+    const float beta = start_of(p, c);
+    dnnl_status_t status = dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k,
+                                      static_cast<float>(p.alpha), a, p.lda, b, p.ldb, beta, c, p.ldc);
     if (status != dnnl_success) throw Error(ErrorCode::internal, "matrix product: oneDNN refused the sizes");
   }
 }
@@ -32,9 +44,10 @@ void gemm_f64(const GemmParams& p) {
     const auto* a = static_cast<const double*>(p.a) + i * p.batch_stride_a;
     const auto* b = static_cast<const double*>(p.b) + i * p.batch_stride_b;
     auto* c = static_cast<double*>(p.c) + i * p.batch_stride_c;
+    const double beta = start_of(p, c);
     cblas_dgemm(CblasRowMajor, transpose(p.transpose_a), transpose(p.transpose_b), static_cast<int>(p.m),
                 static_cast<int>(p.n), static_cast<int>(p.k), p.alpha, a, static_cast<int>(p.lda), b,
-                static_cast<int>(p.ldb), p.beta, c, static_cast<int>(p.ldc));
+                static_cast<int>(p.ldb), beta, c, static_cast<int>(p.ldc));
   }
 }
 
@@ -69,6 +82,17 @@ void gemm_integer(const GemmParams& p) {
 }
 
 }  // namespace
+
+SmallKernels small_kernels() {
+#if defined(__x86_64__)
+  const bool has_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  if (has_fma && is_wide) return {avx512::small_product, avx512::fill_recurrent, avx512::fill_softmax};
+  if (has_fma) return {avx2::small_product, avx2::fill_recurrent, avx2::fill_softmax};
+#endif
+  return {baseline::small_product, baseline::fill_recurrent, baseline::fill_softmax};
+}
 
 void fill_matmul(MatmulTable& table) {
   auto slot = [&](DType dtype) -> auto& {

@@ -12,7 +12,6 @@ void fill_nn(NnTable& table);
 void add_conv_kernels(NnTable& table);
 void add_pool_kernels(NnTable& table);
 void add_norm_kernels(NnTable& table);
-void add_softmax_kernels(NnTable& table);
 void add_loss_kernels(NnTable& table);
 void add_vector_kernels(NnTable& table);
 

@@ -60,7 +60,6 @@ void fill_nn(NnTable& table) {
   add_conv_kernels(table);
   add_pool_kernels(table);
   add_norm_kernels(table);
-  add_softmax_kernels(table);
   add_loss_kernels(table);
   add_vector_kernels(table);
 }

@@ -289,13 +289,77 @@ class ColumnSums {
   Sum levels_[kLevels][kWidth] = {};
 };
 
-/// Columns [first, first + width) into `total`. PyTorch adds whole groups of 32 columns row by row, and what is left
-/// over in four interleaved cascades that are joined at the end.
+/// What ColumnSums gives for `rows` rows, `step` elements apart, of kColumns (or, where that is 0, `width`) columns.
+/// One group of columns at a time, so that its sums stay in registers.
+template <int kColumns, class T, class Total>
+void cascade_group(const T* in, std::int64_t rows, std::int64_t step, std::int64_t width, Total* total) {
+  constexpr int kLevels = 4, kMost = 32;
+  const std::int64_t columns = kColumns == 0 ? width : kColumns;
+  const int log2 = rows > 1 ? std::bit_width(static_cast<std::uint64_t>(rows - 1)) : 0;
+  const int power = std::max(4, log2 / kLevels);
+  const std::int64_t chunk = std::int64_t{1} << power;
+  Total levels[kLevels][kMost] = {};
+  for (std::int64_t row = 0; row < rows;) {
+    const std::int64_t stop = std::min(rows, row + chunk);
+    Total sums[kMost] = {};
+    for (; row < stop; ++row) {
+      for (std::int64_t k = 0; k < columns; ++k) sums[k] += static_cast<Total>(in[row * step + k]);
+    }
+    const bool is_whole = row % chunk == 0;
+    for (std::int64_t k = 0; k < columns; ++k) levels[is_whole ? 1 : 0][k] += sums[k];
+    std::int64_t full = (chunk << power) - 1;
+    for (int level = 2; is_whole && level < kLevels && (row & full) == 0; ++level, full |= full << power) {
+      for (std::int64_t k = 0; k < columns; ++k) {
+        levels[level][k] += levels[level - 1][k];
+        levels[level - 1][k] = 0;
+      }
+    }
+  }
+  for (std::int64_t k = 0; k < columns; ++k) {
+    Total sum = levels[0][k];
+    for (int level = 1; level < kLevels; ++level) sum += levels[level][k];
+    total[k] = sum;
+  }
+}
+
+/// The sums of `rows` rows, `step` elements apart, of `width` columns.
+template <class T, class Total>
+void cascade_rows(const T* in, std::int64_t rows, std::int64_t step, std::int64_t width, Total* total) {
+  constexpr int kGroup = 32;
+  std::int64_t first = 0;
+  for (; first + kGroup <= width; first += kGroup) {
+    cascade_group<kGroup>(in + first, rows, step, kGroup, total + first);
+  }
+  if (first < width) cascade_group<0>(in + first, rows, step, width - first, total + first);
+}
+
+/// Columns [first, first + width) into `total`, from rows that lie evenly. PyTorch adds whole groups of 32 columns row
+/// by row, and what is left over (less than a group) in four interleaved cascades that are joined at the end.
+template <class T, class Total>
+void sum_even_columns(const ReduceParams& p, std::int64_t first, std::int64_t width, bool grouped, Total* total) {
+  constexpr std::int64_t kWays = 4;
+  const T* in = static_cast<const T*>(p.in) + first;
+  const std::int64_t rows = p.inner.numel, step = p.inner.strides[0][0];
+  if (grouped) return cascade_rows(in, rows, step, width, total);
+  const std::int64_t each = rows / kWays;
+  cascade_rows(in, each, step * kWays, width, total);
+  for (std::int64_t i = each * kWays; i < rows; ++i) {
+    for (std::int64_t k = 0; k < width; ++k) total[k] += static_cast<Total>(in[i * step + k]);
+  }
+  Total part[ColumnSums<T>::kWidth];
+  for (std::int64_t way = 1; way < kWays; ++way) {
+    cascade_rows(in + way * step, each, step * kWays, width, part);
+    for (std::int64_t k = 0; k < width; ++k) total[k] += part[k];
+  }
+}
+
+/// The same from rows that lie anyhow.
 template <class T, class Total>
 void sum_some_columns(const ReduceParams& p, std::int64_t first, std::int64_t width, Total* total) {
   constexpr std::int64_t kGroup = 32, kWays = 4;
-  const T* in = static_cast<const T*>(p.in) + first;
   bool grouped = first + width <= p.outer.numel / kGroup * kGroup;
+  if (p.inner.ndim == 1) return sum_even_columns<T>(p, first, width, grouped, total);
+  const T* in = static_cast<const T*>(p.in) + first;
   std::int64_t ways = grouped ? 1 : kWays, each = p.inner.numel / ways;
   std::vector<ColumnSums<T>> sums(static_cast<std::size_t>(ways), ColumnSums<T>(each, width));
   std::vector<const T*> late_rows;

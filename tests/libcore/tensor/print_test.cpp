@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <vector>
 
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
@@ -41,6 +42,23 @@ TEST(Print, WritesComplexAndNarrowFloats) {
 TEST(Print, ReadsThroughStrides) {
   core::Tensor x = core::arange(6).view({2, 3}).t();
   EXPECT_EQ(core::to_string(x), "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])");
+}
+
+// What printf writes, exactly: ties go to even, and the binary value decides, not the decimal one.
+TEST(Print, RoundsAsPrintf) {
+  auto text = [](double value, double other) {
+    return core::to_string(core::from_values(std::vector<double>{value, other}));
+  };
+  EXPECT_EQ(text(0.00005, 1.5), "tensor([5.0000e-05, 1.5000e+00], dtype=torch.float64)");
+  EXPECT_EQ(text(0.03125, 1.5), "tensor([0.0312, 1.5000], dtype=torch.float64)");
+  EXPECT_EQ(text(0.09375, -1.5), "tensor([ 0.0938, -1.5000], dtype=torch.float64)");
+  EXPECT_EQ(text(0.99996, 0.5), "tensor([1.0000, 0.5000], dtype=torch.float64)");
+  EXPECT_EQ(text(-0.0, 0.5), "tensor([-0.0000, 0.5000], dtype=torch.float64)");
+  EXPECT_EQ(text(9.99996e5, 0.5), "tensor([1.0000e+06, 5.0000e-01], dtype=torch.float64)");
+  EXPECT_EQ(text(1e300, -2e-300), "tensor([ 1.0000e+300, -2.0000e-300], dtype=torch.float64)");
+  EXPECT_EQ(text(9.99999e99, 1.5), "tensor([1.0000e+100,  1.5000e+00], dtype=torch.float64)");
+  EXPECT_EQ(text(123456789012.0, 3), "tensor([1.2346e+11, 3.0000e+00], dtype=torch.float64)");
+  EXPECT_EQ(text(4503599627370497.0, 4503599627370496.0), "tensor([4.5036e+15, 4.5036e+15], dtype=torch.float64)");
 }
 
 TEST(Print, RefusesOptionsThatMakeNoSense) {

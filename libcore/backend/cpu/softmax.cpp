@@ -1,9 +1,13 @@
-// Softmax and its logarithm along one dimension, numerically safe: the largest element is taken off first.
+// Softmax and its logarithm along one dimension for one instruction set (CORE_CPU_VARIANT names the namespace),
+// numerically safe: the largest element is taken off first. Dense lines go by short vectors.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "libcore/backend/cpu/nn_kernels.h"
+#include "libcore/backend/cpu/small_variants.h"
 #include "libcore/backend/cpu/thread_pool.h"
+#include "libcore/backend/cpu/vector_math.h"
+#include "libcore/backend/nn_table.h"
 
 namespace core::cpu {
 namespace {
@@ -29,11 +33,73 @@ T largest_of(const T* line, std::int64_t length, std::int64_t step) {
   return largest;
 }
 
+// Dense lines. `rest` elements of a last, incomplete vector are those that count.
+
+template <class T>
+CORE_INLINE T sum_of_lanes(const Vector<T>& v) {
+  T sum = v[0];
+  for (int i = 1; i < kWidth<T>; ++i) sum += v[i];
+  return sum;
+}
+
+template <class T>
+CORE_INLINE T largest_of_dense(const T* line, std::int64_t length) {
+  Vector<T> best = all_of(-std::numeric_limits<T>::infinity());
+  std::int64_t i = 0;
+  for (; i + kWidth<T> <= length; i += kWidth<T>) {
+    const Vector<T> v = load(line + i);
+    best = (v > best) | (v != v) ? v : best;
+  }
+  T largest = best[0];
+  for (int k = 1; k < kWidth<T>; ++k) largest = best[k] > largest || best[k] != best[k] ? best[k] : largest;
+  for (; i < length; ++i) largest = line[i] > largest || line[i] != line[i] ? line[i] : largest;
+  return largest;
+}
+
+/// The sum of exp(in - largest); the terms go to `out` where that is not null.
+template <class T>
+CORE_INLINE T exp_sum(const T* in, std::int64_t length, T largest, T* out) {
+  Vector<T> sums{};
+  for (std::int64_t i = 0; i < length; i += kWidth<T>) {
+    const std::int64_t left = length - i;
+    Vector<T> terms = exp_of(load_up_to(in + i, left) - largest);
+    if (out != nullptr) store_up_to(out + i, terms, left);
+    for (std::int64_t k = left; k < kWidth<T>; ++k) terms[k] = 0;
+    sums += terms;
+  }
+  return sum_of_lanes<T>(sums);
+}
+
+template <class T>
+void dense_softmax(const T* in, T* out, std::int64_t length) {
+  const T sum = exp_sum(in, length, largest_of_dense(in, length), out);
+  for (std::int64_t i = 0; i < length; ++i) out[i] /= sum;
+}
+
+template <class T>
+void dense_log_softmax(const T* in, T* out, std::int64_t length) {
+  const T largest = largest_of_dense(in, length);
+  const T log_sum = std::log(exp_sum<T>(in, length, largest, nullptr));
+  for (std::int64_t i = 0; i < length; ++i) out[i] = in[i] - largest - log_sum;
+}
+
+template <class T>
+void dense_log_softmax_grad(const T* grad, const T* out, T* in_grad, std::int64_t length) {
+  Vector<T> sums{};
+  for (std::int64_t i = 0; i < length; i += kWidth<T>) sums += load_up_to(grad + i, length - i);
+  const T sum = sum_of_lanes<T>(sums);
+  for (std::int64_t i = 0; i < length; i += kWidth<T>) {
+    const std::int64_t left = length - i;
+    store_up_to<T>(in_grad + i, load_up_to(grad + i, left) - exp_of(load_up_to(out + i, left)) * sum, left);
+  }
+}
+
 template <class T>
 void softmax(const SoftmaxParams& p) {
   for_each_line(p.outer, p.length, p.inner, [&](std::int64_t at) {
     const T* in = static_cast<const T*>(p.input) + at;
     T* out = static_cast<T*>(p.output) + at;
+    if (p.inner == 1) return dense_softmax(in, out, p.length);
     const T largest = largest_of(in, p.length, p.inner);
     T sum = 0;
     for (std::int64_t i = 0; i < p.length; ++i) sum += out[i * p.inner] = std::exp(in[i * p.inner] - largest);
@@ -46,6 +112,7 @@ void log_softmax(const SoftmaxParams& p) {
   for_each_line(p.outer, p.length, p.inner, [&](std::int64_t at) {
     const T* in = static_cast<const T*>(p.input) + at;
     T* out = static_cast<T*>(p.output) + at;
+    if (p.inner == 1) return dense_log_softmax(in, out, p.length);
     const T largest = largest_of(in, p.length, p.inner);
     T sum = 0;
     for (std::int64_t i = 0; i < p.length; ++i) sum += std::exp(in[i * p.inner] - largest);
@@ -74,6 +141,7 @@ void log_softmax_grad(const SoftmaxGradParams& p) {
     const T* grad = static_cast<const T*>(p.output_grad) + at;
     const T* out = static_cast<const T*>(p.output) + at;
     T* in_grad = static_cast<T*>(p.input_grad) + at;
+    if (p.inner == 1) return dense_log_softmax_grad(grad, out, in_grad, p.length);
     T sum = 0;
     for (std::int64_t i = 0; i < p.length; ++i) sum += grad[i * p.inner];
     for (std::int64_t i = 0; i < p.length; ++i) {
@@ -93,7 +161,7 @@ void add_for(NnTable& table, DType dtype) {
 
 }  // namespace
 
-void add_softmax_kernels(NnTable& table) {
+void CORE_CPU_VARIANT::fill_softmax(NnTable& table) {
   add_for<float>(table, DType::f32);
   add_for<double>(table, DType::f64);
 }
