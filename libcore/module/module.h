@@ -146,8 +146,8 @@ class Module {
   std::shared_ptr<Module> replicate() const;
   /// A replicate() whose tensors are copies too; what was shared inside stays shared.
   std::shared_ptr<Module> deep_copy() const;
-  /// Says of this module, and of everything below it, that they are copies of `original` which DataParallel runs for one
-  /// call: their parameters are no leaves, zero_grad() only warns, and backward hooks, which outlive them, see the
+  /// Says of this module, and of everything below it, that they are copies of `original` which DataParallel runs for
+  /// one call: their parameters are no leaves, zero_grad() only warns, and backward hooks, which outlive them, see the
   /// originals. REQUIRES: this is original.replicate().
   void mark_replica_of(Module& original);
   bool is_replica() const { return original_ != nullptr; }
@@ -239,13 +239,13 @@ class ModuleOf : public Module {
   template <class... Args>
   Tensor with_hooks(Args&&... args) {
     std::vector<Tensor> inputs;
-    const auto keep = [&](const auto& argument) {
+    [[maybe_unused]] const auto keep = [&](const auto& argument) {
       if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<decltype(argument)>>) inputs.push_back(argument);
     };
     (keep(args), ...);
     return detail::hooked_call(*this, std::move(inputs), [&](const std::vector<Tensor>& given) -> Tensor {
-      std::size_t next = 0;
-      const auto pick = [&]<class Arg>(Arg& argument) -> decltype(auto) {
+      [[maybe_unused]] std::size_t next = 0;
+      [[maybe_unused]] const auto pick = [&]<class Arg>(Arg& argument) -> decltype(auto) {
         if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<Arg>>) {
           return static_cast<const Tensor&>(given[next++]);
         } else {
