@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "libcore/core.h"
+#include "tests/bench/bench_parallel.h"
 
 namespace bench {
 namespace {
@@ -161,6 +162,10 @@ constexpr std::array kSteps = {
     StepKind{"lenet_b64", "LeNet-5 on 28 x 28, batch 64, SGD with momentum step", lenet_b64},
     StepKind{"dataloader_epoch", "one epoch over 10,000 items of 5 floats, batch 30, shuffled", dataloader_epoch},
     StepKind{"print_1000", "printing 1,000 values", print_1000},
+    StepKind{"dp_one_replica", "10 M-parameter MLP, batch 64, forward and backward, one replica", dp_one_replica},
+    StepKind{"dp_two_replicas", "the same split over two replicas on logical devices", dp_two_replicas},
+    StepKind{"dp_one_replica_2048", "dp_one_replica with a batch of 2048", dp_one_replica_2048},
+    StepKind{"dp_two_replicas_2048", "dp_two_replicas with a batch of 2048", dp_two_replicas_2048},
 };
 
 }  // namespace
