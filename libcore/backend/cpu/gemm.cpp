@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "libcore/backend/cpu/cpu_tables.h"
+#include "libcore/backend/cpu/gemm_few_rows.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/element_types.h"
 #include "libcore/base/error.h"
@@ -18,6 +19,7 @@ void gemm_f32(const GemmParams& p) {
     const auto* a = static_cast<const float*>(p.a) + i * p.batch_stride_a;
     const auto* b = static_cast<const float*>(p.b) + i * p.batch_stride_b;
     auto* c = static_cast<float*>(p.c) + i * p.batch_stride_c;
+    if (few_rows_product({p, a, b, c, static_cast<float>(p.beta)})) continue;
     dnnl_status_t status =
         dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k, static_cast<float>(p.alpha), a,
                    p.lda, b, p.ldb, static_cast<float>(p.beta), c, p.ldc);
