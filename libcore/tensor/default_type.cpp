@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/tensor/factory.h"
@@ -30,19 +29,15 @@ constexpr NamedType kTypes[] = {
 }  // namespace
 
 void set_default_tensor_type(std::string_view type) {
-  warn(
-      "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
-      "torch.set_default_device() as alternatives.");
   std::string_view name = type;
   bool on_cuda = name.starts_with("torch.cuda.");
   if (!name.starts_with("torch.")) throw_unknown("torch", type);
   name.remove_prefix(on_cuda ? 11 : 6);
   for (const NamedType& known : kTypes) {
     if (known.name != name) continue;
-    if (on_cuda && !cuda::is_available()) {
-      throw Error(ErrorCode::type,
-                  "type " + std::string(type) + " not available. Torch not compiled with CUDA enabled.");
-    }
+    warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.");
     set_default_dtype(known.dtype);
     set_default_device(on_cuda ? Device(DeviceType::cuda) : Device());
     return;

@@ -6,9 +6,9 @@
 
 namespace core {
 
-/// "torch.FloatTensor", "torch.cuda.DoubleTensor", ... Warns that PyTorch has deprecated it. Errors: "only
-/// floating-point types are supported as the default type" (type), "type torch.cuda.FloatTensor not available. Torch
-/// not compiled with CUDA enabled." (type) without devices, "module 'torch' has no attribute 'FooTensor'" (attribute).
+/// "torch.FloatTensor", "torch.cuda.DoubleTensor", ... Warns that PyTorch has deprecated it. A CUDA type may be set
+/// without devices; then factories fail. Errors: "only floating-point types are supported as the default type" (type),
+/// "module 'torch' has no attribute 'FooTensor'" (attribute).
 void set_default_tensor_type(std::string_view type);
 
 }  // namespace core
