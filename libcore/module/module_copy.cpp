@@ -65,7 +65,7 @@ std::shared_ptr<Module> Module::replicate() const {
 
 void Module::mark_replica_of(Module& original) {
   const NamedModules copies = named_modules(), originals = original.named_modules();
-  for (std::size_t i = 0; i < copies.size(); ++i) {
+  for (std::size_t i = 0; i < copies.size() && i < originals.size(); ++i) {
     Module& model = *originals[i].second;
     copies[i].second->original_ = model.is_replica() ? model.original_ : &model;
   }

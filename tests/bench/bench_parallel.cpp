@@ -36,7 +36,7 @@ Step two_replicas(std::int64_t batch) {
   if (core::cuda::device_count() < 2) core::set_logical_devices(2);
   auto net = std::make_shared<core::DataParallel<BigMlp>>(std::make_shared<BigMlp>(),
                                                           core::DataParallelOptions{.device_ids = {{0, 1}}});
-  core::set_num_threads(2 * core::num_threads());  // that many for each replica
+  if (core::num_threads() > 1) core::set_num_threads(2 * core::num_threads());  // that many for each replica
   return step_of(net, Device("cuda:0"), batch);
 }
 

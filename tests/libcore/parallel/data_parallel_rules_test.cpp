@@ -6,6 +6,8 @@
 
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/module/embedding.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
@@ -387,6 +389,50 @@ TEST_F(TwoDevices, ABufferOnAnotherDeviceIsRefused) {
   model.cuda();
   net.calls = core::zeros({1}).cuda(1);
   EXPECT_EQ(message_of([&] { model(core::ones({2})); }),
+            "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on "
+            "device: cuda:1");
+}
+
+// Two programs of the "Multi-GPU examples" tutorial.
+TEST_F(FourDevices, ThePrimitivesMakeAParallelForward) {
+  core::Linear net(5, 2);
+  net.cuda();
+  std::vector<Device> devices = core::try_all_gpus();
+  Tensor x = core::randn({6, 5});
+  auto replicas = core::replicate(net, devices);
+  auto inputs = core::scatter(x, devices);
+  replicas.resize(inputs.size());
+  devices.resize(inputs.size());
+  Tensor y = core::gather(core::parallel_apply(replicas, inputs, devices), Device("cuda:3"));
+  EXPECT_EQ(inputs.size(), 3U);
+  EXPECT_EQ(place_of(y), "cuda:3");
+  EXPECT_THAT(floats(y), testing::Pointwise(testing::FloatNear(1e-6F), floats(net(x.cuda(0)))));
+  y.sum().backward();
+  EXPECT_THAT(floats(net.bias.grad()), ElementsAre(6, 6));
+}
+
+TEST_F(TwoDevices, AModelMayLivePartlyOnTheCpu) {
+  struct Net : core::ModuleOf<Net> {
+    core::Embedding embedding{1000, 10};
+    core::Linear fc{10, 10};
+    Net() { fc.cuda(); }
+    void members(core::Members& m) override { m.child("embedding", embedding).child("fc", fc); }
+    Tensor forward(const Tensor& ids) { return fc(embedding(ids).cuda(0)); }
+  } net;
+  Tensor y = net(core::arange(4));
+  y.sum().backward();
+  EXPECT_EQ(place_of(y), "cuda:0");
+  EXPECT_EQ(place_of(net.embedding.weight.grad()), "cpu");
+}
+
+TEST_F(TwoDevices, OneDeviceIsCheckedToo) {
+  core::Linear net(2, 1);
+  DataParallel model(net, {.device_ids = {{"cuda"}}});
+  EXPECT_EQ(place_of(net.weight), "cuda:0");
+  net.cuda(1);
+  EXPECT_EQ(message_of([&] {
+              model(core::ones({2, 2}));
+            }),
             "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on "
             "device: cuda:1");
 }
