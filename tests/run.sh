@@ -1,25 +1,28 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, runs every test. Closes with one line: N passed, N failed, N skipped.
-# usage: bash tests/run.sh [--asan] [--quick] [--filter REGEX]
+# usage: bash tests/run.sh [--asan | --tsan] [--quick] [--filter REGEX]
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../tools/setup.sh"
 
 usage() {
-  echo "usage: bash tests/run.sh [--asan] [--quick] [--filter REGEX]"
+  echo "usage: bash tests/run.sh [--asan | --tsan] [--quick] [--filter REGEX]"
   echo "  --asan          address and undefined-behaviour sanitizers, in a build folder of their own"
+  echo "  --tsan          thread sanitizer, on what runs several threads: devices, DataParallel, data loading"
   echo "  --quick         leave out the tests labelled slow"
   echo "  --filter REGEX  only tests whose name matches"
 }
 
-asan=no
-select=()
+asan=no tsan=no
+targets=(all)
+select=() filter=
 while [ $# -gt 0 ]; do
   case $1 in
     --asan) asan=yes ;;
+    --tsan) tsan=yes ;;
     --quick) select+=(-LE slow) ;;
     --filter)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
-      select+=(-R "$2")
+      filter=$2
       shift
       ;;
     -h | --help) usage; exit 0 ;;
@@ -37,8 +40,20 @@ if [ $asan = yes ]; then
   folder=$root/build-asan
   options+=(-DCKPT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1")
 fi
+if [ $tsan = yes ]; then
+  folder=$root/build-tsan
+  options+=(-DCKPT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1")
+  targets=(test_parallel test_backend test_data test_autograd)
+  # The sanitizer cannot see how OpenMP's threads wait for each other, as the library is not built with it: a kernel that
+  # is split over a team would be reported although it is right. So every kernel stays on the thread that starts it
+  # (which is how replicas run on a machine with as many devices as cores), and the test of such teams is left out.
+  export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
+  filter=${filter:-'^(parallel|backend|data|autograd\.SeveralDevices)\.'}
+  select+=(-E 'ParallelFor')
+fi
+[ -n "$filter" ] && select+=(-R "$filter")
 configure "$folder" "${options[@]}"
-build "$folder" all
+build "$folder" "${targets[@]}"
 
 # Golden data travel compressed; unpack what is new.
 mkdir -p "$folder/golden"

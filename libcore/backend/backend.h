@@ -5,21 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libcore/backend/device_info.h"
+#include "libcore/backend/memory_stats.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/device.h"
 
 namespace core {
-
-/// Counts of one device's allocator, in bytes unless said otherwise; as torch.cuda.memory_allocated and its like.
-struct MemoryStats {
-  std::uint64_t allocated = 0;
-  std::uint64_t peak_allocated = 0;
-  std::uint64_t reserved = 0;
-  std::uint64_t peak_reserved = 0;
-  std::uint64_t allocations = 0;  ///< calls so far
-  std::uint64_t out_of_memory = 0;
-  std::uint64_t limit = 0;  ///< 0: none
-};
 
 class Backend {
  public:
@@ -39,7 +30,7 @@ class Backend {
   /// False on the meta device, whose tensors have no bytes.
   bool has_memory() const { return has_memory_; }
 
-  /// At least `bytes` bytes, 64-byte aligned. Error(device) "... out of memory. Tried to allocate ...".
+  /// At least `bytes` bytes, 64-byte aligned. OutOfMemoryError "CUDA out of memory. Tried to allocate ...".
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void free(void* data, std::size_t bytes) noexcept = 0;
   virtual void copy_from_host(void* to, const void* from, std::size_t bytes) = 0;
@@ -49,7 +40,24 @@ class Backend {
   virtual void fill_zero(void* to, std::size_t bytes) = 0;
   /// Waits for everything that was started on this device.
   virtual void synchronize() = 0;
+  /// True when kernels of this device can read the memory of `other`.
+  virtual bool can_access(const Backend& other) const { return &other == this; }
+  virtual DeviceInfo info() const { return {.device = device_, .name = device_.str()}; }
+
+  // The allocator.
+
   virtual MemoryStats memory_stats() const { return {}; }
+  virtual void reset_peak_memory_stats() {}
+  virtual void reset_accumulated_memory_stats() {}
+  /// Gives cached memory back.
+  virtual void empty_cache() {}
+  /// At most this part of the device's memory; 1 takes the limit away.
+  virtual void set_memory_fraction(double) {}
+
+  // Host memory from which this device copies without staging.
+
+  virtual void* allocate_pinned(std::size_t bytes) = 0;
+  virtual void free_pinned(void* data, std::size_t bytes) noexcept = 0;
 
  protected:
   virtual void on_launch() {}

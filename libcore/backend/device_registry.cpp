@@ -1,15 +1,22 @@
 #include "libcore/backend/device_registry.h"
 
+#include <pthread.h>
 #include <unistd.h>
+
+#include <atomic>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <string_view>
+#include <utility>
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
-#include "libcore/backend/host_memory.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/meta_backend.h"
+#include "libcore/backend/visible_devices.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -22,39 +29,52 @@ struct Registry {
   CpuBackend cpu{Device(DeviceType::cpu)};
   MetaBackend meta;
   std::vector<std::unique_ptr<Backend>> cuda;
-  bool logical = false;
 
   Registry();
 };
+
+int host_cores() {
+  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
 
 std::uint64_t host_memory_total() {
   return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
-std::vector<std::unique_ptr<Backend>> make_logical(int count) {
+/// The logical devices with these ordinals, as cuda:0, cuda:1, ...
+std::vector<std::unique_ptr<Backend>> make_logical(const std::vector<LogicalDevice>& all,
+                                                   const std::vector<int>& ordinals) {
   std::vector<std::unique_ptr<Backend>> made;
-  for (int i = 0; i < count; ++i) {
-    made.push_back(std::make_unique<LogicalBackend>(Device(DeviceType::cuda, i), host_memory_total()));
+  for (int ordinal : ordinals) {
+    const LogicalDevice& wanted = all[static_cast<std::size_t>(ordinal)];
+    char bus[24];
+    std::snprintf(bus, sizeof bus, "00000000:%02X:00.0", ordinal + 1);
+    DeviceInfo info{.device = Device(DeviceType::cuda, static_cast<int>(made.size())),
+                    .name = "logical, host memory",
+                    .is_logical = true,
+                    .total_memory = wanted.total_memory != 0 ? wanted.total_memory : host_memory_total(),
+                    .multiprocessors = wanted.multiprocessors != 0 ? wanted.multiprocessors : host_cores(),
+                    .ordinal = ordinal,
+                    .uuid = detail::logical_uuid(ordinal),
+                    .pci_bus_id = bus};
+    made.push_back(std::make_unique<LogicalBackend>(std::move(info), wanted.peer_access));
   }
   return made;
 }
 
-/// Entries of CUDA_VISIBLE_DEVICES that name one of `count` devices; the list ends at the first that does not, and a
-/// duplicate leaves none, as the driver has it. Only how many are left matters on host memory.
-int visible_count(int count) {
+std::vector<int> first_ordinals(int count) {
+  std::vector<int> ordinals(static_cast<std::size_t>(count));
+  std::iota(ordinals.begin(), ordinals.end(), 0);
+  return ordinals;
+}
+
+/// Those of `count` logical devices that CUDA_VISIBLE_DEVICES lets through.
+std::vector<int> visible_logical(int count) {
   const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (text == nullptr) return count;
-  std::vector<int> seen;
-  for (std::string_view item : split(text, ',')) {
-    int index = -1;
-    auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), index);
-    if (error != std::errc() || index < 0 || index >= count) break;
-    for (int other : seen) {
-      if (other == index) return 0;
-    }
-    seen.push_back(index);
-  }
-  return static_cast<int>(seen.size());
+  if (text == nullptr) return first_ordinals(count);
+  std::vector<std::string> uuids;
+  for (int i = 0; i < count; ++i) uuids.push_back(detail::logical_uuid(i));
+  return detail::visible_ordinals(text, uuids);
 }
 
 struct LogicalRequest {
@@ -82,14 +102,21 @@ Registry::Registry() {
   LogicalRequest request = logical_request();
   if (!request.host_only) cuda = make_cuda_backends();
   if (cuda.empty() && request.count > 0) {
-    cuda = make_logical(visible_count(request.count));
-    logical = true;
+    cuda = make_logical(std::vector<LogicalDevice>(static_cast<std::size_t>(request.count)),
+                        visible_logical(request.count));
   }
 }
 
+/// A fork() takes the memory along but none of the threads that work on it, and no GPU context.
+std::atomic<bool> was_forked{false};
+
 /// Never destroyed: tensors of static lifetime still need their backend.
 Registry& registry() {
-  static auto* made = new Registry;
+  static auto* made = [] {
+    auto* first = new Registry;
+    pthread_atfork(nullptr, nullptr, [] { was_forked = true; });
+    return first;
+  }();
   return *made;
 }
 
@@ -98,18 +125,24 @@ thread_local int current_cuda = 0;
 int checked_index(int index) {
   const auto& devices = registry().cuda;
   if (devices.empty()) throw_no_cuda();
+  if (was_forked.load(std::memory_order_relaxed)) {
+    throw Error(ErrorCode::runtime,
+                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+                "'spawn' start method");
+  }
   if (index >= static_cast<int>(devices.size())) throw Error(ErrorCode::device, "CUDA error: invalid device ordinal");
   return index;
 }
 
-LogicalBackend* try_logical(Device device) {
-  return registry().logical ? static_cast<LogicalBackend*>(&backend_for(device)) : nullptr;
-}
-
 LogicalBackend& logical_backend(Device device) {
-  LogicalBackend* backend = try_logical(device);
+  auto* backend = dynamic_cast<LogicalBackend*>(&backend_for(device));
   if (backend == nullptr) throw Error(ErrorCode::usage, device.str() + ": not a logical device");
   return *backend;
+}
+
+Backend& checked_backend(int index, const char* error) {
+  if (index < 0 || index >= cuda::device_count()) throw Error(ErrorCode::assertion, error);
+  return backend_for(Device(DeviceType::cuda, index));
 }
 
 }  // namespace
@@ -134,17 +167,31 @@ Device resolve(Device device) {
 }
 
 void inject_faults(Device device, const DeviceFaults& faults) {
-  logical_backend(device).set_faults(faults.fail_allocation, faults.fail_launch);
+  logical_backend(device).set_faults(faults);
 }
 
 void set_memory_limit(Device device, std::uint64_t bytes) {
-  logical_backend(device).set_limit(bytes);
+  logical_backend(device).set_capacity(bytes);
 }
 
 void set_logical_devices(int count) {
-  registry().cuda = make_logical(count);
-  registry().logical = true;
+  set_logical_devices(std::vector<LogicalDevice>(static_cast<std::size_t>(count)));
+}
+
+void set_logical_devices(const std::vector<LogicalDevice>& devices) {
+  registry().cuda = make_logical(devices, first_ordinals(static_cast<int>(devices.size())));
   current_cuda = 0;
+}
+
+Device try_gpu(int i) {
+  return i >= 0 && i < cuda::device_count() ? Device(DeviceType::cuda, i) : Device();
+}
+
+std::vector<Device> try_all_gpus() {
+  std::vector<Device> devices;
+  for (int i = 0; i < cuda::device_count(); ++i) devices.emplace_back(DeviceType::cuda, i);
+  if (devices.empty()) devices.emplace_back();
+  return devices;
 }
 
 namespace cuda {
@@ -167,34 +214,15 @@ void synchronize(std::optional<Device> device) {
 }
 
 DeviceInfo device_info(int index) {
-  Device device(DeviceType::cuda, checked_index(index));
-  LogicalBackend* logical = try_logical(device);
-  if (logical == nullptr) return {device, device.str(), false, 0};
-  return {device, "logical, host memory", true, logical->total_memory()};
+  return checked_backend(index, "Invalid device id").info();
+}
+std::string device_name(int index) {
+  return device_info(index).name;
 }
 
-MemoryStats memory_stats(Device device) {
-  return backend_for(device).memory_stats();
-}
-std::uint64_t memory_allocated(Device device) {
-  return memory_stats(device).allocated;
-}
-std::uint64_t max_memory_allocated(Device device) {
-  return memory_stats(device).peak_allocated;
-}
-std::uint64_t memory_reserved(Device device) {
-  return memory_stats(device).reserved;
-}
-
-void reset_peak_memory_stats(Device device) {
-  if (LogicalBackend* backend = try_logical(device)) backend->reset_peak();
-}
-
-void empty_cache() {
-  for (int i = 0; i < device_count(); ++i) {
-    if (LogicalBackend* backend = try_logical(Device(DeviceType::cuda, i))) backend->empty_cache();
-  }
-  host_trim();
+bool can_device_access_peer(int device, int peer) {
+  Backend& from = checked_backend(device, "Invalid device id");
+  return device != peer && from.can_access(checked_backend(peer, "Invalid peer device id"));
 }
 
 DeviceGuard::DeviceGuard(Device device) {

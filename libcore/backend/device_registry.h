@@ -7,26 +7,27 @@
 // Use: if (core::cuda::is_available()) model.to("cuda:0");
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "libcore/backend/backend.h"
+#include "libcore/backend/logical_devices.h"
 
 namespace core {
 
 /// The backend of a device; "cuda" means the current one. Errors: "Torch not compiled with CUDA enabled",
-/// "CUDA error: invalid device ordinal", and (unsupported) for device types that have no backend.
+/// "CUDA error: invalid device ordinal", "Cannot re-initialize CUDA in forked subprocess. ...", and (unsupported) for
+/// device types that have no backend.
 Backend& backend_for(Device device);
 /// The device with its index: cuda -> cuda:0 (current), cpu:0 -> cpu.
 Device resolve(Device device);
 
-struct DeviceInfo {
-  Device device;
-  std::string name;  ///< "logical, host memory" or the GPU's name
-  bool is_logical = false;
-  std::uint64_t total_memory = 0;
-};
+/// cuda:i where there are more than i devices, else the CPU.
+Device try_gpu(int i = 0);
+/// Every CUDA device, or the CPU alone.
+std::vector<Device> try_all_gpus();
 
 namespace cuda {
 
@@ -36,15 +37,34 @@ int device_count();
 int current_device();
 void set_device(int index);
 void synchronize(std::optional<Device> device = {});
-DeviceInfo device_info(int index);
 
-MemoryStats memory_stats(Device device = DeviceType::cuda);
+/// As torch.cuda.get_device_properties. Error(assertion) "Invalid device id".
+DeviceInfo device_info(int index);
+std::string device_name(int index);
+/// True when kernels on `device` can read memory of `peer`. Errors: "Invalid device id", "Invalid peer device id".
+bool can_device_access_peer(int device, int peer);
+
+// Memory. Bytes; a device without index is the current one.
+
+/// What torch.cuda.memory_stats() gives: "allocated_bytes.all.current", "segment.small_pool.peak", "num_ooms", ...
+std::map<std::string, std::int64_t> memory_stats(Device device = DeviceType::cuda);
 std::uint64_t memory_allocated(Device device = DeviceType::cuda);
 std::uint64_t max_memory_allocated(Device device = DeviceType::cuda);
 std::uint64_t memory_reserved(Device device = DeviceType::cuda);
+std::uint64_t max_memory_reserved(Device device = DeviceType::cuda);
 void reset_peak_memory_stats(Device device = DeviceType::cuda);
-/// Gives cached blocks back.
+/// Sets what was allocated and freed so far to zero, and the numbers of retries and of failures.
+void reset_accumulated_memory_stats(Device device = DeviceType::cuda);
+struct MemoryInfo {
+  std::uint64_t free = 0;
+  std::uint64_t total = 0;
+};
+MemoryInfo mem_get_info(Device device = DeviceType::cuda);
+/// Gives cached blocks of every device back.
 void empty_cache();
+/// This process may use at most `fraction` of the device's memory. Error(value) "Invalid fraction value: 1.5. Allowed
+/// range: 0~1".
+void set_per_process_memory_fraction(double fraction, Device device = DeviceType::cuda);
 
 /// Makes a device current for a scope. A CPU device changes nothing.
 class DeviceGuard {
@@ -59,16 +79,4 @@ class DeviceGuard {
 };
 
 }  // namespace cuda
-
-/// For tests, on logical devices. Faults stay until replaced by {}.
-struct DeviceFaults {
-  std::int64_t fail_allocation = -1;  ///< the k-th allocation from now (0 = next) runs out of memory
-  std::int64_t fail_launch = -1;      ///< the k-th kernel from now fails with "CUDA error: unspecified launch failure"
-};
-void inject_faults(Device device, const DeviceFaults& faults);
-/// At most `bytes` allocated at a time; 0 takes the limit away.
-void set_memory_limit(Device device, std::uint64_t bytes);
-/// Replaces what the environment said. REQUIRES: no tensor lives on a logical device.
-void set_logical_devices(int count);
-
 }  // namespace core

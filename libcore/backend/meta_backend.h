@@ -22,6 +22,10 @@ class MetaBackend final : public Backend {
   void copy_within(void*, const void*, std::size_t) override {}
   void fill_zero(void*, std::size_t) override {}
   void synchronize() override {}
+  void* allocate_pinned(std::size_t) override {
+    throw Error(ErrorCode::not_implemented, "Cannot pin memory for the meta device");
+  }
+  void free_pinned(void*, std::size_t) noexcept override {}
 
  private:
   static constexpr OpTables kNoKernels{};

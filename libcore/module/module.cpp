@@ -8,6 +8,7 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "libcore/base/warning.h"
 #include "libcore/module/walk.h"
 
 namespace core {
@@ -203,6 +204,13 @@ void Module::requires_grad_(bool requires_grad) {
 }
 
 void Module::zero_grad(bool set_to_none) {
+  if (is_replica()) {
+    return warn(
+        "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. The parameters are copied (in "
+        "a differentiable manner) from the original module. This means they are not leaf nodes in autograd and so "
+        "don't accumulate gradients. If you need gradients in your forward method, consider using autograd.grad "
+        "instead.");
+  }
   each_parameter(*this, [&](const Tensor& parameter) {
     if (set_to_none || !parameter.grad().defined()) {
       parameter.set_grad({});

@@ -128,6 +128,7 @@ class Module {
   void cpu() { to(Device("cpu")); }
   void cuda(int index = 0) { to(Device(DeviceType::cuda, index)); }
   void requires_grad_(bool requires_grad = true);
+  /// Forgets the gradients of all parameters, or sets them to zero. A replica warns, with PyTorch's text.
   void zero_grad(bool set_to_none = true);
 
   // Hooks, in the order of registration; each gives a number for remove_hook. Copies of the module share them.
@@ -145,6 +146,11 @@ class Module {
   std::shared_ptr<Module> replicate() const;
   /// A replicate() whose tensors are copies too; what was shared inside stays shared.
   std::shared_ptr<Module> deep_copy() const;
+  /// Says of this module, and of everything below it, that they are copies of `original` which DataParallel runs for
+  /// one call: their parameters are no leaves, zero_grad() only warns, and backward hooks, which outlive them, see the
+  /// originals. REQUIRES: this is original.replicate().
+  void mark_replica_of(Module& original);
+  bool is_replica() const { return original_ != nullptr; }
 
   /// The printed form, as PyTorch's repr.
   virtual std::string str() const;
@@ -166,6 +172,7 @@ class Module {
 
   std::shared_ptr<detail::ModuleHooks> hooks_;
   bool training_ = true;
+  Module* original_ = nullptr;  // of a replica
 };
 
 std::ostream& operator<<(std::ostream& out, const Module& module);
@@ -232,13 +239,13 @@ class ModuleOf : public Module {
   template <class... Args>
   Tensor with_hooks(Args&&... args) {
     std::vector<Tensor> inputs;
-    const auto keep = [&](const auto& argument) {
+    [[maybe_unused]] const auto keep = [&](const auto& argument) {
       if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<decltype(argument)>>) inputs.push_back(argument);
     };
     (keep(args), ...);
     return detail::hooked_call(*this, std::move(inputs), [&](const std::vector<Tensor>& given) -> Tensor {
-      std::size_t next = 0;
-      const auto pick = [&]<class Arg>(Arg& argument) -> decltype(auto) {
+      [[maybe_unused]] std::size_t next = 0;
+      [[maybe_unused]] const auto pick = [&]<class Arg>(Arg& argument) -> decltype(auto) {
         if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<Arg>>) {
           return static_cast<const Tensor&>(given[next++]);
         } else {

@@ -63,6 +63,14 @@ std::shared_ptr<Module> Module::replicate() const {
   return result;
 }
 
+void Module::mark_replica_of(Module& original) {
+  const NamedModules copies = named_modules(), originals = original.named_modules();
+  for (std::size_t i = 0; i < copies.size() && i < originals.size(); ++i) {
+    Module& model = *originals[i].second;
+    copies[i].second->original_ = model.is_replica() ? model.original_ : &model;
+  }
+}
+
 std::shared_ptr<Module> Module::deep_copy() const {
   std::shared_ptr<Module> result = replicate();
   detail::own_tensors(*result);

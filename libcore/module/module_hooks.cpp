@@ -92,7 +92,8 @@ Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
                            const std::function<Tensor(const std::vector<Tensor>&)>& forward) {
   const std::shared_ptr<ModuleHooks> hooks = module.hooks_;
   for (const auto& [id, hook] : hooks->forward_pre) hook(module, inputs);
-  const auto call = std::make_shared<BackwardCall>(BackwardCall{&module, hooks, {}});
+  const auto call =
+      std::make_shared<BackwardCall>(BackwardCall{module.is_replica() ? module.original_ : &module, hooks, {}});
   if (hooks->around_backward()) inputs = with_input_node(inputs, call);
   Tensor output = forward(inputs);
   for (const auto& [id, hook] : hooks->forward) {

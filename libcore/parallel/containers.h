@@ -1,7 +1,16 @@
 #pragma once
-// How DataParallel finds the tensors inside arguments and results: tuples, pairs, vectors, arrays, maps and optionals
-// of tensors, nested. Everything else is handed to every replica as it is. Specialise TensorParts for a struct of your
-// own. Thread safety: pure functions. Use: map_tensors(args, [&](const Tensor& t) { return t.to(device); });
+// How DataParallel finds the tensors inside arguments and results: tuples, pairs, vectors, arrays, maps, optionals and
+// variants of tensors, nested, and structs that list what may hold tensors:
+//
+//   struct Options {                                                   // the keyword arguments of a forward
+//     core::Tensor mask;
+//     std::optional<core::Tensor> weights;
+//     double scale = 1;
+//     auto tensor_parts() { return std::tie(mask, weights); }
+//   };
+//
+// Everything else is handed to every replica as it is. Specialise TensorParts for a type that is not yours.
+// Thread safety: pure functions. Use: map_tensors(args, [&](const Tensor& t) { return t.to(device); });
 
 #include <array>
 #include <concepts>
@@ -10,7 +19,10 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "libcore/base/error.h"
@@ -64,10 +76,49 @@ struct TensorParts<T> {
   static T map(const T& value, F&& f) {
     return value.defined() ? T(f(value)) : value;
   }
+  /// None where all are None. Error(type) when only some are.
   template <class F>
   static T join(const std::vector<T>& values, F&& f) {
+    for (const T& value : values) {
+      if (value.defined() == values.front().defined()) continue;
+      throw Error(ErrorCode::type, "some replicas returned a tensor and others None in the same place");
+    }
     if (!values.front().defined()) return values.front();
     return T(f(std::vector<Tensor>(values.begin(), values.end())));
+  }
+};
+
+/// A struct that lists its parts with tensors as a tuple of references.
+template <class T>
+concept ListsTensorParts = requires(T& value) {
+  value.tensor_parts();
+};
+
+template <ListsTensorParts T>
+struct TensorParts<T> {
+  template <class F>
+  static T map(const T& value, F&& f) {
+    T result = value;
+    std::apply([&](auto&... part) { ((part = map_tensors(part, f)), ...); }, result.tensor_parts());
+    return result;
+  }
+  /// What is listed is joined; the rest is the first replica's.
+  template <class F>
+  static T join(const std::vector<T>& values, F&& f) {
+    T result = values.front();
+    auto parts = result.tensor_parts();
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((std::get<I>(parts) = join_tensors(detail::parts_of(values, part<I>), f)), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(parts)>>());
+    return result;
+  }
+
+ private:
+  template <std::size_t I>
+  static auto part(const T& value) {
+    T copy = value;
+    return std::decay_t<decltype(std::get<I>(copy.tensor_parts()))>(std::get<I>(copy.tensor_parts()));
   }
 };
 
@@ -142,9 +193,10 @@ struct TensorParts<std::array<T, N>> {
   }
 };
 
-template <class K, class T>
-struct TensorParts<std::map<K, T>> {
-  using Map = std::map<K, T>;
+namespace detail {
+/// Ordered and unordered maps.
+template <class Map>
+struct MapParts {
   template <class F>
   static Map map(const Map& value, F&& f) {
     Map result;
@@ -160,17 +212,45 @@ struct TensorParts<std::map<K, T>> {
     }
     Map result;
     for (const auto& [key, part] : values.front()) {
-      result.emplace(key, join_tensors(detail::parts_of(values, [&key = key](const Map& v) { return at(v, key); }), f));
+      result.emplace(key, join_tensors(parts_of(values, [&key = key](const Map& v) { return at(v, key); }), f));
     }
     return result;
   }
 
  private:
-  static const T& at(const Map& value, const K& key) {
+  static const typename Map::mapped_type& at(const Map& value, const typename Map::key_type& key) {
     auto found = value.find(key);
     if (found != value.end()) return found->second;
-    if constexpr (std::convertible_to<K, std::string>) throw Error(ErrorCode::key, key);
+    if constexpr (std::convertible_to<typename Map::key_type, std::string>) throw Error(ErrorCode::key, key);
     throw Error(ErrorCode::key, "a replica's dict lacks a key");
+  }
+};
+}  // namespace detail
+
+template <class K, class T, class... More>
+struct TensorParts<std::map<K, T, More...>> : detail::MapParts<std::map<K, T, More...>> {};
+template <class K, class T, class... More>
+struct TensorParts<std::unordered_map<K, T, More...>> : detail::MapParts<std::unordered_map<K, T, More...>> {};
+
+template <class... T>
+struct TensorParts<std::variant<T...>> {
+  using Variant = std::variant<T...>;
+  template <class F>
+  static Variant map(const Variant& value, F&& f) {
+    return std::visit([&](const auto& held) { return Variant(map_tensors(held, f)); }, value);
+  }
+  /// Error(type) when the replicas hold different alternatives.
+  template <class F>
+  static Variant join(const std::vector<Variant>& values, F&& f) {
+    for (const Variant& value : values) {
+      if (value.index() == values.front().index()) continue;
+      throw Error(ErrorCode::type, "replicas returned values of different types in the same place");
+    }
+    return std::visit(
+        [&]<class Held>(const Held&) {
+          return Variant(join_tensors(detail::parts_of(values, [](const Variant& v) { return std::get<Held>(v); }), f));
+        },
+        values.front());
   }
 };
 
@@ -182,8 +262,12 @@ struct TensorParts<std::optional<T>> {
   }
   template <class F>
   static std::optional<T> join(const std::vector<std::optional<T>>& values, F&& f) {
+    for (const auto& value : values) {
+      if (value.has_value() == values.front().has_value()) continue;
+      throw Error(ErrorCode::type, "some replicas returned a value and others None in the same place");
+    }
     if (!values.front()) return std::nullopt;
-    return join_tensors(detail::parts_of(values, [](const auto& v) -> T { return v.value(); }), f);
+    return join_tensors(detail::parts_of(values, [](const auto& v) -> T { return *v; }), f);
   }
 };
 

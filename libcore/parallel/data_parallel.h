@@ -14,25 +14,12 @@
 #include <vector>
 
 #include "libcore/module/module.h"
+#include "libcore/parallel/device_id.h"
 #include "libcore/parallel/parallel_apply.h"
 #include "libcore/parallel/replicate.h"
 #include "libcore/parallel/scatter_gather.h"
 
 namespace core {
-
-/// A device given as "cuda:1", as 1 or as a Device; 'cuda' without an index is the current one. -1 is the CPU (with a
-/// warning), allowed for outputs alone.
-class DeviceId {
- public:
-  DeviceId(int ordinal);  // NOLINT(google-explicit-constructor): ids are numbers or devices, as in PyTorch
-  DeviceId(Device device) : device_(device) {}
-  DeviceId(const char* text) : device_(text) {}
-  DeviceId(const std::string& text) : device_(text) {}
-  Device device() const { return device_; }
-
- private:
-  Device device_;
-};
 
 struct DataParallelOptions {
   std::optional<std::vector<DeviceId>> device_ids = {};  ///< all visible devices
@@ -48,19 +35,23 @@ struct ParallelPlan {
   Device output;
   std::int64_t dim = 0;
 };
-/// Errors: "no available devices were found", "Expected a non cpu device, but got: cpu".
+/// Errors: "no available devices were found", those of device_id.h, and a device that is given twice.
 ParallelPlan make_parallel_plan(const DataParallelOptions& options);
-/// Warns when the devices differ much in memory.
+/// Warns when the devices differ much in memory, or in multiprocessors.
 void check_balance(const std::vector<Device>& devices);
 /// "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: cpu".
 void check_on_first_device(Module& module, const ParallelPlan& plan);
 
+/// How an argument is kept: any tensor as a Tensor, everything else by value.
+template <class T>
+using KeptArgument = std::conditional_t<std::is_base_of_v<Tensor, T>, Tensor, std::decay_t<const T&>>;
+
 /// One forward over the plan's devices.
 template <class M, class... Args>
-ForwardResult<M, const Args&...> run_parallel_forward(M& module, const ParallelPlan& plan, ReplicaCache& cache,
-                                                      const std::tuple<Args...>& args) {
+ForwardResult<M, Args...> run_parallel_forward(M& module, const ParallelPlan& plan, ReplicaCache& cache,
+                                               const std::tuple<Args...>& args) {
   auto call = [&](const std::tuple<Args...>& shard) {
-    return std::apply([&](const Args&... arg) { return forward_of(module, arg...); }, shard);
+    return std::apply([&](const Args&... arg) { return call_module(module, arg...); }, shard);
   };
   if (plan.devices.empty()) return call(args);
   check_on_first_device(module, plan);
@@ -101,10 +92,14 @@ class DataParallel : public ModuleOf<DataParallel<M>> {
 
   void members(Members& m) override { m.child("module", module_); }
 
-  /// Any arguments that the module's forward takes; tensors in them are split along `dim`.
+  /// Any arguments that the module's forward takes; tensors in them are split along `dim` (containers.h). Without
+  /// devices, and in a replica of another DataParallel, a plain call. A replica's exception comes out when all replicas
+  /// are done (parallel_apply.h); parameters, gradients and random numbers are then as before.
   template <class... Args>
-  auto forward(const Args&... args) -> ForwardResult<M, const Args&...> {
-    return detail::run_parallel_forward(*module_, plan_, *cache_, std::tuple<Args...>(args...));
+  auto forward(const Args&... args) -> ForwardResult<M, detail::KeptArgument<Args>...> {
+    static const detail::ParallelPlan plain;
+    return detail::run_parallel_forward(*module_, this->is_replica() ? plain : plan_, *cache_,
+                                        std::tuple<detail::KeptArgument<Args>...>(args...));
   }
 
   M& module() { return *module_; }
@@ -128,15 +123,22 @@ auto wrap_data_parallel(M&& module, const DataParallelOptions& options = {}) {
   return DataParallel<std::remove_cvref_t<M>>(std::forward<M>(module), options);
 }
 
-/// One parallel forward without a wrapper. Without CUDA devices a plain call.
+/// One parallel forward without a wrapper, over the elements of `args`. Without CUDA devices a plain call. No check of
+/// the devices' balance; a single device must hold the module already.
 template <class M, class... Args>
 auto data_parallel(M& module, const std::tuple<Args...>& args, const DataParallelOptions& options = {}) {
   detail::ReplicaCache cache;
   return detail::run_parallel_forward(module, detail::make_parallel_plan(options), cache, args);
 }
+/// The same for one argument that is no tuple.
+template <class M, class Arg>
+auto data_parallel(M& module, const Arg& input, const DataParallelOptions& options = {}) {
+  return data_parallel(module, std::tuple<detail::KeptArgument<Arg>>(input), options);
+}
+/// The same for a forward without arguments: runs on the first device.
 template <class M>
-auto data_parallel(M& module, const Tensor& input, const DataParallelOptions& options = {}) {
-  return data_parallel(module, std::tuple<Tensor>(input), options);
+auto data_parallel(M& module, std::nullopt_t, const DataParallelOptions& options = {}) {
+  return data_parallel(module, std::tuple<>(), options);
 }
 
 }  // namespace core

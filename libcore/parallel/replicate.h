@@ -1,8 +1,11 @@
 #pragma once
 // Replicas of a module on several devices, as torch.nn.parallel.replicate: copies of the struct whose parameters are
-// handles on copies of the tensors, connected to the originals for backward. Replica 0 shares the originals' memory.
+// handles on copies of the tensors, connected to the originals for backward. Replica 0 shares the originals' memory,
+// buffers included, so that what it writes into them stays; what the others write into theirs, and what any replica
+// assigns to its own members, is lost. Replicas list their parameters (PyTorch's list none).
 // Thread safety: replicate() locks the cache. Use: auto replicas = core::replicate(net, devices);
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -13,11 +16,11 @@ namespace core {
 
 namespace detail {
 
-/// Copies of parameters per device, kept until the originals change.
+/// Copies of parameters per device, kept until the originals, or the copies, change.
 class ReplicaCache {
  public:
   /// One replica a device. Their gradients are summed in device order on the originals' device. `detach`: no history.
-  /// REQUIRES: all parameters and buffers are on devices[0].
+  /// Errors: "Broadcast function not implemented for CPU tensors", "All tensors must be on devices[0]: 0".
   std::vector<std::shared_ptr<Module>> replicate(Module& module, const std::vector<Device>& devices, bool detach);
 
  private:
@@ -26,6 +29,7 @@ class ReplicaCache {
     std::uint32_t writes = 0;
     Tensor original;
     Tensor copy;
+    std::uint32_t copy_writes = 0;  // a replica may have written into its own
   };
   struct DeviceCopies {
     Device device;

@@ -1,19 +1,17 @@
 #include "libcore/parallel/scatter_gather.h"
 
+#include <algorithm>
 #include <string>
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
+#include "libcore/parallel/comm.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
 
 namespace core {
 namespace {
-
-std::int64_t wrapped(std::int64_t dim, const Tensor& tensor) {
-  return dim < 0 ? dim + tensor.dim() : dim;
-}
 
 /// Splits `tensor` into pieces of the given sizes along `dim`, piece i on devices[i].
 std::vector<Tensor> split_to(const Tensor& tensor, const Shape& sizes, const std::vector<Device>& devices,
@@ -21,12 +19,6 @@ std::vector<Tensor> split_to(const Tensor& tensor, const Shape& sizes, const std
   std::vector<Tensor> pieces = tensor.split(sizes, dim);
   for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = pieces[i].to(devices[i]);
   return pieces;
-}
-
-Tensor cat_on(const std::vector<Tensor>& parts, Device target, std::int64_t dim) {
-  std::vector<Tensor> moved;
-  for (const Tensor& part : parts) moved.push_back(part.to(target));
-  return cat(moved, dim);
 }
 
 struct ScatterBackward final : Node {
@@ -40,7 +32,7 @@ struct ScatterBackward final : Node {
       const OutputMeta& piece = outputs()[i];
       parts.push_back(grads[i].defined() ? grads[i] : zeros(piece.sizes, {.dtype = piece.dtype, .device = home}));
     }
-    return {cat_on(parts, home, dim)};
+    return {detail::join_on(parts, home, dim)};
   }
 };
 
@@ -60,24 +52,15 @@ struct GatherBackward final : Node {
   }
 };
 
-void check_gather(const std::vector<Tensor>& inputs, std::int64_t dim) {
+void check_on_gpus(const std::vector<Tensor>& inputs) {
   if (inputs.empty()) throw Error(ErrorCode::runtime, "Expected at least one tensor to gather from");
-  Shape expected = inputs[0].sizes();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].is_cuda()) throw Error(ErrorCode::assertion, "Gather function not implemented for CPU tensors");
-    Shape sizes = inputs[i].sizes();
-    if (sizes.size() != expected.size()) {
-      throw Error(ErrorCode::runtime,
-                  "Expected all input tensors to have the same number of dimensions, but tensor at index " +
-                      std::to_string(i) + "has " + std::to_string(sizes.size()) + " dimensions, (expected " +
-                      std::to_string(expected.size()) + ")");
-    }
-    auto at = static_cast<std::size_t>(wrapped(dim, inputs[i]));
-    if (at < sizes.size()) expected[at] = sizes[at];
-    if (sizes == expected) continue;
-    throw Error(ErrorCode::runtime, "Tensor at index " + std::to_string(i) + " has invalid shape " + to_list(sizes) +
-                                        ", but expected " + to_list(expected));
+  for (const Tensor& input : inputs) {
+    if (!input.is_cuda()) throw Error(ErrorCode::assertion, "Gather function not implemented for CPU tensors");
   }
+}
+
+bool all_scalars(const std::vector<Tensor>& inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.dim() == 0; });
 }
 
 bool any_needs_grad(const std::vector<Tensor>& tensors) {
@@ -102,9 +85,11 @@ std::vector<Tensor> scatter(const Tensor& input, const std::vector<Device>& devi
 }
 
 Tensor gather(const std::vector<Tensor>& inputs, Device target, std::int64_t dim) {
-  check_gather(inputs, dim);
-  bool are_scalars = inputs[0].dim() == 0 && dim == 0;
-  if (are_scalars) {
+  check_on_gpus(inputs);
+  bool are_scalars = dim == 0 && all_scalars(inputs);
+  if (!are_scalars) {
+    detail::check_gather_shapes(inputs, dim);
+  } else {
     warn(
         "Was asked to gather along dimension 0, but all input tensors were scalars; will instead unsqueeze and return "
         "a vector.");
@@ -117,7 +102,7 @@ Tensor gather(const std::vector<Tensor>& inputs, Device target, std::int64_t dim
     sizes.push_back(parts.back().size(dim));
     devices.push_back(input.device());
   }
-  Tensor joined = cat_on(parts, target, dim);
+  Tensor joined = detail::join_on(parts, target, dim);
   if (!any_needs_grad(inputs)) return joined;
   auto node = make_node<GatherBackward>();
   for (const Tensor& input : inputs) node->add_edge(input);

@@ -28,8 +28,10 @@ StepTable image_steps();      // bench_image.cpp: LeNet and the like
 StepTable recurrent_steps();  // bench_recurrent.cpp: LSTM, GRU
 StepTable matmul_steps();     // bench_matmul.cpp: f32 matrix products
 StepTable conv_steps();       // bench_conv.cpp: ResNet-18 and a small GPT-2
+StepTable parallel_steps();   // bench_parallel.cpp: DataParallel on logical devices
 
 /// Every table there is.
-inline constexpr std::array all_tables = {small_steps, image_steps, recurrent_steps, matmul_steps, conv_steps};
+inline constexpr std::array all_tables = {small_steps,  image_steps, recurrent_steps,
+                                          matmul_steps, conv_steps,  parallel_steps};
 
 }  // namespace bench

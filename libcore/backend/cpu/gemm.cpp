@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "libcore/backend/cpu/cpu_tables.h"
+#include "libcore/backend/cpu/gemm_few_rows.h"
 #include "libcore/backend/cpu/small_variants.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/element_types.h"
@@ -31,6 +32,7 @@ void gemm_f32(const GemmParams& p) {
     const auto* b = static_cast<const float*>(p.b) + i * p.batch_stride_b;
     auto* c = static_cast<float*>(p.c) + i * p.batch_stride_c;
     const float beta = start_of(p, c);
+    if (few_rows_product({p, a, b, c, beta})) continue;
     dnnl_status_t status = dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k,
                                       static_cast<float>(p.alpha), a, p.lda, b, p.ldb, beta, c, p.ldc);
     if (status != dnnl_success) throw Error(ErrorCode::internal, "matrix product: oneDNN refused the sizes");

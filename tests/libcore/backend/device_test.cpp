@@ -62,30 +62,6 @@ TEST_F(LogicalDevices, ZeroDimensionalCpuTensorsMix) {
   EXPECT_EQ(sum.to_vector<float>(), (std::vector<float>{2.5, 2.5}));
 }
 
-TEST_F(LogicalDevices, CountMemoryAsTheCachingAllocator) {
-  std::uint64_t before = core::cuda::memory_allocated(Device("cuda:1"));
-  {
-    Tensor x = core::ones({2, 3}, {.device = "cuda:1"});
-    EXPECT_EQ(core::cuda::memory_allocated(Device("cuda:1")) - before, 512U);
-    EXPECT_EQ(core::cuda::memory_reserved(Device("cuda:1")), 2097152U);
-    EXPECT_EQ(core::cuda::memory_allocated(Device("cuda:0")), 0U);
-  }
-  EXPECT_EQ(core::cuda::memory_allocated(Device("cuda:1")), before);
-  EXPECT_EQ(core::cuda::max_memory_allocated(Device("cuda:1")), 512U);
-  core::cuda::empty_cache();
-  EXPECT_EQ(core::cuda::memory_reserved(Device("cuda:1")), 0U);
-}
-
-TEST_F(LogicalDevices, MemoryLimitGivesTheOutOfMemoryText) {
-  core::set_memory_limit(Device("cuda:0"), 4096);
-  std::string text = message_of([] { core::empty({1 << 20}, {.device = "cuda:0"}); });
-  EXPECT_TRUE(
-      text.starts_with("CUDA out of memory. Tried to allocate 4.00 MiB. GPU 0 has a total capacity of 4.00 KiB"))
-      << text;
-  core::set_memory_limit(Device("cuda:0"), 0);
-  EXPECT_NO_THROW(core::empty({1 << 20}, {.device = "cuda:0"}));
-}
-
 TEST_F(LogicalDevices, InjectedFaultsHitTheirCall) {
   core::inject_faults(Device("cuda:0"), {.fail_allocation = 1});
   Tensor first = core::empty({4}, {.device = "cuda:0"});

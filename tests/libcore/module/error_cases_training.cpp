@@ -66,6 +66,27 @@ void add_dataset_cases(ErrorCases& c) {
   };
 }
 
+void add_parallel_cases(ErrorCases& c) {
+  c["dp/gather_cpu"] = [](const P& p) { gather({ones({p.n(0)}), ones({p.n(1)})}, Device(DeviceType::cuda, 0)); };
+  c["dp/gather_dicts"] = [](const P& p) {
+    std::map<std::string, Tensor> one{{"a", ones({p.n(0)})}}, two{{"a", ones({p.n(1)})}, {"b", ones({p.n(2)})}};
+    gather_values(std::vector{one, two}, Device(p.s(3)));
+  };
+  c["dp/replicate"] = [](const P& p) {
+    Linear net(p.n(0), p.n(1));
+    replicate(net, {Device(DeviceType::cuda, 0), Device(DeviceType::cuda, 1)});
+  };
+  c["dp/parallel_apply_len"] = [](const P& p) {
+    auto module = std::make_shared<ReLU>();
+    parallel_apply(std::vector{module, module}, std::vector<Tensor>{ones({p.n(0)})}, {Device()});
+  };
+  c["default_type/cuda"] = [](const P& p) {
+    set_default_tensor_type(p.s(0));
+    set_default_device(Device());
+  };
+  c["default_type/unknown"] = c["default_type/cuda"];
+}
+
 void add_optimizer_cases(ErrorCases& c) {
   c["optim/empty"] = [](const P& p) { SGD(std::vector<Tensor>(), {.lr = p.x(0)}); };
   c["optim/lr_SGD"] = [](const P& p) { SGD(one_parameter(), {.lr = p.x(1)}); };
@@ -182,6 +203,7 @@ void add_tensor_cases(ErrorCases& c) {
 
 void add_training_error_cases(ErrorCases& cases) {
   add_loader_cases(cases);
+  add_parallel_cases(cases);
   add_dataset_cases(cases);
   add_optimizer_cases(cases);
   add_schedule_cases(cases);

@@ -183,10 +183,12 @@ struct Failing : core::ModuleOf<Failing> {
 
 TEST_F(DataParallelTest, TheFirstFailingReplicaIsReported) {
   DataParallel model(Failing{});
-  EXPECT_EQ(message_of([&] {
-              model(core::ones({3, 1}));
-            }),
-            "Caught ValueError in replica 1 on device 1.\nOriginal exception: no luck on cuda:1");
+  EXPECT_EQ(
+      message_of([&] {
+        model(core::ones({3, 1}));
+      }),
+      "Caught ValueError in replica 1 on device 1.\nOriginal exception: no luck on cuda:1\nAlso failed: replica 2 on "
+      "device 2 (ValueError: no luck on cuda:2)");
 }
 
 struct ScalarLoss : core::ModuleOf<ScalarLoss> {

@@ -1,0 +1,189 @@
+#include "libcore/backend/caching_model.h"
+
+#include <algorithm>
+
+namespace core {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMinBlock = 512;
+constexpr std::uint64_t kSmallLimit = kMiB;
+constexpr std::uint64_t kSmallSegment = 2 * kMiB;
+constexpr std::uint64_t kMediumLimit = 10 * kMiB;
+constexpr std::uint64_t kMediumSegment = 20 * kMiB;
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t step) {
+  return (bytes + step - 1) / step * step;
+}
+
+std::uint64_t block_size(std::uint64_t bytes) {
+  return std::max(round_up(bytes, kMinBlock), kMinBlock);
+}
+
+std::int64_t as_signed(std::uint64_t bytes) {
+  return static_cast<std::int64_t>(bytes);
+}
+
+template <class F>
+void each_stat(MemoryStats& stats, F f) {
+  for (MemoryStatOfPools* quantity :
+       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
+        &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
+    for (MemoryStat* stat : {&quantity->all, &quantity->large_pool, &quantity->small_pool}) f(*stat);
+  }
+}
+
+}  // namespace
+
+CachingModel::~CachingModel() {
+  for (const auto* blocks : {&small_, &large_}) {
+    for (Block* block : *blocks) delete block;
+  }
+}
+
+std::uint64_t CachingModel::segment_size(std::uint64_t bytes) {
+  std::uint64_t size = block_size(bytes);
+  if (size <= kSmallLimit) return kSmallSegment;
+  return size < kMediumLimit ? kMediumSegment : round_up(size, kSmallSegment);
+}
+
+CachingModel::Block* CachingModel::allocate(std::uint64_t bytes, std::uint64_t limit) {
+  std::uint64_t size = block_size(bytes);
+  MemoryPool pool = size <= kSmallLimit ? MemoryPool::small : MemoryPool::large;
+  Block* block = take_cached(size, pool);
+  if (block == nullptr) block = take_segment(size, pool, limit);
+  if (block == nullptr) {
+    release_cached();
+    ++stats_.num_alloc_retries;
+    block = take_segment(size, pool, limit);
+  }
+  if (block == nullptr) return nullptr;
+  block = split(block, size);
+  block->in_use = true;
+  block->requested = bytes;
+  stats_.allocation.add(pool, 1);
+  stats_.active.add(pool, 1);
+  stats_.allocated_bytes.add(pool, as_signed(block->size));
+  stats_.active_bytes.add(pool, as_signed(block->size));
+  stats_.requested_bytes.add(pool, as_signed(bytes));
+  return block;
+}
+
+/// The smallest cached block that is large enough, out of the cache.
+CachingModel::Block* CachingModel::take_cached(std::uint64_t size, MemoryPool pool) {
+  Block wanted{.address = 0, .size = size};
+  auto found = free_of(pool).lower_bound(&wanted);
+  if (found == free_of(pool).end()) return nullptr;
+  Block* block = *found;
+  free_of(pool).erase(found);
+  return block;
+}
+
+CachingModel::Block* CachingModel::take_segment(std::uint64_t size, MemoryPool pool, std::uint64_t limit) {
+  std::uint64_t bytes = segment_size(size);
+  if (reserved() + bytes > limit) return nullptr;
+  auto* block = new Block{.address = next_address_, .size = bytes, .pool = pool};
+  next_address_ += bytes;
+  ++stats_.num_device_alloc;
+  stats_.segment.add(pool, 1);
+  stats_.reserved_bytes.add(pool, as_signed(bytes));
+  return block;
+}
+
+/// The first `size` bytes of `block`; what is left goes to the cache where it is worth it.
+CachingModel::Block* CachingModel::split(Block* block, std::uint64_t size) {
+  std::uint64_t left = block->size - size;
+  bool was_split = block->is_split();
+  bool splits = block->pool == MemoryPool::small ? left >= kMinBlock : left > kSmallLimit;
+  if (!splits) {
+    if (was_split) {
+      stats_.inactive_split.add(block->pool, -1);
+      stats_.inactive_split_bytes.add(block->pool, -as_signed(block->size));
+    }
+    return block;
+  }
+  auto* first = new Block{.address = block->address, .size = size, .pool = block->pool};
+  first->previous = block->previous;
+  if (first->previous != nullptr) first->previous->next = first;
+  first->next = block;
+  block->previous = first;
+  block->address += size;
+  block->size = left;
+  free_of(block->pool).insert(block);
+  if (was_split) {
+    stats_.inactive_split_bytes.add(block->pool, -as_signed(size));
+  } else {
+    stats_.inactive_split.add(block->pool, 1);
+    stats_.inactive_split_bytes.add(block->pool, as_signed(left));
+  }
+  return first;
+}
+
+/// Joins a free neighbour to `block`; the bytes gained.
+std::int64_t CachingModel::absorb(Block* block, Block* neighbour) {
+  if (neighbour == nullptr || neighbour->in_use) return 0;
+  free_of(block->pool).erase(neighbour);
+  if (block->previous == neighbour) {
+    block->address = neighbour->address;
+    block->previous = neighbour->previous;
+    if (block->previous != nullptr) block->previous->next = block;
+  } else {
+    block->next = neighbour->next;
+    if (block->next != nullptr) block->next->previous = block;
+  }
+  block->size += neighbour->size;
+  std::int64_t gained = as_signed(neighbour->size);
+  delete neighbour;
+  return gained;
+}
+
+void CachingModel::free(Block* block) {
+  MemoryPool pool = block->pool;
+  stats_.allocation.add(pool, -1);
+  stats_.active.add(pool, -1);
+  stats_.allocated_bytes.add(pool, -as_signed(block->size));
+  stats_.active_bytes.add(pool, -as_signed(block->size));
+  stats_.requested_bytes.add(pool, -as_signed(block->requested));
+  block->in_use = false;
+  std::int64_t blocks = 0, bytes = 0;
+  for (Block* neighbour : {block->previous, block->next}) {
+    std::int64_t gained = absorb(block, neighbour);
+    if (gained > 0) --blocks;
+    bytes -= gained;
+  }
+  free_of(pool).insert(block);
+  if (block->is_split()) {
+    ++blocks;
+    bytes += as_signed(block->size);
+  }
+  stats_.inactive_split.add(pool, blocks);
+  stats_.inactive_split_bytes.add(pool, bytes);
+}
+
+void CachingModel::release_cached() {
+  for (FreeBlocks* blocks : {&small_, &large_}) {
+    for (auto it = blocks->begin(); it != blocks->end();) {
+      Block* block = *it;
+      if (block->is_split()) {
+        ++it;
+        continue;
+      }
+      ++stats_.num_device_free;
+      stats_.segment.add(block->pool, -1);
+      stats_.reserved_bytes.add(block->pool, -as_signed(block->size));
+      it = blocks->erase(it);
+      delete block;
+    }
+  }
+}
+
+void CachingModel::reset_peaks() {
+  each_stat(stats_, [](MemoryStat& stat) { stat.peak = stat.current; });
+}
+
+void CachingModel::reset_accumulated() {
+  each_stat(stats_, [](MemoryStat& stat) { stat.allocated = stat.freed = 0; });
+  stats_.num_alloc_retries = stats_.num_ooms = 0;
+}
+
+}  // namespace core

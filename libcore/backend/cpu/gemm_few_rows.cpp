@@ -1,0 +1,64 @@
+#include "libcore/backend/cpu/gemm_few_rows.h"
+
+#include <dnnl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "libcore/backend/host_memory.h"
+
+namespace core::cpu {
+namespace {
+
+constexpr std::int64_t kMinRows = 12;
+constexpr std::int64_t kMaxRows = 48;
+constexpr std::int64_t kMinWeights = 1 << 16;  // elements of W
+constexpr std::int64_t kStrip = 16;            // columns of c: a cache line
+
+/// Memory for one call.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes) : bytes_(bytes), data_(host_allocate(bytes)) {}
+  ~Scratch() { host_free(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  float* data() const { return static_cast<float*>(data_); }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+/// c = t^T + beta * c, strip by strip so that both stay in the cache. t: (n, m), c: (m, n)
+void add_transposed(const float* t, const OneProduct& out) {
+  const GemmParams& p = out.params;
+  for (std::int64_t begin = 0; begin < p.n; begin += kStrip) {
+    const std::int64_t end = std::min(begin + kStrip, p.n);
+    for (std::int64_t row = 0; row < p.m; ++row) {
+      float* c = out.c + row * p.ldc;
+      if (out.beta == 0) {
+        for (std::int64_t column = begin; column < end; ++column) c[column] = t[column * p.m + row];
+      } else {
+        for (std::int64_t column = begin; column < end; ++column) {
+          c[column] = t[column * p.m + row] + out.beta * c[column];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool few_rows_product(const OneProduct& product) {
+  const GemmParams& p = product.params;
+  if (p.transpose_a || !p.transpose_b || p.m < kMinRows || p.m > kMaxRows || p.n * p.k < kMinWeights) return false;
+  Scratch transposed(static_cast<std::size_t>(p.m * p.n) * sizeof(float));
+  const dnnl_status_t status = dnnl_sgemm('N', 'T', p.n, p.m, p.k, static_cast<float>(p.alpha), product.b, p.ldb,
+                                          product.a, p.lda, 0, transposed.data(), p.m);
+  if (status != dnnl_success) return false;
+  add_transposed(transposed.data(), product);
+  return true;
+}
+
+}  // namespace core::cpu

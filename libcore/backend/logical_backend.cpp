@@ -1,0 +1,158 @@
+#include "libcore/backend/logical_backend.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "libcore/base/error.h"
+
+namespace core {
+namespace {
+
+/// "20.00 MiB", as in PyTorch's message.
+std::string memory_text(std::uint64_t bytes) {
+  constexpr std::uint64_t kKiB = 1024, kMiB = kKiB * kKiB, kGiB = kMiB * kKiB;
+  if (bytes <= kKiB) return std::to_string(bytes) + " bytes";
+  std::uint64_t unit = bytes <= kMiB ? kKiB : bytes <= kGiB ? kMiB : kGiB;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f %s", static_cast<double>(bytes) / static_cast<double>(unit),
+                unit == kKiB   ? "KiB"
+                : unit == kMiB ? "MiB"
+                               : "GiB");
+  return text;
+}
+
+/// True when this call is the one that is to fail.
+bool counts_down_to_fault(std::int64_t& left) {
+  return left >= 0 && left-- == 0;
+}
+
+}  // namespace
+
+LogicalBackend::LogicalBackend(DeviceInfo info, bool peer_access)
+    : CpuBackend(info.device), info_(std::move(info)), peer_access_(peer_access) {}
+
+void* LogicalBackend::allocate(std::size_t bytes) {
+  check_alive();
+  void* data = CpuBackend::allocate(bytes);
+  std::lock_guard lock(mutex_);
+  CachingModel::Block* block = nullptr;
+  if (!counts_down_to_fault(faults_.fail_allocation)) {
+    block = model_.allocate(bytes, static_cast<std::uint64_t>(fraction_ * static_cast<double>(capacity())));
+  }
+  if (block == nullptr) {
+    CpuBackend::free(data, bytes);
+    throw_out_of_memory(bytes);
+  }
+  blocks_.emplace(data, block);
+  return data;
+}
+
+void LogicalBackend::throw_out_of_memory(std::uint64_t bytes) {
+  model_.count_out_of_memory();
+  MemoryShortage s{.device = device(),
+                   .wanted = CachingModel::segment_size(bytes),
+                   .capacity = capacity(),
+                   .free = capacity() > model_.reserved() ? capacity() - model_.reserved() : 0,
+                   .allocated = model_.allocated(),
+                   .reserved = model_.reserved()};
+  std::string text = "CUDA out of memory. Tried to allocate " + memory_text(s.wanted) + ". GPU " +
+                     std::to_string(s.device.index()) + " has a total capacity of " + memory_text(s.capacity) +
+                     " of which " + memory_text(s.free) + " is free. Including non-PyTorch memory, this process has " +
+                     memory_text(s.reserved) + " memory in use. ";
+  if (fraction_ < 1) {
+    text += memory_text(static_cast<std::uint64_t>(fraction_ * static_cast<double>(s.capacity))) + " allowed; ";
+  }
+  text += "Of the allocated memory " + memory_text(s.allocated) + " is allocated by PyTorch, and " +
+          memory_text(s.reserved - s.allocated) +
+          " is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory "
+          "Management  (https://docs.pytorch.org/docs/stable/notes/"
+          "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
+  throw OutOfMemoryError(std::move(text), s);
+}
+
+void LogicalBackend::free(void* data, std::size_t bytes) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = blocks_.find(data);
+    model_.free(found->second);
+    blocks_.erase(found);
+  }
+  CpuBackend::free(data, bytes);
+}
+
+void LogicalBackend::copy_from_host(void* to, const void* from, std::size_t bytes) {
+  count_copy();
+  CpuBackend::copy_from_host(to, from, bytes);
+}
+
+void LogicalBackend::copy_to_host(void* to, const void* from, std::size_t bytes) {
+  count_copy();
+  CpuBackend::copy_to_host(to, from, bytes);
+}
+
+bool LogicalBackend::can_access(const Backend& other) const {
+  if (&other == this) return true;
+  const auto* peer = dynamic_cast<const LogicalBackend*>(&other);
+  return peer != nullptr && peer_access_ && peer->peer_access_;
+}
+
+MemoryStats LogicalBackend::memory_stats() const {
+  std::lock_guard lock(mutex_);
+  return model_.stats();
+}
+
+void LogicalBackend::reset_peak_memory_stats() {
+  std::lock_guard lock(mutex_);
+  model_.reset_peaks();
+}
+
+void LogicalBackend::reset_accumulated_memory_stats() {
+  std::lock_guard lock(mutex_);
+  model_.reset_accumulated();
+}
+
+void LogicalBackend::empty_cache() {
+  std::lock_guard lock(mutex_);
+  model_.release_cached();
+}
+
+void LogicalBackend::set_memory_fraction(double fraction) {
+  std::lock_guard lock(mutex_);
+  fraction_ = fraction;
+}
+
+void LogicalBackend::set_capacity(std::uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  capacity_ = bytes;
+}
+
+void LogicalBackend::set_faults(const DeviceFaults& faults) {
+  std::lock_guard lock(mutex_);
+  faults_ = faults;
+  dead_ = nullptr;
+  launches_left_ = faults.fail_launch;
+  counts_launches_ = faults.fail_launch >= 0 || faults.is_sticky;
+}
+
+void LogicalBackend::on_launch() {
+  check_alive();
+  if (launches_left_.load() >= 0 && launches_left_.fetch_sub(1) == 0) fail("CUDA error: unspecified launch failure");
+}
+
+void LogicalBackend::count_copy() {
+  check_alive();
+  std::lock_guard lock(mutex_);
+  if (counts_down_to_fault(faults_.fail_copy)) fail("CUDA error: invalid argument");
+}
+
+void LogicalBackend::check_alive() {
+  if (const char* cause = dead_.load(std::memory_order_relaxed)) throw Error(ErrorCode::device, cause);
+}
+
+void LogicalBackend::fail(const char* text) {
+  if (faults_.is_sticky) dead_ = text;
+  throw Error(ErrorCode::device, text);
+}
+
+}  // namespace core

@@ -1,0 +1,233 @@
+#include "libcore/parallel/comm.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/raw_ops.h"
+
+namespace core {
+namespace {
+
+using Indices = std::vector<std::size_t>;
+
+/// Groups of tensors of one dtype that together have at most `limit` bytes (a larger tensor is alone), in order.
+std::vector<Indices> packed_groups(const std::vector<Tensor>& tensors, std::int64_t limit) {
+  struct Open {
+    DType dtype;
+    std::size_t group;
+    std::int64_t bytes;
+  };
+  std::vector<Indices> groups;
+  std::vector<Open> open;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::int64_t bytes = tensors[i].numel() * static_cast<std::int64_t>(element_bytes(tensors[i].dtype()));
+    auto found = std::find_if(open.begin(), open.end(), [&](const Open& o) { return o.dtype == tensors[i].dtype(); });
+    if (found == open.end()) found = open.insert(open.end(), {tensors[i].dtype(), groups.size(), -1});
+    if (found->bytes < 0 || (found->bytes != 0 && found->bytes + bytes >= limit)) {
+      *found = {tensors[i].dtype(), groups.size(), 0};
+      groups.emplace_back();
+    }
+    groups[found->group].push_back(i);
+    found->bytes += bytes;
+  }
+  return groups;
+}
+
+Tensor flattened(const std::vector<Tensor>& tensors, const Indices& group) {
+  std::vector<Tensor> parts;
+  for (std::size_t i : group) parts.push_back(tensors[i].reshape({-1}));
+  return parts.size() == 1 ? parts[0] : cat(parts, 0);
+}
+
+/// Views of `flat` with the shapes of the group's tensors, each with a version of its own.
+void unflatten(const Tensor& flat, const std::vector<Tensor>& shapes, const Indices& group, std::vector<Tensor>& out) {
+  std::int64_t at = 0;
+  for (std::size_t i : group) {
+    out[i] = flat.narrow(0, at, shapes[i].numel()).view(shapes[i].sizes()).data_alias();
+    at += shapes[i].numel();
+  }
+}
+
+std::string by_x(const Shape& sizes) {
+  std::string text;
+  for (std::int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+Device destination_of(const std::optional<DeviceId>& destination) {
+  return detail::checked_gpu(destination.value_or(DeviceId("cuda")));
+}
+
+/// The index of the input on `destination`.
+std::size_t check_addends(const std::vector<Tensor>& inputs, Device destination) {
+  std::optional<std::size_t> root;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].device().is_cpu()) {
+      throw Error(ErrorCode::assertion,
+                  "reduce_add expects all inputs to be on GPUs, but input " + std::to_string(i) + " is on CPU");
+    }
+    if (inputs[i].device() == destination) root = i;
+    if (inputs[i].sizes() == inputs[0].sizes()) continue;
+    throw Error(ErrorCode::value, "input " + std::to_string(i) + " has invalid size: got " + by_x(inputs[i].sizes()) +
+                                      ", but expected " + by_x(inputs[0].sizes()));
+  }
+  if (root) return *root;
+  throw Error(ErrorCode::runtime, "reduce_add expects destination to be on the same GPU with one of the tensors");
+}
+
+}  // namespace
+
+namespace comm {
+
+std::vector<Tensor> broadcast(const Tensor& tensor, const std::vector<DeviceId>& devices) {
+  NoGradGuard no_grad;
+  std::vector<Tensor> copies;
+  for (Device device : detail::checked_gpus(devices)) copies.push_back(tensor.to(device));
+  return copies;
+}
+
+std::vector<std::vector<Tensor>> broadcast_coalesced(const std::vector<Tensor>& tensors,
+                                                     const std::vector<DeviceId>& devices, std::int64_t buffer_size) {
+  NoGradGuard no_grad;
+  std::vector<Device> targets = detail::checked_gpus(devices);
+  for (const Tensor& tensor : tensors) {
+    if (!targets.empty() && tensor.device() == targets[0]) continue;
+    throw Error(ErrorCode::runtime, "All tensors must be on devices[0]: " +
+                                        (targets.empty() ? std::string("none") : std::to_string(targets[0].index())));
+  }
+  std::vector<std::vector<Tensor>> copies(targets.size(), std::vector<Tensor>(tensors.size()));
+  if (!copies.empty()) copies[0] = tensors;
+  for (const Indices& group : packed_groups(tensors, buffer_size)) {
+    if (targets.size() < 2) break;
+    Tensor flat = flattened(tensors, group);
+    for (std::size_t i = 1; i < targets.size(); ++i) {
+      Tensor there = detail::copy_to(flat, targets[i]);
+      unflatten(there, tensors, group, copies[i]);
+    }
+  }
+  return copies;
+}
+
+Tensor reduce_add(const std::vector<Tensor>& inputs, const std::optional<DeviceId>& destination) {
+  NoGradGuard no_grad;
+  if (inputs.empty()) throw Error(ErrorCode::runtime, "Expected at least one tensor to add");
+  Device target = destination_of(destination);
+  std::size_t root = check_addends(inputs, target);
+  if (inputs.size() == 1) return inputs[0];
+  Tensor sum;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (i == root) continue;
+    if (!sum.defined()) {
+      sum = inputs[root] + inputs[i].to(target);
+    } else {
+      detail::add_in_place(sum, inputs[i]);
+    }
+  }
+  return sum;
+}
+
+std::vector<Tensor> reduce_add_coalesced(const std::vector<std::vector<Tensor>>& inputs,
+                                         const std::optional<DeviceId>& destination, std::int64_t buffer_size) {
+  NoGradGuard no_grad;
+  if (inputs.empty()) return {};
+  for (const auto& of_device : inputs) {
+    if (of_device.size() == inputs[0].size()) continue;
+    throw Error(ErrorCode::value, "reduce_add_coalesced expects the same number of tensors on every device");
+  }
+  std::vector<Tensor> sums(inputs[0].size());
+  for (const Indices& group : packed_groups(inputs[0], buffer_size)) {
+    std::vector<Tensor> flat;
+    for (const auto& of_device : inputs) flat.push_back(flattened(of_device, group));
+    unflatten(reduce_add(flat, destination), inputs[0], group, sums);
+  }
+  return sums;
+}
+
+std::vector<Tensor> scatter(const Tensor& tensor, const std::vector<DeviceId>& devices,
+                            const std::optional<Shape>& chunk_sizes, std::int64_t dim) {
+  NoGradGuard no_grad;
+  std::vector<Device> targets = detail::checked_gpus(devices);
+  if (targets.empty()) throw Error(ErrorCode::runtime, "Expected at least one device to scatter to");
+  if (chunk_sizes && chunk_sizes->size() != targets.size()) {
+    throw Error(ErrorCode::runtime, "Expected devices and chunk_sizes to be of same length, but got len(devices) = " +
+                                        std::to_string(targets.size()) +
+                                        " and len(chunk_sizes) = " + std::to_string(chunk_sizes->size()));
+  }
+  std::vector<Tensor> pieces =
+      chunk_sizes ? tensor.split(*chunk_sizes, dim) : tensor.chunk(static_cast<std::int64_t>(targets.size()), dim);
+  for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = pieces[i].to(targets[i]);
+  return pieces;
+}
+
+Tensor gather(const std::vector<Tensor>& tensors, std::int64_t dim, const std::optional<DeviceId>& destination) {
+  NoGradGuard no_grad;
+  if (tensors.empty()) throw Error(ErrorCode::runtime, "Expected at least one tensor to gather from");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].is_cuda()) continue;
+    throw Error(ErrorCode::runtime, "Expected all input tensors to be CUDA tensors, but tensor at index " +
+                                        std::to_string(i) + " has device " + tensors[i].device().str());
+  }
+  Device target = detail::checked_output(destination.value_or(DeviceId("cuda")), detail::CpuOutput::allowed);
+  detail::check_gather_shapes(tensors, dim);
+  return detail::join_on(tensors, target, dim);
+}
+
+}  // namespace comm
+
+namespace detail {
+
+void check_gather_shapes(std::span<const Tensor> tensors, std::int64_t dim) {
+  Shape expected = tensors[0].sizes();
+  static_cast<void>(tensors[0].size(dim));  // "Dimension out of range"
+  auto along = static_cast<std::size_t>(dim < 0 ? dim + tensors[0].dim() : dim);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Shape& sizes = tensors[i].sizes();
+    if (sizes.size() != expected.size()) {
+      throw Error(ErrorCode::runtime,
+                  "Expected all input tensors to have the same number of dimensions, but tensor at index " +
+                      std::to_string(i) + "has " + std::to_string(sizes.size()) + " dimensions, (expected " +
+                      std::to_string(expected.size()) + ")");
+    }
+    if (along < sizes.size()) expected[along] = sizes[along];
+    if (sizes == expected) continue;
+    throw Error(ErrorCode::runtime, "Tensor at index " + std::to_string(i) + " has invalid shape " + to_list(sizes) +
+                                        ", but expected " + to_list(expected));
+  }
+}
+
+Tensor join_on(const std::vector<Tensor>& parts, Device target, std::int64_t dim) {
+  std::vector<Tensor> moved;
+  for (const Tensor& part : parts) moved.push_back(part.to(target));
+  return cat(moved, dim);
+}
+
+Tensor copy_to(const Tensor& tensor, Device device) {
+  ToOptions options;
+  options.device = device;
+  options.copy = true;
+  return tensor.to(options);
+}
+
+void add_in_place(const Tensor& to, const Tensor& from) {
+  Backend& there = raw::backend_of(from);
+  Backend& here = raw::backend_of(to);
+  if (&there != &here && here.is_host_memory() && here.can_access(there) && from.is_contiguous()) {
+    Storage lent =
+        Storage::borrow(const_cast<void*>(from.raw_data()), from.storage().nbytes(), here.device(), nullptr, nullptr);
+    return raw::binary_in_place(BinaryOp::add, to, from_storage(lent, from.dtype(), from.sizes(), from.strides()));
+  }
+  raw::binary_in_place(BinaryOp::add, to, raw::move(from, here));
+}
+
+bool is_sole_owner(const Tensor& tensor) {
+  return tensor.is_contiguous() && tensor.impl()->use_count() == 1 && tensor.storage().id()->use_count() == 1;
+}
+
+}  // namespace detail
+}  // namespace core

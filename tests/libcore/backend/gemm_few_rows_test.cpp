@@ -1,0 +1,28 @@
+// Products of few rows with a large transposed matrix take a way of their own.
+#include <gtest/gtest.h>
+
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/nn_ops.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/random.h"
+
+namespace {
+
+using core::DType;
+using core::Tensor;
+
+class FewRows : public testing::TestWithParam<int> {};
+
+TEST_P(FewRows, LinearGivesTheProductWithItsBias) {
+  core::manual_seed(0);
+  Tensor x = core::randn({GetParam(), 200}), w = core::randn({403, 200}), b = core::randn({403});
+  Tensor wanted = core::linear(x.to(DType::f64), w.to(DType::f64), b.to(DType::f64));
+  EXPECT_TRUE(core::allclose(core::linear(x, w, b).to(DType::f64), wanted, {.rtol = 1e-4, .atol = 1e-4}));
+  EXPECT_TRUE(
+      core::allclose(core::matmul(x, w.t()).to(DType::f64), wanted - b.to(DType::f64), {.rtol = 1e-4, .atol = 1e-4}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(11, 12, 16, 31, 48, 49));
+
+}  // namespace
