@@ -61,7 +61,7 @@ class GraphTask {
   void add_contribution(Entry& to, Contribution contribution);
   void sum_waiting(Entry& entry);
   void store_captures(Entry& entry);
-  Tensor validated(const Node& from, std::uint32_t input_nr, const Node& to, Tensor grad) const;
+  Tensor validated(const Node& from, std::size_t index, const Edge& edge, Tensor grad) const;
 
   std::span<const Edge> roots_;
   std::vector<Tensor> root_grads_;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
@@ -51,7 +52,8 @@ GradModeGuard::GradModeGuard(bool enabled) : previous_(std::exchange(grad_enable
 GradModeGuard::~GradModeGuard() {
   grad_enabled = previous_;
 }
-InferenceModeGuard::InferenceModeGuard() : no_grad_(false), previous_(std::exchange(making_inference_tensors, true)) {}
+InferenceModeGuard::InferenceModeGuard(bool enabled)
+    : grad_(!enabled), previous_(std::exchange(making_inference_tensors, enabled)) {}
 InferenceModeGuard::~InferenceModeGuard() {
   making_inference_tensors = previous_;
 }
@@ -65,12 +67,14 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_o
         "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
         "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
   }
-  version_ = tensor.version();
+  version_ = tensor.impl()->version();
   output_nr_ = tensor.output_nr();
   tensor_ = is_output ? raw::alias(tensor) : tensor;
 }
 
-Node::Node() : sequence_nr_(next_sequence++) {}
+Node::Node() : sequence_nr_(next_sequence++) {
+  if (detail::anomaly_mode_on()) detail::note_forward(*this);
+}
 
 void* Node::operator new(std::size_t bytes) {
   return host_allocate(bytes);

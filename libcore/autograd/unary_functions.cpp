@@ -161,9 +161,6 @@ Tensor lgamma(const Tensor& x) {
 Tensor digamma(const Tensor& x) {
   return with_saved_input<DigammaBackward>(x, raw::unary(UnaryOp::digamma, x));
 }
-Tensor trigamma(const Tensor& x) {
-  return raw::unary(UnaryOp::trigamma, x);
-}
 Tensor square(const Tensor& x) {
   if (x.dtype() == DType::boolean) return square(x.to(DType::i64));
   return with_saved_input<SquareBackward>(x, raw::unary(UnaryOp::square, x));
