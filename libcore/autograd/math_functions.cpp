@@ -129,7 +129,7 @@ Tensor sgn(const Tensor& x) {
 }
 Tensor signbit(const Tensor& x) {
   if (!is_floating(x.dtype())) return x.dtype() == DType::boolean ? zeros_like(x) : lt(x, 0);
-  return host_map<double>(x, DType::boolean, [](double v) { return std::signbit(v) ? 1.0 : 0.0; });
+  return detail::host_map<double>(x, DType::boolean, [](double v) { return std::signbit(v) ? 1.0 : 0.0; });
 }
 Tensor positive(const Tensor& x) {
   if (x.dtype() == DType::boolean) fail("The `+` operator, on a bool tensor is not supported.");
