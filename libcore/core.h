@@ -3,6 +3,7 @@
 
 #include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autograd.h"
+#include "libcore/autograd/checkpoint.h"
 #include "libcore/autograd/function.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/gradcheck.h"

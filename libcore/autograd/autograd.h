@@ -3,7 +3,6 @@
 // Thread safety: backward of different graphs may run in different threads; leaves they share must not.
 // Use: auto [g] = core::grad({loss}, {w}); loss.backward() adds to w.grad().
 
-#include <functional>
 #include <vector>
 
 #include "libcore/tensor/tensor.h"
@@ -24,9 +23,5 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const GradOptions& options = {});
 /// Adds to grad() of all leaves that `outputs` depend on.
 void backward(const std::vector<Tensor>& outputs, const GradOptions& options = {});
-
-/// function(inputs) whose intermediate tensors are not kept: backward computes them again. As
-/// torch.utils.checkpoint. The function must be pure and own what it captures.
-Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function, const std::vector<Tensor>& inputs);
 
 }  // namespace core

@@ -116,6 +116,7 @@ class Node : public RefCounted {
 
  private:
   friend class GraphTask;
+  Tensor unpacked(const SavedTensor& kept, const Tensor& value, std::uint32_t version) const;
   InlineVector<Edge, 3> edges_;
   InlineVector<OutputMeta, 1> outputs_;
   InlineVector<SavedTensor, 3> saved_;

@@ -27,8 +27,8 @@ struct ValuesIndices;  // {values, indices}: what max, min, sort, topk along a d
 
 /// Arguments of Tensor::to; what is not given stays.
 struct ToOptions {
-  std::optional<Device> device;
-  std::optional<DType> dtype;
+  std::optional<Device> device = {};
+  std::optional<DType> dtype = {};
   bool non_blocking = false;
   bool copy = false;  ///< a new tensor even when nothing changes
 };

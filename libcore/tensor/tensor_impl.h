@@ -49,6 +49,7 @@ struct TensorImpl : RefCounted {
   bool inference = making_inference_tensors;  ///< made in inference mode
   bool wrapped_number = false;                ///< a C++ number in an operation: weak in type promotion
   std::uint8_t view_origin = 0;               ///< bits of ViewOrigin
+  bool recomputed = false;                    ///< stands for a tensor that a checkpoint computes again
   Storage storage;
   std::int64_t offset = 0;  ///< in elements
   std::int64_t numel = 0;

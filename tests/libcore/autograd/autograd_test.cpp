@@ -263,16 +263,99 @@ TEST(AnomalyMode, MayLeaveNanAlone) {
   EXPECT_FALSE(core::is_anomaly_enabled());
 }
 
-TEST(Checkpoint, GivesTheSameGradientAndName) {
+using In = const std::vector<Tensor>&;
+
+TEST(Checkpoint, HasTheOrdinaryGraphAndGradient) {
   const Tensor x = leaf();
-  const auto function = [](const std::vector<Tensor>& in) { return core::exp(in[0] * 2); };
+  int runs = 0;
+  const auto function = [&runs](In in) {
+    ++runs;
+    return core::exp(in[0] * 2);
+  };
   const Tensor y = core::checkpoint(function, {x});
-  EXPECT_EQ(y.grad_fn_name(), "CheckpointFunctionBackward");
+  EXPECT_EQ(y.grad_fn_name(), "ExpBackward0");
+  EXPECT_EQ(runs, 1);
   y.sum().backward();
+  EXPECT_EQ(runs, 2);
   const auto found = values(x.grad());
   x.set_grad({});
   function({x}).sum().backward();
   EXPECT_EQ(found, values(x.grad()));
+}
+
+TEST(Checkpoint, GivesCapturedParametersTheirGradients) {
+  const Tensor w = leaf();
+  const Tensor y = core::checkpoint([w](In in) { return core::tanh(in[0] * w); }, {core::ones({3})});
+  y.sum().backward();
+  const auto found = values(w.grad());
+  w.set_grad({});
+  core::tanh(w).sum().backward();
+  EXPECT_EQ(found, values(w.grad()));
+}
+
+TEST(Checkpoint, DrawsTheSameRandomNumbersAgain) {
+  core::manual_seed(1);
+  const Tensor x = core::ones({100}, {.requires_grad = true});
+  const Tensor y = core::checkpoint([](In in) { return core::dropout(in[0] * in[0], 0.5) * 1; }, {x});
+  const auto next = values(core::rand({2}));
+  y.sum().backward();
+  EXPECT_EQ(values(x.grad()), values(y * 2));
+  core::manual_seed(1);
+  core::dropout(core::ones({100}), 0.5);
+  EXPECT_EQ(next, values(core::rand({2})));
+}
+
+TEST(Checkpoint, HasSecondDerivatives) {
+  const Tensor x = core::tensor({0.3, -0.7}, {.dtype = core::DType::f64, .requires_grad = true});
+  const auto function = [](std::span<const Tensor> in) {
+    const auto inner = [](In t) { return core::tanh(t[0]) * t[0]; };
+    return core::checkpoint([inner](In t) { return core::exp(core::checkpoint(inner, t) * t[0]); }, {in[0]});
+  };
+  EXPECT_TRUE(core::gradcheck(function, {x}));
+  EXPECT_TRUE(core::gradgradcheck(function, {x}));
+}
+
+TEST(Checkpoint, SecondBackwardNeedsARetainedGraph) {
+  const Tensor x = leaf();
+  const Tensor y = core::checkpoint([](In in) { return core::exp(in[0]); }, {x}).sum();
+  y.backward({}, true);
+  y.backward();
+  EXPECT_TRUE(message_of([&] { y.backward(); }).starts_with("Trying to backward through the graph a second time"));
+}
+
+TEST(Checkpoint, FunctionThatChangesIsAnError) {
+  int runs = 0;
+  const auto fewer = [&runs](In in) { return ++runs == 1 ? core::sin(core::exp(in[0] * 2)) : core::exp(in[0] * 2); };
+  EXPECT_EQ(message_of([&] { core::checkpoint(fewer, {leaf() * 1}).sum().backward(); }),
+            "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+            "recomputation.\nNumber of tensors saved during forward: 2\nNumber of tensors saved during recomputation: "
+            "1.");
+  runs = 0;
+  const auto smaller = [&runs](In in) { return ++runs == 1 ? core::exp(in[0]) : core::exp(in[0].sum()); };
+  EXPECT_EQ(message_of([&] { core::checkpoint(smaller, {core::ones({2}, {.requires_grad = true})}).sum().backward(); }),
+            "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during "
+            "the forward pass.\ntensor at position 0:\nsaved metadata: {'shape': torch.Size([2]), 'dtype': "
+            "torch.float32, 'device': device(type='cpu')}\nrecomputed metadata: {'shape': torch.Size([]), 'dtype': "
+            "torch.float32, 'device': device(type='cpu')}\n.");
+}
+
+TEST(Checkpoint, ChangedInputIsAnError) {
+  const Tensor input = leaf() * 1;
+  const Tensor y = core::checkpoint([](In in) { return core::exp(in[0]); }, {input});
+  input.add_(1);
+  EXPECT_TRUE(message_of([&] { y.sum().backward(); })
+                  .starts_with("one of the variables needed for gradient computation has been modified by an inplace "
+                               "operation: [torch.FloatTensor [3]], which is output 0 of Add, is at version 1; "
+                               "expected version 0 instead."));
+}
+
+TEST(Casts, GiveGradientsInTheDtypeOfTheInput) {
+  const Tensor x = core::tensor({1.0, 2.0}, {.dtype = core::DType::f64, .requires_grad = true});
+  const Tensor y = x.to(core::DType::f32);
+  EXPECT_EQ(y.grad_fn_name(), "ToCopyBackward0");
+  (y * 3).sum().backward();
+  EXPECT_EQ(x.grad().dtype(), core::DType::f64);
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{3, 3}));
 }
 
 TEST(NotDifferentiable, OperationsSaySo) {

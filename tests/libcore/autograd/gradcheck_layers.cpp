@@ -71,6 +71,10 @@ void add_image_cases(GradCases& cases) {
   };
   resize("nearest", {1, 2, 2, 3}, {.size = {3, 5}});
   resize("nearest-exact", {1, 2, 3}, {.size = {5}, .mode = "nearest-exact"});
+  resize("nearest_line", {1, 2, 3}, {.size = {5}});
+  resize("nearest_volume", {1, 1, 2, 2, 2}, {.size = {3, 2, 3}});
+  resize("exact_image", {1, 1, 2, 3}, {.size = {3, 5}, .mode = "nearest-exact"});
+  resize("exact_volume", {1, 1, 2, 2, 2}, {.size = {3, 2, 3}, .mode = "nearest-exact"});
   resize("linear", {1, 2, 3}, {.size = {5}, .mode = "linear"});
   resize("bilinear", {1, 1, 2, 3}, {.size = {3, 4}, .mode = "bilinear", .align_corners = true});
   resize("bilinear_half", {1, 1, 3, 2}, {.scale_factor = {2}, .mode = "bilinear"});
@@ -82,6 +86,9 @@ void add_image_cases(GradCases& cases) {
   cases.add("channel_shuffle", {irregular({1, 4, 2})}, [](In in) { return core::channel_shuffle(in[0], 2); });
   const auto border = [&cases](const std::string& name, PaddingMode mode) {
     cases.add("pad/" + name, {irregular({1, 2, 4})}, [=](In in) { return core::pad(in[0], {2, 1}, mode); });
+    cases.add("pad/volume_" + name, {irregular({1, 1, 2, 2, 3})}, [=](In in) {
+      return core::pad(in[0], {1, 1, 0, 1, 1, 0}, mode);
+    });
     cases.add("pad/image_" + name, {irregular({1, 1, 3, 3})}, [=](In in) {
       return core::pad(in[0], {1, 1, 0, 2}, mode);
     });
@@ -95,9 +102,9 @@ void add_image_cases(GradCases& cases) {
 void add_embedding_cases(GradCases& cases) {
   const Tensor words = core::tensor({{0, 2, 2}, {1, 3, 0}});
   cases.add("embedding", {irregular({4, 2})}, [=](In in) { return core::embedding(words, in[0]); });
-  cases.add("embedding/padding", {irregular({4, 2})}, [=](In in) {
-    // The row for padding takes no gradient, so it is not an input here.
-    return core::embedding(words, core::cat({in[0].slice(0, 0, 3), in[0].slice(0, 3).detach()}), 3);
+  // The row for padding takes no gradient, so it is not an input here.
+  cases.add("embedding/padding", {irregular({3, 2})}, [=](In in) {
+    return core::embedding(words, core::cat({in[0], fixed({1, 2})}), 3);
   });
   for (const auto& [name, mode] :
        {std::pair{"sum", core::BagMode::sum}, {"mean", core::BagMode::mean}, {"max", core::BagMode::max}}) {
@@ -113,6 +120,7 @@ void add_dropout_cases(GradCases& cases) {
   for (const auto& [name, f] : std::initializer_list<std::pair<const char*, Tensor (*)(T, double, bool)>>{
            {"dropout", core::dropout},
            {"feature_dropout", core::feature_dropout},
+           {"dropout_", [](T x, double p, bool training) { return core::dropout_(x * 1, p, training); }},
            {"alpha_dropout", core::alpha_dropout},
            {"feature_alpha_dropout", core::feature_alpha_dropout}}) {
     cases.add(name, {irregular({3, 4, 2})}, [f = f](In in) {
@@ -209,6 +217,9 @@ void add_pool_cases(GradCases& cases) {
   pool("lp_pool2d", {1, 1, 4, 4}, [](T x) { return core::lp_pool2d(x, 3, {2}); });
   pool("lp_pool3d", {1, 1, 2, 2, 2}, [](T x) { return core::lp_pool3d(x, 2, {2}); });
   pool("max_unpool", {1, 1, 2}, [](T x) { return core::max_unpool(x, core::tensor({{{1, 3}}}), {5}); });
+  pool("max_unpool/volume", {1, 1, 1, 1, 2}, [](T x) {
+    return core::max_unpool(x, core::tensor({{{{{1, 7}}}}}), {2, 2, 2});
+  });
 }
 
 namespace {

@@ -31,8 +31,7 @@ std::string message_of(F function) {
 }
 
 TEST(ShapeOps, Joining) {
-  EXPECT_EQ(core::to_string(core::hstack({tensor(1.0), tensor(2.0)})),
-            "tensor([1., 2.])");
+  EXPECT_EQ(core::to_string(core::hstack({tensor(1.0), tensor(2.0)})), "tensor([1., 2.])");
   EXPECT_EQ(core::to_string(core::hstack({counted(), counted()})),
             "tensor([[0., 1., 2., 0., 1., 2.],\n"
             "        [3., 4., 5., 3., 4., 5.]])");
@@ -66,31 +65,24 @@ TEST(ShapeOps, Joining) {
             "        [2, 2],\n"
             "        [2, 3],\n"
             "        [3, 3]])");
-  EXPECT_EQ(core::to_string(core::combinations(tensor({1, 2, 3}), 0)),
-            "tensor([], dtype=torch.int64)");
-  EXPECT_EQ(message_of([&] { core::combinations(counted()); }),
-            "Expect a 1D vector, but got shape [2, 3]");
-  EXPECT_EQ(message_of([&] { core::hstack({}); }),
-            "hstack expects a non-empty TensorList");
+  EXPECT_EQ(core::to_string(core::combinations(tensor({1, 2, 3}), 0)), "tensor([], dtype=torch.int64)");
+  EXPECT_EQ(message_of([&] { core::combinations(counted()); }), "Expect a 1D vector, but got shape [2, 3]");
+  EXPECT_EQ(message_of([&] { core::hstack({}); }), "hstack expects a non-empty TensorList");
 }
 
 TEST(ShapeOps, Splitting) {
-  EXPECT_EQ(core::to_string(core::tensor_split(core::arange(7), 3)[0]),
-            "tensor([0, 1, 2])");
-  EXPECT_EQ(core::to_string(core::tensor_split(core::arange(7), 3)[2]),
-            "tensor([5, 6])");
-  EXPECT_EQ(core::to_string(core::tensor_split(core::arange(7), Shape{1, 6})[1]),
-            "tensor([1, 2, 3, 4, 5])");
-  EXPECT_EQ(core::to_string(core::hsplit(core::arange(4), 2)[1]),
-            "tensor([2, 3])");
-  EXPECT_EQ(core::to_string(core::vsplit(counted(), 2)[1]),
-            "tensor([[3., 4., 5.]])");
+  EXPECT_EQ(core::to_string(core::tensor_split(core::arange(7), 3)[0]), "tensor([0, 1, 2])");
+  EXPECT_EQ(core::to_string(core::tensor_split(core::arange(7), 3)[2]), "tensor([5, 6])");
+  EXPECT_EQ(core::to_string(core::tensor_split(core::arange(7), Shape{1, 6})[1]), "tensor([1, 2, 3, 4, 5])");
+  EXPECT_EQ(core::to_string(core::hsplit(core::arange(4), 2)[1]), "tensor([2, 3])");
+  EXPECT_EQ(core::to_string(core::vsplit(counted(), 2)[1]), "tensor([[3., 4., 5.]])");
   EXPECT_EQ(message_of([&] { core::tensor_split(core::arange(7), 0); }),
             "number of sections must be larger than 0, got 0");
   EXPECT_EQ(message_of([&] { core::tensor_split(tensor(7), 2); }),
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   EXPECT_EQ(message_of([&] { core::hsplit(counted(), 2); }),
-            "torch.hsplit attempted to split along dimension 1, but the size of the dimension 3 is not divisible by the split_size 2!");
+            "torch.hsplit attempted to split along dimension 1, but the size of the dimension 3 is not divisible by "
+            "the split_size 2!");
   EXPECT_EQ(message_of([&] { core::vsplit(core::arange(3), 3); }),
             "torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with 1 dimensions!");
 }
@@ -105,13 +97,19 @@ TEST(ShapeOps, Views) {
             "tensor([[0., 3.],\n"
             "        [1., 4.],\n"
             "        [2., 5.]])");
-  EXPECT_EQ(core::to_string(core::ravel(counted().t())),
-            "tensor([0., 3., 1., 4., 2., 5.])");
-  EXPECT_EQ(message_of([&] { core::movedim(core::zeros({2, 3, 4}), {0, 1}, {1}); }),
-            "movedim: Invalid source or destination dims: source ([0, 1] dims) should contain the same number of dims as destination ([1] dims)");
-  EXPECT_EQ(message_of([&] { core::movedim(core::zeros({2, 3, 4}), {0, 0}, {1, 2}); }),
+  EXPECT_EQ(core::to_string(core::ravel(counted().t())), "tensor([0., 3., 1., 4., 2., 5.])");
+  EXPECT_EQ(message_of([&] {
+              core::movedim(core::zeros({2, 3, 4}), {0, 1}, {1});
+            }),
+            "movedim: Invalid source or destination dims: source ([0, 1] dims) should contain the same number of dims "
+            "as destination ([1] dims)");
+  EXPECT_EQ(message_of([&] {
+              core::movedim(core::zeros({2, 3, 4}), {0, 0}, {1, 2});
+            }),
             "movedim: repeated dim in `source` ([0, 0])");
-  EXPECT_EQ(message_of([&] { core::movedim(core::zeros({2, 3, 4}), {0, 1}, {1, 1}); }),
+  EXPECT_EQ(message_of([&] {
+              core::movedim(core::zeros({2, 3, 4}), {0, 1}, {1, 1});
+            }),
             "movedim: repeated dim in `destination` ([1, 1])");
   EXPECT_EQ(message_of([&] { core::matrix_transpose(core::ones({3})); }),
             "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.");
@@ -139,16 +137,14 @@ TEST(ShapeOps, Turning) {
   EXPECT_EQ(core::to_string(core::flipud(counted())),
             "tensor([[3., 4., 5.],\n"
             "        [0., 1., 2.]])");
-  EXPECT_EQ(message_of([&] { core::rot90(counted(), 1, {0, 0}); }),
+  EXPECT_EQ(message_of([&] {
+              core::rot90(counted(), 1, {0, 0});
+            }),
             "expected rotation dims to be different, but got dim0 = 0 and dim1 = 0");
-  EXPECT_EQ(message_of([&] { core::rot90(counted(), 1, {0}); }),
-            "expected total rotation dims == 2, but got dims = 1");
-  EXPECT_EQ(message_of([&] { core::rot90(core::ones({3})); }),
-            "expected total dims >= 2, but got total dims = 1");
-  EXPECT_EQ(message_of([&] { core::fliplr(core::ones({3})); }),
-            "Input must be >= 2-d.");
-  EXPECT_EQ(message_of([&] { core::flipud(tensor(3)); }),
-            "Input must be >= 1-d.");
+  EXPECT_EQ(message_of([&] { core::rot90(counted(), 1, {0}); }), "expected total rotation dims == 2, but got dims = 1");
+  EXPECT_EQ(message_of([&] { core::rot90(core::ones({3})); }), "expected total dims >= 2, but got total dims = 1");
+  EXPECT_EQ(message_of([&] { core::fliplr(core::ones({3})); }), "Input must be >= 2-d.");
+  EXPECT_EQ(message_of([&] { core::flipud(tensor(3)); }), "Input must be >= 1-d.");
 }
 
 TEST(ShapeOps, DiagonalsAndTriangles) {
@@ -183,8 +179,7 @@ TEST(ShapeOps, DiagonalsAndTriangles) {
             "tensor([[1, 1],\n"
             "        [1, 2],\n"
             "        [1, 3]])");
-  EXPECT_EQ(message_of([&] { core::diag_embed(counted(), 0, 0, 0); }),
-            "diagonal dimensions cannot be identical 0, 0");
+  EXPECT_EQ(message_of([&] { core::diag_embed(counted(), 0, 0, 0); }), "diagonal dimensions cannot be identical 0, 0");
   EXPECT_EQ(core::to_string(core::fill_diagonal_(core::zeros({2, 3}), 5)),
             "tensor([[5., 0., 0.],\n"
             "        [0., 5., 0.]])");
@@ -197,21 +192,18 @@ TEST(ShapeOps, DiagonalsAndTriangles) {
 }
 
 TEST(ShapeOps, Products) {
-  EXPECT_EQ(core::to_string(core::trace(counted())),
-            "tensor(4.)");
+  EXPECT_EQ(core::to_string(core::trace(counted())), "tensor(4.)");
   EXPECT_EQ(core::to_string(core::inner(counted(), counted())),
             "tensor([[ 5., 14.],\n"
             "        [14., 50.]])");
   EXPECT_EQ(core::to_string(core::inner(counted(), tensor(2.0))),
             "tensor([[ 0.,  2.,  4.],\n"
             "        [ 6.,  8., 10.]])");
-  EXPECT_EQ(core::to_string(core::vdot(tensor({1.0, 2.0}), tensor({3.0, 4.0}))),
-            "tensor(11.)");
+  EXPECT_EQ(core::to_string(core::vdot(tensor({1.0, 2.0}), tensor({3.0, 4.0}))), "tensor(11.)");
   EXPECT_EQ(core::to_string(core::kron(tensor({1.0, 2.0}), counted())),
             "tensor([[ 0.,  1.,  2.,  0.,  2.,  4.],\n"
             "        [ 3.,  4.,  5.,  6.,  8., 10.]])");
-  EXPECT_EQ(core::to_string(core::tensordot(counted(), counted())),
-            "tensor(55.)");
+  EXPECT_EQ(core::to_string(core::tensordot(counted(), counted())), "tensor(55.)");
   EXPECT_EQ(core::to_string(core::tensordot(counted(), counted(), {0}, {0})),
             "tensor([[ 9., 12., 15.],\n"
             "        [12., 17., 22.],\n"
@@ -240,25 +232,32 @@ TEST(ShapeOps, Products) {
 }
 
 TEST(ShapeOps, ProductErrors) {
-  EXPECT_EQ(message_of([&] { core::trace(core::ones({2, 2, 2})); }),
+  EXPECT_EQ(message_of([&] {
+              core::trace(core::ones({2, 2, 2}));
+            }),
             "trace: expected a matrix, but got tensor with dim 3");
   EXPECT_EQ(message_of([&] { core::inner(counted(), core::ones({2})); }),
             "inner() the last dimension must match on both input tensors but got shapes [2, 3] and [2]");
-  EXPECT_EQ(message_of([&] { core::vdot(counted(), counted()); }),
-            "1D tensors expected, but got 2D and 2D tensors");
+  EXPECT_EQ(message_of([&] { core::vdot(counted(), counted()); }), "1D tensors expected, but got 2D and 2D tensors");
   EXPECT_EQ(message_of([&] { core::tensordot(counted(), counted(), 3); }),
             "tensordot expects dims < ndim_a or ndim_b, but got dims=3");
   EXPECT_EQ(message_of([&] { core::tensordot(counted(), counted(), 1); }),
             "contracted dimensions need to match, but first has size 3 in dim -1 and second has size 2 in dim 0");
   EXPECT_EQ(message_of([&] { core::tensordot(counted(), counted(), {0}, {1}); }),
             "contracted dimensions need to match, but first has size 2 in dim 0 and second has size 3 in dim 1");
-  EXPECT_EQ(message_of([&] { core::tensordot(counted(), counted(), {0, 1}, {1}); }),
+  EXPECT_EQ(message_of([&] {
+              core::tensordot(counted(), counted(), {0, 1}, {1});
+            }),
             "both dimension lists should have same length");
   EXPECT_EQ(message_of([&] { core::cross(core::ones({2}), core::ones({2})); }),
             "linalg.cross: inputs dimension -1 must have length 3. Got 2 and 2");
-  EXPECT_EQ(message_of([&] { core::cross(core::ones({3}), core::ones({2, 3})); }),
+  EXPECT_EQ(message_of([&] {
+              core::cross(core::ones({3}), core::ones({2, 3}));
+            }),
             "linalg.cross: inputs must have the same number of dimensions.");
-  EXPECT_EQ(message_of([&] { core::addr(counted(), core::ones({2, 1}), core::ones({3})); }),
+  EXPECT_EQ(message_of([&] {
+              core::addr(counted(), core::ones({2, 1}), core::ones({3}));
+            }),
             "addr: Expected 1-D argument vec1, but got 2-D");
   EXPECT_EQ(message_of([&] { core::matrix_power(counted(), 2); }),
             "linalg.matrix_power: A must be batches of square matrices, but they are 2 by 3 matrices");
