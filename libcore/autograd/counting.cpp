@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "libcore/autograd/host_math.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/order_ops.h"
@@ -81,6 +82,7 @@ Unique grouped(const Rows& rows, const RowOrder<Value>& values, const Places& or
 
 template <class Value>
 Unique distinct(const Tensor& x, std::optional<std::int64_t> dim, bool sorted) {
+  detail::check_host_dtype(x, "unique");
   const Rows rows(x, dim);
   const RowOrder<Value> values{rows.first.to_vector<Value>(), rows.first.size(1)};
   Places order(static_cast<std::size_t>(rows.first.size(0)));
@@ -161,6 +163,8 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOpti
         "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
         "boundaries tensor dim(0) and input value's dim(" +
         std::to_string(values.dim()) + ") numel(" + std::to_string(values.numel()) + ")");
+  detail::check_host_dtype(sorted, "searchsorted_out_cpu");
+  detail::check_host_dtype(values, "searchsorted_out_cpu");
   bool fits = sorted.dim() == values.dim();
   for (std::int64_t d = 0; fits && d + 1 < sorted.dim(); ++d) fits = sorted.size(d) == values.size(d);
   if (sorted.dim() != 1 && !fits) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/host_math.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/more_ops.h"
 #include "libcore/tensor/order_ops.h"
@@ -73,6 +74,7 @@ Tensor places_of_lines(const Tensor& x, std::int64_t dim, std::optional<std::int
 /// Integers keep all their bits.
 template <class Line>
 Tensor places(const Tensor& x, std::int64_t dim, std::optional<std::int64_t> count, Line line) {
+  detail::check_host_dtype(x, "sort");
   if (is_floating(x.dtype())) return places_of_lines<double>(x, dim, count, line);
   return places_of_lines<std::int64_t>(x, dim, count, line);
 }

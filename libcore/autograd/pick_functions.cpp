@@ -5,6 +5,7 @@
 
 #include "libcore/autograd/composed.h"
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/host_math.h"
 #include "libcore/base/error.h"
 
 namespace core {
@@ -331,6 +332,8 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<s
 }
 
 Tensor isin(const Tensor& x, const Tensor& values, bool invert) {
+  detail::check_host_dtype(x, "isin_default_cpu");
+  detail::check_host_dtype(values, "isin_default_cpu");
   const DType common = result_type(x, values);
   const bool floats = is_floating(common);
   std::vector<bool> found;

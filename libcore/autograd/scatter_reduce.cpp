@@ -3,6 +3,7 @@
 
 #include "libcore/autograd/composed.h"
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/host_math.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/pick_ops.h"
 
@@ -60,6 +61,7 @@ void reduce_on_host(const Plan& plan, const Shape& out_sizes, std::vector<Value>
 }
 
 Tensor host_reduced(const Plan& plan, const Tensor& x, const Tensor& index, const Tensor& from) {
+  detail::check_host_dtype(x, "scatter_gather_tensor_cpu");
   raw::gather(x, plan.dim, index);  // checks shapes and the range of the index
   const auto run = [&](auto zero) {
     using Value = decltype(zero);

@@ -52,7 +52,10 @@ void add_norm_cases(GradCases& cases) {
   norm("batch_norm/image", {2, 2, 2, 2}, {2},
        [](T x, T w, T b) { return core::batch_norm(x, {.weight = w, .bias = b, .training = true}); });
   norm("batch_norm/running", {3, 2}, {2}, [](T x, T w, T b) {
-    return core::batch_norm(x, {.running_mean = fixed({2}), .running_var = fixed({2}, 0.5, 2), .weight = w, .bias = b});
+    return core::batch_norm(x, {.running_mean = fixed({2}).to(x.dtype()),
+                                .running_var = fixed({2}, 0.5, 2).to(x.dtype()),
+                                .weight = w,
+                                .bias = b});
   });
   norm("layer_norm", {2, 2, 3}, {2, 3}, [](T x, T w, T b) {
     return core::layer_norm(x, {2, 3}, {.weight = w, .bias = b});
@@ -104,7 +107,7 @@ void add_embedding_cases(GradCases& cases) {
   cases.add("embedding", {irregular({4, 2})}, [=](In in) { return core::embedding(words, in[0]); });
   // The row for padding takes no gradient, so it is not an input here.
   cases.add("embedding/padding", {irregular({3, 2})}, [=](In in) {
-    return core::embedding(words, core::cat({in[0], fixed({1, 2})}), 3);
+    return core::embedding(words, core::cat({in[0], fixed({1, 2}).to(in[0].dtype())}), 3);
   });
   for (const auto& [name, mode] :
        {std::pair{"sum", core::BagMode::sum}, {"mean", core::BagMode::mean}, {"max", core::BagMode::max}}) {
@@ -224,68 +227,82 @@ void add_pool_cases(GradCases& cases) {
 
 namespace {
 
+using Loss = std::function<Tensor(T, T, Reduction)>;
+
+/// With each reduction. The target has the dtype of the input, or is of integers.
+void add_loss(GradCases& cases, const std::string& name, const Loss& f, const Tensor& target, double from = -0.9,
+              double to = 1.1) {
+  for (const auto& [tail, how] :
+       {std::pair{"/mean", Reduction::mean}, {"/sum", Reduction::sum}, {"/none", Reduction::none}}) {
+    cases.add(name + tail, {irregular({2, 3}, from, to)}, [=, how = how](In in) {
+      return f(in[0], target.is_floating_point() ? target.to(in[0].dtype()) : target, how);
+    });
+  }
+}
+
 void add_regression_losses(GradCases& cases) {
   const Tensor target = fixed({2, 3}, -0.8, 1.3);
-  using Loss = std::function<Tensor(T, T, Reduction)>;
-  const auto loss = [&](const std::string& name, const Loss& f, const Tensor& against, double from = -0.9,
-                        double to = 1.1) {
-    for (const auto& [tail, how] :
-         {std::pair{"/mean", Reduction::mean}, {"/sum", Reduction::sum}, {"/none", Reduction::none}}) {
-      cases.add(name + tail, {irregular({2, 3}, from, to)}, [=, how = how](In in) { return f(in[0], against, how); });
-    }
-  };
-  loss(
-      "l1_loss", [](T x, T y, Reduction r) { return core::l1_loss(x, y, r); }, target);
-  loss(
-      "mse_loss", [](T x, T y, Reduction r) { return core::mse_loss(x, y, r); }, target);
-  loss(
-      "smooth_l1_loss",
+  add_loss(
+      cases, "l1_loss", [](T x, T y, Reduction r) { return core::l1_loss(x, y, r); }, target);
+  add_loss(
+      cases, "mse_loss", [](T x, T y, Reduction r) { return core::mse_loss(x, y, r); }, target);
+  add_loss(
+      cases, "smooth_l1_loss",
       [](T x, T y, Reduction r) {
         return core::smooth_l1_loss(x, y, {r, 0.3});
       },
       target);
-  loss(
-      "huber_loss",
+  add_loss(
+      cases, "huber_loss",
       [](T x, T y, Reduction r) {
         return core::huber_loss(x, y, {r, 0.3});
       },
       target);
-  loss(
-      "poisson_nll_loss", [](T x, T y, Reduction r) { return core::poisson_nll_loss(x, y, {.reduction = r}); },
+  add_loss(
+      cases, "poisson_nll_loss", [](T x, T y, Reduction r) { return core::poisson_nll_loss(x, y, {.reduction = r}); },
       fixed({2, 3}, 0.5, 3));
-  loss(
-      "kl_div", [](T x, T y, Reduction r) { return core::kl_div(x, y, {.reduction = r}); }, fixed({2, 3}, 0.1, 0.9));
-  loss(
-      "binary_cross_entropy", [](T x, T y, Reduction r) { return core::binary_cross_entropy(x, y, {.reduction = r}); },
-      fixed({2, 3}, 0.1, 0.9), 0.1, 0.9);
-  loss(
-      "binary_cross_entropy_with_logits",
+  add_loss(
+      cases, "kl_div", [](T x, T y, Reduction r) { return core::kl_div(x, y, {.reduction = r}); },
+      fixed({2, 3}, 0.1, 0.9));
+  add_loss(
+      cases, "binary_cross_entropy",
+      [](T x, T y, Reduction r) { return core::binary_cross_entropy(x, y, {.reduction = r}); }, fixed({2, 3}, 0.1, 0.9),
+      0.1, 0.9);
+  add_loss(
+      cases, "binary_cross_entropy_with_logits",
       [](T x, T y, Reduction r) {
-        return core::binary_cross_entropy_with_logits(
-            x, y, {.weight = fixed({3}, 0.5, 1.5), .pos_weight = fixed({3}, 0.5, 1.5), .reduction = r});
+        return core::binary_cross_entropy_with_logits(x, y,
+                                                      {.weight = fixed({3}, 0.5, 1.5).to(x.dtype()),
+                                                       .pos_weight = fixed({3}, 0.5, 1.5).to(x.dtype()),
+                                                       .reduction = r});
       },
       fixed({2, 3}, 0.1, 0.9));
+}
+
+void add_sign_losses(GradCases& cases) {
   const Tensor signs = core::tensor({{1.0, -1.0, 1.0}, {-1.0, -1.0, 1.0}}, {.dtype = core::DType::f64});
-  loss(
-      "soft_margin_loss", [](T x, T y, Reduction r) { return core::soft_margin_loss(x, y, r); }, signs);
-  loss(
-      "hinge_embedding_loss",
+  add_loss(
+      cases, "soft_margin_loss", [](T x, T y, Reduction r) { return core::soft_margin_loss(x, y, r); }, signs);
+  add_loss(
+      cases, "hinge_embedding_loss",
       [](T x, T y, Reduction r) {
         return core::hinge_embedding_loss(x, y, {0.7, r});
       },
       signs);
   const Tensor bits = core::tensor({{1.0, 0.0, 1.0}, {0.0, 0.0, 1.0}}, {.dtype = core::DType::f64});
-  loss(
-      "multilabel_soft_margin_loss",
+  add_loss(
+      cases, "multilabel_soft_margin_loss",
       [](T x, T y, Reduction r) { return core::multilabel_soft_margin_loss(x, y, {.reduction = r}); }, bits);
-  loss(
-      "multilabel_margin_loss", [](T x, T y, Reduction r) { return core::multilabel_margin_loss(x, y, r); },
+  add_loss(
+      cases, "multilabel_margin_loss", [](T x, T y, Reduction r) { return core::multilabel_margin_loss(x, y, r); },
       core::tensor({{2, 0, -1}, {1, -1, 0}}));
-  loss(
-      "multi_margin_loss",
+  add_loss(
+      cases, "multi_margin_loss",
       [](T x, T y, Reduction r) { return core::multi_margin_loss(x, y, {.p = 2, .reduction = r}); },
       core::tensor({2, 0}));
-  // Both sides.
+}
+
+void add_losses_of_both_sides(GradCases& cases) {
   cases.add("mse_loss/target", {irregular({3}), irregular({3}, -0.8, 1.3)},
             [](In in) { return core::mse_loss(in[0], in[1]); });
   cases.add("l1_loss/target", {irregular({3}), irregular({3}, -0.8, 1.3)},
@@ -309,11 +326,12 @@ void add_class_losses(GradCases& cases) {
   for (const auto& [tail, how] :
        {std::pair{"/mean", Reduction::mean}, {"/sum", Reduction::sum}, {"/none", Reduction::none}}) {
     cases.add(std::string("nll_loss") + tail, {irregular({3, 4})}, [=, how = how](In in) {
-      return core::nll_loss(in[0], classes, {.weight = fixed({4}, 0.5, 1.5), .ignore_index = 1, .reduction = how});
+      return core::nll_loss(in[0], classes,
+                            {.weight = fixed({4}, 0.5, 1.5).to(in[0].dtype()), .ignore_index = 1, .reduction = how});
     });
     cases.add(std::string("cross_entropy") + tail, {irregular({3, 4})}, [=, how = how](In in) {
-      return core::cross_entropy(in[0], classes,
-                                 {.weight = fixed({4}, 0.5, 1.5), .reduction = how, .label_smoothing = 0.1});
+      return core::cross_entropy(
+          in[0], classes, {.weight = fixed({4}, 0.5, 1.5).to(in[0].dtype()), .reduction = how, .label_smoothing = 0.1});
     });
   }
   cases.add("nll_loss/image", {irregular({2, 3, 2})}, [](In in) {
@@ -322,11 +340,11 @@ void add_class_losses(GradCases& cases) {
   cases.add("cross_entropy/plain", {irregular({3, 4})}, [=](In in) { return core::cross_entropy(in[0], classes); });
   cases.add("cross_entropy/probabilities", {irregular({2, 3}), irregular({2, 3}, 0.1, 0.6)},
             [](In in) { return core::cross_entropy(in[0], in[1]); });
-  const Tensor side = core::tensor({1.0, -1.0, 1.0}, {.dtype = core::DType::f64});
+  const Tensor side = core::tensor({1, -1, 1});
   cases.add("margin_ranking_loss", {irregular({3}), irregular({3}, -0.8, 1.3)},
-            [=](In in) { return core::margin_ranking_loss(in[0], in[1], side, {.margin = 0.2}); });
+            [=](In in) { return core::margin_ranking_loss(in[0], in[1], side.to(in[0].dtype()), {.margin = 0.2}); });
   cases.add("cosine_embedding_loss", {irregular({3, 2}), irregular({3, 2}, -0.8, 1.3)},
-            [=](In in) { return core::cosine_embedding_loss(in[0], in[1], side); });
+            [=](In in) { return core::cosine_embedding_loss(in[0], in[1], side.to(in[0].dtype())); });
   cases.add("triplet_margin_loss", {irregular({2, 3}), irregular({2, 3}, -0.8, 1.3), irregular({2, 3}, -0.5, 0.7)},
             [](In in) { return core::triplet_margin_loss(in[0], in[1], in[2], {.swap = true}); });
   cases.add("ctc_loss", {irregular({4, 2, 3})}, [](In in) {
@@ -338,6 +356,8 @@ void add_class_losses(GradCases& cases) {
 
 void add_loss_cases(GradCases& cases) {
   add_regression_losses(cases);
+  add_sign_losses(cases);
+  add_losses_of_both_sides(cases);
   add_class_losses(cases);
 }
 

@@ -48,6 +48,37 @@ TEST_P(GradcheckTable, SecondDerivatives) {
   }
 }
 
+/// Gradients of all outputs at once, each element with a weight of its own.
+std::vector<core::Tensor> weighted_gradients(const GradCase& row, const std::vector<core::Tensor>& inputs) {
+  core::Tensor total;
+  for (const core::Tensor& output : row.function(inputs)) {
+    if (!output.requires_grad()) continue;
+    const core::Tensor part = (output * test::fixed(output.sizes(), -1, 1.3).to(output.dtype())).sum();
+    total = total.defined() ? total + part : part;
+  }
+  return core::grad({total}, inputs, {.materialize_grads = true});
+}
+
+/// Kernels of f32 are others than those of f64: what was proved for these must hold there.
+TEST_P(GradcheckTable, FloatGradientsAreThoseOfDouble) {
+  GradCases cases;
+  GetParam()(cases);
+  for (const GradCase& row : cases.rows()) {
+    if (row.name.find("dropout") != std::string::npos || row.name == "rrelu/training") continue;  // other draws
+    std::vector<core::Tensor> inputs;
+    for (const core::Tensor& x : row.inputs) inputs.push_back(x.detach().to(core::DType::f32).requires_grad_());
+    const auto expected = weighted_gradients(row, row.inputs);
+    std::vector<core::Tensor> found;
+    // Rows that also hold f64 tensors of their own may refuse the mixture.
+    const std::string refusal = failure_of([&] { found = weighted_gradients(row, inputs); });
+    EXPECT_TRUE(refusal.empty() || refusal.find("type") != std::string::npos) << row.name << ": " << refusal;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_TRUE(core::allclose(found[i].to(core::DType::f64), expected[i], {.rtol = 2e-3, .atol = 2e-4}))
+          << row.name << ": input " << i << ": " << found[i] << "\ninstead of " << expected[i];
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GradcheckTable, testing::ValuesIn(kGroups),
                          [](const auto& of) { return std::to_string(of.index); });
 

@@ -103,56 +103,58 @@ TEST(InPlace, ResultMustFitShapeAndDtype) {
             "result type Long can't be cast to the desired output type Bool");
 }
 
-/// Every operation in place changes the version by one and, on a leaf that wants a gradient, is refused.
-TEST(InPlace, EachCountsOnceAndLeavesAreRefused) {
+/// One change in place each, of a tensor of three elements.
+std::vector<std::function<void(const Tensor&)>> all_changes() {
   const Tensor other = core::full({3}, 0.5), index = core::tensor({0, 1, 2});
   const Tensor mask = core::tensor({true, false, true});
-  const std::function<void(const Tensor&)> changes[] = {
-      [&](const Tensor& x) { x.copy_(other); },
-      [](const Tensor& x) { x.fill_(2); },
-      [](const Tensor& x) { x.zero_(); },
-      [&](const Tensor& x) { x.add_(other); },
-      [](const Tensor& x) { x.add_(1); },
-      [&](const Tensor& x) { x.sub_(other); },
-      [](const Tensor& x) { x.sub_(1); },
-      [&](const Tensor& x) { x.mul_(other); },
-      [](const Tensor& x) { x.mul_(2); },
-      [&](const Tensor& x) { x.div_(other); },
-      [](const Tensor& x) { x.div_(2); },
-      [&](const Tensor& x) { x.addcmul_(other, other); },
-      [&](const Tensor& x) { x.addcdiv_(other, other); },
-      [&](const Tensor& x) { x.lerp_(other, 0.5); },
-      [](const Tensor& x) { x.clamp_(0, 1); },
-      [&](const Tensor& x) { x.masked_fill_(mask, 3); },
-      [](const Tensor& x) { x.pow_(2); },
-      [&](const Tensor& x) { x.index_add_(0, index, other); },
-      [&](const Tensor& x) { x.scatter_(0, index, other); },
-      [&](const Tensor& x) { x.scatter_(0, index, 1); },
-      [&](const Tensor& x) { x.scatter_add_(0, index, other); },
-      [](const Tensor& x) { x.abs_(); },
-      [](const Tensor& x) { x.exp_(); },
-      [](const Tensor& x) { x.neg_(); },
-      [](const Tensor& x) { x.relu_(); },
-      [](const Tensor& x) { x.sigmoid_(); },
-      [](const Tensor& x) { x.sqrt_(); },
-      [](const Tensor& x) { x.tanh_(); },
-      [](const Tensor& x) { core::floor_(x); },
-      [](const Tensor& x) { core::asinh_(x); },
-      [&](const Tensor& x) { core::pow_(x, other); },
-      [&](const Tensor& x) { core::eq_(x, other); },
-      [](const Tensor& x) { core::cumsum_(x, 0); },
-      [](const Tensor& x) { core::elu_(x); },
-      [&](const Tensor& x) { core::index_fill_(x, 0, index, 1); },
-      [&](const Tensor& x) { core::index_copy_(x, 0, index, other); },
-      [&](const Tensor& x) { core::index_put_(x, {index}, other); },
-      [&](const Tensor& x) { core::masked_scatter_(x, mask, other); },
-      [&](const Tensor& x) { core::put_(x, index, other); },
-      [&](const Tensor& x) { core::scatter_reduce_(x, 0, index, other, "amax"); },
-      [](const Tensor& x) { core::dropout_(x, 0.5, true); },
-      [](const Tensor& x) { core::normal_(x); },
-      [](const Tensor& x) { core::uniform_(x); }};
+  return {[=](const Tensor& x) { x.copy_(other); },
+          [](const Tensor& x) { x.fill_(2); },
+          [](const Tensor& x) { x.zero_(); },
+          [=](const Tensor& x) { x.add_(other); },
+          [](const Tensor& x) { x.add_(1); },
+          [=](const Tensor& x) { x.sub_(other); },
+          [](const Tensor& x) { x.sub_(1); },
+          [=](const Tensor& x) { x.mul_(other); },
+          [](const Tensor& x) { x.mul_(2); },
+          [=](const Tensor& x) { x.div_(other); },
+          [](const Tensor& x) { x.div_(2); },
+          [=](const Tensor& x) { x.addcmul_(other, other); },
+          [=](const Tensor& x) { x.addcdiv_(other, other); },
+          [=](const Tensor& x) { x.lerp_(other, 0.5); },
+          [](const Tensor& x) { x.clamp_(0, 1); },
+          [=](const Tensor& x) { x.masked_fill_(mask, 3); },
+          [](const Tensor& x) { x.pow_(2); },
+          [=](const Tensor& x) { x.index_add_(0, index, other); },
+          [=](const Tensor& x) { x.scatter_(0, index, other); },
+          [=](const Tensor& x) { x.scatter_(0, index, 1); },
+          [=](const Tensor& x) { x.scatter_add_(0, index, other); },
+          [](const Tensor& x) { x.abs_(); },
+          [](const Tensor& x) { x.exp_(); },
+          [](const Tensor& x) { x.neg_(); },
+          [](const Tensor& x) { x.relu_(); },
+          [](const Tensor& x) { x.sigmoid_(); },
+          [](const Tensor& x) { x.sqrt_(); },
+          [](const Tensor& x) { x.tanh_(); },
+          [](const Tensor& x) { core::floor_(x); },
+          [](const Tensor& x) { core::asinh_(x); },
+          [=](const Tensor& x) { core::pow_(x, other); },
+          [=](const Tensor& x) { core::eq_(x, other); },
+          [](const Tensor& x) { core::cumsum_(x, 0); },
+          [](const Tensor& x) { core::elu_(x); },
+          [=](const Tensor& x) { core::index_fill_(x, 0, index, 1); },
+          [=](const Tensor& x) { core::index_copy_(x, 0, index, other); },
+          [=](const Tensor& x) { core::index_put_(x, {index}, other); },
+          [=](const Tensor& x) { core::masked_scatter_(x, mask, other); },
+          [=](const Tensor& x) { core::put_(x, index, other); },
+          [=](const Tensor& x) { core::scatter_reduce_(x, 0, index, other, "amax"); },
+          [](const Tensor& x) { core::dropout_(x, 0.5, true); },
+          [](const Tensor& x) { core::normal_(x); },
+          [](const Tensor& x) { core::uniform_(x); }};
+}
+
+TEST(InPlace, EachCountsOnceAndLeavesAreRefused) {
   int number = 0;
-  for (const auto& change : changes) {
+  for (const auto& change : all_changes()) {
     const Tensor plain = core::full({3}, 0.25);
     change(plain);
     EXPECT_EQ(plain.version(), 1U) << "change " << number;

@@ -57,6 +57,15 @@ TEST(MathOps, OneTensor) {
             "The `+` operator, on a bool tensor is not supported.");
 }
 
+TEST(MathOps, InfinityBecomesTheLargestOfItsDtype) {
+  EXPECT_EQ(core::to_string(core::nan_to_num(tensor({kInf, -kInf, kNan}, {.dtype = DType::f16}))),
+            "tensor([ 65504., -65504.,      0.], dtype=torch.float16)");
+  EXPECT_EQ(core::to_string(core::nan_to_num(tensor({kInf, -kInf, kNan}, {.dtype = DType::bf16}))),
+            "tensor([ 3.3895e+38, -3.3895e+38,  0.0000e+00], dtype=torch.bfloat16)");
+  EXPECT_EQ(core::to_string(core::nan_to_num(tensor({kInf, -kInf, kNan}, {.dtype = DType::f64}))),
+            "tensor([ 1.7977e+308, -1.7977e+308,   0.0000e+00], dtype=torch.float64)");
+}
+
 TEST(MathOps, TwoTensors) {
   EXPECT_EQ(core::to_string(core::logaddexp(tensor({-1000.0, 1.0, kInf, -kInf}), tensor({-1000.0, 2.0, 3.0, -kInf}))),
             "tensor([-999.3068,    2.3133,       inf,      -inf])");

@@ -141,4 +141,19 @@ TEST(Promotion, OfWideUnsignedIntegersIsRefused) {
   EXPECT_EQ(message(DType::u16, DType::f32), "no error");
 }
 
+TEST(Dtypes, WhatNeitherInt64NorFloat64HoldsIsRefused) {
+  const auto message = [](const auto& function) {
+    try {
+      function();
+    } catch (const core::Error& error) {
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  const Tensor wide = core::ones({2}, {.dtype = DType::u64});
+  EXPECT_EQ(message([&] { core::unique(wide); }), "\"unique\" not implemented for 'UInt64'");
+  EXPECT_EQ(message([&] { core::cummax(wide, 0); }), "\"sort\" not implemented for 'UInt64'");
+  EXPECT_EQ(message([&] { core::searchsorted(wide, wide); }), "\"searchsorted_out_cpu\" not implemented for 'UInt64'");
+}
+
 }  // namespace
