@@ -35,16 +35,22 @@ AccumulateGrad::~AccumulateGrad() {
   if (meta.accumulator == this) meta.accumulator = nullptr;
 }
 
+Tensor AccumulateGrad::hooked(Tensor grad) const {
+  for (const GradHook& hook : std::vector<GradHook>(try_meta(leaf_)->leaf_hooks)) detail::run_hook(hook, grad);
+  return grad;
+}
+
 TensorList AccumulateGrad::apply(TensorList grads) {
   Tensor grad = std::move(grads[0]);
   grads.clear();
   if (!grad.defined()) return {};
+  if (!try_meta(leaf_)->leaf_hooks.empty()) grad = hooked(std::move(grad));
+  accumulate(std::move(grad));
+  return {};
+}
+
+void AccumulateGrad::accumulate(Tensor grad) const {
   AutogradMeta& meta = *try_meta(leaf_);
-  if (!meta.leaf_hooks.empty()) {
-    for (const GradHook& hook : std::vector<GradHook>(meta.leaf_hooks)) {
-      if (Tensor changed = hook.call(grad); changed.defined()) grad = changed;
-    }
-  }
   if (!meta.grad.defined()) {
     if (is_grad_enabled()) {
       meta.grad = grad.clone();
@@ -59,7 +65,8 @@ TensorList AccumulateGrad::apply(TensorList grads) {
   } else {
     meta.grad.add_(grad);
   }
-  return {};
+  const auto hooks = meta.post_hooks;  // a hook may remove itself
+  for (const auto& [id, call] : hooks) call(leaf_);
 }
 
 IntrusivePtr<Node> accumulator_of(const Tensor& leaf) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/engine.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
@@ -56,8 +57,28 @@ BackwardOptions engine_options(const GradOptions& options) {
 
 }  // namespace
 
+namespace {
+
+/// Adds to the gradients of `inputs` alone.
+void backward_to(Roots roots, const std::vector<Tensor>& inputs, const GradOptions& options) {
+  std::vector<Edge> captures;
+  for (const Tensor& input : inputs) {
+    input.retain_grad();
+    captures.push_back(gradient_edge(input));
+  }
+  auto found = GraphTask(roots.edges, roots.grads, engine_options(options)).run(captures);
+  GradModeGuard mode(options.create_graph);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!found[i].defined() || !captures[i].node->is_accumulator()) continue;
+    static_cast<AccumulateGrad*>(captures[i].node.get())->accumulate(std::move(found[i]));
+  }
+}
+
+}  // namespace
+
 void backward(const std::vector<Tensor>& outputs, const GradOptions& options) {
   Roots roots = roots_of(outputs, options);
+  if (!options.inputs.empty()) return backward_to(std::move(roots), options.inputs, options);
   GraphTask(roots.edges, roots.grads, engine_options(options)).run({});
 }
 

@@ -1,10 +1,8 @@
 #pragma once
-// Asking for gradients: core::grad, backward of several tensors, gradcheck. As torch.autograd.
+// Asking for gradients: core::grad, backward of several tensors. As torch.autograd; gradcheck is in gradcheck.h.
 // Thread safety: backward of different graphs may run in different threads; leaves they share must not.
 // Use: auto [g] = core::grad({loss}, {w}); loss.backward() adds to w.grad().
 
-#include <functional>
-#include <span>
 #include <vector>
 
 #include "libcore/tensor/tensor.h"
@@ -17,6 +15,7 @@ struct GradOptions {
   bool create_graph = false;              ///< the gradients get history themselves
   bool allow_unused = false;              ///< undefined for inputs that do not matter
   bool materialize_grads = false;         ///< zeros for them instead
+  std::vector<Tensor> inputs = {};        ///< of backward: only these get gradients (all leaves when empty)
 };
 
 /// Gradients of the sum of `outputs` with respect to `inputs`; leaves' grad() stays. Errors: E7 texts of PyTorch.
@@ -24,19 +23,5 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const GradOptions& options = {});
 /// Adds to grad() of all leaves that `outputs` depend on.
 void backward(const std::vector<Tensor>& outputs, const GradOptions& options = {});
-
-/// function(inputs) whose intermediate tensors are not kept: backward computes them again. As
-/// torch.utils.checkpoint. The function must be pure and own what it captures.
-Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function, const std::vector<Tensor>& inputs);
-
-struct GradcheckOptions {
-  double eps = 1e-6;
-  double atol = 1e-5;
-  double rtol = 1e-3;
-};
-/// Compares analytical with numerical gradients of `function` (f64 inputs that require gradients).
-/// Error(runtime) that says which derivative differs.
-bool gradcheck(const std::function<Tensor(std::span<const Tensor>)>& function, const std::vector<Tensor>& inputs,
-               const GradcheckOptions& options = {});
 
 }  // namespace core

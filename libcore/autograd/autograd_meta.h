@@ -26,6 +26,7 @@ struct AutogradMeta final : AutogradMetaBase {
   std::atomic_flag accumulator_lock;
   AccumulateGrad* accumulator = nullptr;  // not owned: it owns the tensor
   std::vector<GradHook> leaf_hooks;
+  std::vector<std::pair<std::int64_t, std::function<void(const Tensor&)>>> post_hooks;  // after accumulation
 };
 
 /// Null when nothing was recorded about `t`.
@@ -45,10 +46,18 @@ class AccumulateGrad final : public Node {
   bool is_accumulator() const override { return true; }
   /// First of all that are ready, so that gradients are not held longer than needed.
   std::uint64_t sequence_nr() const override { return UINT64_MAX; }
+  /// What the leaf's hooks make of the gradient, and adding it; apply() is both.
+  Tensor hooked(Tensor grad) const;
+  void accumulate(Tensor grad) const;
 
  private:
   Tensor leaf_;
 };
+
+namespace detail {
+/// Lets a hook look at `grad` and replace it. Error(runtime) "hook 'c++ hook' has changed the size of value".
+void run_hook(const GradHook& hook, Tensor& grad);
+}  // namespace detail
 
 /// The leaf's accumulator, made when there is none.
 IntrusivePtr<Node> accumulator_of(const Tensor& leaf);

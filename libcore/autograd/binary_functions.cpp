@@ -93,7 +93,9 @@ struct PowOfScalarBackward final : Node {
   std::string_view name() const override { return "PowBackward2"; }
   TensorList apply(TensorList g) override {
     if (base != 0) return {g[0] * (saved(0) * std::log(base))};
-    return {g[0] * where(saved(1) >= 0, zeros_like(saved(0)), saved(0) * std::log(base))};
+    // Constants: times the infinite logarithm of 0, a second derivative would be NaN.
+    const Tensor zero = zeros_like(saved(1).detach());
+    return {g[0] * where(saved(1) >= 0, zero, zero - std::numeric_limits<double>::infinity())};
   }
 };
 

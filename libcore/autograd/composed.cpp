@@ -114,13 +114,4 @@ Tensor composed(const char* printed, const TensorList& inputs, ComposedOne funct
                        [one = std::move(function)](const TensorList& in) { return TensorList{one(in)}; })[0];
 }
 
-Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
-                  const std::vector<Tensor>& inputs) {
-  TensorList list;
-  for (const Tensor& x : inputs) list.push_back(x);
-  return composed("CheckpointFunctionBackward", list, [function](const TensorList& in) {
-    return function({in.begin(), in.end()});
-  });
-}
-
 }  // namespace core

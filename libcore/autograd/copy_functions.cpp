@@ -1,6 +1,10 @@
-// Copies, casts, moves between devices, and operations in place.
+// Copies, casts, moves between devices, and the common operations in place.
+#include <algorithm>
+#include <span>
+#include <string>
+
 #include "libcore/autograd/autograd_meta.h"
-#include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/in_place.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
 
@@ -67,12 +71,59 @@ Tensor Tensor::contiguous() const {
   if (is_contiguous()) return *this;
   return detail::with_node<CloneBackward>(*this, raw::contiguous(*this));
 }
+namespace {
+
+/// Dimensions from the innermost outwards, or nothing when the rank does not fit.
+std::span<const std::size_t> memory_order(MemoryFormat format, std::int64_t rank) {
+  static constexpr std::size_t kImage[] = {1, 3, 2, 0}, kVolume[] = {1, 4, 3, 2, 0};
+  if (format == MemoryFormat::channels_last && rank == 4) return kImage;
+  if (format == MemoryFormat::channels_last_3d && rank == 5) return kVolume;
+  return {};
+}
+
+}  // namespace
+
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  if (format == MemoryFormat::contiguous || format == MemoryFormat::preserve) return is_contiguous();
+  const auto order = memory_order(format, dim());
+  std::int64_t expected = 1;
+  for (const std::size_t d : order) {
+    if (sizes()[d] != 1 && strides()[d] != expected) return false;
+    expected *= sizes()[d];
+  }
+  return !order.empty();
+}
+
+Tensor Tensor::contiguous(MemoryFormat format) const {
+  if (is_contiguous(format)) return *this;
+  if (format == MemoryFormat::contiguous) return contiguous();
+  if (format == MemoryFormat::preserve) {
+    throw Error(ErrorCode::runtime, "preserve memory format is unsupported by the contiguous operator");
+  }
+  const auto order = memory_order(format, dim());
+  if (order.empty()) {
+    throw Error(ErrorCode::runtime, format == MemoryFormat::channels_last
+                                        ? "required rank 4 tensor to use channels_last format"
+                                        : "required rank 5 tensor to use channels_last_3d format");
+  }
+  Shape new_strides = strides();
+  std::int64_t step = 1;
+  for (const std::size_t d : order) {
+    new_strides[d] = step;
+    step *= std::max<std::int64_t>(1, sizes()[d]);
+  }
+  Tensor out = raw::make_strided(sizes(), new_strides, dtype(), raw::backend_of(*this));
+  raw::copy_into(out, *this);
+  return detail::with_node<CloneBackward>(*this, out);
+}
+
 Tensor Tensor::clone() const {
   return detail::with_node<CloneBackward>(*this, raw::clone(*this));
 }
 
 const Tensor& Tensor::copy_(const Tensor& from) const {
-  check_in_place(*this);
+  detail::check_writable(*this, needs_grad(*this, from));
+  if (!is_same(from)) detail::check_overlap(*this, from);
   IntrusivePtr<CopyBackwards> node;
   if (needs_grad(*this, from) && is_floating_point()) {
     node = make_node<CopyBackwards>(*this, from);
@@ -105,10 +156,7 @@ const Tensor& Tensor::zero_() const {
   return *this;
 }
 
-namespace {
-
-/// A copy of `t` with t's own history, so that what an operation saves survives the change of t.
-Tensor snapshot(const Tensor& t) {
+Tensor detail::snapshot(const Tensor& t) {
   Tensor copy = raw::clone(t);
   if (const auto& node = t.grad_fn()) {
     AutogradMeta& meta = make_meta(copy);
@@ -119,28 +167,44 @@ Tensor snapshot(const Tensor& t) {
   return copy;
 }
 
-/// An in-place operation on `self` whose result is that of `operation` on a copy of it. With history, `self` takes the
-/// values and the node of the result; without, `plain` works on the memory directly.
-template <class Operation, class Plain>
-const Tensor& in_place(const Tensor& self, bool track, Operation operation, Plain plain) {
-  check_in_place(self);
+void detail::check_writable(const Tensor& self, bool with_history) {
+  check_in_place(self, with_history);
   for (std::size_t d = 0; d < self.sizes().size(); ++d) {
     if (self.sizes()[d] < 2 || self.strides()[d] != 0) continue;
     throw Error(ErrorCode::runtime,
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation.");
   }
-  if (!track) {
-    plain();
-    self.impl()->bump_version();
-    return self;
-  }
-  Tensor result = operation(snapshot(self));
-  raw::copy_into(self, result);
-  self.impl()->bump_version();
-  record_in_place(self, result.grad_fn());
-  return self;
 }
+
+void detail::check_overlap(const Tensor& self, const Tensor& other) {
+  if (self.storage().id() != other.storage().id() || !self.is_contiguous() || !other.is_contiguous()) return;
+  if (self.dtype() != other.dtype() || self.numel() == 0 || other.numel() == 0) return;
+  const std::int64_t a = self.storage_offset(), b = other.storage_offset();
+  if (a == b && self.numel() == other.numel()) return;
+  if (a >= b + other.numel() || b >= a + self.numel()) return;
+  throw Error(ErrorCode::runtime,
+              "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+              "memory location. Please clone() the tensor before performing the operation.");
+}
+
+void detail::write_result(const Tensor& self, const Tensor& result) {
+  const bool loses_fraction = is_floating(result.dtype()) && !is_floating(self.dtype());
+  const bool loses_number = result.dtype() != DType::boolean && self.dtype() == DType::boolean;
+  if (loses_fraction || loses_number) {
+    throw Error(ErrorCode::runtime, std::string("result type ") + scalar_type_name(result.dtype()) +
+                                        " can't be cast to the desired output type " + scalar_type_name(self.dtype()));
+  }
+  if (result.sizes() != self.sizes()) {
+    throw Error(ErrorCode::runtime, "output with shape " + to_list(self.sizes()) +
+                                        " doesn't match the broadcast shape " + to_list(result.sizes()));
+  }
+  raw::copy_into(self, result);
+}
+
+namespace {
+
+using detail::in_place;
 
 template <class Operation>
 const Tensor& unary_in_place(const Tensor& self, UnaryOp op, Operation operation, const raw::OpArgs& args = {}) {
@@ -150,6 +214,7 @@ const Tensor& unary_in_place(const Tensor& self, UnaryOp op, Operation operation
 }  // namespace
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
+  detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::add(t, other, alpha); },
       [&] {
@@ -164,6 +229,7 @@ const Tensor& Tensor::add_(Scalar other, Scalar alpha) const {
       });
 }
 const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
+  detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::sub(t, other, alpha); },
       [&] {
@@ -178,6 +244,7 @@ const Tensor& Tensor::sub_(Scalar other, Scalar alpha) const {
       });
 }
 const Tensor& Tensor::mul_(const Tensor& other) const {
+  detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::mul(t, other); },
       [&] { raw::binary_in_place(BinaryOp::mul, *this, other); });
@@ -188,6 +255,7 @@ const Tensor& Tensor::mul_(Scalar other) const {
       [&] { raw::binary_in_place(BinaryOp::mul, *this, other); });
 }
 const Tensor& Tensor::div_(const Tensor& other) const {
+  detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::div(t, other); },
       [&] { raw::binary_in_place(BinaryOp::div, *this, other); });
@@ -209,15 +277,15 @@ const Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, Scalar value) c
 }
 const Tensor& Tensor::lerp_(const Tensor& end, Scalar weight) const {
   auto operation = [&](const Tensor& t) { return core::lerp(t, end, weight); };
-  return in_place(*this, needs_grad(*this, end), operation, [&] { raw::copy_into(*this, operation(detach())); });
+  return in_place(*this, needs_grad(*this, end), operation);
 }
 const Tensor& Tensor::clamp_(std::optional<Scalar> low, std::optional<Scalar> high) const {
   auto operation = [&](const Tensor& t) { return core::clamp(t, low, high); };
-  return in_place(*this, needs_grad(*this), operation, [&] { raw::copy_into(*this, operation(detach())); });
+  return in_place(*this, needs_grad(*this), operation);
 }
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
   auto operation = [&](const Tensor& t) { return core::masked_fill(t, mask, value); };
-  return in_place(*this, needs_grad(*this), operation, [&] { raw::copy_into(*this, operation(detach())); });
+  return in_place(*this, needs_grad(*this), operation);
 }
 
 const Tensor& Tensor::abs_() const {

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "libcore/autograd/anomaly_mode.h"
+#include "libcore/autograd/autograd_meta.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
 #include "libcore/backend/threads.h"
@@ -40,6 +42,16 @@ void add_to(Tensor& sum, Tensor grad) {
   } else {
     sum = sum + grad;
   }
+}
+
+/// Whether `target` broadcasts to `sizes`.
+bool can_sum_to(const Shape& sizes, const Shape& target) {
+  if (target.size() > sizes.size()) return false;
+  const std::size_t lead = sizes.size() - target.size();
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (target[i] != sizes[lead + i] && target[i] != 1) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -179,11 +191,13 @@ void GraphTask::evaluate(Entry& entry) {
   if (several_) sum_waiting(entry);
   if (entry.grads.empty()) entry.grads.resize(entry.node->outputs().size());
   if (entry.node->has_hooks() && entry.needed) {
-    for (const GradHook& hook : entry.node->hooks()) {
+    for (const GradHook& hook : std::vector<GradHook>(entry.node->hooks())) {  // a hook may remove itself
       Tensor& grad = entry.grads[hook.output_nr];
-      if (!grad.defined()) continue;
-      if (Tensor changed = hook.call(grad); changed.defined()) grad = changed;
+      if (grad.defined()) detail::run_hook(hook, grad);
     }
+  }
+  if (!captures_.empty() && entry.node->is_accumulator() && entry.needed && entry.grads[0].defined()) {
+    entry.grads[0] = static_cast<AccumulateGrad*>(entry.node)->hooked(std::move(entry.grads[0]));
   }
   store_captures(entry);
   deliver(entry, apply_node(entry));
@@ -194,7 +208,8 @@ TensorList GraphTask::apply_node(Entry& entry) {
   Node& node = *entry.node;
   bool any = std::any_of(entry.grads.begin(), entry.grads.end(), [](const Tensor& t) { return t.defined(); });
   if (!any || !entry.needed || (!captures_.empty() && node.is_accumulator())) return {};
-  TensorList results = node.apply(std::move(entry.grads));
+  TensorList results = detail::anomaly_mode_on() ? detail::checked_apply(node, std::move(entry.grads))
+                                                 : node.apply(std::move(entry.grads));
   if (!options_.keep_graph) node.release_saved();
   return results;
 }
@@ -211,7 +226,7 @@ void GraphTask::deliver(Entry& from, TensorList results) {
     if (!edges[i].node) continue;
     Tensor grad = i < results.size() ? std::move(results[i]) : Tensor();
     Entry& to = entry_of(edges[i]);
-    if (grad.defined()) grad = validated(*from.node, to.node->outputs()[edges[i].input_nr], std::move(grad));
+    if (grad.defined()) grad = validated(*from.node, i, to.node->outputs()[edges[i].input_nr], std::move(grad));
     add_contribution(to, from, i, std::move(grad));
   }
 }
@@ -247,13 +262,21 @@ void GraphTask::sum_waiting(Entry& entry) {
 }
 
 /// Gradients of broadcast or promoted inputs come back in the input's shape and dtype.
-Tensor GraphTask::validated(const Node& from, const OutputMeta& expected, Tensor grad) const {
-  if (grad.sizes() != expected.sizes) grad = sum_to(grad, expected.sizes);
+Tensor GraphTask::validated(const Node& from, std::size_t index, const OutputMeta& expected, Tensor grad) const {
+  if (grad.sizes() != expected.sizes) {
+    if (!can_sum_to(grad.sizes(), expected.sizes)) {
+      throw Error(ErrorCode::runtime, "Function " + std::string(from.name()) +
+                                          " returned an invalid gradient at index " + std::to_string(index) +
+                                          " - got " + to_list(grad.sizes()) + " but expected shape compatible with " +
+                                          to_list(expected.sizes));
+    }
+    grad = sum_to(grad, expected.sizes);
+  }
   if (grad.dtype() != expected.dtype) grad = grad.to(expected.dtype);
   if (grad.device() != expected.device && grad.dim() == 0) grad = grad.to(expected.device);  // a number that mixed in
   if (grad.device() != expected.device) {
-    throw Error(ErrorCode::runtime, "Function " + std::string(from.name()) +
-                                        " returned an invalid gradient: expected device " + expected.device.str() +
+    throw Error(ErrorCode::runtime, "Function " + std::string(from.name()) + " returned an invalid gradient at index " +
+                                        std::to_string(index) + " - expected device " + expected.device.str() +
                                         " but got " + grad.device().str());
   }
   return grad;

@@ -64,7 +64,7 @@ class GraphTask {
   void add_contribution(Entry& to, Entry& from, std::uint32_t edge, Tensor grad);
   void sum_waiting(Entry& entry);
   void store_captures(Entry& entry);
-  Tensor validated(const Node& from, const OutputMeta& expected, Tensor grad) const;
+  Tensor validated(const Node& from, std::size_t index, const OutputMeta& expected, Tensor grad) const;
   Entry& entry_of(const Edge& edge) { return entries_[table_.find(edge.node.get())]; }
   static void push(Queue& queue, Entry* entry);
   static Entry* pop(Queue& queue);

@@ -24,16 +24,21 @@ class NoGradGuard : public GradModeGuard {
   NoGradGuard() : GradModeGuard(false) {}
 };
 
-/// No history, and results say is_inference().
+class EnableGradGuard : public GradModeGuard {
+ public:
+  EnableGradGuard() : GradModeGuard(true) {}
+};
+
+/// No history, and results say is_inference(). With false: the ordinary mode again, for a scope inside such a scope.
 class InferenceModeGuard {
  public:
-  InferenceModeGuard();
+  explicit InferenceModeGuard(bool enabled = true);
   ~InferenceModeGuard();
   InferenceModeGuard(const InferenceModeGuard&) = delete;
   InferenceModeGuard& operator=(const InferenceModeGuard&) = delete;
 
  private:
-  GradModeGuard no_grad_;
+  GradModeGuard grad_;
   bool previous_;
 };
 

@@ -3,8 +3,10 @@
 
 #include <string>
 
-#include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/composed.h"
+#include "libcore/autograd/in_place.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/pick_ops.h"
 
 namespace core {
 namespace {
@@ -175,28 +177,133 @@ Tensor flat_positions(const Tensor& x, const std::vector<Tensor>& positions) {
 
 }  // namespace
 
+namespace {
+
+bool picks(const Viewed& viewed) {
+  bool any = false;
+  for (const Tensor& p : viewed.positions) any = any || p.defined();
+  return any;
+}
+
+/// Positions of the picked elements in the viewed tensor, in the result's shape and flat.
+struct Positions {
+  Tensor at, flat;
+  explicit Positions(const Viewed& viewed) {
+    const NoGradGuard no_history;
+    at = flat_positions(viewed.x, viewed.positions);
+    flat = at.reshape({-1});
+  }
+};
+
+Tensor flat_view(const Tensor& dense) {
+  return raw::view(dense, {dense.numel()}, {1}, dense.storage_offset());
+}
+
+/// x[positions] = or += values (flat, one each) on memory of its own.
+Tensor written(const Tensor& x, const Tensor& flat_at, const Tensor& values, bool accumulate) {
+  const Tensor copy = raw::contiguous(raw::clone(x));
+  raw::index_into(accumulate ? IndexOp::accumulate : IndexOp::put, flat_view(copy), 0, flat_at, values);
+  return copy;
+}
+
+struct IndexPutBackward final : Node {
+  bool accumulate = false;
+  Shape picked;  // sizes of the indexing result
+  std::string_view name() const override { return "IndexPutBackward0"; }
+  TensorList apply(TensorList g) override {
+    const Tensor at = saved(0);
+    Tensor kept = g[0];
+    if (!accumulate && wants(0)) kept = index_fill(g[0].reshape({-1}), 0, at, 0).reshape(g[0].sizes());
+    if (!wants(1)) return {kept};
+    return {kept, index_select(g[0].reshape({-1}), 0, at).reshape(picked)};
+  }
+};
+
+/// The values in the shape of the indexing result and the dtype of x.
+Tensor fitted(const Tensor& values, const Tensor& x, const Shape& picked) {
+  if (values.dtype() != x.dtype() && values.numel() != 1) {
+    throw Error(ErrorCode::runtime, std::string("Index put requires the source and destination dtypes match, got ") +
+                                        scalar_type_name(x.dtype()) + " for the destination and " +
+                                        scalar_type_name(values.dtype()) + " for the source.");
+  }
+  Tensor given = values.to(x.dtype());
+  while (given.dim() > static_cast<std::int64_t>(picked.size()) && given.size(0) == 1) given = given.select(0, 0);
+  try {
+    return given.expand(picked);
+  } catch (const Error&) {
+    throw Error(ErrorCode::runtime, "shape mismatch: value tensor of shape " + to_list(values.sizes()) +
+                                        " cannot be broadcast to indexing result of shape " + to_list(picked));
+  }
+}
+
+Tensor put_at(const Tensor& x, const Positions& where, const Tensor& values, bool accumulate) {
+  Tensor flat = raw::contiguous(values);
+  Tensor out = written(x, where.flat, flat_view(flat), accumulate);
+  if (!needs_grad(x, values)) return out;
+  auto node = make_node<IndexPutBackward>(x, values);
+  node->accumulate = accumulate;
+  node->picked = where.at.sizes();
+  node->save(where.flat);
+  record(out, node);
+  return out;
+}
+
+}  // namespace
+
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& items) {
   check_count(x, items);
   Viewed viewed = apply_views(x, items);
-  bool picks = false;
-  for (const Tensor& p : viewed.positions) picks = picks || p.defined();
-  if (!picks) return viewed.x.is_same(x) ? viewed.x.as_strided(x.sizes(), x.strides()) : viewed.x;
-  Tensor at;
-  Tensor flat_at;
-  {
-    NoGradGuard no_history;
-    at = flat_positions(viewed.x, viewed.positions);
-    flat_at = at.reshape({-1});
-  }
+  if (!picks(viewed)) return viewed.x.is_same(x) ? viewed.x.as_strided(x.sizes(), x.strides()) : viewed.x;
+  const Positions where(viewed);
+  const Tensor& at = where.at;
   Tensor dense = raw::contiguous(viewed.x);
-  Tensor flat = raw::view(dense, {dense.numel()}, {1}, dense.storage_offset());
-  Tensor out = raw::view(raw::index_select(flat, 0, flat_at), at.sizes(), contiguous_strides(at.sizes()), 0);
+  Tensor out =
+      raw::view(raw::index_select(flat_view(dense), 0, where.flat), at.sizes(), contiguous_strides(at.sizes()), 0);
   if (!needs_grad(viewed.x)) return out;
   auto node = make_node<IndexBackward>(viewed.x);
   node->sizes = viewed.x.sizes();
-  node->save(flat_at);
+  node->save(where.flat);
   record(out, node);
   return out;
+}
+
+const Tensor& index_put_(const Tensor& x, const std::vector<TensorIndex>& items, const Tensor& values,
+                         bool accumulate) {
+  check_count(x, items);
+  const Viewed viewed = apply_views(x, items);
+  if (!picks(viewed)) {
+    Tensor given = values;
+    while (given.dim() > viewed.x.dim() && given.size(0) == 1) given = given.select(0, 0);
+    if (accumulate) {
+      viewed.x.add_(given);
+    } else {
+      viewed.x.copy_(given);
+    }
+    return x;
+  }
+  const Positions where(viewed);
+  const Tensor fit = fitted(values, x, where.at.sizes());
+  detail::in_place(viewed.x, needs_grad(viewed.x, values),
+                   [&](const Tensor& t) { return put_at(t, where, fit, accumulate); });
+  return x;
+}
+
+const Tensor& index_put_(const Tensor& x, const std::vector<TensorIndex>& items, Scalar value, bool accumulate) {
+  return index_put_(x, items, full({}, value, {.dtype = x.dtype(), .device = x.device()}), accumulate);
+}
+
+Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& items, const Tensor& values, bool accumulate) {
+  check_count(x, items);
+  const Viewed viewed = apply_views(x, items);
+  if (picks(viewed) && viewed.x.is_same(x)) {
+    const Positions where(viewed);
+    return put_at(x, where, fitted(values, x, where.at.sizes()), accumulate);
+  }
+  return composed("IndexPutBackward0", {x, values}, [=](const TensorList& in) {
+    Tensor copy = in[0].clone();
+    index_put_(copy, items, in[1], accumulate);
+    return copy;
+  });
 }
 
 }  // namespace core

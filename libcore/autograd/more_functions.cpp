@@ -6,6 +6,7 @@
 #include "libcore/autograd/composed.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/order_ops.h"
 #include "libcore/tensor/raw_ops.h"
 
 namespace core {
@@ -13,10 +14,6 @@ namespace {
 
 [[noreturn]] void fail(const std::string& text) {
   throw Error(ErrorCode::runtime, text);
-}
-
-std::int64_t middle(std::int64_t size) {
-  return (size - 1) / 2;
 }
 
 }  // namespace
@@ -38,28 +35,6 @@ VarMean var_mean(const Tensor& x, const VarOptions& o) {
   return {both[0], both[1]};
 }
 
-Tensor logcumsumexp(const Tensor& x, std::int64_t dim) {
-  return composed("LogcumsumexpBackward0", {x}, [dim](const TensorList& in) {
-    const Tensor top = amax(in[0].detach(), {.dims = {dim}, .keepdim = true});
-    return log(cumsum(exp(in[0] - top), dim)) + top;
-  });
-}
-
-Tensor median(const Tensor& x) {
-  const Tensor place = argsort(x.detach().reshape({-1}), 0).narrow(0, middle(x.numel()), 1);
-  return composed("MedianBackward0", {x},
-                  [place](const TensorList& in) { return index_select(in[0].reshape({-1}), 0, place).reshape({}); });
-}
-
-ValuesIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
-  Tensor place = argsort(x.detach(), dim).narrow(dim, middle(x.size(dim)), 1).contiguous();
-  const Tensor values = composed("MedianBackward1", {x}, [=](const TensorList& in) {
-    const Tensor picked = gather(in[0], dim, place);
-    return keepdim ? picked : picked.squeeze(dim);
-  });
-  return {values, keepdim ? place : place.squeeze(dim)};
-}
-
 Tensor bincount(const Tensor& x, std::int64_t minlength) {
   if (x.dim() != 1) fail("bincount only supports 1-d non-negative integral inputs.");
   const std::vector<std::int64_t> values = x.to_vector<std::int64_t>();
@@ -73,12 +48,7 @@ Tensor bincount(const Tensor& x, std::int64_t minlength) {
 }
 
 Tensor unique(const Tensor& x) {
-  const Tensor ordered = sort(x.detach().reshape({-1}), 0).values;
-  if (ordered.numel() < 2) return ordered;
-  const std::int64_t rest = ordered.numel() - 1;
-  const Tensor changes = ne(ordered.narrow(0, 1, rest), ordered.narrow(0, 0, rest));
-  const Tensor first = ones({1}, {.dtype = DType::boolean, .device = x.device()});
-  return masked_select(ordered, cat({first, changes}));
+  return unique_with(x).values;
 }
 
 Tensor one_hot(const Tensor& index, std::int64_t classes) {

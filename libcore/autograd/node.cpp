@@ -2,7 +2,9 @@
 
 #include <vector>
 
+#include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autograd_meta.h"
+#include "libcore/autograd/checkpoint_frame.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/raw_ops.h"
@@ -34,7 +36,7 @@ std::string operation_name(std::string_view node) {
                   "operation: [torch.") +
           (t.is_cuda() ? "cuda." : "") + scalar_type_name(t.dtype()) + "Tensor " + to_list(t.sizes()) + "]" +
           (node.empty() ? "" : ", which is output " + std::to_string(output_nr) + " of " + operation_name(node) + ",") +
-          " is at version " + std::to_string(t.version()) + "; expected version " + std::to_string(expected) +
+          " is at version " + std::to_string(t.impl()->version()) + "; expected version " + std::to_string(expected) +
           " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, "
           "with torch.autograd.set_detect_anomaly(True, check_nan=False).");
 }
@@ -51,7 +53,8 @@ GradModeGuard::GradModeGuard(bool enabled) : previous_(std::exchange(grad_enable
 GradModeGuard::~GradModeGuard() {
   grad_enabled = previous_;
 }
-InferenceModeGuard::InferenceModeGuard() : no_grad_(false), previous_(std::exchange(making_inference_tensors, true)) {}
+InferenceModeGuard::InferenceModeGuard(bool enabled)
+    : grad_(!enabled), previous_(std::exchange(making_inference_tensors, enabled)) {}
 InferenceModeGuard::~InferenceModeGuard() {
   making_inference_tensors = previous_;
 }
@@ -65,12 +68,18 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_o
         "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
         "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
   }
-  version_ = tensor.version();
+  version_ = tensor.impl()->version();
   output_nr_ = tensor.output_nr();
-  tensor_ = is_output ? raw::alias(tensor) : tensor;
+  if (detail::current_frame != nullptr) {
+    tensor_ = detail::current_frame->pack(tensor);
+  } else {
+    tensor_ = is_output ? raw::alias(tensor) : tensor;
+  }
 }
 
-Node::Node() : sequence_nr_(next_sequence++) {}
+Node::Node() : sequence_nr_(next_sequence++) {
+  if (detail::anomaly_mode_on()) detail::note_forward(*this);
+}
 
 void* Node::operator new(std::size_t bytes) {
   return host_allocate(bytes);
@@ -114,14 +123,20 @@ Tensor Node::saved(std::size_t i) const {
   if (released_) throw Error(ErrorCode::runtime, std::string(kSecondBackward));
   const SavedTensor& kept = saved_[i];
   if (!kept.tensor_.defined()) return {};
-  if (kept.tensor_.version() != kept.version_) {
-    const auto& maker = kept.tensor_.grad_fn();
+  if (!kept.tensor_.impl()->recomputed) return unpacked(kept, kept.tensor_, kept.version_);
+  const auto [value, version] = detail::recomputed_value(kept.tensor_);
+  return unpacked(kept, value, version);
+}
+
+Tensor Node::unpacked(const SavedTensor& kept, const Tensor& value, std::uint32_t version) const {
+  if (value.impl()->version() != version) {
+    const auto& maker = value.grad_fn();
     std::string_view node = kept.is_output_ ? name() : maker ? maker->name() : std::string_view();
-    throw_changed(kept.tensor_, kept.version_, kept.output_nr_, node);
+    throw_changed(value, version, kept.output_nr_, node);
   }
-  if (!kept.is_output_ || !is_grad_enabled()) return kept.tensor_;
+  if (!kept.is_output_ || !is_grad_enabled()) return value;
   // With history wanted, the output gets its own node back.
-  Tensor output = raw::alias(kept.tensor_);
+  Tensor output = raw::alias(value);
   AutogradMeta& meta = make_meta(output);
   meta.grad_fn = IntrusivePtr<Node>(const_cast<Node*>(this));
   meta.output_nr = kept.output_nr_;

@@ -118,6 +118,7 @@ class Node : public RefCounted {
 
  private:
   friend class GraphTask;
+  Tensor unpacked(const SavedTensor& kept, const Tensor& value, std::uint32_t version) const;
   InlineVector<Edge, 3> edges_;
   InlineVector<OutputMeta, 1> outputs_;
   InlineVector<SavedTensor, 3> saved_;
@@ -150,8 +151,12 @@ void record(Tensor& out, const IntrusivePtr<Node>& node);
 void record_in_place(const Tensor& changed, const IntrusivePtr<Node>& node);
 /// Before an in-place operation. Error "a leaf Variable that requires grad is being used in an in-place operation."
 void check_in_place(const Tensor& changed);
+/// The same where other inputs may bring history (`with_history`) to a tensor that has none.
+void check_in_place(const Tensor& changed, bool with_history);
 /// Marks `out` as a view of `base` for in-place operations. Views made by core's own functions do this themselves.
 void mark_view(const Tensor& out, const Tensor& base);
+/// The same for one of several views that one operation makes: these must not be changed in place with history.
+void mark_view_of_several(const Tensor& out, const Tensor& base);
 
 /// Where gradients of `t` flow: its node, or the accumulator of a leaf.
 Edge gradient_edge(const Tensor& t);

@@ -216,7 +216,7 @@ namespace {
 
 template <bool kUnbind>
 std::vector<Tensor> split_views(const Tensor& x, std::vector<Tensor> parts, std::int64_t dim, bool by_sizes) {
-  for (const Tensor& part : parts) mark_view(part, x);
+  for (const Tensor& part : parts) mark_view_of_several(part, x);
   if (!needs_grad(x)) return parts;
   auto node = make_node<SplitBackward<kUnbind>>(x);
   node->dim = dim;

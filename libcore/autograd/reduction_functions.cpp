@@ -67,13 +67,32 @@ Tensor product_of_others(const Tensor& x, std::int64_t dim) {
   Tensor after = flip(cumprod(cat({one, reversed}, dim), dim), {dim});
   return before * after;
 }
+/// The same over several dimensions, as one long one.
+Tensor product_of_others(const Tensor& x, const Shape& dims) {
+  if (dims.size() == 1) return product_of_others(x, raw::wrap_dim(dims[0], x.dim()));
+  const auto reduced = raw::reduced_dims(dims, x.dim());
+  Shape order, behind, kept;
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    const bool is_reduced = reduced[static_cast<std::size_t>(d)];
+    (is_reduced ? behind : order).push_back(d);
+    if (!is_reduced) kept.push_back(x.size(d));
+  }
+  for (const std::int64_t d : behind) order.push_back(d);
+  Shape back(order.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  const Tensor moved = x.permute(order);
+  const auto along = static_cast<std::int64_t>(kept.size());
+  kept.push_back(moved.numel() == 0 ? 0 : -1);
+  return product_of_others(moved.reshape(kept), along).reshape(moved.sizes()).permute(back);
+}
 struct ProdBackward final : ReduceNode {
   std::string_view name() const override { return options.dims.empty() ? "ProdBackward0" : "ProdBackward1"; }
   TensorList apply(TensorList g) override {
     Tensor x = saved(0);
     if (x.dim() == 0) return {g[0]};
     if (options.dims.empty()) return {g[0] * product_of_others(x.reshape({-1}), 0).reshape(sizes)};
-    return {wide(g[0]) * product_of_others(x, options.dims[0])};
+    return {wide(g[0]) * product_of_others(x, options.dims)};
   }
 };
 
@@ -111,8 +130,9 @@ struct NormBackward final : ReduceNode {
       Tensor hit = detail::mask_as(abs(x) == norm, x);
       return {sign(x) * hit * (up / sum(hit, {.dims = options.dims, .keepdim = true}))};
     }
-    Tensor scaled = x * pow(abs(x), p - 2);
-    return {masked_fill(scaled / pow(norm, p - 1), norm == 0, 0) * up};
+    if (p < 1) return {masked_fill(sign(x) * pow(abs(x), p - 1), x == 0, 0) * (up * pow(norm, 1 - p))};
+    const Tensor scale = masked_fill(up / pow(norm, p - 1), norm == 0, 0);
+    return {(p < 2 ? sign(x) * pow(abs(x), p - 1) : x * pow(abs(x), p - 2)) * scale};
   }
 };
 struct LogsumexpBackward final : ReduceNode {

@@ -174,9 +174,6 @@ Tensor lgamma(const Tensor& x) {
 Tensor digamma(const Tensor& x) {
   return with_saved_input<DigammaBackward>(x, raw::unary(UnaryOp::digamma, x));
 }
-Tensor trigamma(const Tensor& x) {
-  return raw::unary(UnaryOp::trigamma, x);
-}
 Tensor square(const Tensor& x) {
   if (x.dtype() == DType::boolean) return square(x.to(DType::i64));
   return with_saved_input<SquareBackward>(x, raw::unary(UnaryOp::square, x));
@@ -267,9 +264,20 @@ Tensor threshold(const Tensor& x, double limit, double value) {
                                          [&](ThresholdBackward& node) { node.limit = limit; });
 }
 
+namespace {
+
+/// What infinity becomes.
+double largest(DType dtype) {
+  if (dtype == DType::f64) return std::numeric_limits<double>::max();
+  if (dtype == DType::f16) return 65504;
+  if (dtype == DType::bf16) return 3.3895313892515355e38;
+  return std::numeric_limits<float>::max();
+}
+
+}  // namespace
+
 Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
-  bool wide = x.dtype() == DType::f64;
-  double top = wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  const double top = largest(x.dtype());
   return with_saved_input<NanToNumBackward>(
       x, raw::unary(UnaryOp::nan_to_num, x, {nan, posinf.value_or(top), neginf.value_or(-top)}));
 }

@@ -1,11 +1,9 @@
 #include "libcore/module/module.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <unordered_set>
 
+#include "libcore/base/class_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/base/warning.h"
@@ -13,26 +11,6 @@
 
 namespace core {
 namespace {
-
-std::string demangled(const char* name) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
-  return status == 0 ? std::string(text.get()) : std::string(name);
-}
-
-/// "a::b<c::d>::Model<int>" -> "Model".
-std::string short_class_name(const std::string& full) {
-  int depth = 0;
-  std::size_t end = full.size();
-  for (std::size_t i = full.size(); i-- > 0;) {
-    const char c = full[i];
-    if (c == '>' || c == ')') ++depth;
-    if (c == '<' || c == '(') --depth;
-    if (depth == 0 && c == '<') end = i;
-    if (depth == 0 && c == ':') return full.substr(i + 1, end - i - 1);
-  }
-  return full.substr(0, end);
-}
 
 /// Finds each distinct module below `module` once.
 void collect_modules(Module& module, const std::string& name, std::unordered_set<Module*>& seen, NamedModules& out) {
@@ -116,7 +94,7 @@ std::vector<Tensor> without_names(NamedTensors named) {
 }  // namespace
 
 std::string Module::class_name() const {
-  return short_class_name(demangled(typeid(*this).name()));
+  return short_class_name(typeid(*this));
 }
 
 Tensor Module::call(const Tensor&) {

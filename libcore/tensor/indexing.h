@@ -41,4 +41,14 @@ class TensorIndex {
 /// ("too many indices for tensor of dimension 2", "index 7 is out of bounds for dimension 0 with size 3").
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& items);
 
+/// x[items] = values, or += with accumulate (each of several values for one place counts then). values broadcast.
+/// Errors(runtime): "shape mismatch: value tensor of shape [2] cannot be broadcast to indexing result of shape [3]",
+/// "Index put requires the source and destination dtypes match, got Float for the destination and Double for the
+/// source."
+const Tensor& index_put_(const Tensor& x, const std::vector<TensorIndex>& items, const Tensor& values,
+                         bool accumulate = false);
+const Tensor& index_put_(const Tensor& x, const std::vector<TensorIndex>& items, Scalar value, bool accumulate = false);
+/// A copy of x in which that is so.
+Tensor index_put(const Tensor& x, const std::vector<TensorIndex>& items, const Tensor& values, bool accumulate = false);
+
 }  // namespace core

@@ -145,7 +145,7 @@ Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int6
   impl->offset = offset;
   impl->contiguous = is_row_major(sizes, strides);
   impl->own_version = x.impl()->own_version;
-  impl->inference = impl->inference || x.impl()->inference;
+  impl->inference = x.impl()->inference;  // in inference mode too: a view of an ordinary tensor is ordinary
   return wrap_impl(std::move(impl), x.storage(), x.dtype(), sizes.numel());
 }
 

@@ -27,11 +27,15 @@ struct ValuesIndices;  // {values, indices}: what max, min, sort, topk along a d
 
 /// Arguments of Tensor::to; what is not given stays.
 struct ToOptions {
-  std::optional<Device> device;
-  std::optional<DType> dtype;
+  std::optional<Device> device = {};
+  std::optional<DType> dtype = {};
   bool non_blocking = false;
   bool copy = false;  ///< a new tensor even when nothing changes
 };
+
+/// How elements lie in memory: row-major, or with the channels (dimension 1 of 4 or 5) innermost; preserve: as they
+/// are.
+enum class MemoryFormat { contiguous, channels_last, channels_last_3d, preserve };
 
 class Tensor {
  public:
@@ -57,6 +61,7 @@ class Tensor {
   /// -1 on the CPU.
   int get_device() const { return device().index(); }
   bool is_contiguous() const { return impl_->contiguous; }
+  bool is_contiguous(MemoryFormat format) const;
   bool is_floating_point() const { return is_floating(dtype()); }
   std::int64_t storage_offset() const { return impl_->offset; }
   const Storage& storage() const { return impl_->storage; }
@@ -99,8 +104,12 @@ class Tensor {
   Tensor grad() const;
   void set_grad(const Tensor& grad) const;
   void retain_grad() const;
+  bool retains_grad() const;
   /// `hook` sees the gradient and may return another (undefined: keep). Gives a number for remove_hook.
   std::int64_t register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// `hook` sees this leaf after its grad() has been added to. Error "post accumulate grad hooks cannot be registered
+  /// on non-leaf tensors".
+  std::int64_t register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const;
   void remove_hook(std::int64_t id) const;
   /// The node that made it, or null. "MulBackward0" is what printing shows.
   const IntrusivePtr<Node>& grad_fn() const;
@@ -116,7 +125,8 @@ class Tensor {
   /// `x.data = other`: this object now holds other's array (dtype, device and shape may change) and keeps identity,
   /// requires_grad, version. The way modules move and cast their parameters.
   void set_data(const Tensor& other) const;
-  std::uint32_t version() const { return impl_->version(); }
+  /// Error "Inference tensors do not track version counter."
+  std::uint32_t version() const;
   bool is_inference() const { return impl_->inference; }
 
   // --- moving and casting; the same object when nothing changes
@@ -135,9 +145,13 @@ class Tensor {
   Tensor to_bool() const { return to(DType::boolean); }
   Tensor type_as(const Tensor& other) const;
   Tensor contiguous() const;
+  /// Error "required rank 4 tensor to use channels_last format".
+  Tensor contiguous(MemoryFormat format) const;
   Tensor clone() const;
+  /// As copy.deepcopy: memory, requires_grad and grad of its own. Error for tensors with history, with PyTorch's text.
+  Tensor deepcopy() const;
 
-  // --- writing in place; each returns *this
+  // --- writing in place; each returns *this; more as free functions in inplace_ops.h
   const Tensor& copy_(const Tensor& from) const;
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;
@@ -154,6 +168,11 @@ class Tensor {
   const Tensor& lerp_(const Tensor& end, Scalar weight) const;
   const Tensor& clamp_(std::optional<Scalar> low, std::optional<Scalar> high = {}) const;
   const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
+  const Tensor& pow_(Scalar exponent) const;
+  const Tensor& index_add_(std::int64_t dim, const Tensor& index, const Tensor& from, Scalar alpha = 1) const;
+  const Tensor& scatter_(std::int64_t dim, const Tensor& index, const Tensor& from) const;
+  const Tensor& scatter_(std::int64_t dim, const Tensor& index, Scalar value) const;
+  const Tensor& scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& from) const;
   const Tensor& abs_() const;
   const Tensor& exp_() const;
   const Tensor& neg_() const;

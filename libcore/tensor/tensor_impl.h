@@ -28,6 +28,14 @@ struct VersionCounter : RefCounted {
 /// Set by autograd's inference mode: tensors made meanwhile say is_inference().
 extern thread_local constinit bool making_inference_tensors;
 
+/// Where a view came from, when changing it in place with history would be ambiguous; bits, 0 when it would not.
+struct ViewOrigin {
+  static constexpr std::uint8_t kOneOfSeveral = 1;  ///< split, chunk, unbind
+  static constexpr std::uint8_t kNoGrad = 2;        ///< made without history
+  static constexpr std::uint8_t kInference = 4;     ///< made in inference mode, of an ordinary tensor
+  static constexpr std::uint8_t kOfHistory = 8;     ///< ... while its base had history
+};
+
 struct TensorImpl : RefCounted {
   TensorImpl() = default;
   ~TensorImpl() { delete autograd; }
@@ -40,6 +48,8 @@ struct TensorImpl : RefCounted {
   bool is_view = false;                       ///< autograd knows its base
   bool inference = making_inference_tensors;  ///< made in inference mode
   bool wrapped_number = false;                ///< a C++ number in an operation: weak in type promotion
+  std::uint8_t view_origin = 0;               ///< bits of ViewOrigin
+  bool recomputed = false;                    ///< stands for a tensor that a checkpoint computes again
   Storage storage;
   std::int64_t offset = 0;  ///< in elements
   std::int64_t numel = 0;

@@ -224,6 +224,9 @@ void add_autograd_error_cases(ErrorCases& c) {
     sum(x * y);
   };
   c["autograd/expanded_inplace"] = [](const P& p) { ones({p.n(0), p.n(1)}).expand({p.n(2), p.n(3)}).add_(p.n(4)); };
+  c["autograd/assign_grad_dtype"] = [](const P& p) { leaf({p.n(0)}).set_grad(ones({p.n(1)}, {.dtype = DType::f64})); };
+  c["autograd/deepcopy"] = [](const P& p) { (leaf({p.n(0)}) * p.n(1)).deepcopy(); };
+  c["warn/leaf_grad_fn_hook"] = [](const P& p) { ones({p.n(0)}).register_hook([](const Tensor& g) { return g; }); };
   c["warn/grad_nonleaf"] = [](const P& p) { (leaf({p.n(0)}) * p.n(1)).grad(); };
 }
 

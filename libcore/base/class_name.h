@@ -1,0 +1,13 @@
+#pragma once
+// The name of a C++ class as a user wrote it, for printing. Thread safety: pure function.
+// Use: core::short_class_name(typeid(*this)) == "Model".
+
+#include <string>
+#include <typeinfo>
+
+namespace core {
+
+/// Without namespaces, enclosing classes and template arguments.
+std::string short_class_name(const std::type_info& type);
+
+}  // namespace core
