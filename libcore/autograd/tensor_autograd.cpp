@@ -8,6 +8,7 @@
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
+#include "libcore/tensor/nn_common.h"
 #include "libcore/tensor/raw_ops.h"
 
 namespace core {
@@ -105,6 +106,15 @@ void Tensor::set_grad(const Tensor& grad) const {
     throw Error(ErrorCode::runtime, "attempting to assign a gradient of size '" + to_list(grad.sizes()) +
                                         "' to a tensor of size '" + to_list(sizes()) +
                                         "'. Please ensure that the gradient and the tensor are the same size");
+  }
+  if (grad.defined() && grad.dtype() != dtype()) {
+    throw Error(ErrorCode::runtime,
+                std::string("attempting to assign a gradient with dtype '") + raw::detail::c_type_name(grad.dtype()) +
+                    "' to a tensor with grad_dtype '" + scalar_type_name(dtype()) +
+                    "'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
+                    "the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set "
+                    "grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream "
+                    "systems that assume they match.");
   }
   AutogradMeta& meta = make_meta(*this);
   (meta.retained ? *meta.retained : meta.grad) = grad;
