@@ -7,14 +7,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/grad_mode.h"
 #include "libcore/module/module.h"
 #include "libcore/module/norm.h"
 #include "libcore/optim/schedule_more.h"
+#include "libcore/tensor/factory.h"
 
 namespace core {
 
