@@ -61,7 +61,8 @@ std::string text_or_empty(Json object, std::string_view key) {
 
 /// A note tells what a build of PyTorch without CUDA says instead: "...; a build without CUDA raises TYPE: TEXT".
 bool is_text_without_cuda(const Outcome& ours, Json wanted) {
-  const std::string note = text_or_empty(wanted, "note"), start = "a build without CUDA raises ";
+  const std::string note = text_or_empty(wanted, "note") + text_or_empty(wanted, "caution"),
+                    start = "a build without CUDA raises ";
   const std::size_t at = note.find(start);
   return at != std::string::npos && note.substr(at + start.size()) == ours.type + ": " + ours.message;
 }

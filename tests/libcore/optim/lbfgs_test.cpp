@@ -34,7 +34,8 @@ struct Valley {
         .item<double>();
   }
   std::int64_t count(const char* name) const {
-    for (const auto& [key, value] : optimizer.state_dict().values.at(0).second) {
+    const core::OptimizerState state = optimizer.state_dict();
+    for (const auto& [key, value] : state.values.at(0).second) {
       if (key == name) return std::get<Scalar>(value).to_int();
     }
     return -1;
