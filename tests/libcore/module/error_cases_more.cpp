@@ -18,6 +18,11 @@ void add_cuda_cases(ErrorCases& c) {
   c["cuda/not_available_cuda"] = [](const P& p) { ones({p.n(0)}).cuda(); };
   c["cuda/not_available_module"] = [](const P& p) { Linear(p.n(0), p.n(1)).cuda(); };
   c["cuda/current_device"] = [](const P&) { cuda::current_device(); };
+  c["dp/scatter"] = [](const P& p) {
+    const std::vector<Device> devices{Device("cuda", static_cast<int>(p.n(2))),
+                                      Device("cuda", static_cast<int>(p.n(3)))};
+    scatter(ones({p.n(0), p.n(1)}), devices);
+  };
   c["cuda/set_device"] = [](const P& p) { cuda::set_device(static_cast<int>(p.n(0))); };
 }
 

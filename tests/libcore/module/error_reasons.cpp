@@ -47,6 +47,8 @@ const std::map<std::string, std::string>& situations_without_equivalent() {
       {"save/garbage", "files have errors of their own, which name the file and what is wrong in it"},
       {"save/truncated", "files have errors of their own, which name the file and what is wrong in it"},
       {"save/weights_only", "files have errors of their own, which name the file and what is wrong in it"},
+      {"dp/functional", "without devices data_parallel() is a plain call, as DataParallel is"},
+      {"dp/functional_ids", "without devices data_parallel() is a plain call, as DataParallel is"},
       {"dp/ddp_no_group", "distributed training comes later"},
       {"dp/world_size", "distributed training comes later"},
       {"dp/all_reduce", "distributed training comes later"},
