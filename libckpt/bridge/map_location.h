@@ -19,8 +19,8 @@ class MapLocation {
   /// Every tensor goes where its tag says.
   MapLocation() = default;
   /// Every tensor goes to this device.
-  MapLocation(const char* device) : MapLocation(core::Device(device)) {}
-  MapLocation(const std::string& device) : MapLocation(core::Device(device)) {}
+  MapLocation(const char* device) : to_(device) {}
+  MapLocation(const std::string& device) : to_(device) {}
   MapLocation(core::Device device) : to_(device.str()) {}
   /// Tags that are in the table (exactly: 'cuda' is not 'cuda:0') are replaced, others stay.
   MapLocation(Table table) : table_(std::move(table)) {}

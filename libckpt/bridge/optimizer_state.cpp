@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "libckpt/bridge/tensor_entry.h"
 #include "libckpt/bridge/training_state.h"
 #include "libcore/base/error.h"
@@ -21,6 +23,13 @@ Value number_value(const Scalar& number) {
   return number.is_float() ? Value::real(number.to_double()) : Value::integer(number.to_int());
 }
 
+/// A list of maps; an empty one stands for None (a function, which is not kept).
+Value maps_value(const std::vector<core::OptionMap>& maps) {
+  Value::List items;
+  for (const core::OptionMap& map : maps) items.push_back(map.items().empty() ? Value() : to_value(map));
+  return Value::list(std::move(items));
+}
+
 Value option_value(const core::OptionValue& option) {
   if (const auto* number = std::get_if<Scalar>(&option)) return number_value(*number);
   if (const auto* text = std::get_if<std::string>(&option)) return Value::text(*text);
@@ -29,7 +38,33 @@ Value option_value(const core::OptionValue& option) {
     for (const Scalar& number : *numbers) items.push_back(number_value(number));
     return Value::tuple(std::move(items));
   }
+  if (const auto* maps = std::get_if<std::vector<core::OptionMap>>(&option)) return maps_value(*maps);
   return {};
+}
+
+/// Epochs and how often each stands in the list: the Counter that torch keeps.
+Value counter_value(const std::vector<Scalar>& epochs) {
+  Dict dict;
+  for (const Scalar& epoch : epochs) {
+    const auto same = [&](const auto& item) { return item.first.as_integer() == epoch.to_int(); };
+    const auto found = std::find_if(dict.items.begin(), dict.items.end(), same);
+    if (found == dict.items.end()) {
+      dict.items.emplace_back(Value::integer(epoch.to_int()), Value::integer(1));
+    } else {
+      found->second = Value::integer(found->second.as_integer() + 1);
+    }
+  }
+  return Value::dict(std::move(dict));
+}
+
+/// An entry of a schedule's state: lists are lists there, not tuples.
+Value schedule_value(const std::string& name, const core::OptionValue& option) {
+  const auto* numbers = std::get_if<std::vector<Scalar>>(&option);
+  if (numbers == nullptr) return option_value(option);
+  if (name == "milestones") return counter_value(*numbers);
+  Value::List items;
+  for (const Scalar& number : *numbers) items.push_back(number_value(number));
+  return Value::list(std::move(items));
 }
 
 Value group_value(const OptimizerState::Group& group) {
@@ -50,10 +85,33 @@ Scalar to_number(const Value& value) {
   return value.is(Value::Kind::real) ? Scalar(value.as_real()) : Scalar(value.as_integer());
 }
 
+std::vector<Scalar> counted(const Dict& counter) {
+  std::vector<Scalar> epochs;
+  for (const auto& [epoch, times] : counter.items) {
+    for (std::int64_t i = 0; i < times.as_integer(); ++i) epochs.push_back(to_number(epoch));
+  }
+  return epochs;
+}
+
+bool is_list_of_maps(const Value& value) {
+  if (!value.is_sequence() || value.as_list().empty()) return false;
+  const auto fits = [](const Value& item) { return item.is_null() || item.is(Value::Kind::dict); };
+  return std::all_of(value.as_list().begin(), value.as_list().end(), fits);
+}
+
+std::vector<core::OptionMap> to_maps(const Value& value) {
+  std::vector<core::OptionMap> maps;
+  for (const Value& item : value.as_list()) {
+    maps.push_back(item.is_null() ? core::OptionMap() : to_option_map(item));
+  }
+  return maps;
+}
+
 core::OptionValue to_option(const std::string& name, const Value& value) {
   if (value.is_null()) return std::monostate();
   if (is_number(value)) return to_number(value);
   if (value.is(Value::Kind::text)) return value.as_text();
+  if (is_list_of_maps(value)) return to_maps(value);
   if (value.is_sequence()) {
     std::vector<Scalar> numbers;
     for (const Value& item : value.as_list()) {
@@ -82,11 +140,56 @@ OptimizerState::Group to_group(const Value& value) {
   return group;
 }
 
-/// State that some releases keep as a plain number (the step count) becomes the tensor that newer ones keep.
-core::Tensor state_tensor(const std::string& name, const Value& value, TensorMaker& maker) {
-  if (value.is(Value::Kind::tensor)) return maker.tensor(value.as_entry());
-  if (is_number(value)) return core::full({}, to_number(value), {.dtype = core::DType::f32});
-  throw Error(ErrorCode::type, "state " + core::quote(name) + " of the optimizer is neither a tensor nor a number");
+/// Puts one entry of a parameter's state where it belongs. The step count, which some releases keep as a plain number,
+/// becomes the tensor that newer ones keep.
+struct StateReader {
+  TensorMaker& maker;
+  core::ParamState& tensors;
+  std::vector<std::pair<std::string, core::StateValue>>& values;
+
+  void read(const std::string& name, const Value& value) {
+    if (value.is_null()) return;
+    if (value.is(Value::Kind::tensor)) {
+      tensors.emplace_back(name, maker.tensor(value.as_entry()));
+    } else if (is_number(value) && name == "step") {
+      tensors.emplace_back(name, core::full({}, to_number(value), {.dtype = core::DType::f32}));
+    } else if (is_number(value)) {
+      values.emplace_back(name, to_number(value));
+    } else if (value.is_sequence()) {
+      read_list(name, value.as_list());
+    } else {
+      throw Error(ErrorCode::type, "state " + core::quote(name) + " of the optimizer is neither a tensor nor a number");
+    }
+  }
+
+  void read_list(const std::string& name, const Value::List& items) {
+    std::vector<core::Tensor> list;
+    for (const Value& item : items) {
+      if (item.is_null()) continue;  // scratch of LBFGS that was not used yet
+      if (!item.is(Value::Kind::tensor)) {
+        throw Error(ErrorCode::type, "state " + core::quote(name) + " of the optimizer holds what is no tensor");
+      }
+      list.push_back(maker.tensor(item.as_entry()));
+    }
+    values.emplace_back(name, std::move(list));
+  }
+};
+
+Value state_value(const core::StateValue& value, EntryMaker& maker) {
+  if (const auto* number = std::get_if<Scalar>(&value)) return number_value(*number);
+  Value::List items;
+  for (const core::Tensor& tensor : std::get<std::vector<core::Tensor>>(value)) {
+    items.push_back(Value::tensor(maker.entry(tensor)));
+  }
+  return Value::list(std::move(items));
+}
+
+/// The dict of parameter `id`, made at the end when there is none yet.
+Dict& dict_of(std::vector<std::pair<std::int64_t, Dict>>& dicts, std::int64_t id) {
+  for (auto& [known, dict] : dicts) {
+    if (known == id) return dict;
+  }
+  return dicts.emplace_back(id, Dict()).second;
 }
 
 std::vector<EntryPtr> entries_of(const Value& state) {
@@ -99,18 +202,41 @@ std::vector<EntryPtr> entries_of(const Value& state) {
 
 Value to_value(const OptimizerState& state) {
   EntryMaker maker;
-  Dict by_id;
-  for (const auto& [id, values] : state.state) {
-    Dict one;
-    for (const auto& [name, tensor] : values) add(one, name, Value::tensor(maker.entry(tensor)));
-    by_id.items.emplace_back(Value::integer(id), Value::dict(std::move(one)));
+  std::vector<std::pair<std::int64_t, Dict>> dicts;
+  for (const auto& [id, values] : state.values) {
+    for (const auto& [name, value] : values) add(dict_of(dicts, id), name, state_value(value, maker));
   }
+  for (const auto& [id, values] : state.state) {
+    for (const auto& [name, tensor] : values) add(dict_of(dicts, id), name, Value::tensor(maker.entry(tensor)));
+  }
+  Dict by_id;
+  for (auto& [id, dict] : dicts) by_id.items.emplace_back(Value::integer(id), Value::dict(std::move(dict)));
   Value::List groups;
   for (const OptimizerState::Group& group : state.param_groups) groups.push_back(group_value(group));
   Dict root;
   add(root, "state", Value::dict(std::move(by_id)));
   add(root, "param_groups", Value::list(std::move(groups)));
   return Value::dict(std::move(root));
+}
+
+Value to_value(const core::OptionMap& state) {
+  Dict dict;
+  for (const auto& [name, option] : state.items()) add(dict, name, schedule_value(name, option));
+  return Value::dict(std::move(dict));
+}
+
+core::OptionMap to_option_map(const Value& value) {
+  if (!value.is(Value::Kind::dict)) throw Error(ErrorCode::type, "the state of a schedule is a dict");
+  core::OptionMap state;
+  for (const auto& [key, option] : value.as_dict().items) {
+    const std::string name = step_text(key);
+    if (name == "milestones" && option.is(Value::Kind::dict)) {
+      state.set(name, counted(option.as_dict()));
+    } else {
+      state.set(name, to_option(name, option));
+    }
+  }
+  return state;
 }
 
 OptimizerState to_optimizer_state(const Value& value, const MapLocation& map_location) {
@@ -126,11 +252,12 @@ OptimizerState to_optimizer_state(const Value& value, const MapLocation& map_loc
     if (!id.is(Value::Kind::integer) || !values.is(Value::Kind::dict)) {
       throw Error(ErrorCode::type, "the optimizer state names a parameter by no integer");
     }
-    core::ParamState& one = state.state.emplace_back(id.as_integer(), core::ParamState()).second;
-    for (const auto& [key, item] : values.as_dict().items) {
-      std::string name = step_text(key);
-      if (!item.is_null()) one.emplace_back(name, state_tensor(name, item, maker));
-    }
+    core::ParamState tensors;
+    std::vector<std::pair<std::string, core::StateValue>> others;
+    StateReader reader{maker, tensors, others};
+    for (const auto& [key, item] : values.as_dict().items) reader.read(step_text(key), item);
+    if (!tensors.empty() || others.empty()) state.state.emplace_back(id.as_integer(), std::move(tensors));
+    if (!others.empty()) state.values.emplace_back(id.as_integer(), std::move(others));
   }
   for (const Value& group : groups->as_list()) state.param_groups.push_back(to_group(group));
   return state;

@@ -42,4 +42,9 @@ TrainingProgress resume_training(const std::filesystem::path& path, core::Module
 Value to_value(const core::OptimizerState& state);
 core::OptimizerState to_optimizer_state(const Value& value, const MapLocation& map_location = {});
 
+/// The state of a learning-rate schedule as torch's scheduler.state_dict(), and back. Keys keep their order.
+/// Error(type) naming an entry of a kind that no schedule has.
+Value to_value(const core::OptionMap& state);
+core::OptionMap to_option_map(const Value& value);
+
 }  // namespace ckpt

@@ -8,6 +8,8 @@
 #include "libcore/autograd/function_nodes.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "libcore/base/warning.h"
+#include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
 
 namespace core {
@@ -143,6 +145,25 @@ Tensor hardshrink(const Tensor& x, double lambda) {
 
 Tensor softmin(const Tensor& x, std::int64_t dim) {
   return softmax(neg(x), dim);
+}
+
+namespace {
+/// The dimension that softmax and its kin choose when none was said.
+std::int64_t implicit_dim(const char* name, const Tensor& x) {
+  warn(std::string("Implicit dimension choice for ") + name +
+       " has been deprecated. Change the call to include dim=X as an argument.");
+  return x.dim() == 0 || x.dim() == 1 || x.dim() == 3 ? 0 : 1;
+}
+}  // namespace
+
+Tensor softmax(const Tensor& x) {
+  return softmax(x, implicit_dim("softmax", x));
+}
+Tensor log_softmax(const Tensor& x) {
+  return log_softmax(x, implicit_dim("log_softmax", x));
+}
+Tensor softmin(const Tensor& x) {
+  return softmin(x, implicit_dim("softmin", x));
 }
 
 Tensor glu(const Tensor& x, std::int64_t dim) {

@@ -2,9 +2,11 @@
 #include "libcore/tensor/dropout_ops.h"
 
 #include <cmath>
+#include <string>
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
@@ -33,6 +35,16 @@ Tensor kept(const Tensor& x, const Shape& sizes, double p) {
   return bernoulli_(mask, 1 - p);
 }
 
+/// The warning of dropout2d and dropout3d for an input of another rank; `fits` is "3D or 4D".
+void warn_rank(const Tensor& x, int spatial, const char* fits) {
+  const std::string name = "dropout" + std::to_string(spatial) + "d";
+  warn(name + ": Received a " + std::to_string(x.dim()) + "-D input to " + name +
+       ", which is deprecated and will result in an error in a future release. To retain the behavior and silence this "
+       "warning, please use dropout instead. Note that " +
+       name + " exists to provide channel-wise dropout on inputs with " + std::to_string(spatial) +
+       " spatial dimensions, a channel dimension, and an optional batch dimension (i.e. " + fits + " inputs).");
+}
+
 Tensor alpha_dropped(const Tensor& x, const Shape& mask_sizes, double p) {
   if (p == 1) return x * zeros_like(x.detach());
   constexpr double kAlpha = 1.7580993408473766;  // SELU's negative limit
@@ -54,6 +66,37 @@ Tensor feature_dropout(const Tensor& x, double p, bool training) {
   if (p == 1) return x * zeros_like(x.detach());
   const Tensor mask = kept(x, channels_of(x), p);
   return x * mask.div_(1 - p);
+}
+
+Tensor dropout1d(const Tensor& x, double p, bool training) {
+  if (x.dim() != 2 && x.dim() != 3) {
+    throw Error(ErrorCode::runtime, "dropout1d: Expected 2D or 3D input, but received a " + std::to_string(x.dim()) +
+                                        "D input. Note that dropout1d exists to provide channel-wise dropout on inputs "
+                                        "with 1 spatial dimension, a channel dimension, and an optional batch "
+                                        "dimension (i.e. 2D or 3D inputs).");
+  }
+  if (x.dim() == 3) return feature_dropout(x, p, training);
+  return feature_dropout(x.unsqueeze(0), p, training).squeeze(0);
+}
+
+Tensor dropout2d(const Tensor& x, double p, bool training) {
+  check_dropout_probability(p);
+  if (x.dim() != 3 && x.dim() != 4) warn_rank(x, 2, "3D or 4D");
+  if (x.dim() == 3) {
+    warn(
+        "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
+        "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future "
+        "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
+        "channel-wise dropout behavior, please switch to using dropout1d instead.");
+  }
+  return feature_dropout(x, p, training);
+}
+
+Tensor dropout3d(const Tensor& x, double p, bool training) {
+  check_dropout_probability(p);
+  if (x.dim() != 4 && x.dim() != 5) warn_rank(x, 3, "4D or 5D");
+  if (x.dim() == 5) return feature_dropout(x, p, training);
+  return feature_dropout(x.unsqueeze(0), p, training).squeeze(0);
 }
 
 Tensor alpha_dropout(const Tensor& x, double p, bool training) {

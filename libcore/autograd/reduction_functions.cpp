@@ -3,6 +3,7 @@
 
 #include "libcore/autograd/function_nodes.h"
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 
 namespace core {
 namespace {
@@ -212,9 +213,26 @@ Tensor prod(const Tensor& x, const ReduceOptions& options) {
   return out;
 }
 
+namespace {
+/// Elements that one result is made of.
+std::int64_t elements_reduced(const Tensor& x, const Shape& dims) {
+  if (dims.empty()) return x.numel();
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) count *= x.dim() == 0 ? 1 : x.size(dim);
+  return count;
+}
+void warn_without_freedom(const char* name, const Tensor& x, const VarOptions& options) {
+  if (elements_reduced(x, options.dims) > options.correction) return;
+  warn(std::string(name) +
+       "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel "
+       "divided by output numel).");
+}
+}  // namespace
+
 Tensor var(const Tensor& x, const VarOptions& options) {
   ReduceOptions plain{.dims = options.dims, .keepdim = options.keepdim};
   Tensor out = raw::reduce(ReduceOp::var, x, plain, {0, options.correction});
+  warn_without_freedom("var", x, options);
   if (!needs_grad(x)) return out;
   auto node = reduce_node<VarBackward>(x, plain);
   node->correction = options.correction;
@@ -225,6 +243,7 @@ Tensor var(const Tensor& x, const VarOptions& options) {
 Tensor std(const Tensor& x, const VarOptions& options) {
   ReduceOptions plain{.dims = options.dims, .keepdim = options.keepdim};
   Tensor out = raw::unary(UnaryOp::sqrt, raw::reduce(ReduceOp::var, x, plain, {0, options.correction}));
+  warn_without_freedom("std", x, options);
   if (!needs_grad(x)) return out;
   auto node = reduce_node<StdBackward>(x, plain);
   node->correction = options.correction;

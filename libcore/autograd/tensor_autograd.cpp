@@ -8,6 +8,7 @@
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
+#include "libcore/tensor/nn_common.h"
 #include "libcore/tensor/raw_ops.h"
 
 namespace core {
@@ -105,38 +106,10 @@ Tensor Tensor::grad() const {
 
 namespace {
 
-/// C++'s own name of an element type, as messages have it.
-const char* cpp_type_name(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-      return "bool";
-    case DType::u8:
-      return "unsigned char";
-    case DType::i8:
-      return "signed char";
-    case DType::i16:
-      return "short int";
-    case DType::i32:
-      return "int";
-    case DType::i64:
-      return "long int";
-    case DType::f16:
-      return "c10::Half";
-    case DType::bf16:
-      return "c10::BFloat16";
-    case DType::f32:
-      return "float";
-    case DType::f64:
-      return "double";
-    default:
-      return scalar_type_name(dtype);
-  }
-}
-
 void check_assigned_grad(const Tensor& t, const Tensor& grad) {
   if (grad.dtype() != t.dtype()) {
     throw Error(ErrorCode::runtime,
-                std::string("attempting to assign a gradient with dtype '") + cpp_type_name(grad.dtype()) +
+                std::string("attempting to assign a gradient with dtype '") + raw::detail::c_type_name(grad.dtype()) +
                     "' to a tensor with grad_dtype '" + scalar_type_name(t.dtype()) +
                     "'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
                     "the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set "

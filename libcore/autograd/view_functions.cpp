@@ -4,6 +4,7 @@
 #include "libcore/autograd/internal_ops.h"
 #include "libcore/autograd/view_nodes.h"
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 
 namespace core {
 namespace {
@@ -212,6 +213,27 @@ Tensor Tensor::t() const {
                 "t() expects a tensor with <= 2 dimensions, but self is " + std::to_string(dim()) + "D");
   }
   return make_view<TBackward>(*this, swapped(*this, 0, dim() == 2 ? 1 : 0), [](TBackward&) {});
+}
+
+Tensor Tensor::T() const {
+  if (dim() == 0) warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.");
+  if (dim() > 2) {
+    warn(
+        "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw "
+        "an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+        "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.");
+  }
+  Shape reversed(static_cast<std::size_t>(dim()), 0);
+  for (std::int64_t i = 0; i < dim(); ++i) reversed[static_cast<std::size_t>(i)] = dim() - 1 - i;
+  return permute(reversed);
+}
+
+Tensor Tensor::mT() const {
+  if (dim() < 2) {
+    throw Error(ErrorCode::runtime, "tensor.mT is only supported on matrices or batches of matrices. Got " +
+                                        std::to_string(dim()) + "-D tensor.");
+  }
+  return transpose(-2, -1);
 }
 
 Tensor Tensor::permute(const Shape& dims) const {

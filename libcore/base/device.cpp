@@ -85,6 +85,15 @@ Device::Device(DeviceType type, int index) : type_(type), index_(static_cast<std
   }
 }
 
+Device::Device(std::string_view type, int index) {
+  const Device parsed(type);
+  if (parsed.has_index()) {
+    throw Error(ErrorCode::runtime,
+                "type (string) must not include an index because index was passed explicitly: " + std::string(type));
+  }
+  *this = Device(parsed.type(), index);
+}
+
 std::string Device::str() const {
   std::string text(name(type_));
   if (has_index()) text += ":" + std::to_string(index_);

@@ -48,6 +48,8 @@ class Device {
   Device(DeviceType type) : type_(type) {}
   /// Error(runtime) when `index` is negative or above 127.
   Device(DeviceType type, int index);
+  /// Device("cuda", 1). Error(runtime) also when `type` holds an index of its own.
+  Device(std::string_view type, int index);
 
   DeviceType type() const { return type_; }
   bool has_index() const { return index_ >= 0; }

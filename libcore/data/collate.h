@@ -3,9 +3,11 @@
 // are turned inside out, strings stay a list. Thread safety: pure functions. Use: core::default_collate(std::vector{a,
 // b}); BatchOf<std::pair<Tensor, int>>.
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -27,8 +29,11 @@ using BatchOf = decltype(Collate<Sample>::join(std::declval<const std::vector<Sa
 
 /// Errors: "stack expects each tensor to be equal size, but got [2] at entry 0 and [3] at entry 1",
 /// "each element in list of batch should be of equal size".
+/// Error(type) for None, which is an undefined tensor here; Error(index) "list index out of range" without samples;
+/// Error(key) with the key that a map lacks.
 template <class Sample>
 BatchOf<Sample> default_collate(const std::vector<Sample>& samples) {
+  if (samples.empty()) throw Error(ErrorCode::index, "list index out of range");
   return Collate<Sample>::join(samples);
 }
 
@@ -46,6 +51,12 @@ auto collate_part(const std::vector<Sample>& samples, Part part) {
 template <std::derived_from<Tensor> T>
 struct Collate<T> {
   static Tensor join(const std::vector<T>& samples) {
+    for (const T& sample : samples) {
+      if (sample.defined()) continue;
+      throw Error(ErrorCode::type,
+                  "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class "
+                  "'NoneType'>");
+    }
     if constexpr (std::same_as<T, Tensor>) {
       return stack(samples);
     } else {
@@ -97,7 +108,7 @@ struct Collate<std::pair<A, B>> {
 template <class T>
 struct Collate<std::vector<T>> {
   static auto join(const std::vector<std::vector<T>>& samples) {
-    std::size_t length = samples.empty() ? 0 : samples.front().size();
+    std::size_t length = samples.front().size();
     for (const auto& sample : samples) {
       if (sample.size() == length) continue;
       throw Error(ErrorCode::runtime, "each element in list of batch should be of equal size");
@@ -110,15 +121,34 @@ struct Collate<std::vector<T>> {
   }
 };
 
+template <class T, std::size_t N>
+struct Collate<std::array<T, N>> {
+  static auto join(const std::vector<std::array<T, N>>& samples) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::array<BatchOf<T>, N>{
+          detail::collate_part(samples, [](const auto& sample) -> T { return sample[I]; })...};
+    }
+    (std::make_index_sequence<N>());
+  }
+};
+
 template <class K, class T>
 struct Collate<std::map<K, T>> {
   static auto join(const std::vector<std::map<K, T>>& samples) {
     std::map<K, BatchOf<T>> batch;
-    if (samples.empty()) return batch;
     for (const auto& [key, value] : samples.front()) {
-      batch.emplace(key, detail::collate_part(samples, [&key = key](const auto& sample) { return sample.at(key); }));
+      batch.emplace(key, detail::collate_part(samples, [&key = key](const auto& sample) { return part(sample, key); }));
     }
     return batch;
+  }
+
+ private:
+  static const T& part(const std::map<K, T>& sample, const K& key) {
+    const auto found = sample.find(key);
+    if (found != sample.end()) return found->second;
+    std::ostringstream text;
+    text << key;
+    throw Error(ErrorCode::key, text.str());
   }
 };
 

@@ -1,5 +1,7 @@
 #include "libcore/data/dataset.h"
+#include "libcore/data/concat.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -51,6 +53,28 @@ Tensor rows_of(const Tensor& tensor, std::span<const std::int64_t> indices) {
   copy_rows(static_cast<std::byte*>(out.mutable_raw_data()), static_cast<const std::byte*>(tensor.raw_data()), rows,
             row_bytes);
   return out;
+}
+
+std::size_t list_position(std::int64_t index, std::int64_t size) {
+  if (index < -size || index >= size) throw Error(ErrorCode::index, "list index out of range");
+  return static_cast<std::size_t>(index < 0 ? index + size : index);
+}
+
+std::size_t concat_part(const std::vector<std::int64_t>& ends, std::int64_t index) {
+  return static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), index) - ends.begin());
+}
+
+std::int64_t concat_position(std::int64_t index, std::int64_t size) {
+  if (index >= 0) return index;
+  if (-index > size) throw Error(ErrorCode::value, "absolute value of index should not exceed dataset length");
+  return size + index;
+}
+
+std::vector<std::int64_t> running_sums(const std::vector<std::int64_t>& sizes) {
+  if (sizes.empty()) throw Error(ErrorCode::assertion, "datasets should not be an empty iterable");
+  std::vector<std::int64_t> ends;
+  for (std::int64_t size : sizes) ends.push_back(size + (ends.empty() ? 0 : ends.back()));
+  return ends;
 }
 
 }  // namespace core::detail

@@ -59,7 +59,22 @@ std::shared_ptr<const std::remove_cvref_t<D>> share_dataset(D&& data) {
 /// Error(assertion) "Size mismatch between tensors".
 void check_same_length(std::span<const Tensor> tensors);
 Tensor rows_of(const Tensor& tensor, std::span<const std::int64_t> indices);
+/// A place in a list of `size` items; negative indices count from the end. Error(index) "list index out of range".
+std::size_t list_position(std::int64_t index, std::int64_t size);
 }  // namespace detail
+
+/// The items of a vector, as a Python list is a dataset.
+template <class Sample>
+class ListDataset {
+ public:
+  explicit ListDataset(std::vector<Sample> items) : items_(std::move(items)) {}
+  std::int64_t size() const { return static_cast<std::int64_t>(items_.size()); }
+  /// Negative indices count from the end. Error(index) "list index out of range".
+  Sample get(std::int64_t index) const { return items_[detail::list_position(index, size())]; }
+
+ private:
+  std::vector<Sample> items_;
+};
 
 /// Sample i is a tuple of row i of every tensor. Holds the tensors, copies nothing.
 template <std::size_t N>
@@ -103,10 +118,11 @@ class Subset {
       : Subset(detail::share_dataset(std::forward<Given>(data)), std::move(indices)) {}
 
   std::int64_t size() const { return static_cast<std::int64_t>(indices_.size()); }
-  auto get(std::int64_t index) const { return data_->get(indices_.at(static_cast<std::size_t>(index))); }
+  /// Negative indices count from the end. Error(index) "list index out of range".
+  auto get(std::int64_t index) const { return data_->get(indices_[detail::list_position(index, size())]); }
   auto get_batch(std::span<const std::int64_t> indices) const requires BatchedDataset<D> {
     std::vector<std::int64_t> mapped;
-    for (std::int64_t index : indices) mapped.push_back(indices_.at(static_cast<std::size_t>(index)));
+    for (std::int64_t index : indices) mapped.push_back(indices_[detail::list_position(index, size())]);
     return data_->get_batch(mapped);
   }
   const std::vector<std::int64_t>& indices() const { return indices_; }

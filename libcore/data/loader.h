@@ -1,6 +1,6 @@
 #pragma once
 // DataLoader: batches of a dataset, in PyTorch's orders and with PyTorch's use of random numbers.
-// Thread safety: one thread iterates; worker threads only call the dataset's get().
+// Thread safety: one thread iterates; worker threads only call the dataset's get() or start().
 // Use: for (auto& [x, y] : core::DataLoader(data, {.batch_size = 64, .shuffle = true})) ...
 
 #include <concepts>
@@ -16,7 +16,9 @@
 
 #include "libcore/data/collate.h"
 #include "libcore/data/dataset.h"
+#include "libcore/data/iterable.h"
 #include "libcore/data/loader_options.h"
+#include "libcore/data/pin_memory.h"
 #include "libcore/data/worker_pool.h"
 #include "libcore/tensor/random_kernels.h"
 
@@ -30,11 +32,24 @@ struct DefaultCollate {
   }
 };
 
-template <DatasetLike D, class CollateFn = DefaultCollate>
-class DataLoader {
+/// In place of a collate function: no batches, the samples as they are (PyTorch's batch_size=None).
+struct NoBatching {
+  template <class Sample>
+  Sample operator()(const std::vector<Sample>& samples) const {
+    return samples.front();
+  }
+};
+
+namespace detail {
+
+/// How a dataset with indices makes a batch.
+template <class D, class CollateFn>
+struct Fetcher {
   static auto fetch(const D& data, const CollateFn& collate, const std::vector<std::int64_t>& indices) {
     if constexpr (BatchedDataset<D> && std::same_as<CollateFn, DefaultCollate>) {
       return data.get_batch(indices);
+    } else if constexpr (std::same_as<CollateFn, NoBatching>) {
+      return data.get(indices.front());
     } else {
       std::vector<SampleOf<D>> samples;
       samples.reserve(indices.size());
@@ -42,9 +57,57 @@ class DataLoader {
       return collate(samples);
     }
   }
+  using Batch = decltype(fetch(std::declval<const D&>(), std::declval<const CollateFn&>(), {}));
+
+  static auto make(std::shared_ptr<const D> data, CollateFn collate, const DataLoaderOptions&) {
+    return [data, collate](const std::vector<std::int64_t>& indices) {
+      return std::optional<Batch>(fetch(*data, collate, indices));
+    };
+  }
+};
+
+/// How a stream makes a batch: as many samples as there are places.
+template <IterableDatasetLike D, class CollateFn>
+struct Fetcher<D, CollateFn> {
+  using Batch = decltype(std::declval<const CollateFn&>()(std::declval<const std::vector<StreamedOf<D>>&>()));
+
+  static auto make(std::shared_ptr<const D> data, CollateFn collate, const DataLoaderOptions& options) {
+    return [data, collate, stream = data->start(), drop_last = options.drop_last,
+            ended = false](const std::vector<std::int64_t>& places) mutable -> std::optional<Batch> {
+      std::vector<StreamedOf<D>> samples;
+      while (!ended && samples.size() < places.size()) {
+        auto sample = stream();
+        if (sample) samples.push_back(std::move(*sample));
+        ended = !sample;
+      }
+      if (samples.empty() || (drop_last && samples.size() < places.size())) return std::nullopt;
+      return collate(samples);
+    };
+  }
+};
+
+/// The workers that stay from epoch to epoch. Not copied with the loader: each has its own.
+template <class Pool>
+struct KeptWorkers {
+  std::shared_ptr<Pool> pool;
+  KeptWorkers() = default;
+  KeptWorkers(const KeptWorkers&) {}
+  KeptWorkers& operator=(const KeptWorkers&) { return *this; }
+  KeptWorkers(KeptWorkers&&) noexcept = default;
+  KeptWorkers& operator=(KeptWorkers&&) noexcept = default;
+  ~KeptWorkers() = default;
+};
+
+}  // namespace detail
+
+template <class D, class CollateFn = DefaultCollate>
+requires(DatasetLike<D> || IterableDatasetLike<D>) class DataLoader {
+  using Fetcher = detail::Fetcher<D, CollateFn>;
+  static constexpr bool kIterable = IterableDatasetLike<D>;
+  static constexpr bool kBatches = !std::same_as<CollateFn, NoBatching>;
 
  public:
-  using Batch = decltype(fetch(std::declval<const D&>(), std::declval<const CollateFn&>(), {}));
+  using Batch = typename Fetcher::Batch;
 
   /// Refers to a dataset that is an lvalue, owns one that is an rvalue. `collate` takes a vector of samples; it runs in
   /// the workers. Errors: Error(value) with PyTorch's texts.
@@ -54,12 +117,17 @@ class DataLoader {
       : data_(detail::share_dataset(std::forward<Given>(data))),
         options_(std::move(options)),
         collate_(std::move(collate)) {
-    detail::check_loader_options(options_);
-    batch_sampler_ = detail::make_batch_sampler(options_, data_->size());
+    if constexpr (!kBatches) options_.batch_size = 1;
+    detail::check_loader_options(options_, {.is_stream = kIterable, .in_batches = kBatches});
+    if constexpr (kIterable) {
+      detail::endless_batches(options_.batch_size);
+    } else {
+      batch_sampler_ = detail::make_batch_sampler(options_, data_->size());
+    }
   }
 
   /// Batches an epoch has.
-  std::int64_t size() const { return batch_sampler_->size(); }
+  std::int64_t size() const requires(!kIterable) { return batch_sampler_->size(); }
   const D& dataset() const { return *data_; }
   const DataLoaderOptions& options() const { return options_; }
 
@@ -85,36 +153,61 @@ class DataLoader {
     std::shared_ptr<std::optional<Batch>> current_;
   };
 
-  /// Starts an epoch: draws its seed, then its order, and makes the first batch (or lets the workers).
+  /// Starts an epoch: draws its seed, then its order, and makes the first batch (or lets the workers). With persistent
+  /// workers the seed is drawn once, and an epoch that is still under way ends.
   Iterator begin() const {
-    BatchStream batches = batch_sampler_->start();
-    std::int64_t base_seed = detail::draw_seed(options_.generator ? *options_.generator : default_generator());
-    auto make = [data = data_, collate = collate_](const std::vector<std::int64_t>& indices) {
-      return fetch(*data, collate, indices);
-    };
+    BatchStream batches = start_batches();
     if (options_.num_workers == 0) {
-      return Iterator([batches = std::move(batches), make]() mutable -> std::optional<Batch> {
+      draw_base_seed();
+      return Iterator([batches = std::move(batches), fetch = make_fetch()()]() mutable -> std::optional<Batch> {
         auto indices = batches();
-        if (!indices) return std::nullopt;
-        return make(*indices);
+        return indices ? fetch(*indices) : std::nullopt;
       });
     }
-    auto pool = std::make_shared<detail::WorkerPool<Batch>>(
-        detail::WorkerSettings{.count = options_.num_workers,
-                               .prefetch = options_.prefetch_factor.value_or(2),
-                               .base_seed = base_seed,
-                               .timeout = options_.timeout,
-                               .init = options_.worker_init_fn},
-        std::move(batches), make);
+    std::shared_ptr<Pool> pool = kept_.pool ? kept_.pool : make_pool();
+    if (options_.persistent_workers) kept_.pool = pool;
+    pool->start(std::move(batches));
     return Iterator([pool] { return pool->next(); });
   }
   std::default_sentinel_t end() const { return {}; }
 
  private:
+  using Pool = detail::WorkerPool<Batch>;
+
+  BatchStream start_batches() const {
+    if constexpr (kIterable) return detail::endless_batches(options_.batch_size);
+    if constexpr (!kIterable) return batch_sampler_->start();
+  }
+
+  std::int64_t draw_base_seed() const {
+    return detail::draw_seed(options_.generator ? *options_.generator : default_generator());
+  }
+
+  typename Pool::MakeFetch make_fetch() const {
+    return [data = data_, collate = collate_, options = options_]() -> typename Pool::Fetch {
+      auto fetch = Fetcher::make(data, collate, options);
+      if (!options.pin_memory) return fetch;
+      return [fetch](const std::vector<std::int64_t>& indices) mutable -> std::optional<Batch> {
+        auto batch = fetch(indices);
+        return batch ? std::optional<Batch>(pinned(*batch)) : std::nullopt;
+      };
+    };
+  }
+
+  std::shared_ptr<Pool> make_pool() const {
+    return std::make_shared<Pool>(detail::WorkerSettings{.count = options_.num_workers,
+                                                         .prefetch = options_.prefetch_factor.value_or(2),
+                                                         .base_seed = draw_base_seed(),
+                                                         .timeout = options_.timeout,
+                                                         .init = options_.worker_init_fn},
+                                  make_fetch());
+  }
+
   std::shared_ptr<const D> data_;
   DataLoaderOptions options_;
   CollateFn collate_;
   std::shared_ptr<BatchSampler> batch_sampler_;
+  mutable detail::KeptWorkers<Pool> kept_;
 };
 
 template <class Given>

@@ -22,6 +22,8 @@ struct DataLoaderOptions {
   std::function<void(int worker)> worker_init_fn = {};
   std::optional<Generator> generator = {};  ///< for orders and seeds; none: the default one
   std::optional<int> prefetch_factor = {};  ///< batches ahead per worker; 2
+  bool persistent_workers = false;          ///< threads stay for the next epoch, with their generators as they are
+  bool pin_memory = false;                  ///< batches go through pinned() (pin_memory.h)
 };
 
 /// In a worker thread: who it is. Its default generator is seeded with `seed` = the epoch's seed + id.
@@ -35,10 +37,18 @@ std::optional<WorkerInfo> worker_info();
 
 namespace detail {
 
-/// Errors: Error(value) with PyTorch's texts for options that contradict each other.
-void check_loader_options(const DataLoaderOptions& options);
+/// What a loader reads, where its options depend on that.
+struct LoaderKind {
+  bool is_stream = false;  ///< an iterable dataset
+  bool in_batches = true;  ///< not sample by sample
+};
+/// Errors: Error(value) with PyTorch's texts for options that contradict each other. Warns where pinned memory is asked
+/// for and no GPU is there.
+void check_loader_options(const DataLoaderOptions& options, const LoaderKind& kind);
 /// The sampler that the options ask for. REQUIRES: checked options.
 std::shared_ptr<BatchSampler> make_batch_sampler(const DataLoaderOptions& options, std::int64_t dataset_size);
+/// Batches of `batch_size` places without end: how much to take from a stream at a time.
+BatchStream endless_batches(std::int64_t batch_size);
 
 /// Makes a thread a worker: its info and its default generator.
 class WorkerScope {
@@ -52,6 +62,8 @@ class WorkerScope {
   DefaultGeneratorScope generator_;
 };
 
+/// Error(runtime) "DataLoader timed out after 5 seconds".
+[[noreturn]] void throw_timed_out(double seconds);
 /// Rethrows the exception in flight as "Caught ValueError in DataLoader worker process 0." and its text.
 [[noreturn]] void rethrow_from_worker(int worker);
 

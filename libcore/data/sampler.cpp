@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/random_kernels.h"
@@ -151,14 +152,21 @@ IndexStream WeightedRandomSampler::start() {
   });
 }
 
+namespace {
+std::int64_t said(const std::optional<std::int64_t>& option) {
+  if (option) return *option;
+  throw Error(ErrorCode::value,
+              "Default process group has not been initialized, please make sure to call init_process_group.");
+}
+}  // namespace
+
 DistributedSampler::DistributedSampler(std::int64_t size, DistributedSamplerOptions options)
-    : dataset_size_(size), options_(options) {
-  if (options.rank < 0 || options.rank >= options.num_replicas) {
-    throw Error(ErrorCode::value, "Invalid rank " + std::to_string(options.rank) +
-                                      ", rank should be in the interval [0, " +
-                                      std::to_string(options.num_replicas - 1) + "]");
+    : dataset_size_(size), replicas_(said(options.num_replicas)), rank_(said(options.rank)), options_(options) {
+  if (rank_ < 0 || rank_ >= replicas_) {
+    throw Error(ErrorCode::value, "Invalid rank " + std::to_string(rank_) + ", rank should be in the interval [0, " +
+                                      std::to_string(replicas_ - 1) + "]");
   }
-  num_samples_ = options.drop_last ? size / options.num_replicas : ceil_div(size, options.num_replicas);
+  num_samples_ = options.drop_last ? size / replicas_ : ceil_div(size, replicas_);
 }
 
 IndexStream DistributedSampler::start() {
@@ -169,7 +177,7 @@ IndexStream DistributedSampler::start() {
     order = permutation(generator.manual_seed(options_.seed + static_cast<std::uint64_t>(epoch_)), dataset_size_);
   }
   std::vector<std::int64_t> mine;
-  for (std::int64_t at = options_.rank; at < total_size(); at += options_.num_replicas) {
+  for (std::int64_t at = rank_; at < total_size(); at += replicas_) {
     mine.push_back(order[static_cast<std::size_t>(at % dataset_size_)]);
   }
   return stream_of(std::move(mine));
@@ -215,6 +223,10 @@ std::vector<std::int64_t> lengths_from_fractions(std::int64_t size, const std::v
   }
   std::int64_t rest = size - std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   for (std::int64_t i = 0; i < rest; ++i) ++lengths[static_cast<std::size_t>(i) % lengths.size()];
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] != 0) continue;
+    warn("Length of split at index " + std::to_string(i) + " is 0. This might result in an empty dataset.");
+  }
   return lengths;
 }
 

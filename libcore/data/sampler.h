@@ -90,8 +90,8 @@ class WeightedRandomSampler : public Sampler {
 };
 
 struct DistributedSamplerOptions {
-  std::int64_t num_replicas = 1;
-  std::int64_t rank = 0;
+  std::optional<std::int64_t> num_replicas = {};  ///< how many processes share the dataset
+  std::optional<std::int64_t> rank = {};          ///< which of them this is
   bool shuffle = true;
   std::uint64_t seed = 0;
   bool drop_last = false;
@@ -101,15 +101,18 @@ struct DistributedSamplerOptions {
 /// repeats.
 class DistributedSampler : public Sampler {
  public:
-  /// Error(value) "Invalid rank 2, rank should be in the interval [0, 1]".
-  DistributedSampler(std::int64_t size, DistributedSamplerOptions options);
+  /// Error(value) "Invalid rank 2, rank should be in the interval [0, 1]"; "Default process group has not been
+  /// initialized, ..." when one of the two is not given: there is no group to ask.
+  explicit DistributedSampler(std::int64_t size, DistributedSamplerOptions options = {});
   std::int64_t size() const override { return num_samples_; }
-  std::int64_t total_size() const { return num_samples_ * options_.num_replicas; }
+  std::int64_t total_size() const { return num_samples_ * replicas_; }
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
   IndexStream start() override;
 
  private:
   std::int64_t dataset_size_;
+  std::int64_t replicas_;
+  std::int64_t rank_;
   std::int64_t num_samples_;
   std::int64_t epoch_ = 0;
   DistributedSamplerOptions options_;

@@ -220,27 +220,27 @@ struct GELU : ModuleOf<GELU> {
 };
 
 struct Softmax : ModuleOf<Softmax> {
-  std::int64_t dim;
-  explicit Softmax(std::int64_t along) : dim(along) {}
+  std::optional<std::int64_t> dim;
+  explicit Softmax(std::optional<std::int64_t> along = {}) : dim(along) {}
   void members(Members&) override {}
-  std::string extra_repr() const override { return "dim=" + std::to_string(dim); }
-  Tensor forward(const Tensor& x) const { return softmax(x, dim); }
+  std::string extra_repr() const override { return "dim=" + (dim ? std::to_string(*dim) : "None"); }
+  Tensor forward(const Tensor& x) const { return dim ? softmax(x, *dim) : softmax(x); }
 };
 
 struct LogSoftmax : ModuleOf<LogSoftmax> {
-  std::int64_t dim;
-  explicit LogSoftmax(std::int64_t along) : dim(along) {}
+  std::optional<std::int64_t> dim;
+  explicit LogSoftmax(std::optional<std::int64_t> along = {}) : dim(along) {}
   void members(Members&) override {}
-  std::string extra_repr() const override { return "dim=" + std::to_string(dim); }
-  Tensor forward(const Tensor& x) const { return log_softmax(x, dim); }
+  std::string extra_repr() const override { return "dim=" + (dim ? std::to_string(*dim) : "None"); }
+  Tensor forward(const Tensor& x) const { return dim ? log_softmax(x, *dim) : log_softmax(x); }
 };
 
 struct Softmin : ModuleOf<Softmin> {
-  std::int64_t dim;
-  explicit Softmin(std::int64_t along) : dim(along) {}
+  std::optional<std::int64_t> dim;
+  explicit Softmin(std::optional<std::int64_t> along = {}) : dim(along) {}
   void members(Members&) override {}
-  std::string extra_repr() const override { return "dim=" + std::to_string(dim); }
-  Tensor forward(const Tensor& x) const { return softmin(x, dim); }
+  std::string extra_repr() const override { return "dim=" + (dim ? std::to_string(*dim) : "None"); }
+  Tensor forward(const Tensor& x) const { return dim ? softmin(x, *dim) : softmin(x); }
 };
 
 struct GLU : ModuleOf<GLU> {

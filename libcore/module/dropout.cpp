@@ -29,22 +29,15 @@ Tensor Dropout::forward(const Tensor& x) const {
 }
 
 Tensor Dropout1d::forward(const Tensor& x) const {
-  if (x.dim() != 2 && x.dim() != 3) {
-    throw Error(ErrorCode::runtime, "dropout1d: Expected 2D or 3D input, but received a " + std::to_string(x.dim()) +
-                                        "D input. Note that dropout1d exists to provide channel-wise dropout on inputs "
-                                        "with 1 spatial dimension, a channel dimension, and an optional batch "
-                                        "dimension (i.e. 2D or 3D inputs).");
-  }
-  if (x.dim() == 3) return settle(x, feature_dropout(x, p, is_training()), inplace);
-  return settle(x, feature_dropout(x.unsqueeze(0), p, is_training()).squeeze(0), inplace);
+  return settle(x, dropout1d(x, p, is_training()), inplace);
 }
 
 Tensor Dropout2d::forward(const Tensor& x) const {
-  return settle(x, feature_dropout(x, p, is_training()), inplace);
+  return settle(x, dropout2d(x, p, is_training()), inplace);
 }
 
 Tensor Dropout3d::forward(const Tensor& x) const {
-  return settle(x, feature_dropout(x, p, is_training()), inplace);
+  return settle(x, dropout3d(x, p, is_training()), inplace);
 }
 
 Tensor AlphaDropout::forward(const Tensor& x) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::init {
@@ -39,6 +40,19 @@ struct KaimingOptions {
 };
 const Tensor& kaiming_uniform_(const Tensor& tensor, const KaimingOptions& options = {});
 const Tensor& kaiming_normal_(const Tensor& tensor, const KaimingOptions& options = {});
+
+/// Normal values in [low, high]. Warns when the mean is far outside.
+const Tensor& trunc_normal_(const Tensor& tensor, const TruncatedNormal& shape = {});
+/// Ones on the diagonal. Error(value) "Only tensors with 2 dimensions are supported".
+const Tensor& eye_(const Tensor& tensor);
+/// A convolution weight that keeps its input channels. Errors(value): "Only tensors with 3, 4, or 5 dimensions are
+/// supported", "dim 0 must be divisible by groups".
+const Tensor& dirac_(const Tensor& tensor, std::int64_t groups = 1);
+/// Rows (or columns, whatever is fewer) at right angles and of length `gain`. Error(value) "Only tensors with 2 or more
+/// dimensions are supported".
+const Tensor& orthogonal_(const Tensor& tensor, double gain = 1);
+/// Normal values, and `sparsity` of each column 0. Error(value) "Only tensors with 2 dimensions are supported".
+const Tensor& sparse_(const Tensor& tensor, double sparsity, double std = 0.01);
 
 /// What Linear and convolutions start from: the weight Kaiming-uniform with slope sqrt(5), the bias uniform in
 /// +-1 / sqrt(fan_in). An undefined bias draws nothing.

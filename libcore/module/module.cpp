@@ -22,6 +22,15 @@ void collect_modules(Module& module, const std::string& name, std::unordered_set
   }
 }
 
+/// Finds every registration of every module.
+void collect_all_modules(Module& module, const std::string& name, NamedModules& out) {
+  out.emplace_back(name, &module);
+  const Members own(module);
+  for (const ChildMember& child : own.children()) {
+    if (child.module) collect_all_modules(*child.module, detail::join_name(name, child.name), out);
+  }
+}
+
 void collect_slots(Module& module, const std::string& name, std::vector<TensorSlot>& out) {
   const Members own(module);
   for (const TensorMember& member : own.parameters()) {
@@ -38,14 +47,17 @@ void collect_slots(Module& module, const std::string& name, std::vector<TensorSl
 
 using MembersOf = const std::vector<TensorMember>& (Members::*)() const&;
 
-NamedTensors named_tensors(Module& module, const std::string& prefix, bool recurse, MembersOf members_of) {
-  const NamedModules modules = recurse ? module.named_modules(prefix) : NamedModules{{prefix, &module}};
+NamedTensors named_tensors(Module& module, const std::string& prefix, bool recurse, bool remove_duplicate,
+                           MembersOf members_of) {
+  const NamedModules modules =
+      recurse ? module.named_modules(prefix, remove_duplicate) : NamedModules{{prefix, &module}};
   NamedTensors result;
   std::unordered_set<const TensorImpl*> seen;
   for (const auto& [name, owner] : modules) {
     const Members own(*owner);
     for (const TensorMember& member : (own.*members_of)()) {
-      if (!member.tensor->defined() || !seen.insert(member.tensor->impl()).second) continue;
+      const bool is_there = member.tensor->defined();
+      if (!is_there || (remove_duplicate && !seen.insert(member.tensor->impl()).second)) continue;
       result.emplace_back(detail::join_name(name, member.name), *member.tensor);
     }
   }
@@ -84,10 +96,11 @@ void each_parameter(Module& module, const Visit& visit) {
   }
 }
 
-std::vector<Tensor> without_names(NamedTensors named) {
-  std::vector<Tensor> result;
+template <class Value>
+std::vector<Value> without_names(std::vector<std::pair<std::string, Value>> named) {
+  std::vector<Value> result;
   result.reserve(named.size());
-  for (auto& [name, tensor] : named) result.push_back(std::move(tensor));
+  for (auto& [name, value] : named) result.push_back(std::move(value));
   return result;
 }
 
@@ -103,17 +116,22 @@ Tensor Module::call(const Tensor&) {
 
 void Module::before_load(StateDict&, std::string_view, std::optional<int>) {}
 
+void Module::set_extra_state(const Tensor&) {
+  throw Error(ErrorCode::not_implemented,
+              "module " + quote(class_name()) + ": it has extra_state() but does not override set_extra_state()");
+}
+
 void Module::set_training(bool mode) {
   training_ = mode;
   for (const auto& [name, child] : named_children()) child->set_training(mode);
 }
 
-NamedTensors Module::named_parameters(const std::string& prefix, bool recurse) const {
-  return named_tensors(detail::walkable(*this), prefix, recurse, &Members::parameters);
+NamedTensors Module::named_parameters(const std::string& prefix, bool recurse, bool remove_duplicate) const {
+  return named_tensors(detail::walkable(*this), prefix, recurse, remove_duplicate, &Members::parameters);
 }
 
-NamedTensors Module::named_buffers(const std::string& prefix, bool recurse) const {
-  return named_tensors(detail::walkable(*this), prefix, recurse, &Members::buffers);
+NamedTensors Module::named_buffers(const std::string& prefix, bool recurse, bool remove_duplicate) const {
+  return named_tensors(detail::walkable(*this), prefix, recurse, remove_duplicate, &Members::buffers);
 }
 
 std::vector<Tensor> Module::parameters(bool recurse) const {
@@ -124,8 +142,9 @@ std::vector<Tensor> Module::buffers(bool recurse) const {
   return without_names(named_buffers("", recurse));
 }
 
-NamedModules Module::named_modules(const std::string& prefix) {
+NamedModules Module::named_modules(const std::string& prefix, bool remove_duplicate) {
   NamedModules result;
+  if (!remove_duplicate) return collect_all_modules(*this, prefix, result), result;
   std::unordered_set<Module*> seen;
   collect_modules(*this, prefix, seen, result);
   return result;
@@ -139,6 +158,14 @@ NamedModules Module::named_children() {
     if (child.module && seen.insert(child.module).second) result.emplace_back(child.name, child.module);
   }
   return result;
+}
+
+std::vector<Module*> Module::modules() {
+  return without_names(named_modules());
+}
+
+std::vector<Module*> Module::children() {
+  return without_names(named_children());
 }
 
 std::vector<TensorSlot> Module::tensor_slots() {

@@ -26,6 +26,7 @@
 
 #include "libcore/base/device.h"
 #include "libcore/base/dtype.h"
+#include "libcore/module/hook.h"
 #include "libcore/module/members.h"
 #include "libcore/module/parameter.h"
 #include "libcore/module/state_dict.h"
@@ -45,18 +46,10 @@ struct TensorSlot {
   Kind kind = Kind::parameter;
 };
 
-// Hooks see the tensors among the arguments of a call whose result is one tensor.
-
-using ForwardPreHook = std::function<void(Module& module, const std::vector<Tensor>& inputs)>;
-/// May give another result; an undefined tensor keeps it.
-using ForwardHook = std::function<Tensor(Module& module, const std::vector<Tensor>& inputs, const Tensor& output)>;
-using BackwardPreHook = std::function<void(Module& module, const Tensor& output_grad)>;
-/// A gradient is undefined for an input that wants none.
-using BackwardHook =
-    std::function<void(Module& module, const std::vector<Tensor>& input_grads, const Tensor& output_grad)>;
-
 namespace detail {
 struct ModuleHooks;
+/// Null when nothing was registered.
+const std::shared_ptr<ModuleHooks>& hooks_of(const Module& module);
 /// The result of one call with all hooks around it; `forward` is given the inputs to work on.
 Tensor hooked_call(Module& module, std::vector<Tensor> inputs,
                    const std::function<Tensor(const std::vector<Tensor>&)>& forward);
@@ -85,16 +78,24 @@ class Module {
   virtual void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version);
   /// Sets the mode of this module and of everything below it.
   virtual void set_training(bool mode);
+  /// A tensor that goes with the state under the key "_extra_state", and comes back in set_extra_state(). Undefined:
+  /// there is none. Error(not_implemented) when a class overrides the first alone.
+  virtual Tensor extra_state() const { return {}; }
+  virtual void set_extra_state(const Tensor& state);
 
-  // Walks. Depth first; a module's own members before its children; what is shared appears once, under its first name.
+  // Walks. Depth first; a module's own members before its children; what is shared appears once, under its first name,
+  // unless `remove_duplicate` is false.
 
   std::vector<Tensor> parameters(bool recurse = true) const;
-  NamedTensors named_parameters(const std::string& prefix = "", bool recurse = true) const;
+  NamedTensors named_parameters(const std::string& prefix = "", bool recurse = true,
+                                bool remove_duplicate = true) const;
   std::vector<Tensor> buffers(bool recurse = true) const;
-  NamedTensors named_buffers(const std::string& prefix = "", bool recurse = true) const;
+  NamedTensors named_buffers(const std::string& prefix = "", bool recurse = true, bool remove_duplicate = true) const;
   /// Begins with this module, named ''.
-  NamedModules named_modules(const std::string& prefix = "");
+  NamedModules named_modules(const std::string& prefix = "", bool remove_duplicate = true);
   NamedModules named_children();
+  std::vector<Module*> modules();
+  std::vector<Module*> children();
   /// Every registration of every tensor (what is shared appears under each name): own parameters, own buffers,
   /// children.
   std::vector<TensorSlot> tensor_slots();
@@ -125,6 +126,12 @@ class Module {
   /// Casts floating parameters and buffers alone. Error(type) for a dtype that is neither floating nor complex.
   void to(DType dtype) { convert(std::nullopt, dtype); }
   void to(Device device, DType dtype) { convert(device, dtype); }
+  void to_float() { to(DType::f32); }
+  void to_double() { to(DType::f64); }
+  void to_half() { to(DType::f16); }
+  void to_bfloat16() { to(DType::bf16); }
+  /// Parameters and buffers become new, uninitialised tensors on `device`: the way off the meta device.
+  void to_empty(Device device, bool recurse = true);
   void cpu() { to(Device("cpu")); }
   void cuda(int index = 0) { to(Device(DeviceType::cuda, index)); }
   void requires_grad_(bool requires_grad = true);
@@ -137,6 +144,10 @@ class Module {
   std::int64_t register_forward_hook(ForwardHook hook);
   std::int64_t register_full_backward_pre_hook(BackwardPreHook hook);
   std::int64_t register_full_backward_hook(BackwardHook hook);
+  std::int64_t register_state_dict_pre_hook(StatePreHook hook);
+  std::int64_t register_state_dict_post_hook(StateHook hook);
+  std::int64_t register_load_state_dict_pre_hook(LoadPreHook hook);
+  std::int64_t register_load_state_dict_post_hook(LoadHook hook);
   void remove_hook(std::int64_t id);
 
   // Copies.
@@ -167,6 +178,7 @@ class Module {
  private:
   friend Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
                                     const std::function<Tensor(const std::vector<Tensor>&)>& forward);
+  friend const std::shared_ptr<detail::ModuleHooks>& detail::hooks_of(const Module& module);
   detail::ModuleHooks& make_hooks();
   void convert(std::optional<Device> device, std::optional<DType> dtype);
 
@@ -229,6 +241,11 @@ class ModuleOf : public Module {
   Derived& to(Args&&... args) {
     return Module::to(std::forward<Args>(args)...), derived();
   }
+  Derived& to_float() { return Module::to_float(), derived(); }
+  Derived& to_double() { return Module::to_double(), derived(); }
+  Derived& to_half() { return Module::to_half(), derived(); }
+  Derived& to_bfloat16() { return Module::to_bfloat16(), derived(); }
+  Derived& to_empty(Device device, bool recurse = true) { return Module::to_empty(device, recurse), derived(); }
   Derived& cpu() { return Module::cpu(), derived(); }
   Derived& cuda(int index = 0) { return Module::cuda(index), derived(); }
   Derived& requires_grad_(bool requires_grad = true) { return Module::requires_grad_(requires_grad), derived(); }

@@ -1,6 +1,7 @@
 #include "libcore/base/error.h"
 #include "libcore/module/module.h"
 #include "libcore/module/walk.h"
+#include "libcore/tensor/factory.h"
 
 namespace core {
 namespace {
@@ -46,6 +47,19 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
   }
   for (const TensorMember& member : own.buffers()) {
     if (member.tensor->defined()) *member.tensor = target.converted(*member.tensor);
+  }
+}
+
+void Module::to_empty(Device device, bool recurse) {
+  const NamedModules all = recurse ? named_modules() : NamedModules{{"", this}};
+  for (const auto& [name, module] : all) {
+    const Members own(*module);
+    for (const TensorMember& member : own.parameters()) {
+      if (member.tensor->defined()) member.tensor->set_data(empty_like(member.tensor->detach(), {.device = device}));
+    }
+    for (const TensorMember& member : own.buffers()) {
+      if (member.tensor->defined()) *member.tensor = empty_like(member.tensor->detach(), {.device = device});
+    }
   }
 }
 

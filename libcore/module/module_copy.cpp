@@ -1,6 +1,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libcore/base/error.h"
 #include "libcore/module/module.h"
 #include "libcore/module/walk.h"
 
@@ -30,9 +31,15 @@ void own_children(Module& module, Copies& copies) {
 
 /// A copy of the values, leaf again, with the gradient copied too.
 Tensor copied(const Tensor& tensor) {
+  if (!tensor.is_leaf()) {
+    throw Error(ErrorCode::runtime,
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment.  If you were attempting to deepcopy a module, this may be because of a torch.nn.utils."
+                "weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001");
+  }
   Tensor result = tensor.detach().clone();
   if (tensor.requires_grad()) result.requires_grad_(true);
-  const Tensor grad = tensor.is_leaf() ? tensor.grad() : Tensor();
+  const Tensor grad = tensor.grad();
   if (grad.defined()) result.set_grad(grad.detach().clone());
   return result;
 }

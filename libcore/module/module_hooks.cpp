@@ -3,25 +3,14 @@
 #include <utility>
 
 #include "libcore/autograd/node.h"
-#include "libcore/module/module.h"
+#include "libcore/base/error.h"
+#include "libcore/module/hooks.h"
 
 namespace core {
 
-template <class Hook>
-using HookList = std::vector<std::pair<std::int64_t, Hook>>;
-
-struct detail::ModuleHooks {
-  HookList<ForwardPreHook> forward_pre;
-  HookList<ForwardHook> forward;
-  HookList<BackwardPreHook> backward_pre;
-  HookList<BackwardHook> backward;
-  std::int64_t next_id = 0;
-
-  bool around_backward() const { return !backward_pre.empty() || !backward.empty(); }
-};
-
 namespace {
 
+using detail::HookList;
 using detail::ModuleHooks;
 
 /// What the two nodes of one call share.
@@ -31,9 +20,20 @@ struct BackwardCall {
   Tensor output_grad;
   bool has_input_node = false;
 
-  void finish(const std::vector<Tensor>& input_grads) {
-    for (const auto& [id, hook] : hooks->backward) hook(*module, input_grads, output_grad);
+  /// The gradients of the inputs after the hooks.
+  std::vector<Tensor> finish(std::vector<Tensor> input_grads) {
+    for (const auto& [id, hook] : hooks->backward) {
+      std::vector<Tensor> others = hook(*module, input_grads, output_grad);
+      if (others.empty()) continue;
+      if (others.size() != input_grads.size()) {
+        throw Error(ErrorCode::runtime, "Backward hook returned an invalid number of grad_input, got " +
+                                            std::to_string(others.size()) + ", but expected " +
+                                            std::to_string(input_grads.size()));
+      }
+      input_grads = std::move(others);
+    }
     output_grad = {};
+    return input_grads;
   }
 };
 
@@ -44,7 +44,9 @@ struct BackwardHookFunction : Node {
 
 struct OutputNode final : BackwardHookFunction {
   TensorList apply(TensorList grads) override {
-    for (const auto& [id, hook] : call->hooks->backward_pre) hook(*call->module, grads[0]);
+    for (const auto& [id, hook] : call->hooks->backward_pre) {
+      if (Tensor other = hook(*call->module, grads[0]); other.defined()) grads[0] = other;
+    }
     call->output_grad = grads[0];
     if (!call->has_input_node) call->finish({Tensor()});
     return grads;
@@ -53,7 +55,8 @@ struct OutputNode final : BackwardHookFunction {
 
 struct InputNode final : BackwardHookFunction {
   TensorList apply(TensorList grads) override {
-    call->finish({grads.begin(), grads.end()});
+    const std::vector<Tensor> after = call->finish({grads.begin(), grads.end()});
+    for (std::size_t i = 0; i < after.size(); ++i) grads[i] = after[i];
     return grads;
   }
 };
@@ -91,7 +94,16 @@ std::int64_t add(ModuleHooks& hooks, HookList<Hook>& list, Hook hook) {
 Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
                            const std::function<Tensor(const std::vector<Tensor>&)>& forward) {
   const std::shared_ptr<ModuleHooks> hooks = module.hooks_;
-  for (const auto& [id, hook] : hooks->forward_pre) hook(module, inputs);
+  for (const auto& [id, hook] : hooks->forward_pre) {
+    std::vector<Tensor> others = hook(module, inputs);
+    if (others.empty()) continue;
+    if (others.size() != inputs.size()) {
+      throw Error(ErrorCode::value, "a forward pre-hook of " + module.class_name() + " gave " +
+                                        std::to_string(others.size()) + " inputs where the call has " +
+                                        std::to_string(inputs.size()));
+    }
+    inputs = std::move(others);
+  }
   const auto call =
       std::make_shared<BackwardCall>(BackwardCall{module.is_replica() ? module.original_ : &module, hooks, {}});
   if (hooks->around_backward()) inputs = with_input_node(inputs, call);
@@ -105,6 +117,10 @@ Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
   Tensor result = output.detach();
   record(result, node);
   return result;
+}
+
+const std::shared_ptr<detail::ModuleHooks>& detail::hooks_of(const Module& module) {
+  return module.hooks_;
 }
 
 detail::ModuleHooks& Module::make_hooks() {
@@ -132,10 +148,32 @@ std::int64_t Module::register_full_backward_hook(BackwardHook hook) {
   return add(hooks, hooks.backward, std::move(hook));
 }
 
+std::int64_t Module::register_state_dict_pre_hook(StatePreHook hook) {
+  ModuleHooks& hooks = make_hooks();
+  return add(hooks, hooks.state_pre, std::move(hook));
+}
+
+std::int64_t Module::register_state_dict_post_hook(StateHook hook) {
+  ModuleHooks& hooks = make_hooks();
+  return add(hooks, hooks.state, std::move(hook));
+}
+
+std::int64_t Module::register_load_state_dict_pre_hook(LoadPreHook hook) {
+  ModuleHooks& hooks = make_hooks();
+  return add(hooks, hooks.load_pre, std::move(hook));
+}
+
+std::int64_t Module::register_load_state_dict_post_hook(LoadHook hook) {
+  ModuleHooks& hooks = make_hooks();
+  return add(hooks, hooks.load, std::move(hook));
+}
+
 void Module::remove_hook(std::int64_t id) {
   if (!hooks_) return;
-  static_cast<void>(erase(hooks_->forward_pre, id) || erase(hooks_->forward, id) || erase(hooks_->backward_pre, id) ||
-                    erase(hooks_->backward, id));
+  ModuleHooks& h = *hooks_;
+  static_cast<void>(erase(h.forward_pre, id) || erase(h.forward, id) || erase(h.backward_pre, id) ||
+                    erase(h.backward, id) || erase(h.state_pre, id) || erase(h.state, id) || erase(h.load_pre, id) ||
+                    erase(h.load, id));
 }
 
 }  // namespace core

@@ -5,16 +5,18 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/base/warning.h"
+#include "libcore/module/hooks.h"
 #include "libcore/module/module.h"
 #include "libcore/module/walk.h"
 
 namespace core {
 namespace {
 
+constexpr const char* kExtraState = "_extra_state";
+
 struct Collector {
   bool keep_vars;
   StateDict state;
-  StateDict::Versions versions;
 
   void add(const std::vector<TensorMember>& members, const std::string& prefix) {
     for (const TensorMember& member : members) {
@@ -24,13 +26,17 @@ struct Collector {
   }
 
   void visit(Module& module, const std::string& prefix) {
-    versions.emplace_back(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1), module.version());
+    detail::each_hook(module, &detail::ModuleHooks::state_pre,
+                      [&](const StatePreHook& hook) { hook(module, prefix, keep_vars); });
+    state.add_version(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1), module.version());
     const Members own(module);
     add(own.parameters(), prefix);
     add(own.buffers(), prefix);
+    if (Tensor extra = module.extra_state(); extra.defined()) state.set(prefix + kExtraState, extra);
     for (const ChildMember& child : own.children()) {
       if (child.module) visit(*child.module, prefix + child.name + ".");
     }
+    detail::each_hook(module, &detail::ModuleHooks::state, [&](const StateHook& hook) { hook(module, state, prefix); });
   }
 };
 
@@ -42,7 +48,7 @@ class Loader {
     for (const auto& [prefix, version] : state.versions()) versions_.emplace(prefix, version);
   }
 
-  void load(Module& module, const std::string& prefix, const std::vector<std::string>& keys);
+  void load(Module& module, const std::string& prefix, std::vector<std::string> keys);
   /// PyTorch's text, or nothing when all is well.
   std::string problems(const std::string& class_name, bool strict) const;
   IncompatibleKeys incompatible() && { return std::move(incompatible_); }
@@ -50,6 +56,9 @@ class Loader {
  private:
   void load_tensors(const std::vector<TensorMember>& members, const std::string& prefix, bool are_parameters);
   void load_tensor(const TensorMember& member, const std::string& key, const Tensor& given, bool is_parameter);
+  void load_extra_state(Module& module, const std::string& key);
+  /// The module's keys after its load pre-hooks ran, when it has any.
+  std::vector<std::string> keys_after_hooks(Module& module, const std::string& prefix, std::vector<std::string> keys);
   void find_unexpected(const Members& own, const std::string& prefix, const std::vector<std::string>& keys);
 
   StateDict state_;
@@ -71,12 +80,38 @@ void warn_meta(const std::string& key) {
        "module instead of copying them in place?)");
 }
 
-void Loader::load(Module& module, const std::string& prefix, const std::vector<std::string>& keys) {
+std::vector<std::string> Loader::keys_after_hooks(Module& module, const std::string& prefix,
+                                                  std::vector<std::string> keys) {
+  const auto& hooks = detail::hooks_of(module);
+  if (!hooks || hooks->load_pre.empty()) return keys;
+  detail::each_hook(module, &detail::ModuleHooks::load_pre,
+                    [&](const LoadPreHook& hook) { hook(module, state_, prefix); });
+  keys.clear();
+  for (const auto& [key, value] : state_) {
+    if (begins_with(key, prefix)) keys.push_back(key);
+  }
+  return keys;
+}
+
+void Loader::load_extra_state(Module& module, const std::string& key) {
+  const Tensor* given = state_.find(key);
+  if (!module.extra_state().defined()) {
+    if (given) incompatible_.unexpected_keys.push_back(key);
+  } else if (given) {
+    module.set_extra_state(*given);
+  } else {
+    incompatible_.missing_keys.push_back(key);
+  }
+}
+
+void Loader::load(Module& module, const std::string& prefix, std::vector<std::string> keys) {
+  keys = keys_after_hooks(module, prefix, std::move(keys));
   const auto version = versions_.find(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1));
   module.before_load(state_, prefix, version == versions_.end() ? std::nullopt : std::optional<int>(version->second));
   const Members own(module);
   load_tensors(own.parameters(), prefix, true);
   load_tensors(own.buffers(), prefix, false);
+  load_extra_state(module, prefix + kExtraState);
   find_unexpected(own, prefix, keys);
   for (const ChildMember& child : own.children()) {
     if (!child.module) continue;
@@ -84,8 +119,9 @@ void Loader::load(Module& module, const std::string& prefix, const std::vector<s
     std::vector<std::string> below;
     std::copy_if(keys.begin(), keys.end(), std::back_inserter(below),
                  [&](const std::string& key) { return begins_with(key, child_prefix); });
-    load(*child.module, child_prefix, below);
+    load(*child.module, child_prefix, std::move(below));
   }
+  detail::each_hook(module, &detail::ModuleHooks::load, [&](const LoadHook& hook) { hook(module, incompatible_); });
 }
 
 void Loader::load_tensors(const std::vector<TensorMember>& members, const std::string& prefix, bool are_parameters) {
@@ -103,6 +139,12 @@ void Loader::load_tensors(const std::vector<TensorMember>& members, const std::s
 
 void Loader::load_tensor(const TensorMember& member, const std::string& key, const Tensor& given, bool is_parameter) {
   Tensor& target = *member.tensor;
+  if (!given.defined()) {
+    errors_.push_back("While copying the parameter named \"" + key +
+                      "\", expected torch.Tensor or Tensor-like object from checkpoint but received "
+                      "<class 'NoneType'>");
+    return;
+  }
   const bool old_scalar = target.dim() == 0 && given.dim() == 1 && given.numel() == 1;
   const Tensor value = old_scalar ? given.detach().reshape({}) : given.detach();
   if (value.sizes() != target.sizes()) {
@@ -141,6 +183,7 @@ void Loader::find_unexpected(const Members& own, const std::string& prefix, cons
   };
   for (const std::string& key : keys) {
     const std::string rest = key.substr(prefix.size());
+    if (rest == kExtraState) continue;
     const std::size_t dot = rest.find('.');
     const bool expected = dot == std::string::npos ? is_state(rest) : holds(own.children(), rest.substr(0, dot));
     if (!expected) incompatible_.unexpected_keys.push_back(key);
@@ -166,9 +209,9 @@ std::string Loader::problems(const std::string& class_name, bool strict) const {
 }  // namespace
 
 StateDict Module::state_dict(const std::string& prefix, bool keep_vars) const {
-  Collector collector{keep_vars, {}, {}};
+  Collector collector{keep_vars, {}};
+  collector.state.set_versions({});
   collector.visit(detail::walkable(*this), prefix);
-  collector.state.set_versions(std::move(collector.versions));
   return std::move(collector.state);
 }
 

@@ -132,6 +132,11 @@ void StateDict::set_version(std::string_view module_prefix, int version) {
   versions_.emplace_back(std::string(module_prefix), version);
 }
 
+void StateDict::add_version(std::string module_prefix, int version) {
+  has_versions_ = true;
+  versions_.emplace_back(std::move(module_prefix), version);
+}
+
 void StateDict::set_versions(Versions versions) {
   versions_ = std::move(versions);
   has_versions_ = true;

@@ -46,6 +46,8 @@ class StateDict {
   const Versions& versions() const { return versions_; }
   std::optional<int> version(std::string_view module_prefix) const;
   void set_version(std::string_view module_prefix, int version);
+  /// As set_version for a prefix that is known to be new. Cost: constant.
+  void add_version(std::string module_prefix, int version);
   void set_versions(Versions versions);
   void clear_versions();
 

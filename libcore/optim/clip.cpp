@@ -1,6 +1,10 @@
 #include "libcore/optim/clip.h"
 
+#include <cmath>
+
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
 
@@ -17,15 +21,32 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& params) {
 
 }  // namespace
 
-Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type) {
-  NoGradGuard no_grad;
-  std::vector<Tensor> grads = gradients(params);
-  if (grads.empty()) return tensor(0.0);
+Tensor total_norm(const std::vector<Tensor>& tensors, double norm_type) {
+  const NoGradGuard no_grad;
+  if (tensors.empty()) return tensor(0.0);
   std::vector<Tensor> norms;
-  for (const Tensor& grad : grads) norms.push_back(norm(grad, {.p = norm_type}).to(grads[0].device()));
-  Tensor total = norm(stack(norms), {.p = norm_type});
-  Tensor factor = clamp(div(full_like(total, max_norm), add(total, 1e-6)), std::nullopt, 1.0);
+  for (const Tensor& one : tensors) norms.push_back(norm(one, {.p = norm_type}).to(tensors[0].device()));
+  return norm(stack(norms), {.p = norm_type});
+}
+
+void clip_grads_with_norm_(const std::vector<Tensor>& params, double max_norm, const Tensor& total) {
+  const NoGradGuard no_grad;
+  const std::vector<Tensor> grads = gradients(params);
+  if (grads.empty()) return;
+  const Tensor factor = clamp(div(full_like(total, max_norm), add(total, 1e-6)), std::nullopt, 1.0);
   for (const Tensor& grad : grads) grad.mul_(factor.to(grad.device()));
+}
+
+Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type, bool error_if_nonfinite) {
+  const Tensor total = total_norm(gradients(params), norm_type);
+  if (error_if_nonfinite && !std::isfinite(total.item<double>())) {
+    throw Error(
+        ErrorCode::runtime,
+        "The total norm of order " + python_float(norm_type) +
+            " for gradients from `parameters` is non-finite, so it cannot be clipped. To disable this error and "
+            "scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`");
+  }
+  clip_grads_with_norm_(params, max_norm, total);
   return total;
 }
 

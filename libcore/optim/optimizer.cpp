@@ -78,8 +78,15 @@ const Tensor& Optimizer::gradient_of(const Tensor& param) {
 }
 
 void Optimizer::step() {
-  NoGradGuard no_grad;
-  for (const ParamGroup& group : groups_) update(group);
+  if (watches_steps_) was_stepped_ = true;
+  if (before_step_.empty() && after_step_.empty()) {
+    const NoGradGuard no_grad;
+    for (const ParamGroup& group : groups_) update(group);
+    return;
+  }
+  run_step([this] {
+    for (const ParamGroup& group : groups_) update(group);
+  });
 }
 
 void Optimizer::zero_grad(bool set_to_none) {
@@ -102,6 +109,8 @@ const ParamState& Optimizer::state_of(const Tensor& param) const {
 }
 
 OptimizerState Optimizer::state_dict() const {
+  auto& self = const_cast<Optimizer&>(*this);  // hooks are given the optimizer they were registered on
+  for (const auto& [hook_id, hook] : before_state_) hook(self);
   OptimizerState result;
   std::int64_t id = 0;
   for (const ParamGroup& group : groups_) {
@@ -112,10 +121,23 @@ OptimizerState Optimizer::state_dict() const {
       saved.params.push_back(id++);
     }
   }
+  save_values(result);
+  for (const auto& [hook_id, hook] : after_state_) hook(self, result);
   return result;
 }
 
 void Optimizer::load_state_dict(const OptimizerState& state) {
+  if (before_load_.empty()) {
+    take_state(state);
+  } else {
+    OptimizerState changed = state;
+    for (const auto& [id, hook] : before_load_) hook(*this, changed);
+    take_state(changed);
+  }
+  for (const auto& [id, hook] : after_load_) hook(*this);
+}
+
+void Optimizer::take_state(const OptimizerState& state) {
   require(state.param_groups.size() == groups_.size(), "loaded state dict has a different number of parameter groups");
   std::map<std::int64_t, Tensor> param_of;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
@@ -134,6 +156,7 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
   }
   state_ = std::move(loaded);
   for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].options = state.param_groups[i].options;
+  load_values(state);
 }
 
 std::string Optimizer::str() const {

@@ -3,9 +3,12 @@
 // Thread safety: none; step() must not run beside forward or backward.
 // Use: core::SGD optimizer(model.parameters(), {.lr = 0.1}); optimizer.zero_grad(); loss.backward(); optimizer.step();
 
+#include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "libcore/optim/options.h"
@@ -19,8 +22,13 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  /// Computes the loss and its gradients: zero_grad(), forward, backward().
+  using Closure = std::function<Tensor()>;
+
   /// One update of all parameters that have a gradient.
   void step();
+  /// The same after a closure, whose loss is returned. LBFGS calls it several times.
+  virtual Tensor step(const Closure& closure);
   /// Forgets the gradients, or fills them with zeros.
   void zero_grad(bool set_to_none = true);
 
@@ -29,6 +37,8 @@ class Optimizer {
   const std::vector<ParamGroup>& param_groups() const { return groups_; }
   /// Errors: Error(value) for a parameter that is no leaf or stands in another group.
   void add_param_group(ParamGroup group);
+  /// The options that a group gets unless it has its own.
+  const OptionMap& defaults() const { return defaults_; }
   /// State of a parameter; empty before its first update.
   const ParamState& state_of(const Tensor& param) const;
 
@@ -37,6 +47,25 @@ class Optimizer {
   /// Takes over options and state; floating state gets the dtype and device of its parameter, except `step`.
   /// Errors: Error(value) "loaded state dict has a different number of parameter groups" and its like.
   void load_state_dict(const OptimizerState& state);
+
+  // Hooks, in the order of registration; each gives a number for remove_hook.
+
+  using Hook = std::function<void(Optimizer&)>;
+  using StateHook = std::function<void(Optimizer&, OptimizerState&)>;
+  std::int64_t register_step_pre_hook(Hook hook);
+  std::int64_t register_step_post_hook(Hook hook);
+  std::int64_t register_state_dict_pre_hook(Hook hook);
+  /// May change what state_dict() gives.
+  std::int64_t register_state_dict_post_hook(StateHook hook);
+  /// May change what load_state_dict() takes; it works on a copy.
+  std::int64_t register_load_state_dict_pre_hook(StateHook hook);
+  std::int64_t register_load_state_dict_post_hook(Hook hook);
+  void remove_hook(std::int64_t id);
+
+  /// For schedules, which warn when they go first: from the first call on, steps are noticed.
+  void watch_steps();
+  /// Whether step() was called since the first watch_steps().
+  bool was_stepped() const { return was_stepped_; }
 
   /// "SGD (\nParameter Group 0\n    lr: 0.1\n ...)".
   std::string str() const;
@@ -57,13 +86,28 @@ class Optimizer {
     }
   }
   ParamState& mutable_state_of(const Tensor& param) { return state_[param.impl()]; }
+  /// For optimizers that keep more than tensors: adds OptimizerState::values, takes them back.
+  virtual void save_values(OptimizerState& state) const;
+  virtual void load_values(const OptimizerState& state);
+  /// Runs `body` as one step: without history, between the hooks of steps.
+  void run_step(const std::function<void()>& body);
 
  private:
   void check_params(const ParamGroup& group) const;
   /// param.grad() without a handle of its own.
   static const Tensor& gradient_of(const Tensor& param);
+  void take_state(const OptimizerState& state);
 
   std::unordered_map<const TensorImpl*, ParamState> state_;  // looked up only: order comes from the groups
+
+  template <class F>
+  using Hooks = std::vector<std::pair<std::int64_t, F>>;
+  template <class F>
+  std::int64_t add_hook(Hooks<F>& hooks, F hook);
+  Hooks<Hook> before_step_, after_step_, before_state_, after_load_;
+  Hooks<StateHook> after_state_, before_load_;
+  std::int64_t next_hook_ = 0;
+  bool watches_steps_ = false, was_stepped_ = false;
 
   std::string name_;
   OptionMap defaults_;

@@ -19,6 +19,16 @@ std::string tuple_text(const std::vector<Scalar>& values) {
   return "(" + join(parts, ", ") + (values.size() == 1 ? ",)" : ")");
 }
 
+std::string maps_text(const std::vector<OptionMap>& maps) {
+  std::vector<std::string> parts;
+  for (const OptionMap& map : maps) {
+    std::vector<std::string> items;
+    for (const auto& [name, value] : map.items()) items.push_back("'" + name + "': " + to_string(value));
+    parts.push_back("{" + join(items, ", ") + "}");
+  }
+  return "[" + join(parts, ", ") + "]";
+}
+
 const Scalar& scalar_of(const OptionMap& options, std::string_view name) {
   const auto* value = std::get_if<Scalar>(&options.at(name));
   if (value != nullptr) return *value;
@@ -31,6 +41,7 @@ std::string to_string(const OptionValue& value) {
   if (const auto* scalar = std::get_if<Scalar>(&value)) return scalar_text(*scalar);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* tuple = std::get_if<std::vector<Scalar>>(&value)) return tuple_text(*tuple);
+  if (const auto* maps = std::get_if<std::vector<OptionMap>>(&value)) return maps_text(*maps);
   return "None";
 }
 
@@ -58,6 +69,21 @@ double OptionMap::number(std::string_view name) const {
 }
 bool OptionMap::flag(std::string_view name) const {
   return scalar_of(*this, name).to_bool();
+}
+std::int64_t OptionMap::integer(std::string_view name) const {
+  return scalar_of(*this, name).to_int();
+}
+std::vector<double> OptionMap::numbers(std::string_view name) const {
+  const auto* list = std::get_if<std::vector<Scalar>>(&at(name));
+  if (list == nullptr) throw Error(ErrorCode::type, "optimizer option " + quote(name) + " is no list of numbers");
+  std::vector<double> result;
+  for (const Scalar& value : *list) result.push_back(value.to_double());
+  return result;
+}
+const std::string& OptionMap::text(std::string_view name) const {
+  const auto* value = std::get_if<std::string>(&at(name));
+  if (value == nullptr) throw Error(ErrorCode::type, "optimizer option " + quote(name) + " is no text");
+  return *value;
 }
 
 }  // namespace core

@@ -16,8 +16,11 @@
 
 namespace core {
 
-/// None, a bool/int/float (Scalar remembers which), text, or a tuple of numbers such as betas.
-using OptionValue = std::variant<std::monostate, Scalar, std::string, std::vector<Scalar>>;
+class OptionMap;
+
+/// None, a bool/int/float (Scalar remembers which), text, a tuple of numbers such as betas, or (in the state of a
+/// schedule) a list of maps.
+using OptionValue = std::variant<std::monostate, Scalar, std::string, std::vector<Scalar>, std::vector<OptionMap>>;
 
 /// "0.1", "None", "True", "(0.9, 0.999)": as Python prints it.
 std::string to_string(const OptionValue& value);
@@ -39,6 +42,9 @@ class OptionMap {
   /// Numbers and flags; Error(type) when the value is something else.
   double number(std::string_view name) const;
   bool flag(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  std::vector<double> numbers(std::string_view name) const;
+  const std::string& text(std::string_view name) const;
   const std::vector<Item>& items() const { return items_; }
 
  private:
@@ -57,6 +63,9 @@ struct ParamGroup {
 /// State of one parameter, for example {"step", ...}, {"exp_avg", ...}.
 using ParamState = std::vector<std::pair<std::string, Tensor>>;
 
+/// What an optimizer keeps besides tensors, such as LBFGS's counters and its lists: a number, or a list of tensors.
+using StateValue = std::variant<Scalar, std::vector<Tensor>>;
+
 /// Everything an optimizer needs to go on. Parameters are numbered from 0 through the groups.
 struct OptimizerState {
   struct Group {
@@ -65,6 +74,8 @@ struct OptimizerState {
   };
   std::vector<std::pair<std::int64_t, ParamState>> state;  ///< parameters that were updated at least once
   std::vector<Group> param_groups;
+  /// Stands in 'state' beside the tensors of the same parameter.
+  std::vector<std::pair<std::int64_t, std::vector<std::pair<std::string, StateValue>>>> values = {};
 };
 
 }  // namespace core

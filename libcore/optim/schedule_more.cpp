@@ -27,18 +27,36 @@ void set_momentum(ParamGroup& group, double value) {
   group.options.set("betas", both);
 }
 
-std::int64_t total_of(const OneCycleLR::Options& o) {
-  if (o.total_steps) {
-    if (*o.total_steps <= 0) {
-      fail("Expected positive integer total_steps, but got " + std::to_string(*o.total_steps));
-    }
-    return *o.total_steps;
-  }
-  if (!o.epochs || !o.steps_per_epoch) fail("You must define either total_steps OR (epochs AND steps_per_epoch)");
-  return *o.epochs * *o.steps_per_epoch;
+std::int64_t checked_count(const char* name, std::int64_t count) {
+  if (count <= 0) fail(std::string("Expected positive integer ") + name + ", but got " + std::to_string(count));
+  return count;
 }
 
-Optimizer& prepared(Optimizer& optimizer, const OneCycleLR::Options& o) {
+std::int64_t total_of(const OneCycleLR::Options& o) {
+  if (o.total_steps) return checked_count("total_steps", *o.total_steps);
+  if (!o.epochs || !o.steps_per_epoch) fail("You must define either total_steps OR (epochs AND steps_per_epoch)");
+  return checked_count("epochs", *o.epochs) * checked_count("steps_per_epoch", *o.steps_per_epoch);
+}
+
+bool uses_beta1(const Optimizer& optimizer) {
+  return optimizer.defaults().contains("betas");
+}
+
+/// What a schedule of the momentum begins with.
+void prepare_momentum(Optimizer& optimizer, const PerGroup& base, const PerGroup& top, bool is_new) {
+  if (!uses_beta1(optimizer) && !optimizer.defaults().contains("momentum")) {
+    fail("optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
+  }
+  const std::vector<double> tops = top.of(optimizer, "max_momentum"), bases = base.of(optimizer, "base_momentum");
+  for (std::size_t i = 0; is_new && i < tops.size(); ++i) {
+    ParamGroup& group = optimizer.param_groups()[i];
+    set_momentum(group, tops[i]);
+    group.options.set("max_momentum", Scalar(tops[i]));
+    group.options.set("base_momentum", Scalar(bases[i]));
+  }
+}
+
+Optimizer& prepared(Optimizer& optimizer, const OneCycleLR::Options& o, std::int64_t last_epoch) {
   total_of(o);
   if (o.pct_start < 0 || o.pct_start > 1) {
     fail("Expected float between 0 and 1 pct_start, but got " + python_float(o.pct_start));
@@ -46,58 +64,100 @@ Optimizer& prepared(Optimizer& optimizer, const OneCycleLR::Options& o) {
   if (o.anneal_strategy != "cos" && o.anneal_strategy != "linear") {
     fail("anneal_strategy must be one of 'cos' or 'linear', instead got " + o.anneal_strategy);
   }
-  for (ParamGroup& group : optimizer.param_groups()) {
-    const double initial = o.max_lr / o.div_factor;
-    group.options.set("initial_lr", Scalar(initial));
-    group.options.set("max_lr", Scalar(o.max_lr));
-    group.options.set("min_lr", Scalar(initial / o.final_div_factor));
-    if (!o.cycle_momentum) continue;
-    group.options.set("max_momentum", Scalar(o.max_momentum));
-    group.options.set("base_momentum", Scalar(o.base_momentum));
-    set_momentum(group, o.max_momentum);
+  const std::vector<double> tops = o.max_lr.of(optimizer, "max_lr");
+  for (std::size_t i = 0; last_epoch == -1 && i < tops.size(); ++i) {
+    OptionMap& options = optimizer.param_groups()[i].options;
+    const double initial = tops[i] / o.div_factor;
+    options.set("initial_lr", Scalar(initial));
+    options.set("max_lr", Scalar(tops[i]));
+    options.set("min_lr", Scalar(initial / o.final_div_factor));
   }
+  if (o.cycle_momentum) prepare_momentum(optimizer, o.base_momentum, o.max_momentum, last_epoch == -1);
   return optimizer;
 }
 
-Optimizer& prepared(Optimizer& optimizer, const CyclicLR::Options& o) {
-  if (o.mode != "triangular" && o.mode != "triangular2" && o.mode != "exp_range") {
-    fail("mode is invalid and scale_fn is None");
-  }
-  for (ParamGroup& group : optimizer.param_groups()) {
-    group.options.set("lr", Scalar(o.base_lr));
-    if (!o.cycle_momentum) continue;
-    group.options.set("base_momentum", Scalar(o.base_momentum));
-    group.options.set("max_momentum", Scalar(o.max_momentum));
-    set_momentum(group, o.max_momentum);
-  }
+Optimizer& prepared(Optimizer& optimizer, const CyclicLR::Options& o, std::int64_t last_epoch) {
+  const std::vector<double> bases = o.base_lr.of(optimizer, "base_lr");
+  for (std::size_t i = 0; last_epoch == -1 && i < bases.size(); ++i) optimizer.param_groups()[i].set_lr(bases[i]);
+  o.max_lr.of(optimizer, "max_lr");
+  const bool known = o.mode == "triangular" || o.mode == "triangular2" || o.mode == "exp_range";
+  if (!known && !o.scale_fn) fail("mode is invalid and scale_fn is None");
+  if (o.cycle_momentum) prepare_momentum(optimizer, o.base_momentum, o.max_momentum, last_epoch == -1);
   return optimizer;
+}
+
+std::vector<Scalar> scalars(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
+}
+
+/// An int where it is whole, as Python has it.
+Scalar plain_number(double value) {
+  const double whole = std::trunc(value);
+  return whole == value ? Scalar(static_cast<std::int64_t>(whole)) : Scalar(value);
 }
 
 }  // namespace
 
-MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::function<double(std::int64_t)> factor)
-    : LRScheduler(optimizer), factor_(std::move(factor)) {
+std::vector<double> PerGroup::of(const Optimizer& optimizer, const char* name) const {
+  const std::size_t groups = optimizer.param_groups().size();
+  if (!for_all_ && size() != groups) {
+    fail(std::string(name) + " must have the same length as optimizer.param_groups. " + name + " has " +
+         std::to_string(size()) + " values, param_groups has " + std::to_string(groups) + ".");
+  }
+  std::vector<double> result;
+  for (std::size_t i = 0; i < groups; ++i) result.push_back((*this)[i]);
+  return result;
+}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, EpochFunction factor, std::int64_t last_epoch)
+    : MultiplicativeLR(optimizer, std::vector<EpochFunction>(optimizer.param_groups().size(), factor), last_epoch) {}
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::vector<EpochFunction> factors, std::int64_t last_epoch)
+    : LRScheduler(optimizer, last_epoch), factors_(detail::check_factors(optimizer, std::move(factors))) {
   start();
 }
 double MultiplicativeLR::next_lr(const Group& group) const {
-  return last_epoch() > 0 ? group.lr * factor_(last_epoch()) : group.lr;
+  return is_initial() ? group.lr : group.lr * factors_[group.index](last_epoch());
+}
+OptionMap MultiplicativeLR::state_dict() const {
+  return detail::with_lambdas(LRScheduler::state_dict(), factors_.size());
 }
 
-CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, Options options)
-    : LRScheduler(optimizer), options_(options), length_(options.T_0) {
+CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, Options options, std::int64_t last_epoch)
+    : LRScheduler(optimizer, last_epoch),
+      options_(options),
+      length_(options.T_0),
+      passed_(static_cast<double>(last_epoch)) {
   if (options.T_0 <= 0) fail("Expected positive integer T_0, but got " + std::to_string(options.T_0));
   if (options.T_mult < 1) fail("Expected integer T_mult >= 1, but got " + std::to_string(options.T_mult));
-  go_to(0);
+  start();
 }
-void CosineAnnealingWarmRestarts::step() {
-  if (++passed_ >= length_) {
-    passed_ -= length_;
+void CosineAnnealingWarmRestarts::step(std::optional<std::int64_t> epoch) {
+  if (epoch) return step_at(static_cast<double>(*epoch));
+  if (last_epoch() < 0) return step_at(0);
+  passed_ += 1;
+  if (passed_ >= static_cast<double>(length_)) {
+    passed_ = std::fmod(passed_, static_cast<double>(length_));
     length_ *= options_.T_mult;
   }
   go_to(last_epoch() + 1);
 }
+void CosineAnnealingWarmRestarts::step_at(double epoch) {
+  if (epoch < 0) fail("Expected non-negative epoch, but got " + python_float(epoch));
+  const auto first = static_cast<double>(options_.T_0), times = static_cast<double>(options_.T_mult);
+  if (epoch < first) {
+    length_ = options_.T_0;
+    passed_ = epoch;
+  } else if (options_.T_mult == 1) {
+    passed_ = std::fmod(epoch, first);
+  } else {
+    const double n = std::trunc(std::log(epoch / first * (times - 1) + 1) / std::log(times));
+    passed_ = epoch - first * (std::pow(times, n) - 1) / (times - 1);
+    length_ = static_cast<std::int64_t>(first * std::pow(times, n));
+  }
+  go_to(static_cast<std::int64_t>(std::floor(epoch)));
+}
 double CosineAnnealingWarmRestarts::next_lr(const Group& group) const {
-  const double part = std::numbers::pi * static_cast<double>(passed_) / static_cast<double>(length_);
+  const double part = std::numbers::pi * passed_ / static_cast<double>(length_);
   return options_.eta_min + (group.base_lr - options_.eta_min) * (1 + std::cos(part)) / 2;
 }
 OptionMap CosineAnnealingWarmRestarts::options() const {
@@ -105,17 +165,18 @@ OptionMap CosineAnnealingWarmRestarts::options() const {
           {"T_i", Scalar(length_)},
           {"T_mult", Scalar(options_.T_mult)},
           {"eta_min", Scalar(options_.eta_min)},
-          {"T_cur", Scalar(passed_)}};
+          {"T_cur", plain_number(passed_)}};
 }
 void CosineAnnealingWarmRestarts::set_options(const OptionMap& state) {
-  const auto whole = [&](const char* name) { return std::get<Scalar>(state.at(name)).to_int(); };
-  options_ = {whole("T_0"), whole("T_mult"), state.number("eta_min")};
-  length_ = whole("T_i");
-  passed_ = whole("T_cur");
+  options_ = {state.integer("T_0"), state.integer("T_mult"), state.number("eta_min")};
+  length_ = state.integer("T_i");
+  passed_ = state.number("T_cur");
 }
 
-OneCycleLR::OneCycleLR(Optimizer& optimizer, const Options& options)
-    : LRScheduler(prepared(optimizer, options)), options_(options), total_steps_(total_of(options)) {
+OneCycleLR::OneCycleLR(Optimizer& optimizer, const Options& options, std::int64_t last_epoch)
+    : LRScheduler(prepared(optimizer, options, last_epoch), last_epoch),
+      options_(options),
+      total_steps_(total_of(options)) {
   const auto total = static_cast<double>(total_steps_);
   const char *initial = "initial_lr", *top = "max_lr", *least = "min_lr";
   const char *high = "max_momentum", *low = "base_momentum";
@@ -151,131 +212,98 @@ double OneCycleLR::next_lr(const Group& group) const {
   return lr;
 }
 OptionMap OneCycleLR::options() const {
-  return {{"total_steps", Scalar(total_steps_)},
-          {"_anneal_func_type", options_.anneal_strategy},
-          {"cycle_momentum", Scalar(options_.cycle_momentum)}};
+  std::vector<OptionMap> phases;
+  for (const Phase& phase : phases_) {
+    phases.push_back({{"end_step", plain_number(phase.end_step)},
+                      {"start_lr", phase.start_lr},
+                      {"end_lr", phase.end_lr},
+                      {"start_momentum", phase.start_momentum},
+                      {"end_momentum", phase.end_momentum}});
+  }
+  OptionMap state{{"total_steps", Scalar(total_steps_)},
+                  {"_schedule_phases", phases},
+                  {"_anneal_func_type", options_.anneal_strategy},
+                  {"cycle_momentum", Scalar(options_.cycle_momentum)}};
+  if (options_.cycle_momentum) state.set("use_beta1", Scalar(uses_beta1(optimizer())));
+  return state;
+}
+void OneCycleLR::set_options(const OptionMap& state) {
+  total_steps_ = state.integer("total_steps");
+  options_.anneal_strategy = state.text("_anneal_func_type");
+  options_.cycle_momentum = state.flag("cycle_momentum");
+  const auto* phases = std::get_if<std::vector<OptionMap>>(&state.at("_schedule_phases"));
+  if (phases == nullptr || phases->empty()) {
+    throw Error(ErrorCode::type, "optimizer option '_schedule_phases' is no list of maps");
+  }
+  phases_.clear();
+  for (const OptionMap& phase : *phases) {
+    phases_.push_back({phase.number("end_step"), phase.text("start_lr"), phase.text("end_lr"),
+                       phase.text("start_momentum"), phase.text("end_momentum")});
+  }
 }
 
-CyclicLR::CyclicLR(Optimizer& optimizer, const Options& options)
-    : LRScheduler(prepared(optimizer, options)), options_(options) {
+CyclicLR::CyclicLR(Optimizer& optimizer, const Options& options, std::int64_t last_epoch)
+    : LRScheduler(prepared(optimizer, options, last_epoch), last_epoch),
+      options_(options),
+      max_lrs_(options.max_lr.of(optimizer, "max_lr")) {
+  const auto up = static_cast<double>(options.step_size_up);
+  total_size_ = up + static_cast<double>(options.step_size_down.value_or(options.step_size_up));
+  step_ratio_ = up / total_size_;
+  if (!options.scale_fn) options_.scale_mode = options.mode == "exp_range" ? "iterations" : "cycle";
+  if (options.cycle_momentum) {
+    base_momentums_ = options.base_momentum.of(optimizer, "base_momentum");
+    max_momentums_ = options.max_momentum.of(optimizer, "max_momentum");
+  }
   start();
+  set_base_lrs(options.base_lr.of(optimizer, "base_lr"));
 }
 double CyclicLR::height(double x) const {
+  if (options_.scale_fn) return options_.scale_fn(x);
   if (options_.mode == "triangular") return 1;
   return options_.mode == "triangular2" ? 1 / std::pow(2.0, x - 1) : std::pow(options_.gamma, x);
 }
 double CyclicLR::next_lr(const Group& group) const {
-  const auto up = static_cast<double>(options_.step_size_up);
-  const double total = up + static_cast<double>(options_.step_size_down.value_or(options_.step_size_up));
-  const double ratio = up / total, now = static_cast<double>(last_epoch());
-  const double cycle = std::floor(1 + now / total), x = 1 + now / total - cycle;
-  const double scale = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
-  const double factor = height(options_.mode == "exp_range" ? now : cycle);
-  const double lr = group.base_lr + (options_.max_lr - group.base_lr) * scale * factor;
+  const auto now = static_cast<double>(last_epoch());
+  const double cycle = std::floor(1 + now / total_size_), x = 1 + now / total_size_ - cycle;
+  const double scale = x <= step_ratio_ ? x / step_ratio_ : (x - 1) / (step_ratio_ - 1);
+  const double factor = height(options_.scale_mode == "cycle" ? cycle : now);
+  const double lr = group.base_lr + (max_lrs_[group.index] - group.base_lr) * scale * factor;
   if (options_.cycle_momentum) {
-    const double range = (options_.max_momentum - options_.base_momentum) * scale;
-    set_momentum(*group.params, options_.max_momentum - range * factor);
+    const double top = max_momentums_[group.index];
+    set_momentum(*group.params, top - (top - base_momentums_[group.index]) * scale * factor);
   }
   return lr;
 }
 OptionMap CyclicLR::options() const {
-  return {
-      {"mode", options_.mode}, {"gamma", Scalar(options_.gamma)}, {"cycle_momentum", Scalar(options_.cycle_momentum)}};
+  OptionMap state{{"max_lrs", scalars(max_lrs_)},
+                  {"total_size", Scalar(total_size_)},
+                  {"step_ratio", Scalar(step_ratio_)},
+                  {"mode", options_.mode},
+                  {"gamma", Scalar(options_.gamma)},
+                  {"scale_mode", options_.scale_mode},
+                  {"cycle_momentum", Scalar(options_.cycle_momentum)}};
+  if (!options_.cycle_momentum) return state;
+  state.set("use_beta1", Scalar(uses_beta1(optimizer())));
+  state.set("base_momentums", scalars(base_momentums_));
+  state.set("max_momentums", scalars(max_momentums_));
+  return state;
 }
-
-ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, Options options)
-    : optimizer_(optimizer), options_(std::move(options)) {
-  if (options_.factor >= 1) fail("Factor should be < 1.0.");
-  if (options_.mode != "min" && options_.mode != "max") fail("mode " + options_.mode + " is unknown!");
-  if (options_.threshold_mode != "rel" && options_.threshold_mode != "abs") {
-    fail("threshold mode " + options_.threshold_mode + " is unknown!");
-  }
-  const double worst = std::numeric_limits<double>::infinity();
-  best_ = options_.mode == "min" ? worst : -worst;
+OptionMap CyclicLR::state_dict() const {
+  OptionMap state = LRScheduler::state_dict();
+  state.set("_scale_fn_custom", {});
+  return state;
 }
-bool ReduceLROnPlateau::is_better(double metric) const {
-  const bool least = options_.mode == "min", relative = options_.threshold_mode == "rel";
-  if (least) return metric < (relative ? best_ * (1 - options_.threshold) : best_ - options_.threshold);
-  return metric > (relative ? best_ * (options_.threshold + 1) : best_ + options_.threshold);
-}
-void ReduceLROnPlateau::step(double metric) {
-  ++last_epoch_;
-  if (is_better(metric)) {
-    best_ = metric;
-    bad_epochs_ = 0;
-  } else {
-    ++bad_epochs_;
-  }
-  if (cooldown_left_ > 0) {
-    --cooldown_left_;
-    bad_epochs_ = 0;
-  }
-  if (bad_epochs_ <= options_.patience) return;
-  for (ParamGroup& group : optimizer_.param_groups()) {
-    const double lower = std::max(group.lr() * options_.factor, options_.min_lr);
-    if (group.lr() - lower > options_.eps) group.set_lr(lower);
-  }
-  cooldown_left_ = options_.cooldown;
-  bad_epochs_ = 0;
-}
-std::vector<double> ReduceLROnPlateau::last_lr() const {
-  std::vector<double> rates;
-  for (const ParamGroup& group : optimizer_.param_groups()) rates.push_back(group.lr());
-  return rates;
-}
-OptionMap ReduceLROnPlateau::state_dict() const {
-  const std::vector<double> rates = last_lr();
-  return {{"factor", Scalar(options_.factor)},
-          {"patience", Scalar(options_.patience)},
-          {"cooldown", Scalar(options_.cooldown)},
-          {"eps", Scalar(options_.eps)},
-          {"last_epoch", Scalar(last_epoch_)},
-          {"_last_lr", std::vector<Scalar>(rates.begin(), rates.end())},
-          {"mode", options_.mode},
-          {"threshold", Scalar(options_.threshold)},
-          {"threshold_mode", options_.threshold_mode},
-          {"best", Scalar(best_)},
-          {"cooldown_counter", Scalar(cooldown_left_)},
-          {"num_bad_epochs", Scalar(bad_epochs_)}};
-}
-
-SequentialLR::SequentialLR(Optimizer& optimizer, std::vector<std::shared_ptr<LRScheduler>> schedules,
-                           std::vector<std::int64_t> milestones)
-    : LRScheduler(optimizer), schedules_(std::move(schedules)), milestones_(std::move(milestones)) {
-  if (schedules_.size() != milestones_.size() + 1) {
-    fail(
-        "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone "
-        "points, but got number of schedulers " +
-        std::to_string(schedules_.size()) + " and the number of milestones to be equal to " +
-        std::to_string(milestones_.size()));
-  }
-  for (ParamGroup& group : optimizer.param_groups()) group.set_lr(group.options.number("initial_lr"));
-  for (const auto& schedule : schedules_) schedule->undo_initial_step();
-  schedules_[0]->step();
-  go_to(0);
-}
-void SequentialLR::step() {
-  ++epoch_;
-  const auto after = std::upper_bound(milestones_.begin(), milestones_.end(), epoch_);
-  const auto at = static_cast<std::size_t>(after - milestones_.begin());
-  if (at > 0 && milestones_[at - 1] == epoch_) {
-    schedules_[at]->restart();
-  } else {
-    schedules_[at]->step();
-  }
-  go_to(epoch_);
-}
-OptionMap SequentialLR::options() const {
-  return {{"_milestones", std::vector<Scalar>(milestones_.begin(), milestones_.end())}};
-}
-
-ChainedScheduler::ChainedScheduler(Optimizer& optimizer, std::vector<std::shared_ptr<LRScheduler>> schedules)
-    : LRScheduler(optimizer), schedules_(std::move(schedules)) {
-  go_to(0);
-}
-void ChainedScheduler::step() {
-  for (const auto& schedule : schedules_) schedule->step();
-  go_to(last_epoch() + 1);
+void CyclicLR::set_options(const OptionMap& state) {
+  max_lrs_ = state.numbers("max_lrs");
+  total_size_ = state.number("total_size");
+  step_ratio_ = state.number("step_ratio");
+  options_.mode = state.text("mode");
+  options_.gamma = state.number("gamma");
+  options_.scale_mode = state.text("scale_mode");
+  options_.cycle_momentum = state.flag("cycle_momentum");
+  if (!options_.cycle_momentum) return;
+  base_momentums_ = state.numbers("base_momentums");
+  max_momentums_ = state.numbers("max_momentums");
 }
 
 }  // namespace core

@@ -33,6 +33,8 @@ Tensor softshrink(const Tensor& x, double lambda = 0.5);
 /// 0 within +-lambda, else x.
 Tensor hardshrink(const Tensor& x, double lambda = 0.5);
 Tensor softmin(const Tensor& x, std::int64_t dim);
+/// As softmax without a dimension.
+Tensor softmin(const Tensor& x);
 /// The first half of x times the sigmoid of the second.
 /// Error(runtime) "Halving dimension must be even, but dimension 1 is size 3".
 Tensor glu(const Tensor& x, std::int64_t dim = -1);

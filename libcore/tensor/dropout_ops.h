@@ -10,6 +10,12 @@ namespace core {
 /// Zeroes channels (dimension 1 of a batch), scales the others by 1 / (1 - p).
 /// Error(runtime) for fewer than two dimensions.
 Tensor feature_dropout(const Tensor& x, double p = 0.5, bool training = true);
+/// Channels of (N, C, L) or (C, L). Error(runtime) for another number of dimensions.
+Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);
+/// Channels of (N, C, H, W), or of (N, C, L) with a warning; other numbers of dimensions warn as well.
+Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
+/// Channels of (N, C, D, H, W) or (C, D, H, W); other numbers of dimensions warn.
+Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true);
 /// Elements are put to SELU's negative limit with probability p; the result keeps mean and variance of its input.
 Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
 /// The same for whole channels.

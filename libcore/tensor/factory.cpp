@@ -211,6 +211,26 @@ struct NestedReader {
   }
 };
 
+namespace {
+
+/// Whether an integer type of this many bits cannot hold `value`. As PyTorch, a negative integer goes into an unsigned
+/// type when its magnitude fits (it wraps), a negative float does not.
+bool overflows(Scalar value, DType dtype) {
+  const int bits = bit_width(dtype);
+  if (is_floating(dtype) || dtype == DType::boolean || bits > 64) return false;
+  const bool is_unsigned = dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64;
+  const double top = std::ldexp(1.0, is_unsigned ? bits : bits - 1);
+  if (value.is_float()) {
+    const double x = value.to_double();
+    return !(x < top && x >= (is_unsigned ? 0.0 : -top));
+  }
+  if (bits == 64) return false;
+  const auto x = static_cast<double>(value.to_int());
+  return x >= top || (is_unsigned ? x <= -top : x < -top);
+}
+
+}  // namespace
+
 Tensor tensor(const NestedValues& values, const TensorOptions& options) {
   NestedReader reader;
   reader.read(values, 0);
@@ -218,6 +238,10 @@ Tensor tensor(const NestedValues& values, const TensorOptions& options) {
   Tensor host = raw::make(reader.sizes, dtype, backend_for(DeviceType::cpu));
   auto* to = static_cast<std::byte*>(const_cast<void*>(host.raw_data()));
   for (Scalar value : reader.values) {
+    if (overflows(value, dtype)) {
+      throw Error(ErrorCode::runtime,
+                  "value cannot be converted to type " + std::string(name(dtype)) + " without overflow");
+    }
     raw::store_scalar(to, value, dtype);
     to += bit_width(dtype) / 8;
   }

@@ -98,6 +98,9 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNor
 
 Tensor softmax(const Tensor& x, std::int64_t dim);
 Tensor log_softmax(const Tensor& x, std::int64_t dim);
+/// Along dimension 0 of 0, 1 and 3 dimensions, else 1; warns that the dimension should be said.
+Tensor softmax(const Tensor& x);
+Tensor log_softmax(const Tensor& x);
 
 /// Each element is 0 with probability p, else divided by 1 - p. Draws from the default generator of x's device.
 /// Error(value) "dropout probability has to be between 0 and 1, but got 1.5".

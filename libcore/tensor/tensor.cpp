@@ -3,10 +3,12 @@
 #include <iterator>
 #include <string>
 
+#include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/backend.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 #include "libcore/tensor/raw_ops.h"
 
 namespace core {
@@ -110,6 +112,28 @@ Tensor::operator bool() const {
                                                  : "Boolean value of Tensor with more than one value is ambiguous");
   }
   return item().to_bool();
+}
+
+namespace {
+/// The value behind Python's float() and int().
+Scalar only_value(const Tensor& tensor) {
+  if (tensor.numel() != 1) {
+    throw Error(ErrorCode::value, "only one element tensors can be converted to Python scalars");
+  }
+  if (tensor.requires_grad() && is_grad_enabled()) {
+    warn(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+        "tensor.detach() first.");
+  }
+  return tensor.item();
+}
+}  // namespace
+
+Tensor::operator double() const {
+  return only_value(*this).to_double();
+}
+Tensor::operator std::int64_t() const {
+  return only_value(*this).to_int();
 }
 
 template <class T>

@@ -94,6 +94,10 @@ class Tensor {
   std::vector<T> to_vector() const;
   /// Truth of a one-element tensor. Error "Boolean value of Tensor with more than one value is ambiguous".
   explicit operator bool() const;
+  /// The only element, as Python's float() and int(); warns when the tensor requires a gradient.
+  /// Error(value) "only one element tensors can be converted to Python scalars".
+  explicit operator double() const;
+  explicit operator std::int64_t() const;
 
   // --- autograd
   bool requires_grad() const { return impl_->requires_grad || (impl_->is_view && base_requires_grad()); }
@@ -193,6 +197,10 @@ class Tensor {
   Tensor unsqueeze(std::int64_t dim) const;
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   Tensor t() const;
+  /// All dimensions in reverse order; warns unless there are two (or one).
+  Tensor T() const;
+  /// The last two dimensions swapped. Error(runtime) "tensor.mT is only supported on matrices ...".
+  Tensor mT() const;
   Tensor permute(const Shape& dims) const;
   Tensor movedim(std::int64_t from, std::int64_t to) const;
   Tensor expand(const Shape& sizes) const;

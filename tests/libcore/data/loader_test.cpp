@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "libcore/base/warning.h"
 #include "libcore/tensor/random.h"
 
 namespace {
@@ -13,7 +14,6 @@ namespace {
 using core::DataLoader;
 using core::Tensor;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 struct Numbers {
   std::int64_t count;
@@ -144,11 +144,11 @@ TEST(DataLoader, WaitsNoLongerThanItsTimeout) {
     }
   };
   auto free = std::make_shared<std::atomic<bool>>(false);
-  core::detail::WorkerPool<int> pool(
-      {.count = 1, .timeout = 0.01},
-      [n = 0]() mutable { return n++ == 0 ? std::optional(std::vector<std::int64_t>{0}) : std::nullopt; },
-      [&](const std::vector<std::int64_t>&) { return static_cast<int>(Stuck{free}.get(0)); });
-  EXPECT_THAT(message_of([&] { pool.next(); }), HasSubstr("DataLoader timed out after 0.01"));
+  core::detail::WorkerPool<int> pool({.count = 1, .timeout = 0.01}, [&] {
+    return [&](const std::vector<std::int64_t>&) { return std::optional(static_cast<int>(Stuck{free}.get(0))); };
+  });
+  pool.start([n = 0]() mutable { return n++ == 0 ? std::optional(std::vector<std::int64_t>{0}) : std::nullopt; });
+  EXPECT_EQ(message_of([&] { pool.next(); }), "DataLoader timed out after 0.01 seconds");
   free->store(true);
 }
 
@@ -165,6 +165,10 @@ TEST(DataLoader, RefusesContradictions) {
   EXPECT_EQ(message_of([&] { DataLoader(data, {.prefetch_factor = 2}); }),
             "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
             "multiprocessing, otherwise set prefetch_factor to None.");
+  EXPECT_EQ(message_of([&] { DataLoader(data, {.persistent_workers = true}); }),
+            "persistent_workers option needs num_workers > 0");
+  EXPECT_EQ(message_of([&] { DataLoader(data, {.drop_last = true}, core::NoBatching{}); }),
+            "batch_size=None option disables auto-batching and is mutually exclusive with drop_last");
   EXPECT_EQ(message_of([&] { DataLoader(Numbers{0}, {.shuffle = true}); }),
             "num_samples should be a positive integer value, but got num_samples=0");
   EXPECT_EQ(message_of([] { core::TensorDataset(core::ones({2}), core::ones({3})); }), "Size mismatch between tensors");
@@ -188,6 +192,20 @@ TEST(RandomSplit, CutsOnePermutation) {
               core::random_split(Numbers{6}, {4, 3});
             }),
             "Sum of input lengths does not equal the length of the input dataset!");
+}
+
+TEST(RandomSplit, WarnsOfAPartThatIsEmpty) {
+  std::vector<std::string> warnings;
+  auto before = core::set_warning_handler([&](const std::string& text) { warnings.push_back(text); });
+  auto parts = core::random_split(Numbers{1}, {0.5, 0.5});
+  core::set_warning_handler(before);
+  EXPECT_EQ(parts[0].size(), 1);
+  EXPECT_THAT(warnings, ElementsAre("Length of split at index 1 is 0. This might result in an empty dataset."));
+}
+
+TEST(DistributedSampler, AsksForAGroupWhereItIsNotToldWhoItIs) {
+  EXPECT_EQ(message_of([] { core::DistributedSampler(4); }),
+            "Default process group has not been initialized, please make sure to call init_process_group.");
 }
 
 TEST(DistributedSampler, RefusesARankOutsideOfTheGroup) {

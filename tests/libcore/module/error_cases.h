@@ -33,5 +33,9 @@ void add_module_error_cases(ErrorCases& cases);
 void add_nn_error_cases(ErrorCases& cases);
 void add_layer_error_cases(ErrorCases& cases);
 void add_training_error_cases(ErrorCases& cases);
+void add_more_error_cases(ErrorCases& cases);
+
+/// Why a situation has no equivalent here, by id: a few words. Ids of `error_cases` are not in it.
+const std::map<std::string, std::string>& situations_without_equivalent();
 
 }  // namespace test

@@ -1,5 +1,6 @@
 #include "libcore/module/init.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +12,10 @@
 #include "libcore/tensor/random.h"
 
 namespace {
+
+testing::Matcher<const std::vector<float>&> near(float tolerance, const std::vector<float>& wanted) {
+  return testing::Pointwise(testing::FloatNear(tolerance), wanted);
+}
 
 // Values of PyTorch after manual_seed(0), six decimals.
 TEST(Init, LinearStartsAsPyTorch) {
@@ -50,6 +55,68 @@ TEST(Init, XavierStaysWithinItsBound) {
   const float bound = std::sqrt(6.0F / 50);
   EXPECT_LE(core::max(core::abs(w)).item<float>(), bound);
   EXPECT_GT(core::max(core::abs(w)).item<float>(), bound * 0.95F);
+}
+
+std::vector<float> values(const core::Tensor& tensor) {
+  return tensor.to_vector<float>();
+}
+
+// Values of PyTorch after manual_seed(0).
+TEST(Init, OrthogonalRowsOrColumns) {
+  core::manual_seed(0);
+  EXPECT_THAT(values(core::init::orthogonal_(core::empty({2, 3}))),
+              near(1e-6F, {0.57398093F, -0.10929461F, -0.81154215F, -0.34541512F, -0.93088269F, -0.11893554F}));
+  core::manual_seed(0);
+  EXPECT_THAT(values(core::init::orthogonal_(core::empty({3, 2}), 2)),
+              near(2e-6F, {1.06990504F, -0.33986017F, -1.51272166F, 0.68036765F, -0.75297797F, -1.84975541F}));
+  EXPECT_THROW(core::init::orthogonal_(core::empty({3})), core::Error);
+}
+
+TEST(Init, SparseColumns) {
+  core::manual_seed(0);
+  EXPECT_THAT(values(core::init::sparse_(core::empty({4, 2}), 0.3)),
+              near(1e-8F, {0.0F, -0.00293429F, 0.0F, 0.0F, -0.01084522F, -0.01398595F, 0.00403347F, 0.0F}));
+  EXPECT_THROW(core::init::sparse_(core::empty({4}), 0.3), core::Error);
+}
+
+TEST(Init, DiagonalsAndDeltas) {
+  EXPECT_THAT(values(core::init::eye_(core::empty({2, 3}))), testing::ElementsAre(1, 0, 0, 0, 1, 0));
+  const core::Tensor delta = core::init::dirac_(core::empty({4, 2, 3}), 2);
+  EXPECT_EQ(delta.sum().item<float>(), 4.0F);
+  for (int channel = 0; channel < 4; ++channel) {
+    EXPECT_EQ(delta.select(0, channel).select(0, channel % 2).select(0, 1).item<float>(), 1.0F);
+  }
+  EXPECT_THROW(core::init::dirac_(core::empty({3, 2, 1}), 2), core::Error);
+  EXPECT_THROW(core::init::dirac_(core::empty({2, 2})), core::Error);
+  EXPECT_THROW(core::init::eye_(core::empty({2})), core::Error);
+}
+
+TEST(Transformer, ComputesWhatPyTorchComputes) {
+  core::manual_seed(0);
+  core::Transformer net({.d_model = 4,
+                         .nhead = 2,
+                         .num_encoder_layers = 1,
+                         .num_decoder_layers = 2,
+                         .layer = {.dim_feedforward = 8, .dropout = 0}});
+  EXPECT_FLOAT_EQ(core::rand({1}).item<float>(), 0.43097937F);
+  const core::Tensor source = core::arange(24).to_float().view({3, 2, 4}) / 10;
+  const core::Tensor target = core::arange(16).to_float().view({2, 2, 4}) / 7;
+  const core::Tensor y =
+      net.eval()(source, target, core::TransformerMasks{.target_mask = net.generate_square_subsequent_mask(2)});
+  EXPECT_THAT(values(y.detach()),
+              near(2e-5F, {0.670934F, 0.433702F, -1.725263F, 0.620628F, 0.534537F, 0.696305F, -1.727155F, 0.496313F,
+                           0.628169F, 0.619053F, -1.729133F, 0.481911F, 0.572095F, 0.702815F, -1.725118F, 0.450208F}));
+  EXPECT_EQ(net.state_dict().keys().front(), "encoder.layers.0.self_attn.in_proj_weight");
+  EXPECT_THROW(net(source, core::ones({2, 3, 4})), core::Error);
+  EXPECT_THROW(net(source, core::ones({2, 2, 5})), core::Error);
+}
+
+TEST(ParameterVector, GoesThereAndBack) {
+  core::Linear fc(2, 2);
+  EXPECT_EQ(core::parameters_to_vector(fc.parameters()).sizes(), (core::Shape{6}));
+  core::vector_to_parameters(core::arange(6).to_float(), fc.parameters());
+  EXPECT_THAT(values(fc.weight.detach()), testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(values(fc.bias.detach()), testing::ElementsAre(4, 5));
 }
 
 }  // namespace

@@ -150,13 +150,8 @@ void run_plateau(Json json, core::Optimizer& optimizer, test::GoldenRun& run) {
     }
     ++epoch;
   }
-  core::OptionMap state = schedule.state_dict();
-  Json wanted_state = member(json, "state_dict");
-  bool ok = true;
-  for (const char* name : {"last_epoch", "best", "cooldown_counter", "num_bad_epochs"}) {
-    ok = ok && state.number(name) == test::number(member(wanted_state, name));
-  }
-  run.check(id, ok && schedule.last_lr() == test::numbers(member(json, "last_lr")), "state differs");
+  const std::string why = test::state_difference(schedule.state_dict(), member(json, "state_dict"));
+  run.check(id, why.empty() && schedule.last_lr() == test::numbers(member(json, "last_lr")), "state differs: " + why);
 }
 
 void run_schedule(Json json, test::GoldenRun& run) {
@@ -186,12 +181,8 @@ void run_schedule(Json json, test::GoldenRun& run) {
     }
     ++epoch;
   }
-  core::OptionMap state = schedule->state_dict();
-  Json wanted_state = member(json, "state_dict");
-  bool ok = !test::has(wanted_state, "last_epoch") ||
-            state.number("last_epoch") == test::number(member(wanted_state, "last_epoch"));
-  ok = ok && schedule->last_lr() == test::numbers(member(json, "last_lr"));
-  run.check(id, ok, "state differs");
+  const std::string why = test::state_difference(schedule->state_dict(), member(json, "state_dict"));
+  run.check(id, why.empty() && schedule->last_lr() == test::numbers(member(json, "last_lr")), "state differs: " + why);
 }
 
 /// Parameters with the gradients of a case; null is a parameter without one.

@@ -23,6 +23,9 @@ std::unique_ptr<core::LRScheduler> make_schedule(core::Optimizer& optimizer, Jso
 
 /// The state dict as JSON text in the form of the golden data: tensors with dtype, shape and bits.
 std::string state_text(const core::OptimizerState& state);
+/// Empty when a schedule's state is what the golden data says, keys and their order included; else the first entry that
+/// differs.
+std::string state_difference(const core::OptionMap& ours, Json wanted);
 /// The text of golden JSON with its spaces taken out.
 std::string compact(Json json);
 /// How far two state texts are apart: 0 when they are equal but for the bits of tensors, which may differ by this
