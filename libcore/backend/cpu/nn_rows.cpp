@@ -4,7 +4,7 @@
 
 #include "libcore/backend/cpu/nn_vector.h"
 #include "libcore/backend/cpu/thread_pool.h"
-#include "libcore/backend/cpu/vector_math.h"
+#include "libcore/backend/cpu/vector16_math.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
