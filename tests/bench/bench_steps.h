@@ -1,7 +1,9 @@
 #pragma once
-// The steps that runtime_bench times, each the twin of one that the peers run.
-// Use: for (const bench::StepKind& kind : bench::steps()) { bench::Step step = kind.make(device); step(); }
+// The steps that runtime_bench times, each the twin of one that the peers run (same batch, same optimizer, same loss).
+// Steps live in tables, one a file; to add a file, give it a table function and put its name into all_tables.
+// Use: for (const bench::StepKind& kind : table()) { bench::Step step = kind.make(device); step(); }
 
+#include <array>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -19,8 +21,15 @@ struct StepKind {
   Step (*make)(core::Device device);
 };
 
-std::span<const StepKind> steps();
-/// ResNet-18 and a small GPT-2 (bench_conv.cpp).
-std::span<const StepKind> conv_steps();
+using StepTable = std::span<const StepKind>;
+
+StepTable small_steps();      // bench_small.cpp: single operations, Linear, MLP, regression, data, printing
+StepTable image_steps();      // bench_image.cpp: LeNet and the like
+StepTable recurrent_steps();  // bench_recurrent.cpp: LSTM, GRU
+StepTable matmul_steps();     // bench_matmul.cpp: f32 matrix products
+StepTable conv_steps();       // bench_conv.cpp: ResNet-18 and a small GPT-2
+
+/// Every table there is.
+inline constexpr std::array all_tables = {small_steps, image_steps, recurrent_steps, matmul_steps, conv_steps};
 
 }  // namespace bench

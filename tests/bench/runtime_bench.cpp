@@ -50,8 +50,10 @@ int time_step(const bench::StepKind& kind, const Options& options) {
 }
 
 int list_steps() {
-  for (const bench::StepKind& kind : bench::steps()) {
-    std::printf("%-20s %s\n", std::string(kind.name).c_str(), std::string(kind.about).c_str());
+  for (bench::StepTable (*table)() : bench::all_tables) {
+    for (const bench::StepKind& kind : table()) {
+      std::printf("%-20s %s\n", std::string(kind.name).c_str(), std::string(kind.about).c_str());
+    }
   }
   return 0;
 }
@@ -68,8 +70,10 @@ int run(const std::vector<std::string>& arguments) {
     if (name == "--budget-s") options.budget = std::atof(value.c_str());
     if (name == "--device") options.device = core::Device(value);
   }
-  for (const bench::StepKind& kind : bench::steps()) {
-    if (kind.name == options.step) return time_step(kind, options);
+  for (bench::StepTable (*table)() : bench::all_tables) {
+    for (const bench::StepKind& kind : table()) {
+      if (kind.name == options.step) return time_step(kind, options);
+    }
   }
   return 2;
 }

@@ -1,11 +1,12 @@
-#include "tests/bench/bench_steps.h"
+// Single operations, small dense networks, data and printing.
 
 #include <array>
 #include <memory>
 #include <sstream>
-#include <vector>
 
 #include "libcore/core.h"
+#include "tests/bench/bench_steps.h"
+#include "tests/bench/bench_training.h"
 
 namespace bench {
 namespace {
@@ -19,61 +20,6 @@ struct Mlp : core::ModuleOf<Mlp> {
   Tensor forward(const Tensor& x) { return c(core::relu(b(core::relu(a(x))))); }
 };
 
-struct Cnn : core::ModuleOf<Cnn> {
-  core::Conv2d a{1, 16, 3, {.padding = 1}}, b{16, 32, 3, {.padding = 1}};
-  core::Linear c{32 * 49, 10};
-  void members(core::Members& m) override { m.child("0", a).child("3", b).child("7", c); }
-  Tensor forward(const Tensor& x) {
-    Tensor h = core::max_pool2d(core::relu(a(x)), 2);
-    h = core::max_pool2d(core::relu(b(h)), 2);
-    return c(h.flatten(1));
-  }
-};
-
-struct LeNet : core::ModuleOf<LeNet> {
-  core::Conv2d a{1, 6, 5, {.padding = 2}}, b{6, 16, 5};
-  core::Linear c{400, 120}, d{120, 84}, e{84, 10};
-  void members(core::Members& m) override { m.child("0", a).child("3", b).child("7", c).child("9", d).child("11", e); }
-  Tensor forward(const Tensor& x) {
-    Tensor h = core::max_pool2d(core::relu(a(x)), 2);
-    h = core::max_pool2d(core::relu(b(h)), 2);
-    return e(core::relu(d(core::relu(c(h.flatten(1))))));
-  }
-};
-
-Tensor randn_on(const core::Shape& shape, Device device) {
-  return core::randn(shape).to(device);
-}
-
-/// Zero, forward, loss, backward and, with an optimizer, update.
-template <class Net, class Optimizer, class Loss>
-Step train_step(std::shared_ptr<Net> net, std::shared_ptr<Optimizer> optimizer, Tensor x, Tensor y, Loss loss_of) {
-  return [=]() {
-    if (optimizer) {
-      optimizer->zero_grad();
-    } else {
-      net->zero_grad();
-    }
-    Tensor loss = loss_of((*net)(x), y);
-    loss.backward();
-    if (optimizer) optimizer->step();
-    return loss.template item<double>();
-  };
-}
-
-Tensor classify(const Tensor& logits, const Tensor& target) {
-  return core::cross_entropy(logits, target);
-}
-
-template <class Net>
-std::shared_ptr<Net> on(Device device) {
-  auto net = std::make_shared<Net>();
-  net->to(device);
-  return net;
-}
-
-const std::shared_ptr<core::SGD> kNoOptimizer;
-
 Step add4(Device d) {
   Tensor a = core::ones({4}, {.device = d}), b = core::ones({4}, {.device = d});
   return [=]() { return static_cast<double>((a + b).numel()); };
@@ -85,8 +31,7 @@ Step add_1k(Device d) {
 }
 
 Step linear_fwd(Device d) {
-  auto net = std::make_shared<core::Linear>(64, 64);
-  net->to(d);
+  auto net = on<core::Linear>(d, 64, 64);
   Tensor x = randn_on({8, 64}, d);
   return [=]() {
     core::NoGradGuard no_grad;
@@ -114,21 +59,10 @@ Step mlp_adam(Device d) {
 }
 
 Step boston_linear(Device d) {
-  auto net = std::make_shared<core::Linear>(13, 1);
-  net->to(d);
+  auto net = on<core::Linear>(d, 13, 1);
   auto sgd = std::make_shared<core::SGD>(net->parameters(), core::SGDOptions{.lr = 1e-2});
   auto mse = [](const Tensor& a, const Tensor& b) { return core::mse_loss(a, b); };
   return train_step(net, sgd, randn_on({506, 13}, d), randn_on({506, 1}, d), mse);
-}
-
-Step cnn28_fwd_bwd(Device d) {
-  return train_step(on<Cnn>(d), kNoOptimizer, randn_on({16, 1, 28, 28}, d), core::randint(0, 10, {16}).to(d), classify);
-}
-
-Step lenet_b64(Device d) {
-  auto net = on<LeNet>(d);
-  auto sgd = std::make_shared<core::SGD>(net->parameters(), core::SGDOptions{.lr = 1e-2, .momentum = 0.9});
-  return train_step(net, sgd, randn_on({64, 1, 28, 28}, d), core::randint(0, 10, {64}).to(d), classify);
 }
 
 Step dataloader_epoch(Device) {
@@ -158,22 +92,14 @@ constexpr std::array kSteps = {
     StepKind{"mlp_fwd_bwd", "the same, forward and backward", mlp_fwd_bwd},
     StepKind{"mlp_adam", "the same plus an Adam update", mlp_adam},
     StepKind{"boston_linear", "linear regression on 506 x 13, MSE, SGD step", boston_linear},
-    StepKind{"cnn28_fwd_bwd", "two convolutions on 28 x 28, batch 16, forward and backward", cnn28_fwd_bwd},
-    StepKind{"lenet_b64", "LeNet-5 on 28 x 28, batch 64, SGD with momentum step", lenet_b64},
     StepKind{"dataloader_epoch", "one epoch over 10,000 items of 5 floats, batch 30, shuffled", dataloader_epoch},
     StepKind{"print_1000", "printing 1,000 values", print_1000},
 };
 
 }  // namespace
 
-std::span<const StepKind> steps() {
-  static const std::vector<StepKind> all = [] {
-    std::vector<StepKind> kinds(kSteps.begin(), kSteps.end());
-    const std::span<const StepKind> more = conv_steps();
-    kinds.insert(kinds.end(), more.begin(), more.end());
-    return kinds;
-  }();
-  return all;
+StepTable small_steps() {
+  return kSteps;
 }
 
 }  // namespace bench
