@@ -62,6 +62,7 @@ Tag output_tag(const Key& key, Tag layout) {
 
 /// Winograd's algorithm does half the work of a 3 x 3 convolution, at an error of the same order as summing in another
 /// order. Its weights take long to make and four times the memory, so it is for those that are prepared once.
+/// A value that is not finite reaches all outputs of its tile, at most three pixels further than in the definition.
 bool is_for_winograd(const Key& key) {
   const Conv2dSizes& s = key.sizes;
   const bool plain_3x3 = s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
