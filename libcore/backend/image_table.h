@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "libcore/backend/nn_table.h"
 
@@ -106,6 +107,13 @@ struct ImageConv {
   const float* bias;
   float* output;
 };
+/// An order of a weight: its size, 0 where that is the ordinary order, and what tells it from others (valid until the
+/// thread's next convolution).
+struct PreparedForm {
+  std::size_t bytes;
+  std::string_view form;
+};
+
 /// prepared = the weight in the order that `conv` works in.
 struct ImagePrepare {
   Conv2dSizes sizes;
@@ -139,8 +147,8 @@ struct ImageTable {
   void (*mean)(const ImageMean&);
   /// Whether there is a fast kernel for this convolution on blocks.
   bool (*conv_fits)(const Conv2dSizes&, ConvPass);
-  /// Bytes of the weight in the order that `conv` works in; 0 when that is its ordinary order.
-  std::size_t (*prepared_bytes)(const Conv2dSizes&, bool has_bias);
+  /// The order of the weight that `conv` works in where it is prepared.
+  PreparedForm (*prepared_form)(const Conv2dSizes&, bool has_bias);
   void (*prepare)(const ImagePrepare&);
   void (*conv)(const ImageConv&);
   void (*conv_input_grad)(const ImageConvInputGrad&);

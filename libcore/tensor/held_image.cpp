@@ -48,6 +48,13 @@ bool HeldImage::add(held::Bytes addend) {
   return true;
 }
 
+bool HeldImage::assign(held::Value value) {
+  const std::lock_guard lock(mutex_);
+  if (!value_.bytes) return false;
+  value_ = std::move(value);
+  return true;
+}
+
 void HeldImage::settle_into(float* to) {
   finish();
   table_.from_blocks({shape_, value_.bytes->data(), to});
@@ -196,6 +203,19 @@ bool try_add_in_place(const Tensor& x, const Tensor& added) {
   if (image == nullptr || x.sizes() != added.sizes()) return false;
   Bytes addend = bytes_of(added);
   return addend && image->add(std::move(addend));
+}
+
+bool try_copy_into(const Tensor& x, const Tensor& from) {
+  HeldImage* image = held_of(x);
+  if (image == nullptr || x.sizes() != from.sizes()) return false;
+  Value value = value_of(from);
+  return value.bytes && image->assign(std::move(value));
+}
+
+Tensor try_clone(const Tensor& x) {
+  Value value = value_of(x);
+  if (!value.bytes) return {};
+  return make(x.sizes(), std::move(value), raw::backend_of(x));
 }
 
 Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim) {

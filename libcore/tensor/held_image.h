@@ -80,6 +80,7 @@ class HeldImage {
   /// them.
   bool relu();
   bool add(held::Bytes addend);
+  bool assign(held::Value value);
   /// Writes the values in ordinary order and lets go of the image. REQUIRES: mutex() is held.
   void settle_into(float* to);
 
@@ -123,6 +124,9 @@ Tensor try_map(const Tensor& x, std::shared_ptr<const ChannelMap> map);
 /// Into x itself; false where that is not held or the case is not theirs.
 bool try_relu_in_place(const Tensor& x);
 bool try_add_in_place(const Tensor& x, const Tensor& added);
+bool try_copy_into(const Tensor& x, const Tensor& from);
+/// A tensor of its own with the same value.
+Tensor try_clone(const Tensor& x);
 /// One behind the other along `dim`, which is 0 or 1.
 Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim);
 /// Over all dimensions behind the channels: (N, C).

@@ -5,6 +5,7 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/raw_ops.h"
 
@@ -186,12 +187,14 @@ Tensor contiguous(const Tensor& x) {
 }
 
 Tensor clone(const Tensor& x) {
+  if (Tensor copy = held::try_clone(x); copy.defined()) return copy;
   Tensor out = make_like(x, x.dtype());
   copy_on_device(out, x);
   return out;
 }
 
 void copy_into(const Tensor& out, const Tensor& in) {
+  if (held::try_copy_into(out, in)) return;
   check_broadcast_into(out.sizes(), in.sizes());
   if (out.is_meta()) return;
   copy_on_device(out, move(in, backend_of(out)));

@@ -1,7 +1,5 @@
-#include <cstring>
-#include <string_view>
+#include <string>
 
-#include "libcore/backend/threads.h"
 #include "libcore/tensor/derived_data.h"
 #include "libcore/tensor/nn_common.h"
 #include "libcore/tensor/raw_nn_ops.h"
@@ -113,15 +111,10 @@ bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
 /// The weight as the kernel wants it; null where that is as it is.
 held::Bytes prepared_weight(const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
   const ImageTable& table = held::table_of(weight);
-  const std::size_t bytes = table.prepared_bytes(s, bias.defined());
-  if (bytes == 0) return {};
-  struct Key {
-    Conv2dSizes sizes;
-    std::int64_t bias, threads;
-  } const key{s, bias.defined() ? 1 : 0, num_threads()};
-  const std::string_view text(reinterpret_cast<const char*>(&key), sizeof key);
-  const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
-  return derived::find_or_make(weight, text, count, [&](float* to) {
+  const PreparedForm order = table.prepared_form(s, bias.defined());
+  if (order.bytes == 0) return {};
+  const auto count = static_cast<std::int64_t>(order.bytes / sizeof(float));
+  return derived::find_or_make(weight, std::string(order.form), count, [&](float* to) {
     table.prepare({s, bias.defined(), static_cast<const float*>(weight.raw_data()), to});
   });
 }

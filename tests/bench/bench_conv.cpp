@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "libcore/core.h"
-#include "tests/bench/bench_steps.h"
+#include "tests/bench/bench_training.h"
 
 namespace bench {
 namespace {
@@ -96,13 +96,12 @@ struct Gpt2 : core::ModuleOf<Gpt2> {
 };
 
 Step resnet18_forward(Device d, std::int64_t batch) {
-  auto net = std::make_shared<ResNet18>();
-  net->to(d);
+  auto net = on<ResNet18>(d);
   net->eval();
-  Tensor x = core::randn({batch, 3, 224, 224}).to(d);
+  Tensor x = randn_on({batch, 3, 224, 224}, d);
   return [=]() {
     core::NoGradGuard no_grad;
-    return (*net)(x).select(0, 0).select(0, 0).item<double>();
+    return (*net)(x).flatten().select(0, 0).item<double>();
   };
 }
 
@@ -114,32 +113,20 @@ Step resnet18_fwd_b8(Device d) {
 }
 
 Step resnet18_train_b4_64(Device d) {
-  auto net = std::make_shared<ResNet18>();
-  net->to(d);
+  auto net = on<ResNet18>(d);
   auto sgd = std::make_shared<core::SGD>(net->parameters(), core::SGDOptions{.lr = 1e-2, .momentum = 0.9});
-  Tensor x = core::randn({4, 3, 64, 64}).to(d), y = core::randint(0, 1000, {4}).to(d);
-  return [=]() {
-    sgd->zero_grad();
-    Tensor loss = core::cross_entropy((*net)(x), y);
-    loss.backward();
-    sgd->step();
-    return loss.item<double>();
-  };
+  return train_step(net, sgd, randn_on({4, 3, 64, 64}, d), core::randint(0, 1000, {4}).to(d), classify);
 }
 
 Step gpt2_tiny(Device d) {
-  auto net = std::make_shared<Gpt2>();
-  net->to(d);
+  auto net = on<Gpt2>(d);
   auto adam = std::make_shared<core::AdamW>(net->parameters(), core::AdamWOptions{.lr = 1e-3});
-  Tensor ids = core::randint(0, kVocabulary, {4, kContext}).to(d),
-         y = core::randint(0, kVocabulary, {4, kContext}).to(d);
-  return [=]() {
-    adam->zero_grad();
-    Tensor loss = core::cross_entropy((*net)(ids).view({-1, kVocabulary}), y.view({-1}));
-    loss.backward();
-    adam->step();
-    return loss.item<double>();
+  const auto tokens = [d]() { return core::randint(0, kVocabulary, {4, kContext}).to(d); };
+  const auto loss_of = [](const Tensor& logits, const Tensor& target) {
+    return core::cross_entropy(logits.view({-1, kVocabulary}), target.view({-1}));
   };
+  const Tensor ids = tokens(), target = tokens();
+  return train_step(net, adam, ids, target, loss_of);
 }
 
 constexpr StepKind kConvSteps[] = {
@@ -151,7 +138,7 @@ constexpr StepKind kConvSteps[] = {
 
 }  // namespace
 
-std::span<const StepKind> conv_steps() {
+StepTable conv_steps() {
   return kConvSteps;
 }
 

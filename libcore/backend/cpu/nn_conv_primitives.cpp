@@ -62,12 +62,15 @@ Tag output_tag(const Key& key, Tag layout) {
 
 /// Winograd's algorithm does half the work of a 3 x 3 convolution, at an error of the same order as summing in another
 /// order. Its weights take long to make and four times the memory, so it is for those that are prepared once.
+/// A value that is not finite reaches all outputs of its tile, at most three pixels further than in the definition.
 bool is_for_winograd(const Key& key) {
   const Conv2dSizes& s = key.sizes;
   const bool plain_3x3 = s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
                          s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1;
-  constexpr std::int64_t kFewestPixels = 48;
-  return key.prepared != 0 && plain_3x3 && s.in_channels % 16 == 0 && s.batch * s.out_h * s.out_w >= kFewestPixels;
+  constexpr std::int64_t kFewestPixels = 48, kMostWeights = std::int64_t{1} << 20;
+  const bool light = s.out_channels * s.in_channels * 9 <= kMostWeights;  // beyond, memory costs what arithmetic saves
+  return key.prepared != 0 && light && plain_3x3 && s.in_channels % 16 == 0 &&
+         s.batch * s.out_h * s.out_w >= kFewestPixels;
 }
 
 /// The pieces that all three descriptors are made of.

@@ -22,9 +22,10 @@ bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
   return blocked(sizes, pass, false).fast;
 }
 
-std::size_t conv_prepared_bytes(const Conv2dSizes& sizes, bool has_bias) {
-  const Convolution& found = with_prepared_weight(sizes, has_bias);
-  return lies_as(plain_weight(sizes), found.weight) ? 0 : found.weight.get_size();
+PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
+  const memory::desc& weight = with_prepared_weight(sizes, has_bias).weight;
+  if (lies_as(plain_weight(sizes), weight)) return {0, {}};
+  return {weight.get_size(), {reinterpret_cast<const char*>(&weight.data), sizeof weight.data}};
 }
 
 void conv_prepare(const ImagePrepare& p) {
@@ -81,7 +82,7 @@ void conv_weight_grad(const ImageConvWeightGrad& p) {
 
 void fill_image_convolution(ImageTable& table) {
   table.conv_fits = conv_fits;
-  table.prepared_bytes = conv_prepared_bytes;
+  table.prepared_form = conv_prepared_form;
   table.prepare = conv_prepare;
   table.conv = conv;
   table.conv_input_grad = conv_input_grad;

@@ -204,4 +204,38 @@ TEST_F(NnOps, DropoutKeepsTheMean) {
   EXPECT_TRUE(core::equal(core::dropout(core::ones({3}), 0.5, false), core::ones({3})));
 }
 
+/// Result and gradients of an operation in single precision, against double.
+void check_against_double(const std::function<Tensor(Inputs)>& function, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> single, twice;
+  for (const Tensor& t : inputs) {
+    single.push_back(t.detach().to_float().requires_grad_());
+    twice.push_back(single.back().detach().to_double().requires_grad_());
+  }
+  const Tensor out = function(single), wanted = function(twice);
+  const Tensor upstream = core::randn(out.sizes());
+  out.backward(upstream);
+  wanted.backward(upstream.to_double());
+  EXPECT_TRUE(core::allclose(out.to_double(), wanted, {.rtol = 1e-5, .atol = 1e-5}));
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    EXPECT_TRUE(core::allclose(single[i].grad().to_double(), twice[i].grad(), {.rtol = 1e-4, .atol = 1e-4})) << i;
+  }
+}
+
+TEST_F(NnOps, LayerNormOfLongRowsAgreesWithDouble) {
+  for (const std::int64_t length : {64, 71, 1100}) {
+    check_against_double(
+        [&](Inputs in) {
+          return core::layer_norm(in[0] * 3 + 5, {length}, {in[1], in[2]});
+        },
+        {core::randn({37, length}), core::randn({length}), core::randn({length})});
+  }
+}
+
+TEST_F(NnOps, GeluWithTanhAgreesWithDouble) {
+  check_against_double([](Inputs in) { return core::gelu(in[0] * 4, core::GeluForm::tanh); }, {core::randn({5, 61})});
+  const Tensor far = core::tensor({-300.0F, 300.0F, -12.0F, 12.0F}).requires_grad_();
+  core::gelu(far, core::GeluForm::tanh).sum().backward();
+  EXPECT_EQ(far.grad().to_vector<float>(), (std::vector<float>{0, 1, 0, 1}));
+}
+
 }  // namespace

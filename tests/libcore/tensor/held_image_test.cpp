@@ -173,6 +173,23 @@ TEST_F(HeldImage, ViewsSeeWhatWasDoneInPlace) {
   expect_close(other, in_double() + core::relu(in_double()));
 }
 
+TEST_F(HeldImage, ClonesAndCopiesAreApartFromTheirOrigin) {
+  const Tensor copy = y.clone(), target = core::relu(y);
+  EXPECT_EQ(is_held(copy), holds());
+  target.copy_(y);
+  y.zero_();
+  copy.add_(1);
+  expect_close(copy, in_double() + 1);
+  expect_close(target, in_double());
+}
+
+TEST_F(HeldImage, ReluInPlaceHasItsGradient) {
+  const Tensor in = x.clone().requires_grad_(), same = x.clone().requires_grad_();
+  core::conv2d(in, weight, {}, {.padding = 1}).relu_().sum().backward();
+  core::relu(core::conv2d(same.to_double(), weight.to_double(), {}, {.padding = 1})).sum().backward();
+  expect_close(in.grad(), same.grad());
+}
+
 TEST_F(HeldImage, Concatenates) {
   const Tensor z = core::relu(y);
   const Tensor channels = core::cat({y, z, y}, 1), images = core::cat({z, y}, 0);
