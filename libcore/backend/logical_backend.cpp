@@ -97,6 +97,13 @@ bool LogicalBackend::can_access(const Backend& other) const {
   return peer != nullptr && peer_access_ && peer->peer_access_;
 }
 
+DeviceInfo LogicalBackend::info() const {
+  std::lock_guard lock(mutex_);
+  DeviceInfo info = info_;
+  info.total_memory = capacity();
+  return info;
+}
+
 MemoryStats LogicalBackend::memory_stats() const {
   std::lock_guard lock(mutex_);
   return model_.stats();

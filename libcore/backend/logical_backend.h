@@ -24,7 +24,7 @@ class LogicalBackend final : public CpuBackend {
   void copy_to_host(void* to, const void* from, std::size_t bytes) override;
   void synchronize() override { check_alive(); }
   bool can_access(const Backend& other) const override;
-  DeviceInfo info() const override { return info_; }
+  DeviceInfo info() const override;
 
   MemoryStats memory_stats() const override;
   void reset_peak_memory_stats() override;

@@ -137,6 +137,7 @@ TEST_F(Cuda, OutOfMemoryHasPyTorchsText) {
     EXPECT_EQ(error.shortage().allocated, 12U << 20);
   }
   EXPECT_EQ(core::cuda::memory_stats(Device("cuda:0")).at("num_ooms"), 1);
+  EXPECT_EQ(core::cuda::mem_get_info(Device("cuda:0")).total, 32U << 20);
   core::set_memory_limit(Device("cuda:0"), 0);
   EXPECT_NO_THROW(core::empty({6 << 20}, {.device = "cuda:0"}));
 }
