@@ -4,6 +4,7 @@
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/copy_slices.h"
+#include "libcore/autograd/internal_ops.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
@@ -103,10 +104,7 @@ Tensor Tensor::grad() const {
   return meta->grad;
 }
 
-namespace {
-
-/// C++'s own name of an element type, as messages have it.
-const char* cpp_type_name(DType dtype) {
+const char* detail::cpp_type_name(DType dtype) {
   switch (dtype) {
     case DType::boolean:
       return "bool";
@@ -133,10 +131,12 @@ const char* cpp_type_name(DType dtype) {
   }
 }
 
+namespace {
+
 void check_assigned_grad(const Tensor& t, const Tensor& grad) {
   if (grad.dtype() != t.dtype()) {
     throw Error(ErrorCode::runtime,
-                std::string("attempting to assign a gradient with dtype '") + cpp_type_name(grad.dtype()) +
+                std::string("attempting to assign a gradient with dtype '") + detail::cpp_type_name(grad.dtype()) +
                     "' to a tensor with grad_dtype '" + scalar_type_name(t.dtype()) +
                     "'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
                     "the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set "
