@@ -156,4 +156,20 @@ TEST(Dtypes, WhatNeitherInt64NorFloat64HoldsIsRefused) {
   EXPECT_EQ(message([&] { core::searchsorted(wide, wide); }), "\"searchsorted_out_cpu\" not implemented for 'UInt64'");
 }
 
+TEST(Dtypes, ComplexNumbersAreKeptButNotComputedWith) {
+  const auto message = [](const auto& function) {
+    try {
+      function();
+    } catch (const core::Error& error) {
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  const Tensor x = core::zeros({2}, {.dtype = DType::c64});
+  EXPECT_EQ(message([&] { x.clone()[0]; }), "no error");
+  EXPECT_EQ(message([&] { x + x; }), "\"add\" not implemented for 'ComplexFloat'");
+  EXPECT_EQ(message([&] { x* core::ones({2}); }), "cannot convert float32 to complex64");
+  EXPECT_EQ(message([&] { x.to(DType::f32); }), "cannot convert complex64 to float32");
+}
+
 }  // namespace
