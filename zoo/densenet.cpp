@@ -60,6 +60,7 @@ struct _DenseBlock : core::ModuleOf<_DenseBlock>, core::ModuleEntries {
       add("denselayer" + std::to_string(i + 1), _DenseLayer(size.in + i * o.growth, o));
     }
   }
+  int version() const override { return 2; }
   void members(core::Members& m) override { list(m); }
   Tensor forward(const Tensor& x) {
     std::vector<Tensor> parts{x};

@@ -26,6 +26,7 @@ namespace segmentation {
 struct IntermediateLayerGetter : core::ModuleOf<IntermediateLayerGetter> {
   ResNet net;
   explicit IntermediateLayerGetter(const ResNet::Options& options) : net(options) {}
+  int version() const override { return 2; }
   void members(core::Members& m) override {
     m.child("conv1", net.conv1).child("bn1", net.bn1).child("relu", net.relu).child("maxpool", net.maxpool);
     m.child("layer1", net.layer1).child("layer2", net.layer2).child("layer3", net.layer3).child("layer4", net.layer4);

@@ -3,7 +3,9 @@
 #include <limits>
 
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/internal_ops.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/nn_common.h"
 
 namespace core {
 namespace {
@@ -361,7 +363,18 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
   return out;
 }
 
+namespace {
+
+void check_lerp(const Tensor& start, const Tensor& other, const char* argument) {
+  if (other.dtype() == start.dtype()) return;
+  throw Error(ErrorCode::runtime, std::string("expected dtype ") + raw::detail::c_type_name(start.dtype()) + " for `" +
+                                      argument + "` but got dtype " + raw::detail::c_type_name(other.dtype()));
+}
+
+}  // namespace
+
 Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight) {
+  check_lerp(start, end, "end");
   Tensor number = full({}, weight, {.dtype = start.dtype(), .device = start.device()});
   Tensor out = raw::ternary(TernaryOp::lerp, start, end, number, 0);
   if (!needs_grad(start, end)) return out;
@@ -371,6 +384,8 @@ Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight) {
   return out;
 }
 Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
+  check_lerp(start, end, "end");
+  check_lerp(start, weight, "weight");
   Tensor out = raw::ternary(TernaryOp::lerp, start, end, weight, 0);
   if (!needs_grad(start, end, weight)) return out;
   auto node = make_node<LerpTensorBackward>(start, end, weight);
@@ -398,6 +413,15 @@ Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) 
   return with_three<AddcmulBackward>(a, b, c, value, raw::ternary(TernaryOp::addcmul, a, b, c, value.to_double()));
 }
 Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
+  if (!is_floating(b.dtype()) && !is_floating(c.dtype())) {
+    throw Error(
+        ErrorCode::runtime,
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
+        "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
+        "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) "
+        "for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
+        "tensor2), for all dtypes.");
+  }
   return with_three<AddcdivBackward>(a, b, c, value, raw::ternary(TernaryOp::addcdiv, a, b, c, value.to_double()));
 }
 

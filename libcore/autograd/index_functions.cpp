@@ -274,6 +274,7 @@ const Tensor& index_put_(const Tensor& x, const std::vector<TensorIndex>& items,
   if (!picks(viewed)) {
     Tensor given = values;
     while (given.dim() > viewed.x.dim() && given.size(0) == 1) given = given.select(0, 0);
+    given = given.expand(viewed.x.sizes());
     if (accumulate) {
       viewed.x.add_(given);
     } else {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/autograd/internal_ops.h"
 #include "libcore/base/error.h"
 
 namespace core {
@@ -223,7 +224,18 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   return out;
 }
 
+void detail::check_scatter_dtype(const Tensor& x, const Tensor& from) {
+  if (x.dtype() == from.dtype()) return;
+  throw Error(ErrorCode::runtime, "scatter(): Expected self.dtype to be equal to src.dtype");
+}
+void detail::check_index_add_dtype(const Tensor& x, const Tensor& from) {
+  if (x.dtype() == from.dtype()) return;
+  throw Error(ErrorCode::runtime, std::string("index_add_(): self (") + scalar_type_name(x.dtype()) + ") and source (" +
+                                      scalar_type_name(from.dtype()) + ") must have the same scalar type");
+}
+
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  detail::check_scatter_dtype(x, from);
   Tensor out = raw::clone(x);
   raw::scatter_into(IndexOp::put, out, dim, index, from);
   if (needs_grad(x, from)) record(out, index_node<ScatterBackward>(x, from, dim, index));
@@ -231,6 +243,7 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Ten
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  detail::check_scatter_dtype(x, from);
   Tensor out = raw::clone(x);
   raw::scatter_into(IndexOp::accumulate, out, dim, index, from);
   if (needs_grad(x, from)) record(out, index_node<ScatterAddBackward>(x, from, dim, index));
@@ -238,6 +251,7 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
 }
 
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  detail::check_index_add_dtype(x, from);
   Tensor out = raw::clone(x);
   raw::index_into(IndexOp::accumulate, out, dim, index, from);
   if (needs_grad(x, from)) record(out, index_node<IndexAddBackward>(x, from, dim, index));

@@ -5,6 +5,7 @@
 
 #include "libcore/autograd/composed.h"
 #include "libcore/autograd/in_place.h"
+#include "libcore/autograd/internal_ops.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/activation_ops.h"
 #include "libcore/tensor/math_ops.h"
@@ -350,12 +351,14 @@ const Tensor& Tensor::pow_(Scalar exponent) const {
   return in_place(*this, needs_grad(*this), [&](const Tensor& t) { return core::pow(t, exponent); });
 }
 const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& from, Scalar alpha) const {
+  detail::check_index_add_dtype(*this, from);
   const Tensor scaled = alpha.to_double() == 1 ? from : from * alpha;
   return in_place(
       *this, needs_grad(*this, from), [&](const Tensor& t) { return core::index_add(t, dim, index, scaled); },
       [&] { raw::index_into(IndexOp::accumulate, *this, dim, index, scaled); });
 }
 const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, const Tensor& from) const {
+  detail::check_scatter_dtype(*this, from);
   return in_place(
       *this, needs_grad(*this, from), [&](const Tensor& t) { return core::scatter(t, dim, index, from); },
       [&] { raw::scatter_into(IndexOp::put, *this, dim, index, from); });
@@ -364,6 +367,7 @@ const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, Scalar val
   return in_place(*this, needs_grad(*this), [&](const Tensor& t) { return core::scatter(t, dim, index, value); });
 }
 const Tensor& Tensor::scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& from) const {
+  detail::check_scatter_dtype(*this, from);
   return in_place(
       *this, needs_grad(*this, from), [&](const Tensor& t) { return core::scatter_add(t, dim, index, from); },
       [&] { raw::scatter_into(IndexOp::accumulate, *this, dim, index, from); });

@@ -114,9 +114,21 @@ Tensor atanh(const Tensor& x) {
 Tensor erfc(const Tensor& x) {
   return with_saved_input<ErfcBackward>(x, host_unary(x, [](double v) { return std::erfc(v); }));
 }
+namespace {
+
+/// In the precision of its type, as at 2 the sine of the rounded angle is what counts.
+template <class Real>
+double sinc_of(double v) {
+  if (v == 0) return 1;
+  const Real angle = static_cast<Real>(pi) * static_cast<Real>(v);
+  return std::sin(angle) / angle;
+}
+
+}  // namespace
+
 Tensor sinc(const Tensor& x) {
-  return with_saved_input<SincBackward>(
-      x, host_unary(x, [](double v) { return v == 0 ? 1 : std::sin(pi * v) / (pi * v); }));
+  const bool wide = detail::float_result(x) == DType::f64;
+  return with_saved_input<SincBackward>(x, host_unary(x, wide ? sinc_of<double> : sinc_of<float>));
 }
 Tensor deg2rad(const Tensor& x) {
   return with_node<Deg2RadBackward>(x, host_unary(x, [](double v) { return v * (pi / 180); }));

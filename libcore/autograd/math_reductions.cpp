@@ -39,6 +39,9 @@ Tensor count_nonzero(const Tensor& x, const Shape& dims) {
 }
 
 StdMean std_mean(const Tensor& x, const VarOptions& o) {
+  if (!is_floating(x.dtype())) {
+    throw Error(ErrorCode::not_implemented, "std_mean only support floating point and complex dtypes");
+  }
   const TensorList both = composed_many("StdMeanBackward0", {x}, [o](const TensorList& in) {
     return TensorList{std(in[0], o), mean(in[0], {.dims = o.dims, .keepdim = o.keepdim})};
   });

@@ -29,6 +29,9 @@ Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
 }
 
 VarMean var_mean(const Tensor& x, const VarOptions& o) {
+  if (!is_floating(x.dtype())) {
+    throw Error(ErrorCode::not_implemented, "var_mean only support floating point and complex dtypes");
+  }
   const TensorList both = composed_many("VarMeanBackward0", {x}, [o](const TensorList& in) {
     return TensorList{var(in[0], o), mean(in[0], {.dims = o.dims, .keepdim = o.keepdim})};
   });

@@ -30,7 +30,8 @@ struct HardsigmoidBackward final : Node {
   std::string_view name() const override { return "HardsigmoidBackward0"; }
   TensorList apply(TensorList g) override {
     const Tensor x = saved(0);
-    return {g[0] * detail::mask_as(logical_and(x > -3, x < 3), g[0]) * (1.0 / 6)};
+    // PyTorch's constant is that of float, also for double.
+    return {g[0] * detail::mask_as(logical_and(x > -3, x < 3), g[0]) * static_cast<double>(1.0F / 6.0F)};
   }
 };
 

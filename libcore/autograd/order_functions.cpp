@@ -94,6 +94,11 @@ ValuesIndices running(const char* printed, const Tensor& x, std::int64_t dim) {
   return picked(printed, x, at, d, true);
 }
 
+void refuse_bool(const Tensor& x, const char* kernel) {
+  if (x.dtype() != DType::boolean) return;
+  throw Error(ErrorCode::not_implemented, std::string("\"") + kernel + "\" not implemented for 'Bool'");
+}
+
 void check_length(const Tensor& x, std::int64_t d, const char* name) {
   if (x.dim() > 0 && x.size(d) == 0) {
     throw Error(ErrorCode::index,
@@ -162,6 +167,7 @@ ValuesIndices cummin(const Tensor& x, std::int64_t dim) {
 ValuesIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim, bool keepdim) {
   const std::int64_t d = raw::wrap_dim(dim, x.dim());
   check_length(x, d, "kthvalue");
+  refuse_bool(x, "kthvalue_cpu");
   if (k < 1 || k > (x.dim() == 0 ? 1 : x.size(d))) {
     fail("kthvalue(): selected number k out of range for dimension " + std::to_string(d));
   }
@@ -186,6 +192,7 @@ ValuesIndices middle_along(const char* printed, const char* name, const Tensor& 
                            PlaceOf place_of) {
   const std::int64_t d = raw::wrap_dim(dim, x.dim());
   check_length(x, d, name);
+  refuse_bool(x, "median_out");
   const Tensor at = places(x, d, 1, [&](auto values, std::span<std::int64_t> out) { out[0] = place_of(values); });
   return picked(printed, x, at, d, keepdim);
 }
@@ -202,6 +209,7 @@ struct FlatPlaceBackward final : Node {
 
 template <class PlaceOf>
 Tensor middle_of_all(const char* printed, const Tensor& x, PlaceOf place_of) {
+  refuse_bool(x, "median_cpu");
   if (x.numel() == 0) return full({}, std::nan(""), {.dtype = x.dtype(), .device = x.device()});
   const Tensor flat = raw::alias(x).reshape({-1});
   const Tensor at = places(flat, 0, 1, [&](auto values, std::span<std::int64_t> out) { out[0] = place_of(values); });

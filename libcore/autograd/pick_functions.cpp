@@ -212,6 +212,12 @@ Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, Scalar
     raw::fill_into(out, value);
     return record_write(out, x, {}, dim, at, true);
   }
+  for (const std::int64_t position : at.to_vector<std::int64_t>()) {
+    if (position >= -x.size(d) && position < x.size(d)) continue;
+    fail("index " + std::to_string(position) + " is out of bounds for dimension " + std::to_string(d) + " with size " +
+             std::to_string(x.size(d)),
+         ErrorCode::index);
+  }
   Shape sizes = x.sizes();
   sizes[static_cast<std::size_t>(d)] = at.numel();
   const Tensor wrapped = [&] {

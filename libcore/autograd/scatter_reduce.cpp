@@ -4,6 +4,7 @@
 #include "libcore/autograd/composed.h"
 #include "libcore/autograd/function_nodes.h"
 #include "libcore/autograd/host_math.h"
+#include "libcore/autograd/internal_ops.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/pick_ops.h"
 
@@ -139,9 +140,7 @@ Tensor summed(const Plan& plan, const Tensor& x, const Tensor& index, const Tens
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
                       const std::string& reduce, bool include_self) {
   const Plan plan{parse_kind(reduce), raw::wrap_dim(dim, x.dim()), include_self};
-  if (x.dtype() != from.dtype()) {
-    throw Error(ErrorCode::runtime, "scatter(): Expected self.dtype to be equal to src.dtype");
-  }
+  detail::check_scatter_dtype(x, from);
   if (plan.kind == Kind::sum || plan.kind == Kind::mean) return summed(plan, x, index, from);
   if (x.dim() == 0) {
     return scatter_reduce(x.reshape({1}), 0, index.reshape({-1}), from.reshape({-1}), reduce, include_self).reshape({});

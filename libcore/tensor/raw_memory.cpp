@@ -55,8 +55,13 @@ void copy_on_device(const Tensor& out, const Tensor& in) {
   if (table == nullptr) return;  // the meta device has nothing to copy
   if (out.dtype() == in.dtype()) return run_copy(table->move[move_size(out.dtype())], out, in);
   auto kernel = table->convert[static_cast<std::size_t>(in.dtype())][static_cast<std::size_t>(out.dtype())];
-  if (kernel == nullptr && table->convert[static_cast<std::size_t>(in.dtype())][static_cast<std::size_t>(DType::f32)]) {
+  const bool by_f32 = table->convert[static_cast<std::size_t>(in.dtype())][static_cast<std::size_t>(DType::f32)];
+  if (kernel == nullptr && by_f32 && in.dtype() != DType::f32) {
     return copy_on_device(out, cast(in, DType::f32));  // narrow floats go through f32
+  }
+  if (kernel == nullptr) {
+    throw Error(ErrorCode::not_implemented, std::string("cannot convert ") + std::string(name(in.dtype())) + " to " +
+                                                std::string(name(out.dtype())));
   }
   run_copy(kernel, out, in);
 }

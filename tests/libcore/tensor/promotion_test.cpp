@@ -13,7 +13,7 @@ using core::Tensor;
 constexpr DType kAll[] = {DType::boolean, DType::u8,  DType::i8,   DType::i16, DType::i32,
                           DType::i64,     DType::f16, DType::bf16, DType::f32, DType::f64};
 
-std::string short_name(DType dtype) {
+std::string word_of(DType dtype) {
   constexpr const char* kNames[] = {"b", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"};
   for (std::size_t i = 0; i < std::size(kAll); ++i) {
     if (kAll[i] == dtype) return kNames[i];
@@ -30,7 +30,7 @@ template <class F>
 std::string table(F result) {
   std::string text;
   for (const DType a : kAll) {
-    for (const DType b : kAll) text += short_name(result(a, b)) + (b == DType::f64 ? "\n" : " ");
+    for (const DType b : kAll) text += word_of(result(a, b)) + (b == DType::f64 ? "\n" : " ");
   }
   return text;
 }
@@ -108,17 +108,17 @@ TEST(Promotion, OfDivision) {
 TEST(Promotion, OfATensorAndANumber) {
   {
     std::string row;
-    for (const DType a : kAll) row += short_name((sample(a, true) + core::Scalar(true)).dtype()) + " ";
+    for (const DType a : kAll) row += word_of((sample(a, true) + core::Scalar(true)).dtype()) + " ";
     EXPECT_EQ(row, "b u8 i8 i16 i32 i64 f16 bf16 f32 f64 ");
   }
   {
     std::string row;
-    for (const DType a : kAll) row += short_name((sample(a, true) + 2).dtype()) + " ";
+    for (const DType a : kAll) row += word_of((sample(a, true) + 2).dtype()) + " ";
     EXPECT_EQ(row, "i64 u8 i8 i16 i32 i64 f16 bf16 f32 f64 ");
   }
   {
     std::string row;
-    for (const DType a : kAll) row += short_name((sample(a, true) + 2.5).dtype()) + " ";
+    for (const DType a : kAll) row += word_of((sample(a, true) + 2.5).dtype()) + " ";
     EXPECT_EQ(row, "f32 f32 f32 f32 f32 f32 f16 bf16 f32 f64 ");
   }
 }
@@ -154,6 +154,22 @@ TEST(Dtypes, WhatNeitherInt64NorFloat64HoldsIsRefused) {
   EXPECT_EQ(message([&] { core::unique(wide); }), "\"unique\" not implemented for 'UInt64'");
   EXPECT_EQ(message([&] { core::cummax(wide, 0); }), "\"sort\" not implemented for 'UInt64'");
   EXPECT_EQ(message([&] { core::searchsorted(wide, wide); }), "\"searchsorted_out_cpu\" not implemented for 'UInt64'");
+}
+
+TEST(Dtypes, ComplexNumbersAreKeptButNotComputedWith) {
+  const auto message = [](const auto& function) {
+    try {
+      function();
+    } catch (const core::Error& error) {
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  const Tensor x = core::zeros({2}, {.dtype = DType::c64});
+  EXPECT_EQ(message([&] { x.clone()[0]; }), "no error");
+  EXPECT_EQ(message([&] { x + x; }), "\"add\" not implemented for 'ComplexFloat'");
+  EXPECT_EQ(message([&] { x* core::ones({2}); }), "cannot convert float32 to complex64");
+  EXPECT_EQ(message([&] { x.to(DType::f32); }), "cannot convert complex64 to float32");
 }
 
 }  // namespace
