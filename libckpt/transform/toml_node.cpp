@@ -77,11 +77,12 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// Where the string or comment that begins at `at` ends; `at` itself when none begins there. A string of one line ends
-/// with its line at the latest.
+/// with its line at the latest; a quote inside a word ("0\"a") begins none.
 std::size_t end_of_plain_text(std::string_view text, std::size_t at) {
   const char opening = text[at];
   if (opening == '#') return std::min(text.find('\n', at), text.size());
   if (opening != '"' && opening != '\'') return at;
+  if (at > 0 && std::string_view(" \t\r\n=[{,.").find(text[at - 1]) == std::string_view::npos) return at;
   const std::string_view three = text.substr(at, 3);
   if (three.size() == 3 && three[1] == opening && three[2] == opening) return at;
   for (std::size_t i = at + 1; i < text.size(); ++i) {

@@ -92,8 +92,8 @@ TEST(RulesText, TakesLettersOutsideAsciiInStringsAndCommentsAlone) {
       ckpt::parse_rules("# \u03a4\n[[rule]]\nrename = \"\u03a4.\\\"\u03b1\" # \u03a9\nto = '\u00e9'\n", "r.toml");
   ASSERT_EQ(rules.size(), 1u);
   EXPECT_EQ(rules[0].names[0].first, "\u03a4.\"\u03b1");
-  for (const char* text :
-       {"[[rule]]\nrename = \"a\"\nto = \"b\"\n\u03a4 = 1\n", "a = 1\n\n\nb = \"\"\"\u03a4\"\"\"\n"}) {
+  for (const char* text : {"[[rule]]\nrename = \"a\"\nto = \"b\"\n\u03a4 = 1\n", "a = 1\n\n\nb = \"\"\"\u03a4\"\"\"\n",
+                           "[[rule]]\n\n\nrename =0\"h\u0244\"\n"}) {
     EXPECT_THAT(error_of(text).message(), testing::StartsWith("line 4 is no TOML: letters outside ASCII")) << text;
   }
 }
