@@ -49,7 +49,7 @@ if [ $tsan = yes ]; then
   # (which is how replicas run on a machine with as many devices as cores), and the test of such teams is left out.
   export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
   filter=${filter:-'^(parallel|backend|data|autograd\.SeveralDevices)\.'}
-  select+=(-E 'ParallelFor')
+  select+=(-E '^backend\.ParallelFor\.')
 fi
 [ -n "$filter" ] && select+=(-R "$filter")
 configure "$folder" "${options[@]}"
