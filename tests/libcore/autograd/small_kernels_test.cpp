@@ -11,6 +11,7 @@
 
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/autograd/gradcheck.h"
 #include "libcore/autograd/node.h"
 #include "libcore/autograd/recurrent_by_hand.h"
 #include "libcore/backend/threads.h"
