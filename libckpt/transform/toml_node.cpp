@@ -1,8 +1,10 @@
 #include "libckpt/transform/toml_node.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace {
 
@@ -26,21 +28,62 @@ namespace {
 
 using Kind = TextNode::Kind;
 
+/// toml++ 3.3 runs into undefined behaviour where it looks for white space and finds some letters outside ASCII, so it
+/// sees none: each of their bytes stands as a word that the text does not have, and is put back into what was parsed.
+class AsciiCover {
+ public:
+  explicit AsciiCover(std::string_view text) {
+    std::size_t longest = 0, run = 0;
+    for (char c : text) longest = std::max(longest, run = c == '_' ? run + 1 : 0);
+    word_ = "u" + std::string(longest + 1, '_') + "u";
+    constexpr char kDigits[] = "0123456789abcdef";
+    for (char c : text.substr(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0)) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte < 0x80) {
+        text_ += c;
+      } else {
+        text_ += word_;
+        text_ += {kDigits[byte >> 4], kDigits[byte & 15]};
+      }
+    }
+  }
+  const std::string& text() const { return text_; }
+  std::string lifted(std::string_view covered) const {
+    std::string out;
+    for (std::size_t at = 0;;) {
+      const std::size_t word = covered.find(word_, at);
+      out += covered.substr(at, word - at);
+      if (word == std::string_view::npos || covered.size() - word < word_.size() + 2) return out;
+      unsigned byte = 0;
+      std::from_chars(covered.data() + word + word_.size(), covered.data() + word + word_.size() + 2, byte, 16);
+      out += static_cast<char>(byte);
+      at = word + word_.size() + 2;
+    }
+  }
+
+ private:
+  static constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  std::string word_;
+  std::string text_;
+};
+
 // Both readers bound how deep a text may nest, so these may recurse.
-TextNode node_of(const toml::node& from) {
+TextNode node_of(const toml::node& from, const AsciiCover& cover) {
   TextNode out;
   if (const auto* text = from.as_string()) {
     out.kind = Kind::text;
-    out.text = text->get();
+    out.text = cover.lifted(text->get());
   } else if (const auto* integer = from.as_integer()) {
     out.kind = Kind::integer;
     out.integer = integer->get();
   } else if (const auto* list = from.as_array()) {
     out.kind = Kind::list;
-    for (const toml::node& item : *list) out.items.push_back(node_of(item));
+    for (const toml::node& item : *list) out.items.push_back(node_of(item, cover));
   } else if (const auto* table = from.as_table()) {
     out.kind = Kind::table;
-    for (const auto& [key, value] : *table) out.members.emplace_back(std::string(key.str()), node_of(value));
+    for (const auto& [key, value] : *table) {
+      out.members.emplace_back(cover.lifted(key.str()), node_of(value, cover));
+    }
   }
   return out;
 }
@@ -72,55 +115,14 @@ const TextNode* TextNode::find(std::string_view key) const {
   return nullptr;
 }
 
-namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
-/// Where the string or comment that begins at `at` ends; `at` itself when none begins there. A string of one line ends
-/// with its line at the latest; a quote inside a word ("0\"a") begins none.
-std::size_t end_of_plain_text(std::string_view text, std::size_t at) {
-  const char opening = text[at];
-  if (opening == '#') return std::min(text.find('\n', at), text.size());
-  if (opening != '"' && opening != '\'') return at;
-  if (at > 0 && std::string_view(" \t\r\n=[{,.").find(text[at - 1]) == std::string_view::npos) return at;
-  const std::string_view three = text.substr(at, 3);
-  if (three.size() == 3 && three[1] == opening && three[2] == opening) return at;
-  for (std::size_t i = at + 1; i < text.size(); ++i) {
-    if (text[i] == '\n' || text[i] == opening) return i + 1;
-    if (text[i] == '\\' && opening == '"') ++i;
-  }
-  return text.size();
-}
-
-/// toml++ 3.3 runs into undefined behaviour where it looks for white space and finds some letters outside ASCII ("Τ").
-/// TOML allows such letters in strings and comments alone; strings of several lines it searches for white space, too.
-void check_letters(std::string_view text) {
-  std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  while (at < text.size()) {
-    const std::size_t end = end_of_plain_text(text, at);
-    if (end > at) {
-      at = end;
-      continue;
-    }
-    if (static_cast<unsigned char>(text[at]) >= 0x80) {
-      const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-      throw core::Error(core::ErrorCode::corrupt,
-                        "line " + std::to_string(line) +
-                            " is no TOML: letters outside ASCII may stand in comments and in strings of one line");
-    }
-    ++at;
-  }
-}
-
-}  // namespace
-
 TextNode parse_toml_node(std::string_view text) {
-  check_letters(text);
+  if (!core::is_utf8(text)) throw core::Error(core::ErrorCode::corrupt, "the text is no TOML: it is not UTF-8");
+  const AsciiCover cover(text);
   try {
-    return node_of(toml::parse(text));
+    return node_of(toml::parse(cover.text()), cover);
   } catch (const toml::parse_error& error) {
     throw core::Error(core::ErrorCode::corrupt, "line " + std::to_string(error.source().begin.line) +
-                                                    " is no TOML: " + std::string(error.description()));
+                                                    " is no TOML: " + cover.lifted(error.description()));
   }
 }
 
