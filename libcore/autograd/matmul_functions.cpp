@@ -56,12 +56,27 @@ struct LinearBackward final : Node {
     const bool differentiable = is_grad_enabled();
     TensorList result;
     result.push_back(!wants(0) ? Tensor() : differentiable ? sum(g, {.dims = {0}}) : raw::column_sums(g));
-    result.push_back(!wants(1) ? Tensor() : differentiable ? mm(g, saved(1)) : raw::product(g, saved(1)));
+    result.push_back(!wants(1) ? Tensor() : differentiable ? mm(g, weight()) : raw::product(g, weight()));
     result.push_back(!wants(2) ? Tensor() : differentiable ? mm(g.t(), saved(0)).t() : weight_grad(g));
     return result;
   }
 
  private:
+  /// The weight that was kept. PyTorch keeps its transposed view, and says of a change in place what it then knows of
+  /// it.
+  Tensor weight() const {
+    try {
+      return saved(1);
+    } catch (const Error& error) {
+      std::string text = error.message();
+      const std::size_t begin = text.find("Tensor ["), end = text.find("] is at version");
+      if (begin == std::string::npos || end == std::string::npos) throw;
+      const auto& view = next_edges()[2].node ? next_edges()[2].node->outputs()[0].sizes : Shape{};
+      const std::string sizes = view.size() == 2 ? to_list(view) : text.substr(begin + 7, end - begin - 7);
+      text.replace(begin + 7, end - begin - 6, sizes + "], which is output 0 of AsStrided,");
+      throw Error(error.code(), text);
+    }
+  }
   /// g^T x, seen the other way round.
   Tensor weight_grad(const Tensor& g) const {
     const auto turned = [](const Tensor& t) {

@@ -125,8 +125,18 @@ void add_dropout_cases(GradCases& cases) {
            {"feature_dropout", core::feature_dropout},
            {"dropout_", [](T x, double p, bool training) { return core::dropout_(x * 1, p, training); }},
            {"alpha_dropout", core::alpha_dropout},
-           {"feature_alpha_dropout", core::feature_alpha_dropout}}) {
+           {"feature_alpha_dropout", core::feature_alpha_dropout},
+           {"dropout1d", core::dropout1d}}) {
     cases.add(name, {irregular({3, 4, 2})}, [f = f](In in) {
+      core::manual_seed(3);
+      return f(in[0], 0.4, true);
+    });
+  }
+  for (const auto& [name, f] : std::initializer_list<std::pair<const char*, Tensor (*)(T, double, bool)>>{
+           {"dropout2d", core::dropout2d}, {"dropout3d", core::dropout3d}}) {
+    core::Shape sizes{2, 3, 2, 2};
+    if (std::string_view(name) == "dropout3d") sizes.push_back(2);
+    cases.add(name, {irregular(sizes)}, [f = f](In in) {
       core::manual_seed(3);
       return f(in[0], 0.4, true);
     });
