@@ -211,8 +211,8 @@ void Module::requires_grad_(bool requires_grad) {
 void Module::zero_grad(bool set_to_none) {
   if (is_replica()) {
     return warn(
-        "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. The parameters are copied (in "
-        "a differentiable manner) from the original module. This means they are not leaf nodes in autograd and so "
+        "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. The parameters are copied "
+        "(in a differentiable manner) from the original module. This means they are not leaf nodes in autograd and so "
         "don't accumulate gradients. If you need gradients in your forward method, consider using autograd.grad "
         "instead.");
   }
