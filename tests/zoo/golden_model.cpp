@@ -144,6 +144,14 @@ std::shared_ptr<core::Module> build_golden_model(Json golden) {
   return nullptr;
 }
 
+bool has_golden_model(Json golden) {
+  const core::Device before = core::default_device();
+  core::set_default_device(core::Device("meta"));
+  const bool found = build_golden_model(golden) != nullptr;
+  core::set_default_device(before);
+  return found;
+}
+
 void silence_dropout(core::Module& module) {
   for (const auto& [name, below] : module.named_modules()) {
     if (auto* dropout = dynamic_cast<core::Dropout*>(below)) dropout->p = 0;
