@@ -36,7 +36,7 @@ OutputMeta meta_of(const Tensor& t) {
 
 }  // namespace
 
-Tensor CheckpointFrame::pack(const Tensor& tensor) {
+Tensor CheckpointFrame::pack(const Tensor& tensor, bool is_output) {
   if (tensor.requires_grad() && tensor.is_leaf()) return tensor;  // lives on anyway, and must stay that very leaf
   if (!in_forward_) {
     if (next_ < slots_.size()) {
@@ -46,12 +46,12 @@ Tensor CheckpointFrame::pack(const Tensor& tensor) {
       slot.version = tensor.impl()->version();
     }
     ++next_;
-    return tensor;
+    return is_output ? raw::alias(tensor) : tensor;
   }
   auto meta = std::make_unique<RecomputedMeta>();
   meta->frame = IntrusivePtr<CheckpointFrame>(this);
   meta->slot = static_cast<std::uint32_t>(slots_.size());
-  meta->grad_fn = tensor.grad_fn();
+  if (!is_output) meta->grad_fn = tensor.grad_fn();
   meta->output_nr = tensor.output_nr();
   slots_.push_back({meta_of(tensor), {}, 0, true});
   auto impl = make_intrusive<TensorImpl>();

@@ -18,8 +18,9 @@ class CheckpointFrame : public RefCounted {
  public:
   explicit CheckpointFrame(std::function<void()> run_again) : run_again_(std::move(run_again)) {}
 
-  /// What a node keeps instead of `tensor`: in forward a placeholder, in the second run the tensor itself.
-  Tensor pack(const Tensor& tensor);
+  /// What a node keeps instead of `tensor`: in forward a placeholder, in the second run the tensor itself. One of its
+  /// own outputs is kept without history, or the node would keep itself alive.
+  Tensor pack(const Tensor& tensor, bool is_output);
   void end_forward() { in_forward_ = false; }
   /// The tensor of a slot, and the version that its memory must have.
   std::pair<Tensor, std::uint32_t> value(std::uint32_t slot);

@@ -71,7 +71,7 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_o
   version_ = tensor.impl()->version();
   output_nr_ = tensor.output_nr();
   if (detail::current_frame != nullptr) {
-    tensor_ = detail::current_frame->pack(tensor);
+    tensor_ = detail::current_frame->pack(tensor, is_output);
   } else {
     tensor_ = is_output ? raw::alias(tensor) : tensor;
   }
