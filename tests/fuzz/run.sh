@@ -19,12 +19,14 @@ if [ ! -d "$golden/checkpoints" ]; then
 fi
 export CKPT_GOLDEN_DIR=$golden
 
+mkdir -p "$build"
+build_log=$build/build.log
 sanitizers=-fsanitize=address,undefined,fuzzer-no-link
 cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
   -DCMAKE_BUILD_TYPE=Fuzz -DCMAKE_CXX_FLAGS="-O1 -g1 $sanitizers -fno-sanitize-recover=undefined" \
-  -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" -DCKPT_FUZZERS=ON -DCORE_WITH_CUDA=OFF > "$build.log" 2>&1 ||
-  { cat "$build.log"; exit 1; }
-ninja -C "$build" fuzz fuzz_replay ckpt_hdf5 >> "$build.log" 2>&1 || { tail -40 "$build.log"; exit 1; }
+  -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" -DCKPT_FUZZERS=ON -DCORE_WITH_CUDA=OFF > "$build_log" 2>&1 ||
+  { cat "$build_log"; exit 1; }
+ninja -C "$build" fuzz fuzz_replay ckpt_hdf5 >> "$build_log" 2>&1 || { tail -40 "$build_log"; exit 1; }
 
 # 256 MiB for one allocation, 10 s an input, 1 GiB for the process: that holds the fuzzer's own corpus and what the
 # sanitizer keeps of freed memory (little, so that it does not pass for a leak).

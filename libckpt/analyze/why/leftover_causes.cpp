@@ -87,7 +87,7 @@ void find_stale_buffers(Attempt& attempt) {
             "buffer", [&](const FileKey& key) { return unsaved.contains(key.name) || is_stale_buffer(key); });
 }
 
-/// Names that are tied in nearly every language model, where nobody says so.
+/// Names that are tied in nearly every language model, where the key list does not say so.
 constexpr std::array<std::string_view, 3> kTiedHeads = {"lm_head.weight", "decoder.weight",
                                                         "cls.predictions.decoder.weight"};
 constexpr std::array<std::string_view, 6> kTiedTables = {
