@@ -1,14 +1,12 @@
 // Schedules that look at a metric, and that put others together: see schedule_more.h.
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <string>
 #include <typeinfo>
 
+#include "libcore/base/class_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/optim/schedule_more.h"
@@ -31,15 +29,6 @@ Scalar plain_number(double value) {
   return whole == value ? Scalar(static_cast<std::int64_t>(whole)) : Scalar(value);
 }
 
-/// "StepLR" of core::StepLR.
-std::string class_name_of(const LRScheduler& schedule) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(typeid(schedule).name(), nullptr, nullptr, &status), std::free);
-  const std::string name = status == 0 ? text.get() : typeid(schedule).name();
-  return name.substr(name.rfind(':') + 1);
-}
-
 using Schedules = std::vector<std::shared_ptr<LRScheduler>>;
 
 void check_optimizer(const char* name, const Optimizer& optimizer, const Schedules& schedules) {
@@ -47,7 +36,7 @@ void check_optimizer(const char* name, const Optimizer& optimizer, const Schedul
     const Optimizer& other = schedules[i]->optimizer();
     if (&other == &optimizer) continue;
     fail(std::string(name) + " expects all schedulers to belong to the same optimizer, but got scheduler " +
-         class_name_of(*schedules[i]) + " at index " + std::to_string(i) + " has " + other.str() +
+         short_class_name(typeid(*schedules[i])) + " at index " + std::to_string(i) + " has " + other.str() +
          ", which is different from " + optimizer.name() + ".");
   }
 }

@@ -2,22 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "libcore/core.h"
+#include "tests/libcore/tensor/op_test.h"
 
 namespace {
 
 using core::MemoryFormat;
 using core::Shape;
 using core::Tensor;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+using test::message_of;
 
 TEST(MemoryFormat, ChannelsLastPutsChannelsInnermost) {
   const Tensor x = core::arange(120.0).view({2, 3, 4, 5});

@@ -1,10 +1,8 @@
 // Picking and writing by index: values and errors of PyTorch 2.15.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-
 #include "libcore/core.h"
+#include "tests/libcore/tensor/op_test.h"
 
 namespace {
 
@@ -12,23 +10,9 @@ using core::DType;
 using core::Shape;
 using core::Tensor;
 using core::tensor;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
-
-[[maybe_unused]] Tensor counted() {
-  return tensor({{0.0, 1.0, 2.0}, {3.0, 4.0, 5.0}});
-}
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+using test::counted;
+using test::kNan;
+using test::message_of;
 
 TEST(PickOps, Taking) {
   EXPECT_EQ(core::to_string(core::take_along_dim(counted(), tensor({{2}, {0}}), 1)),

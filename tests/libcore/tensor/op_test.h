@@ -1,0 +1,31 @@
+#pragma once
+// What the tests of operations share: a small matrix, special values, the text of an error.
+// Use: EXPECT_EQ(test::message_of([] { core::polygamma(-1, x); }), "polygamma(n, x) does not support negative n.");
+
+#include <limits>
+#include <string>
+
+#include "libcore/core.h"
+
+namespace test {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// [[0, 1, 2], [3, 4, 5]] in f32.
+inline core::Tensor counted() {
+  return core::tensor({{0.0, 1.0, 2.0}, {3.0, 4.0, 5.0}});
+}
+
+/// What `function` throws as core::Error, or "no error".
+template <class F>
+std::string message_of(F function) {
+  try {
+    function();
+  } catch (const core::Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+}  // namespace test
