@@ -1,6 +1,6 @@
 #pragma once
-// Loading weights from anywhere into a model of the zoo: files of torchvision, timm, Hugging Face and nanoGPT, from
-// DataParallel or torch.compile, nested in a training state, tagged with devices that are not there.
+// Loading weights from anywhere into a model of the zoo: from DataParallel or torch.compile, nested in a training
+// state, tagged with devices that are not there; with another project's names where LoadOptions::guess allows it.
 // Thread safety: as make(). Use: auto net = zoo::load("resnet50", "model_best.pth.tar"); net->eval();
 
 #include <filesystem>

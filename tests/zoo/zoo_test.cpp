@@ -6,12 +6,15 @@
 #include "libckpt/bridge.h"
 #include "libcore/base/error.h"
 #include "libcore/core.h"
+#include "tests/support/golden.h"
+#include "tests/support/golden_json.h"
 #include "tests/support/temp_dir.h"
 #include "zoo/adapt.h"
 #include "zoo/load.h"
 #include "zoo/manifest/manifest.h"
 #include "zoo/mlp.h"
 #include "zoo/small_images.h"
+#include "zoo/vit.h"
 
 namespace {
 
@@ -125,6 +128,48 @@ TEST(ZooLoad, TakesWrappersOff) {
   auto loaded = zoo::load("cifar_net", dir.path() / "a.pth", {}, &notes);
   EXPECT_TRUE(core::equal(loaded->parameter("fc3.weight"), net.fc3.weight));
   EXPECT_FALSE(notes.steps.empty());
+}
+
+TEST(ZooLoad, TakesANestedWrappedStateFromADeviceThatIsNotThere) {
+  test::TempDir dir;
+  core::manual_seed(2);
+  zoo::CifarNet net;
+  core::DataParallel<zoo::CifarNet> wrapped(net);
+  ckpt::Dict file;
+  file.items.emplace_back(ckpt::Value::text("epoch"), ckpt::Value::integer(7));
+  file.items.emplace_back(ckpt::Value::text("state_dict"), ckpt::to_value(wrapped.state_dict()));
+  ckpt::Checkpoint checkpoint;
+  checkpoint.root = ckpt::Value::dict(std::move(file));
+  ckpt::save(ckpt::map_location(checkpoint, ckpt::MapLocationOptions{.to = "cuda:3"}), dir.path() / "best.pth");
+  auto loaded = zoo::load("cifar_net", dir.path() / "best.pth");
+  EXPECT_TRUE(core::equal(loaded->parameter("conv2.weight"), net.conv2.weight));
+  EXPECT_EQ(loaded->parameter("conv2.weight").device(), core::Device("cpu"));
+}
+
+/// The file has the names that a proved map gives.
+TEST(ZooLoad, TakesOtherProjectsNamesWhenAGuessIsAllowed) {
+  auto map_file = test::golden_file("zoo/maps/vit_torchvision_timm.json");
+  if (!map_file) GTEST_SKIP() << "golden data are not here";
+  test::TempDir dir;
+  core::manual_seed(3);
+  const zoo::VisionTransformer::Options twin{.image_size = 32,
+                                             .patch_size = 8,
+                                             .num_layers = 3,
+                                             .num_heads = 4,
+                                             .hidden_dim = 64,
+                                             .mlp_dim = 128,
+                                             .num_classes = 10};
+  zoo::VisionTransformer net(twin), other(twin);
+  test::GoldenJson map(*map_file);
+  core::StateDict state = net.state_dict(), renamed;
+  for (test::Json pair : test::items(map.root()["pairs"])) {
+    renamed.set(test::text(pair.at(1)), state.at(test::text(pair.at(0))));
+  }
+  ckpt::save(renamed, dir.path() / "timm.pth");
+  EXPECT_THROW(zoo::load_into(other, "vit", dir.path() / "timm.pth"), core::Error);
+  zoo::load_into(other, "vit", dir.path() / "timm.pth", {.guess = true});
+  core::StateDict got = other.state_dict();
+  for (const std::string& key : state.keys()) EXPECT_TRUE(core::equal(got.at(key), state.at(key))) << key;
 }
 
 TEST(ZooLoad, SaysWhatDoesNotFit) {
