@@ -3,8 +3,8 @@
 // its kernel works in. An entry counts only while the bytes are the ones it was made from (StorageImpl::writes), and
 // goes with the storage.
 // Thread safety: all functions.
-// Use: if (Bytes b = derived::find_or_make(weight, key, count, [&](float* to) { reorder(weight, to); }))
-// use(b->data());
+// Use: auto bytes = derived::find_or_make(weight, key, count, [&](float* to) { reorder(weight, to); });
+//      if (bytes) use(bytes->data());
 
 #include <cstdint>
 #include <functional>
