@@ -49,15 +49,17 @@ TensorList AccumulateGrad::apply(TensorList grads) {
   return {};
 }
 
-void AccumulateGrad::accumulate(Tensor grad) const {
-  AutogradMeta& meta = *try_meta(leaf_);
+namespace {
+
+void add_gradient(AutogradMeta& meta, const Tensor& leaf, Tensor grad) {
+  SpinLock lock(meta.grad_lock);
   if (!meta.grad.defined()) {
     if (is_grad_enabled()) {
       meta.grad = grad.clone();
-    } else if (can_take(grad, leaf_)) {
+    } else if (can_take(grad, leaf)) {
       meta.grad = std::move(grad);
     } else {
-      meta.grad = raw::make_like(leaf_, grad.dtype());
+      meta.grad = raw::make_like(leaf, grad.dtype());
       raw::copy_into(meta.grad, grad);
     }
   } else if (is_grad_enabled()) {
@@ -65,12 +67,19 @@ void AccumulateGrad::accumulate(Tensor grad) const {
   } else {
     meta.grad.add_(grad);
   }
+}
+
+}  // namespace
+
+void AccumulateGrad::accumulate(Tensor grad) const {
+  AutogradMeta& meta = *try_meta(leaf_);
+  add_gradient(meta, leaf_, std::move(grad));
   const auto hooks = meta.post_hooks;  // a hook may remove itself
   for (const auto& [id, call] : hooks) call(leaf_);
 }
 
 IntrusivePtr<Node> accumulator_of(const Tensor& leaf) {
-  AutogradMeta& meta = make_meta(leaf);
+  AutogradMeta& meta = make_shared_meta(leaf);
   SpinLock lock(meta.accumulator_lock);
   if (meta.accumulator != nullptr && meta.accumulator->try_retain()) return IntrusivePtr<Node>::adopt(meta.accumulator);
   auto made = make_intrusive<AccumulateGrad>(leaf);

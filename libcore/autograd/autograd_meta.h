@@ -1,6 +1,7 @@
 #pragma once
 // What autograd keeps about a tensor. Internal to autograd.
-// Thread safety: as the tensor; only the accumulator pointer is guarded, because threads may record ops on one leaf.
+// Thread safety: as the tensor; only the pointer to it, the accumulator and adding a gradient are guarded,
+// because threads may record operations on one leaf and run backward at the same time.
 
 #include <atomic>
 #include <vector>
@@ -23,6 +24,7 @@ struct AutogradMeta final : AutogradMetaBase {
   Tensor base;                     // of a view; undefined otherwise
   std::uint32_t view_version = 0;  // grad_fn of a view is valid for this version of the memory
 
+  std::atomic_flag grad_lock;  // while a gradient is added
   std::atomic_flag accumulator_lock;
   AccumulateGrad* accumulator = nullptr;  // not owned: it owns the tensor
   std::vector<GradHook> leaf_hooks;
@@ -31,9 +33,12 @@ struct AutogradMeta final : AutogradMetaBase {
 
 /// Null when nothing was recorded about `t`.
 inline AutogradMeta* try_meta(const Tensor& t) {
-  return static_cast<AutogradMeta*>(t.impl()->autograd);
+  return static_cast<AutogradMeta*>(t.impl()->autograd.load(std::memory_order_acquire));
 }
+/// Made when there is none. Only where one thread uses `t`.
 AutogradMeta& make_meta(const Tensor& t);
+/// As make_meta(), where other threads may do the same at this moment.
+AutogradMeta& make_shared_meta(const Tensor& t);
 
 /// Adds gradients to a leaf.
 class AccumulateGrad final : public Node {

@@ -96,7 +96,7 @@ void CheckpointFrame::forget(std::uint32_t slot) {
 }
 
 std::pair<Tensor, std::uint32_t> recomputed_value(const Tensor& placeholder) {
-  const auto& meta = *static_cast<RecomputedMeta*>(placeholder.impl()->autograd);
+  const auto& meta = *static_cast<RecomputedMeta*>(placeholder.impl()->autograd.load());
   auto [value, version] = meta.frame->value(meta.slot);
   if (!meta.grad_fn) return {value, version};
   Tensor with_history = raw::alias(value);

@@ -21,8 +21,18 @@ void AutogradMeta::operator delete(void* block, std::size_t bytes) noexcept {
 }
 
 AutogradMeta& make_meta(const Tensor& t) {
-  if (t.impl()->autograd == nullptr) t.impl()->autograd = new AutogradMeta;
-  return *try_meta(t);
+  if (AutogradMeta* known = try_meta(t)) return *known;
+  auto* made = new AutogradMeta;
+  t.impl()->autograd.store(made, std::memory_order_release);
+  return *made;
+}
+
+AutogradMeta& make_shared_meta(const Tensor& t) {
+  if (AutogradMeta* known = try_meta(t)) return *known;
+  auto made = std::make_unique<AutogradMeta>();
+  AutogradMetaBase* before = nullptr;
+  if (t.impl()->autograd.compare_exchange_strong(before, made.get(), std::memory_order_acq_rel)) return *made.release();
+  return *static_cast<AutogradMeta*>(before);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // TensorImpl: what a Tensor handle points to. Users never touch it; operations, autograd and modules do.
 // Thread safety: as Tensor. Use: tensor.impl()->sizes.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -38,7 +39,7 @@ struct ViewOrigin {
 
 struct TensorImpl : RefCounted {
   TensorImpl() = default;
-  ~TensorImpl() { delete autograd; }
+  ~TensorImpl() { delete autograd.load(std::memory_order_acquire); }
   static void* operator new(std::size_t bytes);
   static void operator delete(void* block, std::size_t bytes) noexcept;
 
@@ -56,7 +57,8 @@ struct TensorImpl : RefCounted {
   Shape sizes;
   Shape strides;                             ///< in elements
   IntrusivePtr<VersionCounter> own_version;  ///< null: the storage's
-  AutogradMetaBase* autograd = nullptr;      ///< owned; null until something is recorded
+  /// Owned; null until something is recorded. Atomic, because threads may record operations on one leaf.
+  std::atomic<AutogradMetaBase*> autograd{nullptr};
 
   std::uint32_t version() const {
     return own_version ? own_version->value.load(std::memory_order_relaxed) : storage->version();

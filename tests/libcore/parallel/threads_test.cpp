@@ -1,6 +1,7 @@
 // Eight devices, eight threads: what the thread sanitizer watches (tests/run.sh --tsan), and the same bits every time.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <thread>
 
 #include "libcore/autograd/grad_mode.h"
@@ -99,6 +100,22 @@ TEST_F(EightDevices, OneModelIsCalledByTwoThreads) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(floats(model(core::ones({16, 4}))), wanted);
   other.join();
   EXPECT_EQ(seen, wanted);
+}
+
+TEST_F(EightDevices, ThreadsShareFreshLeaves) {
+  for (int round = 0; round < 50; ++round) {
+    Tensor weight = core::ones({3}, {.requires_grad = true});
+    std::atomic<int> ready{0};
+    auto work = [&] {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      (weight * 2).sum().backward();
+    };
+    std::thread other(work);
+    work();
+    other.join();
+    ASSERT_EQ(floats(weight.grad()), std::vector<float>(3, 4)) << "in round " << round;
+  }
 }
 
 TEST_F(EightDevices, HooksRunOnEveryReplica) {
