@@ -50,6 +50,9 @@ Backend& common_backend(std::span<const Tensor* const> tensors) {
 }
 
 std::string mixed_device_text(const Backend& first, const Backend& second) {
+  if (first.is_sparse() || second.is_sparse()) {
+    return "Could not run this operation with arguments from the 'SparseCPU' backend; use to_dense()";
+  }
   if (first.device().is_meta() || second.device().is_meta()) {
     return "Tensor on device " + second.device().str() + " is not on the expected device " + first.device().str() + "!";
   }
