@@ -29,6 +29,7 @@
 #include "libcore/module/hook.h"
 #include "libcore/module/members.h"
 #include "libcore/module/parameter.h"
+#include "libcore/module/reparametrized.h"
 #include "libcore/module/state_dict.h"
 #include "libcore/tensor/tensor.h"
 
@@ -126,6 +127,8 @@ class Module {
   /// Casts floating parameters and buffers alone. Error(type) for a dtype that is neither floating nor complex.
   void to(DType dtype) { convert(std::nullopt, dtype); }
   void to(Device device, DType dtype) { convert(device, dtype); }
+  /// Parameters and buffers of four (five) dimensions.
+  void to(MemoryFormat format);
   void to_float() { to(DType::f32); }
   void to_double() { to(DType::f64); }
   void to_half() { to(DType::f16); }
@@ -166,6 +169,9 @@ class Module {
   /// The printed form, as PyTorch's repr.
   virtual std::string str() const;
 
+  /// For parametrize.h.
+  detail::ReparametrizedPtr& reparametrized() { return reparametrized_; }
+
  protected:
   Module() = default;
   Module(const Module&) = default;
@@ -174,6 +180,10 @@ class Module {
   Module& operator=(Module&&) = default;
 
   bool has_hooks() const { return hooks_ != nullptr; }
+  /// Before a call.
+  void prepare() {
+    if (reparametrized_) detail::recompute(*this);
+  }
 
  private:
   friend Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
@@ -183,6 +193,7 @@ class Module {
   void convert(std::optional<Device> device, std::optional<DType> dtype);
 
   std::shared_ptr<detail::ModuleHooks> hooks_;
+  detail::ReparametrizedPtr reparametrized_;
   bool training_ = true;
   Module* original_ = nullptr;  // of a replica
 };
@@ -204,6 +215,7 @@ class ModuleOf : public Module {
  public:
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
+    this->prepare();
     if constexpr (std::is_same_v<decltype(derived().forward(std::forward<Args>(args)...)), Tensor>) {
       if (this->has_hooks()) return with_hooks(std::forward<Args>(args)...);
     }
