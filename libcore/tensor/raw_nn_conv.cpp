@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "libcore/tensor/derived_data.h"
@@ -108,26 +109,41 @@ bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
   return held::may_hold(like, output_sizes(s)) && held::table_of(like).conv_fits(s, pass);
 }
 
-/// The weight as the kernel wants it; null where that is as it is.
+/// The weight as the kernel wants it.
 held::Bytes prepared_weight(const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
   const ImageTable& table = held::table_of(weight);
   const PreparedForm order = table.prepared_form(s, bias.defined());
-  if (order.bytes == 0) return {};
+  const auto* from = static_cast<const float*>(weight.raw_data());
+  if (order.bytes == 0) {
+    return derived::find_or_make(weight, "ordinary", weight.numel(),
+                                 [&](float* to) { std::copy_n(from, weight.numel(), to); });
+  }
   const auto count = static_cast<std::int64_t>(order.bytes / sizeof(float));
-  return derived::find_or_make(weight, std::string(order.form), count, [&](float* to) {
-    table.prepare({s, bias.defined(), static_cast<const float*>(weight.raw_data()), to});
-  });
+  return derived::find_or_make(weight, std::string(order.form), count,
+                               [&](float* to) { table.prepare({s, bias.defined(), from, to}); });
+}
+
+/// Run when somebody needs the values, with what comes behind it.
+Tensor pending_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
+  auto conv = std::make_shared<held::PendingConv>();
+  conv->sizes = s;
+  conv->image = held::frozen_image(x);
+  conv->weight = prepared_weight(weight, bias, s);
+  if (bias.defined()) {
+    const auto* from = static_cast<const float*>(bias.raw_data());
+    conv->bias.assign(from, from + bias.numel());
+  }
+  return held::make(output_sizes(s), {.conv = std::move(conv)}, backend_of(x));
 }
 
 Tensor conv2d_of_images(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s,
                         WeightUse use) {
   const Tensor w = dense(weight), b = dense(bias);
+  if (use == WeightUse::again) return pending_conv2d(x, w, b, s);
   const held::Image in = held::image(x);
-  const held::Bytes prepared = use == WeightUse::again ? prepared_weight(w, b, s) : held::Bytes();
-  held::Bytes out = held::make_bytes(output_sizes(s).numel());
-  held::table_of(x).conv({s, in.data, prepared ? nullptr : static_cast<const float*>(w.raw_data()),
-                          prepared ? prepared->data() : nullptr, static_cast<const float*>(data_or_null(b)),
-                          out->data()});
+  held::Bytes out = held::make_bytes(held::shape_of(output_sizes(s)).count());
+  held::table_of(x).conv({s, in.data, static_cast<const float*>(w.raw_data()), nullptr,
+                          static_cast<const float*>(data_or_null(b)), out->data()});
   return held::make(output_sizes(s), {.bytes = std::move(out)}, backend_of(x));
 }
 
@@ -137,12 +153,12 @@ Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weig
   const ImageTable& table = held::table_of(output_grad);
   const Shape sizes = image_sizes(s);
   const auto* weights = static_cast<const float*>(w.raw_data());
-  if (s.in_channels % 16 != 0) {
+  if (!lies_in_blocks(s.in_channels)) {
     Tensor out = detail::empty_as(output_grad, sizes);
     table.conv_input_grad({s, grad.data, weights, static_cast<float*>(out.mutable_raw_data())});
     return out;
   }
-  held::Bytes image = held::make_bytes(sizes.numel());
+  held::Bytes image = held::make_bytes(held::shape_of(sizes).count());
   table.conv_input_grad({s, grad.data, weights, image->data()});
   return held::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
 }
