@@ -72,10 +72,12 @@ bool is_for_winograd(const Key& key) {
   const Conv2dSizes& s = key.sizes;
   const bool plain_3x3 = s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
                          s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1;
-  constexpr std::int64_t kFewestPixels = 48, kMostWeights = std::int64_t{1} << 20;
-  const bool light = s.out_channels * s.in_channels * 9 <= kMostWeights;  // beyond, memory costs what arithmetic saves
+  constexpr std::int64_t kFewestPixels = 48, kManyPixels = 512, kMostWeights = std::int64_t{1} << 20;
+  const std::int64_t pixels = s.batch * s.out_h * s.out_w;
+  // Beyond, moving the weights costs what arithmetic saves, unless they serve many pixels.
+  const bool light = s.out_channels * s.in_channels * 9 <= kMostWeights || pixels >= kManyPixels;
   return key.prepared != 0 && light && plain_3x3 && s.in_channels % 16 == 0 && s.out_channels % 16 == 0 &&
-         s.batch * s.out_h * s.out_w >= kFewestPixels;
+         pixels >= kFewestPixels;
 }
 
 /// The pieces that all three descriptors are made of.
