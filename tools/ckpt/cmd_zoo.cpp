@@ -185,6 +185,8 @@ void add_zoo(CLI::App& app, Command& chosen) {
   add_read_options(keys, *options);
   keys.callback([&chosen, options] { chosen = [options](Context& context) { return run_keys(context, *options); }; });
 
+  add_zoo_rules(zoo, chosen);
+
   CLI::App& verify = add_command(zoo, "verify", "ckpt zoo verify resnet50 resnet50.pth",
                                  "Compare a file with a model key by key; exit 1 when they differ.");
   verify.add_option("NAME", options->name, "model")->required()->type_name("");
