@@ -139,7 +139,7 @@ Rules rules_for(const RulePack& pack, const std::vector<NamedShape>& keys) {
     if (fits_to(pack, keys).fits) subject += "; its names are those of " + pack.to + " already";
     throw Error(ErrorCode::key, subject);
   }
-  if (from.prefix.empty()) return pack.rules;
+  if (from.prefix.empty() || from.prefix == pack.to_prefix) return pack.rules;
   Rule before;
   before.names = {{"*", escape_pattern(from.prefix) + "*"}};
   Rules out = {std::move(before)};

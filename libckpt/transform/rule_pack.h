@@ -3,15 +3,16 @@
 // program can say which way they apply to a file, or that they do not. A file of rules becomes one by a table at its
 // head, all of whose fields are texts but the shapes:
 //   [about]
-//   from = "timm"                                # whose names the rules take,
-//   to = "torchvision"                           # and whose they give
-//   models = "vit_b_16 vit_l_16"                 # globs of the models of the zoo that it was made for
-//   from_key = "blocks.0.attn.qkv.weight"        # a glob that some key in the names of `from` matches,
-//   to_key = "encoder.layers.encoder_layer_0.*"  # and no key in those of the other; without them a pack is used by
-//   name from_prefix = "vit."                         # what files of the bare model lack (from_key has it); to_prefix
-//   alike from_shape = [1, 3]                          # proportion of from_key's first two dimensions, where only the
-//   layout to_shape = [3, 1]                            # tells the two apart note = "its batch norm has another eps"
-//   # what names cannot say, for whoever loads such a file
+//   from = "timm"                           # whose names the rules take,
+//   to = "torchvision"                      # and whose they give
+//   models = "vit_b_16 vit_l_16"            # globs of the models that it was made for
+//   from_key = "blocks.0.attn.qkv.weight"   # a glob that a key in the names of `from` matches, and none of the others;
+//   to_key = "encoder.layers.*.ln_1.bias"   # without these two a pack is used by its name alone
+//   from_prefix = "vit."                    # of from_key; files of the bare model lack it. to_prefix alike; the same
+//                                           # on both sides where the rules hold with and without it
+//   from_shape = [1, 3]                     # proportion of the dimensions of from_key, where the layout alone tells
+//   to_shape = [3, 1]                       # the two apart
+//   note = "its batch norm has another eps"   # what names cannot say, for whoever loads such a file
 // Thread safety: plain value. Use: RulePack p = parse_rule_pack(text, "timm-vit"); apply_rules(c, rules_for(p, keys));
 
 #include <optional>

@@ -204,13 +204,13 @@ TEST(ParseRulePack, RefusesATableThatIsNotOne) {
     }
     return std::string();
   };
-  EXPECT_EQ(message(""), "has no table [about]");
-  EXPECT_EQ(message("[about]\nfrom = \"a\"\n"), "the table 'about' has no 'to'");
+  EXPECT_EQ(message(""), "mine: has no table [about]");
+  EXPECT_EQ(message("[about]\nfrom = \"a\"\n"), "mine: the table 'about' has no 'to'");
   EXPECT_EQ(message("[about]\nfrom = \"a\"\nto = \"b\"\nfrm = \"c\"\n"),
-            "the table 'about' has an unknown field 'frm'");
-  EXPECT_EQ(message("[about]\nfrom = 3\nto = \"b\"\n"), "the table 'about' has a 'from' that is no text");
+            "mine: the table 'about' has an unknown field 'frm'");
+  EXPECT_EQ(message("[about]\nfrom = 3\nto = \"b\"\n"), "mine: the table 'about' has a 'from' that is no text");
   EXPECT_EQ(message("[about]\nfrom = \"a\"\nto = \"b\"\nfrom_key = \"c\"\n"),
-            "the table 'about' has one of 'from_key' and 'to_key' alone");
+            "mine: the table 'about' has one of 'from_key' and 'to_key' alone");
   EXPECT_EQ(message("[about]\nfrom = \"a\"\nto = \"b\"\nfrom_shape = [1]\n"),
-            "the table 'about' has a 'from_shape' that is no pair of numbers");
+            "mine: the table 'about' has a 'from_shape' that is no pair of numbers");
 }

@@ -31,6 +31,11 @@ bool exists(const std::string& path) {
 GivenRules read_rules(const std::string& name) {
   const ckpt::RulePack* shipped = exists(name) ? nullptr : zoo::find_rule_pack(name);
   if (shipped != nullptr) return {shipped->rules, *shipped};
+  if (!exists(name) && name.find_first_of("./") == std::string::npos) {
+    throw core::Error(core::ErrorCode::usage, core::quote(name) +
+                                                  " is neither a file of rules nor the name of shipped ones; see 'ckpt "
+                                                  "zoo rules'");
+  }
   core::ByteVector text = read_text(name);
   GivenRules given;
   given.pack = ckpt::try_parse_rule_pack(core::as_text(text), name);

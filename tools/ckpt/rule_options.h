@@ -14,8 +14,8 @@ struct GivenRules {
   std::optional<ckpt::RulePack> pack;  ///< where they say whose names they are
 };
 
-/// A file counts before a pack of the same name. Errors: Error(io) when it is neither or cannot be read; Error(refused)
-/// when it is too large; those of ckpt::parse_rules() and ckpt::parse_rule_pack().
+/// A file counts before a pack of the same name. Errors: Error(usage) when it is neither; Error(io) when it cannot be
+/// read; Error(refused) when it is too large; those of ckpt::parse_rules() and ckpt::parse_rule_pack().
 GivenRules read_rules(const std::string& name);
 
 /// What --help says of such an option.

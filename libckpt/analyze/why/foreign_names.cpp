@@ -79,8 +79,9 @@ std::string common_branch(const std::vector<FileKey>& keys) {
   return all ? branch : "";
 }
 
-/// The step that gives the keys the prefix of the pack's own side. Nothing when the names are not those of the pack.
-std::optional<std::vector<FixStep>> steps_before(const RulePack& pack, std::vector<FileKey>& keys) {
+/// The step that gives the keys the prefix of the pack's own side, unless rules that hold with and without it lead to
+/// a model without it. Nothing when the names are not those of the pack.
+std::optional<std::vector<FixStep>> steps_before(const RulePack& pack, PackFit& to, std::vector<FileKey>& keys) {
   std::vector<FixStep> steps;
   PackFit fit = fits_from(pack, named(keys));
   if (!fit.fits) {
@@ -92,6 +93,10 @@ std::optional<std::vector<FixStep>> steps_before(const RulePack& pack, std::vect
   }
   if (!fit.fits) return std::nullopt;
   if (fit.prefix.empty()) return steps;
+  if (fit.prefix == to.prefix) {
+    to.prefix.clear();
+    return steps;
+  }
   steps.push_back(prefix_step("", fit.prefix));
   rename_keys(keys, steps.back().rule);
   return steps;
@@ -145,7 +150,7 @@ std::optional<Trial> try_pack(const Attempt& attempt, const RulePack& pack, cons
   PackFit to = fits_to(pack, wanted);
   if (!to.fits) return std::nullopt;
   Trial trial{.pack = pack, .file = attempt.file()};
-  std::optional<std::vector<FixStep>> before = steps_before(pack, trial.file);
+  std::optional<std::vector<FixStep>> before = steps_before(pack, to, trial.file);
   if (!before) return std::nullopt;
   trial.steps = std::move(*before);
   trial.steps.push_back(rules_step(pack));
