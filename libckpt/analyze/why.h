@@ -57,8 +57,8 @@ enum class CauseKind : std::uint8_t {
   missing_counters,  ///< num_batches_tracked
   extra_counters,
   missing_tables,  ///< index tables of windowed attention, which follow from the window
-  missing_tied,   ///< a tied tensor is stored under one of its names only
-  stale_buffers,  ///< buffers that newer releases no longer save
+  missing_tied,    ///< a tied tensor is stored under one of its names only
+  stale_buffers,   ///< buffers that newer releases no longer save
   extra_keys,
   missing_keys,
   optimizer_groups,  ///< parameter groups of another number or size

@@ -66,7 +66,9 @@ void add_scope_options(CLI::App& command, Options& options) {
                   "take this off names of both sides first, as in 'module.'; may be repeated")
       ->type_name("PREFIX")
       ->allow_extra_args(false);
-  command.add_option("--rules", options.rules, "apply these rules to A first, a file or a name of 'ckpt zoo rules', as ckpt rename does")
+  command
+      .add_option("--rules", options.rules,
+                  "apply these rules to A first, a file or a name of 'ckpt zoo rules', as ckpt rename does")
       ->type_name("RULES");
   add_selection_options(command, options.diff.selection);
 }
