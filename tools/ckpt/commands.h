@@ -41,5 +41,7 @@ void add_man(CLI::App& app, Command& chosen);
 void add_why(CLI::App& app, Command& chosen);
 void add_fix(CLI::App& app, Command& chosen);
 void add_zoo(CLI::App& app, Command& chosen);
+/// Below "zoo".
+void add_zoo_rules(CLI::App& zoo, Command& chosen);
 
 }  // namespace cli
