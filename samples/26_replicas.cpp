@@ -50,13 +50,14 @@ struct WideWithLoss : core::ModuleOf<WideWithLoss> {
   Tensor forward(const Tensor& x, const Tensor& y) { return core::mse_loss(net(x), y); }
 };
 
+void reset_peaks() {
+  for (core::Device device : core::try_all_gpus()) core::cuda::reset_peak_memory_stats(device);
+}
+
 void print_peaks(const char* title) {
-  std::string line = title;
-  for (core::Device device : core::try_all_gpus()) {
-    line += " " + device.str() + " " + std::to_string(core::cuda::max_memory_allocated(device) >> 20) + " MiB";
-    core::cuda::reset_peak_memory_stats(device);
-  }
-  print(line);
+  auto peak = [](core::Device device) { return core::cuda::max_memory_allocated(device) >> 20; };
+  bool is_unequal = peak("cuda:0") > 2 * peak("cuda:1");
+  print(title, "cuda:0", peak("cuda:0"), "MiB, cuda:1", peak("cuda:1"), is_unequal ? "MiB: unequal" : "MiB: balanced");
 }
 
 void memory_imbalance() {
@@ -65,15 +66,14 @@ void memory_imbalance() {
     core::DataParallel parallel(Wide().to("cuda:0"));
     Tensor x = core::randn({512, 64}), y = core::randn({512, 4096}).to("cuda:0");
     core::mse_loss(parallel(x), y).backward();
-    print_peaks("  loss of the gathered output: ");
+    print_peaks("  loss of the gathered output:");
   }
-  core::cuda::empty_cache();
-  for (core::Device device : core::try_all_gpus()) core::cuda::reset_peak_memory_stats(device);
+  reset_peaks();
   {
     core::DataParallel parallel(WideWithLoss().to("cuda:0"));
     Tensor x = core::randn({512, 64}), y = core::randn({512, 4096});
     parallel(x, y).mean().backward();  // one loss a device comes back
-    print_peaks("  loss inside forward:         ");
+    print_peaks("  loss inside forward:");
   }
 }
 
@@ -93,7 +93,6 @@ void copied_parameters() {
 }
 
 void unlike_devices() {
-  core::set_warning_handler([](const std::string& text) { print("UserWarning:", text); });
   core::set_logical_devices(
       std::vector<core::LogicalDevice>{{.total_memory = 24ULL << 30}, {.total_memory = 8ULL << 30}});
   print("devices of 24 and 8 GiB:");
@@ -105,11 +104,11 @@ void run(samples::Program&) {
     throw core::Error(core::ErrorCode::device,
                       "this needs two devices; CORE_LOGICAL_DEVICES=host:2 stands in for them");
   }
+  core::set_warning_handler([](const std::string& text) { print("UserWarning:", text); });
   core::manual_seed(0);
   lost_writes();
   copied_parameters();
-  core::cuda::empty_cache();
-  for (core::Device device : core::try_all_gpus()) core::cuda::reset_peak_memory_stats(device);
+  reset_peaks();
   memory_imbalance();
   unlike_devices();
 }

@@ -31,7 +31,8 @@ void compare(const char* name, M plain, const Tensor& x, const Loss& loss) {
   for (const Tensor& parameter : plain.parameters()) gradients[0].push_back(parameter.grad());
   for (const Tensor& parameter : parallel.parameters()) gradients[1].push_back(parameter.grad());
   double difference = largest_difference(gradients[0], gradients[1]);
-  print(name, "over", std::to_string(parallel.device_ids().size()), "devices: gradients",
+  std::size_t devices = parallel.device_ids().size();
+  print(name, devices == 0 ? "on the CPU:" : "over " + std::to_string(devices) + " devices:", "gradients",
         difference <= 1e-5 ? "equal to rounding" : "differ by " + std::to_string(difference));
 }
 

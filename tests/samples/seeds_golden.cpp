@@ -79,15 +79,14 @@ Result run_program(Json json, const fs::path& folder, const fs::path& scratch) {
   return result;
 }
 
-/// "epoch 3 loss 608.0609": losses may differ in the last printed digit, or in the last bits of a float where more
-/// digits are printed than it has, as the order of float sums is free.
+/// The number of "epoch 3 loss 608.0609" may differ as the losses themselves may: the order of float sums is free.
 bool is_same_line(const std::string& ours, const std::string& wanted) {
   if (ours == wanted) return true;
   std::size_t at = wanted.find(" loss ");
   if (at == std::string::npos || ours.compare(0, at + 6, wanted, 0, at + 6) != 0) return false;
-  double unit = std::pow(10.0, -static_cast<double>(wanted.size() - wanted.find('.', at) - 1));
   double a = std::stod(ours.substr(at + 6)), b = std::stod(wanted.substr(at + 6));
-  return std::abs(a - b) < std::max(1.5 * unit, 3e-7 * std::abs(b));
+  constexpr double kPrinted = 1.5e-4;  // one in the last of the four printed digits
+  return std::abs(a - b) <= kRelative * std::abs(b) + kPrinted;
 }
 
 /// What differs, "" for nothing.
