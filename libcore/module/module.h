@@ -247,23 +247,40 @@ class ModuleOf : public Module {
     return result;
   }
 
-  Derived& train(bool mode = true) { return set_training(mode), derived(); }
-  Derived& eval() { return set_training(false), derived(); }
+  // Each gives this module back; a temporary as a value, so that DataParallel(Net().to(device)) owns what it wraps.
+
+  Derived& train(bool mode = true) & { return set_training(mode), derived(); }
+  Derived train(bool mode = true) && { return set_training(mode), moved(); }
+  Derived& eval() & { return set_training(false), derived(); }
+  Derived eval() && { return set_training(false), moved(); }
   template <class... Args>
-  Derived& to(Args&&... args) {
+  Derived& to(Args&&... args) & {
     return Module::to(std::forward<Args>(args)...), derived();
   }
-  Derived& to_float() { return Module::to_float(), derived(); }
-  Derived& to_double() { return Module::to_double(), derived(); }
-  Derived& to_half() { return Module::to_half(), derived(); }
-  Derived& to_bfloat16() { return Module::to_bfloat16(), derived(); }
-  Derived& to_empty(Device device, bool recurse = true) { return Module::to_empty(device, recurse), derived(); }
-  Derived& cpu() { return Module::cpu(), derived(); }
-  Derived& cuda(int index = 0) { return Module::cuda(index), derived(); }
-  Derived& requires_grad_(bool requires_grad = true) { return Module::requires_grad_(requires_grad), derived(); }
+  template <class... Args>
+  Derived to(Args&&... args) && {
+    return Module::to(std::forward<Args>(args)...), moved();
+  }
+  Derived& to_float() & { return Module::to_float(), derived(); }
+  Derived to_float() && { return Module::to_float(), moved(); }
+  Derived& to_double() & { return Module::to_double(), derived(); }
+  Derived to_double() && { return Module::to_double(), moved(); }
+  Derived& to_half() & { return Module::to_half(), derived(); }
+  Derived to_half() && { return Module::to_half(), moved(); }
+  Derived& to_bfloat16() & { return Module::to_bfloat16(), derived(); }
+  Derived to_bfloat16() && { return Module::to_bfloat16(), moved(); }
+  Derived& to_empty(Device device, bool recurse = true) & { return Module::to_empty(device, recurse), derived(); }
+  Derived to_empty(Device device, bool recurse = true) && { return Module::to_empty(device, recurse), moved(); }
+  Derived& cpu() & { return Module::cpu(), derived(); }
+  Derived cpu() && { return Module::cpu(), moved(); }
+  Derived& cuda(int index = 0) & { return Module::cuda(index), derived(); }
+  Derived cuda(int index = 0) && { return Module::cuda(index), moved(); }
+  Derived& requires_grad_(bool requires_grad = true) & { return Module::requires_grad_(requires_grad), derived(); }
+  Derived requires_grad_(bool requires_grad = true) && { return Module::requires_grad_(requires_grad), moved(); }
 
  private:
   Derived& derived() { return static_cast<Derived&>(*this); }
+  Derived&& moved() { return std::move(derived()); }
 
   template <class... Args>
   Tensor with_hooks(Args&&... args) {
