@@ -128,7 +128,7 @@ Fit fit_named(std::string_view name, const std::filesystem::path& path, File& fi
   if (!plain) return {make(name, chosen), ""};  // says what is wrong with the options
   rename(file, path, *plain, options);
   std::string text;
-  auto choose = [&](std::int64_t ModelOptions::*option, const char* what) {
+  auto choose = [&](std::int64_t ModelOptions::*option, const char* one, const char* many) {
     if (chosen.*option != 0) return;
     ModelOptions probe = chosen;
     probe.*option = kProbe;
@@ -136,10 +136,10 @@ Fit fit_named(std::string_view name, const std::filesystem::path& path, File& fi
     const auto size = probed ? other_size(file, *plain, *probed) : std::nullopt;
     if (!size) return;
     chosen.*option = *size;
-    text += (text.empty() ? "" : ", ") + std::to_string(*size) + " " + what;
+    text += (text.empty() ? "" : ", ") + std::to_string(*size) + " " + (*size == 1 ? one : many);
   };
-  choose(&ModelOptions::num_classes, "classes");
-  choose(&ModelOptions::in_channels, "channels");
+  choose(&ModelOptions::num_classes, "class", "classes");
+  choose(&ModelOptions::in_channels, "channel", "channels");
   return {make(name, chosen), text};
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "libcore/base/text.h"
+#include "libcore/tensor/ops.h"
 
 namespace cli {
 namespace {
