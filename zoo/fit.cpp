@@ -30,11 +30,26 @@ class ShapesOnly {
   core::Device before_ = core::default_device();
 };
 
+/// Names of one tensor, by storage: shapes alone have no address.
+std::vector<std::vector<std::string>> ties_of(const core::Module& module) {
+  std::vector<std::vector<std::string>> ties;
+  const core::StateDict state = module.state_dict();
+  std::map<const void*, std::string> first;
+  for (const std::string& key : state.keys()) {
+    auto [at, is_new] = first.emplace(state.at(key).storage().id(), key);
+    if (!is_new) ties.push_back({at->second, key});
+  }
+  return ties;
+}
+
 /// nullopt when the model has no such option.
 std::optional<ckpt::KeyList> layout(std::string_view name, const ModelOptions& options) {
   ShapesOnly scope;
   try {
-    return key_list_of(*make(name, options), name);
+    const Made module = make(name, options);
+    ckpt::KeyList list = key_list_of(*module, name);
+    list.ties = ties_of(*module);
+    return list;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::usage) return std::nullopt;
     throw;
@@ -84,8 +99,11 @@ void rename(File& file, const std::filesystem::path& path, const ckpt::KeyList& 
   asked.at = options.at;
   const ckpt::Diagnosis diagnosis = ckpt::why(path, asked);
   if (!diagnosis.readable || diagnosis.loads()) return;
-  const ckpt::Checkpoint fixed = ckpt::apply_fix(file.checkpoint, diagnosis.plan);
-  const std::string at = diagnosis.plan.empty() ? options.at : diagnosis.plan.at;
+  ckpt::FixPlan plan = diagnosis.plan;
+  const std::string at = plan.empty() ? options.at : plan.at;
+  // A head of another size is what the plan drops and what is looked for here.
+  std::erase_if(plan.steps, [](const ckpt::FixStep& step) { return step.kind == ckpt::FixStep::Kind::drop; });
+  const ckpt::Checkpoint fixed = ckpt::apply_fix(file.checkpoint, plan);
   file.renamed = shapes_of(ckpt::key_list_of(fixed, std::string(wanted.name), at));
 }
 

@@ -52,7 +52,7 @@ TEST_F(CliDevices, MeasuresWhatMovingDataCosts) {
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("Moving data to and from cuda:0\n  its memory is host memory"));
   EXPECT_THAT(done.out, HasSubstr("FROM PINNED"));
-  EXPECT_THAT(done.out, HasSubstr("1,024 tensors of 4 KiB: "));
+  EXPECT_THAT(done.out, HasSubstr("1,024 tensors of 4.0 KiB: "));
   EXPECT_THAT(done.out, HasSubstr("break-even: "));
   EXPECT_THAT(run("host:1", {"devices"}).out, Not(HasSubstr("Moving data")));
 }

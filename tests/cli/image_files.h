@@ -1,5 +1,5 @@
 #pragma once
-// Small image files as other programs write them (Pillow 13), all of the picture of test::picture().
+// Small image files as other programs write them (Pillow), all of the picture of test::picture().
 // Use: zoo::Image image = cli::read_png(core::as_bytes(test::kRgbPng));
 
 #include <string_view>

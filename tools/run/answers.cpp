@@ -56,8 +56,9 @@ std::string percent(double share) {
 }
 
 std::string number(double value, Answer answer) {
+  const char* form = answer == Answer::pixels ? "%.0f" : answer == Answer::lengths ? "%.4f" : "%.3f";
   char text[32];
-  std::snprintf(text, sizeof text, answer == Answer::pixels ? "%.0f" : "%.4f", value);
+  std::snprintf(text, sizeof text, form, value);
   return text;
 }
 
@@ -74,8 +75,9 @@ void print_quiet(Output& out, const InputAnswers& answers, Answer answer, const 
   for (const RankedClass& c : answers.top) {
     char share[32];
     std::snprintf(share, sizeof share, "%.6g", c.share);
-    out.print(core::printable(answers.name) + "\t" + std::to_string(c.index) + "\t" + share + "\t" +
-              core::printable(name_of(c.index)) + "\n");
+    const std::string name = name_of(c.index);
+    out.print(core::printable(answers.name) + "\t" + std::to_string(c.index) + "\t" + share +
+              (name.empty() ? "" : "\t" + core::printable(name)) + "\n");
   }
   if (answer == Answer::values) out.print(core::printable(answers.name) + "\t" + core::to_list(answers.shape) + "\n");
 }

@@ -62,9 +62,9 @@ TransferReport measure_transfers(core::Device device) {
   report.many_small = best_time(device, [&] {
     for (std::uint64_t i = 0; i < report.parts; ++i) part.to(device);
   });
-  const Transfer &least = report.sizes.front(), &most = report.sizes.back();
-  const double rate = static_cast<double>(most.bytes) / most.to_device;
-  report.break_even = static_cast<std::uint64_t>(least.to_device * rate);
+  double rate = 0;
+  for (const Transfer& t : report.sizes) rate = std::max(rate, static_cast<double>(t.bytes) / t.to_device);
+  report.break_even = static_cast<std::uint64_t>(report.sizes.front().to_device * rate);
   return report;
 }
 

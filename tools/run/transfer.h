@@ -23,7 +23,7 @@ struct TransferReport {
   std::uint64_t part_bytes = 0;
   double many_small = 0;  ///< ... one after the other, seconds
   double one_large = 0;   ///< the same bytes as one tensor
-  /// Bytes at which moving them costs as much as the call itself: below, put tensors together.
+  /// Bytes that at the best rate take as long as the call itself: below, put tensors together.
   std::uint64_t break_even = 0;
 };
 

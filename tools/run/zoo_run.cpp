@@ -95,9 +95,8 @@ NameOf labels_of(const RunOptions& options, const RunModel& model, const std::ve
   std::vector<std::string> labels = read_labels(options.labels);
   const auto classes = outputs.empty() || model.answer == Answer::values ? 0 : outputs[0].size(0);
   if (static_cast<std::int64_t>(labels.size()) != classes) {
-    throw Error(ErrorCode::usage, "has " + count_of(labels.size(), "label") + " where the model has " +
-                                      count_of(static_cast<std::uint64_t>(classes), "class") +
-                                      (classes == 1 ? "" : "es"))
+    throw Error(ErrorCode::usage,
+                "has " + count_of(labels.size(), "label") + " where the model has " + std::to_string(classes))
         .add_context(options.labels);
   }
   return [labels = std::move(labels)](std::int64_t id) { return labels[static_cast<std::size_t>(id)]; };

@@ -1,6 +1,6 @@
 #pragma once
 // Image: 8-bit pixels, and what a model's preprocessing does to them: colours, size, the middle. Results are those of
-// Pillow on the same pixels, to the bit. Thread safety: pure functions; Image is a plain value.
+// Pillow 11 on the same pixels, to the bit. Thread safety: pure functions; Image is a plain value.
 // Use: zoo::Image small = zoo::resize(image, {.width = 224, .height = 224});
 
 #include <cstdint>
