@@ -40,6 +40,8 @@ zoo                 : libcore libckpt/io libckpt/analyze libckpt/bridge libckpt/
 zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest zoo/rules tools
+tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
+tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
 '
 # System headers and the only folders that may name them.
@@ -58,6 +60,9 @@ xxhash    : libckpt/io
 nettle    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
+png.h     : tools/run
+jpeglib   : tools/run
+jerror    : tools/run
 re2/      : libckpt/transform
 toml++    : libckpt/transform
 '

@@ -205,7 +205,7 @@ int run_verify(Context& context, const Options& options) {
 
 void add_zoo(CLI::App& app, Command& chosen) {
   CLI::App& zoo = add_command(app, "zoo", "ckpt zoo keys resnet50",
-                              "Known models: their names, key lists, and whether a file holds one.");
+                              "Known models: their names, key lists, whether a file holds one, and what it says to an input.");
   zoo.require_subcommand(1);
   auto options = std::make_shared<Options>();
 
@@ -231,6 +231,7 @@ void add_zoo(CLI::App& app, Command& chosen) {
   add_read_options(verify, *options);
   verify.callback(
       [&chosen, options] { chosen = [options](Context& context) { return run_verify(context, *options); }; });
+  add_zoo_run(zoo, chosen);
 }
 
 }  // namespace cli
