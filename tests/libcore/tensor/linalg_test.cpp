@@ -289,12 +289,17 @@ TEST(Linalg, Products) {
   expect_close(linalg::diagonal(kGeneral, 1), doubles({2, 6}));
 }
 
+/// Logical devices while the object lives; declared before what is on them.
+struct Devices {
+  explicit Devices(int count) { core::set_logical_devices(count); }
+  ~Devices() { core::set_logical_devices(0); }
+};
+
 TEST(Linalg, OnAnotherDevice) {
-  core::set_logical_devices(1);
+  const Devices devices(1);
   const Tensor x = linalg::inv(kPositive.to(core::Device("cuda:0")));
   EXPECT_EQ(x.device(), core::Device("cuda:0"));
   expect_close(x.cpu(), linalg::inv(kPositive));
-  core::set_logical_devices(0);
 }
 
 }  // namespace
