@@ -164,6 +164,7 @@ Tensor add(const Tensor& a, Scalar b, Scalar alpha) {
   return detail::with_node<AddScalarBackward>(a, raw::binary(BinaryOp::add, a, b, {alpha.to_double(), 0, 0}));
 }
 Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
+  if (detail::any_sparse(a, b)) return detail::sparse_add(a, b, -alpha.to_double());
   Tensor out = raw::binary(BinaryOp::sub, a, b, {alpha.to_double(), 0, 0});
   if (!needs_grad(a, b)) return out;
   auto node = make_node<SubBackward>(a, b);

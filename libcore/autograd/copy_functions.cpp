@@ -149,6 +149,7 @@ Tensor detail::snapshot(const Tensor& t) {
 }
 
 void detail::check_writable(const Tensor& self, bool with_history) {
+  if (any_sparse(self)) throw_sparse();
   check_in_place(self, with_history);
   for (std::size_t d = 0; d < self.sizes().size(); ++d) {
     if (self.sizes()[d] < 2 || self.strides()[d] != 0) continue;
@@ -216,6 +217,7 @@ const Tensor& Tensor::add_(Scalar other, Scalar alpha) const {
       });
 }
 const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
+  if (detail::any_sparse(*this, other)) return add_(other, -alpha.to_double());
   detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::sub(t, other, alpha); },

@@ -206,7 +206,8 @@ Solutions least_squares(const Tensor& a, const Tensor& b, double rcond) {
   return in_linalg_type(a, [&]<class T>() {
     Columns<T> left(a);
     const int m = left.rows(), n = left.columns();
-    const Tensor tail = zeros(with_sizes(batch_sizes(b), {std::max(m, n) - m, b.size(-1)}), {.dtype = b.dtype()});
+    const Tensor tail =
+        zeros(with_sizes(batch_sizes(b), {std::max(m, n) - m, b.size(-1)}), {.dtype = b.dtype(), .device = Device()});
     Columns<T> right(cat(std::vector<Tensor>{b.to(Device()), tail}, -2));
     std::vector<std::int64_t> ranks;
     for (std::size_t k = 0; k < batch_count(a); ++k) {
@@ -306,7 +307,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
   }
   const Tensor none = empty({0}, {.dtype = a.dtype(), .device = a.device()});
   Lstsq result{found.solution, o.driver == "gelsy" ? none : found.residuals,
-               o.driver == "gels" ? empty({0}, {.dtype = DType::i64}) : found.rank, none};
+               o.driver == "gels" ? empty({0}, {.dtype = DType::i64, .device = a.device()}) : found.rank, none};
   if (o.driver == "gelsd" || o.driver == "gelss") result.singular_values = svdvals(left.detach());
   if (needs_grad(a, b)) {
     const Tensor known = found.solution;

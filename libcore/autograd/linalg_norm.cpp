@@ -89,7 +89,8 @@ Tensor threshold_of(const Tensor& values, const Tolerance& t) {
 Tensor plain_pinv(const Tensor& a, const RankOptions& o) {
   const NoGradGuard no_history;
   const Tolerance t = tolerance(a, o);
-  if (a.numel() == 0) return zeros(with_sizes(batch_sizes(a), {a.size(-1), a.size(-2)}), {.dtype = a.dtype()});
+  if (a.numel() == 0)
+    return zeros(with_sizes(batch_sizes(a), {a.size(-1), a.size(-2)}), {.dtype = a.dtype(), .device = a.device()});
   if (o.hermitian) {
     const Eigen f = eigh(a.detach());
     const Tensor sizes = f.values.abs();

@@ -134,11 +134,11 @@ void register_parametrization(Module& module, const std::string& name, Parametri
   step.module->set_training(module.is_training());
   Reparametrized& all = module.reparametrized().make();
   try {
-    const NoGradGuard no_history;
     if (ParametrizationList* known = all.find(name)) {
-      const Tensor before = known->forward();
-      check_result(before, step.forward(*step.module, {before}));
+      const Tensor before = known->forward(), after = step.forward(*step.module, {before});
+      check_result(before, after);
       known->steps.push_back(std::move(step));
+      *member = after;
     } else {
       const Tensor before = member->detach();
       auto list = std::make_shared<ParametrizationList>();
@@ -146,14 +146,15 @@ void register_parametrization(Module& module, const std::string& name, Parametri
       list->set_training(module.is_training());
       list->originals = originals_of(*member, step);
       list->steps.push_back(std::move(step));
-      check_result(before, list->forward());
+      const Tensor after = list->forward();
+      check_result(before, after);
       all.lists.lists.emplace_back(name, std::move(list));
+      *member = after;
     }
   } catch (...) {
     if (all.empty()) module.reparametrized().reset();
     throw;
   }
-  recompute(module);
 }
 
 }  // namespace detail

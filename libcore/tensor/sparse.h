@@ -42,10 +42,10 @@ struct SparseParts {
   Tensor values;   ///< (n, ...)
   bool coalesced = false;
 };
-/// Costs nothing for the usual, dense row-major tensor.
+/// Costs next to nothing for the usual, dense row-major tensor.
 template <class... T>
 bool any_sparse(const T&... x) {
-  return ((!x.is_contiguous() && x.is_sparse()) || ...);
+  return (((!x.is_contiguous() || x.numel() < 2) && x.is_sparse()) || ...);
 }
 /// REQUIRES: x.is_sparse().
 const SparseParts& parts_of(const Tensor& x);

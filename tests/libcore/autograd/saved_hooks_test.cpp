@@ -135,8 +135,14 @@ TEST(SavedTensorsHooks, InsideACheckpoint) {
   EXPECT_TRUE(x.grad().equal(plain.grad()));
 }
 
+/// Logical devices while the object lives; declared before what is on them.
+struct Devices {
+  explicit Devices(int count) { core::set_logical_devices(count); }
+  ~Devices() { core::set_logical_devices(0); }
+};
+
 TEST(SaveOnCpu, MovesThereAndBack) {
-  core::set_logical_devices(1);
+  const Devices devices(1);
   const core::Device gpu("cuda:0");
   const Tensor x = core::full({1000}, 2.0, {.device = gpu}).requires_grad_();
   const std::uint64_t before = core::cuda::memory_allocated(gpu);
@@ -156,7 +162,6 @@ TEST(SaveOnCpu, MovesThereAndBack) {
     y = x.exp().sum();
   }
   y.backward();
-  core::set_logical_devices(0);
 }
 
 }  // namespace

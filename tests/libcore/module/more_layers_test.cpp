@@ -31,7 +31,7 @@ core::AdaptiveLogSoftmaxWithLoss adaptive() {
   const core::NoGradGuard no_history;
   for (const Tensor& p : loss.parameters()) {
     const Tensor count = core::arange(static_cast<double>(p.numel())).reshape(p.sizes());
-    p.copy_(core::remainder(count, 7) * 0.25 - 0.5);
+    p.copy_(core::remainder(count, core::tensor(7.0)) * 0.25 - 0.5);
   }
   return loss;
 }

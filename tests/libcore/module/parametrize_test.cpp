@@ -136,8 +136,14 @@ TEST(WeightNorm, CopiesHaveTheirOwn) {
   expect_close(older(kOnes), {{5.5, 6.5}});
 }
 
+/// Logical devices while the object lives; declared before what is on them.
+struct Devices {
+  explicit Devices(int count) { core::set_logical_devices(count); }
+  ~Devices() { core::set_logical_devices(0); }
+};
+
 TEST(WeightNorm, InReplicasOfDataParallel) {
-  core::set_logical_devices(2);
+  const Devices devices(2);
   Linear fc = known();
   core::weight_norm(fc);
   fc.to(core::Device("cuda:0"));
@@ -146,7 +152,6 @@ TEST(WeightNorm, InReplicasOfDataParallel) {
   expect_close(y.cpu()[3], {5.5, 6.5});
   y.sum().backward();
   expect_close(fc.parameter("weight_g").grad().cpu(), {{4 * 1.666667}, {4 * 1.4}});
-  core::set_logical_devices(0);
 }
 
 TEST(SpectralNorm, NewerStyle) {

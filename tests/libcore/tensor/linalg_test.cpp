@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/libcore/tensor/op_test.h"
 
 namespace {
@@ -204,7 +206,8 @@ TEST(Linalg, LeastSquares) {
   const auto by_values = linalg::lstsq(kTall, b, {.driver = "gelsd"});
   expect_close(by_values.residuals, doubles({0.166666667}));
   expect_close(by_values.singular_values, doubles({9.525518092, 0.514300581}));
-  expect_close(linalg::lstsq(core::ones({3, 2}), core::ones({3})).solution, core::tensor({0.5, 0.5}));
+  const core::TensorOptions f64{.dtype = DType::f64};
+  expect_close(linalg::lstsq(core::ones({3, 2}, f64), core::ones({3}, f64)).solution, doubles({0.5, 0.5}));
 }
 
 TEST(Linalg, LeastSquaresErrors) {
@@ -289,12 +292,17 @@ TEST(Linalg, Products) {
   expect_close(linalg::diagonal(kGeneral, 1), doubles({2, 6}));
 }
 
+/// Logical devices while the object lives; declared before what is on them.
+struct Devices {
+  explicit Devices(int count) { core::set_logical_devices(count); }
+  ~Devices() { core::set_logical_devices(0); }
+};
+
 TEST(Linalg, OnAnotherDevice) {
-  core::set_logical_devices(1);
+  const Devices devices(1);
   const Tensor x = linalg::inv(kPositive.to(core::Device("cuda:0")));
   EXPECT_EQ(x.device(), core::Device("cuda:0"));
   expect_close(x.cpu(), linalg::inv(kPositive));
-  core::set_logical_devices(0);
 }
 
 }  // namespace

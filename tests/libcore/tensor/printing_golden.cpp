@@ -7,10 +7,12 @@
 #include "libcore/module/parameter.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/indexing.h"
+#include "libcore/tensor/memory_format.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/print_format.h"
+#include "libcore/tensor/sparse.h"
 #include "tests/support/golden_json.h"
 
 namespace {

@@ -100,10 +100,19 @@ TEST(Sparse, OperationsThatDoNotKnowItSaySo) {
   EXPECT_EQ(message_of([] { rows().clamp_(0, 1); }), text);
   EXPECT_EQ(message_of([] { rows().to_vector<float>(); }), text);
   EXPECT_EQ(message_of([] { rows().fill_(1); }), text);
+  EXPECT_EQ(message_of([] { rows().view({8}); }), text);
+  EXPECT_EQ(message_of([] { rows()[0]; }), text);
   EXPECT_EQ(message_of([] { core::ones({4, 2}) / rows(); }), text);
   EXPECT_EQ(message_of([] { core::cat({rows(), rows()}); }), text);
   EXPECT_EQ(message_of([] { core::to_dense(rows()).copy_(rows()); }), text);
   EXPECT_EQ(message_of([] { rows().data<float>(); }), "Cannot access data pointer of Tensor that doesn't have storage");
+}
+
+TEST(Sparse, OfOneElement) {
+  const Tensor one = core::sparse_coo_tensor(core::tensor({{0, 0}}), core::ones({2, 1}), {1, 1});
+  EXPECT_TRUE(one.detach().is_sparse());
+  EXPECT_EQ((core::ones({1, 1}) + one.detach()).item<double>(), 3);
+  EXPECT_EQ(core::to_dense(one.detach() * 2).item<double>(), 4);
 }
 
 TEST(Sparse, WhatDoesNotFitIsRefused) {
