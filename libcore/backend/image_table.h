@@ -1,6 +1,6 @@
 #pragma once
-// Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16 rounded up, plane, 16), the order in
-// which convolutions, Winograd's among them, are fastest. What stands for channels that are not there is finite and
+// Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16 rounded up, plane, 16), the order
+// in which convolutions, Winograd's among them, are fastest. What stands for channels that are not there is finite and
 // never reaches a result. Only core::held (tensor/held_image.h) calls them. A backend without them leaves
 // NnTable::image null, and images are never held there.
 // Thread safety: parameters are plain values, the table is constant after start-up.

@@ -46,8 +46,7 @@ namespace detail {
 /// Samples that are only copied into the batch need no history of their own.
 struct OrdinaryViews {};
 template <class Sample, class CollateFn>
-using ViewScope =
-    std::conditional_t<std::same_as<CollateFn, DefaultCollate>, UntrackedViews, OrdinaryViews>;
+using ViewScope = std::conditional_t<std::same_as<CollateFn, DefaultCollate>, UntrackedViews, OrdinaryViews>;
 
 /// How a dataset with indices makes a batch.
 template <class D, class CollateFn>

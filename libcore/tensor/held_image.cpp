@@ -86,19 +86,18 @@ void HeldImage::settle_into(float* to) {
 /// Leaves bytes in place of a convolution, and of the steps that it did along.
 void HeldImage::run_conv() {
   const held::PendingConv& conv = *value_.conv;
-  const bool clears_nan =
-      value_.activation == ImageActivation::relu || value_.activation == ImageActivation::relu6;
+  const bool clears_nan = value_.activation == ImageActivation::relu || value_.activation == ImageActivation::relu6;
   const bool finite = conv.finite() && (!value_.map || value_.map->finite) && (!value_.addend || value_.addend->finite);
   const bool mapped_each = value_.map && value_.map->shift.empty();
   ImageAfter after{.activation = value_.activation};
   if (value_.map) after.scale = value_.map->scale.data(), after.shift = value_.map->shift.data();
   if (value_.addend) after.addend = value_.addend->data();
   const float* bias = conv.bias.empty() ? nullptr : conv.bias.data();
-  const bool along = (finite || !clears_nan) && !mapped_each &&
-                     table_.conv_can_follow(conv.sizes, bias != nullptr, after);
+  const bool along =
+      (finite || !clears_nan) && !mapped_each && table_.conv_can_follow(conv.sizes, bias != nullptr, after);
   held::Bytes out = held::make_bytes(shape_.count());
-  table_.conv({conv.sizes, conv.image->data(), nullptr, conv.weight->data(), bias, out->data(),
-               along ? after : ImageAfter()});
+  table_.conv(
+      {conv.sizes, conv.image->data(), nullptr, conv.weight->data(), bias, out->data(), along ? after : ImageAfter()});
   out->finite = along ? finite : conv.finite();
   if (along) {
     value_ = {.bytes = std::move(out)};
@@ -114,8 +113,8 @@ void HeldImage::finish() {
   if (!value_.has_steps()) return;
   // Bytes that no other value shares may be overwritten: a new sharer could only come through this value and its lock.
   const bool alone = value_.bytes->use_count() == 1;
-  const bool finite = value_.bytes->finite && (!value_.map || value_.map->finite) &&
-                      (!value_.addend || value_.addend->finite);
+  const bool finite =
+      value_.bytes->finite && (!value_.map || value_.map->finite) && (!value_.addend || value_.addend->finite);
   held::Bytes out = alone ? value_.bytes : held::make_bytes(shape_.count());
   ImagePass pass{shape_, value_.bytes->data(), nullptr, nullptr, false, nullptr, value_.activation, out->data()};
   if (value_.map) {

@@ -125,8 +125,8 @@ bool may_hold(const Tensor& x, const Shape& sizes);
 ImageShape shape_of(const Shape& sizes);
 const ImageTable& table_of(const Tensor& x);
 
-/// Values of x in blocks, be it held or not; in ordinary order where its channels do not lie in blocks. Valid as long as
-/// this lives.
+/// Values of x in blocks, be it held or not; in ordinary order where its channels do not lie in blocks. Valid as long
+/// as this lives.
 struct Image {
   const float* data = nullptr;
   Bytes bytes;   // what keeps them alive: the image ...
