@@ -69,17 +69,19 @@ struct PendingConv {
   bool finite() const;
 };
 
-/// activation(bytes * scale + shift + addend); map and addend may be null. Instead of bytes there may be a convolution.
+/// activation(bytes * scale + shift + addend); map and addend may be null. Instead of bytes there may be a convolution,
+/// or the parts that lie one behind the other along the channels.
 struct Value {
   Bytes bytes = {};
   std::shared_ptr<const PendingConv> conv = nullptr;
+  std::shared_ptr<const std::vector<Bytes>> parts = nullptr;
   std::shared_ptr<const ChannelMap> map = nullptr;
   Bytes addend = {};
   ImageActivation activation = ImageActivation::none;
 
-  bool is_there() const { return bytes || conv; }
+  bool is_there() const { return bytes || conv || parts; }
   bool has_steps() const { return map || addend || activation != ImageActivation::none; }
-  bool pending() const { return conv || has_steps(); }
+  bool pending() const { return conv || parts || has_steps(); }
 };
 
 }  // namespace held
@@ -108,6 +110,7 @@ class HeldImage {
  private:
   void finish();
   void run_conv();
+  void join();
 
   ImageShape shape_;
   held::Value value_;

@@ -130,6 +130,33 @@ TEST_F(PendingConvolution, AveragesAndJoins) {
   expect_close(core::cat({y, whole}, 1), core::cat({wanted, right.slice(1, 0, 32)}, 1));
 }
 
+TEST_F(PendingConvolution, JoinedPartsAreNormalisedOnTheWay) {
+  const Tensor whole = core::conv2d(x, core::ones({32, 24, 1, 1}) * 0.1);
+  const Tensor whole_wanted = core::conv2d(x.to_double(), core::ones({32, 24, 1, 1}).to_double() * 0.1);
+  const core::BatchNormArguments part = norm();
+  core::BatchNormArguments all, wide;
+  for (auto member : {&core::BatchNormArguments::running_mean, &core::BatchNormArguments::running_var,
+                      &core::BatchNormArguments::weight, &core::BatchNormArguments::bias}) {
+    all.*member = core::cat({(part.*member).slice(0, 0, 32) + 0.3, part.*member}, 0);
+    wide.*member = (all.*member).to_double();
+  }
+  const Tensor joined = core::cat({whole, y}, 1), right = core::cat({whole_wanted, wanted}, 1);
+  expect_close(core::relu(core::batch_norm(joined, all)), core::relu(core::batch_norm(right, wide)));
+  expect_close(core::relu(core::batch_norm(joined, all) + joined), core::relu(core::batch_norm(right, wide) + right));
+  expect_close(joined, right);
+}
+
+TEST_F(PendingConvolution, IsAveragedInWindows) {
+  const Tensor z = core::relu(y);
+  const core::AvgPool2dOptions around{.stride = 1, .padding = 1},
+      inside{.stride = 2, .padding = 1, .count_include_pad = false};
+  const bool held = is_held(y);
+  EXPECT_EQ(is_held(core::avg_pool2d(z, 3, around)), held);
+  expect_close(core::avg_pool2d(z, 3, around), core::avg_pool2d(core::relu(wanted), 3, around));
+  expect_close(core::avg_pool2d(z, 3, inside), core::avg_pool2d(core::relu(wanted), 3, inside));
+  expect_close(core::avg_pool2d(z, 2), core::avg_pool2d(core::relu(wanted), 2));
+}
+
 TEST(NarrowGroups, AgreeWithDouble) {
   core::manual_seed(2);
   for (const std::int64_t width : {2, 4, 8}) {
