@@ -4,13 +4,13 @@
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/copy_slices.h"
 #include "libcore/autograd/engine.h"
-#include "libcore/autograd/untracked_views.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/tensor/nn_common.h"
 #include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/untracked_views.h"
 
 namespace core {
 

@@ -1,6 +1,6 @@
 #pragma once
-// Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16 rounded up, plane, 16), the order in
-// which convolutions, Winograd's among them, are fastest. What stands for channels that are not there is finite and
+// Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16 rounded up, plane, 16), the order
+// in which convolutions, Winograd's among them, are fastest. What stands for channels that are not there is finite and
 // never reaches a result. Only core::held (tensor/held_image.h) calls them. A backend without them leaves
 // NnTable::image null, and images are never held there.
 // Thread safety: parameters are plain values, the table is constant after start-up.
@@ -100,6 +100,9 @@ struct ImageMaxPoolGrad {
   float* input_grad;
 };
 
+/// As AvgPool2dParams in f32; `sizes.planes` counts channels, missing ones included.
+using ImageAvgPool = AvgPool2dParams;
+
 /// out (batch, channels) = the mean over each plane.
 struct ImageMean {
   ImageShape shape;
@@ -166,6 +169,7 @@ struct ImageTable {
   void (*norm_grad)(const ImageNormGrad&);
   void (*max_pool)(const ImageMaxPool&);
   void (*max_pool_grad)(const ImageMaxPoolGrad&);
+  void (*avg_pool)(const ImageAvgPool&);
   void (*mean)(const ImageMean&);
   /// Whether there is a fast kernel for this convolution on blocks.
   bool (*conv_fits)(const Conv2dSizes&, ConvPass);

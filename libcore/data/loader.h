@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "libcore/autograd/untracked_views.h"
 #include "libcore/data/collate.h"
 #include "libcore/data/dataset.h"
 #include "libcore/data/iterable.h"
@@ -22,6 +21,7 @@
 #include "libcore/data/pin_memory.h"
 #include "libcore/data/worker_pool.h"
 #include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/untracked_views.h"
 
 namespace core {
 
@@ -46,8 +46,7 @@ namespace detail {
 /// Samples that are only copied into the batch need no history of their own.
 struct OrdinaryViews {};
 template <class Sample, class CollateFn>
-using ViewScope =
-    std::conditional_t<std::same_as<CollateFn, DefaultCollate>, UntrackedViews, OrdinaryViews>;
+using ViewScope = std::conditional_t<std::same_as<CollateFn, DefaultCollate>, UntrackedViews, OrdinaryViews>;
 
 /// How a dataset with indices makes a batch.
 template <class D, class CollateFn>

@@ -86,19 +86,18 @@ void HeldImage::settle_into(float* to) {
 /// Leaves bytes in place of a convolution, and of the steps that it did along.
 void HeldImage::run_conv() {
   const held::PendingConv& conv = *value_.conv;
-  const bool clears_nan =
-      value_.activation == ImageActivation::relu || value_.activation == ImageActivation::relu6;
+  const bool clears_nan = value_.activation == ImageActivation::relu || value_.activation == ImageActivation::relu6;
   const bool finite = conv.finite() && (!value_.map || value_.map->finite) && (!value_.addend || value_.addend->finite);
   const bool mapped_each = value_.map && value_.map->shift.empty();
   ImageAfter after{.activation = value_.activation};
   if (value_.map) after.scale = value_.map->scale.data(), after.shift = value_.map->shift.data();
   if (value_.addend) after.addend = value_.addend->data();
   const float* bias = conv.bias.empty() ? nullptr : conv.bias.data();
-  const bool along = (finite || !clears_nan) && !mapped_each &&
-                     table_.conv_can_follow(conv.sizes, bias != nullptr, after);
+  const bool along =
+      (finite || !clears_nan) && !mapped_each && table_.conv_can_follow(conv.sizes, bias != nullptr, after);
   held::Bytes out = held::make_bytes(shape_.count());
-  table_.conv({conv.sizes, conv.image->data(), nullptr, conv.weight->data(), bias, out->data(),
-               along ? after : ImageAfter()});
+  table_.conv(
+      {conv.sizes, conv.image->data(), nullptr, conv.weight->data(), bias, out->data(), along ? after : ImageAfter()});
   out->finite = along ? finite : conv.finite();
   if (along) {
     value_ = {.bytes = std::move(out)};
@@ -108,14 +107,45 @@ void HeldImage::run_conv() {
   }
 }
 
+/// Puts the parts into one block of bytes, normalised on the way.
+void HeldImage::join() {
+  held::Bytes out = held::make_bytes(shape_.count());
+  out->finite = !value_.map || value_.map->finite;
+  const std::int64_t width = shape_.plane * 16;
+  const bool mapped = value_.map && !value_.map->shift.empty();
+  std::int64_t first = 0;  // block
+  for (const held::Bytes& part : *value_.parts) {
+    const std::int64_t blocks = part->count() / (shape_.batch * width);
+    out->finite = out->finite && part->finite;
+    for (std::int64_t n = 0; n < shape_.batch; ++n) {
+      const float* from = part->data() + n * blocks * width;
+      float* to = out->data() + (n * shape_.blocks() + first) * width;
+      ImagePass pass{{1, blocks * 16, shape_.plane}, from, nullptr, nullptr, false, nullptr, ImageActivation::none, to};
+      if (mapped) {
+        pass.scale = value_.map->scale.data() + first * 16;
+        pass.shift = value_.map->shift.data() + first * 16;
+        if (!value_.addend) pass.activation = value_.activation;
+      }
+      table_.pass(pass);
+    }
+    first += blocks;
+  }
+  value_.bytes = std::move(out);
+  value_.parts = nullptr;
+  if (!mapped) return;
+  value_.map = nullptr;
+  if (!value_.addend) value_.activation = ImageActivation::none;
+}
+
 /// Does what is pending.
 void HeldImage::finish() {
   if (value_.conv) run_conv();
+  if (value_.parts) join();
   if (!value_.has_steps()) return;
   // Bytes that no other value shares may be overwritten: a new sharer could only come through this value and its lock.
   const bool alone = value_.bytes->use_count() == 1;
-  const bool finite = value_.bytes->finite && (!value_.map || value_.map->finite) &&
-                      (!value_.addend || value_.addend->finite);
+  const bool finite =
+      value_.bytes->finite && (!value_.map || value_.map->finite) && (!value_.addend || value_.addend->finite);
   held::Bytes out = alone ? value_.bytes : held::make_bytes(shape_.count());
   ImagePass pass{shape_, value_.bytes->data(), nullptr, nullptr, false, nullptr, value_.activation, out->data()};
   if (value_.map) {
@@ -328,16 +358,14 @@ Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim) {
     return {};
   }
   if (!may_hold(parts[0], sizes)) return {};
+  if (d == 1) {
+    auto joined = std::make_shared<const std::vector<Bytes>>(std::move(bytes));
+    return make(sizes, {.parts = std::move(joined)}, raw::backend_of(parts[0]));
+  }
   Bytes out = make_bytes(shape_of(sizes).count());
   out->finite = std::all_of(bytes.begin(), bytes.end(), [](const Bytes& part) { return part->finite; });
-  const std::int64_t rows = d == 0 ? 1 : sizes[0];
   float* to = out->data();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (const Bytes& part : bytes) {
-      const std::int64_t count = part->count() / rows;
-      to = std::copy_n(part->data() + row * count, count, to);
-    }
-  }
+  for (const Bytes& part : bytes) to = std::copy_n(part->data(), part->count(), to);
   return make(sizes, {.bytes = std::move(out)}, raw::backend_of(parts[0]));
 }
 

@@ -69,17 +69,19 @@ struct PendingConv {
   bool finite() const;
 };
 
-/// activation(bytes * scale + shift + addend); map and addend may be null. Instead of bytes there may be a convolution.
+/// activation(bytes * scale + shift + addend); map and addend may be null. Instead of bytes there may be a convolution,
+/// or the parts that lie one behind the other along the channels.
 struct Value {
   Bytes bytes = {};
   std::shared_ptr<const PendingConv> conv = nullptr;
+  std::shared_ptr<const std::vector<Bytes>> parts = nullptr;
   std::shared_ptr<const ChannelMap> map = nullptr;
   Bytes addend = {};
   ImageActivation activation = ImageActivation::none;
 
-  bool is_there() const { return bytes || conv; }
+  bool is_there() const { return bytes || conv || parts; }
   bool has_steps() const { return map || addend || activation != ImageActivation::none; }
-  bool pending() const { return conv || has_steps(); }
+  bool pending() const { return conv || parts || has_steps(); }
 };
 
 }  // namespace held
@@ -108,6 +110,7 @@ class HeldImage {
  private:
   void finish();
   void run_conv();
+  void join();
 
   ImageShape shape_;
   held::Value value_;
@@ -125,8 +128,8 @@ bool may_hold(const Tensor& x, const Shape& sizes);
 ImageShape shape_of(const Shape& sizes);
 const ImageTable& table_of(const Tensor& x);
 
-/// Values of x in blocks, be it held or not; in ordinary order where its channels do not lie in blocks. Valid as long as
-/// this lives.
+/// Values of x in blocks, be it held or not; in ordinary order where its channels do not lie in blocks. Valid as long
+/// as this lives.
 struct Image {
   const float* data = nullptr;
   Bytes bytes;   // what keeps them alive: the image ...

@@ -148,6 +148,7 @@ Tensor make_like(const Tensor& like, DType dtype) {
 namespace {
 
 Tensor shared(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
+  Storage storage = x.storage();  // first: counting one more owner waits for all stores before it
   auto impl = make_intrusive<TensorImpl>();
   put_shape(impl->sizes, sizes);
   put_shape(impl->strides, strides);
@@ -155,7 +156,7 @@ Tensor shared(const Tensor& x, const Shape& sizes, const Shape& strides, std::in
   impl->contiguous = is_row_major(sizes, strides);
   impl->own_version = x.impl()->own_version;
   impl->inference = x.impl()->inference;  // in inference mode too: a view of an ordinary tensor is ordinary
-  return wrap_impl(std::move(impl), x.storage(), x.dtype(), sizes.numel());
+  return wrap_impl(std::move(impl), std::move(storage), x.dtype(), sizes.numel());
 }
 
 }  // namespace

@@ -192,7 +192,25 @@ AvgPool2dParams avg_pool2d_plan(const Tensor& x, Size2 kernel, const AvgPool2dOp
           o.divisor_override.value_or(0), nullptr, nullptr};
 }
 
+namespace {
+/// Of a held image; undefined for any other, and where a single pixel is left.
+Tensor avg_pool2d_of_image(const Tensor& x, AvgPool2dParams plan) {
+  const Shape sizes = with_planes(x, plan.sizes.out_h, plan.sizes.out_w);
+  if (x.dim() != 4 || !held::is_held(x) || !held::may_hold(x, sizes)) return {};
+  const held::Image in = held::image(x);
+  const ImageShape shape = held::shape_of(sizes);
+  held::Bytes out = held::make_bytes(shape.count());
+  out->finite = in.bytes && in.bytes->finite;
+  plan.sizes.planes = shape.batch * shape.blocks() * 16;
+  plan.in = in.data;
+  plan.out = out->data();
+  held::table_of(x).avg_pool(plan);
+  return held::make(sizes, {.bytes = std::move(out)}, backend_of(x));
+}
+}  // namespace
+
 Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan) {
+  if (Tensor out = avg_pool2d_of_image(x, plan); out.defined()) return out;
   Tensor out = detail::empty_as(x, with_planes(x, plan.sizes.out_h, plan.sizes.out_w));
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "libcore/backend/cpu/avg_window.h"
 #include "libcore/backend/cpu/nn_vector.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/vector16.h"
@@ -101,9 +102,38 @@ void max_pool_grad(const ImageMaxPoolGrad& p) {
   });
 }
 
+/// The means of one row of windows over one block.
+void avg_row(const ImageAvgPool& p, std::int64_t y, const float* in, float* out) {
+  for (std::int64_t x = 0; x < p.sizes.out_w; ++x) {
+    const AvgWindow w(p, y, x);
+    Floats sum{};
+    for (std::int64_t h = w.rows.begin; h < w.rows.end; ++h) {
+      for (std::int64_t c = w.columns.begin; c < w.columns.end; ++c) {
+        Floats value;
+        load(value, in + (h * p.sizes.in_w + c) * kLanes);
+        sum += value;
+      }
+    }
+    sum = sum / static_cast<float>(w.divisor);
+    store(out + x * kLanes, sum);
+  }
+}
+
+void avg_pool(const ImageAvgPool& p) {
+  const Pool2dSizes& s = p.sizes;
+  const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  parallel_for(blocks * s.out_h, grain_for(width * s.kernel_h * s.kernel_w), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      avg_row(p, r % s.out_h, static_cast<const float*>(p.in) + r / s.out_h * size,
+              static_cast<float*>(p.out) + r * width);
+    }
+  });
+}
+
 }  // namespace
 
 void fill_image_pooling(ImageTable& table) {
+  table.avg_pool = avg_pool;
   table.max_pool = max_pool;
   table.max_pool_grad = max_pool_grad;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "libcore/backend/cpu/avg_window.h"
 #include "libcore/backend/cpu/nn_kernels.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
@@ -16,10 +17,6 @@ std::int64_t plane_grain(std::int64_t work_per_plane) {
 }
 
 constexpr std::int64_t kPoolChunk = 64;  // windows taken together
-
-struct Range {
-  std::int64_t begin, end;
-};
 
 /// The taps of a window that lie inside [0, size): from `begin` up to `end` in steps of the dilation.
 Range inside(std::int64_t start, std::int64_t kernel, std::int64_t dilation, std::int64_t size) {
@@ -143,24 +140,6 @@ void gather_picked(const PickParams& p) {
     }
   });
 }
-
-/// The part of a window that counts, and what its sum is divided by.
-struct AvgWindow {
-  Range rows, columns;
-  double divisor;
-
-  AvgWindow(const AvgPool2dParams& p, std::int64_t y, std::int64_t x) {
-    const Pool2dSizes& s = p.sizes;
-    const std::int64_t top = y * s.stride_h - s.pad_h, left = x * s.stride_w - s.pad_w;
-    const std::int64_t bottom = std::min(top + s.kernel_h, s.in_h + s.pad_h);
-    const std::int64_t right = std::min(left + s.kernel_w, s.in_w + s.pad_w);
-    rows = {std::max<std::int64_t>(top, 0), std::min(bottom, s.in_h)};
-    columns = {std::max<std::int64_t>(left, 0), std::min(right, s.in_w)};
-    const std::int64_t padded = (bottom - top) * (right - left);
-    const std::int64_t real = (rows.end - rows.begin) * (columns.end - columns.begin);
-    divisor = static_cast<double>(p.divisor != 0 ? p.divisor : p.count_pad ? padded : real);
-  }
-};
 
 /// Calls visit(plane, output position, window) for every window.
 template <class Visit>

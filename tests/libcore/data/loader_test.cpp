@@ -86,6 +86,28 @@ TEST(DataLoader, StackedSamplesOfATensorDatasetAreRows) {
   EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4));
 }
 
+/// Changes its samples in place.
+struct Changed {
+  Tensor rows = core::ones({4, 3});
+  Tensor scale = core::ones({3});
+  std::int64_t size() const { return 4; }
+  Tensor get(std::int64_t i) const { return rows[i].mul_(scale); }
+};
+
+TEST(DataLoader, ADatasetMayChangeItsRowsInPlace) {
+  Changed data;
+  data.scale.fill_(2);
+  for (const Tensor& batch : DataLoader(data, {.batch_size = 4})) EXPECT_EQ(batch.sum().item<float>(), 24);
+  EXPECT_EQ(data.rows.sum().item<float>(), 24);
+}
+
+TEST(DataLoader, ADatasetMayNotRecordAChangeOfItsRows) {
+  Changed data;
+  data.scale.requires_grad_();
+  EXPECT_THAT(message_of([&] { DataLoader(data, {.batch_size = 4}).begin(); }),
+              testing::StartsWith("A view was created in no_grad mode and is being modified inplace"));
+}
+
 TEST(DataLoader, CollatesByType) {
   using Sample = std::tuple<int, double, std::string, std::map<std::string, Tensor>, std::vector<int>>;
   std::vector<Sample> samples = {{1, 2.0, "a", {{"x", core::ones({2})}}, {1}},

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "libcore/backend/threads.h"
+
 namespace {
 
 using core::detail::AdamUpdate;
@@ -95,6 +97,23 @@ TEST(Update, SgdRoundsAlikeAtEveryLength) {
       EXPECT_EQ(buffer, single_buffer);
     }
   }
+}
+
+TEST(UpdateAdam, SeveralThreadsGiveTheBitsOfOne) {
+  AdamUpdate how{.common = {0.01, 0.1, false}, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decoupled = true};
+  core::detail::set_step(how, 3);
+  constexpr std::int64_t kMany = 200'003;
+  AdamArrays<float> one(kMany), several(kMany);
+  {
+    const core::ThreadLimitGuard limit(1);
+    one.update(0, kMany, how, true);
+  }
+  const core::ThreadLimitGuard limit(3);
+  several.update(0, kMany, how, true);
+  EXPECT_EQ(one.p, several.p);
+  EXPECT_EQ(one.m, several.m);
+  EXPECT_EQ(one.v, several.v);
+  EXPECT_EQ(one.top, several.top);
 }
 
 }  // namespace

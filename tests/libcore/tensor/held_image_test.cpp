@@ -269,12 +269,13 @@ TEST_F(HeldImage, TheSameInputGivesTheSameBits) {
   EXPECT_TRUE(again.equal(y));
 }
 
-TEST(HeldImageOnly, OfSinglePrecisionInSixteensOfChannels) {
+TEST(HeldImageOnly, OfSinglePrecisionWhereChannelsFillBlocks) {
   const auto held_for = [](const Shape& image, const Shape& weight, core::DType dtype) {
     return is_held(core::conv2d(core::ones(image, {.dtype = dtype}), core::ones(weight, {.dtype = dtype})));
   };
   EXPECT_EQ(held_for({1, 3, 8, 8}, {16, 3, 3, 3}, core::DType::f32), holds());
-  EXPECT_FALSE(held_for({1, 16, 8, 8}, {12, 16, 3, 3}, core::DType::f32));
+  EXPECT_EQ(held_for({1, 16, 8, 8}, {24, 16, 3, 3}, core::DType::f32), holds());
+  EXPECT_FALSE(held_for({1, 16, 8, 8}, {10, 16, 3, 3}, core::DType::f32));
   EXPECT_FALSE(held_for({1, 16, 8, 8}, {16, 16, 3, 3}, core::DType::f64));
   EXPECT_FALSE(held_for({1, 16, 3, 3}, {16, 16, 3, 3}, core::DType::f32));  // one pixel
 }
@@ -333,6 +334,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Dilation", {2, 16, 12, 12}, {16, 16, 3, 3}, {.padding = 2, .dilation = 2}},
                     Case{"Groups", {2, 32, 8, 8}, {32, 16, 3, 3}, {.padding = 1, .groups = 2}},
                     Case{"EachChannelAlone", {2, 32, 8, 8}, {32, 1, 3, 3}, {.padding = 1, .groups = 32}},
+                    Case{"PartOfABlock", {2, 24, 9, 8}, {40, 24, 3, 3}, {.padding = 1}},
+                    Case{"PartOfABlockAlone", {2, 24, 8, 8}, {24, 1, 3, 3}, {.padding = 1, .groups = 24}},
+                    Case{"FromOrdinaryToPartOfABlock", {2, 3, 8, 8}, {12, 3, 3, 3}, {.padding = 1}},
                     Case{"Same", {2, 16, 8, 9}, {16, 16, 4, 4}, {.padding = "same"}},
                     Case{"Winograd", {2, 32, 13, 14}, {32, 32, 3, 3}, {.padding = 1}},
                     Case{"ManyWeights", {2, 64, 5, 4}, {128, 64, 3, 3}, {.padding = 1}},

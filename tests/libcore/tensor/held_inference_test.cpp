@@ -1,0 +1,177 @@
+// Held images without gradients: a convolution waits for what comes behind it and does it along.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "libcore/core.h"
+#include "libcore/tensor/held_image.h"
+
+namespace {
+
+using core::Tensor;
+using core::held::is_held;
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+/// Within the rounding of single precision of what the ordinary path gives in double.
+void expect_close(const Tensor& found, const Tensor& wanted) {
+  ASSERT_EQ(found.sizes(), wanted.sizes());
+  const double largest = std::max(1.0, wanted.abs().max().item<double>());
+  EXPECT_LT((found.to_double() - wanted).abs().max().item<double>(), 2e-5 * largest);
+}
+
+struct Seeded {
+  Seeded() {
+    core::manual_seed(11);
+    core::set_num_threads(1);
+  }
+};
+
+/// A pending convolution of 24 channels (2, 40, 9, 7), and what it is in double.
+class PendingConvolution : private Seeded, public testing::Test {
+ protected:
+  Tensor x = core::randn({2, 24, 9, 7});
+  Tensor weight = core::randn({40, 24, 1, 1}) * 0.2;
+  Tensor bias = core::randn({40});
+  Tensor wanted = core::conv2d(x.to_double(), weight.to_double(), bias.to_double());
+  Tensor y = core::conv2d(x, weight, bias);
+  core::BatchNormArguments norm() const {
+    return {.running_mean = core::arange(40).to_float() * 0.01,
+            .running_var = core::arange(40).to_float() * 0.1 + 0.5,
+            .weight = core::arange(40).to_float() * 0.05 - 0.4,
+            .bias = core::arange(40).to_float() * 0.02};
+  }
+  Tensor normalised() const {
+    core::BatchNormArguments wide = norm();
+    for (Tensor* t : {&wide.running_mean, &wide.running_var, &wide.weight, &wide.bias}) *t = t->to_double();
+    return core::batch_norm(wanted, wide);
+  }
+};
+
+TEST_F(PendingConvolution, DoesNotSeeLaterWritesToItsInputs) {
+  for (const Tensor* t : {&x, &weight, &bias}) t->fill_(100);
+  expect_close(y, wanted);
+}
+
+TEST_F(PendingConvolution, OfAnImageInOrdinaryOrderDoesNotSeeLaterWrites) {
+  const Tensor photo = core::randn({1, 3, 8, 8}), w = core::randn({16, 3, 3, 3});
+  const Tensor right = core::conv2d(photo.to_double(), w.to_double());
+  const Tensor out = core::conv2d(photo, w);
+  photo.fill_(9);
+  w.fill_(9);
+  expect_close(out, right);
+}
+
+TEST_F(PendingConvolution, GivesEachOfItsUsersItsOwn) {
+  const Tensor a = core::relu(y), b = core::hardswish(y), c = y + a;
+  expect_close(a, core::relu(wanted));
+  expect_close(b, core::hardswish(wanted));
+  expect_close(c, wanted + core::relu(wanted));
+  expect_close(y, wanted);
+}
+
+TEST_F(PendingConvolution, NormalisesAndActivatesAlong) {
+  expect_close(core::relu(core::batch_norm(y, norm())), core::relu(normalised()));
+  expect_close(core::relu6(core::batch_norm(y, norm())), core::relu6(normalised()));
+  expect_close(core::hardswish(core::batch_norm(y, norm())), core::hardswish(normalised()));
+  expect_close(core::silu(core::batch_norm(y, norm())), core::silu(normalised()));
+}
+
+TEST_F(PendingConvolution, AddsAlong) {
+  const Tensor other = core::relu(core::conv2d(x, weight * 0.5, bias));
+  const Tensor other_wanted = core::relu(core::conv2d(x.to_double(), weight.to_double() * 0.5, bias.to_double()));
+  expect_close(core::relu(core::batch_norm(y, norm()) + other), core::relu(normalised() + other_wanted));
+  expect_close(other + core::batch_norm(y, norm()), normalised() + other_wanted);
+}
+
+TEST_F(PendingConvolution, ActivatesTwice) {
+  expect_close(core::silu(core::relu6(y)), core::silu(core::relu6(wanted)));
+  const Tensor z = core::hardswish(y);
+  z.relu_();
+  expect_close(z, core::relu(core::hardswish(wanted)));
+}
+
+TEST_F(PendingConvolution, ScalesChannelsOfEachImage) {
+  const Tensor gate = core::sigmoid(core::randn({2, 40, 1, 1}));
+  const bool held = is_held(y);
+  const Tensor product = gate * core::silu(y);
+  EXPECT_EQ(is_held(product), held);
+  expect_close(product, gate.to_double() * core::silu(wanted));
+  expect_close(core::conv2d(product, core::ones({16, 40, 1, 1})),
+               core::conv2d(gate.to_double() * core::silu(wanted), core::ones({16, 40, 1, 1}).to_double()));
+}
+
+TEST_F(PendingConvolution, KeepsNaNOfTheImageThroughRelu) {
+  x.flatten().slice(0, 30, 31).fill_(kNaN);
+  EXPECT_TRUE(core::isnan(core::relu(core::conv2d(x, weight, bias))).any().item<bool>());
+  EXPECT_TRUE(core::isnan(core::relu6(core::conv2d(x, weight, bias))).any().item<bool>());
+  const Tensor deep = core::relu(core::conv2d(core::relu(core::conv2d(x, weight, bias)), core::ones({16, 40, 1, 1})));
+  EXPECT_TRUE(core::isnan(deep).any().item<bool>());
+}
+
+TEST_F(PendingConvolution, KeepsNaNOfParametersThroughRelu) {
+  core::BatchNormArguments broken = norm();
+  broken.weight.slice(0, 3, 4).fill_(kNaN);
+  EXPECT_TRUE(core::isnan(core::relu(core::batch_norm(y, broken))).any().item<bool>());
+  bias.slice(0, 3, 4).fill_(kNaN);
+  EXPECT_TRUE(core::isnan(core::relu(core::conv2d(x, weight, bias))).any().item<bool>());
+  weight.flatten().slice(0, 3, 4).fill_(kNaN);
+  EXPECT_TRUE(core::isnan(core::relu(core::conv2d(x, weight))).any().item<bool>());
+}
+
+TEST_F(PendingConvolution, AveragesAndJoins) {
+  expect_close(core::adaptive_avg_pool2d(y, {1, 1}), wanted.mean(core::Shape{2, 3}).view({2, 40, 1, 1}));
+  const Tensor whole = core::conv2d(x, core::ones({32, 24, 1, 1}));
+  const Tensor joined = core::cat({whole, y}, 1);
+  const Tensor right = core::cat({core::conv2d(x.to_double(), core::ones({32, 24, 1, 1}).to_double()), wanted}, 1);
+  expect_close(joined, right);
+  expect_close(core::cat({y, whole}, 1), core::cat({wanted, right.slice(1, 0, 32)}, 1));
+}
+
+TEST_F(PendingConvolution, JoinedPartsAreNormalisedOnTheWay) {
+  const Tensor whole = core::conv2d(x, core::ones({32, 24, 1, 1}) * 0.1);
+  const Tensor whole_wanted = core::conv2d(x.to_double(), core::ones({32, 24, 1, 1}).to_double() * 0.1);
+  const core::BatchNormArguments part = norm();
+  core::BatchNormArguments all, wide;
+  for (auto member : {&core::BatchNormArguments::running_mean, &core::BatchNormArguments::running_var,
+                      &core::BatchNormArguments::weight, &core::BatchNormArguments::bias}) {
+    all.*member = core::cat({(part.*member).slice(0, 0, 32) + 0.3, part.*member}, 0);
+    wide.*member = (all.*member).to_double();
+  }
+  const Tensor joined = core::cat({whole, y}, 1), right = core::cat({whole_wanted, wanted}, 1);
+  expect_close(core::relu(core::batch_norm(joined, all)), core::relu(core::batch_norm(right, wide)));
+  expect_close(core::relu(core::batch_norm(joined, all) + joined), core::relu(core::batch_norm(right, wide) + right));
+  expect_close(joined, right);
+}
+
+TEST_F(PendingConvolution, IsAveragedInWindows) {
+  const Tensor z = core::relu(y);
+  const core::AvgPool2dOptions around{.stride = 1, .padding = 1},
+      inside{.stride = 2, .padding = 1, .count_include_pad = false};
+  const bool held = is_held(y);
+  EXPECT_EQ(is_held(core::avg_pool2d(z, 3, around)), held);
+  expect_close(core::avg_pool2d(z, 3, around), core::avg_pool2d(core::relu(wanted), 3, around));
+  expect_close(core::avg_pool2d(z, 3, inside), core::avg_pool2d(core::relu(wanted), 3, inside));
+  expect_close(core::avg_pool2d(z, 2), core::avg_pool2d(core::relu(wanted), 2));
+}
+
+TEST(NarrowGroups, AgreeWithDouble) {
+  core::manual_seed(2);
+  for (const std::int64_t width : {2, 4, 8}) {
+    const Tensor x = core::randn({2, 24, 9, 8}), w = core::randn({24, width, 3, 3}) * 0.3, b = core::randn({24});
+    const core::Conv2dOptions options{.stride = 2, .padding = 1, .groups = 24 / width};
+    const Tensor y = core::conv2d(x, w, b, options);
+    expect_close(core::relu(y), core::relu(core::conv2d(x.to_double(), w.to_double(), b.to_double(), options)));
+  }
+}
+
+TEST(ConvolutionOfPixels, AgreesWithDouble) {
+  core::manual_seed(2);
+  const Tensor x = core::randn({3, 20, 1, 1}), w = core::randn({7, 20, 1, 1}), b = core::randn({7});
+  expect_close(core::conv2d(x, w, b), core::conv2d(x.to_double(), w.to_double(), b.to_double()));
+  expect_close(core::conv2d(x, w), core::conv2d(x.to_double(), w.to_double()));
+}
+
+}  // namespace
