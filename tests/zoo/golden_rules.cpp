@@ -2,14 +2,17 @@
 // (seen in the values), and back again; and `why` finds the pack by itself in both directions and guesses nothing.
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
 #include "libckpt/analyze/why.h"
 #include "libckpt/analyze/why_fix.h"
+#include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tests/support/golden.h"
+#include "tests/support/temp_dir.h"
 #include "tests/zoo/map_files.h"
 #include "zoo/rules/rule_packs.h"
 
@@ -212,6 +215,37 @@ std::string check(const MapFile& map) {
   return wrong.empty() ? "" : "why to the source: " + wrong;
 }
 
+/// Hugging Face writes some tensors under other names than its modules have; that is a map too.
+std::optional<MapFile> saved_names(const fs::path& file) {
+  ckpt::JsonDocument golden = ckpt::JsonDocument::parse(std::string_view(test::read_file(file)));
+  if (!golden.root().has("saved") || !golden.root().at("saved").has("renamed")) return std::nullopt;
+  MapFile map;
+  map.name = file.stem().string() + "_saved";
+  map.model = ckpt::parse_key_list(test::read_file(file), map.name);
+  map.packs = {"hf-vit-5"};
+  map.backwards = true;
+  std::map<std::string, std::string> renamed;
+  for (const ckpt::JsonView& pair : golden.root().at("saved").at("renamed").items()) {
+    renamed.emplace(std::string(pair.items()[0].as_text()), std::string(pair.items()[1].as_text()));
+  }
+  for (const ckpt::WantedKey& key : map.model.keys) {
+    auto other = renamed.find(key.key);
+    map.pairs.push_back({key.key, other == renamed.end() ? key.key : other->second, ""});
+  }
+  return renamed.empty() ? std::nullopt : std::optional(std::move(map));
+}
+
+void run_map(test::GoldenRun& run, const std::string& name, const std::function<std::optional<MapFile>()>& read) {
+  try {
+    std::optional<MapFile> map = read();
+    if (!map) return run.skip(name, "the model's shapes are not here");
+    std::string wrong = check(*map);
+    run.check(name, wrong.empty(), wrong);
+  } catch (const core::Error& error) {
+    run.fail(name, error.what());
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -219,18 +253,11 @@ int main() {
   auto folder = test::golden_file("zoo/maps");
   if (!folder) return 77;
   for (const auto& entry : fs::directory_iterator(*folder)) {
-    std::string name = entry.path().stem().string();
-    try {
-      std::optional<MapFile> map = test::read_map(entry.path());
-      if (!map) {
-        run.skip(name, "the model's shapes are not here");
-        continue;
-      }
-      std::string wrong = check(*map);
-      run.check(name, wrong.empty(), wrong);
-    } catch (const core::Error& error) {
-      run.fail(name, error.what());
-    }
+    run_map(run, entry.path().stem().string(), [&] { return test::read_map(entry.path()); });
+  }
+  for (const char* model : {"hf_vit_base", "hf_vit_tiny"}) {
+    auto file = test::golden_file("zoo/language/" + std::string(model) + ".json");
+    run_map(run, std::string(model) + "_saved", [&] { return file ? saved_names(*file) : std::nullopt; });
   }
   return run.finish() == 0 ? 0 : 1;
 }

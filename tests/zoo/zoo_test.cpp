@@ -9,6 +9,7 @@
 #include "tests/support/temp_dir.h"
 #include "zoo/adapt.h"
 #include "zoo/gpt2.h"
+#include "zoo/hf_vit.h"
 #include "zoo/load.h"
 #include "zoo/manifest/manifest.h"
 #include "zoo/mlp.h"
@@ -157,6 +158,33 @@ TEST(ZooLoad, TakesTheNamesOfTimmAndSaysSo) {
   for (const std::string& key : state.keys()) EXPECT_TRUE(core::equal(got.at(key), state.at(key))) << key;
   EXPECT_THAT(notes.steps, ElementsAre("from timm's names to torchvision's (rules timm-mobilenet-v3-small)"));
   EXPECT_THAT(notes.warnings, ElementsAre(HasSubstr("eps of 0.001")));
+}
+
+/// Its files have other names than its modules; timm's get there by two sets of rules.
+TEST(ZooLoad, TakesFilesOfHuggingFaceAndTimmIntoHuggingFacesViT) {
+  test::TempDir dir;
+  core::manual_seed(8);
+  const zoo::HFViTOptions options{.image_size = 16,
+                                  .patch_size = 8,
+                                  .hidden_size = 8,
+                                  .num_hidden_layers = 2,
+                                  .num_attention_heads = 2,
+                                  .intermediate_size = 16,
+                                  .num_labels = 3};
+  zoo::HFViTForImageClassification net(options), other(options);
+  ckpt::Checkpoint file;
+  file.root = ckpt::to_value(net.state_dict());
+  file = ckpt::apply_rules(file, ckpt::turned_round(*zoo::find_rule_pack("hf-vit-5")).rules);
+  ckpt::save(file, dir.path() / "hub.safetensors");
+  ckpt::save(ckpt::apply_rules(file, ckpt::turned_round(*zoo::find_rule_pack("timm-hf-vit")).rules),
+             dir.path() / "timm.safetensors");
+  core::StateDict state = net.state_dict();
+  for (const char* name : {"hub.safetensors", "timm.safetensors"}) {
+    zoo::load_into(other, "hf_vit", dir.path() / name);
+    core::StateDict got = other.state_dict();
+    for (const std::string& key : state.keys()) EXPECT_TRUE(core::equal(got.at(key), state.at(key))) << key;
+    for (core::Tensor parameter : other.parameters()) parameter.detach().zero_();
+  }
 }
 
 TEST(ZooLoad, TakesAHubFileOfGPT2WithoutItsPrefixIntoNanoGPT) {

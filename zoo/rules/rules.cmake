@@ -5,6 +5,7 @@ set(packs
     gpt2-nanogpt
     hf-resnet
     hf-vit
+    hf-vit-5
     old-alexnet
     old-bert
     old-densenet

@@ -40,13 +40,14 @@ std::vector<NamedShape> named(const KeyTable& wanted) {
 }
 
 /// Keys as a state dict of tensors without bytes that remember where they come from.
-Checkpoint without_bytes(const std::vector<FileKey>& keys) {
+Checkpoint without_bytes(const std::vector<FileKey>& keys, const std::vector<std::string>& origins) {
   Dict dict;
-  for (const FileKey& key : keys) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const FileKey& key = keys[i];
     Entry entry;
     entry.shape = key.shape;
     entry.dtype = key.dtype;
-    entry.python_class = key.name;
+    entry.python_class = origins[i];
     dict.items.emplace_back(Value::text(key.name), Value::tensor(std::make_shared<const Entry>(std::move(entry))));
   }
   Checkpoint out;
@@ -54,15 +55,15 @@ Checkpoint without_bytes(const std::vector<FileKey>& keys) {
   return out;
 }
 
-/// What a pack would make of the keys.
+/// What packs, one after the other, would make of the keys.
 struct Trial {
-  RulePack pack;
   std::vector<FileKey> file;
-  std::vector<FixStep> steps = {};
   std::vector<std::string> origins = {};  ///< of each key: the first tensor that it was made of
+  std::vector<RulePack> packs = {};
+  std::vector<FixStep> steps = {};
   Pairing pairing = {};
   std::uint64_t score = 0;
-  std::size_t touched = 0;
+  std::size_t changed = 0;  ///< tensors that get another layout
   std::pair<std::string, std::string> example = {};
 };
 
@@ -111,16 +112,17 @@ FixStep rules_step(const RulePack& pack) {
   return step;
 }
 
-/// The rules on keys alone. Nothing where they do not fit the shapes or make two keys one.
-bool apply_to_names(Trial& trial, const std::string& strip) {
+/// The rules on keys alone. False where they do not fit the shapes or make two keys one.
+bool apply_to_names(Trial& trial, const RulePack& pack, const std::string& strip) {
   Checkpoint after;
   RuleReport report;
   try {
-    after = apply_rules(without_bytes(trial.file), trial.pack.rules, {}, &report);
+    after = apply_rules(without_bytes(trial.file, trial.origins), pack.rules, {}, &report);
   } catch (const core::Error&) {
     return false;
   }
   trial.file.clear();
+  trial.origins.clear();
   for (const auto& [key, value] : after.root.as_dict().items) {
     const Entry& entry = value.as_entry();
     std::string name = key.as_text();
@@ -128,11 +130,25 @@ bool apply_to_names(Trial& trial, const std::string& strip) {
     trial.file.push_back({std::move(name), entry.shape, entry.dtype});
     trial.origins.push_back(entry.python_class);
   }
-  trial.touched = report.keys.renamed.size() + report.changed;
-  for (std::size_t i = 0; i < trial.file.size() && trial.example.first.empty(); ++i) {
-    if (trial.file[i].name != trial.origins[i]) trial.example = {trial.origins[i], trial.file[i].name};
-  }
+  trial.changed = std::max<std::size_t>(trial.changed, report.changed);
   return true;
+}
+
+/// One pack more. False when the names are not those of its side.
+bool advance(Trial& trial, const RulePack& pack, PackFit to) {
+  std::optional<std::vector<FixStep>> before = steps_before(pack, to, trial.file);
+  if (!before) return false;
+  for (FixStep& step : *before) trial.steps.push_back(std::move(step));
+  trial.steps.push_back(rules_step(pack));
+  if (!to.prefix.empty()) trial.steps.push_back(prefix_step(to.prefix, ""));
+  trial.packs.push_back(pack);
+  return apply_to_names(trial, pack, to.prefix);
+}
+
+Trial start(const Attempt& attempt) {
+  Trial trial{attempt.file()};
+  for (const FileKey& key : trial.file) trial.origins.push_back(key.name);
+  return trial;
 }
 
 /// Every match of before stays one, and half of what there is to match is matched.
@@ -146,28 +162,30 @@ bool is_sound(const Attempt& attempt, const Trial& trial) {
   return paired * 2 >= std::min(attempt.wanted().size(), trial.file.size());
 }
 
-std::optional<Trial> try_pack(const Attempt& attempt, const RulePack& pack, const std::vector<NamedShape>& wanted) {
+/// `trial` led to the wanted names by one pack more, where that brings keys to their partners.
+std::optional<Trial> try_pack(const Attempt& attempt, Trial trial, const RulePack& pack,
+                              const std::vector<NamedShape>& wanted) {
   PackFit to = fits_to(pack, wanted);
-  if (!to.fits) return std::nullopt;
-  Trial trial{.pack = pack, .file = attempt.file()};
-  std::optional<std::vector<FixStep>> before = steps_before(pack, to, trial.file);
-  if (!before) return std::nullopt;
-  trial.steps = std::move(*before);
-  trial.steps.push_back(rules_step(pack));
-  if (!to.prefix.empty()) trial.steps.push_back(prefix_step(to.prefix, ""));
-  if (!apply_to_names(trial, to.prefix)) return std::nullopt;
+  if (!to.fits || !advance(trial, pack, to)) return std::nullopt;
   trial.pairing = attempt.pair_up(trial.file);
   trial.score = attempt.score(trial.file, trial.pairing);
   if (trial.score <= attempt.score() || !is_sound(attempt, trial)) return std::nullopt;
+  for (std::size_t i = 0; i < trial.file.size() && trial.example.first.empty(); ++i) {
+    if (trial.file[i].name != trial.origins[i]) trial.example = {trial.origins[i], trial.file[i].name};
+  }
   return trial;
 }
 
-/// The pack as it stands and turned round.
-std::vector<RulePack> both_ways(const RulePack& pack) {
-  std::vector<RulePack> out = {pack};
-  try {
-    out.push_back(turned_round(pack));
-  } catch (const core::Error&) {  // has no way back
+/// Those that can be told by names, as they stand and turned round.
+std::vector<RulePack> both_ways(const std::vector<RulePack>& packs) {
+  std::vector<RulePack> out;
+  for (const RulePack& pack : packs) {
+    if (pack.from_key.empty()) continue;  // for use by name
+    out.push_back(pack);
+    try {
+      out.push_back(turned_round(pack));
+    } catch (const core::Error&) {  // has no way back
+    }
   }
   return out;
 }
@@ -186,19 +204,26 @@ struct Best {
   std::optional<RulePack> rival;  ///< fits as well and gives tensors other names
 };
 
-Best best_pack(const Attempt& attempt, const std::vector<RulePack>& packs) {
+void consider(Best& best, std::optional<Trial> trial) {
+  if (!trial || (best.trial && trial->score < best.trial->score)) return;
+  bool level = best.trial && trial->score == best.trial->score;
+  if (level && outcome(*trial) != outcome(*best.trial)) best.rival = trial->packs.front();
+  if (level) return;
+  best.trial = std::move(trial);
+  best.rival.reset();
+}
+
+/// One pack, or two where the names between them are not the model's.
+Best best_packs(const Attempt& attempt, const std::vector<RulePack>& packs) {
   Best best;
   std::vector<NamedShape> wanted = named(attempt.wanted());
-  for (const RulePack& each : packs) {
-    if (each.from_key.empty()) continue;  // for use by name
-    for (const RulePack& pack : both_ways(each)) {
-      std::optional<Trial> trial = try_pack(attempt, pack, wanted);
-      if (!trial || (best.trial && trial->score < best.trial->score)) continue;
-      bool level = best.trial && trial->score == best.trial->score;
-      if (level && outcome(*trial) != outcome(*best.trial)) best.rival = pack;
-      if (level) continue;
-      best.trial = std::move(trial);
-      best.rival.reset();
+  for (const RulePack& pack : packs) consider(best, try_pack(attempt, start(attempt), pack, wanted));
+  if (best.trial) return best;
+  for (const RulePack& first : packs) {
+    Trial halfway = start(attempt);
+    if (!advance(halfway, first, {true, ""})) continue;
+    for (const RulePack& second : packs) {
+      if (second.name != first.name) consider(best, try_pack(attempt, halfway, second, wanted));
     }
   }
   return best;
@@ -208,36 +233,47 @@ bool is_old(const RulePack& pack) {
   return pack.from.starts_with("old ");
 }
 
+/// Keys of the file that do not stay what they are: renamed, taken apart, put together, turned.
+std::size_t count_touched(const Attempt& attempt, const Trial& trial) {
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < trial.file.size(); ++i) same += trial.file[i].name == trial.origins[i] ? 1 : 0;
+  return std::max(attempt.file().size() - std::min(same, attempt.file().size()), trial.changed);
+}
+
 Cause cause_of(const Attempt& attempt, const Trial& trial) {
-  const RulePack& pack = trial.pack;
+  const RulePack& pack = trial.packs.front();
   Cause cause{is_old(pack) ? CauseKind::old_names : CauseKind::foreign_names, ""};
-  cause.text = core::format_count(trial.touched) + " of " + core::format_count(attempt.file().size()) +
-               " keys are as " + pack.from + " has them, where the model has those of " + pack.to;
+  cause.text = core::format_count(count_touched(attempt, trial)) + " of " + core::format_count(attempt.file().size()) +
+               " keys are as " + pack.from + " has them, where the model has those of " + trial.packs.back().to;
   if (!trial.example.first.empty()) {
     cause.evidence.push_back(core::quote(trial.example.first) + " becomes " + core::quote(trial.example.second));
   }
-  if (!pack.note.empty()) cause.evidence.push_back("names are not all: " + pack.note);
+  for (const RulePack& each : trial.packs) {
+    if (!each.note.empty()) cause.evidence.push_back("names are not all: " + each.note);
+  }
   cause.confidence = 0.99;
   return cause;
 }
 
 Cause ambiguity(const Trial& trial, const RulePack& rival) {
-  auto command = [](const RulePack& pack) {
-    return "ckpt rename --rules " + pack.name + (pack.backwards ? " --reverse" : "");
+  auto command = [](const RulePack& which) {
+    return "ckpt rename --rules " + which.name + (which.backwards ? " --reverse" : "");
   };
-  Cause cause{CauseKind::foreign_names, "the keys may be " + trial.pack.from + "'s (rules " + trial.pack.name +
-                                            ") or " + rival.from + "'s (rules " + rival.name +
+  const RulePack& pack = trial.packs.front();
+  Cause cause{CauseKind::foreign_names, "the keys may be " + pack.from + "'s (rules " + pack.name + ") or " +
+                                            rival.from + "'s (rules " + rival.name +
                                             "), which give the tensors other names"};
   cause.confidence = 0.5;
-  cause.advice = "say which: " + command(trial.pack) + ", or " + command(rival);
+  cause.advice = "say which: " + command(pack) + ", or " + command(rival);
   return cause;
 }
 
 }  // namespace
 
 bool find_foreign_names(Attempt& attempt, const std::vector<RulePack>& packs) {
+  std::vector<RulePack> ways = both_ways(packs);
   for (std::size_t i = 0; i < kMaxPacks && !attempt.complete(); ++i) {
-    Best best = best_pack(attempt, packs);
+    Best best = best_packs(attempt, ways);
     if (!best.trial) return true;
     if (best.rival) {
       attempt.add(ambiguity(*best.trial, *best.rival));

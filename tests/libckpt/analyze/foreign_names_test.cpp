@@ -108,6 +108,17 @@ TEST(ForeignNames, GetThePrefixThatABareModelLacks) {
               ElementsAre(HasSubstr("theirs-net, backwards"), "strip 'net.'"));
 }
 
+TEST(ForeignNames, MayNeedTwoPacks) {
+  RulePack between =
+      pack("theirs", "from_key = \"x.0.a\"\nto_key = \"mid.0.a\"\n", R"(["x.{#i}.*", "mid.{i}.*"], ["y.*", "end.*"])");
+  RulePack ours = pack("middle", "from_key = \"mid.0.a\"\nto_key = \"body.0.left\"\n",
+                       R"(["mid.{#i}.a", "body.{i}.left"], ["mid.{#i}.b", "body.{i}.right"], ["end.*", "head.*"])");
+  Diagnosis d = diagnose(their_file(), {between, ours});
+  EXPECT_THAT(steps_of(d), ElementsAre(HasSubstr("theirs-net"), HasSubstr("middle-net")));
+  EXPECT_TRUE(d.fixable());
+  EXPECT_THAT(d.causes[0].evidence, ElementsAre("'x.0.a' becomes 'body.0.left'"));
+}
+
 TEST(ForeignNames, LeaveOtherSizesToTheirOwnCauses) {
   Parts model = kModel;
   model[2].shape = {10, 2};
