@@ -2,6 +2,7 @@
 // tensor.cuda(). The tutorial forgets to move y; here it is moved. Column B of the data encodes race, and scikit-learn
 // has withdrawn the set for it: it is used here to compare with the tutorial's losses and for nothing else.
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "libcore/core.h"
@@ -9,6 +10,20 @@
 #include "samples/support/say.h"
 
 namespace {
+
+constexpr std::size_t kColumns = 14;
+
+/// The numbers of one line.
+std::vector<double> read_row(const std::string& line) {
+  std::vector<double> row;
+  std::istringstream cells(line);
+  for (std::string cell; std::getline(cells, cell, ',');) {
+    char* end = nullptr;
+    row.push_back(std::strtod(cell.c_str(), &end));
+    if (end == cell.c_str()) return {};
+  }
+  return row;
+}
 
 /// First line: rows and columns; second: names. The target is the last column. x: (n, 13), y: (n).
 std::pair<core::Tensor, core::Tensor> load(const std::string& path) {
@@ -19,10 +34,13 @@ std::pair<core::Tensor, core::Tensor> load(const std::string& path) {
   }
   std::vector<double> values;
   while (std::getline(file, line)) {
-    std::istringstream row(line);
-    for (std::string cell; std::getline(row, cell, ',');) values.push_back(std::stod(cell));
+    std::vector<double> row = read_row(line);
+    if (row.size() != kColumns) {
+      throw core::Error(core::ErrorCode::corrupt, path + ": no row of 14 numbers: '" + line + "'");
+    }
+    values.insert(values.end(), row.begin(), row.end());
   }
-  core::Tensor table = core::from_values(values, {.dtype = core::DType::f32}).view({-1, 14});
+  core::Tensor table = core::from_values(values, {.dtype = core::DType::f32}).view({-1, kColumns});
   return {table.slice(1, 0, 13).contiguous(), table.select(1, 13).contiguous()};
 }
 
