@@ -50,13 +50,14 @@ void run(samples::Program& program) {
 
   core::Device device(core::cuda::is_available() ? "cuda:0" : "cpu");
   core::Linear model(13, 1);
+  bool forget_y = program.flag("forget_y");
   bool by_cuda = program.flag("by_cuda") && core::cuda::is_available();
   if (by_cuda) {
     model.cuda();
-    y = y.cuda();
+    if (!forget_y) y = y.cuda();
   } else {
-    model.to(device);  // in place: modules move themselves
-    y = y.to(device);  // tensors do not: the result is the moved one
+    model.to(device);                 // in place: modules move themselves
+    if (!forget_y) y = y.to(device);  // tensors do not: the result is the moved one
   }
 
   core::MSELoss loss;
@@ -88,6 +89,7 @@ int main(int argc, char** argv) {
                    {"path", "/usr/lib/python3/dist-packages/sklearn/datasets/data/boston_house_prices.csv", "the data"},
                    {"n_epochs", 100, "steps, each over all rows"},
                    {"lr", 1e-3, "learning rate"},
+                   {"forget_y", false, "leave the targets on the CPU, as the tutorial does"},
                    {"by_cuda", false, "move with cuda() instead of to(device)"}}},
       run);
 }
