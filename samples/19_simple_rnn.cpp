@@ -49,7 +49,16 @@ struct SimpleRNN : core::ModuleOf<SimpleRNN> {
   }
 };
 
+void check_form(const std::string& form) {
+  for (const char* known : {"plain", "runtime", "constructor", "input", "buffer", "omitted"}) {
+    if (form == known) return;
+  }
+  throw core::Error(core::ErrorCode::value,
+                    "no form '" + form + "': plain, runtime, constructor, input, buffer, omitted");
+}
+
 void run(samples::Program& program) {
+  check_form(program.text("form"));
   core::manual_seed(static_cast<std::uint64_t>(program.integer("seed")));
   core::Device device(core::cuda::is_available() ? "cuda:0" : "cpu");
   Tensor x = core::randn({program.integer("seq_len"), program.integer("batch_size"), program.integer("input_dim")});

@@ -109,6 +109,9 @@ void run(samples::Program& program) {
   if (!core::cuda::is_available()) {
     throw core::Error(core::ErrorCode::device, "there is no device; CORE_LOGICAL_DEVICES=1 stands in for one");
   }
+  if (program.integer("megabytes") < 1 || program.integer("tensors") < 1) {
+    throw core::Error(core::ErrorCode::value, "--megabytes and --tensors begin at 1");
+  }
   core::Device device("cuda:0");
   core::DeviceInfo info = core::cuda::device_info(0);
   std::printf("cuda:0 is %s\n", info.name.c_str());
