@@ -260,6 +260,40 @@ TEST(TrainDevices, ARunOnThreeDevicesResumesOnThem) {
   EXPECT_EQ(again.best_state().keys().front(), "fc1.weight");
 }
 
+/// A text whose batches, and dropout, draw from the generator in every step.
+TEST(TrainText, ARunResumesInTheMiddleOfAnEpochToTheBit) {
+  test::TempDir dir;
+  RunOptions o;
+  o.is_text = true;
+  o.text = "/usr/share/common-licenses/GPL-3";
+  o.model = "nanogpt";
+  o.layers = 1;
+  o.heads = 2;
+  o.width = 16;
+  o.length = 8;
+  o.dropout = 0.2;
+  o.epochs = 2;
+  o.epoch_steps = 6;
+  fill_in_text(o);
+  const train::TextData text = train::load_text(o.text, *o.length);
+  const auto begin = [&] {
+    core::manual_seed(0);
+    return make_text_task(o, text);
+  };
+  const auto whole_task = begin();
+  train::Trainer whole(*whole_task, o);
+  whole.run({});
+  const auto torn_task = begin();
+  train::Trainer torn(*torn_task, o);
+  torn.run({.stop = [&] { return torn.step() == 4; }});
+  torn.save(dir.path() / "state.ckpt");
+  const auto task = begin();
+  train::Trainer again(*task, o);
+  again.resume(dir.path() / "state.ckpt");
+  again.run({});
+  expect_same_curve(again.curve(), whole.curve());
+}
+
 TEST(TrainSchedule, FollowsItsPlan) {
   const train::DataSet data = points();
   const auto rate_of = [&](const std::string& schedule, std::int64_t warmup, std::size_t step) {
