@@ -113,7 +113,8 @@ std::vector<std::string> long_names(const CLI::App& app) {
 Error explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
   std::string text = error.what();
   const auto chosen = app.get_subcommands();
-  if (error.get_name() == "ExtrasError" || error.get_name() == "RequiredError") {
+  const bool is_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (is_unknown || dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     std::vector<std::string> names;
     if (chosen.empty()) {
       for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());

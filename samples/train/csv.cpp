@@ -26,9 +26,16 @@ bool has_number(const Line& line) {
   return std::any_of(line.begin(), line.end(), [](const std::string& field) { return try_number(field).has_value(); });
 }
 
+/// The first of , ; and tab that stands outside of quotes; else a blank.
 char separator_of(std::string_view line) {
+  std::string bare;
+  bool quoted = false;
+  for (char c : line) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted) bare += c;
+  }
   for (char candidate : {',', ';', '\t'}) {
-    if (line.find(candidate) != std::string_view::npos) return candidate;
+    if (bare.find(candidate) != std::string::npos) return candidate;
   }
   return ' ';
 }

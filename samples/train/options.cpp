@@ -115,7 +115,7 @@ std::vector<Field> fields(RunOptions& o) {
       {"lr", Field::both, rate, "learning rate; the highest one of onecycle", &o.lr},
       {"schedule", Field::both, rate, "none, step, multistep, exponential, cosine, restarts, poly, plateau, onecycle",
        &o.schedule},
-      {"warmup", Field::both, rate, "steps in which the rate rises to --lr; not with onecycle", &o.warmup},
+      {"warmup", Field::both, rate, "steps in which the rate rises to --lr; not with onecycle, restarts", &o.warmup},
       {"step-size", Field::both, rate, "epochs between drops of step; epochs of the first cycle of restarts",
        &o.step_size},
       {"milestones", Field::both, rate, "epochs at which multistep drops: 3,5", &o.milestones},

@@ -115,7 +115,12 @@ std::string place(const std::string& devices) {
   return core::join(names, ", ") + (logical ? " (logical, host memory)" : "");
 }
 
-/// "0.001 (epoch 1), 0.0005 (epoch 3)": where it changes, at most six.
+/// "1 epoch", "2 epochs".
+std::string counted(std::int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// "0.001 from epoch 1, 0.0005 from epoch 3": where it changes, at most six.
 std::string rates(const RunOptions& o, Task& task) {
   auto optimizer = make_optimizer(task.module().parameters(), o);
   Schedule schedule(*optimizer, o, task.steps());
@@ -199,7 +204,7 @@ std::string run_line(const RunOptions& o, Task& task) {
   std::string line = o.model + ", " + core::format_count(count_parameters(task.model())) + " parameters; " +
                      o.optimizer + ", lr " + core::python_float(*o.lr);
   if (o.schedule != "none") line += ", " + o.schedule;
-  line += "; " + std::to_string(*o.epochs) + " epochs of " + std::to_string(task.steps()) + " steps, ";
+  line += "; " + counted(*o.epochs, "epoch") + " of " + counted(task.steps(), "step") + ", ";
   line += *o.batch == 0 ? "all rows at once" : "batches of " + std::to_string(*o.batch);
   return line + "; on " + place(o.devices);
 }

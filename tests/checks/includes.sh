@@ -43,6 +43,7 @@ tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze 
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
+samples/train       : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples tools/ckpt/suggest.h tools/ckpt/interrupt.h
 '
 # System headers and the only folders that may name them.
 system_rules='

@@ -12,9 +12,9 @@
 namespace test {
 namespace {
 
-[[noreturn]] void start(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
-                        const RunOptions& options, const std::string& out, const std::string& err) {
-  std::string program = ckpt_program().string();
+[[noreturn]] void start(std::string program, const std::filesystem::path& folder,
+                        const std::vector<std::string>& arguments, const RunOptions& options, const std::string& out,
+                        const std::string& err) {
   std::vector<char*> argv = {program.data()};
   std::vector<std::string> copies = arguments;
   for (std::string& argument : copies) argv.push_back(argument.data());
@@ -35,19 +35,28 @@ namespace {
 
 }  // namespace
 
-std::filesystem::path ckpt_program() {
+std::filesystem::path built_program(const std::string& name) {
   const char* folder = std::getenv("CKPT_BIN_DIR");
-  return std::filesystem::path(folder != nullptr ? folder : "build/bin") / "ckpt";
+  return std::filesystem::path(folder != nullptr ? folder : "build/bin") / name;
+}
+
+std::filesystem::path ckpt_program() {
+  return built_program("ckpt");
 }
 
 Outcome run_ckpt(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
                  const RunOptions& options) {
+  return run_program(ckpt_program(), folder, arguments, options);
+}
+
+Outcome run_program(const std::filesystem::path& program, const std::filesystem::path& folder,
+                    const std::vector<std::string>& arguments, const RunOptions& options) {
   TempDir streams;
   std::string out = (streams.path() / "out").string();
   std::string err = (streams.path() / "err").string();
   pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("cannot fork");
-  if (pid == 0) start(folder, arguments, options, out, err);
+  if (pid == 0) start(program.string(), folder, arguments, options, out, err);
   if (options.while_running) options.while_running(pid);
   int status = 0;
   ::waitpid(pid, &status, 0);

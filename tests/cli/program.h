@@ -23,8 +23,13 @@ struct RunOptions {
   std::function<void(int pid)> while_running = {};  ///< called in the parent
 };
 
+/// $CKPT_BIN_DIR/NAME.
+std::filesystem::path built_program(const std::string& name);
 /// The program under test: $CKPT_BIN_DIR/ckpt.
 std::filesystem::path ckpt_program();
+
+Outcome run_program(const std::filesystem::path& program, const std::filesystem::path& folder,
+                    const std::vector<std::string>& arguments, const RunOptions& options = {});
 
 Outcome run_ckpt(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
                  const RunOptions& options = {});
