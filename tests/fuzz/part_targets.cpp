@@ -10,6 +10,7 @@
 #include "libckpt/transform/rules.h"
 #include "libckpt/transform/selector.h"
 #include "tests/fuzz/targets.h"
+#include "zoo/data/ppm.h"
 
 namespace fuzz {
 namespace {
@@ -109,6 +110,10 @@ void run_rules(core::Bytes bytes) {
       if (named.entry->byte_size() <= kReadBudget) ckpt::read_all(*named.entry->bytes);
     }
   });
+}
+
+void run_ppm(core::Bytes bytes) {
+  answer([&] { zoo::parse_ppm(bytes); });
 }
 
 }  // namespace fuzz

@@ -14,5 +14,7 @@ void run_selector(core::Bytes bytes);
 void run_why_text(core::Bytes bytes);
 /// A file of rules, applied to a small model and turned round.
 void run_rules(core::Bytes bytes);
+/// A PPM or PGM image.
+void run_ppm(core::Bytes bytes);
 
 }  // namespace fuzz

@@ -51,6 +51,12 @@ std::vector<std::string_view> why_texts() {
   };
 }
 
+std::vector<std::string_view> ppm_texts() {
+  using namespace std::string_view_literals;
+  return {"P6\n2 1\n255\n\x01\x02\x03\xff\xfe\xfd"sv, "P5 2 2 65535 \x00\x01\x02\x03\xff\xff\x80\x00"sv,
+          "P3 # colours\n1 2 15 0 1 2\n13 14 15"sv, "P2\n# grey\n3 1\n255\n0 127 255\n"sv, "P6 100000 100000 255 x"sv};
+}
+
 /// Choice of filters, filters that were skipped, then the chunk.
 std::vector<std::string_view> chunk_texts() {
   using namespace std::string_view_literals;
@@ -84,6 +90,7 @@ std::vector<Row> rows() {
       {{"hdf5_answer", run_hdf5_answer, {{"hdf5", ".h5"}}, hdf5_answer_of}, "hdf5"},
       {{"hdf5_chunk", run_hdf5_chunk, {}, nullptr, chunk_texts()}, "hdf5"},
       {{"why_text", run_why_text, {{"safetensors/sharded", "index.json"}}, nullptr, why_texts()}, ""},
+      {{"ppm", run_ppm, {}, nullptr, ppm_texts()}, ""},
       {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
       {{"selector", run_selector, {}, nullptr, selector_texts()}, ""},
       {{"strip_reread",

@@ -1,0 +1,152 @@
+#include "zoo/preprocessing.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "zoo/zoo.h"
+
+namespace zoo {
+namespace {
+
+constexpr auto kBicubic = Interpolation::bicubic;
+constexpr Preprocessing kHalves{.mean = {0.5F, 0.5F, 0.5F}, .std = {0.5F, 0.5F, 0.5F}};
+
+/// Values / 255 and nothing else.
+constexpr Preprocessing grey(std::int64_t side, float mean = 0, float std = 1) {
+  return {.resize = side, .crop = side, .channels = 1, .mean = {mean, mean, mean}, .std = {std, std, std}};
+}
+
+struct Row {
+  std::string_view model;
+  Preprocessing steps;
+};
+
+// Models that are not here and have the common steps are named in kCommon.
+constexpr Row kRows[] = {
+    {"inception_v3", {.resize = 342, .crop = 299}},
+    {"inception_v3_no_aux", {.resize = 342, .crop = 299}},
+    {"resnext101_64x4d", {.resize = 232}},
+    {"shufflenet_v2_x1_5", {.resize = 232}},
+    {"shufflenet_v2_x2_0", {.resize = 232}},
+    {"efficientnet_b0", {.resize = 256, .crop = 224, .interpolation = kBicubic}},
+    {"efficientnet_b1", {.resize = 256, .crop = 240, .interpolation = kBicubic}},
+    {"efficientnet_b2", {.resize = 288, .crop = 288, .interpolation = kBicubic}},
+    {"efficientnet_b3", {.resize = 320, .crop = 300, .interpolation = kBicubic}},
+    {"efficientnet_b4", {.resize = 384, .crop = 380, .interpolation = kBicubic}},
+    {"efficientnet_b5", {.resize = 456, .crop = 456, .interpolation = kBicubic}},
+    {"efficientnet_b6", {.resize = 528, .crop = 528, .interpolation = kBicubic}},
+    {"efficientnet_b7", {.resize = 600, .crop = 600, .interpolation = kBicubic}},
+    // Published for 224 x 224 only as a linear classifier over features learnt elsewhere.
+    {"regnet_y_128gf", {.resize = 224, .crop = 224, .interpolation = kBicubic}},
+    {"vit_h_14", {.resize = 224, .crop = 224, .interpolation = kBicubic}},
+    {"vit_l_16", {.resize = 242}},
+    {"convnext_tiny", {.resize = 236}},
+    {"convnext_small", {.resize = 230}},
+    {"convnext_base", {.resize = 232}},
+    {"convnext_large", {.resize = 232}},
+    {"swin_t", {.resize = 232, .interpolation = kBicubic}},
+    {"swin_s", {.resize = 246, .interpolation = kBicubic}},
+    {"swin_b", {.resize = 238, .interpolation = kBicubic}},
+    {"fcn_resnet50", {.resize = 520, .crop = 0}},
+    {"fcn_resnet101", {.resize = 520, .crop = 0}},
+    {"deeplabv3_resnet50", {.resize = 520, .crop = 0}},
+    {"deeplabv3_resnet101", {.resize = 520, .crop = 0}},
+    {"hf_vit_base", {.resize = 0, .crop = 224, .mean = kHalves.mean, .std = kHalves.std}},
+    {"hf_vit_large", {.resize = 0, .crop = 224, .mean = kHalves.mean, .std = kHalves.std}},
+    {"cifar_net", {.resize = 32, .crop = 32, .mean = kHalves.mean, .std = kHalves.std}},
+    {"mnist_net", grey(28, 0.1307F, 0.3081F)},
+    {"lenet5", grey(28)},
+    {"mlp", grey(28)},
+    {"batchnorm_net", grey(28)},
+    {"capsnet", grey(28)},
+    {"capsnet_small", grey(28)},
+    {"autoencoder", grey(28)},
+    {"vae", grey(28)},
+};
+
+/// Beginnings of the names of models with torchvision's usual steps.
+constexpr std::string_view kCommon[] = {"alexnet",     "vgg",        "resnet",   "resnext",
+                                        "wide_resnet", "squeezenet", "densenet", "googlenet",
+                                        "mobilenet_",  "shufflenet", "regnet_",  "vit_"};
+
+/// Weights that were published later, for other steps: the end of their file's name.
+constexpr Row kVersions[] = {
+    {"resnet50-11ad3fa6.pth", {.resize = 232}},
+    {"resnet101-cd907fc2.pth", {.resize = 232}},
+    {"resnet152-f82ba261.pth", {.resize = 232}},
+    {"resnext50_32x4d-1a0047aa.pth", {.resize = 232}},
+    {"wide_resnet50_2-9ba9bcbe.pth", {.resize = 232}},
+    {"mobilenet_v2-7ebf99e0.pth", {.resize = 232}},
+    {"mobilenet_v3_large-5c1a4163.pth", {.resize = 232}},
+    {"regnet_y_400mf-e6988f5f.pth", {.resize = 232}},
+    {"vgg16_features-amdegroot-88682ab5.pth",
+     {.mean = {0.48235F, 0.45882F, 0.40784F}, .std = {1.0F / 255, 1.0F / 255, 1.0F / 255}}},
+};
+
+std::string numbers(const std::array<float, 3>& values, std::int64_t channels) {
+  std::string text;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    char one[32];
+    std::snprintf(one, sizeof one, " %.4g", static_cast<double>(values[static_cast<std::size_t>(c)]));
+    text += one;
+  }
+  return text;
+}
+
+Image sized(const Image& image, const Preprocessing& steps) {
+  if (steps.resize == 0) {
+    return resize(image, {.width = steps.crop, .height = steps.crop, .interpolation = steps.interpolation});
+  }
+  ResizeOptions size = shorter_side(image, steps.resize);
+  size.interpolation = steps.interpolation;
+  const Image whole = resize(image, size);
+  return steps.crop == 0 ? whole : center_crop(whole, steps.crop, steps.crop);
+}
+
+}  // namespace
+
+std::optional<Preprocessing> preprocessing(std::string_view model, std::string_view file) {
+  if (find(model) == nullptr) return std::nullopt;
+  for (const Row& row : kVersions) {
+    if (file.ends_with(row.model) && row.model.starts_with(model)) return row.steps;
+  }
+  for (const Row& row : kRows) {
+    if (row.model == model) return row.steps;
+  }
+  for (std::string_view start : kCommon) {
+    if (model.starts_with(start)) return Preprocessing();
+  }
+  return std::nullopt;
+}
+
+std::string describe(const Preprocessing& steps) {
+  const std::string how = steps.interpolation == kBicubic ? " (bicubic)" : " (bilinear)";
+  const std::string square = std::to_string(steps.crop) + " x " + std::to_string(steps.crop);
+  std::string text = steps.channels == 1 ? "grey, " : "";
+  text += steps.resize == 0 ? "to " + square + how : "shorter side to " + std::to_string(steps.resize) + how;
+  if (steps.resize != 0 && steps.crop != 0) text += ", middle " + square;
+  return text + ", mean" + numbers(steps.mean, steps.channels) + ", std" + numbers(steps.std, steps.channels);
+}
+
+core::Tensor preprocess(const Image& image, const Preprocessing& steps) {
+  if (steps.resize != 0 && steps.crop > steps.resize) {
+    throw core::Error(core::ErrorCode::usage,
+                      "no " + std::to_string(steps.crop) + " pixels can be cut out of " + std::to_string(steps.resize));
+  }
+  const Image part = sized(steps.channels == 1 ? to_grey(image) : to_rgb(image), steps);
+  const auto plane = static_cast<std::size_t>(part.width * part.height);
+  const auto channels = static_cast<std::size_t>(part.channels);
+  std::vector<float> values(plane * channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    const float mean = steps.mean[c], std = steps.std[c];
+    for (std::size_t i = 0; i < plane; ++i) {
+      values[c * plane + i] = (static_cast<float>(part.pixels[i * channels + c]) / 255.0F - mean) / std;
+    }
+  }
+  return core::from_values(std::span<const float>(values), core::Shape{part.channels, part.height, part.width},
+                           {.device = core::Device("cpu")});
+}
+
+}  // namespace zoo
