@@ -1,0 +1,114 @@
+#include "zoo/fit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libckpt/bridge.h"
+#include "libcore/base/error.h"
+#include "libcore/core.h"
+#include "tests/support/temp_dir.h"
+#include "zoo/adapt.h"
+#include "zoo/nanogpt.h"
+#include "zoo/recurrent.h"
+#include "zoo/small_images.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+class ZooFit : public ::testing::Test {
+ protected:
+  /// A file with the module's state under `prefix`.
+  std::filesystem::path save(const core::Module& module, const std::string& prefix = "") const {
+    core::StateDict state, own = module.state_dict();
+    for (const std::string& key : own.keys()) state.set(prefix + key, own.at(key));
+    const std::filesystem::path path = dir_.path() / "net.pth";
+    ckpt::save(state, path);
+    return path;
+  }
+  test::TempDir dir_;
+};
+
+TEST_F(ZooFit, TakesTheNumberOfClassesFromTheFile) {
+  const auto file = save(zoo::CifarNet({.num_classes = 7}), "module.");
+  zoo::Fit fit = zoo::fit("cifar_net", file);
+  EXPECT_EQ(fit.text, "7 classes");
+  EXPECT_EQ(fit.model->parameter("fc3.weight").sizes(), (core::Shape{7, 84}));
+  zoo::load_into(*fit.model, "cifar_net", file);
+}
+
+TEST_F(ZooFit, TakesTheChannelsToo) {
+  const auto file = save(zoo::CifarNet({.num_classes = 3, .in_channels = 1}));
+  zoo::Fit fit = zoo::fit("cifar_net", file);
+  EXPECT_EQ(fit.text, "3 classes, 1 channel");
+  zoo::load_into(*fit.model, "cifar_net", file);
+}
+
+TEST_F(ZooFit, LeavesAModelThatFitsAlone) {
+  EXPECT_EQ(zoo::fit("cifar_net", save(zoo::CifarNet())).text, "");
+  EXPECT_EQ(zoo::fit("resnet18", save(*zoo::make("resnet18"), "model.")).text, "");
+}
+
+TEST_F(ZooFit, FindsTheClassesOfLargeModels) {
+  EXPECT_EQ(zoo::fit("mobilenet_v3_small", save(*zoo::make("mobilenet_v3_small", {.num_classes = 37}))).text,
+            "37 classes");
+  EXPECT_EQ(zoo::fit("squeezenet1_1", save(*zoo::make("squeezenet1_1", {.num_classes = 5}))).text, "5 classes");
+}
+
+TEST_F(ZooFit, KeepsWhatTheCallerChose) {
+  zoo::FitOptions options;
+  options.load.model.num_classes = 4;
+  zoo::Fit fit = zoo::fit("cifar_net", save(zoo::CifarNet({.num_classes = 7})), options);
+  EXPECT_EQ(fit.model->parameter("fc3.weight").size(0), 4);
+}
+
+TEST_F(ZooFit, BuildsCharacterModelsOfAnySize) {
+  const auto file = save(zoo::CharLSTM({.vocabulary = 11, .embedding = 5, .hidden = 7, .layers = 3}), "net.");
+  zoo::Fit fit = zoo::fit("char_lstm", file);
+  EXPECT_EQ(fit.text, "3 layers of width 7, 11 characters");
+  zoo::load_into(*fit.model, "char_lstm", file);
+}
+
+zoo::NanoGPT small_gpt() {
+  return zoo::NanoGPT({.block_size = 8, .vocab_size = 11, .n_layer = 2, .n_head = 3, .n_embd = 12, .bias = false});
+}
+
+TEST_F(ZooFit, BuildsGptsOfAnySizeOnceTheHeadsAreKnown) {
+  const auto file = save(small_gpt(), "_orig_mod.");
+  zoo::Fit fit = zoo::fit("nanogpt_shakespeare_char", file, {.heads = 3});
+  EXPECT_EQ(fit.text, "2 layers, 3 heads, width 12, 8 positions, 11 tokens");
+  zoo::load_into(*fit.model, "nanogpt_shakespeare_char", file);
+}
+
+TEST_F(ZooFit, ReadsTheHeadsFromATrainingScriptsArguments) {
+  ckpt::Dict arguments, root;
+  arguments.items.emplace_back(ckpt::Value::text("n_head"), ckpt::Value::integer(4));
+  root.items.emplace_back(ckpt::Value::text("model"), ckpt::to_value(small_gpt().state_dict()));
+  root.items.emplace_back(ckpt::Value::text("model_args"), ckpt::Value::dict(std::move(arguments)));
+  ckpt::Checkpoint checkpoint;
+  checkpoint.root = ckpt::Value::dict(std::move(root));
+  const auto file = dir_.path() / "ckpt.pt";
+  ckpt::save(checkpoint, file);
+  EXPECT_THAT(zoo::fit("nanogpt_gpt2", file).text, HasSubstr("4 heads"));
+}
+
+TEST_F(ZooFit, DoesNotGuessTheNumberOfHeads) {
+  const auto file = save(small_gpt());
+  auto error = [&](std::int64_t heads) {
+    try {
+      zoo::fit("nanogpt_gpt2", file, {.heads = heads});
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::ErrorCode::usage);
+      return e.message();
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(error(0), "how many attention heads it has stands nowhere in the file");
+  EXPECT_EQ(error(5), "5 attention heads do not divide its width of 12");
+}
+
+TEST_F(ZooFit, NamesWhatIsNearAnUnknownModel) {
+  EXPECT_THROW(zoo::fit("resnet19", dir_.path() / "none.pth"), core::Error);
+}
+
+}  // namespace
