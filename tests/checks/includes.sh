@@ -38,6 +38,7 @@ libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
 libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/scan_file.h libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/analyze libckpt/bridge libckpt/MODEL zoo
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
+tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest tools
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
 '
@@ -57,6 +58,9 @@ xxhash    : libckpt/io
 nettle    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
+png.h     : tools/run
+jpeglib   : tools/run
+jerror    : tools/run
 re2/      : libckpt/transform
 toml++    : libckpt/transform
 '

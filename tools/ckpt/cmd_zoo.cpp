@@ -169,8 +169,9 @@ int run_verify(Context& context, const Options& options) {
 }  // namespace
 
 void add_zoo(CLI::App& app, Command& chosen) {
-  CLI::App& zoo = add_command(app, "zoo", "ckpt zoo keys resnet50",
-                              "Known models: their names, key lists, and whether a file holds one.");
+  CLI::App& zoo =
+      add_command(app, "zoo", "ckpt zoo keys resnet50",
+                  "Known models: their names, key lists, whether a file holds one, and what it says to an input.");
   zoo.require_subcommand(1);
   auto options = std::make_shared<Options>();
 
@@ -194,6 +195,7 @@ void add_zoo(CLI::App& app, Command& chosen) {
   add_read_options(verify, *options);
   verify.callback(
       [&chosen, options] { chosen = [options](Context& context) { return run_verify(context, *options); }; });
+  add_zoo_run(zoo, chosen);
 }
 
 }  // namespace cli

@@ -33,6 +33,7 @@ void add_all_commands(CLI::App& app, Command& chosen) {
   add_avg(app, chosen);
   add_optim(app, chosen);
   add_zoo(app, chosen);
+  add_devices(app, chosen);
   add_completion(app, chosen);
   add_man(app, chosen);
   add_doctor(app, chosen);

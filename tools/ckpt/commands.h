@@ -9,6 +9,7 @@ namespace cli {
 /// Adds them all (commands.cpp).
 void add_all_commands(CLI::App& app, Command& chosen);
 
+void add_devices(CLI::App& app, Command& chosen);
 void add_doctor(CLI::App& app, Command& chosen);
 void add_git(CLI::App& app, Command& chosen);
 void add_meta(CLI::App& app, Command& chosen);
@@ -41,5 +42,7 @@ void add_man(CLI::App& app, Command& chosen);
 void add_why(CLI::App& app, Command& chosen);
 void add_fix(CLI::App& app, Command& chosen);
 void add_zoo(CLI::App& app, Command& chosen);
+/// Below `ckpt zoo`.
+void add_zoo_run(CLI::App& zoo, Command& chosen);
 
 }  // namespace cli

@@ -14,6 +14,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/process.h"
+#include "tools/ckpt/runtime_program.h"
 
 namespace cli {
 namespace {
@@ -126,12 +127,13 @@ DoctorLine program(const std::string& name, const std::vector<std::string>& word
           good ? "" : purpose};
 }
 
-/// The runtime's program: beside this one, or in $PATH.
 DoctorLine runtime() {
-  std::error_code ignored;
-  fs::path beside = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "ckpt-run";
-  std::string path = fs::exists(beside, ignored) ? beside.string() : "ckpt-run";
-  return program("ckpt-run", {path, "--version"}, "runs models: 'ckpt zoo run' and 'ckpt devices' need it");
+  const std::string purpose = "runs models: 'ckpt zoo run' and 'ckpt devices' need it";
+  try {
+    return program("ckpt-run", {find_runtime_program().string(), "--version"}, purpose);
+  } catch (const core::Error&) {
+    return {"helpers", "ckpt-run", "not found", State::note, purpose};
+  }
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+// Readers of PNG and JPEG files; expected pixels are Pillow's.
+
+#include "tools/run/image_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libcore/base/error.h"
+#include "tests/cli/image_files.h"
+#include "tests/support/picture.h"
+
+namespace {
+
+using test::picture;
+using test::pixel_hash;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string error_of(std::string_view content) {
+  try {
+    return cli::try_read_image(core::as_bytes(content)) ? "an image" : "no image";
+  } catch (const core::Error& error) {
+    return std::string(core::name(error.code())) + ": " + error.what();
+  }
+}
+
+TEST(Png, GivesThePixels) {
+  EXPECT_EQ(cli::read_png(core::as_bytes(test::kRgbPng)).pixels, picture(9, 4, 3).pixels);
+}
+
+TEST(Png, DropsAlpha) {
+  EXPECT_EQ(cli::read_png(core::as_bytes(test::kRgbaPng)).pixels, picture(9, 4, 3).pixels);
+}
+
+TEST(Png, LooksColoursUpInThePalette) {
+  EXPECT_EQ(pixel_hash(cli::read_png(core::as_bytes(test::kPalettePng))), 0x2bb45fd59fcb7a23U);
+}
+
+TEST(Png, TakesTheUpperByteOf16Bits) {
+  EXPECT_EQ(cli::read_png(core::as_bytes(test::kGrey16Png)).pixels, picture(9, 4, 1).pixels);
+}
+
+TEST(Png, SaysWhereItIsCutOffOrDamaged) {
+  EXPECT_EQ(error_of(test::kRgbPng.substr(0, 100)), "corrupt: a damaged PNG image: cut off");
+  EXPECT_EQ(error_of(test::kRgbPng.substr(0, 20)), "corrupt: a damaged PNG image: cut off");
+  std::string damaged(test::kRgbPng);
+  damaged[60] = static_cast<char>(damaged[60] ^ 1);
+  EXPECT_THAT(error_of(damaged), StartsWith("corrupt: a damaged PNG image: "));
+}
+
+TEST(Jpeg, GivesThePixels) {
+  EXPECT_EQ(pixel_hash(cli::read_jpeg(core::as_bytes(test::kRgbJpeg))), 0x315ddd22b3ddba0dU);
+}
+
+TEST(Jpeg, KeepsGreyGrey) {
+  const zoo::Image image = cli::read_jpeg(core::as_bytes(test::kGreyJpeg));
+  EXPECT_EQ(image.channels, 1);
+  EXPECT_EQ(pixel_hash(image), 0xf0cb66c7914abd51U);
+}
+
+TEST(Jpeg, SaysThatItIsCutOffInsteadOfMakingPixelsUp) {
+  EXPECT_THAT(error_of(test::kRgbJpeg.substr(0, 400)), StartsWith("corrupt: a damaged JPEG image: Premature end of"));
+  EXPECT_THAT(error_of(test::kRgbJpeg.substr(0, 30)), StartsWith("corrupt: a damaged JPEG image: "));
+}
+
+TEST(Jpeg, RefusesColoursOfPrinters) {
+  EXPECT_EQ(error_of(test::kCmykJpeg), "unsupported: a CMYK image, made for printing; convert it to RGB first");
+}
+
+TEST(Image, IsToldByItsContent) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(error_of(test::ppm_text(picture(9, 4, 3))), "an image");
+  EXPECT_EQ(error_of("GIF89a..."), "unsupported: a GIF image is not read; PNG, JPEG, PPM and PGM are");
+  EXPECT_EQ(error_of("RIFF\x10\0\0\0WEBPVP8 "sv), "unsupported: a WebP image is not read; PNG, JPEG, PPM and PGM are");
+  EXPECT_EQ(error_of("PK\x03\x04"), "no image");
+  EXPECT_EQ(error_of("P6x"), "no image");
+  EXPECT_EQ(error_of(""), "no image");
+}
+
+}  // namespace

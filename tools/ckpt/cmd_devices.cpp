@@ -1,0 +1,19 @@
+// ckpt devices: what models can run on; the program ckpt-run does it.
+
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/runtime_program.h"
+#include "tools/run/run_options.h"
+
+namespace cli {
+
+void add_devices(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<DevicesOptions>();
+  CLI::App& devices = define_devices(app, *options);
+  devices.callback([&chosen, &devices, options] {
+    std::vector<std::string> words = {"devices"};
+    for (std::string& word : told(devices)) words.push_back(std::move(word));
+    chosen = [words](Context&) -> int { become_runtime_program(words); };
+  });
+}
+
+}  // namespace cli

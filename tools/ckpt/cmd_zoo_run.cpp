@@ -1,0 +1,19 @@
+// ckpt zoo run: runs a model; the program ckpt-run does it.
+
+#include "tools/ckpt/commands.h"
+#include "tools/ckpt/runtime_program.h"
+#include "tools/run/run_options.h"
+
+namespace cli {
+
+void add_zoo_run(CLI::App& zoo, Command& chosen) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App& run = define_zoo_run(zoo, *options);
+  run.callback([&chosen, &run, options] {
+    std::vector<std::string> words = {"zoo", "run"};
+    for (std::string& word : told(run)) words.push_back(std::move(word));
+    chosen = [words](Context&) -> int { become_runtime_program(words); };
+  });
+}
+
+}  // namespace cli

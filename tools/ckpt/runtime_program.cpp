@@ -1,0 +1,87 @@
+#include "tools/ckpt/runtime_program.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kProgram = "ckpt-run";
+constexpr const char* kVariable = "CKPT_RUN";
+
+bool can_start(const fs::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+std::vector<fs::path> candidates() {
+  std::error_code ignored;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  std::vector<fs::path> list = {folder / kProgram, folder.parent_path() / "libexec" / "ckpt" / kProgram};
+#ifdef CKPT_RUN_INSTALLED
+  list.emplace_back(CKPT_RUN_INSTALLED);
+#endif
+#ifdef CKPT_RUN_BUILT
+  list.emplace_back(CKPT_RUN_BUILT);
+#endif
+  return list;
+}
+
+}  // namespace
+
+fs::path find_runtime_program() {
+  const std::string purpose = std::string("models are run by the program ") + kProgram;
+  if (const char* named = ::secure_getenv(kVariable); named != nullptr && *named != '\0') {
+    if (can_start(named)) return named;
+    throw core::Error(core::ErrorCode::unsupported,
+                      purpose + ", and " + core::quote(named) + ", which " + kVariable + " names, cannot be started");
+  }
+  for (const fs::path& path : candidates()) {
+    if (can_start(path)) return path;
+  }
+  throw core::Error(core::ErrorCode::unsupported, purpose +
+                                                      ", which was not found beside ckpt nor in ../libexec/ckpt from "
+                                                      "it; install it or name it in " +
+                                                      kVariable);
+}
+
+std::vector<std::string> told(const CLI::App& command) {
+  std::vector<std::string> words;
+  std::vector<std::string> positionals;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0) continue;
+    if (option->get_positional()) {
+      for (const std::string& value : option->results()) positionals.push_back(value);
+    } else if (option->get_items_expected_max() == 0) {
+      words.push_back("--" + option->get_lnames().front());
+    } else {
+      for (const std::string& value : option->results()) {
+        words.push_back("--" + option->get_lnames().front() + "=" + value);
+      }
+    }
+  }
+  words.emplace_back("--");
+  words.insert(words.end(), positionals.begin(), positionals.end());
+  return words;
+}
+
+void become_runtime_program(const std::vector<std::string>& words) {
+  std::string program = find_runtime_program().string();
+  std::vector<std::string> copies = words;
+  std::vector<char*> argv = {program.data()};
+  for (std::string& word : copies) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  throw core::Error(core::ErrorCode::io, "cannot start " + core::quote(program) + ": " + std::strerror(errno));
+}
+
+}  // namespace cli

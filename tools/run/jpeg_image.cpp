@@ -1,0 +1,86 @@
+// JPEG through libjpeg. Its errors leave by longjmp: nothing with a destructor is made between setjmp and the calls.
+
+#include <cstdio>  // jpeglib.h needs FILE
+// clang-format off
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
+
+#include <csetjmp>
+#include <string>
+
+#include "libcore/base/error.h"
+#include "tools/run/image_file.h"
+
+namespace cli {
+namespace {
+
+struct Decoder {
+  jpeg_error_mgr errors = {};
+  jpeg_decompress_struct jpeg = {};
+  std::jmp_buf escape = {};
+  char message[JMSG_LENGTH_MAX] = {};
+  bool damaged = false;  ///< the decoder went on past a hole in the data
+  ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+};
+
+[[noreturn]] void on_error(j_common_ptr jpeg) {
+  auto& decoder = *static_cast<Decoder*>(jpeg->client_data);
+  jpeg->err->format_message(jpeg, decoder.message);
+  std::longjmp(decoder.escape, 1);
+}
+
+/// Pixels that were made up are no image; other deviations are harmless.
+void on_message(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  auto& decoder = *static_cast<Decoder*>(jpeg->client_data);
+  const int code = jpeg->err->msg_code;
+  if (code != JWRN_JPEG_EOF && code != JWRN_HIT_MARKER && code != JWRN_HUFF_BAD_CODE) return;
+  if (!decoder.damaged) jpeg->err->format_message(jpeg, decoder.message);
+  decoder.damaged = true;
+}
+
+bool read_header(Decoder& decoder, core::Bytes content) {
+  if (setjmp(decoder.escape) != 0) return false;
+  jpeg_create_decompress(&decoder.jpeg);
+  jpeg_mem_src(&decoder.jpeg, reinterpret_cast<const unsigned char*>(content.data()), content.size());
+  jpeg_read_header(&decoder.jpeg, TRUE);
+  return true;
+}
+
+bool read_rows(Decoder& decoder, zoo::Image& image) {
+  if (setjmp(decoder.escape) != 0) return false;
+  jpeg_start_decompress(&decoder.jpeg);
+  while (decoder.jpeg.output_scanline < decoder.jpeg.output_height) {
+    JSAMPROW row = image.row(decoder.jpeg.output_scanline);
+    jpeg_read_scanlines(&decoder.jpeg, &row, 1);
+  }
+  jpeg_finish_decompress(&decoder.jpeg);
+  return !decoder.damaged;
+}
+
+void require(bool good, const Decoder& decoder) {
+  if (good) return;
+  throw core::Error(core::ErrorCode::corrupt, std::string("a damaged JPEG image: ") + decoder.message);
+}
+
+}  // namespace
+
+zoo::Image read_jpeg(core::Bytes content) {
+  Decoder decoder;
+  decoder.jpeg.err = jpeg_std_error(&decoder.errors);
+  decoder.errors.error_exit = on_error;
+  decoder.errors.emit_message = on_message;
+  decoder.jpeg.client_data = &decoder;
+  require(read_header(decoder, content), decoder);
+  if (decoder.jpeg.num_components == 4) {
+    throw core::Error(core::ErrorCode::unsupported, "a CMYK image, made for printing; convert it to RGB first");
+  }
+  decoder.jpeg.out_color_space = decoder.jpeg.num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  zoo::Image image =
+      zoo::make_image(decoder.jpeg.image_width, decoder.jpeg.image_height, decoder.jpeg.num_components == 1 ? 1 : 3);
+  require(read_rows(decoder, image), decoder);
+  return image;
+}
+
+}  // namespace cli

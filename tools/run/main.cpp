@@ -1,0 +1,94 @@
+// The program `ckpt-run`: the commands of ckpt that need the runtime. ckpt starts it; its words are those of ckpt.
+
+#include <csignal>
+#include <new>
+
+#include "libcore/base/error.h"
+#include "tools/ckpt/exit_code.h"
+#include "tools/run/devices.h"
+#include "tools/run/zoo_run.h"
+
+namespace {
+
+using namespace cli;
+
+struct Chosen {
+  Command command;
+  bool json = false;
+  bool lines = false;
+};
+
+/// Whether the command was given --json or --jsonl.
+void note_json(const CLI::App& command, Chosen& chosen) {
+  chosen.lines = command.get_option("--jsonl")->count() > 0;
+  chosen.json = chosen.lines || command.get_option("--json")->count() > 0;
+}
+
+Chosen parse(int argc, char** argv) {
+  CLI::App app("Runs models for ckpt.", "ckpt-run");
+  set_help_style(app);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "ckpt-run " CKPT_VERSION);
+  CLI::App* zoo = app.add_subcommand("zoo", "Known models.");
+  zoo->require_subcommand(1);
+  auto run = std::make_shared<RunOptions>();
+  auto devices = std::make_shared<DevicesOptions>();
+  CLI::App& run_command = define_zoo_run(*zoo, *run);
+  CLI::App& devices_command = define_devices(app, *devices);
+  Chosen chosen;
+  run_command.callback([&] {
+    note_json(run_command, chosen);
+    chosen.command = [run](Context& context) { return run_zoo(context, *run); };
+  });
+  devices_command.callback([&] {
+    note_json(devices_command, chosen);
+    chosen.command = [devices](Context& context) { return run_devices(context, *devices); };
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool asked = error.get_exit_code() == 0;  // --help, --version
+    if (!asked) throw core::Error(core::ErrorCode::usage, std::string(error.what()) + "; see 'ckpt zoo run --help'");
+    const std::string text = error.get_name() == "CallForVersion" ? app.version() + "\n" : app.help();
+    chosen.command = [text](Context& context) {
+      context.out.print(text);
+      return static_cast<int>(kDone);
+    };
+  }
+  return chosen;
+}
+
+int run(int argc, char** argv) {
+  const Chosen chosen = parse(argc, argv);
+  Context context;
+  if (chosen.lines) {
+    context.out.expect_json_lines();
+  } else if (chosen.json) {
+    context.out.expect_json();
+  }
+  const int code = chosen.command(context);
+  context.out.finish();
+  return code;
+}
+
+int fail(const core::Error& error, bool json) {
+  print_error_line(json ? error_json(error) : error_line(error));
+  return exit_code(error.code());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_DFL);  // `ckpt zoo run | head` ends quietly, also under a parent that ignores it
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error like any other
+  const bool json = wants_json(argc, argv);
+  try {
+    return run(argc, argv);
+  } catch (const core::Error& error) {
+    return fail(error, json);
+  } catch (const std::bad_alloc&) {
+    return fail({core::ErrorCode::io, "out of memory"}, json);
+  } catch (const std::exception& error) {
+    return fail({core::ErrorCode::internal, error.what()}, json);
+  }
+}

@@ -1,0 +1,42 @@
+#pragma once
+// A model of the zoo ready to run: made to the measure of a file, loaded, on its device, in evaluation mode.
+// Thread safety: one thread. Use: RunModel model = prepare_model(options); core::Tensor y = call_model(model, x);
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libcore/module/module.h"
+#include "tools/run/inputs.h"
+#include "tools/run/labels.h"
+#include "tools/run/run_options.h"
+
+namespace cli {
+
+struct RunModel {
+  /// What its output says.
+  enum class Answer : std::uint8_t {
+    classes,     ///< (n, classes) logits
+    lengths,     ///< (n, classes) lengths of capsules, no logits
+    pixels,      ///< (n, classes, height, width) logits
+    next_token,  ///< (n, t, tokens) logits
+    values,      ///< anything else
+  };
+  std::string name;
+  std::string source;  ///< "net.pth", or "drawn with seed 0"
+  std::shared_ptr<core::Module> module;
+  core::Device device;
+  Expected expected;
+  Answer answer = Answer::values;
+  std::vector<std::string> steps;  ///< what was done to the file's tensors; "made for 10 classes"
+  Vocabulary vocabulary{{}};       ///< of a text model, where the file has one
+};
+
+/// Errors: Error(usage) for options that contradict each other and for unknown names, with what is near; Error(device)
+/// for a device that is not there; those of zoo::fit() and zoo::load_into(), which say what does not fit.
+RunModel prepare_model(const RunOptions& options);
+
+/// The main output for `x`, on the CPU. Error(unsupported) when the model cannot take a tensor of this shape.
+core::Tensor call_model(RunModel& model, const core::Tensor& x);
+
+}  // namespace cli

@@ -1,0 +1,45 @@
+#pragma once
+// The options of `ckpt zoo run` and `ckpt devices`. They are defined once and used twice: by ckpt, for help, manual
+// pages and completion, and by ckpt-run, which does the work. Nothing here needs the runtime.
+// Thread safety: plain values. Use: auto o = std::make_shared<RunOptions>(); CLI::App& c = define_zoo_run(zoo, *o);
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/ckpt/options.h"
+
+namespace cli {
+
+struct RunOptions : ReadOptions {
+  std::string model;
+  std::string weights;
+  std::vector<std::string> inputs;
+  std::int64_t top = 5;
+  std::string labels;
+  std::string device = "cpu";
+  bool random = false;
+  std::uint64_t seed = 0;
+  bool guess = false;
+  std::int64_t num_classes = 0;
+  std::int64_t heads = 0;
+  std::int64_t resize = -1;
+  std::int64_t crop = -1;
+  std::string output;
+  bool force = false;
+  std::string prompt;
+  std::string vocabulary;
+  std::int64_t generate = 0;
+  double temperature = 1;
+};
+
+struct DevicesOptions {
+  bool json = false;
+  bool measure = false;
+};
+
+/// The commands without what they do; the caller sets their callbacks.
+CLI::App& define_zoo_run(CLI::App& zoo, RunOptions& options);
+CLI::App& define_devices(CLI::App& app, DevicesOptions& options);
+
+}  // namespace cli
