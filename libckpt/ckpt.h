@@ -32,6 +32,7 @@
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/publish.h"
 #include "libckpt/transform/rename.h"
+#include "libckpt/transform/rule_pack.h"
 #include "libckpt/transform/rules.h"
 #include "libckpt/transform/select.h"
 #include "libckpt/transform/selector.h"

@@ -34,19 +34,21 @@ DigitCaps::DigitCaps(const Options& o)
     : iterations(o.iterations),
       W(core::init::normal_(core::empty({o.inputs, o.outputs, o.out_size, o.in_size}), 0, 0.01)) {}
 
-Tensor DigitCaps::forward(const Tensor& capsules) {              // (n, inputs, in_size)
-  Tensor votes = core::einsum("ijkl,bil->bijk", {W, capsules});  // (n, inputs, outputs, out_size)
+// Weighted sums and agreements are matrix products per class, so that nothing as large as the votes is made but the
+// votes.
+Tensor DigitCaps::forward(const Tensor& capsules) {                           // (n, inputs, in_size)
+  Tensor votes = core::einsum("ijkl,bil->bjik", {W, capsules}).contiguous();  // (n, outputs, inputs, out_size)
   Tensor fixed = votes.detach();
   Tensor logits =
-      core::zeros({votes.size(0), votes.size(1), votes.size(2)}, {.dtype = votes.dtype(), .device = votes.device()});
-  Tensor result;  // (n, outputs, out_size)
+      core::zeros({votes.size(0), votes.size(1), 1, votes.size(2)}, {.dtype = votes.dtype(), .device = votes.device()});
+  Tensor result;  // (n, outputs, 1, out_size)
   for (std::int64_t i = 0; i < iterations; ++i) {
     const bool last = i + 1 == iterations;
-    Tensor couplings = core::softmax(logits, 2).unsqueeze(-1);  // (n, inputs, outputs, 1)
-    result = squash((couplings * (last ? votes : fixed)).sum({1}));
-    if (!last) logits = logits + (fixed * result.unsqueeze(1)).sum({-1});
+    Tensor couplings = core::softmax(logits, 1);  // (n, outputs, 1, inputs)
+    result = squash(core::matmul(couplings, last ? votes : fixed));
+    if (!last) logits = logits + core::matmul(result, fixed.transpose(2, 3));
   }
-  return result;
+  return result.squeeze(2);  // (n, outputs, out_size)
 }
 
 }  // namespace capsnet

@@ -6,6 +6,7 @@
 #include "libckpt/analyze/why_fix.h"
 #include "libckpt/bridge/module_state.h"
 #include "libcore/base/error.h"
+#include "zoo/rules/rule_packs.h"
 
 namespace zoo {
 namespace {
@@ -32,6 +33,15 @@ void check(const ckpt::Diagnosis& d, const LoadOptions& options) {
   }
 }
 
+void take_notes(LoadNotes& notes, const ckpt::Diagnosis& d, const ckpt::Report& report) {
+  notes.warnings = report.warnings;
+  for (const ckpt::FixStep& step : d.plan.steps) {
+    notes.steps.push_back(step.text);
+    const ckpt::RulePack* pack = step.kind == ckpt::FixStep::Kind::rules ? find_rule_pack(step.at) : nullptr;
+    if (pack != nullptr && !pack->note.empty()) notes.warnings.push_back(pack->note);
+  }
+}
+
 }  // namespace
 
 ckpt::KeyList key_list_of(const core::Module& module, std::string_view name) {
@@ -55,6 +65,7 @@ void load_into(core::Module& module, std::string_view name, const std::filesyste
     ckpt::WhyOptions asked;
     asked.wanted = {key_list_of(module, name)};
     asked.at = options.at;
+    asked.packs = [&]() -> const std::vector<ckpt::RulePack>& { return rule_packs(); };
     ckpt::Diagnosis d = ckpt::why(file, asked);
     check(d, options);
     ckpt::OpenOptions open = options.open;
@@ -64,9 +75,7 @@ void load_into(core::Module& module, std::string_view name, const std::filesyste
     ckpt::Checkpoint checkpoint = ckpt::apply_fix(ckpt::open(file, open), d.plan);
     ckpt::load_into(module, checkpoint,
                     {.map_location = "cpu", .path = d.plan.empty() ? options.at : "", .reconcile = false});
-    if (notes == nullptr) return;
-    for (const ckpt::FixStep& step : d.plan.steps) notes->steps.push_back(step.text);
-    notes->warnings = report.warnings;
+    if (notes != nullptr) take_notes(*notes, d, report);
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Loading weights from anywhere into a model of the zoo: from DataParallel or torch.compile, nested in a training
-// state, tagged with devices that are not there; with another project's names where LoadOptions::guess allows it.
+// state, tagged with devices that are not there, in the names of another project (zoo/rules).
 // Thread safety: as make(). Use: auto net = zoo::load("resnet50", "model_best.pth.tar"); net->eval();
 
 #include <filesystem>
@@ -28,7 +28,7 @@ struct LoadOptions {
 /// What was done to the file's tensors on their way.
 struct LoadNotes {
   std::vector<std::string> steps;     ///< "strip 'module.'", one line each
-  std::vector<std::string> warnings;  ///< of opening the file
+  std::vector<std::string> warnings;  ///< of opening the file, and what two projects do differently beside names
 };
 
 /// The names, shapes and dtypes that a module's state has, for ckpt::why.

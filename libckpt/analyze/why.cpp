@@ -5,6 +5,7 @@
 
 #include "libckpt/analyze/why/error_target.h"
 #include "libckpt/analyze/why/file_causes.h"
+#include "libckpt/analyze/why/foreign_names.h"
 #include "libckpt/analyze/why/leftover_causes.h"
 #include "libckpt/analyze/why/name_causes.h"
 #include "libckpt/analyze/why/shape_causes.h"
@@ -40,12 +41,16 @@ std::string other_known_model(const WhyOptions& options, const Dict& dict, const
 
 /// Runs all detectors over one candidate. Where the names have little in common with the model's, renaming rules are
 /// coincidences and only what is certain is said.
-Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const detail::Nearest& nearest) {
+Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const KnownPacks& packs,
+                    const detail::Nearest& nearest) {
   Attempt attempt(candidate.keys, wanted);
   if (attempt.complete()) return attempt;
+  find_wrappers(attempt);
+  if (packs && !find_foreign_names(attempt, packs())) return attempt;
+  std::size_t known = count_rules(attempt);
   find_name_causes(attempt);
-  if (count_rules(attempt) > 3 &&
-      count_rules(attempt) * 4 > attempt.file().size()) {  // nearly a rule a key: the names say nothing
+  if (std::size_t found = count_rules(attempt) - known;
+      found > 3 && found * 4 > attempt.file().size()) {  // nearly a rule a key: the names say nothing
     Attempt ordered(candidate.keys, wanted);
     find_order_cause(ordered);
     if (ordered.complete()) return ordered;
@@ -98,7 +103,7 @@ Tried best_candidate(const std::vector<Candidate>& candidates, const KeyTable& w
   for (const Candidate* candidate : worth_trying(candidates)) {
     Tried tried{candidate, Attempt(candidate->keys, wanted)};
     if (!tried.attempt->complete()) {
-      tried.attempt = attempt_all(*candidate, wanted, [&] {
+      tried.attempt = attempt_all(*candidate, wanted, options.packs, [&] {
         return other_known_model(options, dict_of(*candidate, root), wanted.list().name);
       });
     }
@@ -228,7 +233,7 @@ Implied implied_model(const Candidate& candidate, const Value& root, const WhyOp
   for (const NearModel& near : implied.near) {
     if (near.share < kSameModel) break;
     tables.push_back(std::make_unique<KeyTable>(*near.model));
-    Attempt attempt = attempt_all(candidate, *tables.back(), [] { return std::string(); });
+    Attempt attempt = attempt_all(candidate, *tables.back(), options.packs, [] { return std::string(); });
     bool all = attempt.match().keys == attempt.match().wanted;
     if (!all || (implied.attempt && implied.attempt->causes.size() <= attempt.causes.size())) continue;
     implied.attempt = std::move(attempt);

@@ -14,6 +14,7 @@
 #include "libckpt/analyze/key_list.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/open_save.h"
+#include "libckpt/transform/rule_pack.h"
 
 namespace ckpt {
 
@@ -39,6 +40,7 @@ enum class CauseKind : std::uint8_t {
   component_renamed,   ///< one component has another name: gamma, norm.1
   component_inserted,  ///< one component more or less: base_layer
   old_names,           ///< names of an older release or of weight norm
+  foreign_names,       ///< names of another project, that a rule pack knows
   order_only,          ///< shapes agree in order, names do not
   // shapes
   transposed,         ///< Linear weights as Conv1D or Keras keep them
@@ -54,8 +56,9 @@ enum class CauseKind : std::uint8_t {
   // leftovers
   missing_counters,  ///< num_batches_tracked
   extra_counters,
-  missing_tied,   ///< a tied tensor is stored under one of its names only
-  stale_buffers,  ///< buffers that newer releases no longer save
+  missing_tables,  ///< index tables of windowed attention, which follow from the window
+  missing_tied,    ///< a tied tensor is stored under one of its names only
+  stale_buffers,   ///< buffers that newer releases no longer save
   extra_keys,
   missing_keys,
   optimizer_groups,  ///< parameter groups of another number or size
@@ -101,7 +104,9 @@ struct FixStep {
     rename,         ///< `rule`
     drop,           ///< `keys` go
     drop_optimizer,
+    rules,         ///< `rules` act, of the pack `at`; `to` is "backwards" where it is turned round
     add_counters,  ///< `keys` are added: int64 scalars of 0
+    add_tables,    ///< `keys` are added in `shapes`: relative positions within a window
     tie,           ///< `pairs`: new name, existing name
     transpose,     ///< `keys`: dimensions of each as `order` says
     reshape,       ///< `shapes` of `keys`
@@ -119,6 +124,7 @@ struct FixStep {
   std::vector<std::pair<std::string, std::string>> pairs = {};
   std::vector<core::Shape> shapes = {};
   std::vector<std::size_t> order = {};
+  Rules rules = {};
 };
 
 struct FixPlan {
@@ -166,12 +172,15 @@ struct Diagnosis {
 
 /// Known models, fetched only when shapes have to be searched.
 using KnownModels = std::function<const std::vector<KeyList>&()>;
+/// Rule packs between the names of projects, fetched only when names do not agree.
+using KnownPacks = std::function<const std::vector<RulePack>&()>;
 
 struct WhyOptions {
   std::vector<KeyList> wanted = {};  ///< what it is for; the best match is diagnosed
   std::string error = {};            ///< text of an error message
   std::string at = {};               ///< dotted path of the state dict, "" = find it
   KnownModels known = {};
+  KnownPacks packs = {};
   std::int64_t cuda_devices = 0;  ///< how many GPUs the reader will have
   OpenOptions open = {};
 };

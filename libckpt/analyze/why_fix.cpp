@@ -7,6 +7,7 @@
 #include "libckpt/analyze/why/key_rule.h"
 #include "libckpt/analyze/why/plain_objects.h"
 #include "libckpt/analyze/why/trees.h"
+#include "libckpt/analyze/why/window_table.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/derived_entry.h"
 #include "libckpt/transform/key_edit.h"
@@ -128,6 +129,29 @@ void add_counters(Items& items, const std::vector<std::string>& keys) {
   items = std::move(out);
 }
 
+/// A table goes behind the biases that it chooses from.
+void add_tables(Items& items, const FixStep& step) {
+  std::unordered_map<std::string, std::size_t> behind;
+  for (std::size_t i = 0; i < step.keys.size(); ++i) {
+    behind.emplace(std::string(detail::parent_of(step.keys[i])) + ".relative_position_bias_table", i);
+  }
+  Items out;
+  for (auto& item : items) {
+    auto table = behind.find(text_of(item.first));
+    out.push_back(std::move(item));
+    if (table == behind.end()) continue;
+    const Entry& biases = entry_of(out.back());
+    const core::Shape& shape = step.shapes[table->second];
+    Entry index;
+    index.dtype = core::DType::i64;
+    index.shape = shape;
+    index.location = biases.location;
+    index.bytes = memory_source(detail::window_table(detail::window_of(biases.shape, shape)));
+    out.emplace_back(Value::text(step.keys[table->second]), tensor_of(std::move(index)));
+  }
+  items = std::move(out);
+}
+
 void tie(Items& items, const std::vector<std::pair<std::string, std::string>>& pairs) {
   std::unordered_map<std::string, Value> values;
   for (const auto& item : items) values.emplace(text_of(item.first), item.second);
@@ -208,6 +232,9 @@ bool apply_to_tree(Checkpoint& checkpoint, const FixPlan& plan, const FixStep& s
     case FixStep::Kind::rename:
       rename(checkpoint, plan, step);
       return true;
+    case FixStep::Kind::rules:
+      checkpoint = apply_rules(checkpoint, step.rules, {.at = plan.at});
+      return true;
     case FixStep::Kind::drop_optimizer:
       checkpoint.root = DropOptimizers().map(checkpoint.root);
       return true;
@@ -228,6 +255,8 @@ void apply_to_items(Items& items, const FixStep& step) {
       return drop(items, step.keys);
     case FixStep::Kind::add_counters:
       return add_counters(items, step.keys);
+    case FixStep::Kind::add_tables:
+      return add_tables(items, step);
     case FixStep::Kind::tie:
       return tie(items, step.pairs);
     case FixStep::Kind::transpose:

@@ -47,6 +47,8 @@ std::string special_command(const Diagnosis& diagnosis, const FixCommand& comman
     return command.program + " add-prefix --prefix " + shell_word(step.rule.to) + tail;
   if (step.kind == Step::rename && step.rule.kind == KeyRule::Kind::wrappers)
     return command.program + " strip-prefix --wrappers" + tail;
+  if (step.kind == Step::rules)
+    return command.program + " rename --rules " + shell_word(step.at) + (step.to.empty() ? "" : " --reverse") + tail;
   if (step.kind == Step::remap) return command.program + " remap --to " + shell_word(step.to) + tail;
   if (step.kind == Step::cast) {
     std::string line = command.program + " cast";

@@ -39,6 +39,11 @@ Value option_value(const core::OptionValue& option) {
     return Value::tuple(std::move(items));
   }
   if (const auto* maps = std::get_if<std::vector<core::OptionMap>>(&option)) return maps_value(*maps);
+  if (const auto* some = std::get_if<std::vector<std::optional<Scalar>>>(&option)) {
+    Value::List items;
+    for (const auto& number : *some) items.push_back(number ? number_value(*number) : Value());
+    return Value::tuple(std::move(items));
+  }
   return {};
 }
 
@@ -107,20 +112,26 @@ std::vector<core::OptionMap> to_maps(const Value& value) {
   return maps;
 }
 
+/// A tuple of numbers; with places for None where there are some.
+core::OptionValue to_numbers(const std::string& name, const Value& value) {
+  std::vector<std::optional<Scalar>> some;
+  std::vector<Scalar> numbers;
+  for (const Value& item : value.as_list()) {
+    if (!is_number(item) && !item.is_null())
+      throw Error(ErrorCode::type, "option " + core::quote(name) + " holds something that is no number");
+    some.push_back(item.is_null() ? std::nullopt : std::optional<Scalar>(to_number(item)));
+    if (some.back()) numbers.push_back(*some.back());
+  }
+  if (numbers.size() == some.size()) return numbers;
+  return some;
+}
+
 core::OptionValue to_option(const std::string& name, const Value& value) {
   if (value.is_null()) return std::monostate();
   if (is_number(value)) return to_number(value);
   if (value.is(Value::Kind::text)) return value.as_text();
   if (is_list_of_maps(value)) return to_maps(value);
-  if (value.is_sequence()) {
-    std::vector<Scalar> numbers;
-    for (const Value& item : value.as_list()) {
-      if (!is_number(item))
-        throw Error(ErrorCode::type, "option " + core::quote(name) + " holds something that is no number");
-      numbers.push_back(to_number(item));
-    }
-    return numbers;
-  }
+  if (value.is_sequence()) return to_numbers(name, value);
   throw Error(ErrorCode::type, "option " + core::quote(name) + " of the optimizer is of a kind that no optimizer has");
 }
 

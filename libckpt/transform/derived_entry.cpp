@@ -187,6 +187,9 @@ EntryPtr reshaped(const Entry& entry, const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> sizes = shape;
   auto open = std::find(sizes.begin(), sizes.end(), -1);
   std::uint64_t numel = entry.numel();
+  for (std::size_t d = 0; d < sizes.size() && numel > 0; ++d) {
+    if (sizes[d] == 0 && d < entry.shape.size()) sizes[d] = entry.shape[d];
+  }
   if (open != sizes.end()) {
     *open = 1;
     std::uint64_t known = core::try_numel(sizes).value_or(0);

@@ -15,7 +15,8 @@ namespace ckpt::detail {
 /// Errors: Error(value) when `dims` is no order of the dimensions; Error(unsupported) for elements below a byte.
 EntryPtr transposed(const Entry& entry, const std::vector<std::int64_t>& dims);
 
-/// The same values in another shape; one -1 stands for what is left. Error(value) when the counts differ.
+/// The same values in another shape; one -1 stands for what is left, 0 for the size that the tensor has there (unless
+/// it is empty). Error(value) when the counts differ.
 EntryPtr reshaped(const Entry& entry, const std::vector<std::int64_t>& shape);
 
 /// `count` parts along `dim`, of the given sizes or equal ones. Errors: Error(value) when they do not add up.

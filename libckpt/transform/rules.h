@@ -10,7 +10,7 @@
 //   transpose = "*.c_attn.weight"                           # dims = [1, 0] says which way
 //   [[rule]]
 //   reshape = "*.gamma"
-//   shape = [-1, 1, 1]                                      # -1: what is left; was = [-1] makes it reversible
+//   shape = [-1, 1, 1]                                      # -1: what is left, 0: as it is; was = [-1] to go back
 //   [[rule]]
 //   split = "h.{#i}.attn.qkv.*"
 //   to = ["h.{i}.q.*", "h.{i}.k.*", "h.{i}.v.*"]            # dim = 0; sizes = [64, 64, 64], else equal parts
@@ -24,7 +24,8 @@
 //   tie = "lm_head.weight"                                  # becomes (or is added as) another name of
 //   to = "transformer.wte.weight"
 // or in JSON: {"rules": [{"rename": ..., "to": ...}, ...]}, or just {"old key": "new key", ...}, one rename that acts
-// at once (so a swap works). Rules act one after the other, each on what the ones before it left. Thread safety: pure.
+// at once (so a swap works). Rules act one after the other, each on what the ones before it left. A table [about] says
+// whose names they are (rule_pack.h). Thread safety: pure.
 // Use: Checkpoint b = ckpt::apply_rules(a, ckpt::parse_rules(text, "rules.toml"), {}, &report);
 
 #include <cstdint>
@@ -50,7 +51,7 @@ struct Rule {
   /// split: a template a part. fuse: one template. tie: the name of the tensor that stays.
   std::vector<std::string> to = {};
   std::vector<std::int64_t> dims = {};   ///< transpose: the new order of dimensions; empty = the last two exchanged
-  std::vector<std::int64_t> shape = {};  ///< reshape: at most one -1
+  std::vector<std::int64_t> shape = {};  ///< reshape: at most one -1; 0 keeps the size there
   std::optional<std::vector<std::int64_t>> was_shape = {};  ///< reshape: to go back
   std::int64_t dim = 0;                                     ///< split, fuse; negative counts from behind
   std::vector<std::int64_t> sizes = {};                     ///< split, fuse: along dim; empty = equal parts

@@ -194,6 +194,7 @@ Rules read_document(const TextNode& root) {
     return {rule};
   }
   for (const auto& [key, node] : root.members) {
+    if (key == "about" && node.kind == NodeKind::table) continue;  // rule_pack.h
     bool plain = key == "rename" && (node.kind == NodeKind::table || node.kind == NodeKind::list);
     if (key == "rules" || key == "rule") {
       read_rules(node, rules);

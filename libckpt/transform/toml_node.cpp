@@ -76,6 +76,12 @@ TextNode node_of(const toml::node& from, const AsciiCover& cover) {
   } else if (const auto* integer = from.as_integer()) {
     out.kind = Kind::integer;
     out.integer = integer->get();
+  } else if (const auto* real = from.as_floating_point()) {
+    out.kind = Kind::real;
+    out.real = real->get();
+  } else if (const auto* boolean = from.as_boolean()) {
+    out.kind = Kind::boolean;
+    out.integer = boolean->get() ? 1 : 0;
   } else if (const auto* list = from.as_array()) {
     out.kind = Kind::list;
     for (const toml::node& item : *list) out.items.push_back(node_of(item, cover));
@@ -96,6 +102,12 @@ TextNode node_of(const JsonView& from) {
   } else if (from.is(JsonView::Kind::integer)) {
     out.kind = Kind::integer;
     out.integer = from.as_integer();
+  } else if (from.is(JsonView::Kind::real)) {
+    out.kind = Kind::real;
+    out.real = from.as_real();
+  } else if (from.is(JsonView::Kind::boolean)) {
+    out.kind = Kind::boolean;
+    out.integer = from.as_boolean() ? 1 : 0;
   } else if (from.is(JsonView::Kind::array)) {
     out.kind = Kind::list;
     for (const JsonView& item : from.items()) out.items.push_back(node_of(item));

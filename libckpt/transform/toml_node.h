@@ -11,10 +11,11 @@
 namespace ckpt::detail {
 
 struct TextNode {
-  enum class Kind : std::uint8_t { other, text, integer, list, table };
+  enum class Kind : std::uint8_t { other, text, integer, real, boolean, list, table };
   Kind kind = Kind::other;
   std::string text = {};
-  std::int64_t integer = 0;
+  std::int64_t integer = 0;  ///< of a boolean: 0 or 1
+  double real = 0;
   std::vector<TextNode> items = {};
   std::vector<std::pair<std::string, TextNode>> members = {};  ///< of a TOML table in the order of their names
 

@@ -51,9 +51,25 @@ TensorList AccumulateGrad::apply(TensorList grads) {
 
 namespace {
 
+/// Sparse gradients stay sparse until a dense one is added.
+void add_sparse(AutogradMeta& meta, Tensor grad) {
+  if (!meta.grad.defined()) {
+    const bool ours = grad.impl()->use_count() == 1 && grad.storage().id()->use_count() == 1;
+    meta.grad = ours ? std::move(grad) : grad.clone();
+  } else if (meta.grad.is_sparse() != grad.is_sparse() && meta.grad.is_sparse()) {
+    meta.grad = grad + meta.grad;
+  } else if (is_grad_enabled()) {
+    meta.grad = meta.grad + grad;
+  } else {
+    meta.grad.add_(grad);
+  }
+}
+
 void add_gradient(AutogradMeta& meta, const Tensor& leaf, Tensor grad) {
   SpinLock lock(meta.grad_lock);
-  if (!meta.grad.defined()) {
+  if (grad.is_sparse() || (meta.grad.defined() && meta.grad.is_sparse())) {
+    add_sparse(meta, std::move(grad));
+  } else if (!meta.grad.defined()) {
     if (is_grad_enabled()) {
       meta.grad = grad.clone();
     } else if (can_take(grad, leaf)) {

@@ -15,14 +15,12 @@ thread_local constinit CheckpointFrame* current_frame = nullptr;
 
 namespace {
 
-/// Hangs on a placeholder.
-struct RecomputedMeta final : AutogradMetaBase {
+struct RecomputedMeta final : PlaceholderMeta {
   IntrusivePtr<CheckpointFrame> frame;
   std::uint32_t slot = 0;
-  IntrusivePtr<Node> grad_fn;  // of the tensor it stands for
-  std::uint32_t output_nr = 0;
 
   ~RecomputedMeta() override { frame->forget(slot); }
+  std::pair<Tensor, std::uint32_t> value() const override { return frame->value(slot); }
 };
 
 std::string meta_text(const OutputMeta& meta) {
@@ -54,9 +52,13 @@ Tensor CheckpointFrame::pack(const Tensor& tensor, bool is_output) {
   if (!is_output) meta->grad_fn = tensor.grad_fn();
   meta->output_nr = tensor.output_nr();
   slots_.push_back({meta_of(tensor), {}, 0, true});
+  return make_placeholder(meta.release());
+}
+
+Tensor make_placeholder(PlaceholderMeta* meta) {
   auto impl = make_intrusive<TensorImpl>();
   impl->recomputed = true;
-  impl->autograd = meta.release();
+  impl->autograd = meta;
   return Tensor(std::move(impl));
 }
 
@@ -96,8 +98,8 @@ void CheckpointFrame::forget(std::uint32_t slot) {
 }
 
 std::pair<Tensor, std::uint32_t> recomputed_value(const Tensor& placeholder) {
-  const auto& meta = *static_cast<RecomputedMeta*>(placeholder.impl()->autograd.load());
-  auto [value, version] = meta.frame->value(meta.slot);
+  const auto& meta = *static_cast<PlaceholderMeta*>(placeholder.impl()->autograd.load());
+  auto [value, version] = meta.value();
   if (!meta.grad_fn) return {value, version};
   Tensor with_history = raw::alias(value);
   AutogradMeta& own = make_meta(with_history);

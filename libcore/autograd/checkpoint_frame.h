@@ -59,6 +59,14 @@ class FrameScope {
   CheckpointFrame* previous_;
 };
 
+/// Hangs on a placeholder.
+struct PlaceholderMeta : AutogradMetaBase {
+  IntrusivePtr<Node> grad_fn;  // of the tensor it stands for
+  std::uint32_t output_nr = 0;
+
+  virtual std::pair<Tensor, std::uint32_t> value() const = 0;
+};
+Tensor make_placeholder(PlaceholderMeta* meta);
 /// What a placeholder stands for, with the history of the original; and the version its memory must have.
 std::pair<Tensor, std::uint32_t> recomputed_value(const Tensor& placeholder);
 

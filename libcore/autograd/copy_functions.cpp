@@ -1,12 +1,12 @@
 // Copies, casts, moves between devices, and the common operations in place.
-#include <algorithm>
-#include <span>
 #include <string>
 
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/in_place.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 namespace {
@@ -43,13 +43,20 @@ Tensor moved(const Tensor& x, Tensor out) {
 Tensor Tensor::to(const ToOptions& options) const {
   Backend& target = options.device ? backend_for(*options.device) : raw::backend_of(*this);
   DType wanted = options.dtype.value_or(dtype());
+  if (is_sparse() || target.is_sparse()) return detail::sparse_to(*this, options);
+  const bool lies_so = !options.memory_format || *options.memory_format == MemoryFormat::preserve ||
+                       is_contiguous(*options.memory_format);
   if (&target == &raw::backend_of(*this) && wanted == dtype()) {
-    return options.copy ? moved(*this, raw::clone(*this)) : *this;
+    if (lies_so && !options.copy) return *this;
+    return moved(*this, lies_so ? raw::clone(*this) : raw::formatted(*this, *options.memory_format));
   }
   // Casting happens where fewer bytes have to travel afterwards.
   bool narrower = bit_width(wanted) <= bit_width(dtype());
   Tensor out = narrower ? raw::move(raw::cast(*this, wanted), target) : raw::cast(raw::move(*this, target), wanted);
-  return moved(*this, out);
+  return moved(*this, lies_so ? out : raw::formatted(out, *options.memory_format));
+}
+Tensor Tensor::to(MemoryFormat format) const {
+  return to(ToOptions{.device = {}, .dtype = {}, .memory_format = format});
 }
 Tensor Tensor::to(Device device) const {
   return to(ToOptions{.device = device, .dtype = {}});
@@ -71,54 +78,23 @@ Tensor Tensor::contiguous() const {
   if (is_contiguous()) return *this;
   return detail::with_node<CloneBackward>(*this, raw::contiguous(*this));
 }
-namespace {
-
-/// Dimensions from the innermost outwards, or nothing when the rank does not fit.
-std::span<const std::size_t> memory_order(MemoryFormat format, std::int64_t rank) {
-  static constexpr std::size_t kImage[] = {1, 3, 2, 0}, kVolume[] = {1, 4, 3, 2, 0};
-  if (format == MemoryFormat::channels_last && rank == 4) return kImage;
-  if (format == MemoryFormat::channels_last_3d && rank == 5) return kVolume;
-  return {};
-}
-
-}  // namespace
-
-bool Tensor::is_contiguous(MemoryFormat format) const {
-  if (format == MemoryFormat::contiguous || format == MemoryFormat::preserve) return is_contiguous();
-  const auto order = memory_order(format, dim());
-  std::int64_t expected = 1;
-  for (const std::size_t d : order) {
-    if (sizes()[d] != 1 && strides()[d] != expected) return false;
-    expected *= sizes()[d];
-  }
-  return !order.empty();
-}
 
 Tensor Tensor::contiguous(MemoryFormat format) const {
-  if (is_contiguous(format)) return *this;
-  if (format == MemoryFormat::contiguous) return contiguous();
   if (format == MemoryFormat::preserve) {
     throw Error(ErrorCode::runtime, "preserve memory format is unsupported by the contiguous operator");
   }
-  const auto order = memory_order(format, dim());
-  if (order.empty()) {
-    throw Error(ErrorCode::runtime, format == MemoryFormat::channels_last
-                                        ? "required rank 4 tensor to use channels_last format"
-                                        : "required rank 5 tensor to use channels_last_3d format");
-  }
-  Shape new_strides = strides();
-  std::int64_t step = 1;
-  for (const std::size_t d : order) {
-    new_strides[d] = step;
-    step *= std::max<std::int64_t>(1, sizes()[d]);
-  }
-  Tensor out = raw::make_strided(sizes(), new_strides, dtype(), raw::backend_of(*this));
-  raw::copy_into(out, *this);
-  return detail::with_node<CloneBackward>(*this, out);
+  if (is_contiguous(format)) return *this;
+  if (format == MemoryFormat::contiguous) return contiguous();
+  return detail::with_node<CloneBackward>(*this, raw::formatted(*this, format));
 }
 
 Tensor Tensor::clone() const {
+  if (is_sparse()) return detail::sparse_clone(*this);
   return detail::with_node<CloneBackward>(*this, raw::clone(*this));
+}
+Tensor Tensor::clone(MemoryFormat format) const {
+  if (format == MemoryFormat::preserve) return clone();
+  return detail::with_node<CloneBackward>(*this, raw::formatted(*this, format));
 }
 
 const Tensor& Tensor::copy_(const Tensor& from) const {
@@ -147,6 +123,11 @@ const Tensor& Tensor::fill_(Scalar value) const {
 }
 
 const Tensor& Tensor::zero_() const {
+  if (detail::any_sparse(*this)) {
+    const detail::SparseParts& parts = detail::parts_of(*this);
+    detail::set_parts(*this, {parts.indices.narrow(1, 0, 0), parts.values.narrow(0, 0, 0), true});
+    return *this;
+  }
   check_in_place(*this);
   IntrusivePtr<Node> node;
   if (needs_grad(*this)) node = make_node<ZeroBackward>(*this);
@@ -168,6 +149,7 @@ Tensor detail::snapshot(const Tensor& t) {
 }
 
 void detail::check_writable(const Tensor& self, bool with_history) {
+  if (any_sparse(self)) throw_sparse();
   check_in_place(self, with_history);
   for (std::size_t d = 0; d < self.sizes().size(); ++d) {
     if (self.sizes()[d] < 2 || self.strides()[d] != 0) continue;
@@ -214,6 +196,12 @@ const Tensor& unary_in_place(const Tensor& self, UnaryOp op, Operation operation
 }  // namespace
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
+  if (detail::any_sparse(*this, other)) {
+    check_in_place(*this);
+    detail::sparse_add_into(*this, other, alpha);
+    if (!is_sparse()) impl_->bump_version();
+    return *this;
+  }
   detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::add(t, other, alpha); },
@@ -229,6 +217,7 @@ const Tensor& Tensor::add_(Scalar other, Scalar alpha) const {
       });
 }
 const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
+  if (detail::any_sparse(*this, other)) return add_(other, -alpha.to_double());
   detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::sub(t, other, alpha); },
@@ -244,12 +233,17 @@ const Tensor& Tensor::sub_(Scalar other, Scalar alpha) const {
       });
 }
 const Tensor& Tensor::mul_(const Tensor& other) const {
+  if (detail::any_sparse(*this)) {
+    detail::set_parts(*this, detail::parts_of(detail::sparse_mul(*this, other)));
+    return *this;
+  }
   detail::check_overlap(*this, other);
   return in_place(
       *this, needs_grad(*this, other), [&](const Tensor& t) { return core::mul(t, other); },
       [&] { raw::binary_in_place(BinaryOp::mul, *this, other); });
 }
 const Tensor& Tensor::mul_(Scalar other) const {
+  if (detail::any_sparse(*this)) return mul_(full({}, other, {.dtype = dtype(), .device = device()}));
   return in_place(
       *this, needs_grad(*this), [&](const Tensor& t) { return core::mul(t, other); },
       [&] { raw::binary_in_place(BinaryOp::mul, *this, other); });

@@ -32,6 +32,8 @@ bool is_sole_owner(const Tensor& t) {
 void add_to(Tensor& sum, Tensor grad) {
   if (!sum.defined()) {
     sum = std::move(grad);
+  } else if (sum.is_sparse() || grad.is_sparse()) {
+    sum = sum + grad;
   } else if (Tensor both = is_grad_enabled() ? Tensor() : held::try_add(sum, grad); both.defined()) {
     sum = std::move(both);
   } else if (!is_grad_enabled() && is_sole_owner(sum) && sum.dtype() == grad.dtype()) {

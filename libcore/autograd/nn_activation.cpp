@@ -9,6 +9,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/base/warning.h"
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
 
@@ -70,6 +71,11 @@ Tensor shrunk(const Tensor& x, Tensor out, double lambda) {
   return out;
 }
 
+/// In inference, of a held image; else undefined.
+Tensor activated_image(const Tensor& x, ImageActivation activation) {
+  return needs_grad(x) ? Tensor() : held::try_activate(x, activation);
+}
+
 /// max(0, scale * x) + min(0, alpha * scale * (exp(x * input_scale) - 1))
 Tensor elu_of(const Tensor& x, double alpha, double scale, double input_scale) {
   return where(x > 0, x * scale, expm1(x * input_scale) * (alpha * scale));
@@ -78,6 +84,9 @@ Tensor elu_of(const Tensor& x, double alpha, double scale, double input_scale) {
 }  // namespace
 
 Tensor hardtanh(const Tensor& x, double low, double high) {
+  if (low == 0 && high == 6) {
+    if (Tensor held = activated_image(x, ImageActivation::relu6); held.defined()) return held;
+  }
   Tensor out;
   {
     const NoGradGuard no_history;
@@ -102,6 +111,7 @@ Tensor hardsigmoid(const Tensor& x) {
 }
 
 Tensor hardswish(const Tensor& x) {
+  if (Tensor held = activated_image(x, ImageActivation::hardswish); held.defined()) return held;
   const Tensor plain = x.detach();
   return detail::with_saved_input<HardswishBackward>(x, plain * clamp(plain + 3, 0, 6) / 6);
 }

@@ -9,6 +9,7 @@
 #include "libcore/tensor/embedding_ops.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 namespace {
@@ -79,8 +80,47 @@ Tensor bagged(const Tensor& rows, const std::vector<std::int64_t>& own, BagMode 
 
 }  // namespace
 
+namespace {
+
+/// The rows that were looked up, but for the padding, with the gradients that arrive at them.
+struct SparseEmbeddingBackward final : Node {
+  Shape weight_sizes;
+  std::optional<std::int64_t> padding_idx;
+  bool scale_grad_by_freq = false;
+  std::string_view name() const override { return "EmbeddingBackward0"; }
+  TensorList apply(TensorList g) override {
+    if (scale_grad_by_freq) {
+      throw Error(ErrorCode::runtime, "embedding_backward: scale_grad_by_freq not supported with sparse gradients");
+    }
+    const NoGradGuard no_history;
+    Tensor indices = saved(0).to(DType::i64).reshape({-1});
+    Tensor rows = g[0].reshape({-1, weight_sizes[1]});
+    if (padding_idx) {
+      const Tensor kept = nonzero(ne(indices, *padding_idx)).reshape({-1});
+      rows = index_select(rows, 0, kept);
+      indices = index_select(indices, 0, kept);
+    }
+    return {sparse_coo_tensor(indices.unsqueeze(0), rows, weight_sizes)};
+  }
+};
+
+Tensor sparse_embedding(const Tensor& indices, const Tensor& weight, const EmbeddingArguments& a) {
+  Tensor out = embedding(indices, weight.detach(), a.padding_idx);
+  if (!needs_grad(weight)) return out;
+  auto node = make_node<SparseEmbeddingBackward>(weight);
+  node->weight_sizes = weight.sizes();
+  node->padding_idx = a.padding_idx;
+  node->scale_grad_by_freq = a.scale_grad_by_freq;
+  node->save(indices);
+  record(out, node);
+  return out;
+}
+
+}  // namespace
+
 Tensor embedding(const Tensor& indices, const Tensor& weight, const EmbeddingArguments& a) {
   if (a.max_norm) limit_rows(weight, indices.to_vector<std::int64_t>(), *a.max_norm, a.norm_type);
+  if (a.sparse) return sparse_embedding(indices, weight, a);
   if (!a.scale_grad_by_freq) return embedding(indices, weight, a.padding_idx);
   const std::vector<double> scales = grad_scales(indices.to_vector<std::int64_t>(), a);
   return composed("EmbeddingBackward0", {weight}, [indices, scales](const TensorList& in) {
@@ -99,6 +139,10 @@ Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const Embeddin
                     std::string(a.mode == BagMode::mean ? "mean" : "max") +
                     "'). Please open a feature request on GitHub.");
   }
+  if (a.mode == BagMode::max && a.scale_grad_by_freq) {
+    fail("max mode does not support scaling the gradient by the frequency");
+  }
+  if (a.mode == BagMode::max && a.sparse) fail("max mode does not support sparse weights");
   Bags bags = bags_of(indices, a);
   const std::vector<std::int64_t> flat = indices.to_vector<std::int64_t>();
   if (a.max_norm) limit_rows(weight, flat, *a.max_norm, a.norm_type);
@@ -107,8 +151,12 @@ Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const Embeddin
       std::erase_if(bag, [&](std::int64_t i) { return flat[static_cast<std::size_t>(i)] == *a.padding_idx; });
   }
   const BagMode mode = a.mode;
-  return composed("EmbeddingBagBackward0", {weight, a.per_sample_weights}, [=](const TensorList& in) {
-    Tensor rows = embedding(indices.reshape({-1}), in[0]);
+  // Gradients that are sparse or scaled are those of the rows.
+  const bool by_rows = a.sparse || a.scale_grad_by_freq;
+  const EmbeddingArguments plain{.scale_grad_by_freq = a.scale_grad_by_freq, .sparse = a.sparse};
+  const Tensor source = by_rows ? embedding(indices.reshape({-1}), weight, plain) : weight;
+  return composed("EmbeddingBagBackward0", {source, a.per_sample_weights}, [=](const TensorList& in) {
+    Tensor rows = by_rows ? in[0] : embedding(indices.reshape({-1}), in[0]);
     if (in[1].defined()) rows = rows * in[1].reshape({-1, 1});
     std::vector<Tensor> results;
     for (const auto& bag : bags) results.push_back(bagged(rows, bag, mode));

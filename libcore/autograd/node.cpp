@@ -5,6 +5,7 @@
 #include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/checkpoint_frame.h"
+#include "libcore/autograd/saved_hooks.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/raw_ops.h"
@@ -72,6 +73,8 @@ SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_o
   output_nr_ = tensor.output_nr();
   if (detail::current_frame != nullptr) {
     tensor_ = detail::current_frame->pack(tensor, is_output);
+  } else if (detail::current_saved_hooks != nullptr) {
+    tensor_ = detail::pack_by_hooks(tensor, is_output);
   } else {
     tensor_ = is_output ? raw::alias(tensor) : tensor;
   }

@@ -4,6 +4,7 @@
 #include "libcore/autograd/function_nodes.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 namespace {
@@ -199,6 +200,7 @@ Tensor with_reduce_node(const Tensor& x, const ReduceOptions& options, Tensor ou
 }  // namespace
 
 Tensor sum(const Tensor& x, const ReduceOptions& options) {
+  if (detail::any_sparse(x)) return sum(to_dense(x), options);
   return with_reduce_node<SumBackward>(x, options, raw::reduce(ReduceOp::sum, x, options));
 }
 Tensor mean(const Tensor& x, const ReduceOptions& options) {
@@ -253,6 +255,7 @@ Tensor std(const Tensor& x, const VarOptions& options) {
   return out;
 }
 Tensor norm(const Tensor& x, const NormOptions& options) {
+  if (detail::any_sparse(x)) return norm(sparse_values(coalesce(x)), options);
   ReduceOptions plain{.dims = options.dims, .keepdim = options.keepdim};
   Tensor out = raw::reduce(ReduceOp::norm, x, plain, {options.p, 0});
   if (!needs_grad(x)) return out;

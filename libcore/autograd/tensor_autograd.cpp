@@ -4,6 +4,7 @@
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/copy_slices.h"
 #include "libcore/autograd/engine.h"
+#include "libcore/autograd/untracked_views.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
@@ -300,6 +301,8 @@ void record(Tensor& out, const IntrusivePtr<Node>& node) {
   out.impl()->requires_grad = true;
 }
 
+constinit thread_local bool detail::views_are_untracked = false;
+
 void mark_view(const Tensor& out, const Tensor& base) {
   TensorImpl& impl = *out.impl();
   if (!is_grad_enabled() || is_inference_mode()) {
@@ -308,6 +311,10 @@ void mark_view(const Tensor& out, const Tensor& base) {
     if (base.requires_grad() || (base.impl()->view_origin & ViewOrigin::kOfHistory) != 0) {
       impl.view_origin |= ViewOrigin::kOfHistory;
     }
+    return;
+  }
+  if (detail::views_are_untracked && !base.requires_grad()) {
+    impl.view_origin = ViewOrigin::kNoGrad;
     return;
   }
   AutogradMeta& meta = make_meta(out);

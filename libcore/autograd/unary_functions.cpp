@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "libcore/autograd/function_nodes.h"
+#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/raw_nn_ops.h"
 
 namespace core {
@@ -179,6 +180,9 @@ Tensor square(const Tensor& x) {
   return with_saved_input<SquareBackward>(x, raw::unary(UnaryOp::square, x));
 }
 Tensor silu(const Tensor& x) {
+  if (!needs_grad(x)) {
+    if (Tensor held = held::try_activate(x, ImageActivation::silu); held.defined()) return held;
+  }
   return with_saved_input<SiluBackward>(x, raw::unary(UnaryOp::silu, x));
 }
 Tensor log_sigmoid(const Tensor& x) {

@@ -29,6 +29,8 @@ class Backend {
   bool is_host_memory() const { return host_memory_; }
   /// False on the meta device, whose tensors have no bytes.
   bool has_memory() const { return has_memory_; }
+  /// True for what stands behind sparse tensors, which no kernel takes.
+  bool is_sparse() const { return sparse_; }
 
   /// At least `bytes` bytes, 64-byte aligned. OutOfMemoryError "CUDA out of memory. Tried to allocate ...".
   virtual void* allocate(std::size_t bytes) = 0;
@@ -63,6 +65,7 @@ class Backend {
   virtual void on_launch() {}
   bool host_memory_ = true;
   bool has_memory_ = true;
+  bool sparse_ = false;
   bool counts_launches_ = false;
 
  private:

@@ -1,7 +1,8 @@
 #pragma once
-// Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16, plane, 16), the order in which
-// convolutions, Winograd's among them, are fastest. Only core::held (tensor/held_image.h) calls them. A backend without
-// them leaves NnTable::image null, and images are never held there.
+// Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16 rounded up, plane, 16), the order in
+// which convolutions, Winograd's among them, are fastest. What stands for channels that are not there is finite and
+// never reaches a result. Only core::held (tensor/held_image.h) calls them. A backend without them leaves
+// NnTable::image null, and images are never held there.
 // Thread safety: parameters are plain values, the table is constant after start-up.
 // Use: table.image->pass(core::ImagePass{...});
 
@@ -13,12 +14,20 @@
 
 namespace core {
 
-/// `channels` is a multiple of 16.
+/// Whether arrays of so many channels lie in blocks: where that wastes a quarter at most. Others lie in ordinary order.
+constexpr bool lies_in_blocks(std::int64_t channels) {
+  return channels > 0 && (channels + 15) / 16 * 16 * 3 <= channels * 4;
+}
+
 struct ImageShape {
   std::int64_t batch, channels, plane;
 
   std::int64_t pixels() const { return batch * plane; }
-  std::int64_t count() const { return batch * plane * channels; }
+  /// Blocks of one image.
+  std::int64_t blocks() const { return (channels + 15) / 16; }
+  std::int64_t elements() const { return batch * plane * channels; }
+  /// Floats of the array, those for missing channels included.
+  std::int64_t count() const { return batch * plane * blocks() * 16; }
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
@@ -29,15 +38,18 @@ struct ImageReorder {
   float* out;
 };
 
-/// out = relu?(in * scale + shift + addend), per channel. scale and shift may be null together, addend alone; `out` may
-/// be `in`. NaN stays NaN.
+enum class ImageActivation : std::int64_t { none, relu, relu6, hardswish, silu };
+
+/// out = activation(in * scale + shift + addend), per channel. scale may be null with shift, shift and addend alone;
+/// `out` may be `in`. NaN stays NaN.
 struct ImagePass {
   ImageShape shape;
   const float* in;
-  const float* scale;
-  const float* shift;
+  const float* scale;  ///< blocks() * 16 floats, or as many for each image
+  const float* shift;  ///< blocks() * 16 floats
+  bool scale_each;     ///< a scale for each image
   const float* addend;
-  bool relu;
+  ImageActivation activation;
   float* out;
 };
 
@@ -72,7 +84,7 @@ struct ImageNormGrad {
 };
 
 /// out = the largest of each window, taps = which one it was (kernel_h * kernel_w <= 255), row by row; taps may be
-/// null. `sizes.planes` counts images.
+/// null. `sizes.planes` counts channels, missing ones included.
 struct ImageMaxPool {
   Pool2dSizes sizes;
   const float* in;
@@ -97,7 +109,16 @@ struct ImageMean {
 
 enum class ConvPass : std::int64_t { forward, input_grad, weight_grad };
 
-/// Arrays: image and output in blocks, but an image whose channels are no multiple of 16 in ordinary order, as are
+/// What a convolution does to its sums besides: activation(sums * scale + shift + addend). NaN may become 0 in relu and
+/// relu6.
+struct ImageAfter {
+  const float* scale = nullptr;  ///< blocks() * 16 floats of the output; null together with shift
+  const float* shift = nullptr;
+  const float* addend = nullptr;  ///< lies as the output
+  ImageActivation activation = ImageActivation::none;
+};
+
+/// Arrays: image and output in blocks, but an image whose channels do not lie in blocks in ordinary order, as are
 /// weight and bias.
 struct ImageConv {
   Conv2dSizes sizes;
@@ -106,6 +127,7 @@ struct ImageConv {
   const float* prepared;
   const float* bias;
   float* output;
+  ImageAfter after = {};  ///< REQUIRES: prepared and conv_can_follow(), or nothing
 };
 /// An order of a weight: its size, 0 where that is the ordinary order, and what tells it from others (valid until the
 /// thread's next convolution).
@@ -151,6 +173,8 @@ struct ImageTable {
   PreparedForm (*prepared_form)(const Conv2dSizes&, bool has_bias);
   void (*prepare)(const ImagePrepare&);
   void (*conv)(const ImageConv&);
+  /// Whether `conv` with a prepared weight can do this besides. What the pointers point to does not matter.
+  bool (*conv_can_follow)(const Conv2dSizes&, bool has_bias, const ImageAfter&);
   void (*conv_input_grad)(const ImageConvInputGrad&);
   void (*conv_weight_grad)(const ImageConvWeightGrad&);
 };

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/untracked_views.h"
 #include "libcore/data/collate.h"
 #include "libcore/data/dataset.h"
 #include "libcore/data/iterable.h"
@@ -42,6 +43,12 @@ struct NoBatching {
 
 namespace detail {
 
+/// Samples that are only copied into the batch need no history of their own.
+struct OrdinaryViews {};
+template <class Sample, class CollateFn>
+using ViewScope =
+    std::conditional_t<std::same_as<CollateFn, DefaultCollate>, UntrackedViews, OrdinaryViews>;
+
 /// How a dataset with indices makes a batch.
 template <class D, class CollateFn>
 struct Fetcher {
@@ -53,7 +60,10 @@ struct Fetcher {
     } else {
       std::vector<SampleOf<D>> samples;
       samples.reserve(indices.size());
-      for (std::int64_t index : indices) samples.push_back(data.get(index));
+      {
+        [[maybe_unused]] const ViewScope<SampleOf<D>, CollateFn> scope;
+        for (std::int64_t index : indices) samples.push_back(data.get(index));
+      }
       return collate(samples);
     }
   }

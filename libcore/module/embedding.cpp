@@ -37,7 +37,8 @@ Embedding::Embedding(std::int64_t count, std::int64_t width, const EmbeddingOpti
       padding_idx(wrapped(options.padding_idx, count)),
       max_norm(options.max_norm),
       norm_type(options.norm_type),
-      scale_grad_by_freq(options.scale_grad_by_freq) {
+      scale_grad_by_freq(options.scale_grad_by_freq),
+      sparse(options.sparse) {
   weight = Parameter(empty({count, width}, {.dtype = options.dtype, .device = options.device}));
   reset_parameters();
 }
@@ -56,11 +57,12 @@ std::string Embedding::extra_repr() const {
   if (max_norm) text += ", max_norm=" + python_float(*max_norm);
   if (norm_type != 2) text += ", norm_type=" + python_float(norm_type);
   if (scale_grad_by_freq) text += ", scale_grad_by_freq=True";
+  if (sparse) text += ", sparse=True";
   return text;
 }
 
 Tensor Embedding::forward(const Tensor& indices) const {
-  return embedding(indices, weight, EmbeddingArguments{padding_idx, max_norm, norm_type, scale_grad_by_freq});
+  return embedding(indices, weight, EmbeddingArguments{padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse});
 }
 
 EmbeddingBag::EmbeddingBag(std::int64_t count, std::int64_t width, const EmbeddingBagOptions& given)
@@ -78,6 +80,7 @@ std::string EmbeddingBag::extra_repr() const {
   std::string text = std::to_string(num_embeddings) + ", " + std::to_string(embedding_dim);
   if (options.max_norm) text += ", max_norm=" + python_float(*options.max_norm);
   if (options.norm_type != 2) text += ", norm_type=" + python_float(options.norm_type);
+  if (options.scale_grad_by_freq) text += ", scale_grad_by_freq=True";
   text += std::string(", mode=") + name(options.mode);
   if (options.padding_idx) text += ", padding_idx=" + std::to_string(*options.padding_idx);
   return text;
@@ -85,8 +88,15 @@ std::string EmbeddingBag::extra_repr() const {
 
 Tensor EmbeddingBag::forward(const Tensor& indices, const Tensor& offsets, const Tensor& per_sample_weights) const {
   return embedding_bag(indices, weight,
-                       {offsets, options.max_norm, options.norm_type, options.mode, per_sample_weights,
-                        options.include_last_offset, options.padding_idx});
+                       {.offsets = offsets,
+                        .max_norm = options.max_norm,
+                        .norm_type = options.norm_type,
+                        .scale_grad_by_freq = options.scale_grad_by_freq,
+                        .mode = options.mode,
+                        .sparse = options.sparse,
+                        .per_sample_weights = per_sample_weights,
+                        .include_last_offset = options.include_last_offset,
+                        .padding_idx = options.padding_idx});
 }
 
 }  // namespace core

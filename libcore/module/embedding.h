@@ -16,6 +16,7 @@ struct EmbeddingOptions {
   std::optional<double> max_norm = {};           ///< longer rows are rescaled when read
   double norm_type = 2;
   bool scale_grad_by_freq = false;
+  bool sparse = false;  ///< the gradient is sparse: only rows that were looked up
   std::optional<DType> dtype = {};
   std::optional<Device> device = {};
 };
@@ -28,6 +29,7 @@ struct Embedding : ModuleOf<Embedding> {
   std::optional<double> max_norm;
   double norm_type;
   bool scale_grad_by_freq;
+  bool sparse;
   Parameter weight;
 
   Embedding(std::int64_t count, std::int64_t width, const EmbeddingOptions& options = {});
@@ -40,7 +42,9 @@ struct Embedding : ModuleOf<Embedding> {
 struct EmbeddingBagOptions {
   std::optional<double> max_norm = {};
   double norm_type = 2;
+  bool scale_grad_by_freq = false;
   BagMode mode = BagMode::mean;
+  bool sparse = false;  ///< the gradient is sparse
   bool include_last_offset = false;
   std::optional<std::int64_t> padding_idx = {};  ///< left out of every bag
   std::optional<DType> dtype = {};

@@ -21,7 +21,14 @@ void check_name(const char* what, const std::string& name) {
 
 Members::Members(Module& module) {
   module.members(*this);
+  if (module.reparametrized()) detail::replace_members(*this, module);
   check_unique();
+}
+
+Members Members::as_written(Module& module) {
+  Members list;
+  module.members(list);
+  return list;
 }
 
 Members& Members::child(std::string name, Module& module) {

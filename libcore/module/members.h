@@ -15,6 +15,10 @@
 namespace core {
 
 class Module;
+class Members;
+namespace detail {
+void replace_members(Members& list, Module& module);
+}
 
 /// One registered parameter or buffer. `tensor` is the module's own handle: assigning to it rebinds the member. An
 /// undefined tensor is a registered None.
@@ -37,6 +41,8 @@ class Members {
   /// Asks `module` for its members. Errors (ErrorCode::key): PyTorch's texts for a name that is empty, holds a dot or
   /// stands for two members.
   explicit Members(Module& module);
+  /// What its members() says, whatever was put in the place of some (parametrize.h). REQUIRES: asked for before.
+  static Members as_written(Module& module);
 
   /// A child that is part of the struct.
   Members& child(std::string name, Module& module);
@@ -62,6 +68,8 @@ class Members {
   std::vector<ChildMember> children() && { return std::move(children_); }
 
  private:
+  friend void detail::replace_members(Members& list, Module& module);
+  Members() = default;
   Members& add_child(ChildMember child);
   void check_unique() const;
 

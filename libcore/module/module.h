@@ -29,6 +29,7 @@
 #include "libcore/module/hook.h"
 #include "libcore/module/members.h"
 #include "libcore/module/parameter.h"
+#include "libcore/module/reparametrized.h"
 #include "libcore/module/state_dict.h"
 #include "libcore/tensor/tensor.h"
 
@@ -126,6 +127,8 @@ class Module {
   /// Casts floating parameters and buffers alone. Error(type) for a dtype that is neither floating nor complex.
   void to(DType dtype) { convert(std::nullopt, dtype); }
   void to(Device device, DType dtype) { convert(device, dtype); }
+  /// Parameters and buffers of four (five) dimensions.
+  void to(MemoryFormat format);
   void to_float() { to(DType::f32); }
   void to_double() { to(DType::f64); }
   void to_half() { to(DType::f16); }
@@ -166,6 +169,9 @@ class Module {
   /// The printed form, as PyTorch's repr.
   virtual std::string str() const;
 
+  /// For parametrize.h.
+  detail::ReparametrizedPtr& reparametrized() { return reparametrized_; }
+
  protected:
   Module() = default;
   Module(const Module&) = default;
@@ -174,6 +180,10 @@ class Module {
   Module& operator=(Module&&) = default;
 
   bool has_hooks() const { return hooks_ != nullptr; }
+  /// Before a call.
+  void prepare() {
+    if (reparametrized_) detail::recompute(*this);
+  }
 
  private:
   friend Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
@@ -183,6 +193,7 @@ class Module {
   void convert(std::optional<Device> device, std::optional<DType> dtype);
 
   std::shared_ptr<detail::ModuleHooks> hooks_;
+  detail::ReparametrizedPtr reparametrized_;
   bool training_ = true;
   Module* original_ = nullptr;  // of a replica
 };
@@ -204,6 +215,7 @@ class ModuleOf : public Module {
  public:
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
+    this->prepare();
     if constexpr (std::is_same_v<decltype(derived().forward(std::forward<Args>(args)...)), Tensor>) {
       if (this->has_hooks()) return with_hooks(std::forward<Args>(args)...);
     }
@@ -235,23 +247,40 @@ class ModuleOf : public Module {
     return result;
   }
 
-  Derived& train(bool mode = true) { return set_training(mode), derived(); }
-  Derived& eval() { return set_training(false), derived(); }
+  // Each gives this module back; a temporary as a value, so that DataParallel(Net().to(device)) owns what it wraps.
+
+  Derived& train(bool mode = true) & { return set_training(mode), derived(); }
+  Derived train(bool mode = true) && { return set_training(mode), moved(); }
+  Derived& eval() & { return set_training(false), derived(); }
+  Derived eval() && { return set_training(false), moved(); }
   template <class... Args>
-  Derived& to(Args&&... args) {
+  Derived& to(Args&&... args) & {
     return Module::to(std::forward<Args>(args)...), derived();
   }
-  Derived& to_float() { return Module::to_float(), derived(); }
-  Derived& to_double() { return Module::to_double(), derived(); }
-  Derived& to_half() { return Module::to_half(), derived(); }
-  Derived& to_bfloat16() { return Module::to_bfloat16(), derived(); }
-  Derived& to_empty(Device device, bool recurse = true) { return Module::to_empty(device, recurse), derived(); }
-  Derived& cpu() { return Module::cpu(), derived(); }
-  Derived& cuda(int index = 0) { return Module::cuda(index), derived(); }
-  Derived& requires_grad_(bool requires_grad = true) { return Module::requires_grad_(requires_grad), derived(); }
+  template <class... Args>
+  Derived to(Args&&... args) && {
+    return Module::to(std::forward<Args>(args)...), moved();
+  }
+  Derived& to_float() & { return Module::to_float(), derived(); }
+  Derived to_float() && { return Module::to_float(), moved(); }
+  Derived& to_double() & { return Module::to_double(), derived(); }
+  Derived to_double() && { return Module::to_double(), moved(); }
+  Derived& to_half() & { return Module::to_half(), derived(); }
+  Derived to_half() && { return Module::to_half(), moved(); }
+  Derived& to_bfloat16() & { return Module::to_bfloat16(), derived(); }
+  Derived to_bfloat16() && { return Module::to_bfloat16(), moved(); }
+  Derived& to_empty(Device device, bool recurse = true) & { return Module::to_empty(device, recurse), derived(); }
+  Derived to_empty(Device device, bool recurse = true) && { return Module::to_empty(device, recurse), moved(); }
+  Derived& cpu() & { return Module::cpu(), derived(); }
+  Derived cpu() && { return Module::cpu(), moved(); }
+  Derived& cuda(int index = 0) & { return Module::cuda(index), derived(); }
+  Derived cuda(int index = 0) && { return Module::cuda(index), moved(); }
+  Derived& requires_grad_(bool requires_grad = true) & { return Module::requires_grad_(requires_grad), derived(); }
+  Derived requires_grad_(bool requires_grad = true) && { return Module::requires_grad_(requires_grad), moved(); }
 
  private:
   Derived& derived() { return static_cast<Derived&>(*this); }
+  Derived&& moved() { return std::move(derived()); }
 
   template <class... Args>
   Tensor with_hooks(Args&&... args) {

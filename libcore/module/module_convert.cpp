@@ -9,6 +9,7 @@ namespace {
 struct Target {
   std::optional<Device> device;
   std::optional<DType> dtype;
+  std::optional<MemoryFormat> format = {};
 
   Tensor converted(const Tensor& tensor) const {
     if (tensor.is_meta() && device && !device->is_meta()) {
@@ -17,7 +18,10 @@ struct Target {
                   "torch.nn.Module.to() when moving module from meta to a different device.");
     }
     const bool cast = dtype && (is_floating(tensor.dtype()) || is_complex(tensor.dtype()));
-    return tensor.detach().to(device.value_or(tensor.device()), cast ? *dtype : tensor.dtype());
+    const bool is_image = tensor.dim() == 4 || tensor.dim() == 5;
+    return tensor.detach().to({.device = device.value_or(tensor.device()),
+                               .dtype = cast ? *dtype : tensor.dtype(),
+                               .memory_format = is_image ? format : std::nullopt});
   }
 };
 
@@ -29,7 +33,25 @@ void convert_parameter(const Tensor& parameter, const Target& target) {
   if (grad.defined()) parameter.set_grad(target.converted(grad));
 }
 
+/// Everything below `module`, children first.
+void convert_all(Module& module, const Target& target) {
+  const Members own(module);
+  for (const ChildMember& child : own.children()) {
+    if (child.module) convert_all(*child.module, target);
+  }
+  for (const TensorMember& member : own.parameters()) {
+    if (member.tensor->defined()) convert_parameter(*member.tensor, target);
+  }
+  for (const TensorMember& member : own.buffers()) {
+    if (member.tensor->defined()) *member.tensor = target.converted(*member.tensor);
+  }
+}
+
 }  // namespace
+
+void Module::to(MemoryFormat format) {
+  convert_all(*this, {.device = {}, .dtype = {}, .format = format});
+}
 
 void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
   if (dtype && !is_floating(*dtype) && !is_complex(*dtype)) {
@@ -37,17 +59,7 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch." +
                     std::string(name(*dtype)));
   }
-  const Members own(*this);
-  for (const ChildMember& child : own.children()) {
-    if (child.module) child.module->convert(device, dtype);
-  }
-  const Target target{device, dtype};
-  for (const TensorMember& member : own.parameters()) {
-    if (member.tensor->defined()) convert_parameter(*member.tensor, target);
-  }
-  for (const TensorMember& member : own.buffers()) {
-    if (member.tensor->defined()) *member.tensor = target.converted(*member.tensor);
-  }
+  convert_all(*this, {.device = device, .dtype = dtype});
 }
 
 void Module::to_empty(Device device, bool recurse) {

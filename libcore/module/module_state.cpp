@@ -7,6 +7,7 @@
 #include "libcore/base/warning.h"
 #include "libcore/module/hooks.h"
 #include "libcore/module/module.h"
+#include "libcore/module/print.h"
 #include "libcore/module/walk.h"
 
 namespace core {
@@ -218,7 +219,7 @@ StateDict Module::state_dict(const std::string& prefix, bool keep_vars) const {
 IncompatibleKeys Module::load_state_dict(const StateDict& state, bool strict, bool assign) {
   Loader loader(state, assign);
   loader.load(*this, "", state.keys());
-  const std::string problems = loader.problems(class_name(), strict);
+  const std::string problems = loader.problems(detail::shown_class_name(*this), strict);
   if (!problems.empty()) throw Error(ErrorCode::runtime, problems);
   return std::move(loader).incompatible();
 }

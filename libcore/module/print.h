@@ -9,7 +9,14 @@
 #include "libcore/base/shape.h"
 #include "libcore/tensor/scalar.h"
 
-namespace core::detail {
+namespace core {
+
+class Module;
+
+namespace detail {
+
+/// "Linear", "ParametrizedLinear".
+std::string shown_class_name(const Module& module);
 
 /// Indents every line but the first by two spaces; blank lines stay empty.
 std::string add_indent(const std::string& text);
@@ -26,4 +33,5 @@ std::string python_tuple(const std::vector<std::int64_t>& values);
 /// One number for all dimensions as itself, several as a tuple: "3", "(3, 5)".
 std::string python_sizes(const Shape& sizes);
 
-}  // namespace core::detail
+}  // namespace detail
+}  // namespace core

@@ -2,7 +2,7 @@
 // Sequential, ModuleList, ModuleDict: containers of modules chosen at run time; ParameterList, ParameterDict. As
 // torch.nn's.
 // Copying one shares the modules it holds; clone() copies them.
-// Thread safety: as Module. Use: core::Sequential net(core::Linear(3, 8), core::ReLU(), core::Linear(8, 2));
+// Thread safety: as Module. Use: core::Sequential net{core::Linear(3, 8), core::ReLU(), core::Linear(8, 2)};
 
 #include <concepts>
 #include <cstdint>
@@ -60,7 +60,8 @@ class ModuleEntries {
 /// Calls its modules one after the other.
 struct Sequential : ModuleOf<Sequential>, ModuleEntries {
   Sequential() = default;
-  /// Named "0", "1", ... A single Sequential is copied, as C++ has it; push_back nests it.
+  /// Named "0", "1", ... Give them in braces: in parentheses C++ may make the last one first, which then draws its
+  /// initial values first. A single Sequential is copied, as C++ has it; push_back nests it.
   template <class... Modules>
   requires(sizeof...(Modules) > 0 && (std::convertible_to<Modules, AnyModule> && ...) &&
            !(sizeof...(Modules) == 1 && (std::same_as<std::remove_cvref_t<Modules>, Sequential> &&

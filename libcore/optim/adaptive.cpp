@@ -1,7 +1,10 @@
 #include "libcore/optim/adaptive.h"
 
+#include "libcore/base/error.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 namespace {
@@ -60,6 +63,20 @@ OptionMap checked_defaults(const AdadeltaOptions& o) {
           {"differentiable", Scalar(false)}};
 }
 
+/// Of the rows that have a gradient alone.
+void update_sparse(const Tensor& param, const Tensor& given, const Tensor& sum, const detail::AdagradUpdate& how) {
+  if (how.common.weight_decay != 0) {
+    throw Error(ErrorCode::runtime, "weight_decay option is not compatible with sparse gradients");
+  }
+  const Tensor grad = coalesce(how.common.maximize ? given * -1 : given);
+  const Tensor indices = sparse_indices(grad), values = sparse_values(grad);
+  if (values.numel() == 0) return;
+  const auto sparse = [&](const Tensor& rows) { return sparse_coo_tensor(indices, rows, grad.sizes()); };
+  sum.add_(sparse(values * values));
+  const Tensor root = detail::rows_at(sum, indices).sqrt() + how.eps;
+  param.detach().add_(sparse(values / root), -how.rate);
+}
+
 detail::CommonUpdate common_of(const OptionMap& options) {
   return {options.number("lr"), options.number("weight_decay"), options.flag("maximize")};
 }
@@ -92,6 +109,7 @@ void RMSprop::update(const ParamGroup& group) {
 
 Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
     : Optimizer("Adagrad", std::move(groups), checked_defaults(options)) {
+  take_sparse();
   for (const ParamGroup& group : param_groups()) {
     Scalar start = group.options.number("initial_accumulator_value");
     for (const Tensor& param : group.params) {
@@ -107,6 +125,7 @@ void Adagrad::update(const ParamGroup& group) {
     double step = detail::count_step(state);
     how.rate = how.common.lr / (1 + (step - 1) * o.number("lr_decay"));
     Tensor sum = detail::state_tensor(state, "sum", param);
+    if (detail::any_sparse(grad)) return update_sparse(param, grad, sum, how);
     detail::in_update_type(param, [&]<class T>() {
       HostArray<T> p(param);
       HostArray<T> g(grad);

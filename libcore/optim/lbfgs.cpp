@@ -8,6 +8,7 @@
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 namespace {
@@ -66,7 +67,8 @@ Tensor LBFGS::step(const Closure& closure) {
 Tensor LBFGS::flat_gradient() const {
   std::vector<Tensor> parts;
   for (const Tensor& param : param_groups()[0].params) {
-    const Tensor grad = param.grad();
+    Tensor grad = param.grad();
+    if (grad.defined()) grad = to_dense(grad);
     parts.push_back(grad.defined() ? grad.detach().reshape({-1}) : zeros_like(param.detach()).reshape({-1}));
   }
   const Tensor flat = cat(parts);

@@ -8,6 +8,7 @@
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 namespace {
@@ -75,6 +76,13 @@ const Tensor& Optimizer::gradient_of(const Tensor& param) {
   const AutogradMeta* meta = try_meta(param);
   if (meta == nullptr) return kNone;
   return meta->retained ? *meta->retained : meta->grad;
+}
+
+void Optimizer::check_dense(const Tensor& grad) const {
+  if (!detail::any_sparse(grad)) return;
+  const bool is_adam = name_ == "Adam" || name_ == "AdamW";
+  throw Error(ErrorCode::runtime, is_adam ? "Adam does not support sparse gradients, please consider SparseAdam instead"
+                                          : name_ + " does not support sparse gradients");
 }
 
 void Optimizer::step() {

@@ -82,9 +82,14 @@ class Optimizer {
   void each_gradient(const ParamGroup& group, Body body) {
     for (const Tensor& param : group.params) {
       const Tensor& grad = gradient_of(param);
-      if (grad.defined()) body(param, grad, state_[param.impl()]);
+      if (!grad.defined()) continue;
+      if (!takes_sparse_) check_dense(grad);
+      body(param, grad, state_[param.impl()]);
     }
   }
+  /// For optimizers that know sparse gradients; others refuse them: Error(runtime) "RMSprop does not support sparse
+  /// gradients".
+  void take_sparse() { takes_sparse_ = true; }
   ParamState& mutable_state_of(const Tensor& param) { return state_[param.impl()]; }
   /// For optimizers that keep more than tensors: adds OptimizerState::values, takes them back.
   virtual void save_values(OptimizerState& state) const;
@@ -97,6 +102,7 @@ class Optimizer {
   /// param.grad() without a handle of its own.
   static const Tensor& gradient_of(const Tensor& param);
   void take_state(const OptimizerState& state);
+  void check_dense(const Tensor& grad) const;
 
   std::unordered_map<const TensorImpl*, ParamState> state_;  // looked up only: order comes from the groups
 
@@ -108,6 +114,7 @@ class Optimizer {
   Hooks<StateHook> after_state_, before_load_;
   std::int64_t next_hook_ = 0;
   bool watches_steps_ = false, was_stepped_ = false;
+  bool takes_sparse_ = false;
 
   std::string name_;
   OptionMap defaults_;

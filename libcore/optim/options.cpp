@@ -13,9 +13,14 @@ std::string scalar_text(const Scalar& value) {
   return value.is_float() ? python_float(value.to_double()) : std::to_string(value.to_int());
 }
 
-std::string tuple_text(const std::vector<Scalar>& values) {
+std::string scalar_text(const std::optional<Scalar>& value) {
+  return value ? scalar_text(*value) : "None";
+}
+
+template <class Item>
+std::string tuple_text(const std::vector<Item>& values) {
   std::vector<std::string> parts;
-  for (const Scalar& value : values) parts.push_back(scalar_text(value));
+  for (const Item& value : values) parts.push_back(scalar_text(value));
   return "(" + join(parts, ", ") + (values.size() == 1 ? ",)" : ")");
 }
 
@@ -42,6 +47,7 @@ std::string to_string(const OptionValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* tuple = std::get_if<std::vector<Scalar>>(&value)) return tuple_text(*tuple);
   if (const auto* maps = std::get_if<std::vector<OptionMap>>(&value)) return maps_text(*maps);
+  if (const auto* some = std::get_if<std::vector<std::optional<Scalar>>>(&value)) return tuple_text(*some);
   return "None";
 }
 

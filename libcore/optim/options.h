@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,9 +19,10 @@ namespace core {
 
 class OptionMap;
 
-/// None, a bool/int/float (Scalar remembers which), text, a tuple of numbers such as betas, or (in the state of a
-/// schedule) a list of maps.
-using OptionValue = std::variant<std::monostate, Scalar, std::string, std::vector<Scalar>, std::vector<OptionMap>>;
+/// None, a bool/int/float (Scalar remembers which), text, a tuple of numbers such as betas, (in the state of a
+/// schedule) a list of maps, or a tuple some of whose items are None.
+using OptionValue = std::variant<std::monostate, Scalar, std::string, std::vector<Scalar>, std::vector<OptionMap>,
+                                 std::vector<std::optional<Scalar>>>;
 
 /// "0.1", "None", "True", "(0.9, 0.999)": as Python prints it.
 std::string to_string(const OptionValue& value);

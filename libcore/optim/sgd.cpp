@@ -3,6 +3,8 @@
 #include "libcore/base/error.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 namespace {
@@ -25,10 +27,30 @@ OptionMap checked_defaults(const SGDOptions& o) {
           {"fused", {}}};
 }
 
+/// The momentum is sparse too, as in PyTorch.
+void update_sparse(const Tensor& param, Tensor grad, ParamState& state, const detail::SgdUpdate& how) {
+  if (how.common.maximize) grad = grad * -1;
+  if (how.common.weight_decay != 0) grad = grad + param.detach() * how.common.weight_decay;
+  if (how.momentum != 0) {
+    const Tensor& known = detail::find_state(state, "momentum_buffer");
+    if (known.defined()) {
+      known.mul_(how.momentum);
+      known.add_(grad, 1 - how.dampening);
+    } else {
+      state.emplace_back("momentum_buffer", grad.clone());
+    }
+    const Tensor& buffer = detail::find_state(state, "momentum_buffer");
+    grad = how.nesterov ? grad + buffer * how.momentum : buffer;
+  }
+  param.detach().add_(grad, -how.common.lr);
+}
+
 }  // namespace
 
 SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
-    : Optimizer("SGD", std::move(groups), checked_defaults(options)) {}
+    : Optimizer("SGD", std::move(groups), checked_defaults(options)) {
+  take_sparse();
+}
 
 void SGD::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
@@ -39,6 +61,7 @@ void SGD::update(const ParamGroup& group) {
                         .first = false};
   const Tensor none;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
+    if (detail::any_sparse(grad)) return update_sparse(param, grad, state, how);
     how.first = how.momentum != 0 && !detail::find_state(state, "momentum_buffer").defined();
     const Tensor& buffer = how.momentum != 0 ? detail::state_tensor(state, "momentum_buffer", param) : none;
     detail::in_update_type(param, [&]<class T>() {

@@ -210,17 +210,30 @@ void set_step(AdamUpdate& how, double step) {
   how.correction2 = std::sqrt(1 - std::pow(how.beta2, step));
 }
 
+namespace {
+constexpr std::int64_t kGrain = 65536;  // elements worth a thread's start
+template <class T>
+T* from(T* array, std::int64_t begin) {
+  return array != nullptr ? array + begin : nullptr;
+}
+}  // namespace
+
 template <class T>
 void update_sgd(UpdateArrays<T> arrays, T* buffer, const SgdUpdate& how) {
-  constexpr std::int64_t kGrain = 65536;  // elements worth a thread's start
   parallel_for(arrays.n, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    run(SgdLoop<T>{
-        {arrays.p + begin, arrays.g + begin, end - begin}, buffer != nullptr ? buffer + begin : nullptr, how});
+    run(SgdLoop<T>{{arrays.p + begin, arrays.g + begin, end - begin}, from(buffer, begin), how});
   });
 }
 template <class T>
 void update_adam(UpdateArrays<T> arrays, AdamState<T> state, const AdamUpdate& how) {
-  const auto go = [&]<bool kTop, bool kDecay>() { run(AdamLoop<T, kTop, kDecay>{arrays, state, how}); };
+  const auto go = [&]<bool kTop, bool kDecay>() {
+    parallel_for(arrays.n, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      run(AdamLoop<T, kTop, kDecay>{
+          {arrays.p + begin, arrays.g + begin, end - begin},
+          {state.exp_avg + begin, state.exp_avg_sq + begin, from(state.max_exp_avg_sq, begin)},
+          how});
+    });
+  };
   const bool decays = how.common.weight_decay != 0;
   if (state.max_exp_avg_sq != nullptr)
     return decays ? go.template operator()<true, true>() : go.template operator()<true, false>();

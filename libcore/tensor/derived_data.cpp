@@ -53,6 +53,7 @@ held::Bytes find_or_make(const Tensor& source, std::string_view key, std::int64_
   }
   held::Bytes bytes = held::make_bytes(count);
   make(bytes->data());
+  bytes->finite = held::all_finite(bytes->data(), count);
   const std::lock_guard lock(all.mutex);
   Entry& entry = entry_of(all.entries[storage], key, source.storage_offset());
   entry.writes = writes;

@@ -15,6 +15,7 @@ struct EmbeddingArguments {
   std::optional<double> max_norm = {};  ///< rows that are longer are rescaled to it before they are read
   double norm_type = 2;
   bool scale_grad_by_freq = false;  ///< gradients are divided by how often the row is asked for
+  bool sparse = false;              ///< the gradient is a sparse tensor (sparse.h) of the rows that were asked for
 };
 Tensor embedding(const Tensor& indices, const Tensor& weight, const EmbeddingArguments& arguments);
 
@@ -23,7 +24,9 @@ struct EmbeddingBagArguments {
   Tensor offsets = {};  ///< where each bag begins, for 1-D indices; in 2-D ones each row is a bag
   std::optional<double> max_norm = {};
   double norm_type = 2;
+  bool scale_grad_by_freq = false;  ///< gradients are divided by how often the row is asked for
   BagMode mode = BagMode::mean;
+  bool sparse = false;             ///< the gradient is a sparse tensor of the rows that were asked for
   Tensor per_sample_weights = {};  ///< of each index; for sums
   bool include_last_offset = false;
   std::optional<std::int64_t> padding_idx = {};

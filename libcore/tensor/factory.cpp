@@ -7,6 +7,7 @@
 
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/memory_format.h"
 #include "libcore/tensor/raw_ops.h"
 
 namespace core {
@@ -37,7 +38,13 @@ void check_sizes(const Shape& sizes) {
 
 Tensor allocate(const Shape& sizes, DType dtype, const TensorOptions& options) {
   check_sizes(sizes);
-  return raw::make(sizes, dtype, backend_from(options));
+  if (!options.memory_format || *options.memory_format == MemoryFormat::contiguous) {
+    return raw::make(sizes, dtype, backend_from(options));
+  }
+  if (*options.memory_format == MemoryFormat::preserve) {
+    throw Error(ErrorCode::runtime, "unsupported memory format Preserve");
+  }
+  return raw::make_strided(sizes, raw::strides_of(*options.memory_format, sizes), dtype, backend_from(options));
 }
 
 Tensor filled(Tensor made, Scalar value, const TensorOptions& options) {
@@ -52,6 +59,9 @@ TensorOptions from_like(const Tensor& like, TensorOptions options) {
 }
 
 Tensor allocate_like(const Tensor& like, const TensorOptions& options) {
+  if (options.memory_format && *options.memory_format != MemoryFormat::preserve) {
+    return allocate(like.sizes(), *options.dtype, options);
+  }
   Tensor made = raw::make_like_on(like, backend_from(options));
   if (made.dtype() == *options.dtype) return made;
   return raw::make_strided(made.sizes(), made.strides(), *options.dtype, backend_from(options));

@@ -17,6 +17,7 @@ struct TensorOptions {
   std::optional<DType> dtype = {};    ///< default_dtype(), or what the values suggest
   std::optional<Device> device = {};  ///< default_device()
   bool requires_grad = false;
+  std::optional<MemoryFormat> memory_format = {};  ///< row-major; for X_like that of the other tensor
 };
 
 /// f32 unless set. Error(type) "only floating-point types are supported as the default type".

@@ -1,6 +1,7 @@
 #include "libcore/tensor/held_image.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "libcore/backend/backend.h"
@@ -20,38 +21,59 @@ Bytes make_bytes(std::int64_t count) {
   return make_intrusive<ByteBlock>(count);
 }
 
+bool all_finite(const float* data, std::int64_t count) {
+  // The sum of differences is 0 unless one is NaN: infinity - infinity, or NaN itself.
+  constexpr std::int64_t kLanes = 16;
+  float sums[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += data[i + lane] - data[i + lane];
+  }
+  for (; i < count; ++i) sums[0] += data[i] - data[i];
+  return std::all_of(sums, sums + kLanes, [](float sum) { return sum == 0; });
+}
+
 }  // namespace held
 
-held::Value HeldImage::peek() {
+bool held::PendingConv::finite() const {
+  return image->finite && weight->finite &&
+         std::all_of(bias.begin(), bias.end(), [](float value) { return std::isfinite(value); });
+}
+
+held::Value HeldImage::take() {
   const std::lock_guard lock(mutex_);
+  if (value_.conv && conv_taken_) finish();
+  conv_taken_ = true;
   return value_;
 }
 
 held::Bytes HeldImage::read() {
   const std::lock_guard lock(mutex_);
-  if (value_.bytes) finish();
+  if (value_.is_there()) finish();
   return value_.bytes;
 }
 
-bool HeldImage::relu() {
+bool HeldImage::activate(ImageActivation activation) {
   const std::lock_guard lock(mutex_);
-  if (!value_.bytes) return false;
-  value_.relu = true;
+  if (!value_.is_there()) return false;
+  if (value_.activation != ImageActivation::none) finish();
+  value_.activation = activation;
   return true;
 }
 
 bool HeldImage::add(held::Bytes addend) {
   const std::lock_guard lock(mutex_);
-  if (!value_.bytes) return false;
-  if (value_.addend || value_.relu) finish();
+  if (!value_.is_there()) return false;
+  if (value_.addend || value_.activation != ImageActivation::none) finish();
   value_.addend = std::move(addend);
   return true;
 }
 
 bool HeldImage::assign(held::Value value) {
   const std::lock_guard lock(mutex_);
-  if (!value_.bytes) return false;
+  if (!value_.is_there()) return false;
   value_ = std::move(value);
+  conv_taken_ = true;
   return true;
 }
 
@@ -61,16 +83,49 @@ void HeldImage::settle_into(float* to) {
   value_ = {};
 }
 
+/// Leaves bytes in place of a convolution, and of the steps that it did along.
+void HeldImage::run_conv() {
+  const held::PendingConv& conv = *value_.conv;
+  const bool clears_nan =
+      value_.activation == ImageActivation::relu || value_.activation == ImageActivation::relu6;
+  const bool finite = conv.finite() && (!value_.map || value_.map->finite) && (!value_.addend || value_.addend->finite);
+  const bool mapped_each = value_.map && value_.map->shift.empty();
+  ImageAfter after{.activation = value_.activation};
+  if (value_.map) after.scale = value_.map->scale.data(), after.shift = value_.map->shift.data();
+  if (value_.addend) after.addend = value_.addend->data();
+  const float* bias = conv.bias.empty() ? nullptr : conv.bias.data();
+  const bool along = (finite || !clears_nan) && !mapped_each &&
+                     table_.conv_can_follow(conv.sizes, bias != nullptr, after);
+  held::Bytes out = held::make_bytes(shape_.count());
+  table_.conv({conv.sizes, conv.image->data(), nullptr, conv.weight->data(), bias, out->data(),
+               along ? after : ImageAfter()});
+  out->finite = along ? finite : conv.finite();
+  if (along) {
+    value_ = {.bytes = std::move(out)};
+  } else {
+    value_.bytes = std::move(out);
+    value_.conv = nullptr;
+  }
+}
+
 /// Does what is pending.
 void HeldImage::finish() {
-  if (!value_.pending()) return;
+  if (value_.conv) run_conv();
+  if (!value_.has_steps()) return;
   // Bytes that no other value shares may be overwritten: a new sharer could only come through this value and its lock.
   const bool alone = value_.bytes->use_count() == 1;
+  const bool finite = value_.bytes->finite && (!value_.map || value_.map->finite) &&
+                      (!value_.addend || value_.addend->finite);
   held::Bytes out = alone ? value_.bytes : held::make_bytes(shape_.count());
-  ImagePass pass{shape_, value_.bytes->data(), nullptr, nullptr, nullptr, value_.relu, out->data()};
-  if (value_.map) pass.scale = value_.map->scale.data(), pass.shift = value_.map->shift.data();
+  ImagePass pass{shape_, value_.bytes->data(), nullptr, nullptr, false, nullptr, value_.activation, out->data()};
+  if (value_.map) {
+    pass.scale = value_.map->scale.data();
+    pass.scale_each = value_.map->shift.empty();
+    if (!pass.scale_each) pass.shift = value_.map->shift.data();
+  }
   if (value_.addend) pass.addend = value_.addend->data();
   table_.pass(pass);
+  out->finite = finite;
   value_ = {.bytes = std::move(out)};
 }
 
@@ -84,14 +139,14 @@ HeldImage* held_of(const Tensor& x) {
   if (!x.defined()) return nullptr;
   HeldImage* image = x.storage()->held();
   if (image == nullptr || x.dim() < 2 || x.storage_offset() != 0 || !x.is_contiguous()) return nullptr;
-  const bool whole = x.dtype() == DType::f32 && x.numel() == image->shape().count();
+  const bool whole = x.dtype() == DType::f32 && x.numel() == image->shape().elements();
   return whole && shape_of(x.sizes()) == image->shape() ? image : nullptr;
 }
 
-/// What x stands for; no bytes where it is not held.
+/// What x stands for; nothing where it is not held.
 Value value_of(const Tensor& x) {
   HeldImage* image = held_of(x);
-  return image != nullptr ? image->peek() : Value{};
+  return image != nullptr ? image->take() : Value{};
 }
 
 Bytes bytes_of(const Tensor& x) {
@@ -115,8 +170,7 @@ bool may_hold(const Tensor& x, const Shape& sizes) {
   if (x.dtype() != DType::f32 || !x.device().is_cpu() || sizes.size() < 3) return false;
   const ImageShape shape = shape_of(sizes);
   const NnTable* nn = raw::backend_of(x).ops().nn;
-  return nn != nullptr && nn->image != nullptr && shape.batch > 0 && shape.channels > 0 &&
-         shape.channels % kBlock == 0 && shape.plane > 1;
+  return nn != nullptr && nn->image != nullptr && shape.batch > 0 && lies_in_blocks(shape.channels) && shape.plane > 1;
 }
 
 const ImageTable& table_of(const Tensor& x) {
@@ -128,10 +182,21 @@ Image image(const Tensor& x) {
   const Tensor dense = raw::contiguous(x);
   const auto* data = static_cast<const float*>(dense.raw_data());
   const ImageShape shape = shape_of(dense.sizes());
-  if (shape.channels % kBlock != 0) return {data, {}, dense};
+  if (!lies_in_blocks(shape.channels)) return {data, {}, dense};
   Bytes bytes = make_bytes(shape.count());
   table_of(x).to_blocks({shape, data, bytes->data()});
   return {bytes->data(), bytes, {}};
+}
+
+Bytes frozen_image(const Tensor& x) {
+  if (Bytes bytes = bytes_of(x)) return bytes;
+  Image in = image(x);
+  if (!in.bytes) {
+    in.bytes = make_bytes(x.numel());
+    std::copy_n(in.data, x.numel(), in.bytes->data());
+  }
+  in.bytes->finite = all_finite(in.bytes->data(), in.bytes->count());
+  return in.bytes;
 }
 
 Tensor make(const Shape& sizes, Value value, Backend& backend) {
@@ -150,10 +215,11 @@ Tensor make(const Shape& sizes, Value value, Backend& backend) {
   return Tensor(std::move(impl));
 }
 
-Tensor try_relu(const Tensor& x) {
+Tensor try_activate(const Tensor& x, ImageActivation activation) {
   Value value = value_of(x);
-  if (!value.bytes) return {};
-  value.relu = true;
+  if (value.activation != ImageActivation::none) value = Value{bytes_of(x)};
+  if (!value.is_there()) return {};
+  value.activation = activation;
   return make(x.sizes(), std::move(value), raw::backend_of(x));
 }
 
@@ -161,20 +227,22 @@ Tensor try_relu_grad(const Tensor& grad, const Tensor& output) {
   if (!is_held(output) || grad.sizes() != output.sizes() || grad.dtype() != DType::f32) return {};
   if (&raw::backend_of(grad) != &raw::backend_of(output)) return {};
   const Image g = image(grad), y = image(output);
-  Bytes out = make_bytes(grad.numel());
-  table_of(output).relu_grad({grad.numel(), g.data, y.data, out->data()});
+  const std::int64_t count = shape_of(grad.sizes()).count();
+  Bytes out = make_bytes(count);
+  table_of(output).relu_grad({count, g.data, y.data, out->data()});
   return make(grad.sizes(), {.bytes = std::move(out)}, raw::backend_of(grad));
 }
 
 Tensor try_add(const Tensor& a, const Tensor& b) {
   if (!is_held(a) || !is_held(b) || a.sizes() != b.sizes()) return {};
   Value left = value_of(a), right = value_of(b);
-  if (!left.bytes || !right.bytes) return {};
-  const bool left_can_take = !left.addend && !left.relu, right_can_take = !right.addend && !right.relu;
-  const bool swap = right_can_take && (!left_can_take || (right.map && !left.map));
+  if (!left.is_there() || !right.is_there()) return {};
+  const auto can_take = [](const Value& v) { return !v.addend && v.activation == ImageActivation::none; };
+  const auto gain = [](const Value& v) { return v.conv ? 2 : v.map ? 1 : 0; };  // of doing it along
+  const bool swap = can_take(right) && (!can_take(left) || gain(right) > gain(left));
   const Tensor& added = swap ? a : b;
   Value sum = swap ? std::move(right) : std::move(left);
-  if (swap ? !right_can_take : !left_can_take) {
+  if (!can_take(sum)) {
     sum = Value{bytes_of(a)};
     if (!sum.bytes) return {};
   }
@@ -186,16 +254,38 @@ Tensor try_add(const Tensor& a, const Tensor& b) {
 
 Tensor try_map(const Tensor& x, std::shared_ptr<const ChannelMap> map) {
   Value value = value_of(x);
-  if (!value.bytes) return {};
-  if (value.pending()) value = Value{bytes_of(x)};
-  if (!value.bytes) return {};
+  if (value.has_steps()) value = Value{bytes_of(x)};
+  if (!value.is_there()) return {};
   value.map = std::move(map);
   return make(x.sizes(), std::move(value), raw::backend_of(x));
 }
 
-bool try_relu_in_place(const Tensor& x) {
+Tensor try_scale(const Tensor& x, const Tensor& scale) {
+  if (!is_held(x) || scale.dtype() != DType::f32 || x.dim() != scale.dim() || scale.storage()->held() != nullptr) {
+    return {};
+  }
+  const ImageShape shape = shape_of(x.sizes());
+  const bool fits = scale.size(0) == shape.batch && scale.size(1) == shape.channels &&
+                    scale.numel() == shape.batch * shape.channels && &raw::backend_of(x) == &raw::backend_of(scale);
+  if (!fits) return {};
+  Value value{bytes_of(x)};
+  if (!value.bytes) return {};
+  const Tensor dense = raw::contiguous(scale);
+  const auto* from = static_cast<const float*>(dense.raw_data());
+  const std::int64_t padded = shape.blocks() * kBlock;
+  auto map = std::make_shared<ChannelMap>();
+  map->scale.resize(static_cast<std::size_t>(shape.batch * padded));
+  for (std::int64_t n = 0; n < shape.batch; ++n) {
+    std::copy_n(from + n * shape.channels, shape.channels, map->scale.data() + n * padded);
+  }
+  map->finite = all_finite(map->scale.data(), shape.batch * padded);
+  value.map = std::move(map);
+  return make(x.sizes(), std::move(value), raw::backend_of(x));
+}
+
+bool try_activate_in_place(const Tensor& x, ImageActivation activation) {
   HeldImage* image = held_of(x);
-  return image != nullptr && image->relu();
+  return image != nullptr && image->activate(activation);
 }
 
 bool try_add_in_place(const Tensor& x, const Tensor& added) {
@@ -209,12 +299,12 @@ bool try_copy_into(const Tensor& x, const Tensor& from) {
   HeldImage* image = held_of(x);
   if (image == nullptr || x.sizes() != from.sizes()) return false;
   Value value = value_of(from);
-  return value.bytes && image->assign(std::move(value));
+  return value.is_there() && image->assign(std::move(value));
 }
 
 Tensor try_clone(const Tensor& x) {
   Value value = value_of(x);
-  if (!value.bytes) return {};
+  if (!value.is_there()) return {};
   return make(x.sizes(), std::move(value), raw::backend_of(x));
 }
 
@@ -234,7 +324,12 @@ Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim) {
     bytes.push_back(bytes_of(part));
     if (!bytes.back()) return {};
   }
-  Bytes out = make_bytes(sizes.numel());
+  if (d == 1 && !std::all_of(parts.begin(), parts.end() - 1, [](const Tensor& t) { return t.size(1) % kBlock == 0; })) {
+    return {};
+  }
+  if (!may_hold(parts[0], sizes)) return {};
+  Bytes out = make_bytes(shape_of(sizes).count());
+  out->finite = std::all_of(bytes.begin(), bytes.end(), [](const Bytes& part) { return part->finite; });
   const std::int64_t rows = d == 0 ? 1 : sizes[0];
   float* to = out->data();
   for (std::int64_t row = 0; row < rows; ++row) {

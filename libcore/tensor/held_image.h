@@ -11,12 +11,13 @@
 //     return held::make(sizes, {.bytes = out}, raw::backend_of(x)); // ... then share it: never written again
 //   }
 // Bytes that are shared are never written, so nobody who reads them needs to know what becomes of the tensor. A value
-// may have work pending: relu?(bytes * scale + shift + addend). Normalisation, addition and relu of held images only
-// note what is to be done; it is done in one pass when the values are needed, in place when nobody else shares the
-// bytes.
+// may have work pending: activation(bytes * scale + shift + addend). Normalisation, addition and activations of held
+// images only note what is to be done; it is done in one pass when the values are needed, in place when nobody else
+// shares the bytes. Where no gradients are wanted the convolution that makes the bytes is pending too, and does the
+// rest along with it.
 //
-// Held are only dense f32 tensors (N, C, ...) on the CPU, whole storages, whose channels are a multiple
-// of 16 and whose planes have more than one pixel.
+// Held are only dense f32 tensors (N, C, ...) on the CPU, whole storages, whose channels fill blocks of 16 well enough
+// (lies_in_blocks) and whose planes have more than one pixel.
 // Thread safety: all functions; several threads may read one tensor.
 
 #include <cstdint>
@@ -40,26 +41,45 @@ class ByteBlock : public RefCounted {
   float* data() const { return data_; }
   std::int64_t count() const { return count_; }
 
+  /// No value is infinite or NaN, as far as known. Set before the block is shared.
+  bool finite = false;
+
  private:
   float* data_;
   std::int64_t count_;
 };
 using Bytes = IntrusivePtr<ByteBlock>;
 Bytes make_bytes(std::int64_t count);
+/// Whether none is infinite or NaN.
+bool all_finite(const float* data, std::int64_t count);
 
-/// One scale and one shift per channel.
+/// One scale and one shift per channel, missing ones included; or a scale for each image and no shift.
 struct ChannelMap {
   std::vector<float> scale, shift;
+  bool finite = false;
 };
 
-/// relu?(bytes * scale + shift + addend); map and addend may be null.
+/// A convolution that has not been run: everything it reads, none of which changes any more.
+struct PendingConv {
+  Conv2dSizes sizes;
+  Bytes image;   ///< in blocks where its channels lie so
+  Bytes weight;  ///< prepared
+  std::vector<float> bias;
+
+  bool finite() const;
+};
+
+/// activation(bytes * scale + shift + addend); map and addend may be null. Instead of bytes there may be a convolution.
 struct Value {
-  Bytes bytes;
+  Bytes bytes = {};
+  std::shared_ptr<const PendingConv> conv = nullptr;
   std::shared_ptr<const ChannelMap> map = nullptr;
   Bytes addend = {};
-  bool relu = false;
+  ImageActivation activation = ImageActivation::none;
 
-  bool pending() const { return map || addend || relu; }
+  bool is_there() const { return bytes || conv; }
+  bool has_steps() const { return map || addend || activation != ImageActivation::none; }
+  bool pending() const { return conv || has_steps(); }
 };
 
 }  // namespace held
@@ -72,13 +92,14 @@ class HeldImage {
 
   const ImageShape& shape() const { return shape_; }
   std::mutex& mutex() { return mutex_; }
-  /// As it is, with what is pending. No bytes when it was settled meanwhile.
-  held::Value peek();
+  /// As it is, with what is pending; nothing when it was settled meanwhile. A pending convolution is given away once:
+  /// it would be run for everyone who has it.
+  held::Value take();
   /// With nothing pending.
   held::Bytes read();
-  /// Becomes its relu, or its sum with others; false when it was settled meanwhile. Whoever took bytes before keeps
-  /// them.
-  bool relu();
+  /// Becomes its activation, or its sum with others; false when it was settled meanwhile. Whoever took bytes before
+  /// keeps them.
+  bool activate(ImageActivation activation);
   bool add(held::Bytes addend);
   bool assign(held::Value value);
   /// Writes the values in ordinary order and lets go of the image. REQUIRES: mutex() is held.
@@ -86,9 +107,11 @@ class HeldImage {
 
  private:
   void finish();
+  void run_conv();
 
   ImageShape shape_;
   held::Value value_;
+  bool conv_taken_ = false;
   const ImageTable& table_;
   std::mutex mutex_;
 };
@@ -102,8 +125,8 @@ bool may_hold(const Tensor& x, const Shape& sizes);
 ImageShape shape_of(const Shape& sizes);
 const ImageTable& table_of(const Tensor& x);
 
-/// Values of x in blocks, be it held or not; in ordinary order where its channels are no multiple of 16. Valid as long
-/// as this lives.
+/// Values of x in blocks, be it held or not; in ordinary order where its channels do not lie in blocks. Valid as long as
+/// this lives.
 struct Image {
   const float* data = nullptr;
   Bytes bytes;   // what keeps them alive: the image ...
@@ -111,18 +134,22 @@ struct Image {
 };
 /// REQUIRES: x is a dense f32 tensor (N, C, ...) on the CPU.
 Image image(const Tensor& x);
+/// The same as bytes that nobody writes.
+Bytes frozen_image(const Tensor& x);
 
 /// A held tensor.
 Tensor make(const Shape& sizes, Value value, Backend& backend);
 
 /// Each of these gives an undefined tensor where x is not held (any more) or the case is not theirs.
-Tensor try_relu(const Tensor& x);
+Tensor try_activate(const Tensor& x, ImageActivation activation);
 Tensor try_relu_grad(const Tensor& grad, const Tensor& output);
 Tensor try_add(const Tensor& a, const Tensor& b);
 /// x * scale + shift for each channel.
 Tensor try_map(const Tensor& x, std::shared_ptr<const ChannelMap> map);
+/// x * scale, where scale has sizes (N, C, 1, ...).
+Tensor try_scale(const Tensor& x, const Tensor& scale);
 /// Into x itself; false where that is not held or the case is not theirs.
-bool try_relu_in_place(const Tensor& x);
+bool try_activate_in_place(const Tensor& x, ImageActivation activation);
 bool try_add_in_place(const Tensor& x, const Tensor& added);
 bool try_copy_into(const Tensor& x, const Tensor& from);
 /// A tensor of its own with the same value.

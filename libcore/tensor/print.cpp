@@ -1,5 +1,6 @@
 #include "libcore/tensor/print.h"
 
+#include <cstring>
 #include <mutex>
 #include <ostream>
 
@@ -7,6 +8,7 @@
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/print_format.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 namespace {
@@ -38,6 +40,32 @@ std::string text_of(const Tensor& tensor, const detail::Suffixes& suffixes) {
   return detail::format_tensor({tensor.dtype(), on_host.sizes(), on_host.strides(), data}, suffixes, print_options());
 }
 
+/// Lines but the first are moved right to stand under it.
+std::string indented(const std::string& text, std::size_t by) {
+  std::string result;
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result.append(by, ' ');
+  }
+  return result;
+}
+
+std::string sparse_text(const Tensor& tensor) {
+  static constexpr const char *kIndices = "tensor(indices=", *kValues = "       values=";
+  const detail::SparseParts& parts = detail::parts_of(tensor);
+  const auto bare = [&](const Tensor& t) { return text_of(t, {.device = "", .show_dtype = false, .grad_fn = ""}); };
+  Shape sizes = tensor.sizes();
+  std::string text = kIndices + indented(bare(parts.indices), std::strlen(kIndices)) + ",\n" + kValues +
+                     indented(bare(parts.values), std::strlen(kValues)) + ",\n       size=(";
+  for (std::size_t d = 0; d < sizes.size(); ++d) text += (d > 0 ? ", " : "") + std::to_string(sizes[d]);
+  text += (sizes.size() == 1 ? ",)" : ")");
+  text += ", nnz=" + std::to_string(parts.indices.size(1));
+  if (const std::string device = device_suffix(tensor); !device.empty())
+    text.insert(text.size(), ", device='" + device + "'");
+  if (shows_dtype(tensor)) text += ", dtype=torch." + std::string(name(tensor.dtype()));
+  return text + ", layout=torch.sparse_coo)";
+}
+
 }  // namespace
 
 PrintOptions print_options() {
@@ -55,6 +83,7 @@ void set_print_options(const PrintOptions& options) {
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "None";
+  if (tensor.is_sparse()) return sparse_text(tensor);
   return text_of(tensor, {.device = device_suffix(tensor),
                           .show_dtype = shows_dtype(tensor),
                           .grad_fn = tensor.grad_fn_name(),

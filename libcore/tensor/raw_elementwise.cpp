@@ -50,6 +50,9 @@ Backend& common_backend(std::span<const Tensor* const> tensors) {
 }
 
 std::string mixed_device_text(const Backend& first, const Backend& second) {
+  if (first.is_sparse() || second.is_sparse()) {
+    return "Could not run this operation with arguments from the 'SparseCPU' backend; use to_dense()";
+  }
   if (first.device().is_meta() || second.device().is_meta()) {
     return "Tensor on device " + second.device().str() + " is not on the expected device " + first.device().str() + "!";
   }
@@ -222,6 +225,8 @@ namespace {
 Tensor held_binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
   if (op == BinaryOp::add && args[0] == 1) return held::try_add(a, b);
   if (op == BinaryOp::relu_backward) return held::try_relu_grad(a, b);
+  if (op == BinaryOp::mul && a.storage()->held() != nullptr) return held::try_scale(a, b);
+  if (op == BinaryOp::mul && b.storage()->held() != nullptr) return held::try_scale(b, a);
   return {};
 }
 
@@ -238,7 +243,7 @@ void refuse_bool(UnaryOp op) {
 
 Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
   if (op == UnaryOp::relu && x.storage()->held() != nullptr) {
-    if (Tensor out = held::try_relu(x); out.defined()) return out;
+    if (Tensor out = held::try_activate(x, ImageActivation::relu); out.defined()) return out;
   }
   if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
@@ -257,7 +262,7 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
 }
 
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& args) {
-  if (op == UnaryOp::relu && out.is_same(x) && held::try_relu_in_place(x)) return;
+  if (op == UnaryOp::relu && out.is_same(x) && held::try_activate_in_place(x, ImageActivation::relu)) return;
   bool float_result = !is_floating(x.dtype()) && always_float(op);
   check_castable(float_result ? default_dtype() : x.dtype(), out.dtype());
   auto kernel = table_of(backend_of(x), name(op), x.dtype()).unary.at(op, x.dtype());

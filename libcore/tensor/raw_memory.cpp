@@ -8,6 +8,7 @@
 #include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core::raw {
 namespace {
@@ -144,7 +145,9 @@ Tensor make_like(const Tensor& like, DType dtype) {
   return make_strided(like.sizes(), detail::strides_like(like.sizes(), layout), dtype, backend_of(like));
 }
 
-Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
+namespace {
+
+Tensor shared(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
   auto impl = make_intrusive<TensorImpl>();
   put_shape(impl->sizes, sizes);
   put_shape(impl->strides, strides);
@@ -155,8 +158,15 @@ Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int6
   return wrap_impl(std::move(impl), x.storage(), x.dtype(), sizes.numel());
 }
 
+}  // namespace
+
+Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
+  if (core::detail::any_sparse(x)) core::detail::throw_sparse();
+  return shared(x, sizes, strides, offset);
+}
+
 Tensor alias(const Tensor& x) {
-  return view(x, x.sizes(), x.strides(), x.storage_offset());
+  return shared(x, x.sizes(), x.strides(), x.storage_offset());
 }
 
 Tensor cast(const Tensor& x, DType dtype) {

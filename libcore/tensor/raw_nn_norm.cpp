@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "libcore/tensor/held_image.h"
 #include "libcore/tensor/nn_common.h"
@@ -80,12 +81,14 @@ std::shared_ptr<const held::ChannelMap> channel_map(const NormStats& stats, cons
   const float* weight = weights.defined() ? weights.data<float>() : nullptr;
   const float* bias = biases.defined() ? biases.data<float>() : nullptr;
   auto map = std::make_shared<held::ChannelMap>();
-  const auto channels = static_cast<std::size_t>(means.numel());
-  map->scale.resize(channels);
-  map->shift.resize(channels);
+  const auto channels = static_cast<std::size_t>(means.numel()), padded = (channels + 15) / 16 * 16;
+  map->scale.resize(padded);
+  map->shift.resize(padded);
+  map->finite = true;
   for (std::size_t c = 0; c < channels; ++c) {
     map->scale[c] = inverse_std[c] * (weight != nullptr ? weight[c] : 1.0F);
     map->shift[c] = (bias != nullptr ? bias[c] : 0.0F) - mean[c] * map->scale[c];
+    map->finite = map->finite && std::isfinite(map->scale[c]) && std::isfinite(map->shift[c]);
   }
   return map;
 }
@@ -94,7 +97,7 @@ NormGrads norm_grad_of_images(const Tensor& output_grad, const Tensor& x, const 
                               bool batch_stats, NormGrads out, bool want_input) {
   const Tensor means = dense(stats.mean), inverse_stds = dense(stats.inverse_std), w = dense(weight);
   const held::Image grad = held::image(output_grad), in = held::image(x);
-  held::Bytes input_grad = want_input ? held::make_bytes(x.numel()) : held::Bytes();
+  held::Bytes input_grad = want_input ? held::make_bytes(held::shape_of(x.sizes()).count()) : held::Bytes();
   held::table_of(x).norm_grad(
       {held::shape_of(x.sizes()), batch_stats, grad.data, in.data, means.data<float>(), inverse_stds.data<float>(),
        static_cast<const float*>(data_or_null(w)), want_input ? input_grad->data() : nullptr,

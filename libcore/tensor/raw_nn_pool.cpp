@@ -124,9 +124,12 @@ HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOp
   const Shape sizes = with_planes(x, out.sizes.out_h, out.sizes.out_w);
   if (!held::may_hold(x, sizes)) return {};
   const held::Image in = held::image(x);
-  held::Bytes values = held::make_bytes(sizes.numel());
+  const ImageShape shape = held::shape_of(sizes);
+  out.sizes.planes = shape.batch * shape.blocks() * 16;
+  held::Bytes values = held::make_bytes(shape.count());
+  values->finite = in.bytes && in.bytes->finite;
   auto taps = std::make_shared<std::vector<std::uint8_t>>();
-  if (keep == KeepTaps::yes) taps->resize(static_cast<std::size_t>(sizes.numel()));
+  if (keep == KeepTaps::yes) taps->resize(static_cast<std::size_t>(shape.count()));
   held::table_of(x).max_pool({out.sizes, in.data, values->data(), taps->empty() ? nullptr : taps->data()});
   out.values = held::make(sizes, {.bytes = std::move(values)}, backend_of(x));
   out.taps = std::move(taps);
@@ -137,7 +140,7 @@ HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOp
 Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const HeldMaxPool& forward) {
   const Shape sizes = with_planes(output_grad, forward.sizes.in_h, forward.sizes.in_w);
   const held::Image grad = held::image(output_grad);
-  held::Bytes out = held::make_bytes(sizes.numel());
+  held::Bytes out = held::make_bytes(held::shape_of(sizes).count());
   held::table_of(output_grad).max_pool_grad({forward.sizes, grad.data, forward.taps->data(), out->data()});
   return held::make(sizes, {.bytes = std::move(out)}, backend_of(output_grad));
 }
@@ -147,8 +150,10 @@ Tensor indices_of(const HeldMaxPool& forward, Backend& backend) {
   const std::int64_t picked = s.out_h * s.out_w;
   Tensor out = make(forward.output_sizes, DType::i64, backend);
   auto* to = out.mutable_data<std::int64_t>();
-  for (std::int64_t plane = 0; plane < s.planes; ++plane) {
-    const std::uint8_t* taps = forward.taps->data() + plane / 16 * picked * 16 + plane % 16;
+  const ImageShape shape = held::shape_of(forward.output_sizes);
+  for (std::int64_t plane = 0; plane < shape.batch * shape.channels; ++plane) {
+    const std::int64_t n = plane / shape.channels, c = plane % shape.channels;
+    const std::uint8_t* taps = forward.taps->data() + (n * shape.blocks() + c / 16) * picked * 16 + c % 16;
     for (std::int64_t i = 0; i < picked; ++i) {
       const std::int64_t tap = taps[i * 16];
       const std::int64_t h = i / s.out_w * s.stride_h - s.pad_h + tap / s.kernel_w * s.dilation_h;

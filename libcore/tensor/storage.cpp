@@ -41,8 +41,12 @@ Storage Storage::allocate(std::size_t nbytes, Backend& backend) {
 }
 
 Storage Storage::borrow(void* data, std::size_t nbytes, Device device, void (*release)(void*), void* context) {
+  return borrow(data, nbytes, backend_for(device), release, context);
+}
+
+Storage Storage::borrow(void* data, std::size_t nbytes, Backend& backend, void (*release)(void*), void* context) {
   Storage storage;
-  auto* impl = new (host_allocate(kHeader)) StorageImpl(&backend_for(device), data, nbytes);
+  auto* impl = new (host_allocate(kHeader)) StorageImpl(&backend, data, nbytes);
   impl->borrowed_ = true;
   impl->free_foreign_ = release;
   impl->context_ = context;

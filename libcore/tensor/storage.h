@@ -70,6 +70,7 @@ class Storage {
   static Storage allocate(std::size_t nbytes, Backend& backend);
   /// Memory of the caller on `device`; `release(context)` runs when the last tensor goes (may be null).
   static Storage borrow(void* data, std::size_t nbytes, Device device, void (*release)(void*), void* context);
+  static Storage borrow(void* data, std::size_t nbytes, Backend& backend, void (*release)(void*), void* context);
 
   /// Values that `image` has, in ordinary order once somebody asks. Takes `image` over.
   static Storage hold(HeldImage* image, std::size_t nbytes, Backend& backend);

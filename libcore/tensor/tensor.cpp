@@ -62,6 +62,10 @@ const char* scalar_type_name(DType dtype) {
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
+bool Tensor::is_sparse() const {
+  return storage()->backend().is_sparse();
+}
+
 std::int64_t Tensor::size(std::int64_t dim) const {
   return sizes()[static_cast<std::size_t>(raw::wrap_dim(dim, this->dim()))];
 }
@@ -85,6 +89,7 @@ void* Tensor::typed_data(DType wanted) const {
     throw Error(ErrorCode::runtime, std::string("expected scalar type ") + scalar_type_name(wanted) + " but found " +
                                         scalar_type_name(dtype()));
   }
+  if (is_sparse()) throw Error(ErrorCode::runtime, "Cannot access data pointer of Tensor that doesn't have storage");
   return const_cast<void*>(raw_data());
 }
 

@@ -25,17 +25,18 @@ class Tensor;
 
 struct ValuesIndices;  // {values, indices}: what max, min, sort, topk along a dimension give (ops.h)
 
+/// How elements lie in memory: row-major, or with the channels (dimension 1 of 4 or 5) innermost; preserve: as they
+/// are.
+enum class MemoryFormat { contiguous, channels_last, channels_last_3d, preserve };
+
 /// Arguments of Tensor::to; what is not given stays.
 struct ToOptions {
   std::optional<Device> device = {};
   std::optional<DType> dtype = {};
   bool non_blocking = false;
   bool copy = false;  ///< a new tensor even when nothing changes
+  std::optional<MemoryFormat> memory_format = {};
 };
-
-/// How elements lie in memory: row-major, or with the channels (dimension 1 of 4 or 5) innermost; preserve: as they
-/// are.
-enum class MemoryFormat { contiguous, channels_last, channels_last_3d, preserve };
 
 class Tensor {
  public:
@@ -58,6 +59,8 @@ class Tensor {
   Device device() const { return impl_->storage.device(); }
   bool is_cuda() const { return device().is_cuda(); }
   bool is_meta() const { return device().is_meta(); }
+  /// Only some elements are held (sparse.h).
+  bool is_sparse() const;
   /// -1 on the CPU.
   int get_device() const { return device().index(); }
   bool is_contiguous() const { return impl_->contiguous; }
@@ -138,6 +141,7 @@ class Tensor {
   Tensor to(Device device) const;
   Tensor to(DType dtype) const;
   Tensor to(Device device, DType dtype) const;
+  Tensor to(MemoryFormat format) const;
   Tensor cpu() const { return to(Device(DeviceType::cpu)); }
   Tensor cuda(std::optional<int> index = std::nullopt) const;
   Tensor to_float() const { return to(DType::f32); }
@@ -152,6 +156,7 @@ class Tensor {
   /// Error "required rank 4 tensor to use channels_last format".
   Tensor contiguous(MemoryFormat format) const;
   Tensor clone() const;
+  Tensor clone(MemoryFormat format) const;
   /// As copy.deepcopy: memory, requires_grad and grad of its own. Error for tensors with history, with PyTorch's text.
   Tensor deepcopy() const;
 

@@ -18,6 +18,8 @@ class Progress {
 
   /// One step done; `note` stands behind the bar. Redraws at most ten times a second.
   void advance(const std::string& note);
+  /// Steps that were done before.
+  void skip(std::int64_t steps) { done_ += steps; }
 
  private:
   void draw(const std::string& note);

@@ -87,21 +87,52 @@ std::vector<float> running_mean(const std::vector<float>& values) {
   return means;
 }
 
-}  // namespace
-
-std::string loss_curve_svg(const ChartOptions& options, const std::vector<float>& values) {
+double largest_of(const std::vector<float>& values) {
   double largest = 0;
   for (float value : values) {
     if (std::isfinite(value)) largest = std::max<double>(largest, value);
   }
-  Scale scale{std::max<double>(1, static_cast<double>(values.size())), largest > 0 ? largest * 1.05 : 1};
+  return largest;
+}
+
+std::string picture(const std::string& content) {
   return format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" "
              "font-size=\"12\">\n",
              kWidth, kHeight) +
-         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" + axes(scale, options) +
-         curve(scale, values, "stroke=\"#9ec5e8\" stroke-width=\"1\"") +
-         curve(scale, running_mean(values), "stroke=\"#1f5f99\" stroke-width=\"2\"") + "</svg>\n";
+         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" + content + "</svg>\n";
+}
+
+}  // namespace
+
+std::string loss_curve_svg(const ChartOptions& options, const std::vector<float>& values) {
+  const double largest = largest_of(values);
+  Scale scale{std::max<double>(1, static_cast<double>(values.size())), largest > 0 ? largest * 1.05 : 1};
+  return picture(axes(scale, options) + curve(scale, values, "stroke=\"#9ec5e8\" stroke-width=\"1\"") +
+                 curve(scale, running_mean(values), "stroke=\"#1f5f99\" stroke-width=\"2\""));
+}
+
+std::string lines_svg(const ChartOptions& options, const std::vector<Series>& series) {
+  static constexpr const char* kColours[] = {"#1f5f99", "#c0504d", "#4f8f3f", "#8064a2"};
+  double largest = 0;
+  std::size_t longest = 1;
+  for (const Series& one : series) {
+    largest = std::max(largest, largest_of(one.values));
+    longest = std::max(longest, one.values.size());
+  }
+  const Scale scale{static_cast<double>(longest), largest > 0 ? largest * 1.05 : 1};
+  std::string content = axes(scale, options);
+  double y = kTop + 14;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    if (series[i].values.empty()) continue;
+    const std::string colour = kColours[i % std::size(kColours)];
+    std::vector<float> shifted = series[i].values;  // drawn from 1 on
+    shifted.insert(shifted.begin(), shifted.front());
+    content += curve(scale, shifted, ("stroke=\"" + colour + "\" stroke-width=\"2\"").c_str());
+    content += "<g fill=\"" + colour + "\">" + text_at(kWidth - kRight - 6, y, "end", series[i].name) + "</g>\n";
+    y += 16;
+  }
+  return picture(content);
 }
 
 }  // namespace samples

@@ -1,5 +1,6 @@
 // Every key list of the golden data is compiled in, key for key. Lists of models that exist for tests alone are not.
 
+#include <algorithm>
 #include <filesystem>
 
 #include "libcore/base/error.h"
@@ -12,10 +13,18 @@ namespace {
 namespace fs = std::filesystem;
 
 bool for_tests_alone(const std::string& name) {
+  if (name == "convnext_tiny" || name == "qwen2_half_b_shape") return false;  // published under such names
   for (const char* part : {"_tiny", "_10_classes", "_twin", "_half"}) {
     if (name.find(part) != std::string::npos) return true;
   }
   return false;
+}
+
+/// Names, shapes, dtypes, parameter or buffer, in order.
+bool alike(const std::vector<ckpt::WantedKey>& a, const std::vector<ckpt::WantedKey>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ckpt::WantedKey& x, const ckpt::WantedKey& y) {
+    return x.key == y.key && x.shape == y.shape && x.dtype == y.dtype && x.kind == y.kind;
+  });
 }
 
 void check(test::GoldenRun& run, const fs::path& file) {
@@ -25,7 +34,9 @@ void check(test::GoldenRun& run, const fs::path& file) {
   ckpt::KeyList golden = ckpt::parse_key_list(test::read_file(file), file.string());
   ckpt::KeyDifferences difference = ckpt::compare_keys(*known, golden);
   std::string first = !difference.missing.empty() ? difference.missing.front() : "other shapes, dtypes or order";
-  bool same = difference.none() && !difference.order && known->ties == golden.ties;
+  bool same = difference.none() && !difference.order && known->ties == golden.ties &&
+              known->versions == golden.versions && alike(known->keys, golden.keys) &&
+              alike(known->unsaved, golden.unsaved);
   run.check(name, same, "differs: " + first);
 }
 

@@ -7,40 +7,16 @@
 
 #include "libckpt/analyze/why.h"
 #include "libckpt/analyze/why_fix.h"
-#include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "tests/support/golden.h"
-#include "tests/support/temp_dir.h"
+#include "tests/zoo/map_files.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using ckpt::KeyList;
 using ckpt::Value;
-
-/// The model whose shapes a map goes by, and on which side of its pairs the names of that model stand.
-struct Shapes {
-  const char* map;
-  const char* model;
-  bool source;
-};
-constexpr Shapes kShapes[] = {
-    {"convnext_tiny_torchvision_timm", "vision/convnext_tiny", true},
-    {"efficientnet_b0_torchvision_timm", "vision/efficientnet_b0", true},
-    {"gpt2_hf_nanogpt", "language/gpt2_tiny", true},
-    {"legacy_bert_gamma_beta", "language/bert_tiny", false},
-    {"legacy_torchvision_densenet121", "vision/densenet121", false},
-    {"legacy_torchvision_vit", "vision/vit_small_twin", false},
-    {"mobilenet_v2_torchvision_timm", "vision/mobilenet_v2", true},
-    {"mobilenet_v3_small_torchvision_timm", "vision/mobilenet_v3_small", true},
-    {"regnet_y_400mf_torchvision_timm", "vision/regnet_y_400mf", true},
-    {"resnet18_torchvision_hf", "vision/resnet18", true},
-    {"resnet18_torchvision_timm", "vision/resnet18", true},
-    {"resnet50_torchvision_hf", "vision/resnet50", true},
-    {"swin_t_torchvision_timm", "vision/swin_t", true},
-    {"vit_torchvision_hf", "vision/vit_small_twin", true},
-    {"vit_torchvision_timm", "vision/vit_small_twin", true},
-};
+using test::MapPair;
 
 class Zeros final : public ckpt::ByteSource {
  public:
@@ -51,45 +27,6 @@ class Zeros final : public ckpt::ByteSource {
  private:
   std::uint64_t size_;
 };
-
-struct Pair {
-  std::string from;
-  std::string to;
-  std::string operation;
-};
-
-std::vector<Pair> read_pairs(const ckpt::JsonView& map, const KeyList& model) {
-  std::vector<Pair> pairs;
-  for (const ckpt::JsonView& item : map.at("pairs").items()) {
-    std::vector<ckpt::JsonView> parts = item.items();
-    std::string operation = parts.size() > 2 ? std::string(parts[2].as_text()) : "";
-    if (!operation.starts_with("rows"))
-      pairs.push_back({std::string(parts[0].as_text()), std::string(parts[1].as_text()), operation});
-  }
-  if (!map.has("same_names")) return pairs;
-  std::unordered_map<std::string, bool> named;
-  for (const Pair& pair : pairs) named[pair.to] = true;
-  for (const ckpt::WantedKey& key : model.keys) {
-    bool counter = key.key.ends_with("num_batches_tracked");
-    if (!counter && !named.contains(key.key)) pairs.push_back({key.key, key.key, ""});
-  }
-  return pairs;
-}
-
-/// The other side's shape: reversed, or with dimensions of 1 added or taken away.
-core::Shape other_shape(const core::Shape& shape, const std::string& operation) {
-  core::Shape out;
-  if (operation == "transpose") {
-    for (std::size_t d = shape.size(); d-- > 0;) out.push_back(shape[d]);
-    return out;
-  }
-  if (operation != "reshape") return shape;
-  if (shape.size() == 2) return core::Shape{shape[0], shape[1], 1, 1};
-  for (std::int64_t size : shape) {
-    if (size != 1) out.push_back(size);
-  }
-  return out;
-}
 
 Value marked(const std::string& name, const core::Shape& shape, core::DType dtype) {
   ckpt::Entry entry;
@@ -106,18 +43,18 @@ struct Sides {
   std::unordered_map<std::string, std::string> from;  ///< target name -> source name
 };
 
-Sides build(std::vector<Pair> pairs, const KeyList& model, bool source) {
+Sides build(std::vector<MapPair> pairs, const KeyList& model, bool source) {
   std::unordered_map<std::string, std::size_t> order;
   for (std::size_t i = 0; i < model.keys.size(); ++i) order.emplace(model.keys[i].key, i);
-  auto known = [&](const Pair& pair) { return order.find(source ? pair.from : pair.to); };
-  std::erase_if(pairs, [&](const Pair& pair) { return known(pair) == order.end(); });
+  auto known = [&](const MapPair& pair) { return order.find(source ? pair.from : pair.to); };
+  std::erase_if(pairs, [&](const MapPair& pair) { return known(pair) == order.end(); });
   std::stable_sort(pairs.begin(), pairs.end(),
-                   [&](const Pair& a, const Pair& b) { return known(a)->second < known(b)->second; });
+                   [&](const MapPair& a, const MapPair& b) { return known(a)->second < known(b)->second; });
   Sides sides;
   ckpt::Dict dict;
-  for (const Pair& pair : pairs) {
+  for (const MapPair& pair : pairs) {
     const ckpt::WantedKey& key = model.keys[known(pair)->second];
-    core::Shape other = other_shape(*key.shape, pair.operation);
+    core::Shape other = test::other_shape(*key.shape, pair.operation);
     dict.items.emplace_back(Value::text(pair.from), marked(pair.from, source ? *key.shape : other, *key.dtype));
     sides.wanted.keys.push_back({pair.to, source ? other : *key.shape, key.dtype});
     sides.from.emplace(pair.to, pair.from);
@@ -143,16 +80,11 @@ std::string check(const Sides& sides) {
 
 void run_map(test::GoldenRun& run, const fs::path& file) {
   std::string name = file.stem().string();
-  const Shapes* shapes = nullptr;
-  for (const Shapes& candidate : kShapes) {
-    if (name == candidate.map) shapes = &candidate;
-  }
-  auto model_file = shapes == nullptr ? std::nullopt : test::golden_file("zoo/" + std::string(shapes->model) + ".json");
-  if (!model_file) return run.skip(name, "the model's shapes are not here");
   try {
-    ckpt::JsonDocument map = ckpt::JsonDocument::parse(std::string_view(test::read_file(file)));
-    KeyList model = ckpt::parse_key_list(test::read_file(*model_file), shapes->model);
-    std::string wrong = check(build(read_pairs(map.root(), model), model, shapes->source));
+    std::optional<test::MapFile> map = test::read_map(file);
+    if (!map) return run.skip(name, "the model's shapes are not here");
+    std::erase_if(map->pairs, [](const MapPair& pair) { return pair.operation.starts_with("rows"); });
+    std::string wrong = check(build(map->pairs, map->model, map->model_is_source));
     run.check(name, wrong.empty(), wrong);
   } catch (const core::Error& error) {
     run.fail(name, error.what());

@@ -42,6 +42,12 @@ TEST(Manifest, FindsNamesHoweverTheyAreWritten) {
   EXPECT_EQ(zoo::find_manifest("meta-llama/Llama-3-8B")->name, "llama_3_8b_shape");
 }
 
+/// Their names end as those of models for tests do.
+TEST(Manifest, KnowsPublishedModelsThatAreCalledSmall) {
+  EXPECT_EQ(zoo::find_manifest("convnext_tiny")->keys.size(), 182u);
+  EXPECT_EQ(zoo::find_manifest("Qwen/Qwen2-0.5B")->name, "qwen2_half_b_shape");
+}
+
 TEST(Manifest, SuggestsWhatWasMeant) {
   EXPECT_THAT(zoo::similar_names("resnet5"), Contains("resnet50"));
   EXPECT_THAT(zoo::similar_names("rensnet18"), Contains("resnet18"));

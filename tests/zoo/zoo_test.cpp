@@ -6,15 +6,15 @@
 #include "libckpt/bridge.h"
 #include "libcore/base/error.h"
 #include "libcore/core.h"
-#include "tests/support/golden.h"
-#include "tests/support/golden_json.h"
 #include "tests/support/temp_dir.h"
 #include "zoo/adapt.h"
+#include "zoo/gpt2.h"
 #include "zoo/load.h"
 #include "zoo/manifest/manifest.h"
 #include "zoo/mlp.h"
+#include "zoo/nanogpt.h"
+#include "zoo/rules/rule_packs.h"
 #include "zoo/small_images.h"
-#include "zoo/vit.h"
 
 namespace {
 
@@ -34,10 +34,7 @@ TEST(Zoo, EveryModelOfTheListHasTheKeysOfItsManifest) {
   for (const zoo::Model& model : zoo::list()) {
     auto known = zoo::find_manifest(model.name);
     auto module = zoo::make(model.name);
-    if (!known) {
-      EXPECT_FALSE(module->state_dict().empty()) << model.name;
-      continue;
-    }
+    ASSERT_TRUE(known.has_value()) << model.name << " has no manifest";
     core::StateDict state = module->state_dict();
     std::vector<std::string> keys = state.keys();
     ASSERT_EQ(keys.size(), known->keys.size()) << model.name;
@@ -146,30 +143,58 @@ TEST(ZooLoad, TakesANestedWrappedStateFromADeviceThatIsNotThere) {
   EXPECT_EQ(loaded->parameter("conv2.weight").device(), core::Device("cpu"));
 }
 
-/// The file has the names that a proved map gives.
-TEST(ZooLoad, TakesOtherProjectsNamesWhenAGuessIsAllowed) {
-  auto map_file = test::golden_file("zoo/maps/vit_torchvision_timm.json");
-  if (!map_file) GTEST_SKIP() << "golden data are not here";
+TEST(ZooLoad, TakesTheNamesOfTimmAndSaysSo) {
   test::TempDir dir;
   core::manual_seed(3);
-  const zoo::VisionTransformer::Options twin{.image_size = 32,
-                                             .patch_size = 8,
-                                             .num_layers = 3,
-                                             .num_heads = 4,
-                                             .hidden_dim = 64,
-                                             .mlp_dim = 128,
-                                             .num_classes = 10};
-  zoo::VisionTransformer net(twin), other(twin);
-  test::GoldenJson map(*map_file);
-  core::StateDict state = net.state_dict(), renamed;
-  for (test::Json pair : test::items(map.root()["pairs"])) {
-    renamed.set(test::text(pair.at(1)), state.at(test::text(pair.at(0))));
-  }
-  ckpt::save(renamed, dir.path() / "timm.pth");
-  EXPECT_THROW(zoo::load_into(other, "vit", dir.path() / "timm.pth"), core::Error);
-  zoo::load_into(other, "vit", dir.path() / "timm.pth", {.guess = true});
-  core::StateDict got = other.state_dict();
+  auto net = zoo::make("mobilenet_v3_small", {.num_classes = 7});
+  ckpt::Checkpoint ours;
+  ours.root = ckpt::to_value(net->state_dict());
+  ckpt::Rules to_timm = ckpt::turned_round(*zoo::find_rule_pack("timm-mobilenet-v3-small")).rules;
+  ckpt::save(ckpt::apply_rules(ours, to_timm), dir.path() / "timm.pth");
+  zoo::LoadNotes notes;
+  auto loaded = zoo::load("mobilenet_v3_small", dir.path() / "timm.pth", {.model = {.num_classes = 7}}, &notes);
+  core::StateDict state = net->state_dict(), got = loaded->state_dict();
   for (const std::string& key : state.keys()) EXPECT_TRUE(core::equal(got.at(key), state.at(key))) << key;
+  EXPECT_THAT(notes.steps, ElementsAre("from timm's names to torchvision's (rules timm-mobilenet-v3-small)"));
+  EXPECT_THAT(notes.warnings, ElementsAre(HasSubstr("eps of 0.001")));
+}
+
+TEST(ZooLoad, TakesAHubFileOfGPT2WithoutItsPrefixIntoNanoGPT) {
+  test::TempDir dir;
+  core::manual_seed(4);
+  zoo::GPT2LMHeadModel net({.vocab_size = 31, .n_positions = 16, .n_embd = 8, .n_layer = 2, .n_head = 2});
+  core::StateDict state = net.state_dict(), file;
+  for (const std::string& key : state.keys()) {
+    if (key.starts_with("transformer.")) file.set(key.substr(12), state.at(key));
+  }
+  ckpt::save(file, dir.path() / "gpt2.safetensors");
+  zoo::NanoGPT nano({.block_size = 16, .vocab_size = 31, .n_layer = 2, .n_head = 2, .n_embd = 8});
+  zoo::load_into(nano, "nanogpt", dir.path() / "gpt2.safetensors");
+  Tensor square = nano.parameter("transformer.h.1.attn.c_proj.weight");
+  EXPECT_TRUE(core::equal(square, state.at("transformer.h.1.attn.c_proj.weight").t()));
+  EXPECT_TRUE(core::equal(nano.parameter("lm_head.weight"), state.at("transformer.wte.weight")));
+}
+
+/// PyTorch's ImageNet example wraps the features of AlexNet and VGG alone.
+TEST(ZooLoad, TakesFeaturesThatAloneWereWrapped) {
+  test::TempDir dir;
+  core::manual_seed(5);
+  auto net = zoo::make("squeezenet1_1", {.num_classes = 3});
+  write(dir.path() / "old.pth", net->state_dict(),
+        [](const std::string& key) { return key.starts_with("features.") ? "features.module." + key.substr(9) : key; });
+  auto loaded = zoo::load("squeezenet1_1", dir.path() / "old.pth", {.model = {.num_classes = 3}});
+  EXPECT_TRUE(core::equal(loaded->parameter("features.0.weight"), net->parameter("features.0.weight")));
+}
+
+TEST(ZooLoad, PairsByOrderAloneOnlyWhenAGuessIsAllowed) {
+  test::TempDir dir;
+  core::manual_seed(6);
+  zoo::CifarNet net;
+  int number = 0;
+  write(dir.path() / "a.pth", net.state_dict(), [&](const std::string&) { return "t" + std::to_string(++number); });
+  EXPECT_THROW(zoo::load("cifar_net", dir.path() / "a.pth"), core::Error);
+  auto loaded = zoo::load("cifar_net", dir.path() / "a.pth", {.guess = true});
+  EXPECT_TRUE(core::equal(loaded->parameter("fc2.weight"), net.fc2.weight));
 }
 
 TEST(ZooLoad, SaysWhatDoesNotFit) {

@@ -26,7 +26,7 @@ struct Options : ReadOptions {
 ckpt::DiffOptions diff_options(const Options& options) {
   ckpt::DiffOptions diff = options.diff;
   diff.threads = options.threads;
-  if (!options.rules.empty()) diff.rules = read_rules(options.rules);
+  if (!options.rules.empty()) diff.rules = read_rules(options.rules).rules;
   if (options.fail_on.empty()) return diff;
   auto fails = [&](std::string_view what) {
     return std::any_of(options.fail_on.begin(), options.fail_on.end(),
@@ -66,7 +66,9 @@ void add_scope_options(CLI::App& command, Options& options) {
                   "take this off names of both sides first, as in 'module.'; may be repeated")
       ->type_name("PREFIX")
       ->allow_extra_args(false);
-  command.add_option("--rules", options.rules, "apply these rules to A first, as ckpt rename --map does")
+  command
+      .add_option("--rules", options.rules,
+                  "apply these rules to A first, a file or a name of 'ckpt zoo rules', as ckpt rename does")
       ->type_name("RULES");
   add_selection_options(command, options.diff.selection);
 }

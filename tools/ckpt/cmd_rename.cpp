@@ -1,7 +1,6 @@
 // ckpt rename: new keys, and what rules can do beyond that, by a file of rules or by globs.
 
-#include "libckpt/io/byte_source.h"
-#include "libckpt/limits.h"
+#include "libckpt/analyze/key_list.h"
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/rename.h"
 #include "libckpt/transform/rules.h"
@@ -35,14 +34,18 @@ ckpt::Rule parse_glob_rule(const std::string& text) {
   return rule;
 }
 
-ckpt::Rules read_options(const Options& options) {
+GivenRules read_options(const Options& options) {
   if (options.map.empty() == options.globs.empty()) {
     throw Error(ErrorCode::usage, "give either --map RULES or --glob 'A=B'");
   }
-  ckpt::Rules rules;
-  if (!options.map.empty()) rules = read_rules(options.map);
-  for (const std::string& glob : options.globs) rules.push_back(parse_glob_rule(glob));
-  return options.reverse ? core::with_context(options.map, [&] { return ckpt::reversed(rules); }) : rules;
+  GivenRules given;
+  if (!options.map.empty()) given = read_rules(options.map);
+  for (const std::string& glob : options.globs) given.rules.push_back(parse_glob_rule(glob));
+  if (!options.reverse) return given;
+  if (given.pack) given.pack = ckpt::turned_round(*given.pack);
+  given.rules =
+      given.pack ? given.pack->rules : core::with_context(options.map, [&] { return ckpt::reversed(given.rules); });
+  return given;
 }
 
 /// The table that rules are when they only name keys; those are renamed in every state dict, optimizer states too.
@@ -101,17 +104,42 @@ Edit apply_table(const ckpt::Checkpoint& checkpoint, ckpt::RenameOptions rename,
   return key_edit(std::move(renamed), changes);
 }
 
+std::vector<ckpt::NamedShape> shapes_of(const ckpt::KeyList& list) {
+  std::vector<ckpt::NamedShape> out;
+  for (const ckpt::WantedKey& key : list.keys) out.push_back({key.key, key.shape.value_or(core::Shape{})});
+  return out;
+}
+
+/// A pack is for models of any depth, so that rules of it may match nothing; whose names the file has is checked.
+Edit apply_pack(const ckpt::Checkpoint& checkpoint, const ckpt::RulePack& pack, const std::string& at, bool unchecked) {
+  ckpt::KeyList keys = ckpt::key_list_of(checkpoint, checkpoint.path.string(), at);
+  ckpt::Rules rules = unchecked ? pack.rules : ckpt::rules_for(pack, shapes_of(keys));
+  ckpt::RuleReport report;
+  ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, rules, {.at = at}, &report);
+  report.unmatched.clear();
+  Edit edit = describe(std::move(renamed), report);
+  edit.summary += " from " + pack.from + "'s names to " + pack.to + "'s";
+  if (!pack.note.empty()) edit.warnings.push_back(pack.note);
+  return edit;
+}
+
+Edit apply_given(const Options& options, const GivenRules& given, const std::optional<ckpt::RenameOptions>& table,
+                 const ckpt::Checkpoint& checkpoint, const std::string& at) {
+  if (given.pack) return apply_pack(checkpoint, *given.pack, at, options.allow_unknown);
+  if (table) return apply_table(checkpoint, *table, at);
+  ckpt::RuleReport report;
+  ckpt::RuleOptions how{at, !options.allow_unknown};
+  ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, given.rules, how, &report);
+  return describe(std::move(renamed), report);
+}
+
 int run(Context& context, const Options& options) {
-  ckpt::Rules rules = read_options(options);
-  std::optional<ckpt::RenameOptions> table = as_table(rules);
+  GivenRules given = read_options(options);
+  std::optional<ckpt::RenameOptions> table = as_table(given.rules);
   if (table) table->allow_unknown = options.allow_unknown;
   return run_edits(context, options, {"rename", "renamed"},
                    [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
-                     if (table) return apply_table(checkpoint, *table, at);
-                     ckpt::RuleReport report;
-                     ckpt::RuleOptions how{at, !options.allow_unknown};
-                     ckpt::Checkpoint renamed = ckpt::apply_rules(checkpoint, rules, how, &report);
-                     return describe(std::move(renamed), report);
+                     return apply_given(options, given, table, checkpoint, at);
                    });
 }
 
@@ -119,14 +147,13 @@ int run(Context& context, const Options& options) {
 
 void add_rename(CLI::App& app, Command& chosen) {
   CLI::App& command = add_command(
-      app, "rename", "ckpt rename --glob 'encoder.layer{#i}.*=blocks.{i}.*' net.pth",
+      app, "rename",
+      "ckpt rename --glob 'encoder.layer{#i}.*=blocks.{i}.*' net.pth\n  ckpt rename --rules timm-vit vit.pth",
       "New keys by patterns or by a file of rules, which may also drop, transpose, reshape, split, fuse, cast "
       "and tie tensors. '*' stands for any characters, {name} for one component, {#i} for a number, and each "
       "may be used again in the new name ({i-1} counts). Two keys of one name are refused.");
   auto options = std::make_shared<Options>();
-  command
-      .add_option("--map", options->map, "rules in TOML, or JSON {\"old key\": \"new key\"} (at once: a swap works)")
-      ->type_name("RULES");
+  command.add_option("--map,--rules", options->map, kRulesHelp)->type_name("RULES");
   command
       .add_option("--glob", options->globs,
                   "rename what matches A to B, as in 'enc.*=encoder.*' or 're:(.*)\\.gamma=\\1.weight'; may be "
@@ -134,7 +161,8 @@ void add_rename(CLI::App& app, Command& chosen) {
       ->type_name("A=B")
       ->allow_extra_args(false);
   command.add_flag("--reverse", options->reverse, "undo what the rules do");
-  command.add_flag("--allow-unknown", options->allow_unknown, "let rules pass that match nothing");
+  command.add_flag("--allow-unknown", options->allow_unknown,
+                   "let rules pass that match nothing, and shipped ones whose names the file does not have");
   add_edit_options(command, *options, "NAME.renamed.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

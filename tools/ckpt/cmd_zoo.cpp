@@ -1,5 +1,8 @@
 // ckpt zoo: the key lists of known models.
 
+#include <algorithm>
+#include <map>
+
 #include "libckpt/io/json.h"
 #include "libckpt/transform/glob.h"
 #include "libcore/base/text.h"
@@ -63,22 +66,25 @@ int run_ls(Context& context, const Options& options) {
   return models.empty() ? kNo : kDone;
 }
 
+void write_key(ckpt::JsonWriter& json, const ckpt::WantedKey& key) {
+  json.begin_object();
+  json.key("name").value(key.key);
+  json.key("shape").begin_array();
+  for (std::int64_t size : *key.shape) json.value(size);
+  json.end_array();
+  if (key.dtype) json.key("dtype").value(core::name(*key.dtype));
+  if (key.kind != ckpt::WantedKey::Kind::unknown) json.key("kind").value(kind_text(key));
+  json.end_object();
+}
+
 void write_keys(ckpt::JsonWriter& json, const ckpt::KeyList& model) {
   json.begin_object();
   json.key("name").value(model.name);
   json.key("reference").value(model.reference);
+  json.key("arguments").raw(model.arguments.empty() ? "{}" : model.arguments);
   json.key("parameters").value(model.parameters);
   json.key("tensors").begin_array();
-  for (const ckpt::WantedKey& key : model.keys) {
-    json.begin_object();
-    json.key("name").value(key.key);
-    json.key("shape").begin_array();
-    for (std::int64_t size : *key.shape) json.value(size);
-    json.end_array();
-    if (key.dtype) json.key("dtype").value(core::name(*key.dtype));
-    json.key("kind").value(kind_text(key));
-    json.end_object();
-  }
+  for (const ckpt::WantedKey& key : model.keys) write_key(json, key);
   json.end_array();
   json.key("ties").begin_array();
   for (const auto& group : model.ties) {
@@ -87,7 +93,36 @@ void write_keys(ckpt::JsonWriter& json, const ckpt::KeyList& model) {
     json.end_array();
   }
   json.end_array();
+  json.key("versions").begin_array();  // of modules, where they are not 1
+  for (const auto& [module, version] : model.versions) {
+    json.begin_object().key("module").value(module).key("version").value(version).end_object();
+  }
+  json.end_array();
+  json.key("unsaved").begin_array();
+  for (const ckpt::WantedKey& key : model.unsaved) write_key(json, key);
+  json.end_array();
   json.end_object();
+}
+
+/// "a, b, c and 17 more".
+std::string some(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> first(names.begin(),
+                                 names.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, names.size())));
+  std::string more = names.size() > kMost ? " and " + core::format_count(names.size() - kMost) + " more" : "";
+  return core::join(first, ", ") + more;
+}
+
+/// What belongs to a model beside its keys.
+void print_rest(Output& out, const ckpt::KeyList& model) {
+  for (const auto& group : model.ties) out.print("tied: " + core::join(group, ", ") + "\n");
+  std::map<std::int64_t, std::vector<std::string>> modules;
+  for (const auto& [module, version] : model.versions) modules[version].push_back(module);
+  for (const auto& [version, names] : modules)
+    out.print("version " + std::to_string(version) + ": " + some(names) + "\n");
+  std::vector<std::string> unsaved;
+  for (const ckpt::WantedKey& key : model.unsaved) unsaved.push_back(key.key);
+  if (!unsaved.empty()) out.print("not saved: " + some(unsaved) + "\n");
 }
 
 int run_keys(Context& context, const Options& options) {
@@ -107,7 +142,7 @@ int run_keys(Context& context, const Options& options) {
     table.add_row({key.key, shape_text(key), key.dtype ? core::name(*key.dtype) : "", kind_text(key)});
   }
   table.print(context.out);
-  for (const auto& group : model.ties) context.out.print("tied: " + core::join(group, ", ") + "\n");
+  print_rest(context.out, model);
   context.out.print(count_of(model.keys.size(), "tensor") + ", " + core::format_count(model.parameters) +
                     " parameters, as in " + model.reference + "\n");
   return kDone;
@@ -185,6 +220,8 @@ void add_zoo(CLI::App& app, Command& chosen) {
   keys.add_option("NAME", options->name, "model")->required()->type_name("");
   add_read_options(keys, *options);
   keys.callback([&chosen, options] { chosen = [options](Context& context) { return run_keys(context, *options); }; });
+
+  add_zoo_rules(zoo, chosen);
 
   CLI::App& verify = add_command(zoo, "verify", "ckpt zoo verify resnet50 resnet50.pth",
                                  "Compare a file with a model key by key; exit 1 when they differ.");

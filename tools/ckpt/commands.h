@@ -42,6 +42,8 @@ void add_man(CLI::App& app, Command& chosen);
 void add_why(CLI::App& app, Command& chosen);
 void add_fix(CLI::App& app, Command& chosen);
 void add_zoo(CLI::App& app, Command& chosen);
+/// Below "zoo".
+void add_zoo_rules(CLI::App& zoo, Command& chosen);
 /// Below `ckpt zoo`.
 void add_zoo_run(CLI::App& zoo, Command& chosen);
 

@@ -13,6 +13,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/help.h"
 #include "zoo/manifest/manifest.h"
+#include "zoo/rules/rule_packs.h"
 
 namespace cli {
 namespace {
@@ -189,6 +190,12 @@ std::vector<Candidate> models() {
   return out;
 }
 
+std::vector<Candidate> rule_packs() {
+  std::vector<Candidate> out;
+  for (const ckpt::RulePack& pack : zoo::rule_packs()) out.push_back({pack.name, pack.from + " to " + pack.to});
+  return out;
+}
+
 void append(std::vector<Candidate>& to, std::vector<Candidate> more) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
@@ -214,15 +221,18 @@ std::optional<std::vector<Candidate>> listed(const CLI::App& app, const Cursor& 
 Completion values(const CLI::App& app, const Cursor& cursor, const std::string& option, const std::string& what) {
   bool in_zoo = cursor.command->get_parent() != nullptr && cursor.command->get_parent()->get_name() == "zoo";
   if (option == "--format") return {writable_formats()};
+  if (option.empty() && in_zoo && cursor.command->get_name() == "rules") return {rule_packs()};
   if (option.empty() && in_zoo && (what == "NAME" || what == "GLOB")) return {models()};
   Completion all;
   if (option == "--for") {
     all.candidates = models();
+  } else if (what == "RULES") {
+    all.candidates = rule_packs();
   } else if (std::optional<std::vector<Candidate>> list = listed(app, cursor, what)) {
     return {std::move(*list)};
   }
   bool inside = cursor.word.find("::") != std::string::npos;
-  all.files = !inside && all.candidates.empty();
+  all.files = !inside && (all.candidates.empty() || what == "RULES");
   const bool any = option == "--input" || option == "--labels" || option == "--vocabulary";
   append(all.candidates,
          inside ? places(cursor.word) : files(cursor.word, any ? Wanted::any_files : Wanted::checkpoints));

@@ -1,14 +1,26 @@
 #pragma once
-// Files of rules as the commands read them.
-// Thread safety: pure. Use: ckpt::Rules rules = read_rules("rules.toml");
+// Rules as the commands are given them: a file, or the name of a pack that is shipped (zoo/rules).
+// Thread safety: pure. Use: GivenRules given = read_rules("timm-vit");
 
+#include <optional>
 #include <string>
 
-#include "libckpt/transform/rules.h"
+#include "libckpt/transform/rule_pack.h"
 
 namespace cli {
 
-/// Errors: Error(io) when the file cannot be read; Error(refused) when it is too large; those of ckpt::parse_rules().
-ckpt::Rules read_rules(const std::string& path);
+struct GivenRules {
+  ckpt::Rules rules;
+  std::optional<ckpt::RulePack> pack;  ///< where they say whose names they are
+};
+
+/// A file counts before a pack of the same name. Errors: Error(usage) when it is neither; Error(io) when it cannot be
+/// read; Error(refused) when it is too large; those of ckpt::parse_rules() and ckpt::parse_rule_pack().
+GivenRules read_rules(const std::string& name);
+
+/// What --help says of such an option.
+inline constexpr const char* kRulesHelp =
+    "rules in TOML, or JSON {\"old key\": \"new key\"} (at once: a swap works), or the name of shipped ones, such as "
+    "timm-vit ('ckpt zoo rules')";
 
 }  // namespace cli

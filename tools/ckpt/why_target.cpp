@@ -11,6 +11,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
 #include "zoo/manifest/manifest.h"
+#include "zoo/rules/rule_packs.h"
 
 namespace cli {
 namespace {
@@ -97,6 +98,7 @@ ckpt::WhyOptions TargetOptions::why(const ReadOptions& read, const std::string& 
   }
   options.at = at;
   options.known = []() -> const std::vector<ckpt::KeyList>& { return zoo::all_manifests(); };
+  options.packs = []() -> const std::vector<ckpt::RulePack>& { return zoo::rule_packs(); };
   options.open.lenient = read.lenient;
   options.open.threads = read.threads;
   return options;

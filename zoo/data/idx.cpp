@@ -38,14 +38,6 @@ core::ByteVector gunzip(const core::ByteVector& packed) {
   return out;
 }
 
-core::ByteVector read_content(const std::filesystem::path& path) {
-  ckpt::SourcePtr file = ckpt::open_file(path);
-  if (file->size() > kMaxBytes) throw Error(ErrorCode::refused, "larger than 1 GiB");
-  core::ByteVector content = ckpt::read_all(*file);
-  bool packed = content.size() >= 2 && content[0] == std::byte{0x1f} && content[1] == std::byte{0x8b};
-  return packed ? gunzip(content) : content;
-}
-
 IdxArray parse_idx(const core::ByteVector& content) {
   if (content.size() < 4) throw Error(ErrorCode::corrupt, "shorter than its header of 4 bytes");
   auto rank = static_cast<std::size_t>(content[3]);
@@ -73,8 +65,16 @@ std::filesystem::path data_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
+core::ByteVector read_unpacked(const std::filesystem::path& path) {
+  ckpt::SourcePtr file = ckpt::open_file(path);
+  if (file->size() > kMaxBytes) throw Error(ErrorCode::refused, "larger than 1 GiB");
+  core::ByteVector content = ckpt::read_all(*file);
+  bool packed = content.size() >= 2 && content[0] == std::byte{0x1f} && content[1] == std::byte{0x8b};
+  return packed ? gunzip(content) : content;
+}
+
 IdxArray read_idx(const std::filesystem::path& path) {
-  return core::with_context(path.string(), [&] { return parse_idx(read_content(path)); });
+  return core::with_context(path.string(), [&] { return parse_idx(read_unpacked(path)); });
 }
 
 ImageSet fashion_mnist(const std::string& split, const std::filesystem::path& folder) {

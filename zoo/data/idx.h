@@ -6,9 +6,14 @@
 #include <filesystem>
 #include <vector>
 
+#include "libcore/base/bytes.h"
 #include "libcore/base/shape.h"
 
 namespace zoo {
+
+/// The content of a file, unpacked when it is a gzip file (whatever its name). Errors: Error(io), Error(corrupt) for
+/// damaged gzip data, Error(refused) past 1 GiB.
+core::ByteVector read_unpacked(const std::filesystem::path& path);
 
 /// An array of unsigned bytes, row-major.
 struct IdxArray {

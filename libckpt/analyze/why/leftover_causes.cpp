@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "libckpt/analyze/why/shape_causes.h"
+#include "libckpt/analyze/why/window_table.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -41,6 +42,32 @@ void find_missing_counters(Attempt& attempt) {
   step.text = "add " + count_text(added.size(), "counter") + " of 0";
   std::vector<FileKey> file = attempt.file();
   for (FileKey& key : added) file.push_back(std::move(key));
+  attempt.add(std::move(cause), {std::move(step)}, std::move(file));
+}
+
+/// Tables that say which row of a bias table belongs to two places of a window. They follow from its size, so that
+/// some projects do not save them.
+void find_missing_tables(Attempt& attempt) {
+  std::unordered_map<std::string_view, const FileKey*> names;
+  for (const FileKey& key : attempt.file()) names.emplace(key.name, &key);
+  FixStep step{FixStep::Kind::add_tables, ""};
+  for (std::size_t t : attempt.unmatched_wanted()) {
+    const WantedKey& wanted = attempt.wanted()[t];
+    if (leaf_of(wanted.key) != "relative_position_index" || !wanted.shape) continue;
+    auto biases = names.find(std::string(parent_of(wanted.key)) + ".relative_position_bias_table");
+    bool known = biases != names.end() && window_of(biases->second->shape, *wanted.shape) > 0;
+    if (!known) continue;
+    step.keys.push_back(wanted.key);
+    step.shapes.push_back(*wanted.shape);
+  }
+  if (step.keys.empty()) return;
+  Cause cause{CauseKind::missing_tables, count_text(step.keys.size(), "table") + " relative_position_index " +
+                                             (step.keys.size() == 1 ? "is" : "are") +
+                                             " missing; what they hold follows from the window"};
+  cause.evidence.push_back("the first is " + core::quote(step.keys.front()));
+  step.text = "add " + count_text(step.keys.size(), "table") + " of window positions";
+  std::vector<FileKey> file = attempt.file();
+  for (std::size_t i = 0; i < step.keys.size(); ++i) file.push_back({step.keys[i], step.shapes[i], core::DType::i64});
   attempt.add(std::move(cause), {std::move(step)}, std::move(file));
 }
 
@@ -190,6 +217,7 @@ void report_extra(Attempt& attempt) {
 
 void find_leftovers(Attempt& attempt) {
   find_missing_counters(attempt);
+  find_missing_tables(attempt);
   find_extra_counters(attempt);
   find_stale_buffers(attempt);
   find_missing_tied(attempt);

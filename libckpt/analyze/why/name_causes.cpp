@@ -152,29 +152,6 @@ bool has_wrapper(std::string_view key) {
   return without_wrappers(key, false).size() != key.size();
 }
 
-/// Wrappers are never right where the model has none.
-void find_wrappers(Attempt& attempt) {
-  bool wanted_has = false;
-  for (std::size_t i = 0; i < attempt.wanted().size() && !wanted_has; ++i) {
-    wanted_has = has_wrapper(attempt.wanted()[i].key);
-  }
-  std::vector<FileKey> unmatched;
-  for (std::size_t i : attempt.unmatched_file()) unmatched.push_back(attempt.file()[i]);
-  WrapperUse use = wrapper_use(unmatched);
-  if (wanted_has || use.keys * 2 <= unmatched.size()) return;
-  FixStep step = wrapper_step(use);
-  Trial trial = try_rule(attempt, step.rule);
-  if (!trial.sound || trial.changed == 0 || trial.score < attempt.score()) return;
-  Cause cause{use.inside ? CauseKind::wrapper_inside : CauseKind::wrapper_prefix, ""};
-  std::string many = of(trial.changed, attempt.file().size()) + " keys ";
-  cause.text = step.rule.kind == KeyRule::Kind::prefix
-                   ? cause_text(CauseKind::wrapper_prefix, step.rule, trial.changed, attempt.file().size())
-                   : many + "hold components that wrappers put there, as in " + core::quote(use.example);
-  cause.evidence.push_back(example_line(trial.example));
-  cause.confidence = 0.99;
-  attempt.add(std::move(cause), {std::move(step)}, std::move(trial.file));
-}
-
 /// Where model and file are wrapped at different places: by the names without wrappers.
 void reconcile_wrappers(Attempt& attempt) {
   std::unordered_map<std::string, std::ptrdiff_t> bare;
@@ -296,6 +273,28 @@ FixStep wrapper_step(const WrapperUse& use) {
   FixStep step{FixStep::Kind::rename, prefix ? rule_text(rule) : "remove wrapper components"};
   step.rule = std::move(rule);
   return step;
+}
+
+void find_wrappers(Attempt& attempt) {
+  bool wanted_has = false;
+  for (std::size_t i = 0; i < attempt.wanted().size() && !wanted_has; ++i) {
+    wanted_has = has_wrapper(attempt.wanted()[i].key);
+  }
+  std::vector<FileKey> unmatched;
+  for (std::size_t i : attempt.unmatched_file()) unmatched.push_back(attempt.file()[i]);
+  WrapperUse use = wrapper_use(unmatched);
+  if (wanted_has || use.keys * 2 <= unmatched.size()) return;
+  FixStep step = wrapper_step(use);
+  Trial trial = try_rule(attempt, step.rule);
+  if (!trial.sound || trial.changed == 0 || trial.score < attempt.score()) return;
+  Cause cause{use.inside ? CauseKind::wrapper_inside : CauseKind::wrapper_prefix, ""};
+  std::string many = of(trial.changed, attempt.file().size()) + " keys ";
+  cause.text = step.rule.kind == KeyRule::Kind::prefix
+                   ? cause_text(CauseKind::wrapper_prefix, step.rule, trial.changed, attempt.file().size())
+                   : many + "hold components that wrappers put there, as in " + core::quote(use.example);
+  cause.evidence.push_back(example_line(trial.example));
+  cause.confidence = 0.99;
+  attempt.add(std::move(cause), {std::move(step)}, std::move(trial.file));
 }
 
 void find_name_causes(Attempt& attempt) {

@@ -6,6 +6,9 @@
 
 namespace ckpt::detail {
 
+/// Wrappers, which are never right where the model has none.
+void find_wrappers(Attempt& attempt);
+
 /// Wrappers first, then whatever rule brings the most keys to a partner, until none does.
 void find_name_causes(Attempt& attempt);
 

@@ -21,6 +21,8 @@ struct Key {
   std::int64_t has_bias;
   std::int64_t blocked;
   std::int64_t prepared;
+  std::int64_t map, addend;
+  ImageActivation activation;
   std::int64_t threads;
 
   friend bool operator==(const Key& a, const Key& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
@@ -42,6 +44,9 @@ Dims weight_dims(const Conv2dSizes& s) {
   if (s.groups == 1) return {s.out_channels, s.in_channels, s.kernel_h, s.kernel_w};
   return {s.groups, s.out_channels / s.groups, s.in_channels / s.groups, s.kernel_h, s.kernel_w};
 }
+memory::desc channel_desc(const Conv2dSizes& s) {
+  return {{1, s.out_channels, 1, 1}, kF32, Tag::nchw};
+}
 /// Channels-last and plain order are the same bytes when there is one channel or one pixel.
 bool same_bytes(const Dims& dims) {
   return dims[1] == 1 || dims[2] * dims[3] == 1;
@@ -53,7 +58,7 @@ bool is_fast(const Description& description) {
 }
 
 Tag image_tag(const Key& key, Tag layout) {
-  return key.blocked != 0 && key.sizes.in_channels % 16 != 0 ? Tag::nchw : layout;
+  return key.blocked != 0 && !lies_in_blocks(key.sizes.in_channels) ? Tag::nchw : layout;
 }
 /// One input channel: oneDNN's own choice for the output is faster than channels-last, gradients by a third and more.
 Tag output_tag(const Key& key, Tag layout) {
@@ -67,10 +72,12 @@ bool is_for_winograd(const Key& key) {
   const Conv2dSizes& s = key.sizes;
   const bool plain_3x3 = s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
                          s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1;
-  constexpr std::int64_t kFewestPixels = 48, kMostWeights = std::int64_t{1} << 20;
-  const bool light = s.out_channels * s.in_channels * 9 <= kMostWeights;  // beyond, memory costs what arithmetic saves
-  return key.prepared != 0 && light && plain_3x3 && s.in_channels % 16 == 0 &&
-         s.batch * s.out_h * s.out_w >= kFewestPixels;
+  constexpr std::int64_t kFewestPixels = 48, kManyPixels = 512, kMostWeights = std::int64_t{1} << 20;
+  const std::int64_t pixels = s.batch * s.out_h * s.out_w;
+  // Beyond, moving the weights costs what arithmetic saves, unless they serve many pixels.
+  const bool light = s.out_channels * s.in_channels * 9 <= kMostWeights || pixels >= kManyPixels;
+  return key.prepared != 0 && light && plain_3x3 && s.in_channels % 16 == 0 && s.out_channels % 16 == 0 &&
+         pixels >= kFewestPixels;
 }
 
 /// The pieces that all three descriptors are made of.
@@ -90,6 +97,33 @@ struct Request {
         pad_after{key.sizes.pad_bottom, key.sizes.pad_right} {
     if (key.has_bias) bias = memory::desc({key.sizes.out_channels}, kF32, Tag::x);
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    attr.set_post_ops(after(key));
+  }
+
+  dnnl::post_ops after(const Key& key) const {
+    dnnl::post_ops steps;
+    if (key.map != 0) {
+      steps.append_binary(dnnl::algorithm::binary_mul, channel_desc(key.sizes));
+      steps.append_binary(dnnl::algorithm::binary_add, channel_desc(key.sizes));
+    }
+    if (key.addend != 0) steps.append_binary(dnnl::algorithm::binary_add, output);
+    switch (key.activation) {
+      case ImageActivation::none:
+        break;
+      case ImageActivation::relu:
+        steps.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+        break;
+      case ImageActivation::relu6:
+        steps.append_eltwise(1, dnnl::algorithm::eltwise_clip, 0, 6);
+        break;
+      case ImageActivation::hardswish:
+        steps.append_eltwise(1, dnnl::algorithm::eltwise_hardswish, 0, 0);
+        break;
+      case ImageActivation::silu:
+        steps.append_eltwise(1, dnnl::algorithm::eltwise_swish, 1, 0);
+        break;
+    }
+    return steps;
   }
 
   dnnl::convolution_forward::primitive_desc forward() const {
@@ -144,6 +178,7 @@ Convolution make_convolution(const Key& key) {
     const auto d = best(key, [](const Request& request) { return request.forward(); });
     made.take(d);
     made.image = d.src_desc(), made.weight = d.weights_desc(), made.bias = d.bias_desc(), made.output = d.dst_desc();
+    made.channel = channel_desc(key.sizes);
   } else if (key.pass == ConvPass::input_grad) {
     const auto d = best(key, [](const Request& request) { return request.input_grad(); });
     made.take(d);
@@ -183,12 +218,24 @@ const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequ
   static thread_local std::unordered_map<Key, Convolution, KeyHash> made;
   apply_thread_limit();
   constexpr std::size_t kMostKept = 512;  // a program with ever new shapes must not grow without end
-  const Key key{sizes,        pass, request.has_bias ? 1 : 0, request.blocked ? 1 : 0, request.prepared ? 1 : 0,
+  const Key key{sizes,
+                pass,
+                request.has_bias ? 1 : 0,
+                request.blocked ? 1 : 0,
+                request.prepared ? 1 : 0,
+                request.after.map ? 1 : 0,
+                request.after.addend ? 1 : 0,
+                request.after.activation,
                 num_threads()};
   const auto found = made.find(key);
   if (found != made.end()) return found->second;
   if (made.size() >= kMostKept) made.clear();
-  return made.emplace(key, make_convolution(key)).first->second;
+  if (!request.after.any()) return made.emplace(key, make_convolution(key)).first->second;
+  try {
+    return made.emplace(key, make_convolution(key)).first->second;
+  } catch (const dnnl::error&) {  // no kernel does that besides
+    return made.emplace(key, Convolution()).first->second;
+  }
 }
 
 void reorder(const memory& from, const memory& to) {

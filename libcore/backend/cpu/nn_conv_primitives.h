@@ -23,6 +23,7 @@ dnnl::memory::desc plain_weight(const Conv2dSizes& sizes);
 struct Convolution {
   dnnl::primitive primitive;
   dnnl::memory::desc image, weight, bias, output, scratchpad;
+  dnnl::memory::desc channel;  ///< of a number for each channel of the output
   std::size_t scratchpad_bytes = 0;
   bool fast = false;  ///< not oneDNN's reference code
 
@@ -30,10 +31,19 @@ struct Convolution {
   void take(const Description& description);
 };
 
+/// What is done to the sums, as ImageAfter.
+struct ConvAfter {
+  bool map = false;
+  bool addend = false;
+  ImageActivation activation = ImageActivation::none;
+  bool any() const { return map || addend || activation != ImageActivation::none; }
+};
+
 struct ConvRequest {
   bool has_bias = false;
   bool blocked = false;   ///< image and output in blocks of 16 channels; else as is fastest
   bool prepared = false;  ///< the weight is given as `weight` says, and making it costs nothing
+  ConvAfter after = {};   ///< REQUIRES: blocked and forward
 };
 const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequest request);
 

@@ -3,9 +3,10 @@
 #include "libcore/backend/cpu/nn_vector.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "libcore/backend/cpu/thread_pool.h"
-#include "libcore/backend/cpu/vector16.h"
+#include "libcore/backend/cpu/vector16_math.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
@@ -16,52 +17,97 @@ std::int64_t grain_for(std::int64_t elements_each) {
   return std::max<std::int64_t>(1, kWork / std::max<std::int64_t>(1, elements_each));
 }
 
-/// Calls visit(block, its first element, its first channel) for all blocks, on several threads.
+/// Calls visit(number of the block) for all blocks, on several threads.
 template <class Visit>
 void for_each_block(const ImageShape& s, Visit visit) {
-  const std::int64_t groups = s.channels / kLanes, size = s.plane * kLanes;
-  parallel_for(s.batch * groups, grain_for(size), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block) visit(block * size, block % groups * kLanes);
+  parallel_for(s.batch * s.blocks(), grain_for(s.plane * kLanes), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) visit(block);
   });
 }
 
+/// Where a block lies in blocks and in ordinary order.
+struct BlockPlace {
+  std::int64_t in_blocks, in_order;
+  std::int64_t channels;  ///< that are there
+  BlockPlace(const ImageShape& s, std::int64_t block) {
+    const std::int64_t n = block / s.blocks(), first = block % s.blocks() * kLanes;
+    in_blocks = block * s.plane * kLanes;
+    in_order = (n * s.channels + first) * s.plane;
+    channels = std::min(kLanes, s.channels - first);
+  }
+};
+
 constexpr std::int64_t kTile = 16;  // pixels that are moved together: whole cache lines on both sides
 
-void to_blocks(const ImageReorder& p) {
+template <class Count>
+[[gnu::always_inline]] inline void block_of_order(const ImageReorder& p, const BlockPlace& place, Count channels) {
   const std::int64_t plane = p.shape.plane;
-  for_each_block(p.shape, [&](std::int64_t at, std::int64_t) {
-    const float* in = p.in + at;
-    float* out = p.out + at;
-    for (std::int64_t first = 0; first < plane; first += kTile) {
-      const std::int64_t end = std::min(plane, first + kTile);
-      for (std::int64_t pixel = first; pixel < end; ++pixel) {
-        for (std::int64_t c = 0; c < kLanes; ++c) out[pixel * kLanes + c] = in[c * plane + pixel];
-      }
+  const float* in = p.in + place.in_order;
+  float* out = p.out + place.in_blocks;
+  for (std::int64_t first = 0; first < plane; first += kTile) {
+    const std::int64_t end = std::min(plane, first + kTile);
+    for (std::int64_t pixel = first; pixel < end; ++pixel) {
+      for (std::int64_t c = 0; c < channels; ++c) out[pixel * kLanes + c] = in[c * plane + pixel];
+      for (std::int64_t c = channels; c < kLanes; ++c) out[pixel * kLanes + c] = 0;
     }
+  }
+}
+
+template <class Count>
+[[gnu::always_inline]] inline void order_of_block(const ImageReorder& p, const BlockPlace& place, Count channels) {
+  const std::int64_t plane = p.shape.plane;
+  const float* in = p.in + place.in_blocks;
+  float* out = p.out + place.in_order;
+  for (std::int64_t first = 0; first < plane; first += kTile) {
+    const std::int64_t end = std::min(plane, first + kTile);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (std::int64_t pixel = first; pixel < end; ++pixel) out[c * plane + pixel] = in[pixel * kLanes + c];
+    }
+  }
+}
+
+using Whole = std::integral_constant<std::int64_t, kLanes>;  // lets the compiler unroll
+
+void to_blocks(const ImageReorder& p) {
+  for_each_block(p.shape, [&](std::int64_t block) {
+    const BlockPlace place(p.shape, block);
+    place.channels == kLanes ? block_of_order(p, place, Whole()) : block_of_order(p, place, place.channels);
   });
 }
 
 void from_blocks(const ImageReorder& p) {
-  const std::int64_t plane = p.shape.plane;
-  for_each_block(p.shape, [&](std::int64_t at, std::int64_t) {
-    const float* in = p.in + at;
-    float* out = p.out + at;
-    for (std::int64_t first = 0; first < plane; first += kTile) {
-      const std::int64_t end = std::min(plane, first + kTile);
-      for (std::int64_t c = 0; c < kLanes; ++c) {
-        for (std::int64_t pixel = first; pixel < end; ++pixel) out[c * plane + pixel] = in[pixel * kLanes + c];
-      }
-    }
+  for_each_block(p.shape, [&](std::int64_t block) {
+    const BlockPlace place(p.shape, block);
+    place.channels == kLanes ? order_of_block(p, place, Whole()) : order_of_block(p, place, place.channels);
   });
 }
 
-template <bool kMap, bool kAdd, bool kRelu>
+template <ImageActivation kActivation>
+[[gnu::always_inline]] inline void activate(Floats& x) {
+  if constexpr (kActivation == ImageActivation::relu || kActivation == ImageActivation::relu6) {
+    x = x < 0 ? Floats{} : x;
+  }
+  if constexpr (kActivation == ImageActivation::relu6) x = x > 6 ? Floats{} + 6.0F : x;
+  if constexpr (kActivation == ImageActivation::hardswish) {
+    Floats gate = x + 3.0F;
+    gate = gate < 0 ? Floats{} : gate > 6 ? Floats{} + 6.0F : gate;
+    x = x * gate / 6.0F;
+  }
+  if constexpr (kActivation == ImageActivation::silu) {
+    Floats e = -x;
+    exponential(e);
+    x = x / (e + 1.0F);
+  }
+}
+
+template <bool kMap, bool kAdd, ImageActivation kActivation>
 void pass_blocks(const ImagePass& p) {
-  for_each_block(p.shape, [&](std::int64_t at, std::int64_t channel) {
-    Floats scale{}, shift{};
+  for_each_block(p.shape, [&](std::int64_t block) {
+    Floats scale{}, shift = -Floats{};  // x + -0 is x, whatever its sign
+    const std::int64_t channel = block % p.shape.blocks() * kLanes, at = block * p.shape.plane * kLanes;
     if constexpr (kMap) {
-      load(scale, p.scale + channel);
-      load(shift, p.shift + channel);
+      load(scale, p.scale + (p.scale_each ? block * kLanes : channel));
+      if (p.shift != nullptr) load(shift, p.shift + channel);
     }
     const float* in = p.in + at;
     const float* addend = kAdd ? p.addend + at : nullptr;
@@ -75,7 +121,7 @@ void pass_blocks(const ImagePass& p) {
         load(added, addend + i);
         value += added;
       }
-      if constexpr (kRelu) value = value < 0 ? Floats{} : value;
+      activate<kActivation>(value);
       store(out + i, value);
     }
   });
@@ -83,7 +129,18 @@ void pass_blocks(const ImagePass& p) {
 
 template <bool kMap, bool kAdd>
 void pass_blocks(const ImagePass& p) {
-  p.relu ? pass_blocks<kMap, kAdd, true>(p) : pass_blocks<kMap, kAdd, false>(p);
+  switch (p.activation) {
+    case ImageActivation::none:
+      return pass_blocks<kMap, kAdd, ImageActivation::none>(p);
+    case ImageActivation::relu:
+      return pass_blocks<kMap, kAdd, ImageActivation::relu>(p);
+    case ImageActivation::relu6:
+      return pass_blocks<kMap, kAdd, ImageActivation::relu6>(p);
+    case ImageActivation::hardswish:
+      return pass_blocks<kMap, kAdd, ImageActivation::hardswish>(p);
+    case ImageActivation::silu:
+      return pass_blocks<kMap, kAdd, ImageActivation::silu>(p);
+  }
 }
 
 void pass(const ImagePass& p) {
@@ -111,16 +168,21 @@ constexpr std::int64_t kChunk = 32;  // pixels that are summed in single precisi
 /// visit(first channel) for the groups of channels, on several threads.
 template <class Visit>
 void for_each_group(const ImageShape& s, Visit visit) {
-  parallel_for(s.channels / kLanes, grain_for(s.pixels() * kLanes), [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(s.blocks(), grain_for(s.pixels() * kLanes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t group = begin; group < end; ++group) visit(group * kLanes);
   });
+}
+
+/// Channels of the group that begins at `first`.
+std::int64_t lanes_of(const ImageShape& s, std::int64_t first) {
+  return std::min(kLanes, s.channels - first);
 }
 
 /// sums[c] += what term(element, part) adds to `part` for all pixels of the group of channels that begins at `channel`.
 template <class Term>
 void sum_group(const ImageShape& s, std::int64_t channel, double* sums, Term term) {
   for (std::int64_t n = 0; n < s.batch; ++n) {
-    const std::int64_t at = (n * s.channels + channel) * s.plane;
+    const std::int64_t at = (n * s.blocks() * kLanes + channel) * s.plane;
     for (std::int64_t first = 0; first < s.plane; first += kChunk) {
       const std::int64_t end = std::min(s.plane, first + kChunk);
       Floats part{};
@@ -143,16 +205,17 @@ void stats(const ImageStats& p) {
   for_each_group(p.shape, [&](std::int64_t first) {
     double sums[kLanes] = {}, squares[kLanes] = {};
     sum_values(p.shape, p.in, first, sums);
-    for (std::int64_t c = 0; c < kLanes; ++c) p.mean[first + c] = static_cast<float>(sums[c] / count);
+    const std::int64_t lanes = lanes_of(p.shape, first);
+    for (std::int64_t c = 0; c < lanes; ++c) p.mean[first + c] = static_cast<float>(sums[c] / count);
     Floats mean;
-    load(mean, p.mean + first);
+    load_up_to(mean, p.mean + first, lanes);
     sum_group(p.shape, first, squares, [&](std::int64_t at, Floats& part) {
       Floats value;
       load(value, p.in + at);
       value -= mean;
       part += value * value;
     });
-    for (std::int64_t c = 0; c < kLanes; ++c) p.var[first + c] = static_cast<float>(squares[c] / count);
+    for (std::int64_t c = 0; c < lanes; ++c) p.var[first + c] = static_cast<float>(squares[c] / count);
   });
 }
 
@@ -164,7 +227,7 @@ struct NormGroup {
 /// From the sums of the gradient and of its products with the centred input.
 NormGroup norm_group(const ImageNormGrad& p, std::int64_t first, const double* sum, const double* product) {
   NormGroup group;
-  for (std::int64_t c = 0; c < kLanes; ++c) {
+  for (std::int64_t c = 0; c < lanes_of(p.shape, first); ++c) {
     const double inverse_std = p.inverse_std[first + c], mean = p.mean[first + c];
     const double weight = p.weight != nullptr ? p.weight[first + c] : 1;
     if (p.weight_grad != nullptr) p.weight_grad[first + c] = static_cast<float>(product[c] * inverse_std);
@@ -185,7 +248,7 @@ void norm_input_grad(const ImageNormGrad& p, std::int64_t first, const NormGroup
   load(slope, group.slope);
   load(shift, group.shift);
   for (std::int64_t n = 0; n < p.shape.batch; ++n) {
-    const std::int64_t begin = (n * p.shape.channels + first) * p.shape.plane;
+    const std::int64_t begin = (n * p.shape.blocks() * kLanes + first) * p.shape.plane;
     for (std::int64_t at = begin; at < begin + p.shape.plane * kLanes; at += kLanes) {
       Floats grad, value;
       load(grad, p.output_grad + at);
@@ -201,7 +264,7 @@ void norm_grad(const ImageNormGrad& p) {
     double sum[kLanes] = {}, product[kLanes] = {};
     sum_values(p.shape, p.output_grad, first, sum);
     Floats mean;
-    load(mean, p.mean + first);
+    load_up_to(mean, p.mean + first, lanes_of(p.shape, first));
     sum_group(p.shape, first, product, [&](std::int64_t at, Floats& part) {
       Floats grad, value;
       load(grad, p.output_grad + at);
@@ -215,13 +278,15 @@ void norm_grad(const ImageNormGrad& p) {
 
 void mean(const ImageMean& p) {
   for (std::int64_t n = 0; n < p.shape.batch; ++n) {
-    const std::int64_t image = p.shape.plane * p.shape.channels;
+    const std::int64_t image = p.shape.plane * p.shape.blocks() * kLanes;
     const ImageShape one{1, p.shape.channels, p.shape.plane};
     for_each_group(one, [&](std::int64_t first) {
       double sums[kLanes] = {};
       sum_values(one, p.in + n * image, first, sums);
       float* out = p.out + n * p.shape.channels + first;
-      for (std::int64_t c = 0; c < kLanes; ++c) out[c] = static_cast<float>(sums[c] / static_cast<double>(one.plane));
+      for (std::int64_t c = 0; c < lanes_of(one, first); ++c) {
+        out[c] = static_cast<float>(sums[c] / static_cast<double>(one.plane));
+      }
     });
   }
 }

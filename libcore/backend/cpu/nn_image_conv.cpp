@@ -18,6 +18,23 @@ const Convolution& with_prepared_weight(const Conv2dSizes& sizes, bool has_bias)
   return convolution(sizes, ConvPass::forward, {.has_bias = has_bias, .blocked = true, .prepared = true});
 }
 
+const Convolution& with_prepared_weight(const Conv2dSizes& sizes, bool has_bias, const ConvAfter& after) {
+  return convolution(sizes, ConvPass::forward,
+                     {.has_bias = has_bias, .blocked = true, .prepared = true, .after = after});
+}
+
+ConvAfter kind_of(const ImageAfter& after) {
+  return {after.scale != nullptr, after.addend != nullptr, after.activation};
+}
+
+/// Winograd's convolution does nothing besides; then the weight would have to lie in another order.
+bool conv_can_follow(const Conv2dSizes& sizes, bool has_bias, const ImageAfter& after) {
+  const ConvAfter kind = kind_of(after);
+  if (!kind.any()) return true;
+  const Convolution& found = with_prepared_weight(sizes, has_bias, kind);
+  return found.fast && found.weight == with_prepared_weight(sizes, has_bias).weight;
+}
+
 bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
   return blocked(sizes, pass, false).fast;
 }
@@ -34,12 +51,24 @@ void conv_prepare(const ImagePrepare& p) {
   dnnl_stream().wait();
 }
 
+void add_after(const Convolution& found, const ImageAfter& after, std::unordered_map<int, memory>& arguments) {
+  int step = 0;
+  const auto add = [&](const memory::desc& desc, const float* data) {
+    arguments.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(step++) | DNNL_ARG_SRC_1, wrap(desc, data));
+  };
+  if (after.scale != nullptr) {
+    add(found.channel, after.scale);
+    add(found.channel, after.shift);
+  }
+  if (after.addend != nullptr) add(found.output, after.addend);
+}
+
 void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
   if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
   const bool has_bias = p.bias != nullptr;
-  const Convolution& found =
-      p.prepared != nullptr ? with_prepared_weight(s, has_bias) : blocked(s, ConvPass::forward, has_bias);
+  const Convolution& found = p.prepared != nullptr ? with_prepared_weight(s, has_bias, kind_of(p.after))
+                                                   : blocked(s, ConvPass::forward, has_bias);
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_SRC, wrap(found.image, p.image)},
       {DNNL_ARG_WEIGHTS, p.prepared != nullptr ? wrap(found.weight, p.prepared)
@@ -47,6 +76,7 @@ void conv(const ImageConv& p) {
       {DNNL_ARG_DST, wrap(found.output, p.output)},
       {DNNL_ARG_SCRATCHPAD, scratchpad_of(found)}};
   if (p.bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(found.bias, p.bias));
+  add_after(found, p.after, arguments);
   found.primitive.execute(dnnl_stream(), arguments);
   finish_pass();
 }
@@ -85,6 +115,7 @@ void fill_image_convolution(ImageTable& table) {
   table.prepared_form = conv_prepared_form;
   table.prepare = conv_prepare;
   table.conv = conv;
+  table.conv_can_follow = conv_can_follow;
   table.conv_input_grad = conv_input_grad;
   table.conv_weight_grad = conv_weight_grad;
 }

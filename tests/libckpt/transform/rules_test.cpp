@@ -105,6 +105,13 @@ TEST(Rules, Reshape) {
   EXPECT_EQ(shape_of(b, "g"), (core::Shape{4, 1, 1}));
 }
 
+TEST(Rules, ReshapeKeepsTheSizeWhereItSaysZero) {
+  Checkpoint a = test::checkpoint(test::dict({{"w", counting({2, 3})}, {"none", counting({0, 3})}}));
+  EXPECT_EQ(shape_of(applied(a, "[[rule]]\nreshape = 'w'\nshape = [0, 0, 1, 1]\nwas = [0, 0]\n"), "w"),
+            (core::Shape{2, 3, 1, 1}));
+  EXPECT_EQ(shape_of(applied(a, "[[rule]]\nreshape = 'none'\nshape = [0, 1, 3]\n"), "none"), (core::Shape{0, 1, 3}));
+}
+
 TEST(Rules, SplitAlongAnyDimension) {
   Checkpoint a = test::checkpoint(test::dict({{"0.qkv", counting({2, 3})}}));
   std::string rule = "[[rule]]\nsplit = '{#i}.qkv'\nto = ['{i}.q', '{i}.k', '{i}.v']\ndim = 1\n";

@@ -75,6 +75,11 @@ TEST(RulesText, ReadsATableOfNames) {
   EXPECT_EQ(rules[0].names.size(), 2u);
 }
 
+TEST(RulesText, MaySayWhoseNamesTheyAre) {
+  ckpt::Rules rules = ckpt::parse_rules("[about]\nfrom = \"a\"\n[[rule]]\ndrop = \"x\"\n", "rules");
+  EXPECT_EQ(rules.size(), 1u);
+}
+
 TEST(RulesText, MayBeEmpty) {
   EXPECT_TRUE(ckpt::parse_rules("# nothing to do\n", "r.toml").empty());
 }

@@ -74,5 +74,6 @@ void add_in_place_cases(GradCases& cases);
 void add_layer_cases(GradCases& cases);
 void add_pool_cases(GradCases& cases);
 void add_loss_cases(GradCases& cases);
+void add_linalg_cases(GradCases& cases);
 
 }  // namespace test

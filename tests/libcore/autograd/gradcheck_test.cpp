@@ -18,7 +18,8 @@ using Add = void (*)(GradCases&);
 constexpr Add kGroups[] = {test::add_elementwise_cases, test::add_activation_cases, test::add_reduction_cases,
                            test::add_order_cases,       test::add_product_cases,    test::add_view_cases,
                            test::add_joining_cases,     test::add_picking_cases,    test::add_in_place_cases,
-                           test::add_layer_cases,       test::add_pool_cases,       test::add_loss_cases};
+                           test::add_layer_cases,       test::add_pool_cases,       test::add_loss_cases,
+                           test::add_linalg_cases};
 
 std::string failure_of(const std::function<void()>& check) {
   try {

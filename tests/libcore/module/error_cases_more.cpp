@@ -36,6 +36,10 @@ void add_value_cases(ErrorCases& c) {
     scatter(zeros({p.n(0), p.n(1)}), p.n(2), tensor({{p.n(3)}, {p.n(4)}}), full({2, 1}, p.x(5)));
   };
   c["dtype/overflow_u8"] = [](const P& p) { tensor({p.n(0)}, {.dtype = DType::u8}); };
+  c["scalar/len"] = [](const P& p) { len(tensor(p.x(0))); };
+  c["scalar/iterate"] = [](const P& p) {
+    for (const Tensor& row : tensor(p.x(0))) row.sum();
+  };
   c["scalar/float"] = [](const P& p) { static_cast<void>(static_cast<double>(ones({p.n(0)}))); };
   c["scalar/int"] = [](const P& p) { static_cast<void>(static_cast<std::int64_t>(ones({p.n(0), p.n(1)}))); };
   c["autograd/assign_grad_dtype"] = [](const P& p) {

@@ -33,8 +33,6 @@ const std::map<std::string, std::string>& situations_without_equivalent() {
       {"sched/type", "does not compile in C++"},
       {"save/state_list", "does not compile in C++"},
       {"warn/load_order", "does not compile in C++"},
-      {"scalar/len", "only Python asks a tensor for its length or iterates over it"},
-      {"scalar/iterate", "only Python asks a tensor for its length or iterates over it"},
       {"autograd/numpy", "there is no NumPy here"},
       {"module/before_init", "members are struct fields, which are there before any constructor runs"},
       {"module/param_before_init", "members are struct fields, which are there before any constructor runs"},

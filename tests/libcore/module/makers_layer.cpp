@@ -52,7 +52,7 @@ AnyModule make_embedding(Arguments& a) {
   if (max_norm) o.max_norm = number(*max_norm);
   o.norm_type = a.number(4, "norm_type", 2);
   o.scale_grad_by_freq = a.flag(5, "scale_grad_by_freq", false);
-  if (a.flag(6, "sparse", false)) throw Missing{"sparse gradients"};
+  o.sparse = a.flag(6, "sparse", false);
   return core::Embedding(count, width, o);
 }
 

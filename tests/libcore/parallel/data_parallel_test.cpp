@@ -93,6 +93,15 @@ TEST_F(DataParallelTest, RefersToAnLvalueAndSharesAPointer) {
   EXPECT_EQ(nested.named_parameters()[0].first, "module.module.fc.weight");
 }
 
+TEST_F(DataParallelTest, OwnsATemporaryThatWasMovedToADevice) {
+  auto made = [] { return DataParallel(Net(5, 2).to("cuda:0").eval()); };  // the temporary is gone when it returns
+  DataParallel<Net> model = made();
+  EXPECT_FALSE(model.module().is_training());
+  EXPECT_EQ(model(core::ones({6, 5})).sizes(), (core::Shape{6, 2}));
+  static_assert(std::is_same_v<decltype(Net(5, 2).to("cuda:0")), Net>);
+  static_assert(std::is_same_v<decltype(model.to("cuda:0")), DataParallel<Net>&>);
+}
+
 TEST_F(DataParallelTest, GradientsAreThoseOfOneDevice) {
   core::manual_seed(0);
   Net net(5, 2);

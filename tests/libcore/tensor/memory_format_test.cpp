@@ -1,6 +1,8 @@
 // Memory formats: strides and answers of PyTorch 2.15.
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "libcore/core.h"
 #include "tests/libcore/tensor/op_test.h"
 
@@ -47,6 +49,60 @@ TEST(MemoryFormat, SizesOfOneFitBoth) {
 TEST(MemoryFormat, HasHistory) {
   const Tensor x = core::ones({2, 3, 4, 5}, {.requires_grad = true});
   EXPECT_EQ(x.contiguous(MemoryFormat::channels_last).grad_fn_name(), "CloneBackward0");
+  EXPECT_EQ(x.clone(MemoryFormat::channels_last).grad_fn_name(), "CloneBackward0");
+  EXPECT_EQ(x.to(MemoryFormat::channels_last).grad_fn_name(), "ToCopyBackward0");
+  x.to(MemoryFormat::channels_last).sum().backward();
+  EXPECT_EQ(x.grad().sizes(), x.sizes());
+}
+
+TEST(MemoryFormat, ToAndClone) {
+  const Shape last{60, 1, 15, 3}, rows{60, 20, 5, 1};
+  const Tensor x = core::arange(120.0).view({2, 3, 4, 5}), y = x.to(MemoryFormat::channels_last);
+  EXPECT_EQ(y.strides(), last);
+  EXPECT_TRUE(y.equal(x));
+  EXPECT_TRUE(y.to(MemoryFormat::channels_last).is_same(y));
+  EXPECT_TRUE(y.to(MemoryFormat::preserve).is_same(y));
+  EXPECT_EQ(y.to(MemoryFormat::contiguous).strides(), rows);
+  EXPECT_EQ(x.to({.dtype = core::DType::f64, .memory_format = MemoryFormat::channels_last}).strides(), last);
+  EXPECT_EQ(y.to({.copy = true}).strides(), last);
+  EXPECT_EQ(x.clone(MemoryFormat::channels_last).strides(), last);
+  EXPECT_TRUE(x.clone(MemoryFormat::channels_last).equal(x));
+  EXPECT_EQ(y.clone(MemoryFormat::contiguous).strides(), rows);
+  EXPECT_EQ(y.clone(MemoryFormat::preserve).strides(), last);
+}
+
+TEST(MemoryFormat, Factories) {
+  const Shape last{60, 1, 15, 3}, rows{60, 20, 5, 1};
+  EXPECT_EQ(core::empty({2, 3, 4, 5}, {.memory_format = MemoryFormat::channels_last}).strides(), last);
+  const Tensor x = core::ones({2, 3, 4, 5}), y = x.to(MemoryFormat::channels_last);
+  EXPECT_EQ(core::empty_like(x, {.memory_format = MemoryFormat::channels_last}).strides(), last);
+  EXPECT_EQ(core::zeros_like(y).strides(), last);
+  EXPECT_EQ(core::ones_like(y, {.memory_format = MemoryFormat::contiguous}).strides(), rows);
+  EXPECT_EQ(core::full_like(y, 3, {.memory_format = MemoryFormat::preserve}).strides(), last);
+  EXPECT_EQ(message_of([] {
+              core::empty({2, 3, 4, 5}, {.memory_format = MemoryFormat::preserve});
+            }),
+            "unsupported memory format Preserve");
+}
+
+TEST(MemoryFormat, OfAModule) {
+  core::Sequential net(core::Conv2d(3, 4, 2), core::Linear(2, 2));
+  const Tensor x = core::randn({1, 3, 3, 3}), before = net(x);
+  net.to(MemoryFormat::channels_last);
+  EXPECT_EQ(net.parameter("0.weight").strides(), Shape({12, 1, 6, 3}));
+  EXPECT_EQ(net.parameter("1.weight").strides(), Shape({2, 1}));
+  EXPECT_TRUE(core::allclose(net(x.to(MemoryFormat::channels_last)), before));
+  net(x).sum().backward();
+  core::SGD optimizer(net.parameters(), {.lr = 0.1});
+  optimizer.step();
+  EXPECT_EQ(net.parameter("0.weight").strides(), Shape({12, 1, 6, 3}));
+}
+
+TEST(MemoryFormat, Text) {
+  std::ostringstream text;
+  text << MemoryFormat::channels_last << ' ' << MemoryFormat::contiguous << ' ' << MemoryFormat::preserve << ' '
+       << MemoryFormat::channels_last_3d;
+  EXPECT_EQ(text.str(), "torch.channels_last torch.contiguous_format torch.preserve_format torch.channels_last_3d");
 }
 
 TEST(MemoryFormat, WrongRankIsAnError) {

@@ -7,10 +7,12 @@
 #include "libcore/module/parameter.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/indexing.h"
+#include "libcore/tensor/memory_format.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/print_format.h"
+#include "libcore/tensor/sparse.h"
 #include "tests/support/golden_json.h"
 
 namespace {
@@ -197,7 +199,6 @@ std::string reason_to_skip(const std::string& what) {
   if (what == "repr_same_as_str") return "only Python has two texts of an object";
   if (what == "item_format_spec") return "only Python formats by a text";
   if (what == "tuple" || what == "device_tuple") return "only Python prints tuples";
-  if (what == "layout" || what == "memory_format") return "layouts are invisible here, so none has a name";
   return what;
 }
 
@@ -219,6 +220,10 @@ void run_misc(Json json, int number, test::GoldenRun& run) {
               core::bit_width(dtype) / 8 == test::integer(member(json, "itemsize")) &&
               core::is_floating(dtype) == test::boolean(member(json, "is_floating_point"));
     run.check(id, ok, streamed(dtype));
+  } else if (what == "layout") {
+    run.check(id, streamed(core::layout(core::ones({1}))) == test::text(member(json, "text")), "");
+  } else if (what == "memory_format") {
+    run.check(id, streamed(core::MemoryFormat::channels_last) == test::text(member(json, "text")), "");
   } else if (what == "item") {
     run_item(json, id, run);
   } else {

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 TEST_ONLY = ("_tiny", "_10_classes", "_twin", "_half")
+PUBLISHED = ("convnext_tiny", "qwen2_half_b_shape")  # in spite of their names
 
 
 def shape_text(shape):
@@ -41,13 +42,33 @@ def from_text(path):
     return os.path.splitext(os.path.basename(path))[0], lines
 
 
+def classifier_of(bert):
+    """BertForSequenceClassification with two labels, out of the lines of BertModel."""
+    out = []
+    for line in bert:
+        if line.startswith("# name "):
+            line = "# name bert_base_classifier"
+        elif line.startswith("# parameters ") or line.startswith("# tensors "):
+            word, number = line.rsplit(" ", 1)
+            line = "%s %d" % (word, int(number) + (2 * 768 + 2 if "parameters" in word else 2))
+        elif line.startswith("- ") or line.startswith("~ "):
+            line = line[:2] + "bert." + line[2:]
+        elif not line.startswith("#"):
+            line = "bert." + line
+        out.append(line)
+    at = next((i for i, line in enumerate(out) if line[:2] in ("~ ", "= ", "- ")), len(out))
+    return out[:at] + ["classifier.weight 2x768 float32 parameter", "classifier.bias 2 float32 parameter"] + out[at:]
+
+
 def main():
     folder = sys.argv[1]
     out = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "manifests.txt.zst")
     models = dict(from_text(path) for path in glob.glob(os.path.join(folder, "manifests", "*.txt")))
     for group in ("vision", "language", "small"):
         models.update(from_json(path) for path in glob.glob(os.path.join(folder, group, "*.json")))
-    text = "".join("\n".join(models[name]) + "\n" for name in sorted(models) if not any(t in name for t in TEST_ONLY))
+    models["bert_base_classifier"] = classifier_of(models["bert_base"])
+    names = [name for name in sorted(models) if name in PUBLISHED or not any(t in name for t in TEST_ONLY)]
+    text = "".join("\n".join(models[name]) + "\n" for name in names)
     subprocess.run(["zstd", "-q", "-f", "-22", "--ultra", "--long=24", "--content-size", "--no-check", "-o", out, "--stream-size=%d" % len(text.encode())],
                    input=text.encode(), check=True)
     print("%d models, %d bytes of text, %d packed" % (text.count("# name "), len(text.encode()), os.path.getsize(out)))

@@ -1,0 +1,252 @@
+#include "libckpt/analyze/why/foreign_names.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libckpt/analyze/why/key_rule.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt::detail {
+namespace {
+
+/// Packs that follow each other, as an old file of a project that is itself another one.
+constexpr std::size_t kMaxPacks = 3;
+
+FixStep prefix_step(const std::string& from, const std::string& to) {
+  FixStep step{FixStep::Kind::rename, to.empty() ? "strip " + core::quote(from) : "add " + core::quote(to)};
+  step.rule.kind = KeyRule::Kind::prefix;
+  step.rule.from = from;
+  step.rule.to = to;
+  return step;
+}
+
+std::vector<NamedShape> named(const std::vector<FileKey>& keys) {
+  std::vector<NamedShape> out;
+  out.reserve(keys.size());
+  for (const FileKey& key : keys) out.push_back({key.name, key.shape});
+  return out;
+}
+
+std::vector<NamedShape> named(const KeyTable& wanted) {
+  std::vector<NamedShape> out;
+  out.reserve(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    out.push_back({wanted[i].key, wanted[i].shape.value_or(core::Shape{})});
+  }
+  return out;
+}
+
+/// Keys as a state dict of tensors without bytes that remember where they come from.
+Checkpoint without_bytes(const std::vector<FileKey>& keys) {
+  Dict dict;
+  for (const FileKey& key : keys) {
+    Entry entry;
+    entry.shape = key.shape;
+    entry.dtype = key.dtype;
+    entry.python_class = key.name;
+    dict.items.emplace_back(Value::text(key.name), Value::tensor(std::make_shared<const Entry>(std::move(entry))));
+  }
+  Checkpoint out;
+  out.root = Value::dict(std::move(dict));
+  return out;
+}
+
+/// What a pack would make of the keys.
+struct Trial {
+  RulePack pack;
+  std::vector<FileKey> file;
+  std::vector<FixStep> steps = {};
+  std::vector<std::string> origins = {};  ///< of each key: the first tensor that it was made of
+  Pairing pairing = {};
+  std::uint64_t score = 0;
+  std::size_t touched = 0;
+  std::pair<std::string, std::string> example = {};
+};
+
+void rename_keys(std::vector<FileKey>& keys, const KeyRule& rule) {
+  auto rename = key_function(rule);
+  for (FileKey& key : keys) key.name = rename(key.name);
+}
+
+/// "model." when every key begins with it, "" when they differ.
+std::string common_branch(const std::vector<FileKey>& keys) {
+  if (keys.empty()) return "";
+  std::string branch = keys[0].name.substr(0, keys[0].name.find('.') + 1);
+  bool all = std::all_of(keys.begin(), keys.end(), [&](const FileKey& key) { return key.name.starts_with(branch); });
+  return all ? branch : "";
+}
+
+/// The step that gives the keys the prefix of the pack's own side, unless rules that hold with and without it lead to
+/// a model without it. Nothing when the names are not those of the pack.
+std::optional<std::vector<FixStep>> steps_before(const RulePack& pack, PackFit& to, std::vector<FileKey>& keys) {
+  std::vector<FixStep> steps;
+  PackFit fit = fits_from(pack, named(keys));
+  if (!fit.fits) {
+    std::string branch = common_branch(keys);
+    if (branch.empty()) return std::nullopt;
+    steps.push_back(prefix_step(branch, ""));
+    rename_keys(keys, steps.back().rule);
+    fit = fits_from(pack, named(keys));
+  }
+  if (!fit.fits) return std::nullopt;
+  if (fit.prefix.empty()) return steps;
+  if (fit.prefix == to.prefix) {
+    to.prefix.clear();
+    return steps;
+  }
+  steps.push_back(prefix_step("", fit.prefix));
+  rename_keys(keys, steps.back().rule);
+  return steps;
+}
+
+FixStep rules_step(const RulePack& pack) {
+  FixStep step{FixStep::Kind::rules, "from " + pack.from + "'s names to " + pack.to + "'s (rules " + pack.name +
+                                         (pack.backwards ? ", backwards)" : ")")};
+  step.at = pack.name;
+  step.to = pack.backwards ? "backwards" : "";
+  step.rules = pack.rules;
+  return step;
+}
+
+/// The rules on keys alone. Nothing where they do not fit the shapes or make two keys one.
+bool apply_to_names(Trial& trial, const std::string& strip) {
+  Checkpoint after;
+  RuleReport report;
+  try {
+    after = apply_rules(without_bytes(trial.file), trial.pack.rules, {}, &report);
+  } catch (const core::Error&) {
+    return false;
+  }
+  trial.file.clear();
+  for (const auto& [key, value] : after.root.as_dict().items) {
+    const Entry& entry = value.as_entry();
+    std::string name = key.as_text();
+    if (!strip.empty() && name.starts_with(strip)) name.erase(0, strip.size());
+    trial.file.push_back({std::move(name), entry.shape, entry.dtype});
+    trial.origins.push_back(entry.python_class);
+  }
+  trial.touched = report.keys.renamed.size() + report.changed;
+  for (std::size_t i = 0; i < trial.file.size() && trial.example.first.empty(); ++i) {
+    if (trial.file[i].name != trial.origins[i]) trial.example = {trial.origins[i], trial.file[i].name};
+  }
+  return true;
+}
+
+/// Every match of before stays one, and half of what there is to match is matched.
+bool is_sound(const Attempt& attempt, const Trial& trial) {
+  std::size_t paired = 0;
+  for (std::size_t t = 0; t < attempt.wanted().size(); ++t) {
+    bool after = trial.pairing.file_of_wanted[t] >= 0;
+    if (attempt.pairing().file_of_wanted[t] >= 0 && !after) return false;
+    paired += after ? 1 : 0;
+  }
+  return paired * 2 >= std::min(attempt.wanted().size(), trial.file.size());
+}
+
+std::optional<Trial> try_pack(const Attempt& attempt, const RulePack& pack, const std::vector<NamedShape>& wanted) {
+  PackFit to = fits_to(pack, wanted);
+  if (!to.fits) return std::nullopt;
+  Trial trial{.pack = pack, .file = attempt.file()};
+  std::optional<std::vector<FixStep>> before = steps_before(pack, to, trial.file);
+  if (!before) return std::nullopt;
+  trial.steps = std::move(*before);
+  trial.steps.push_back(rules_step(pack));
+  if (!to.prefix.empty()) trial.steps.push_back(prefix_step(to.prefix, ""));
+  if (!apply_to_names(trial, to.prefix)) return std::nullopt;
+  trial.pairing = attempt.pair_up(trial.file);
+  trial.score = attempt.score(trial.file, trial.pairing);
+  if (trial.score <= attempt.score() || !is_sound(attempt, trial)) return std::nullopt;
+  return trial;
+}
+
+/// The pack as it stands and turned round.
+std::vector<RulePack> both_ways(const RulePack& pack) {
+  std::vector<RulePack> out = {pack};
+  try {
+    out.push_back(turned_round(pack));
+  } catch (const core::Error&) {  // has no way back
+  }
+  return out;
+}
+
+/// Which tensor goes to each wanted key.
+std::vector<std::string> outcome(const Trial& trial) {
+  std::vector<std::string> out;
+  for (std::ptrdiff_t at : trial.pairing.file_of_wanted) {
+    out.push_back(at < 0 ? "" : trial.origins[static_cast<std::size_t>(at)]);
+  }
+  return out;
+}
+
+struct Best {
+  std::optional<Trial> trial;
+  std::optional<RulePack> rival;  ///< fits as well and gives tensors other names
+};
+
+Best best_pack(const Attempt& attempt, const std::vector<RulePack>& packs) {
+  Best best;
+  std::vector<NamedShape> wanted = named(attempt.wanted());
+  for (const RulePack& each : packs) {
+    if (each.from_key.empty()) continue;  // for use by name
+    for (const RulePack& pack : both_ways(each)) {
+      std::optional<Trial> trial = try_pack(attempt, pack, wanted);
+      if (!trial || (best.trial && trial->score < best.trial->score)) continue;
+      bool level = best.trial && trial->score == best.trial->score;
+      if (level && outcome(*trial) != outcome(*best.trial)) best.rival = pack;
+      if (level) continue;
+      best.trial = std::move(trial);
+      best.rival.reset();
+    }
+  }
+  return best;
+}
+
+bool is_old(const RulePack& pack) {
+  return pack.from.starts_with("old ");
+}
+
+Cause cause_of(const Attempt& attempt, const Trial& trial) {
+  const RulePack& pack = trial.pack;
+  Cause cause{is_old(pack) ? CauseKind::old_names : CauseKind::foreign_names, ""};
+  cause.text = core::format_count(trial.touched) + " of " + core::format_count(attempt.file().size()) +
+               " keys are as " + pack.from + " has them, where the model has those of " + pack.to;
+  if (!trial.example.first.empty()) {
+    cause.evidence.push_back(core::quote(trial.example.first) + " becomes " + core::quote(trial.example.second));
+  }
+  if (!pack.note.empty()) cause.evidence.push_back("names are not all: " + pack.note);
+  cause.confidence = 0.99;
+  return cause;
+}
+
+Cause ambiguity(const Trial& trial, const RulePack& rival) {
+  auto command = [](const RulePack& pack) {
+    return "ckpt rename --rules " + pack.name + (pack.backwards ? " --reverse" : "");
+  };
+  Cause cause{CauseKind::foreign_names, "the keys may be " + trial.pack.from + "'s (rules " + trial.pack.name +
+                                            ") or " + rival.from + "'s (rules " + rival.name +
+                                            "), which give the tensors other names"};
+  cause.confidence = 0.5;
+  cause.advice = "say which: " + command(trial.pack) + ", or " + command(rival);
+  return cause;
+}
+
+}  // namespace
+
+bool find_foreign_names(Attempt& attempt, const std::vector<RulePack>& packs) {
+  for (std::size_t i = 0; i < kMaxPacks && !attempt.complete(); ++i) {
+    Best best = best_pack(attempt, packs);
+    if (!best.trial) return true;
+    if (best.rival) {
+      attempt.add(ambiguity(*best.trial, *best.rival));
+      return false;
+    }
+    Cause cause = cause_of(attempt, *best.trial);
+    attempt.add(std::move(cause), std::move(best.trial->steps), std::move(best.trial->file));
+  }
+  return true;
+}
+
+}  // namespace ckpt::detail

@@ -1,0 +1,16 @@
+#pragma once
+// Names of another project: rule packs that fit what is left to explain.
+// Thread safety: one owner of the attempt. Use: if (!find_foreign_names(attempt, packs)) ...
+
+#include <vector>
+
+#include "libckpt/analyze/why/attempt.h"
+#include "libckpt/transform/rule_pack.h"
+
+namespace ckpt::detail {
+
+/// Tries every pack both ways, on keys without wrappers; one that brings keys to their partners becomes a cause with a
+/// step. False when several packs fit as well and give tensors other names: that is left to the user, as a cause.
+bool find_foreign_names(Attempt& attempt, const std::vector<RulePack>& packs);
+
+}  // namespace ckpt::detail

@@ -1,0 +1,150 @@
+#include "libckpt/transform/rule_pack.h"
+
+#include <algorithm>
+#include <array>
+
+#include "libckpt/transform/glob.h"
+#include "libckpt/transform/pattern.h"
+#include "libckpt/transform/toml_node.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using detail::TextNode;
+using NodeKind = TextNode::Kind;
+
+struct TextField {
+  std::string_view name;
+  std::string RulePack::*member;
+};
+constexpr std::array kTexts = {
+    TextField{"from", &RulePack::from},
+    TextField{"to", &RulePack::to},
+    TextField{"from_key", &RulePack::from_key},
+    TextField{"to_key", &RulePack::to_key},
+    TextField{"from_prefix", &RulePack::from_prefix},
+    TextField{"to_prefix", &RulePack::to_prefix},
+    TextField{"models", &RulePack::models},
+    TextField{"note", &RulePack::note},
+};
+
+[[noreturn]] void throw_bad(const std::string& what) {
+  throw Error(ErrorCode::usage, "the table 'about' " + what);
+}
+
+std::vector<std::int64_t> proportion(const std::string& key, const TextNode& node) {
+  std::vector<std::int64_t> out;
+  for (const TextNode& item : node.items) {
+    if (item.kind == NodeKind::integer && item.integer > 0) out.push_back(item.integer);
+  }
+  bool valid = node.kind == NodeKind::list && node.items.size() == 2 && out.size() == 2;
+  if (!valid) throw_bad("has a " + core::quote(key) + " that is no pair of numbers");
+  return out;
+}
+
+void read_field(RulePack& pack, const std::string& key, const TextNode& node) {
+  if (key == "from_shape") return void(pack.from_shape = proportion(key, node));
+  if (key == "to_shape") return void(pack.to_shape = proportion(key, node));
+  auto field = std::find_if(kTexts.begin(), kTexts.end(), [&](const TextField& text) { return text.name == key; });
+  if (field == kTexts.end()) throw_bad("has an unknown field " + core::quote(key));
+  if (node.kind != NodeKind::text || node.text.empty()) throw_bad("has a " + core::quote(key) + " that is no text");
+  pack.*(field->member) = node.text;
+}
+
+void check_pack(const RulePack& pack) {
+  for (std::string_view key : {"from", "to"}) {
+    if ((key == "from" ? pack.from : pack.to).empty()) throw_bad("has no " + core::quote(key));
+  }
+  if (pack.from_key.empty() != pack.to_key.empty()) throw_bad("has one of 'from_key' and 'to_key' alone");
+}
+
+bool has_proportion(const std::vector<std::int64_t>& proportion, const core::Shape& shape) {
+  if (proportion.empty()) return true;
+  return shape.size() >= 2 && shape[0] * proportion[1] == shape[1] * proportion[0];
+}
+
+bool any_key(const std::vector<NamedShape>& keys, std::string_view glob, const std::vector<std::int64_t>& shape,
+             std::string_view before) {
+  return std::any_of(keys.begin(), keys.end(), [&](const NamedShape& key) {
+    if (!has_proportion(shape, key.shape)) return false;
+    return before.empty() ? glob_match(glob, key.name) : glob_match(glob, std::string(before) + std::string(key.name));
+  });
+}
+
+/// What one side of a pack says of its names.
+struct Side {
+  const std::string& key;
+  const std::string& prefix;
+  const std::vector<std::int64_t>& shape;
+};
+
+PackFit fit(const Side& side, const std::vector<NamedShape>& keys) {
+  if (side.key.empty() || any_key(keys, side.key, side.shape, "")) return {true, ""};
+  bool bare = !side.prefix.empty() && any_key(keys, side.key, side.shape, side.prefix);
+  return {bare, bare ? side.prefix : ""};
+}
+
+}  // namespace
+
+std::optional<RulePack> try_parse_rule_pack(std::string_view text, std::string_view name) {
+  std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text[first] == '{') return std::nullopt;
+  TextNode root = core::with_context(name, [&] { return detail::parse_toml_node(text); });
+  const TextNode* about = root.find("about");
+  if (about == nullptr || about->kind != NodeKind::table) return std::nullopt;
+  RulePack pack;
+  pack.name = name;
+  pack.rules = parse_rules(text, name);
+  core::with_context(name, [&] {
+    for (const auto& [key, node] : about->members) read_field(pack, key, node);
+    check_pack(pack);
+  });
+  return pack;
+}
+
+RulePack parse_rule_pack(std::string_view text, std::string_view name) {
+  std::optional<RulePack> pack = try_parse_rule_pack(text, name);
+  if (!pack) throw Error(ErrorCode::usage, "has no table [about]").add_context(std::string(name));
+  return std::move(*pack);
+}
+
+RulePack turned_round(const RulePack& pack) {
+  RulePack out = pack;
+  std::swap(out.from, out.to);
+  std::swap(out.from_key, out.to_key);
+  std::swap(out.from_prefix, out.to_prefix);
+  std::swap(out.from_shape, out.to_shape);
+  out.backwards = !pack.backwards;
+  out.rules = core::with_context(pack.name, [&] { return reversed(pack.rules); });
+  return out;
+}
+
+PackFit fits_from(const RulePack& pack, const std::vector<NamedShape>& keys) {
+  return fit({pack.from_key, pack.from_prefix, pack.from_shape}, keys);
+}
+
+PackFit fits_to(const RulePack& pack, const std::vector<NamedShape>& keys) {
+  return fit({pack.to_key, pack.to_prefix, pack.to_shape}, keys);
+}
+
+Rules rules_for(const RulePack& pack, const std::vector<NamedShape>& keys) {
+  PackFit from = fits_from(pack, keys);
+  if (!from.fits) {
+    std::string subject = "the rules " + core::quote(pack.name) + " take names of " + pack.from + ", such as " +
+                          core::quote(pack.from_key) + ", and the file has none";
+    if (fits_to(pack, keys).fits) subject += "; its names are those of " + pack.to + " already";
+    throw Error(ErrorCode::key, subject);
+  }
+  if (from.prefix.empty() || from.prefix == pack.to_prefix) return pack.rules;
+  Rule before;
+  before.names = {{"*", escape_pattern(from.prefix) + "*"}};
+  Rules out = {std::move(before)};
+  out.insert(out.end(), pack.rules.begin(), pack.rules.end());
+  return out;
+}
+
+}  // namespace ckpt

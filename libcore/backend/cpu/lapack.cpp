@@ -1,0 +1,168 @@
+#include "libcore/backend/lapack.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+// Fortran's functions: numbers by address, the lengths of texts behind everything else.
+extern "C" {
+#define CORE_LAPACK_DECLARE(s, T)                                                                                     \
+  void s##getrf_(const int*, const int*, T*, const int*, int*, int*);                                                 \
+  void s##getrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*, const int*, int*,         \
+                 std::size_t);                                                                                        \
+  void s##potrf_(const char*, const int*, T*, const int*, int*, std::size_t);                                         \
+  void s##trtrs_(const char*, const char*, const char*, const int*, const int*, const T*, const int*, T*, const int*, \
+                 int*, std::size_t, std::size_t, std::size_t);                                                        \
+  void s##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                                   \
+  void s##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);                 \
+  void s##gesdd_(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*,         \
+                 const int*, int*, int*, std::size_t);                                                                \
+  void s##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, const int*, int*,    \
+                 std::size_t, std::size_t);                                                                           \
+  void s##gelsy_(const int*, const int*, const int*, T*, const int*, T*, const int*, int*, const T*, int*, T*,        \
+                 const int*, int*);
+CORE_LAPACK_DECLARE(s, float)
+CORE_LAPACK_DECLARE(d, double)
+#undef CORE_LAPACK_DECLARE
+}
+
+namespace core::lapack {
+namespace {
+
+template <class T>
+struct Functions;
+#define CORE_LAPACK_FUNCTIONS(s, T)          \
+  template <>                                \
+  struct Functions<T> {                      \
+    static constexpr auto getrf = s##getrf_; \
+    static constexpr auto getrs = s##getrs_; \
+    static constexpr auto potrf = s##potrf_; \
+    static constexpr auto trtrs = s##trtrs_; \
+    static constexpr auto geqrf = s##geqrf_; \
+    static constexpr auto orgqr = s##orgqr_; \
+    static constexpr auto gesdd = s##gesdd_; \
+    static constexpr auto syevd = s##syevd_; \
+    static constexpr auto gelsy = s##gelsy_; \
+  };
+CORE_LAPACK_FUNCTIONS(s, float)
+CORE_LAPACK_FUNCTIONS(d, double)
+#undef CORE_LAPACK_FUNCTIONS
+
+/// Leading sizes are at least 1, also of nothing.
+int leading(int rows) {
+  return std::max(rows, 1);
+}
+
+/// Calls run(work, size) once for the size and once for the result.
+template <class T, class Run>
+int with_work(Run run) {
+  T wanted = 0;
+  run(&wanted, -1);
+  std::vector<T> work(std::max<std::size_t>(1, static_cast<std::size_t>(wanted)));
+  return run(work.data(), static_cast<int>(work.size()));
+}
+
+}  // namespace
+
+template <class T>
+int lu(int m, int n, T* a, int* pivots) {
+  const int lead = leading(m);
+  int info = 0;
+  Functions<T>::getrf(&m, &n, a, &lead, pivots, &info);
+  return info;
+}
+
+template <class T>
+void lu_solve(int n, int count, const T* lu, const int* pivots, T* b) {
+  const int lead = leading(n);
+  int info = 0;
+  Functions<T>::getrs("N", &n, &count, lu, &lead, pivots, b, &lead, &info, 1);
+}
+
+template <class T>
+int cholesky(char uplo, int n, T* a) {
+  const int lead = leading(n);
+  int info = 0;
+  Functions<T>::potrf(&uplo, &n, a, &lead, &info, 1);
+  return info;
+}
+
+template <class T>
+void triangular_solve(Triangle t, int n, int count, const T* a, T* b) {
+  const int lead = leading(n);
+  int info = 0;
+  Functions<T>::trtrs(&t.uplo, &t.trans, &t.diagonal, &n, &count, a, &lead, b, &lead, &info, 1, 1, 1);
+}
+
+template <class T>
+void qr(int m, int n, T* a, T* tau) {
+  const int lead = leading(m);
+  with_work<T>([&](T* work, int size) {
+    int info = 0;
+    Functions<T>::geqrf(&m, &n, a, &lead, tau, work, &size, &info);
+    return info;
+  });
+}
+
+template <class T>
+void make_q(int m, int n, int k, T* a, const T* tau) {
+  const int lead = leading(m);
+  with_work<T>([&](T* work, int size) {
+    int info = 0;
+    Functions<T>::orgqr(&m, &n, &k, a, &lead, tau, work, &size, &info);
+    return info;
+  });
+}
+
+template <class T>
+int svd(char job, int m, int n, const SvdArrays<T>& x) {
+  const int lead = leading(m), vh_lead = leading(x.vh_rows);
+  std::vector<int> small(static_cast<std::size_t>(8 * leading(std::min(m, n))));
+  return with_work<T>([&](T* work, int size) {
+    int info = 0;
+    Functions<T>::gesdd(&job, &m, &n, x.a, &lead, x.s, x.u, &lead, x.vh, &vh_lead, work, &size, small.data(), &info, 1);
+    return info;
+  });
+}
+
+template <class T>
+int eigh(char job, char uplo, int n, T* a, T* values) {
+  const int lead = leading(n);
+  std::vector<int> small(static_cast<std::size_t>(3 + 5 * n));
+  const int small_size = static_cast<int>(small.size());
+  return with_work<T>([&](T* work, int size) {
+    int info = 0;
+    const int of_small = size < 0 ? -1 : small_size;
+    Functions<T>::syevd(&job, &uplo, &n, a, &lead, values, work, &size, small.data(), &of_small, &info, 1, 1);
+    return info;
+  });
+}
+
+template <class T>
+int lstsq(int m, int n, int count, T* a, T* b, T rcond) {
+  const int lead = leading(m), b_lead = leading(std::max(m, n));
+  std::vector<int> pivots(static_cast<std::size_t>(leading(n)), 0);
+  int rank = 0;
+  with_work<T>([&](T* work, int size) {
+    int info = 0;
+    Functions<T>::gelsy(&m, &n, &count, a, &lead, b, &b_lead, pivots.data(), &rcond, &rank, work, &size, &info);
+    return info;
+  });
+  return rank;
+}
+
+#define CORE_LAPACK_INSTANCES(T)                                    \
+  template int lu(int, int, T*, int*);                              \
+  template void lu_solve(int, int, const T*, const int*, T*);       \
+  template int cholesky(char, int, T*);                             \
+  template void triangular_solve(Triangle, int, int, const T*, T*); \
+  template void qr(int, int, T*, T*);                               \
+  template void make_q(int, int, int, T*, const T*);                \
+  template int svd(char, int, int, const SvdArrays<T>&);            \
+  template int eigh(char, char, int, T*, T*);                       \
+  template int lstsq(int, int, int, T*, T*, T);
+CORE_LAPACK_INSTANCES(float)
+CORE_LAPACK_INSTANCES(double)
+#undef CORE_LAPACK_INSTANCES
+
+}  // namespace core::lapack

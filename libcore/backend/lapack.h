@@ -1,0 +1,46 @@
+#pragma once
+// LAPACK on column-major arrays of float or double, as functions with names. Results are LAPACK's `info`: 0, or what
+// stood in the way. Thread safety: pure functions of their arrays.
+// Use: int info = lapack::lu(3, 3, a, pivots);
+
+#include <cstdint>
+
+namespace core::lapack {
+
+/// a (m, n) = P L U; `pivots`: min(m, n). Info k: the k-th diagonal element of U is 0.
+template <class T>
+int lu(int m, int n, T* a, int* pivots);
+/// b (n, count) = A^-1 b from lu().
+template <class T>
+void lu_solve(int n, int count, const T* lu, const int* pivots, T* b);
+/// Info k: the leading minor of order k is not positive.
+template <class T>
+int cholesky(char uplo, int n, T* a);
+/// b (n, count) = op(A)^-1 b; trans: 'N' or 'T'; diagonal: 'N' or 'U'.
+struct Triangle {
+  char uplo, trans, diagonal;
+};
+template <class T>
+void triangular_solve(Triangle triangle, int n, int count, const T* a, T* b);
+/// a (m, n): R above, reflectors below; tau: min(m, n).
+template <class T>
+void qr(int m, int n, T* a, T* tau);
+/// a (m, n) becomes the first n columns of Q, from k reflectors.
+template <class T>
+void make_q(int m, int n, int k, T* a, const T* tau);
+/// job: 'N' values alone, 'S' reduced, 'A' all. u: (m, columns), vh: (rows, n) with that leading size.
+template <class T>
+struct SvdArrays {
+  T *a, *s, *u, *vh;
+  int vh_rows;
+};
+template <class T>
+int svd(char job, int m, int n, const SvdArrays<T>& arrays);
+/// a becomes the vectors where they are wanted.
+template <class T>
+int eigh(char job, char uplo, int n, T* a, T* values);
+/// b (max(m, n), count) becomes the solution; gives the rank. By a complete orthogonal factorisation.
+template <class T>
+int lstsq(int m, int n, int count, T* a, T* b, T rcond);
+
+}  // namespace core::lapack

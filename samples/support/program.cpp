@@ -1,0 +1,71 @@
+#include "samples/support/program.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <stdexcept>
+
+#include "libckpt/bridge/module_state.h"
+#include "libcore/base/error.h"
+
+namespace samples {
+
+Program::Program(std::vector<Option> options) : options_(std::move(options)) {}
+
+const Option& Program::find(const std::string& name) const {
+  for (const Option& option : options_) {
+    if (option.name == name) return option;
+  }
+  throw std::out_of_range("no option is named " + name);
+}
+
+bool Program::was_given(const std::string& name) const {
+  auto found = given_.find(name);
+  return found != given_.end() && found->second;
+}
+
+void Program::keep(const std::string& name, const core::Tensor& tensor) {
+  kept_.set(name, tensor.detach().cpu());
+}
+
+namespace {
+
+void add_option(CLI::App& app, Option& option) {
+  if (bool* flag = std::get_if<bool>(&option.value)) {
+    app.add_flag("--" + option.name + ",!--no-" + option.name, *flag, option.help);
+    return;
+  }
+  std::visit(
+      [&](auto& value) {
+        if constexpr (!std::is_same_v<decltype(value), bool&>) {
+          app.add_option("--" + option.name, value, option.help)->capture_default_str();
+        }
+      },
+      option.value);
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, const ProgramInfo& info, void (*body)(Program&)) {
+  Program program(info.options);
+  CLI::App app(info.about);
+  for (Option& option : program.options_) add_option(app, option);
+  std::string save;
+  app.add_option("--save", save, "write the tensors of the run here (.safetensors, .npz, ...)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  for (const Option& option : program.options_) program.given_[option.name] = app.count("--" + option.name) > 0;
+  try {
+    body(program);
+    if (!save.empty()) ckpt::save(program.kept_, save);
+  } catch (const core::Error& error) {
+    std::cout.flush();
+    std::cerr << core::python_name(error.code()) << ": " << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace samples

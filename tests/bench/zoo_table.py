@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Time per forward of the zoo's models beside PyTorch's, in one run, as a Markdown table.
+
+usage: zoo_table.py BUILD [--models A,B] [--batches 1,8] [--threads 1,2] [--rounds N] [-o TABLE.md]
+
+Both sides keep the model in a process of their own and take turns, pass by pass; the table holds the smallest time of
+each, because whatever else the machine does can only add to it. Needs torch; torchvision and transformers for their
+models. Models whose Python twin cannot be built are listed without a time of theirs.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+SMALL = ["mlp", "lenet5", "mnist_net", "cifar_net", "batchnorm_net", "char_lstm", "char_gru", "bilstm_classifier",
+         "encoder_classifier", "autoencoder"]
+CNN = ["alexnet", "vgg11", "vgg16", "vgg16_bn", "resnet18", "resnet34", "resnet50", "resnet101", "resnext50_32x4d",
+       "wide_resnet50_2", "squeezenet1_0", "squeezenet1_1", "densenet121", "googlenet", "inception_v3", "mobilenet_v2",
+       "mobilenet_v3_small", "mobilenet_v3_large", "shufflenet_v2_x1_0", "efficientnet_b0", "efficientnet_b4",
+       "regnet_y_400mf", "regnet_x_400mf", "convnext_tiny"]
+TRANSFORMER = ["vit_b_16", "vit_b_32", "swin_t", "hf_vit_base", "gpt2", "bert_base", "llama_1b_shape"]
+
+
+def small_twin(name):
+    import torch
+    import torch.nn as nn
+
+    class Recurrent(nn.Module):
+        def __init__(self, embedding, layer, head):
+            super().__init__()
+            self.embedding, self.layer, self.head = embedding, layer, head
+
+        def forward(self, x):
+            return self.head(self.layer(self.embedding(x))[0])
+
+    class Mean(nn.Module):
+        def __init__(self, dims):
+            super().__init__()
+            self.dims = dims
+
+        def forward(self, x):
+            return x.mean(self.dims)
+
+    def pooled(*convs):
+        layers = []
+        for conv in convs:
+            layers += [conv, nn.ReLU(), nn.MaxPool2d(2)]
+        return layers
+
+    def head(*widths):
+        layers = [nn.Flatten()]
+        for a, b in zip(widths, widths[1:]):
+            layers += [nn.Linear(a, b), nn.ReLU()]
+        return layers[:-1]
+
+    tokens = lambda *size: lambda n: torch.randint(0, 40, (n, *size))
+    images = lambda *size: lambda n: torch.randn(n, *size)
+    if name == "mlp":
+        return nn.Sequential(*head(784, 256, 10)), images(784)
+    if name == "lenet5":
+        return nn.Sequential(*pooled(nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)), *head(400, 120, 84, 10)), \
+            images(1, 28, 28)
+    if name == "mnist_net":
+        return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+                             *head(9216, 128, 10), nn.LogSoftmax(1)), images(1, 28, 28)
+    if name == "cifar_net":
+        return nn.Sequential(*pooled(nn.Conv2d(3, 6, 5), nn.Conv2d(6, 16, 5)), *head(400, 120, 84, 10)), \
+            images(3, 32, 32)
+    if name == "batchnorm_net":
+        return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(True), nn.MaxPool2d(2),
+                             nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(True), Mean((2, 3)),
+                             nn.Linear(16, 10)), images(1, 28, 28)
+    if name == "char_lstm":
+        return Recurrent(nn.Embedding(65, 32), nn.LSTM(32, 64, batch_first=True), nn.Linear(64, 65)), tokens(64)
+    if name == "char_gru":
+        return Recurrent(nn.Embedding(65, 32), nn.GRU(32, 48, 2, batch_first=True), nn.Linear(48, 65)), tokens(64)
+    if name == "bilstm_classifier":
+        return Recurrent(nn.Identity(), nn.LSTM(12, 16, 2, batch_first=True, bidirectional=True),
+                         nn.Sequential(Mean(1), nn.Linear(32, 5))), images(32, 12)
+    if name == "encoder_classifier":
+        layer = nn.TransformerEncoderLayer(32, 4, 64, 0.1, batch_first=True)
+        return nn.Sequential(nn.Linear(16, 32), nn.TransformerEncoder(layer, 2), Mean(1), nn.Linear(32, 6)), \
+            images(32, 16)
+    if name == "autoencoder":
+        return nn.Sequential(nn.Linear(784, 400), nn.ReLU(), nn.Linear(400, 20), nn.Linear(20, 400), nn.ReLU(),
+                             nn.Linear(400, 784), nn.Sigmoid()), images(784)
+    return None
+
+
+def twin(name):
+    """(module, function that makes a batch)"""
+    import torch
+    found = small_twin(name)
+    if found:
+        return found
+    tokens = lambda n: torch.randint(0, 30000, (n, 128))
+    if name.startswith(("gpt2", "bert", "llama", "hf_vit")):
+        import transformers as hf
+        if name == "gpt2":
+            return hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False)), tokens
+        if name == "bert_base":
+            return hf.BertModel(hf.BertConfig()), tokens
+        if name == "hf_vit_base":
+            return hf.ViTModel(hf.ViTConfig()), lambda n: torch.randn(n, 3, 224, 224)
+        return hf.LlamaForCausalLM(hf.LlamaConfig(
+            vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32,
+            num_key_value_heads=4, use_cache=False)), tokens
+    import torchvision
+    options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    side = 299 if name.startswith("inception") else 224
+    return torchvision.models.get_model(name, weights=None, **options), lambda n: torch.randn(n, 3, side, side)
+
+
+def serve_torch(name, batch, threads):
+    import torch
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    model, make = twin(name)
+    model.eval()
+    x = make(batch)
+    with torch.inference_mode():
+        def run(repeats):
+            begin = time.perf_counter_ns()
+            for _ in range(repeats):
+                model(x)
+            return (time.perf_counter_ns() - begin) / repeats
+        repeats = max(1, min(1000, int(5e6 / min(run(1), run(1), run(1)))))
+        print(json.dumps({"parameters": sum(p.numel() for p in model.parameters())}), flush=True)
+        for _ in sys.stdin:
+            print(f"{run(repeats):.0f}", flush=True)
+
+
+class Server:
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        stderr=subprocess.DEVNULL)
+        line = self.process.stdout.readline()
+        self.about = json.loads(line) if line else None
+
+    def time(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(bench, name, batch, threads, rounds):
+    ours = Server([bench, name, "--batch", str(batch), "--threads", str(threads), "--serve"])
+    theirs = Server([sys.executable, __file__, "--torch", name, str(batch), str(threads)])
+    row = {"model": name, "batch": batch, "threads": threads, "ours": None, "theirs": None}
+    if ours.about:
+        row.update(ours.about)
+    begin = time.monotonic()
+    for i in range(rounds):
+        for key, server in (("ours", ours), ("theirs", theirs)):
+            if server.about:
+                ns = server.time()
+                row[key] = ns if row[key] is None else min(row[key], ns)
+        if i >= 4 and time.monotonic() - begin > 8:
+            break
+    ours.close()
+    theirs.close()
+    return row
+
+
+def millis(ns):
+    return "-" if ns is None else f"{ns / 1e6:.3g}" if ns < 1e8 else f"{ns / 1e6:.0f}"
+
+
+def table(rows):
+    lines = ["| model | parameters | keys | batch | threads | here, ms | PyTorch, ms | ratio |",
+             "|---|--:|--:|--:|--:|--:|--:|--:|"]
+    ratio = lambda row: row["theirs"] / row["ours"] if row["ours"] and row["theirs"] else 0
+    for row in sorted(rows, key=ratio):
+        lines.append(f"| {row['model']} | {row.get('parameters', 0):,} | {row.get('keys', '-')} | {row['batch']} | "
+                     f"{row['threads']} | {millis(row['ours'])} | {millis(row['theirs'])} | "
+                     f"{f'{ratio(row):.2f}' if ratio(row) else '-'} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    if sys.argv[1:2] == ["--torch"]:
+        return serve_torch(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("--models", default="cnn,transformer,small")
+    parser.add_argument("--batches", default="1,8")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("-o", "--output")
+    options = parser.parse_args()
+    groups = {"cnn": CNN, "transformer": TRANSFORMER, "small": SMALL}
+    names = [name for word in options.models.split(",") for name in groups.get(word, [word])]
+    rows = []
+    for name in names:
+        for batch in map(int, options.batches.split(",")):
+            for threads in map(int, options.threads.split(",")):
+                row = measure(os.path.join(options.build, "bin", "zoo_bench"), name, batch, threads, options.rounds)
+                rows.append(row)
+                print(f"{name} batch {batch} threads {threads}: {millis(row['ours'])} against "
+                      f"{millis(row['theirs'])} ms", file=sys.stderr, flush=True)
+    text = table(rows)
+    if options.output:
+        with open(options.output, "w") as out:
+            out.write(text)
+    else:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

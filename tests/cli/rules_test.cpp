@@ -1,0 +1,128 @@
+// Rules between the names of projects, as a user meets them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libckpt/io/json.h"
+#include "tests/cli/files.h"
+
+using ckpt::JsonDocument;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using namespace test;
+
+namespace {
+
+/// Keys of one block of a vision transformer with its ends, in timm's names and in torchvision's.
+const std::vector<std::string> kTimm = {"cls_token",
+                                        "blocks.0.norm1.weight",
+                                        "blocks.0.attn.qkv.weight",
+                                        "blocks.0.attn.proj.bias",
+                                        "blocks.0.mlp.fc2.bias",
+                                        "head.bias"};
+const std::vector<std::string> kTorchvision = {"class_token",
+                                               "encoder.layers.encoder_layer_0.ln_1.weight",
+                                               "encoder.layers.encoder_layer_0.self_attention.in_proj_weight",
+                                               "encoder.layers.encoder_layer_0.self_attention.out_proj.bias",
+                                               "encoder.layers.encoder_layer_0.mlp.3.bias",
+                                               "heads.head.bias"};
+
+Outcome done(const TempDir& dir, const std::vector<std::string>& arguments, int code = 0) {
+  Outcome outcome = run_ckpt(dir.path(), arguments);
+  EXPECT_EQ(outcome.code, code) << outcome.err << outcome.out;
+  return outcome;
+}
+
+}  // namespace
+
+TEST(ShippedRules, AreListed) {
+  TempDir dir;
+  Outcome list = done(dir, {"zoo", "rules", "*-vit"});
+  EXPECT_THAT(list.out, HasSubstr("timm-vit     timm             torchvision"));
+  EXPECT_THAT(list.out, HasSubstr("hf-vit       Hugging Face     torchvision"));
+  EXPECT_EQ(done(dir, {"zoo", "rules", "-q", "timm-v*"}).out, "timm-vit\n");
+  JsonDocument json = JsonDocument::parse(done(dir, {"zoo", "rules", "--json", "hf-vit"}).out);
+  auto rules = json.root().at("rules").items();
+  ASSERT_EQ(rules.size(), 1u);
+  EXPECT_EQ(rules[0].at("from").as_text(), "Hugging Face");
+  EXPECT_THAT(rules[0].at("note").as_text(), HasSubstr("1e-12"));
+  EXPECT_EQ(rules[0].at("steps").items().size(), 2u);
+  EXPECT_EQ(done(dir, {"zoo", "rules", "none*"}, 1).err, "");
+  expect_refused(dir, {"zoo", "rules", "--toml", "timm-*"}, 2, "--toml", "'timm-*' means");
+}
+
+TEST(ShippedRules, RenameByNameAndBack) {
+  TempDir dir;
+  write_model(dir, "timm.pth", kTimm);
+  Outcome there = done(dir, {"rename", "--rules", "timm-vit", "timm.pth"});
+  EXPECT_THAT(there.out, HasSubstr("6 of 6 keys renamed from timm's names to torchvision's"));
+  EXPECT_EQ(names_in(dir.path() / "timm.renamed.pth"), kTorchvision);
+  done(dir, {"rename", "--rules", "timm-vit", "--reverse", "timm.renamed.pth", "-o", "back.pth"});
+  done(dir, {"diff", "timm.pth", "back.pth"});
+  done(dir, {"diff", "--rules", "timm-vit", "timm.pth", "timm.renamed.pth"});
+}
+
+TEST(ShippedRules, MayBeCopiedAndChanged) {
+  TempDir dir;
+  write_model(dir, "timm.pth", kTimm);
+  write_file(dir.path() / "mine.toml", done(dir, {"zoo", "rules", "timm-vit", "--toml"}).out);
+  done(dir, {"rename", "--rules", "mine.toml", "timm.pth", "-o", "a.pth"});
+  EXPECT_EQ(names_in(dir.path() / "a.pth"), kTorchvision);
+}
+
+TEST(ShippedRules, AreRefusedForAFileWithOtherNames) {
+  TempDir dir;
+  write_model(dir, "ours.pth", kTorchvision);
+  expect_refused(dir, {"rename", "--rules", "timm-vit", "ours.pth"}, 2, "ours.pth",
+                 "its names are those of torchvision already");
+  expect_refused(dir, {"rename", "--rules", "timm-regnet", "ours.pth"}, 2, "ours.pth", "'s1.b1.conv1.conv.weight'");
+  expect_refused(dir, {"rename", "--rules", "timm-vitt", "ours.pth"}, 2, "'timm-vitt'", "ckpt zoo rules");
+  done(dir, {"rename", "--rules", "timm-vit", "--allow-unknown", "ours.pth", "--dry-run"});
+}
+
+TEST(ShippedRules, SayWhatNamesDoNot) {
+  TempDir dir;
+  write_model(dir, "face.pth", {"encoder.layer.0.attention.attention.query.weight", "layernorm.bias"});
+  Outcome there = done(dir, {"rename", "--rules", "hf-vit", "--allow-unknown", "face.pth", "--dry-run"});
+  EXPECT_THAT(there.err, HasSubstr("warning: layer norms have an eps of 1e-12"));
+}
+
+TEST(WhyCommand, NamesTheProjectAndTheRules) {
+  TempDir dir;
+  write_model(dir, "timm.pth", kTimm);
+  write_model(dir, "ours.pth", kTorchvision);
+  Outcome why = done(dir, {"why", "timm.pth", "--for", "ours.pth"}, 1);
+  EXPECT_THAT(why.out, HasSubstr("6 of 6 keys are as timm has them, where the model has those of torchvision"));
+  EXPECT_THAT(why.out, HasSubstr("'cls_token' becomes 'class_token'"));
+  EXPECT_THAT(why.out, HasSubstr("\n  ckpt rename --rules timm-vit timm.pth -o timm.fixed.pth\n"));
+  done(dir, {"rename", "--rules", "timm-vit", "timm.pth", "-o", "timm.fixed.pth"});
+  done(dir, {"why", "timm.fixed.pth", "--for", "ours.pth"});
+  Outcome back = done(dir, {"why", "-q", "ours.pth", "--for", "timm.pth"}, 1);
+  EXPECT_EQ(back.out, "ckpt rename --rules timm-vit --reverse ours.pth -o ours.fixed.pth\n");
+}
+
+TEST(FixCommand, TakesForeignNamesBehindWrappersWithoutAGuess) {
+  TempDir dir;
+  std::vector<std::string> wrapped;
+  for (const std::string& key : kTimm) wrapped.push_back("module." + key);
+  write_model(dir, "timm.pth", wrapped);
+  write_model(dir, "ours.pth", kTorchvision);
+  Outcome fix = done(dir, {"fix", "timm.pth", "--for", "ours.pth", "-o", "fixed.pth"});
+  EXPECT_THAT(fix.out, HasSubstr("2 steps, 6 of 6 keys match ours.pth"));
+  EXPECT_EQ(names_in(dir.path() / "fixed.pth"), kTorchvision);
+}
+
+TEST(ZooKeys, TellsVersionsTiesAndBuffersThatNoFileHolds) {
+  TempDir dir;
+  EXPECT_THAT(done(dir, {"zoo", "keys", "resnet18"}).out,
+              HasSubstr("version 2: bn1, layer1.0.bn1, layer1.0.bn2 and 17 more\n"));
+  EXPECT_THAT(done(dir, {"zoo", "keys", "gpt2"}).out, HasSubstr("tied: transformer.wte.weight, lm_head.weight\n"));
+  EXPECT_THAT(done(dir, {"zoo", "keys", "bert_base"}).out, HasSubstr("not saved: embeddings.position_ids"));
+  JsonDocument json = JsonDocument::parse(done(dir, {"zoo", "keys", "--json", "resnet18"}).out);
+  auto versions = json.root().at("versions").items();
+  ASSERT_EQ(versions.size(), 20u);
+  EXPECT_EQ(versions[0].at("module").as_text(), "bn1");
+  EXPECT_EQ(versions[0].at("version").as_integer(), 2);
+  EXPECT_EQ(json.root().at("arguments").has("nothing"), false);
+}

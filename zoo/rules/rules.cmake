@@ -1,0 +1,31 @@
+# Rule packs between the names of projects: each file of data/ goes into zoo_keys as text. Included by its folder, since a
+# made source belongs to the folder of its target.
+set(packs
+    bert-encoder
+    gpt2-nanogpt
+    hf-resnet
+    hf-vit
+    old-alexnet
+    old-bert
+    old-densenet
+    old-vit
+    timm-convnext
+    timm-efficientnet
+    timm-hf-vit
+    timm-mobilenet-v2
+    timm-mobilenet-v3-large
+    timm-mobilenet-v3-small
+    timm-regnet
+    timm-resnet
+    timm-swin
+    timm-vit)
+list(TRANSFORM packs PREPEND ${CMAKE_CURRENT_LIST_DIR}/data/ OUTPUT_VARIABLE files)
+list(TRANSFORM files APPEND .toml)
+set(embedded ${CMAKE_CURRENT_BINARY_DIR}/pack_texts.cpp)
+add_custom_command(
+  OUTPUT ${embedded}
+  COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUTPUT=${embedded} -P ${CMAKE_CURRENT_LIST_DIR}/embed.cmake
+  DEPENDS ${files} ${CMAKE_CURRENT_LIST_DIR}/embed.cmake
+  VERBATIM
+  COMMENT "Embedding rule packs")
+target_sources(zoo_keys PRIVATE ${CMAKE_CURRENT_LIST_DIR}/rule_packs.cpp ${embedded})
