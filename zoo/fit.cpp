@@ -10,6 +10,7 @@
 #include "libcore/tensor/factory.h"
 #include "zoo/nanogpt.h"
 #include "zoo/recurrent.h"
+#include "zoo/rules/rule_packs.h"
 
 namespace zoo {
 namespace {
@@ -97,6 +98,7 @@ void rename(File& file, const std::filesystem::path& path, const ckpt::KeyList& 
   ckpt::WhyOptions asked;
   asked.wanted = {wanted};
   asked.at = options.at;
+  asked.packs = [&]() -> const std::vector<ckpt::RulePack>& { return rule_packs(); };
   const ckpt::Diagnosis diagnosis = ckpt::why(path, asked);
   if (!diagnosis.readable || diagnosis.loads()) return;
   ckpt::FixPlan plan = diagnosis.plan;

@@ -23,7 +23,7 @@ done
 for file in tools/ckpt/cmd_*.cpp; do
   command=$(basename "$file" .cpp)
   command=${command#cmd_}
-  grep -q "\`${command//_/-}[\` ]" README.md || { echo "README.md: lacks the command ${command//_/-}"; bad=1; }
+  grep -qE "\`(${command//_/-}|${command//_/ })[\` ]" README.md || { echo "README.md: lacks the command ${command//_/-}"; bad=1; }
 done
 # Every public header of the file side says its errors, or that there are none.
 headers=0

@@ -47,6 +47,13 @@ TEST(Usage, GuessesCommandsAndOptions) {
   expect_refused(dir, {"git", "instal"}, 2, "'instal'", "did you mean 'install'?; see 'ckpt git --help'");
 }
 
+TEST(Help, ShowsHowACommandIsCalled) {
+  TempDir dir;
+  EXPECT_THAT(run_ckpt(dir.path(), {"ls", "--help"}).out, HasSubstr("\nUsage: ckpt ls [OPTIONS] FILE...\n"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "keys", "--help"}).out,
+              HasSubstr("\nUsage: ckpt zoo keys [OPTIONS] NAME\n"));
+}
+
 TEST(Help, HasGroupsAndNestedCommands) {
   TempDir dir;
   std::string text = run_ckpt(dir.path(), {"--help"}).out;

@@ -18,6 +18,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/picture.h"
 #include "tests/support/temp_dir.h"
+#include "zoo/nanogpt.h"
 #include "zoo/recurrent.h"
 #include "zoo/small_images.h"
 #include "zoo/zoo.h"
@@ -279,6 +280,9 @@ TEST_F(ZooRun, IsInHelpManualAndCompletion) {
               HasSubstr("resnet18"));
   EXPECT_THAT(test::run_ckpt(dir_.path(), {"completion", "bash", "--", "zoo", "run", "resnet18", "--lab"}).out,
               HasSubstr("--labels"));
+  make_cifar();
+  EXPECT_EQ(test::run_ckpt(dir_.path(), {"completion", "bash", "--", "zoo", "run", "resnet18", "--input", ""}).out,
+            "files\ncifar.pth\ndog.ppm\n");
 }
 
 /// A character model with a vocabulary beside its weights.
@@ -338,6 +342,13 @@ TEST_F(ZooRunText, RefusesPromptsThatMakeNoSense) {
   expect_error({"char_lstm", "plain.pth", "-q", "--prompt", "abc"}, 2, "no list of token ids such as 15496,11,995");
   expect_error({"char_lstm", "plain.pth", "-q", "--prompt", "7"}, 2,
                "token 7 is past the last of the model's 5 tokens");
+}
+
+TEST_F(ZooRunText, AsksForTheHeadsOfAGptByTheOptionsName) {
+  const zoo::NanoGPT net({.block_size = 4, .vocab_size = 5, .n_layer = 1, .n_head = 2, .n_embd = 6});
+  ckpt::save(net.state_dict(), dir_.path() / "gpt.pth");
+  expect_error({"nanogpt_gpt2", "gpt.pth", "-q", "--prompt", "1"}, 2, "stands nowhere in the file; --heads says it");
+  EXPECT_EQ(run({"nanogpt_gpt2", "gpt.pth", "-q", "--prompt", "1", "--heads", "2"}).code, 0);
 }
 
 TEST_F(ZooRunText, GptsGoOnPastTheirLastPosition) {

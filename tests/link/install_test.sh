@@ -38,6 +38,15 @@ if strace -V >/dev/null 2>&1; then
   grep -q "$scratch/usr/libexec/ckpt/ckpt-hdf5" "$scratch/trace"
 fi
 
+# So does the program that runs models; it alone carries the runtime.
+printf 'P2 28 28 1%s' "$(printf ' 1%.0s' $(seq 784))" >"$scratch/white.pgm"
+"$scratch/usr/bin/ckpt" zoo run -q mnist_net --random --input "$scratch/white.pgm" | grep -q white.pgm
+CORE_LOGICAL_DEVICES=host:2 "$scratch/usr/bin/ckpt" devices --jsonl | grep -q 'cuda:1'
+if strace -V >/dev/null 2>&1; then
+  strace -f -e trace=execve -o "$scratch/trace" "$scratch/usr/bin/ckpt" devices >/dev/null
+  grep -q "$scratch/usr/libexec/ckpt/ckpt-run" "$scratch/trace"
+fi
+
 "$scratch/usr/bin/ckpt" doctor "$scratch" >"$scratch/doctor.txt" || { cat "$scratch/doctor.txt"; exit 1; }
 
 if [ -f "$PKG_CONFIG_PATH/ckpt-c.pc" ]; then

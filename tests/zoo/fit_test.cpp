@@ -10,6 +10,7 @@
 #include "zoo/adapt.h"
 #include "zoo/nanogpt.h"
 #include "zoo/recurrent.h"
+#include "zoo/rules/rule_packs.h"
 #include "zoo/small_images.h"
 
 namespace {
@@ -53,6 +54,18 @@ TEST_F(ZooFit, FindsTheClassesOfLargeModels) {
   EXPECT_EQ(zoo::fit("mobilenet_v3_small", save(*zoo::make("mobilenet_v3_small", {.num_classes = 37}))).text,
             "37 classes");
   EXPECT_EQ(zoo::fit("squeezenet1_1", save(*zoo::make("squeezenet1_1", {.num_classes = 5}))).text, "5 classes");
+}
+
+TEST_F(ZooFit, FindsTheClassesUnderTheNamesOfAnotherProject) {
+  const ckpt::RulePack* pack = zoo::find_rule_pack("timm-mobilenet-v3-small");
+  ASSERT_NE(pack, nullptr);
+  ckpt::Checkpoint checkpoint;
+  checkpoint.root = ckpt::to_value(zoo::make("mobilenet_v3_small", {.num_classes = 37})->state_dict());
+  const auto file = dir_.path() / "timm.pth";
+  ckpt::save(ckpt::apply_rules(checkpoint, ckpt::reversed(pack->rules)), file);
+  zoo::Fit fit = zoo::fit("mobilenet_v3_small", file);
+  EXPECT_EQ(fit.text, "37 classes");
+  zoo::load_into(*fit.model, "mobilenet_v3_small", file);
 }
 
 TEST_F(ZooFit, KeepsWhatTheCallerChose) {

@@ -204,8 +204,9 @@ int run_verify(Context& context, const Options& options) {
 }  // namespace
 
 void add_zoo(CLI::App& app, Command& chosen) {
-  CLI::App& zoo = add_command(app, "zoo", "ckpt zoo keys resnet50",
-                              "Known models: their names, key lists, whether a file holds one, and what it says to an input.");
+  CLI::App& zoo =
+      add_command(app, "zoo", "ckpt zoo keys resnet50",
+                  "Known models: their names, key lists, whether a file holds one, and what it says to an input.");
   zoo.require_subcommand(1);
   auto options = std::make_shared<Options>();
 

@@ -147,8 +147,10 @@ bool is_checkpoint_name(const std::string& name) {
   return std::any_of(std::begin(kMore), std::end(kMore), ends);
 }
 
-/// Folders, and the files whose names say checkpoint; all files where there is none.
-std::vector<Candidate> files(const std::string& word) {
+enum class Wanted { checkpoints, any_files };
+
+/// Folders, and the files whose names say checkpoint; all files where there is none, or where any are wanted.
+std::vector<Candidate> files(const std::string& word, Wanted wanted = Wanted::checkpoints) {
   std::size_t slash = word.rfind('/');
   std::string folder = slash == std::string::npos ? "" : word.substr(0, slash + 1);
   std::string name_start = word.substr(folder.size());
@@ -167,7 +169,7 @@ std::vector<Candidate> files(const std::string& word) {
     std::vector<Candidate>& list = is_folder ? folders : is_checkpoint_name(name) ? known : others;
     list.push_back({folder + name + (is_folder ? "/" : "")});
   }
-  if (known.empty()) known = std::move(others);
+  if (known.empty() || wanted == Wanted::any_files) known.insert(known.end(), others.begin(), others.end());
   known.insert(known.end(), folders.begin(), folders.end());
   std::sort(known.begin(), known.end(), [](const Candidate& a, const Candidate& b) { return a.text < b.text; });
   return known;
@@ -231,7 +233,9 @@ Completion values(const CLI::App& app, const Cursor& cursor, const std::string& 
   }
   bool inside = cursor.word.find("::") != std::string::npos;
   all.files = !inside && (all.candidates.empty() || what == "RULES");
-  append(all.candidates, inside ? places(cursor.word) : files(cursor.word));
+  const bool any = option == "--input" || option == "--labels" || option == "--vocabulary";
+  append(all.candidates,
+         inside ? places(cursor.word) : files(cursor.word, any ? Wanted::any_files : Wanted::checkpoints));
   return all;
 }
 

@@ -28,6 +28,8 @@ constexpr GroupRow kGroups[] = {
 class HelpStyle final : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
+    // CLI11 puts the command behind the program; so does synopsis_of().
+    if (app->get_parent() != nullptr) name.resize(std::min(name.rfind(' '), name.size()));
     return "Usage: " + synopsis_of(*app, name) + "\n";
   }
   std::string make_description(const CLI::App* app) const override {

@@ -75,6 +75,10 @@ std::optional<zoo::Image> as_image(const core::Tensor& x) {
 
 core::Tensor shaped(const core::Tensor& x, const Expected& expected) {
   if (expected.kind == Kind::images) {
+    const std::int64_t side = expected.steps->crop, channels = expected.steps->channels;
+    if (x.dim() == 2 && x.size(1) == channels * side * side) {  // rows of pixels
+      return x.to(core::DType::f32).reshape({x.size(0), channels, side, side});
+    }
     if (x.dim() != 3 && x.dim() != 4) {
       refuse(x, "(channels, height, width), or bytes (height, width) and (height, width, 3)");
     }

@@ -104,6 +104,19 @@ Expected expected_of(const RunOptions& options, const std::string& file) {
   return expected;
 }
 
+/// What the library says of its options, in those of the command.
+std::string in_words_of_the_command(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"set LoadOptions::guess to take it", "--guess takes it"},
+      {"attention heads it has stands nowhere in the file",
+       "attention heads it has stands nowhere in the file; --heads says it"},
+  };
+  for (const auto& [from, to] : kWords) {
+    if (const std::size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
 void load_weights(RunModel& model, const RunOptions& options) {
   const Address address = parse_address(options.weights);
   model.source = address.text();
@@ -114,11 +127,18 @@ void load_weights(RunModel& model, const RunOptions& options) {
   how.load.open.lenient = options.lenient;
   how.load.open.foreign_objects = options.foreign_objects;
   how.heads = options.heads;
-  zoo::Fit fit = zoo::fit(model.name, address.path, how);
-  if (!fit.text.empty()) model.steps.push_back("made for " + fit.text);
-  model.module = fit.model;
   zoo::LoadNotes notes;
-  zoo::load_into(*model.module, model.name, address.path, how.load, &notes);
+  try {
+    zoo::Fit fit = zoo::fit(model.name, address.path, how);
+    if (!fit.text.empty()) model.steps.push_back("made for " + fit.text);
+    model.module = fit.model;
+    zoo::load_into(*model.module, model.name, address.path, how.load, &notes);
+  } catch (const Error& error) {
+    Error said(error.code(), in_words_of_the_command(error.message()));
+    const std::vector<std::string>& context = error.context();
+    for (auto subject = context.rbegin(); subject != context.rend(); ++subject) said.add_context(*subject);
+    throw said;
+  }
   model.steps.insert(model.steps.end(), notes.steps.begin(), notes.steps.end());
   model.steps.insert(model.steps.end(), notes.warnings.begin(), notes.warnings.end());
   if (model.expected.kind != Expected::Kind::tokens) return;

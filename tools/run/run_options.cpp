@@ -1,7 +1,20 @@
 #include "tools/run/run_options.h"
 
+#include "libcore/base/text.h"
+
 namespace cli {
 namespace {
+
+/// Numbers from `least` on; --help shows nothing of it.
+CLI::Validator from(int least) {
+  return CLI::Validator(
+      [least](const std::string& text) {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
+        return "needs a number from " + std::to_string(least) + " on, and got " + core::quote(text);
+      },
+      "");
+}
 
 void add_image_options(CLI::App& run, RunOptions& options) {
   run.add_option("-i,--input", options.inputs,
@@ -9,14 +22,14 @@ void add_image_options(CLI::App& run, RunOptions& options) {
       ->type_name("FILE");
   run.add_option("--top", options.top, "how many of the likeliest classes to show (default: 5)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(from(1));
   run.add_option("--labels", options.labels, "names of the classes: one a line, or JSON")->type_name("FILE");
   run.add_option("--resize", options.resize, "shorter side in pixels, instead of what the model's weights want")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(from(1));
   run.add_option("--crop", options.crop, "width and height of the middle that is looked at, likewise; 0: all")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(from(0));
 }
 
 void add_text_options(CLI::App& run, RunOptions& options) {
@@ -26,14 +39,14 @@ void add_text_options(CLI::App& run, RunOptions& options) {
   run.add_option("--vocabulary", options.vocabulary,
                  "text whose characters, sorted, are the vocabulary (default: the one in the checkpoint)")
       ->type_name("FILE");
-  run.add_option("--generate", options.generate, "go on for N tokens")->type_name("N")->check(CLI::PositiveNumber);
+  run.add_option("--generate", options.generate, "go on for N tokens")->type_name("N")->check(from(1));
   run.add_option("--temperature", options.temperature,
                  "of what is drawn: below 1 the likely more often, 0 the likeliest alone (default: 1)")
       ->type_name("X")
-      ->check(CLI::NonNegativeNumber);
+      ->check(from(0));
   run.add_option("--heads", options.heads, "attention heads, where neither the model's name nor the file says")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(from(1));
 }
 
 }  // namespace
@@ -51,7 +64,7 @@ CLI::App& define_zoo_run(CLI::App& zoo, RunOptions& options) {
   run.add_flag("--guess", options.guess, "also pair tensors of equal shape by their order alone");
   run.add_option("--num-classes", options.num_classes, "classes (default: as many as the file has)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(from(1));
   run.add_option("-o,--output", options.output, "also write what the model gives, as a file with one tensor")
       ->type_name("OUT");
   run.add_flag("-f,--force", options.force, "overwrite an existing output");
