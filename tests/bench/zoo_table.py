@@ -4,7 +4,8 @@
 usage: zoo_table.py BUILD [--models A,B] [--batches 1,8] [--threads 1,2] [--rounds N] [-o TABLE.md]
 
 Both sides keep the model in a process of their own and take turns, pass by pass; the table holds the smallest time of
-each, because whatever else the machine does can only add to it. Needs torch; torchvision and transformers for their
+each, because whatever else the machine does can only add to it. One thread is timed by the processor time it takes,
+several by the clock on the wall. Needs torch; torchvision and transformers for their
 models. Models whose Python twin cannot be built are listed without a time of theirs.
 """
 import argparse
@@ -121,12 +122,14 @@ def serve_torch(name, batch, threads):
     model.eval()
     x = make(batch)
     with torch.inference_mode():
+        now = time.process_time_ns if threads == 1 else time.perf_counter_ns
+
         def run(repeats):
-            begin = time.perf_counter_ns()
+            begin = now()
             for _ in range(repeats):
                 model(x)
-            return (time.perf_counter_ns() - begin) / repeats
-        repeats = max(1, min(1000, int(5e6 / min(run(1), run(1), run(1)))))
+            return (now() - begin) / repeats
+        repeats = max(1, min(1000, int(5e6 / max(1, min(run(1), run(1), run(1))))))
         print(json.dumps({"parameters": sum(p.numel() for p in model.parameters())}), flush=True)
         for _ in sys.stdin:
             print(f"{run(repeats):.0f}", flush=True)
