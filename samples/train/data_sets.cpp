@@ -445,7 +445,8 @@ const std::vector<KnownData>& known_data() {
       {"iris", "150 flowers, 4 measures, 3 species", kTables},
       {"wine", "178 wines, 13 measures, 3 growers", kTables},
       {"breast_cancer", "569 tumours, 30 measures, malignant or benign", kTables},
-      {"boston", "506 towns, 13 measures, price of houses (column 11, B, is computed from the share of black people)",
+      {"boston",
+       "506 towns, 13 measures, price of houses (column 11, B, is computed from the share of black residents)",
        kTables},
       {"diabetes", "442 patients, 10 measures, progress of the disease", kTables},
   };

@@ -2,6 +2,7 @@
 // See README.md in this folder. Use: train fit iris
 
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <new>
 
@@ -42,6 +43,9 @@ int main(int argc, char** argv) {
   } catch (const core::Error& error) {
     std::cerr << "train: " << error.what() << '\n';
     return exit_code(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::cerr << "train: " << error.path1().string() << ": " << error.code().message() << '\n';
+    return 4;
   } catch (const std::bad_alloc&) {
     std::cerr << "train: out of memory; try a smaller --batch\n";
     return 4;

@@ -79,6 +79,16 @@ void check_fits(core::Module& model, const RunOptions& o, const DataSet& data) {
                                     "); another size may do: --resize 32, 64, 224 or 299");
 }
 
+core::Device named_device(std::string_view name) {
+  try {
+    const core::Device device(name);
+    if (device.is_cuda()) return device;
+  } catch (const Error&) {
+  }
+  throw Error(ErrorCode::usage,
+              "--devices is cpu, all, a number, or a list such as cuda:1,cuda:0; not " + core::quote(name));
+}
+
 }  // namespace
 
 bool classifies_images(std::string_view zoo_model) {
@@ -133,8 +143,7 @@ std::vector<core::Device> choose_devices(const std::string& text) {
     for (int i = 0; i < count; ++i) devices.emplace_back(core::DeviceType::cuda, i);
     return devices;
   }
-  for (std::string_view name : core::split(text, ','))
-    devices.push_back(core::resolve(core::Device(std::string(name))));
+  for (std::string_view name : core::split(text, ',')) devices.push_back(core::resolve(named_device(name)));
   return devices;
 }
 

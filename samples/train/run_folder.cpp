@@ -112,7 +112,8 @@ class RunFolder::Csv {
 
 void begin_run(const RunOptions& o, const std::string& symbols, bool overwrite) {
   const fs::path folder = o.out;
-  if (fs::exists(folder / "config.toml") || !states_in(folder).empty()) {
+  std::error_code error;  // a folder that cannot be looked into is refused where it is written to
+  if (fs::exists(folder / "config.toml", error) || !states_in(folder).empty()) {
     if (!overwrite) {
       throw Error(ErrorCode::usage, o.out + ": holds a run already; go on with it by `train resume " + o.out +
                                         "`, choose another --out, or replace it with --overwrite");
@@ -120,7 +121,6 @@ void begin_run(const RunOptions& o, const std::string& symbols, bool overwrite) 
     for (const fs::path& state : states_in(folder)) fs::remove(state);
     for (const char* format : {"ckpt", "pth", "safetensors"}) fs::remove(folder / ("best." + std::string(format)));
   }
-  std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(ErrorCode::io, o.out + ": " + error.message());
   write_text(folder / "config.toml", to_toml(o));

@@ -221,6 +221,9 @@ TEST(Train, SaysWhatIsWrongWithItsArguments) {
       {{"fit", "points.csv", "--resize", "32"}, "--resize: points.csv holds no images"},
       {{"fit", "points.csv", "--format", "zip"},
        "--format is ckpt, pth or safetensors (several with commas), not 'zip'"},
+      {{"fit", "points.csv", "--devices", "cuda:x"},
+       "--devices is cpu, all, a number, or a list such as cuda:1,cuda:0"},
+      {{"fit", "points.csv", "--devices", "cuda:7"}, "train: "},
       {{"fit", "iris_"}, "'iris_' is neither a file nor a data set; did you mean 'iris'?"},
       {{"text"}, "--text FILE: which text is to be learnt"},
       {{"text", "--text", "points.csv", "--model", "gpt2"},
@@ -269,6 +272,22 @@ TEST(Train, SaysWhereItCannotWrite) {
   const Outcome done = train(dir, kPoints + Arguments{"--out", "points.csv/run"});
   EXPECT_EQ(done.code, 4);
   EXPECT_THAT(done.err, HasSubstr("points.csv/run: Not a directory"));
+}
+
+TEST(Train, SaysThatItHasNoRightToWrite) {
+  test::TempDir dir;
+  write_points(dir);
+  fs::create_directory(dir.path() / "locked");
+  fs::permissions(dir.path(), fs::perms(0755));
+  fs::permissions(dir.path() / "locked", fs::perms(0555));
+  const auto nobody = [] {
+    if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(127);
+  };
+  const Outcome done = train(dir, kPoints + Arguments{"--out", "locked/run"},
+                             {.stdout_path = {}, .in_child = nobody, .while_running = {}});
+  if (done.code == 127) GTEST_SKIP() << "cannot run as another user here";
+  EXPECT_EQ(done.code, 4);
+  EXPECT_EQ(done.err, "train: locked/run: Permission denied\n");
 }
 
 TEST(Train, AFullDiskKeepsTheStateBeforeIt) {
