@@ -152,7 +152,6 @@ Tensor with_two(const Tensor& a, const Tensor& b, Tensor out) {
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) {
-  if (detail::any_sparse(a, b)) return detail::sparse_add(a, b, alpha);
   Tensor out = raw::binary(BinaryOp::add, a, b, {alpha.to_double(), 0, 0});
   if (!needs_grad(a, b)) return out;
   auto node = make_node<AddBackward>(a, b);
@@ -164,7 +163,6 @@ Tensor add(const Tensor& a, Scalar b, Scalar alpha) {
   return detail::with_node<AddScalarBackward>(a, raw::binary(BinaryOp::add, a, b, {alpha.to_double(), 0, 0}));
 }
 Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
-  if (detail::any_sparse(a, b)) return detail::sparse_add(a, b, -alpha.to_double());
   Tensor out = raw::binary(BinaryOp::sub, a, b, {alpha.to_double(), 0, 0});
   if (!needs_grad(a, b)) return out;
   auto node = make_node<SubBackward>(a, b);
@@ -194,7 +192,6 @@ Tensor rsub(const Tensor& a, Scalar b, Scalar alpha) {
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
-  if (detail::any_sparse(a, b)) return a.is_sparse() ? detail::sparse_mul(a, b) : detail::sparse_mul(b, a);
   Tensor out = raw::binary(BinaryOp::mul, a, b);
   if (!needs_grad(a, b)) return out;
   auto node = make_node<MulBackward>(a, b);

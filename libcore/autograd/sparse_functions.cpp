@@ -242,6 +242,13 @@ Tensor sparse_mul(const Tensor& x, const Tensor& b) {
   return make_sparse(x.sizes(), {parts.indices, parts.values * b.reshape({}), parts.coalesced});
 }
 
+Tensor sparse_binary(BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha) {
+  if (op == BinaryOp::add) return sparse_add(a, b, alpha);
+  if (op == BinaryOp::sub) return sparse_add(a, b, -alpha.to_double());
+  if (op != BinaryOp::mul) throw_sparse();
+  return a.is_sparse() ? sparse_mul(a, b) : sparse_mul(b, a);
+}
+
 Tensor sparse_clone(const Tensor& x) {
   const SparseParts& parts = parts_of(x);
   return make_sparse(x.sizes(), {parts.indices.clone(), parts.values.clone(), parts.coalesced});

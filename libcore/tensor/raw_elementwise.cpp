@@ -6,6 +6,7 @@
 #include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/sparse.h"
 
 namespace core {
 
@@ -321,6 +322,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args)
     if (!compute_here(op, out, a, b, args)) run_binary_op(op, out, operand_of(a), operand_of(b), args);
     return out;
   }
+  if (core::detail::any_sparse(a, b)) return core::detail::sparse_binary(op, a, b, args[0]);
   check_bool_sub(op, a.dtype(), b.dtype());
   const Tensor* both[] = {&a, &b};
   backend = &common_backend(both);

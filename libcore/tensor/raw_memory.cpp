@@ -167,7 +167,9 @@ Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int6
 }
 
 Tensor alias(const Tensor& x) {
-  return shared(x, x.sizes(), x.strides(), x.storage_offset());
+  Tensor same = shared(x, x.sizes(), x.strides(), x.storage_offset());
+  same.impl()->contiguous = x.is_contiguous();  // never of a sparse tensor, whatever its sizes
+  return same;
 }
 
 Tensor cast(const Tensor& x, DType dtype) {

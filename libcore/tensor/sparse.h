@@ -5,6 +5,7 @@
 // Thread safety: as Tensor. No history passes through a sparse tensor.
 // Use: core::Tensor g = core::sparse_coo_tensor(indices, values, {1000, 64}); core::Tensor dense = core::to_dense(g);
 
+#include <cstdint>
 #include <iosfwd>
 #include <string>
 
@@ -12,6 +13,7 @@
 
 namespace core {
 
+enum class BinaryOp : std::uint8_t;
 enum class Layout { strided, sparse_coo };
 Layout layout(const Tensor& x);
 /// "torch.strided", "torch.sparse_coo".
@@ -45,7 +47,7 @@ struct SparseParts {
 /// Costs next to nothing for the usual, dense row-major tensor.
 template <class... T>
 bool any_sparse(const T&... x) {
-  return (((!x.is_contiguous() || x.numel() < 2) && x.is_sparse()) || ...);
+  return ((!x.is_contiguous() && x.is_sparse()) || ...);
 }
 /// REQUIRES: x.is_sparse().
 const SparseParts& parts_of(const Tensor& x);
@@ -54,6 +56,8 @@ void set_parts(const Tensor& x, SparseParts parts);
 /// Error(runtime) "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
 Tensor sparse_add(const Tensor& a, const Tensor& b, Scalar alpha);
 void sparse_add_into(const Tensor& a, const Tensor& b, Scalar alpha);
+/// add, sub (times alpha) and mul, where a or b is sparse; others throw.
+Tensor sparse_binary(BinaryOp op, const Tensor& a, const Tensor& b, Scalar alpha);
 /// b: one number.
 Tensor sparse_mul(const Tensor& x, const Tensor& b);
 Tensor sparse_clone(const Tensor& x);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 // Fortran's functions: numbers by address, the lengths of texts behind everything else.
@@ -62,6 +63,36 @@ int with_work(Run run) {
   return run(work.data(), static_cast<int>(work.size()));
 }
 
+/// OpenBLAS starts its threads for the smallest of these systems, which takes longer than the rest.
+constexpr int kFewRows = 64;
+
+/// One column after the other, by substitution.
+template <class T>
+void substitute(Triangle t, int n, int count, const T* a, T* b) {
+  const auto rows = static_cast<std::ptrdiff_t>(n);
+  const bool turned = t.trans == 'T', unit = t.diagonal == 'U', forward = (t.uplo == 'L') != turned;
+  const auto at = [&](std::ptrdiff_t i, std::ptrdiff_t j) { return turned ? a[i * rows + j] : a[j * rows + i]; };
+  for (std::ptrdiff_t c = 0; c < count; ++c) {
+    T* x = b + c * rows;
+    for (std::ptrdiff_t k = 0; k < rows; ++k) {
+      const std::ptrdiff_t i = forward ? k : rows - 1 - k;
+      T rest = x[i];
+      for (std::ptrdiff_t j = forward ? 0 : i + 1; j < (forward ? i : rows); ++j) rest -= at(i, j) * x[j];
+      x[i] = unit ? rest : rest / at(i, i);
+    }
+  }
+}
+
+template <class T>
+void lu_substitute(int n, int count, const T* lu, const int* pivots, T* b) {
+  for (int c = 0; c < count; ++c) {
+    T* x = b + static_cast<std::ptrdiff_t>(c) * n;
+    for (int i = 0; i < n; ++i) std::swap(x[i], x[pivots[i] - 1]);
+  }
+  substitute({'L', 'N', 'U'}, n, count, lu, b);
+  substitute({'U', 'N', 'N'}, n, count, lu, b);
+}
+
 }  // namespace
 
 template <class T>
@@ -74,6 +105,7 @@ int lu(int m, int n, T* a, int* pivots) {
 
 template <class T>
 void lu_solve(int n, int count, const T* lu, const int* pivots, T* b) {
+  if (n <= kFewRows) return lu_substitute(n, count, lu, pivots, b);
   const int lead = leading(n);
   int info = 0;
   Functions<T>::getrs("N", &n, &count, lu, &lead, pivots, b, &lead, &info, 1);
@@ -89,6 +121,7 @@ int cholesky(char uplo, int n, T* a) {
 
 template <class T>
 void triangular_solve(Triangle t, int n, int count, const T* a, T* b) {
+  if (n <= kFewRows) return substitute(t, n, count, a, b);
   const int lead = leading(n);
   int info = 0;
   Functions<T>::trtrs(&t.uplo, &t.trans, &t.diagonal, &n, &count, a, &lead, b, &lead, &info, 1, 1, 1);

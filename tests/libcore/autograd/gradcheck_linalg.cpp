@@ -106,8 +106,10 @@ void add_norms(GradCases& cases) {
            {"2", 2.0},
            {"-2", -2.0},
            {"inf", std::numeric_limits<double>::infinity()}}) {
-    cases.add(std::string("linalg_matrix_norm/") + name, {irregular({2, 3, 2})},
-              [order = order](In in) { return linalg::matrix_norm(in[0], {.ord = order}); });
+    const bool near_a_tie = std::string(name) == "inf";
+    cases.add(
+        std::string("linalg_matrix_norm/") + name, {irregular({2, 3, 2})},
+        [order = order](In in) { return linalg::matrix_norm(in[0], {.ord = order}); }, !near_a_tie);
   }
   cases.add("linalg_norm", {irregular({3})}, [](In in) { return linalg::norm(in[0], {.ord = 3.0}); });
   cases.add("linalg_cond", {heavy({2, 2})}, [](In in) { return linalg::cond(in[0]); });

@@ -123,6 +123,18 @@ TEST(Linalg, SolveTriangular) {
             "linalg.solve_triangular: Incompatible shapes of A and B for the equation AX = B (2x2 and 3x1)");
 }
 
+TEST(Linalg, LargeSystems) {
+  core::manual_seed(3);
+  const Tensor a = core::randn({100, 100}, {.dtype = DType::f64}) + core::eye(100) * 30;
+  const Tensor b = core::randn({100, 3}, {.dtype = DType::f64});
+  expect_close(core::matmul(a, linalg::solve(a, b)), b);
+  for (const bool upper : {false, true}) {
+    const Tensor t = upper ? core::triu(a) : core::tril(a);
+    expect_close(core::matmul(t, linalg::solve_triangular(a, b, {.upper = upper})), b);
+    expect_close(core::matmul(linalg::solve_triangular(a, b.t(), {.upper = upper, .left = false}), t), b.t());
+  }
+}
+
 TEST(Linalg, Cholesky) {
   const Tensor lower = doubles({{1.414213562, 0, 0}, {0.707106781, 1.581138830, 0}, {0, 0.632455532, 1.897366596}});
   expect_close(linalg::cholesky(kPositive), lower);
