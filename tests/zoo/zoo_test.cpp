@@ -214,17 +214,6 @@ TEST(ZooLoad, TakesFeaturesThatAloneWereWrapped) {
   EXPECT_TRUE(core::equal(loaded->parameter("features.0.weight"), net->parameter("features.0.weight")));
 }
 
-TEST(ZooLoad, PairsByOrderAloneOnlyWhenAGuessIsAllowed) {
-  test::TempDir dir;
-  core::manual_seed(6);
-  zoo::CifarNet net;
-  int number = 0;
-  write(dir.path() / "a.pth", net.state_dict(), [&](const std::string&) { return "t" + std::to_string(++number); });
-  EXPECT_THROW(zoo::load("cifar_net", dir.path() / "a.pth"), core::Error);
-  auto loaded = zoo::load("cifar_net", dir.path() / "a.pth", {.guess = true});
-  EXPECT_TRUE(core::equal(loaded->parameter("fc2.weight"), net.fc2.weight));
-}
-
 TEST(ZooLoad, SaysWhatDoesNotFit) {
   test::TempDir dir;
   ckpt::save(zoo::MLP().state_dict(), dir.path() / "a.pth");
