@@ -297,8 +297,8 @@ TEST(Train, AFullDiskKeepsTheStateBeforeIt) {
     const rlimit most = {80000, 80000};
     ::setrlimit(RLIMIT_FSIZE, &most);
   };
-  const Arguments run =
-      kPoints + Arguments{"--epochs", "1000", "--save-every", "0.05", "--state-format", "pth", "--out", "run"};
+  const Arguments run = {"fit",      "points.csv", "--hidden",     "8", "--threads",      "1",   "--batch", "1",
+                         "--epochs", "1000",       "--save-every", "0", "--state-format", "pth", "--out",   "run"};
   const Outcome full = train(dir, run, {.stdout_path = {}, .in_child = limit, .while_running = {}});
   EXPECT_EQ(full.code, 4);
   EXPECT_THAT(full.err, AllOf(HasSubstr("large"), HasSubstr("go on with: train resume run")));
