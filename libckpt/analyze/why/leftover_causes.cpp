@@ -114,7 +114,7 @@ void find_stale_buffers(Attempt& attempt) {
             "buffer", [&](const FileKey& key) { return unsaved.contains(key.name) || is_stale_buffer(key); });
 }
 
-/// Names that are tied in nearly every language model, where the key list does not say so.
+/// Names that GPT-2, BERT, T5 and their kin tie, where the key list does not say so.
 constexpr std::array<std::string_view, 3> kTiedHeads = {"lm_head.weight", "decoder.weight",
                                                         "cls.predictions.decoder.weight"};
 constexpr std::array<std::string_view, 6> kTiedTables = {
