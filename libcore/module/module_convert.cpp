@@ -1,5 +1,5 @@
 #include "libcore/base/error.h"
-#include "libcore/module/module.h"
+#include "libcore/module/module_base.h"
 #include "libcore/module/walk.h"
 #include "libcore/tensor/factory.h"
 

@@ -2,7 +2,7 @@
 #include <unordered_set>
 
 #include "libcore/base/error.h"
-#include "libcore/module/module.h"
+#include "libcore/module/module_base.h"
 #include "libcore/module/walk.h"
 
 namespace core {

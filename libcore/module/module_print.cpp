@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "libcore/base/text.h"
-#include "libcore/module/module.h"
+#include "libcore/module/module_base.h"
 #include "libcore/module/parametrize_list.h"
 #include "libcore/module/print.h"
 #include "libcore/module/walk.h"

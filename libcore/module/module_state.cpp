@@ -6,7 +6,7 @@
 #include "libcore/base/text.h"
 #include "libcore/base/warning.h"
 #include "libcore/module/hooks.h"
-#include "libcore/module/module.h"
+#include "libcore/module/module_base.h"
 #include "libcore/module/print.h"
 #include "libcore/module/walk.h"
 
