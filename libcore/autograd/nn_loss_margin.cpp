@@ -4,6 +4,7 @@
 #include "libcore/autograd/composed.h"
 #include "libcore/autograd/loss_common.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/loss_ops.h"
 #include "libcore/tensor/norm_ops.h"
@@ -91,6 +92,26 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& near, const Tenso
   Tensor to_far = distance(anchor, far);
   if (o.swap) to_far = minimum(to_far, distance(near, far));
   return reduced(positive(o.margin + to_near - to_far), o.reduction);
+}
+
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                                         const DistanceFunction& distance, const TripletDistanceOptions& o) {
+  if (o.margin <= 0) throw Error(ErrorCode::value, "margin must be greater than 0, got " + python_float(o.margin));
+  if (anchor.dim() != positive.dim() || positive.dim() != negative.dim()) {
+    const auto rank = [](const Tensor& t) { return std::to_string(t.dim()) + "D"; };
+    throw Error(
+        ErrorCode::runtime,
+        "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+        "anchor " +
+            rank(anchor) + ", positive " + rank(positive) + ", and negative " + rank(negative) + " inputs");
+  }
+  const auto apart = [&](const Tensor& a, const Tensor& b) {
+    return distance ? distance(a, b) : pairwise_distance(a, b);
+  };
+  const Tensor to_near = apart(anchor, positive);
+  Tensor to_far = apart(anchor, negative);
+  if (o.swap) to_far = minimum(to_far, apart(positive, negative));
+  return reduced(core::clamp(o.margin + to_near - to_far, 0), o.reduction);
 }
 
 Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginOptions& o) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "libcore/module/module.h"
 #include "libcore/tensor/image_ops.h"
@@ -17,6 +18,29 @@ struct Upsample : ModuleOf<Upsample> {
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return interpolate(x, options); }
+};
+
+/// Where an image is to be upsampled to: a size, or a factor.
+struct UpsamplingOptions {
+  Shape size = {};
+  std::vector<double> scale_factor = {};
+};
+struct UpsamplingNearest2d : ModuleOf<UpsamplingNearest2d> {
+  Upsample upsample;
+  explicit UpsamplingNearest2d(const UpsamplingOptions& given)
+      : upsample({.size = given.size, .scale_factor = given.scale_factor}) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override { return upsample.extra_repr(); }
+  Tensor forward(const Tensor& x) const { return upsample.forward(x); }
+};
+/// With corners aligned.
+struct UpsamplingBilinear2d : ModuleOf<UpsamplingBilinear2d> {
+  Upsample upsample;
+  explicit UpsamplingBilinear2d(const UpsamplingOptions& given)
+      : upsample({.size = given.size, .scale_factor = given.scale_factor, .mode = "bilinear", .align_corners = true}) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override { return upsample.extra_repr(); }
+  Tensor forward(const Tensor& x) const { return upsample.forward(x); }
 };
 
 struct PixelShuffle : ModuleOf<PixelShuffle> {

@@ -4,9 +4,12 @@
 // Thread safety: as Module. Use: core::CrossEntropyLoss criterion; core::Tensor loss = criterion(logits, target);
 
 #include <cstdint>
+#include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "libcore/module/linear.h"
 #include "libcore/module/module.h"
 #include "libcore/tensor/loss_ops.h"
 #include "libcore/tensor/nn_ops.h"
@@ -141,6 +144,36 @@ struct TripletMarginLoss : ModuleOf<TripletMarginLoss> {
   Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
     return triplet_margin_loss(anchor, positive, negative, options);
   }
+};
+
+struct TripletMarginWithDistanceLoss : ModuleOf<TripletMarginWithDistanceLoss> {
+  DistanceFunction distance;
+  std::shared_ptr<Module> distance_function;  ///< where the distance is a module
+  TripletDistanceOptions options;
+
+  explicit TripletMarginWithDistanceLoss(const TripletDistanceOptions& given = {})
+      : TripletMarginWithDistanceLoss(PairwiseDistance(), given) {}
+  template <class Distance>
+  requires std::is_invocable_r_v<Tensor, Distance&, const Tensor&, const Tensor&>
+  explicit TripletMarginWithDistanceLoss(Distance function, const TripletDistanceOptions& given = {}) : options(given) {
+    check();
+    if constexpr (std::is_base_of_v<Module, Distance>) {
+      auto module = std::make_shared<Distance>(std::move(function));
+      distance_function = module;
+      distance = [module](const Tensor& a, const Tensor& b) { return (*module)(a, b); };
+    } else {
+      distance = std::move(function);
+    }
+  }
+  void members(Members& m) override {
+    if (distance_function) m.child("distance_function", distance_function);
+  }
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
+    return triplet_margin_with_distance_loss(anchor, positive, negative, distance, options);
+  }
+
+ private:
+  void check() const;
 };
 
 struct MultiMarginLoss : ModuleOf<MultiMarginLoss> {

@@ -1,5 +1,7 @@
 #include "libcore/module/pooling.h"
 
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/module/print.h"
 #include "libcore/tensor/conv_ops.h"
 
@@ -18,6 +20,26 @@ std::string max_text(const Shape& kernel, const MaxPoolOptions& o) {
 
 std::string tuple(const Shape& sizes) {
   return detail::python_tuple(sizes.to_vector());
+}
+
+[[noreturn]] void fail(const std::string& text) {
+  throw Error(ErrorCode::value, text);
+}
+
+void check_fractional_layer(const FractionalPoolOptions& o, const char* name) {
+  if (o.output_size.empty() && o.output_ratio.empty()) {
+    fail(std::string(name) + " requires specifying either an output size, or a pooling ratio");
+  }
+  if (!o.output_size.empty() && !o.output_ratio.empty()) {
+    fail("only one of output_size and output_ratio may be specified");
+  }
+  std::vector<std::string> ratios;
+  for (const double ratio : o.output_ratio) ratios.push_back(python_float(ratio));
+  for (const double ratio : o.output_ratio) {
+    if (ratio > 0 && ratio < 1) continue;
+    fail("output_ratio must be between 0 and 1 (got " +
+         (ratios.size() == 1 ? ratios[0] : "(" + join(ratios, ", ") + ")") + ")");
+  }
 }
 
 }  // namespace
@@ -76,6 +98,16 @@ Tensor UnpoolState::unpooled(const Tensor& x, const Tensor& indices, const Shape
     sizes[i] = output_size[output_size.size() - rank + i];
   }
   return max_unpool(x, indices, sizes);
+}
+
+FractionalMaxPool2d::FractionalMaxPool2d(const Shape& kernel, const FractionalPoolOptions& given)
+    : kernel_size(kernel), options(given) {
+  check_fractional_layer(given, "FractionalMaxPool2d");
+}
+
+FractionalMaxPool3d::FractionalMaxPool3d(const Shape& kernel, const FractionalPoolOptions& given)
+    : kernel_size(kernel), options(given) {
+  check_fractional_layer(given, "FractionalMaxPool3d");
 }
 
 }  // namespace core

@@ -1,12 +1,13 @@
 #pragma once
-// Pooling modules of one and three dimensions, adaptive, power-average and unpooling. As torch.nn's modules of the same
-// names; the common 2-D ones are in conv.h. Maxima give their positions by with_indices().
-// Thread safety: as Module. Use: core::MaxPool1d pool({2}); core::Tensor y = pool(x);
+// Pooling modules of one and three dimensions, adaptive, power-average, fractional and unpooling. As torch.nn's modules
+// of the same names; the common 2-D ones are in conv.h. Maxima give their positions by with_indices(). Thread safety:
+// as Module. Use: core::MaxPool1d pool({2}); core::Tensor y = pool(x);
 
 #include <cstdint>
 #include <string>
 
 #include "libcore/module/module.h"
+#include "libcore/tensor/fractional_pool.h"
 #include "libcore/tensor/pool_ops.h"
 
 namespace core {
@@ -156,6 +157,25 @@ struct MaxUnpool2d : UnpoolModule<MaxUnpool2d, 2> {
 };
 struct MaxUnpool3d : UnpoolModule<MaxUnpool3d, 3> {
   using UnpoolModule::UnpoolModule;
+};
+
+struct FractionalMaxPool2d : ModuleOf<FractionalMaxPool2d> {
+  Shape kernel_size;
+  FractionalPoolOptions options;
+  /// Errors(value): PyTorch's texts unless just one of size and ratio is given, and the ratio is between 0 and 1.
+  FractionalMaxPool2d(const Shape& kernel, const FractionalPoolOptions& given);
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x) const { return fractional_max_pool2d(x, kernel_size, options).values; }
+  ValuesIndices with_indices(const Tensor& x) const { return fractional_max_pool2d(x, kernel_size, options); }
+};
+
+struct FractionalMaxPool3d : ModuleOf<FractionalMaxPool3d> {
+  Shape kernel_size;
+  FractionalPoolOptions options;
+  FractionalMaxPool3d(const Shape& kernel, const FractionalPoolOptions& given);
+  void members(Members&) override {}
+  Tensor forward(const Tensor& x) const { return fractional_max_pool3d(x, kernel_size, options).values; }
+  ValuesIndices with_indices(const Tensor& x) const { return fractional_max_pool3d(x, kernel_size, options); }
 };
 
 }  // namespace core

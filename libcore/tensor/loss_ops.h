@@ -4,6 +4,7 @@
 // Use: core::Tensor loss = core::smooth_l1_loss(x, target, {.beta = 0.5});
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "libcore/tensor/nn_ops.h"
@@ -90,6 +91,18 @@ struct TripletOptions {
 };
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletOptions& options = {});
+
+using DistanceFunction = std::function<Tensor(const Tensor&, const Tensor&)>;
+struct TripletDistanceOptions {
+  double margin = 1;
+  bool swap = false;
+  Reduction reduction = Reduction::mean;
+};
+/// max(distance(anchor, positive) - distance(anchor, negative) + margin, 0). Without a distance that of
+/// pairwise_distance. Errors: Error(value) "margin must be greater than 0, got -1.0"; Error(runtime) for other ranks.
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                                         const DistanceFunction& distance = {},
+                                         const TripletDistanceOptions& options = {});
 
 struct MultiMarginOptions {
   double p = 1;

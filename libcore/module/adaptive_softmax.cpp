@@ -1,14 +1,14 @@
-#include "libcore/module/more_layers.h"
+#include "libcore/module/adaptive_softmax.h"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <string>
 
-#include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
-#include "libcore/base/text.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/indexing.h"
-#include "libcore/tensor/norm_ops.h"
+#include "libcore/tensor/nn_ops.h"
+#include "libcore/tensor/ops.h"
 #include "libcore/tensor/pick_ops.h"
 
 namespace core {
@@ -50,22 +50,6 @@ std::vector<std::int64_t> rows_between(const std::vector<std::int64_t>& targets,
     if (targets[i] >= low && targets[i] < high) rows.push_back(static_cast<std::int64_t>(i));
   }
   return rows;
-}
-
-void check_fractional_layer(const FractionalPoolOptions& o, const char* name) {
-  if (o.output_size.empty() && o.output_ratio.empty()) {
-    fail(ErrorCode::value, std::string(name) + " requires specifying either an output size, or a pooling ratio");
-  }
-  if (!o.output_size.empty() && !o.output_ratio.empty()) {
-    fail(ErrorCode::value, "only one of output_size and output_ratio may be specified");
-  }
-  std::vector<std::string> ratios;
-  for (const double ratio : o.output_ratio) ratios.push_back(python_float(ratio));
-  for (const double ratio : o.output_ratio) {
-    if (ratio > 0 && ratio < 1) continue;
-    fail(ErrorCode::value, "output_ratio must be between 0 and 1 (got " +
-                               (ratios.size() == 1 ? ratios[0] : "(" + join(ratios, ", ") + ")") + ")");
-  }
 }
 
 }  // namespace
@@ -145,42 +129,6 @@ Tensor AdaptiveLogSoftmaxWithLoss::predict(const Tensor& x) {
   const Tensor in_head = argmax(head(x), 1), clustered = ge(in_head, cutoffs[0]);
   if (!clustered.any().item<bool>()) return in_head;
   return where(clustered, argmax(log_prob(x), 1), in_head);
-}
-
-FractionalMaxPool2d::FractionalMaxPool2d(const Shape& kernel, const FractionalPoolOptions& given)
-    : kernel_size(kernel), options(given) {
-  check_fractional_layer(given, "FractionalMaxPool2d");
-}
-
-FractionalMaxPool3d::FractionalMaxPool3d(const Shape& kernel, const FractionalPoolOptions& given)
-    : kernel_size(kernel), options(given) {
-  check_fractional_layer(given, "FractionalMaxPool3d");
-}
-
-Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
-                                         const DistanceFunction& distance, const TripletDistanceOptions& o) {
-  if (o.margin <= 0) fail(ErrorCode::value, "margin must be greater than 0, got " + python_float(o.margin));
-  if (anchor.dim() != positive.dim() || positive.dim() != negative.dim()) {
-    const auto rank = [](const Tensor& t) { return std::to_string(t.dim()) + "D"; };
-    fail(ErrorCode::runtime,
-         "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
-         "anchor " +
-             rank(anchor) + ", positive " + rank(positive) + ", and negative " + rank(negative) + " inputs");
-  }
-  const auto apart = [&](const Tensor& a, const Tensor& b) {
-    return distance ? distance(a, b) : pairwise_distance(a, b);
-  };
-  const Tensor near = apart(anchor, positive);
-  Tensor far = apart(anchor, negative);
-  if (o.swap) far = minimum(far, apart(positive, negative));
-  const Tensor loss = clamp(o.margin + near - far, Scalar(0));
-  return o.reduction == Reduction::none ? loss : o.reduction == Reduction::sum ? loss.sum() : loss.mean();
-}
-
-void TripletMarginWithDistanceLoss::check() const {
-  if (options.margin > 0) return;
-  fail(ErrorCode::value, "TripletMarginWithDistanceLoss: expected margin to be greater than 0, got " +
-                             python_float(options.margin) + " instead");
 }
 
 }  // namespace core

@@ -1,5 +1,5 @@
-// SparseAdam, Adafactor, Muon, and sparse gradients in the others: three steps against PyTorch 2.15.
-#include "libcore/optim/more_optimizers.h"
+// SparseAdam, and sparse gradients in the other optimizers: three steps against PyTorch 2.15.
+#include "libcore/optim/sparse_adam.h"
 
 #include <gtest/gtest.h>
 
@@ -27,15 +27,6 @@ void expect_close(const Tensor& found, const NestedValues& expected, double rtol
 
 Tensor parameter(const Shape& sizes) {
   return core::linspace(-1, 1, sizes.numel()).view(sizes).clone().requires_grad_();
-}
-/// Three steps with gradients from a simple rule.
-void run_dense(core::Optimizer& optimizer, const std::vector<Tensor>& params) {
-  for (int k = 0; k < 3; ++k) {
-    for (const Tensor& p : params) {
-      p.set_grad(core::arange(static_cast<double>(p.numel())).view(p.sizes()) * 0.3 - 0.5 + 0.1 * k);
-    }
-    optimizer.step();
-  }
 }
 void run_sparse(core::Optimizer& optimizer, const Tensor& w) {
   for (int k = 0; k < 3; ++k) {
@@ -125,76 +116,6 @@ TEST(SparseGradients, OthersRefuseThem) {
             "weight_decay option is not compatible with sparse gradients");
   EXPECT_EQ(step(std::make_unique<core::SGD>(std::vector{w}, core::SGDOptions{.weight_decay = 0.1})),
             "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
-}
-
-TEST(Adafactor, ThreeSteps) {
-  const std::vector<Tensor> params{parameter({2, 3}), parameter({3})};
-  core::Adafactor optimizer(params);
-  run_dense(optimizer, params);
-  expect_close(params[0], {{-0.9662181, -0.5932462, -0.2106462}, {0.184347, 0.5792458, 0.9793116}});
-  expect_close(params[1], {-0.9784096, 0.0135319, 0.9715862});
-  expect_close(optimizer.state_of(params[0])[1].second, {{0.0733}, {0.7333}}, 1e-3);
-  EXPECT_EQ(optimizer.str(),
-            "Adafactor (\nParameter Group 0\n    beta2_decay: -0.8\n    d: 1.0\n    eps: (None, 0.001)\n    foreach: "
-            "None\n    lr: 0.01\n    maximize: False\n    weight_decay: 0.0\n)");
-}
-
-TEST(Adafactor, ThreeStepsWithAllOptions) {
-  const std::vector<Tensor> params{parameter({2, 3}), parameter({3})};
-  core::Adafactor optimizer(
-      params, {.lr = 0.1, .eps = {core::Scalar(1e-6), 1e-2}, .d = 2.0, .weight_decay = 0.1, .maximize = true});
-  run_dense(optimizer, params);
-  expect_close(params[0], {{-1.3634374, -0.6572317, -0.0657018}, {0.3791463, 0.8259283, 1.2128414}});
-  expect_close(params[1], {-1.2006617, -0.1375151, 1.2782964});
-}
-
-TEST(Adafactor, Errors) {
-  const std::vector<Tensor> params{parameter({3})};
-  EXPECT_EQ(message_of([&] { core::Adafactor(params, {.lr = -1.0}); }), "Learning rate should be >= 0 but is: -1.0");
-  EXPECT_EQ(message_of([&] { core::Adafactor(params, {.beta2_decay = 1.0}); }),
-            "beta2_decay should be <= 0 but is: 1.0");
-  EXPECT_EQ(message_of([&] { core::Adafactor(params, {.d = 0.5}); }),
-            "Clipping threshold d should be >= 1 but is: 0.5");
-  EXPECT_EQ(message_of([&] {
-              core::Adafactor(params, {.eps = {core::Scalar(-1.0), 1e-3}});
-            }),
-            "epsilon1 should be >= 0 but is: -1.0");
-}
-
-TEST(Muon, ThreeSteps) {
-  const std::vector<Tensor> params{parameter({2, 3}), parameter({4, 2})};
-  core::Muon optimizer(params);
-  run_dense(optimizer, params);
-  expect_close(params[0], {{-0.9970948, -0.5992352, -0.2013715}, {0.1993575, 0.5986288, 0.9978994}}, 2e-5);
-  expect_close(params[1],
-               {{-0.997474, -0.7153046}, {-0.4275438, -0.1442228}, {0.1423813, 0.4268465}, {0.7122872, 0.9979544}},
-               2e-5);
-  expect_close(optimizer.state_of(params[0])[0].second,
-               {{-0.0565875, -0.0138, 0.0289875}, {0.071775, 0.1145625, 0.15735}}, 2e-3);
-}
-
-TEST(Muon, ThreeStepsWithAnotherRate) {
-  const std::vector<Tensor> params{parameter({2, 3}), parameter({4, 2})};
-  core::Muon optimizer(params, {.lr = 0.1, .weight_decay = 0.0, .nesterov = false, .adjust_lr_fn = "match_rms_adamw"});
-  run_dense(optimizer, params);
-  expect_close(params[0], {{-0.9036547, -0.5779434, -0.2525028}, {0.181394, 0.5589991, 0.9366719}}, 2e-3);
-  EXPECT_EQ(optimizer.str(),
-            "Muon (\nParameter Group 0\n    adjust_lr_fn: match_rms_adamw\n    eps: 1e-07\n    lr: 0.1\n    momentum: "
-            "0.95\n    nesterov: False\n    ns_coefficients: (3.4445, -4.775, 2.0315)\n    ns_steps: 5\n    "
-            "weight_decay: 0.0\n)");
-}
-
-TEST(Muon, Errors) {
-  EXPECT_EQ(message_of([] { core::Muon({parameter({3})}); }),
-            "Muon only supports 2D parameters whereas we found a parameter with size: torch.Size([3])");
-  EXPECT_EQ(message_of([] {
-              core::Muon({parameter({3, 3})}, {.lr = -1.0});
-            }),
-            "Learning rate should be >= 0 but is: -1.0");
-  EXPECT_EQ(message_of([] {
-              core::Muon({parameter({3, 3})}, {.adjust_lr_fn = "x"});
-            }),
-            "Adjust learning rate function x is not supported");
 }
 
 }  // namespace
