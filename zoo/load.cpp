@@ -65,7 +65,7 @@ void load_into(core::Module& module, std::string_view name, const std::filesyste
     ckpt::WhyOptions asked;
     asked.wanted = {key_list_of(module, name)};
     asked.at = options.at;
-    asked.packs = [&]() -> const std::vector<ckpt::RulePack>& { return rule_packs(); };
+    asked.packs = rule_packs;
     ckpt::Diagnosis d = ckpt::why(file, asked);
     check(d, options);
     ckpt::OpenOptions open = options.open;

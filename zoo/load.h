@@ -20,7 +20,9 @@ struct LoadOptions {
   ModelOptions model = {};
   /// Which state dict, where a file holds several: "ema.model". Empty: the one that fits best.
   std::string at = {};
-  /// Also take steps that pair tensors of equal shape by their order alone.
+  /// Also take a plan that ckpt::Diagnosis::guesses(): names tell nothing and the order is not the model's, so that
+  /// several tensors of one shape are paired in the order that they have among themselves. Tensors in the model's order
+  /// with its shapes are paired without it.
   bool guess = false;
   ckpt::OpenOptions open = {};
 };

@@ -46,7 +46,7 @@ Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const Kn
   Attempt attempt(candidate.keys, wanted);
   if (attempt.complete()) return attempt;
   find_wrappers(attempt);
-  if (packs && !find_foreign_names(attempt, packs())) return attempt;
+  if (packs && !attempt.complete() && !find_foreign_names(attempt, packs())) return attempt;
   std::size_t known = count_rules(attempt);
   find_name_causes(attempt);
   if (std::size_t found = count_rules(attempt) - known;

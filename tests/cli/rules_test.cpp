@@ -7,8 +7,6 @@
 #include "tests/cli/files.h"
 
 using ckpt::JsonDocument;
-using testing::Contains;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using namespace test;
 
@@ -124,5 +122,5 @@ TEST(ZooKeys, TellsVersionsTiesAndBuffersThatNoFileHolds) {
   ASSERT_EQ(versions.size(), 20u);
   EXPECT_EQ(versions[0].at("module").as_text(), "bn1");
   EXPECT_EQ(versions[0].at("version").as_integer(), 2);
-  EXPECT_EQ(json.root().at("arguments").has("nothing"), false);
+  EXPECT_TRUE(json.root().at("arguments").is(ckpt::JsonView::Kind::object));
 }

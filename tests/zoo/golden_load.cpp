@@ -104,7 +104,7 @@ int main() {
     const std::string name = entry.path().stem().string();
     test::guarded(run, name, [&] {
       std::optional<MapFile> map = test::read_map(entry.path());
-      if (!map) return run.skip(name, "its model is not here");
+      if (!map) return run.skip(name, "map_files.cpp does not name it, or its model is not here");
       check(*map);
       run.pass();
     });

@@ -82,7 +82,7 @@ void run_map(test::GoldenRun& run, const fs::path& file) {
   std::string name = file.stem().string();
   try {
     std::optional<test::MapFile> map = test::read_map(file);
-    if (!map) return run.skip(name, "the model's shapes are not here");
+    if (!map) return run.skip(name, "map_files.cpp does not name it, or its model is not here");
     std::erase_if(map->pairs, [](const MapPair& pair) { return pair.operation.starts_with("rows"); });
     std::string wrong = check(build(map->pairs, map->model, map->model_is_source));
     run.check(name, wrong.empty(), wrong);

@@ -238,7 +238,7 @@ std::optional<MapFile> saved_names(const fs::path& file) {
 void run_map(test::GoldenRun& run, const std::string& name, const std::function<std::optional<MapFile>()>& read) {
   try {
     std::optional<MapFile> map = read();
-    if (!map) return run.skip(name, "the model's shapes are not here");
+    if (!map) return run.skip(name, "map_files.cpp does not name it, or its model is not here");
     std::string wrong = check(*map);
     run.check(name, wrong.empty(), wrong);
   } catch (const core::Error& error) {

@@ -214,6 +214,43 @@ TEST(ZooLoad, TakesFeaturesThatAloneWereWrapped) {
   EXPECT_TRUE(core::equal(loaded->parameter("features.0.weight"), net->parameter("features.0.weight")));
 }
 
+/// Both layers have the same shapes, and the file has another order than the model.
+TEST(ZooLoad, PairsTensorsThatCouldBeExchangedOnlyAsAGuess) {
+  test::TempDir dir;
+  core::manual_seed(6);
+  const zoo::MLP::Options square{.inputs = 4, .hidden = 4, .classes = 4};
+  zoo::MLP net(square), other(square);
+  core::StateDict file;
+  file.set("w/a.weight", net.fc1.weight);
+  file.set("w/b.weight", net.fc2.weight);
+  file.set("b/a.bias", net.fc1.bias);
+  file.set("b/b.bias", net.fc2.bias);
+  ckpt::save(file, dir.path() / "a.pth");
+  try {
+    zoo::load_into(other, "mlp", dir.path() / "a.pth");
+    FAIL();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::ErrorCode::unsupported);
+    EXPECT_THAT(error.what(), HasSubstr("LoadOptions::guess"));
+  }
+  EXPECT_FALSE(core::equal(other.fc1.weight, net.fc1.weight));
+  zoo::load_into(other, "mlp", dir.path() / "a.pth", {.guess = true});
+  EXPECT_TRUE(core::equal(other.fc1.weight, net.fc1.weight));
+  EXPECT_TRUE(core::equal(other.fc2.weight, net.fc2.weight));
+}
+
+TEST(ZooLoad, PairsTensorsInTheOrderOfTheModelWithoutAGuess) {
+  test::TempDir dir;
+  core::manual_seed(7);
+  zoo::CifarNet net, other;
+  int next = 0;
+  write(dir.path() / "a.pth", net.state_dict(),
+        [&](const std::string&) { return "tensor_" + std::to_string(next++); });
+  zoo::load_into(other, "cifar_net", dir.path() / "a.pth");
+  core::StateDict state = net.state_dict(), got = other.state_dict();
+  for (const std::string& key : state.keys()) EXPECT_TRUE(core::equal(got.at(key), state.at(key))) << key;
+}
+
 TEST(ZooLoad, SaysWhatDoesNotFit) {
   test::TempDir dir;
   ckpt::save(zoo::MLP().state_dict(), dir.path() / "a.pth");

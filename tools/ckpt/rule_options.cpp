@@ -29,9 +29,10 @@ bool exists(const std::string& path) {
 }  // namespace
 
 GivenRules read_rules(const std::string& name) {
-  const ckpt::RulePack* shipped = exists(name) ? nullptr : zoo::find_rule_pack(name);
+  const bool is_file = exists(name);
+  const ckpt::RulePack* shipped = is_file ? nullptr : zoo::find_rule_pack(name);
   if (shipped != nullptr) return {shipped->rules, *shipped};
-  if (!exists(name) && name.find_first_of("./") == std::string::npos) {
+  if (!is_file && name.find_first_of("./") == std::string::npos) {
     throw core::Error(core::ErrorCode::usage, core::quote(name) +
                                                   " is neither a file of rules nor the name of shipped ones; see 'ckpt "
                                                   "zoo rules'");

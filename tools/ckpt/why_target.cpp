@@ -98,7 +98,7 @@ ckpt::WhyOptions TargetOptions::why(const ReadOptions& read, const std::string& 
   }
   options.at = at;
   options.known = []() -> const std::vector<ckpt::KeyList>& { return zoo::all_manifests(); };
-  options.packs = []() -> const std::vector<ckpt::RulePack>& { return zoo::rule_packs(); };
+  options.packs = zoo::rule_packs;
   options.open.lenient = read.lenient;
   options.open.threads = read.threads;
   return options;

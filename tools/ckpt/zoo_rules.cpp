@@ -45,11 +45,6 @@ std::string json_of(const Packs& packs) {
   return json.take() + "\n";
 }
 
-/// The texts of packs, one after the other: with one, a file that `rename --rules` reads.
-void print_toml(Output& out, const Packs& packs) {
-  for (const ckpt::RulePack* pack : packs) out.print(zoo::rule_pack_text(pack->name));
-}
-
 void print_table(Output& out, const Packs& packs) {
   Table table({{"NAME"}, {"FROM"}, {"TO"}, {"MODELS"}});
   for (const ckpt::RulePack* pack : packs) table.add_row({pack->name, pack->from, pack->to, pack->models});
@@ -60,13 +55,14 @@ void print_table(Output& out, const Packs& packs) {
 int run(Context& context, const Options& options) {
   Packs packs = chosen_packs(options.glob);
   if (options.toml && packs.size() != 1) {
-    throw core::Error(core::ErrorCode::usage, "--toml prints one file of rules; " + core::quote(options.glob) +
-                                                  " means " + core::format_count(packs.size()));
+    throw core::Error(core::ErrorCode::usage, "--toml prints one file of rules, and " +
+                                                  core::quote(options.glob.empty() ? "*" : options.glob) + " means " +
+                                                  core::format_count(packs.size()) + "; give the name of one");
   }
   if (options.json) {
     context.out.print(json_of(packs));
   } else if (options.toml) {
-    print_toml(context.out, packs);
+    context.out.print(zoo::rule_pack_text(packs.front()->name));
   } else if (options.quiet) {
     for (const ckpt::RulePack* pack : packs) context.out.print(pack->name + "\n");
   } else {

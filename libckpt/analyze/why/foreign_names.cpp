@@ -12,8 +12,8 @@
 namespace ckpt::detail {
 namespace {
 
-/// Packs that follow each other, as an old file of a project that is itself another one.
-constexpr std::size_t kMaxPacks = 3;
+/// Causes that follow each other, as where parts of a model have the names of different projects.
+constexpr std::size_t kMaxCauses = 3;
 
 FixStep prefix_step(const std::string& from, const std::string& to) {
   FixStep step{FixStep::Kind::rename, to.empty() ? "strip " + core::quote(from) : "add " + core::quote(to)};
@@ -113,7 +113,7 @@ FixStep rules_step(const RulePack& pack) {
 }
 
 /// The rules on keys alone. False where they do not fit the shapes or make two keys one.
-bool apply_to_names(Trial& trial, const RulePack& pack, const std::string& strip) {
+bool apply_to_names(Trial& trial, const RulePack& pack) {
   Checkpoint after;
   RuleReport report;
   try {
@@ -125,9 +125,7 @@ bool apply_to_names(Trial& trial, const RulePack& pack, const std::string& strip
   trial.origins.clear();
   for (const auto& [key, value] : after.root.as_dict().items) {
     const Entry& entry = value.as_entry();
-    std::string name = key.as_text();
-    if (!strip.empty() && name.starts_with(strip)) name.erase(0, strip.size());
-    trial.file.push_back({std::move(name), entry.shape, entry.dtype});
+    trial.file.push_back({key.as_text(), entry.shape, entry.dtype});
     trial.origins.push_back(entry.python_class);
   }
   trial.changed = std::max<std::size_t>(trial.changed, report.changed);
@@ -140,9 +138,12 @@ bool advance(Trial& trial, const RulePack& pack, PackFit to) {
   if (!before) return false;
   for (FixStep& step : *before) trial.steps.push_back(std::move(step));
   trial.steps.push_back(rules_step(pack));
-  if (!to.prefix.empty()) trial.steps.push_back(prefix_step(to.prefix, ""));
   trial.packs.push_back(pack);
-  return apply_to_names(trial, pack, to.prefix);
+  if (!apply_to_names(trial, pack)) return false;
+  if (to.prefix.empty()) return true;
+  trial.steps.push_back(prefix_step(to.prefix, ""));
+  rename_keys(trial.file, trial.steps.back().rule);
+  return true;
 }
 
 Trial start(const Attempt& attempt) {
@@ -162,11 +163,13 @@ bool is_sound(const Attempt& attempt, const Trial& trial) {
   return paired * 2 >= std::min(attempt.wanted().size(), trial.file.size());
 }
 
-/// `trial` led to the wanted names by one pack more, where that brings keys to their partners.
-std::optional<Trial> try_pack(const Attempt& attempt, Trial trial, const RulePack& pack,
+/// `before` led to the wanted names by one pack more, where that brings keys to their partners.
+std::optional<Trial> try_pack(const Attempt& attempt, const Trial& before, const RulePack& pack,
                               const std::vector<NamedShape>& wanted) {
   PackFit to = fits_to(pack, wanted);
-  if (!to.fits || !advance(trial, pack, to)) return std::nullopt;
+  if (!to.fits) return std::nullopt;
+  Trial trial = before;
+  if (!advance(trial, pack, to)) return std::nullopt;
   trial.pairing = attempt.pair_up(trial.file);
   trial.score = attempt.score(trial.file, trial.pairing);
   if (trial.score <= attempt.score() || !is_sound(attempt, trial)) return std::nullopt;
@@ -217,10 +220,11 @@ void consider(Best& best, std::optional<Trial> trial) {
 Best best_packs(const Attempt& attempt, const std::vector<RulePack>& packs) {
   Best best;
   std::vector<NamedShape> wanted = named(attempt.wanted());
-  for (const RulePack& pack : packs) consider(best, try_pack(attempt, start(attempt), pack, wanted));
+  const Trial begin = start(attempt);
+  for (const RulePack& pack : packs) consider(best, try_pack(attempt, begin, pack, wanted));
   if (best.trial) return best;
   for (const RulePack& first : packs) {
-    Trial halfway = start(attempt);
+    Trial halfway = begin;
     if (!advance(halfway, first, {true, ""})) continue;
     for (const RulePack& second : packs) {
       if (second.name != first.name) consider(best, try_pack(attempt, halfway, second, wanted));
@@ -272,7 +276,7 @@ Cause ambiguity(const Trial& trial, const RulePack& rival) {
 
 bool find_foreign_names(Attempt& attempt, const std::vector<RulePack>& packs) {
   std::vector<RulePack> ways = both_ways(packs);
-  for (std::size_t i = 0; i < kMaxPacks && !attempt.complete(); ++i) {
+  for (std::size_t i = 0; i < kMaxCauses && !attempt.complete(); ++i) {
     Best best = best_packs(attempt, ways);
     if (!best.trial) return true;
     if (best.rival) {

@@ -48,6 +48,7 @@ void find_missing_counters(Attempt& attempt) {
 /// Tables that say which row of a bias table belongs to two places of a window. They follow from its size, so that
 /// some projects do not save them.
 void find_missing_tables(Attempt& attempt) {
+  if (attempt.unmatched_wanted().empty()) return;
   std::unordered_map<std::string_view, const FileKey*> names;
   for (const FileKey& key : attempt.file()) names.emplace(key.name, &key);
   FixStep step{FixStep::Kind::add_tables, ""};

@@ -21,6 +21,7 @@ std::int64_t window_of(const core::Shape& biases, const core::Shape& shape) {
 core::ByteVector window_table(std::int64_t window) {
   core::ByteVector out;
   const std::int64_t places = window * window;
+  out.reserve(static_cast<std::size_t>(places * places) * sizeof(std::int64_t));
   for (std::int64_t a = 0; a < places; ++a) {
     for (std::int64_t b = 0; b < places; ++b) {
       const std::int64_t down = a / window - b / window + window - 1;
