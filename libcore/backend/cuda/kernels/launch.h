@@ -1,9 +1,9 @@
 #pragma once
-// Running the body of a kernel over elements or over rows. The kernel files (*.cu) use nothing else to get work onto the
-// GPU, so that the same files compile twice: by nvcc for the GPU, and by the C++ compiler for the tests, where the bodies
-// run in plain loops on host memory and are compared with the CPU's kernels on machines that have no GPU.
-// Thread safety: work goes to the current stream of the calling thread.
-// Use: for_each(n, [=] CORE_BODY(std::int64_t i) { out[i] = a[i] + b[i]; });
+// Running the body of a kernel over elements or over rows. The kernel files (*.cu) use nothing else to get work onto
+// the GPU, so that the same files compile twice: by nvcc for the GPU, and by the C++ compiler for the tests, where the
+// bodies run in plain loops on host memory and are compared with the CPU's kernels on machines that have no GPU. Thread
+// safety: work goes to the current stream of the calling thread. Use: for_each(n, [=] CORE_BODY(std::int64_t i) {
+// out[i] = a[i] + b[i]; });
 
 #include <cstddef>
 #include <cstdint>
