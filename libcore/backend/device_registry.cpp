@@ -100,7 +100,7 @@ LogicalRequest logical_request() {
 
 Registry::Registry() {
   LogicalRequest request = logical_request();
-  if (!request.host_only) cuda = make_cuda_backends();
+  if (!request.host_only) cuda = make_cuda_backends(request.count);
   if (cuda.empty() && request.count > 0) {
     cuda = make_logical(std::vector<LogicalDevice>(static_cast<std::size_t>(request.count)),
                         visible_logical(request.count));
@@ -198,6 +198,9 @@ namespace cuda {
 
 bool is_available() {
   return device_count() > 0;
+}
+bool is_built() {
+  return is_cuda_built();
 }
 int device_count() {
   return static_cast<int>(registry().cuda.size());

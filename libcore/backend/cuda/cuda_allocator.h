@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -45,19 +44,17 @@ class CudaAllocator final : private SegmentSource {
 
  private:
   using Block = CachingModel::Block;
-  std::uint64_t take(std::uint64_t bytes) override;
-  void give(std::uint64_t address, std::uint64_t bytes) override;
-  void collect_finished();
-  void wait_for_pending();
-  void finish_one();
-  std::uint64_t limit() const;
-  void record_uses(Block* block, const std::vector<StreamHandle>& streams) noexcept;
-  [[noreturn]] void throw_out_of_memory(std::uint64_t bytes);
-
   struct Pending {
     EventHandle event;
     Block* block;
   };
+  std::uint64_t take(std::uint64_t bytes) override;
+  void give(std::uint64_t address, std::uint64_t bytes) noexcept override;
+  std::uint64_t limit() const;
+  void wait_for_uses(Block* block, const std::vector<StreamHandle>& streams) noexcept;
+  void collect_finished(bool wait) noexcept;
+  void finish(const Pending& use) noexcept;
+  [[noreturn]] void throw_out_of_memory(std::uint64_t bytes);
 
   const CudaApi& api_;
   Device device_;
@@ -68,7 +65,7 @@ class CudaAllocator final : private SegmentSource {
   std::unordered_map<void*, Block*> blocks_;                           // allocated
   std::unordered_map<Block*, std::vector<StreamHandle>> other_users_;  // streams given to record_stream()
   std::unordered_map<Block*, int> events_left_;                        // freed, still used
-  std::deque<Pending> pending_;
+  std::vector<Pending> pending_;
   std::vector<std::pair<Block*, std::vector<StreamHandle>>> after_capture_;  // freed while a capture forbids events
   std::map<StreamHandle, std::uint64_t> capturing_;                          // stream -> pool
 };

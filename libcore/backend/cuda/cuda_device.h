@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -88,19 +89,20 @@ class CudaBackend final : public Backend {
   void check(int error) const;
   /// Throws when the device is dead.
   void check_alive() const;
-  /// What kernels raise when indices are wrong (launch.h); looked at by every synchronisation.
+  /// Throws when a kernel refused its indices, and the device is dead then.
+  void check_assert_flag() const;
+  /// What kernels raise when indices are wrong (launch.h).
   int* assert_flag() const { return assert_flag_; }
 
  protected:
   void on_launch() override;
 
  private:
-  friend class Current;
   void make_current() const;
-  void after_synchronize() const;
+  void copy(void* to, const void* from, std::size_t bytes);
+  [[noreturn]] void fail(int error) const;
   bool copy_direct(void* to, CudaBackend& source, const void* from, std::size_t bytes);
   void copy_staged(void* to, CudaBackend& source, const void* from, std::size_t bytes);
-  bool use_peer(const CudaBackend& other) const;
 
   const gpu::CudaApi& api_;
   int gpu_;
@@ -108,11 +110,12 @@ class CudaBackend final : public Backend {
   gpu::StreamHandle default_stream_ = nullptr;
   mutable std::atomic<int> dead_{gpu::kSuccess};  // the error that killed the device
   gpu::CudaAllocator allocator_;
+  std::shared_ptr<gpu::PinnedCache> pinned_;
   int* assert_flag_ = nullptr;
   mutable std::mutex mutex_;  // guards what follows
   std::vector<gpu::StreamHandle> pool_[2];
   std::size_t next_of_pool_[2] = {0, 0};
-  mutable std::vector<signed char> peers_;  // by the driver's number: unknown, no, yes
+  mutable std::map<int, bool> peers_;  // by the driver's number: whether its memory can be used
 };
 
 }  // namespace core

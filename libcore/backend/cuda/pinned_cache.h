@@ -1,7 +1,8 @@
 #pragma once
 // Pinned host memory, cached because taking it from the driver costs as much as a large copy. Sizes are rounded up to
 // powers of two. A block that a stream still copies from or to is not given out again before that is done.
-// Thread safety: all functions. Use: void* data = cache.allocate(bytes); cache.record(data, stream); cache.free(data);
+// Thread safety: all functions. Use: void* data = cache.allocate(bytes); cache.record(data, gpu, stream);
+// cache.free(data);
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +26,8 @@ class PinnedCache {
   void free(void* data) noexcept;
   /// True when [data, data + bytes) lies in one block.
   bool contains(const void* data, std::size_t bytes) const;
-  /// Work on `stream` uses the block that holds `data`; nothing for other memory. The stream's device is current.
-  int record(const void* data, StreamHandle stream);
+  /// Work on `stream` of `gpu`, which is current, uses the block that holds `data`; nothing for other memory.
+  int record(const void* data, int gpu, StreamHandle stream);
   /// Gives unused blocks back to the system.
   void release_cached();
   /// Bytes in blocks given out, and cached.
@@ -34,10 +35,15 @@ class PinnedCache {
   std::uint64_t cached() const;
 
  private:
+  struct Use {
+    int gpu;
+    StreamHandle stream;
+    EventHandle event;
+  };
   struct Block {
     std::size_t size = 0;
     bool in_use = false;
-    std::vector<EventHandle> events;  // of copies not known to be done
+    std::vector<Use> uses;  // the last one on each stream
   };
   using Blocks = std::map<const char*, Block>;
   Blocks::const_iterator find(const void* data) const;
