@@ -183,6 +183,11 @@ void set_logical_devices(const std::vector<LogicalDevice>& devices) {
   current_cuda = 0;
 }
 
+void set_cuda_backends(std::vector<std::unique_ptr<Backend>> backends) {
+  registry().cuda = std::move(backends);
+  current_cuda = 0;
+}
+
 Device try_gpu(int i) {
   return i >= 0 && i < cuda::device_count() ? Device(DeviceType::cuda, i) : Device();
 }

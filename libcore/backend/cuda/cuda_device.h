@@ -28,6 +28,7 @@ class CudaBackend final : public Backend {
     int gpu = 0;              ///< the driver's number of the GPU
     bool shares_gpu = false;  ///< a logical device: its default stream is one of its own
     DeviceInfo info = {};
+    std::shared_ptr<gpu::PinnedCache> pinned = {};  ///< one for all devices of the process
   };
   explicit CudaBackend(const Options& options);
   ~CudaBackend() override;
