@@ -10,9 +10,10 @@ namespace core::cuda {
 namespace {
 
 CudaBackend& gpu_of(Device device) {
-  auto* backend = dynamic_cast<CudaBackend*>(&backend_for(device));
-  if (backend != nullptr) return *backend;
-  throw Error(ErrorCode::unsupported, device.str() + ": graphs are captured on GPUs, and this device is host memory");
+  Backend& backend = backend_for(device);
+  if (auto* gpu = dynamic_cast<CudaBackend*>(&backend)) return *gpu;
+  throw Error(ErrorCode::unsupported,
+              backend.device().str() + ": graphs are captured on GPUs, and this device is host memory");
 }
 
 std::uint64_t next_pool() {
@@ -25,7 +26,11 @@ std::uint64_t next_pool() {
 Graph::Graph(Device device) : device_(gpu_of(device).device()) {}
 
 Graph::~Graph() {
-  reset();
+  try {
+    reset();
+  } catch (const Error&) {
+    // The device is dead, and has nothing to be given back to.
+  }
 }
 
 void Graph::reset() {

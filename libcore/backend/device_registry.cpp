@@ -14,6 +14,7 @@
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
+#include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/logical_backend.h"
 #include "libcore/backend/meta_backend.h"
 #include "libcore/backend/visible_devices.h"
@@ -171,6 +172,7 @@ void inject_faults(Device device, const DeviceFaults& faults) {
 }
 
 void set_memory_limit(Device device, std::uint64_t bytes) {
+  if (auto* gpu = dynamic_cast<CudaBackend*>(&backend_for(device))) return gpu->set_capacity(bytes);
   logical_backend(device).set_capacity(bytes);
 }
 

@@ -202,6 +202,10 @@ void set_stream(const Stream& stream) {
   host_stream(stream.device()) = stream.id();
 }
 
+void record_stream(Device device, void* data, const Stream& stream) {
+  if (CudaBackend* backend = gpu_of(device)) backend->record_stream(data, stream.native());
+}
+
 StreamGuard::StreamGuard(const Stream& stream)
     : previous_(current_stream(stream.device())), previous_device_(current_device()) {
   set_stream(stream);

@@ -85,6 +85,10 @@ Stream current_stream(Device device = DeviceType::cuda);
 /// Makes `stream` current on its device, and its device current, for this thread.
 void set_stream(const Stream& stream);
 
+/// `data`, allocated on `device`, is used by work on `stream`: when it is freed it serves nobody before that work is
+/// done.
+void record_stream(Device device, void* data, const Stream& stream);
+
 /// As torch.cuda.stream(): a stream and its device are current for a scope.
 class StreamGuard {
  public:

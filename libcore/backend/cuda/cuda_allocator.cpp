@@ -29,16 +29,37 @@ void* as_pointer(std::uint64_t address) {
 
 }  // namespace
 
-CudaAllocator::CudaAllocator(const CudaApi& api, Device device, std::uint64_t capacity)
-    : api_(api), device_(device), capacity_(capacity), model_(this) {}
+CudaAllocator::CudaAllocator(const CudaApi& api, Device device, std::uint64_t device_bytes)
+    : api_(api), device_(device), device_bytes_(device_bytes), capacity_(device_bytes), model_(this) {}
 
 CudaAllocator::~CudaAllocator() {
   release_cached();
 }
 
+/// What this process may take. Without a limit of ours the device decides.
 std::uint64_t CudaAllocator::limit() const {
-  if (fraction_ >= 1) return std::numeric_limits<std::uint64_t>::max();
+  if (fraction_ >= 1 && capacity_ == device_bytes_) return std::numeric_limits<std::uint64_t>::max();
   return static_cast<std::uint64_t>(fraction_ * static_cast<double>(capacity_));
+}
+
+void CudaAllocator::set_capacity(std::uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  capacity_ = bytes == 0 ? device_bytes_ : bytes;
+}
+
+std::uint64_t CudaAllocator::capacity() const {
+  std::lock_guard lock(mutex_);
+  return capacity_;
+}
+
+std::uint64_t CudaAllocator::free_of(std::uint64_t free) const {
+  std::lock_guard lock(mutex_);
+  return left_of(free);
+}
+
+std::uint64_t CudaAllocator::left_of(std::uint64_t free) const {
+  if (capacity_ == device_bytes_) return free;
+  return std::min(free, capacity_ > model_.reserved() ? capacity_ - model_.reserved() : 0);
 }
 
 void* CudaAllocator::allocate(std::size_t bytes, StreamHandle stream) {
@@ -138,8 +159,8 @@ void CudaAllocator::throw_out_of_memory(std::uint64_t bytes) {
   api_.memory_info(&free, &total);
   detail::throw_out_of_memory({.device = device_,
                                .wanted = CachingModel::segment_size(bytes),
-                               .capacity = total,
-                               .free = free,
+                               .capacity = capacity_,
+                               .free = left_of(free),
                                .allocated = model_.allocated(),
                                .reserved = model_.reserved()},
                               {.fraction = fraction_});

@@ -21,7 +21,7 @@ namespace core::gpu {
 
 class CudaAllocator final : private SegmentSource {
  public:
-  CudaAllocator(const CudaApi& api, Device device, std::uint64_t capacity);
+  CudaAllocator(const CudaApi& api, Device device, std::uint64_t device_bytes);
   ~CudaAllocator() override;
 
   /// OutOfMemoryError with PyTorch's text, after all that was cached has been given back and tried again.
@@ -31,6 +31,11 @@ class CudaAllocator final : private SegmentSource {
   /// Gives cached segments back to the device, after waiting for those that other streams still use.
   void release_cached();
   void set_fraction(double fraction);
+  /// As if the device had this many bytes; 0: as many as it has.
+  void set_capacity(std::uint64_t bytes);
+  std::uint64_t capacity() const;
+  /// Of `free` bytes that the device has free, those that the capacity leaves.
+  std::uint64_t free_of(std::uint64_t free) const;
 
   MemoryStats stats() const;
   void reset_peaks();
@@ -51,6 +56,7 @@ class CudaAllocator final : private SegmentSource {
   std::uint64_t take(std::uint64_t bytes) override;
   void give(std::uint64_t address, std::uint64_t bytes) noexcept override;
   std::uint64_t limit() const;
+  std::uint64_t left_of(std::uint64_t free) const;
   void wait_for_uses(Block* block, const std::vector<StreamHandle>& streams) noexcept;
   void collect_finished(bool wait) noexcept;
   void finish(const Pending& use) noexcept;
@@ -58,8 +64,9 @@ class CudaAllocator final : private SegmentSource {
 
   const CudaApi& api_;
   Device device_;
-  std::uint64_t capacity_;
+  const std::uint64_t device_bytes_;
   mutable std::mutex mutex_;
+  std::uint64_t capacity_;
   double fraction_ = 1;
   CachingModel model_;
   std::unordered_map<void*, Block*> blocks_;                           // allocated

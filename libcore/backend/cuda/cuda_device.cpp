@@ -29,37 +29,50 @@ CudaBackend::CudaBackend(const Options& options)
     : Backend(options.info.device, options.ops),
       api_(options.api),
       gpu_(options.gpu),
+      shares_gpu_(options.shares_gpu),
       info_(options.info),
       allocator_(options.api, options.info.device, options.info.total_memory),
       pinned_(options.pinned) {
   host_memory_ = false;
   counts_launches_ = true;
-  const Current here(*this);
-  if (options.shares_gpu) check(api_.stream_create(&default_stream_, 0));
+}
+
+void CudaBackend::prepare() const {
+  if (is_ready_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(prepare_mutex_);
+  if (is_ready_.load(std::memory_order_relaxed)) return;
+  check(api_.set_device(gpu_));
+  thread_state.gpu = gpu_;
+  thread_state.api = &api_;
+  if (shares_gpu_ && default_stream_ == nullptr) check(api_.stream_create(&default_stream_, 0));
   void* flag = nullptr;
   check(api_.allocate_host(&flag, sizeof *assert_flag_));
   assert_flag_ = static_cast<int*>(flag);
   *assert_flag_ = 0;
+  is_ready_.store(true, std::memory_order_release);
 }
 
+/// Of a dead device every call fails, which is as good as done.
 CudaBackend::~CudaBackend() {
-  {
-    const Current here(*this);
-    api_.device_synchronize();
-    allocator_.release_cached();
-    for (auto& pool : pool_) {
-      for (StreamHandle stream : pool) api_.stream_destroy(stream);
-    }
-    if (default_stream_ != nullptr) api_.stream_destroy(default_stream_);
-    api_.free_host(assert_flag_);
+  if (!is_ready_) return;
+  const CudaBackend* other = thread_state.active == this ? nullptr : thread_state.active;
+  api_.set_device(gpu_);
+  api_.device_synchronize();
+  allocator_.release_cached();
+  for (auto& pool : pool_) {
+    for (StreamHandle stream : pool) api_.stream_destroy(stream);
   }
-  if (thread_state.active == this) thread_state.active = nullptr;
+  if (default_stream_ != nullptr) api_.stream_destroy(default_stream_);
+  api_.free_host(assert_flag_);
+  thread_state.active = other;
+  thread_state.gpu = -1;  // asked for again
   thread_state.streams[static_cast<std::size_t>(info_.device.index())] = nullptr;
 }
 
 // --- The current device
 
 void CudaBackend::make_current() const {
+  prepare();
   if (thread_state.gpu == gpu_ && thread_state.api == &api_) return;
   check(api_.set_device(gpu_));
   thread_state.gpu = gpu_;
@@ -103,8 +116,13 @@ void CudaBackend::check_alive() const {
   if (const int error = dead_.load(std::memory_order_relaxed); error != gpu::kSuccess) fail(error);
 }
 
+int* CudaBackend::assert_flag() const {
+  prepare();
+  return assert_flag_;
+}
+
 void CudaBackend::check_assert_flag() const {
-  if (*static_cast<volatile int*>(assert_flag_) != 0) fail(gpu::kAssert);
+  if (*static_cast<volatile int*>(assert_flag()) != 0) fail(gpu::kAssert);
 }
 
 // --- Memory
@@ -124,7 +142,13 @@ std::uint64_t CudaBackend::free_memory() {
   const Current here(*this);
   std::size_t free = 0, total = 0;
   check(api_.memory_info(&free, &total));
-  return free;
+  return allocator_.free_of(free);
+}
+
+DeviceInfo CudaBackend::info() const {
+  DeviceInfo info = info_;
+  info.total_memory = allocator_.capacity();
+  return info;
 }
 
 void CudaBackend::empty_cache() {
@@ -198,13 +222,18 @@ void CudaBackend::synchronize() {
 
 // --- Streams
 
+StreamHandle CudaBackend::default_stream() const {
+  if (shares_gpu_) prepare();
+  return default_stream_;
+}
+
 StreamHandle CudaBackend::current_stream() const {
   const StreamHandle stream = thread_state.streams[static_cast<std::size_t>(info_.device.index())];
-  return stream != nullptr ? stream : default_stream_;
+  return stream != nullptr ? stream : default_stream();
 }
 
 void CudaBackend::set_current_stream(StreamHandle stream) {
-  thread_state.streams[static_cast<std::size_t>(info_.device.index())] = stream == default_stream_ ? nullptr : stream;
+  thread_state.streams[static_cast<std::size_t>(info_.device.index())] = stream == default_stream() ? nullptr : stream;
 }
 
 StreamHandle CudaBackend::pool_stream(int priority) {

@@ -47,7 +47,7 @@ class CudaBackend final : public Backend {
   void fill_zero(void* to, std::size_t bytes) override;
   void synchronize() override;
   bool can_access(const Backend& other) const override;
-  DeviceInfo info() const override { return info_; }
+  DeviceInfo info() const override;
   MemoryStats memory_stats() const override { return allocator_.stats(); }
   void reset_peak_memory_stats() override { allocator_.reset_peaks(); }
   void reset_accumulated_memory_stats() override { allocator_.reset_accumulated(); }
@@ -61,7 +61,7 @@ class CudaBackend final : public Backend {
 
   const gpu::CudaApi& api() const { return api_; }
   int gpu() const { return gpu_; }
-  gpu::StreamHandle default_stream() const { return default_stream_; }
+  gpu::StreamHandle default_stream() const;
   /// Where work of this thread goes.
   gpu::StreamHandle current_stream() const;
   void set_current_stream(gpu::StreamHandle stream);
@@ -71,6 +71,8 @@ class CudaBackend final : public Backend {
   void record_stream(void* data, gpu::StreamHandle stream) { allocator_.record_stream(data, stream); }
   void synchronize_stream(gpu::StreamHandle stream);
   gpu::CudaAllocator& allocator() { return allocator_; }
+  /// The device has this many bytes; 0: as many as the GPU.
+  void set_capacity(std::uint64_t bytes) { allocator_.set_capacity(bytes); }
 
   /// Makes the GPU current on this thread for a scope: the runtime's calls and launches go there.
   class Current {
@@ -93,12 +95,13 @@ class CudaBackend final : public Backend {
   /// Throws when a kernel refused its indices, and the device is dead then.
   void check_assert_flag() const;
   /// What kernels raise when indices are wrong (launch.h).
-  int* assert_flag() const { return assert_flag_; }
+  int* assert_flag() const;
 
  protected:
   void on_launch() override;
 
  private:
+  void prepare() const;
   void make_current() const;
   void copy(void* to, const void* from, std::size_t bytes);
   [[noreturn]] void fail(int error) const;
@@ -107,16 +110,21 @@ class CudaBackend final : public Backend {
 
   const gpu::CudaApi& api_;
   int gpu_;
+  bool shares_gpu_;
   DeviceInfo info_;
-  gpu::StreamHandle default_stream_ = nullptr;
   mutable std::atomic<int> dead_{gpu::kSuccess};  // the error that killed the device
-  gpu::CudaAllocator allocator_;
+  mutable gpu::CudaAllocator allocator_;
   std::shared_ptr<gpu::PinnedCache> pinned_;
-  int* assert_flag_ = nullptr;
   mutable std::mutex mutex_;  // guards what follows
   std::vector<gpu::StreamHandle> pool_[2];
   std::size_t next_of_pool_[2] = {0, 0};
   mutable std::map<int, bool> peers_;  // by the driver's number: whether its memory can be used
+
+  // Made when the device is first used: asking for the devices should not start every GPU of the machine.
+  mutable std::mutex prepare_mutex_;
+  mutable std::atomic<bool> is_ready_{false};
+  mutable gpu::StreamHandle default_stream_ = nullptr;
+  mutable int* assert_flag_ = nullptr;
 };
 
 }  // namespace core

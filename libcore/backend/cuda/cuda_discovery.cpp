@@ -67,6 +67,7 @@ std::vector<std::unique_ptr<Backend>> discover(const CudaApi& api, const OpTable
     DeviceInfo info = info_of(api, i % gpus);
     info.device = Device(DeviceType::cuda, i);
     info.is_logical = options.logical_devices > 0;
+    if (info.is_logical) info.name += " (logical)";
     devices.push_back(std::make_unique<CudaBackend>(CudaBackend::Options{
         .api = api, .ops = tables, .gpu = i % gpus, .shares_gpu = count > gpus, .info = info, .pinned = pinned}));
   }

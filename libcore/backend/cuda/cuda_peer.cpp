@@ -49,7 +49,7 @@ bool CudaBackend::copy_from_peer(void* to, Backend& peer, const void* from, std:
 /// On the source's stream, which computed the data and may reuse their memory afterwards. False when the driver
 /// refused.
 bool CudaBackend::copy_direct(void* to, CudaBackend& source, const void* from, std::size_t bytes) {
-  can_access(source);  // asks for the direct way; without it the driver goes by the host
+  source.can_access(*this);  // asks for the direct way; without it the driver goes by the host
   const gpu::StreamHandle here = current_stream(), there = source.current_stream();
   gpu::make_wait(source, there, *this, here);
   int error = gpu::kSuccess;

@@ -81,6 +81,12 @@ TEST(CudaDiscovery, LogicalDevicesGoRoundTheGpus) {
   EXPECT_TRUE(machine[2].can_access(machine[0]));
 }
 
+TEST(CudaDiscovery, StartsNoGpu) {
+  Machine machine({.devices = 2});
+  EXPECT_EQ(machine.driver.calls("set_device"), 0);
+  EXPECT_EQ(machine.driver.calls("allocate_host"), 0);
+}
+
 TEST(CudaDiscovery, OrdinalsAreThoseOfTheVisibleList) {
   setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
   Machine machine({.devices = 2});
@@ -107,6 +113,18 @@ TEST(CudaDiscovery, AnOldDriverIsNamed) {
   none.driver.fail("device_count", core::gpu::kInsufficientDriver);
   EXPECT_THAT(message_of([&] { core::gpu::throw_no_device(none.driver.api()); }),
               StartsWith("The NVIDIA driver on your system is too old (found version 11040). Please update"));
+}
+
+TEST(CudaDevice, ALogicalDeviceMayBeGivenLessMemory) {
+  Machine machine({}, 2);
+  machine[0].set_capacity(32 << 20);
+  EXPECT_EQ(machine[0].info().total_memory, 32U << 20);
+  Memory first(machine[0], 20 << 20);
+  EXPECT_EQ(machine[0].free_memory(), 12U << 20);
+  EXPECT_THAT(message_of([&] { machine[0].allocate(20 << 20); }),
+              StartsWith("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 32.00 MiB of "
+                         "which 12.00 MiB is free."));
+  EXPECT_NO_THROW(Memory(machine[1], 20 << 20));
 }
 
 // --- Copies

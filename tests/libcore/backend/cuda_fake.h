@@ -55,8 +55,9 @@ class FakeDriver {
 
  private:
   friend struct FakeCalls;
+  struct Stream;
   struct Marker {
-    struct Stream* stream = nullptr;
+    Stream* stream = nullptr;
     bool is_done = false;
   };
   struct Event {

@@ -70,6 +70,19 @@ TEST_F(CudaTensors, OutOfMemoryIsRecoveredFrom) {
   EXPECT_NO_THROW(core::empty({12 << 20}, {.device = "cuda:0"}));
 }
 
+TEST_F(CudaTensors, OneThatAnotherStreamUsesKeepsItsMemory) {
+  start({});
+  Tensor x = core::empty({1000}, {.device = "cuda:0"});
+  const void* data = x.raw_data();
+  const core::cuda::Stream side;
+  core::record_stream(x, side);
+  side.record_event();  // work that is not done yet
+  x = Tensor();
+  EXPECT_NE(core::empty({1000}, {.device = "cuda:0"}).raw_data(), data);
+  side.synchronize();
+  EXPECT_EQ(core::empty({1000}, {.device = "cuda:0"}).raw_data(), data);
+}
+
 std::map<std::string, std::int64_t> counts_of_a_program() {
   const core::TensorOptions there{.device = Device("cuda:0")};
   {
