@@ -14,6 +14,7 @@
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
+#include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/logical_backend.h"
 #include "libcore/backend/meta_backend.h"
 #include "libcore/backend/visible_devices.h"
@@ -100,7 +101,7 @@ LogicalRequest logical_request() {
 
 Registry::Registry() {
   LogicalRequest request = logical_request();
-  if (!request.host_only) cuda = make_cuda_backends();
+  if (!request.host_only) cuda = make_cuda_backends(request.count);
   if (cuda.empty() && request.count > 0) {
     cuda = make_logical(std::vector<LogicalDevice>(static_cast<std::size_t>(request.count)),
                         visible_logical(request.count));
@@ -171,6 +172,7 @@ void inject_faults(Device device, const DeviceFaults& faults) {
 }
 
 void set_memory_limit(Device device, std::uint64_t bytes) {
+  if (auto* gpu = dynamic_cast<CudaBackend*>(&backend_for(device))) return gpu->set_capacity(bytes);
   logical_backend(device).set_capacity(bytes);
 }
 
@@ -180,6 +182,11 @@ void set_logical_devices(int count) {
 
 void set_logical_devices(const std::vector<LogicalDevice>& devices) {
   registry().cuda = make_logical(devices, first_ordinals(static_cast<int>(devices.size())));
+  current_cuda = 0;
+}
+
+void set_cuda_backends(std::vector<std::unique_ptr<Backend>> backends) {
+  registry().cuda = std::move(backends);
   current_cuda = 0;
 }
 
@@ -198,6 +205,9 @@ namespace cuda {
 
 bool is_available() {
   return device_count() > 0;
+}
+bool is_built() {
+  return is_cuda_built();
 }
 int device_count() {
   return static_cast<int>(registry().cuda.size());

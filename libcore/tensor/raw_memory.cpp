@@ -7,6 +7,7 @@
 #include "libcore/base/error.h"
 #include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
+#include "libcore/tensor/pinned.h"
 #include "libcore/tensor/raw_ops.h"
 #include "libcore/tensor/sparse.h"
 
@@ -79,18 +80,26 @@ void check_broadcast_into(const Shape& out, const Shape& in) {
               "output with shape " + to_list(out) + " doesn't match the broadcast shape " + to_list(both));
 }
 
-/// Contiguous host bytes across two devices.
-Tensor move_bytes(const Tensor& dense, Backend& to) {
+/// Where the bytes of `dense` go: in pinned memory where the copy to the host need not be waited for.
+Tensor target_of_move(const Tensor& dense, Backend& to, Waiting waiting) {
+  const bool pins = waiting == Waiting::non_blocking && to.device().is_cpu() && !backend_of(dense).is_host_memory();
+  return pins ? empty_pinned(dense.sizes(), dense.dtype(), backend_of(dense)) : make(dense.sizes(), dense.dtype(), to);
+}
+
+/// Contiguous bytes across two devices.
+Tensor move_bytes(const Tensor& dense, Backend& to, Waiting waiting) {
   Backend& from = backend_of(dense);
-  Tensor moved = make(dense.sizes(), dense.dtype(), to);
-  std::size_t bytes = bytes_for(dense.numel(), dense.dtype());
+  Tensor moved = target_of_move(dense, to, waiting);
+  const std::size_t bytes = bytes_for(dense.numel(), dense.dtype());
   void* target = const_cast<void*>(moved.raw_data());
+  const void* source = dense.raw_data();
+  const bool waits = waiting == Waiting::blocking;
   if (from.is_host_memory()) {
-    to.copy_from_host(target, dense.raw_data(), bytes);
+    waits ? to.copy_from_host(target, source, bytes) : to.copy_from_host_async(target, source, bytes);
   } else if (to.is_host_memory()) {
-    from.copy_to_host(target, dense.raw_data(), bytes);
-  } else {
-    Tensor host = move_bytes(dense, backend_for(DeviceType::cpu));
+    waits ? from.copy_to_host(target, source, bytes) : from.copy_to_host_async(target, source, bytes);
+  } else if (!to.copy_from_peer(target, from, source, bytes)) {
+    const Tensor host = move_bytes(dense, backend_for(DeviceType::cpu), Waiting::blocking);
     to.copy_from_host(target, host.raw_data(), bytes);
   }
   return moved;
@@ -179,13 +188,14 @@ Tensor cast(const Tensor& x, DType dtype) {
   return out;
 }
 
-Tensor move(const Tensor& x, Backend& to) {
+Tensor move(const Tensor& x, Backend& to, Waiting waiting) {
   if (&backend_of(x) == &to) return x;
   if (!to.has_memory()) return make_like_on(x, to);
   if (x.is_meta()) throw Error(ErrorCode::not_implemented, "Cannot copy out of meta tensor; no data!");
-  if (x.is_contiguous()) return move_bytes(x, to);
-  // Bytes travel densely; the layout is put back on the other side.
-  Tensor moved = move_bytes(contiguous(x), to);
+  if (x.is_contiguous()) return move_bytes(x, to, waiting);
+  // Bytes travel densely; the layout is put back on the other side, which on the host has to wait for them.
+  if (to.is_host_memory()) waiting = Waiting::blocking;
+  Tensor moved = move_bytes(contiguous(x), to, waiting);
   Tensor out = make_like_on(x, to);
   copy_on_device(out, moved);
   return out;
