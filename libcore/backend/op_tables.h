@@ -160,6 +160,7 @@ struct IndexingTable {
 
 struct NnTable;         // nn_table.h
 struct RecurrentTable;  // recurrent_table.h
+struct RandomTable;     // random_table.h
 
 struct OpTables {
   const ElementwiseTable* elementwise = nullptr;
@@ -169,6 +170,7 @@ struct OpTables {
   const IndexingTable* indexing = nullptr;
   const NnTable* nn = nullptr;
   const RecurrentTable* recurrent = nullptr;
+  const RandomTable* random = nullptr;  // null where the host fills memory itself
 };
 
 }  // namespace core
