@@ -82,7 +82,7 @@ class Team {
   template <class T, class Op>
   __device__ T reduce(T value, Op op) const {
     constexpr int kWarp = 32;
-    __shared__ alignas(T) unsigned char slots[kWarp * sizeof(T)];
+    __shared__ __align__(16) unsigned char slots[kWarp * sizeof(T)];
     T* partial = reinterpret_cast<T*>(slots);
     for (int step = kWarp / 2; step > 0; step /= 2) value = op(value, shuffle_down(value, step));
     const int warps = (size() + kWarp - 1) / kWarp;
@@ -118,7 +118,7 @@ __global__ void run_elements(std::int64_t count, Body body) {
 
 template <class Body>
 __global__ void run_rows(std::int64_t rows, Body body) {
-  extern __shared__ alignas(16) unsigned char shared[];
+  extern __shared__ __align__(16) unsigned char shared[];
   const Team team(shared);
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     body(team, row);
