@@ -7,6 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#ifndef __CUDACC__
+#include <atomic>
+#include <functional>
+#endif
 
 #ifdef __CUDACC__
 #define CORE_BODY __device__
@@ -42,7 +46,13 @@ class Scratch {
 /// "CUDA error: device-side assert triggered", and the device stays unusable, as with PyTorch.
 struct DeviceFlag {
   int* raised;
-  CORE_HD void raise() const { *raised = 1; }
+  CORE_HD void raise() const {
+#ifdef __CUDACC__
+    *raised = 1;
+#else
+    std::atomic_ref<int>(*raised).store(1);
+#endif
+  }
 };
 DeviceFlag device_assert_flag();
 
@@ -72,7 +82,7 @@ class Team {
   template <class T, class Op>
   __device__ T reduce(T value, Op op) const {
     constexpr int kWarp = 32;
-    __shared__ alignas(T) unsigned char slots[kWarp * sizeof(T)];
+    __shared__ __align__(16) unsigned char slots[kWarp * sizeof(T)];
     T* partial = reinterpret_cast<T*>(slots);
     for (int step = kWarp / 2; step > 0; step /= 2) value = op(value, shuffle_down(value, step));
     const int warps = (size() + kWarp - 1) / kWarp;
@@ -108,7 +118,7 @@ __global__ void run_elements(std::int64_t count, Body body) {
 
 template <class Body>
 __global__ void run_rows(std::int64_t rows, Body body) {
-  extern __shared__ unsigned char shared[];
+  extern __shared__ __align__(16) unsigned char shared[];
   const Team team(shared);
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     body(team, row);
@@ -131,59 +141,108 @@ void for_each(std::int64_t count, const Body& body) {
   check_launch();
 }
 
+/// The lanes of the teams that for_each_row() makes for rows of `length` elements: 32 to 512, a power of two.
+inline int team_size(std::int64_t length) {
+  int lanes = 32;
+  while (lanes < 512 && lanes < length) lanes *= 2;
+  return lanes;
+}
+
 /// body(team, row) for every row in [0, rows): a team of lanes works on each. `length`, the elements of a row, decides
-/// how many lanes there are (32 to 512).
+/// how many lanes there are. At most 48 KiB can be shared.
 template <class Body>
 void for_each_row(std::int64_t rows, std::int64_t length, std::size_t shared_bytes, const Body& body) {
   if (rows == 0) return;
-  int lanes = 32;
-  while (lanes < 512 && lanes < length) lanes *= 2;
-  detail::run_rows<<<detail::grid_for(rows), lanes, shared_bytes, current_stream()>>>(rows, body);
+  detail::run_rows<<<detail::grid_for(rows), team_size(length), shared_bytes, current_stream()>>>(rows, body);
   check_launch();
 }
 
-/// *at += value, of several threads.
+/// *at += value, of several threads; T is float, double, int or unsigned.
 template <class T>
 __device__ void atomic_add(T* at, T value) {
   atomicAdd(at, value);
 }
 
-#else  // The C++ compiler: plain loops.
+#else  // The C++ compiler: plain loops, or teams of a few threads, as the test that is linked to says.
+
+/// 1: everything runs on the calling thread. More: the lanes of a team are threads that run side by side.
+int emulated_lanes();
+/// The lanes of a running team.
+class LaneGroup;
+void wait_for_lanes(LaneGroup& group);
+/// Runs lane(group, i) for every i in [0, emulated_lanes()) on threads of their own; returns when all are done.
+void run_lanes(const std::function<void(LaneGroup& group, int i)>& lane);
 
 class Team {
  public:
-  explicit Team(void* shared) : shared_(shared) {}
-  int lane() const { return 0; }
-  int size() const { return 1; }
-  void sync() const {}
+  static constexpr std::size_t kSlotBytes = 64;
+
+  /// `slots`: kSlotBytes for each lane.
+  Team(void* shared, int lane, int size, LaneGroup* group, unsigned char* slots)
+      : shared_(shared), lane_(lane), size_(size), group_(group), slots_(slots) {}
+  int lane() const { return lane_; }
+  int size() const { return size_; }
+  void sync() const {
+    if (group_ != nullptr) wait_for_lanes(*group_);
+  }
   template <class T>
   T* shared() const {
     return static_cast<T*>(shared_);
   }
   template <class T, class Op>
-  T reduce(T value, Op) const {
-    return value;
+  T reduce(T value, Op op) const {
+    static_assert(sizeof(T) <= kSlotBytes);
+    if (group_ == nullptr) return value;
+    *reinterpret_cast<T*>(slots_ + lane_ * kSlotBytes) = value;
+    sync();
+    T all = *reinterpret_cast<const T*>(slots_);
+    for (int i = 1; i < size_; ++i) all = op(all, *reinterpret_cast<const T*>(slots_ + i * kSlotBytes));
+    sync();
+    return all;
   }
 
  private:
   void* shared_;
+  int lane_;
+  int size_;
+  LaneGroup* group_;
+  unsigned char* slots_;
 };
 
 template <class Body>
 void for_each(std::int64_t count, const Body& body) {
-  for (std::int64_t i = 0; i < count; ++i) body(i);
+  const int lanes = emulated_lanes();
+  if (lanes == 1) {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+  run_lanes([&](LaneGroup&, int lane) {
+    for (std::int64_t i = lane; i < count; i += lanes) body(i);
+  });
+}
+
+inline int team_size(std::int64_t) {
+  return emulated_lanes();
 }
 
 template <class Body>
 void for_each_row(std::int64_t rows, std::int64_t, std::size_t shared_bytes, const Body& body) {
-  const Scratch shared(shared_bytes);
-  const Team team(shared.as<void>());
-  for (std::int64_t row = 0; row < rows; ++row) body(team, row);
+  const int lanes = emulated_lanes();
+  const Scratch shared(shared_bytes), slots(Team::kSlotBytes * static_cast<std::size_t>(lanes));
+  const auto run = [&](LaneGroup* group, int lane) {
+    const Team team(shared.as<void>(), lane, lanes, group, slots.as<unsigned char>());
+    for (std::int64_t row = 0; row < rows; ++row) {
+      body(team, row);
+      team.sync();
+    }
+  };
+  if (lanes == 1) return run(nullptr, 0);
+  run_lanes([&](LaneGroup& group, int lane) { run(&group, lane); });
 }
 
 template <class T>
 void atomic_add(T* at, T value) {
-  *at += value;
+  std::atomic_ref<T>(*at).fetch_add(value);
 }
 
 #endif
