@@ -116,6 +116,8 @@ __global__ void run_rows(std::int64_t rows, Body body) {
   }
 }
 
+inline constexpr std::size_t kSharedUnasked = 40 << 10;  // bytes a block surely gets without asking
+
 inline int grid_for(std::int64_t blocks) {
   return static_cast<int>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
@@ -132,12 +134,17 @@ void for_each(std::int64_t count, const Body& body) {
 }
 
 /// body(team, row) for every row in [0, rows): a team of lanes works on each. `length`, the elements of a row, decides
-/// how many lanes there are (32 to 512).
+/// how many lanes there are (32 to 512): the next power of two. Each team has `shared_bytes` of fast memory, 200 KiB at
+/// most.
 template <class Body>
 void for_each_row(std::int64_t rows, std::int64_t length, std::size_t shared_bytes, const Body& body) {
   if (rows == 0) return;
   int lanes = 32;
   while (lanes < 512 && lanes < length) lanes *= 2;
+  if (shared_bytes > detail::kSharedUnasked) {
+    cudaFuncSetAttribute(detail::run_rows<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(shared_bytes));
+  }
   detail::run_rows<<<detail::grid_for(rows), lanes, shared_bytes, current_stream()>>>(rows, body);
   check_launch();
 }
@@ -146,6 +153,10 @@ void for_each_row(std::int64_t rows, std::int64_t length, std::size_t shared_byt
 template <class T>
 __device__ void atomic_add(T* at, T value) {
   atomicAdd(at, value);
+}
+/// *at = the smaller of *at and value, of several threads.
+__device__ inline void atomic_min(int* at, int value) {
+  atomicMin(at, value);
 }
 
 #else  // The C++ compiler: plain loops.
@@ -184,6 +195,9 @@ void for_each_row(std::int64_t rows, std::int64_t, std::size_t shared_bytes, con
 template <class T>
 void atomic_add(T* at, T value) {
   *at += value;
+}
+inline void atomic_min(int* at, int value) {
+  if (value < *at) *at = value;
 }
 
 #endif
