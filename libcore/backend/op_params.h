@@ -35,6 +35,9 @@ struct BinaryParams {
   const void* b;
   double args[3];  // alpha of add and sub
   Loop<3> loop;    // out, a, b
+  /// The operand is one number in host memory, whatever its strides say; a kernel reads it before it returns.
+  bool a_on_host = false;
+  bool b_on_host = false;
 };
 
 /// out = op(a, b, c); where: a is the bool mask.

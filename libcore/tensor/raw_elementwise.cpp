@@ -129,6 +129,7 @@ struct Operand {
   detail::Layout layout;
   bool contiguous;
   std::int64_t numel;
+  bool on_host = false;  // a number
 };
 
 const Shape kNoDims;
@@ -137,7 +138,7 @@ Operand operand_of(const Tensor& t) {
   return {t.raw_data(), detail::layout_of(t), t.is_contiguous(), t.numel()};
 }
 Operand operand_of(const void* number) {
-  return {number, {&kNoDims, &kNoDims}, true, 1};
+  return {number, {&kNoDims, &kNoDims}, true, 1, true};
 }
 
 template <class Kernel>
@@ -146,6 +147,8 @@ void run_binary(Kernel kernel, const Tensor& out, const Operand& a, const Operan
   params.out = data_of(out);
   params.a = a.data;
   params.b = b.data;
+  params.a_on_host = a.on_host;
+  params.b_on_host = b.on_host;
   put_args(params.args, args);
   auto flat = [&](const Operand& o) { return o.contiguous && (o.numel == out.numel() || o.numel == 1); };
   if (out.is_contiguous() && flat(a) && flat(b)) {

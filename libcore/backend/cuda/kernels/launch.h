@@ -1,12 +1,16 @@
 #pragma once
-// Running the body of a kernel over elements or over rows. The kernel files (*.cu) use nothing else to get work onto the
-// GPU, so that the same files compile twice: by nvcc for the GPU, and by the C++ compiler for the tests, where the bodies
-// run in plain loops on host memory and are compared with the CPU's kernels on machines that have no GPU.
-// Thread safety: work goes to the current stream of the calling thread.
-// Use: for_each(n, [=] CORE_BODY(std::int64_t i) { out[i] = a[i] + b[i]; });
+// Running the body of a kernel over elements or over rows. The kernel files (*.cu) use nothing else to get work onto
+// the GPU, so that the same files compile twice: by nvcc for the GPU, and by the C++ compiler for the tests, where the
+// bodies run in plain loops on host memory and are compared with the CPU's kernels on machines that have no GPU. Thread
+// safety: work goes to the current stream of the calling thread. Use: for_each(n, [=] CORE_BODY(std::int64_t i) {
+// out[i] = a[i] + b[i]; });
 
 #include <cstddef>
 #include <cstdint>
+#ifndef __CUDACC__
+#include <atomic>
+#include <functional>
+#endif
 
 #ifdef __CUDACC__
 #define CORE_BODY __device__
@@ -42,7 +46,13 @@ class Scratch {
 /// "CUDA error: device-side assert triggered", and the device stays unusable, as with PyTorch.
 struct DeviceFlag {
   int* raised;
-  CORE_HD void raise() const { *raised = 1; }
+  CORE_HD void raise() const {
+#ifdef __CUDACC__
+    *raised = 1;
+#else
+    std::atomic_ref<int>(*raised).store(1);
+#endif
+  }
 };
 DeviceFlag device_assert_flag();
 
@@ -108,7 +118,7 @@ __global__ void run_elements(std::int64_t count, Body body) {
 
 template <class Body>
 __global__ void run_rows(std::int64_t rows, Body body) {
-  extern __shared__ unsigned char shared[];
+  extern __shared__ alignas(16) unsigned char shared[];
   const Team team(shared);
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     body(team, row);
@@ -133,23 +143,27 @@ void for_each(std::int64_t count, const Body& body) {
   check_launch();
 }
 
+/// The lanes of the teams that for_each_row() makes for rows of `length` elements: 32 to 512, a power of two.
+inline int team_size(std::int64_t length) {
+  int lanes = 32;
+  while (lanes < 512 && lanes < length) lanes *= 2;
+  return lanes;
+}
+
 /// body(team, row) for every row in [0, rows): a team of lanes works on each. `length`, the elements of a row, decides
-/// how many lanes there are (32 to 512): the next power of two. Each team has `shared_bytes` of fast memory, 200 KiB at
-/// most.
+/// how many lanes there are. At most 200 KiB can be shared.
 template <class Body>
 void for_each_row(std::int64_t rows, std::int64_t length, std::size_t shared_bytes, const Body& body) {
   if (rows == 0) return;
-  int lanes = 32;
-  while (lanes < 512 && lanes < length) lanes *= 2;
   if (shared_bytes > detail::kSharedUnasked) {
     cudaFuncSetAttribute(detail::run_rows<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(shared_bytes));
   }
-  detail::run_rows<<<detail::grid_for(rows), lanes, shared_bytes, current_stream()>>>(rows, body);
+  detail::run_rows<<<detail::grid_for(rows), team_size(length), shared_bytes, current_stream()>>>(rows, body);
   check_launch();
 }
 
-/// *at += value, of several threads.
+/// *at += value, of several threads; T is float, double, int or unsigned.
 template <class T>
 __device__ void atomic_add(T* at, T value) {
   atomicAdd(at, value);
@@ -159,45 +173,92 @@ __device__ inline void atomic_min(int* at, int value) {
   atomicMin(at, value);
 }
 
-#else  // The C++ compiler: plain loops.
+#else  // The C++ compiler: plain loops, or teams of a few threads, as the test that is linked to says.
+
+/// 1: everything runs on the calling thread. More: the lanes of a team are threads that run side by side.
+int emulated_lanes();
+/// The lanes of a running team.
+class LaneGroup;
+void wait_for_lanes(LaneGroup& group);
+/// Runs lane(group, i) for every i in [0, emulated_lanes()) on threads of their own; returns when all are done.
+void run_lanes(const std::function<void(LaneGroup& group, int i)>& lane);
 
 class Team {
  public:
-  explicit Team(void* shared) : shared_(shared) {}
-  int lane() const { return 0; }
-  int size() const { return 1; }
-  void sync() const {}
+  static constexpr std::size_t kSlotBytes = 64;
+
+  /// `slots`: kSlotBytes for each lane.
+  Team(void* shared, int lane, int size, LaneGroup* group, unsigned char* slots)
+      : shared_(shared), lane_(lane), size_(size), group_(group), slots_(slots) {}
+  int lane() const { return lane_; }
+  int size() const { return size_; }
+  void sync() const {
+    if (group_ != nullptr) wait_for_lanes(*group_);
+  }
   template <class T>
   T* shared() const {
     return static_cast<T*>(shared_);
   }
   template <class T, class Op>
-  T reduce(T value, Op) const {
-    return value;
+  T reduce(T value, Op op) const {
+    static_assert(sizeof(T) <= kSlotBytes);
+    if (group_ == nullptr) return value;
+    *reinterpret_cast<T*>(slots_ + lane_ * kSlotBytes) = value;
+    sync();
+    T all = *reinterpret_cast<const T*>(slots_);
+    for (int i = 1; i < size_; ++i) all = op(all, *reinterpret_cast<const T*>(slots_ + i * kSlotBytes));
+    sync();
+    return all;
   }
 
  private:
   void* shared_;
+  int lane_;
+  int size_;
+  LaneGroup* group_;
+  unsigned char* slots_;
 };
 
 template <class Body>
 void for_each(std::int64_t count, const Body& body) {
-  for (std::int64_t i = 0; i < count; ++i) body(i);
+  const int lanes = emulated_lanes();
+  if (lanes == 1) {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+  run_lanes([&](LaneGroup&, int lane) {
+    for (std::int64_t i = lane; i < count; i += lanes) body(i);
+  });
+}
+
+inline int team_size(std::int64_t) {
+  return emulated_lanes();
 }
 
 template <class Body>
 void for_each_row(std::int64_t rows, std::int64_t, std::size_t shared_bytes, const Body& body) {
-  const Scratch shared(shared_bytes);
-  const Team team(shared.as<void>());
-  for (std::int64_t row = 0; row < rows; ++row) body(team, row);
+  const int lanes = emulated_lanes();
+  const Scratch shared(shared_bytes), slots(Team::kSlotBytes * static_cast<std::size_t>(lanes));
+  const auto run = [&](LaneGroup* group, int lane) {
+    const Team team(shared.as<void>(), lane, lanes, group, slots.as<unsigned char>());
+    for (std::int64_t row = 0; row < rows; ++row) {
+      body(team, row);
+      team.sync();
+    }
+  };
+  if (lanes == 1) return run(nullptr, 0);
+  run_lanes([&](LaneGroup& group, int lane) { run(&group, lane); });
 }
 
 template <class T>
 void atomic_add(T* at, T value) {
-  *at += value;
+  std::atomic_ref<T>(*at).fetch_add(value);
 }
 inline void atomic_min(int* at, int value) {
-  if (value < *at) *at = value;
+  std::atomic_ref<int> shared(*at);
+  int now = shared.load();
+  while (value < now && !shared.compare_exchange_weak(now, value)) {
+  }
 }
 
 #endif
