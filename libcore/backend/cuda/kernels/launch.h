@@ -118,7 +118,7 @@ __global__ void run_elements(std::int64_t count, Body body) {
 
 template <class Body>
 __global__ void run_rows(std::int64_t rows, Body body) {
-  extern __shared__ alignas(16) unsigned char shared[];
+  extern __shared__ __align__(16) unsigned char shared[];
   const Team team(shared);
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     body(team, row);

@@ -10,7 +10,7 @@ namespace {
 template <class T>
 struct Targets {
   std::int64_t classes, inner, ignore_index;
-  Divider per_inner;
+  SizeDivider per_inner;
   const std::int64_t* target;
   const T* weight;
   DeviceFlag flag;
@@ -32,7 +32,7 @@ struct Targets {
     if (!inside) flag.raise();
     return inside;
   }
-  CORE_BODY Wide<T> weight_at(std::int64_t i) const { return value_or(weight, target[i], 1); }
+  CORE_BODY Computed<T> weight_at(std::int64_t i) const { return value_or(weight, target[i], 1); }
   CORE_BODY std::int64_t place(std::int64_t i) const {
     const auto at = per_inner.divide(i);
     return (at.quotient * classes + target[i]) * inner + at.remainder;
@@ -57,17 +57,17 @@ struct Losses {
   const T* log_prob;
   T* losses;
 
-  CORE_BODY LossSum<Wide<T>> operator()(const Team& team, std::int64_t begin, std::int64_t end) const {
-    LossSum<Wide<T>> mine;
+  CORE_BODY LossSum<Computed<T>> operator()(const Team& team, std::int64_t begin, std::int64_t end) const {
+    LossSum<Computed<T>> mine;
     for (std::int64_t i = begin + team.lane(); i < end; i += team.size()) {
-      Wide<T> loss = 0;
+      Computed<T> loss = 0;
       if (targets.counts(i)) {
-        const Wide<T> w = targets.weight_at(i);
-        loss = -w * value_of(log_prob[targets.place(i)]);
+        const Computed<T> w = targets.weight_at(i);
+        loss = -w * widen(log_prob[targets.place(i)]);
         mine.loss += loss;
         mine.weight += w;
       }
-      if (losses != nullptr) losses[i] = element<T>(loss);
+      if (losses != nullptr) losses[i] = narrow<T>(loss);
     }
     return team.reduce(mine, AddLosses());
   }
@@ -75,9 +75,9 @@ struct Losses {
 
 template <class T>
 void nll(NllParams& p) {
-  using W = Wide<T>;
+  using W = Computed<T>;
   constexpr std::int64_t kPart = 4096;  // positions that one team sums
-  const std::int64_t count = p.batch * p.inner, parts = count == 0 ? 1 : divided_up(count, kPart);
+  const std::int64_t count = p.batch * p.inner, parts = count == 0 ? 1 : divide_up(count, kPart);
   const Losses<T> body{Targets<T>(p), static_cast<const T*>(p.log_prob), static_cast<T*>(p.losses)};
   auto* total = static_cast<T*>(p.total);
   auto* total_weight = static_cast<T*>(p.total_weight);
@@ -90,8 +90,8 @@ void nll(NllParams& p) {
       sums[part] = sum;
       return;
     }
-    if (total != nullptr) *total = element<T>(sum.loss);
-    if (total_weight != nullptr) *total_weight = element<T>(sum.weight);
+    if (total != nullptr) *total = narrow<T>(sum.loss);
+    if (total_weight != nullptr) *total_weight = narrow<T>(sum.weight);
   });
   if (parts == 1) return;
   for_each_row(1, parts, [=] CORE_BODY(const Team& team, std::int64_t) {
@@ -99,8 +99,8 @@ void nll(NllParams& p) {
     for (std::int64_t i = team.lane(); i < parts; i += team.size()) mine = AddLosses()(mine, sums[i]);
     const LossSum<W> sum = team.reduce(mine, AddLosses());
     if (team.lane() != 0) return;
-    if (total != nullptr) *total = element<T>(sum.loss);
-    if (total_weight != nullptr) *total_weight = element<T>(sum.weight);
+    if (total != nullptr) *total = narrow<T>(sum.loss);
+    if (total_weight != nullptr) *total_weight = narrow<T>(sum.weight);
   });
 }
 
@@ -112,17 +112,17 @@ void nll_grad(const NllGradParams& p) {
   const auto* loss_grad = static_cast<const T*>(p.loss_grad);
   const auto* divisor = static_cast<const T*>(p.divisor);
   auto* grad = static_cast<T*>(p.log_prob_grad);
-  const Divider per_item(p.classes * p.inner), per_class(p.inner);
+  const SizeDivider per_item(p.classes * p.inner), per_class(p.inner);
   for_each(p.batch * p.classes * p.inner, [=] CORE_BODY(std::int64_t at) {
     const auto item = per_item.divide(at);
     const auto place = per_class.divide(item.remainder);
     const std::int64_t i = item.quotient * per_class.divisor() + place.remainder;
-    Wide<T> value = 0;
+    Computed<T> value = 0;
     if (targets.target[i] == place.quotient && targets.target[i] != targets.ignore_index) {
-      const Wide<T> scale = divisor != nullptr ? Wide<T>(value_of(*divisor)) : Wide<T>(1);
-      value = -targets.weight_at(i) * Wide<T>(value_of(loss_grad[shared ? 0 : i])) / scale;
+      const Computed<T> scale = divisor != nullptr ? Computed<T>(widen(*divisor)) : Computed<T>(1);
+      value = -targets.weight_at(i) * Computed<T>(widen(loss_grad[shared ? 0 : i])) / scale;
     }
-    grad[at] = element<T>(value);
+    grad[at] = narrow<T>(value);
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // What the neural-network kernels share: elements of the four floating types and what they are computed in, and fast
 // division of positions by sizes. Thread safety: plain values.
-// Use: const auto x = value_of(in[i]);  out[i] = element<T>(x);  Divider plane(h * w);  plane.divide(i).quotient
+// Use: const auto x = widen(in[i]);  out[i] = narrow<T>(x);  SizeDivider plane(h * w);  plane.divide(i).quotient
 
 #include <bit>
 #include <cmath>
@@ -15,15 +15,15 @@ namespace core::CORE_KERNELS {
 
 /// What sums of T run in, and what statistics of T are kept in: double for double, float for the rest.
 template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-CORE_HD inline float value_of(float x) {
+CORE_HD inline float widen(float x) {
   return x;
 }
-CORE_HD inline double value_of(double x) {
+CORE_HD inline double widen(double x) {
   return x;
 }
-CORE_HD inline float value_of(Half x) {
+CORE_HD inline float widen(Half x) {
 #ifdef __CUDA_ARCH__
   float out;
   asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x.bits));
@@ -32,13 +32,13 @@ CORE_HD inline float value_of(Half x) {
   return f16_to_f32(x.bits);
 #endif
 }
-CORE_HD inline float value_of(BFloat16 x) {
+CORE_HD inline float widen(BFloat16 x) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
 }
 
 /// Rounded to nearest even.
 template <class T>
-CORE_HD T element(Wide<T> x) {
+CORE_HD T narrow(Computed<T> x) {
   if constexpr (std::is_same_v<T, Half>) {
 #ifdef __CUDA_ARCH__
     Half out;
@@ -58,8 +58,8 @@ CORE_HD T element(Wide<T> x) {
 
 /// `data[i]`, or `otherwise` where there is no array.
 template <class T>
-CORE_HD Wide<T> value_or(const T* data, std::int64_t i, Wide<T> otherwise) {
-  return data != nullptr ? Wide<T>(value_of(data[i])) : otherwise;
+CORE_HD Computed<T> value_or(const T* data, std::int64_t i, Computed<T> otherwise) {
+  return data != nullptr ? Computed<T>(widen(data[i])) : otherwise;
 }
 
 template <class T>
@@ -70,7 +70,7 @@ template <class T>
 CORE_HD T larger(T a, T b) {
   return a < b ? b : a;
 }
-CORE_HD inline std::int64_t divided_up(std::int64_t a, std::int64_t b) {
+CORE_HD inline std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
@@ -91,14 +91,14 @@ struct Most {
 
 /// Division of 0 <= i by one divisor > 0, again and again: by a multiplication where i fits 31 bits. A division by a
 /// variable costs a GPU some forty instructions.
-class Divider {
+class SizeDivider {
  public:
   struct Result {
     std::int64_t quotient, remainder;
   };
 
-  Divider() = default;
-  explicit Divider(std::int64_t divisor) : divisor_(divisor < 1 ? 1 : divisor) {
+  SizeDivider() = default;
+  explicit SizeDivider(std::int64_t divisor) : divisor_(divisor < 1 ? 1 : divisor) {
     if (divisor_ >= kLimit) return;
     while ((std::uint64_t{1} << shift_) < static_cast<std::uint64_t>(divisor_)) ++shift_;
     const std::uint64_t power = (std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(divisor_);
@@ -139,8 +139,7 @@ void for_each_line(std::int64_t lines, std::int64_t length, bool many, const Bod
   if (many) {
     for_each(lines, [=] CORE_BODY(std::int64_t line) { body(Alone(), line); });
   } else {
-    for_each_row(lines, divided_up(length, 4),
-                 [=] CORE_BODY(const Team& team, std::int64_t line) { body(team, line); });
+    for_each_row(lines, divide_up(length, 4), [=] CORE_BODY(const Team& team, std::int64_t line) { body(team, line); });
   }
 }
 

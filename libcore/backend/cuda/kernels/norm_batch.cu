@@ -11,21 +11,21 @@ namespace {
 struct Channels {
   std::int64_t channels, plane, count;
   std::int64_t parts, part_size;
-  Divider per_plane, per_part;
+  SizeDivider per_plane, per_part;
 
   explicit Channels(const BatchNormSizes& s)
       : channels(s.channels), plane(s.plane), count(s.batch * s.plane), per_plane(s.plane) {
     constexpr std::int64_t kTeams = 2048, kFewest = 4096;  // teams that fill a GPU; elements worth a team
     parts = larger<std::int64_t>(1, smaller(kTeams / larger<std::int64_t>(1, channels), count / kFewest));
-    part_size = divided_up(count, parts);
-    per_part = Divider(parts);
+    part_size = divide_up(count, parts);
+    per_part = SizeDivider(parts);
   }
   CORE_BODY std::int64_t place(std::int64_t channel, std::int64_t i) const {
     const auto at = per_plane.divide(i);
     return (at.quotient * channels + channel) * plane + at.remainder;
   }
   CORE_BODY std::int64_t end(std::int64_t part) const { return smaller(count, (part + 1) * part_size); }
-  std::int64_t lanes() const { return divided_up(part_size, 8); }
+  std::int64_t lanes() const { return divide_up(part_size, 8); }
 };
 
 /// How many, their mean, and the sum of the squares of what is left without it.
@@ -44,16 +44,16 @@ struct MergeMoments {
 };
 
 template <class T>
-CORE_BODY Moments<Wide<T>> moments_of(const Team& team, const Channels& c, const T* in, std::int64_t row) {
-  using W = Wide<T>;
+CORE_BODY Moments<Computed<T>> moments_of(const Team& team, const Channels& c, const T* in, std::int64_t row) {
+  using W = Computed<T>;
   const auto at = c.per_part.divide(row);
   const std::int64_t begin = at.remainder * c.part_size, end = c.end(at.remainder);
   W sum = 0, squares = 0;
-  for (std::int64_t i = begin + team.lane(); i < end; i += team.size()) sum += value_of(in[c.place(at.quotient, i)]);
+  for (std::int64_t i = begin + team.lane(); i < end; i += team.size()) sum += widen(in[c.place(at.quotient, i)]);
   const W count = static_cast<W>(end - begin);
   const W mean = team.reduce(sum, Plus()) / count;
   for (std::int64_t i = begin + team.lane(); i < end; i += team.size()) {
-    const W off = value_of(in[c.place(at.quotient, i)]) - mean;
+    const W off = widen(in[c.place(at.quotient, i)]) - mean;
     squares += off * off;
   }
   return {count, mean, team.reduce(squares, Plus())};
@@ -61,7 +61,7 @@ CORE_BODY Moments<Wide<T>> moments_of(const Team& team, const Channels& c, const
 
 template <class T>
 void batch_stats(const BatchStatsParams& p) {
-  using W = Wide<T>;
+  using W = Computed<T>;
   const Channels c(p.sizes);
   const auto* in = static_cast<const T*>(p.input);
   auto *mean = static_cast<W*>(p.mean), *var = static_cast<W*>(p.var);
@@ -81,8 +81,8 @@ void batch_stats(const BatchStatsParams& p) {
 
 template <class T>
 void batch_norm(const BatchNormParams& p) {
-  using W = Wide<T>;
-  const Divider per_plane(p.sizes.plane), per_channel(p.sizes.channels);
+  using W = Computed<T>;
+  const SizeDivider per_plane(p.sizes.plane), per_channel(p.sizes.channels);
   const auto *in = static_cast<const T*>(p.input), *weight = static_cast<const T*>(p.weight);
   const auto* bias = static_cast<const T*>(p.bias);
   const auto *mean = static_cast<const W*>(p.mean), *inverse_std = static_cast<const W*>(p.inverse_std);
@@ -91,7 +91,7 @@ void batch_norm(const BatchNormParams& p) {
     const std::int64_t channel = per_channel.divide(per_plane.divide(i).quotient).remainder;
     const W scale = inverse_std[channel] * value_or(weight, channel, 1);
     const W shift = value_or(bias, channel, 0) - mean[channel] * scale;
-    out[i] = element<T>(value_of(in[i]) * scale + shift);
+    out[i] = narrow<T>(widen(in[i]) * scale + shift);
   });
 }
 
@@ -114,8 +114,8 @@ struct ChannelTerms {
 };
 
 template <class T>
-void sum_grads(const BatchNormGradParams& p, const Channels& c, GradSums<Wide<T>>* found) {
-  using W = Wide<T>;
+void sum_grads(const BatchNormGradParams& p, const Channels& c, GradSums<Computed<T>>* found) {
+  using W = Computed<T>;
   const auto *grad = static_cast<const T*>(p.output_grad), *in = static_cast<const T*>(p.input);
   const auto* means = static_cast<const W*>(p.mean);
   for_each_row(c.channels * c.parts, c.lanes(), [=] CORE_BODY(const Team& team, std::int64_t row) {
@@ -124,9 +124,9 @@ void sum_grads(const BatchNormGradParams& p, const Channels& c, GradSums<Wide<T>
     GradSums<W> mine;
     for (std::int64_t i = at.remainder * c.part_size + team.lane(); i < c.end(at.remainder); i += team.size()) {
       const std::int64_t place = c.place(at.quotient, i);
-      const W g = value_of(grad[place]);
+      const W g = widen(grad[place]);
       mine.sum += g;
-      mine.product += g * (value_of(in[place]) - mean);
+      mine.product += g * (widen(in[place]) - mean);
     }
     const GradSums<W> all = team.reduce(mine, AddSums());
     if (team.lane() == 0) found[row] = all;
@@ -135,9 +135,9 @@ void sum_grads(const BatchNormGradParams& p, const Channels& c, GradSums<Wide<T>
 
 /// The gradients of weight and bias, and what the input's needs.
 template <class T>
-void finish_channels(const BatchNormGradParams& p, const Channels& c, const GradSums<Wide<T>>* found,
-                     ChannelTerms<Wide<T>>* terms) {
-  using W = Wide<T>;
+void finish_channels(const BatchNormGradParams& p, const Channels& c, const GradSums<Computed<T>>* found,
+                     ChannelTerms<Computed<T>>* terms) {
+  using W = Computed<T>;
   const auto *mean = static_cast<const W*>(p.mean), *inverse_std = static_cast<const W*>(p.inverse_std);
   const auto* weight = static_cast<const T*>(p.weight);
   auto *weight_grad = static_cast<T*>(p.weight_grad), *bias_grad = static_cast<T*>(p.bias_grad);
@@ -146,8 +146,8 @@ void finish_channels(const BatchNormGradParams& p, const Channels& c, const Grad
     GradSums<W> all;
     for (std::int64_t i = 0; i < c.parts; ++i) all = AddSums()(all, found[channel * c.parts + i]);
     const W scale = inverse_std[channel];
-    if (weight_grad != nullptr) weight_grad[channel] = element<T>(all.product * scale);
-    if (bias_grad != nullptr) bias_grad[channel] = element<T>(all.sum);
+    if (weight_grad != nullptr) weight_grad[channel] = narrow<T>(all.product * scale);
+    if (bias_grad != nullptr) bias_grad[channel] = narrow<T>(all.sum);
     terms[channel] = {mean[channel], all.sum * live, scale * scale * all.product * live,
                       scale * value_or(weight, channel, 1)};
   });
@@ -155,7 +155,7 @@ void finish_channels(const BatchNormGradParams& p, const Channels& c, const Grad
 
 template <class T>
 void batch_norm_grad(const BatchNormGradParams& p) {
-  using W = Wide<T>;
+  using W = Computed<T>;
   const Channels c(p.sizes);
   const auto channels = static_cast<std::size_t>(c.channels);
   const Scratch sums(channels * static_cast<std::size_t>(c.parts) * sizeof(GradSums<W>));
@@ -164,12 +164,12 @@ void batch_norm_grad(const BatchNormGradParams& p) {
   sum_grads<T>(p, c, sums.as<GradSums<W>>());
   finish_channels<T>(p, c, sums.as<GradSums<W>>(), terms);
   if (p.input_grad == nullptr) return;
-  const Divider per_plane(c.plane), per_channel(c.channels);
+  const SizeDivider per_plane(c.plane), per_channel(c.channels);
   const auto *grad = static_cast<const T*>(p.output_grad), *in = static_cast<const T*>(p.input);
   auto* out = static_cast<T*>(p.input_grad);
   for_each(c.channels * c.count, [=] CORE_BODY(std::int64_t i) {
     const ChannelTerms<W> t = terms[per_channel.divide(per_plane.divide(i).quotient).remainder];
-    out[i] = element<T>((value_of(grad[i]) - t.mean_grad - (value_of(in[i]) - t.mean) * t.factor) * t.scale);
+    out[i] = narrow<T>((widen(grad[i]) - t.mean_grad - (widen(in[i]) - t.mean) * t.factor) * t.scale);
   });
 }
 

@@ -13,21 +13,21 @@ struct NormRow {
 
   template <class Lanes>
   CORE_BODY void operator()(const Lanes& team, std::int64_t row) const {
-    using W = Wide<T>;
+    using W = Computed<T>;
     const T* in = static_cast<const T*>(p.input) + row * p.length;
     T* out = static_cast<T*>(p.output) + row * p.length;
     const auto *weight = static_cast<const T*>(p.weight), *bias = static_cast<const T*>(p.bias);
     W sum = 0, squares = 0;
-    for (std::int64_t i = team.lane(); i < p.length; i += team.size()) sum += value_of(in[i]);
+    for (std::int64_t i = team.lane(); i < p.length; i += team.size()) sum += widen(in[i]);
     const W mean = team.reduce(sum, Plus()) / static_cast<W>(p.length);
     for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      const W off = value_of(in[i]) - mean;
+      const W off = widen(in[i]) - mean;
       squares += off * off;
     }
     const W var = team.reduce(squares, Plus()) / static_cast<W>(p.length);
     const W scale = 1 / std::sqrt(var + static_cast<W>(p.eps));
     for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      out[i] = element<T>((value_of(in[i]) - mean) * scale * value_or(weight, i, 1) + value_or(bias, i, 0));
+      out[i] = narrow<T>((widen(in[i]) - mean) * scale * value_or(weight, i, 1) + value_or(bias, i, 0));
     }
     if (team.lane() != 0) return;
     static_cast<W*>(p.mean)[row] = mean;
@@ -41,7 +41,7 @@ struct InputGradRow {
 
   template <class Lanes>
   CORE_BODY void operator()(const Lanes& team, std::int64_t row) const {
-    using W = Wide<T>;
+    using W = Computed<T>;
     const T* grad = static_cast<const T*>(p.output_grad) + row * p.length;
     const T* in = static_cast<const T*>(p.input) + row * p.length;
     const auto* weight = static_cast<const T*>(p.weight);
@@ -49,16 +49,16 @@ struct InputGradRow {
     const W mean = static_cast<const W*>(p.mean)[row], inverse_std = static_cast<const W*>(p.inverse_std)[row];
     W alone = 0, with_input = 0;
     for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      const W g = value_of(grad[i]) * value_or(weight, i, 1);
+      const W g = widen(grad[i]) * value_or(weight, i, 1);
       alone += g;
-      with_input += g * (value_of(in[i]) - mean);
+      with_input += g * (widen(in[i]) - mean);
     }
     const W share = inverse_std / static_cast<W>(p.length);
     const W shift = -team.reduce(alone, Plus()) * share;
     const W slope = -team.reduce(with_input, Plus()) * inverse_std * inverse_std * share;
     for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      const W g = value_of(grad[i]) * value_or(weight, i, 1);
-      out[i] = element<T>(g * inverse_std + ((value_of(in[i]) - mean) * slope + shift));
+      const W g = widen(grad[i]) * value_or(weight, i, 1);
+      out[i] = narrow<T>(g * inverse_std + ((widen(in[i]) - mean) * slope + shift));
     }
   }
 };
@@ -75,9 +75,9 @@ struct ColumnParts {
 
   ColumnParts(std::int64_t rows_, std::int64_t length_) : rows(rows_), length(length_) {
     constexpr std::int64_t kTeams = 1024, kFewest = 64;  // teams that fill a GPU; rows worth a team
-    blocks = divided_up(length, kColumns);
+    blocks = divide_up(length, kColumns);
     parts = larger<std::int64_t>(1, smaller(kTeams / larger<std::int64_t>(1, blocks), rows / kFewest));
-    part_size = divided_up(rows, parts);
+    part_size = divide_up(rows, parts);
   }
 };
 
@@ -91,10 +91,10 @@ template <class T>
 struct SumColumns {
   LayerNormGradParams p;
   ColumnParts c;
-  Divider per_block;
-  ParameterSums<Wide<T>>* found;  // (parts, length)
+  SizeDivider per_block;
+  ParameterSums<Computed<T>>* found;  // (parts, length)
 
-  using Sums = ParameterSums<Wide<T>>;
+  using Sums = ParameterSums<Computed<T>>;
 
   CORE_BODY void operator()(const Team& team, std::int64_t index) const {
     const auto at = per_block.divide(index);
@@ -118,11 +118,11 @@ struct SumColumns {
 
  private:
   CORE_BODY Sums sum_rows(std::int64_t column, std::int64_t begin, std::int64_t end) const {
-    using W = Wide<T>;
+    using W = Computed<T>;
     Sums sums;
     for (std::int64_t row = begin; row < end; row += c.kRowsAtOnce) {
-      const W g = value_of(static_cast<const T*>(p.output_grad)[row * c.length + column]);
-      const W x = value_of(static_cast<const T*>(p.input)[row * c.length + column]);
+      const W g = widen(static_cast<const T*>(p.output_grad)[row * c.length + column]);
+      const W x = widen(static_cast<const T*>(p.input)[row * c.length + column]);
       sums.weight += g * (x - static_cast<const W*>(p.mean)[row]) * static_cast<const W*>(p.inverse_std)[row];
       sums.bias += g;
     }
@@ -132,11 +132,11 @@ struct SumColumns {
 
 template <class T>
 void parameter_grads(const LayerNormGradParams& p) {
-  using Sums = ParameterSums<Wide<T>>;
+  using Sums = ParameterSums<Computed<T>>;
   const ColumnParts c(p.rows, p.length);
   const Scratch scratch(static_cast<std::size_t>(c.parts * c.length) * sizeof(Sums));
   auto* found = scratch.as<Sums>();
-  const SumColumns<T> body{p, c, Divider(c.blocks), found};
+  const SumColumns<T> body{p, c, SizeDivider(c.blocks), found};
   for_each_row(c.blocks * c.parts, c.kLanes, c.kLanes * sizeof(Sums),
                [=] CORE_BODY(const Team& team, std::int64_t index) { body(team, index); });
   auto *weight_grad = static_cast<T*>(p.weight_grad), *bias_grad = static_cast<T*>(p.bias_grad);
@@ -146,8 +146,8 @@ void parameter_grads(const LayerNormGradParams& p) {
       all.weight += found[part * c.length + column].weight;
       all.bias += found[part * c.length + column].bias;
     }
-    if (weight_grad != nullptr) weight_grad[column] = element<T>(all.weight);
-    if (bias_grad != nullptr) bias_grad[column] = element<T>(all.bias);
+    if (weight_grad != nullptr) weight_grad[column] = narrow<T>(all.weight);
+    if (bias_grad != nullptr) bias_grad[column] = narrow<T>(all.bias);
   });
 }
 
@@ -160,15 +160,15 @@ void layer_norm_grad(const LayerNormGradParams& p) {
 /// grad * (0.5 (1 + t) + 0.5 x (1 - t^2) u'), t = tanh(u), u = sqrt(2 / pi) (x + 0.044715 x^3)
 template <class T>
 void gelu_tanh_grad(const GeluGradParams& p) {
-  using W = Wide<T>;
+  using W = Computed<T>;
   const auto *grad = static_cast<const T*>(p.output_grad), *in = static_cast<const T*>(p.input);
   auto* out = static_cast<T*>(p.input_grad);
   for_each(p.count, [=] CORE_BODY(std::int64_t i) {
     constexpr W kRoot = static_cast<W>(0.7978845608028654), kCube = static_cast<W>(0.044715);
-    const W x = value_of(in[i]), square = x * x, half = static_cast<W>(0.5);
+    const W x = widen(in[i]), square = x * x, half = static_cast<W>(0.5);
     const W t = std::tanh(kRoot * (x + x * square * kCube));
     const W slope = half * (1 + t) + half * x * (1 - t * t) * (square * (3 * kCube) + 1) * kRoot;
-    out[i] = element<T>(value_of(grad[i]) * slope);
+    out[i] = narrow<T>(widen(grad[i]) * slope);
   });
 }
 

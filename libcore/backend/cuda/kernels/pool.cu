@@ -17,7 +17,7 @@ struct Range {
 
 /// Positions of planes of h x w, counted through all planes.
 struct Planes {
-  Divider per_plane, per_row;
+  SizeDivider per_plane, per_row;
   struct Place {
     std::int64_t plane, y, x;
   };
@@ -52,18 +52,18 @@ void max_pool2d(const MaxPool2dParams& p) {
         k2x2 ? Range{2 * at.y, 2 * at.y + 2} : inside(at.y * s.stride_h - s.pad_h, s.kernel_h, dh, s.in_h);
     const Range columns =
         k2x2 ? Range{2 * at.x, 2 * at.x + 2} : inside(at.x * s.stride_w - s.pad_w, s.kernel_w, dw, s.in_w);
-    Wide<T> best = -std::numeric_limits<Wide<T>>::infinity();
+    Computed<T> best = -std::numeric_limits<Computed<T>>::infinity();
     std::int64_t where = rows.begin * s.in_w + columns.begin;
     for (std::int64_t h = rows.begin; h < rows.end; h += dh) {
       for (std::int64_t w = columns.begin; w < columns.end; w += dw) {
-        const Wide<T> value = value_of(plane[h * s.in_w + w]);
+        const Computed<T> value = widen(plane[h * s.in_w + w]);
         if (value > best || value != value) {
           best = value;
           where = h * s.in_w + w;
         }
       }
     }
-    out[i] = element<T>(best);
+    out[i] = narrow<T>(best);
     indices[i] = where;
   });
 }
@@ -81,7 +81,7 @@ struct ScatterPlane {
 
   CORE_BODY void operator()(const Team& team) const {
     for (std::int64_t i = team.lane(); i < size; i += team.size()) {
-      out[i] = element<T>(0);
+      out[i] = narrow<T>(0);
       first[i] = INT_MAX;
     }
     for (std::int64_t i = team.lane(); i < picked; i += team.size()) done[i] = 0;
@@ -101,7 +101,7 @@ struct ScatterPlane {
       if (done[i]) continue;
       if (first[indices[i]] == i) {
         T& sum = out[indices[i]];
-        sum = element<T>(value_of(sum) + value_of(values[i]));
+        sum = narrow<T>(widen(sum) + widen(values[i]));
         done[i] = 1;
       } else {
         waiting = 1;
@@ -125,7 +125,7 @@ void scatter_picked(const PickParams& p) {
   const auto* values = static_cast<const T*>(p.in);
   const std::int64_t* indices = p.indices;
   auto* out = static_cast<T*>(p.out);
-  const std::int64_t bytes = size * std::int64_t{sizeof(int)} + divided_up(picked, 4) * 4;
+  const std::int64_t bytes = size * std::int64_t{sizeof(int)} + divide_up(picked, 4) * 4;
   const bool fits = bytes <= kMostShared;
   const Scratch scratch(fits ? 0 : static_cast<std::size_t>(bytes * p.planes));
   auto* work = scratch.as<unsigned char>();
@@ -145,7 +145,7 @@ void scatter_picked(const PickParams& p) {
 
 template <class T>
 void gather_picked(const PickParams& p) {
-  const Divider per_plane(p.picked);
+  const SizeDivider per_plane(p.picked);
   const std::int64_t size = p.size;
   const std::int64_t* indices = p.indices;
   const auto* in = static_cast<const T*>(p.in);
@@ -172,10 +172,10 @@ struct AvgWindow {
 };
 
 template <class T>
-CORE_BODY Wide<T> sum_of(const T* plane, std::int64_t width, Range rows, Range columns) {
-  Wide<T> sum = 0;
+CORE_BODY Computed<T> sum_of(const T* plane, std::int64_t width, Range rows, Range columns) {
+  Computed<T> sum = 0;
   for (std::int64_t y = rows.begin; y < rows.end; ++y) {
-    for (std::int64_t x = columns.begin; x < columns.end; ++x) sum += value_of(plane[y * width + x]);
+    for (std::int64_t x = columns.begin; x < columns.end; ++x) sum += widen(plane[y * width + x]);
   }
   return sum;
 }
@@ -189,8 +189,8 @@ void avg_pool2d(const AvgPool2dParams& p) {
     const auto at = windows.at(i);
     const AvgWindow window(params, at.y, at.x);
     const T* plane = static_cast<const T*>(params.in) + at.plane * s.in_h * s.in_w;
-    const Wide<T> sum = sum_of(plane, s.in_w, window.rows, window.columns);
-    static_cast<T*>(params.out)[i] = element<T>(sum / static_cast<Wide<T>>(window.divisor));
+    const Computed<T> sum = sum_of(plane, s.in_w, window.rows, window.columns);
+    static_cast<T*>(params.out)[i] = narrow<T>(sum / static_cast<Computed<T>>(window.divisor));
   });
 }
 
@@ -210,14 +210,14 @@ void avg_pool2d_grad(const AvgPool2dParams& p) {
     const T* grad = static_cast<const T*>(params.in) + at.plane * s.out_h * s.out_w;
     const Range rows = windows_over(at.y + s.pad_h, s.kernel_h, s.stride_h, s.out_h);
     const Range columns = windows_over(at.x + s.pad_w, s.kernel_w, s.stride_w, s.out_w);
-    Wide<T> sum = 0;
+    Computed<T> sum = 0;
     for (std::int64_t y = rows.begin; y < rows.end; ++y) {
       for (std::int64_t x = columns.begin; x < columns.end; ++x) {
-        const Wide<T> share = value_of(grad[y * s.out_w + x]);
-        sum += share / static_cast<Wide<T>>(AvgWindow(params, y, x).divisor);
+        const Computed<T> share = widen(grad[y * s.out_w + x]);
+        sum += share / static_cast<Computed<T>>(AvgWindow(params, y, x).divisor);
       }
     }
-    static_cast<T*>(params.out)[i] = element<T>(sum);
+    static_cast<T*>(params.out)[i] = narrow<T>(sum);
   });
 }
 
@@ -236,14 +236,14 @@ struct AdaptiveAverage {
     const auto at = windows.at(i);
     const Range rows = adaptive_range(at.y, p.in_h, p.out_h), columns = adaptive_range(at.x, p.in_w, p.out_w);
     const T* in = static_cast<const T*>(p.in) + (at.plane * p.in_h + rows.begin) * p.in_w + columns.begin;
-    Wide<T> mine = 0;
+    Computed<T> mine = 0;
     for (std::int64_t k = team.lane(); k < rows.count() * columns.count(); k += team.size()) {
       const auto n = static_cast<std::uint32_t>(k), width = static_cast<std::uint32_t>(columns.count());
-      mine += value_of(in[n / width * p.in_w + n % width]);
+      mine += widen(in[n / width * p.in_w + n % width]);
     }
-    const Wide<T> sum = team.reduce(mine, Plus());
-    const auto area = static_cast<Wide<T>>(rows.count() * columns.count());
-    if (team.lane() == 0) static_cast<T*>(p.out)[i] = element<T>(sum / area);
+    const Computed<T> sum = team.reduce(mine, Plus());
+    const auto area = static_cast<Computed<T>>(rows.count() * columns.count());
+    if (team.lane() == 0) static_cast<T*>(p.out)[i] = narrow<T>(sum / area);
   }
 };
 
@@ -263,16 +263,16 @@ void adaptive_avg_pool2d_grad(const AdaptivePool2dParams& p) {
     const T* grad = static_cast<const T*>(s.in) + at.plane * s.out_h * s.out_w;
     // The windows over a position are those of the opposite pooling.
     const Range rows = adaptive_range(at.y, s.out_h, s.in_h), columns = adaptive_range(at.x, s.out_w, s.in_w);
-    Wide<T> sum = 0;
+    Computed<T> sum = 0;
     for (std::int64_t y = rows.begin; y < rows.end; ++y) {
       for (std::int64_t x = columns.begin; x < columns.end; ++x) {
         const std::int64_t area =
             adaptive_range(y, s.in_h, s.out_h).count() * adaptive_range(x, s.in_w, s.out_w).count();
-        const Wide<T> share = value_of(grad[y * s.out_w + x]);
-        sum += share / static_cast<Wide<T>>(area);
+        const Computed<T> share = widen(grad[y * s.out_w + x]);
+        sum += share / static_cast<Computed<T>>(area);
       }
     }
-    static_cast<T*>(s.out)[i] = element<T>(sum);
+    static_cast<T*>(s.out)[i] = narrow<T>(sum);
   });
 }
 

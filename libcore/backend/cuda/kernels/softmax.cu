@@ -34,7 +34,7 @@ struct Merge {
 /// Lines along the middle of (outer, length, inner).
 struct Lines {
   std::int64_t length, inner;
-  Divider per_inner;
+  SizeDivider per_inner;
 
   template <class Params>
   explicit Lines(const Params& p) : length(p.length), inner(p.inner), per_inner(p.inner) {}
@@ -53,15 +53,15 @@ struct Softmax {
 
   template <class Lanes>
   CORE_BODY void operator()(const Lanes& team, std::int64_t line) const {
-    using W = Wide<T>;
+    using W = Computed<T>;
     const std::int64_t first = lines.first(line), step = lines.inner;
     ExpSum<W> mine;
-    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) mine.see(value_of(input[first + i * step]));
+    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) mine.see(widen(input[first + i * step]));
     const ExpSum<W> all = team.reduce(mine, Merge());
     const W log_sum = std::log(all.sum);
     for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
-      const W x = value_of(input[first + i * step]) - all.most;
-      output[first + i * step] = element<T>(kLog ? x - log_sum : std::exp(x) / all.sum);
+      const W x = widen(input[first + i * step]) - all.most;
+      output[first + i * step] = narrow<T>(kLog ? x - log_sum : std::exp(x) / all.sum);
     }
   }
 };
@@ -75,17 +75,17 @@ struct SoftmaxGrad {
 
   template <class Lanes>
   CORE_BODY void operator()(const Lanes& team, std::int64_t line) const {
-    using W = Wide<T>;
+    using W = Computed<T>;
     const std::int64_t first = lines.first(line), step = lines.inner;
     W mine = 0;
     for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
-      const W grad = value_of(output_grad[first + i * step]);
-      mine += kLog ? grad : grad * value_of(output[first + i * step]);
+      const W grad = widen(output_grad[first + i * step]);
+      mine += kLog ? grad : grad * widen(output[first + i * step]);
     }
     const W sum = team.reduce(mine, Plus());
     for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
-      const W grad = value_of(output_grad[first + i * step]), out = value_of(output[first + i * step]);
-      input_grad[first + i * step] = element<T>(kLog ? grad - std::exp(out) * sum : (grad - sum) * out);
+      const W grad = widen(output_grad[first + i * step]), out = widen(output[first + i * step]);
+      input_grad[first + i * step] = narrow<T>(kLog ? grad - std::exp(out) * sum : (grad - sum) * out);
     }
   }
 };
