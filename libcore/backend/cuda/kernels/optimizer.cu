@@ -35,14 +35,15 @@ struct Batch {
 };
 
 /// update(update.ready(tensor), element) for every element of every tensor.
-template <class Tensor, class Make, class Update>
-void for_each_tensor(std::int64_t count, Make make, const Update& update) {
+template <class Tensor, class Update, class Params>
+void for_each_tensor(const Params& p, const Update& update) {
+  const std::int64_t count = p.tensor_count;
   for (std::int64_t first = 0; first < count; first += kTensors) {
     Batch<Tensor> batch;
     batch.count = static_cast<int>(smaller<std::int64_t>(kTensors, count - first));
     batch.first_run[0] = 0;
     for (int i = 0; i < batch.count; ++i) {
-      batch.tensors[i] = make(first + i);
+      batch.tensors[i] = update.start(p.tensors[first + i], i == 0 ? nullptr : &batch.tensors[i - 1]);
       batch.first_run[i + 1] = batch.first_run[i] + divide_up(batch.tensors[i].count, kRun);
     }
     for_each_row(batch.first_run[batch.count], kLanes, [=] CORE_BODY(const Team& team, std::int64_t index) {
@@ -69,6 +70,7 @@ struct SgdUpdate {
   W rate, momentum, fresh;
   bool nesterov;
 
+  SgdTensor start(const SgdTensor& tensor, const SgdTensor*) const { return tensor; }
   CORE_BODY const SgdTensor& ready(const SgdTensor& tensor) const { return tensor; }
   CORE_BODY void operator()(const SgdTensor& tensor, std::int64_t i) const {
     T* param = static_cast<T*>(tensor.param);
@@ -89,8 +91,7 @@ void sgd(const SgdStepParams& p) {
   using W = Computed<T>;
   const SgdUpdate<T> update{Gradient<W>(p.options), static_cast<W>(-p.options.lr), static_cast<W>(p.momentum),
                             static_cast<W>(1 - p.dampening), p.nesterov};
-  for_each_tensor<SgdTensor>(
-      p.tensor_count, [&](std::int64_t i) { return p.tensors[i]; }, update);
+  for_each_tensor<SgdTensor>(p, update);
 }
 
 /// With what its number of steps makes of the options.
@@ -127,6 +128,17 @@ struct AdamUpdate {
     run.rate = -(lr / (1 - std::pow(exact_beta1, step)));
     run.correction2 = std::sqrt(1 - std::pow(exact_beta2, step));
   }
+  /// Neighbours have mostly taken as many steps: they share the powers.
+  AdamRun start(const AdamTensor& tensor, const AdamRun* before) const {
+    AdamRun run{tensor, 0, 0};
+    if (before != nullptr && before->step == tensor.step) {
+      run.rate = before->rate;
+      run.correction2 = before->correction2;
+    } else {
+      set_step(run, tensor.step);
+    }
+    return run;
+  }
   CORE_BODY AdamRun ready(AdamRun run) const {
     if (run.step_count != nullptr) set_step(run, static_cast<double>(*run.step_count));
     return run;
@@ -153,14 +165,7 @@ struct AdamUpdate {
 template <class T>
 void adam(const AdamStepParams& p) {
   const AdamUpdate<T> update(p);
-  AdamRun last{};  // neighbours have taken as many steps: they share the powers
-  const auto make = [&](std::int64_t i) {
-    AdamRun run{p.tensors[i], last.rate, last.correction2};
-    if (i == 0 || run.step != last.step) update.set_step(run, run.step);
-    last = run;
-    return run;
-  };
-  for_each_tensor<AdamRun>(p.tensor_count, make, update);
+  for_each_tensor<AdamRun>(p, update);
 }
 
 }  // namespace
