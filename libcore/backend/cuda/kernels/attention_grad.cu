@@ -76,10 +76,12 @@ struct QueryGrad {
       team.sync();
       make_slopes<false>(team, t, m, query, key);
       team.sync();
-      for_out_blocks(team, t, [&](int block, const OutBlock& at) { multiply_scores(t, at, m.slopes, m.k, sums); });
+      for_out_blocks(team, t, out,
+                     [&](const OutBlock& at, Four<float>* sums) { multiply_scores(t, at, m.slopes, m.k, sums); });
     }
     const auto rows = rows_of<T>(p.q_grad, t.s, head);
-    for_out_blocks(team, t, [&](int block, const OutBlock& at) { store_block(t, at, sums, query, t.s.queries, rows); });
+    for_out_blocks(team, t, out,
+                   [&](const OutBlock& at, Four<float>* sums) { store_block(t, at, sums, query, t.s.queries, rows); });
   }
 
  private:
