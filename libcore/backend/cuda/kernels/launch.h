@@ -82,7 +82,7 @@ class Team {
   template <class T, class Op>
   __device__ T reduce(T value, Op op) const {
     constexpr int kWarp = 32;
-    __shared__ alignas(T) unsigned char slots[kWarp * sizeof(T)];
+    __shared__ __align__(16) unsigned char slots[kWarp * sizeof(T)];
     T* partial = reinterpret_cast<T*>(slots);
     for (int step = kWarp / 2; step > 0; step /= 2) value = op(value, shuffle_down(value, step));
     const int warps = (size() + kWarp - 1) / kWarp;
