@@ -1,60 +1,14 @@
 #pragma once
-// What the neural-network kernels share: elements of the four floating types and what they are computed in, and fast
-// division of positions by sizes. Thread safety: plain values.
-// Use: const auto x = widen(in[i]);  out[i] = narrow<T>(x);  SizeDivider plane(h * w);  plane.divide(i).quotient
+// What the neural-network kernels share besides elements.h: fast division of any position by any size, lines that lanes
+// or teams work on, the four floating types. Thread safety: plain values.
+// Use: SizeDivider plane(h * w); ... plane.divide(i).quotient
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
-#include "libcore/backend/cuda/kernels/launch.h"
-#include "libcore/backend/element_types.h"
+#include "libcore/backend/cuda/kernels/elements.h"
 
 namespace core::CORE_KERNELS {
-
-/// What sums of T run in, and what statistics of T are kept in: double for double, float for the rest.
-template <class T>
-using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-CORE_HD inline float widen(float x) {
-  return x;
-}
-CORE_HD inline double widen(double x) {
-  return x;
-}
-CORE_HD inline float widen(Half x) {
-#ifdef __CUDA_ARCH__
-  float out;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x.bits));
-  return out;
-#else
-  return f16_to_f32(x.bits);
-#endif
-}
-CORE_HD inline float widen(BFloat16 x) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
-}
-
-/// Rounded to nearest even.
-template <class T>
-CORE_HD T narrow(Computed<T> x) {
-  if constexpr (std::is_same_v<T, Half>) {
-#ifdef __CUDA_ARCH__
-    Half out;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(x));
-    return out;
-#else
-    return {f32_to_f16(x)};
-#endif
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    const auto bits = std::bit_cast<std::uint32_t>(x);
-    if ((bits & 0x7fffffffU) > 0x7f800000U) return {0x7fc0};
-    return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16)};
-  } else {
-    return x;
-  }
-}
 
 /// `data[i]`, or `otherwise` where there is no array.
 template <class T>
@@ -69,9 +23,6 @@ CORE_HD T smaller(T a, T b) {
 template <class T>
 CORE_HD T larger(T a, T b) {
   return a < b ? b : a;
-}
-CORE_HD inline std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
 }
 
 /// Adds two values.
