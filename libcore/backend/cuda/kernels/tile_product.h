@@ -117,7 +117,7 @@ CORE_BODY void multiply_tile(const Team& team, const Problem& p, const TilePlace
 
 /// The tiles of a product, its groups and the parts that its depth is cut into.
 struct TileGrid {
-  std::int64_t depth, part_size, parts, groups;
+  std::int64_t depth, part_size, parts, groups, tiles;
   SizeDivider per_row, per_part, per_group;
 
   struct Place {
@@ -131,11 +131,12 @@ struct TileGrid {
     const std::int64_t across = divide_up(columns, kTileColumns), down = divide_up(rows, kTileRows);
     part_size = divide_up(divide_up(depth, larger<std::int64_t>(1, wanted_parts)), kTileDepth) * kTileDepth;
     parts = larger<std::int64_t>(1, divide_up(depth, larger<std::int64_t>(1, part_size)));
+    tiles = across * down;
     per_row = SizeDivider(across);
-    per_part = SizeDivider(across * down);
+    per_part = SizeDivider(tiles);
     per_group = SizeDivider(parts);
   }
-  std::int64_t count() const { return per_part.divisor() * parts * groups; }
+  std::int64_t count() const { return tiles * parts * groups; }
   CORE_BODY Place at(std::int64_t index) const {
     const auto outer = per_part.divide(index);
     const auto tile = per_row.divide(outer.remainder);
@@ -147,7 +148,7 @@ struct TileGrid {
   }
 };
 
-/// All tiles of all groups; problem.of(group, part) is what one of them works on. REQUIRES: rows and columns.
+/// All tiles of all groups; problem.of(group, part) is what one of them works on.
 template <class Problem>
 void multiply_tiles(const TileGrid& grid, const Problem& problem) {
   for_each_row(grid.count(), kTileLanes, sizeof(TileSlices<Problem>),
