@@ -161,6 +161,7 @@ struct IndexingTable {
 struct NnTable;         // nn_table.h
 struct RecurrentTable;  // recurrent_table.h
 struct RandomTable;     // random_table.h
+struct OptimizerTable;  // optimizer_table.h
 
 struct OpTables {
   const ElementwiseTable* elementwise = nullptr;
@@ -170,7 +171,8 @@ struct OpTables {
   const IndexingTable* indexing = nullptr;
   const NnTable* nn = nullptr;
   const RecurrentTable* recurrent = nullptr;
-  const RandomTable* random = nullptr;  // null where the host fills memory itself
+  const RandomTable* random = nullptr;        // null where the host fills memory itself
+  const OptimizerTable* optimizer = nullptr;  // null where the host updates memory itself
 };
 
 }  // namespace core

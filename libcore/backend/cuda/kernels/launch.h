@@ -126,6 +126,8 @@ __global__ void run_rows(std::int64_t rows, Body body) {
   }
 }
 
+inline constexpr std::size_t kSharedUnasked = 40 << 10;  // bytes a block surely gets without asking
+
 inline int grid_for(std::int64_t blocks) {
   return static_cast<int>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
@@ -149,10 +151,14 @@ inline int team_size(std::int64_t length) {
 }
 
 /// body(team, row) for every row in [0, rows): a team of lanes works on each. `length`, the elements of a row, decides
-/// how many lanes there are. At most 48 KiB can be shared.
+/// how many lanes there are. At most 200 KiB can be shared.
 template <class Body>
 void for_each_row(std::int64_t rows, std::int64_t length, std::size_t shared_bytes, const Body& body) {
   if (rows == 0) return;
+  if (shared_bytes > detail::kSharedUnasked) {
+    cudaFuncSetAttribute(detail::run_rows<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(shared_bytes));
+  }
   detail::run_rows<<<detail::grid_for(rows), team_size(length), shared_bytes, current_stream()>>>(rows, body);
   check_launch();
 }
@@ -161,6 +167,10 @@ void for_each_row(std::int64_t rows, std::int64_t length, std::size_t shared_byt
 template <class T>
 __device__ void atomic_add(T* at, T value) {
   atomicAdd(at, value);
+}
+/// *at = the smaller of *at and value, of several threads.
+__device__ inline void atomic_min(int* at, int value) {
+  atomicMin(at, value);
 }
 
 #else  // The C++ compiler: plain loops, or teams of a few threads, as the test that is linked to says.
@@ -243,6 +253,12 @@ void for_each_row(std::int64_t rows, std::int64_t, std::size_t shared_bytes, con
 template <class T>
 void atomic_add(T* at, T value) {
   std::atomic_ref<T>(*at).fetch_add(value);
+}
+inline void atomic_min(int* at, int value) {
+  std::atomic_ref<int> shared(*at);
+  int now = shared.load();
+  while (value < now && !shared.compare_exchange_weak(now, value)) {
+  }
 }
 
 #endif

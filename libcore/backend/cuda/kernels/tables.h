@@ -6,6 +6,7 @@
 
 #include "libcore/backend/nn_table.h"
 #include "libcore/backend/op_tables.h"
+#include "libcore/backend/optimizer_table.h"
 #include "libcore/backend/random_table.h"
 #include "libcore/backend/recurrent_table.h"
 
@@ -34,11 +35,15 @@ namespace core {
   void fill_convolution(NnTable& table);                                                          \
   void fill_pooling(NnTable& table);                                                              \
   void fill_norms(NnTable& table);                                                                \
+  /* part of fill_norms() */                                                                      \
+  void fill_layer_norm(NnTable& table);                                                           \
   void fill_softmax(NnTable& table);                                                              \
   void fill_losses(NnTable& table);                                                               \
   void fill_attention(NnTable& table);                                                            \
-  void fill_image(ImageTable& table);                                                             \
-  void fill_recurrent(RecurrentTable& table);
+  /* part of fill_attention() */                                                                  \
+  void fill_attention_grad(NnTable& table);                                                       \
+  void fill_recurrent(RecurrentTable& table);                                                     \
+  void fill_optimizers(OptimizerTable& table);
 
 namespace cuda_kernels {
 CORE_DECLARE_FILLS

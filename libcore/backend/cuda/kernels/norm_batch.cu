@@ -1,0 +1,187 @@
+// Batch normalisation. A channel's elements are summed by several teams where channels are few, each about its own
+// mean; what they found is put together in one order. Statistics of f16 and bf16 are f32.
+#include "libcore/backend/cuda/kernels/nn_elements.h"
+#include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/backend/nn_table.h"
+
+namespace core::CORE_KERNELS {
+namespace {
+
+/// A channel's elements, counted through the batch, and the parts that they are summed in.
+struct Channels {
+  std::int64_t channels, plane, count;
+  std::int64_t parts, part_size;
+  SizeDivider per_plane, per_part;
+
+  explicit Channels(const BatchNormSizes& s)
+      : channels(s.channels), plane(s.plane), count(s.batch * s.plane), per_plane(s.plane) {
+    constexpr std::int64_t kTeams = 2048, kFewest = 4096;  // teams that fill a GPU; elements worth a team
+    parts = larger<std::int64_t>(1, smaller(kTeams / larger<std::int64_t>(1, channels), count / kFewest));
+    part_size = divide_up(count, parts);
+    per_part = SizeDivider(parts);
+  }
+  CORE_BODY std::int64_t place(std::int64_t channel, std::int64_t i) const {
+    const auto at = per_plane.divide(i);
+    return (at.quotient * channels + channel) * plane + at.remainder;
+  }
+  CORE_BODY std::int64_t end(std::int64_t part) const { return smaller(count, (part + 1) * part_size); }
+  std::int64_t lanes() const { return divide_up(part_size, 8); }
+};
+
+/// How many, their mean, and the sum of the squares of what is left without it.
+template <class W>
+struct Moments {
+  W count = 0, mean = 0, squares = 0;
+};
+struct MergeMoments {
+  template <class W>
+  CORE_BODY Moments<W> operator()(const Moments<W>& a, const Moments<W>& b) const {
+    if (a.count == 0) return b;
+    if (b.count == 0) return a;
+    const W count = a.count + b.count, off = b.mean - a.mean, share = b.count / count;
+    return {count, a.mean + off * share, a.squares + b.squares + off * off * a.count * share};
+  }
+};
+
+template <class T>
+CORE_BODY Moments<Computed<T>> moments_of(const Team& team, const Channels& c, const T* in, std::int64_t row) {
+  using W = Computed<T>;
+  const auto at = c.per_part.divide(row);
+  const std::int64_t begin = at.remainder * c.part_size, end = c.end(at.remainder);
+  W sum = 0, squares = 0;
+  for (std::int64_t i = begin + team.lane(); i < end; i += team.size()) sum += widen(in[c.place(at.quotient, i)]);
+  const W count = static_cast<W>(end - begin);
+  const W mean = team.reduce(sum, Plus()) / count;
+  for (std::int64_t i = begin + team.lane(); i < end; i += team.size()) {
+    const W off = widen(in[c.place(at.quotient, i)]) - mean;
+    squares += off * off;
+  }
+  return {count, mean, team.reduce(squares, Plus())};
+}
+
+template <class T>
+void batch_stats(const BatchStatsParams& p) {
+  using W = Computed<T>;
+  const Channels c(p.sizes);
+  const auto* in = static_cast<const T*>(p.input);
+  auto *mean = static_cast<W*>(p.mean), *var = static_cast<W*>(p.var);
+  const Scratch scratch(static_cast<std::size_t>(c.channels * c.parts) * sizeof(Moments<W>));
+  auto* found = scratch.as<Moments<W>>();
+  for_each_row(c.channels * c.parts, c.lanes(), [=] CORE_BODY(const Team& team, std::int64_t row) {
+    const Moments<W> part = moments_of(team, c, in, row);
+    if (team.lane() == 0) found[row] = part;
+  });
+  for_each(c.channels, [=] CORE_BODY(std::int64_t channel) {
+    Moments<W> all = found[channel * c.parts];
+    for (std::int64_t i = 1; i < c.parts; ++i) all = MergeMoments()(all, found[channel * c.parts + i]);
+    mean[channel] = all.mean;
+    var[channel] = all.squares / all.count;
+  });
+}
+
+template <class T>
+void batch_norm(const BatchNormParams& p) {
+  using W = Computed<T>;
+  const SizeDivider per_plane(p.sizes.plane), per_channel(p.sizes.channels);
+  const auto *in = static_cast<const T*>(p.input), *weight = static_cast<const T*>(p.weight);
+  const auto* bias = static_cast<const T*>(p.bias);
+  const auto *mean = static_cast<const W*>(p.mean), *inverse_std = static_cast<const W*>(p.inverse_std);
+  auto* out = static_cast<T*>(p.output);
+  for_each(p.sizes.batch * p.sizes.channels * p.sizes.plane, [=] CORE_BODY(std::int64_t i) {
+    const std::int64_t channel = per_channel.divide(per_plane.divide(i).quotient).remainder;
+    const W scale = inverse_std[channel] * value_or(weight, channel, 1);
+    const W shift = value_or(bias, channel, 0) - mean[channel] * scale;
+    out[i] = narrow<T>(widen(in[i]) * scale + shift);
+  });
+}
+
+/// Of a channel: the gradient's sum, and that of its products with the centred input.
+template <class W>
+struct GradSums {
+  W sum = 0, product = 0;
+};
+struct AddSums {
+  template <class W>
+  CORE_BODY GradSums<W> operator()(const GradSums<W>& a, const GradSums<W>& b) const {
+    return {a.sum + b.sum, a.product + b.product};
+  }
+};
+
+/// input_grad = (grad - mean_grad - (input - mean) * factor) * scale.
+template <class W>
+struct ChannelTerms {
+  W mean, mean_grad, factor, scale;
+};
+
+template <class T>
+void sum_grads(const BatchNormGradParams& p, const Channels& c, GradSums<Computed<T>>* found) {
+  using W = Computed<T>;
+  const auto *grad = static_cast<const T*>(p.output_grad), *in = static_cast<const T*>(p.input);
+  const auto* means = static_cast<const W*>(p.mean);
+  for_each_row(c.channels * c.parts, c.lanes(), [=] CORE_BODY(const Team& team, std::int64_t row) {
+    const auto at = c.per_part.divide(row);
+    const W mean = means[at.quotient];
+    GradSums<W> mine;
+    for (std::int64_t i = at.remainder * c.part_size + team.lane(); i < c.end(at.remainder); i += team.size()) {
+      const std::int64_t place = c.place(at.quotient, i);
+      const W g = widen(grad[place]);
+      mine.sum += g;
+      mine.product += g * (widen(in[place]) - mean);
+    }
+    const GradSums<W> all = team.reduce(mine, AddSums());
+    if (team.lane() == 0) found[row] = all;
+  });
+}
+
+/// The gradients of weight and bias, and what the input's needs.
+template <class T>
+void finish_channels(const BatchNormGradParams& p, const Channels& c, const GradSums<Computed<T>>* found,
+                     ChannelTerms<Computed<T>>* terms) {
+  using W = Computed<T>;
+  const auto *mean = static_cast<const W*>(p.mean), *inverse_std = static_cast<const W*>(p.inverse_std);
+  const auto* weight = static_cast<const T*>(p.weight);
+  auto *weight_grad = static_cast<T*>(p.weight_grad), *bias_grad = static_cast<T*>(p.bias_grad);
+  const W live = p.batch_stats ? 1 / static_cast<W>(c.count) : W(0);
+  for_each(c.channels, [=] CORE_BODY(std::int64_t channel) {
+    GradSums<W> all;
+    for (std::int64_t i = 0; i < c.parts; ++i) all = AddSums()(all, found[channel * c.parts + i]);
+    const W scale = inverse_std[channel];
+    if (weight_grad != nullptr) weight_grad[channel] = narrow<T>(all.product * scale);
+    if (bias_grad != nullptr) bias_grad[channel] = narrow<T>(all.sum);
+    terms[channel] = {mean[channel], all.sum * live, scale * scale * all.product * live,
+                      scale * value_or(weight, channel, 1)};
+  });
+}
+
+template <class T>
+void batch_norm_grad(const BatchNormGradParams& p) {
+  using W = Computed<T>;
+  const Channels c(p.sizes);
+  const auto channels = static_cast<std::size_t>(c.channels);
+  const Scratch sums(channels * static_cast<std::size_t>(c.parts) * sizeof(GradSums<W>));
+  const Scratch scratch(channels * sizeof(ChannelTerms<W>));
+  auto* terms = scratch.as<ChannelTerms<W>>();
+  sum_grads<T>(p, c, sums.as<GradSums<W>>());
+  finish_channels<T>(p, c, sums.as<GradSums<W>>(), terms);
+  if (p.input_grad == nullptr) return;
+  const SizeDivider per_plane(c.plane), per_channel(c.channels);
+  const auto *grad = static_cast<const T*>(p.output_grad), *in = static_cast<const T*>(p.input);
+  auto* out = static_cast<T*>(p.input_grad);
+  for_each(c.channels * c.count, [=] CORE_BODY(std::int64_t i) {
+    const ChannelTerms<W> t = terms[per_channel.divide(per_plane.divide(i).quotient).remainder];
+    out[i] = narrow<T>((widen(grad[i]) - t.mean_grad - (widen(in[i]) - t.mean) * t.factor) * t.scale);
+  });
+}
+
+}  // namespace
+
+void fill_norms(NnTable& table) {
+  for_floating_types([&]<class T>(std::size_t slot) {
+    table.batch_stats[slot] = batch_stats<T>;
+    table.batch_norm[slot] = batch_norm<T>;
+    table.batch_norm_grad[slot] = batch_norm_grad<T>;
+  });
+  fill_layer_norm(table);
+}
+
+}  // namespace core::CORE_KERNELS

@@ -1,0 +1,125 @@
+// Softmax and its logarithm along one dimension. The largest element and the sum of exponentials are found together, in
+// one reading; sums run in float at least.
+#include <limits>
+
+#include "libcore/backend/cuda/kernels/nn_elements.h"
+#include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/backend/nn_table.h"
+
+namespace core::CORE_KERNELS {
+namespace {
+
+/// The largest of some numbers, and the sum of the exponentials of what is left without it. Those of -infinity are 0
+/// whatever the largest is: nothing but -infinity gives NaN by the caller's own difference.
+template <class W>
+struct ExpSum {
+  W most = -std::numeric_limits<W>::infinity();
+  W sum = 0;
+
+  CORE_BODY W scaled(W to) const { return sum == 0 ? W(0) : sum * std::exp(most - to); }
+  CORE_BODY void see(W x) {
+    const W all = Most()(most, x);
+    sum = scaled(all) + (x == -std::numeric_limits<W>::infinity() ? W(0) : std::exp(x - all));
+    most = all;
+  }
+};
+struct Merge {
+  template <class W>
+  CORE_BODY ExpSum<W> operator()(const ExpSum<W>& a, const ExpSum<W>& b) const {
+    const W most = Most()(a.most, b.most);
+    return {most, a.scaled(most) + b.scaled(most)};
+  }
+};
+
+/// Lines along the middle of (outer, length, inner).
+struct Lines {
+  std::int64_t length, inner;
+  SizeDivider per_inner;
+
+  template <class Params>
+  explicit Lines(const Params& p) : length(p.length), inner(p.inner), per_inner(p.inner) {}
+  CORE_BODY std::int64_t first(std::int64_t line) const {
+    if (inner == 1) return line * length;
+    const auto at = per_inner.divide(line);
+    return at.quotient * inner * length + at.remainder;
+  }
+};
+
+template <class T, bool kLog>
+struct Softmax {
+  Lines lines;
+  const T* input;
+  T* output;
+
+  template <class Lanes>
+  CORE_BODY void operator()(const Lanes& team, std::int64_t line) const {
+    using W = Computed<T>;
+    const std::int64_t first = lines.first(line), step = lines.inner;
+    ExpSum<W> mine;
+    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) mine.see(widen(input[first + i * step]));
+    const ExpSum<W> all = team.reduce(mine, Merge());
+    const W log_sum = std::log(all.sum);
+    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
+      const W x = widen(input[first + i * step]) - all.most;
+      output[first + i * step] = narrow<T>(kLog ? x - log_sum : std::exp(x) / all.sum);
+    }
+  }
+};
+
+template <class T, bool kLog>
+struct SoftmaxGrad {
+  Lines lines;
+  const T* output_grad;
+  const T* output;
+  T* input_grad;
+
+  template <class Lanes>
+  CORE_BODY void operator()(const Lanes& team, std::int64_t line) const {
+    using W = Computed<T>;
+    const std::int64_t first = lines.first(line), step = lines.inner;
+    W mine = 0;
+    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
+      const W grad = widen(output_grad[first + i * step]);
+      mine += kLog ? grad : grad * widen(output[first + i * step]);
+    }
+    const W sum = team.reduce(mine, Plus());
+    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
+      const W grad = widen(output_grad[first + i * step]), out = widen(output[first + i * step]);
+      input_grad[first + i * step] = narrow<T>(kLog ? grad - std::exp(out) * sum : (grad - sum) * out);
+    }
+  }
+};
+
+/// Whether a lane should take a line alone: short ones, and many side by side, which the lanes read together.
+template <class Params>
+bool is_for_lanes(const Params& p) {
+  constexpr std::int64_t kManyLines = 8192, kFewElements = 64;
+  if (p.inner == 1) return p.length <= kShortRow;
+  return p.outer * p.inner >= kManyLines || p.length <= kFewElements;
+}
+
+template <class T, bool kLog>
+void softmax(const SoftmaxParams& p) {
+  const Softmax<T, kLog> body{Lines(p), static_cast<const T*>(p.input), static_cast<T*>(p.output)};
+  for_each_line(p.outer * p.inner, p.length, is_for_lanes(p), body);
+}
+
+template <class T, bool kLog>
+void softmax_grad(const SoftmaxGradParams& p) {
+  const SoftmaxGrad<T, kLog> body{Lines(p), static_cast<const T*>(p.output_grad), static_cast<const T*>(p.output),
+                                  static_cast<T*>(p.input_grad)};
+  for_each_line(p.outer * p.inner, p.length, is_for_lanes(p), body);
+}
+
+}  // namespace
+
+void fill_softmax(NnTable& table) {
+  for_floating_types([&]<class T>(std::size_t slot) {
+    table.softmax[slot] = softmax<T, false>;
+    table.log_softmax[slot] = softmax<T, true>;
+    table.softmax_grad[slot] = softmax_grad<T, false>;
+    table.log_softmax_grad[slot] = softmax_grad<T, true>;
+  });
+}
+
+}  // namespace core::CORE_KERNELS
