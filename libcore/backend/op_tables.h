@@ -148,7 +148,7 @@ struct CopyTable {
   std::array<std::array<void (*)(const CopyParams&), kDTypeCount>, kDTypeCount> convert{};
   /// Same dtype on both sides, by element size in bytes: 1, 2, 4, 8, 16.
   std::array<void (*)(const CopyParams&), 17> move{};
-  /// out = value (one element at `in`), by element size in bytes.
+  /// out = value (one element at `in`, which is host memory), by element size in bytes.
   std::array<void (*)(const CopyParams&), 17> fill{};
   /// out[i] = start + i * step (args 0, 1), computed in double or i64.
   std::array<void (*)(const UnaryParams&), kDTypeCount> range{};
