@@ -30,6 +30,7 @@ constexpr std::size_t kMostRows = 64;
 struct State {
   std::array<std::unique_ptr<Slot[]>, kMostRows> rows;
   std::array<std::size_t, kMostRows> counts{};
+  std::map<std::string, std::uint64_t> earlier_calls;  // before the tables were replaced
   ElementwiseTable elementwise;
   ReductionTable reduction;
   MatmulTable matmul;
@@ -271,6 +272,7 @@ void set_inner_tables(const OpTables& inner) {
   const char* path = std::getenv("CORE_OPAQUE_SLOTS");
   if (path != nullptr) listed = listed_slots(path);
   kept = path != nullptr ? &listed : nullptr;
+  state().earlier_calls = opaque_calls();
   wrap_operations(inner);
   wrap_layers(inner);
   state().nn.image = nullptr;  // the CPU's alone
@@ -290,11 +292,11 @@ std::set<std::string> opaque_slots() {
 }
 
 std::map<std::string, std::uint64_t> opaque_calls() {
-  std::map<std::string, std::uint64_t> calls;
+  std::map<std::string, std::uint64_t> calls = state().earlier_calls;
   for (std::size_t row = 0; row < kMostRows; ++row) {
     for (std::size_t i = 0; i < state().counts[row]; ++i) {
       const Slot& slot = state().rows[row][i];
-      if (const std::uint64_t count = slot.calls.load(); count != 0) calls[slot.name] = count;
+      if (const std::uint64_t count = slot.calls.load(); count != 0) calls[slot.name] += count;
     }
   }
   return calls;
