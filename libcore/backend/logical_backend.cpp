@@ -16,18 +16,21 @@ bool counts_down_to_fault(std::int64_t& left) {
 }  // namespace
 
 LogicalBackend::LogicalBackend(DeviceInfo info, bool peer_access)
-    : CpuBackend(info.device), info_(std::move(info)), peer_access_(peer_access) {}
+    : LogicalBackend(std::move(info), peer_access, cpu_op_tables()) {}
+
+LogicalBackend::LogicalBackend(DeviceInfo info, bool peer_access, const OpTables& ops)
+    : CpuBackend(info.device, ops), info_(std::move(info)), peer_access_(peer_access) {}
 
 void* LogicalBackend::allocate(std::size_t bytes) {
   check_alive();
-  void* data = CpuBackend::allocate(bytes);
+  void* data = take(bytes);
   std::lock_guard lock(mutex_);
   CachingModel::Block* block = nullptr;
-  if (!counts_down_to_fault(faults_.fail_allocation)) {
+  if (data != nullptr && !counts_down_to_fault(faults_.fail_allocation)) {
     block = model_.allocate(bytes, static_cast<std::uint64_t>(fraction_ * static_cast<double>(capacity())));
   }
   if (block == nullptr) {
-    CpuBackend::free(data, bytes);
+    if (data != nullptr) give_back(data, bytes);
     throw_out_of_memory(bytes);
   }
   blocks_.emplace(data, block);
@@ -52,7 +55,7 @@ void LogicalBackend::free(void* data, std::size_t bytes) noexcept {
     model_.free(found->second);
     blocks_.erase(found);
   }
-  CpuBackend::free(data, bytes);
+  give_back(data, bytes);
 }
 
 void LogicalBackend::copy_from_host(void* to, const void* from, std::size_t bytes) {
@@ -113,7 +116,7 @@ void LogicalBackend::set_faults(const DeviceFaults& faults) {
   faults_ = faults;
   dead_ = nullptr;
   launches_left_ = faults.fail_launch;
-  counts_launches_ = faults.fail_launch >= 0 || faults.is_sticky;
+  counts_launches_ = watches_launches_ || faults.fail_launch >= 0 || faults.is_sticky;
 }
 
 void LogicalBackend::on_launch() {

@@ -274,6 +274,12 @@ void store_scalar(void* to, Scalar value, DType dtype) {
 }
 
 Tensor wrapped(Scalar value, Backend& backend) {
+  if (!backend.is_host_memory() && backend.has_memory()) {  // the value goes along with a kernel
+    Tensor there = make({}, value.kind(), backend);
+    fill_into(there, value);
+    there.impl()->wrapped_number = true;
+    return there;
+  }
   Tensor number = make({}, value.kind(), backend_for(DeviceType::cpu));
   store_scalar(const_cast<void*>(number.raw_data()), value, value.kind());
   Tensor out = move(number, backend);
