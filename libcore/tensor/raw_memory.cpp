@@ -9,7 +9,9 @@
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/raw_part.h"
 #include "libcore/tensor/sparse.h"
+#include "libcore/tensor/untracked_views.h"
 
 namespace core::raw {
 namespace {
@@ -156,19 +158,61 @@ Tensor make_like(const Tensor& like, DType dtype) {
 
 namespace {
 
+/// As it was made.
+void undescribe(TensorImpl& view) {
+  while (!view.sizes.empty()) view.sizes.pop_back();
+  while (!view.strides.empty()) view.strides.pop_back();
+  view.requires_grad = view.is_view = view.wrapped_number = view.recomputed = false;
+  view.view_origin = 0;
+}
+
+/// A tensor on x's storage whose shape and place are not said yet.
+Tensor undescribed_view(const Tensor& x) {
+  core::detail::SpareViews* spare = core::detail::spare_views;
+  Tensor out = spare != nullptr ? spare->take(x.storage()) : Tensor();
+  if (out.defined()) {
+    undescribe(*out.impl());
+  } else {
+    Storage storage = x.storage();  // first: counting one more owner waits for all stores before it
+    out = Tensor(make_intrusive<TensorImpl>());
+    out.impl()->storage = std::move(storage);
+  }
+  TensorImpl& impl = *out.impl();
+  impl.dtype = x.dtype();
+  impl.own_version = x.impl()->own_version;
+  impl.inference = x.impl()->inference;  // in inference mode too: a view of an ordinary tensor is ordinary
+  return out;
+}
+
 Tensor shared(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
-  Storage storage = x.storage();  // first: counting one more owner waits for all stores before it
-  auto impl = make_intrusive<TensorImpl>();
-  put_shape(impl->sizes, sizes);
-  put_shape(impl->strides, strides);
-  impl->offset = offset;
-  impl->contiguous = is_row_major(sizes, strides);
-  impl->own_version = x.impl()->own_version;
-  impl->inference = x.impl()->inference;  // in inference mode too: a view of an ordinary tensor is ordinary
-  return wrap_impl(std::move(impl), std::move(storage), x.dtype(), sizes.numel());
+  Tensor out = undescribed_view(x);
+  TensorImpl& impl = *out.impl();
+  put_shape(impl.sizes, sizes);
+  put_shape(impl.strides, strides);
+  impl.offset = offset;
+  impl.numel = sizes.numel();
+  impl.contiguous = is_row_major(sizes, strides);
+  return out;
 }
 
 }  // namespace
+
+Tensor part(const Tensor& x, std::size_t dim, std::int64_t index) {
+  if (core::detail::any_sparse(x)) core::detail::throw_sparse();
+  Tensor out = undescribed_view(x);
+  TensorImpl& impl = *out.impl();
+  const Shape &sizes = x.sizes(), &strides = x.strides();
+  impl.numel = 1;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i == dim) continue;
+    impl.sizes.push_back(sizes[i]);
+    impl.strides.push_back(strides[i]);
+    impl.numel *= sizes[i];
+  }
+  impl.offset = x.storage_offset() + index * strides[dim];
+  impl.contiguous = (dim == 0 && x.is_contiguous()) || is_row_major(impl.sizes, impl.strides);
+  return out;
+}
 
 Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
   if (core::detail::any_sparse(x)) core::detail::throw_sparse();

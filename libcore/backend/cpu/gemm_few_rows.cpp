@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "libcore/backend/host_memory.h"
+#include "libcore/backend/cpu/small_variants.h"
 
 namespace core::cpu {
 namespace {
@@ -15,20 +15,6 @@ constexpr std::int64_t kMinRows = 12;
 constexpr std::int64_t kMaxRows = 48;
 constexpr std::int64_t kMinWeights = 1 << 16;  // elements of W
 constexpr std::int64_t kStrip = 16;            // columns of c: a cache line
-
-/// Memory for one call.
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes) : bytes_(bytes), data_(host_allocate(bytes)) {}
-  ~Scratch() { host_free(data_, bytes_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  float* data() const { return static_cast<float*>(data_); }
-
- private:
-  std::size_t bytes_;
-  void* data_;
-};
 
 /// c = t^T + beta * c, strip by strip so that both stay in the cache. t: (n, m), c: (m, n)
 void add_transposed(const float* t, const OneProduct& out) {
@@ -53,7 +39,9 @@ void add_transposed(const float* t, const OneProduct& out) {
 bool few_rows_product(const OneProduct& product) {
   const GemmParams& p = product.params;
   if (p.transpose_a || !p.transpose_b || p.m < kMinRows || p.m > kMaxRows || p.n * p.k < kMinWeights) return false;
-  Scratch transposed(static_cast<std::size_t>(p.m * p.n) * sizeof(float));
+  static const auto own = small_kernels().few_rows;
+  if (own(product)) return true;
+  const CallMemory transposed(p.m * p.n);
   const dnnl_status_t status = dnnl_sgemm('N', 'T', p.n, p.m, p.k, static_cast<float>(p.alpha), product.b, p.ldb,
                                           product.a, p.lda, 0, transposed.data(), p.m);
   if (status != dnnl_success) return false;

@@ -10,9 +10,12 @@ struct RecurrentTable;
 
 namespace core::cpu {
 
+struct OneProduct;
+
 #define CORE_SMALL_KERNELS(variant)           \
   namespace variant {                         \
   bool small_product(const GemmParams& p);    \
+  bool few_rows(const OneProduct& product);   \
   void fill_recurrent(RecurrentTable& table); \
   void fill_softmax(NnTable& table);          \
   }
@@ -25,6 +28,7 @@ CORE_SMALL_KERNELS(avx512)
 /// worth it.
 struct SmallKernels {
   bool (*product)(const GemmParams& p);
+  bool (*few_rows)(const OneProduct& product);  ///< of what few_rows_product() chose; false where it has no way
   void (*fill_recurrent)(RecurrentTable& table);
   void (*fill_softmax)(NnTable& table);
 };
