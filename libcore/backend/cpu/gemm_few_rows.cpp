@@ -6,15 +6,19 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libcore/backend/cpu/small_variants.h"
+#include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/host_memory.h"
 
 namespace core::cpu {
 namespace {
 
-constexpr std::int64_t kMinRows = 12;
+constexpr std::int64_t kMinDotRows = 3;  // below, the library reads W as fast as memory gives it
+constexpr std::int64_t kMinRows = 12;    // to turn
 constexpr std::int64_t kMaxRows = 48;
-constexpr std::int64_t kMinWeights = 1 << 16;  // elements of W
-constexpr std::int64_t kStrip = 16;            // columns of c: a cache line
+constexpr std::int64_t kMinWeights = 1 << 16;       // elements of W
+constexpr std::int64_t kStrip = 16;                 // columns of c: a cache line
+constexpr std::int64_t kElementsAThread = 1 << 18;  // of W: worth waking a thread for
 
 /// Memory for one call.
 class Scratch {
@@ -48,11 +52,26 @@ void add_transposed(const float* t, const OneProduct& out) {
   }
 }
 
+/// Each element is one dot product whatever the number of threads. A strip of columns is a row of W each.
+void dot_products(const OneProduct& product) {
+  static const auto dots = small_kernels().dots;
+  const GemmParams& p = product.params;
+  const std::int64_t strips = (p.n + kStrip - 1) / kStrip;
+  parallel_for(strips, 1 + kElementsAThread / (kStrip * p.k), [&](std::int64_t begin, std::int64_t end) {
+    dots(product, begin * kStrip, std::min(end * kStrip, p.n));
+  });
+}
+
 }  // namespace
 
 bool few_rows_product(const OneProduct& product) {
   const GemmParams& p = product.params;
-  if (p.transpose_a || !p.transpose_b || p.m < kMinRows || p.m > kMaxRows || p.n * p.k < kMinWeights) return false;
+  if (p.transpose_a || !p.transpose_b || p.m > kMaxRows || p.n * p.k < kMinWeights) return false;
+  if (p.m < kMinDotRows) return false;
+  if (p.m < kMinRows) {
+    dot_products(product);
+    return true;
+  }
   Scratch transposed(static_cast<std::size_t>(p.m * p.n) * sizeof(float));
   const dnnl_status_t status = dnnl_sgemm('N', 'T', p.n, p.m, p.k, static_cast<float>(p.alpha), product.b, p.ldb,
                                           product.a, p.lda, 0, transposed.data(), p.m);

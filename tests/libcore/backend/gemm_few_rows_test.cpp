@@ -23,6 +23,6 @@ TEST_P(FewRows, LinearGivesTheProductWithItsBias) {
       core::allclose(core::matmul(x, w.t()).to(DType::f64), wanted - b.to(DType::f64), {.rtol = 1e-4, .atol = 1e-4}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(11, 12, 16, 31, 48, 49));
+INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(2, 3, 5, 8, 11, 12, 16, 31, 48, 49));
 
 }  // namespace
