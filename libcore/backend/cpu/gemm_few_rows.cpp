@@ -13,8 +13,7 @@
 namespace core::cpu {
 namespace {
 
-constexpr std::int64_t kMinDotRows = 3;  // below, the library reads W as fast as memory gives it
-constexpr std::int64_t kMinRows = 12;    // to turn
+constexpr std::int64_t kMinRows = 12;  // to turn
 constexpr std::int64_t kMaxRows = 48;
 constexpr std::int64_t kMinWeights = 1 << 16;       // elements of W
 constexpr std::int64_t kStrip = 16;                 // columns of c: a cache line
@@ -67,7 +66,7 @@ void dot_products(const OneProduct& product) {
 bool few_rows_product(const OneProduct& product) {
   const GemmParams& p = product.params;
   if (p.transpose_a || !p.transpose_b || p.m > kMaxRows || p.n * p.k < kMinWeights) return false;
-  if (p.m < kMinDotRows) return false;
+  if (p.m == 2) return false;  // the library reads W as fast as memory gives it
   if (p.m < kMinRows) {
     dot_products(product);
     return true;
