@@ -191,11 +191,11 @@ void check_auxiliary(core::Module& module, Json one) {
     test::check_output(y, block, 1e-9 * test::number(block["abs_max"]));
   };
   if (auto* googlenet = dynamic_cast<zoo::GoogLeNet*>(&module)) {
-    auto y = googlenet->forward_with_aux(inputs[0]);
+    auto y = (*googlenet)(inputs[0], zoo::WithHeads{});
     check(y.aux_logits1, "aux_logits1");
     check(y.aux_logits2, "aux_logits2");
   } else if (auto* inception = dynamic_cast<zoo::Inception3*>(&module)) {
-    check(inception->forward_with_aux(inputs[0]).aux_logits, "aux_logits");
+    check((*inception)(inputs[0], zoo::WithHeads{}).aux_logits, "aux_logits");
   } else {
     throw std::runtime_error("nothing gives its auxiliary outputs");
   }

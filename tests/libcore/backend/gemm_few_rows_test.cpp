@@ -43,6 +43,13 @@ TEST_P(FewRows, GiveTheSameBitsOnSeveralThreads) {
   EXPECT_TRUE(core::matmul(x, w.t()).equal(alone));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(11, 12, 16, 31, 48, 49));
+INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(1, 2, 3, 5, 8, 11, 12, 16, 31, 48, 49));
+
+TEST(OneRow, OfOddLengthGivesTheProduct) {
+  core::manual_seed(0);
+  Tensor x = core::randn({1, 1003}), w = core::randn({517, 1003}), b = core::randn({517});
+  Tensor wanted = core::linear(x.to(DType::f64), w.to(DType::f64), b.to(DType::f64));
+  EXPECT_TRUE(core::allclose(core::linear(x, w, b).to(DType::f64), wanted, {.rtol = 1e-4, .atol = 1e-4}));
+}
 
 }  // namespace
