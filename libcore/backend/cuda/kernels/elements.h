@@ -10,6 +10,13 @@
 #include "libcore/backend/element_types.h"
 #include "libcore/backend/op_params.h"
 
+/// Before a loop that is short or rarely taken: code for several rounds at once would only cost time to compile.
+#ifdef __CUDACC__
+#define CORE_NO_UNROLL _Pragma("unroll 1")
+#else
+#define CORE_NO_UNROLL
+#endif
+
 namespace core::CORE_KERNELS {
 
 /// The type that elements of type T are computed in: float for the halves.
@@ -121,6 +128,25 @@ class Divider {
   std::uint32_t shift_ = 0;
 };
 
+/// Division of any number by one that is known before the kernel runs: quick where all numbers are small.
+class Splitter {
+ public:
+  /// Splits numbers below `limit`. REQUIRES: size > 0, or nothing is split.
+  Splitter(std::int64_t size, std::int64_t limit) : size_(size), is_narrow_(limit < std::int64_t{1} << 31) {
+    if (is_narrow_ && size > 0 && size < std::int64_t{1} << 31) divider_ = Divider(static_cast<std::uint32_t>(size));
+  }
+  CORE_HD std::int64_t quotient(std::int64_t i) const {
+    if (is_narrow_) return divider_.divide(static_cast<std::uint32_t>(i));
+    return i / size_;
+  }
+  CORE_HD std::int64_t rest(std::int64_t i, std::int64_t quotient) const { return i - quotient * size_; }
+
+ private:
+  std::int64_t size_;
+  bool is_narrow_;
+  Divider divider_;
+};
+
 /// Offsets of N operands, in elements.
 template <int N>
 struct Offsets {
@@ -157,6 +183,7 @@ class Indexer {
   CORE_HD Offsets<N> narrow_offsets(std::int64_t i) const {
     auto rest = static_cast<std::uint32_t>(i);
     std::uint32_t at[N] = {};
+    CORE_NO_UNROLL
     for (int d = 0; d < ndim_ - 1; ++d) {
       const std::uint32_t next = dividers_[d].divide(rest);
       const std::uint32_t index = rest - next * static_cast<std::uint32_t>(sizes_[d]);
@@ -172,6 +199,7 @@ class Indexer {
   }
   CORE_HD Offsets<N> wide_offsets(std::int64_t i) const {
     Offsets<N> offsets{};
+    CORE_NO_UNROLL
     for (int d = 0; d < ndim_; ++d) {
       const std::int64_t next = d == ndim_ - 1 ? 0 : i / sizes_[d];
       const std::int64_t index = i - next * sizes_[d];

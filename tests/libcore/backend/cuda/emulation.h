@@ -1,0 +1,21 @@
+#pragma once
+// The kernels of CUDA devices as plain C++ on host memory (libcore/backend/cuda/kernels/launch.h), for machines without
+// a GPU: one lane, or teams of several lanes that are threads with a barrier, so that a missing barrier, wrong lane
+// arithmetic and races show, the more so under the thread sanitizer.
+// Thread safety: one test at a time. Use: test::Lanes lanes(8); ... call a slot ...; EXPECT_FALSE(test::took_flag());
+
+namespace test {
+
+/// Teams have so many lanes for as long as this lives; one otherwise. REQUIRES: a power of two.
+class Lanes {
+ public:
+  explicit Lanes(int count);
+  ~Lanes();
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+};
+
+/// Whether a kernel has raised the flag of the device since the last call.
+bool took_flag();
+
+}  // namespace test

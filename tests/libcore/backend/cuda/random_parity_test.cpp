@@ -1,0 +1,119 @@
+// Random fills of CUDA devices, run on the host, against the numbers that the host makes for logical devices.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/tensor/generator.h"
+#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_stream.h"
+#include "tests/libcore/backend/cuda/emulation.h"
+#include "tests/libcore/backend/cuda/parity.h"
+
+namespace {
+
+using core::DType;
+using core::RandomOp;
+using core::RandomParams;
+using test::Buffer;
+
+const core::RandomTable& device() {
+  static const auto* table = [] {
+    auto* filled = new core::RandomTable;
+    core::emulated_kernels::fill_random(*filled);
+    return filled;
+  }();
+  return *table;
+}
+
+constexpr RandomParams kNumbers{nullptr, 0, 0, 0, 0.25, 2, -3, 10};
+constexpr std::uint64_t kSeed = 12345678901;
+
+/// What the host fills in for the same numbers.
+void fill_on_host(RandomOp op, const core::Generator& generator, core::detail::RandomOut out, const RandomParams& p) {
+  using namespace core::detail;
+  switch (op) {
+    case RandomOp::uniform:
+      return fill_uniform(generator, out, {p.a, p.b});
+    case RandomOp::normal:
+      return fill_normal(generator, out, {p.a, p.b});
+    case RandomOp::log_normal:
+      return fill_log_normal(generator, out, {p.a, p.b});
+    case RandomOp::bernoulli:
+      return fill_bernoulli(generator, out, p.a);
+    case RandomOp::exponential:
+      return fill_exponential(generator, out, p.a);
+    case RandomOp::geometric:
+      return fill_geometric(generator, out, p.a);
+    case RandomOp::cauchy:
+      return fill_cauchy(generator, out, {p.a, p.b});
+    case RandomOp::integers:
+      return fill_integers(generator, out, {p.from, p.size});
+    default:
+      return fill_any_integer(generator, out);
+  }
+}
+
+void compare_fill(RandomOp op, DType dtype, std::int64_t count, const RandomParams& numbers) {
+  SCOPED_TRACE(std::to_string(count) + " elements");
+  core::Generator generator(core::Device("cuda:0"));
+  generator.manual_seed(kSeed);
+  Buffer expected(dtype, count + 1), actual(dtype, count + 1);
+  const std::int64_t before = 300;  // another fill came first
+  Buffer first(DType::f32, before);
+  core::detail::fill_uniform(generator, {first.at(0), DType::f32, before}, {});
+  RandomParams p = numbers;
+  p.out = actual.at(0);
+  p.count = count;
+  p.seed = kSeed;
+  p.offset = core::random_offset_step(before, 4);
+  ASSERT_EQ(generator.stream().offset, p.offset);
+  fill_on_host(op, generator, {expected.at(0), dtype, count}, p);
+  device().fill.at(op, dtype)(p);
+  EXPECT_EQ(test::difference(expected, actual, {}), "");
+}
+
+TEST(CudaRandom, EveryFillHasTheBitsOfTheHosts) {
+  int slots = 0;
+  for (int i = 0; i < static_cast<int>(RandomOp::count_); ++i) {
+    for (int k = 0; k < core::kDTypeCount; ++k) {
+      const auto op = static_cast<RandomOp>(i);
+      const auto dtype = static_cast<DType>(k);
+      if (device().fill.at(op, dtype) == nullptr) continue;
+      // What a float outside the range of an integer becomes is nobody's promise.
+      const bool is_wild = (op == RandomOp::cauchy || op == RandomOp::exponential) && !core::is_floating(dtype);
+      ++slots;
+      SCOPED_TRACE(std::to_string(i) + " of " + std::string(core::name(dtype)));
+      for (std::int64_t count : {0, 1, 5, 255, 257, 4000}) {
+        if (!is_wild) compare_fill(op, dtype, count, kNumbers);
+      }
+    }
+  }
+  std::cout << "random fills: " << slots << " slots\n";
+}
+
+TEST(CudaRandom, GoesOnWithFurtherWordsInLargeTensors) {
+  const std::int64_t wave = 132 * 2048;
+  compare_fill(RandomOp::uniform, DType::f32, 5 * wave + 3, kNumbers);
+  compare_fill(RandomOp::normal, DType::f64, 2 * wave + 1, kNumbers);
+}
+
+TEST(CudaRandom, WideRangesTakeTwoWords) {
+  RandomParams p = kNumbers;
+  p.size = 1ULL << 40;
+  compare_fill(RandomOp::integers, DType::i64, 1000, p);
+  p.size = (1ULL << 28) - 1;
+  compare_fill(RandomOp::integers, DType::i32, 1000, p);
+}
+
+TEST(CudaRandom, OffsetStepsAreTheHosts) {
+  for (std::int64_t count : {0, 1, 256, 257, 132 * 2048 * 4, 132 * 2048 * 4 + 1, 3000000}) {
+    core::Generator generator(core::Device("cuda:0"));
+    generator.manual_seed(1);
+    Buffer out(DType::f32, count);
+    core::detail::fill_uniform(generator, {out.at(0), DType::f32, count}, {});
+    EXPECT_EQ(generator.stream().offset, core::random_offset_step(count, 4)) << count;
+  }
+}
+
+}  // namespace
