@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/kernels/nn_elements.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/nn_table.h"
+#include "tests/libcore/backend/cuda/emulation.h"
 
 namespace core::parity {
 
@@ -109,6 +111,25 @@ void run_both(Row NnTable::*row, Params&& device, Params&& host) {
   (cpu_nn().*row)[slot<Computed<T>>()](host);
 }
 
-using FloatingTypes = testing::Types<float, double, Half, BFloat16>;
+/// What a typed test runs on: elements of type T, teams of kLanes lanes.
+template <class T, int kLanes>
+struct On {
+  using Element = T;
+  static constexpr int kTeam = kLanes;
+};
+using FloatingTypes = testing::Types<On<float, 1>, On<double, 1>, On<Half, 1>, On<BFloat16, 1>, On<float, 4>>;
+
+template <class Kind>
+class Parity : public testing::Test {
+ private:
+  test::Lanes lanes_{Kind::kTeam};
+};
+
+/// The cases of a test; the first few of them where lanes are threads, which takes long.
+template <class Kind, class Cases>
+auto some(const Cases& cases) {
+  constexpr std::size_t kFew = 4;
+  return std::span(std::data(cases), Kind::kTeam == 1 ? std::size(cases) : std::min(kFew, std::size(cases)));
+}
 
 }  // namespace core::parity
