@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <span>
 #include <vector>
 
 #include "libcore/backend/cpu/cpu_backend.h"
@@ -126,10 +125,11 @@ class Parity : public testing::Test {
 };
 
 /// The cases of a test; the first few of them where lanes are threads, which takes long.
-template <class Kind, class Cases>
-auto some(const Cases& cases) {
-  constexpr std::size_t kFew = 4;
-  return std::span(std::data(cases), Kind::kTeam == 1 ? std::size(cases) : std::min(kFew, std::size(cases)));
+template <class Kind, class Case>
+std::vector<Case> some(const std::vector<Case>& cases) {
+  constexpr std::ptrdiff_t kFew = 4;
+  const auto count = static_cast<std::ptrdiff_t>(cases.size());
+  return {cases.begin(), cases.begin() + (Kind::kTeam == 1 ? count : std::min(kFew, count))};
 }
 
 }  // namespace core::parity

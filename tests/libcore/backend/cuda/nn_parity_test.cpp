@@ -1,4 +1,5 @@
 // The emulated CUDA kernels of norms, softmax and losses against the CPU's, and how many slots there are.
+#include <array>
 #include <cstdio>
 #include <limits>
 
@@ -151,7 +152,8 @@ TEST(NnParityF32, GeluTanhGrad) {
 }
 
 /// outer, length, inner: a lane a line, a team a line, neighbouring columns.
-const std::int64_t kLines[][3] = {{3, 10, 1}, {4, 1, 1}, {2, 301, 1}, {2, 5, 7}, {2, 100, 3}, {3000, 70, 3}};
+const std::vector<std::array<std::int64_t, 3>> kLines{{3, 10, 1},  {2, 301, 1}, {2, 5, 7},
+                                                      {2, 100, 3}, {4, 1, 1},   {3000, 70, 3}};
 
 /// With a line of -infinity, one with a NaN and one with some -infinity.
 template <class T>
@@ -194,7 +196,7 @@ TYPED_TEST(NnParity, SoftmaxGrads) {
 }
 
 /// batch, classes, inner: one team, several teams.
-const std::int64_t kTargets[][3] = {{6, 4, 1}, {2, 5, 3}, {0, 4, 1}, {9000, 3, 1}};
+const std::vector<std::array<std::int64_t, 3>> kTargets{{6, 4, 1}, {2, 5, 3}, {0, 4, 1}, {9000, 3, 1}};
 
 std::vector<std::int64_t> random_targets(std::int64_t count, std::int64_t classes) {
   std::vector<std::int64_t> targets(static_cast<std::size_t>(count));
@@ -203,7 +205,7 @@ std::vector<std::int64_t> random_targets(std::int64_t count, std::int64_t classe
 }
 
 template <class T>
-void check_nll(const std::int64_t (&s)[3], bool weighted) {
+void check_nll(const std::array<std::int64_t, 3>& s, bool weighted) {
   const auto x = random_array<T>(s[0] * s[1] * s[2], 1, -2), w = random_array<T>(s[1], 0.1, 1);
   const auto targets = random_targets(s[0] * s[2], s[1]);
   auto losses = garbage<T>(s[0] * s[2]), total = garbage<T>(1), total_weight = garbage<T>(1);
