@@ -126,10 +126,9 @@ class Parity : public testing::Test {
 
 /// The cases of a test; the first few of them where lanes are threads, which takes long.
 template <class Kind, class Case>
-std::vector<Case> some(const std::vector<Case>& cases) {
-  constexpr std::ptrdiff_t kFew = 4;
+std::vector<Case> some(const std::vector<Case>& cases, std::ptrdiff_t few = 4) {
   const auto count = static_cast<std::ptrdiff_t>(cases.size());
-  return {cases.begin(), cases.begin() + (Kind::kTeam == 1 ? count : std::min(kFew, count))};
+  return {cases.begin(), cases.begin() + (Kind::kTeam == 1 ? count : std::min(few, count))};
 }
 
 }  // namespace core::parity
