@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <tuple>
 
 #include "libcore/module/conv.h"
 #include "libcore/module/dropout.h"
@@ -46,6 +47,9 @@ struct InceptionAux : core::ModuleOf<InceptionAux> {
 
 }  // namespace googlenet
 
+/// Asks a model's forward for its auxiliary heads too.
+struct WithHeads {};
+
 struct GoogLeNet : core::ModuleOf<GoogLeNet> {
   struct Options {
     bool aux_logits = true;
@@ -57,6 +61,7 @@ struct GoogLeNet : core::ModuleOf<GoogLeNet> {
     core::Tensor logits;
     core::Tensor aux_logits2;  ///< of the head behind inception4d; undefined without auxiliary heads
     core::Tensor aux_logits1;  ///< of the head behind inception4a
+    auto tensor_parts() { return std::tie(logits, aux_logits2, aux_logits1); }
   };
   using Block = std::shared_ptr<googlenet::Inception>;
   googlenet::BasicConv2d conv1;
@@ -78,7 +83,7 @@ struct GoogLeNet : core::ModuleOf<GoogLeNet> {
   /// (n, in_channels, h, w) -> logits (n, num_classes).
   core::Tensor forward(const core::Tensor& x) { return run(x, false).logits; }
   /// The same with the auxiliary heads, which training adds to its loss.
-  Outputs forward_with_aux(const core::Tensor& x) { return run(x, true); }
+  Outputs forward(const core::Tensor& x, WithHeads) { return run(x, true); }
 
  private:
   Outputs run(const core::Tensor& x, bool heads);

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "libcore/module/init.h"
-#include "libcore/tensor/attention_ops.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
 #include "zoo/language_blocks.h"
@@ -45,11 +44,10 @@ struct GPT2Attention : core::ModuleOf<GPT2Attention> {
     m.child("c_attn", c_attn).child("c_proj", c_proj);
     m.child("attn_dropout", attn_dropout).child("resid_dropout", resid_dropout);
   }
-  Tensor forward(const Tensor& x) {
+  Tensor forward(const Tensor& x, DecoderCache::Layer* cache = nullptr) {
     std::vector<Tensor> qkv = c_attn(x).split(x.size(2), 2);  // 3 of (n, t, width)
     for (Tensor& part : qkv) part = detail::split_heads(part, heads);
-    Tensor mixed = core::scaled_dot_product_attention(
-        qkv[0], qkv[1], qkv[2], {.dropout = is_training() ? attn_dropout.p : 0.0, .is_causal = true});
+    Tensor mixed = detail::causal_attention({qkv[0], qkv[1], qkv[2]}, is_training() ? attn_dropout.p : 0.0, cache);
     return resid_dropout(c_proj(detail::join_heads(mixed)));
   }
 };
@@ -77,8 +75,8 @@ struct GPT2Block : core::ModuleOf<GPT2Block> {
   void members(core::Members& m) override {
     m.child("ln_1", ln_1).child("attn", attn).child("ln_2", ln_2).child("mlp", mlp);
   }
-  Tensor forward(const Tensor& x) {
-    Tensor y = x + attn(ln_1(x));
+  Tensor forward(const Tensor& x, DecoderCache::Layer* cache = nullptr) {
+    Tensor y = x + attn(ln_1(x), cache);
     return y + mlp(ln_2(y));
   }
 };
@@ -99,9 +97,14 @@ void GPT2Model::members(core::Members& m) {
   m.child("wte", wte).child("wpe", wpe).child("drop", drop).child("h", h).child("ln_f", ln_f);
 }
 
-Tensor GPT2Model::forward(const Tensor& tokens) {                 // (n, t)
-  Tensor x = drop(wte(tokens) + wpe(detail::positions(tokens)));  // (n, t, width)
-  for (const auto& block : h) x = block.second->call(x);          // (n, t, width)
+Tensor GPT2Model::run(const Tensor& tokens, DecoderCache* cache) {  // (n, t)
+  const std::int64_t start = cache == nullptr ? 0 : cache->length();
+  Tensor x = drop(wte(tokens) + wpe(detail::positions(tokens, start)));  // (n, t, width)
+  std::size_t layer = 0;
+  for (const auto& block : h) {  // (n, t, width)
+    x = cache == nullptr ? block.second->call(x)
+                         : static_cast<gpt2::GPT2Block&>(*block.second)(x, detail::layer_of(cache, layer++));
+  }
   return ln_f(x);
 }
 
@@ -115,6 +118,10 @@ void GPT2LMHeadModel::members(core::Members& m) {
 
 Tensor GPT2LMHeadModel::forward(const Tensor& tokens) {
   return lm_head(transformer(tokens));
+}
+
+Tensor GPT2LMHeadModel::forward(const Tensor& tokens, DecoderCache& cache) {
+  return lm_head(transformer(tokens, cache));
 }
 
 }  // namespace zoo

@@ -10,6 +10,7 @@
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
+#include "zoo/decoder.h"
 
 namespace zoo {
 
@@ -31,7 +32,12 @@ struct GPT2Model : core::ModuleOf<GPT2Model> {
   explicit GPT2Model(const Options& o);
   void members(core::Members& m) override;
   /// tokens (n, t), int64, t at most n_positions -> states (n, t, n_embd).
-  core::Tensor forward(const core::Tensor& tokens);
+  core::Tensor forward(const core::Tensor& tokens) { return run(tokens, nullptr); }
+  /// The same for tokens that follow those in the cache, to which they are added: at most n_positions in all.
+  core::Tensor forward(const core::Tensor& tokens, DecoderCache& cache) { return run(tokens, &cache); }
+
+ private:
+  core::Tensor run(const core::Tensor& tokens, DecoderCache* cache);
 };
 
 struct GPT2LMHeadModel : core::ModuleOf<GPT2LMHeadModel> {
@@ -43,6 +49,8 @@ struct GPT2LMHeadModel : core::ModuleOf<GPT2LMHeadModel> {
   void members(core::Members& m) override;
   /// tokens (n, t), int64 -> logits of the next token (n, t, vocab_size).
   core::Tensor forward(const core::Tensor& tokens);
+  /// The same for tokens that follow those in the cache.
+  core::Tensor forward(const core::Tensor& tokens, DecoderCache& cache);
 };
 
 }  // namespace zoo

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <tuple>
 
 #include "libcore/module/conv.h"
 #include "libcore/module/dropout.h"
@@ -22,6 +23,7 @@ struct Inception3 : core::ModuleOf<Inception3> {
   struct Outputs {
     core::Tensor logits;
     core::Tensor aux_logits;  ///< undefined without the auxiliary head
+    auto tensor_parts() { return std::tie(logits, aux_logits); }
   };
   using Conv = googlenet::BasicConv2d;
   using Block = std::shared_ptr<core::Module>;
@@ -42,7 +44,7 @@ struct Inception3 : core::ModuleOf<Inception3> {
   /// (n, in_channels, h, w) -> logits (n, num_classes).
   core::Tensor forward(const core::Tensor& x) { return run(x, false).logits; }
   /// The same with the auxiliary head, which training adds to its loss.
-  Outputs forward_with_aux(const core::Tensor& x) { return run(x, true); }
+  Outputs forward(const core::Tensor& x, WithHeads) { return run(x, true); }
 
  private:
   Outputs run(const core::Tensor& x, bool head);

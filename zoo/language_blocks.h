@@ -1,11 +1,13 @@
 #pragma once
-// Parts that language models share: activations under the names that Hugging Face prints, causal masks, initial values.
+// Parts that language models share: activations under the names that Hugging Face prints, causal attention with and
+// without what was read before, initial values.
 // Thread safety: as core::Module. Use: zoo::detail::GELUActivation act; core::Tensor y = act(x);
 
 #include <cstdint>
 
 #include "libcore/module/module.h"
 #include "libcore/tensor/ops.h"
+#include "zoo/decoder.h"
 
 namespace zoo::detail {
 
@@ -26,8 +28,17 @@ struct SiLUActivation : core::ModuleOf<SiLUActivation> {
 /// (n, t, heads * d) -> (n, heads, t, d), and back.
 core::Tensor split_heads(const core::Tensor& x, std::int64_t heads);
 core::Tensor join_heads(const core::Tensor& x);
-/// Positions 0 .. t - 1 beside tokens (n, t), on their device.
-core::Tensor positions(const core::Tensor& tokens);
+/// Positions start .. start + t - 1 beside tokens (n, t), on their device.
+core::Tensor positions(const core::Tensor& tokens, std::int64_t start = 0);
+/// Heads of an attention, (n, heads, t, d) each.
+struct Heads {
+  core::Tensor queries, keys, values;
+};
+/// Each position sees itself and those before it, those in `cache` too, to which keys and values are added; null: none.
+/// (n, heads, t, d).
+core::Tensor causal_attention(const Heads& heads, double dropout, DecoderCache::Layer* cache);
+/// The layer of a cache, null for null.
+DecoderCache::Layer* layer_of(DecoderCache* cache, std::size_t layer);
 /// Linear and embedding weights from N(0, std) and biases 0, children before their parents.
 void init_language(core::Module& model, double std);
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "libcore/base/text.h"
-#include "libcore/tensor/attention_ops.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/more_ops.h"
 #include "libcore/tensor/ops.h"
@@ -32,14 +31,15 @@ LlamaRotaryEmbedding::LlamaRotaryEmbedding(const LlamaOptions& o) {
   original_inv_freq = inv_freq.clone();
 }
 
-/// Cosines and sines of all positions, (t, d) each.
+/// Cosines and sines of the positions, (t, d) each.
 struct Angles {
   Tensor cos, sin;
 };
 
-Angles angles_of(const LlamaRotaryEmbedding& rotary, const Tensor& tokens, core::DType dtype) {
-  Tensor t = detail::positions(tokens).to(core::DType::f32);
-  Tensor half = core::outer(t, rotary.inv_freq.to(tokens.device(), core::DType::f32));  // (t, d / 2)
+/// Of positions (t).
+Angles angles_of(const LlamaRotaryEmbedding& rotary, const Tensor& positions, core::DType dtype) {
+  Tensor t = positions.to(core::DType::f32);
+  Tensor half = core::outer(t, rotary.inv_freq.to(positions.device(), core::DType::f32));  // (t, d / 2)
   Tensor angles = core::cat({half, half}, -1);
   return {core::cos(angles).to(dtype), core::sin(angles).to(dtype)};
 }
@@ -64,7 +64,7 @@ struct LlamaAttention : core::ModuleOf<LlamaAttention> {
   void members(core::Members& m) override {
     m.child("q_proj", q_proj).child("k_proj", k_proj).child("v_proj", v_proj).child("o_proj", o_proj);
   }
-  Tensor forward(const Tensor& x, const Angles& angles) {
+  Tensor forward(const Tensor& x, const Angles& angles, DecoderCache::Layer* cache) {
     Tensor q = turned(detail::split_heads(q_proj(x), heads), angles);   // (n, heads, t, d)
     Tensor k = turned(detail::split_heads(k_proj(x), groups), angles);  // (n, groups, t, d)
     Tensor v = detail::split_heads(v_proj(x), groups);                  // (n, groups, t, d)
@@ -72,7 +72,7 @@ struct LlamaAttention : core::ModuleOf<LlamaAttention> {
       k = core::repeat_interleave(k, heads / groups, 1);
       v = core::repeat_interleave(v, heads / groups, 1);
     }
-    return o_proj(detail::join_heads(core::scaled_dot_product_attention(q, k, v, {.is_causal = true})));
+    return o_proj(detail::join_heads(detail::causal_attention({q, k, v}, 0, cache)));
   }
 };
 
@@ -105,8 +105,8 @@ struct LlamaDecoderLayer : core::ModuleOf<LlamaDecoderLayer> {
     m.child("self_attn", self_attn).child("mlp", mlp).child("input_layernorm", input_layernorm);
     m.child("post_attention_layernorm", post_attention_layernorm);
   }
-  Tensor forward(const Tensor& x, const Angles& angles) {
-    Tensor h = x + self_attn(input_layernorm(x), angles);
+  Tensor forward(const Tensor& x, const Angles& angles, DecoderCache::Layer* cache) {
+    Tensor h = x + self_attn(input_layernorm(x), angles, cache);
     return h + mlp(post_attention_layernorm(h));
   }
 };
@@ -123,10 +123,14 @@ void LlamaModel::members(core::Members& m) {
   m.child("embed_tokens", embed_tokens).child("layers", layers).child("norm", norm).child("rotary_emb", rotary_emb);
 }
 
-Tensor LlamaModel::forward(const Tensor& tokens) {  // (n, t)
-  Tensor x = embed_tokens(tokens);                  // (n, t, hidden)
-  const llama::Angles angles = llama::angles_of(rotary_emb, tokens, x.dtype());
-  for (const auto& layer : layers) x = static_cast<llama::LlamaDecoderLayer&>(*layer.second)(x, angles);
+Tensor LlamaModel::run(const Tensor& tokens, DecoderCache* cache) {  // (n, t)
+  Tensor x = embed_tokens(tokens);                                   // (n, t, hidden)
+  const Tensor positions = detail::positions(tokens, cache == nullptr ? 0 : cache->length());
+  const llama::Angles angles = llama::angles_of(rotary_emb, positions, x.dtype());
+  std::size_t at = 0;
+  for (const auto& layer : layers) {
+    x = static_cast<llama::LlamaDecoderLayer&>(*layer.second)(x, angles, detail::layer_of(cache, at++));
+  }
   return norm(x);
 }
 

@@ -9,6 +9,7 @@
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
+#include "zoo/decoder.h"
 
 namespace zoo {
 
@@ -55,7 +56,12 @@ struct LlamaModel : core::ModuleOf<LlamaModel> {
   explicit LlamaModel(const LlamaOptions& o);
   void members(core::Members& m) override;
   /// tokens (n, t), int64 -> states (n, t, hidden_size).
-  core::Tensor forward(const core::Tensor& tokens);
+  core::Tensor forward(const core::Tensor& tokens) { return run(tokens, nullptr); }
+  /// The same for tokens that follow those in the cache, to which they are added.
+  core::Tensor forward(const core::Tensor& tokens, DecoderCache& cache) { return run(tokens, &cache); }
+
+ private:
+  core::Tensor run(const core::Tensor& tokens, DecoderCache* cache);
 };
 
 struct LlamaForCausalLM : core::ModuleOf<LlamaForCausalLM> {
@@ -66,6 +72,8 @@ struct LlamaForCausalLM : core::ModuleOf<LlamaForCausalLM> {
   void members(core::Members& m) override { m.child("model", model).child("lm_head", lm_head); }
   /// tokens (n, t), int64 -> logits of the next token (n, t, vocab_size).
   core::Tensor forward(const core::Tensor& tokens) { return lm_head(model(tokens)); }
+  /// The same for tokens that follow those in the cache.
+  core::Tensor forward(const core::Tensor& tokens, DecoderCache& cache) { return lm_head(model(tokens, cache)); }
 };
 
 }  // namespace zoo

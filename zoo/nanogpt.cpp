@@ -7,7 +7,6 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/init.h"
-#include "libcore/tensor/attention_ops.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
@@ -46,11 +45,10 @@ struct CausalSelfAttention : core::ModuleOf<CausalSelfAttention> {
     m.child("c_attn", c_attn).child("c_proj", c_proj);
     m.child("attn_dropout", attn_dropout).child("resid_dropout", resid_dropout);
   }
-  Tensor forward(const Tensor& x) {
+  Tensor forward(const Tensor& x, DecoderCache::Layer* cache = nullptr) {
     std::vector<Tensor> qkv = c_attn(x).split(x.size(2), 2);  // 3 of (n, t, width)
     for (Tensor& part : qkv) part = detail::split_heads(part, heads);
-    Tensor mixed = core::scaled_dot_product_attention(
-        qkv[0], qkv[1], qkv[2], {.dropout = is_training() ? attn_dropout.p : 0.0, .is_causal = true});
+    Tensor mixed = detail::causal_attention({qkv[0], qkv[1], qkv[2]}, is_training() ? attn_dropout.p : 0.0, cache);
     return resid_dropout(c_proj(detail::join_heads(mixed)));
   }
 };
@@ -82,8 +80,8 @@ struct Block : core::ModuleOf<Block> {
   void members(core::Members& m) override {
     m.child("ln_1", ln_1).child("attn", attn).child("ln_2", ln_2).child("mlp", mlp);
   }
-  Tensor forward(const Tensor& x) {
-    Tensor y = x + attn(ln_1(x));
+  Tensor forward(const Tensor& x, DecoderCache::Layer* cache = nullptr) {
+    Tensor y = x + attn(ln_1(x), cache);
     return y + mlp(ln_2(y));
   }
 };
@@ -97,9 +95,14 @@ void Parts::members(core::Members& m) {
   m.child("wte", wte).child("wpe", wpe).child("drop", drop).child("h", h).child("ln_f", ln_f);
 }
 
-Tensor Parts::forward(const Tensor& tokens) {                     // (n, t)
-  Tensor x = drop(wte(tokens) + wpe(detail::positions(tokens)));  // (n, t, width)
-  for (const auto& block : h) x = block.second->call(x);          // (n, t, width)
+Tensor Parts::forward(const Tensor& tokens, DecoderCache* cache) {  // (n, t)
+  const std::int64_t start = cache == nullptr ? 0 : cache->length();
+  Tensor x = drop(wte(tokens) + wpe(detail::positions(tokens, start)));  // (n, t, width)
+  std::size_t layer = 0;
+  for (const auto& block : h) {  // (n, t, width)
+    x = cache == nullptr ? block.second->call(x)
+                         : static_cast<Block&>(*block.second)(x, detail::layer_of(cache, layer++));
+  }
   return ln_f(x);
 }
 
@@ -123,11 +126,15 @@ Tensor NanoGPT::forward(const Tensor& tokens) {
   return lm_head(transformer(tokens));
 }
 
+Tensor NanoGPT::forward(const Tensor& tokens, DecoderCache& cache) {
+  return lm_head(transformer(tokens, &cache));
+}
+
 Tensor NanoGPT::generate(Tensor tokens, const Sampling& sampling) {
   core::NoGradGuard no_grad;
+  Decoder decoder(*this);
   for (std::int64_t i = 0; i < sampling.count; ++i) {
-    const std::int64_t start = std::max<std::int64_t>(0, tokens.size(1) - block_size);
-    Tensor logits = forward(tokens.slice(1, start)).select(1, -1) / sampling.temperature;  // (1, vocabulary)
+    Tensor logits = decoder.next(tokens) / sampling.temperature;  // (1, vocabulary)
     if (sampling.top_k > 0) {
       const std::int64_t k = std::min(sampling.top_k, logits.size(1));
       Tensor least = core::topk(logits, k).values.slice(1, k - 1);  // (1, 1)

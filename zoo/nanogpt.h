@@ -12,6 +12,7 @@
 #include "libcore/module/linear.h"
 #include "libcore/module/sequential.h"
 #include "libcore/tensor/ops.h"
+#include "zoo/decoder.h"
 
 namespace zoo {
 
@@ -46,7 +47,7 @@ struct Parts : core::ModuleOf<Parts> {
   explicit Parts(const NanoGPTOptions& o);
   std::string class_name() const override { return "ModuleDict"; }
   void members(core::Members& m) override;
-  core::Tensor forward(const core::Tensor& tokens);
+  core::Tensor forward(const core::Tensor& tokens, DecoderCache* cache = nullptr);
 };
 
 }  // namespace nanogpt
@@ -62,6 +63,8 @@ struct NanoGPT : core::ModuleOf<NanoGPT> {
   void members(core::Members& m) override;
   /// tokens (n, t), int64, t at most block_size -> logits of the next token (n, t, vocab_size).
   core::Tensor forward(const core::Tensor& tokens);
+  /// The same for tokens that follow those in the cache, to which they are added: at most block_size in all.
+  core::Tensor forward(const core::Tensor& tokens, DecoderCache& cache);
 
   struct Sampling {
     std::int64_t count = 100;  ///< tokens to add

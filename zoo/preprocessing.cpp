@@ -95,16 +95,6 @@ std::string numbers(const std::array<float, 3>& values, std::int64_t channels) {
   return text;
 }
 
-Image sized(const Image& image, const Preprocessing& steps) {
-  if (steps.resize == 0) {
-    return resize(image, {.width = steps.crop, .height = steps.crop, .interpolation = steps.interpolation});
-  }
-  ResizeOptions size = shorter_side(image, steps.resize);
-  size.interpolation = steps.interpolation;
-  const Image whole = resize(image, size);
-  return steps.crop == 0 ? whole : center_crop(whole, steps.crop, steps.crop);
-}
-
 }  // namespace
 
 std::optional<Preprocessing> preprocessing(std::string_view model, std::string_view file) {
@@ -130,12 +120,23 @@ std::string describe(const Preprocessing& steps) {
   return text + ", mean" + numbers(steps.mean, steps.channels) + ", std" + numbers(steps.std, steps.channels);
 }
 
-core::Tensor preprocess(const Image& image, const Preprocessing& steps) {
+Image sized(const Image& image, const Preprocessing& steps) {
   if (steps.resize != 0 && steps.crop > steps.resize) {
     throw core::Error(core::ErrorCode::usage,
                       "no " + std::to_string(steps.crop) + " pixels can be cut out of " + std::to_string(steps.resize));
   }
-  const Image part = sized(steps.channels == 1 ? to_grey(image) : to_rgb(image), steps);
+  const Image coloured = steps.channels == 1 ? to_grey(image) : to_rgb(image);
+  if (steps.resize == 0) {
+    return resize(coloured, {.width = steps.crop, .height = steps.crop, .interpolation = steps.interpolation});
+  }
+  ResizeOptions size = shorter_side(coloured, steps.resize);
+  size.interpolation = steps.interpolation;
+  const Image whole = resize(coloured, size);
+  return steps.crop == 0 ? whole : center_crop(whole, steps.crop, steps.crop);
+}
+
+core::Tensor preprocess(const Image& image, const Preprocessing& steps) {
+  const Image part = sized(image, steps);
   const auto plane = static_cast<std::size_t>(part.width * part.height);
   const auto channels = static_cast<std::size_t>(part.channels);
   std::vector<float> values(plane * channels);

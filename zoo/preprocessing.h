@@ -31,6 +31,9 @@ std::optional<Preprocessing> preprocessing(std::string_view model, std::string_v
 /// "shorter side to 256 (bilinear), middle 224 x 224, mean 0.485 0.456 0.406, std 0.229 0.224 0.225".
 std::string describe(const Preprocessing& steps);
 
+/// The 8-bit pixels that are left: colours, size and crop without mean and deviation. Errors: those of preprocess().
+Image sized(const Image& image, const Preprocessing& steps);
+
 /// (channels, height, width), f32. Errors: Error(usage) when `crop` is larger than `resize`; those of shorter_side().
 core::Tensor preprocess(const Image& image, const Preprocessing& steps);
 

@@ -52,7 +52,11 @@ Tensor Tensor::to(const ToOptions& options) const {
   }
   // Casting happens where fewer bytes have to travel afterwards.
   bool narrower = bit_width(wanted) <= bit_width(dtype());
-  Tensor out = narrower ? raw::move(raw::cast(*this, wanted), target) : raw::cast(raw::move(*this, target), wanted);
+  // What the host goes on working with has to be there.
+  const bool is_last = (narrower && lies_so) || !target.is_host_memory();
+  const auto waiting = options.non_blocking && is_last ? raw::Waiting::non_blocking : raw::Waiting::blocking;
+  Tensor out = narrower ? raw::move(raw::cast(*this, wanted), target, waiting)
+                        : raw::cast(raw::move(*this, target, waiting), wanted);
   return moved(*this, lies_so ? out : raw::formatted(out, *options.memory_format));
 }
 Tensor Tensor::to(MemoryFormat format) const {

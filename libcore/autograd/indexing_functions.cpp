@@ -121,7 +121,9 @@ struct PadBackward final : Node {
 };
 
 bool any_needs_grad(const std::vector<Tensor>& parts) {
-  return std::any_of(parts.begin(), parts.end(), [](const Tensor& t) { return needs_grad(t); });
+  const bool any =
+      std::any_of(parts.begin(), parts.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); });
+  return any && is_grad_enabled();
 }
 
 template <class N>
@@ -168,7 +170,8 @@ Tensor stacked_bytes(const std::vector<Tensor>& parts) {
   Backend& backend = raw::backend_of(parts[0]);
   const DType dtype = parts[0].dtype();
   const bool has_bytes = backend.is_host_memory() && backend.has_memory() && bit_width(dtype) % 8 == 0;
-  const std::size_t bytes = static_cast<std::size_t>(parts[0].numel()) * static_cast<std::size_t>(bit_width(dtype) / 8);
+  const std::int64_t width = bit_width(dtype) / 8;
+  const auto bytes = static_cast<std::size_t>(parts[0].numel() * width);
   if (!has_bytes || bytes > kMostBytes) return {};
   for (const Tensor& part : parts) {
     if (part.dtype() != dtype || !part.is_contiguous() || &raw::backend_of(part) != &backend) return {};
@@ -178,7 +181,9 @@ Tensor stacked_bytes(const std::vector<Tensor>& parts) {
   Tensor out = raw::make(sizes, dtype, backend);
   auto* to = static_cast<std::byte*>(const_cast<void*>(out.raw_data()));
   for (const Tensor& part : parts) {
-    if (bytes != 0) std::memcpy(to, part.raw_data(), bytes);
+    const TensorImpl& impl = *part.impl();
+    const auto* from = static_cast<const std::byte*>(impl.storage.data());
+    if (bytes != 0) std::memcpy(to, from + impl.offset * width, bytes);
     to += bytes;
   }
   return out;

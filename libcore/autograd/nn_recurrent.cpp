@@ -5,6 +5,7 @@
 #include "libcore/autograd/composed.h"
 #include "libcore/autograd/recurrent_by_hand.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/recurrent_table.h"
 #include "libcore/tensor/raw_ops.h"
 #include "libcore/tensor/recurrent_ops.h"
 
@@ -56,7 +57,12 @@ bool runs_by_hand(RecurrentKind kind, const Tensor& x, const RecurrentWeights& w
   const bool known = kind == RecurrentKind::lstm || kind == RecurrentKind::gru;
   const bool plain = known && !w.w_hr.defined() && x.size(0) > 0 && x.numel() > 0;
   const bool known_type = x.dtype() == DType::f32 || x.dtype() == DType::f64;
-  return plain && known_type && !x.is_meta() && backend_for(x.device()).is_host_memory();
+  if (!plain || !known_type || x.is_meta()) return false;
+  Backend& backend = backend_for(x.device());
+  if (kind == RecurrentKind::gru) return backend.is_host_memory();  // its loops are the host's
+  const RecurrentTable* table = backend.ops().recurrent;
+  const auto slot = static_cast<std::size_t>(x.dtype());
+  return table != nullptr && table->lstm[slot] != nullptr && table->lstm_grad[slot] != nullptr;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "libcore/autograd/view_nodes.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/raw_part.h"
 
 namespace core {
 namespace {
@@ -78,6 +79,17 @@ struct SplitBackward final : Node {
 
 }  // namespace
 
+namespace {
+/// REQUIRES: 0 <= position < x.size(dim).
+Tensor selected(const Tensor& x, std::size_t dim, std::int64_t position) {
+  return make_view<SelectBackward>(x, raw::part(x, dim, position), [&](SelectBackward& node) {
+    node.sizes = x.sizes();
+    node.dim = static_cast<std::int64_t>(dim);
+    node.index = position;
+  });
+}
+}  // namespace
+
 Tensor Tensor::select(std::int64_t at, std::int64_t index) const {
   if (dim() == 0) throw Error(ErrorCode::index, "select() cannot be applied to a 0-dim tensor.");
   std::int64_t d = raw::wrap_dim(at, dim());
@@ -87,19 +99,7 @@ Tensor Tensor::select(std::int64_t at, std::int64_t index) const {
     throw Error(ErrorCode::index, "select(): index " + std::to_string(index) + " out of range for tensor of size " +
                                       to_list(sizes()) + " at dimension " + std::to_string(d));
   }
-  std::int64_t position = index < 0 ? index + limit : index;
-  Shape kept, kept_strides;
-  for (std::size_t i = 0; i < sizes().size(); ++i) {
-    if (i == dropped) continue;
-    kept.push_back(sizes()[i]);
-    kept_strides.push_back(strides()[i]);
-  }
-  Tensor out = raw::view(*this, kept, kept_strides, storage_offset() + position * strides()[dropped]);
-  return make_view<SelectBackward>(*this, std::move(out), [&](SelectBackward& node) {
-    node.sizes = sizes();
-    node.dim = d;
-    node.index = position;
-  });
+  return selected(*this, dropped, index < 0 ? index + limit : index);
 }
 
 Tensor Tensor::slice(std::int64_t at, std::optional<std::int64_t> start, std::optional<std::int64_t> end,
@@ -205,11 +205,12 @@ Tensor Tensor::operator[](std::int64_t index) const {
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
         "0-dim tensor to a number");
   }
-  if (const std::int64_t rows = sizes()[0]; index < -rows || index >= rows) {
+  const std::int64_t rows = sizes()[0];
+  if (index < -rows || index >= rows) {
     throw Error(ErrorCode::index, "index " + std::to_string(index) + " is out of bounds for dimension 0 with size " +
-                                      std::to_string(size(0)));
+                                      std::to_string(rows));
   }
-  return select(0, index);
+  return selected(*this, 0, index < 0 ? index + rows : index);
 }
 
 namespace {

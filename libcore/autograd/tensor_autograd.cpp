@@ -301,8 +301,6 @@ void record(Tensor& out, const IntrusivePtr<Node>& node) {
   out.impl()->requires_grad = true;
 }
 
-constinit thread_local bool detail::views_are_untracked = false;
-
 void mark_view(const Tensor& out, const Tensor& base) {
   TensorImpl& impl = *out.impl();
   if (!is_grad_enabled() || is_inference_mode()) {

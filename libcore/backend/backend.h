@@ -39,6 +39,15 @@ class Backend {
   virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;
   /// Between two addresses of this device.
   virtual void copy_within(void* to, const void* from, std::size_t bytes) = 0;
+  /// The same, but may return before the bytes have moved where the host memory is pinned: in the order of the current
+  /// stream. What is copied to the host may be read after a synchronisation.
+  virtual void copy_from_host_async(void* to, const void* from, std::size_t bytes) { copy_from_host(to, from, bytes); }
+  virtual void copy_to_host_async(void* to, const void* from, std::size_t bytes) { copy_to_host(to, from, bytes); }
+  /// From memory of another device, in the order of both devices' current streams; false where only the host is between
+  /// them, and the caller has to go by it.
+  virtual bool copy_from_peer(void* /*to*/, Backend& /*peer*/, const void* /*from*/, std::size_t /*bytes*/) {
+    return false;
+  }
   virtual void fill_zero(void* to, std::size_t bytes) = 0;
   /// Waits for everything that was started on this device.
   virtual void synchronize() = 0;
@@ -49,6 +58,12 @@ class Backend {
   // The allocator.
 
   virtual MemoryStats memory_stats() const { return {}; }
+  /// Bytes that nobody has taken; on host memory those of the capacity that the allocator has not.
+  virtual std::uint64_t free_memory() {
+    const std::uint64_t total = info().total_memory;
+    const auto used = static_cast<std::uint64_t>(memory_stats().reserved_bytes.all.current);
+    return total > used ? total - used : 0;
+  }
   virtual void reset_peak_memory_stats() {}
   virtual void reset_accumulated_memory_stats() {}
   /// Gives cached memory back.

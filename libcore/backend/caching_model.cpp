@@ -36,9 +36,13 @@ void each_stat(MemoryStats& stats, F f) {
 }  // namespace
 
 CachingModel::~CachingModel() {
-  for (const auto* blocks : {&small_, &large_}) {
-    for (Block* block : *blocks) delete block;
-  }
+  auto drop = [](const Pools& pools) {
+    for (const auto* blocks : {&pools.small, &pools.large}) {
+      for (Block* block : *blocks) delete block;
+    }
+  };
+  drop(shared_);
+  for (const auto& [id, pools] : private_) drop(pools);
 }
 
 std::uint64_t CachingModel::segment_size(std::uint64_t bytes) {
@@ -48,15 +52,18 @@ std::uint64_t CachingModel::segment_size(std::uint64_t bytes) {
 }
 
 CachingModel::Block* CachingModel::allocate(std::uint64_t bytes, std::uint64_t limit) {
+  Block* block = try_allocate(bytes, limit, {});
+  if (block != nullptr) return block;
+  release_cached();
+  count_retry();
+  return try_allocate(bytes, limit, {});
+}
+
+CachingModel::Block* CachingModel::try_allocate(std::uint64_t bytes, std::uint64_t limit, Use use) {
   std::uint64_t size = block_size(bytes);
   MemoryPool pool = size <= kSmallLimit ? MemoryPool::small : MemoryPool::large;
-  Block* block = take_cached(size, pool);
-  if (block == nullptr) block = take_segment(size, pool, limit);
-  if (block == nullptr) {
-    release_cached();
-    ++stats_.num_alloc_retries;
-    block = take_segment(size, pool, limit);
-  }
+  Block* block = take_cached(size, pool, use);
+  if (block == nullptr) block = take_segment(size, pool, limit, use);
   if (block == nullptr) return nullptr;
   block = split(block, size);
   block->in_use = true;
@@ -70,19 +77,26 @@ CachingModel::Block* CachingModel::allocate(std::uint64_t bytes, std::uint64_t l
 }
 
 /// The smallest cached block that is large enough, out of the cache.
-CachingModel::Block* CachingModel::take_cached(std::uint64_t size, MemoryPool pool) {
-  Block wanted{.address = 0, .size = size};
-  auto found = free_of(pool).lower_bound(&wanted);
-  if (found == free_of(pool).end()) return nullptr;
+CachingModel::Block* CachingModel::take_cached(std::uint64_t size, MemoryPool pool, Use use) {
+  Block wanted{.address = 0, .size = size, .stream = use.stream};
+  FreeBlocks& cached = free_of(pool, use.private_pool);
+  auto found = cached.lower_bound(&wanted);
+  if (found == cached.end() || (*found)->stream != use.stream) return nullptr;
   Block* block = *found;
-  free_of(pool).erase(found);
+  cached.erase(found);
   return block;
 }
 
-CachingModel::Block* CachingModel::take_segment(std::uint64_t size, MemoryPool pool, std::uint64_t limit) {
+CachingModel::Block* CachingModel::take_segment(std::uint64_t size, MemoryPool pool, std::uint64_t limit, Use use) {
   std::uint64_t bytes = segment_size(size);
   if (reserved() + bytes > limit) return nullptr;
-  auto* block = new Block{.address = next_address_, .size = bytes, .pool = pool};
+  std::uint64_t address = next_address_;
+  if (source_ != nullptr) {
+    address = source_->take(bytes);
+    if (address == 0) return nullptr;
+  }
+  auto* block = new Block{
+      .address = address, .size = bytes, .pool = pool, .stream = use.stream, .private_pool = use.private_pool};
   next_address_ += bytes;
   ++stats_.num_device_alloc;
   stats_.segment.add(pool, 1);
@@ -102,14 +116,18 @@ CachingModel::Block* CachingModel::split(Block* block, std::uint64_t size) {
     }
     return block;
   }
-  auto* first = new Block{.address = block->address, .size = size, .pool = block->pool};
+  auto* first = new Block{.address = block->address,
+                          .size = size,
+                          .pool = block->pool,
+                          .stream = block->stream,
+                          .private_pool = block->private_pool};
   first->previous = block->previous;
   if (first->previous != nullptr) first->previous->next = first;
   first->next = block;
   block->previous = first;
   block->address += size;
   block->size = left;
-  free_of(block->pool).insert(block);
+  free_of(block).insert(block);
   if (was_split) {
     stats_.inactive_split_bytes.add(block->pool, -as_signed(size));
   } else {
@@ -122,7 +140,7 @@ CachingModel::Block* CachingModel::split(Block* block, std::uint64_t size) {
 /// Joins a free neighbour to `block`; the bytes gained.
 std::int64_t CachingModel::absorb(Block* block, Block* neighbour) {
   if (neighbour == nullptr || neighbour->in_use) return 0;
-  free_of(block->pool).erase(neighbour);
+  free_of(block).erase(neighbour);
   if (block->previous == neighbour) {
     block->address = neighbour->address;
     block->previous = neighbour->previous;
@@ -137,11 +155,14 @@ std::int64_t CachingModel::absorb(Block* block, Block* neighbour) {
   return gained;
 }
 
-void CachingModel::free(Block* block) {
+void CachingModel::retire(Block* block) {
+  stats_.allocation.add(block->pool, -1);
+  stats_.allocated_bytes.add(block->pool, -as_signed(block->size));
+}
+
+void CachingModel::give_back(Block* block) {
   MemoryPool pool = block->pool;
-  stats_.allocation.add(pool, -1);
   stats_.active.add(pool, -1);
-  stats_.allocated_bytes.add(pool, -as_signed(block->size));
   stats_.active_bytes.add(pool, -as_signed(block->size));
   stats_.requested_bytes.add(pool, -as_signed(block->requested));
   block->in_use = false;
@@ -151,7 +172,7 @@ void CachingModel::free(Block* block) {
     if (gained > 0) --blocks;
     bytes -= gained;
   }
-  free_of(pool).insert(block);
+  free_of(block).insert(block);
   if (block->is_split()) {
     ++blocks;
     bytes += as_signed(block->size);
@@ -161,19 +182,29 @@ void CachingModel::free(Block* block) {
 }
 
 void CachingModel::release_cached() {
-  for (FreeBlocks* blocks : {&small_, &large_}) {
-    for (auto it = blocks->begin(); it != blocks->end();) {
-      Block* block = *it;
-      if (block->is_split()) {
-        ++it;
-        continue;
-      }
-      ++stats_.num_device_free;
-      stats_.segment.add(block->pool, -1);
-      stats_.reserved_bytes.add(block->pool, -as_signed(block->size));
-      it = blocks->erase(it);
-      delete block;
+  auto release = [this](Pools& pools) {
+    release_unsplit(pools.small);
+    release_unsplit(pools.large);
+  };
+  release(shared_);
+  for (auto& [id, pools] : private_) {
+    if (!kept_.contains(id)) release(pools);
+  }
+}
+
+void CachingModel::release_unsplit(FreeBlocks& blocks) {
+  for (auto it = blocks.begin(); it != blocks.end();) {
+    Block* block = *it;
+    if (block->is_split()) {
+      ++it;
+      continue;
     }
+    ++stats_.num_device_free;
+    stats_.segment.add(block->pool, -1);
+    stats_.reserved_bytes.add(block->pool, -as_signed(block->size));
+    if (source_ != nullptr) source_->give(block->address, block->size);
+    it = blocks.erase(it);
+    delete block;
   }
 }
 

@@ -78,9 +78,7 @@ void reset_accumulated_memory_stats(Device device) {
 
 MemoryInfo mem_get_info(Device device) {
   Backend& backend = backend_for(device);
-  std::uint64_t total = backend.info().total_memory;
-  std::uint64_t used = as_bytes(backend.memory_stats().reserved_bytes.all.current);
-  return {total > used ? total - used : 0, total};
+  return {backend.free_memory(), backend.info().total_memory};
 }
 
 void empty_cache() {

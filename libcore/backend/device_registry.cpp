@@ -14,8 +14,12 @@
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
+#include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/logical_backend.h"
 #include "libcore/backend/meta_backend.h"
+#include "libcore/backend/opaque/opaque_backend.h"
+#include "libcore/backend/opaque/opaque_devices.h"
+#include "libcore/backend/opaque/opaque_tables.h"
 #include "libcore/backend/visible_devices.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -41,23 +45,29 @@ std::uint64_t host_memory_total() {
   return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
+enum class LogicalMemory { host, opaque };
+
 /// The logical devices with these ordinals, as cuda:0, cuda:1, ...
 std::vector<std::unique_ptr<Backend>> make_logical(const std::vector<LogicalDevice>& all,
-                                                   const std::vector<int>& ordinals) {
+                                                   const std::vector<int>& ordinals, LogicalMemory memory) {
   std::vector<std::unique_ptr<Backend>> made;
   for (int ordinal : ordinals) {
     const LogicalDevice& wanted = all[static_cast<std::size_t>(ordinal)];
     char bus[24];
     std::snprintf(bus, sizeof bus, "00000000:%02X:00.0", ordinal + 1);
     DeviceInfo info{.device = Device(DeviceType::cuda, static_cast<int>(made.size())),
-                    .name = "logical, host memory",
+                    .name = memory == LogicalMemory::opaque ? "logical, opaque host memory" : "logical, host memory",
                     .is_logical = true,
                     .total_memory = wanted.total_memory != 0 ? wanted.total_memory : host_memory_total(),
                     .multiprocessors = wanted.multiprocessors != 0 ? wanted.multiprocessors : host_cores(),
                     .ordinal = ordinal,
                     .uuid = detail::logical_uuid(ordinal),
                     .pci_bus_id = bus};
-    made.push_back(std::make_unique<LogicalBackend>(std::move(info), wanted.peer_access));
+    if (memory == LogicalMemory::opaque) {
+      made.push_back(std::make_unique<OpaqueBackend>(std::move(info), wanted.peer_access));
+    } else {
+      made.push_back(std::make_unique<LogicalBackend>(std::move(info), wanted.peer_access));
+    }
   }
   return made;
 }
@@ -80,6 +90,7 @@ std::vector<int> visible_logical(int count) {
 struct LogicalRequest {
   int count = 0;
   bool host_only = false;
+  LogicalMemory memory = LogicalMemory::host;
 };
 
 LogicalRequest logical_request() {
@@ -90,20 +101,26 @@ LogicalRequest logical_request() {
   if (rest.starts_with("host:")) {
     request.host_only = true;
     rest.remove_prefix(5);
+  } else if (rest.starts_with("opaque:")) {
+    request.host_only = true;
+    request.memory = LogicalMemory::opaque;
+    rest.remove_prefix(7);
   }
   auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), request.count);
   if (error != std::errc() || end != rest.data() + rest.size() || request.count < 0 || request.count > kMaxDevices) {
-    throw Error(ErrorCode::usage, "CORE_LOGICAL_DEVICES: " + quote(text) + " where a number from 0 to 128 or host:N");
+    throw Error(ErrorCode::usage,
+                "CORE_LOGICAL_DEVICES: " + quote(text) + " where a number from 0 to 128, host:N or opaque:N");
   }
   return request;
 }
 
 Registry::Registry() {
   LogicalRequest request = logical_request();
-  if (!request.host_only) cuda = make_cuda_backends();
+  if (!request.host_only) cuda = make_cuda_backends(request.count);
   if (cuda.empty() && request.count > 0) {
+    if (request.memory == LogicalMemory::opaque) set_inner_tables(cpu_op_tables());
     cuda = make_logical(std::vector<LogicalDevice>(static_cast<std::size_t>(request.count)),
-                        visible_logical(request.count));
+                        visible_logical(request.count), request.memory);
   }
 }
 
@@ -171,6 +188,7 @@ void inject_faults(Device device, const DeviceFaults& faults) {
 }
 
 void set_memory_limit(Device device, std::uint64_t bytes) {
+  if (auto* gpu = dynamic_cast<CudaBackend*>(&backend_for(device))) return gpu->set_capacity(bytes);
   logical_backend(device).set_capacity(bytes);
 }
 
@@ -179,7 +197,24 @@ void set_logical_devices(int count) {
 }
 
 void set_logical_devices(const std::vector<LogicalDevice>& devices) {
-  registry().cuda = make_logical(devices, first_ordinals(static_cast<int>(devices.size())));
+  registry().cuda = make_logical(devices, first_ordinals(static_cast<int>(devices.size())), LogicalMemory::host);
+  current_cuda = 0;
+}
+
+void set_opaque_devices(int count) {
+  set_opaque_devices(count, cpu_op_tables());
+}
+
+void set_opaque_devices(int count, const OpTables& kernels) {
+  registry().cuda.clear();  // their addresses are taken again
+  set_inner_tables(kernels);
+  const std::vector<LogicalDevice> devices(static_cast<std::size_t>(count));
+  registry().cuda = make_logical(devices, first_ordinals(count), LogicalMemory::opaque);
+  current_cuda = 0;
+}
+
+void set_cuda_backends(std::vector<std::unique_ptr<Backend>> backends) {
+  registry().cuda = std::move(backends);
   current_cuda = 0;
 }
 
@@ -198,6 +233,9 @@ namespace cuda {
 
 bool is_available() {
   return device_count() > 0;
+}
+bool is_built() {
+  return is_cuda_built();
 }
 int device_count() {
   return static_cast<int>(registry().cuda.size());

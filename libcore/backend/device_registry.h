@@ -17,9 +17,10 @@
 
 namespace core {
 
-/// The backend of a device; "cuda" means the current one. Errors: "Torch not compiled with CUDA enabled",
-/// "CUDA error: invalid device ordinal", "Cannot re-initialize CUDA in forked subprocess. ...", and (unsupported) for
-/// device types that have no backend.
+/// The backend of a device; "cuda" means the current one. Errors: "Torch not compiled with CUDA enabled" (in builds
+/// with CUDA "Found no NVIDIA driver on your system. ..." or what else keeps devices away), "CUDA error: invalid device
+/// ordinal", "Cannot re-initialize CUDA in forked subprocess. ...", and (unsupported) for device types that have no
+/// backend.
 Backend& backend_for(Device device);
 /// The device with its index: cuda -> cuda:0 (current), cpu:0 -> cpu.
 Device resolve(Device device);
@@ -32,6 +33,8 @@ std::vector<Device> try_all_gpus();
 namespace cuda {
 
 bool is_available();
+/// As torch.backends.cuda.is_built(): this build has CUDA, whether or not the machine has a GPU.
+bool is_built();
 int device_count();
 /// Error when there is no device.
 int current_device();

@@ -1,25 +1,12 @@
 #include "libcore/backend/logical_backend.h"
 
-#include <cstdio>
 #include <utility>
 
+#include "libcore/backend/out_of_memory.h"
 #include "libcore/base/error.h"
 
 namespace core {
 namespace {
-
-/// "20.00 MiB", as in PyTorch's message.
-std::string memory_text(std::uint64_t bytes) {
-  constexpr std::uint64_t kKiB = 1024, kMiB = kKiB * kKiB, kGiB = kMiB * kKiB;
-  if (bytes <= kKiB) return std::to_string(bytes) + " bytes";
-  std::uint64_t unit = bytes <= kMiB ? kKiB : bytes <= kGiB ? kMiB : kGiB;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %s", static_cast<double>(bytes) / static_cast<double>(unit),
-                unit == kKiB   ? "KiB"
-                : unit == kMiB ? "MiB"
-                               : "GiB");
-  return text;
-}
 
 /// True when this call is the one that is to fail.
 bool counts_down_to_fault(std::int64_t& left) {
@@ -29,18 +16,21 @@ bool counts_down_to_fault(std::int64_t& left) {
 }  // namespace
 
 LogicalBackend::LogicalBackend(DeviceInfo info, bool peer_access)
-    : CpuBackend(info.device), info_(std::move(info)), peer_access_(peer_access) {}
+    : LogicalBackend(std::move(info), peer_access, cpu_op_tables()) {}
+
+LogicalBackend::LogicalBackend(DeviceInfo info, bool peer_access, const OpTables& ops)
+    : CpuBackend(info.device, ops), info_(std::move(info)), peer_access_(peer_access) {}
 
 void* LogicalBackend::allocate(std::size_t bytes) {
   check_alive();
-  void* data = CpuBackend::allocate(bytes);
+  void* data = take(bytes);
   std::lock_guard lock(mutex_);
   CachingModel::Block* block = nullptr;
-  if (!counts_down_to_fault(faults_.fail_allocation)) {
+  if (data != nullptr && !counts_down_to_fault(faults_.fail_allocation)) {
     block = model_.allocate(bytes, static_cast<std::uint64_t>(fraction_ * static_cast<double>(capacity())));
   }
   if (block == nullptr) {
-    CpuBackend::free(data, bytes);
+    if (data != nullptr) give_back(data, bytes);
     throw_out_of_memory(bytes);
   }
   blocks_.emplace(data, block);
@@ -55,20 +45,7 @@ void LogicalBackend::throw_out_of_memory(std::uint64_t bytes) {
                    .free = capacity() > model_.reserved() ? capacity() - model_.reserved() : 0,
                    .allocated = model_.allocated(),
                    .reserved = model_.reserved()};
-  std::string text = "CUDA out of memory. Tried to allocate " + memory_text(s.wanted) + ". GPU " +
-                     std::to_string(s.device.index()) + " has a total capacity of " + memory_text(s.capacity) +
-                     " of which " + memory_text(s.free) + " is free. Including non-PyTorch memory, this process has " +
-                     memory_text(s.reserved) + " memory in use. ";
-  if (fraction_ < 1) {
-    text += memory_text(static_cast<std::uint64_t>(fraction_ * static_cast<double>(s.capacity))) + " allowed; ";
-  }
-  text += "Of the allocated memory " + memory_text(s.allocated) + " is allocated by PyTorch, and " +
-          memory_text(s.reserved - s.allocated) +
-          " is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
-          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory "
-          "Management  (https://docs.pytorch.org/docs/stable/notes/"
-          "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
-  throw OutOfMemoryError(std::move(text), s);
+  detail::throw_out_of_memory(s, {.fraction = fraction_, .process_in_use = s.reserved});
 }
 
 void LogicalBackend::free(void* data, std::size_t bytes) noexcept {
@@ -78,7 +55,7 @@ void LogicalBackend::free(void* data, std::size_t bytes) noexcept {
     model_.free(found->second);
     blocks_.erase(found);
   }
-  CpuBackend::free(data, bytes);
+  give_back(data, bytes);
 }
 
 void LogicalBackend::copy_from_host(void* to, const void* from, std::size_t bytes) {
@@ -139,7 +116,7 @@ void LogicalBackend::set_faults(const DeviceFaults& faults) {
   faults_ = faults;
   dead_ = nullptr;
   launches_left_ = faults.fail_launch;
-  counts_launches_ = faults.fail_launch >= 0 || faults.is_sticky;
+  counts_launches_ = watches_launches_ || faults.fail_launch >= 0 || faults.is_sticky;
 }
 
 void LogicalBackend::on_launch() {

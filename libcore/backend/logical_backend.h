@@ -14,9 +14,11 @@
 
 namespace core {
 
-class LogicalBackend final : public CpuBackend {
+class LogicalBackend : public CpuBackend {
  public:
   explicit LogicalBackend(DeviceInfo info, bool peer_access = true);
+  /// With other kernels than the CPU's.
+  LogicalBackend(DeviceInfo info, bool peer_access, const OpTables& ops);
 
   void* allocate(std::size_t bytes) override;
   void free(void* data, std::size_t bytes) noexcept override;
@@ -39,6 +41,10 @@ class LogicalBackend final : public CpuBackend {
 
  protected:
   void on_launch() override;
+  /// The memory itself; null when there is none left.
+  virtual void* take(std::size_t bytes) { return CpuBackend::allocate(bytes); }
+  virtual void give_back(void* data, std::size_t bytes) noexcept { CpuBackend::free(data, bytes); }
+  bool watches_launches_ = false;  ///< on_launch() is wanted without faults too
 
  private:
   std::uint64_t capacity() const { return capacity_ != 0 ? capacity_ : info_.total_memory; }

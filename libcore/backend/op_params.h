@@ -33,7 +33,7 @@ struct BinaryParams {
   void* out;
   const void* a;
   const void* b;
-  double args[3];  // alpha of add and sub
+  double args[3];  // alpha of add and sub; a number for an operand lies in the last, and a or b points to it
   Loop<3> loop;    // out, a, b
   /// The operand is one number in host memory, whatever its strides say; a kernel reads it before it returns.
   bool a_on_host = false;

@@ -43,34 +43,70 @@ struct NoBatching {
 
 namespace detail {
 
-/// Samples that are only copied into the batch need no history of their own.
-struct OrdinaryViews {};
-template <class Sample, class CollateFn>
-using ViewScope = std::conditional_t<std::same_as<CollateFn, DefaultCollate>, UntrackedViews, OrdinaryViews>;
+/// The samples of a batch, and from batch to batch those whose views serve again.
+template <class D>
+struct SampleList {
+  using Sample = SampleOf<D>;
+  std::vector<Sample> samples;
+  SpareViews spare;
 
-/// How a dataset with indices makes a batch.
-template <class D, class CollateFn>
-struct Fetcher {
-  static auto fetch(const D& data, const CollateFn& collate, const std::vector<std::int64_t>& indices) {
-    if constexpr (BatchedDataset<D> && std::same_as<CollateFn, DefaultCollate>) {
-      return data.get_batch(indices);
-    } else if constexpr (std::same_as<CollateFn, NoBatching>) {
-      return data.get(indices.front());
-    } else {
-      std::vector<SampleOf<D>> samples;
-      samples.reserve(indices.size());
-      {
-        [[maybe_unused]] const ViewScope<SampleOf<D>, CollateFn> scope;
-        for (std::int64_t index : indices) samples.push_back(data.get(index));
+  void read(const D& data, const std::vector<std::int64_t>& indices) {
+    samples.reserve(indices.size());
+    if (samples.size() > indices.size()) samples.erase(samples.begin() + indices.size(), samples.end());
+    const std::size_t old = samples.size();
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if constexpr (kHasViews<Sample>) {
+        if (i < old) {
+          spare.offer(samples[i]);
+          samples[i] = data.get(indices[i]);
+          continue;
+        }
+        spare.offer_nothing();
       }
-      return collate(samples);
+      samples.push_back(data.get(indices[i]));
+    }
+    spare.offer_nothing();
+  }
+  void let_go() {
+    if constexpr (kHasViews<Sample>) {
+      SpareViews::let_go(samples);
+    } else {
+      samples.clear();
     }
   }
-  using Batch = decltype(fetch(std::declval<const D&>(), std::declval<const CollateFn&>(), {}));
+};
+
+/// How a dataset with indices makes a batch. `list` goes from batch to batch.
+template <class D, class CollateFn>
+struct Fetcher {
+  static auto fetch(const D& data, const CollateFn& collate, const std::vector<std::int64_t>& indices,
+                    SampleList<D>& list) {
+    if constexpr (std::same_as<CollateFn, NoBatching>) {
+      return data.get(indices.front());
+    } else if constexpr (!std::same_as<CollateFn, DefaultCollate>) {
+      std::vector<SampleOf<D>> samples;
+      samples.reserve(indices.size());
+      for (std::int64_t index : indices) samples.push_back(data.get(index));
+      return collate(samples);
+    } else if constexpr (BatchedDataset<D>) {
+      return data.get_batch(indices);
+    } else {
+      {
+        // Samples that are only copied into the batch need no history of their own.
+        const UntrackedViews scope(&list.spare);
+        list.read(data, indices);
+      }
+      auto batch = collate(list.samples);
+      list.let_go();
+      return batch;
+    }
+  }
+  using Batch =
+      decltype(fetch(std::declval<const D&>(), std::declval<const CollateFn&>(), {}, std::declval<SampleList<D>&>()));
 
   static auto make(std::shared_ptr<const D> data, CollateFn collate, const DataLoaderOptions&) {
-    return [data, collate](const std::vector<std::int64_t>& indices) {
-      return std::optional<Batch>(fetch(*data, collate, indices));
+    return [data, collate, list = SampleList<D>()](const std::vector<std::int64_t>& indices) mutable {
+      return std::optional<Batch>(fetch(*data, collate, indices, list));
     };
   }
 };

@@ -22,27 +22,10 @@ std::vector<std::int64_t> permutation(const Generator& generator, std::int64_t n
   return order;
 }
 
-/// Gives the values of `refill()` one after another until it returns nothing.
-template <class Refill>
-IndexStream chunked(Refill refill) {
-  return [refill, chunk = std::vector<std::int64_t>(), at = std::size_t{0}]() mutable -> std::optional<std::int64_t> {
-    if (at == chunk.size()) {
-      chunk = refill();
-      at = 0;
-    }
-    if (chunk.empty()) return std::nullopt;
-    return chunk[at++];
-  };
-}
-
-IndexStream stream_of(std::vector<std::int64_t> values) {
-  return chunked([values = std::move(values)]() mutable { return std::exchange(values, {}); });
-}
-
 /// A stream whose values are made at the first call.
 template <class Make>
 IndexStream lazy(Make make) {
-  return chunked(
+  return IndexStream::of_chunks(
       [make, done = false]() mutable { return std::exchange(done, true) ? std::vector<std::int64_t>() : make(); });
 }
 
@@ -106,10 +89,12 @@ std::vector<std::int64_t> Sampler::epoch() {
 }
 
 IndexStream SequentialSampler::start() {
-  return [size = size_, at = std::int64_t{0}]() mutable -> std::optional<std::int64_t> {
-    if (at == size) return std::nullopt;
-    return at++;
-  };
+  return IndexStream::of_chunks([size = size_, at = std::int64_t{0}]() mutable {
+    std::vector<std::int64_t> some(static_cast<std::size_t>(std::min<std::int64_t>(size - at, 1024)));
+    std::iota(some.begin(), some.end(), at);
+    at += static_cast<std::int64_t>(some.size());
+    return some;
+  });
 }
 
 RandomSampler::RandomSampler(std::int64_t size, RandomSamplerOptions options)
@@ -120,8 +105,9 @@ RandomSampler::RandomSampler(std::int64_t size, RandomSamplerOptions options)
 }
 
 IndexStream RandomSampler::start() {
-  if (options_.replacement) return chunked(Replacements{dataset_size_, num_samples_, options_.generator});
-  return chunked(Permutations{dataset_size_, num_samples_, options_.generator});
+  if (options_.replacement)
+    return IndexStream::of_chunks(Replacements{dataset_size_, num_samples_, options_.generator});
+  return IndexStream::of_chunks(Permutations{dataset_size_, num_samples_, options_.generator});
 }
 
 SubsetRandomSampler::SubsetRandomSampler(std::vector<std::int64_t> indices, std::optional<Generator> generator)
@@ -180,7 +166,7 @@ IndexStream DistributedSampler::start() {
   for (std::int64_t at = rank_; at < total_size(); at += replicas_) {
     mine.push_back(order[static_cast<std::size_t>(at % dataset_size_)]);
   }
-  return stream_of(std::move(mine));
+  return lazy([mine = std::move(mine)] { return mine; });
 }
 
 FixedBatchSampler::FixedBatchSampler(std::shared_ptr<Sampler> sampler, Options options)

@@ -4,18 +4,47 @@
 // Use: auto sampler = std::make_shared<core::WeightedRandomSampler>(weights, 100); DataLoader(data, {.sampler =
 // sampler});
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "libcore/tensor/generator.h"
 
 namespace core {
 
-/// Gives the next item of one epoch, none at its end. Draws happen when a number is needed, not earlier.
-using IndexStream = std::function<std::optional<std::int64_t>()>;
+/// Gives the next item of one epoch, none at its end. Draws happen when a number is needed, not earlier. Made of any
+/// function that gives one index a call, or of one that gives many.
+class IndexStream {
+ public:
+  template <class Next>
+  requires std::is_invocable_r_v<std::optional<std::int64_t>, Next&> IndexStream(Next next) : next_(std::move(next)) {}
+  /// The indices that `refill` gives, until it gives none.
+  static IndexStream of_chunks(std::function<std::vector<std::int64_t>()> refill) {
+    return IndexStream(nullptr, std::move(refill));
+  }
+
+  std::optional<std::int64_t> operator()() {
+    if (at_ != chunk_.size()) return chunk_[at_++];
+    if (next_) return next_();
+    chunk_ = refill_();
+    at_ = 0;
+    if (chunk_.empty()) return std::nullopt;
+    return chunk_[at_++];
+  }
+
+ private:
+  IndexStream(std::nullptr_t, std::function<std::vector<std::int64_t>()> refill) : refill_(std::move(refill)) {}
+
+  std::function<std::optional<std::int64_t>()> next_;
+  std::function<std::vector<std::int64_t>()> refill_;
+  std::vector<std::int64_t> chunk_;
+  std::size_t at_ = 0;
+};
 using BatchStream = std::function<std::optional<std::vector<std::int64_t>>()>;
 
 class Sampler {

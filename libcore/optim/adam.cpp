@@ -2,6 +2,7 @@
 
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
+#include "libcore/optim/update_composed.h"
 
 namespace core {
 namespace {
@@ -61,6 +62,7 @@ void Adam::update(const ParamGroup& group) {
     const Tensor& exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor& exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
     const Tensor& top = amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : none;
+    if (detail::is_out_of_reach(param)) return detail::composed_adam(param, grad, {exp_avg, exp_avg_sq, top}, how);
     detail::in_update_type(param, [&]<class T>() {
       detail::HostArray<T> p(param);
       detail::HostArray<T> g(grad);

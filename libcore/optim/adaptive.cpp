@@ -3,6 +3,7 @@
 #include "libcore/base/error.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
+#include "libcore/optim/update_composed.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/sparse.h"
 
@@ -95,6 +96,9 @@ void RMSprop::update(const ParamGroup& group) {
     Tensor square_avg = detail::state_tensor(state, "square_avg", param);
     Tensor buffer = how.momentum > 0 ? detail::state_tensor(state, "momentum_buffer", param) : Tensor();
     Tensor grad_avg = centered ? detail::state_tensor(state, "grad_avg", param) : Tensor();
+    if (detail::is_out_of_reach(param)) {
+      return detail::composed_rmsprop(param, grad, {square_avg, buffer, grad_avg}, how);
+    }
     detail::in_update_type(param, [&]<class T>() {
       HostArray<T> p(param);
       HostArray<T> g(grad);
@@ -126,6 +130,7 @@ void Adagrad::update(const ParamGroup& group) {
     how.rate = how.common.lr / (1 + (step - 1) * o.number("lr_decay"));
     Tensor sum = detail::state_tensor(state, "sum", param);
     if (detail::any_sparse(grad)) return update_sparse(param, grad, sum, how);
+    if (detail::is_out_of_reach(param)) return detail::composed_adagrad(param, grad, sum, how);
     detail::in_update_type(param, [&]<class T>() {
       HostArray<T> p(param);
       HostArray<T> g(grad);
@@ -146,6 +151,9 @@ void Adadelta::update(const ParamGroup& group) {
     detail::count_step(state);
     Tensor square_avg = detail::state_tensor(state, "square_avg", param);
     Tensor acc_delta = detail::state_tensor(state, "acc_delta", param);
+    if (detail::is_out_of_reach(param)) {
+      return detail::composed_adadelta(param, grad, {square_avg, acc_delta}, how);
+    }
     detail::in_update_type(param, [&]<class T>() {
       HostArray<T> p(param);
       HostArray<T> g(grad);

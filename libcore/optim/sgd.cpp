@@ -3,6 +3,7 @@
 #include "libcore/base/error.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
+#include "libcore/optim/update_composed.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/sparse.h"
 
@@ -64,6 +65,7 @@ void SGD::update(const ParamGroup& group) {
     if (detail::any_sparse(grad)) return update_sparse(param, grad, state, how);
     how.first = how.momentum != 0 && !detail::find_state(state, "momentum_buffer").defined();
     const Tensor& buffer = how.momentum != 0 ? detail::state_tensor(state, "momentum_buffer", param) : none;
+    if (detail::is_out_of_reach(param)) return detail::composed_sgd(param, grad, buffer, how);
     detail::in_update_type(param, [&]<class T>() {
       detail::HostArray<T> p(param);
       detail::HostArray<T> g(grad);

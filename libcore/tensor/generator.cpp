@@ -23,13 +23,22 @@ Mt19937::Mt19937(std::uint64_t seed) {
   }
 }
 
+namespace {
+/// The word that follows from two neighbours and a third one.
+inline std::uint32_t twisted(std::uint32_t word, std::uint32_t next, std::uint32_t middle) {
+  const std::uint32_t mixed = (word & 0x80000000U) | (next & 0x7fffffffU);
+  return middle ^ (mixed >> 1) ^ ((0U - (mixed & 1U)) & 0x9908b0dfU);
+}
+}  // namespace
+
 void Mt19937::twist() {
   constexpr int kMiddle = 397;
-  auto& words = state_.words;
-  for (int i = 0; i < kWords; ++i) {
-    std::uint32_t mixed = (words[i] & 0x80000000U) | (words[(i + 1) % kWords] & 0x7fffffffU);
-    words[i] = words[(i + kMiddle) % kWords] ^ (mixed >> 1) ^ ((mixed & 1U) != 0 ? 0x9908b0dfU : 0U);
-  }
+  constexpr int kRest = kWords - kMiddle;
+  // Three loops without a remainder, so that the compiler can do several words at once.
+  std::uint32_t* words = state_.words.data();
+  for (int i = 0; i < kRest; ++i) words[i] = twisted(words[i], words[i + 1], words[i + kMiddle]);
+  for (int i = kRest; i < kWords - 1; ++i) words[i] = twisted(words[i], words[i + 1], words[i - kRest]);
+  words[kWords - 1] = twisted(words[kWords - 1], words[0], words[kMiddle - 1]);
   state_.left = kWords;
   state_.next = 0;
 }

@@ -53,15 +53,19 @@ Tensor pin_memory(const Tensor& tensor) {
   }
   Backend& backend = backend_for(DeviceType::cuda);
   Tensor dense = tensor.detach().contiguous();
-  std::size_t bytes = static_cast<std::size_t>(dense.numel()) * element_bytes(dense.dtype());
+  Tensor pinned = empty_pinned(dense.sizes(), dense.dtype(), backend);
+  raw::copy_into(pinned, dense);
+  return pinned;
+}
+
+Tensor empty_pinned(const Shape& sizes, DType dtype, Backend& backend) {
+  const std::size_t bytes = static_cast<std::size_t>(sizes.numel()) * element_bytes(dtype);
   void* data = backend.allocate_pinned(bytes);
   {
     std::scoped_lock lock(blocks().mutex);
     blocks().by_address.emplace(data, Block{&backend, bytes});
   }
-  Tensor pinned = from_blob(data, dense.sizes(), dense.dtype(), Device(), release, data);
-  raw::copy_into(pinned, dense);
-  return pinned;
+  return from_blob(data, sizes, dtype, Device(), release, data);
 }
 
 }  // namespace core

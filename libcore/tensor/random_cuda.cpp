@@ -143,7 +143,7 @@ void cuda_fill_any_integer(RandomStream& stream, RandomOut out) {
   });
 }
 
-void cuda_shuffle(RandomStream& stream, std::vector<std::int64_t>& order) {
+void cuda_shuffle(RandomStream& stream, std::span<std::int64_t> order) {
   std::vector<std::uint32_t> words(order.size());
   each_element(stream, static_cast<std::int64_t>(order.size()), 4,
                [&](std::int64_t i, const Words& drawn, int part) { words[i] = drawn[part]; });

@@ -4,6 +4,7 @@
 // each. Thread safety: each fill locks the stream. Use: cuda_fill_uniform(stream, out, {0, 1});
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "libcore/tensor/random_kernels.h"
@@ -19,6 +20,6 @@ void cuda_fill_log_normal(RandomStream& stream, RandomOut out, NormalShape shape
 void cuda_fill_integers(RandomStream& stream, RandomOut out, IntegerRange range);
 void cuda_fill_any_integer(RandomStream& stream, RandomOut out);
 /// Random order; uses one 32-bit word a position.
-void cuda_shuffle(RandomStream& stream, std::vector<std::int64_t>& order);
+void cuda_shuffle(RandomStream& stream, std::span<std::int64_t> order);
 
 }  // namespace core::detail

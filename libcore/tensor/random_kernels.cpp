@@ -140,20 +140,35 @@ void fill_any_integer(const Generator& generator, RandomOut out) {
   });
 }
 
+namespace {
+/// PyTorch's shuffle: a number below what is left for each place.
+void shuffle(Mt19937& engine, std::int64_t* order, std::int64_t count) {
+  for (std::int64_t i = 0; i + 1 < count; ++i) {
+    const std::int64_t left = count - i;
+    const std::uint32_t drawn = engine.next();
+    // A division of 32 bits takes half the time of one of 64.
+    const std::int64_t step =
+        left <= 0x7fffffff ? static_cast<std::int64_t>(drawn % static_cast<std::uint32_t>(left)) : drawn % left;
+    std::swap(order[i], order[i + step]);
+  }
+}
+}  // namespace
+
 void fill_permutation(const Generator& generator, RandomOut out) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(out.count));
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::int64_t> buffer;
+  if (out.dtype != DType::i64) buffer.resize(static_cast<std::size_t>(out.count));
+  std::int64_t* order = out.dtype == DType::i64 ? elements<std::int64_t>(out) : buffer.data();
+  std::iota(order, order + out.count, 0);
   if (is_cuda(generator)) {
-    cuda_shuffle(generator.stream(), order);
+    cuda_shuffle(generator.stream(), {order, static_cast<std::size_t>(out.count)});
   } else {
     RandomStream& stream = generator.stream();
     std::scoped_lock lock(stream.mutex);
-    for (std::size_t i = 0; i + 1 < order.size(); ++i) {
-      std::swap(order[i], order[i + stream.engine.next() % (order.size() - i)]);
-    }
+    shuffle(stream.engine, order, out.count);
   }
+  if (out.dtype == DType::i64) return;
   for_dtype(out.dtype, "randperm", [&]<class T>() {
-    std::transform(order.begin(), order.end(), elements<T>(out), from_number<T, std::int64_t>);
+    std::transform(buffer.begin(), buffer.end(), elements<T>(out), from_number<T, std::int64_t>);
   });
 }
 

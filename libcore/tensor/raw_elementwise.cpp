@@ -1,6 +1,7 @@
 #include <string>
 
 #include "libcore/backend/device_registry.h"
+#include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/held_image.h"
@@ -137,16 +138,19 @@ const Shape kNoDims;
 Operand operand_of(const Tensor& t) {
   return {t.raw_data(), detail::layout_of(t), t.is_contiguous(), t.numel()};
 }
-Operand operand_of(const void* number) {
-  return {number, {&kNoDims, &kNoDims}, true, 1, true};
+/// A number: its element is the last of the arguments, inside the parameters, where kernels of every device can take it
+/// from.
+Operand number_operand() {
+  return {nullptr, {&kNoDims, &kNoDims}, true, 1, true};
 }
+constexpr std::size_t kNumberAt = 2;  // in the arguments
 
 template <class Kernel>
 void run_binary(Kernel kernel, const Tensor& out, const Operand& a, const Operand& b, const OpArgs& args) {
   BinaryParams params;
   params.out = data_of(out);
-  params.a = a.data;
-  params.b = b.data;
+  params.a = a.on_host ? &params.args[kNumberAt] : a.data;
+  params.b = b.on_host ? &params.args[kNumberAt] : b.data;
   params.a_on_host = a.on_host;
   params.b_on_host = b.on_host;
   put_args(params.args, args);
@@ -352,12 +356,12 @@ Tensor binary_with_number(BinaryOp op, const Tensor& a, Scalar number, bool numb
     return number_first ? binary(op, wrapped(number, backend_of(a)), a, args)
                         : binary(op, a, wrapped(number, backend_of(a)), args);
   }
-  alignas(8) std::byte element[8];
-  store_scalar(element, number, compute);
+  OpArgs with_number = args;
+  store_scalar(&with_number[kNumberAt], number, compute);
   Tensor out = make_like(x, compute);
   Operand tensor = operand_of(x);
-  Operand value = operand_of(element);
-  run_binary_op(op, out, number_first ? value : tensor, number_first ? tensor : value, args);
+  Operand value = number_operand();
+  run_binary_op(op, out, number_first ? value : tensor, number_first ? tensor : value, with_number);
   return cast(out, dtype);
 }
 
@@ -387,9 +391,9 @@ void binary_in_place(BinaryOp op, const Tensor& out, Scalar b, const OpArgs& arg
   if (dtype != out.dtype() || compute_dtype(dtype) != dtype || divides_integers(op)) {
     return copy_into(out, binary(op, out, b, args));
   }
-  alignas(8) std::byte element[8];
-  store_scalar(element, b, dtype);
-  run_binary_op(op, out, operand_of(out), operand_of(element), args);
+  OpArgs with_number = args;
+  store_scalar(&with_number[kNumberAt], b, dtype);
+  run_binary_op(op, out, operand_of(out), number_operand(), with_number);
 }
 
 Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
@@ -407,7 +411,19 @@ Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
 }
 
 Tensor compare(CompareOp op, const Tensor& a, Scalar b) {
-  return compare(op, a, wrapped(b, backend_of(a)));
+  const DType dtype = compute_dtype(result_type(a, b));
+  const Tensor x = cast(a, dtype);
+  auto kernel = table_of(backend_of(a), name(op), dtype).compare.at(op, dtype);
+  if (kernel == nullptr) throw_unsupported(name(op), backend_of(a), dtype);
+  OpArgs with_number{};
+  if (dtype == DType::f32 && !b.is_float()) {  // rounded once
+    core::store_le(reinterpret_cast<std::byte*>(&with_number[kNumberAt]), static_cast<float>(b.to_int()));
+  } else {
+    store_scalar(&with_number[kNumberAt], b, dtype);
+  }
+  Tensor out = make_result(a.sizes(), DType::boolean, backend_of(a), operand_of(x), number_operand());
+  run_binary(kernel, out, operand_of(x), number_operand(), with_number);
+  return out;
 }
 
 namespace {

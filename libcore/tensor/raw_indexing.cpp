@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
@@ -176,7 +177,7 @@ Tensor nonzero(const Tensor& x) {
   std::int64_t count = 0;
   for (bool flag : set) count += flag ? 1 : 0;
   // One row per dimension in memory, as PyTorch lays it out; the result is its transpose.
-  Tensor out = make({x.dim(), count}, DType::i64, backend_of(x));
+  Tensor out = make({x.dim(), count}, DType::i64, backend_for(DeviceType::cpu));
   auto* first = const_cast<std::int64_t*>(out.data<std::int64_t>());
   std::int64_t found = 0;
   for (std::size_t i = 0; i < set.size(); ++i) {
@@ -188,7 +189,7 @@ Tensor nonzero(const Tensor& x) {
     }
     ++found;
   }
-  return view(out, {count, x.dim()}, {1, std::max<std::int64_t>(count, 1)}, 0);
+  return view(move(out, backend_of(x)), {count, x.dim()}, {1, std::max<std::int64_t>(count, 1)}, 0);
 }
 
 }  // namespace core::raw

@@ -52,8 +52,10 @@ Tensor product(const Tensor& a, const Tensor& b, const ProductOptions& options) 
   const Tensor* both[] = {&a, &b};
   Backend& backend = &backend_of(a) == &backend_of(b) ? backend_of(a) : common_backend(both);
   DType dtype = a.dtype();
-  DType compute = dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
   const MatmulTable* table = backend.ops().matmul;
+  const bool is_narrow = dtype == DType::f16 || dtype == DType::bf16;
+  const bool by_f32 = is_narrow && (table == nullptr || table->gemm[static_cast<std::size_t>(dtype)] == nullptr);
+  DType compute = by_f32 ? DType::f32 : dtype;
   auto kernel = table == nullptr ? nullptr : table->gemm[static_cast<std::size_t>(compute)];
   if (kernel == nullptr) throw_unsupported("matmul", backend, dtype);
   if (compute != dtype) return cast(product(cast(a, compute), cast(b, compute), options), dtype);
@@ -87,8 +89,7 @@ Tensor try_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   };
   const bool sizes_fit = x.dim() == 2 && weight.dim() == 2 && x.sizes()[1] == weight.sizes()[1] && bias.dim() == 1 &&
                          bias.sizes()[0] == weight.sizes()[0];
-  const bool is_float = x.dtype() == DType::f32 || x.dtype() == DType::f64;
-  if (!sizes_fit || !is_float || !fits(x) || !fits(weight) || !fits(bias)) return {};
+  if (!sizes_fit || !is_floating(x.dtype()) || !fits(x) || !fits(weight) || !fits(bias)) return {};
   const MatmulTable* table = backend.ops().matmul;
   auto kernel = table == nullptr ? nullptr : table->gemm[static_cast<std::size_t>(x.dtype())];
   const std::int64_t m = x.sizes()[0], k = x.sizes()[1], n = weight.sizes()[0];

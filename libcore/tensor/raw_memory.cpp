@@ -7,8 +7,11 @@
 #include "libcore/base/error.h"
 #include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
+#include "libcore/tensor/pinned.h"
 #include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/raw_part.h"
 #include "libcore/tensor/sparse.h"
+#include "libcore/tensor/untracked_views.h"
 
 namespace core::raw {
 namespace {
@@ -79,18 +82,26 @@ void check_broadcast_into(const Shape& out, const Shape& in) {
               "output with shape " + to_list(out) + " doesn't match the broadcast shape " + to_list(both));
 }
 
-/// Contiguous host bytes across two devices.
-Tensor move_bytes(const Tensor& dense, Backend& to) {
+/// Where the bytes of `dense` go: in pinned memory where the copy to the host need not be waited for.
+Tensor target_of_move(const Tensor& dense, Backend& to, Waiting waiting) {
+  const bool pins = waiting == Waiting::non_blocking && to.device().is_cpu() && !backend_of(dense).is_host_memory();
+  return pins ? empty_pinned(dense.sizes(), dense.dtype(), backend_of(dense)) : make(dense.sizes(), dense.dtype(), to);
+}
+
+/// Contiguous bytes across two devices.
+Tensor move_bytes(const Tensor& dense, Backend& to, Waiting waiting) {
   Backend& from = backend_of(dense);
-  Tensor moved = make(dense.sizes(), dense.dtype(), to);
-  std::size_t bytes = bytes_for(dense.numel(), dense.dtype());
+  Tensor moved = target_of_move(dense, to, waiting);
+  const std::size_t bytes = bytes_for(dense.numel(), dense.dtype());
   void* target = const_cast<void*>(moved.raw_data());
+  const void* source = dense.raw_data();
+  const bool waits = waiting == Waiting::blocking;
   if (from.is_host_memory()) {
-    to.copy_from_host(target, dense.raw_data(), bytes);
+    waits ? to.copy_from_host(target, source, bytes) : to.copy_from_host_async(target, source, bytes);
   } else if (to.is_host_memory()) {
-    from.copy_to_host(target, dense.raw_data(), bytes);
-  } else {
-    Tensor host = move_bytes(dense, backend_for(DeviceType::cpu));
+    waits ? from.copy_to_host(target, source, bytes) : from.copy_to_host_async(target, source, bytes);
+  } else if (!to.copy_from_peer(target, from, source, bytes)) {
+    const Tensor host = move_bytes(dense, backend_for(DeviceType::cpu), Waiting::blocking);
     to.copy_from_host(target, host.raw_data(), bytes);
   }
   return moved;
@@ -147,19 +158,61 @@ Tensor make_like(const Tensor& like, DType dtype) {
 
 namespace {
 
+/// As it was made.
+void undescribe(TensorImpl& view) {
+  while (!view.sizes.empty()) view.sizes.pop_back();
+  while (!view.strides.empty()) view.strides.pop_back();
+  view.requires_grad = view.is_view = view.wrapped_number = view.recomputed = false;
+  view.view_origin = 0;
+}
+
+/// A tensor on x's storage whose shape and place are not said yet.
+Tensor undescribed_view(const Tensor& x) {
+  core::detail::SpareViews* spare = core::detail::spare_views;
+  Tensor out = spare != nullptr ? spare->take(x.storage()) : Tensor();
+  if (out.defined()) {
+    undescribe(*out.impl());
+  } else {
+    Storage storage = x.storage();  // first: counting one more owner waits for all stores before it
+    out = Tensor(make_intrusive<TensorImpl>());
+    out.impl()->storage = std::move(storage);
+  }
+  TensorImpl& impl = *out.impl();
+  impl.dtype = x.dtype();
+  impl.own_version = x.impl()->own_version;
+  impl.inference = x.impl()->inference;  // in inference mode too: a view of an ordinary tensor is ordinary
+  return out;
+}
+
 Tensor shared(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
-  Storage storage = x.storage();  // first: counting one more owner waits for all stores before it
-  auto impl = make_intrusive<TensorImpl>();
-  put_shape(impl->sizes, sizes);
-  put_shape(impl->strides, strides);
-  impl->offset = offset;
-  impl->contiguous = is_row_major(sizes, strides);
-  impl->own_version = x.impl()->own_version;
-  impl->inference = x.impl()->inference;  // in inference mode too: a view of an ordinary tensor is ordinary
-  return wrap_impl(std::move(impl), std::move(storage), x.dtype(), sizes.numel());
+  Tensor out = undescribed_view(x);
+  TensorImpl& impl = *out.impl();
+  put_shape(impl.sizes, sizes);
+  put_shape(impl.strides, strides);
+  impl.offset = offset;
+  impl.numel = sizes.numel();
+  impl.contiguous = is_row_major(sizes, strides);
+  return out;
 }
 
 }  // namespace
+
+Tensor part(const Tensor& x, std::size_t dim, std::int64_t index) {
+  if (core::detail::any_sparse(x)) core::detail::throw_sparse();
+  Tensor out = undescribed_view(x);
+  TensorImpl& impl = *out.impl();
+  const Shape &sizes = x.sizes(), &strides = x.strides();
+  impl.numel = 1;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (i == dim) continue;
+    impl.sizes.push_back(sizes[i]);
+    impl.strides.push_back(strides[i]);
+    impl.numel *= sizes[i];
+  }
+  impl.offset = x.storage_offset() + index * strides[dim];
+  impl.contiguous = (dim == 0 && x.is_contiguous()) || is_row_major(impl.sizes, impl.strides);
+  return out;
+}
 
 Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset) {
   if (core::detail::any_sparse(x)) core::detail::throw_sparse();
@@ -179,13 +232,14 @@ Tensor cast(const Tensor& x, DType dtype) {
   return out;
 }
 
-Tensor move(const Tensor& x, Backend& to) {
+Tensor move(const Tensor& x, Backend& to, Waiting waiting) {
   if (&backend_of(x) == &to) return x;
   if (!to.has_memory()) return make_like_on(x, to);
   if (x.is_meta()) throw Error(ErrorCode::not_implemented, "Cannot copy out of meta tensor; no data!");
-  if (x.is_contiguous()) return move_bytes(x, to);
-  // Bytes travel densely; the layout is put back on the other side.
-  Tensor moved = move_bytes(contiguous(x), to);
+  if (x.is_contiguous()) return move_bytes(x, to, waiting);
+  // Bytes travel densely; the layout is put back on the other side, which on the host has to wait for them.
+  if (to.is_host_memory()) waiting = Waiting::blocking;
+  Tensor moved = move_bytes(contiguous(x), to, waiting);
   Tensor out = make_like_on(x, to);
   copy_on_device(out, moved);
   return out;
@@ -264,6 +318,12 @@ void store_scalar(void* to, Scalar value, DType dtype) {
 }
 
 Tensor wrapped(Scalar value, Backend& backend) {
+  if (!backend.is_host_memory() && backend.has_memory()) {  // the value goes along with a kernel
+    Tensor there = make({}, value.kind(), backend);
+    fill_into(there, value);
+    there.impl()->wrapped_number = true;
+    return there;
+  }
   Tensor number = make({}, value.kind(), backend_for(DeviceType::cpu));
   store_scalar(const_cast<void*>(number.raw_data()), value, value.kind());
   Tensor out = move(number, backend);

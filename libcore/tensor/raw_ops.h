@@ -37,7 +37,10 @@ inline Backend& backend_of(const Tensor& x) {
 // --- moving
 /// Same dtype and device give the same tensor.
 Tensor cast(const Tensor& x, DType dtype);
-Tensor move(const Tensor& x, Backend& to);
+/// non_blocking: between pinned memory and a device the call may return before the bytes have moved; on the way to the
+/// host the new tensor is pinned, and may be read after a synchronisation.
+enum class Waiting { blocking, non_blocking };
+Tensor move(const Tensor& x, Backend& to, Waiting waiting = Waiting::blocking);
 Tensor contiguous(const Tensor& x);
 /// Keeps dense layouts, as PyTorch's clone.
 Tensor clone(const Tensor& x);

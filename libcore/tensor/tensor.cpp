@@ -1,5 +1,6 @@
 #include "libcore/tensor/tensor.h"
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 
@@ -146,7 +147,9 @@ std::vector<T> Tensor::to_vector() const {
   Tensor dense = raw::contiguous(raw::cast(*this, dtype_of<T>));
   std::vector<T> values(static_cast<std::size_t>(numel()));
   if constexpr (std::is_same_v<T, bool>) {
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = dense.data<bool>()[i];
+    std::vector<std::uint8_t> bytes(values.size());
+    raw::backend_of(dense).copy_to_host(bytes.data(), dense.raw_data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), values.begin());
   } else {
     raw::backend_of(dense).copy_to_host(values.data(), dense.raw_data(), values.size() * sizeof(T));
   }

@@ -150,7 +150,9 @@ void load(RunOptions& o, Setting& setting) {
                               .split = o.split,
                               .scale = o.scale,
                               .rows = o.rows.value_or(0),
-                              .test_rows = o.test_rows.value_or(0)});
+                              .test_rows = o.test_rows.value_or(0),
+                              .model = o.model,
+                              .resize = o.resize.value_or(0)});
     fill_in(o, *setting.data);
   }
 }
@@ -200,6 +202,13 @@ int run(Trainer& trainer, const RunOptions& o, const Manners& manners) {
   }
   reporter.say(summary_line(trainer, o, stop, seconds));
   return 0;
+}
+
+RunNames names_in(const Setting& setting) {
+  if (setting.text) return {.symbols = setting.text->symbols.text(), .classes = {}};
+  RunNames names;
+  for (const std::string& name : setting.data->class_names) names.classes += name + "\n";
+  return names;
 }
 
 int dry_run(const RunOptions& o, Setting& setting) {
@@ -255,7 +264,7 @@ int learn(const LearnRequest& request) {
   if (request.dry_run) return dry_run(o, setting);
   make(o, setting);
   Trainer trainer(*setting.task, o);
-  begin_run(o, setting.text ? setting.text->symbols.text() : "", request.overwrite);
+  begin_run(o, names_in(setting), request.overwrite);
   Reporter reporter(trainer, o, request.manners);
   reporter.say(setting.about());
   reporter.say(run_line(o, *setting.task));
@@ -327,6 +336,8 @@ int list(const Manners& manners) {
   out.end_array().key("models").begin_array();
   if (!manners.json) {
     std::cout << list_row("FOLDER", "train-images-idx3-ubyte ..., or train_x.npy, train_y.npy, or x.npy, y.npy")
+              << list_row("FOLDER",
+                          "of folders of PNG, JPEG, PPM and PGM images, one a class; or train/ and test/ of such")
               << list_row("FILE.csv", "numbers; the target is the last column or --target") << "\nMODELS\n"
               << list_row("linear", "one layer, for classes and values")
               << list_row("mlp", "a hidden layer, for classes and values")

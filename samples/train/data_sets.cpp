@@ -13,6 +13,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
 #include "samples/train/csv.h"
+#include "samples/train/image_folder.h"
 #include "tools/ckpt/suggest.h"
 #include "zoo/data/idx.h"
 
@@ -341,7 +342,9 @@ Rows subset(const Rows& rows, const std::vector<std::int64_t>& indices) {
 
 DataSet load_folder(const fs::path& folder, const DataRequest& request) {
   DataSet data{.name = fs::path(folder / "").parent_path().filename().string(), .source = folder.string()};
-  if (fs::exists(folder / "train_x.npy") || fs::exists(folder / "x.npy")) {
+  const bool has_arrays = fs::exists(folder / "train_x.npy") || fs::exists(folder / "x.npy");
+  if (!has_arrays && holds_classes(folder)) return load_image_folder(folder, request);
+  if (has_arrays) {
     load_arrays(folder, request, data);
     if (data.is_image()) data.preset = kImages;
     data.preset.model = "mlp";
@@ -352,7 +355,8 @@ DataSet load_folder(const fs::path& folder, const DataRequest& request) {
     if (data.train.empty()) {
       throw Error(ErrorCode::usage, folder.string() +
                                         ": holds neither train-images-idx3-ubyte and train-labels-idx1-ubyte (.gz) "
-                                        "nor train_x.npy and train_y.npy nor x.npy and y.npy");
+                                        "nor train_x.npy and train_y.npy nor x.npy and y.npy "
+                                        "nor folders of images, one a class");
     }
     data.classes = class_count(numbers_of(data.train.targets));
     data.divisor = 255;

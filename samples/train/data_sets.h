@@ -1,6 +1,6 @@
 #pragma once
-// Data sets: those that Debian ships, by name, and files of the user's own (IDX folder, CSV file, NumPy arrays), all as
-// rows with a target. Thread safety: pure functions; a DataSet is only read.
+// Data sets: those that Debian ships, by name, and files of the user's own (IDX folder, folders of images, CSV file,
+// NumPy arrays), all as rows with a target. Thread safety: pure functions; a DataSet is only read.
 // Use: train::DataSet data = train::load_data({.name = "iris"});
 
 #include <cstdint>
@@ -37,6 +37,7 @@ struct DataSet {
   std::vector<std::string> class_names = {};   ///< may be empty
   std::vector<std::string> column_names = {};  ///< may be empty
   double divisor = 1;                          ///< of the inputs, when they become f32
+  core::Tensor mean = {}, deviation = {};      ///< (1, channels, 1, 1), of the inputs behind that; or undefined
   Rows train = {}, test = {};                  ///< `test` may be empty
   Preset preset = {};
 
@@ -51,6 +52,8 @@ struct DataRequest {
   std::string name;
   std::string kind = {}, target = {}, split = {}, scale = {};
   std::int64_t rows = 0, test_rows = 0;
+  std::string model = {};  ///< images of a folder are brought to what it wants
+  std::int64_t resize = 0;
 };
 
 /// Columns scaled by the training rows: minus their mean, divided by their population deviation, in f64.

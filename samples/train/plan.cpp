@@ -111,8 +111,8 @@ std::string place(const std::string& devices) {
   if (list.empty()) return "the CPU";
   std::vector<std::string> names;
   for (core::Device device : list) names.push_back(device.str());
-  const bool logical = core::cuda::device_info(list.front().index()).is_logical;
-  return core::join(names, ", ") + (logical ? " (logical, host memory)" : "");
+  const core::DeviceInfo info = core::cuda::device_info(list.front().index());
+  return core::join(names, ", ") + (info.is_logical ? " (" + info.name + ")" : "");
 }
 
 /// "1 epoch", "2 epochs".

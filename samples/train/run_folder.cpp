@@ -110,7 +110,7 @@ class RunFolder::Csv {
   int fd_ = -1;
 };
 
-void begin_run(const RunOptions& o, const std::string& symbols, bool overwrite) {
+void begin_run(const RunOptions& o, const RunNames& names, bool overwrite) {
   const fs::path folder = o.out;
   std::error_code error;  // a folder that cannot be looked into is refused where it is written to
   if (fs::exists(folder / "config.toml", error) || !states_in(folder).empty()) {
@@ -124,7 +124,10 @@ void begin_run(const RunOptions& o, const std::string& symbols, bool overwrite) 
   fs::create_directories(folder, error);
   if (error) throw Error(ErrorCode::io, o.out + ": " + error.message());
   write_text(folder / "config.toml", to_toml(o));
-  if (!symbols.empty()) write_text(folder / "symbols.txt", symbols);
+  for (const auto& [file, text] : {std::pair("symbols.txt", names.symbols), std::pair("classes.txt", names.classes)}) {
+    fs::remove(folder / file, error);
+    if (!text.empty()) write_text(folder / file, text);
+  }
 }
 
 std::vector<fs::path> states_in(const fs::path& folder) {

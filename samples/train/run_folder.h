@@ -14,9 +14,14 @@
 
 namespace train {
 
-/// Makes the folder and writes its config, and the symbols of a text where there are any. Errors: Error(usage) when a
-/// run lies there already and `overwrite` is false (with it, that run is removed); Error(io).
-void begin_run(const RunOptions& o, const std::string& symbols, bool overwrite);
+/// Files beside the config that say what the numbers of a run stand for; empty ones are not written.
+struct RunNames {
+  std::string symbols;  ///< of a text, one after the other
+  std::string classes;  ///< one a line
+};
+/// Makes the folder and writes its config and names. Errors: Error(usage) when a run lies there already and `overwrite`
+/// is false (with it, that run is removed); Error(io).
+void begin_run(const RunOptions& o, const RunNames& names, bool overwrite);
 
 /// States in a folder, newest first.
 std::vector<std::filesystem::path> states_in(const std::filesystem::path& folder);

@@ -12,6 +12,8 @@
 #include "libcore/tensor/random.h"
 #include "samples/train/task.h"
 #include "zoo/capsnet.h"
+#include "zoo/googlenet.h"
+#include "zoo/inception.h"
 
 namespace train {
 namespace {
@@ -53,7 +55,8 @@ class Net {
 /// The rows of a data set as f32 and at the size that was asked for.
 class Batches {
  public:
-  Batches(const Rows& rows, double divisor, std::int64_t resize) : rows_(rows), divisor_(divisor), resize_(resize) {}
+  Batches(const Rows& rows, const DataSet& data, std::int64_t resize)
+      : rows_(rows), divisor_(data.divisor), mean_(data.mean), deviation_(data.deviation), resize_(resize) {}
   std::int64_t size() const { return rows_.size(); }
   std::tuple<Tensor, Tensor> get(std::int64_t index) const {
     return {prepared(rows_.inputs[index].unsqueeze(0))[0], rows_.targets[index]};
@@ -70,11 +73,13 @@ class Batches {
  private:
   Tensor prepared(Tensor x) const {
     if (x.dtype() == core::DType::u8) x = x.to(core::DType::f32).div_(divisor_);
-    if (resize_ == 0) return x;
+    if (mean_.defined()) x = (x - mean_) / deviation_;
+    if (resize_ == 0 || (x.size(2) == resize_ && x.size(3) == resize_)) return x;
     return core::interpolate(x, {.size = {resize_, resize_}, .mode = "bilinear", .align_corners = false});
   }
   Rows rows_;
   double divisor_;
+  Tensor mean_, deviation_;
   std::int64_t resize_;
 };
 
@@ -89,8 +94,8 @@ class RowTask : public Task {
   RowTask(std::shared_ptr<M> model, const RunOptions& o, const DataSet& data)
       : net_(std::move(model), choose_devices(o.devices)),
         is_classes_(data.classes > 0),
-        train_(data.train, data.divisor, o.resize.value_or(0)),
-        test_(data.test, data.divisor, o.resize.value_or(0)),
+        train_(data.train, data, o.resize.value_or(0)),
+        test_(data.test, data, o.resize.value_or(0)),
         loader_(train_, {.batch_size = *o.batch > 0 ? *o.batch : train_.size(), .shuffle = !o.in_order}) {}
 
   core::Module& module() override { return net_.module(); }
@@ -149,6 +154,25 @@ class PlainTask final : public RowTask<core::Module> {
   }
   Outcome learn(const Tensor& x, const Tensor& y) override { return outcome(x, y, core::Reduction::mean); }
   Outcome look(const Tensor& x, const Tensor& y) override { return outcome(x, y, core::Reduction::sum); }
+};
+
+/// A model whose auxiliary heads learn along: their losses count too, with the weights that torchvision's programs and
+/// the papers give them. `kWeight` in percent.
+template <class M, int kWeight>
+class HeadsTask final : public RowTask<M> {
+  using RowTask<M>::RowTask;
+  Outcome learn(const Tensor& x, const Tensor& y) override {
+    auto out = this->net_(x, zoo::WithHeads{});
+    Tensor loss = core::cross_entropy(out.logits, y);
+    for (const Tensor& head : heads_of(out)) loss = loss + core::cross_entropy(head, y) * (kWeight / 100.0);
+    return {loss, count_right(out.logits, y), x.size(0)};
+  }
+  Outcome look(const Tensor& x, const Tensor& y) override {
+    const Tensor out = this->net_(x);
+    return {core::cross_entropy(out, y, {.reduction = core::Reduction::sum}), count_right(out, y), x.size(0)};
+  }
+  static std::vector<Tensor> heads_of(const zoo::GoogLeNet::Outputs& out) { return {out.aux_logits1, out.aux_logits2}; }
+  static std::vector<Tensor> heads_of(const zoo::Inception3::Outputs& out) { return {out.aux_logits}; }
 };
 
 /// In training the true class is told to the reconstruction.
@@ -240,6 +264,12 @@ std::unique_ptr<Task> make_task(const RunOptions& options, const DataSet& data) 
   std::shared_ptr<core::Module> model = make_model(options, data);
   if (auto capsules = std::dynamic_pointer_cast<zoo::CapsNet>(model)) {
     return std::make_unique<CapsuleTask>(std::move(capsules), options, data);
+  }
+  if (auto net = std::dynamic_pointer_cast<zoo::GoogLeNet>(model); net && net->aux1) {
+    return std::make_unique<HeadsTask<zoo::GoogLeNet, 30>>(std::move(net), options, data);
+  }
+  if (auto net = std::dynamic_pointer_cast<zoo::Inception3>(model); net && net->aux_head) {
+    return std::make_unique<HeadsTask<zoo::Inception3, 40>>(std::move(net), options, data);
   }
   return std::make_unique<PlainTask>(std::move(model), options, data);
 }

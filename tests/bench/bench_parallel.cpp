@@ -50,6 +50,9 @@ Step dp_one_replica(Device device) {
 Step dp_two_replicas(Device) {
   return two_replicas(64);
 }
+Step dp_one_replica_1024(Device device) {
+  return one_replica(device, 1024);
+}
 Step dp_one_replica_2048(Device device) {
   return one_replica(device, 2048);
 }
@@ -57,11 +60,24 @@ Step dp_two_replicas_2048(Device) {
   return two_replicas(2048);
 }
 
+/// The update alone, with gradients that stay.
+Step adamw_10m(Device device) {
+  auto net = std::make_shared<BigMlp>();
+  step_of(net, device, 64)();
+  auto adamw = std::make_shared<core::AdamW>(net->parameters(), core::AdamWOptions{.lr = 1e-3});
+  return [=]() {
+    adamw->step();
+    return static_cast<double>(net->d.bias.data<float>()[0]);
+  };
+}
+
 constexpr std::array kSteps = {
     StepKind{"dp_one_replica", "10 M-parameter MLP, batch 64, forward and backward, one replica", dp_one_replica},
     StepKind{"dp_two_replicas", "the same split over two replicas on logical devices", dp_two_replicas},
+    StepKind{"dp_one_replica_1024", "dp_one_replica with what each of two replicas has of 2048", dp_one_replica_1024},
     StepKind{"dp_one_replica_2048", "dp_one_replica with a batch of 2048", dp_one_replica_2048},
     StepKind{"dp_two_replicas_2048", "dp_two_replicas with a batch of 2048", dp_two_replicas_2048},
+    StepKind{"adamw_10m", "AdamW's update of 10 million parameters", adamw_10m},
 };
 
 }  // namespace

@@ -1,10 +1,14 @@
 // Times one step of the runtime: median nanoseconds over samples of at least 0.2 ms, after a warm-up.
-// usage: runtime_bench --step NAME [--threads N] [--budget-s SECONDS] [--device cpu] | --list
+// usage: runtime_bench --step NAME [--threads N] [--budget-s SECONDS] [--device cpu] [--serve] | --list
+// --serve: prints {} when it is warm, then for each line that it reads the nanoseconds per step of one sample of 5 ms;
+// of processor time with one thread, by the clock on the wall with several (speed_table.py).
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -24,12 +28,39 @@ struct Options {
   int threads = 1;
   double budget = 2;
   core::Device device;
+  bool serve = false;
 };
+
+/// Nanoseconds of `inner` steps, each. Processor time where one thread does all: nothing else that runs adds to it.
+double time_of(const bench::Step& step, int inner, bool by_processor) {
+  const std::clock_t ticks = std::clock();
+  const auto start = Clock::now();
+  for (int i = 0; i < inner; ++i) step();
+  const double seconds = by_processor ? static_cast<double>(std::clock() - ticks) / CLOCKS_PER_SEC : since(start);
+  return seconds / inner * 1e9;
+}
+
+int serve(const bench::Step& step, const Options& options) {
+  const auto begin = Clock::now();
+  for (int warm = 0; warm < 3 || since(begin) < 0.3; ++warm) step();
+  double best = time_of(step, 3, false);
+  for (int i = 0; i < 4; ++i) best = std::min(best, time_of(step, 3, false));
+  const int inner = std::max(1, static_cast<int>(5e6 / best));
+  std::puts("{}");
+  std::fflush(stdout);
+  const bool by_processor = options.threads == 1 && !options.step.starts_with("dp_two");
+  for (std::string line; std::getline(std::cin, line);) {
+    std::printf("%.1f\n", time_of(step, inner, by_processor));
+    std::fflush(stdout);
+  }
+  return 0;
+}
 
 int time_step(const bench::StepKind& kind, const Options& options) {
   core::set_num_threads(options.threads);
   core::manual_seed(0);
   bench::Step step = kind.make(options.device);
+  if (options.serve) return serve(step, options);
   double check = 0;
   int warm = 0;
   auto begin = Clock::now();
@@ -63,6 +94,10 @@ int run(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& name = arguments[i];
     if (name == "--list") return list_steps();
+    if (name == "--serve") {
+      options.serve = true;
+      continue;
+    }
     if (i + 1 == arguments.size()) return 2;
     const std::string& value = arguments[++i];
     if (name == "--step") options.step = value;
@@ -84,8 +119,9 @@ int main(int argc, char** argv) {
   try {
     int status = run({argv + 1, argv + argc});
     if (status == 2) {
-      std::fputs("usage: runtime_bench --step NAME [--threads N] [--budget-s SECONDS] [--device cpu] | --list\n",
-                 stderr);
+      std::fputs(
+          "usage: runtime_bench --step NAME [--threads N] [--budget-s SECONDS] [--device cpu] [--serve] | --list\n",
+          stderr);
     }
     return status;
   } catch (const core::Error& error) {

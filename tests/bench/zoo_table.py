@@ -2,6 +2,7 @@
 """Time per forward of the zoo's models beside PyTorch's, in one run, as a Markdown table.
 
 usage: zoo_table.py BUILD [--models A,B] [--batches 1,8] [--threads 1,2] [--rounds N] [-o TABLE.md]
+                    [--store ROWS.json --seconds N] [--page zoo/README.md --golden DIR]
 
 Both sides keep the model in a process of their own and take turns, pass by pass; the table holds the smallest time of
 each, because whatever else the machine does can only add to it. One thread is timed by the processor time it takes,
@@ -164,7 +165,7 @@ def measure(bench, name, batch, threads, rounds):
             if server.about:
                 ns = server.time()
                 row[key] = ns if row[key] is None else min(row[key], ns)
-        if i >= 4 and time.monotonic() - begin > 8:
+        if i >= 3 and time.monotonic() - begin > 4:
             break
     ours.close()
     theirs.close()
@@ -175,10 +176,14 @@ def millis(ns):
     return "-" if ns is None else f"{ns / 1e6:.3g}" if ns < 1e8 else f"{ns / 1e6:.0f}"
 
 
+def ratio(row):
+    return row["theirs"] / row["ours"] if row and row["ours"] and row["theirs"] else 0
+
+
 def table(rows):
+    """One line a measurement, the slowest beside PyTorch first."""
     lines = ["| model | parameters | keys | batch | threads | here, ms | PyTorch, ms | ratio |",
              "|---|--:|--:|--:|--:|--:|--:|--:|"]
-    ratio = lambda row: row["theirs"] / row["ours"] if row["ours"] and row["theirs"] else 0
     for row in sorted(rows, key=ratio):
         lines.append(f"| {row['model']} | {row.get('parameters', 0):,} | {row.get('keys', '-')} | {row['batch']} | "
                      f"{row['threads']} | {millis(row['ours'])} | {millis(row['theirs'])} | "
@@ -186,33 +191,112 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
+def golden_status(root):
+    """What the golden data hold of every model: its keys, or also what it computes."""
+    status = {}
+    for entry in json.load(open(os.path.join(root, "zoo", "index.json"))):
+        has = entry.get("has", [])
+        words = ["keys, text"]
+        if "init" in has and not entry["file"].startswith("language/") or "nanogpt" in entry["name"]:
+            words.append("initial bits")
+        if "formula" in has or entry.get("cases"):
+            words.append("outputs")
+        if "backward" in has:
+            words.append("gradients")
+        if "train" in has:
+            words.append("training")
+        status[entry["name"]] = words
+    return status
+
+
+def listed_models(build):
+    """Name, parameters and keys of what `ckpt zoo ls` knows and can run."""
+    text = subprocess.run([os.path.join(build, "bin", "ckpt"), "zoo", "ls", "--json"], check=True,
+                          capture_output=True, text=True).stdout
+    return [model for model in json.loads(text)["models"] if model["runs"]]
+
+
+def page(rows, models, status, configurations):
+    """One line a model of the zoo, a column a configuration: milliseconds here, and how many times as long PyTorch."""
+    title = "| model | parameters | keys | golden |" + "".join(
+        f" batch {batch}, {threads} thread{'s' if threads > 1 else ''} |" for batch, threads in configurations)
+    lines = [title, "|---|--:|--:|---|" + "--:|" * len(configurations)]
+    found = {(row["model"], row["batch"], row["threads"]): row for row in rows}
+    for model in models:
+        name = model["name"]
+        cells = []
+        for configuration in configurations:
+            row = found.get((name, *configuration))
+            cells.append(f"{millis(row['ours'])} ({ratio(row):.1f}x)" if ratio(row) else millis(row and row["ours"]))
+        lines.append(f"| `{name}` | {model['parameters']:,} | {model['tensors']} | "
+                     f"{', '.join(status.get(name, ['keys']))} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def put_between_marks(path, text):
+    """Replaces what stands in a file between the marks of this table."""
+    begin, end = "<!-- zoo_table begin -->\n", "<!-- zoo_table end -->"
+    old = open(path).read()
+    if begin not in old or end not in old:
+        sys.exit(f"zoo_table.py: {path}: holds no {begin.strip()} and {end}")
+    with open(path, "w") as out:
+        out.write(old[:old.index(begin) + len(begin)] + text + old[old.index(end):])
+
+
+def load_store(path):
+    return json.load(open(path)) if path and os.path.exists(path) else []
+
+
+def measure_missing(options, rows, wanted):
+    """Measures what `rows` lacks, and keeps it after every row; begins nothing after options.seconds."""
+    done = {(row["model"], row["batch"], row["threads"]) for row in rows}
+    begin = time.monotonic()
+    for name, batch, threads in wanted:
+        if (name, batch, threads) in done:
+            continue
+        if options.seconds and time.monotonic() - begin > options.seconds:
+            print("time is up; the same command goes on", file=sys.stderr)
+            return
+        row = measure(os.path.join(options.build, "bin", "zoo_bench"), name, batch, threads, options.rounds)
+        rows.append(row)
+        if options.store:
+            with open(options.store, "w") as out:
+                json.dump(rows, out)
+        print(f"{name} batch {batch} threads {threads}: {millis(row['ours'])} against {millis(row['theirs'])} ms, "
+              f"{ratio(row):.2f}", file=sys.stderr, flush=True)
+
+
 def main():
     if sys.argv[1:2] == ["--torch"]:
         return serve_torch(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--models", default="cnn,transformer,small")
+    parser.add_argument("--models", default="cnn,transformer,small", help="names and groups")
     parser.add_argument("--batches", default="1,8")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("-o", "--output")
+    parser.add_argument("--store", help="JSON file that keeps measurements; what it holds is not measured again")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no measurement after this time")
+    parser.add_argument("--again", type=float, default=0, help="forget what --store holds below this ratio")
+    parser.add_argument("--golden", help="golden folder, for the page")
+    parser.add_argument("--page", help="put a line for each model of the zoo into this file, between its marks")
+    parser.add_argument("-o", "--output", help="a line for each measurement (default: standard output)")
     options = parser.parse_args()
-    groups = {"cnn": CNN, "transformer": TRANSFORMER, "small": SMALL}
+    groups = {"cnn": CNN, "transformer": TRANSFORMER, "small": SMALL, "none": []}
     names = [name for word in options.models.split(",") for name in groups.get(word, [word])]
-    rows = []
-    for name in names:
-        for batch in map(int, options.batches.split(",")):
-            for threads in map(int, options.threads.split(",")):
-                row = measure(os.path.join(options.build, "bin", "zoo_bench"), name, batch, threads, options.rounds)
-                rows.append(row)
-                print(f"{name} batch {batch} threads {threads}: {millis(row['ours'])} against "
-                      f"{millis(row['theirs'])} ms", file=sys.stderr, flush=True)
-    text = table(rows)
-    if options.output:
+    configurations = [(batch, threads) for threads in map(int, options.threads.split(","))
+                      for batch in map(int, options.batches.split(","))]
+    wanted = [(name, *configuration) for configuration in configurations for name in names]
+    rows = [row for row in load_store(options.store) if not 0 < ratio(row) < options.again]
+    measure_missing(options, rows, wanted)
+    if options.page:
+        put_between_marks(options.page, page(rows, listed_models(options.build), golden_status(options.golden),
+                                             configurations))
+    elif options.output:
         with open(options.output, "w") as out:
-            out.write(text)
+            out.write(table(rows))
     else:
-        print(text, end="")
+        print(table(rows), end="")
     return 0
 
 

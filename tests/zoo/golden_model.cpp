@@ -197,11 +197,11 @@ Tensor make_input(Json input, core::DType dtype) {
   return values;
 }
 
-std::vector<Tensor> make_inputs(Json holder, core::DType dtype) {
+std::vector<Tensor> make_inputs(Json holder, core::DType dtype, core::Device device) {
   std::vector<Json> described = inputs_of(holder);
   if (has(described[0], "seed")) core::manual_seed(static_cast<std::uint64_t>(integer(described[0]["seed"])));
   std::vector<Tensor> inputs;
-  for (Json input : described) inputs.push_back(make_input(input, dtype));
+  for (Json input : described) inputs.push_back(make_input(input, dtype).to(device));
   return inputs;
 }
 

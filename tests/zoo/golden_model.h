@@ -29,7 +29,7 @@ std::vector<Json> inputs_of(Json holder);
 std::vector<Json> outputs_of(Json holder);
 /// One input by its description; floating ones in `dtype`.
 core::Tensor make_input(Json input, core::DType dtype);
-std::vector<core::Tensor> make_inputs(Json holder, core::DType dtype);
+std::vector<core::Tensor> make_inputs(Json holder, core::DType dtype, core::Device device);
 
 /// Every entry by the rule beside it; the module is cast when `dtype` is f64.
 void fill_by_rules(core::Module& module, Json golden, core::DType dtype);

@@ -8,6 +8,7 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "tests/support/golden.h"
+#include "tests/support/golden_device.h"
 #include "tests/support/sha256.h"
 #include "tests/zoo/formula.h"
 #include "tests/zoo/golden_model.h"
@@ -117,10 +118,11 @@ std::string first_wrong_stage(core::Module& module, Json one, const std::vector<
 
 void check_formula(const Settings& settings, core::Module& module, Json golden, DType dtype) {
   test::fill_by_rules(module, golden, dtype);
+  module.to(test::golden_device());
   module.eval();
   for (Json one : test::items(golden["formula"]["cases"])) {
     if (!selected(settings, golden, one)) continue;
-    std::vector<Tensor> inputs = test::make_inputs(one, dtype);
+    std::vector<Tensor> inputs = test::make_inputs(one, dtype, test::golden_device());
     std::vector<Tensor> y;
     {
       core::NoGradGuard no_grad;
@@ -143,11 +145,12 @@ void check_formula(const Settings& settings, core::Module& module, Json golden, 
 
 /// Outputs of freshly drawn models, relative where they are huge.
 void check_init_outputs(const Settings& settings, core::Module& module, Json golden) {
+  module.to(test::golden_device());
   module.eval();
   for (Json one : test::items(golden["init"]["cases"])) {
     if (!selected(settings, golden, one)) continue;
     core::NoGradGuard no_grad;
-    std::vector<Tensor> y = test::run_model(module, test::make_inputs(one, DType::f32));
+    std::vector<Tensor> y = test::run_model(module, test::make_inputs(one, DType::f32, test::golden_device()));
     std::vector<Json> outputs = test::outputs_of(one);
     for (std::size_t i = 0; i < y.size(); ++i) {
       const double largest = test::number(outputs[i]["f32"]["abs_max"]);
@@ -159,14 +162,15 @@ void check_init_outputs(const Settings& settings, core::Module& module, Json gol
 /// Gradients of sum(output * coefficients) in f64.
 void check_backward(const Settings& settings, core::Module& module, Json golden) {
   test::fill_by_rules(module, golden, DType::f64);
+  module.to(test::golden_device());
   module.eval();
   for (Json one : test::items(golden["formula"]["cases"])) {
     if (!selected(settings, golden, one) || !test::has(one, "backward")) continue;
     module.zero_grad();
-    Tensor y = test::run_model(module, test::make_inputs(one, DType::f64))[0];
+    Tensor y = test::run_model(module, test::make_inputs(one, DType::f64, test::golden_device()))[0];
     Tensor coefficients = core::empty(y.sizes(), {.dtype = DType::f64});
     test::fill_by_formula(coefficients, {.tensor = kDot});
-    (y * coefficients).sum().backward();
+    (y * coefficients.to(y.device())).sum().backward();
     auto state = test::state_in_order(module);
     for (Json row : test::items(one["backward"])) {
       if (test::is_null(row.at(1))) continue;
@@ -180,18 +184,18 @@ void check_backward(const Settings& settings, core::Module& module, Json golden)
 
 /// Outputs of the heads that help in training alone.
 void check_auxiliary(core::Module& module, Json one) {
-  std::vector<Tensor> inputs = test::make_inputs(one, DType::f64);
+  std::vector<Tensor> inputs = test::make_inputs(one, DType::f64, test::golden_device());
   core::NoGradGuard no_grad;
   auto check = [&](const Tensor& y, const char* name) {
     Json block = one["auxiliary"][name]["f64"];
     test::check_output(y, block, 1e-9 * test::number(block["abs_max"]));
   };
   if (auto* googlenet = dynamic_cast<zoo::GoogLeNet*>(&module)) {
-    auto y = googlenet->forward_with_aux(inputs[0]);
+    auto y = (*googlenet)(inputs[0], zoo::WithHeads{});
     check(y.aux_logits1, "aux_logits1");
     check(y.aux_logits2, "aux_logits2");
   } else if (auto* inception = dynamic_cast<zoo::Inception3*>(&module)) {
-    check(inception->forward_with_aux(inputs[0]).aux_logits, "aux_logits");
+    check((*inception)(inputs[0], zoo::WithHeads{}).aux_logits, "aux_logits");
   } else {
     throw std::runtime_error("nothing gives its auxiliary outputs");
   }
@@ -199,6 +203,7 @@ void check_auxiliary(core::Module& module, Json one) {
 
 void check_all_auxiliary(core::Module& module, Json golden) {
   test::fill_by_rules(module, golden, DType::f64);
+  module.to(test::golden_device());
   module.eval();
   for (Json one : test::items(golden["formula"]["cases"])) {
     if (test::has(one, "auxiliary")) check_auxiliary(module, one);
@@ -230,7 +235,7 @@ void check_model(const Settings& settings, Json golden, test::GoldenRun& run) {
       body();
       run.pass();
     });
-    core::set_logical_devices(0);
+    test::set_golden_devices(0);
   };
   if (!settings.full) check("layout", [&] { check_layout(*without_memory(), golden); });
   if (test::text(golden["family"]) != "vision" && is_large(golden) != settings.full) return;

@@ -33,9 +33,9 @@ std::string rate_text(std::uint64_t bytes, double seconds) {
   return text;
 }
 
-void print_transfers(Output& out, const TransferReport& report, bool logical) {
+void print_transfers(Output& out, const TransferReport& report) {
   out.print("\nMoving data to and from " + report.device.str() + "\n");
-  if (logical) {
+  if (core::backend_for(report.device).is_host_memory()) {
     out.print("  its memory is host memory: these are copies within it, and no bus is crossed\n");
   }
   Table table({{"SIZE", Table::Align::right},
@@ -89,7 +89,7 @@ void write_device(ckpt::JsonWriter& json, const core::DeviceInfo& info) {
   json.key("ordinal").value(info.ordinal);
   json.key("uuid").value(info.uuid);
   json.key("pci_bus_id").value(info.pci_bus_id);
-  if (!info.is_logical) {
+  if (info.major > 0) {
     json.key("compute_capability").value(std::to_string(info.major) + "." + std::to_string(info.minor));
     json.key("multiprocessors").value(info.multiprocessors);
   }
@@ -135,7 +135,7 @@ int run_devices(Context& context, const DevicesOptions& options) {
   context.out.print(core::cuda::device_table());
   if (count == 0) context.out.print(std::string(kLogicalHint) + "\n");
   for (const TransferReport& report : reports) {
-    print_transfers(context.out, report, core::cuda::device_info(report.device.index()).is_logical);
+    print_transfers(context.out, report);
   }
   return kDone;
 }

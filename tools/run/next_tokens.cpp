@@ -4,12 +4,14 @@
 #include <charconv>
 #include <limits>
 
+#include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "zoo/decoder.h"
 
 namespace cli {
 namespace {
@@ -35,14 +37,6 @@ std::vector<std::int64_t> ids_in(std::string_view text) {
     at = next;
   }
   return ids;
-}
-
-/// How many positions a model has a table for; no limit for recurrent ones.
-std::int64_t positions_of(RunModel& model) {
-  for (const auto& [name, parameter] : model.module->named_parameters()) {
-    if (name.ends_with("wpe.weight") || name.ends_with("position_embeddings.weight")) return parameter.size(0);
-  }
-  return std::numeric_limits<std::int64_t>::max();
 }
 
 std::int64_t tokens_of(RunModel& model) {
@@ -109,14 +103,13 @@ std::string Generated::shown() const {
 Generated generate(RunModel& model, const core::Tensor& prompt, const RunOptions& options) {
   if (prompt.size(0) != 1) throw Error(ErrorCode::usage, "--generate goes on from one row of tokens");
   core::manual_seed(options.seed);
-  const std::int64_t positions = positions_of(model);
+  core::NoGradGuard no_grad;
+  zoo::Decoder decoder(*model.module);
   core::Tensor tokens = prompt;
   Generated generated;
   for (std::int64_t i = 0; i < options.generate; ++i) {
-    const std::int64_t length = tokens.size(1);
-    const core::Tensor seen = tokens.slice(1, std::max<std::int64_t>(0, length - positions), length);
-    const core::Tensor output = call_model(model, seen.contiguous());
-    const std::int64_t id = draw(output.select(0, 0).select(0, output.size(1) - 1), options.temperature);
+    const core::Tensor logits = decoder.next(tokens.to(model.device)).select(0, 0).cpu();
+    const std::int64_t id = draw(logits, options.temperature);
     generated.tokens.push_back(id);
     tokens = core::cat({tokens, core::from_values(std::vector<std::int64_t>{id}).unsqueeze(0)}, 1);
   }

@@ -13,10 +13,10 @@ void CpuBackend::free(void* data, std::size_t bytes) noexcept {
   host_free(data, bytes);
 }
 void CpuBackend::copy_from_host(void* to, const void* from, std::size_t bytes) {
-  copy_within(to, from, bytes);
+  CpuBackend::copy_within(to, from, bytes);
 }
 void CpuBackend::copy_to_host(void* to, const void* from, std::size_t bytes) {
-  copy_within(to, from, bytes);
+  CpuBackend::copy_within(to, from, bytes);
 }
 void CpuBackend::copy_within(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0) std::memmove(to, from, bytes);

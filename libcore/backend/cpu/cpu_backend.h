@@ -11,6 +11,7 @@ const OpTables& cpu_op_tables();
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(Device device) : Backend(device, cpu_op_tables()) {}
+  CpuBackend(Device device, const OpTables& ops) : Backend(device, ops) {}
   void* allocate(std::size_t bytes) override;
   void free(void* data, std::size_t bytes) noexcept override;
   void copy_from_host(void* to, const void* from, std::size_t bytes) override;

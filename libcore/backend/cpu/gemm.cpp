@@ -90,10 +90,13 @@ SmallKernels small_kernels() {
   const bool has_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  if (has_fma && is_wide) return {avx512::small_product, avx512::fill_recurrent, avx512::fill_softmax};
-  if (has_fma) return {avx2::small_product, avx2::fill_recurrent, avx2::fill_softmax};
+  if (has_fma && is_wide)
+    return {avx512::small_product, avx512::few_rows, avx512::column_dots, avx512::fill_recurrent, avx512::fill_softmax};
+  if (has_fma)
+    return {avx2::small_product, avx2::few_rows, avx2::column_dots, avx2::fill_recurrent, avx2::fill_softmax};
 #endif
-  return {baseline::small_product, baseline::fill_recurrent, baseline::fill_softmax};
+  return {baseline::small_product, baseline::few_rows, baseline::column_dots, baseline::fill_recurrent,
+          baseline::fill_softmax};
 }
 
 void fill_matmul(MatmulTable& table) {

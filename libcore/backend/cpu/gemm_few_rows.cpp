@@ -6,29 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "libcore/backend/host_memory.h"
+#include "libcore/backend/cpu/small_variants.h"
+#include "libcore/backend/cpu/thread_pool.h"
 
 namespace core::cpu {
 namespace {
 
-constexpr std::int64_t kMinRows = 12;
+constexpr std::int64_t kMinRows = 12;  // to turn
 constexpr std::int64_t kMaxRows = 48;
-constexpr std::int64_t kMinWeights = 1 << 16;  // elements of W
-constexpr std::int64_t kStrip = 16;            // columns of c: a cache line
-
-/// Memory for one call.
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes) : bytes_(bytes), data_(host_allocate(bytes)) {}
-  ~Scratch() { host_free(data_, bytes_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  float* data() const { return static_cast<float*>(data_); }
-
- private:
-  std::size_t bytes_;
-  void* data_;
-};
+constexpr std::int64_t kMinWeights = 1 << 16;       // elements of W
+constexpr std::int64_t kStrip = 16;                 // columns of c: a cache line
+constexpr std::int64_t kElementsAThread = 1 << 18;  // of W: worth waking a thread for
 
 /// c = t^T + beta * c, strip by strip so that both stay in the cache. t: (n, m), c: (m, n)
 void add_transposed(const float* t, const OneProduct& out) {
@@ -48,12 +36,29 @@ void add_transposed(const float* t, const OneProduct& out) {
   }
 }
 
+/// Each element is one dot product whatever the number of threads. A strip of columns is a row of W each.
+void dot_products(const OneProduct& product) {
+  static const auto dots = small_kernels().dots;
+  const GemmParams& p = product.params;
+  const std::int64_t strips = (p.n + kStrip - 1) / kStrip;
+  parallel_for(strips, 1 + kElementsAThread / (kStrip * p.k), [&](std::int64_t begin, std::int64_t end) {
+    dots(product, begin * kStrip, std::min(end * kStrip, p.n));
+  });
+}
+
 }  // namespace
 
 bool few_rows_product(const OneProduct& product) {
   const GemmParams& p = product.params;
-  if (p.transpose_a || !p.transpose_b || p.m < kMinRows || p.m > kMaxRows || p.n * p.k < kMinWeights) return false;
-  Scratch transposed(static_cast<std::size_t>(p.m * p.n) * sizeof(float));
+  if (p.transpose_a || !p.transpose_b || p.m > kMaxRows || p.n * p.k < kMinWeights) return false;
+  if (p.m == 2) return false;  // the library reads W as fast as memory gives it
+  if (p.m < kMinRows) {
+    dot_products(product);
+    return true;
+  }
+  static const auto own = small_kernels().few_rows;
+  if (own(product)) return true;
+  const CallMemory transposed(p.m * p.n);
   const dnnl_status_t status = dnnl_sgemm('N', 'T', p.n, p.m, p.k, static_cast<float>(p.alpha), product.b, p.ldb,
                                           product.a, p.lda, 0, transposed.data(), p.m);
   if (status != dnnl_success) return false;

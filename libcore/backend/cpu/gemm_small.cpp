@@ -45,4 +45,25 @@ bool CORE_CPU_VARIANT::small_product(const GemmParams& p) {
   return true;
 }
 
+void CORE_CPU_VARIANT::column_dots(const OneProduct& product, std::int64_t begin, std::int64_t end) {
+  const GemmParams& p = product.params;
+  SmallProduct<float> some{.m = p.m,
+                           .n = end - begin,
+                           .k = p.k,
+                           .a = product.a,
+                           .a_row = p.lda,
+                           .a_step = 1,
+                           .b = product.b + begin * p.ldb,
+                           .ldb = p.ldb,
+                           .c = product.c + begin,
+                           .ldc = p.ldc,
+                           .alpha = static_cast<float>(p.alpha),
+                           .beta = product.beta};
+  if (p.m == 1) return line_of_dots(some);
+  constexpr std::int64_t kColumns = kWidth<float> >= 4 ? 4 : 2, kRows = kWidth<float> / kColumns;
+  for (std::int64_t column = 0; column < some.n; column += kColumns) {
+    for (std::int64_t row = 0; row < some.m; row += kRows) dots_block<float, kRows, kColumns>(some, row, column);
+  }
+}
+
 }  // namespace core::cpu

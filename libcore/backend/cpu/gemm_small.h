@@ -188,6 +188,40 @@ CORE_INLINE void dots_block(const SmallProduct<T>& p, std::int64_t row, std::int
   put_dots<T, kRows, kColumns>(p, sums_of<T>(sums), row, column);
 }
 
+/// Products of the one row of a with four rows of b, not yet summed: four streams with four sums each keep as many
+/// reads of memory under way as a core allows.
+template <class T>
+CORE_INLINE void four_dots(const SmallProduct<T>& p, std::int64_t column, Vector<T>* out) {
+  constexpr int kColumns = 4, kDeep = 4;
+  const T* b[kColumns];
+  for (int c = 0; c < kColumns; ++c) b[c] = p.b + std::min(column + c, p.n - 1) * p.ldb;
+  Vector<T> sums[kColumns][kDeep] = {};
+  std::int64_t i = 0;
+  for (; i + kDeep * kWidth<T> <= p.k; i += kDeep * kWidth<T>) {
+    for (int d = 0; d < kDeep; ++d) {
+      const Vector<T> row = load(p.a + i + d * kWidth<T>);
+      for (int c = 0; c < kColumns; ++c) sums[c][d] += row * load(b[c] + i + d * kWidth<T>);
+    }
+  }
+  for (; i < p.k; i += kWidth<T>) {
+    const Vector<T> row = load_up_to(p.a + i, p.k - i);
+    for (int c = 0; c < kColumns; ++c) sums[c][0] += row * load_up_to(b[c] + i, p.k - i);
+  }
+  for (int c = 0; c < kColumns; ++c) out[c] = (sums[c][0] + sums[c][1]) + (sums[c][2] + sums[c][3]);
+}
+
+/// c = alpha * a b^T + ... for one row a and so many rows of b that reading them is what takes the time.
+template <class T>
+void line_of_dots(const SmallProduct<T>& p) {
+  constexpr int kW = kWidth<T>;
+  static_assert(kW % 4 == 0);
+  for (std::int64_t column = 0; column < p.n; column += kW) {
+    Vector<T> sums[kW];
+    for (int c = 0; c < kW; c += 4) four_dots(p, column + c, sums + c);
+    put_dots<T, 1, kW>(p, sums_of<T>(sums), 0, column);
+  }
+}
+
 /// c = alpha * a b^T + ...: rows of a and rows of b lie dense (a_step is not looked at). b is (n x k).
 template <class T>
 void dots_product(const SmallProduct<T>& p) {

@@ -4,8 +4,12 @@
 
 namespace core {
 
-std::vector<std::unique_ptr<Backend>> make_cuda_backends() {
+std::vector<std::unique_ptr<Backend>> make_cuda_backends(int /*logical_devices*/) {
   return {};
+}
+
+bool is_cuda_built() {
+  return false;
 }
 
 void throw_no_cuda() {

@@ -1,10 +1,10 @@
 #include "libcore/backend/cuda/cudnn_convolution.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <atomic>
 #include <limits>
+
+#include "libcore/backend/cuda/shared_library.h"
+#include "libcore/backend/cuda_math.h"
 
 namespace core::gpu {
 namespace {
@@ -64,19 +64,7 @@ struct CudnnArray {
   const void* data;
 };
 
-std::atomic<bool>& tf32_flag() {
-  static std::atomic<bool> allowed{true};
-  return allowed;
-}
-
 }  // namespace
-
-bool cudnn_allows_tf32() {
-  return tf32_flag().load();
-}
-void set_cudnn_allows_tf32(bool allowed) {
-  tf32_flag().store(allowed);
-}
 
 Cudnn::Key Cudnn::key_of(const CudnnTask& task, bool tf32) {
   const Conv2dSizes& s = task.sizes;
@@ -104,7 +92,7 @@ Cudnn::Key Cudnn::key_of(const CudnnTask& task, bool tf32) {
 }
 
 const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
-  const bool tf32 = task.dtype == DType::f32 && cudnn_allows_tf32();
+  const bool tf32 = task.dtype == DType::f32 && cuda::is_tf32_allowed();
   const Key key = key_of(task, tf32);
   {
     const std::lock_guard lock(mutex_);
@@ -208,39 +196,24 @@ void Cudnn::give_handle(int device, void* handle) {
 
 namespace {
 
-/// Looks names up in the library; `complete` tells whether all were there.
-struct Symbols {
-  void* library;
-  bool complete = true;
-
-  template <class Function>
-  void find(const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    complete = complete && function != nullptr;
-  }
-};
-
 bool load(CudnnApi& api) {
-  void* library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return false;
-  Symbols s{library};
-  s.find("cudnnCreate", api.create);
-  s.find("cudnnSetStream", api.set_stream);
-  s.find("cudnnCreateTensorDescriptor", api.create_tensor);
-  s.find("cudnnSetTensor4dDescriptor", api.set_tensor);
-  s.find("cudnnCreateFilterDescriptor", api.create_filter);
-  s.find("cudnnSetFilter4dDescriptor", api.set_filter);
-  s.find("cudnnCreateConvolutionDescriptor", api.create_convolution);
-  s.find("cudnnSetConvolution2dDescriptor", api.set_convolution);
-  s.find("cudnnSetConvolutionGroupCount", api.set_groups);
-  s.find("cudnnSetConvolutionMathType", api.set_math);
-  s.find("cudnnGetConvolutionForwardAlgorithm_v7", api.choose[0]);
-  s.find("cudnnGetConvolutionBackwardDataAlgorithm_v7", api.choose[1]);
-  s.find("cudnnGetConvolutionBackwardFilterAlgorithm_v7", api.choose[2]);
-  s.find("cudnnConvolutionForward", api.run[0]);
-  s.find("cudnnConvolutionBackwardData", api.run[1]);
-  s.find("cudnnConvolutionBackwardFilter", api.run[2]);
-  return s.complete;
+  const SharedLibrary* library = SharedLibrary::open({"libcudnn.so.9"});
+  return library != nullptr && library->find("cudnnCreate", api.create) &&
+         library->find("cudnnSetStream", api.set_stream) &&
+         library->find("cudnnCreateTensorDescriptor", api.create_tensor) &&
+         library->find("cudnnSetTensor4dDescriptor", api.set_tensor) &&
+         library->find("cudnnCreateFilterDescriptor", api.create_filter) &&
+         library->find("cudnnSetFilter4dDescriptor", api.set_filter) &&
+         library->find("cudnnCreateConvolutionDescriptor", api.create_convolution) &&
+         library->find("cudnnSetConvolution2dDescriptor", api.set_convolution) &&
+         library->find("cudnnSetConvolutionGroupCount", api.set_groups) &&
+         library->find("cudnnSetConvolutionMathType", api.set_math) &&
+         library->find("cudnnGetConvolutionForwardAlgorithm_v7", api.choose[0]) &&
+         library->find("cudnnGetConvolutionBackwardDataAlgorithm_v7", api.choose[1]) &&
+         library->find("cudnnGetConvolutionBackwardFilterAlgorithm_v7", api.choose[2]) &&
+         library->find("cudnnConvolutionForward", api.run[0]) &&
+         library->find("cudnnConvolutionBackwardData", api.run[1]) &&
+         library->find("cudnnConvolutionBackwardFilter", api.run[2]);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
 // Convolution by cuDNN 9, which is loaded when the first convolution is computed: neither its header nor its library is
 // needed to build, and a machine without it runs everything else. Only deterministic algorithms are taken, those that
-// cuDNN's heuristics hold for the fastest. f32 is computed in f32 unless TF32 was allowed; f16 and bf16 sum in f32.
+// cuDNN's heuristics hold for the fastest. f32 is computed in f32 (in TF32 where
+// core::cuda::set_allow_tf32 said so), f16 and bf16 on tensor cores with sums in f32.
 // Thread safety: all functions. Use: if (Cudnn* dnn = loaded_cudnn()) ... dnn->plan(...) ... dnn->run(...); see
 // kernels/conv.cu.
 
@@ -111,9 +112,5 @@ class Cudnn {
 
 /// Null where cuDNN 9 is not installed.
 Cudnn* loaded_cudnn();
-
-/// Whether convolutions of f32 may round their factors to TF32. As in PyTorch they may, unless somebody says no.
-bool cudnn_allows_tf32();
-void set_cudnn_allows_tf32(bool allowed);
 
 }  // namespace core::gpu

@@ -251,7 +251,7 @@ void jacobian(std::ostream& out) {
 }
 
 void identity_rules(std::ostream& out) {
-  Tensor x = core::ones({2});
+  Tensor x = core::ones({2}, {.device = core::Device()});
   core::ToOptions copied{.device = core::Device("cpu"), .dtype = {}, .copy = true};
   const bool same[] = {x.to(core::Device("cpu")).is_same(x),
                        x.to(core::DType::f32).is_same(x),

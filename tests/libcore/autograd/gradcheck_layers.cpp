@@ -357,6 +357,13 @@ void add_class_losses(GradCases& cases) {
             [=](In in) { return core::cosine_embedding_loss(in[0], in[1], side.to(in[0].dtype())); });
   cases.add("triplet_margin_loss", {irregular({2, 3}), irregular({2, 3}, -0.8, 1.3), irregular({2, 3}, -0.5, 0.7)},
             [](In in) { return core::triplet_margin_loss(in[0], in[1], in[2], {.swap = true}); });
+  cases.add("triplet_margin_with_distance_loss",
+            {irregular({2, 3}), irregular({2, 3}, -0.8, 1.3), irregular({2, 3}, -0.5, 0.7)}, [](In in) {
+              return core::triplet_margin_with_distance_loss(in[0], in[1], in[2],
+                                                             [](const core::Tensor& a, const core::Tensor& b) {
+                                                               return core::square(a - b).sum(core::Shape{-1});
+                                                             });
+            });
   cases.add("ctc_loss", {irregular({4, 2, 3})}, [](In in) {
     return core::ctc_loss(core::log_softmax(in[0], 2), core::tensor({{1, 2}, {2, 1}}), {4, 3}, {2, 1});
   });

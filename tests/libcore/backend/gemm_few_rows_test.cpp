@@ -1,6 +1,9 @@
 // Products of few rows with a large transposed matrix take a way of their own.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
+#include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/nn_ops.h"
@@ -12,17 +15,41 @@ namespace {
 using core::DType;
 using core::Tensor;
 
-class FewRows : public testing::TestWithParam<int> {};
-
-TEST_P(FewRows, LinearGivesTheProductWithItsBias) {
+void expect_right(std::int64_t m, std::int64_t k) {
   core::manual_seed(0);
-  Tensor x = core::randn({GetParam(), 200}), w = core::randn({403, 200}), b = core::randn({403});
+  Tensor x = core::randn({m, k}), w = core::randn({403, k}), b = core::randn({403});
   Tensor wanted = core::linear(x.to(DType::f64), w.to(DType::f64), b.to(DType::f64));
   EXPECT_TRUE(core::allclose(core::linear(x, w, b).to(DType::f64), wanted, {.rtol = 1e-4, .atol = 1e-4}));
   EXPECT_TRUE(
       core::allclose(core::matmul(x, w.t()).to(DType::f64), wanted - b.to(DType::f64), {.rtol = 1e-4, .atol = 1e-4}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(11, 12, 16, 31, 48, 49));
+class FewRows : public testing::TestWithParam<int> {};
+
+/// Sums of one piece, of two and of four.
+TEST_P(FewRows, LinearGivesTheProductWithItsBias) {
+  for (std::int64_t k : {200, 401, 1353}) {
+    SCOPED_TRACE(k);
+    expect_right(GetParam(), k);
+  }
+}
+
+TEST_P(FewRows, GiveTheSameBitsOnSeveralThreads) {
+  core::manual_seed(0);
+  Tensor x = core::randn({GetParam(), 1500}), w = core::randn({403, 1500});
+  const core::ThreadLimitGuard one(1);
+  Tensor alone = core::matmul(x, w.t());
+  const core::ThreadLimitGuard three(3);
+  EXPECT_TRUE(core::matmul(x, w.t()).equal(alone));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(1, 2, 3, 5, 8, 11, 12, 16, 31, 48, 49));
+
+TEST(OneRow, OfOddLengthGivesTheProduct) {
+  core::manual_seed(0);
+  Tensor x = core::randn({1, 1003}), w = core::randn({517, 1003}), b = core::randn({517});
+  Tensor wanted = core::linear(x.to(DType::f64), w.to(DType::f64), b.to(DType::f64));
+  EXPECT_TRUE(core::allclose(core::linear(x, w, b).to(DType::f64), wanted, {.rtol = 1e-4, .atol = 1e-4}));
+}
 
 }  // namespace

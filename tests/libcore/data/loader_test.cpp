@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "libcore/base/warning.h"
+#include "libcore/tensor/print.h"
 #include "libcore/tensor/random.h"
 
 namespace {
@@ -106,6 +107,83 @@ TEST(DataLoader, ADatasetMayNotRecordAChangeOfItsRows) {
   data.scale.requires_grad_();
   EXPECT_THAT(message_of([&] { DataLoader(data, {.batch_size = 4}).begin(); }),
               testing::StartsWith("A view was created in no_grad mode and is being modified inplace"));
+}
+
+/// Keeps one of its samples for itself.
+struct Keeping {
+  Tensor rows = core::arange(12).view({6, 2});
+  mutable Tensor kept = {};
+  std::int64_t size() const { return 6; }
+  std::pair<Tensor, Tensor> get(std::int64_t i) const {
+    Tensor row = rows[i];
+    if (i == 1) kept = row;
+    return {row, i == 4 ? row.to(core::DType::f32) : row[0]};
+  }
+};
+
+TEST(DataLoader, ASampleThatTheDatasetKeepsStaysWhatItIs) {
+  Keeping data;
+  std::vector<std::int64_t> firsts;
+  for (auto& [rows, first] : DataLoader(core::Subset(data, {0, 1, 2, 3, 5}), {.batch_size = 2})) {
+    for (std::int64_t value : rows.select(1, 0).to_vector<std::int64_t>()) firsts.push_back(value);
+    EXPECT_TRUE(first.equal(rows.select(1, 0)));
+  }
+  EXPECT_THAT(firsts, ElementsAre(0, 2, 4, 6, 10));
+  EXPECT_TRUE(data.kept.equal(core::tensor({2, 3})));
+}
+
+/// Makes each sample from memory of its own, and counts how much of it there is.
+struct Loading {
+  float memory[6] = {0, 1, 2, 3, 4, 5};
+  mutable int alive = 0;
+  std::int64_t size() const { return 6; }
+  Tensor get(std::int64_t i) const {
+    ++alive;
+    auto let_go = [](void* count) { --*static_cast<int*>(count); };
+    float* place = const_cast<float*>(memory) + i;
+    return core::from_blob(place, {1, 1}, core::DType::f32, {}, let_go, &alive)[0];
+  }
+};
+
+TEST(DataLoader, WhatWasLoadedForOneSampleGoesWithItsBatch) {
+  const Loading data;
+  std::vector<float> values;
+  for (const Tensor& batch : DataLoader(data, {.batch_size = 2})) {
+    EXPECT_EQ(data.alive, 0);
+    values.push_back(batch.sum().item<float>());
+  }
+  EXPECT_THAT(values, ElementsAre(1.0F, 5.0F, 9.0F));
+}
+
+/// A sampler as a user writes it: one index a call.
+struct EverySecond : core::Sampler {
+  std::int64_t size() const override { return 3; }
+  core::IndexStream start() override {
+    return [at = std::int64_t{0}]() mutable -> std::optional<std::int64_t> {
+      at += 2;
+      return at > 6 ? std::nullopt : std::optional(at - 2);
+    };
+  }
+};
+
+TEST(DataLoader, TakesAnySampler) {
+  std::vector<std::string> texts;
+  DataLoader loader(Loading{}, {.batch_size = 2, .sampler = std::make_shared<EverySecond>()});
+  for (const Tensor& batch : loader) texts.push_back(core::to_string(batch.view({-1})));
+  EXPECT_THAT(texts, ElementsAre("tensor([0., 2.])", "tensor([4.])"));
+}
+
+/// Rows of other sizes and types than those before, on one storage.
+struct Mixed {
+  Tensor rows = core::arange(24).view({4, 3, 2});
+  std::int64_t size() const { return 4; }
+  Tensor get(std::int64_t i) const { return i < 2 ? rows[i][0] : rows[i].t()[0]; }
+};
+
+TEST(DataLoader, SamplesOfTheNextBatchMayHaveAnotherShape) {
+  std::vector<std::string> texts;
+  for (const Tensor& batch : DataLoader(Mixed{}, {.batch_size = 2})) texts.push_back(core::to_string(batch));
+  EXPECT_THAT(texts, ElementsAre("tensor([[0, 1],\n        [6, 7]])", "tensor([[12, 14, 16],\n        [18, 20, 22]])"));
 }
 
 TEST(DataLoader, CollatesByType) {

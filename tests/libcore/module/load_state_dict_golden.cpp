@@ -2,6 +2,7 @@
 #include "libcore/base/warning.h"
 #include "libcore/core.h"
 #include "tests/libcore/module/module_spec.h"
+#include "tests/support/golden_device.h"
 
 namespace {
 
@@ -66,7 +67,9 @@ std::string check_state_after(core::Module& module, Json wanted) {
     ours.push_back(key + " " + std::string(core::short_name(tensor.dtype())) + " " + tensor.device().str());
   }
   for (const Json item : member(wanted, "after_dtypes").get_array()) {
-    theirs.push_back(test::text(item.at(0)) + " " + test::text(item.at(1)) + " " + test::text(item.at(2)));
+    const std::string device = test::text(item.at(2));
+    theirs.push_back(test::text(item.at(0)) + " " + test::text(item.at(1)) + " " +
+                     (device == "cpu" ? test::golden_device().str() : device));
   }
   if (ours != theirs) return "dtypes or devices differ";
   for (const Json item : member(wanted, "requires_grad").get_array()) {
@@ -123,6 +126,7 @@ void check_case(Json wanted, test::GoldenRun& run) {
 
 int main() {
   return test::golden_main("load_state_dict", "runtime/load_state_dict.json", [](Json root, test::GoldenRun& run) {
+    test::compute_on_golden_device();
     for (const Json wanted : member(root, "cases").get_array()) {
       test::guarded(run, test::text(member(wanted, "id")), [&] { check_case(wanted, run); });
     }

@@ -30,7 +30,7 @@ const Tensor kAnchor = core::tensor({{1.0, 2.0}, {3.0, 4.0}}), kNear = core::ten
 TEST(TripletMarginWithDistance, Values) {
   expect_close(core::triplet_margin_with_distance_loss(kAnchor, kNear, kFar), 3.0);
   core::TripletMarginWithDistanceLoss city(
-      [](const Tensor& a, const Tensor& b) { return (a - b).abs().sum(Shape{-1}); },
+      [](const Tensor& a, const Tensor& b) { return (a - b).abs().sum(core::Shape{-1}); },
       {.margin = 2, .swap = true, .reduction = core::Reduction::none});
   expect_close(city(kAnchor, kNear, kFar), {2.0, 8.0});
   EXPECT_EQ(city.str(), "TripletMarginWithDistanceLoss()");

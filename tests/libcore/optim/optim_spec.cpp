@@ -54,7 +54,7 @@ std::string json_text(const core::OptionValue& value) {
 }
 
 std::string tensor_text(const core::Tensor& tensor) {
-  core::Tensor dense = tensor.detach().contiguous();
+  core::Tensor dense = tensor.detach().cpu().contiguous();
   int width = core::bit_width(dense.dtype()) / 8;
   core::Bytes bytes(static_cast<const std::byte*>(dense.raw_data()), static_cast<std::size_t>(dense.numel() * width));
   std::string sizes = core::to_list(dense.sizes());

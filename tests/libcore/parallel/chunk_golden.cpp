@@ -15,6 +15,7 @@
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/print.h"
 #include "tests/libcore/module/module_spec.h"
+#include "tests/support/golden_device.h"
 #include "tests/support/golden_json.h"
 
 namespace {
@@ -214,7 +215,7 @@ void run_data_parallel(Json json, const test::GoldenArrays& arrays, test::Golden
 int main() {
   auto arrays_file = test::golden_file("runtime/chunk.safetensors");
   if (!arrays_file) return 77;
-  core::set_logical_devices(16);
+  test::set_golden_devices(16);
   test::GoldenArrays arrays(*arrays_file);
   return test::golden_main("chunk", "runtime/chunk.json", [&](Json root, test::GoldenRun& run) {
     auto each = [&](const char* section, auto one) {

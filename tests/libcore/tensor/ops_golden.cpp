@@ -5,6 +5,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "tests/support/golden_device.h"
+
 namespace test {
 namespace {
 
@@ -45,7 +47,7 @@ bool close(const Tensor& got, const Tensor& want) {
 }
 
 bool same_bits(const Tensor& got, const Tensor& want) {
-  Tensor a = got.detach().contiguous(), b = want.contiguous();
+  Tensor a = got.detach().cpu().contiguous(), b = want.cpu().contiguous();
   if (a.is_floating_point() && core::any(core::isnan(b)).item<bool>())
     return core::allclose(a, b, {.rtol = 0, .atol = 0, .equal_nan = true});
   auto bytes = static_cast<std::size_t>(a.numel() * core::bit_width(a.dtype()) / 8);
@@ -138,6 +140,7 @@ void run_promotion(Json root, GoldenRun& run);  // ops_golden_promotion.cpp
 
 int main() {
   return test::golden_main("ops", "runtime/ops.json", [](test::Json root, test::GoldenRun& run) {
+    test::compute_on_golden_device();
     test::GoldenArrays arrays(*test::golden_file("runtime/ops.safetensors"));
     test::OpCalls calls;
     test::add_elementwise_calls(calls);

@@ -13,6 +13,7 @@
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/print_format.h"
 #include "libcore/tensor/sparse.h"
+#include "tests/support/golden_device.h"
 #include "tests/support/golden_json.h"
 
 namespace {
@@ -235,8 +236,9 @@ void run_misc(Json json, int number, test::GoldenRun& run) {
 
 int main() {
   return test::golden_main("printing", "runtime/printing.json", [](Json root, test::GoldenRun& run) {
-    for (Json json : simdjson::dom::array(member(root, "cases"))) run_case(json, run);
     for (Json json : simdjson::dom::array(member(root, "device_cases"))) run_device_case(json, run);
+    test::compute_on_golden_device();
+    for (Json json : simdjson::dom::array(member(root, "cases"))) run_case(json, run);
     int number = 0;
     for (Json json : simdjson::dom::array(member(root, "misc"))) run_misc(json, number++, run);
   });

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "libcore/backend/cuda_math.h"
+
 namespace core::gpu {
 namespace {
 
@@ -159,13 +161,12 @@ TEST(Cudnn, RoundsToTf32WhereAllowed) {
   constexpr int kDefault = 0, kExact = 3;
   Cudnn cudnn(simulated_api());
   simulated.choices[0].math = kDefault;
-  EXPECT_TRUE(cudnn_allows_tf32());
-  cudnn.plan(usual_task());
-  EXPECT_EQ(simulated.math, kDefault);
-  set_cudnn_allows_tf32(false);
   cudnn.plan(usual_task());
   EXPECT_EQ(simulated.math, kExact);
-  set_cudnn_allows_tf32(true);
+  cuda::set_allow_tf32(true);
+  cudnn.plan(usual_task());
+  cuda::set_allow_tf32(false);
+  EXPECT_EQ(simulated.math, kDefault);
 }
 
 }  // namespace

@@ -1,0 +1,214 @@
+#include "libcore/backend/cuda/cuda_allocator.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/out_of_memory.h"
+
+namespace core::gpu {
+namespace {
+
+/// Allocating is refused while any stream of the thread is captured, unless it says that it knows.
+class AllowWhileCapturing {
+ public:
+  explicit AllowWhileCapturing(const CudaApi& api) : api_(api) { api_.exchange_capture_mode(&mode_); }
+  ~AllowWhileCapturing() { api_.exchange_capture_mode(&mode_); }
+  AllowWhileCapturing(const AllowWhileCapturing&) = delete;
+  AllowWhileCapturing& operator=(const AllowWhileCapturing&) = delete;
+
+ private:
+  static constexpr int kRelaxed = 2;  // cudaStreamCaptureModeRelaxed
+  const CudaApi& api_;
+  int mode_ = kRelaxed;
+};
+
+void* as_pointer(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);
+}
+
+}  // namespace
+
+CudaAllocator::CudaAllocator(const CudaApi& api, Device device, std::uint64_t device_bytes)
+    : api_(api), device_(device), device_bytes_(device_bytes), capacity_(device_bytes), model_(this) {}
+
+CudaAllocator::~CudaAllocator() {
+  release_cached();
+}
+
+/// What this process may take. Without a limit of ours the device decides.
+std::uint64_t CudaAllocator::limit() const {
+  if (fraction_ >= 1 && capacity_ == device_bytes_) return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(fraction_ * static_cast<double>(capacity_));
+}
+
+void CudaAllocator::set_capacity(std::uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  capacity_ = bytes == 0 ? device_bytes_ : bytes;
+}
+
+std::uint64_t CudaAllocator::capacity() const {
+  std::lock_guard lock(mutex_);
+  return capacity_;
+}
+
+std::uint64_t CudaAllocator::free_of(std::uint64_t free) const {
+  std::lock_guard lock(mutex_);
+  return left_of(free);
+}
+
+std::uint64_t CudaAllocator::left_of(std::uint64_t free) const {
+  if (capacity_ == device_bytes_) return free;
+  return std::min(free, capacity_ > model_.reserved() ? capacity_ - model_.reserved() : 0);
+}
+
+void* CudaAllocator::allocate(std::size_t bytes, StreamHandle stream) {
+  std::lock_guard lock(mutex_);
+  if (capturing_.empty()) collect_finished(false);
+  const auto capture = capturing_.find(stream);
+  const CachingModel::Use use{stream, capture == capturing_.end() ? 0 : capture->second};
+  Block* block = model_.try_allocate(bytes, limit(), use);
+  if (block == nullptr) {
+    if (capturing_.empty()) collect_finished(true);
+    model_.release_cached();
+    model_.count_retry();
+    block = model_.try_allocate(bytes, limit(), use);
+  }
+  if (block == nullptr) throw_out_of_memory(bytes);
+  void* data = as_pointer(block->address);
+  blocks_.emplace(data, block);
+  return data;
+}
+
+void CudaAllocator::free(void* data) noexcept {
+  std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(data);
+  Block* block = found->second;
+  blocks_.erase(found);
+  model_.retire(block);
+  const auto users = other_users_.find(block);
+  if (users == other_users_.end()) return model_.give_back(block);
+  std::vector<StreamHandle> streams = std::move(users->second);
+  other_users_.erase(users);
+  if (capturing_.empty()) {
+    wait_for_uses(block, streams);
+  } else {
+    after_capture_.emplace_back(block, std::move(streams));
+  }
+}
+
+void CudaAllocator::record_stream(void* data, StreamHandle stream) {
+  std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(data);
+  if (found == blocks_.end() || found->second->stream == stream) return;
+  std::vector<StreamHandle>& users = other_users_[found->second];
+  if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
+}
+
+/// Gives `block` back once all that these streams were told so far is done.
+void CudaAllocator::wait_for_uses(Block* block, const std::vector<StreamHandle>& streams) noexcept {
+  for (StreamHandle stream : streams) {
+    EventHandle event = nullptr;
+    if (api_.event_create(&event, false) != kSuccess) continue;  // a dead device: nothing uses the block any more
+    if (api_.event_record(event, stream) != kSuccess) {
+      api_.event_destroy(event);
+      continue;
+    }
+    ++events_left_[block];
+    pending_.push_back({event, block});
+  }
+  if (!events_left_.contains(block)) model_.give_back(block);
+}
+
+void CudaAllocator::collect_finished(bool wait) noexcept {
+  auto is_done = [&](const Pending& use) {
+    const int state = wait ? api_.event_synchronize(use.event) : api_.event_query(use.event);
+    if (state == kNotReady) return false;
+    finish(use);
+    return true;
+  };
+  std::erase_if(pending_, is_done);
+}
+
+void CudaAllocator::finish(const Pending& use) noexcept {
+  api_.event_destroy(use.event);
+  const auto left = events_left_.find(use.block);
+  if (--left->second != 0) return;
+  events_left_.erase(left);
+  model_.give_back(use.block);
+}
+
+std::uint64_t CudaAllocator::take(std::uint64_t bytes) {
+  const AllowWhileCapturing allow(api_);
+  void* data = nullptr;
+  const int error = api_.allocate(&data, bytes);
+  if (error == kSuccess) return reinterpret_cast<std::uint64_t>(data);
+  if (error != kOutOfMemory) throw_cuda_error(api_, error);
+  api_.last_error();
+  return 0;
+}
+
+void CudaAllocator::give(std::uint64_t address, std::uint64_t /*bytes*/) noexcept {
+  const AllowWhileCapturing allow(api_);
+  if (api_.free(as_pointer(address)) != kSuccess) api_.last_error();  // a dead device has no memory to give back to
+}
+
+void CudaAllocator::throw_out_of_memory(std::uint64_t bytes) {
+  model_.count_out_of_memory();
+  std::size_t free = 0, total = 0;
+  api_.memory_info(&free, &total);
+  detail::throw_out_of_memory({.device = device_,
+                               .wanted = CachingModel::segment_size(bytes),
+                               .capacity = capacity_,
+                               .free = left_of(free),
+                               .allocated = model_.allocated(),
+                               .reserved = model_.reserved()},
+                              {.fraction = fraction_});
+}
+
+void CudaAllocator::release_cached() {
+  std::lock_guard lock(mutex_);
+  if (capturing_.empty()) collect_finished(true);
+  model_.release_cached();
+}
+
+void CudaAllocator::set_fraction(double fraction) {
+  std::lock_guard lock(mutex_);
+  fraction_ = fraction;
+}
+
+MemoryStats CudaAllocator::stats() const {
+  std::lock_guard lock(mutex_);
+  return model_.stats();
+}
+
+void CudaAllocator::reset_peaks() {
+  std::lock_guard lock(mutex_);
+  model_.reset_peaks();
+}
+
+void CudaAllocator::reset_accumulated() {
+  std::lock_guard lock(mutex_);
+  model_.reset_accumulated();
+}
+
+void CudaAllocator::begin_pool(StreamHandle stream, std::uint64_t id) {
+  std::lock_guard lock(mutex_);
+  capturing_[stream] = id;
+  model_.keep_pool(id);
+}
+
+void CudaAllocator::end_pool(StreamHandle stream) {
+  std::lock_guard lock(mutex_);
+  capturing_.erase(stream);
+  if (!capturing_.empty()) return;
+  for (const auto& [block, streams] : after_capture_) wait_for_uses(block, streams);
+  after_capture_.clear();
+}
+
+void CudaAllocator::release_pool(std::uint64_t id) {
+  std::lock_guard lock(mutex_);
+  model_.release_pool(id);
+}
+
+}  // namespace core::gpu

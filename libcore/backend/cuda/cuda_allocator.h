@@ -1,0 +1,80 @@
+#pragma once
+// The caching allocator of one CUDA device: PyTorch's size classes and counts (caching_model.h) with real memory behind
+// them. Memory is reused in the order of streams: a block that is freed serves the stream it was allocated for at once,
+// and others only after it went back to the device; a block that other streams used (record_stream) serves nobody until
+// these are done. Blocks of a capture lie in a pool of their own, which keeps them for the graph's replays.
+// Thread safety: all functions. The caller has made the device current.
+// Use: void* data = allocator.allocate(bytes, stream); allocator.free(data);
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "libcore/backend/caching_model.h"
+#include "libcore/backend/cuda/cuda_api.h"
+
+namespace core::gpu {
+
+class CudaAllocator final : private SegmentSource {
+ public:
+  CudaAllocator(const CudaApi& api, Device device, std::uint64_t device_bytes);
+  ~CudaAllocator() override;
+
+  /// OutOfMemoryError with PyTorch's text, after all that was cached has been given back and tried again.
+  void* allocate(std::size_t bytes, StreamHandle stream);
+  void free(void* data) noexcept;
+  void record_stream(void* data, StreamHandle stream);
+  /// Gives cached segments back to the device, after waiting for those that other streams still use.
+  void release_cached();
+  void set_fraction(double fraction);
+  /// As if the device had this many bytes; 0: as many as it has.
+  void set_capacity(std::uint64_t bytes);
+  std::uint64_t capacity() const;
+  /// Of `free` bytes that the device has free, those that the capacity leaves.
+  std::uint64_t free_of(std::uint64_t free) const;
+
+  MemoryStats stats() const;
+  void reset_peaks();
+  void reset_accumulated();
+
+  /// What is allocated for `stream` comes from pool `id` (not 0) until end_pool().
+  void begin_pool(StreamHandle stream, std::uint64_t id);
+  void end_pool(StreamHandle stream);
+  /// The graph of pool `id` is gone: its blocks may go back to the device.
+  void release_pool(std::uint64_t id);
+
+ private:
+  using Block = CachingModel::Block;
+  struct Pending {
+    EventHandle event;
+    Block* block;
+  };
+  std::uint64_t take(std::uint64_t bytes) override;
+  void give(std::uint64_t address, std::uint64_t bytes) noexcept override;
+  std::uint64_t limit() const;
+  std::uint64_t left_of(std::uint64_t free) const;
+  void wait_for_uses(Block* block, const std::vector<StreamHandle>& streams) noexcept;
+  void collect_finished(bool wait) noexcept;
+  void finish(const Pending& use) noexcept;
+  [[noreturn]] void throw_out_of_memory(std::uint64_t bytes);
+
+  const CudaApi& api_;
+  Device device_;
+  const std::uint64_t device_bytes_;
+  mutable std::mutex mutex_;
+  std::uint64_t capacity_;
+  double fraction_ = 1;
+  CachingModel model_;
+  std::unordered_map<void*, Block*> blocks_;                           // allocated
+  std::unordered_map<Block*, std::vector<StreamHandle>> other_users_;  // streams given to record_stream()
+  std::unordered_map<Block*, int> events_left_;                        // freed, still used
+  std::vector<Pending> pending_;
+  std::vector<std::pair<Block*, std::vector<StreamHandle>>> after_capture_;  // freed while a capture forbids events
+  std::map<StreamHandle, std::uint64_t> capturing_;                          // stream -> pool
+};
+
+}  // namespace core::gpu

@@ -1,0 +1,126 @@
+// Products with a bias, by cuBLASLt.
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "libcore/backend/cuda/cuda_blas.h"
+#include "libcore/backend/cuda/cuda_blas_plan.h"
+
+namespace core::gpu {
+namespace {
+
+// Numbers of cublasLtMatmulDescAttributes_t, cublasLtMatmulPreferenceAttributes_t and cublasLtEpilogue_t.
+constexpr int kOperationA = 3, kOperationB = 4, kEpilogue = 7, kBiasPointer = 8;
+constexpr int kWorkspaceBytes = 1, kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
+constexpr int kAddBias = 4;
+
+/// The power of two that the address is a multiple of, up to 256.
+std::uint32_t alignment(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256;
+  return 1U << std::countr_zero(address);
+}
+
+/// All that a choice depends on.
+std::string key_of(const BlasProduct& p, const void* bias) {
+  const std::int64_t parts[] = {static_cast<int>(p.operation_a),
+                                static_cast<int>(p.operation_b),
+                                p.m,
+                                p.n,
+                                p.k,
+                                p.a.leading,
+                                p.b.leading,
+                                p.ldc,
+                                static_cast<int>(p.type),
+                                static_cast<int>(p.compute),
+                                alignment(p.a.data),
+                                alignment(p.b.data),
+                                alignment(p.c),
+                                alignment(bias)};
+  return {reinterpret_cast<const char*>(parts), sizeof parts};
+}
+
+}  // namespace
+
+Blas::~Blas() {
+  const CudaBackend::Current here(backend_);
+  for (auto& [key, plan] : plans_) {
+    if (plan.operation != nullptr) api_.lt_destroy_operation(plan.operation);
+    for (void* layout : {plan.a, plan.b, plan.c}) {
+      if (layout != nullptr) api_.lt_destroy_layout(layout);
+    }
+  }
+  for (auto& [stream, data] : workspaces_) backend_.free(data, workspace_bytes_);
+  api_.destroy(handle_);
+}
+
+/// False when cuBLASLt is missing or knows no way.
+bool Blas::product_with_bias(const BlasProduct& p, const void* bias, StreamHandle stream) {
+  if (api_.lt_product == nullptr) return false;
+  const Plan& plan = plan_for(p, bias);
+  if (!plan.is_usable) return false;
+  void* scratch = plan.choice.workspace_bytes > 0 ? workspace(stream) : nullptr;
+  check(api_.lt_set(plan.operation, kBiasPointer, &bias, sizeof bias), "cublasLtMatmulDescSetAttribute");
+  const float single_alpha = static_cast<float>(p.alpha), single_beta = 0;
+  const double double_beta = 0;
+  const bool is_double = p.compute == BlasCompute::f64;
+  const void* alpha = is_double ? static_cast<const void*>(&p.alpha) : &single_alpha;
+  const void* beta = is_double ? static_cast<const void*>(&double_beta) : &single_beta;
+  check(api_.lt_product(handle_, plan.operation, alpha, p.a.data, plan.a, p.b.data, plan.b, beta, p.c, plan.c, p.c,
+                        plan.c, plan.choice.algorithm, scratch, plan.choice.workspace_bytes, stream),
+        "cublasLtMatmul");
+  return true;
+}
+
+const Blas::Plan& Blas::plan_for(const BlasProduct& p, const void* bias) {
+  constexpr std::size_t kMaxPlans = 4096;
+  const std::string key = key_of(p, bias);
+  const auto known = plans_.find(key);
+  if (known != plans_.end()) return known->second;
+  if (plans_.size() >= kMaxPlans) return no_plan();
+  Plan& plan = plans_[key];
+  fill_plan(plan, p, bias);
+  return plan;
+}
+
+const Blas::Plan& Blas::no_plan() {
+  static const Plan none;
+  return none;
+}
+
+void Blas::fill_plan(Plan& plan, const BlasProduct& p, const void* bias) {
+  const BlasType scale = p.compute == BlasCompute::f64 ? BlasType::f64 : BlasType::f32;
+  check(api_.lt_operation(&plan.operation, p.compute, scale), "cublasLtMatmulDescCreate");
+  auto set = [&](int attribute, const auto& value) {
+    check(api_.lt_set(plan.operation, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+  };
+  set(kOperationA, p.operation_a);
+  set(kOperationB, p.operation_b);
+  set(kEpilogue, kAddBias);
+  set(kBiasPointer, bias);
+  auto layout = [&](void*& made, BlasOperation operation, int rows, int columns, int leading) {
+    if (operation == BlasOperation::transpose) std::swap(rows, columns);
+    check(api_.lt_layout(&made, p.type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), leading),
+          "cublasLtMatrixLayoutCreate");
+  };
+  layout(plan.a, p.operation_a, p.m, p.k, p.a.leading);
+  layout(plan.b, p.operation_b, p.k, p.n, p.b.leading);
+  layout(plan.c, BlasOperation::none, p.m, p.n, p.ldc);
+
+  void* preference = nullptr;
+  check(api_.lt_preference(&preference), "cublasLtMatmulPreferenceCreate");
+  auto prefer = [&](int attribute, const auto& value) {
+    api_.lt_set_preference(preference, attribute, &value, sizeof value);
+  };
+  prefer(kWorkspaceBytes, workspace_bytes_);
+  prefer(kAlignmentA, alignment(p.a.data));
+  prefer(kAlignmentB, alignment(p.b.data));
+  prefer(kAlignmentC, alignment(p.c));
+  prefer(kAlignmentD, alignment(p.c));
+  int found = 0;
+  const int status =
+      api_.lt_choose(handle_, plan.operation, plan.a, plan.b, plan.c, plan.c, preference, 1, &plan.choice, &found);
+  api_.lt_destroy_preference(preference);
+  plan.is_usable = status == 0 && found == 1 && plan.choice.status == 0;
+}
+
+}  // namespace core::gpu

@@ -1,0 +1,18 @@
+#pragma once
+// The errors of CUDA in PyTorch's words. Thread safety: pure, but for last_error() of the calling thread.
+// Use: gpu::throw_cuda_error(api, error);
+
+#include "libcore/backend/cuda/cuda_api.h"
+
+namespace core::gpu {
+
+/// Error(device) "CUDA error: an illegal memory access was encountered", and how to find its cause. Forgets an error
+/// that is not sticky.
+[[noreturn]] void throw_cuda_error(const CudaApi& api, int error);
+/// True when no call to the device can succeed any more.
+bool is_sticky(int error);
+/// Why there is no device. Error(runtime) "Found no NVIDIA driver on your system. ...", "The NVIDIA driver on your
+/// system is too old ..." or "No CUDA GPUs are available".
+[[noreturn]] void throw_no_device(const CudaApi& api);
+
+}  // namespace core::gpu

@@ -1,0 +1,30 @@
+#pragma once
+// An event of the CUDA runtime that is destroyed with its owner; what waits for it still does. Thread safety: none.
+// Use: gpu::ScopedEvent done(backend); done.record(stream); other.wait(...).
+
+#include "libcore/backend/cuda/cuda_device.h"
+
+namespace core::gpu {
+
+class ScopedEvent {
+ public:
+  /// The backend is current.
+  explicit ScopedEvent(const CudaBackend& backend, bool timed = false) : backend_(backend) {
+    backend_.check(backend_.api().event_create(&event_, timed));
+  }
+  ~ScopedEvent() { backend_.api().event_destroy(event_); }
+  ScopedEvent(const ScopedEvent&) = delete;
+  ScopedEvent& operator=(const ScopedEvent&) = delete;
+
+  void record(StreamHandle stream) { backend_.check(backend_.api().event_record(event_, stream)); }
+  EventHandle handle() const { return event_; }
+
+ private:
+  const CudaBackend& backend_;
+  EventHandle event_ = nullptr;
+};
+
+/// What `waiting` starts on `waiting_stream` from now on comes after all that was started on `stream` of `first`.
+void make_wait(const CudaBackend& waiting, StreamHandle waiting_stream, const CudaBackend& first, StreamHandle stream);
+
+}  // namespace core::gpu

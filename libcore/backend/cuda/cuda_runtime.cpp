@@ -1,0 +1,157 @@
+// The CUDA runtime behind CudaApi, and the devices it shows. Only in builds with CUDA.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "libcore/backend/cuda/cuda_api.h"
+#include "libcore/backend/cuda/cuda_backend.h"
+#include "libcore/backend/cuda/cuda_discovery.h"
+#include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/cuda/cuda_tables.h"
+
+namespace core {
+namespace gpu {
+namespace {
+
+static_assert(kSuccess == cudaSuccess && kInvalidValue == cudaErrorInvalidValue);
+static_assert(kOutOfMemory == cudaErrorMemoryAllocation && kInsufficientDriver == cudaErrorInsufficientDriver);
+static_assert(kNoDevice == cudaErrorNoDevice && kInvalidDevice == cudaErrorInvalidDevice);
+static_assert(kIllegalAddress == cudaErrorIllegalAddress && kAssert == cudaErrorAssert);
+static_assert(kPeerAccessAlreadyEnabled == cudaErrorPeerAccessAlreadyEnabled);
+static_assert(kLaunchFailure == cudaErrorLaunchFailure && kNotReady == cudaErrorNotReady);
+
+cudaStream_t as_stream(StreamHandle stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+cudaEvent_t as_event(EventHandle event) {
+  return static_cast<cudaEvent_t>(event);
+}
+
+int properties(int device, DeviceProperties* out) {
+  cudaDeviceProp found;
+  if (cudaError_t error = cudaGetDeviceProperties(&found, device); error != cudaSuccess) return error;
+  *out = {.name = found.name,
+          .total_memory = found.totalGlobalMem,
+          .multiprocessors = found.multiProcessorCount,
+          .major = found.major,
+          .minor = found.minor,
+          .pci_domain = found.pciDomainID,
+          .pci_bus = found.pciBusID,
+          .pci_device = found.pciDeviceID,
+          .uuid = {}};
+  std::copy_n(found.uuid.bytes, sizeof out->uuid, out->uuid);
+  return cudaSuccess;
+}
+
+CudaApi runtime_table() {
+  CudaApi api{};
+  api.device_count = [](int* count) -> int { return cudaGetDeviceCount(count); };
+  api.driver_version = [](int* version) -> int { return cudaDriverGetVersion(version); };
+  api.properties = properties;
+  api.set_device = [](int device) -> int { return cudaSetDevice(device); };
+  api.device_synchronize = []() -> int { return cudaDeviceSynchronize(); };
+  api.memory_info = [](std::size_t* free, std::size_t* total) -> int { return cudaMemGetInfo(free, total); };
+  api.allocate = [](void** data, std::size_t bytes) -> int { return cudaMalloc(data, bytes); };
+  api.free = [](void* data) -> int { return cudaFree(data); };
+  api.allocate_host = [](void** data, std::size_t bytes) -> int {
+    return cudaHostAlloc(data, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+  };
+  api.free_host = [](void* data) -> int { return cudaFreeHost(data); };
+  api.copy = [](void* to, const void* from, std::size_t bytes, StreamHandle stream) -> int {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, as_stream(stream));
+  };
+  api.copy_peer = [](void* to, int to_device, const void* from, int from_device, std::size_t bytes,
+                     StreamHandle stream) -> int {
+    return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, as_stream(stream));
+  };
+  api.fill = [](void* to, int byte, std::size_t bytes, StreamHandle stream) -> int {
+    return cudaMemsetAsync(to, byte, bytes, as_stream(stream));
+  };
+  api.can_access_peer = [](int* yes, int device, int peer) -> int {
+    return cudaDeviceCanAccessPeer(yes, device, peer);
+  };
+  api.enable_peer_access = [](int peer) -> int { return cudaDeviceEnablePeerAccess(peer, 0); };
+  return api;
+}
+
+void add_streams(CudaApi& api) {
+  api.stream_create = [](StreamHandle* stream, int priority) -> int {
+    return cudaStreamCreateWithPriority(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking, priority);
+  };
+  api.stream_destroy = [](StreamHandle stream) -> int { return cudaStreamDestroy(as_stream(stream)); };
+  api.stream_synchronize = [](StreamHandle stream) -> int { return cudaStreamSynchronize(as_stream(stream)); };
+  api.stream_query = [](StreamHandle stream) -> int { return cudaStreamQuery(as_stream(stream)); };
+  api.stream_wait_event = [](StreamHandle stream, EventHandle event) -> int {
+    return cudaStreamWaitEvent(as_stream(stream), as_event(event), 0);
+  };
+  api.event_create = [](EventHandle* event, bool timed) -> int {
+    return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event),
+                                    timed ? cudaEventDefault : cudaEventDisableTiming);
+  };
+  api.event_destroy = [](EventHandle event) -> int { return cudaEventDestroy(as_event(event)); };
+  api.event_record = [](EventHandle event, StreamHandle stream) -> int {
+    return cudaEventRecord(as_event(event), as_stream(stream));
+  };
+  api.event_query = [](EventHandle event) -> int { return cudaEventQuery(as_event(event)); };
+  api.event_synchronize = [](EventHandle event) -> int { return cudaEventSynchronize(as_event(event)); };
+  api.event_elapsed = [](float* milliseconds, EventHandle start, EventHandle end) -> int {
+    return cudaEventElapsedTime(milliseconds, as_event(start), as_event(end));
+  };
+}
+
+void add_graphs(CudaApi& api) {
+  api.begin_capture = [](StreamHandle stream) -> int {
+    return cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeGlobal);
+  };
+  api.end_capture = [](StreamHandle stream, GraphHandle* graph) -> int {
+    return cudaStreamEndCapture(as_stream(stream), reinterpret_cast<cudaGraph_t*>(graph));
+  };
+  api.instantiate = [](GraphExecHandle* exec, GraphHandle graph) -> int {
+    return cudaGraphInstantiateWithFlags(reinterpret_cast<cudaGraphExec_t*>(exec), static_cast<cudaGraph_t>(graph),
+                                         cudaGraphInstantiateFlagAutoFreeOnLaunch);
+  };
+  api.launch_graph = [](GraphExecHandle exec, StreamHandle stream) -> int {
+    return cudaGraphLaunch(static_cast<cudaGraphExec_t>(exec), as_stream(stream));
+  };
+  api.destroy_graph = [](GraphHandle graph) -> int { return cudaGraphDestroy(static_cast<cudaGraph_t>(graph)); };
+  api.destroy_graph_exec = [](GraphExecHandle exec) -> int {
+    return cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(exec));
+  };
+  api.exchange_capture_mode = [](int* mode) -> int {
+    auto exchanged = static_cast<cudaStreamCaptureMode>(*mode);
+    const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&exchanged);
+    *mode = exchanged;
+    return error;
+  };
+  api.last_error = []() -> int { return cudaGetLastError(); };
+  api.error_text = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); };
+  api.error_name = [](int error) { return cudaGetErrorName(static_cast<cudaError_t>(error)); };
+}
+
+}  // namespace
+
+const CudaApi& cuda_runtime_api() {
+  static const CudaApi api = [] {
+    CudaApi made = runtime_table();
+    add_streams(made);
+    add_graphs(made);
+    return made;
+  }();
+  return api;
+}
+
+}  // namespace gpu
+
+std::vector<std::unique_ptr<Backend>> make_cuda_backends(int logical_devices) {
+  return gpu::discover(gpu::cuda_runtime_api(), gpu::cuda_op_tables(), {.logical_devices = logical_devices});
+}
+
+bool is_cuda_built() {
+  return true;
+}
+
+void throw_no_cuda() {
+  gpu::throw_no_device(gpu::cuda_runtime_api());
+}
+
+}  // namespace core

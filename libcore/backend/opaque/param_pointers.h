@@ -1,0 +1,150 @@
+#pragma once
+// Which members of the parameters of kernels are addresses of device memory, for those who need all of them: one
+// function for each struct, which calls visit(name, pointer by reference). A new struct is listed here.
+// Thread safety: pure functions. Use: each_pointer(params, [&](const char* name, auto*& pointer) { ... });
+
+#include "libcore/backend/nn_table.h"
+#include "libcore/backend/op_params.h"
+#include "libcore/backend/recurrent_table.h"
+
+namespace core {
+
+template <class Visit>
+void each_pointer(UnaryParams& p, Visit visit) {
+  visit("out", p.out), visit("in", p.in);
+}
+template <class Visit>
+void each_pointer(BinaryParams& p, Visit visit) {
+  visit("out", p.out), visit("a", p.a), visit("b", p.b);
+}
+template <class Visit>
+void each_pointer(TernaryParams& p, Visit visit) {
+  visit("out", p.out), visit("a", p.a), visit("b", p.b), visit("c", p.c);
+}
+template <class Visit>
+void each_pointer(ReduceParams& p, Visit visit) {
+  visit("out", p.out), visit("indices", p.indices), visit("in", p.in);
+}
+template <class Visit>
+void each_pointer(ScanParams& p, Visit visit) {
+  visit("out", p.out), visit("in", p.in);
+}
+template <class Visit>
+void each_pointer(SortParams& p, Visit visit) {
+  visit("values", p.values), visit("indices", p.indices), visit("in", p.in);
+}
+template <class Visit>
+void each_pointer(GemmParams& p, Visit visit) {
+  visit("a", p.a), visit("b", p.b), visit("c", p.c), visit("bias", p.bias);
+}
+template <class Visit>
+void each_pointer(CopyParams& p, Visit visit) {
+  visit("out", p.out), visit("in", p.in);
+}
+template <class Visit>
+void each_pointer(IndexParams& p, Visit visit) {
+  visit("out", p.out), visit("in", p.in), visit("index", p.index);
+}
+
+template <class Visit>
+void each_pointer(Conv2dParams& p, Visit visit) {
+  visit("input", p.input), visit("weight", p.weight), visit("bias", p.bias), visit("output", p.output);
+}
+template <class Visit>
+void each_pointer(Conv2dInputGradParams& p, Visit visit) {
+  visit("output_grad", p.output_grad), visit("weight", p.weight), visit("input_grad", p.input_grad);
+}
+template <class Visit>
+void each_pointer(Conv2dWeightGradParams& p, Visit visit) {
+  visit("output_grad", p.output_grad), visit("input", p.input);
+  visit("weight_grad", p.weight_grad), visit("bias_grad", p.bias_grad);
+}
+template <class Visit>
+void each_pointer(MaxPool2dParams& p, Visit visit) {
+  visit("input", p.input), visit("output", p.output), visit("indices", p.indices);
+}
+template <class Visit>
+void each_pointer(PickParams& p, Visit visit) {
+  visit("indices", p.indices), visit("in", p.in), visit("out", p.out);
+}
+template <class Visit>
+void each_pointer(AvgPool2dParams& p, Visit visit) {
+  visit("in", p.in), visit("out", p.out);
+}
+template <class Visit>
+void each_pointer(AdaptivePool2dParams& p, Visit visit) {
+  visit("in", p.in), visit("out", p.out);
+}
+template <class Visit>
+void each_pointer(BatchStatsParams& p, Visit visit) {
+  visit("input", p.input), visit("mean", p.mean), visit("var", p.var);
+}
+template <class Visit>
+void each_pointer(BatchNormParams& p, Visit visit) {
+  visit("input", p.input), visit("mean", p.mean), visit("inverse_std", p.inverse_std);
+  visit("weight", p.weight), visit("bias", p.bias), visit("output", p.output);
+}
+template <class Visit>
+void each_pointer(BatchNormGradParams& p, Visit visit) {
+  visit("output_grad", p.output_grad), visit("input", p.input), visit("mean", p.mean);
+  visit("inverse_std", p.inverse_std), visit("weight", p.weight), visit("input_grad", p.input_grad);
+  visit("weight_grad", p.weight_grad), visit("bias_grad", p.bias_grad);
+}
+template <class Visit>
+void each_pointer(LayerNormParams& p, Visit visit) {
+  visit("input", p.input), visit("weight", p.weight), visit("bias", p.bias), visit("output", p.output);
+  visit("mean", p.mean), visit("inverse_std", p.inverse_std);
+}
+template <class Visit>
+void each_pointer(LayerNormGradParams& p, Visit visit) {
+  visit("output_grad", p.output_grad), visit("input", p.input), visit("mean", p.mean);
+  visit("inverse_std", p.inverse_std), visit("weight", p.weight), visit("input_grad", p.input_grad);
+  visit("weight_grad", p.weight_grad), visit("bias_grad", p.bias_grad);
+}
+template <class Visit>
+void each_pointer(GeluGradParams& p, Visit visit) {
+  visit("output_grad", p.output_grad), visit("input", p.input), visit("input_grad", p.input_grad);
+}
+template <class Visit>
+void each_pointer(SoftmaxParams& p, Visit visit) {
+  visit("input", p.input), visit("output", p.output);
+}
+template <class Visit>
+void each_pointer(SoftmaxGradParams& p, Visit visit) {
+  visit("output_grad", p.output_grad), visit("output", p.output), visit("input_grad", p.input_grad);
+}
+template <class Visit>
+void each_pointer(NllParams& p, Visit visit) {
+  visit("log_prob", p.log_prob), visit("target", p.target), visit("weight", p.weight), visit("losses", p.losses);
+  visit("total", p.total), visit("total_weight", p.total_weight);
+}
+template <class Visit>
+void each_pointer(NllGradParams& p, Visit visit) {
+  visit("loss_grad", p.loss_grad), visit("target", p.target), visit("weight", p.weight), visit("divisor", p.divisor);
+  visit("log_prob_grad", p.log_prob_grad);
+}
+template <class Visit>
+void each_pointer(AttentionParams& p, Visit visit) {
+  visit("q", p.q.data), visit("k", p.k.data), visit("v", p.v.data), visit("output", p.output.data);
+  visit("log_sums", p.log_sums);
+}
+template <class Visit>
+void each_pointer(AttentionGradParams& p, Visit visit) {
+  visit("q", p.q.data), visit("k", p.k.data), visit("v", p.v.data), visit("output", p.output.data);
+  visit("output_grad", p.output_grad.data), visit("log_sums", p.log_sums), visit("q_grad", p.q_grad.data);
+  visit("k_grad", p.k_grad.data), visit("v_grad", p.v_grad.data);
+}
+
+template <class Visit>
+void each_pointer(LstmParams& p, Visit visit) {
+  visit("w_hh", p.w_hh), visit("h0", p.h0), visit("c0", p.c0), visit("gates", p.gates), visit("cells", p.cells);
+  visit("tanhs", p.tanhs), visit("hidden", p.hidden);
+}
+template <class Visit>
+void each_pointer(LstmGradParams& p, Visit visit) {
+  visit("w_hh", p.w_hh), visit("c0", p.c0), visit("gates", p.gates), visit("cells", p.cells), visit("tanhs", p.tanhs);
+  visit("output_grad", p.output_grad), visit("sums_grad", p.sums_grad), visit("h_grad", p.h_grad);
+  visit("c_grad", p.c_grad);
+}
+
+}  // namespace core

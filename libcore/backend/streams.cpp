@@ -1,0 +1,219 @@
+#include "libcore/backend/streams.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+
+#include "libcore/backend/cuda/cuda_device.h"
+#include "libcore/backend/cuda/cuda_event.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/base/error.h"
+
+namespace core::cuda {
+namespace {
+
+constexpr std::uint64_t kPoolStreams = 32;
+constexpr std::size_t kMaxDevices = 128;
+
+/// Null on host memory.
+CudaBackend* gpu_of(Device device) {
+  return dynamic_cast<CudaBackend*>(&backend_for(device));
+}
+
+Device checked(Device device) {
+  if (!device.is_cuda()) {
+    throw Error(ErrorCode::value, "Expected a cuda device, but got: " + device.str());
+  }
+  return resolve(device);
+}
+
+gpu::StreamHandle as_handle(std::uint64_t id) {
+  return reinterpret_cast<gpu::StreamHandle>(id);
+}
+
+/// The id of a GPU's stream is its address, and 0 that of the default stream.
+std::uint64_t id_of(const CudaBackend& backend, gpu::StreamHandle handle) {
+  return handle == backend.default_stream() ? 0 : reinterpret_cast<std::uint64_t>(handle);
+}
+
+/// Current streams of this thread on devices in host memory.
+std::uint64_t& host_stream(Device device) {
+  thread_local std::array<std::uint64_t, kMaxDevices> current{};
+  return current[static_cast<std::size_t>(device.index())];
+}
+
+std::uint64_t next_host_stream() {
+  static std::atomic<std::uint64_t> made{0};
+  return 1 + made.fetch_add(1) % kPoolStreams;
+}
+
+}  // namespace
+
+// --- Stream
+
+Stream::Stream(Device device, int priority) : device_(checked(device)), id_(0) {
+  CudaBackend* backend = gpu_of(device_);
+  id_ = backend != nullptr ? id_of(*backend, backend->pool_stream(priority)) : next_host_stream();
+}
+
+Stream Stream::default_of(Device device) {
+  return Stream(checked(device), std::uint64_t{0});
+}
+
+void* Stream::native() const {
+  CudaBackend* backend = gpu_of(device_);
+  if (backend == nullptr) return nullptr;
+  return id_ == 0 ? backend->default_stream() : as_handle(id_);
+}
+
+void Stream::synchronize() const {
+  if (CudaBackend* backend = gpu_of(device_)) return backend->synchronize_stream(native());
+  backend_for(device_).synchronize();
+}
+
+bool Stream::query() const {
+  CudaBackend* backend = gpu_of(device_);
+  if (backend == nullptr) return true;
+  backend->check_alive();
+  const CudaBackend::Current here(*backend);
+  const int state = backend->api().stream_query(native());
+  if (state == gpu::kNotReady) return false;
+  backend->check(state);
+  return true;
+}
+
+void Stream::wait_event(const Event& event) const {
+  event.wait(*this);
+}
+
+void Stream::wait_stream(const Stream& other) const {
+  CudaBackend* here = gpu_of(device_);
+  CudaBackend* there = gpu_of(other.device_);
+  if (here != nullptr && there != nullptr) gpu::make_wait(*here, native(), *there, other.native());
+}
+
+Event Stream::record_event() const {
+  Event event;
+  event.record(*this);
+  return event;
+}
+
+std::string Stream::repr() const {
+  char address[24];
+  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(id_));
+  return "<torch.cuda.Stream device=" + device_.str() + " cuda_stream=" + address + ">";
+}
+
+// --- Event
+
+struct Event::State {
+  Device device;
+  std::optional<gpu::ScopedEvent> event;       // on a GPU
+  std::chrono::steady_clock::time_point when;  // on host memory
+};
+
+Event::Event(EventOptions options) : options_(options) {}
+
+void Event::record(std::optional<Stream> given) {
+  const Stream stream = given ? *given : current_stream();
+  if (state_ == nullptr) {
+    auto state = std::make_shared<State>();
+    state->device = stream.device();
+    if (CudaBackend* backend = gpu_of(stream.device())) {
+      const CudaBackend::Current here(*backend);
+      state->event.emplace(*backend, options_.enable_timing);
+    }
+    state_ = std::move(state);
+  }
+  if (state_->device != stream.device()) {
+    throw Error(ErrorCode::runtime, "Event device " + std::to_string(state_->device.index()) +
+                                        " does not match recording stream's device " +
+                                        std::to_string(stream.device().index()) + ".");
+  }
+  state_->when = std::chrono::steady_clock::now();
+  if (!state_->event) return;
+  const CudaBackend::Current here(*gpu_of(state_->device));
+  state_->event->record(stream.native());
+}
+
+void Event::wait(std::optional<Stream> given) const {
+  if (state_ == nullptr || !state_->event) return;
+  const Stream stream = given ? *given : current_stream();
+  CudaBackend* backend = gpu_of(stream.device());
+  if (backend == nullptr) return;
+  const CudaBackend::Current here(*backend);
+  backend->check(backend->api().stream_wait_event(stream.native(), state_->event->handle()));
+}
+
+bool Event::query() const {
+  if (state_ == nullptr || !state_->event) return true;
+  CudaBackend& backend = *gpu_of(state_->device);
+  const CudaBackend::Current here(backend);
+  const int status = backend.api().event_query(state_->event->handle());
+  if (status == gpu::kNotReady) return false;
+  backend.check(status);
+  return true;
+}
+
+void Event::synchronize() const {
+  if (state_ == nullptr || !state_->event) return;
+  CudaBackend& backend = *gpu_of(state_->device);
+  const CudaBackend::Current here(backend);
+  backend.check(backend.api().event_synchronize(state_->event->handle()));
+  backend.check_assert_flag();
+}
+
+double Event::elapsed_time(const Event& end) const {
+  if (!options_.enable_timing || !end.options_.enable_timing) {
+    throw Error(ErrorCode::value, "Both events must be created with argument 'enable_timing=True'.");
+  }
+  if (state_ == nullptr || end.state_ == nullptr) {
+    throw Error(ErrorCode::value, "Both events must be recorded before calculating elapsed time.");
+  }
+  if (!query() || !end.query()) {
+    throw Error(ErrorCode::value, "Both events must be completed before calculating elapsed time.");
+  }
+  if (!state_->event || !end.state_->event) {
+    return std::chrono::duration<double, std::milli>(end.state_->when - state_->when).count();
+  }
+  CudaBackend& backend = *gpu_of(state_->device);
+  const CudaBackend::Current here(backend);
+  float milliseconds = 0;
+  backend.check(backend.api().event_elapsed(&milliseconds, state_->event->handle(), end.state_->event->handle()));
+  return milliseconds;
+}
+
+// --- The current stream
+
+Stream default_stream(Device device) {
+  return Stream::default_of(device);
+}
+
+Stream current_stream(Device device) {
+  device = checked(device);
+  CudaBackend* backend = gpu_of(device);
+  return Stream(device, backend != nullptr ? id_of(*backend, backend->current_stream()) : host_stream(device));
+}
+
+void set_stream(const Stream& stream) {
+  set_device(stream.device().index());
+  if (CudaBackend* backend = gpu_of(stream.device())) return backend->set_current_stream(stream.native());
+  host_stream(stream.device()) = stream.id();
+}
+
+void record_stream(Device device, void* data, const Stream& stream) {
+  if (CudaBackend* backend = gpu_of(device)) backend->record_stream(data, stream.native());
+}
+
+StreamGuard::StreamGuard(const Stream& stream)
+    : previous_(current_stream(stream.device())), previous_device_(current_device()) {
+  set_stream(stream);
+}
+
+StreamGuard::~StreamGuard() {
+  set_stream(previous_);
+  set_device(previous_device_);
+}
+
+}  // namespace core::cuda

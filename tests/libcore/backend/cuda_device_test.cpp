@@ -1,0 +1,397 @@
+// CUDA devices on a simulated driver: memory, copies, errors.
+#include "libcore/backend/cuda/cuda_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "libcore/backend/cpu/cpu_backend.h"
+#include "libcore/backend/cuda/cuda_discovery.h"
+#include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/base/error.h"
+#include "tests/libcore/backend/cuda_fake.h"
+
+namespace {
+
+using core::CudaBackend;
+using core::gpu::StreamHandle;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+template <class F>
+std::string message_of(F function) {
+  try {
+    function();
+  } catch (const core::Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+/// Devices of a simulated driver, destroyed before it.
+struct Machine {
+  explicit Machine(test::FakeOptions options = {}, int logical = 0)
+      : driver(options),
+        devices(core::gpu::discover(driver.api(), core::cpu_op_tables(), {.logical_devices = logical})) {}
+  CudaBackend& operator[](std::size_t i) { return dynamic_cast<CudaBackend&>(*devices[i]); }
+
+  test::FakeDriver driver;
+  std::vector<std::unique_ptr<core::Backend>> devices;
+};
+
+/// Device memory for a scope.
+struct Memory {
+  Memory(CudaBackend& owner, std::size_t count) : backend(owner), bytes(count), data(owner.allocate(count)) {}
+  ~Memory() { backend.free(data, bytes); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  CudaBackend& backend;
+  std::size_t bytes;
+  void* data;
+};
+
+// --- Discovery
+
+TEST(CudaDiscovery, OneDeviceForEachGpu) {
+  Machine machine({.devices = 2});
+  ASSERT_EQ(machine.devices.size(), 2U);
+  const core::DeviceInfo info = machine[1].info();
+  EXPECT_EQ(info.device, core::Device("cuda:1"));
+  EXPECT_EQ(info.name, "Simulated GPU 1");
+  EXPECT_FALSE(info.is_logical);
+  EXPECT_EQ(info.major, 9);
+  EXPECT_EQ(info.uuid, "GPU-5a100000-0000-0000-0000-000000000000");
+  EXPECT_EQ(info.pci_bus_id, "00000000:1B:00.0");
+  EXPECT_FALSE(machine[1].is_host_memory());
+}
+
+TEST(CudaDiscovery, LogicalDevicesGoRoundTheGpus) {
+  Machine machine({.devices = 2}, 3);
+  ASSERT_EQ(machine.devices.size(), 3U);
+  EXPECT_EQ(machine[2].gpu(), 0);
+  EXPECT_EQ(machine[2].info().device, core::Device("cuda:2"));
+  EXPECT_TRUE(machine[2].info().is_logical);
+  EXPECT_NE(machine[2].default_stream(), machine[0].default_stream());
+  EXPECT_TRUE(machine[2].can_access(machine[0]));
+}
+
+TEST(CudaDiscovery, StartsNoGpu) {
+  Machine machine({.devices = 2});
+  EXPECT_EQ(machine.driver.calls("set_device"), 0);
+  EXPECT_EQ(machine.driver.calls("allocate_host"), 0);
+}
+
+TEST(CudaDiscovery, OrdinalsAreThoseOfTheVisibleList) {
+  setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
+  Machine machine({.devices = 2});
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(machine[0].info().ordinal, 3);
+  EXPECT_EQ(machine[1].info().ordinal, 1);
+}
+
+TEST(CudaDiscovery, NoDeviceIsNoErrorUntilOneIsUsed) {
+  Machine none({.devices = 0});
+  EXPECT_TRUE(none.devices.empty());
+  EXPECT_EQ(message_of([&] { core::gpu::throw_no_device(none.driver.api()); }), "No CUDA GPUs are available");
+}
+
+TEST(CudaDiscovery, WithoutADriverPyTorchsTextSaysSo) {
+  Machine none({.devices = 0, .driver_version = 0});
+  EXPECT_EQ(message_of([&] { core::gpu::throw_no_device(none.driver.api()); }),
+            "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver "
+            "from http://www.nvidia.com/Download/index.aspx");
+}
+
+TEST(CudaDiscovery, AnOldDriverIsNamed) {
+  Machine none({.devices = 0, .driver_version = 11040});
+  none.driver.fail("device_count", core::gpu::kInsufficientDriver);
+  EXPECT_THAT(message_of([&] { core::gpu::throw_no_device(none.driver.api()); }),
+              StartsWith("The NVIDIA driver on your system is too old (found version 11040). Please update"));
+}
+
+TEST(CudaDevice, ALogicalDeviceMayBeGivenLessMemory) {
+  Machine machine({}, 2);
+  machine[0].set_capacity(32 << 20);
+  EXPECT_EQ(machine[0].info().total_memory, 32U << 20);
+  Memory first(machine[0], 20 << 20);
+  EXPECT_EQ(machine[0].free_memory(), 12U << 20);
+  EXPECT_THAT(message_of([&] { machine[0].allocate(20 << 20); }),
+              StartsWith("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 32.00 MiB of "
+                         "which 12.00 MiB is free."));
+  EXPECT_NO_THROW(Memory(machine[1], 20 << 20));
+}
+
+// --- Copies
+
+TEST(CudaCopies, HostToDeviceAndBackAreDoneWhenTheyReturn) {
+  Machine machine;
+  Memory there(machine[0], sizeof(int) * 3);
+  std::vector<int> values = {1, 2, 3}, back(3);
+  machine[0].copy_from_host(there.data, values.data(), there.bytes);
+  values.assign(3, 0);  // the caller may reuse its memory
+  machine[0].copy_to_host(back.data(), there.data, there.bytes);
+  EXPECT_THAT(back, ElementsAre(1, 2, 3));
+}
+
+TEST(CudaCopies, ACopyBackComesAfterTheKernelsBeforeIt) {
+  Machine machine;
+  Memory there(machine[0], sizeof(int));
+  auto* value = static_cast<int*>(there.data);
+  machine[0].fill_zero(value, sizeof(int));
+  machine.driver.launch(nullptr, [=] { *value += 5; });
+  int back = 0;
+  machine[0].copy_to_host(&back, value, sizeof(int));
+  EXPECT_EQ(back, 5);
+}
+
+TEST(CudaCopies, FillAndCopyWithinDoNotWait) {
+  Machine machine;
+  Memory there(machine[0], 8);
+  machine[0].fill_zero(there.data, 8);
+  EXPECT_EQ(machine.driver.calls("stream_synchronize"), 0);
+  EXPECT_EQ(static_cast<unsigned char*>(there.data)[0], 0xCD);  // not yet
+  machine[0].synchronize();
+  EXPECT_EQ(static_cast<unsigned char*>(there.data)[0], 0);
+}
+
+TEST(CudaCopies, OfPinnedMemoryMayReturnBeforeTheyAreDone) {
+  Machine machine;
+  Memory there(machine[0], sizeof(int));
+  auto* pinned = static_cast<int*>(machine[0].allocate_pinned(sizeof(int)));
+  *pinned = 7;
+  machine[0].copy_from_host_async(there.data, pinned, sizeof(int));
+  EXPECT_EQ(machine.driver.calls("stream_synchronize"), 0);
+  machine[0].synchronize();
+  EXPECT_EQ(*static_cast<int*>(there.data), 7);
+  machine[0].free_pinned(pinned, sizeof(int));
+}
+
+TEST(CudaCopies, OfOrdinaryMemoryWaitEvenWhenAskedNotTo) {
+  Machine machine;
+  Memory there(machine[0], sizeof(int));
+  {
+    int value = 7;
+    machine[0].copy_from_host_async(there.data, &value, sizeof value);
+  }
+  EXPECT_EQ(*static_cast<int*>(there.data), 7);
+  int back = 0;
+  machine[0].copy_to_host_async(&back, there.data, sizeof back);
+  EXPECT_EQ(back, 7);
+}
+
+TEST(CudaCopies, OfNothingStartNothing) {
+  Machine machine;
+  machine[0].copy_from_host(nullptr, nullptr, 0);
+  machine[0].fill_zero(nullptr, 0);
+  EXPECT_EQ(machine.driver.calls("copy") + machine.driver.calls("fill"), 0);
+}
+
+// --- The current device
+
+TEST(CudaCurrent, WorkGoesToItsOwnDeviceWhicheverIsCurrent) {
+  Machine machine({.devices = 2});
+  Memory first(machine[0], 8), second(machine[1], 8);
+  EXPECT_EQ(machine.driver.taken(0), 2 * kMiB);
+  EXPECT_EQ(machine.driver.taken(1), 2 * kMiB);
+  machine[0].ops();  // kernels of this thread go to cuda:0 from here on
+  EXPECT_EQ(&CudaBackend::active(), &machine[0]);
+  machine[1].fill_zero(second.data, 8);
+  EXPECT_EQ(&CudaBackend::active(), &machine[0]);
+  int device = -1;
+  machine.driver.launch(nullptr, [&] { device = machine.driver.running_on(); });
+  machine[0].synchronize();
+  EXPECT_EQ(device, 0);
+}
+
+// --- Errors
+
+TEST(CudaErrors, HavePyTorchsText) {
+  Machine machine;
+  Memory there(machine[0], 8);
+  machine.driver.fail("fill", core::gpu::kInvalidValue);
+  EXPECT_EQ(message_of([&] { machine[0].fill_zero(there.data, 8); }),
+            "CUDA error: invalid argument\n"
+            "Search for `cudaErrorInvalidValue' in "
+            "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.\n"
+            "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might "
+            "be incorrect.\n"
+            "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+            "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n");
+  machine.driver.fail("fill", core::gpu::kSuccess);
+  EXPECT_NO_THROW(machine[0].fill_zero(there.data, 8));  // it was only this call
+}
+
+TEST(CudaErrors, WithBlockingLaunchesTheHintIsLeftOut) {
+  Machine machine;
+  setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  machine.driver.fail("device_synchronize", core::gpu::kInvalidValue);
+  const std::string text = message_of([&] { machine[0].synchronize(); });
+  unsetenv("CUDA_LAUNCH_BLOCKING");
+  EXPECT_THAT(text, testing::Not(HasSubstr("asynchronously reported")));
+}
+
+TEST(CudaErrors, OfAKernelComeWithTheNextSynchronisationAndStay) {
+  Machine machine;
+  Memory there(machine[0], 8);
+  machine.driver.break_device(core::gpu::kIllegalAddress);
+  EXPECT_NO_THROW(machine[0].fill_zero(there.data, 8));
+  const char* text = "CUDA error: an illegal memory access was encountered\nSearch for `cudaErrorIllegalAddress'";
+  EXPECT_THAT(message_of([&] { machine[0].synchronize(); }), StartsWith(text));
+  EXPECT_THAT(message_of([&] { machine[0].ops(); }), StartsWith(text));
+  EXPECT_THAT(message_of([&] { machine[0].allocate(8); }), StartsWith(text));
+  EXPECT_THAT(message_of([&] { machine[0].free_memory(); }), StartsWith(text));
+}
+
+TEST(CudaErrors, ARefusedIndexIsADeviceSideAssert) {
+  Machine machine;
+  int* flag = machine[0].assert_flag();
+  machine.driver.launch(nullptr, [=] { *flag = 1; });
+  EXPECT_THAT(message_of([&] { machine[0].synchronize(); }), StartsWith("CUDA error: device-side assert triggered"));
+  EXPECT_THAT(message_of([&] { machine[0].ops(); }), StartsWith("CUDA error: device-side assert triggered"));
+}
+
+TEST(CudaErrors, OneDeviceMayDieAlone) {
+  Machine machine({.devices = 2});
+  int* flag = machine[0].assert_flag();
+  *flag = 1;
+  EXPECT_THROW(machine[0].synchronize(), core::Error);
+  EXPECT_NO_THROW(machine[1].synchronize());
+}
+
+// --- Pinned memory
+
+TEST(PinnedCache, BlocksAreReusedBySize) {
+  Machine machine;
+  void* first = machine[0].allocate_pinned(1000);
+  machine[0].free_pinned(first, 1000);
+  EXPECT_EQ(machine[0].allocate_pinned(600), first);  // both round up to 1024
+  machine[0].free_pinned(first, 600);
+}
+
+TEST(PinnedCache, ABlockInUseByACopyIsNotGivenOut) {
+  Machine machine;
+  Memory there(machine[0], 1024);
+  void* first = machine[0].allocate_pinned(1024);
+  machine[0].copy_from_host_async(there.data, first, 1024);
+  machine[0].free_pinned(first, 1024);
+  void* second = machine[0].allocate_pinned(1024);
+  EXPECT_NE(second, first);
+  machine[0].synchronize();
+  EXPECT_EQ(machine[0].allocate_pinned(1024), first);
+  machine[0].free_pinned(first, 1024);
+  machine[0].free_pinned(second, 1024);
+}
+
+TEST(PinnedCache, GivesWhatNobodyUsesBack) {
+  Machine machine;
+  const std::size_t before = machine.driver.live_host_blocks();
+  machine[0].free_pinned(machine[0].allocate_pinned(5000), 5000);
+  EXPECT_EQ(machine.driver.live_host_blocks(), before + 1);
+  machine[0].empty_cache();
+  EXPECT_EQ(machine.driver.live_host_blocks(), before);
+}
+
+TEST(PinnedCache, WithoutMemoryTheDriversErrorIsThrown) {
+  Machine machine;
+  machine.driver.fail("allocate_host", core::gpu::kOutOfMemory);
+  EXPECT_THAT(message_of([&] { machine[0].allocate_pinned(1 << 20); }), StartsWith("CUDA error: out of memory"));
+}
+
+// --- Peers
+
+TEST(CudaPeers, ACopyWaitsForTheSourceAndIsWaitedFor) {
+  Machine machine({.devices = 2});
+  Memory from(machine[0], sizeof(int)), to(machine[1], sizeof(int));
+  auto* source = static_cast<int*>(from.data);
+  machine.driver.api().set_device(0);
+  machine[0].ops();
+  machine.driver.launch(nullptr, [=] { *source = 9; });
+  EXPECT_TRUE(machine[1].copy_from_peer(to.data, machine[0], from.data, sizeof(int)));
+  EXPECT_EQ(machine.driver.calls("stream_synchronize"), 0);
+  int back = 0;
+  machine[1].copy_to_host(&back, to.data, sizeof back);
+  EXPECT_EQ(back, 9);
+  EXPECT_EQ(machine.driver.calls("copy_peer"), 1);
+}
+
+TEST(CudaPeers, WhatTheTargetStillComputesComesFirst) {
+  Machine machine({.devices = 2});
+  Memory from(machine[0], sizeof(int)), to(machine[1], sizeof(int));
+  machine[0].fill_zero(from.data, sizeof(int));
+  auto* target = static_cast<int*>(to.data);
+  machine[1].ops();
+  machine.driver.launch(nullptr, [=] { *target = 4; });  // of whoever had the memory before
+  machine[1].copy_from_peer(to.data, machine[0], from.data, sizeof(int));
+  machine[0].synchronize();
+  machine[1].synchronize();
+  EXPECT_EQ(*target, 0);
+}
+
+TEST(CudaPeers, ARefusedCopyGoesByTheHost) {
+  Machine machine({.devices = 2, .peers = false});
+  machine.driver.fail("copy_peer", core::gpu::kInvalidValue);
+  const std::size_t count = (9 * kMiB + 4096) / sizeof(int);  // three parts, the last a short one
+  Memory from(machine[0], count * sizeof(int)), to(machine[1], count * sizeof(int));
+  std::vector<int> values(count), back(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<int>(i);
+  machine[0].copy_from_host(from.data, values.data(), from.bytes);
+  EXPECT_TRUE(machine[1].copy_from_peer(to.data, machine[0], from.data, from.bytes));
+  machine[1].copy_to_host(back.data(), to.data, to.bytes);
+  EXPECT_EQ(back, values);
+  EXPECT_FALSE(machine[1].can_access(machine[0]));
+}
+
+TEST(CudaPeers, OnOneGpuTheCopyIsAnOrdinaryOne) {
+  Machine machine({.devices = 1}, 2);
+  Memory from(machine[0], sizeof(int)), to(machine[1], sizeof(int));
+  const int value = 3;
+  machine[0].copy_from_host(from.data, &value, sizeof value);
+  machine[1].copy_from_peer(to.data, machine[0], from.data, sizeof value);
+  int back = 0;
+  machine[1].copy_to_host(&back, to.data, sizeof back);
+  EXPECT_EQ(back, 3);
+  EXPECT_EQ(machine.driver.calls("copy_peer"), 0);
+}
+
+TEST(CudaPeers, AccessIsAskedForOnce) {
+  Machine machine({.devices = 2});
+  EXPECT_TRUE(machine[1].can_access(machine[0]));
+  EXPECT_TRUE(machine[1].can_access(machine[0]));
+  EXPECT_EQ(machine.driver.calls("enable_peer_access"), 1);
+  machine.driver.fail("enable_peer_access", core::gpu::kInvalidValue);
+  EXPECT_FALSE(machine[0].can_access(machine[1]));
+}
+
+TEST(CudaPeers, MemoryOfTheHostIsNoPeers) {
+  Machine machine;
+  core::CpuBackend cpu{core::Device("cpu")};
+  char byte = 0;
+  EXPECT_FALSE(machine[0].copy_from_peer(nullptr, cpu, &byte, 1));
+  EXPECT_FALSE(machine[0].can_access(cpu));
+}
+
+// --- Everything the backend took goes back
+
+TEST(CudaBackend, LeavesNothingBehind) {
+  test::FakeDriver driver({.devices = 2});
+  {
+    auto devices = core::gpu::discover(driver.api(), core::cpu_op_tables(), {.logical_devices = 3});
+    auto& backend = dynamic_cast<CudaBackend&>(*devices[0]);
+    void* data = backend.allocate(3 << 20);
+    backend.record_stream(data, backend.pool_stream(0));
+    backend.free(data, 3 << 20);
+    backend.free_pinned(backend.allocate_pinned(8), 8);
+  }
+  EXPECT_EQ(driver.taken(0) + driver.taken(1), 0U);
+  EXPECT_EQ(driver.live_host_blocks(), 0U);
+  EXPECT_EQ(driver.live_events(), 0U);
+  EXPECT_EQ(driver.live_streams(), 0U);
+}
+
+}  // namespace

@@ -1,0 +1,97 @@
+#include "zoo/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/random.h"
+#include "zoo/gpt2.h"
+#include "zoo/lenet.h"
+#include "zoo/llama.h"
+#include "zoo/nanogpt.h"
+#include "zoo/recurrent.h"
+
+namespace {
+
+using core::Tensor;
+
+constexpr std::int64_t kTokens = 20, kPositions = 12;
+
+std::shared_ptr<core::Module> small_model(const std::string& name) {
+  if (name == "nanogpt") {
+    return std::make_shared<zoo::NanoGPT>(
+        zoo::NanoGPTOptions{.block_size = kPositions, .vocab_size = kTokens, .n_layer = 2, .n_head = 2, .n_embd = 16});
+  }
+  if (name == "gpt2") {
+    return std::make_shared<zoo::GPT2LMHeadModel>(zoo::GPT2Model::Options{
+        .vocab_size = kTokens, .n_positions = kPositions, .n_embd = 16, .n_layer = 2, .n_head = 2});
+  }
+  if (name == "llama") {
+    return std::make_shared<zoo::LlamaForCausalLM>(zoo::LlamaOptions{.vocab_size = kTokens,
+                                                                     .hidden_size = 16,
+                                                                     .intermediate_size = 24,
+                                                                     .num_hidden_layers = 2,
+                                                                     .num_attention_heads = 4,
+                                                                     .num_key_value_heads = 2});
+  }
+  const zoo::CharOptions options{.vocabulary = kTokens, .embedding = 8, .hidden = 12, .layers = 2};
+  if (name == "lstm") return std::make_shared<zoo::CharLSTM>(options);
+  return std::make_shared<zoo::CharGRU>(options);
+}
+
+class DecoderOf : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    core::manual_seed(0);
+    model_ = small_model(GetParam());
+    model_->eval();
+    for (const Tensor& parameter : model_->parameters()) parameter.detach().mul_(8);  // far from equal shares
+    model_->to_double();
+    tokens_ = core::randint(0, kTokens, {2, 40});
+  }
+  /// Logits behind the first `count` tokens, all of them read anew.
+  Tensor whole(std::int64_t count) const {
+    const bool has_table = model_->class_name().starts_with("GPT");
+    return model_->call(tokens_.slice(1, has_table ? std::max<std::int64_t>(0, count - kPositions) : 0, count))
+        .select(1, -1);
+  }
+  void expect_same(zoo::Decoder& decoder, std::int64_t count) const {
+    EXPECT_TRUE(core::allclose(decoder.next(tokens_.slice(1, 0, count)), whole(count), {.rtol = 1e-4, .atol = 1e-4}))
+        << count << " tokens";
+  }
+  core::NoGradGuard no_grad_;
+  std::shared_ptr<core::Module> model_;
+  Tensor tokens_;
+};
+
+TEST_P(DecoderOf, TokenByTokenItGivesWhatTheWholeTextGives) {
+  zoo::Decoder decoder(*model_);
+  for (std::int64_t count = 5; count < 40; ++count) expect_same(decoder, count);
+}
+
+TEST_P(DecoderOf, SeveralTokensAtOnceSeeEachOtherInOrder) {
+  zoo::Decoder decoder(*model_);
+  for (std::int64_t count : {2, 6, 7, 11}) expect_same(decoder, count);
+}
+
+TEST_P(DecoderOf, NothingNewIsAnError) {
+  zoo::Decoder decoder(*model_);
+  decoder.next(tokens_.slice(1, 0, 3));
+  EXPECT_THROW(decoder.next(tokens_.slice(1, 0, 3)), core::Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DecoderOf, testing::Values("nanogpt", "gpt2", "llama", "lstm", "gru"));
+
+TEST(Decoder, KnowsHowMuchAModelSees) {
+  EXPECT_EQ(zoo::Decoder(*small_model("gpt2")).positions(), kPositions);
+  EXPECT_EQ(zoo::Decoder(*small_model("llama")).positions(), 0);
+}
+
+TEST(Decoder, RefusesAModelThatContinuesNoTexts) {
+  zoo::LeNet5 net;
+  EXPECT_THROW(zoo::Decoder{net}, core::Error);
+}
+
+}  // namespace

@@ -1,0 +1,80 @@
+#include "zoo/decoder.h"
+
+#include "libcore/base/error.h"
+#include "zoo/gpt2.h"
+#include "zoo/llama.h"
+#include "zoo/nanogpt.h"
+#include "zoo/recurrent.h"
+
+namespace zoo {
+
+using core::Tensor;
+
+namespace {
+
+/// Calls `use` with the model as what it is. False for none of those that continue texts.
+template <class Use>
+bool as_known(core::Module& model, const Use& use) {
+  const auto attempt = [&](auto* typed) {
+    if (typed != nullptr) use(*typed);
+    return typed != nullptr;
+  };
+  return attempt(dynamic_cast<NanoGPT*>(&model)) || attempt(dynamic_cast<GPT2LMHeadModel*>(&model)) ||
+         attempt(dynamic_cast<LlamaForCausalLM*>(&model)) || attempt(dynamic_cast<CharLSTM*>(&model)) ||
+         attempt(dynamic_cast<CharGRU*>(&model));
+}
+
+std::int64_t positions_of(const NanoGPT& model) {
+  return model.block_size;
+}
+std::int64_t positions_of(const GPT2LMHeadModel& model) {
+  return model.transformer.wpe.weight.size(0);
+}
+std::int64_t positions_of(const core::Module&) {
+  return 0;
+}
+
+}  // namespace
+
+Decoder::Decoder(core::Module& model) : model_(model) {
+  if (!as_known(model, [&](const auto& typed) { positions_ = positions_of(typed); })) {
+    throw core::Error(core::ErrorCode::usage, "a " + model.class_name() + " continues no texts");
+  }
+}
+
+/// Logits (n, t, vocabulary) of tokens (n, t) that follow those read before.
+Tensor Decoder::read(const Tensor& tokens) {
+  Tensor logits;
+  as_known(model_, [&](auto& typed) {
+    using Model = std::remove_reference_t<decltype(typed)>;
+    if constexpr (std::is_same_v<Model, CharLSTM>) {
+      auto [states, memory] = typed.lstm(typed.embedding(tokens), lstm_state_);
+      lstm_state_ = memory;
+      logits = typed.fc(states);
+    } else if constexpr (std::is_same_v<Model, CharGRU>) {
+      auto [states, memory] = typed.gru(typed.embedding(tokens), gru_state_);
+      gru_state_ = memory;
+      logits = typed.fc(states);
+    } else {
+      logits = typed.forward(tokens, cache_);
+    }
+  });
+  return logits;
+}
+
+Tensor Decoder::next(const Tensor& tokens) {
+  const std::int64_t length = tokens.size(1);
+  if (positions_ > 0 && length > positions_) {
+    cache_ = {};
+    read_ = 0;
+    Tensor logits;
+    as_known(model_, [&](auto& typed) { logits = typed.forward(tokens.slice(1, length - positions_, length)); });
+    return logits.select(1, -1);
+  }
+  if (length <= read_) throw core::Error(core::ErrorCode::usage, "there are no more tokens than at the call before");
+  const Tensor logits = read(tokens.slice(1, read_, length));
+  read_ = length;
+  return logits.select(1, -1);
+}
+
+}  // namespace zoo
