@@ -1,33 +1,116 @@
 #pragma once
-// Convolution by cuDNN 9, which is loaded at run time where it is installed: no header and no library of its are needed
-// to build. Only deterministic algorithms are taken, by cuDNN's heuristics. Thread safety: all functions; each thread
-// has its own handles. Use: see kernels/conv.cu.
+// Convolution by cuDNN 9, which is loaded when the first convolution is computed: neither its header nor its library is
+// needed to build, and a machine without it runs everything else. Only deterministic algorithms are taken, those that
+// cuDNN's heuristics hold for the fastest. f32 is computed in f32 (in TF32 where
+// core::cuda::set_allow_tf32 said so), f16 and bf16 on tensor cores with sums in f32.
+// Thread safety: all functions. Use: if (Cudnn* dnn = loaded_cudnn()) ... dnn->plan(...) ... dnn->run(...); see
+// kernels/conv.cu.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
 
-#include "libcore/backend/nn_table.h"
+#include "libcore/backend/image_table.h"
 #include "libcore/base/dtype.h"
 
-namespace core::cuda {
+namespace core::gpu {
 
-/// How a convolution of one shape is done. Lives as long as the thread.
+/// The result of a heuristic as cuDNN lays it out: cudnnConvolutionFwdAlgoPerf_t and its two siblings.
+struct CudnnChoice {
+  int algorithm;
+  int status;
+  float time;
+  std::size_t memory;
+  int determinism;  ///< 1: deterministic
+  int math;
+  int reserved[3];
+};
+
+/// The calls of cuDNN; numbers of cudnnStatus_t, 0 is success. The arrays of three stand for the passes of ConvPass,
+/// whose arguments come in each pass's own order: the two inputs, then the output.
+struct CudnnApi {
+  int (*create)(void** handle);
+  int (*set_stream)(void* handle, void* stream);
+  int (*create_tensor)(void** descriptor);
+  int (*set_tensor)(void* descriptor, int format, int type, int n, int c, int h, int w);
+  int (*create_filter)(void** descriptor);
+  int (*set_filter)(void* descriptor, int type, int format, int out, int in, int h, int w);
+  int (*create_convolution)(void** descriptor);
+  int (*set_convolution)(void* descriptor, int pad_h, int pad_w, int stride_h, int stride_w, int dilation_h,
+                         int dilation_w, int mode, int compute_type);
+  int (*set_groups)(void* descriptor, int groups);
+  int (*set_math)(void* descriptor, int math);
+  /// cudnnGetConvolution...Algorithm_v7
+  std::array<int (*)(void* handle, void* first, void* second, void* convolution, void* output, int wanted, int* found,
+                     CudnnChoice* choices),
+             3>
+      choose;
+  /// cudnnConvolutionForward, BackwardData and BackwardFilter.
+  std::array<int (*)(void* handle, const void* alpha, void* first_descriptor, const void* first,
+                     void* second_descriptor, const void* second, void* convolution, int algorithm, void* workspace,
+                     std::size_t workspace_bytes, const void* beta, void* output_descriptor, void* output),
+             3>
+      run;
+};
+
+/// What is convolved: one entry of the cache of plans.
+struct CudnnTask {
+  ConvPass pass;
+  Conv2dSizes sizes;
+  DType dtype;
+  int device;  ///< the current one
+};
+
+/// How a task is done.
 struct CudnnPlan {
+  ConvPass pass;
+  DType dtype;
+  int device;
+  void *image, *weight, *output, *convolution;  ///< descriptors
+  int algorithm;
   std::size_t workspace_bytes;
 };
 
-/// Null where cuDNN is not there, or cannot do it: padding that differs between the sides, no deterministic algorithm.
-const CudnnPlan* cudnn_plan(const Conv2dParams& p, DType dtype);
-const CudnnPlan* cudnn_plan(const Conv2dInputGradParams& p, DType dtype);
-const CudnnPlan* cudnn_plan(const Conv2dWeightGradParams& p, DType dtype);
-
-struct CudnnPlace {
+/// The three arrays of a convolution, one of which the pass writes, and what it works with.
+struct CudnnArrays {
+  const void *image, *weight, *output;
   void* stream;
   void* workspace;  ///< of the plan's size
 };
 
-/// Without bias. False when cuDNN refuses; then nothing was started.
-bool run_cudnn(const CudnnPlan& plan, const Conv2dParams& p, CudnnPlace place);
-bool run_cudnn(const CudnnPlan& plan, const Conv2dInputGradParams& p, CudnnPlace place);
-bool run_cudnn(const CudnnPlan& plan, const Conv2dWeightGradParams& p, CudnnPlace place);
+class Cudnn {
+ public:
+  explicit Cudnn(const CudnnApi& api) : api_(api) {}
+  Cudnn(const Cudnn&) = delete;
+  Cudnn& operator=(const Cudnn&) = delete;
 
-}  // namespace core::cuda
+  /// Null where cuDNN cannot do it: padding that differs between the sides, sizes beyond int, no deterministic
+  /// algorithm in a gigabyte. Asked for once a task; valid as long as this lives.
+  const CudnnPlan* plan(const CudnnTask& task);
+  /// Without bias. False when cuDNN refuses: then nothing was started.
+  bool run(const CudnnPlan& plan, const CudnnArrays& arrays);
+
+ private:
+  using Key = std::array<std::int64_t, 22>;
+  static Key key_of(const CudnnTask& task, bool tf32);
+  std::unique_ptr<CudnnPlan> make(const CudnnTask& task, bool tf32);
+  bool describe(const CudnnTask& task, CudnnPlan& plan);
+  bool choose(const CudnnTask& task, int math, CudnnPlan& plan);
+  /// A handle of the device that no other thread is using.
+  void* take_handle(int device);
+  void give_handle(int device, void* handle);
+
+  const CudnnApi api_;
+  std::mutex mutex_;
+  std::map<Key, std::unique_ptr<CudnnPlan>> plans_;  // null: cannot be done
+  std::map<int, std::vector<void*>> idle_handles_;
+};
+
+/// Null where cuDNN 9 is not installed.
+Cudnn* loaded_cudnn();
+
+}  // namespace core::gpu

@@ -2,6 +2,7 @@
 // are gathered on the way, or directly where groups are narrow. Any dilation, stride and padding.
 #include "libcore/backend/cuda/kernels/conv_problems.h"
 #include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/backend/image_table.h"
 #ifdef __CUDACC__
 #include "libcore/backend/cuda/cudnn_convolution.h"
 #endif
@@ -13,13 +14,17 @@ namespace {
 constexpr std::int64_t kNarrow = 16;
 
 /// False where cuDNN is not there, or has no way to do it.
-template <class Params>
-bool by_cudnn([[maybe_unused]] const Params& p, [[maybe_unused]] DType dtype) {
+bool by_cudnn([[maybe_unused]] ConvPass pass, [[maybe_unused]] const Conv2dSizes& sizes, [[maybe_unused]] DType dtype,
+              [[maybe_unused]] const void* image, [[maybe_unused]] const void* weight,
+              [[maybe_unused]] const void* output) {
 #ifdef __CUDACC__
-  const cuda::CudnnPlan* plan = cuda::cudnn_plan(p, dtype);
+  gpu::Cudnn* cudnn = gpu::loaded_cudnn();
+  int device = 0;
+  if (cudnn == nullptr || cudaGetDevice(&device) != cudaSuccess) return false;
+  const gpu::CudnnPlan* plan = cudnn->plan({pass, sizes, dtype, device});
   if (plan == nullptr) return false;
   const Scratch workspace(plan->workspace_bytes);
-  return cuda::run_cudnn(*plan, p, {current_stream(), workspace.as<void>()});
+  return cudnn->run(*plan, {image, weight, output, current_stream(), workspace.as<void>()});
 #else
   return false;
 #endif
@@ -135,7 +140,7 @@ void add_bias(const Conv2dParams& p) {
 
 template <class T>
 void conv2d(const Conv2dParams& p) {
-  if (by_cudnn(p, dtype_of<T>)) {
+  if (by_cudnn(ConvPass::forward, p.sizes, dtype_of<T>, p.input, p.weight, p.output)) {
     if (p.bias != nullptr) add_bias<T>(p);
     return;
   }
@@ -146,7 +151,7 @@ void conv2d(const Conv2dParams& p) {
 
 template <class T>
 void conv2d_input_grad(const Conv2dInputGradParams& p) {
-  if (by_cudnn(p, dtype_of<T>)) return;
+  if (by_cudnn(ConvPass::input_grad, p.sizes, dtype_of<T>, p.input_grad, p.weight, p.output_grad)) return;
   const ConvInputGrad<T> problem(p);
   if (p.sizes.groups > 1 && problem.rows < kNarrow) return input_grad_direct(problem);
   multiply_tiles(TileGrid(problem.rows, problem.columns, problem.depth, p.sizes.groups, 1), problem);
@@ -155,7 +160,7 @@ void conv2d_input_grad(const Conv2dInputGradParams& p) {
 template <class T>
 void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   if (p.bias_grad != nullptr) bias_grad<T>(p);
-  if (by_cudnn(p, dtype_of<T>)) return;
+  if (by_cudnn(ConvPass::weight_grad, p.sizes, dtype_of<T>, p.input, p.weight_grad, p.output_grad)) return;
   const ConvWeightGrad<T> problem(p);
   if (p.sizes.groups > 1 && problem.rows < kNarrow) return weight_grad_direct(problem);
   weight_grad_tiles(problem);

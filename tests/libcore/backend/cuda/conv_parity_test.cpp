@@ -1,11 +1,11 @@
 // The emulated CUDA convolutions against the CPU's.
-#include "nn_parity.h"
+#include "tests/libcore/backend/cuda/nn_parity.h"
 
 namespace core::parity {
 namespace {
 
-template <class T>
-class ConvParity : public testing::Test {};
+template <class Kind>
+class ConvParity : public Parity<Kind> {};
 TYPED_TEST_SUITE(ConvParity, FloatingTypes);
 
 /// Sizes whose output is worked out.
@@ -54,67 +54,72 @@ std::int64_t weight_count(const Conv2dSizes& s) {
 }
 
 TYPED_TEST(ConvParity, ForwardWithBias) {
-  for (const Conv2dSizes& s : shapes()) {
+  using T = typename TypeParam::Element;
+  for (const Conv2dSizes& s : some<TypeParam>(shapes())) {
     SCOPED_TRACE(testing::PrintToString(std::vector{s.in_channels, s.in_h, s.kernel_h, s.groups}));
-    const auto x = random_array<TypeParam>(input_count(s)), w = random_array<TypeParam>(weight_count(s), 0.3);
-    const auto b = random_array<TypeParam>(s.out_channels);
-    auto y = garbage<TypeParam>(output_count(s));
-    run_both<TypeParam>(&NnTable::conv2d,
-                        Conv2dParams{s, x.device.data(), w.device.data(), b.device.data(), y.device.data()},
-                        Conv2dParams{s, x.host.data(), w.host.data(), b.host.data(), y.host.data()});
+    const auto x = random_array<T>(input_count(s)), w = random_array<T>(weight_count(s), 0.3);
+    const auto b = random_array<T>(s.out_channels);
+    auto y = garbage<T>(output_count(s));
+    run_both<T>(&NnTable::conv2d, Conv2dParams{s, x.device.data(), w.device.data(), b.device.data(), y.device.data()},
+                Conv2dParams{s, x.host.data(), w.host.data(), b.host.data(), y.host.data()});
     EXPECT_TRUE(is_near(y, 1e-4));
   }
 }
 
 TYPED_TEST(ConvParity, ForwardWithoutBias) {
+  using T = typename TypeParam::Element;
   const Conv2dSizes s = shapes()[0];
-  const auto x = random_array<TypeParam>(input_count(s)), w = random_array<TypeParam>(weight_count(s), 0.3);
-  auto y = garbage<TypeParam>(output_count(s));
-  run_both<TypeParam>(&NnTable::conv2d, Conv2dParams{s, x.device.data(), w.device.data(), nullptr, y.device.data()},
-                      Conv2dParams{s, x.host.data(), w.host.data(), nullptr, y.host.data()});
+  const auto x = random_array<T>(input_count(s)), w = random_array<T>(weight_count(s), 0.3);
+  auto y = garbage<T>(output_count(s));
+  run_both<T>(&NnTable::conv2d, Conv2dParams{s, x.device.data(), w.device.data(), nullptr, y.device.data()},
+              Conv2dParams{s, x.host.data(), w.host.data(), nullptr, y.host.data()});
   EXPECT_TRUE(is_near(y, 1e-4));
 }
 
 TYPED_TEST(ConvParity, InputGrad) {
-  for (const Conv2dSizes& s : shapes()) {
+  using T = typename TypeParam::Element;
+  for (const Conv2dSizes& s : some<TypeParam>(shapes())) {
     SCOPED_TRACE(testing::PrintToString(std::vector{s.in_channels, s.in_h, s.kernel_h, s.groups}));
-    const auto g = random_array<TypeParam>(output_count(s)), w = random_array<TypeParam>(weight_count(s), 0.3);
-    auto x = garbage<TypeParam>(input_count(s));
-    run_both<TypeParam>(&NnTable::conv2d_input_grad,
-                        Conv2dInputGradParams{s, g.device.data(), w.device.data(), x.device.data()},
-                        Conv2dInputGradParams{s, g.host.data(), w.host.data(), x.host.data()});
+    const auto g = random_array<T>(output_count(s)), w = random_array<T>(weight_count(s), 0.3);
+    auto x = garbage<T>(input_count(s));
+    run_both<T>(&NnTable::conv2d_input_grad,
+                Conv2dInputGradParams{s, g.device.data(), w.device.data(), x.device.data()},
+                Conv2dInputGradParams{s, g.host.data(), w.host.data(), x.host.data()});
     EXPECT_TRUE(is_near(x, 1e-4));
   }
 }
 
 TYPED_TEST(ConvParity, WeightAndBiasGrad) {
-  for (const Conv2dSizes& s : shapes()) {
+  using T = typename TypeParam::Element;
+  for (const Conv2dSizes& s : some<TypeParam>(shapes())) {
     SCOPED_TRACE(testing::PrintToString(std::vector{s.in_channels, s.in_h, s.kernel_h, s.groups}));
-    const auto g = random_array<TypeParam>(output_count(s), 0.3), x = random_array<TypeParam>(input_count(s), 0.3);
-    auto w = garbage<TypeParam>(weight_count(s)), b = garbage<TypeParam>(s.out_channels);
-    run_both<TypeParam>(&NnTable::conv2d_weight_grad,
-                        Conv2dWeightGradParams{s, g.device.data(), x.device.data(), w.device.data(), b.device.data()},
-                        Conv2dWeightGradParams{s, g.host.data(), x.host.data(), w.host.data(), b.host.data()});
+    const auto g = random_array<T>(output_count(s), 0.3), x = random_array<T>(input_count(s), 0.3);
+    auto w = garbage<T>(weight_count(s)), b = garbage<T>(s.out_channels);
+    run_both<T>(&NnTable::conv2d_weight_grad,
+                Conv2dWeightGradParams{s, g.device.data(), x.device.data(), w.device.data(), b.device.data()},
+                Conv2dWeightGradParams{s, g.host.data(), x.host.data(), w.host.data(), b.host.data()});
     EXPECT_TRUE(is_near(w, 1e-4));
     EXPECT_TRUE(is_near(b, 1e-4));
   }
 }
 
 TYPED_TEST(ConvParity, LeavesBiasGradAlone) {
+  using T = typename TypeParam::Element;
   const Conv2dSizes s = shapes()[0];
-  const auto g = random_array<TypeParam>(output_count(s), 0.3), x = random_array<TypeParam>(input_count(s), 0.3);
-  auto w = garbage<TypeParam>(weight_count(s));
-  run_both<TypeParam>(&NnTable::conv2d_weight_grad,
-                      Conv2dWeightGradParams{s, g.device.data(), x.device.data(), w.device.data(), nullptr},
-                      Conv2dWeightGradParams{s, g.host.data(), x.host.data(), w.host.data(), nullptr});
+  const auto g = random_array<T>(output_count(s), 0.3), x = random_array<T>(input_count(s), 0.3);
+  auto w = garbage<T>(weight_count(s));
+  run_both<T>(&NnTable::conv2d_weight_grad,
+              Conv2dWeightGradParams{s, g.device.data(), x.device.data(), w.device.data(), nullptr},
+              Conv2dWeightGradParams{s, g.host.data(), x.host.data(), w.host.data(), nullptr});
   EXPECT_TRUE(is_near(w, 1e-4));
 }
 
 TYPED_TEST(ConvParity, NothingOfAnEmptyBatch) {
+  using T = typename TypeParam::Element;
   Conv2dSizes s = shapes()[0];
   s.batch = 0;
-  auto y = garbage<TypeParam>(1);
-  emulated_nn().conv2d[slot<TypeParam>()]({s, nullptr, nullptr, nullptr, y.device.data()});
+  auto y = garbage<T>(1);
+  emulated_nn().conv2d[slot<T>()]({s, nullptr, nullptr, nullptr, y.device.data()});
   EXPECT_TRUE(is_near(y, 0));
 }
 

@@ -14,6 +14,7 @@
 #include "libcore/backend/cuda/kernels/nn_elements.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/nn_table.h"
+#include "tests/libcore/backend/cuda/emulation.h"
 
 namespace core::parity {
 
@@ -109,6 +110,25 @@ void run_both(Row NnTable::*row, Params&& device, Params&& host) {
   (cpu_nn().*row)[slot<Computed<T>>()](host);
 }
 
-using FloatingTypes = testing::Types<float, double, Half, BFloat16>;
+/// What a typed test runs on: elements of type T, teams of kLanes lanes.
+template <class T, int kLanes>
+struct On {
+  using Element = T;
+  static constexpr int kTeam = kLanes;
+};
+using FloatingTypes = testing::Types<On<float, 1>, On<double, 1>, On<Half, 1>, On<BFloat16, 1>, On<float, 4>>;
+
+template <class Kind>
+class Parity : public testing::Test {
+ private:
+  test::Lanes lanes_{Kind::kTeam};
+};
+
+/// The cases of a test; the first few of them where lanes are threads, which takes long.
+template <class Kind, class Case>
+std::vector<Case> some(const std::vector<Case>& cases, std::ptrdiff_t few = 4) {
+  const auto count = static_cast<std::ptrdiff_t>(cases.size());
+  return {cases.begin(), cases.begin() + (Kind::kTeam == 1 ? count : std::min(few, count))};
+}
 
 }  // namespace core::parity

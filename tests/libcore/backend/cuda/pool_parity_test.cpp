@@ -1,13 +1,13 @@
 // The emulated CUDA pooling against the CPU's.
 #include <limits>
 
-#include "nn_parity.h"
+#include "tests/libcore/backend/cuda/nn_parity.h"
 
 namespace core::parity {
 namespace {
 
-template <class T>
-class PoolParity : public testing::Test {};
+template <class Kind>
+class PoolParity : public Parity<Kind> {};
 TYPED_TEST_SUITE(PoolParity, FloatingTypes);
 
 /// planes, height, width, kernel, stride, padding, dilation of both dimensions.
@@ -61,36 +61,39 @@ Both<T> rough_array(std::int64_t count) {
 }
 
 TYPED_TEST(PoolParity, MaxAndItsPlace) {
-  for (const Pool2dSizes& s : shapes()) {
-    const auto found = largest(&NnTable::max_pool2d, s, rough_array<TypeParam>(in_count(s)));
+  using T = typename TypeParam::Element;
+  for (const Pool2dSizes& s : some<TypeParam>(shapes())) {
+    const auto found = largest(&NnTable::max_pool2d, s, rough_array<T>(in_count(s)));
     EXPECT_TRUE(is_near(found.values, 0));
     EXPECT_EQ(found.device_indices, found.host_indices);
   }
 }
 
 TYPED_TEST(PoolParity, MaxOfTheUsualWindows) {
+  using T = typename TypeParam::Element;
   const Pool2dSizes s = pool(3, 7, 12, 2, 2, 0);
-  const auto x = rough_array<TypeParam>(in_count(s));
+  const auto x = rough_array<T>(in_count(s));
   auto found = largest(&NnTable::max_pool2d, s, x);
-  auto special = garbage<TypeParam>(out_count(s));
+  auto special = garbage<T>(out_count(s));
   std::vector<std::int64_t> indices(found.device_indices.size());
-  emulated_nn().max_pool2d_2x2[slot<TypeParam>()]({s, x.device.data(), special.device.data(), indices.data()});
+  emulated_nn().max_pool2d_2x2[slot<T>()]({s, x.device.data(), special.device.data(), indices.data()});
   special.host = found.values.host;
   EXPECT_TRUE(is_near(special, 0));
   EXPECT_EQ(indices, found.host_indices);
 }
 
 TYPED_TEST(PoolParity, ScatterAddsInOrder) {
-  for (const Pool2dSizes& s : shapes()) {
-    const auto found = largest(&NnTable::max_pool2d, s, random_array<TypeParam>(in_count(s)));
-    const auto grad = random_array<TypeParam>(out_count(s));
-    auto out = garbage<TypeParam>(in_count(s));
+  using T = typename TypeParam::Element;
+  for (const Pool2dSizes& s : some<TypeParam>(shapes())) {
+    const auto found = largest(&NnTable::max_pool2d, s, random_array<T>(in_count(s)));
+    const auto grad = random_array<T>(out_count(s));
+    auto out = garbage<T>(in_count(s));
     const PickParams sizes{s.planes, s.in_h * s.in_w, s.out_h * s.out_w, found.host_indices.data(), nullptr, nullptr};
     PickParams device = sizes, host = sizes;
     device.in = grad.device.data(), device.out = out.device.data();
     host.in = grad.host.data(), host.out = out.host.data();
-    run_both<TypeParam>(&NnTable::scatter_picked, device, host);
-    EXPECT_TRUE(is_near(out, sizeof(TypeParam) >= 4 ? 0 : 2e-2));
+    run_both<T>(&NnTable::scatter_picked, device, host);
+    EXPECT_TRUE(is_near(out, sizeof(T) >= 4 ? 0 : 2e-2));
   }
 }
 
@@ -106,29 +109,30 @@ TEST(PoolParityLarge, ScattersToOnePlace) {
 }
 
 TYPED_TEST(PoolParity, Gather) {
-  const auto x = random_array<TypeParam>(3 * 20);
+  using T = typename TypeParam::Element;
+  const auto x = random_array<T>(3 * 20);
   std::vector<std::int64_t> indices(3 * 7);
   for (std::int64_t& i : indices) i = random_size(0, 19);
-  auto out = garbage<TypeParam>(3 * 7);
-  run_both<TypeParam>(&NnTable::gather_picked, PickParams{3, 20, 7, indices.data(), x.device.data(), out.device.data()},
-                      PickParams{3, 20, 7, indices.data(), x.host.data(), out.host.data()});
+  auto out = garbage<T>(3 * 7);
+  run_both<T>(&NnTable::gather_picked, PickParams{3, 20, 7, indices.data(), x.device.data(), out.device.data()},
+              PickParams{3, 20, 7, indices.data(), x.host.data(), out.host.data()});
   EXPECT_TRUE(is_near(out, 0));
 }
 
 TYPED_TEST(PoolParity, AverageAndItsGrad) {
-  for (const Pool2dSizes& s : shapes()) {
+  using T = typename TypeParam::Element;
+  for (const Pool2dSizes& s : some<TypeParam>(shapes())) {
     if (s.dilation_h != 1) continue;
     for (const std::int64_t divisor : {0, 5}) {
       for (const bool count_pad : {false, true}) {
-        const auto x = random_array<TypeParam>(in_count(s)), g = random_array<TypeParam>(out_count(s));
-        auto y = garbage<TypeParam>(out_count(s)), of_x = garbage<TypeParam>(in_count(s));
-        run_both<TypeParam>(&NnTable::avg_pool2d,
-                            AvgPool2dParams{s, count_pad, divisor, x.device.data(), y.device.data()},
-                            AvgPool2dParams{s, count_pad, divisor, x.host.data(), y.host.data()});
+        const auto x = random_array<T>(in_count(s)), g = random_array<T>(out_count(s));
+        auto y = garbage<T>(out_count(s)), of_x = garbage<T>(in_count(s));
+        run_both<T>(&NnTable::avg_pool2d, AvgPool2dParams{s, count_pad, divisor, x.device.data(), y.device.data()},
+                    AvgPool2dParams{s, count_pad, divisor, x.host.data(), y.host.data()});
         EXPECT_TRUE(is_near(y, 1e-6));
-        run_both<TypeParam>(&NnTable::avg_pool2d_grad,
-                            AvgPool2dParams{s, count_pad, divisor, g.device.data(), of_x.device.data()},
-                            AvgPool2dParams{s, count_pad, divisor, g.host.data(), of_x.host.data()});
+        run_both<T>(&NnTable::avg_pool2d_grad,
+                    AvgPool2dParams{s, count_pad, divisor, g.device.data(), of_x.device.data()},
+                    AvgPool2dParams{s, count_pad, divisor, g.host.data(), of_x.host.data()});
         EXPECT_TRUE(is_near(of_x, 1e-6));
       }
     }
@@ -136,19 +140,20 @@ TYPED_TEST(PoolParity, AverageAndItsGrad) {
 }
 
 TYPED_TEST(PoolParity, AdaptiveAverageAndItsGrad) {
+  using T = typename TypeParam::Element;
   const std::int64_t sizes[][4] = {{7, 7, 1, 1}, {7, 9, 3, 4}, {5, 6, 5, 6}, {3, 4, 7, 9}, {20, 20, 2, 1}};
   for (const auto& s : sizes) {
     const std::int64_t planes = 3, in = planes * s[0] * s[1], out = planes * s[2] * s[3];
-    const auto x = random_array<TypeParam>(in), g = random_array<TypeParam>(out);
-    auto y = garbage<TypeParam>(out), of_x = garbage<TypeParam>(in);
+    const auto x = random_array<T>(in), g = random_array<T>(out);
+    auto y = garbage<T>(out), of_x = garbage<T>(in);
     const auto params = [&](const void* from, void* to) {
       return AdaptivePool2dParams{planes, s[0], s[1], s[2], s[3], from, to};
     };
-    run_both<TypeParam>(&NnTable::adaptive_avg_pool2d, params(x.device.data(), y.device.data()),
-                        params(x.host.data(), y.host.data()));
+    run_both<T>(&NnTable::adaptive_avg_pool2d, params(x.device.data(), y.device.data()),
+                params(x.host.data(), y.host.data()));
     EXPECT_TRUE(is_near(y, 1e-5));
-    run_both<TypeParam>(&NnTable::adaptive_avg_pool2d_grad, params(g.device.data(), of_x.device.data()),
-                        params(g.host.data(), of_x.host.data()));
+    run_both<T>(&NnTable::adaptive_avg_pool2d_grad, params(g.device.data(), of_x.device.data()),
+                params(g.host.data(), of_x.host.data()));
     EXPECT_TRUE(is_near(of_x, 1e-5));
   }
 }

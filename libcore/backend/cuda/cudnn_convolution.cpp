@@ -1,0 +1,229 @@
+#include "libcore/backend/cuda/cudnn_convolution.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "libcore/backend/cuda/shared_library.h"
+#include "libcore/backend/cuda_math.h"
+
+namespace core::gpu {
+namespace {
+
+// Numbers of cudnn_graph_v9.h and cudnn_ops_v9.h.
+constexpr int kNchw = 0, kCrossCorrelation = 1, kDeterministic = 1;
+constexpr int kDefaultMath = 0, kTensorOpMath = 1, kFmaMath = 3;
+constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
+
+int type_of(DType dtype) {
+  constexpr int kFloat = 0, kDouble = 1, kHalf = 2, kBfloat16 = 9;
+  if (dtype == DType::f64) return kDouble;
+  if (dtype == DType::f16) return kHalf;
+  return dtype == DType::bf16 ? kBfloat16 : kFloat;
+}
+
+int math_of(DType dtype, bool tf32) {
+  if (dtype == DType::f16 || dtype == DType::bf16) return kTensorOpMath;
+  return dtype == DType::f32 && tf32 ? kDefaultMath : kFmaMath;
+}
+
+/// Output size of one dimension where the padding is the same on both sides.
+std::int64_t even_output(std::int64_t in, std::int64_t pad, std::int64_t kernel, std::int64_t dilation,
+                         std::int64_t stride) {
+  return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+/// cuDNN pads both sides alike; what is missing or too much behind the last window does not matter.
+bool fits(const Conv2dSizes& s) {
+  const std::int64_t images[] = {s.batch, s.in_channels, s.in_h, s.in_w};
+  const std::int64_t outputs[] = {s.batch, s.out_channels, s.out_h, s.out_w};
+  for (const auto* sizes : {&images, &outputs}) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : *sizes) {
+      if (size <= 0 || count > std::numeric_limits<int>::max() / size) return false;
+      count *= size;
+    }
+  }
+  return even_output(s.in_h, s.pad_top, s.kernel_h, s.dilation_h, s.stride_h) == s.out_h &&
+         even_output(s.in_w, s.pad_left, s.kernel_w, s.dilation_w, s.stride_w) == s.out_w;
+}
+
+int narrow(std::int64_t size) {
+  return static_cast<int>(size);
+}
+
+/// The two inputs of a pass and its output, in the order in which cuDNN takes them.
+template <class T>
+std::array<T, 3> in_order(ConvPass pass, const T& image, const T& weight, const T& output) {
+  if (pass == ConvPass::forward) return {image, weight, output};
+  if (pass == ConvPass::input_grad) return {weight, output, image};
+  return {image, output, weight};
+}
+
+struct CudnnArray {
+  void* descriptor;
+  const void* data;
+};
+
+}  // namespace
+
+Cudnn::Key Cudnn::key_of(const CudnnTask& task, bool tf32) {
+  const Conv2dSizes& s = task.sizes;
+  return {static_cast<std::int64_t>(task.pass),
+          static_cast<std::int64_t>(task.dtype) * 2 + (tf32 ? 1 : 0),
+          task.device,
+          s.batch,
+          s.in_channels,
+          s.in_h,
+          s.in_w,
+          s.out_channels,
+          s.out_h,
+          s.out_w,
+          s.kernel_h,
+          s.kernel_w,
+          s.stride_h,
+          s.stride_w,
+          s.pad_top,
+          s.pad_left,
+          s.pad_bottom,
+          s.pad_right,
+          s.dilation_h,
+          s.dilation_w,
+          s.groups};
+}
+
+const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
+  const bool tf32 = task.dtype == DType::f32 && cuda::is_tf32_allowed();
+  const Key key = key_of(task, tf32);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
+  }
+  auto made = make(task, tf32);
+  const std::lock_guard lock(mutex_);
+  return plans_.try_emplace(key, std::move(made)).first->second.get();
+}
+
+std::unique_ptr<CudnnPlan> Cudnn::make(const CudnnTask& task, bool tf32) {
+  if (!fits(task.sizes)) return nullptr;
+  auto plan = std::make_unique<CudnnPlan>(
+      CudnnPlan{task.pass, task.dtype, task.device, nullptr, nullptr, nullptr, nullptr, 0, 0});
+  const int math = math_of(task.dtype, tf32);
+  if (!describe(task, *plan) || api_.set_math(plan->convolution, math) != 0) return nullptr;
+  return choose(task, math, *plan) ? std::move(plan) : nullptr;
+}
+
+/// Makes the descriptors; they stay for good, as the plan does.
+bool Cudnn::describe(const CudnnTask& task, CudnnPlan& plan) {
+  const Conv2dSizes& s = task.sizes;
+  const int type = type_of(task.dtype), compute = task.dtype == DType::f64 ? type : type_of(DType::f32);
+  const bool made = api_.create_tensor(&plan.image) == 0 && api_.create_tensor(&plan.output) == 0 &&
+                    api_.create_filter(&plan.weight) == 0 && api_.create_convolution(&plan.convolution) == 0;
+  return made &&
+         api_.set_tensor(plan.image, kNchw, type, narrow(s.batch), narrow(s.in_channels), narrow(s.in_h),
+                         narrow(s.in_w)) == 0 &&
+         api_.set_tensor(plan.output, kNchw, type, narrow(s.batch), narrow(s.out_channels), narrow(s.out_h),
+                         narrow(s.out_w)) == 0 &&
+         api_.set_filter(plan.weight, type, kNchw, narrow(s.out_channels), narrow(s.in_channels / s.groups),
+                         narrow(s.kernel_h), narrow(s.kernel_w)) == 0 &&
+         api_.set_convolution(plan.convolution, narrow(s.pad_top), narrow(s.pad_left), narrow(s.stride_h),
+                              narrow(s.stride_w), narrow(s.dilation_h), narrow(s.dilation_w), kCrossCorrelation,
+                              compute) == 0 &&
+         api_.set_groups(plan.convolution, narrow(s.groups)) == 0;
+}
+
+/// The first of the heuristic's choices that will do: they come fastest first.
+bool Cudnn::choose(const CudnnTask& task, int math, CudnnPlan& plan) {
+  constexpr int kWanted = 8;
+  CudnnChoice choices[kWanted] = {};
+  int found = 0;
+  void* handle = take_handle(task.device);
+  if (handle == nullptr) return false;
+  const auto order = in_order(task.pass, plan.image, plan.weight, plan.output);
+  const int status = api_.choose[static_cast<std::size_t>(task.pass)](handle, order[0], order[1], plan.convolution,
+                                                                      order[2], kWanted, &found, choices);
+  give_handle(task.device, handle);
+  if (status != 0) return false;
+  const auto will_do = [&](const CudnnChoice& c) {
+    const bool exact = math != kFmaMath || c.math == kFmaMath || c.math == kDefaultMath;
+    return c.status == 0 && c.determinism == kDeterministic && c.memory <= kMostWorkspace && exact;
+  };
+  const CudnnChoice* end = choices + std::min(found, kWanted);
+  const CudnnChoice* best = std::find_if(static_cast<const CudnnChoice*>(choices), end, will_do);
+  if (best == end) return false;
+  plan.algorithm = best->algorithm;
+  plan.workspace_bytes = best->memory;
+  return math == kFmaMath || api_.set_math(plan.convolution, best->math) == 0;
+}
+
+bool Cudnn::run(const CudnnPlan& plan, const CudnnArrays& a) {
+  void* handle = take_handle(plan.device);
+  if (handle == nullptr) return false;
+  const double exact[2] = {1, 0};
+  const float single[2] = {1, 0};
+  const bool wide = plan.dtype == DType::f64;
+  const void* one = wide ? static_cast<const void*>(exact) : single;
+  const void* zero = wide ? static_cast<const void*>(exact + 1) : single + 1;
+  const CudnnArray image{plan.image, a.image}, weight{plan.weight, a.weight}, output{plan.output, a.output};
+  const auto order = in_order(plan.pass, image, weight, output);
+  int status = api_.set_stream(handle, a.stream);
+  if (status == 0) {
+    status = api_.run[static_cast<std::size_t>(plan.pass)](
+        handle, one, order[0].descriptor, order[0].data, order[1].descriptor, order[1].data, plan.convolution,
+        plan.algorithm, a.workspace, plan.workspace_bytes, zero, order[2].descriptor, const_cast<void*>(order[2].data));
+  }
+  give_handle(plan.device, handle);
+  return status == 0;
+}
+
+void* Cudnn::take_handle(int device) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<void*>& idle = idle_handles_[device];
+    if (!idle.empty()) {
+      void* handle = idle.back();
+      idle.pop_back();
+      return handle;
+    }
+  }
+  void* handle = nullptr;
+  return api_.create(&handle) == 0 ? handle : nullptr;
+}
+
+void Cudnn::give_handle(int device, void* handle) {
+  const std::lock_guard lock(mutex_);
+  idle_handles_[device].push_back(handle);
+}
+
+namespace {
+
+bool load(CudnnApi& api) {
+  const SharedLibrary* library = SharedLibrary::open({"libcudnn.so.9"});
+  return library != nullptr && library->find("cudnnCreate", api.create) &&
+         library->find("cudnnSetStream", api.set_stream) &&
+         library->find("cudnnCreateTensorDescriptor", api.create_tensor) &&
+         library->find("cudnnSetTensor4dDescriptor", api.set_tensor) &&
+         library->find("cudnnCreateFilterDescriptor", api.create_filter) &&
+         library->find("cudnnSetFilter4dDescriptor", api.set_filter) &&
+         library->find("cudnnCreateConvolutionDescriptor", api.create_convolution) &&
+         library->find("cudnnSetConvolution2dDescriptor", api.set_convolution) &&
+         library->find("cudnnSetConvolutionGroupCount", api.set_groups) &&
+         library->find("cudnnSetConvolutionMathType", api.set_math) &&
+         library->find("cudnnGetConvolutionForwardAlgorithm_v7", api.choose[0]) &&
+         library->find("cudnnGetConvolutionBackwardDataAlgorithm_v7", api.choose[1]) &&
+         library->find("cudnnGetConvolutionBackwardFilterAlgorithm_v7", api.choose[2]) &&
+         library->find("cudnnConvolutionForward", api.run[0]) &&
+         library->find("cudnnConvolutionBackwardData", api.run[1]) &&
+         library->find("cudnnConvolutionBackwardFilter", api.run[2]);
+}
+
+}  // namespace
+
+Cudnn* loaded_cudnn() {
+  static Cudnn* const loaded = []() -> Cudnn* {
+    CudnnApi api{};
+    return load(api) ? new Cudnn(api) : nullptr;  // stays for good: kernels may still run when the program ends
+  }();
+  return loaded;
+}
+
+}  // namespace core::gpu
