@@ -3,6 +3,7 @@
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
+#include "libcore/optim/update_on_device.h"
 
 namespace core {
 namespace {
@@ -55,6 +56,7 @@ void Adam::update(const ParamGroup& group) {
                          .beta2 = beta2,
                          .eps = o.number("eps"),
                          .decoupled = is_decoupled(o, name())};
+  detail::AdamSteps on_device;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     if (state.empty()) state.reserve(4);  // so that no state tensor moves while the others are made
     const double step = detail::count_step(state);
@@ -62,7 +64,11 @@ void Adam::update(const ParamGroup& group) {
     const Tensor& exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor& exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
     const Tensor& top = amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : none;
-    if (detail::is_out_of_reach(param)) return detail::composed_adam(param, grad, {exp_avg, exp_avg_sq, top}, how);
+    if (detail::is_out_of_reach(param)) {
+      const detail::AdamTensors moments{exp_avg, exp_avg_sq, top};
+      if (!on_device.take(param, grad, moments, how)) detail::composed_adam(param, grad, moments, how);
+      return;
+    }
     detail::in_update_type(param, [&]<class T>() {
       detail::HostArray<T> p(param);
       detail::HostArray<T> g(grad);
@@ -73,6 +79,7 @@ void Adam::update(const ParamGroup& group) {
       for (const auto* array : {&p, &m, &v, &t}) array->commit();
     });
   });
+  on_device.run(how);
 }
 
 AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWOptions& o)
