@@ -53,7 +53,7 @@ void check_classes(const std::string& said, Json block, double tolerance) {
 
 /// False when the case is none for this run.
 bool run_case(const std::string& name, Json one, const std::filesystem::path& folder) {
-  const std::vector<Tensor> inputs = test::make_inputs(one, core::DType::f32);
+  const std::vector<Tensor> inputs = test::make_inputs(one, core::DType::f32, core::Device());
   if (inputs.size() != 1 || inputs[0].numel() > kMostElements) return false;
   core::StateDict x;
   x.set("x", inputs[0]);

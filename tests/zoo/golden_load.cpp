@@ -62,7 +62,7 @@ void check_outputs(core::Module& net, Json golden) {
   net.eval();
   core::NoGradGuard no_grad;
   Json one = small_case(golden);
-  std::vector<Tensor> y = test::run_model(net, test::make_inputs(one, core::DType::f32));
+  std::vector<Tensor> y = test::run_model(net, test::make_inputs(one, core::DType::f32, core::Device()));
   std::vector<Json> outputs = test::outputs_of(one);
   for (std::size_t i = 0; i < y.size(); ++i) {
     test::check_output(y[i], outputs[i]["f64"], test::number(outputs[i]["tolerance"]));
