@@ -257,8 +257,7 @@ TEST(ZooLoad, PairsTensorsInTheOrderOfTheModelWithoutAGuess) {
   core::manual_seed(7);
   zoo::CifarNet net, other;
   int next = 0;
-  write(dir.path() / "a.pth", net.state_dict(),
-        [&](const std::string&) { return "tensor_" + std::to_string(next++); });
+  write(dir.path() / "a.pth", net.state_dict(), [&](const std::string&) { return "tensor_" + std::to_string(next++); });
   zoo::load_into(other, "cifar_net", dir.path() / "a.pth");
   core::StateDict state = net.state_dict(), got = other.state_dict();
   for (const std::string& key : state.keys()) EXPECT_TRUE(core::equal(got.at(key), state.at(key))) << key;
