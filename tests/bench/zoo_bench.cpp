@@ -1,5 +1,6 @@
 // Times the forward pass of a model of the zoo: eval mode, no gradients, inputs of the usual size.
 // usage: zoo_bench MODEL [--batch N] [--threads N] [--rounds N] [--serve]
+//        zoo_bench --list
 // Prints a JSON line with the smallest time of a pass. With --serve it answers every line of standard input with the
 // nanoseconds of one pass, so that two programs can take turns (zoo_table.py).
 #include <algorithm>
@@ -95,7 +96,7 @@ int run(const Options& options) {
 }
 
 int usage() {
-  std::fputs("usage: zoo_bench MODEL [--batch N] [--threads N] [--rounds N] [--serve]\n", stderr);
+  std::fputs("usage: zoo_bench MODEL [--batch N] [--threads N] [--rounds N] [--serve]\n       zoo_bench --list\n", stderr);
   return 2;
 }
 
@@ -106,7 +107,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const bool has_value = i + 1 < argc;
-    if (word == "--serve") {
+    if (word == "--list") {
+      for (const zoo::Model& model : zoo::list()) std::puts(std::string(model.name).c_str());
+      return 0;
+    } else if (word == "--serve") {
       options.serve = true;
     } else if (word == "--batch" && has_value) {
       options.batch = std::max(1, std::atoi(argv[++i]));

@@ -195,25 +195,30 @@ def golden_status(root):
     """What the golden data hold of every model: its keys, or also what it computes."""
     status = {}
     for entry in json.load(open(os.path.join(root, "zoo", "index.json"))):
-        has = entry.get("has", [])
+        if not entry["file"].endswith(".json"):
+            continue
+        model = json.load(open(os.path.join(root, "zoo", entry["file"])))
         words = ["keys, text"]
-        if "init" in has and not entry["file"].startswith("language/") or "nanogpt" in entry["name"]:
+        if "init" in model and not model["constructor"].startswith("transformers."):
             words.append("initial bits")
-        if "formula" in has or entry.get("cases"):
+        cases = model.get("formula", {}).get("cases", [])
+        if cases or model.get("init", {}).get("cases"):
             words.append("outputs")
-        if "backward" in has:
+        if any("backward" in case for case in cases):
             words.append("gradients")
-        if "train" in has:
+        if "train" in model:
             words.append("training")
         status[entry["name"]] = words
     return status
 
 
 def listed_models(build):
-    """Name, parameters and keys of what `ckpt zoo ls` knows and can run."""
-    text = subprocess.run([os.path.join(build, "bin", "ckpt"), "zoo", "ls", "--json"], check=True,
-                          capture_output=True, text=True).stdout
-    return [model for model in json.loads(text)["models"] if model["runs"]]
+    """Name, parameters and keys of the models that the zoo makes, family by family."""
+    def output(program, *arguments):
+        return subprocess.run([os.path.join(build, "bin", program), *arguments], check=True, capture_output=True,
+                              text=True).stdout
+    known = {model["name"]: model for model in json.loads(output("ckpt", "zoo", "ls", "--json"))["models"]}
+    return [known[name] for name in output("zoo_bench", "--list").split()]
 
 
 def page(rows, models, status, configurations):
@@ -259,6 +264,7 @@ def measure_missing(options, rows, wanted):
             return
         row = measure(os.path.join(options.build, "bin", "zoo_bench"), name, batch, threads, options.rounds)
         rows.append(row)
+        done.add((name, batch, threads))
         if options.store:
             with open(options.store, "w") as out:
                 json.dump(rows, out)

@@ -42,7 +42,7 @@ zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest zoo/rules tools
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
-samples/train       : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples tools/ckpt/suggest.h tools/ckpt/interrupt.h
+samples/train       : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples tools/ckpt/suggest.h tools/ckpt/interrupt.h tools/run/image_file.h
 '
 # System headers and the only folders that may name them.
 system_rules='

@@ -245,7 +245,8 @@ static void test_rule_packs(const ckpt_checkpoint* model) {
   DONE(ckpt_why(path_of("net.pth"), wanted, NULL, NULL, &json, &error));
   EXPECT(strstr(json, "\"kind\":\"foreign_names\"") != NULL);
   ckpt_text_free(json);
-  EXPECT(REFUSED(ckpt_add_rule_pack("bad", "[about]\nfrom = 1", &error), "from") == CKPT_USAGE);
+  EXPECT(REFUSED(ckpt_add_rule_pack("bad", "[about]\nfrom = 'a'\n[[rule]]\ndrop = 'x'\n", &error), "'to'") ==
+         CKPT_USAGE);
   EXPECT(REFUSED(ckpt_add_rule_pack(NULL, pack, &error), "name") == CKPT_USAGE);
   ckpt_close(wanted);
 }
