@@ -1,6 +1,7 @@
 #pragma once
 // Sampling images at given places, as torch.nn.functional. Thread safety: pure functions.
-// Use: core::Tensor turned = core::grid_sample(x, core::affine_grid(theta, x.sizes(), false), {.align_corners = false});
+// Use: core::Tensor turned = core::grid_sample(x, core::affine_grid(theta, x.sizes(), false), {.align_corners =
+// false});
 
 #include <optional>
 #include <string>

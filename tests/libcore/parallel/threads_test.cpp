@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/threads.h"
@@ -130,7 +131,7 @@ TEST_F(EightDevices, ThreadsShareAViewWhoseBaseHasChanged) {
       while (ready < 2) std::this_thread::yield();
       EXPECT_TRUE(view.requires_grad());
       names[self] = view.grad_fn_name();
-      core::grad({(view * 2).sum()}, {leaf}, {}, {.retain_graph = true});
+      core::grad({(view * 2).sum()}, {leaf}, {.retain_graph = true});
     };
     std::thread other(work, 1);
     work(0);

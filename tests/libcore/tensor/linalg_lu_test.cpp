@@ -93,7 +93,8 @@ TEST(LinalgMatrixExp, Values) {
       core::tensor({{1.381099, 0.540786, 0.727556}, {1.025823, 2.267550, 1.566608}, {1.734795, 2.070228, 3.600931}}));
   const Tensor turn = core::tensor({{0.0, -3.0}, {3.0, 0.0}}, {.dtype = DType::f64});
   expect_close(linalg::matrix_exp(turn),
-               core::tensor({{-0.9899924966004454, -0.1411200080598672}, {0.1411200080598672, -0.9899924966004454}}),
+               core::tensor({{-0.9899924966004454, -0.1411200080598672}, {0.1411200080598672, -0.9899924966004454}},
+                            {.dtype = DType::f64}),
                1e-14);
   EXPECT_EQ(linalg::matrix_exp(core::zeros({0, 0})).sizes(), (Shape{0, 0}));
   EXPECT_EQ(linalg::matrix_exp(kGeneral.clone().requires_grad_()).grad_fn_name(), "LinalgMatrixExpBackward0");
