@@ -235,8 +235,8 @@ struct CrossMapOptions {
   Scalar k = 1;  ///< prints as it is given: "1", "2.0"
 };
 
-/// The older form of LocalResponseNorm. Its sums leave out channels that fell behind only from the second one on, and
-/// its gradient is that of sums that leave out all: both as in PyTorch. x: (N, C, H, W).
+/// The older form of LocalResponseNorm, with PyTorch's two errors: sums of channels never let go of the first channel,
+/// and the gradient takes the neighbours on one side alone. x: (N, C, H, W).
 struct CrossMapLRN2d : ModuleOf<CrossMapLRN2d> {
   std::int64_t size;
   CrossMapOptions options;
