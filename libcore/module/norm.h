@@ -47,8 +47,6 @@ struct BatchNormState {
   /// Error(value) "expected 4D input (got 2D input)" unless the rank is one of these; of a synchronized one
   /// "expected at least 2D input (got 1D input)".
   void check_rank(const Tensor& x, std::int64_t low, std::int64_t high) const;
-  /// "BatchNorm2d" or "SyncBatchNorm".
-  std::string name_of(const char* plain) const { return synchronized ? "SyncBatchNorm" : plain; }
   Tensor normalise_instances(const Tensor& x, std::int64_t rank, bool training);
 
  private:
@@ -59,7 +57,7 @@ struct BatchNormState {
 struct BatchNorm1d : ModuleOf<BatchNorm1d>, BatchNormState {
   explicit BatchNorm1d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
   void members(Members& m) override { list(m); }
-  std::string class_name() const override { return name_of("BatchNorm1d"); }
+  std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
   int version() const override { return 2; }
   void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
@@ -72,7 +70,7 @@ struct BatchNorm1d : ModuleOf<BatchNorm1d>, BatchNormState {
 struct BatchNorm2d : ModuleOf<BatchNorm2d>, BatchNormState {
   explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
   void members(Members& m) override { list(m); }
-  std::string class_name() const override { return name_of("BatchNorm2d"); }
+  std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
   int version() const override { return 2; }
   void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
@@ -85,7 +83,7 @@ struct BatchNorm2d : ModuleOf<BatchNorm2d>, BatchNormState {
 struct BatchNorm3d : ModuleOf<BatchNorm3d>, BatchNormState {
   explicit BatchNorm3d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
   void members(Members& m) override { list(m); }
-  std::string class_name() const override { return name_of("BatchNorm3d"); }
+  std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
   int version() const override { return 2; }
   void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {

@@ -57,6 +57,15 @@ TEST(SyncBatchNorm, EveryBatchNormIsConverted) {
   EXPECT_EQ(net(core::ones({2, 2})).sizes(), (core::Shape{2, 2}));  // any rank now
 }
 
+struct Mine : core::BatchNorm2d {
+  using BatchNorm2d::BatchNorm2d;
+};
+
+TEST(SyncBatchNorm, AnOrdinaryOneKeepsTheNameOfItsClass) {
+  EXPECT_EQ(Mine(2).str().substr(0, 6), "Mine(2");
+  EXPECT_EQ(core::SyncBatchNorm(2).class_name(), "SyncBatchNorm");
+}
+
 const core::NestedValues kValues = {0.0,      0.199482, 0.398407, 0.596543, 0.793659, 0.989432, 1.183470, 1.375452,
                                     1.565072, 1.751868, 1.935330, 2.115112, 2.294345, 2.467898, 2.637100, 2.801702,
                                     2.965769, 3.122953, 3.275125, 3.422142, 3.756194, 3.917020, 4.073516, 4.225548};
