@@ -78,6 +78,19 @@ void model_elsewhere() {
   });
 }
 
+/// With a third device, for a model on none of those that are given.
+void model_outside() {
+  if (core::cuda::device_count() < 3) return;
+  attempt("model on cuda:2, device_ids = {0, 1}", [] {
+    core::DataParallel parallel(net_on("cuda:2"), {.device_ids = {{0, 1}}});
+    return run_on(parallel, "cuda:0");
+  });
+  attempt("data on cuda:2, device_ids = {0, 1}", [] {
+    core::DataParallel parallel(net_on("cuda:0"), {.device_ids = {{0, 1}}});
+    return run_on(parallel, "cuda:2");
+  });
+}
+
 void data_elsewhere() {
   core::DataParallel parallel(net_on("cuda:0"), {.device_ids = {{0, 1}}});
   attempt("data on the CPU", [&] { return run_on(parallel, "cpu"); });
@@ -101,6 +114,7 @@ void run(samples::Program&) {
   what_is_given();
   model_elsewhere();
   data_elsewhere();
+  model_outside();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "libckpt/bridge/tensor_entry.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "libcore/tensor/uninitialized.h"
 
 namespace ckpt {
 namespace {
@@ -42,6 +43,9 @@ Value to_value(const StateDict& state) {
   Dict dict;
   dict.type = "collections.OrderedDict";
   for (const auto& [key, tensor] : state) {
+    if (core::is_uninitialized(tensor)) {
+      throw Error(ErrorCode::value, core::quote(key) + ": its shape is not known yet; call the lazy module once first");
+    }
     dict.items.emplace_back(Value::text(key), Value::tensor(maker.entry(tensor)));
   }
   if (state.has_versions()) dict.attributes = versions_value(state);

@@ -5,18 +5,6 @@
 namespace core {
 namespace {
 
-class SpinLock {
- public:
-  explicit SpinLock(std::atomic_flag& flag) : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) {
-    }
-  }
-  ~SpinLock() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag& flag_;
-};
-
 /// A gradient that nobody else holds, laid out as the leaf, can become the leaf's own; others are copied.
 bool can_take(const Tensor& t, const Tensor& leaf) {
   if (!t.is_contiguous() || !leaf.is_contiguous()) return false;

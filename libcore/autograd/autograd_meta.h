@@ -1,7 +1,7 @@
 #pragma once
 // What autograd keeps about a tensor. Internal to autograd.
-// Thread safety: as the tensor; only the pointer to it, the accumulator and adding a gradient are guarded,
-// because threads may record operations on one leaf and run backward at the same time.
+// Thread safety: as the tensor; only the pointer to it, the accumulator, adding a gradient and the node of a view are
+// guarded, because threads may record operations on one leaf or view and run backward at the same time.
 
 #include <atomic>
 #include <vector>
@@ -21,8 +21,9 @@ struct AutogradMeta final : AutogradMetaBase {
   std::uint32_t output_nr = 0;
   std::shared_ptr<Tensor> retained;  // of a non-leaf that keeps its gradient; shared with the hook on its node
 
-  Tensor base;                     // of a view; undefined otherwise
-  std::uint32_t view_version = 0;  // grad_fn of a view is valid for this version of the memory
+  Tensor base;                                 // of a view; undefined otherwise
+  std::atomic<std::uint32_t> view_version{0};  // grad_fn of a view is valid for this version of the memory
+  std::atomic_flag view_lock;                  // while grad_fn of a view is made again
 
   std::atomic_flag grad_lock;  // while a gradient is added
   std::atomic_flag accumulator_lock;
@@ -39,6 +40,21 @@ inline AutogradMeta* try_meta(const Tensor& t) {
 AutogradMeta& make_meta(const Tensor& t);
 /// As make_meta(), where other threads may do the same at this moment.
 AutogradMeta& make_shared_meta(const Tensor& t);
+
+/// For the few instructions behind one of the flags above.
+class SpinLock {
+ public:
+  explicit SpinLock(std::atomic_flag& flag) : flag_(flag) {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ~SpinLock() { flag_.clear(std::memory_order_release); }
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+ private:
+  std::atomic_flag& flag_;
+};
 
 /// Adds gradients to a leaf.
 class AccumulateGrad final : public Node {

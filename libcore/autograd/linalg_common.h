@@ -22,6 +22,9 @@ void check_matrix(const Tensor& a, const char* name);
 void check_square(const Tensor& a, const char* name);
 /// Error(not_implemented) "linalg.inv: Expected a floating point or complex tensor as input. Got Long".
 void check_linalg_type(const Tensor& a, const char* name, bool allow_low = false);
+/// That a x = b (left) or x a = b can hold. Errors: "linalg.solve: Incompatible shapes of A and B for the equation AX =
+/// B (3x3 and 2x1)" and that of two dtypes.
+void check_equation(const Tensor& a, const Tensor& b, const char* name, bool left);
 /// " (Batch element 2):" or ":" behind a name, for matrix `index` of `a`.
 std::string batch_text(const Tensor& a, std::size_t index);
 

@@ -34,6 +34,17 @@ void check_linalg_type(const Tensor& a, const char* name, bool allow_low) {
                                               type);
 }
 
+void check_equation(const Tensor& a, const Tensor& b, const char* name, bool left) {
+  if (a.dtype() != b.dtype()) {
+    linalg_fail(std::string(name) + ": Expected A and B to have the same dtype, but found A of type " +
+                scalar_type_name(a.dtype()) + " and B of type " + scalar_type_name(b.dtype()) + " instead");
+  }
+  if (a.size(-1) == b.size(left ? -2 : -1)) return;
+  const auto by = [](const Tensor& x) { return std::to_string(x.size(-2)) + "x" + std::to_string(x.size(-1)); };
+  linalg_fail(std::string(name) + ": Incompatible shapes of A and B for the equation " + (left ? "AX = B" : "XA = B") +
+              " (" + by(a) + " and " + by(b) + ")");
+}
+
 std::string batch_text(const Tensor& a, std::size_t index) {
   return a.dim() > 2 ? ": (Batch element " + std::to_string(index) + "): " : ": ";
 }
@@ -137,9 +148,12 @@ Tensor cofactors(const Tensor& a) {
 struct DetBackward final : Node {
   std::string_view name() const override { return "LinalgDetBackward0"; }
   TensorList apply(TensorList g) override {
-    const Tensor a = saved(0), value = saved(1);
-    if (value.ne(zeros_like(value)).all().item<bool>()) return {corner(g[0] * value) * inv(a).mT()};
-    return {corner(g[0]) * cofactors(a)};
+    const Tensor a = saved(0), value = saved(1), singular = value.eq(0);
+    if (!singular.any().item<bool>()) return {corner(g[0] * value) * inv(a).mT()};
+    if (a.size(-1) == 1) return {corner(g[0]).expand(a.sizes())};
+    if (is_grad_enabled()) return {corner(g[0]) * cofactors(a)};
+    const Tensor one = eye(a.size(-1), {}, {.dtype = a.dtype(), .device = a.device()});
+    return {corner(g[0] * value) * inv(where(corner(singular), one, a)).mT()};
   }
 };
 
@@ -147,7 +161,7 @@ struct SlogdetBackward final : Node {
   std::string_view name() const override { return "LinalgSlogdetBackward0"; }
   TensorList apply(TensorList g) override {
     if (!g[1].defined()) return {zeros_like(saved(0))};
-    return {corner(g[1]) * inv(saved(0)).mT()};
+    return {corner(g[1]) * inv_ex(saved(0)).result.mT()};
   }
 };
 
@@ -161,36 +175,29 @@ bool is_vector_case(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-void check_equation(const Tensor& a, const Tensor& b, const char* name, bool left) {
-  if (a.dtype() != b.dtype()) {
-    linalg_fail(std::string(name) + ": Expected A and B to have the same dtype, but found A of type " +
-                scalar_type_name(a.dtype()) + " and B of type " + scalar_type_name(b.dtype()) + " instead");
-  }
-  if (a.size(-1) == b.size(left ? -2 : -1)) return;
-  const auto by = [](const Tensor& x) { return std::to_string(x.size(-2)) + "x" + std::to_string(x.size(-1)); };
-  linalg_fail(std::string(name) + ": Incompatible shapes of A and B for the equation " + (left ? "AX = B" : "XA = B") +
-              " (" + by(a) + " and " + by(b) + ")");
-}
-
 /// Both with the same batches.
 std::pair<Tensor, Tensor> broadcast_batches(const Tensor& a, const Tensor& b) {
   const Shape batch = broadcast_shapes(batch_sizes(a), batch_sizes(b));
   return {a.expand(with_sizes(batch, {a.size(-2), a.size(-1)})), b.expand(with_sizes(batch, {b.size(-2), b.size(-1)}))};
 }
 
-Tensor solved(const Tensor& a, const Tensor& b) {
+struct Solved {
+  Tensor x;
+  std::vector<std::int32_t> info;
+};
+
+Solved solved(const Tensor& a, const Tensor& b) {
   return in_linalg_type(a, [&]<class T>() {
     Columns<T> left(a), right(b);
+    Solved result;
     const int n = left.rows();
     std::vector<int> pivots(static_cast<std::size_t>(n));
     for (std::size_t k = 0; k < batch_count(a); ++k) {
-      if (lapack::lu(n, n, left.matrix(k), pivots.data()) != 0) {
-        linalg_fail("torch.linalg.solve" + batch_text(a, k) +
-                    "The solver failed because the input matrix is singular.");
-      }
+      result.info.push_back(lapack::lu(n, n, left.matrix(k), pivots.data()));
       lapack::lu_solve(n, right.columns(), left.matrix(k), pivots.data(), right.matrix(k));
     }
-    return right.tensor(b.device());
+    result.x = right.tensor(b.device());
+    return result;
   });
 }
 
@@ -318,22 +325,32 @@ SignAndLog slogdet(const Tensor& a) {
   return {found.sign, found.log};
 }
 
-Tensor solve(const Tensor& a, const Tensor& b) {
+WithInfo solve_ex(const Tensor& a, const Tensor& b) {
   check_square(a, "linalg.solve");
   check_linalg_type(a, "linalg.solve");
   const bool vectors = is_vector_case(a, b);
   const Tensor right = vectors ? column(b) : b;
   check_equation(a, right, "linalg.solve", true);
   const auto [left, sides] = broadcast_batches(a.detach(), right.detach());
-  Tensor x = solved(left, sides);
-  if (vectors) x = x.squeeze(-1);
-  if (!needs_grad(a, b)) return x;
+  Solved found = solved(left, sides);
+  Tensor x = vectors ? found.x.squeeze(-1) : found.x;
+  const Tensor info = info_tensor(found.info, left);
+  if (!needs_grad(a, b)) return {x, info};
   auto node = make_node<SolveBackward>(a, b);
   node->vectors = vectors;
   node->save(a);
   record(x, node);
   node->save_output(x);
-  return x;
+  return {x, info};
+}
+
+Tensor solve(const Tensor& a, const Tensor& b) {
+  const WithInfo both = solve_ex(a, b);
+  const std::vector<std::int64_t> info = both.info.to_vector<std::int64_t>();
+  const auto failed = std::find_if(info.begin(), info.end(), [](std::int64_t code) { return code != 0; });
+  if (failed == info.end()) return both.result;
+  linalg_fail("torch.linalg.solve" + batch_text(a, static_cast<std::size_t>(failed - info.begin())) +
+              "The solver failed because the input matrix is singular.");
 }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& o) {
@@ -384,15 +401,30 @@ Tensor matrix_power(const Tensor& a, std::int64_t n) {
   return n < 0 ? core::matrix_power(inv(a), -n) : core::matrix_power(a, n);
 }
 
+namespace {
+
+void check_chain(const std::vector<Tensor>& tensors) {
+  const auto fail = [](const std::string& text) { linalg_fail("multi_dot(): " + text); };
+  if (tensors.size() < 2) fail("expected at least 2 tensors but got " + std::to_string(tensors.size()));
+  const auto dims = [](const Tensor& t) { return std::to_string(t.dim()) + "D"; };
+  const auto is_end = [](const Tensor& t) { return t.dim() == 1 || t.dim() == 2; };
+  if (!is_end(tensors.front())) fail("the first tensor must be 1D or 2D but got " + dims(tensors.front()));
+  if (!is_end(tensors.back())) fail("the last tensor must be 1D or 2D but got " + dims(tensors.back()));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool inside = i > 0 && i + 1 < tensors.size();
+    if (inside && tensors[i].dim() != 2) {
+      fail("tensor " + std::to_string(i) + " must be 2D but got " + dims(tensors[i]));
+    }
+    if (i == 0 || tensors[i - 1].size(-1) == tensors[i].size(0)) continue;
+    fail("tensors " + std::to_string(i - 1) + " and " + std::to_string(i) + " with shapes " +
+         to_list(tensors[i - 1].sizes()) + " and " + to_list(tensors[i].sizes()) + " cannot be multiplied");
+  }
+}
+
+}  // namespace
+
 Tensor multi_dot(const std::vector<Tensor>& tensors) {
-  if (tensors.size() < 2) {
-    linalg_fail("multi_dot(): expected at least 2 tensors but got " + std::to_string(tensors.size()));
-  }
-  for (std::size_t i = 0; i + 1 < tensors.size(); ++i) {
-    if (tensors[i].size(-1) == tensors[i + 1].size(0)) continue;
-    linalg_fail("multi_dot(): tensors " + std::to_string(i) + " and " + std::to_string(i + 1) + " with shapes " +
-                to_list(tensors[i].sizes()) + " and " + to_list(tensors[i + 1].sizes()) + " cannot be multiplied");
-  }
+  check_chain(tensors);
   std::vector<Tensor> chain = tensors;
   const bool from_vector = chain.front().dim() == 1, to_vector = chain.back().dim() == 1;
   if (from_vector) chain.front() = chain.front().unsqueeze(0);

@@ -40,16 +40,19 @@ namespace {
 
 const IntrusivePtr<Node> kNoNode;
 
-/// A view whose memory was changed in place gets its node from the base again.
+/// A view whose memory was changed in place gets its node from the base again. Of several threads that use the view at
+/// that moment one does so; requires_grad of the view itself is left alone, as others may be reading it.
 void refresh_view_node(const Tensor& t, AutogradMeta& meta) {
-  if (meta.view_version == t.impl()->version() || !meta.base.requires_grad()) return;
-  meta.view_version = t.impl()->version();
+  const std::uint32_t version = t.impl()->version();
+  if (meta.view_version.load(std::memory_order_acquire) == version || !meta.base.requires_grad()) return;
+  const SpinLock lock(meta.view_lock);
+  if (meta.view_version.load(std::memory_order_relaxed) == version) return;
   GradModeGuard on(true);
   Tensor again = meta.base.as_strided(t.sizes(), t.strides(), t.storage_offset());
   AutogradMeta& fresh = make_meta(again);
   meta.grad_fn = fresh.grad_fn;
   meta.output_nr = fresh.output_nr;
-  t.impl()->requires_grad = true;
+  meta.view_version.store(version, std::memory_order_release);
 }
 
 }  // namespace
@@ -285,8 +288,11 @@ void Tensor::set_data(const Tensor& other) const {
   impl_->dtype = other.dtype();
   impl_->contiguous = other.is_contiguous();
   impl_->own_version = std::move(version);
-  // A recorded accumulator expects gradients of the old shape and dtype.
-  if (AutogradMeta* meta = try_meta(*this)) meta->accumulator = nullptr;
+  // A recorded accumulator expects gradients of the old shape and dtype. Another thread may be ending it.
+  if (AutogradMeta* meta = try_meta(*this)) {
+    const SpinLock lock(meta->accumulator_lock);
+    meta->accumulator = nullptr;
+  }
 }
 
 Edge gradient_edge(const Tensor& t) {

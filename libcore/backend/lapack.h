@@ -39,6 +39,11 @@ int svd(char job, int m, int n, const SvdArrays<T>& arrays);
 /// a becomes the vectors where they are wanted.
 template <class T>
 int eigh(char job, char uplo, int n, T* a, T* values);
+/// Of any square matrix, `a` is spoilt. Complex values come as (real, imaginary) of conjugate pairs, the one with the
+/// positive imaginary part first; vectors (n, n, or null where they are not wanted) of such a pair are columns j, j +
+/// 1: real and imaginary part of the first.
+template <class T>
+int eig(int n, T* a, T* real, T* imaginary, T* vectors);
 /// b (max(m, n), count) becomes the solution; gives the rank. By a complete orthogonal factorisation.
 template <class T>
 int lstsq(int m, int n, int count, T* a, T* b, T rcond);

@@ -1,7 +1,7 @@
 #include "libcore/base/error.h"
 #include "libcore/module/module_base.h"
 #include "libcore/module/walk.h"
-#include "libcore/tensor/factory.h"
+#include "libcore/tensor/uninitialized.h"
 
 namespace core {
 namespace {
@@ -16,6 +16,9 @@ struct Target {
       throw Error(ErrorCode::not_implemented,
                   "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
                   "torch.nn.Module.to() when moving module from meta to a different device.");
+    }
+    if (is_uninitialized(tensor)) {
+      return uninitialized_like(tensor.detach(), device.value_or(tensor.device()), dtype.value_or(tensor.dtype()));
     }
     const bool cast = dtype && (is_floating(tensor.dtype()) || is_complex(tensor.dtype()));
     const bool is_image = tensor.dim() == 4 || tensor.dim() == 5;
@@ -62,15 +65,24 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
   convert_all(*this, {.device = device, .dtype = dtype});
 }
 
+namespace {
+
+Tensor emptied(const Tensor& tensor, Device device) {
+  if (is_uninitialized(tensor)) return uninitialized_like(tensor.detach(), device, tensor.dtype());
+  return empty_like(tensor.detach(), {.device = device});
+}
+
+}  // namespace
+
 void Module::to_empty(Device device, bool recurse) {
   const NamedModules all = recurse ? named_modules() : NamedModules{{"", this}};
   for (const auto& [name, module] : all) {
     const Members own(*module);
     for (const TensorMember& member : own.parameters()) {
-      if (member.tensor->defined()) member.tensor->set_data(empty_like(member.tensor->detach(), {.device = device}));
+      if (member.tensor->defined()) member.tensor->set_data(emptied(*member.tensor, device));
     }
     for (const TensorMember& member : own.buffers()) {
-      if (member.tensor->defined()) *member.tensor = empty_like(member.tensor->detach(), {.device = device});
+      if (member.tensor->defined()) *member.tensor = emptied(*member.tensor, device);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include "libcore/base/error.h"
 #include "libcore/module/module_base.h"
 #include "libcore/module/walk.h"
+#include "libcore/tensor/uninitialized.h"
 
 namespace core {
 namespace detail {
@@ -31,6 +32,7 @@ void own_children(Module& module, Copies& copies) {
 
 /// A copy of the values, leaf again, with the gradient copied too.
 Tensor copied(const Tensor& tensor) {
+  if (is_uninitialized(tensor)) return uninitialized_like(tensor, tensor.device(), tensor.dtype());
   if (!tensor.is_leaf()) {
     throw Error(ErrorCode::runtime,
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
@@ -64,6 +66,20 @@ void own_tensors(Module& module) {
 
 }  // namespace detail
 
+namespace {
+
+void check_initialized(Module& module) {
+  const Members own(module);
+  for (const TensorMember& member : own.parameters()) {
+    if (!is_uninitialized(*member.tensor)) continue;
+    throw Error(ErrorCode::runtime,
+                "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to "
+                "correctly initialize the modules");
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<Module> Module::replicate() const {
   std::shared_ptr<Module> result = copy();
   detail::own_children(*result);
@@ -74,6 +90,7 @@ void Module::mark_replica_of(Module& original) {
   const NamedModules copies = named_modules(), originals = original.named_modules();
   for (std::size_t i = 0; i < copies.size() && i < originals.size(); ++i) {
     Module& model = *originals[i].second;
+    check_initialized(model);
     copies[i].second->original_ = model.is_replica() ? model.original_ : &model;
   }
 }

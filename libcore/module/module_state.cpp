@@ -9,6 +9,7 @@
 #include "libcore/module/module_base.h"
 #include "libcore/module/print.h"
 #include "libcore/module/walk.h"
+#include "libcore/tensor/uninitialized.h"
 
 namespace core {
 namespace {
@@ -22,7 +23,8 @@ struct Collector {
   void add(const std::vector<TensorMember>& members, const std::string& prefix) {
     for (const TensorMember& member : members) {
       if (!member.persistent || !member.tensor->defined()) continue;
-      state.set(prefix + member.name, keep_vars ? *member.tensor : member.tensor->detach());
+      const bool as_is = keep_vars || is_uninitialized(*member.tensor);
+      state.set(prefix + member.name, as_is ? *member.tensor : member.tensor->detach());
     }
   }
 
@@ -145,6 +147,12 @@ void Loader::load_tensor(const TensorMember& member, const std::string& key, con
                       "\", expected torch.Tensor or Tensor-like object from checkpoint but received "
                       "<class 'NoneType'>");
     return;
+  }
+  if (is_uninitialized(given) && !is_uninitialized(target)) {
+    throw Error(ErrorCode::runtime,
+                "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+                "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call "
+                "`forward` to initialize the parameters before accessing their attributes.");
   }
   const bool old_scalar = target.dim() == 0 && given.dim() == 1 && given.numel() == 1;
   const Tensor value = old_scalar ? given.detach().reshape({}) : given.detach();

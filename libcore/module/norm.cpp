@@ -5,6 +5,7 @@
 #include "libcore/base/text.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
+#include "libcore/tensor/cross_map.h"
 #include "libcore/tensor/factory.h"
 
 namespace core {
@@ -68,20 +69,44 @@ Tensor BatchNormState::normalise(const Tensor& x, bool training) {
                         by_batch, factor, options.eps});
 }
 
-Tensor BatchNorm1d::forward(const Tensor& x) {
-  if (x.dim() != 2 && x.dim() != 3) {
-    throw Error(ErrorCode::value, "expected 2D or 3D input (got " + std::to_string(x.dim()) + "D input)");
+void BatchNormState::check_rank(const Tensor& x, std::int64_t low, std::int64_t high) const {
+  const std::string found = "D input (got " + std::to_string(x.dim()) + "D input)";
+  if (synchronized) {
+    if (x.dim() < 2) throw Error(ErrorCode::value, "expected at least 2" + found);
+    if (x.size(1) > 0) return;
+    throw Error(ErrorCode::value, "SyncBatchNorm number of input channels should be non-zero");
   }
+  if (x.dim() == low || x.dim() == high) return;
+  const std::string both = low == high ? "" : std::to_string(low) + "D or ";
+  throw Error(ErrorCode::value, "expected " + both + std::to_string(high) + found);
+}
+
+Tensor SyncBatchNorm::forward(const Tensor& x) {
+  check_rank(x, 2, 2);
+  return normalise(x, is_training());
+}
+
+void SyncBatchNorm::convert_all(Module& module) {
+  for (Module* each : module.modules()) {
+    const bool is_batch_norm = dynamic_cast<BatchNorm1d*>(each) != nullptr ||
+                               dynamic_cast<BatchNorm2d*>(each) != nullptr ||
+                               dynamic_cast<BatchNorm3d*>(each) != nullptr;
+    if (is_batch_norm) dynamic_cast<BatchNormState*>(each)->synchronized = true;
+  }
+}
+
+Tensor BatchNorm1d::forward(const Tensor& x) {
+  check_rank(x, 2, 3);
   return normalise(x, is_training());
 }
 
 Tensor BatchNorm2d::forward(const Tensor& x) {
-  if (x.dim() != 4) throw Error(ErrorCode::value, "expected 4D input (got " + std::to_string(x.dim()) + "D input)");
+  check_rank(x, 4, 4);
   return normalise(x, is_training());
 }
 
 Tensor BatchNorm3d::forward(const Tensor& x) {
-  if (x.dim() != 5) throw Error(ErrorCode::value, "expected 5D input (got " + std::to_string(x.dim()) + "D input)");
+  check_rank(x, 5, 5);
   return normalise(x, is_training());
 }
 
@@ -157,6 +182,15 @@ std::string RMSNorm::extra_repr() const {
 std::string LocalResponseNorm::extra_repr() const {
   return std::to_string(size) + ", alpha=" + python_float(options.alpha) + ", beta=" + python_float(options.beta) +
          ", k=" + python_float(options.k);
+}
+
+std::string CrossMapLRN2d::extra_repr() const {
+  return std::to_string(size) + ", alpha=" + python_float(options.alpha) + ", beta=" + python_float(options.beta) +
+         ", k=" + detail::python_number(options.k);
+}
+
+Tensor CrossMapLRN2d::forward(const Tensor& x) const {
+  return cross_map_lrn2d(x, size, {options.alpha, options.beta, options.k.to_double()});
 }
 
 }  // namespace core

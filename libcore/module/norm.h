@@ -32,6 +32,7 @@ struct BatchNormState {
   Tensor running_mean;
   Tensor running_var;
   Tensor num_batches_tracked;  ///< int64, 0-dim
+  bool synchronized = false;   ///< prints and works as SyncBatchNorm
 
   void reset_parameters();
   void reset_running_stats();
@@ -43,6 +44,9 @@ struct BatchNormState {
   /// States before version 2 had no num_batches_tracked: 0 is filled in.
   void upgrade(StateDict& state, std::string_view prefix, std::optional<int> saved_version) const;
   Tensor normalise(const Tensor& x, bool training);
+  /// Error(value) "expected 4D input (got 2D input)" unless the rank is one of these; of a synchronized one
+  /// "expected at least 2D input (got 1D input)".
+  void check_rank(const Tensor& x, std::int64_t low, std::int64_t high) const;
   Tensor normalise_instances(const Tensor& x, std::int64_t rank, bool training);
 
  private:
@@ -53,6 +57,7 @@ struct BatchNormState {
 struct BatchNorm1d : ModuleOf<BatchNorm1d>, BatchNormState {
   explicit BatchNorm1d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
   void members(Members& m) override { list(m); }
+  std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
   int version() const override { return 2; }
   void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
@@ -65,6 +70,7 @@ struct BatchNorm1d : ModuleOf<BatchNorm1d>, BatchNormState {
 struct BatchNorm2d : ModuleOf<BatchNorm2d>, BatchNormState {
   explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
   void members(Members& m) override { list(m); }
+  std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
   int version() const override { return 2; }
   void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
@@ -77,12 +83,41 @@ struct BatchNorm2d : ModuleOf<BatchNorm2d>, BatchNormState {
 struct BatchNorm3d : ModuleOf<BatchNorm3d>, BatchNormState {
   explicit BatchNorm3d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
   void members(Members& m) override { list(m); }
+  std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
   int version() const override { return 2; }
   void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
     upgrade(state, prefix, saved_version);
   }
   Tensor forward(const Tensor& x);
+};
+
+/// Batch normalisation of any rank whose statistics are those of all processes of a distributed training. libcore
+/// trains in one process, where it does the same as the ordinary ones (as PyTorch's does there; replicas of
+/// DataParallel use their own batches in both). Several processes need distributed training, which libcore does not
+/// have yet. x: (N, C, ...).
+struct SyncBatchNorm : ModuleOf<SyncBatchNorm>, BatchNormState {
+  explicit SyncBatchNorm(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {
+    synchronized = true;
+  }
+  void members(Members& m) override { list(m); }
+  std::string extra_repr() const override { return describe(); }
+  int version() const override { return 2; }
+  void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
+    upgrade(state, prefix, saved_version);
+  }
+  Tensor forward(const Tensor& x);
+
+  /// Every BatchNorm1d, 2d and 3d in `module` becomes synchronized, in place: a member of a struct keeps its type, and
+  /// prints and works as SyncBatchNorm.
+  template <class M>
+  static M& convert_sync_batchnorm(M& module) {
+    convert_all(module);
+    return module;
+  }
+
+ private:
+  static void convert_all(Module& module);
 };
 
 /// As BatchNormOptions, but PyTorch's instance norms neither learn nor track unless asked to.
@@ -190,6 +225,26 @@ struct LocalResponseNorm : ModuleOf<LocalResponseNorm> {
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return local_response_norm(x, size, options); }
+};
+
+struct CrossMapOptions {
+  double alpha = 1e-4;
+  double beta = 0.75;
+  Scalar k = 1;  ///< prints as it is given: "1", "2.0"
+};
+
+/// The older form of LocalResponseNorm, with PyTorch's two errors: sums of channels never let go of the first channel,
+/// and the gradient takes the neighbours on one side alone. x: (N, C, H, W).
+struct CrossMapLRN2d : ModuleOf<CrossMapLRN2d> {
+  std::int64_t size;
+  CrossMapOptions options;
+
+  explicit CrossMapLRN2d(std::int64_t neighbours, const CrossMapOptions& given = {})
+      : size(neighbours), options(given) {}
+  void members(Members&) override {}
+  std::string extra_repr() const override;
+  /// Error(value) "CrossMapLRN2d: Expected input to be 4D, got 2D instead."
+  Tensor forward(const Tensor& x) const;
 };
 
 }  // namespace core

@@ -4,6 +4,7 @@
 
 #include "libcore/base/error.h"
 #include "libcore/tensor/print.h"
+#include "libcore/tensor/uninitialized.h"
 
 namespace core {
 
@@ -15,6 +16,7 @@ Parameter::Parameter(const Tensor& data, bool requires_grad) : Tensor(data.detac
 }
 
 std::ostream& operator<<(std::ostream& out, const Parameter& parameter) {
+  if (is_uninitialized(parameter)) return out << "<UninitializedParameter>";
   return out << "Parameter containing:\n" << static_cast<const Tensor&>(parameter);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Parameters that are computed from others: weight normalisation, spectral normalisation and a user's own, under
+// Parameters that are computed from others: weight and spectral normalisation, orthogonal ones and a user's own, under
 // PyTorch's names: parametrizations::weight_norm gives parametrizations.weight.original0 and original1, the older
 // weight_norm weight_g and weight_v. As torch.nn.utils and torch.nn.utils.parametrize.
 // A module computes such parameters at the start of each call (not of forward itself), so between calls the member
@@ -37,11 +37,17 @@ struct SpectralOptions {
 };
 void spectral_norm(Module& module, const std::string& name, const SpectralOptions& options);
 void parametrized_weight_norm(Module& module, const std::string& name, std::optional<std::int64_t> dim);
+struct OrthogonalOptions {
+  std::string orthogonal_map = {};  ///< matrix_exp, cayley, householder; none: the first of square ones, else the last
+  bool use_trivialization = true;   ///< keep a base that the map is multiplied with, so that the first value is given
+};
+void orthogonal(Module& module, const std::string& name, const OrthogonalOptions& options);
 void parametrized_spectral_norm(Module& module, const std::string& name, const SpectralOptions& options);
 
 }  // namespace detail
 
 using SpectralNormOptions = detail::SpectralOptions;
+using OrthogonalOptions = detail::OrthogonalOptions;
 
 /// The parameter becomes `name`_g * `name`_v / |`name`_v|, with one norm for each index of `dim`, or one for all.
 /// Errors: Error(runtime) "Cannot register two weight_norm hooks on the same parameter weight".
@@ -70,6 +76,12 @@ M& weight_norm(M& module, const std::string& name = "weight", std::optional<std:
 template <class M>
 M& spectral_norm(M& module, const std::string& name = "weight", const SpectralNormOptions& options = {}) {
   return detail::parametrized_spectral_norm(module, name, options), module;
+}
+/// Matrices (the last two dimensions) with orthonormal columns, or rows where there are more columns. Errors(value):
+/// PyTorch's texts for names, dimensions and maps.
+template <class M>
+M& orthogonal(M& module, const std::string& name = "weight", const OrthogonalOptions& options = {}) {
+  return detail::orthogonal(module, name, options), module;
 }
 
 }  // namespace parametrizations

@@ -21,6 +21,13 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& factor, bool upper = false)
 /// The inverse of A from its Cholesky factor.
 Tensor cholesky_inverse(const Tensor& factor, bool upper = false);
 
+struct Reflections {
+  Tensor a;  ///< R above and on the diagonal, reflectors below
+  Tensor tau;
+};
+/// The factors of qr() as LAPACK keeps them. Has no derivative.
+Reflections geqrf(const Tensor& a);
+
 namespace linalg {
 
 // All errors are Error(runtime) unless said; matrices that must be square: "linalg.inv: A must be batches of square
@@ -36,7 +43,8 @@ struct WithInfo {
 };
 /// As inv(), with a result where there is none.
 WithInfo inv_ex(const Tensor& a);
-/// Its gradient is that of the cofactors, also of singular matrices.
+/// Its gradient is det * inv(a)^T, and so 0 where a is singular (except of one element); with create_graph that of the
+/// cofactors, which holds there too.
 Tensor det(const Tensor& a);
 struct SignAndLog {
   Tensor sign;
@@ -47,6 +55,13 @@ SignAndLog slogdet(const Tensor& a);
 /// The x of a @ x = b; b: matrices, vectors for as many matrices, or one vector.
 /// Error "torch.linalg.solve: The solver failed because the input matrix is singular."
 Tensor solve(const Tensor& a, const Tensor& b);
+/// As solve(), with a result where there is none.
+WithInfo solve_ex(const Tensor& a, const Tensor& b);
+/// The x of tensordot(a, x, x.dim()) = b, where x has the dimensions of a that b has not; `dims` of a are moved to its
+/// end before. Error(runtime) "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == ...".
+Tensor tensorsolve(const Tensor& a, const Tensor& b, const Shape& dims = {});
+/// The inverse of tensordot with a over its first `ind` dimensions.
+Tensor tensorinv(const Tensor& a, std::int64_t ind = 2);
 struct TriangularOptions {
   bool upper = false;
   bool left = true;            ///< else x @ a = b
@@ -58,6 +73,28 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
 /// is not positive-definite (the leading minor of order 1 is not positive-definite)."
 Tensor cholesky(const Tensor& a, bool upper = false);
 WithInfo cholesky_ex(const Tensor& a, bool upper = false);
+
+/// a = p @ l @ u, l with ones on its diagonal.
+struct LU {
+  Tensor p, l, u;
+};
+LU lu(const Tensor& a);
+struct LUFactors {
+  Tensor lu;      ///< u above, l below the diagonal
+  Tensor pivots;  ///< int32: row i was swapped with row pivots[i] - 1
+};
+/// Error "torch.linalg.lu_factor: U[1,1] is zero and using it on lu_solve would result in a division by zero. ...".
+LUFactors lu_factor(const Tensor& a);
+struct LUFactorsInfo {
+  Tensor lu, pivots, info;
+};
+LUFactorsInfo lu_factor_ex(const Tensor& a);
+struct LuSolveOptions {
+  bool left = true;      ///< else x @ a = b
+  bool adjoint = false;  ///< a^T instead of a
+};
+/// The x of a @ x = b from lu_factor(a).
+Tensor lu_solve(const LUFactors& factors, const Tensor& b, const LuSolveOptions& options = {});
 
 struct QR {
   Tensor q, r;
@@ -77,6 +114,16 @@ struct Eigen {
 /// Of symmetric matrices, of which one triangle is read: "L" or "U".
 Eigen eigh(const Tensor& a, const std::string& uplo = "L");
 Tensor eigvalsh(const Tensor& a, const std::string& uplo = "L");
+/// Of any square matrix: complex64 or complex128, in LAPACK's order; complex_ops.h takes them apart. They have no
+/// history. Error(not_implemented) where `a` asks for gradients.
+Eigen eig(const Tensor& a);
+Tensor eigvals(const Tensor& a);
+
+/// The first columns of the product of reflections I - tau_i v_i v_i^T, v_i the i-th column of `reflectors` with zeros
+/// above a one on the diagonal, as geqrf() gives them.
+Tensor householder_product(const Tensor& reflectors, const Tensor& tau);
+/// The exponential: I + a + a @ a / 2 + ...
+Tensor matrix_exp(const Tensor& a);
 
 struct LstsqOptions {
   std::optional<double> rcond = {};  ///< singular values below rcond times the largest count as 0; eps * max(m, n)

@@ -9,6 +9,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/print_format.h"
 #include "libcore/tensor/sparse.h"
+#include "libcore/tensor/uninitialized.h"
 
 namespace core {
 namespace {
@@ -84,6 +85,7 @@ void set_print_options(const PrintOptions& options) {
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "None";
   if (tensor.is_sparse()) return sparse_text(tensor);
+  if (is_uninitialized(tensor)) return tensor.requires_grad() ? "<UninitializedParameter>" : "<UninitializedBuffer>";
   return text_of(tensor, {.device = device_suffix(tensor),
                           .show_dtype = shows_dtype(tensor),
                           .grad_fn = tensor.grad_fn_name(),

@@ -1,10 +1,8 @@
 // The program `ckpt-run`: the commands of ckpt that need the runtime. ckpt starts it; its words are those of ckpt.
 
-#include <csignal>
-#include <new>
-
 #include "libcore/base/error.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/run_main.h"
 #include "tools/run/devices.h"
 #include "tools/run/zoo_run.h"
 
@@ -71,24 +69,8 @@ int run(int argc, char** argv) {
   return code;
 }
 
-int fail(const core::Error& error, bool json) {
-  print_error_line(json ? error_json(error) : error_line(error));
-  return exit_code(error.code());
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_DFL);  // `ckpt zoo run | head` ends quietly, also under a parent that ignores it
-  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error like any other
-  const bool json = wants_json(argc, argv);
-  try {
-    return run(argc, argv);
-  } catch (const core::Error& error) {
-    return fail(error, json);
-  } catch (const std::bad_alloc&) {
-    return fail({core::ErrorCode::io, "out of memory"}, json);
-  } catch (const std::exception& error) {
-    return fail({core::ErrorCode::internal, error.what()}, json);
-  }
+  return run_main(argc, argv, run, {.out_of_memory = "out of memory"});
 }

@@ -20,6 +20,8 @@ extern "C" {
                  const int*, int*, int*, std::size_t);                                                                \
   void s##syevd_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, const int*, int*,    \
                  std::size_t, std::size_t);                                                                           \
+  void s##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, T*, const int*, T*, const int*, T*,     \
+                const int*, int*, std::size_t, std::size_t);                                                          \
   void s##gelsy_(const int*, const int*, const int*, T*, const int*, T*, const int*, int*, const T*, int*, T*,        \
                  const int*, int*);
 CORE_LAPACK_DECLARE(s, float)
@@ -43,6 +45,7 @@ struct Functions;
     static constexpr auto orgqr = s##orgqr_; \
     static constexpr auto gesdd = s##gesdd_; \
     static constexpr auto syevd = s##syevd_; \
+    static constexpr auto geev = s##geev_;   \
     static constexpr auto gelsy = s##gelsy_; \
   };
 CORE_LAPACK_FUNCTIONS(s, float)
@@ -172,6 +175,18 @@ int eigh(char job, char uplo, int n, T* a, T* values) {
 }
 
 template <class T>
+int eig(int n, T* a, T* real, T* imaginary, T* vectors) {
+  const int lead = leading(n);
+  const char job = vectors != nullptr ? 'V' : 'N';
+  return with_work<T>([&](T* work, int size) {
+    int info = 0;
+    Functions<T>::geev("N", &job, &n, a, &lead, real, imaginary, nullptr, &lead, vectors, &lead, work, &size, &info, 1,
+                       1);
+    return info;
+  });
+}
+
+template <class T>
 int lstsq(int m, int n, int count, T* a, T* b, T rcond) {
   const int lead = leading(m), b_lead = leading(std::max(m, n));
   std::vector<int> pivots(static_cast<std::size_t>(leading(n)), 0);
@@ -193,6 +208,7 @@ int lstsq(int m, int n, int count, T* a, T* b, T rcond) {
   template void make_q(int, int, int, T*, const T*);                \
   template int svd(char, int, int, const SvdArrays<T>&);            \
   template int eigh(char, char, int, T*, T*);                       \
+  template int eig(int, T*, T*, T*, T*);                            \
   template int lstsq(int, int, int, T*, T*, T);
 CORE_LAPACK_INSTANCES(float)
 CORE_LAPACK_INSTANCES(double)

@@ -6,6 +6,7 @@
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/uninitialized.h"
 #include "tests/libckpt/bridge/models.h"
 #include "tests/support/temp_dir.h"
 
@@ -129,6 +130,16 @@ TEST(ToTensor, RefusesQuantisedBlocks) {
   entry.bytes = ckpt::memory_source(core::ByteVector(18));
   entry.blocks = ckpt::BlockType{"Q4_0", core::Shape{32}};
   EXPECT_THROW(ckpt::to_tensor(entry, core::Device("cpu")), core::Error);
+}
+
+TEST(ToValue, RefusesTensorsWhoseShapeIsNotKnown) {
+  try {
+    ckpt::to_value({{"fc.weight", core::uninitialized()}});
+    FAIL() << "no error";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::ErrorCode::value);
+    EXPECT_EQ(error.message(), "'fc.weight': its shape is not known yet; call the lazy module once first");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/threads.h"
@@ -115,6 +116,46 @@ TEST_F(EightDevices, ThreadsShareFreshLeaves) {
     work();
     other.join();
     ASSERT_EQ(floats(weight.grad()), std::vector<float>(3, 4)) << "in round " << round;
+  }
+}
+
+TEST_F(EightDevices, ThreadsShareAViewWhoseBaseHasChanged) {
+  for (int round = 0; round < 50; ++round) {
+    const Tensor leaf = core::ones({4}, {.requires_grad = true});
+    const Tensor base = leaf * 1, view = base.view({2, 2});
+    base.mul_(3);  // the view's node is stale now
+    std::atomic<int> ready{0};
+    std::vector<std::string> names(2);
+    auto work = [&](std::size_t self) {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      EXPECT_TRUE(view.requires_grad());
+      names[self] = view.grad_fn_name();
+      core::grad({(view * 2).sum()}, {leaf}, {.retain_graph = true});
+    };
+    std::thread other(work, 1);
+    work(0);
+    other.join();
+    ASSERT_EQ(names, std::vector<std::string>(2, "AsStridedBackward0")) << "in round " << round;
+  }
+}
+
+TEST_F(EightDevices, AnAccumulatorEndsWhileItsLeafTakesOtherMemory) {
+  for (int round = 0; round < 50; ++round) {
+    const Tensor leaf = core::ones({3}, {.requires_grad = true});
+    Tensor result = leaf * 2;
+    std::atomic<int> ready{0};
+    std::thread other([&] {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      result = {};  // the last to hold the accumulator
+    });
+    ++ready;
+    while (ready < 2) std::this_thread::yield();
+    leaf.set_data(core::zeros({5}));
+    other.join();
+    (leaf * 2).sum().backward();
+    ASSERT_EQ(floats(leaf.grad()), std::vector<float>(5, 2)) << "in round " << round;
   }
 }
 

@@ -70,6 +70,24 @@ TEST(Linalg, ChecksOfMatrices) {
             "logdet: A must be batches of square matrices, but they are 2 by 3 matrices");
 }
 
+TEST(Linalg, GradientOfTheDeterminantOfASingularMatrix) {
+  const auto gradient = [](const Tensor& values, bool create_graph) {
+    const Tensor a = values.clone().requires_grad_();
+    return core::grad({linalg::det(a).sum()}, {a}, {.create_graph = create_graph})[0].detach();
+  };
+  const Tensor singular = doubles({{1, 2}, {2, 4}}), whole = doubles({{1, 2}, {3, 4}});
+  expect_close(gradient(singular, false), core::zeros({2, 2}));
+  expect_close(gradient(core::stack({singular, whole}), false), doubles({{{0, 0}, {0, 0}}, {{4, -3}, {-2, 1}}}));
+  expect_close(gradient(singular, true), doubles({{4, -2}, {-2, 1}}));
+  expect_close(gradient(doubles({{0}}), false), doubles({{1}}));
+}
+
+TEST(Linalg, GradientOfTheLogarithmOfTheDeterminantOfASingularMatrix) {
+  const Tensor a = doubles({{1, 2}, {2, 4}}).requires_grad_();
+  linalg::slogdet(a).logabsdet.backward();
+  EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{-kInf, kInf, kInf, -kInf}));
+}
+
 TEST(Linalg, Determinants) {
   expect_close(linalg::det(kGeneral), doubles(-3.0));
   const auto [sign, log] = linalg::slogdet(kGeneral);

@@ -247,4 +247,19 @@ TEST(ShapeOps, ProductErrors) {
             "linalg.matrix_power: A must be batches of square matrices, but they are 2 by 3 matrices");
 }
 
+TEST(Synonyms, AreTheOperationsTheyStandFor) {
+  const Tensor x = test::counted();
+  EXPECT_TRUE(core::multiply(x, 2).equal(x * 2));
+  EXPECT_TRUE(core::subtract(x, x).equal(core::zeros({2, 3})));
+  EXPECT_TRUE(core::less_equal(x, 2).equal(core::le(x, 2)));
+  EXPECT_TRUE(core::clamp_min(x, 1).equal(core::clamp(x, 1)));
+  EXPECT_TRUE(core::clamp_max(x, 1).equal(core::clamp(x, {}, 1)));
+  EXPECT_TRUE(core::arctan2(x, x + 1).equal(core::atan2(x, x + 1)));
+  EXPECT_EQ(core::tile(x, {2}).sizes(), (Shape{2, 6}));
+  EXPECT_EQ(core::tile(x, {2, 1, 1}).sizes(), (Shape{2, 2, 3}));
+  EXPECT_TRUE(core::msort(core::flip(x, {0})).equal(x));
+  EXPECT_EQ(core::new_zeros(x.to_double(), {2}).dtype(), core::DType::f64);
+  EXPECT_EQ(core::new_full(x, {1}, 3).item<float>(), 3);
+}
+
 }  // namespace
