@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "libcore/backend/cuda/cuda_device.h"
+#include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_event.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
@@ -78,7 +79,7 @@ bool Stream::query() const {
   backend->check_alive();
   const CudaBackend::Current here(*backend);
   const int state = backend->api().stream_query(native());
-  if (state == gpu::kNotReady) return false;
+  if (gpu::is_pending(backend->api(), state)) return false;
   backend->check(state);
   return true;
 }
@@ -151,7 +152,7 @@ bool Event::query() const {
   CudaBackend& backend = *gpu_of(state_->device);
   const CudaBackend::Current here(backend);
   const int status = backend.api().event_query(state_->event->handle());
-  if (status == gpu::kNotReady) return false;
+  if (gpu::is_pending(backend.api(), status)) return false;
   backend.check(status);
   return true;
 }

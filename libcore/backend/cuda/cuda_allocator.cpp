@@ -123,7 +123,7 @@ void CudaAllocator::wait_for_uses(Block* block, const std::vector<StreamHandle>&
 void CudaAllocator::collect_finished(bool wait) noexcept {
   auto is_done = [&](const Pending& use) {
     const int state = wait ? api_.event_synchronize(use.event) : api_.event_query(use.event);
-    if (state == kNotReady) return false;
+    if (is_pending(api_, state)) return false;
     finish(use);
     return true;
   };

@@ -133,8 +133,12 @@ void* CudaBackend::allocate(std::size_t bytes) {
   return allocator_.allocate(bytes, current_stream());
 }
 
+/// Events for what other streams still do with the memory belong to this device, which need not be the thread's.
 void CudaBackend::free(void* data, std::size_t /*bytes*/) noexcept {
+  const int previous = thread_state.gpu;
+  if (previous != gpu_) api_.set_device(gpu_);
   allocator_.free(data);
+  if (previous != gpu_ && previous >= 0) api_.set_device(previous);
 }
 
 std::uint64_t CudaBackend::free_memory() {

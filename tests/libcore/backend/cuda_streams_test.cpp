@@ -94,6 +94,7 @@ TEST_F(Gpus, WorkGoesToTheCurrentStream) {
   }
   EXPECT_TRUE(core::cuda::default_stream().query());
   EXPECT_FALSE(side.query());
+  EXPECT_EQ(driver.api().last_error(), core::gpu::kSuccess);  // which a launch would be taken to have
   side.synchronize();
   EXPECT_TRUE(side.query());
   gpu(0).free(data, 64);
@@ -126,6 +127,7 @@ TEST_F(Gpus, AnEventIsDoneWhenWhatWasBeforeItIs) {
   launch(core::cuda::default_stream(), [] {});
   event.record();
   EXPECT_FALSE(event.query());
+  EXPECT_EQ(driver.api().last_error(), core::gpu::kSuccess);
   event.synchronize();
   EXPECT_TRUE(event.query());
 }
