@@ -59,6 +59,12 @@ TEST_F(Allocator, AFreedBlockServesNoOtherStream) {
   EXPECT_NE(b, a);
   EXPECT_EQ(driver.calls("allocate"), 2);
   allocator.free(b);
+  allocator.release_cached();
+  void* c = allocator.allocate(4096, side);
+  allocator.free(c);
+  void* d = allocator.allocate(4096, nullptr);
+  EXPECT_NE(d, c);
+  allocator.free(d);
 }
 
 TEST_F(Allocator, ABlockThatAnotherStreamUsesWaitsForIt) {
