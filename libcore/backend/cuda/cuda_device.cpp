@@ -1,9 +1,9 @@
 #include "libcore/backend/cuda/cuda_device.h"
 
-#include <array>
 #include <utility>
 
 #include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
 
 namespace core {
@@ -11,7 +11,6 @@ namespace {
 
 using gpu::StreamHandle;
 
-constexpr std::size_t kMaxDevices = 128;
 constexpr std::size_t kPoolStreams = 32;
 
 /// What this thread has made current.
@@ -19,9 +18,12 @@ struct ThreadState {
   const CudaBackend* active = nullptr;
   const gpu::CudaApi* api = nullptr;  // the GPU is current for
   int gpu = -1;
-  std::array<StreamHandle, kMaxDevices> streams{};  // by device; null: the default stream
 };
 thread_local constinit ThreadState thread_state{};
+
+std::uint64_t& current_stream_on(const DeviceInfo& info) {
+  return thread_streams()[static_cast<std::size_t>(info.device.index())];
+}
 
 }  // namespace
 
@@ -66,7 +68,7 @@ CudaBackend::~CudaBackend() {
   api_.free_host(assert_flag_);
   thread_state.active = other;
   thread_state.gpu = -1;  // asked for again
-  thread_state.streams[static_cast<std::size_t>(info_.device.index())] = nullptr;
+  current_stream_on(info_) = 0;
 }
 
 // --- The current device
@@ -232,12 +234,8 @@ StreamHandle CudaBackend::default_stream() const {
 }
 
 StreamHandle CudaBackend::current_stream() const {
-  const StreamHandle stream = thread_state.streams[static_cast<std::size_t>(info_.device.index())];
-  return stream != nullptr ? stream : default_stream();
-}
-
-void CudaBackend::set_current_stream(StreamHandle stream) {
-  thread_state.streams[static_cast<std::size_t>(info_.device.index())] = stream == default_stream() ? nullptr : stream;
+  const std::uint64_t id = current_stream_on(info_);
+  return id != 0 ? reinterpret_cast<StreamHandle>(id) : default_stream();
 }
 
 StreamHandle CudaBackend::pool_stream(int priority) {

@@ -7,12 +7,14 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/device_workers.h"
 #include "libcore/base/error.h"
 #include "tests/libcore/backend/cuda_fake.h"
 
@@ -76,6 +78,15 @@ TEST_F(Gpus, TheCurrentStreamIsAThreadsOwn) {
   std::uint64_t other = 1;
   std::thread([&] { other = core::cuda::current_stream().id(); }).join();
   EXPECT_EQ(other, 0U);
+}
+
+TEST_F(Gpus, WorkersTakeTheCallersStreamsOver) {
+  Stream side(Device("cuda:1"));
+  StreamGuard guard(side);
+  std::vector<std::uint64_t> seen(3);
+  core::run_on_workers(
+      3, [&](int slot) { seen[static_cast<std::size_t>(slot)] = core::cuda::current_stream(Device("cuda:1")).id(); });
+  EXPECT_THAT(seen, testing::Each(side.id()));
 }
 
 TEST_F(Gpus, StreamsComeFromAPoolOf32) {
