@@ -33,7 +33,7 @@ CudaBackend::CudaBackend(const Options& options)
       gpu_(options.gpu),
       shares_gpu_(options.shares_gpu),
       info_(options.info),
-      allocator_(options.api, options.info.device, options.info.total_memory),
+      allocator_(options.api, {options.info.device, options.gpu, options.info.total_memory}),
       pinned_(options.pinned) {
   host_memory_ = false;
   counts_launches_ = true;

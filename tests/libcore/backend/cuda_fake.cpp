@@ -195,6 +195,10 @@ void FakeCalls::add_memory_calls(CudaApi& api) {
       return kSuccess;
     });
   };
+  api.memory_users = [](int device) {
+    return std::vector<core::detail::MemoryOfProcess>{{.process = 4711, .bytes = std::uint64_t{3} << 29},
+                                                      {.bytes = driver->taken(device)}};
+  };
   api.allocate = [](void** data, std::size_t bytes) {
     return call("allocate", [&](FakeDriver& d) {
       if (d.taken(current_device) + bytes > d.options_.memory) return kOutOfMemory;
