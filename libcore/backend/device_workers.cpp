@@ -5,6 +5,8 @@
 #include <mutex>
 #include <thread>
 
+#include "libcore/backend/thread_streams.h"
+
 namespace core {
 namespace detail {
 namespace {
@@ -14,6 +16,7 @@ thread_local bool on_worker = false;
 struct Job {
   SlotFunction function = nullptr;
   void* context = nullptr;
+  const ThreadStreams* streams = nullptr;  // of the caller
 };
 
 class Worker {
@@ -37,6 +40,7 @@ class Worker {
     while (true) {
       changed_.wait(lock, [&] { return job_.function != nullptr; });
       lock.unlock();
+      thread_streams() = *job_.streams;
       job_.function(job_.context, slot);
       lock.lock();
       job_ = {};
@@ -73,7 +77,10 @@ void run_on_workers(int count, SlotFunction function, void* context) {
   while (static_cast<int>(all.workers.size()) < count - 1) {
     all.workers.push_back(std::make_unique<Worker>(static_cast<int>(all.workers.size()) + 1));
   }
-  for (int slot = 1; slot < count; ++slot) all.workers[static_cast<std::size_t>(slot - 1)]->start({function, context});
+  const ThreadStreams streams = thread_streams();
+  for (int slot = 1; slot < count; ++slot) {
+    all.workers[static_cast<std::size_t>(slot - 1)]->start({function, context, &streams});
+  }
   on_worker = true;  // what slot 0 starts itself must not wait for this call
   function(context, 0);
   on_worker = false;
@@ -81,6 +88,11 @@ void run_on_workers(int count, SlotFunction function, void* context) {
 }
 
 }  // namespace detail
+
+ThreadStreams& thread_streams() {
+  thread_local constinit ThreadStreams streams{};
+  return streams;
+}
 
 bool on_device_worker() {
   return detail::on_worker;

@@ -17,8 +17,9 @@ using SlotFunction = void (*)(void* context, int slot);
 void run_on_workers(int count, SlotFunction function, void* context);
 }  // namespace detail
 
-/// body(0) on the calling thread and body(1) ... body(count - 1) on workers, at the same time. Returns when all are
-/// done; then the exception of the lowest slot that threw is thrown on.
+/// body(0) on the calling thread and body(1) ... body(count - 1) on workers, at the same time; the caller's current
+/// streams are the workers' too. Returns when all are done; then the exception of the lowest slot that threw is thrown
+/// on.
 template <class Body>
 void run_on_workers(int count, Body&& body) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(count));

@@ -45,7 +45,7 @@ void LogicalBackend::throw_out_of_memory(std::uint64_t bytes) {
                    .free = capacity() > model_.reserved() ? capacity() - model_.reserved() : 0,
                    .allocated = model_.allocated(),
                    .reserved = model_.reserved()};
-  detail::throw_out_of_memory(s, {.fraction = fraction_, .process_in_use = s.reserved});
+  detail::throw_out_of_memory(s, {.fraction = fraction_, .processes = {{.bytes = s.reserved}}});
 }
 
 void LogicalBackend::free(void* data, std::size_t bytes) noexcept {

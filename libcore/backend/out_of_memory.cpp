@@ -26,8 +26,10 @@ void throw_out_of_memory(const MemoryShortage& s, const OutOfMemoryText& more) {
   std::string text = "CUDA out of memory. Tried to allocate " + memory_text(s.wanted) + ". GPU " +
                      std::to_string(s.device.index()) + " has a total capacity of " + memory_text(s.capacity) +
                      " of which " + memory_text(s.free) + " is free. ";
-  if (more.process_in_use) {
-    text += "Including non-PyTorch memory, this process has " + memory_text(*more.process_in_use) + " memory in use. ";
+  for (const MemoryOfProcess& user : more.processes) {
+    text +=
+        user.process == 0 ? "Including non-PyTorch memory, this process" : "Process " + std::to_string(user.process);
+    text += " has " + memory_text(user.bytes) + " memory in use. ";
   }
   if (more.fraction < 1) {
     text += memory_text(static_cast<std::uint64_t>(more.fraction * static_cast<double>(s.capacity))) + " allowed; ";

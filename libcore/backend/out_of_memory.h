@@ -3,15 +3,20 @@
 // Use: core::detail::throw_out_of_memory({.device = device, .wanted = bytes}, {});
 
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "libcore/backend/memory_stats.h"
 
 namespace core::detail {
 
+/// A process that has memory of the device.
+struct MemoryOfProcess {
+  std::uint64_t process = 0;  ///< its id; 0: this one
+  std::uint64_t bytes = 0;
+};
 struct OutOfMemoryText {
-  double fraction = 1;                               ///< of the memory that this process may use
-  std::optional<std::uint64_t> process_in_use = {};  ///< bytes of this process, where the device says so
+  double fraction = 1;                          ///< of the memory that this process may use
+  std::vector<MemoryOfProcess> processes = {};  ///< as far as they are known
 };
 [[noreturn]] void throw_out_of_memory(const MemoryShortage& shortage, const OutOfMemoryText& text);
 

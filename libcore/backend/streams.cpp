@@ -1,20 +1,20 @@
 #include "libcore/backend/streams.h"
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 
 #include "libcore/backend/cuda/cuda_device.h"
+#include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_event.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
 
 namespace core::cuda {
 namespace {
 
 constexpr std::uint64_t kPoolStreams = 32;
-constexpr std::size_t kMaxDevices = 128;
 
 /// Null on host memory.
 CudaBackend* gpu_of(Device device) {
@@ -35,12 +35,6 @@ gpu::StreamHandle as_handle(std::uint64_t id) {
 /// The id of a GPU's stream is its address, and 0 that of the default stream.
 std::uint64_t id_of(const CudaBackend& backend, gpu::StreamHandle handle) {
   return handle == backend.default_stream() ? 0 : reinterpret_cast<std::uint64_t>(handle);
-}
-
-/// Current streams of this thread on devices in host memory.
-std::uint64_t& host_stream(Device device) {
-  thread_local std::array<std::uint64_t, kMaxDevices> current{};
-  return current[static_cast<std::size_t>(device.index())];
 }
 
 std::uint64_t next_host_stream() {
@@ -78,7 +72,7 @@ bool Stream::query() const {
   backend->check_alive();
   const CudaBackend::Current here(*backend);
   const int state = backend->api().stream_query(native());
-  if (state == gpu::kNotReady) return false;
+  if (gpu::is_pending(backend->api(), state)) return false;
   backend->check(state);
   return true;
 }
@@ -151,7 +145,7 @@ bool Event::query() const {
   CudaBackend& backend = *gpu_of(state_->device);
   const CudaBackend::Current here(backend);
   const int status = backend.api().event_query(state_->event->handle());
-  if (status == gpu::kNotReady) return false;
+  if (gpu::is_pending(backend.api(), status)) return false;
   backend.check(status);
   return true;
 }
@@ -192,14 +186,12 @@ Stream default_stream(Device device) {
 
 Stream current_stream(Device device) {
   device = checked(device);
-  CudaBackend* backend = gpu_of(device);
-  return Stream(device, backend != nullptr ? id_of(*backend, backend->current_stream()) : host_stream(device));
+  return Stream(device, thread_streams()[static_cast<std::size_t>(device.index())]);
 }
 
 void set_stream(const Stream& stream) {
   set_device(stream.device().index());
-  if (CudaBackend* backend = gpu_of(stream.device())) return backend->set_current_stream(stream.native());
-  host_stream(stream.device()) = stream.id();
+  thread_streams()[static_cast<std::size_t>(stream.device().index())] = stream.id();
 }
 
 void record_stream(Device device, void* data, const Stream& stream) {

@@ -29,8 +29,8 @@ void* as_pointer(std::uint64_t address) {
 
 }  // namespace
 
-CudaAllocator::CudaAllocator(const CudaApi& api, Device device, std::uint64_t device_bytes)
-    : api_(api), device_(device), device_bytes_(device_bytes), capacity_(device_bytes), model_(this) {}
+CudaAllocator::CudaAllocator(const CudaApi& api, const Place& place)
+    : api_(api), place_(place), capacity_(place.bytes), model_(this) {}
 
 CudaAllocator::~CudaAllocator() {
   release_cached();
@@ -38,13 +38,13 @@ CudaAllocator::~CudaAllocator() {
 
 /// What this process may take. Without a limit of ours the device decides.
 std::uint64_t CudaAllocator::limit() const {
-  if (fraction_ >= 1 && capacity_ == device_bytes_) return std::numeric_limits<std::uint64_t>::max();
+  if (fraction_ >= 1 && capacity_ == place_.bytes) return std::numeric_limits<std::uint64_t>::max();
   return static_cast<std::uint64_t>(fraction_ * static_cast<double>(capacity_));
 }
 
 void CudaAllocator::set_capacity(std::uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  capacity_ = bytes == 0 ? device_bytes_ : bytes;
+  capacity_ = bytes == 0 ? place_.bytes : bytes;
 }
 
 std::uint64_t CudaAllocator::capacity() const {
@@ -58,7 +58,7 @@ std::uint64_t CudaAllocator::free_of(std::uint64_t free) const {
 }
 
 std::uint64_t CudaAllocator::left_of(std::uint64_t free) const {
-  if (capacity_ == device_bytes_) return free;
+  if (capacity_ == place_.bytes) return free;
   return std::min(free, capacity_ > model_.reserved() ? capacity_ - model_.reserved() : 0);
 }
 
@@ -123,7 +123,7 @@ void CudaAllocator::wait_for_uses(Block* block, const std::vector<StreamHandle>&
 void CudaAllocator::collect_finished(bool wait) noexcept {
   auto is_done = [&](const Pending& use) {
     const int state = wait ? api_.event_synchronize(use.event) : api_.event_query(use.event);
-    if (state == kNotReady) return false;
+    if (is_pending(api_, state)) return false;
     finish(use);
     return true;
   };
@@ -157,13 +157,13 @@ void CudaAllocator::throw_out_of_memory(std::uint64_t bytes) {
   model_.count_out_of_memory();
   std::size_t free = 0, total = 0;
   api_.memory_info(&free, &total);
-  detail::throw_out_of_memory({.device = device_,
+  detail::throw_out_of_memory({.device = place_.device,
                                .wanted = CachingModel::segment_size(bytes),
                                .capacity = capacity_,
                                .free = left_of(free),
                                .allocated = model_.allocated(),
                                .reserved = model_.reserved()},
-                              {.fraction = fraction_});
+                              {.fraction = fraction_, .processes = api_.memory_users(place_.gpu)});
 }
 
 void CudaAllocator::release_cached() {

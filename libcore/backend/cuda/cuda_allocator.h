@@ -21,7 +21,12 @@ namespace core::gpu {
 
 class CudaAllocator final : private SegmentSource {
  public:
-  CudaAllocator(const CudaApi& api, Device device, std::uint64_t device_bytes);
+  struct Place {
+    Device device;
+    int gpu = 0;  ///< the driver's number
+    std::uint64_t bytes = 0;
+  };
+  CudaAllocator(const CudaApi& api, const Place& place);
   ~CudaAllocator() override;
 
   /// OutOfMemoryError with PyTorch's text, after all that was cached has been given back and tried again.
@@ -63,8 +68,7 @@ class CudaAllocator final : private SegmentSource {
   [[noreturn]] void throw_out_of_memory(std::uint64_t bytes);
 
   const CudaApi& api_;
-  Device device_;
-  const std::uint64_t device_bytes_;
+  const Place place_;
   mutable std::mutex mutex_;
   std::uint64_t capacity_;
   double fraction_ = 1;

@@ -8,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "libcore/backend/out_of_memory.h"
 
 namespace core::gpu {
 
@@ -47,6 +50,8 @@ struct CudaApi {
   int (*device_synchronize)();
 
   int (*memory_info)(std::size_t* free, std::size_t* total);
+  /// Who has memory of `device`, as far as the driver tells; never fails.
+  std::vector<detail::MemoryOfProcess> (*memory_users)(int device);
   int (*allocate)(void** data, std::size_t bytes);
   int (*free)(void* data);
   /// Pinned host memory that every device reads, at the same address.

@@ -1,9 +1,9 @@
 #include "libcore/backend/cuda/cuda_device.h"
 
-#include <array>
 #include <utility>
 
 #include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
 
 namespace core {
@@ -11,7 +11,6 @@ namespace {
 
 using gpu::StreamHandle;
 
-constexpr std::size_t kMaxDevices = 128;
 constexpr std::size_t kPoolStreams = 32;
 
 /// What this thread has made current.
@@ -19,9 +18,12 @@ struct ThreadState {
   const CudaBackend* active = nullptr;
   const gpu::CudaApi* api = nullptr;  // the GPU is current for
   int gpu = -1;
-  std::array<StreamHandle, kMaxDevices> streams{};  // by device; null: the default stream
 };
 thread_local constinit ThreadState thread_state{};
+
+std::uint64_t& current_stream_on(const DeviceInfo& info) {
+  return thread_streams()[static_cast<std::size_t>(info.device.index())];
+}
 
 }  // namespace
 
@@ -31,7 +33,7 @@ CudaBackend::CudaBackend(const Options& options)
       gpu_(options.gpu),
       shares_gpu_(options.shares_gpu),
       info_(options.info),
-      allocator_(options.api, options.info.device, options.info.total_memory),
+      allocator_(options.api, {options.info.device, options.gpu, options.info.total_memory}),
       pinned_(options.pinned) {
   host_memory_ = false;
   counts_launches_ = true;
@@ -66,7 +68,7 @@ CudaBackend::~CudaBackend() {
   api_.free_host(assert_flag_);
   thread_state.active = other;
   thread_state.gpu = -1;  // asked for again
-  thread_state.streams[static_cast<std::size_t>(info_.device.index())] = nullptr;
+  current_stream_on(info_) = 0;
 }
 
 // --- The current device
@@ -133,8 +135,12 @@ void* CudaBackend::allocate(std::size_t bytes) {
   return allocator_.allocate(bytes, current_stream());
 }
 
+/// Events for what other streams still do with the memory belong to this device, which need not be the thread's.
 void CudaBackend::free(void* data, std::size_t /*bytes*/) noexcept {
+  const int previous = thread_state.gpu;
+  if (previous != gpu_) api_.set_device(gpu_);
   allocator_.free(data);
+  if (previous != gpu_ && previous >= 0) api_.set_device(previous);
 }
 
 std::uint64_t CudaBackend::free_memory() {
@@ -228,12 +234,8 @@ StreamHandle CudaBackend::default_stream() const {
 }
 
 StreamHandle CudaBackend::current_stream() const {
-  const StreamHandle stream = thread_state.streams[static_cast<std::size_t>(info_.device.index())];
-  return stream != nullptr ? stream : default_stream();
-}
-
-void CudaBackend::set_current_stream(StreamHandle stream) {
-  thread_state.streams[static_cast<std::size_t>(info_.device.index())] = stream == default_stream() ? nullptr : stream;
+  const std::uint64_t id = current_stream_on(info_);
+  return id != 0 ? reinterpret_cast<StreamHandle>(id) : default_stream();
 }
 
 StreamHandle CudaBackend::pool_stream(int priority) {

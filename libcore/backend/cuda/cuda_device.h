@@ -62,9 +62,8 @@ class CudaBackend final : public Backend {
   const gpu::CudaApi& api() const { return api_; }
   int gpu() const { return gpu_; }
   gpu::StreamHandle default_stream() const;
-  /// Where work of this thread goes.
+  /// Where work of this thread goes: what streams.h made current.
   gpu::StreamHandle current_stream() const;
-  void set_current_stream(gpu::StreamHandle stream);
   /// One of 32 streams of that priority (0 or -1, the more urgent), in turn. They live as long as the backend.
   gpu::StreamHandle pool_stream(int priority);
   /// `data` is used by work on `stream`: when freed it serves nobody before that work is done.

@@ -36,6 +36,12 @@ void throw_cuda_error(const CudaApi& api, int error) {
   throw Error(ErrorCode::device, std::move(text));
 }
 
+bool is_pending(const CudaApi& api, int answer) {
+  if (answer != kNotReady) return false;
+  api.last_error();
+  return true;
+}
+
 bool is_sticky(int error) {
   constexpr int kSticky[] = {214, 220, kIllegalAddress, 702, kAssert, 714, 715, 716, 717, 718, kLaunchFailure, 721};
   return std::find(std::begin(kSticky), std::end(kSticky), error) != std::end(kSticky);

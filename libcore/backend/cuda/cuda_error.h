@@ -9,6 +9,9 @@ namespace core::gpu {
 /// Error(device) "CUDA error: an illegal memory access was encountered", and how to find its cause. Forgets an error
 /// that is not sticky.
 [[noreturn]] void throw_cuda_error(const CudaApi& api, int error);
+/// True when a query said that work is still going on. The runtime remembers that answer as an error, which the next
+/// launch would be taken to have; it is forgotten here.
+bool is_pending(const CudaApi& api, int answer);
 /// True when no call to the device can succeed any more.
 bool is_sticky(int error);
 /// Why there is no device. Error(runtime) "Found no NVIDIA driver on your system. ...", "The NVIDIA driver on your

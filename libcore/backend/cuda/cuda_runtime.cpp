@@ -8,6 +8,7 @@
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_tables.h"
+#include "libcore/backend/cuda/driver_memory.h"
 
 namespace core {
 namespace gpu {
@@ -51,6 +52,11 @@ CudaApi runtime_table() {
   api.set_device = [](int device) -> int { return cudaSetDevice(device); };
   api.device_synchronize = []() -> int { return cudaDeviceSynchronize(); };
   api.memory_info = [](std::size_t* free, std::size_t* total) -> int { return cudaMemGetInfo(free, total); };
+  api.memory_users = [](int device) {
+    char bus[32] = "";
+    if (cudaDeviceGetPCIBusId(bus, sizeof bus, device) != cudaSuccess) return std::vector<detail::MemoryOfProcess>();
+    return memory_users(bus);
+  };
   api.allocate = [](void** data, std::size_t bytes) -> int { return cudaMalloc(data, bytes); };
   api.free = [](void* data) -> int { return cudaFree(data); };
   api.allocate_host = [](void** data, std::size_t bytes) -> int {

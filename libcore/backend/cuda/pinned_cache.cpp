@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "libcore/backend/cuda/cuda_error.h"
+
 namespace core::gpu {
 namespace {
 
@@ -70,7 +72,7 @@ int PinnedCache::record(const void* data, int gpu, StreamHandle stream) {
 /// True when no copy uses the block any more.
 bool PinnedCache::is_idle(Block& block) {
   for (const Use& use : block.uses) {
-    if (api_.event_query(use.event) == kNotReady) return false;
+    if (is_pending(api_, api_.event_query(use.event))) return false;
   }
   for (const Use& use : block.uses) api_.event_destroy(use.event);
   block.uses.clear();

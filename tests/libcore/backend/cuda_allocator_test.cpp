@@ -19,7 +19,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 
 struct Allocator : testing::Test {
   explicit Allocator(test::FakeOptions options = {.memory = 64 * kMiB})
-      : driver(options), allocator(driver.api(), core::Device("cuda:0"), options.memory) {
+      : driver(options), allocator(driver.api(), {core::Device("cuda:0"), 0, options.memory}) {
     driver.api().set_device(0);
     driver.api().stream_create(&side, 0);
   }
@@ -59,6 +59,12 @@ TEST_F(Allocator, AFreedBlockServesNoOtherStream) {
   EXPECT_NE(b, a);
   EXPECT_EQ(driver.calls("allocate"), 2);
   allocator.free(b);
+  allocator.release_cached();
+  void* c = allocator.allocate(4096, side);
+  allocator.free(c);
+  void* d = allocator.allocate(4096, nullptr);
+  EXPECT_NE(d, c);
+  allocator.free(d);
 }
 
 TEST_F(Allocator, ABlockThatAnotherStreamUsesWaitsForIt) {
@@ -96,7 +102,9 @@ TEST_F(Allocator, OutOfMemoryHasPyTorchsText) {
     EXPECT_STREQ(
         error.what(),
         "CUDA out of memory. Tried to allocate 30.00 MiB. GPU 0 has a total capacity of 64.00 MiB of which 24.00 MiB "
-        "is free. Of the allocated memory 40.00 MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
+        "is free. Process 4711 has 1.50 GiB memory in use. Including non-PyTorch memory, this process has 40.00 MiB "
+        "memory in use. Of the allocated memory 40.00 MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch "
+        "but "
         "unallocated. If reserved but unallocated memory is large try setting "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory "
         "Management  (https://docs.pytorch.org/docs/stable/notes/"
@@ -135,7 +143,10 @@ TEST_F(Allocator, AFractionLimitsTheProcess) {
     allocator.allocate(40 * kMiB, nullptr);
     FAIL();
   } catch (const core::OutOfMemoryError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("of which 64.00 MiB is free. 32.00 MiB allowed; Of the allocated memory"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("of which 64.00 MiB is free. Process 4711 has 1.50 GiB memory in use. Including non-PyTorch memory, "
+                  "this process has 0 bytes memory in use. 32.00 MiB allowed; Of the allocated memory"));
   }
   allocator.set_fraction(1);
   EXPECT_NO_THROW(allocator.free(allocator.allocate(40 * kMiB, nullptr)));

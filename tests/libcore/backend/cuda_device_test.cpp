@@ -256,12 +256,39 @@ TEST(CudaErrors, ARefusedIndexIsADeviceSideAssert) {
   EXPECT_THAT(message_of([&] { machine[0].ops(); }), StartsWith("CUDA error: device-side assert triggered"));
 }
 
+TEST(CudaErrors, AQuestionLeavesNoneForTheNextLaunch) {
+  Machine machine;
+  const StreamHandle side = machine[0].pool_stream(0);
+  void* data = machine[0].allocate(64);
+  machine.driver.launch(side, [] {});
+  machine[0].record_stream(data, side);
+  machine[0].free(data, 64);
+  machine[0].free(machine[0].allocate(64), 64);  // asks whether `side` is done
+  EXPECT_EQ(machine.driver.api().last_error(), core::gpu::kSuccess);
+}
+
 TEST(CudaErrors, OneDeviceMayDieAlone) {
   Machine machine({.devices = 2});
   int* flag = machine[0].assert_flag();
   *flag = 1;
   EXPECT_THROW(machine[0].synchronize(), core::Error);
   EXPECT_NO_THROW(machine[1].synchronize());
+}
+
+TEST(CudaCurrent, FreedMemoryWaitsForItsUsersWhicheverDeviceIsCurrent) {
+  Machine machine({.devices = 2});
+  void* data = machine[1].allocate(64);
+  const StreamHandle side = machine[1].pool_stream(0);
+  {
+    const CudaBackend::Current there(machine[1]);
+    machine.driver.launch(side, [] {});
+  }
+  machine[1].record_stream(data, side);
+  machine[0].ops();
+  machine[1].free(data, 64);
+  void* next = machine[1].allocate(64);
+  EXPECT_NE(next, data);
+  machine[1].free(next, 64);
 }
 
 // --- Pinned memory

@@ -7,12 +7,14 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/device_workers.h"
 #include "libcore/base/error.h"
 #include "tests/libcore/backend/cuda_fake.h"
 
@@ -78,6 +80,15 @@ TEST_F(Gpus, TheCurrentStreamIsAThreadsOwn) {
   EXPECT_EQ(other, 0U);
 }
 
+TEST_F(Gpus, WorkersTakeTheCallersStreamsOver) {
+  Stream side(Device("cuda:1"));
+  StreamGuard guard(side);
+  std::vector<std::uint64_t> seen(3);
+  core::run_on_workers(
+      3, [&](int slot) { seen[static_cast<std::size_t>(slot)] = core::cuda::current_stream(Device("cuda:1")).id(); });
+  EXPECT_THAT(seen, testing::Each(side.id()));
+}
+
 TEST_F(Gpus, StreamsComeFromAPoolOf32) {
   Stream first;
   for (int i = 0; i < 31; ++i) Stream(Device("cuda:0"));
@@ -94,6 +105,7 @@ TEST_F(Gpus, WorkGoesToTheCurrentStream) {
   }
   EXPECT_TRUE(core::cuda::default_stream().query());
   EXPECT_FALSE(side.query());
+  EXPECT_EQ(driver.api().last_error(), core::gpu::kSuccess);  // which a launch would be taken to have
   side.synchronize();
   EXPECT_TRUE(side.query());
   gpu(0).free(data, 64);
@@ -126,6 +138,7 @@ TEST_F(Gpus, AnEventIsDoneWhenWhatWasBeforeItIs) {
   launch(core::cuda::default_stream(), [] {});
   event.record();
   EXPECT_FALSE(event.query());
+  EXPECT_EQ(driver.api().last_error(), core::gpu::kSuccess);
   event.synchronize();
   EXPECT_TRUE(event.query());
 }
