@@ -325,9 +325,8 @@ struct ReduceTile {
     CORE_NO_UNROLL
     for (int half = team.size() / cut.wide / 2; half > 0; half /= 2) {
       if (depth >= half && depth < 2 * half) all[team.lane()] = state;
-      team.sync();
+      team.sync();  // one is enough: the next round writes other places than this one reads
       if (depth < half) reducer.merge(state, all[(depth + half) * cut.wide + column]);
-      team.sync();
     }
   }
 };
