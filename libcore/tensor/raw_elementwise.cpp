@@ -69,6 +69,12 @@ DType compute_dtype(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
 }
 
+/// The same where the device has no kernel that does this by itself.
+template <class Op, class Params>
+DType compute_dtype(const KernelGrid<Op, Params>& kernels, Op op, DType dtype) {
+  return kernels.at(op, dtype) != nullptr ? dtype : compute_dtype(dtype);
+}
+
 bool computes_directly(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64;
 }
@@ -255,8 +261,9 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
   }
   if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
-  DType compute = compute_dtype(dtype);
-  auto kernel = table_of(backend_of(x), name(op), dtype).unary.at(op, compute);
+  const auto& kernels = table_of(backend_of(x), name(op), dtype).unary;
+  DType compute = compute_dtype(kernels, op, dtype);
+  auto kernel = kernels.at(op, compute);
   if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), dtype);
   if (x.dtype() == compute) {
     Tensor out = make_like(x, compute);
@@ -279,8 +286,9 @@ void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& ar
 }
 
 Tensor predicate(PredicateOp op, const Tensor& x) {
-  Tensor in = cast(x, compute_dtype(x.dtype()));
-  auto kernel = table_of(backend_of(x), name(op), x.dtype()).predicate.at(op, in.dtype());
+  const auto& kernels = table_of(backend_of(x), name(op), x.dtype()).predicate;
+  Tensor in = cast(x, compute_dtype(kernels, op, x.dtype()));
+  auto kernel = kernels.at(op, in.dtype());
   if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), x.dtype());
   Tensor out = make_like(in, DType::boolean);
   run_unary(kernel, out, in, {});
@@ -336,6 +344,9 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args)
   Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
   dtype = binary_dtype(op, result_type(a, b));
   DType compute = compute_dtype(dtype);
+  if (a.dtype() == dtype && b.dtype() == dtype) {
+    compute = compute_dtype(table_of(*backend, name(op), dtype).binary, op, dtype);
+  }
   Tensor x = move(cast(a, compute), *backend);
   Tensor y = move(cast(b, compute), *backend);
   check_no_zero_divisor(op, y, compute);
@@ -376,8 +387,12 @@ Tensor binary(BinaryOp op, Scalar a, const Tensor& b, const OpArgs& args) {
 
 void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpArgs& args) {
   if (op == BinaryOp::add && args[0] == 1 && held::try_add_in_place(out, b)) return;
-  if (out.dtype() == b.dtype() && computes_directly(out.dtype()) && &backend_of(out) == &backend_of(b) &&
-      out.sizes() == b.sizes()) {
+  const auto has_kernel = [&] {
+    const ElementwiseTable* table = backend_of(out).ops().elementwise;
+    return is_floating(out.dtype()) && table != nullptr && table->binary.at(op, out.dtype()) != nullptr;
+  };
+  if (out.dtype() == b.dtype() && &backend_of(out) == &backend_of(b) && out.sizes() == b.sizes() &&
+      (computes_directly(out.dtype()) || has_kernel())) {
     return run_binary_op(op, out, operand_of(out), operand_of(b), args);
   }
   check_same_shape_out(out.sizes(), broadcast_shapes(out.sizes(), b.sizes()));
@@ -399,10 +414,13 @@ void binary_in_place(BinaryOp op, const Tensor& out, Scalar b, const OpArgs& arg
 Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
   const Tensor* both[] = {&a, &b};
   Backend& backend = common_backend(both);
-  DType dtype = compute_dtype(result_type(a, b));
+  DType dtype = result_type(a, b);
+  const auto& kernels = table_of(backend, name(op), dtype).compare;
+  const bool is_common = a.dtype() == dtype && b.dtype() == dtype;
+  dtype = is_common ? compute_dtype(kernels, op, dtype) : compute_dtype(dtype);
   Tensor x = move(cast(a, dtype), backend);
   Tensor y = move(cast(b, dtype), backend);
-  auto kernel = table_of(backend, name(op), dtype).compare.at(op, dtype);
+  auto kernel = kernels.at(op, dtype);
   if (kernel == nullptr) throw_unsupported(name(op), backend, dtype);
   Tensor out =
       make_result(broadcast_shapes(a.sizes(), b.sizes()), DType::boolean, backend, operand_of(x), operand_of(y));
@@ -461,6 +479,9 @@ Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, 
   Backend& backend = common_backend(all);
   DType dtype = promote_types(result_type(a, b), result_type(a, c));
   DType compute = compute_dtype(dtype);
+  if (a.dtype() == dtype && b.dtype() == dtype && c.dtype() == dtype) {
+    compute = compute_dtype(table_of(backend, name(op), dtype).ternary, op, dtype);
+  }
   auto prepare = [&](const Tensor& t) { return move(cast(t, compute), backend); };
   return cast(run_ternary(op, prepare(a), prepare(b), prepare(c), {value, 0, 0}), dtype);
 }

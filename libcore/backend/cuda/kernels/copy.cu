@@ -263,12 +263,72 @@ struct MoveWords {
   }
 };
 
+/// Transposes: out runs along dimension 0 where in runs along another. Tiles of kTile x kTile go through shared memory,
+/// whose rows are one longer than the tile, so that both sides are read and written side by side.
+template <class Word>
+struct MoveTiles {
+  static constexpr int kTile = 32, kRow = kTile + 1;
+  Word* out;
+  const Word* in;
+  std::int64_t size, other_size;   // of dimension 0 and of the dimension that in runs along
+  std::int64_t in_step, out_step;  // of in along dimension 0, of out along the other
+  std::int64_t tiles, other_tiles;
+  Indexer<2> rest;
+
+  CORE_BODY void operator()(const Team& team, std::int64_t row) const {
+    Word* tile = team.shared<Word>();
+    const std::int64_t outer = row / tiles, first = (row - outer * tiles) * kTile;
+    const std::int64_t plane = outer / other_tiles, other_first = (outer - plane * other_tiles) * kTile;
+    const auto at = rest(plane);
+    for (int k = team.lane(); k < kTile * kTile; k += team.size()) {
+      const std::int64_t i = first + k / kTile, j = other_first + k % kTile;
+      if (i < size && j < other_size) tile[k / kTile * kRow + k % kTile] = in[at[1] + i * in_step + j];
+    }
+    team.sync();
+    for (int k = team.lane(); k < kTile * kTile; k += team.size()) {
+      const std::int64_t i = first + k % kTile, j = other_first + k / kTile;
+      if (i < size && j < other_size) out[at[0] + i + j * out_step] = tile[k % kTile * kRow + k / kTile];
+    }
+  }
+};
+
+/// The dimension that `in` runs along where `out` runs along dimension 0, or 0 where tiles would not pay.
+int transposed_dim(const Loop<2>& loop) {
+  constexpr std::int64_t kLeast = 16;
+  if (loop.numel == 0 || loop.strides[0][0] != 1 || loop.strides[1][0] == 1 || loop.sizes[0] < kLeast) return 0;
+  for (int d = 1; d < loop.ndim; ++d) {
+    if (loop.strides[1][d] == 1 && loop.sizes[d] >= kLeast) return d;
+  }
+  return 0;
+}
+
+template <class Word>
+void move_transposed(const CopyParams& p, const Loop<2>& loop, int dim) {
+  Loop<2> rest{0, 1, {1}, {}};
+  for (int d = 1; d < loop.ndim; ++d) {
+    if (d == dim) continue;
+    rest.sizes[rest.ndim] = loop.sizes[d];
+    for (int k = 0; k < 2; ++k) rest.strides[k][rest.ndim] = loop.strides[k][d];
+    rest.numel *= loop.sizes[d];
+    ++rest.ndim;
+  }
+  rest.ndim = std::max(rest.ndim, 1);
+  using Body = MoveTiles<Word>;
+  const std::int64_t tiles = divide_up(loop.sizes[0], Body::kTile), others = divide_up(loop.sizes[dim], Body::kTile);
+  for_each_row(rest.numel * tiles * others, 256, sizeof(Word) * Body::kTile * Body::kRow,
+               Body{static_cast<Word*>(p.out), static_cast<const Word*>(p.in), loop.sizes[0], loop.sizes[dim],
+                    loop.strides[1][0], loop.strides[0][dim], tiles, others, Indexer<2>(rest)});
+}
+
 template <std::size_t kBytes>
 void move_kernel(const CopyParams& p) {
   WordLoop<2> words(p.loop, kBytes);
   words.widen_for(0, p.out);
   words.widen_for(1, p.in);
   with_words(words, [&]<class Word>(const Loop<2>& loop) {
+    if constexpr (!std::is_same_v<Word, Wide>) {
+      if (const int dim = transposed_dim(loop); dim != 0) return move_transposed<Word>(p, loop, dim);
+    }
     for_each(loop.numel, MoveWords<Word>{static_cast<Word*>(p.out), static_cast<const Word*>(p.in), Indexer<2>(loop)});
   });
 }

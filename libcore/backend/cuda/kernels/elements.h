@@ -11,7 +11,7 @@
 #include "libcore/backend/op_params.h"
 
 /// Before a loop that is short or rarely taken: code for several rounds at once would only cost time to compile.
-#ifdef __CUDACC__
+#ifdef __CUDA_ARCH__
 #define CORE_NO_UNROLL _Pragma("unroll 1")
 #else
 #define CORE_NO_UNROLL

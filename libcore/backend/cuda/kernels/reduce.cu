@@ -1,7 +1,7 @@
-// Reductions. A team takes a tile: `wide` outputs side by side (one, or as many as lie beside each other in memory, so
-// that neighbouring lanes read neighbouring elements), the other lanes divide the elements among themselves. Few
-// outputs of many elements are cut into pieces whose states a second kernel merges. What is cut where depends on sizes
-// alone and every merge has its place, so results are the same in each run. Floats are added up in double.
+// Reductions. A team takes a tile of outputs, and as many lanes for each divide its elements among themselves, laid out
+// so that neighbouring lanes read neighbouring elements. Few outputs of many elements are cut into pieces whose states
+// a second kernel merges. What is cut where depends on sizes alone and every merge has its place, so results are the
+// same in each run. Floats are added up in double.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -236,24 +236,43 @@ struct Variance {
 struct Cut {
   std::int64_t outputs, count;
   int lanes;            // of a team
-  int wide;             // outputs of a tile
+  int wide;             // outputs of a tile; each has lanes / wide lanes
+  bool across;          // lanes beside each other take neighbouring outputs, else neighbouring elements of an output
   std::int64_t tiles;   // of the outputs
   std::int64_t pieces;  // of the elements of an output
   std::int64_t length;  // of a piece
 };
 
+/// The lanes of a team and the outputs that it takes: neighbouring lanes read neighbouring elements, and a lane takes
+/// several elements where there are enough outputs to keep the device busy.
+void choose_team(Cut& cut, bool beside) {
+  constexpr std::int64_t kFewElements = 16, kLongRow = 512, kTeam = 256, kEach = 16;
+  constexpr std::int64_t kManyOutputs = 132 * 512, kManyRows = 132 * 16;
+  cut.across = cut.count <= kFewElements || beside;
+  const bool many_rows = cut.outputs >= kManyRows;
+  if (cut.across) {
+    const bool alone = cut.count <= kFewElements || cut.outputs >= kManyOutputs;
+    cut.lanes = team_size(kTeam);
+    cut.wide = alone ? cut.lanes : std::min(32, std::max(1, cut.lanes / 2));
+  } else if (many_rows && cut.count <= kLongRow) {
+    cut.lanes = team_size(kTeam);
+    int each_lanes = 4;
+    while (each_lanes * kEach < cut.count) each_lanes *= 2;
+    cut.wide = std::max(1, cut.lanes / each_lanes);
+  } else {
+    cut.lanes = team_size(many_rows ? cut.count / kEach : cut.count);
+    cut.wide = 1;
+  }
+}
+
 Cut cut_for(const ReduceParams& p) {
-  constexpr std::int64_t kEnoughTeams = 132 * 4, kFewElements = 16, kManyOutputs = 132 * 512, kTeam = 256;
+  constexpr std::int64_t kEnoughTeams = 132 * 4;
   constexpr std::int64_t kPieceSteps = 16;  // a lane takes at least so many elements before another piece pays
   const auto size = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
-  Cut cut{p.outer.numel, p.inner.numel, 0, 1, 0, 1, 0};
-  const bool beside = p.outer.sizes[0] > 1 && size(p.outer.strides[1][0]) < size(p.inner.strides[0][0]);
-  const bool columns = cut.count <= kFewElements || beside;
-  cut.lanes = team_size(columns ? kTeam : cut.count);
-  if (columns) {
-    const bool alone = cut.count <= kFewElements || cut.outputs >= kManyOutputs;
-    cut.wide = alone ? cut.lanes : std::min(32, std::max(1, cut.lanes / 2));
-  }
+  Cut cut{};
+  cut.outputs = p.outer.numel;
+  cut.count = p.inner.numel;
+  choose_team(cut, p.outer.sizes[0] > 1 && size(p.outer.strides[1][0]) < size(p.inner.strides[0][0]));
   cut.tiles = divide_up(cut.outputs, cut.wide);
   const std::int64_t step = cut.lanes / cut.wide;
   cut.pieces = std::max<std::int64_t>(1, std::min(kEnoughTeams / cut.tiles, cut.count / (step * kPieceSteps)));
@@ -279,7 +298,9 @@ struct ReduceTile {
 
   CORE_BODY void operator()(const Team& team, std::int64_t row) const {
     const std::int64_t piece = row / cut.tiles;
-    const int column = team.lane() % cut.wide, depth = team.lane() / cut.wide;
+    const int deep = team.size() / cut.wide;
+    const int column = cut.across ? team.lane() % cut.wide : team.lane() / deep;
+    const int depth = cut.across ? team.lane() / cut.wide : team.lane() % deep;
     const std::int64_t output = (row - piece * cut.tiles) * cut.wide + column;
     State state = reducer.start();
     std::int64_t at = 0;
@@ -287,7 +308,7 @@ struct ReduceTile {
       const auto offsets = outer(output);
       at = offsets[0];
       const std::int64_t end = (piece + 1) * cut.length;
-      fold(state, offsets[1], piece * cut.length + depth, end < cut.count ? end : cut.count, team.size() / cut.wide);
+      fold(state, offsets[1], piece * cut.length + depth, end < cut.count ? end : cut.count, deep);
     }
     combine(team, state, column, depth);
     if (depth != 0 || output >= cut.outputs) return;
@@ -324,10 +345,9 @@ struct ReduceTile {
     State* all = team.shared<State>();
     CORE_NO_UNROLL
     for (int half = team.size() / cut.wide / 2; half > 0; half /= 2) {
-      if (depth >= half && depth < 2 * half) all[team.lane()] = state;
-      team.sync();
+      if (depth >= half && depth < 2 * half) all[depth * cut.wide + column] = state;
+      team.sync();  // one is enough: the next round writes other places than this one reads
       if (depth < half) reducer.merge(state, all[(depth + half) * cut.wide + column]);
-      team.sync();
     }
   }
 };

@@ -123,9 +123,8 @@ struct ScanByTeam {
       const State start = owner > 0 ? lines.join(before, sums[owner - 1]) : before;
       lines.store(at[0], first + k, lines.join(start, values[k]));
     }
-    const State all = lines.join(before, sums[size - 1]);
-    team.sync();
-    return all;
+    // No barrier: the next block's lanes write the values that they alone have read, and sums after one.
+    return lines.join(before, sums[size - 1]);
   }
 };
 

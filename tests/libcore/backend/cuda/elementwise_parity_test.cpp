@@ -311,6 +311,26 @@ TEST(CudaCopies, MovesAgreeWithCpu) {
   }
 }
 
+TEST(CudaCopies, TransposesGoByTiles) {
+  const std::vector<Case<2>> cases = {test::make_case<2>("plain", {70, 90}, {{}, {{1, 0}}}),
+                                      test::make_case<2>("planes", {40, 3, 33}, {{}, {{2, 0, 1}, 1, -1, 1}}),
+                                      test::make_case<2>("four", {16, 2, 17, 3}, {{{0, 2, 1, 3}}, {{2, 3, 1, 0}}}),
+                                      test::make_case<2>("with gaps outside", {32, 20, 2}, {{{0, 1, 2}}, {{1, 2, 0}}})};
+  for (int count : {1, 8}) {
+    const test::Lanes lanes(count);
+    for (DType word : kWords) {
+      const std::size_t bytes = core::element_bytes(word);
+      SCOPED_TRACE(bytes);
+      for (const auto& c : cases) {
+        compare_slots<2>(c, {word, word}, {word, word}, core::cpu_op_tables().copy->move[bytes],
+                         device_copies().move[bytes], Numbers::any, {}, [&](const auto& data) {
+                           return CopyParams{data[0], data[1], c.loop};
+                         });
+      }
+    }
+  }
+}
+
 TEST(CudaCopies, MovesElementsOfSixteenBytes) {
   std::int64_t in[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[8] = {};
   device_copies().move[16]({out, in, {1, 4, {4}, {{1}, {1}}}});
