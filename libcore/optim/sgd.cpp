@@ -1,6 +1,7 @@
 #include "libcore/optim/sgd.h"
 
 #include "libcore/base/error.h"
+#include "libcore/optim/device_update.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
@@ -61,11 +62,15 @@ void SGD::update(const ParamGroup& group) {
                         .nesterov = o.flag("nesterov"),
                         .first = false};
   const Tensor none;
+  detail::DeviceSgd on_device(how);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     if (detail::any_sparse(grad)) return update_sparse(param, grad, state, how);
     how.first = how.momentum != 0 && !detail::find_state(state, "momentum_buffer").defined();
     const Tensor& buffer = how.momentum != 0 ? detail::state_tensor(state, "momentum_buffer", param) : none;
-    if (detail::is_out_of_reach(param)) return detail::composed_sgd(param, grad, buffer, how);
+    if (detail::is_out_of_reach(param)) {
+      if (!on_device.take(param, grad, buffer, how.first)) detail::composed_sgd(param, grad, buffer, how);
+      return;
+    }
     detail::in_update_type(param, [&]<class T>() {
       detail::HostArray<T> p(param);
       detail::HostArray<T> g(grad);
@@ -75,6 +80,7 @@ void SGD::update(const ParamGroup& group) {
       b.commit();
     });
   });
+  on_device.run();
 }
 
 }  // namespace core
