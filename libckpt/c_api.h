@@ -266,6 +266,11 @@ CKPT_API ckpt_status ckpt_scan(const char* path, const ckpt_open_options* option
 CKPT_API ckpt_status ckpt_why(const char* path, const ckpt_checkpoint* wanted, const char* error_text, int* loads,
                               char** json, ckpt_error** error);
 
+/* Rules between the names of two projects, which every ckpt_why() of this process tries from then on: the text that
+ * `ckpt zoo rules timm-vit --toml` prints, under this name. A name that was there before gets the new rules. Errors:
+ * CKPT_USAGE naming the field or the rule that is wrong. */
+CKPT_API ckpt_status ckpt_add_rule_pack(const char* name, const char* toml, ckpt_error** error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,7 @@
 // The C interface: questions about files that end in JSON.
 
+#include <mutex>
+
 #include "libckpt/analyze/digest.h"
 #include "libckpt/analyze/why.h"
 #include "libckpt/c_api_internal.h"
@@ -70,7 +72,40 @@ std::string why_json(const ckpt::Diagnosis& diagnosis) {
   return json.take();
 }
 
+/// Rule packs of this process. A reader keeps the list that it got, whatever is added meanwhile.
+class RulePacks {
+ public:
+  using List = std::shared_ptr<const std::vector<ckpt::RulePack>>;
+  List list() {
+    const std::lock_guard lock(mutex_);
+    return packs_;
+  }
+  void add(ckpt::RulePack pack) {
+    const std::lock_guard lock(mutex_);
+    auto packs = std::make_shared<std::vector<ckpt::RulePack>>(*packs_);
+    std::erase_if(*packs, [&](const ckpt::RulePack& other) { return other.name == pack.name; });
+    packs->push_back(std::move(pack));
+    packs_ = std::move(packs);
+  }
+
+ private:
+  std::mutex mutex_;
+  List packs_ = std::make_shared<std::vector<ckpt::RulePack>>();
+};
+
+RulePacks& rule_packs() {
+  static RulePacks packs;
+  return packs;
+}
+
 }  // namespace
+
+ckpt_status ckpt_add_rule_pack(const char* name, const char* toml, ckpt_error** error) {
+  return guarded(error, [&] {
+    require(name, "name");
+    rule_packs().add(ckpt::parse_rule_pack(&require(toml, "toml"), name));
+  });
+}
 
 ckpt_status ckpt_digest(const ckpt_checkpoint* checkpoint, char** hex, ckpt_error** error) {
   return guarded(error, [&] {
@@ -96,6 +131,8 @@ ckpt_status ckpt_why(const char* path, const ckpt_checkpoint* wanted, const char
     ckpt::WhyOptions options;
     if (wanted != nullptr) options.wanted.push_back(ckpt::key_list_of(wanted->checkpoint, "the wanted model"));
     if (error_text != nullptr) options.error = error_text;
+    const RulePacks::List packs = rule_packs().list();
+    options.packs = [&]() -> const std::vector<ckpt::RulePack>& { return *packs; };
     ckpt::Diagnosis diagnosis = ckpt::why(std::filesystem::path(path), options);
     if (json != nullptr) *json = copy_text(why_json(diagnosis));
     if (loads != nullptr) *loads = diagnosis.loads() ? 1 : 0;

@@ -87,7 +87,8 @@ std::string text_of(const Jacobian& jacobian, DType dtype) {
   std::vector<double> flat;
   for (const auto& row : jacobian) flat.insert(flat.end(), row.begin(), row.end());
   const auto rows = static_cast<std::int64_t>(jacobian.size());
-  const Tensor values = from_values(flat).view({rows, rows == 0 ? 0 : static_cast<std::int64_t>(flat.size()) / rows});
+  const Tensor values = from_values(flat, {.device = Device()})
+                            .view({rows, rows == 0 ? 0 : static_cast<std::int64_t>(flat.size()) / rows});
   return to_string(values.to(dtype));
 }
 

@@ -360,7 +360,7 @@ Tensor isin(const Tensor& x, const Tensor& values, bool invert) {
   } else {
     search(x.to_vector<std::int64_t>(), values.to_vector<std::int64_t>());
   }
-  const Tensor out = empty(x.sizes(), {.dtype = DType::boolean});
+  const Tensor out = empty(x.sizes(), {.dtype = DType::boolean, .device = Device()});
   for (std::size_t i = 0; i < found.size(); ++i) out.mutable_data<bool>()[i] = found[i];
   return out.to(x.device());
 }

@@ -73,7 +73,7 @@ const Tensor& orthogonal_(const Tensor& tensor, double gain) {
   if (tensor.numel() == 0) return tensor;
   const NoGradGuard no_history;
   const std::int64_t rows = tensor.size(0), width = tensor.numel() / rows;
-  const Tensor flat = init::normal_(empty({rows, width}, {.dtype = tensor.dtype()}));
+  const Tensor flat = init::normal_(empty({rows, width}, {.dtype = tensor.dtype(), .device = tensor.device()}));
   const Tensor lying = rows < width ? flat : flat.t();  // one row for each column of the matrix that is decomposed
   const std::vector<double> values = lying.contiguous().to_vector<double>();
   std::vector<Column> columns;
@@ -84,7 +84,8 @@ const Tensor& orthogonal_(const Tensor& tensor, double gain) {
   orthonormalise(columns);
   Column all;
   for (const Column& column : columns) all.insert(all.end(), column.begin(), column.end());
-  const Tensor q = from_values(std::span<const double>(all), lying.sizes()).to(tensor.dtype());
+  const Tensor q =
+      from_values(std::span<const double>(all), lying.sizes(), {.device = tensor.device()}).to(tensor.dtype());
   tensor.copy_((rows < width ? q : q.t()).contiguous().view(tensor.sizes()));
   return tensor.mul_(gain);
 }

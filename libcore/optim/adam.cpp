@@ -1,9 +1,9 @@
 #include "libcore/optim/adam.h"
 
-#include "libcore/optim/device_update.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
+#include "libcore/optim/update_on_device.h"
 
 namespace core {
 namespace {
@@ -70,24 +70,26 @@ void Adam::update(const ParamGroup& group) {
                          .beta2 = beta2,
                          .eps = o.number("eps"),
                          .decoupled = is_decoupled(o, name())};
-  detail::DeviceAdam on_device(how);
+  detail::AdamSteps on_device;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     if (state.empty()) state.reserve(4);  // so that no state tensor moves while the others are made
     const bool counted = capturable && detail::is_out_of_reach(param);
     const Tensor& counter = counted ? detail::device_step(state, param) : none;
-    double step = counted ? 0 : detail::count_step(state);
-    const detail::AdamTensors tensors{detail::state_tensor(state, "exp_avg", param),
-                                      detail::state_tensor(state, "exp_avg_sq", param),
+    const auto count = [&] {
+      const double step = detail::count_step(state);
+      if (step != how.step) detail::set_step(how, step);
+    };
+    if (!counted) count();
+    const Tensor& exp_avg = detail::state_tensor(state, "exp_avg", param);
+    const Tensor& exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
+    const detail::AdamTensors moments{exp_avg, exp_avg_sq,
                                       amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : none};
-    if (detail::is_out_of_reach(param)) {
-      if (on_device.take(param, grad, {tensors.exp_avg, tensors.exp_avg_sq, tensors.top, step, counter})) return;
-      if (counted) step = detail::count_step(state);
-    }
-    if (step != how.step) detail::set_step(how, step);
-    detail::is_out_of_reach(param) ? detail::composed_adam(param, grad, tensors, how)
-                                   : update_on_host(param, grad, tensors, how);
+    if (!detail::is_out_of_reach(param)) return update_on_host(param, grad, moments, how);
+    if (on_device.take(param, grad, moments, counter, how)) return;
+    if (counted) count();
+    detail::composed_adam(param, grad, moments, how);
   });
-  on_device.run();
+  on_device.run(how);
 }
 
 AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWOptions& o)

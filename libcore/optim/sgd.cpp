@@ -1,10 +1,10 @@
 #include "libcore/optim/sgd.h"
 
 #include "libcore/base/error.h"
-#include "libcore/optim/device_update.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
+#include "libcore/optim/update_on_device.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/sparse.h"
 
@@ -62,13 +62,13 @@ void SGD::update(const ParamGroup& group) {
                         .nesterov = o.flag("nesterov"),
                         .first = false};
   const Tensor none;
-  detail::DeviceSgd on_device(how);
+  detail::SgdSteps on_device;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     if (detail::any_sparse(grad)) return update_sparse(param, grad, state, how);
     how.first = how.momentum != 0 && !detail::find_state(state, "momentum_buffer").defined();
     const Tensor& buffer = how.momentum != 0 ? detail::state_tensor(state, "momentum_buffer", param) : none;
     if (detail::is_out_of_reach(param)) {
-      if (!on_device.take(param, grad, buffer, how.first)) detail::composed_sgd(param, grad, buffer, how);
+      if (!on_device.take(param, grad, buffer, how)) detail::composed_sgd(param, grad, buffer, how);
       return;
     }
     detail::in_update_type(param, [&]<class T>() {
@@ -80,7 +80,7 @@ void SGD::update(const ParamGroup& group) {
       b.commit();
     });
   });
-  on_device.run();
+  on_device.run(how);
 }
 
 }  // namespace core

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_stream.h"
 
 namespace core {
 namespace {
@@ -30,12 +32,50 @@ Generator generator_for(const Tensor& x, const MaybeGenerator& given) {
   return *given;
 }
 
-/// Fills a dense tensor; on devices whose memory the host cannot reach, through a host copy.
+/// What a kernel is told of a fill.
+struct DeviceFill {
+  RandomOp op = RandomOp::count_;  ///< count_: no kernel does this
+  double a = 0, b = 0;
+  std::int64_t from = 0;
+  std::uint64_t size = 0;
+
+  /// Elements that a thread makes of four words.
+  int parts(DType dtype) const {
+    const bool wide = dtype == DType::f64 || dtype == DType::i64 || dtype == DType::u64;
+    switch (op) {
+      case RandomOp::uniform:
+      case RandomOp::normal:
+      case RandomOp::log_normal:
+        return dtype == DType::f64 ? 2 : 4;
+      case RandomOp::integers:
+        return size >= 1ULL << 28 ? 2 : 4;
+      case RandomOp::any_integer:
+        return wide ? 2 : 4;
+      default:
+        return 4;
+    }
+  }
+};
+
+/// By the device's own kernel, with the same numbers; false where it has none.
+bool fill_on_device(const Tensor& x, const Generator& generator, const DeviceFill& how) {
+  const RandomTable* table = backend_for(x.device()).ops().random;
+  const auto kernel = table == nullptr || how.op == RandomOp::count_ ? nullptr : table->fill.at(how.op, x.dtype());
+  if (kernel == nullptr) return false;
+  detail::RandomStream& stream = generator.stream();
+  const std::scoped_lock lock(stream.mutex);
+  kernel({x.mutable_raw_data(), x.numel(), stream.seed, stream.offset, how.a, how.b, how.from, how.size});
+  stream.offset += random_offset_step(x.numel(), how.parts(x.dtype()));
+  return true;
+}
+
+/// Fills a dense tensor; on devices whose memory the host cannot reach, by a kernel, or through a host copy.
 template <class Fill>
-void fill_dense(const Tensor& x, const Generator& generator, Fill fill) {
+void fill_dense(const Tensor& x, const Generator& generator, Fill fill, const DeviceFill& how) {
   if (backend_for(x.device()).is_host_memory()) {
     return fill(generator, RandomOut{x.mutable_raw_data(), x.dtype(), x.numel()});
   }
+  if (fill_on_device(x, generator, how)) return;
   Tensor on_host = empty(x.sizes(), {.dtype = x.dtype(), .device = Device()});
   fill(generator, RandomOut{on_host.mutable_raw_data(), x.dtype(), x.numel()});
   x.copy_(on_host);
@@ -51,17 +91,17 @@ Shape memory_order(const Tensor& x) {
 
 /// Fills any tensor in place. Tensors with history or gaps get their values through copy_, which checks and records.
 template <class Fill>
-const Tensor& fill_in_place(const Tensor& x, const MaybeGenerator& given, Fill fill) {
+const Tensor& fill_in_place(const Tensor& x, const MaybeGenerator& given, Fill fill, const DeviceFill& how = {}) {
   if (x.is_meta() || x.numel() == 0) return x;
   Generator generator = generator_for(x, given);
   if (x.is_contiguous() && !x.requires_grad()) {
-    fill_dense(x, generator, fill);
+    fill_dense(x, generator, fill, how);
     x.impl()->bump_version();
     return x;
   }
   Tensor in_memory_order = x.permute(memory_order(x));
   Tensor values = empty(in_memory_order.sizes(), {.dtype = x.dtype(), .device = x.device()});
-  fill_dense(values, generator, fill);
+  fill_dense(values, generator, fill, how);
   if (x.is_contiguous()) return x.copy_(values);
   in_memory_order.copy_(values);
   return x;
@@ -69,9 +109,9 @@ const Tensor& fill_in_place(const Tensor& x, const MaybeGenerator& given, Fill f
 
 /// A new tensor filled by `fill`.
 template <class Fill>
-Tensor filled(const Shape& sizes, DType dtype, const RandomOptions& options, Fill fill) {
+Tensor filled(const Shape& sizes, DType dtype, const RandomOptions& options, Fill fill, const DeviceFill& how = {}) {
   Tensor x = empty(sizes, {.dtype = dtype, .device = options.device});
-  fill_in_place(x, options.generator, fill);
+  fill_in_place(x, options.generator, fill, how);
   return options.requires_grad ? x.requires_grad_() : x;
 }
 
@@ -138,6 +178,10 @@ void check_range(DType dtype, std::int64_t from, std::int64_t to) {
 auto integers_fill(std::int64_t from, std::int64_t to) {
   detail::IntegerRange range{from, static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)};
   return [range](const Generator& g, RandomOut out) { detail::fill_integers(g, out, range); };
+}
+
+DeviceFill integers_on_device(std::int64_t from, std::int64_t to) {
+  return {RandomOp::integers, 0, 0, from, static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)};
 }
 
 auto uniform_fill(double from, double to) {
@@ -216,18 +260,18 @@ Tensor draw_with_replacement(const Tensor& weights, const MultinomialOptions& op
 }  // namespace
 
 Tensor rand(const Shape& sizes, const RandomOptions& options) {
-  return filled(sizes, options.dtype.value_or(default_dtype()), options, uniform_fill(0, 1));
+  return filled(sizes, options.dtype.value_or(default_dtype()), options, uniform_fill(0, 1), {RandomOp::uniform, 0, 1});
 }
 
 Tensor randn(const Shape& sizes, const RandomOptions& options) {
   return filled(sizes, options.dtype.value_or(default_dtype()), options,
-                [](const Generator& g, RandomOut out) { detail::fill_normal(g, out, {}); });
+                [](const Generator& g, RandomOut out) { detail::fill_normal(g, out, {}); }, {RandomOp::normal, 0, 1});
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& sizes, const RandomOptions& options) {
   DType dtype = options.dtype.value_or(DType::i64);
   check_range(dtype, low, high);
-  return filled(sizes, dtype, options, integers_fill(low, high));
+  return filled(sizes, dtype, options, integers_fill(low, high), integers_on_device(low, high));
 }
 
 Tensor randint(std::int64_t high, const Shape& sizes, const RandomOptions& options) {
@@ -267,6 +311,12 @@ Tensor bernoulli(const Tensor& probabilities, const std::optional<Generator>& ge
   check(valid,
         "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
         "please report an enhancement request to PyTorch.)");
+  if (is_floating(p.dtype()) && !backend_for(probabilities.device()).is_host_memory()) {
+    const RandomOptions drawn{.dtype = p.dtype() == DType::f64 ? DType::f64 : DType::f32,
+                              .device = probabilities.device(),
+                              .generator = generator};
+    return lt(rand(p.sizes(), drawn), probabilities.detach()).to(p.dtype());
+  }
   Tensor out = empty(p.sizes(), {.dtype = p.dtype(), .device = probabilities.device()});
   return fill_in_place(out, generator, [&](const Generator& g, RandomOut to) {
     detail::fill_bernoulli_each(g, to, p.raw_data(), p.dtype());
@@ -283,17 +333,18 @@ Tensor multinomial(const Tensor& weights, const MultinomialOptions& options) {
 const Tensor& uniform_(const Tensor& x, double from, double to, const std::optional<Generator>& generator) {
   check(from <= to,
         "uniform_ expects to return a [from, to) range, but found from=" + number(from) + " > to=" + number(to));
-  return fill_in_place(x, generator, uniform_fill(from, to));
+  return fill_in_place(x, generator, uniform_fill(from, to), {RandomOp::uniform, from, to});
 }
 
 const Tensor& normal_(const Tensor& x, double mean, double std, const std::optional<Generator>& generator) {
   check(std >= 0, "normal expects std >= 0.0, but found std " + number(std));
-  return fill_in_place(x, generator, normal_fill(x, mean, std));
+  return fill_in_place(x, generator, normal_fill(x, mean, std), {RandomOp::normal, mean, std});
 }
 
 const Tensor& bernoulli_(const Tensor& x, double p, const std::optional<Generator>& generator) {
   check(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=" + number(p));
-  return fill_in_place(x, generator, [p](const Generator& g, RandomOut out) { detail::fill_bernoulli(g, out, p); });
+  return fill_in_place(x, generator, [p](const Generator& g, RandomOut out) { detail::fill_bernoulli(g, out, p); },
+                       {RandomOp::bernoulli, p});
 }
 
 const Tensor& exponential_(const Tensor& x, double lambda, const std::optional<Generator>& generator) {
@@ -303,35 +354,41 @@ const Tensor& exponential_(const Tensor& x, double lambda, const std::optional<G
             scalar_type_name(x.dtype()));
   check(lambda > 0, "exponential_ expects lambda > 0.0, but found lambda=" + number(lambda));
   return fill_in_place(x, generator,
-                       [=](const Generator& g, RandomOut out) { detail::fill_exponential(g, out, lambda); });
+                       [=](const Generator& g, RandomOut out) { detail::fill_exponential(g, out, lambda); },
+                       {RandomOp::exponential, lambda});
 }
 
 const Tensor& geometric_(const Tensor& x, double p, const std::optional<Generator>& generator) {
   check(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=" + number(p));
-  return fill_in_place(x, generator, [p](const Generator& g, RandomOut out) { detail::fill_geometric(g, out, p); });
+  return fill_in_place(x, generator, [p](const Generator& g, RandomOut out) { detail::fill_geometric(g, out, p); },
+                       {RandomOp::geometric, p});
 }
 
 const Tensor& log_normal_(const Tensor& x, double mean, double std, const std::optional<Generator>& generator) {
   check(std > 0, "log_normal_ expects std > 0.0, but found std=" + number(std));
-  return fill_in_place(x, generator, [=](const Generator& g, RandomOut out) {
-    detail::fill_log_normal(g, out, {mean, std});
-  });
+  return fill_in_place(x, generator,
+                       [=](const Generator& g, RandomOut out) {
+                         detail::fill_log_normal(g, out, {mean, std});
+                       },
+                       {RandomOp::log_normal, mean, std});
 }
 
 const Tensor& cauchy_(const Tensor& x, double median, double sigma, const std::optional<Generator>& generator) {
   check(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=" + number(sigma));
-  return fill_in_place(x, generator, [=](const Generator& g, RandomOut out) {
-    detail::fill_cauchy(g, out, {median, sigma});
-  });
+  return fill_in_place(x, generator,
+                       [=](const Generator& g, RandomOut out) {
+                         detail::fill_cauchy(g, out, {median, sigma});
+                       },
+                       {RandomOp::cauchy, median, sigma});
 }
 
 const Tensor& random_(const Tensor& x, const std::optional<Generator>& generator) {
-  return fill_in_place(x, generator, detail::fill_any_integer);
+  return fill_in_place(x, generator, detail::fill_any_integer, {RandomOp::any_integer});
 }
 
 const Tensor& random_(const Tensor& x, std::int64_t from, std::int64_t to, const std::optional<Generator>& generator) {
   check_range(x.dtype(), from, to);
-  return fill_in_place(x, generator, integers_fill(from, to));
+  return fill_in_place(x, generator, integers_fill(from, to), integers_on_device(from, to));
 }
 
 }  // namespace core

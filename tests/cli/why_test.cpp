@@ -8,6 +8,7 @@
 
 using ckpt::JsonDocument;
 using ckpt::Value;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -160,4 +161,41 @@ TEST(ZooCommand, ComparesAFileWithAModel) {
   Outcome bad = run_ckpt(dir.path(), {"zoo", "verify", "lenet5", "bad.pth"});
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.out, HasSubstr("10 keys missing, 10 unexpected"));
+}
+
+TEST(ZooCommand, SaysWhichModelsRun) {
+  TempDir dir;
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "ls", "resnet18"}).out, ContainsRegex("resnet18 .* yes "));
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "ls", "ssd*"}).out, HasSubstr("2 models, 0 of which"));
+  JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"zoo", "ls", "--json", "mvit_v1_b"}).out);
+  EXPECT_FALSE(json.root().at("models").items()[0].at("runs").as_boolean());
+}
+
+/// A file of batchnorm_net, with the version of its first batch norm.
+Value batchnorm_net(std::int64_t version) {
+  const std::vector<std::pair<std::string, core::Shape>> parts = {
+      {"features.0.weight", {8, 1, 3, 3}}, {"features.1.weight", {8}}, {"features.1.bias", {8}}};
+  std::vector<std::pair<std::string, Value>> items;
+  for (const auto& [key, shape] : parts) {
+    ckpt::Entry entry = float_entry(std::vector<float>(static_cast<std::size_t>(shape.numel()), 1.5F));
+    entry.shape = shape;
+    items.emplace_back(key, Value::tensor(std::make_shared<ckpt::Entry>(entry)));
+  }
+  const auto of = [](std::int64_t number) { return dict({{"version", Value::integer(number)}}); };
+  ckpt::Dict state = dict(std::move(items)).as_dict();
+  state.attributes = dict({{"_metadata", dict({{"features.1", of(version)}, {"features.5", of(2)}})}});
+  return Value::dict(std::move(state));
+}
+
+TEST(ZooCommand, ComparesModuleVersionsWhereTheFileHasThem) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "old.pth", batchnorm_net(1));
+  write_checkpoint(dir.path() / "new.pth", batchnorm_net(2));
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "verify", "batchnorm_net", "old.pth"}).out,
+              HasSubstr("\n  version: features.1: version 1 where 2 is wanted\n"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "verify", "batchnorm_net", "new.pth"}).out,
+              Not(HasSubstr("version: features")));
+  write_checkpoint(dir.path() / "net.pth", lenet());
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "verify", "lenet5", "net.pth"}).out,
+              HasSubstr("note: the file says nothing of module versions\n"));
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "libckpt/bridge.h"
 #include "libcore/base/error.h"
 #include "libcore/core.h"
@@ -44,6 +46,17 @@ TEST(Zoo, EveryModelOfTheListHasTheKeysOfItsManifest) {
       ASSERT_EQ(state.at(keys[i]).sizes(), *known->keys[i].shape) << model.name << " " << keys[i];
     }
   }
+}
+
+TEST(Zoo, TheKeyListsSayWhichModelsRun) {
+  std::set<std::string_view> runs, makes;
+  for (const zoo::ManifestInfo& info : zoo::list_manifests()) {
+    if (info.runs) runs.insert(info.name);
+  }
+  for (const zoo::Model& model : zoo::list()) {
+    if (model.name != "word2vec") makes.insert(model.name);
+  }
+  EXPECT_EQ(runs, makes);
 }
 
 TEST(Zoo, AnUnknownNameListsWhatIsNear) {

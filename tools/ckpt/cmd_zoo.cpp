@@ -10,6 +10,7 @@
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/why_target.h"
+#include "tools/ckpt/zoo_verify.h"
 #include "zoo/manifest/manifest.h"
 
 namespace cli {
@@ -17,7 +18,6 @@ namespace {
 
 struct Options : ReadOptions {
   std::string name;
-  std::string file;
 };
 
 std::string shape_text(const ckpt::WantedKey& key) {
@@ -47,6 +47,7 @@ int run_ls(Context& context, const Options& options) {
       json.key("name").value(info.name);
       json.key("tensors").value(info.tensors);
       json.key("parameters").value(info.parameters);
+      json.key("runs").value(info.runs);
       json.key("reference").value(info.reference);
       json.key("arguments").raw(info.arguments.empty() ? "{}" : info.arguments);
       json.end_object();
@@ -56,12 +57,17 @@ int run_ls(Context& context, const Options& options) {
   } else if (options.quiet) {
     for (const zoo::ManifestInfo& info : models) context.out.print(info.name + "\n");
   } else {
-    Table table({{"NAME"}, {"TENSORS", Table::Align::right}, {"PARAMETERS", Table::Align::right}, {"REFERENCE"}});
+    Table table(
+        {{"NAME"}, {"TENSORS", Table::Align::right}, {"PARAMETERS", Table::Align::right}, {"RUNS"}, {"REFERENCE"}});
+    std::uint64_t running = 0;
     for (const zoo::ManifestInfo& info : models) {
-      table.add_row({info.name, core::format_count(info.tensors), core::format_count(info.parameters), info.reference});
+      running += info.runs ? 1 : 0;
+      table.add_row({info.name, core::format_count(info.tensors), core::format_count(info.parameters),
+                     info.runs ? "yes" : "-", info.reference});
     }
     table.print(context.out);
-    context.out.print(count_of(models.size(), "model") + "\n");
+    context.out.print(count_of(models.size(), "model") + ", " + core::format_count(running) +
+                      " of which 'ckpt zoo run' can run; of the others the keys are known\n");
   }
   return models.empty() ? kNo : kDone;
 }
@@ -148,59 +154,6 @@ int run_keys(Context& context, const Options& options) {
   return kDone;
 }
 
-void print_list(Output& out, std::string_view what, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) out.print("  " + std::string(what) + ": " + core::printable(line) + "\n");
-}
-
-void write_list(ckpt::JsonWriter& json, std::string_view key, const std::vector<std::string>& lines) {
-  json.key(key).begin_array();
-  for (const std::string& line : lines) json.value(line);
-  json.end_array();
-}
-
-void print_differences(Output& out, const Options& options, const ckpt::KeyList& model, const ckpt::KeyDifferences& d) {
-  std::string start = core::printable(options.file) + ": ";
-  if (d.none()) {
-    out.print(start + "all " + core::format_count(model.keys.size()) + " keys, shapes and dtypes of " + model.name +
-              (d.order ? ", in another order" : "") + "\n");
-    return;
-  }
-  out.print(start + "not as " + model.name + ": " + count_of(d.missing.size(), "key") + " missing, " +
-            core::format_count(d.unexpected.size()) + " unexpected, " + core::format_count(d.shapes.size()) +
-            " of another shape, " + core::format_count(d.dtypes.size()) + " of another dtype\n");
-  print_list(out, "missing", d.missing);
-  print_list(out, "unexpected", d.unexpected);
-  print_list(out, "shape", d.shapes);
-  print_list(out, "dtype", d.dtypes);
-  out.print("see: ckpt why " + ckpt::shell_word(options.file) + " --for " + model.name + "\n");
-}
-
-int run_verify(Context& context, const Options& options) {
-  ckpt::KeyList model = known_model(options.name);
-  Address address = parse_address(options.file);
-  ckpt::Report report;
-  ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.open(report));
-  ckpt::KeyDifferences d = ckpt::compare_keys(ckpt::key_list_of(checkpoint, options.file, address.at), model);
-  say_report(options, address.path, report);
-  if (options.json) {
-    ckpt::JsonWriter json(2);
-    json.begin_object();
-    json.key("path").value(options.file);
-    json.key("model").value(model.name);
-    json.key("good").value(d.none());
-    json.key("same_order").value(!d.order);
-    write_list(json, "missing", d.missing);
-    write_list(json, "unexpected", d.unexpected);
-    write_list(json, "shapes", d.shapes);
-    write_list(json, "dtypes", d.dtypes);
-    json.end_object();
-    context.out.print(json.text() + "\n");
-  } else if (!options.quiet) {
-    print_differences(context.out, options, model, d);
-  }
-  return d.none() ? kDone : kNo;
-}
-
 }  // namespace
 
 void add_zoo(CLI::App& app, Command& chosen) {
@@ -210,7 +163,8 @@ void add_zoo(CLI::App& app, Command& chosen) {
   zoo.require_subcommand(1);
   auto options = std::make_shared<Options>();
 
-  CLI::App& ls = add_command(zoo, "ls", "ckpt zoo ls 'resnet*'", "List the models whose keys are known.");
+  CLI::App& ls = add_command(zoo, "ls", "ckpt zoo ls 'resnet*'",
+                             "List the models whose keys are known, and say which of them run.");
   ls.add_option("GLOB", options->name, "only names that match")->type_name("");
   add_read_options(ls, *options);
   ls.callback([&chosen, options] { chosen = [options](Context& context) { return run_ls(context, *options); }; });
@@ -223,15 +177,7 @@ void add_zoo(CLI::App& app, Command& chosen) {
 
   add_zoo_rules(zoo, chosen);
 
-  CLI::App& verify = add_command(zoo, "verify", "ckpt zoo verify resnet50 resnet50.pth",
-                                 "Compare a file with a model key by key; exit 1 when they differ.");
-  verify.add_option("NAME", options->name, "model")->required()->type_name("");
-  verify.add_option("FILE", options->file, "checkpoint; FILE::path means the dict of that name inside")
-      ->required()
-      ->type_name("");
-  add_read_options(verify, *options);
-  verify.callback(
-      [&chosen, options] { chosen = [options](Context& context) { return run_verify(context, *options); }; });
+  add_zoo_verify(zoo, chosen);
   add_zoo_run(zoo, chosen);
 }
 

@@ -9,6 +9,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "zoo/manifest/packed.h"
+#include "zoo/manifest/runnable.h"
 
 namespace zoo {
 namespace {
@@ -138,7 +139,7 @@ const std::vector<ManifestInfo>& list_manifests() {
     for (const Block& block : archive().blocks()) {
       infos.push_back({std::string(block.name), std::string(described(block.text, "reference")),
                        std::string(described(block.text, "arguments")), number(described(block.text, "parameters")),
-                       number(described(block.text, "tensors"))});
+                       number(described(block.text, "tensors")), is_runnable(block.name)});
     }
     return infos;
   }();

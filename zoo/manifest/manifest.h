@@ -19,6 +19,7 @@ struct ManifestInfo {
   std::string arguments;         ///< what the model was constructed with, JSON
   std::uint64_t parameters = 0;  ///< elements, tied ones once
   std::uint64_t tensors = 0;
+  bool runs = false;  ///< the zoo has the model itself, and `ckpt zoo run` runs it
 };
 
 /// All of them, sorted by name.

@@ -23,9 +23,13 @@ T start_of(const GemmParams& p, T* c) {
   return 1;
 }
 
+/// Multiplications up to which one thread is faster: what another computes has to come over from its cache.
+constexpr std::int64_t kWorkOfOne = 1 << 22;
+
 void gemm_f32(const GemmParams& p) {
   static const auto small_product = small_kernels().product;
   if (small_product(p)) return;
+  const ThreadLimitGuard limit(p.m * p.n * p.k <= kWorkOfOne ? 1 : num_threads());
   apply_thread_limit();
   for (std::int64_t i = 0; i < p.batch; ++i) {
     const auto* a = static_cast<const float*>(p.a) + i * p.batch_stride_a;

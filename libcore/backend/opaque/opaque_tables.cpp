@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "libcore/backend/nn_table.h"
 #include "libcore/backend/opaque/opaque_memory.h"
@@ -38,6 +40,8 @@ struct State {
   IndexingTable indexing;
   NnTable nn;
   RecurrentTable recurrent;
+  RandomTable random;
+  OptimizerTable optimizer;
   OpTables all;
 };
 
@@ -73,6 +77,26 @@ bool moved_along(const Params& from, Params& to, T*& pointer) {
 }
 
 enum class Input { on_device, on_host };
+
+template <class Params>
+concept HasList = requires(const Params& p) {
+  p.tensors;
+};
+
+/// Steps of optimizers, whose addresses lie in a list.
+template <HasList Params>
+void run(Slot& slot, const Params& params, Input) {
+  slot.calls.fetch_add(1, std::memory_order_relaxed);
+  std::vector list(params.tensors, params.tensors + params.tensor_count);
+  for (auto& tensor : list) {
+    each_pointer(tensor, [&](const char* name, auto*& pointer) {
+      if (pointer != nullptr) pointer = checked_memory(slot, name, pointer).seen(pointer);
+    });
+  }
+  Params seen = params;
+  seen.tensors = list.data();
+  reinterpret_cast<void (*)(const Params&)>(slot.inner)(seen);
+}
 
 template <class Params>
 void run(Slot& slot, Params& params, Input input) {
@@ -177,6 +201,13 @@ void wrap_operations(const OpTables& inner) {
                 [](std::size_t op) { return std::string(name(static_cast<IndexOp>(op))); });
 }
 
+std::string random_name(std::size_t op) {
+  static constexpr const char* kNames[] = {"uniform",   "normal", "log_normal", "bernoulli",  "exponential",
+                                           "geometric", "cauchy", "integers",   "any_integer"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(RandomOp::count_));
+  return kNames[op];
+}
+
 void wrap_layers(const OpTables& inner) {
   CORE_WRAP(14, nn, conv2d);
   CORE_WRAP(15, nn, conv2d_input_grad);
@@ -207,6 +238,10 @@ void wrap_layers(const OpTables& inner) {
   CORE_WRAP(40, nn, nll_grad);
   CORE_WRAP(41, recurrent, lstm);
   CORE_WRAP(42, recurrent, lstm_grad);
+  wrap_grid<43>("random", state().random.fill.slots, inner.random != nullptr ? &inner.random->fill.slots : nullptr,
+                random_name);
+  CORE_WRAP(44, optimizer, sgd);
+  CORE_WRAP(45, optimizer, adam);
 }
 #undef CORE_WRAP
 
@@ -220,6 +255,8 @@ void put_tables(const OpTables& inner) {
   if (inner.indexing != nullptr) s.all.indexing = &s.indexing;
   if (inner.nn != nullptr) s.all.nn = &s.nn;
   if (inner.recurrent != nullptr) s.all.recurrent = &s.recurrent;
+  if (inner.random != nullptr) s.all.random = &s.random;
+  if (inner.optimizer != nullptr) s.all.optimizer = &s.optimizer;
 }
 
 std::set<std::string> listed_slots(const char* path) {

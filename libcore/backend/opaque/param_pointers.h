@@ -5,6 +5,8 @@
 
 #include "libcore/backend/nn_table.h"
 #include "libcore/backend/op_params.h"
+#include "libcore/backend/optimizer_table.h"
+#include "libcore/backend/random_table.h"
 #include "libcore/backend/recurrent_table.h"
 
 namespace core {
@@ -145,6 +147,22 @@ void each_pointer(LstmGradParams& p, Visit visit) {
   visit("w_hh", p.w_hh), visit("c0", p.c0), visit("gates", p.gates), visit("cells", p.cells), visit("tanhs", p.tanhs);
   visit("output_grad", p.output_grad), visit("sums_grad", p.sums_grad), visit("h_grad", p.h_grad);
   visit("c_grad", p.c_grad);
+}
+
+template <class Visit>
+void each_pointer(RandomParams& p, Visit visit) {
+  visit("out", p.out);
+}
+
+// Lists of tensors: the list itself is host memory, of the caller's to change.
+template <class Visit>
+void each_pointer(SgdTensor& t, Visit visit) {
+  visit("param", t.param), visit("grad", t.grad), visit("momentum", t.momentum);
+}
+template <class Visit>
+void each_pointer(AdamTensor& t, Visit visit) {
+  visit("param", t.param), visit("grad", t.grad), visit("exp_avg", t.exp_avg), visit("exp_avg_sq", t.exp_avg_sq);
+  visit("max_exp_avg_sq", t.max_exp_avg_sq), visit("step_count", t.step_count);
 }
 
 }  // namespace core

@@ -231,6 +231,25 @@ static void test_why(const ckpt_checkpoint* model) {
   ckpt_close(plain);
 }
 
+/* Names that only a pack knows to be those of the model. */
+static void test_rule_packs(const ckpt_checkpoint* model) {
+  static const char* pack =
+      "[about]\nfrom = 'ours'\nto = 'theirs'\nmodels = '*'\nfrom_key = 'module.fc.weight'\nto_key = 'head.matrix'\n"
+      "[[rule]]\nrename = [['module.fc.weight', 'head.matrix'], ['module.fc.bias', 'head.offset']]\n";
+  ckpt_checkpoint* wanted = NULL;
+  char* json = NULL;
+  DONE(ckpt_apply_rules(model,
+                        "[[rule]]\nrename = [['module.fc.weight', 'head.matrix'], ['module.fc.bias', 'head.offset']]",
+                        0, &wanted, &error));
+  DONE(ckpt_add_rule_pack("ours", pack, &error));
+  DONE(ckpt_why(path_of("net.pth"), wanted, NULL, NULL, &json, &error));
+  EXPECT(strstr(json, "\"kind\":\"foreign_names\"") != NULL);
+  ckpt_text_free(json);
+  EXPECT(REFUSED(ckpt_add_rule_pack("bad", "[about]\nfrom = 1", &error), "from") == CKPT_USAGE);
+  EXPECT(REFUSED(ckpt_add_rule_pack(NULL, pack, &error), "name") == CKPT_USAGE);
+  ckpt_close(wanted);
+}
+
 static void test_files(const ckpt_checkpoint* model) {
   ckpt_checkpoint* read = NULL;
   ckpt_save_options save = CKPT_SAVE_OPTIONS_INIT;
@@ -262,6 +281,7 @@ static void test_files(const ckpt_checkpoint* model) {
   EXPECT(yes == 1 && strstr(json, "\"clean\":true") != NULL && strstr(json, "torch._utils._rebuild_tensor_v2") != NULL);
   ckpt_text_free(json);
   test_why(model);
+  test_rule_packs(model);
   ckpt_close(read);
 }
 

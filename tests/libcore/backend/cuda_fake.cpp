@@ -33,6 +33,7 @@ struct FakeCalls {
 
   static void add_device_calls(CudaApi& api);
   static void add_memory_calls(CudaApi& api);
+  static void add_copy_calls(CudaApi& api);
   static void add_stream_calls(CudaApi& api);
   static void add_event_calls(CudaApi& api);
   static void add_graph_calls(CudaApi& api);
@@ -227,6 +228,9 @@ void FakeCalls::add_memory_calls(CudaApi& api) {
       return kSuccess;
     });
   };
+}
+
+void FakeCalls::add_copy_calls(CudaApi& api) {
   api.copy = [](void* to, const void* from, std::size_t bytes, StreamHandle stream) {
     return call("copy", [&](FakeDriver& d) {
       return d.push(stream, {.run = [=] { std::memcpy(to, from, bytes); }, .reached = {}, .waits_for = {}});
@@ -387,6 +391,7 @@ const CudaApi& FakeDriver::api() const {
     CudaApi made{};
     FakeCalls::add_device_calls(made);
     FakeCalls::add_memory_calls(made);
+    FakeCalls::add_copy_calls(made);
     FakeCalls::add_stream_calls(made);
     FakeCalls::add_event_calls(made);
     FakeCalls::add_graph_calls(made);

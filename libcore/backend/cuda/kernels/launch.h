@@ -173,14 +173,14 @@ __device__ inline void atomic_min(int* at, int value) {
   atomicMin(at, value);
 }
 
-#else  // The C++ compiler: plain loops, or teams of a few threads, as the test that is linked to says.
+#else  // The C++ compiler: plain loops, or teams of a few lanes, as the test that is linked to says.
 
-/// 1: everything runs on the calling thread. More: the lanes of a team are threads that run side by side.
+/// 1: plain loops. More: the lanes of a team run side by side, and wait for each other where they must.
 int emulated_lanes();
 /// The lanes of a running team.
 class LaneGroup;
 void wait_for_lanes(LaneGroup& group);
-/// Runs lane(group, i) for every i in [0, emulated_lanes()) on threads of their own; returns when all are done.
+/// Runs lane(group, i) for every i in [0, emulated_lanes()); returns when all are done.
 void run_lanes(const std::function<void(LaneGroup& group, int i)>& lane);
 
 class Team {

@@ -258,8 +258,8 @@ TEST(CudaIndexer, CountsWith64BitsWhereItMust) {
   const core::emulated_kernels::Indexer<1> many({2, 3 * large, {large, 3}, {{1, large}}});
   EXPECT_EQ(many(3 * large - 1)[0], 3 * large - 1);
   const core::emulated_kernels::Splitter rows(large + 1, 3 * large);
-  EXPECT_EQ(rows.quotient(2 * large + 5), 1);
-  EXPECT_EQ(rows.rest(2 * large + 5, 1), large + 4);
+  EXPECT_EQ(rows.quotient(2 * large + 5), 2);
+  EXPECT_EQ(rows.rest(2 * large + 5, 2), 3);
 }
 
 TEST(CudaCopies, ConversionsAgreeWithCpu) {

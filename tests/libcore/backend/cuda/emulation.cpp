@@ -1,11 +1,15 @@
 #include "tests/libcore/backend/cuda/emulation.h"
 
-#include <atomic>
+#include <algorithm>
 #include <barrier>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include <ucontext.h>
 
 #include "libcore/backend/cuda/kernels/launch.h"
 
@@ -17,6 +21,10 @@ int flag = 0;
 
 }  // namespace
 
+#ifdef __SANITIZE_THREAD__
+
+// Threads: the sanitizer sees what one lane writes and another touches without a barrier between.
+
 class LaneGroup {
  public:
   explicit LaneGroup(int lanes) : barrier(lanes) {}
@@ -27,14 +35,85 @@ void wait_for_lanes(LaneGroup& group) {
   group.barrier.arrive_and_wait();
 }
 
-int emulated_lanes() {
-  return lane_count;
-}
-
 void run_lanes(const std::function<void(LaneGroup& group, int i)>& lane) {
   LaneGroup group(lane_count);
   std::vector<std::jthread> threads;
   for (int i = 0; i < lane_count; ++i) threads.emplace_back([&, i] { lane(group, i); });
+}
+
+#else
+
+// Contexts that take turns: from one barrier to the next each lane runs alone, first to last in one round and last to
+// first in the other. So a value that needs a barrier to arrive has not arrived, in every run, and one that is written
+// too early is gone.
+
+class LaneGroup {
+ public:
+  using Body = std::function<void(LaneGroup& group, int i)>;
+  LaneGroup(int lanes, const Body& body) : body_(body), lanes_(static_cast<std::size_t>(lanes)) {
+    for (Lane& lane : lanes_) start(lane);
+  }
+
+  void run() {
+    for (bool forward = true; !is_done(); forward = !forward) {
+      const int count = static_cast<int>(lanes_.size());
+      for (int i = 0; i < count; ++i) {
+        running_ = forward ? i : count - 1 - i;
+        Lane& lane = lanes_[static_cast<std::size_t>(running_)];
+        swapcontext(&home_, &lane.context);
+      }
+    }
+  }
+  void wait() { swapcontext(&lanes_[static_cast<std::size_t>(running_)].context, &home_); }
+
+ private:
+  struct Lane {
+    ucontext_t context;
+    std::vector<char> stack = std::vector<char>(std::size_t{1} << 17);
+    bool done = false;
+  };
+
+  void start(Lane& lane) {
+    getcontext(&lane.context);
+    lane.context.uc_stack.ss_sp = lane.stack.data();
+    lane.context.uc_stack.ss_size = lane.stack.size();
+    lane.context.uc_link = &home_;
+    const auto address = reinterpret_cast<std::uintptr_t>(this);  // makecontext hands over ints alone
+    makecontext(&lane.context, reinterpret_cast<void (*)()>(enter), 2, static_cast<unsigned>(address >> 32),
+                static_cast<unsigned>(address));
+  }
+  static void enter(unsigned high, unsigned low) {
+    auto* group = reinterpret_cast<LaneGroup*>(static_cast<std::uintptr_t>(high) << 32 | low);
+    const int i = group->running_;
+    group->body_(*group, i);
+    group->lanes_[static_cast<std::size_t>(i)].done = true;
+  }
+  /// All lanes meet at the same barriers: on a device it would be a hang.
+  bool is_done() const {
+    const auto done = std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.done; });
+    if (done == 0) return false;
+    if (done == static_cast<std::ptrdiff_t>(lanes_.size())) return true;
+    throw std::logic_error("some lanes of a team wait for others that have ended");
+  }
+
+  const Body& body_;
+  std::vector<Lane> lanes_;
+  ucontext_t home_{};
+  int running_ = 0;
+};
+
+void wait_for_lanes(LaneGroup& group) {
+  group.wait();
+}
+
+void run_lanes(const std::function<void(LaneGroup& group, int i)>& lane) {
+  LaneGroup(lane_count, lane).run();
+}
+
+#endif
+
+int emulated_lanes() {
+  return lane_count;
 }
 
 /// Filled with a pattern: a kernel that reads what nothing has written gives nonsense.

@@ -130,7 +130,8 @@ Tolerance tolerance_of(DType dtype) {
 
 std::string difference(const Buffer& expected, const Buffer& actual, const Tolerance& tolerance) {
   if (expected.size() != actual.size()) return "sizes differ";
-  if (tolerance.relative == 0 && expected.dtype == actual.dtype && expected.bytes == actual.bytes) return {};
+  if (expected.dtype != actual.dtype) return difference(converted(expected, actual.dtype), actual, tolerance);
+  if (expected.bytes == actual.bytes) return {};
   for (std::int64_t i = 0; i < expected.size(); ++i) {
     const double a = expected.number(i), b = actual.number(i);
     const bool same = a == b || (a != a && b != b);

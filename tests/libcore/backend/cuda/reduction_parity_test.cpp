@@ -1,5 +1,5 @@
 // Reductions, scans, sorts and indexing of CUDA devices, run on the host, against the CPU's slots: on one lane, and on
-// teams of lanes that are threads.
+// teams of several.
 #include <gtest/gtest.h>
 
 #include <iostream>

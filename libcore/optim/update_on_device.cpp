@@ -1,0 +1,78 @@
+#include "libcore/optim/update_on_device.h"
+
+#include <algorithm>
+
+namespace core::detail {
+namespace {
+
+/// Dense, and of the parameter's device and dtype; or not there.
+bool lies_as(const Tensor& param, std::initializer_list<const Tensor*> others) {
+  if (!param.is_contiguous()) return false;
+  return std::all_of(others.begin(), others.end(), [&](const Tensor* t) {
+    return !t->defined() || (t->is_contiguous() && t->dtype() == param.dtype() && t->numel() == param.numel() &&
+                             &t->storage()->backend() == &param.storage()->backend());
+  });
+}
+
+/// The address of what is to be written, which becomes a new version; null where nothing is there.
+void* written(const Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  tensor.impl()->bump_version();
+  return tensor.mutable_raw_data();
+}
+
+template <class Entry>
+std::vector<Entry>& list_for(std::vector<StepList<Entry>>& lists, const Tensor& param) {
+  Backend* backend = &param.storage()->backend();
+  for (auto& list : lists) {
+    if (list.backend == backend && list.dtype == param.dtype()) return list.entries;
+  }
+  return lists.emplace_back(StepList<Entry>{backend, param.dtype(), {}}).entries;
+}
+
+template <class Row>
+auto kernel_for(Backend& backend, DType dtype, Row OptimizerTable::*row) {
+  const OptimizerTable* table = backend.ops().optimizer;
+  return table != nullptr ? (table->*row)[static_cast<std::size_t>(dtype)] : nullptr;
+}
+
+StepOptions options_of(const CommonUpdate& common) {
+  return {common.lr, common.weight_decay, common.maximize};
+}
+
+}  // namespace
+
+bool SgdSteps::take(const Tensor& param, const Tensor& grad, const Tensor& buffer, const SgdUpdate& how) {
+  if (!kernel_for(param.storage()->backend(), param.dtype(), &OptimizerTable::sgd)) return false;
+  if (!lies_as(param, {&grad, &buffer})) return false;
+  list_for(lists_, param).push_back({param.numel(), written(param), grad.raw_data(), written(buffer), how.first});
+  return true;
+}
+
+void SgdSteps::run(const SgdUpdate& how) const {
+  for (const auto& list : lists_) {
+    kernel_for(*list.backend, list.dtype,
+               &OptimizerTable::sgd)({options_of(how.common), how.momentum, how.dampening, how.nesterov,
+                                      list.entries.data(), static_cast<std::int64_t>(list.entries.size())});
+  }
+}
+
+bool AdamSteps::take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const Tensor& step_count,
+                     const AdamUpdate& how) {
+  if (!kernel_for(param.storage()->backend(), param.dtype(), &OptimizerTable::adam)) return false;
+  if (!lies_as(param, {&grad, &state.exp_avg, &state.exp_avg_sq, &state.top})) return false;
+  list_for(lists_, param)
+      .push_back({param.numel(), written(param), grad.raw_data(), written(state.exp_avg), written(state.exp_avg_sq),
+                  written(state.top), how.step, static_cast<float*>(written(step_count))});
+  return true;
+}
+
+void AdamSteps::run(const AdamUpdate& how) const {
+  for (const auto& list : lists_) {
+    kernel_for(*list.backend, list.dtype,
+               &OptimizerTable::adam)({options_of(how.common), how.beta1, how.beta2, how.eps, how.decoupled,
+                                       list.entries.data(), static_cast<std::int64_t>(list.entries.size())});
+  }
+}
+
+}  // namespace core::detail

@@ -1,0 +1,45 @@
+#pragma once
+// One step of many parameters by the kernels of their device (backend/optimizer_table.h): collected while an optimizer
+// goes through a group, run together at its end. Thread safety: none.
+// Use: detail::AdamSteps steps; if (!steps.take(param, grad, state, step_count, how)) ...; steps.run(how);
+
+#include <vector>
+
+#include "libcore/backend/backend.h"
+#include "libcore/backend/optimizer_table.h"
+#include "libcore/optim/update.h"
+#include "libcore/optim/update_composed.h"
+
+namespace core::detail {
+
+/// Tensors of one device and dtype.
+template <class Entry>
+struct StepList {
+  Backend* backend;
+  DType dtype;
+  std::vector<Entry> entries;
+};
+
+class SgdSteps {
+ public:
+  /// False where the device has no such kernel, or what is given does not lie as it wants it. `how.first` counts.
+  bool take(const Tensor& param, const Tensor& grad, const Tensor& buffer, const SgdUpdate& how);
+  void run(const SgdUpdate& how) const;
+
+ private:
+  std::vector<StepList<SgdTensor>> lists_;
+};
+
+class AdamSteps {
+ public:
+  /// `step_count`: where the device counts the steps taken so far, which the kernel counts up; undefined: `how.step`
+  /// counts.
+  bool take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const Tensor& step_count,
+            const AdamUpdate& how);
+  void run(const AdamUpdate& how) const;
+
+ private:
+  std::vector<StepList<AdamTensor>> lists_;
+};
+
+}  // namespace core::detail
