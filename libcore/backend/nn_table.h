@@ -266,9 +266,6 @@ struct NnTable {
   KernelRow<LayerNormGradParams> layer_norm_long_grad{};
   static constexpr std::int64_t kLongRow = 64;
   KernelRow<GeluGradParams> gelu_tanh_grad{};
-  /// Whether attention() goes by tiles, whatever the number of keys, for heads of up to kWidestTiles elements a row.
-  bool attention_has_tiles = false;
-  static constexpr std::int64_t kWidestTiles = 2048;
   KernelRow<AttentionParams> attention{};
   KernelRow<AttentionGradParams> attention_grad{};
   KernelRow<SoftmaxParams> softmax{};
@@ -277,6 +274,9 @@ struct NnTable {
   KernelRow<SoftmaxGradParams> log_softmax_grad{};
   std::array<void (*)(NllParams&), kDTypeCount> nll{};
   KernelRow<NllGradParams> nll_grad{};
+  /// Whether attention() goes by tiles, whatever the number of keys, for heads of up to kWidestTiles elements a row.
+  bool attention_has_tiles = false;
+  static constexpr std::int64_t kWidestTiles = 2048;
 };
 
 }  // namespace core
