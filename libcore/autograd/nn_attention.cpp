@@ -43,7 +43,7 @@ struct AttentionBackward final : Node {
   TensorList apply(TensorList grads) override {
     if (!grads[0].defined()) return {Tensor(), Tensor(), Tensor()};
     const Tensor q = saved(0), k = saved(1), v = saved(2);
-    if (is_grad_enabled() || grads[0].dtype() != DType::f32) return with_history(grads[0], {q, k, v});
+    if (is_grad_enabled() || grads[0].dtype() != q.dtype()) return with_history(grads[0], {q, k, v});
     raw::AttentionGrads all = raw::attention_grad(grads[0], q, k, v, {saved(3), saved(4)}, plan);
     return {all.q, all.k, all.v};
   }

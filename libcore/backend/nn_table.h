@@ -1,8 +1,9 @@
 #pragma once
 // The neural-network family of kernels: convolution, pooling, normalisation, softmax and losses. What each sees are raw
 // pointers to dense row-major arrays and sizes; the caller has checked shapes, dtypes and devices and allocated
-// outputs. A null slot is a clear "not supported on DEVICE for DTYPE". Thread safety: parameters are plain values, the
-// table is constant after start-up. Use: backend.ops().nn->conv2d[dtype](core::Conv2dParams{...});
+// outputs. Statistics of f16 and bf16 (means, variances, inverse deviations, sums of exponentials) are f32. A null slot
+// is a clear "not supported on DEVICE for DTYPE". Thread safety: parameters are plain values, the table is constant
+// after start-up. Use: backend.ops().nn->conv2d[dtype](core::Conv2dParams{...});
 
 #include <array>
 #include <cstdint>
@@ -273,6 +274,9 @@ struct NnTable {
   KernelRow<SoftmaxGradParams> log_softmax_grad{};
   std::array<void (*)(NllParams&), kDTypeCount> nll{};
   KernelRow<NllGradParams> nll_grad{};
+  /// Whether attention() goes by tiles, whatever the number of keys, for heads of up to kWidestTiles elements a row.
+  bool attention_has_tiles = false;
+  static constexpr std::int64_t kWidestTiles = 2048;
 };
 
 }  // namespace core

@@ -41,9 +41,10 @@ struct AdamTensor {
   const void* grad;
   void* exp_avg;
   void* exp_avg_sq;
-  void* max_exp_avg_sq;     ///< null without amsgrad
-  double step;              ///< 1 for the first; not read where there is a counter
-  const float* step_count;  ///< the same in device memory, for steps that are recorded once and run again; or null
+  void* max_exp_avg_sq;  ///< null without amsgrad
+  double step;           ///< 1 for the first; not read where there is a counter
+  float* step_count;     ///< steps taken so far, in device memory, counted up here: for steps that are recorded once
+                         ///< and run again; or null
 };
 
 struct AdamStepParams {

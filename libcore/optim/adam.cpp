@@ -41,6 +41,19 @@ bool is_decoupled(const OptionMap& options, const std::string& name) {
   return options.contains("decoupled_weight_decay") ? options.flag("decoupled_weight_decay") : name == "AdamW";
 }
 
+void update_on_host(const Tensor& param, const Tensor& grad, const detail::AdamTensors& state,
+                    const detail::AdamUpdate& how) {
+  detail::in_update_type(param, [&]<class T>() {
+    detail::HostArray<T> p(param);
+    detail::HostArray<T> g(grad);
+    detail::HostArray<T> m(state.exp_avg);
+    detail::HostArray<T> v(state.exp_avg_sq);
+    detail::HostArray<T> t(state.top);
+    detail::update_adam<T>({p.data(), g.data(), param.numel()}, {m.data(), v.data(), t.data()}, how);
+    for (const auto* array : {&p, &m, &v, &t}) array->commit();
+  });
+}
+
 }  // namespace
 
 Adam::Adam(std::string name, std::vector<ParamGroup> groups, const AdamOptions& options)
@@ -50,6 +63,7 @@ void Adam::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   auto [beta1, beta2] = betas_of(o);
   const bool amsgrad = o.flag("amsgrad");
+  const bool capturable = o.contains("capturable") && o.flag("capturable");
   const Tensor none;
   detail::AdamUpdate how{.common = {o.number("lr"), o.number("weight_decay"), o.flag("maximize")},
                          .beta1 = beta1,
@@ -59,25 +73,21 @@ void Adam::update(const ParamGroup& group) {
   detail::AdamSteps on_device;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     if (state.empty()) state.reserve(4);  // so that no state tensor moves while the others are made
-    const double step = detail::count_step(state);
-    if (step != how.step) detail::set_step(how, step);
+    const bool counted = capturable && detail::is_out_of_reach(param);
+    const Tensor& counter = counted ? detail::device_step(state, param) : none;
+    const auto count = [&] {
+      const double step = detail::count_step(state);
+      if (step != how.step) detail::set_step(how, step);
+    };
+    if (!counted) count();
     const Tensor& exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor& exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
-    const Tensor& top = amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : none;
-    if (detail::is_out_of_reach(param)) {
-      const detail::AdamTensors moments{exp_avg, exp_avg_sq, top};
-      if (!on_device.take(param, grad, moments, how)) detail::composed_adam(param, grad, moments, how);
-      return;
-    }
-    detail::in_update_type(param, [&]<class T>() {
-      detail::HostArray<T> p(param);
-      detail::HostArray<T> g(grad);
-      detail::HostArray<T> m(exp_avg);
-      detail::HostArray<T> v(exp_avg_sq);
-      detail::HostArray<T> t(top);
-      detail::update_adam<T>({p.data(), g.data(), param.numel()}, {m.data(), v.data(), t.data()}, how);
-      for (const auto* array : {&p, &m, &v, &t}) array->commit();
-    });
+    const detail::AdamTensors moments{exp_avg, exp_avg_sq,
+                                      amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : none};
+    if (!detail::is_out_of_reach(param)) return update_on_host(param, grad, moments, how);
+    if (on_device.take(param, grad, moments, counter, how)) return;
+    if (counted) count();
+    detail::composed_adam(param, grad, moments, how);
   });
   on_device.run(how);
 }

@@ -21,6 +21,15 @@ Tensor new_step() {
   return zeros({}, {.dtype = dtype, .device = Device()});
 }
 
+const Tensor& device_step(ParamState& state, const Tensor& param) {
+  for (auto& [key, value] : state) {
+    if (key != "step") continue;
+    if (value.device() != param.device() || value.dtype() != DType::f32) value = value.to(param.device(), DType::f32);
+    return value;
+  }
+  return state.emplace_back("step", zeros({}, {.dtype = DType::f32, .device = param.device()})).second;
+}
+
 double count_step(ParamState& state) {
   const Tensor& found = find_state(state, "step");
   const Tensor& step = found.defined() ? found : state.emplace_back("step", new_step()).second;

@@ -61,6 +61,8 @@ const Tensor& state_tensor(ParamState& state, std::string_view name, const Tenso
 const Tensor& find_state(const ParamState& state, std::string_view name);
 /// Counts "step" up and returns it: 1 the first time.
 double count_step(ParamState& state);
+/// The counter of steps taken so far on the parameter's device, moved or made there when it is not.
+const Tensor& device_step(ParamState& state, const Tensor& param);
 /// A zero step counter.
 Tensor new_step();
 

@@ -1,7 +1,7 @@
 #pragma once
 // One step of many parameters by the kernels of their device (backend/optimizer_table.h): collected while an optimizer
 // goes through a group, run together at its end. Thread safety: none.
-// Use: detail::AdamSteps steps(how); if (!steps.take(param, grad, state, step)) ...; steps.run();
+// Use: detail::AdamSteps steps; if (!steps.take(param, grad, state, step_count, how)) ...; steps.run(how);
 
 #include <vector>
 
@@ -32,7 +32,10 @@ class SgdSteps {
 
 class AdamSteps {
  public:
-  bool take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const AdamUpdate& how);
+  /// `step_count`: where the device counts the steps taken so far, which the kernel counts up; undefined: `how.step`
+  /// counts.
+  bool take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const Tensor& step_count,
+            const AdamUpdate& how);
   void run(const AdamUpdate& how) const;
 
  private:

@@ -20,19 +20,21 @@ AttentionArray array_of(const Tensor& x) {
 }  // namespace
 
 bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
-  constexpr std::int64_t kMostElements = 32768;  // of one head's keys
-  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.dtype() != DType::f32) return false;
-  if (k.dtype() != DType::f32 || v.dtype() != DType::f32 || !(k.sizes() == v.sizes())) return false;
+  constexpr std::int64_t kMostOnHost = 32768;  // elements of one head's keys: more are faster as products
+  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || k.dtype() != q.dtype() || v.dtype() != q.dtype()) return false;
   const bool same_device = &backend_of(q) == &backend_of(k) && &backend_of(q) == &backend_of(v);
   const NnTable* table = backend_of(q).ops().nn;
-  if (!same_device || table == nullptr || !table->attention[static_cast<std::size_t>(DType::f32)]) return false;
-  return q.size(0) == k.size(0) && q.size(1) == k.size(1) && q.size(3) == k.size(3) && q.numel() != 0 &&
-         k.numel() != 0 && k.size(2) * k.size(3) <= kMostElements;
+  if (!same_device || table == nullptr || !table->attention[static_cast<std::size_t>(q.dtype())]) return false;
+  const bool fits =
+      table->attention_has_tiles ? k.size(3) <= NnTable::kWidestTiles : k.size(2) * k.size(3) <= kMostOnHost;
+  return fits && k.sizes() == v.sizes() && q.size(0) == k.size(0) && q.size(1) == k.size(1) && q.size(3) == k.size(3) &&
+         q.numel() != 0 && k.numel() != 0;
 }
 
 AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan) {
   const Tensor queries = with_rows(q), keys = with_rows(k), values = with_rows(v);
-  AttentionResult out{make_like(queries, q.dtype()), detail::empty_as(q, {q.size(0), q.size(1), q.size(2)})};
+  const DType sums = q.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  AttentionResult out{make_like(queries, q.dtype()), make({q.size(0), q.size(1), q.size(2)}, sums, backend_of(q))};
   detail::run("scaled_dot_product_attention", q, &NnTable::attention,
               AttentionParams{sizes_of(q, k, plan), array_of(queries), array_of(keys), array_of(values),
                               array_of(out.output), out.log_sums.mutable_raw_data()});

@@ -42,9 +42,16 @@ bool is_half(const Tensor& x) {
   return x.dtype() == DType::f16 || x.dtype() == DType::bf16;
 }
 
-/// The half types are computed in f32 and rounded once, at the end.
+/// Where a device has no kernel for the half types, they are computed in f32 and rounded once, at the end.
+template <class Row>
+bool goes_by_f32(const Tensor& x, Row NnTable::*row) {
+  if (!is_half(x)) return false;
+  const NnTable* table = backend_of(x).ops().nn;
+  return table == nullptr || (table->*row)[static_cast<std::size_t>(x.dtype())] == nullptr;
+}
+
 Tensor softmax_with(const char* name, const Tensor& x, std::int64_t dim, KernelRow<SoftmaxParams> NnTable::*row) {
-  if (is_half(x)) return cast(softmax_with(name, cast(x, DType::f32), dim, row), x.dtype());
+  if (goes_by_f32(x, row)) return cast(softmax_with(name, cast(x, DType::f32), dim, row), x.dtype());
   SoftmaxParams params = softmax_params(x.sizes(), dim);
   Tensor out = detail::empty_as(x, x.sizes());
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
@@ -57,7 +64,7 @@ Tensor softmax_with(const char* name, const Tensor& x, std::int64_t dim, KernelR
 
 Tensor softmax_grad_with(const char* name, const Tensor& output_grad, const Tensor& output, std::int64_t dim,
                          KernelRow<SoftmaxGradParams> NnTable::*row) {
-  if (is_half(output)) {
+  if (goes_by_f32(output, row)) {
     Tensor wide = softmax_grad_with(name, cast(output_grad, DType::f32), cast(output, DType::f32), dim, row);
     return cast(wide, output.dtype());
   }

@@ -45,6 +45,14 @@ void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
   }
 }
 
+/// What statistics of x are kept in: f32 for f16 and bf16.
+DType stats_dtype(const Tensor& x) {
+  return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? DType::f32 : x.dtype();
+}
+Tensor empty_stats(const Tensor& x, std::int64_t count) {
+  return make({count}, stats_dtype(x), backend_of(x));
+}
+
 Tensor inverse_std(const Tensor& var, double eps) {
   return unary(UnaryOp::rsqrt, binary(BinaryOp::add, var, eps));
 }
@@ -54,7 +62,7 @@ void update_running(const BatchNormArguments& a, const Tensor& mean, const Tenso
   const auto blend = [&](const Tensor& running, const Tensor& value) {
     if (!running.defined()) return;
     binary_in_place(BinaryOp::mul, running, 1 - a.momentum);
-    binary_in_place(BinaryOp::add, running, binary(BinaryOp::mul, value, a.momentum));
+    binary_in_place(BinaryOp::add, running, cast(binary(BinaryOp::mul, value, a.momentum), running.dtype()));
     running.impl()->bump_version();
   };
   blend(a.running_mean, mean);
@@ -123,9 +131,13 @@ Row NnTable::*row_kernel(const Tensor& x, std::int64_t length, Row NnTable::*any
 
 NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
   check_batch_norm(x, a);
-  if (!a.training) return {a.running_mean, inverse_std(a.running_var, a.eps)};
+  if (!a.training) {
+    const DType dtype = stats_dtype(x);
+    const auto known = [&](const Tensor& running) { return dtype == x.dtype() ? running : cast(running, dtype); };
+    return {known(a.running_mean), inverse_std(known(a.running_var), a.eps)};
+  }
   const BatchNormSizes sizes = batch_norm_sizes(x);
-  const Tensor mean = detail::empty_as(x, {sizes.channels}), var = detail::empty_as(x, {sizes.channels});
+  const Tensor mean = empty_stats(x, sizes.channels), var = empty_stats(x, sizes.channels);
   if (held::is_held(x)) {
     const held::Image in = held::image(x);
     held::table_of(x).stats({held::shape_of(x.sizes()), in.data, static_cast<float*>(mean.mutable_raw_data()),
@@ -174,7 +186,7 @@ LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const
   check_layer_norm(x, normalized_shape, a);
   const std::int64_t length = normalized_shape.numel();
   const std::int64_t rows = length == 0 ? 0 : x.numel() / length;
-  LayerNormResult out{detail::empty_as(x, x.sizes()), {detail::empty_as(x, {rows}), detail::empty_as(x, {rows})}};
+  LayerNormResult out{detail::empty_as(x, x.sizes()), {empty_stats(x, rows), empty_stats(x, rows)}};
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor in = dense(x), weight = dense(a.weight), bias = dense(a.bias);
   detail::run("layer_norm", x, row_kernel(x, length, &NnTable::layer_norm, &NnTable::layer_norm_long),

@@ -169,6 +169,7 @@ void attention(const AttentionParams& p) {
 }  // namespace
 
 void fill_attention(NnTable& table) {
+  table.attention_has_tiles = true;
   table.attention[static_cast<std::size_t>(DType::f32)] = attention<float>;
   table.attention[static_cast<std::size_t>(DType::f16)] = attention<Half>;
   table.attention[static_cast<std::size_t>(DType::bf16)] = attention<BFloat16>;

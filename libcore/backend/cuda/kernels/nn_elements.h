@@ -10,6 +10,13 @@
 
 namespace core::CORE_KERNELS {
 
+/// Before loops whose counters index values that have to stay in registers.
+#ifdef __CUDACC__
+#define CORE_UNROLL _Pragma("unroll")
+#else
+#define CORE_UNROLL
+#endif
+
 /// `data[i]`, or `otherwise` where there is no array.
 template <class T>
 CORE_HD Computed<T> value_or(const T* data, std::int64_t i, Computed<T> otherwise) {

@@ -79,20 +79,65 @@ void batch_stats(const BatchStatsParams& p) {
   });
 }
 
+/// The channel of a position, counted through the batch.
+struct ChannelOf {
+  SizeDivider per_plane, channels;
+  explicit ChannelOf(const BatchNormSizes& s) : per_plane(s.plane), channels(s.channels) {}
+  CORE_BODY std::int64_t operator()(std::int64_t i) const {
+    return channels.divide(per_plane.divide(i).quotient).remainder;
+  }
+};
+
+/// out = body.at(channel)(x, y) for every x of `in` and y of `other`, which may be `in`; V of them at once.
+template <class T, int V, class Body>
+void map_packs(const BatchNormSizes& s, const void* in, const void* other, void* out, const Body& body) {
+  const ChannelOf channel_of(s);
+  const auto *x = static_cast<const Pack<T, V>*>(in), *y = static_cast<const Pack<T, V>*>(other);
+  auto* to = static_cast<Pack<T, V>*>(out);
+  for_each(s.batch * s.channels * s.plane / V, [=] CORE_BODY(std::int64_t i) {
+    const auto of_channel = body.at(channel_of(i * V));
+    const Pack<T, V> first = x[i], second = y[i];
+    Pack<T, V> results;
+    CORE_UNROLL
+    for (int k = 0; k < V; ++k) {
+      results.values[k] = narrow<T>(of_channel(widen(first.values[k]), widen(second.values[k])));
+    }
+    to[i] = results;
+  });
+}
+
+/// Four elements at once where they are always of one channel: finding the channel costs more than the rest.
+template <class T, class Body>
+void map_channels(const BatchNormSizes& s, const void* in, const void* other, void* out, const Body& body) {
+  constexpr int kPack = 4;
+  const auto fits = [](const void* data) { return is_aligned(data, sizeof(Pack<T, kPack>)); };
+  if (s.plane % kPack == 0 && fits(in) && fits(other) && fits(out)) return map_packs<T, kPack>(s, in, other, out, body);
+  map_packs<T, 1>(s, in, other, out, body);
+}
+
+template <class W>
+struct ScaleAndShift {
+  W scale, shift;
+  CORE_BODY W operator()(W x, W) const { return x * scale + shift; }
+};
+
+template <class T>
+struct Normalise {
+  using W = Computed<T>;
+  const T *weight, *bias;
+  const W *mean, *inverse_std;
+  CORE_BODY ScaleAndShift<W> at(std::int64_t channel) const {
+    const W scale = inverse_std[channel] * value_or(weight, channel, 1);
+    return {scale, value_or(bias, channel, 0) - mean[channel] * scale};
+  }
+};
+
 template <class T>
 void batch_norm(const BatchNormParams& p) {
   using W = Computed<T>;
-  const SizeDivider per_plane(p.sizes.plane), per_channel(p.sizes.channels);
-  const auto *in = static_cast<const T*>(p.input), *weight = static_cast<const T*>(p.weight);
-  const auto* bias = static_cast<const T*>(p.bias);
-  const auto *mean = static_cast<const W*>(p.mean), *inverse_std = static_cast<const W*>(p.inverse_std);
-  auto* out = static_cast<T*>(p.output);
-  for_each(p.sizes.batch * p.sizes.channels * p.sizes.plane, [=] CORE_BODY(std::int64_t i) {
-    const std::int64_t channel = per_channel.divide(per_plane.divide(i).quotient).remainder;
-    const W scale = inverse_std[channel] * value_or(weight, channel, 1);
-    const W shift = value_or(bias, channel, 0) - mean[channel] * scale;
-    out[i] = narrow<T>(widen(in[i]) * scale + shift);
-  });
+  map_channels<T>(p.sizes, p.input, p.input, p.output,
+                  Normalise<T>{static_cast<const T*>(p.weight), static_cast<const T*>(p.bias),
+                               static_cast<const W*>(p.mean), static_cast<const W*>(p.inverse_std)});
 }
 
 /// Of a channel: the gradient's sum, and that of its products with the centred input.
@@ -111,6 +156,12 @@ struct AddSums {
 template <class W>
 struct ChannelTerms {
   W mean, mean_grad, factor, scale;
+  CORE_BODY W operator()(W grad, W x) const { return (grad - mean_grad - (x - mean) * factor) * scale; }
+};
+template <class W>
+struct TermsOf {
+  const ChannelTerms<W>* terms;
+  CORE_BODY ChannelTerms<W> at(std::int64_t channel) const { return terms[channel]; }
 };
 
 template <class T>
@@ -164,13 +215,7 @@ void batch_norm_grad(const BatchNormGradParams& p) {
   sum_grads<T>(p, c, sums.as<GradSums<W>>());
   finish_channels<T>(p, c, sums.as<GradSums<W>>(), terms);
   if (p.input_grad == nullptr) return;
-  const SizeDivider per_plane(c.plane), per_channel(c.channels);
-  const auto *grad = static_cast<const T*>(p.output_grad), *in = static_cast<const T*>(p.input);
-  auto* out = static_cast<T*>(p.input_grad);
-  for_each(c.channels * c.count, [=] CORE_BODY(std::int64_t i) {
-    const ChannelTerms<W> t = terms[per_channel.divide(per_plane.divide(i).quotient).remainder];
-    out[i] = narrow<T>((widen(grad[i]) - t.mean_grad - (widen(in[i]) - t.mean) * t.factor) * t.scale);
-  });
+  map_channels<T>(p.sizes, p.output_grad, p.input, p.input_grad, TermsOf<W>{terms});
 }
 
 }  // namespace

@@ -34,6 +34,19 @@ struct Batch {
   }
 };
 
+/// Counts up the steps that are counted on the device.
+inline void finish(const Batch<SgdTensor>&) {}
+template <class Tensor>
+void finish(const Batch<Tensor>& batch) {
+  bool any = false;
+  for (int i = 0; i < batch.count; ++i) any = any || batch.tensors[i].step_count != nullptr;
+  if (!any) return;
+  for_each(batch.count, [=] CORE_BODY(std::int64_t i) {
+    float* count = batch.tensors[i].step_count;
+    if (count != nullptr) *count += 1;
+  });
+}
+
 /// update(update.ready(tensor), element) for every element of every tensor.
 template <class Tensor, class Update, class Params>
 void for_each_tensor(const Params& p, const Update& update) {
@@ -51,6 +64,7 @@ void for_each_tensor(const Params& p, const Update& update) {
       const Tensor tensor = update.ready(batch.tensors[run.tensor]);
       for (std::int64_t i = run.begin + team.lane(); i < run.end; i += team.size()) update(tensor, i);
     });
+    finish(batch);
   }
 }
 
@@ -140,7 +154,7 @@ struct AdamUpdate {
     return run;
   }
   CORE_BODY AdamRun ready(AdamRun run) const {
-    if (run.step_count != nullptr) set_step(run, static_cast<double>(*run.step_count));
+    if (run.step_count != nullptr) set_step(run, static_cast<double>(*run.step_count) + 1);
     return run;
   }
   CORE_BODY void operator()(const AdamRun& run, std::int64_t i) const {

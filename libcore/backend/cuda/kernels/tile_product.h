@@ -10,13 +10,6 @@ namespace core::CORE_KERNELS {
 
 inline constexpr int kTileRows = 64, kTileColumns = 64, kTileDepth = 16;
 inline constexpr int kTileLanes = 256;
-/// Before loops whose counters index sums that have to stay in registers.
-#ifdef __CUDACC__
-#define CORE_UNROLL _Pragma("unroll")
-#else
-#define CORE_UNROLL
-#endif
-
 /// Blocks of 4 x 4 sums that a lane has: one on the GPU, where a team has kTileLanes lanes; up to all of them where a
 /// team has fewer.
 #ifdef __CUDACC__
@@ -92,6 +85,7 @@ CORE_BODY void multiply_tile(const Team& team, const Problem& p, const TilePlace
   for (int i = team.lane(); i < kTileColumns; i += team.size()) {
     s.columns[i] = p.column(smaller(at.column + i, p.columns - 1));
   }
+  team.sync();
   Four<W> sums[kTileBlocks][4] = {};
   for (std::int64_t depth = at.depth_begin; depth < at.depth_end; depth += kTileDepth) {
     load_slices(team, p, at, depth, s);

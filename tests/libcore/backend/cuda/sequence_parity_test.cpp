@@ -260,7 +260,7 @@ void check_adam(const AdamCase& how) {
   std::vector<Parameter<T>> all = parameters<T>();
   std::vector<AdamTensor> tensors;
   std::vector<float> counters;
-  for (const Parameter<T>& a : all) counters.push_back(static_cast<float>(a.step));
+  for (const Parameter<T>& a : all) counters.push_back(static_cast<float>(a.step - 1));
   detail::AdamUpdate update{{0.05, how.decay, how.maximize}, 0.9, 0.99, 1e-8, how.decoupled};
   for (std::size_t i = 0; i < all.size(); ++i) {
     Parameter<T>& a = all[i];
@@ -282,6 +282,7 @@ void check_adam(const AdamCase& how) {
   for (const Parameter<T>& a : all) {
     for (const auto* array : {&a.p, &a.m, &a.v, &a.top}) EXPECT_TRUE(is_near(*array, 1e-6));
   }
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(counters[i], all[i].step - (how.counted ? 0 : 1));
 }
 
 TYPED_TEST(OptimizerParity, Adam) {
