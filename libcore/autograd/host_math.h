@@ -1,7 +1,8 @@
 #pragma once
 // Element-wise functions computed on the host in float64 (or int64): for operations too rare for a kernel of their own.
-// Internal to autograd. Any device; results without history.
-// Use: Tensor y = detail::host_unary(x, [](double v) { return std::asinh(v); });
+// Internal to autograd. Any device: from others than the CPU values are copied to the host and results back, which
+// waits for the device. Results without history. Use: Tensor y = detail::host_unary(x, [](double v) { return
+// std::asinh(v); });
 
 #include <string>
 

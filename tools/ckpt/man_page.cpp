@@ -77,7 +77,10 @@ std::string environment() {
          entry("TMPDIR", "folder for the copy of what comes through a pipe (FILE is '-'); default /var/tmp") +
          entry("CKPT_HDF5_HELPER", "the helper program for HDF5 files, where it is not beside ckpt") +
          entry("CKPT_RUN", "the program that runs models, where it is not beside ckpt") +
-         entry("CORE_LOGICAL_DEVICES", "N: cuda:0 to cuda:N-1 on host memory, where there is no GPU");
+         entry("CORE_LOGICAL_DEVICES",
+               "N: cuda:0 to cuda:N-1 on host memory, where there is no GPU; host:N: always; opaque:N: memory that "
+               "faults when "
+               "the host touches it");
 }
 
 }  // namespace

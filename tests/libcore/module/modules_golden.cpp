@@ -166,6 +166,7 @@ void check_case(Json wanted, const test::GoldenArrays& arrays, test::GoldenRun& 
 
 int main() {
   return test::golden_main("modules", "runtime/modules.json", [](Json root, test::GoldenRun& run) {
+    test::set_golden_devices(0);
     const test::GoldenArrays arrays(*test::golden_file("runtime/modules.safetensors"));
     for (const Json wanted : member(root, "cases").get_array()) {
       test::guarded(run, test::text(member(wanted, "id")), [&] { check_case(wanted, arrays, run); });

@@ -138,6 +138,7 @@ int main() {
   auto arrays_file = test::golden_file("runtime/training.safetensors");
   if (!arrays_file) return 77;
   test::GoldenArrays arrays(*arrays_file);
+  test::set_golden_devices(0);
   return test::golden_main("training", "runtime/training.json", [&](Json root, test::GoldenRun& run) {
     for (Json json : simdjson::dom::array(member(root, "cases"))) {
       test::guarded(run, test::text(member(json, "id")), [&] { run_case(json, arrays, run); });

@@ -43,6 +43,7 @@ OpCase read_case(Json c, const GoldenArrays& arrays) {
 bool close(const Tensor& got, const Tensor& want) {
   bool narrow = want.dtype() == DType::f32;
   double relative = narrow ? 1.3e-6 : 1e-7, absolute = narrow ? 1e-5 : 1e-7;
+  if (on_golden_device()) absolute *= 4;  // other kernels sum in other orders, which short rows of a norm show
   return core::allclose(got, want, {.rtol = relative, .atol = absolute, .equal_nan = true});
 }
 
