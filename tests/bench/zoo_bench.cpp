@@ -96,7 +96,8 @@ int run(const Options& options) {
 }
 
 int usage() {
-  std::fputs("usage: zoo_bench MODEL [--batch N] [--threads N] [--rounds N] [--serve]\n       zoo_bench --list\n", stderr);
+  std::fputs("usage: zoo_bench MODEL [--batch N] [--threads N] [--rounds N] [--serve]\n       zoo_bench --list\n",
+             stderr);
   return 2;
 }
 

@@ -183,6 +183,7 @@ Value batchnorm_net(std::int64_t version) {
   }
   const auto of = [](std::int64_t number) { return dict({{"version", Value::integer(number)}}); };
   ckpt::Dict state = dict(std::move(items)).as_dict();
+  state.type = "collections.OrderedDict";  // a plain dict has no attributes
   state.attributes = dict({{"_metadata", dict({{"features.1", of(version)}, {"features.5", of(2)}})}});
   return Value::dict(std::move(state));
 }
