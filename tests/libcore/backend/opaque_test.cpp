@@ -127,9 +127,11 @@ TEST(OpaqueSlots, AreThoseOfAFileAlone) {
                    "# what a small device has\nmove.4\nconvert.float64.float32  # for there()\nunary.neg.float32\n");
   ::setenv("CORE_OPAQUE_SLOTS", path.c_str(), 1);
   core::set_opaque_devices(1);
-  const Tensor x = core::ones({2}).to(Device("cuda:0"));
-  EXPECT_EQ(x.neg().to_vector<float>(), (std::vector<float>{-1, -1}));
-  EXPECT_EQ(message_of([&] { x.exp(); }), "\"exp\" not implemented for 'Float'");
+  {
+    const Tensor x = core::ones({2}).to(Device("cuda:0"));
+    EXPECT_EQ(x.neg().to_vector<float>(), (std::vector<float>{-1, -1}));
+    EXPECT_EQ(message_of([&] { x.exp(); }), "\"exp\" not implemented for 'Float'");
+  }
   test::write_file(path, "unary.nag.float32\n");
   EXPECT_THAT(message_of([] { core::set_opaque_devices(1); }), HasSubstr("unary.nag.float32': no such slot"));
   ::unsetenv("CORE_OPAQUE_SLOTS");
