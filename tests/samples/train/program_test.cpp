@@ -78,7 +78,7 @@ TEST(Train, LearnsATableOfItsUsersAndWritesTheRun) {
   EXPECT_THAT(done.out, HasSubstr("points.csv: 160 rows to learn from, 40 to test on, [2] each, 2 classes"));
   EXPECT_THAT(done.out, HasSubstr("epoch 12/12"));
   EXPECT_THAT(test::list_folder(dir.path() / "run"),
-              testing::ElementsAre("best.ckpt", "config.toml", "epochs.csv", "epochs.svg", "loss.svg",
+              testing::ElementsAre("best.ckpt", "classes.txt", "config.toml", "epochs.csv", "epochs.svg", "loss.svg",
                                    "state_00000240.ckpt", "steps.csv"));
   EXPECT_THAT(file(dir, "run/epochs.csv"),
               testing::StartsWith("epoch,step,lr,train_loss,train_accuracy,test_loss,test_accuracy\n1,20,0.02,"));

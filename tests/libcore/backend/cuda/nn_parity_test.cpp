@@ -26,8 +26,9 @@ TYPED_TEST(NnParity, BatchStats) {
     Stats<T> mean = garbage<Computed<T>>(s.channels), var = mean;
     run_both<T>(&NnTable::batch_stats, BatchStatsParams{s, x.device.data(), mean.device.data(), var.device.data()},
                 BatchStatsParams{s, x.host.data(), mean.host.data(), var.host.data()});
-    EXPECT_TRUE(is_near(mean, 2e-6));
-    EXPECT_TRUE(is_near(var, 2e-6));
+    // One lane adds 4096 numbers one after the other.
+    EXPECT_TRUE(is_near(mean, 1e-5));
+    EXPECT_TRUE(is_near(var, 1e-5));
   }
 }
 
