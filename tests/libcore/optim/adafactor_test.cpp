@@ -3,40 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "tests/libcore/optim/three_steps.h"
 
 namespace {
 
-using core::NestedValues;
-using core::Shape;
 using core::Tensor;
+using test::expect_close;
+using test::message_of;
+using test::parameter;
+using test::run_dense;
 
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
-
-void expect_close(const Tensor& found, const NestedValues& expected, double rtol = 1e-5) {
-  EXPECT_TRUE(core::allclose(found, core::tensor(expected), {.rtol = rtol, .atol = 1e-6})) << found;
-}
-
-Tensor parameter(const Shape& sizes) {
-  return core::linspace(-1, 1, sizes.numel()).view(sizes).clone().requires_grad_();
-}
-/// Three steps with gradients from a simple rule.
-void run_dense(core::Optimizer& optimizer, const std::vector<Tensor>& params) {
-  for (int k = 0; k < 3; ++k) {
-    for (const Tensor& p : params) {
-      p.set_grad(core::arange(static_cast<double>(p.numel())).view(p.sizes()) * 0.3 - 0.5 + 0.1 * k);
-    }
-    optimizer.step();
-  }
-}
 TEST(Adafactor, ThreeSteps) {
   const std::vector<Tensor> params{parameter({2, 3}), parameter({3})};
   core::Adafactor optimizer(params);

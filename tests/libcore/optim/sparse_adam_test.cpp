@@ -3,31 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "tests/libcore/optim/three_steps.h"
 
 namespace {
 
-using core::NestedValues;
-using core::Shape;
 using core::Tensor;
+using test::expect_close;
+using test::message_of;
+using test::parameter;
 
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
-
-void expect_close(const Tensor& found, const NestedValues& expected, double rtol = 1e-5) {
-  EXPECT_TRUE(core::allclose(found, core::tensor(expected), {.rtol = rtol, .atol = 1e-6})) << found;
-}
-
-Tensor parameter(const Shape& sizes) {
-  return core::linspace(-1, 1, sizes.numel()).view(sizes).clone().requires_grad_();
-}
 void run_sparse(core::Optimizer& optimizer, const Tensor& w) {
   for (int k = 0; k < 3; ++k) {
     const Tensor values = core::arange(6.0).view({3, 2}) * 0.2 - 0.3 + 0.1 * k;
