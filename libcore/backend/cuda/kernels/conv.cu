@@ -30,41 +30,22 @@ bool by_cudnn([[maybe_unused]] ConvPass pass, [[maybe_unused]] const Conv2dSizes
 #endif
 }
 
-template <class T>
-void conv2d_direct(const ConvForward<T>& problem) {
-  const SizeDivider per_channel(problem.shape.output()), channels(problem.shape.s.out_channels);
-  const SizeDivider per_group(problem.rows);
-  for_each(problem.columns * channels.divisor(), [=] CORE_BODY(std::int64_t i) {
+/// Every element of the result by itself: `all_channels` in all groups, of `plane` elements each.
+template <class Problem>
+void product_direct(const Problem& problem, std::int64_t plane, std::int64_t all_channels) {
+  const SizeDivider per_channel(plane), channels(all_channels), per_group(problem.rows);
+  for_each(problem.columns * all_channels, [=] CORE_BODY(std::int64_t i) {
     const auto at = per_channel.divide(i);
     const auto channel = channels.divide(at.quotient);
     const auto row = per_group.divide(channel.remainder);
-    const ConvForward<T> one = problem.of(row.quotient, 0);
-    const ConvPlace window = one.column(channel.quotient * per_channel.divisor() + at.remainder);
-    Four<Computed<T>> sum{};
+    const Problem one = problem.of(row.quotient, 0);
+    const ConvPlace column = one.column(channel.quotient * per_channel.divisor() + at.remainder);
+    Four<typename Problem::Sum> sum{};
     for (std::int64_t k = 0; k < one.depth; ++k) {
-      const ConvPlace tap = one.step(k);
-      sum.values[0] += one.a(row.remainder, tap) * one.b(tap, window);
+      const ConvPlace step = one.step(k);
+      sum.values[0] += one.a(row.remainder, step) * one.b(step, column);
     }
-    one.finish(row.remainder, 0, &window, 1, sum);
-  });
-}
-
-template <class T>
-void input_grad_direct(const ConvInputGrad<T>& problem) {
-  const SizeDivider per_channel(problem.shape.image()), channels(problem.shape.s.in_channels);
-  const SizeDivider per_group(problem.rows);
-  for_each(problem.columns * channels.divisor(), [=] CORE_BODY(std::int64_t i) {
-    const auto at = per_channel.divide(i);
-    const auto channel = channels.divide(at.quotient);
-    const auto row = per_group.divide(channel.remainder);
-    const ConvInputGrad<T> one = problem.of(row.quotient, 0);
-    const ConvPlace pixel = one.column(channel.quotient * per_channel.divisor() + at.remainder);
-    Four<Computed<T>> sum{};
-    for (std::int64_t k = 0; k < one.depth; ++k) {
-      const ConvPlace tap = one.step(k);
-      sum.values[0] += one.a(row.remainder, tap) * one.b(tap, pixel);
-    }
-    one.finish(row.remainder, 0, &pixel, 1, sum);
+    one.finish(row.remainder, 0, &column, 1, sum);
   });
 }
 
@@ -145,7 +126,9 @@ void conv2d(const Conv2dParams& p) {
     return;
   }
   const ConvForward<T> problem(p);
-  if (p.sizes.groups > 1 && problem.rows < kNarrow) return conv2d_direct(problem);
+  if (p.sizes.groups > 1 && problem.rows < kNarrow) {
+    return product_direct(problem, problem.shape.output(), p.sizes.out_channels);
+  }
   multiply_tiles(TileGrid(problem.rows, problem.columns, problem.depth, p.sizes.groups, 1), problem);
 }
 
@@ -153,7 +136,9 @@ template <class T>
 void conv2d_input_grad(const Conv2dInputGradParams& p) {
   if (by_cudnn(ConvPass::input_grad, p.sizes, dtype_of<T>, p.input_grad, p.weight, p.output_grad)) return;
   const ConvInputGrad<T> problem(p);
-  if (p.sizes.groups > 1 && problem.rows < kNarrow) return input_grad_direct(problem);
+  if (p.sizes.groups > 1 && problem.rows < kNarrow) {
+    return product_direct(problem, problem.shape.image(), p.sizes.in_channels);
+  }
   multiply_tiles(TileGrid(problem.rows, problem.columns, problem.depth, p.sizes.groups, 1), problem);
 }
 

@@ -21,14 +21,14 @@ const std::vector<BatchNormSizes> kBatches{{2, 3, 5}, {4, 3, 4096}, {9, 40, 1}, 
 
 TYPED_TEST(NnParity, BatchStats) {
   using T = typename TypeParam::Element;
+  constexpr double kNear = TypeParam::kTeam == 1 ? 1e-5 : 2e-6;  // one lane adds 4096 numbers one after the other
   for (const BatchNormSizes& s : some<TypeParam>(kBatches)) {
     const auto x = random_array<T>(s.batch * s.channels * s.plane, 2, 3);
     Stats<T> mean = garbage<Computed<T>>(s.channels), var = mean;
     run_both<T>(&NnTable::batch_stats, BatchStatsParams{s, x.device.data(), mean.device.data(), var.device.data()},
                 BatchStatsParams{s, x.host.data(), mean.host.data(), var.host.data()});
-    // One lane adds 4096 numbers one after the other.
-    EXPECT_TRUE(is_near(mean, 1e-5));
-    EXPECT_TRUE(is_near(var, 1e-5));
+    EXPECT_TRUE(is_near(mean, kNear));
+    EXPECT_TRUE(is_near(var, kNear));
   }
 }
 
