@@ -128,17 +128,17 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_align(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(
+void add_align(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(
       app, "align", "ckpt align torchvision.pth timm.safetensors -o rules.toml",
       "Learn the rules that make B of A: renamed, transposed, reshaped, split, fused, cast and tied tensors, "
       "found by their contents, then by names, shapes and order, and checked. 'ckpt rename --map rules.toml' "
       "applies them. Exit 1 when something stays unexplained.");
   auto options = std::make_shared<Options>();
-  command.add_option("A", options->a, "checkpoint, or FILE::path")->required()->type_name("");
-  command.add_option("B", options->b, "checkpoint, or FILE::path")->required()->type_name("");
+  command.add_option("A", options->a, "checkpoint, or FILE::path").required().type_name("");
+  command.add_option("B", options->b, "checkpoint, or FILE::path").required().type_name("");
   command.add_option("-o,--output", options->output, "file for the rules (default: standard output)")
-      ->type_name("RULES");
+      .type_name("RULES");
   command.add_flag("-f,--force", options->force, "overwrite an existing file");
   command.add_flag("-n,--dry-run", options->dry_run, "write no file");
   command.add_flag("--drop-unused", options->align.drop_unused, "drop what B does not have by a rule");

@@ -114,21 +114,22 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_avg(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "avg", "ckpt avg epoch8.pth epoch9.pth epoch10.pth -o soup.pth",
-                                  "Average the weights of checkpoints of one model, in double precision, rounded once. "
-                                  "The result is a plain state dict.");
+void add_avg(CommandSpec app, Command& chosen) {
+  CommandSpec command =
+      add_command(app, "avg", "ckpt avg epoch8.pth epoch9.pth epoch10.pth -o soup.pth",
+                  "Average the weights of checkpoints of one model, in double precision, rounded once. "
+                  "The result is a plain state dict.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "two checkpoints or more; FILE::path names the state dict")
-      ->required()
-      ->type_name("");
-  command.add_option("-o,--output", options->output, "output")->required()->type_name("OUT");
-  CLI::Option* weights =
+      .required()
+      .type_name("");
+  command.add_option("-o,--output", options->output, "output").required().type_name("OUT");
+  OptionSpec weights =
       command.add_option("--weights", options->weights, "one a file, such as 0.5,0.3,0.2; divided by their sum")
-          ->type_name("W,...");
+          .type_name("W,...");
   command.add_option("--ema", options->ema, "moving average in the order given: a = DECAY * a + (1 - DECAY) * x")
-      ->type_name("DECAY")
-      ->excludes(weights);
+      .type_name("DECAY")
+      .excludes(weights);
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

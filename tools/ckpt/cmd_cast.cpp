@@ -66,20 +66,20 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_cast(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "cast", "ckpt cast --to bf16 --keep '*norm*' net.safetensors",
-                                  "Change the element type, rounding as PyTorch does. Floats become floats and "
-                                  "integers integers, unless --from says which types are meant.");
+void add_cast(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "cast", "ckpt cast --to bf16 --keep '*norm*' net.safetensors",
+                                    "Change the element type, rounding as PyTorch does. Floats become floats and "
+                                    "integers integers, unless --from says which types are meant.");
   auto options = std::make_shared<Options>();
   command.add_option("--to", options->to, "the new type: f32, bf16, f16, f8_e4m3fn, i32, ...")
-      ->required()
-      ->type_name("DTYPE");
+      .required()
+      .type_name("DTYPE");
   command.add_option("--from", options->from, "only tensors of this type; may be repeated")
-      ->type_name("DTYPE")
-      ->allow_extra_args(false);
+      .type_name("DTYPE")
+      .one_value_each();
   command.add_option("--keep", options->cast.keep.include, "tensors that keep their type; may be repeated")
-      ->type_name("SELECTOR")
-      ->allow_extra_args(false);
+      .type_name("SELECTOR")
+      .one_value_each();
   command.add_flag("--keep-norms", options->cast.keep_norms, "normalisation layers keep their type");
   add_edit_options(command, *options, "NAME.DTYPE.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

@@ -153,23 +153,21 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_cat(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "cat", "ckpt cat net.pth fc.weight --slice 0:5,:",
-                                  "Print the values of one tensor as PyTorch does, or write them as bytes or .npy; "
-                                  "also shows a plain value.");
+void add_cat(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "cat", "ckpt cat net.pth fc.weight --slice 0:5,:",
+                                    "Print the values of one tensor as PyTorch does, or write them as bytes or .npy; "
+                                    "also shows a plain value.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->file, "checkpoint, or FILE::path")->required()->type_name("");
-  command.add_option("KEY", options->key, "name of the tensor or value, as ckpt ls shows it")
-      ->required()
-      ->type_name("");
-  command.add_option("--slice", options->slice, "part of it as in Python: 0:5,:,-1")->type_name("SLICE");
-  command.add_option("--dtype", options->dtype, "cast the values first")->type_name("DTYPE");
-  command.add_option("--threshold", options->threshold, "print all of up to N values (default: 1000)")->type_name("N");
+  command.add_option("FILE", options->file, "checkpoint, or FILE::path").required().type_name("");
+  command.add_option("KEY", options->key, "name of the tensor or value, as ckpt ls shows it").required().type_name("");
+  command.add_option("--slice", options->slice, "part of it as in Python: 0:5,:,-1").type_name("SLICE");
+  command.add_option("--dtype", options->dtype, "cast the values first").type_name("DTYPE");
+  command.add_option("--threshold", options->threshold, "print all of up to N values (default: 1000)").type_name("N");
   command.add_flag("--stats", options->stats, "range, mean and a histogram instead of the values");
   command.add_flag("--raw", options->raw, "the little-endian bytes of the values");
   command.add_flag("--npy", options->npy, "a numpy file");
   command.add_option("-o,--output", options->output, "file for --raw and --npy (default: standard output)")
-      ->type_name("OUT");
+      .type_name("OUT");
   command.add_flag("-f,--force", options->force, "overwrite an existing output");
   add_read_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

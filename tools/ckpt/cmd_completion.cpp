@@ -20,17 +20,17 @@ Command print(std::string text) {
 
 }  // namespace
 
-void add_completion(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "completion", "eval \"$(ckpt completion bash)\"    # in ~/.bashrc",
-                                  "Print the completion script of a shell: bash, zsh or fish.");
+void add_completion(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "completion", "eval \"$(ckpt completion bash)\"    # in ~/.bashrc",
+                                    "Print the completion script of a shell: bash, zsh or fish.");
   auto options = std::make_shared<Options>();
-  command.add_option("SHELL", options->shell, "bash, zsh or fish")->required()->type_name("");
-  command.add_option("WORD", options->words, "behind '--': the words so far, whose last is completed")->group("");
-  command.callback([&app, &command, &chosen, options] {
+  command.add_option("SHELL", options->shell, "bash, zsh or fish").required().type_name("");
+  command.add_option("WORD", options->words, "behind '--': the words so far, whose last is completed").hidden();
+  command.callback([app, command, &chosen, options] {
     std::string script = completion_script(options->shell);
-    bool asks = command.get_option("WORD")->count() > 0;
+    bool asks = command.was_given("WORD");
     // The tree of commands lives as long as the command line is being read.
-    chosen = print(asks ? completion_reply(options->shell, complete(app, options->words)) : std::move(script));
+    chosen = print(asks ? completion_reply(options->shell, complete(app.tree(), options->words)) : std::move(script));
   });
 }
 

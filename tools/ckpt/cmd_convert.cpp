@@ -88,16 +88,14 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_convert(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "convert", "ckpt convert net.pth net.safetensors",
-                                  "Write a checkpoint in another format, named by the extension of OUT or --format.");
+void add_convert(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "convert", "ckpt convert net.pth net.safetensors",
+                                    "Write a checkpoint in another format, named by the extension of OUT or --format.");
   auto options = std::make_shared<Options>();
-  command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there")
-      ->required()
-      ->type_name("");
-  command.add_option("OUT", options->target, "output; has no default name")->type_name("");
-  command.add_option("-o,--output", options->output, "the same as OUT")->type_name("OUT");
-  command.add_option("--format", options->format, "format of the output, whatever its name")->type_name("NAME");
+  command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there").required().type_name("");
+  command.add_option("OUT", options->target, "output; has no default name").type_name("");
+  command.add_option("-o,--output", options->output, "the same as OUT").type_name("OUT");
+  command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -6,12 +6,12 @@
 
 namespace cli {
 
-void add_devices(CLI::App& app, Command& chosen) {
+void add_devices(CommandSpec app, Command& chosen) {
   auto options = std::make_shared<DevicesOptions>();
-  CLI::App& devices = define_devices(app, *options);
-  devices.callback([&chosen, &devices, options] {
+  CommandSpec devices = define_devices(app, *options);
+  devices.callback([&chosen, devices, options] {
     std::vector<std::string> words = {"devices"};
-    for (std::string& word : told(devices)) words.push_back(std::move(word));
+    for (std::string& word : devices.told()) words.push_back(std::move(word));
     chosen = [words](Context&) -> int { become_runtime_program(words); };
   });
 }

@@ -60,51 +60,51 @@ int run(Context& context, const Options& options) {
   return result.equal() ? kDone : kNo;
 }
 
-void add_scope_options(CLI::App& command, Options& options) {
+void add_scope_options(CommandSpec command, Options& options) {
   command
       .add_option("--ignore-prefix", options.diff.ignore_prefixes,
                   "take this off names of both sides first, as in 'module.'; may be repeated")
-      ->type_name("PREFIX")
-      ->allow_extra_args(false);
+      .type_name("PREFIX")
+      .one_value_each();
   command
       .add_option("--rules", options.rules,
                   "apply these rules to A first, a file or a name of 'ckpt zoo rules', as ckpt rename does")
-      ->type_name("RULES");
+      .type_name("RULES");
   add_selection_options(command, options.diff.selection);
 }
 
-void add_verdict_options(CLI::App& command, Options& options) {
+void add_verdict_options(CommandSpec command, Options& options) {
   command.add_option("--rtol", options.diff.rtol, "values may differ by this, times the value of B (default: 0)")
-      ->type_name("X")
-      ->check(CLI::NonNegativeNumber);
+      .type_name("X")
+      .from(0);
   command.add_option("--atol", options.diff.atol, "values may differ by this much more (default: 0)")
-      ->type_name("X")
-      ->check(CLI::NonNegativeNumber);
+      .type_name("X")
+      .from(0);
   command
       .add_option("--fail-on", options.fail_on,
                   "what counts as a difference: structure, values, plain, metadata, locations, order, or any "
                   "(default: structure,values,plain)")
-      ->type_name("LIST")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember({"structure", "values", "plain", "metadata", "locations", "order", "any"}));
+      .type_name("LIST")
+      .separated_by(',')
+      .one_value_each()
+      .one_of({"structure", "values", "plain", "metadata", "locations", "order", "any"});
   command.add_flag("--order", options.diff.order, "the order of tensors counts too");
   command.add_flag("--metadata", options.diff.metadata, "file metadata and module versions count too");
   command.add_flag("--locations", options.diff.locations, "device tags count too");
   command.add_option("--html", options.html, "write a page with all differences; - is standard output")
-      ->type_name("PAGE");
+      .type_name("PAGE");
 }
 
 }  // namespace
 
-void add_diff(CLI::App& app, Command& chosen) {
-  CLI::App& command =
+void add_diff(CommandSpec app, Command& chosen) {
+  CommandSpec command =
       add_command(app, "diff", "ckpt diff old.pth new.safetensors",
                   "Compare two checkpoints of any formats, bit for bit or within a tolerance, and say in words what "
                   "happened; exit 1 when they differ.");
   auto options = std::make_shared<Options>();
-  command.add_option("A", options->a, "checkpoint, or FILE::path")->required()->type_name("");
-  command.add_option("B", options->b, "checkpoint, or FILE::path")->required()->type_name("");
+  command.add_option("A", options->a, "checkpoint, or FILE::path").required().type_name("");
+  command.add_option("B", options->b, "checkpoint, or FILE::path").required().type_name("");
   add_scope_options(command, *options);
   add_verdict_options(command, *options);
   add_read_options(command, *options);

@@ -79,12 +79,12 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Command& chosen) {
-  CLI::App& command =
+void add_doctor(CommandSpec app, Command& chosen) {
+  CommandSpec command =
       add_command(app, "doctor", "ckpt doctor /data/runs",
                   "Say what this installation can do, what it runs on, and what is missing; exit 1 then.");
   auto options = std::make_shared<Options>();
-  command.add_option("PATH", options->path, "folder whose file system is looked at (default: here)")->type_name("");
+  command.add_option("PATH", options->path, "folder whose file system is looked at (default: here)").type_name("");
   add_json_options(command, options->json);
   command.add_flag("-q,--quiet", options->quiet, "only the exit code");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

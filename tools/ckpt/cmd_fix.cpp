@@ -92,8 +92,8 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_fix(CLI::App& app, Command& chosen) {
-  CLI::App& command =
+void add_fix(CommandSpec app, Command& chosen) {
+  CommandSpec command =
       add_command(app, "fix", "ckpt fix best.pth --for resnet50 -o resnet50.pth",
                   "Do what 'ckpt why' proposes with the same options: take the state dict, rename keys, "
                   "drop or add what is too much or missing, transpose, move device tags.");

@@ -77,8 +77,8 @@ int status(Context& context, const Options& options) {
 
 using Run = int (*)(Context&, const Options&);
 
-void add_part(CLI::App& git, Command& chosen, const std::string& name, const std::string& description, Run run) {
-  CLI::App& command = add_command(git, name, "ckpt git " + name, description);
+void add_part(CommandSpec git, Command& chosen, const std::string& name, const std::string& description, Run run) {
+  CommandSpec command = add_command(git, name, "ckpt git " + name, description);
   auto options = std::make_shared<Options>();
   command.add_flag("--global", options->scope.global, "for all repositories of the user, not only this one");
   if (name != "status") command.add_flag("-n,--dry-run", options->dry_run, "say what would be done and write nothing");
@@ -90,17 +90,17 @@ void add_part(CLI::App& git, Command& chosen, const std::string& name, const std
 
 }  // namespace
 
-void add_git(CLI::App& app, Command& chosen) {
-  CLI::App& git = add_command(app, "git", "ckpt git install    # then: git diff HEAD~1 -- net.pth",
-                              "Let git show which tensors changed: a diff driver for checkpoints.");
-  git.require_subcommand(1);
+void add_git(CommandSpec app, Command& chosen) {
+  CommandSpec git = add_command(app, "git", "ckpt git install    # then: git diff HEAD~1 -- net.pth",
+                                "Let git show which tensors changed: a diff driver for checkpoints.");
+  git.require_subcommand();
   add_part(git, chosen, "install", "Write patterns to .gitattributes and the driver to git's configuration.", install);
   add_part(git, chosen, "uninstall", "Take both away again.", uninstall);
   add_part(git, chosen, "status", "Say whether the driver is installed; exit 1 when not.", status);
-  CLI::App& text =
+  CommandSpec text =
       add_command(git, "textconv", "ckpt git textconv net.pth", "Print a checkpoint as the text that git compares.");
   auto options = std::make_shared<Options>();
-  text.add_option("FILE", options->file, "checkpoint")->required()->type_name("");
+  text.add_option("FILE", options->file, "checkpoint").required().type_name("");
   text.callback([&chosen, options] {
     chosen = [options](Context& context) {
       context.out.print(text_of_checkpoint(options->file));

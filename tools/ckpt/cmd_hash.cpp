@@ -93,13 +93,13 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_hash(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "hash", "ckpt hash best.pth::model best.safetensors",
-                                  "One digest of all tensors: the same in every format, order, sharding and "
-                                  "compression; names, dtypes, shapes and values count.");
+void add_hash(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "hash", "ckpt hash best.pth::model best.safetensors",
+                                    "One digest of all tensors: the same in every format, order, sharding and "
+                                    "compression; names, dtypes, shapes and values count.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->files, "checkpoint, or FILE::path")->required()->type_name("");
-  command.add_option("--depth", options->depth, "also one digest a branch, down to N components")->type_name("N");
+  command.add_option("FILE", options->files, "checkpoint, or FILE::path").required().type_name("");
+  command.add_option("--depth", options->depth, "also one digest a branch, down to N components").type_name("N");
   command.add_flag("--tensors", options->tensors, "also one digest a tensor");
   add_selection_options(command, options->selection);
   add_read_options(command, *options);

@@ -94,16 +94,16 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_info(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "info", "ckpt info best.pth",
-                                  "Say what a file is: format, sizes, devices, state dicts, wrappers, plain values.");
+void add_info(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "info", "ckpt info best.pth",
+                                    "Say what a file is: format, sizes, devices, state dicts, wrappers, plain values.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only")->required()->type_name("");
-  CLI::Option* html =
+  command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only").required().type_name("");
+  OptionSpec html =
       command.add_option("--html", options->html, "write a page with charts and a map of the layers instead")
-          ->type_name("OUT");
+          .type_name("OUT");
   add_read_options(command, *options);
-  command.get_option("--json")->excludes(html);
+  command.option("--json").excludes(html);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

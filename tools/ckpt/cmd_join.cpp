@@ -47,16 +47,16 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_join(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "join", "ckpt join net/ -o net.safetensors",
-                                  "Write a sharded model as one file: the shards that the index names, nothing that "
-                                  "merely lies beside them.");
+void add_join(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "join", "ckpt join net/ -o net.safetensors",
+                                    "Write a sharded model as one file: the shards that the index names, nothing that "
+                                    "merely lies beside them.");
   auto options = std::make_shared<Options>();
-  command.add_option("DIR", options->input, "folder with an index, or the index itself")->required()->type_name("");
+  command.add_option("DIR", options->input, "folder with an index, or the index itself").required().type_name("");
   command.add_option("-o,--output", options->output, "the one file; its extension says the format")
-      ->required()
-      ->type_name("FILE");
-  command.add_option("--format", options->format, "format of the output, whatever its name")->type_name("NAME");
+      .required()
+      .type_name("FILE");
+  command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -161,16 +161,16 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_ls(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "ls", "ckpt ls net.pth", "List the tensors of a file (also: ckpt inspect).");
+void add_ls(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "ls", "ckpt ls net.pth", "List the tensors of a file (also: ckpt inspect).");
   command.alias("inspect");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->files, "checkpoint; FILE::path lists what is there")->required()->type_name("");
+  command.add_option("FILE", options->files, "checkpoint; FILE::path lists what is there").required().type_name("");
   command
       .add_option("--sort", options->sort, "file, name (layer2 before layer10), size, numel or dtype (default: file)")
-      ->type_name("ORDER");
+      .type_name("ORDER");
   command.add_flag("-r,--reverse", options->reverse, "the other way round");
-  command.add_option("--top", options->top, "only the first N of them")->type_name("N");
+  command.add_option("--top", options->top, "only the first N of them").type_name("N");
   add_selection_options(command, options->selection);
   command.add_flag("--values", options->values, "plain values too (--json always has them)");
   add_read_options(command, *options);

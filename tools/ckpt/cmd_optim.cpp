@@ -228,22 +228,22 @@ int rekey(Context& context, const ChangeOptions& options) {
       });
 }
 
-void add_model_option(CLI::App& command, std::string& model) {
+void add_model_option(CommandSpec command, std::string& model) {
   command.add_option("--model", model, "file that holds the model's state dict, where it is another one")
-      ->type_name("FILE");
+      .type_name("FILE");
 }
 
-void add_show(CLI::App& optim, Command& chosen) {
-  CLI::App& command = add_command(optim, "show", "ckpt optim show last.pth",
-                                  "List the state of every parameter by name, with its size.");
+void add_show(CommandSpec optim, Command& chosen) {
+  CommandSpec command = add_command(optim, "show", "ckpt optim show last.pth",
+                                    "List the state of every parameter by name, with its size.");
   auto options = std::make_shared<ShowOptions>();
-  command.add_option("FILE", options->file, "checkpoint; FILE::path names one optimizer")->required()->type_name("");
+  command.add_option("FILE", options->file, "checkpoint; FILE::path names one optimizer").required().type_name("");
   add_model_option(command, options->model);
   add_read_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return show(context, *options); }; });
 }
 
-void add_change(CLI::App& command, std::shared_ptr<ChangeOptions> options, const std::string& output, Command& chosen,
+void add_change(CommandSpec command, std::shared_ptr<ChangeOptions> options, const std::string& output, Command& chosen,
                 int (*run)(Context&, const ChangeOptions&)) {
   add_edit_options(command, *options, output);
   command.callback(
@@ -252,26 +252,28 @@ void add_change(CLI::App& command, std::shared_ptr<ChangeOptions> options, const
 
 }  // namespace
 
-void add_optim(CLI::App& app, Command& chosen) {
-  CLI::App& optim = add_command(app, "optim", "ckpt optim show last.pth",
-                                "Work on the state of optimizers: show it by parameter, drop, move or rekey it.");
-  optim.require_subcommand(1);
+void add_optim(CommandSpec app, Command& chosen) {
+  CommandSpec optim = add_command(app, "optim", "ckpt optim show last.pth",
+                                  "Work on the state of optimizers: show it by parameter, drop, move or rekey it.");
+  optim.require_subcommand();
   add_show(optim, chosen);
   auto dropped = std::make_shared<ChangeOptions>();
-  CLI::App& drop_command = add_command(optim, "drop", "ckpt optim drop last.pth -o weights.pth",
-                                       "Write the file without optimizer state; all else stays.");
+  CommandSpec drop_command = add_command(optim, "drop", "ckpt optim drop last.pth -o weights.pth",
+                                         "Write the file without optimizer state; all else stays.");
   add_change(drop_command, dropped, "NAME.weights.EXT beside the input", chosen, drop);
   auto moved = std::make_shared<ChangeOptions>();
-  CLI::App& move_command = add_command(optim, "move", "ckpt optim move --to cpu last.pth",
-                                       "Change the device tags of the optimizer state alone; step counters stay on the "
-                                       "CPU unless a group is capturable or fused.");
-  move_command.add_option("--to", moved->to, "device")->required()->type_name("DEV");
+  CommandSpec move_command =
+      add_command(optim, "move", "ckpt optim move --to cpu last.pth",
+                  "Change the device tags of the optimizer state alone; step counters stay on the "
+                  "CPU unless a group is capturable or fused.");
+  move_command.add_option("--to", moved->to, "device").required().type_name("DEV");
   add_change(move_command, moved, "NAME.moved.EXT beside the input", chosen, move);
   auto rekeyed = std::make_shared<ChangeOptions>();
-  CLI::App& rekey_command = add_command(optim, "rekey", "ckpt optim rekey --to name last.pth -o named.pth",
-                                        "Key the state by parameter names (as FSDP does) or by numbers (as torch.optim "
-                                        "loads it; the names are kept in param_names).");
-  rekey_command.add_option("--to", rekeyed->to, "name or index")->required()->type_name("KEYS");
+  CommandSpec rekey_command =
+      add_command(optim, "rekey", "ckpt optim rekey --to name last.pth -o named.pth",
+                  "Key the state by parameter names (as FSDP does) or by numbers (as torch.optim "
+                  "loads it; the names are kept in param_names).");
+  rekey_command.add_option("--to", rekeyed->to, "name or index").required().type_name("KEYS");
   add_model_option(rekey_command, rekeyed->model);
   add_change(rekey_command, rekeyed, "NAME.rekeyed.EXT beside the input", chosen, rekey);
 }

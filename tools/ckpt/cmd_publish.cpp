@@ -286,24 +286,24 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_publish(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(
+void add_publish(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(
       app, "publish", "ckpt publish --to bf16 last.pth      # writes last-1a2b3c4d.pth",
       "Make the file to hand out: the moving average where there is one, as a plain state dict on the CPU, without "
       "wrappers, optimizer, schedulers and old storages. Weights with NaN are refused.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->input, "checkpoint; FILE::path names the state dict")->required()->type_name("");
+  command.add_option("FILE", options->input, "checkpoint; FILE::path names the state dict").required().type_name("");
   command
       .add_option("-o,--output", options->output,
                   "output (default, also in a folder: NAME-HASH8.EXT with the first digits of its SHA-256; not when "
                   "split)")
-      ->type_name("OUT");
+      .type_name("OUT");
   command.add_option("--ema", options->publish.ema, "moving average: auto, off, or the key of it (default: auto)")
-      ->type_name("WHICH");
-  command.add_option("--to", options->to, "change the type of floats: bf16, f16, f32, ...")->type_name("DTYPE");
+      .type_name("WHICH");
+  command.add_option("--to", options->to, "change the type of floats: bf16, f16, f32, ...").type_name("DTYPE");
   command.add_option("--keep", options->publish.keep.include, "tensors that keep their type; may be repeated")
-      ->type_name("SELECTOR")
-      ->allow_extra_args(false);
+      .type_name("SELECTOR")
+      .one_value_each();
   command.add_flag("--cast-norms", options->cast_norms, "change the type of normalisation layers, too");
   command.add_flag("--keep-wrappers", options->keep_wrappers, "leave prefixes such as 'module.' on");
   command.add_flag("--allow-nan", options->allow_nan, "publish weights with NaN");

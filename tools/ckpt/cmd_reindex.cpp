@@ -109,13 +109,13 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_reindex(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "reindex", "ckpt reindex net.ckpt",
-                                  "Bring the index of a native file up to date after h5py or another HDF5 program "
-                                  "edited it. The file itself is replaced, atomically, unless -o names another.");
+void add_reindex(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "reindex", "ckpt reindex net.ckpt",
+                                    "Bring the index of a native file up to date after h5py or another HDF5 program "
+                                    "edited it. The file itself is replaced, atomically, unless -o names another.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->files, "native checkpoint (.ckpt)")->required()->type_name("");
-  command.add_option("-o,--output", options->output, "write a new file instead")->type_name("OUT");
+  command.add_option("FILE", options->files, "native checkpoint (.ckpt)").required().type_name("");
+  command.add_option("-o,--output", options->output, "write a new file instead").type_name("OUT");
   command.add_flag("--in-place", options->in_place, "replace FILE; this is the default");
   command.add_flag("--dry-run", options->dry_run, "say what changed, write nothing");
   command.add_flag("-f,--force", options->force, "overwrite OUT");

@@ -71,15 +71,15 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_remap(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "remap", "ckpt remap --to cpu net.pth         # or --map cuda:1=cuda:0",
-                                  "Change the device tags of tensors; needs no GPU and moves no byte of them.");
+void add_remap(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "remap", "ckpt remap --to cpu net.pth         # or --map cuda:1=cuda:0",
+                                    "Change the device tags of tensors; needs no GPU and moves no byte of them.");
   auto options = std::make_shared<Options>();
-  CLI::Option* to = command.add_option("--to", options->to, "put everything there")->type_name("DEV");
+  OptionSpec to = command.add_option("--to", options->to, "put everything there").type_name("DEV");
   command.add_option("--map", options->map, "exactly this tag to that one; may be repeated, all at once")
-      ->type_name("OLD=NEW")
-      ->allow_extra_args(false)
-      ->excludes(to);
+      .type_name("OLD=NEW")
+      .one_value_each()
+      .excludes(to);
   add_edit_options(command, *options, "NAME.remapped.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -145,21 +145,21 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_rename(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(
+void add_rename(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(
       app, "rename",
       "ckpt rename --glob 'encoder.layer{#i}.*=blocks.{i}.*' net.pth\n  ckpt rename --rules timm-vit vit.pth",
       "New keys by patterns or by a file of rules, which may also drop, transpose, reshape, split, fuse, cast "
       "and tie tensors. '*' stands for any characters, {name} for one component, {#i} for a number, and each "
       "may be used again in the new name ({i-1} counts). Two keys of one name are refused.");
   auto options = std::make_shared<Options>();
-  command.add_option("--map,--rules", options->map, kRulesHelp)->type_name("RULES");
+  command.add_option("--map,--rules", options->map, kRulesHelp).type_name("RULES");
   command
       .add_option("--glob", options->globs,
                   "rename what matches A to B, as in 'enc.*=encoder.*' or 're:(.*)\\.gamma=\\1.weight'; may be "
                   "repeated, one after the other")
-      ->type_name("A=B")
-      ->allow_extra_args(false);
+      .type_name("A=B")
+      .one_value_each();
   command.add_flag("--reverse", options->reverse, "undo what the rules do");
   command.add_flag("--allow-unknown", options->allow_unknown,
                    "let rules pass that match nothing, and shipped ones whose names the file does not have");

@@ -130,12 +130,12 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_scan(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "scan", "ckpt scan best.pth",
-                                  "List every symbol that the pickles in a file name, and all other code it carries. "
-                                  "Exit 0: clean; 1: findings; 3: not analysed to its end. Nothing is executed.");
+void add_scan(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "scan", "ckpt scan best.pth",
+                                    "List every symbol that the pickles in a file name, and all other code it carries. "
+                                    "Exit 0: clean; 1: findings; 3: not analysed to its end. Nothing is executed.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->files, "any file, or the folder of a model")->required()->type_name("");
+  command.add_option("FILE", options->files, "any file, or the folder of a model").required().type_name("");
   add_read_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -49,10 +49,10 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_select(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "select", "ckpt select --include 'model.*' best.pth -o model.pth",
-                                  "Keep part of a checkpoint. '*' matches any characters, dots too; a pattern that "
-                                  "names a dict or a module means all of it; --exclude wins.");
+void add_select(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "select", "ckpt select --include 'model.*' best.pth -o model.pth",
+                                    "Keep part of a checkpoint. '*' matches any characters, dots too; a pattern that "
+                                    "names a dict or a module means all of it; --exclude wins.");
   auto options = std::make_shared<Options>();
   add_selection_options(command, options->selection);
   add_edit_options(command, *options, "NAME.selected.EXT beside the input");

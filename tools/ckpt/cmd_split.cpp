@@ -71,23 +71,23 @@ int run(Context& context, Options& options) {
 
 }  // namespace
 
-void add_split(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "split", "ckpt split --max-shard-size 2GB net.pth -o net/",
-                                  "Write a model as several safetensors files behind an index, in the order of the "
-                                  "file. The index is put in place last; files that an older index there named go "
-                                  "after that.");
+void add_split(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "split", "ckpt split --max-shard-size 2GB net.pth -o net/",
+                                    "Write a model as several safetensors files behind an index, in the order of the "
+                                    "file. The index is put in place last; files that an older index there named go "
+                                    "after that.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->input, "checkpoint; FILE::path takes only what is there")
-      ->required()
-      ->type_name("");
+      .required()
+      .type_name("");
   command.add_option("-o,--output", options->output, "folder, or NAME.safetensors.index.json (default: NAME-shards/)")
-      ->type_name("DIR");
+      .type_name("DIR");
   command.add_option("--shards", options->shards, "this many files of about the same size")
-      ->type_name("N")
-      ->check(CLI::Range(1, 99999));
+      .type_name("N")
+      .range(1, 99999);
   command.add_option("--prefix", options->shard_prefixes, "keys below it get files of their own; may be repeated")
-      ->type_name("P")
-      ->allow_extra_args(false);
+      .type_name("P")
+      .one_value_each();
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

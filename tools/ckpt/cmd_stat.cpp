@@ -237,21 +237,20 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_stat(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "stat", "ckpt stat --fail-on nan,inf best.pth",
-                                  "Range, mean, spread, zeros, NaN and infinities of every tensor in one pass. "
-                                  "With --fail-on, exit 1 when something bad is found.");
+void add_stat(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "stat", "ckpt stat --fail-on nan,inf best.pth",
+                                    "Range, mean, spread, zeros, NaN and infinities of every tensor in one pass. "
+                                    "With --fail-on, exit 1 when something bad is found.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->file, "checkpoint, or FILE::path")->required()->type_name("");
+  command.add_option("FILE", options->file, "checkpoint, or FILE::path").required().type_name("");
   add_selection_options(command, options->selection);
   command.add_option("--fail-on", options->fail_on, "any of nan, inf, zero (a tensor of nothing but zeros), or any")
-      ->type_name("LIST")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember({"nan", "inf", "zero", "any"}));
+      .type_name("LIST")
+      .separated_by(',')
+      .one_value_each()
+      .one_of({"nan", "inf", "zero", "any"});
   command.add_flag("--histogram", options->histogram, "draw the values of every tensor, not only of all together");
-  command.add_option("--html", options->html, "write one page with histograms; - is standard output")
-      ->type_name("PAGE");
+  command.add_option("--html", options->html, "write one page with histograms; - is standard output").type_name("PAGE");
   add_read_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

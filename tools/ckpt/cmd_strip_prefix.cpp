@@ -48,23 +48,23 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_strip_prefix(CLI::App& app, Command& chosen) {
-  CLI::App& command = add_command(app, "strip-prefix", "ckpt strip-prefix net.pth           # writes net.plain.pth",
-                                  "Take a prefix such as 'module.' off every key that has it.");
+void add_strip_prefix(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(app, "strip-prefix", "ckpt strip-prefix net.pth           # writes net.plain.pth",
+                                    "Take a prefix such as 'module.' off every key that has it.");
   auto options = std::make_shared<Options>();
-  CLI::Option* prefix =
+  OptionSpec prefix =
       command.add_option("--prefix", options->strip.prefix, "whole dotted components (default: module.)")
-          ->type_name("PREFIX");
+          .type_name("PREFIX");
   command.add_flag("--repeat", options->strip.repeat, "again while a key still begins with it (module.module.)");
-  CLI::Option* anywhere = command.add_flag("--anywhere", options->strip.anywhere,
-                                           "wherever it stands between dots, once a key (with --repeat: always): "
-                                           "features.module.0.w becomes features.0.w");
+  OptionSpec anywhere = command.add_flag("--anywhere", options->strip.anywhere,
+                                         "wherever it stands between dots, once a key (with --repeat: always): "
+                                         "features.module.0.w becomes features.0.w");
   command
       .add_flag("--wrappers", options->strip.wrappers,
                 "all components that known wrappers add (module, _orig_mod, _fsdp_wrapped_module, "
                 "_checkpoint_wrapped_module, _forward_module), at any depth")
-      ->excludes(prefix)
-      ->excludes(anywhere);
+      .excludes(prefix)
+      .excludes(anywhere);
   add_edit_options(command, *options, "NAME.plain.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -150,15 +150,15 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_tree(CLI::App& app, Command& chosen) {
-  CLI::App& command =
+void add_tree(CommandSpec app, Command& chosen) {
+  CommandSpec command =
       add_command(app, "tree", "ckpt tree best.pth --depth 2", "Show the modules of a file with the totals of each.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only")->required()->type_name("");
-  command.add_option("--depth", options->depth, "levels to show (default: 3)")->type_name("N");
+  command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only").required().type_name("");
+  command.add_option("--depth", options->depth, "levels to show (default: 3)").type_name("N");
   command.add_flag("--tensors", options->tensors, "the tensors too, as the last level");
   command.add_option("--sort", options->sort, "file, name (layer2 before layer10), size or numel (default: file)")
-      ->type_name("ORDER");
+      .type_name("ORDER");
   add_read_options(command, *options);
   command.callback([&chosen, options] {
     options->order = parse_order(options->sort);

@@ -85,13 +85,13 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, Command& chosen) {
-  CLI::App& command =
+void add_verify(CommandSpec app, Command& chosen) {
+  CommandSpec command =
       add_command(app, "verify", "ckpt verify net.ckpt",
                   "Read every byte, compare it with the checksums the file has, and look for code and foreign "
                   "symbols; exit 1 on findings.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->files, "checkpoint")->required()->type_name("");
+  command.add_option("FILE", options->files, "checkpoint").required().type_name("");
   add_read_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

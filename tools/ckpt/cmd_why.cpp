@@ -180,18 +180,18 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_why(CLI::App& app, Command& chosen) {
-  CLI::App& command =
+void add_why(CommandSpec app, Command& chosen) {
+  CommandSpec command =
       add_command(app, "why", "ckpt why best.pth --for resnet50\n  python train.py 2>&1 | ckpt why best.pth --error -",
                   "Say why a checkpoint does not load, and the one command that makes it load. Exit 0: it loads as it "
                   "is; 1: a cause was found; 3: it cannot be read.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->file, "checkpoint; FILE::path means the dict of that name inside")
-      ->required()
-      ->type_name("");
+      .required()
+      .type_name("");
   add_target_options(command, options->target);
   command.add_option("--devices", options->devices, "GPUs that the reader will have (default: those of this machine)")
-      ->type_name("N");
+      .type_name("N");
   add_read_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -156,22 +156,22 @@ int run_keys(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_zoo(CLI::App& app, Command& chosen) {
-  CLI::App& zoo =
+void add_zoo(CommandSpec app, Command& chosen) {
+  CommandSpec zoo =
       add_command(app, "zoo", "ckpt zoo keys resnet50",
                   "Known models: their names, key lists, whether a file holds one, and what it says to an input.");
-  zoo.require_subcommand(1);
+  zoo.require_subcommand();
   auto options = std::make_shared<Options>();
 
-  CLI::App& ls = add_command(zoo, "ls", "ckpt zoo ls 'resnet*'",
-                             "List the models whose keys are known, and say which of them run.");
-  ls.add_option("GLOB", options->name, "only names that match")->type_name("");
+  CommandSpec ls = add_command(zoo, "ls", "ckpt zoo ls 'resnet*'",
+                               "List the models whose keys are known, and say which of them run.");
+  ls.add_option("GLOB", options->name, "only names that match").type_name("");
   add_read_options(ls, *options);
   ls.callback([&chosen, options] { chosen = [options](Context& context) { return run_ls(context, *options); }; });
 
-  CLI::App& keys =
+  CommandSpec keys =
       add_command(zoo, "keys", "ckpt zoo keys resnet50", "Print the keys of a model with shapes and dtypes, in order.");
-  keys.add_option("NAME", options->name, "model")->required()->type_name("");
+  keys.add_option("NAME", options->name, "model").required().type_name("");
   add_read_options(keys, *options);
   keys.callback([&chosen, options] { chosen = [options](Context& context) { return run_keys(context, *options); }; });
 

@@ -6,12 +6,12 @@
 
 namespace cli {
 
-void add_zoo_run(CLI::App& zoo, Command& chosen) {
+void add_zoo_run(CommandSpec zoo, Command& chosen) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App& run = define_zoo_run(zoo, *options);
-  run.callback([&chosen, &run, options] {
+  CommandSpec run = define_zoo_run(zoo, *options);
+  run.callback([&chosen, run, options] {
     std::vector<std::string> words = {"zoo", "run"};
-    for (std::string& word : told(run)) words.push_back(std::move(word));
+    for (std::string& word : run.told()) words.push_back(std::move(word));
     chosen = [words](Context&) -> int { become_runtime_program(words); };
   });
 }

@@ -1,5 +1,7 @@
 #include "tools/ckpt/command_line.h"
 
+#include <CLI/CLI.hpp>
+
 #include "libckpt/format/format.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
@@ -22,7 +24,7 @@ void add_commands(CLI::App& app, Command& chosen) {
       "Example:\n  ckpt strip-prefix net.pth            # writes net.plain.pth; 'ckpt COMMAND --help' says more");
   app.set_help_flag("-h,--help", "print this text");
   set_help_style(app);
-  add_all_commands(app, chosen);
+  add_all_commands(CommandSpec(app), chosen);
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {

@@ -4,7 +4,7 @@
 
 namespace cli {
 
-void add_all_commands(CLI::App& app, Command& chosen) {
+void add_all_commands(CommandSpec app, Command& chosen) {
   add_ls(app, chosen);
   add_info(app, chosen);
   add_tree(app, chosen);

@@ -1,5 +1,6 @@
 #include "tools/ckpt/completion.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -205,7 +206,7 @@ std::optional<std::vector<Candidate>> listed(const CLI::App& app, const Cursor& 
   if (what == "SHELL") return texts("bash zsh fish");
   if (what == "COMMAND") return commands(app);
   if (what == "ORDER") return texts("file name size numel dtype");
-  if (what == "CODEC") return texts("none zstd tight fast");
+  if (what == "CODEC") return texts("none zstd");
   if (what == "DEV") return texts("cpu cuda:0 cuda:1 meta mps");
   if (what == "DTYPE") return dtypes();
   if (what == "PREFIX") return texts("module. _orig_mod. model. backbone. encoder.");

@@ -3,9 +3,10 @@
 // The scripts for shells only ask here, so they never fall behind the program. Thread safety: pure apart from reading
 // files. Use: Completion c = complete(app, {"strip-prefix", "--pre"});
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "tools/ckpt/arguments.h"
 
 namespace cli {
 

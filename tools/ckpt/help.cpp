@@ -1,5 +1,6 @@
 #include "tools/ckpt/help.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "libcore/base/text.h"
@@ -19,8 +20,8 @@ struct GroupRow {
 constexpr GroupRow kGroups[] = {
     {"Look at a checkpoint", "ls info tree stat cat hash scan verify diff why"},
     {"Change keys, tags and values", "strip-prefix add-prefix rename remap select meta fix"},
-    {"Change format and shape", "convert cast split join compact publish avg optim delta align rules"},
-    {"Safety", "undo latest gc rescue reindex"},
+    {"Change format and shape", "convert cast split join compact publish avg optim align"},
+    {"Safety", "reindex"},
     {"Models and devices", "zoo devices"},
     {"The tool itself", "doctor completion man git"},
 };
@@ -142,10 +143,10 @@ std::string wrap(const std::string& text, std::size_t width) {
   return out;
 }
 
-std::shared_ptr<CLI::FormatterBase> help_style() {
+void set_help_style(CLI::App& app) {
   auto style = std::make_shared<HelpStyle>();
   style->column_width(kLeftColumn);
-  return style;
+  app.formatter(style);
 }
 
 }  // namespace cli

@@ -1,11 +1,11 @@
 #pragma once
 // What the tool says about itself: the groups of commands, the look of --help, and the parts of it that man pages use
-// too, so that both say the same. Thread safety: pure. Use: app.formatter(help_style());
+// too, so that both say the same. Thread safety: pure. Use: set_help_style(app);
 
-#include <CLI/CLI.hpp>
-#include <memory>
 #include <string>
 #include <vector>
+
+#include "tools/ckpt/arguments.h"
 
 namespace cli {
 
@@ -40,6 +40,6 @@ std::string synopsis_of(const CLI::App& command, const std::string& program);
 std::string wrap(const std::string& text, std::size_t width);
 
 /// The look of --help: the example first, plain columns, commands in groups.
-std::shared_ptr<CLI::FormatterBase> help_style();
+void set_help_style(CLI::App& app);
 
 }  // namespace cli

@@ -1,9 +1,13 @@
 #include "tools/ckpt/man_page.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "tools/ckpt/help.h"
+#include "tools/ckpt/suggest.h"
 
 namespace cli {
 namespace {
@@ -51,6 +55,11 @@ std::string list_options(const CLI::App& command) {
   return out;
 }
 
+std::string man_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : man_name(*parent) + "-" + command.get_name();
+}
+
 std::string list_commands(const CLI::App& command) {
   std::string out;
   for (const CommandGroup& group : command_groups(command)) {
@@ -83,14 +92,7 @@ std::string environment() {
                "the host touches it");
 }
 
-}  // namespace
-
-std::string man_name(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  return parent == nullptr ? command.get_name() : man_name(*parent) + "-" + command.get_name();
-}
-
-std::string man_page(const CLI::App& command) {
+std::string page_of(const CLI::App& command) {
   bool top = command.get_parent() == nullptr;
   std::string name = man_name(command);
   std::string title = name;
@@ -106,6 +108,28 @@ std::string man_page(const CLI::App& command) {
   if (top) out += exit_codes() + environment();
   out += section("SEE ALSO") + (top ? "ckpt help of each command: \\fBckpt COMMAND \\-\\-help\\fR" : "\\fBckpt\\fR(1)");
   return out + "\n";
+}
+
+const CLI::App& find_command(const CLI::App& app, const std::string& name) {
+  if (name.empty()) return app;
+  std::vector<std::string> names;
+  for (const CLI::App* command : subcommands(app)) {
+    if (command->check_name(name)) return *command;
+    names.push_back(command->get_name());
+  }
+  throw core::Error(core::ErrorCode::usage, "no command is named " + core::quote(name) + did_you_mean(name, names));
+}
+
+}  // namespace
+
+std::string man_page(const CLI::App& app, const std::string& command) {
+  return page_of(find_command(app, command));
+}
+
+std::vector<ManPage> all_man_pages(const CLI::App& app) {
+  std::vector<ManPage> pages = {{man_name(app), page_of(app)}};
+  for (const CLI::App* command : subcommands(app)) pages.push_back({man_name(*command), page_of(*command)});
+  return pages;
 }
 
 }  // namespace cli

@@ -3,57 +3,61 @@
 #include <algorithm>
 
 #include "libckpt/io/json.h"
+#include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/exit_code.h"
-#include "tools/ckpt/help.h"
 
 namespace cli {
 namespace {
 
-void add_size(CLI::App& command, const std::string& name, std::uint64_t& target, const std::string& description) {
+core::Error usage_error(const std::string& text) {
+  return core::Error(core::ErrorCode::usage, text);
+}
+
+void add_size(CommandSpec command, const std::string& name, std::uint64_t& target, const std::string& description) {
   command
-      .add_option_function<std::string>(
+      .add_option(
           name,
           [&target](const std::string& text) {
             std::optional<std::uint64_t> size = core::try_parse_size(text);
-            if (!size || *size == 0) throw CLI::ValidationError(core::quote(text) + " is no size such as 512M or 4GB");
+            if (!size || *size == 0) throw usage_error(core::quote(text) + " is no size such as 512M or 4GB");
             target = *size;
           },
           description)
-      ->type_name("SIZE");
+      .type_name("SIZE");
 }
 
-void add_codec(CLI::App& command, ckpt::Codec& codec) {
+void add_codec(CommandSpec command, ckpt::Codec& codec) {
   command
-      .add_option_function<std::string>(
+      .add_option(
           "--codec",
           [&codec](const std::string& text) {
             if (text != "none" && text != "zstd") {
-              throw CLI::ValidationError(core::quote(text) + " is no codec; use none or zstd");
+              throw usage_error(core::quote(text) + " is no codec; use none or zstd");
             }
             codec = text == "none" ? ckpt::Codec::none : ckpt::Codec::zstd;
           },
           "pack tensors with none or zstd, where the format can")
-      ->type_name("CODEC");
+      .type_name("CODEC");
 }
 
-void add_retype(CLI::App& command, std::vector<ckpt::Retype>& retype) {
+void add_retype(CommandSpec command, std::vector<ckpt::Retype>& retype) {
   command
-      .add_option_function<std::vector<std::string>>(
+      .add_options(
           "--retype",
           [&retype](const std::vector<std::string>& pairs) {
             for (const std::string& pair : pairs) {
               std::size_t equals = std::min(pair.find('='), pair.size());
               auto from = core::try_parse_dtype(pair.substr(0, equals));
               auto to = core::try_parse_dtype(pair.substr(std::min(equals + 1, pair.size())));
-              if (!from || !to) throw CLI::ValidationError(core::quote(pair) + " is no pair of types such as bf16=f32");
+              if (!from || !to) throw usage_error(core::quote(pair) + " is no pair of types such as bf16=f32");
               retype.push_back({*from, *to});
             }
           },
           "write tensors of type OLD as NEW, where the output format has no OLD; may be repeated")
-      ->type_name("OLD=NEW")
-      ->allow_extra_args(false);
+      .type_name("OLD=NEW")
+      .one_value_each();
 }
 
 /// One line each, so that standard error of a command under --json is JSON lines.
@@ -96,22 +100,22 @@ int ReadOptions::looked(const ckpt::Report& report) const {
   return report.foreign.empty() || foreign_objects ? kDone : kNo;
 }
 
-void add_json_options(CLI::App& command, bool& json) {
-  CLI::Option* document = command.add_flag("--json", json, "machine-readable output");
+void add_json_options(CommandSpec command, bool& json) {
+  OptionSpec document = command.add_flag("--json", json, "machine-readable output");
   command.add_flag("--jsonl", json, "the same as lines: one for the file, then one for each thing listed")
-      ->excludes(document);
+      .excludes(document);
 }
 
-void add_read_options(CLI::App& command, ReadOptions& options) {
+void add_read_options(CommandSpec command, ReadOptions& options) {
   add_json_options(command, options.json);
   command.add_flag("-q,--quiet", options.quiet, "only what was asked for: no talk, no progress");
-  command.add_option("-j,--threads", options.threads, "threads (default: one a core)")->type_name("N");
+  command.add_option("-j,--threads", options.threads, "threads (default: one a core)").type_name("N");
   command.add_flag("--lenient", options.lenient, "accept known deviations from the format; each one is named");
   command.add_flag("--foreign-objects", options.foreign_objects,
                    "keep objects of unknown Python classes as inert data instead of refusing the file");
 }
 
-void add_write_options(CLI::App& command, EditOptions& options) {
+void add_write_options(CommandSpec command, EditOptions& options) {
   command.add_flag("--in-place", options.in_place, "replace the input, atomically");
   command.add_flag("-n,--dry-run", options.dry_run, "say what would be done and write nothing");
   command.add_flag("-f,--force", options.force, "overwrite an existing output");
@@ -123,27 +127,27 @@ void add_write_options(CLI::App& command, EditOptions& options) {
   add_read_options(command, options);
 }
 
-void add_edit_options(CLI::App& command, EditOptions& options, const std::string& default_name) {
+void add_edit_options(CommandSpec command, EditOptions& options, const std::string& default_name) {
   command.add_option("FILE", options.files, "checkpoint; FILE::path means the dict of that name inside")
-      ->required()
-      ->type_name("");
+      .required()
+      .type_name("");
   command
       .add_option("-o,--output", options.output,
                   "output; a folder when several files are given (default: " + default_name + ")")
-      ->type_name("OUT");
+      .type_name("OUT");
   add_write_options(command, options);
 }
 
-void add_selection_options(CLI::App& command, ckpt::Selection& selection) {
+void add_selection_options(CommandSpec command, ckpt::Selection& selection) {
   command
       .add_option("--include", selection.include,
                   "take what matches: a glob, re:EXPRESSION, @dtype=bf16, @numel>1M, @ndim=1, @kind=buffer, "
                   "@location=cuda:1, @bytes>1MiB; several in one argument must all hold; may be repeated")
-      ->type_name("SELECTOR")
-      ->allow_extra_args(false);
+      .type_name("SELECTOR")
+      .one_value_each();
   command.add_option("--exclude", selection.exclude, "leave out what matches; wins over --include; may be repeated")
-      ->type_name("SELECTOR")
-      ->allow_extra_args(false);
+      .type_name("SELECTOR")
+      .one_value_each();
 }
 
 void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report) {
@@ -155,15 +159,9 @@ void say_report(const ReadOptions& options, const std::filesystem::path& file, c
   for (const std::string& text : report.dropped) print_error_line(start + "left out: " + text);
 }
 
-CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& example,
-                      const std::string& description) {
-  CLI::App* command = app.add_subcommand(name, description);
-  command->footer("Example:\n  " + example);
-  return *command;
-}
-
-void set_help_style(CLI::App& app) {
-  app.formatter(help_style());
+CommandSpec add_command(CommandSpec app, const std::string& name, const std::string& example,
+                        const std::string& description) {
+  return app.add_command(name, description, "Example:\n  " + example);
 }
 
 }  // namespace cli

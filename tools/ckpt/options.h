@@ -2,7 +2,6 @@
 // Options that several commands share, and how they become options of the library.
 // Thread safety: plain values. Use: auto options = std::make_shared<EditOptions>(); add_edit_options(*sub, *options);
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,6 +11,7 @@
 
 #include "libckpt/open_save.h"
 #include "libckpt/transform/selector.h"
+#include "tools/ckpt/arguments.h"
 #include "tools/ckpt/output.h"
 
 namespace cli {
@@ -57,28 +57,25 @@ struct EditOptions : ReadOptions {
 };
 
 /// --json and --jsonl, which both set `json`; the form of the output is chosen where the command is run.
-void add_json_options(CLI::App& command, bool& json);
+void add_json_options(CommandSpec command, bool& json);
 
 /// --json, --jsonl, -q, -j, --lenient, --foreign-objects.
-void add_read_options(CLI::App& command, ReadOptions& options);
+void add_read_options(CommandSpec command, ReadOptions& options);
 
 /// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --retype, --max-memory.
 /// `default_name` says in --help what the output is called without -o.
-void add_edit_options(CLI::App& command, EditOptions& options, const std::string& default_name);
+void add_edit_options(CommandSpec command, EditOptions& options, const std::string& default_name);
 /// The same without FILE... and -o, for convert, which names its files itself.
-void add_write_options(CLI::App& command, EditOptions& options);
+void add_write_options(CommandSpec command, EditOptions& options);
 
 /// --include SELECTOR and --exclude SELECTOR, both repeatable (libckpt/transform/selector.h).
-void add_selection_options(CLI::App& command, ckpt::Selection& selection);
+void add_selection_options(CommandSpec command, ckpt::Selection& selection);
 
 /// Warnings, accepted deviations and what was left out, one line each on standard error, unless quiet.
 void say_report(const ReadOptions& options, const std::filesystem::path& file, const ckpt::Report& report);
 
 /// A subcommand with its example, which --help shows first.
-CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& example,
-                      const std::string& description);
-
-/// The look of --help: the example first, plain columns.
-void set_help_style(CLI::App& app);
+CommandSpec add_command(CommandSpec app, const std::string& name, const std::string& example,
+                        const std::string& description);
 
 }  // namespace cli

@@ -54,26 +54,6 @@ fs::path find_runtime_program() {
                                                       kVariable);
 }
 
-std::vector<std::string> told(const CLI::App& command) {
-  std::vector<std::string> words;
-  std::vector<std::string> positionals;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->count() == 0) continue;
-    if (option->get_positional()) {
-      for (const std::string& value : option->results()) positionals.push_back(value);
-    } else if (option->get_items_expected_max() == 0) {
-      words.push_back("--" + option->get_lnames().front());
-    } else {
-      for (const std::string& value : option->results()) {
-        words.push_back("--" + option->get_lnames().front() + "=" + value);
-      }
-    }
-  }
-  words.emplace_back("--");
-  words.insert(words.end(), positionals.begin(), positionals.end());
-  return words;
-}
-
 void become_runtime_program(const std::vector<std::string>& words) {
   std::string program = find_runtime_program().string();
   std::vector<std::string> copies = words;

@@ -3,21 +3,14 @@
 // library. Thread safety: one thread; does not return. Use: chosen = [words](Context&) { return run_runtime(words); };
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
-
-#include "tools/ckpt/options.h"
 
 namespace cli {
 
 /// $CKPT_RUN; else ckpt-run beside this program, in ../libexec/ckpt from there, where it was to be installed, in the
 /// build tree. Errors: Error(unsupported) that says where it was looked for, or that $CKPT_RUN names none.
 std::filesystem::path find_runtime_program();
-
-/// The words of a command line that say what `command` was told: "--top=3", "--", "resnet18". To be called where the
-/// command is chosen, while its options are there.
-std::vector<std::string> told(const CLI::App& command);
 
 /// Becomes ckpt-run with these words. Errors: those of find_runtime_program(); Error(io) when it cannot be started.
 [[noreturn]] void become_runtime_program(const std::vector<std::string>& words);

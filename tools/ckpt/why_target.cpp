@@ -118,17 +118,17 @@ ckpt::FixCommand TargetOptions::command() const {
   return command;
 }
 
-void add_target_options(CLI::App& command, TargetOptions& target) {
+void add_target_options(CommandSpec command, TargetOptions& target) {
   command
       .add_option("--for", target.names,
                   "what it is to be loaded into: a text or JSON list of keys, another checkpoint, or a known model "
                   "(ckpt zoo ls); may be repeated, the best match counts")
-      ->type_name("X")
-      ->allow_extra_args(false);
+      .type_name("X")
+      .one_value_each();
   command
       .add_option("--error", target.error,
                   "the error message, a file that holds it, or - for standard input; text around it does no harm")
-      ->type_name("TEXT");
+      .type_name("TEXT");
 }
 
 }  // namespace cli

@@ -22,7 +22,7 @@ struct TargetOptions {
   ckpt::FixCommand command() const;
 };
 
-void add_target_options(CLI::App& command, TargetOptions& target);
+void add_target_options(CommandSpec command, TargetOptions& target);
 
 /// A model that the zoo knows. Error(usage) with names that are alike.
 ckpt::KeyList known_model(const std::string& name);

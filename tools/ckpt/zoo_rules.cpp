@@ -73,14 +73,14 @@ int run(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_zoo_rules(CLI::App& zoo, Command& chosen) {
-  CLI::App& command =
+void add_zoo_rules(CommandSpec zoo, Command& chosen) {
+  CommandSpec command =
       add_command(zoo, "rules", "ckpt zoo rules\n  ckpt zoo rules timm-vit --toml > mine.toml",
                   "List the rules between the names of projects (torchvision, timm, Hugging Face, nanoGPT, older "
                   "releases). 'ckpt rename --rules NAME' applies one; 'ckpt why' and 'ckpt fix' find them by "
                   "themselves.");
   auto options = std::make_shared<Options>();
-  command.add_option("GLOB", options->glob, "only rules whose name matches")->type_name("");
+  command.add_option("GLOB", options->glob, "only rules whose name matches").type_name("");
   command.add_flag("--toml", options->toml, "print the rules themselves, as a file to copy and change");
   add_read_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

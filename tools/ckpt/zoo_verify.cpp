@@ -164,15 +164,16 @@ int run_verify(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_zoo_verify(CLI::App& zoo, Command& chosen) {
+void add_zoo_verify(CommandSpec zoo, Command& chosen) {
   auto options = std::make_shared<Options>();
-  CLI::App& verify = add_command(zoo, "verify", "ckpt zoo verify resnet50 resnet50.pth",
-                                 "Compare a file with a model: keys, shapes, dtypes, module versions, shared tensors; "
-                                 "exit 1 when they differ.");
-  verify.add_option("NAME", options->name, "model")->required()->type_name("");
+  CommandSpec verify =
+      add_command(zoo, "verify", "ckpt zoo verify resnet50 resnet50.pth",
+                  "Compare a file with a model: keys, shapes, dtypes, module versions, shared tensors; "
+                  "exit 1 when they differ.");
+  verify.add_option("NAME", options->name, "model").required().type_name("");
   verify.add_option("FILE", options->file, "checkpoint; FILE::path means the dict of that name inside")
-      ->required()
-      ->type_name("");
+      .required()
+      .type_name("");
   add_read_options(verify, *options);
   verify.callback(
       [&chosen, options] { chosen = [options](Context& context) { return run_verify(context, *options); }; });

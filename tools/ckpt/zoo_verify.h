@@ -5,6 +5,6 @@
 
 namespace cli {
 
-void add_zoo_verify(CLI::App& zoo, Command& chosen);
+void add_zoo_verify(CommandSpec zoo, Command& chosen);
 
 }  // namespace cli

@@ -1,7 +1,10 @@
 // The program `ckpt-run`: the commands of ckpt that need the runtime. ckpt starts it; its words are those of ckpt.
 
+#include <CLI/CLI.hpp>
+
 #include "libcore/base/error.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/help.h"
 #include "tools/ckpt/run_main.h"
 #include "tools/run/devices.h"
 #include "tools/run/zoo_run.h"
@@ -17,9 +20,9 @@ struct Chosen {
 };
 
 /// Whether the command was given --json or --jsonl.
-void note_json(const CLI::App& command, Chosen& chosen) {
-  chosen.lines = command.get_option("--jsonl")->count() > 0;
-  chosen.json = chosen.lines || command.get_option("--json")->count() > 0;
+void note_json(CommandSpec command, Chosen& chosen) {
+  chosen.lines = command.was_given("--jsonl");
+  chosen.json = chosen.lines || command.was_given("--json");
 }
 
 Chosen parse(int argc, char** argv) {
@@ -31,8 +34,8 @@ Chosen parse(int argc, char** argv) {
   zoo->require_subcommand(1);
   auto run = std::make_shared<RunOptions>();
   auto devices = std::make_shared<DevicesOptions>();
-  CLI::App& run_command = define_zoo_run(*zoo, *run);
-  CLI::App& devices_command = define_devices(app, *devices);
+  CommandSpec run_command = define_zoo_run(CommandSpec(*zoo), *run);
+  CommandSpec devices_command = define_devices(CommandSpec(app), *devices);
   Chosen chosen;
   run_command.callback([&] {
     note_json(run_command, chosen);

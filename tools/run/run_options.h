@@ -1,7 +1,7 @@
 #pragma once
 // The options of `ckpt zoo run` and `ckpt devices`. They are defined once and used twice: by ckpt, for help, manual
 // pages and completion, and by ckpt-run, which does the work. Nothing here needs the runtime.
-// Thread safety: plain values. Use: auto o = std::make_shared<RunOptions>(); CLI::App& c = define_zoo_run(zoo, *o);
+// Thread safety: plain values. Use: auto o = std::make_shared<RunOptions>(); CommandSpec c = define_zoo_run(zoo, *o);
 
 #include <cstdint>
 #include <string>
@@ -39,7 +39,7 @@ struct DevicesOptions {
 };
 
 /// The commands without what they do; the caller sets their callbacks.
-CLI::App& define_zoo_run(CLI::App& zoo, RunOptions& options);
-CLI::App& define_devices(CLI::App& app, DevicesOptions& options);
+CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options);
+CommandSpec define_devices(CommandSpec app, DevicesOptions& options);
 
 }  // namespace cli

@@ -1,0 +1,155 @@
+#include "tools/ckpt/arguments.h"
+
+#include <CLI/CLI.hpp>
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace cli {
+namespace {
+
+CLI::Validator numbers_from(int least) {
+  return CLI::Validator(
+      [least](const std::string& text) {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
+        return "needs a number from " + std::to_string(least) + " on, and got " + core::quote(text);
+      },
+      "");
+}
+
+/// CLI11 knows where an error of its own came from, and says so.
+template <class Texts>
+std::function<void(const Texts&)> with_errors_of_cli11(std::function<void(const Texts&)> parse) {
+  return [parse = std::move(parse)](const Texts& texts) {
+    try {
+      parse(texts);
+    } catch (const core::Error& error) {
+      throw CLI::ValidationError(error.what());
+    }
+  };
+}
+
+}  // namespace
+
+OptionSpec& OptionSpec::required() {
+  option_->required();
+  return *this;
+}
+
+OptionSpec& OptionSpec::type_name(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+OptionSpec& OptionSpec::one_value_each() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+OptionSpec& OptionSpec::separated_by(char separator) {
+  option_->delimiter(separator);
+  return *this;
+}
+
+OptionSpec& OptionSpec::excludes(const OptionSpec& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+OptionSpec& OptionSpec::one_of(const std::vector<std::string>& values) {
+  option_->check(CLI::IsMember(values));
+  return *this;
+}
+
+OptionSpec& OptionSpec::from(int least) {
+  option_->check(numbers_from(least));
+  return *this;
+}
+
+OptionSpec& OptionSpec::range(int least, int most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+OptionSpec& OptionSpec::hidden() {
+  option_->group("");
+  return *this;
+}
+
+CommandSpec CommandSpec::add_command(const std::string& name, const std::string& description,
+                                     const std::string& footer) {
+  CLI::App* command = command_->add_subcommand(name, description);
+  command->footer(footer);
+  return CommandSpec(*command);
+}
+
+template <class T>
+OptionSpec CommandSpec::add_option(const std::string& name, T& target, const std::string& description) {
+  return OptionSpec(command_->add_option(name, target, description));
+}
+
+template OptionSpec CommandSpec::add_option(const std::string&, std::string&, const std::string&);
+template OptionSpec CommandSpec::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template OptionSpec CommandSpec::add_option(const std::string&, std::int64_t&, const std::string&);
+template OptionSpec CommandSpec::add_option(const std::string&, std::uint64_t&, const std::string&);
+template OptionSpec CommandSpec::add_option(const std::string&, std::uint32_t&, const std::string&);
+template OptionSpec CommandSpec::add_option(const std::string&, double&, const std::string&);
+
+OptionSpec CommandSpec::add_option(const std::string& name, std::function<void(const std::string&)> parse,
+                                   const std::string& description) {
+  return OptionSpec(
+      command_->add_option_function<std::string>(name, with_errors_of_cli11(std::move(parse)), description));
+}
+
+OptionSpec CommandSpec::add_options(const std::string& name, std::function<void(const std::vector<std::string>&)> parse,
+                                    const std::string& description) {
+  return OptionSpec(command_->add_option_function<std::vector<std::string>>(
+      name, with_errors_of_cli11(std::move(parse)), description));
+}
+
+OptionSpec CommandSpec::add_flag(const std::string& name, bool& target, const std::string& description) {
+  return OptionSpec(command_->add_flag(name, target, description));
+}
+
+OptionSpec CommandSpec::option(const std::string& name) const {
+  return OptionSpec(command_->get_option(name));
+}
+
+bool CommandSpec::was_given(const std::string& name) const {
+  return command_->get_option(name)->count() > 0;
+}
+
+std::vector<std::string> CommandSpec::told() const {
+  std::vector<std::string> words;
+  std::vector<std::string> positionals;
+  for (const CLI::Option* option : command_->get_options()) {
+    if (option->count() == 0) continue;
+    if (option->get_positional()) {
+      for (const std::string& value : option->results()) positionals.push_back(value);
+    } else if (option->get_items_expected_max() == 0) {
+      words.push_back("--" + option->get_lnames().front());
+    } else {
+      for (const std::string& value : option->results()) {
+        words.push_back("--" + option->get_lnames().front() + "=" + value);
+      }
+    }
+  }
+  words.emplace_back("--");
+  words.insert(words.end(), positionals.begin(), positionals.end());
+  return words;
+}
+
+void CommandSpec::require_subcommand() {
+  command_->require_subcommand(1);
+}
+
+void CommandSpec::alias(const std::string& name) {
+  command_->alias(name);
+}
+
+void CommandSpec::callback(std::function<void()> chosen) {
+  command_->callback(std::move(chosen));
+}
+
+}  // namespace cli
