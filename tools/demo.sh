@@ -37,7 +37,7 @@ install_packages "${build_packages[@]}" "${demo_packages[@]}"
 tests=OFF
 grep -q 'CKPT_BUILD_TESTS:BOOL=ON' "$root/build/CMakeCache.txt" 2>/dev/null && tests=ON
 configure "$root/build" -DCKPT_BUILD_TESTS=$tests
-build "$root/build" ckpt_cli ckpt_hdf5 fashion_lenet
+build "$root/build" ckpt_cli ckpt_hdf5 ckpt_run fashion_lenet
 [ $build_only = yes ] && exit 0
 
 PATH=$root/build/bin:$PATH

@@ -1,7 +1,9 @@
 // why, fix and zoo as a user meets them.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "libckpt/io/json.h"
 #include "tests/cli/files.h"
@@ -66,6 +68,72 @@ TEST(WhyCommand, TakesKeysFromFilesCheckpointsAndMessages) {
   Outcome told = run_ckpt(dir.path(), {"why", "net.pth", "--error", "error.txt"});
   EXPECT_EQ(told.code, 1) << told.err;
   EXPECT_THAT(told.out, HasSubstr("strip-prefix --prefix module. net.pth"));
+}
+
+namespace {
+
+constexpr const char* kMessage =
+    "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s) in state_dict: \"a\", \"b\". \n"
+    "\tUnexpected key(s) in state_dict: \"module.a\", \"module.b\". \n";
+
+/// Standard input of the program is the file `name` in `dir`.
+RunOptions reading(const TempDir& dir, const std::string& name) {
+  return {.in_child = [path = (dir.path() / name).string()] {
+    ::dup2(::open(path.c_str(), O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  }};
+}
+
+}  // namespace
+
+TEST(WhyCommand, TakesTheMessageInAFileOnStandardInput) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"module.a", "module.b"});
+  write_file(dir.path() / "error.txt", kMessage);
+  write_file(dir.path() / "list.txt", "net.pth\nother.pth\n");
+  Outcome why = run_ckpt(dir.path(), {"why", "net.pth"}, reading(dir, "error.txt"));
+  EXPECT_EQ(why.code, 1) << why.err;
+  EXPECT_THAT(why.out, HasSubstr("0 of 2 keys match Net"));
+  EXPECT_THAT(why.out, HasSubstr("ckpt strip-prefix --prefix module. net.pth -o net.fixed.pth\n"));
+  Outcome fix = run_ckpt(dir.path(), {"fix", "net.pth"}, reading(dir, "error.txt"));
+  EXPECT_EQ(fix.code, 0) << fix.err;
+  EXPECT_THAT(fix.out, HasSubstr("2 of 2 keys match Net"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"why", "net.pth"}, reading(dir, "list.txt")).out, Not(HasSubstr("Net")));
+}
+
+TEST(WhyCommand, TellsWhatAMessageAloneSays) {
+  TempDir dir;
+  write_file(dir.path() / "error.txt", kMessage);
+  write_file(dir.path() / "device.txt",
+             "Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 1.");
+  write_file(dir.path() / "other.txt", "no module named numpy\n");
+  write_file(dir.path() / "cut.txt",
+             "PytorchStreamReader failed reading zip archive: failed finding central directory");
+  Outcome keys = run_ckpt(dir.path(), {"why"}, reading(dir, "error.txt"));
+  EXPECT_EQ(keys.code, 1) << keys.err;
+  EXPECT_THAT(keys.out, HasSubstr("0 of 2 keys match Net"));
+  EXPECT_THAT(keys.out, HasSubstr("2 of 2 after: strip 'module.'"));
+  EXPECT_THAT(keys.out, HasSubstr("ckpt strip-prefix --prefix module. FILE -o FILE.fixed"));
+  Outcome device = run_ckpt(dir.path(), {"why"}, reading(dir, "device.txt"));
+  EXPECT_EQ(device.code, 1) << device.err;
+  EXPECT_THAT(device.out, HasSubstr("tensors were saved on devices that are not here: cuda:3"));
+  EXPECT_THAT(device.out, HasSubstr("ckpt remap --to cpu FILE"));
+  Outcome other = run_ckpt(dir.path(), {"why"}, reading(dir, "other.txt"));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("the text holds no error message about a checkpoint; name the file"));
+  Outcome cut = run_ckpt(dir.path(), {"why"}, reading(dir, "cut.txt"));
+  EXPECT_EQ(cut.code, 2);
+  EXPECT_THAT(cut.err, HasSubstr("the message is about what the file is; name it too"));
+}
+
+TEST(FixCommand, TakesOneMessageForAllFiles) {
+  TempDir dir;
+  write_model(dir, "one.pth", {"module.a", "module.b"});
+  write_model(dir, "two.pth", {"module.a", "module.b"});
+  write_file(dir.path() / "error.txt", kMessage);
+  Outcome fix = run_ckpt(dir.path(), {"fix", "--error", "-", "one.pth", "two.pth"}, reading(dir, "error.txt"));
+  EXPECT_EQ(fix.code, 0) << fix.err;
+  EXPECT_THAT(fix.out, HasSubstr("one.fixed.pth: 1 step, 2 of 2 keys match Net"));
+  EXPECT_THAT(fix.out, HasSubstr("two.fixed.pth: 1 step, 2 of 2 keys match Net"));
 }
 
 TEST(WhyCommand, WritesJson) {

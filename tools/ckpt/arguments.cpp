@@ -1,6 +1,9 @@
 #include "tools/ckpt/arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
 
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -8,24 +11,36 @@
 namespace cli {
 namespace {
 
-CLI::Validator numbers_from(int least) {
+/// A check of which --help shows nothing; `needs` is what the text is wanted to be.
+CLI::Validator hidden_check(std::function<bool(const std::string&)> fits, const std::string& needs) {
   return CLI::Validator(
-      [least](const std::string& text) {
-        double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
-        return "needs a number from " + std::to_string(least) + " on, and got " + core::quote(text);
+      [fits = std::move(fits), needs](const std::string& text) {
+        return fits(text) ? std::string() : "needs " + needs + ", and got " + core::quote(text);
       },
       "");
 }
 
-/// CLI11 knows where an error of its own came from, and says so.
+template <class T>
+bool is_number(const std::string& text) {
+  T value{};
+  return CLI::detail::lexical_cast(text, value);
+}
+
+std::function<bool(const std::string&)> within(double least, double most) {
+  return [least, most](const std::string& text) {
+    double value = 0;
+    return CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+  };
+}
+
+/// Errors as those of CLI11's own checks: "--codec: 'x' is no codec".
 template <class Texts>
-std::function<void(const Texts&)> with_errors_of_cli11(std::function<void(const Texts&)> parse) {
-  return [parse = std::move(parse)](const Texts& texts) {
+std::function<void(const Texts&)> with_name(const std::string& option, std::function<void(const Texts&)> parse) {
+  return [option, parse = std::move(parse)](const Texts& texts) {
     try {
       parse(texts);
     } catch (const core::Error& error) {
-      throw CLI::ValidationError(error.what());
+      throw CLI::ValidationError(option, error.what());
     }
   };
 }
@@ -58,17 +73,21 @@ OptionSpec& OptionSpec::excludes(const OptionSpec& other) {
 }
 
 OptionSpec& OptionSpec::one_of(const std::vector<std::string>& values) {
-  option_->check(CLI::IsMember(values));
+  auto known = [values](const std::string& text) {
+    return std::find(values.begin(), values.end(), text) != values.end();
+  };
+  option_->check(hidden_check(known, "one of " + core::join(values, ", ")));
   return *this;
 }
 
 OptionSpec& OptionSpec::from(int least) {
-  option_->check(numbers_from(least));
+  option_->check(hidden_check(within(least, HUGE_VAL), "a number from " + std::to_string(least) + " on"));
   return *this;
 }
 
 OptionSpec& OptionSpec::range(int least, int most) {
-  option_->check(CLI::Range(least, most));
+  std::string needs = "a number from " + std::to_string(least) + " to " + std::to_string(most);
+  option_->check(hidden_check(within(least, most), needs));
   return *this;
 }
 
@@ -86,7 +105,13 @@ CommandSpec CommandSpec::add_command(const std::string& name, const std::string&
 
 template <class T>
 OptionSpec CommandSpec::add_option(const std::string& name, T& target, const std::string& description) {
-  return OptionSpec(command_->add_option(name, target, description));
+  CLI::Option* option = command_->add_option(name, target, description);
+  if constexpr (std::is_floating_point_v<T>) {
+    option->check(hidden_check(is_number<T>, "a number"));
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    option->check(hidden_check(is_number<T>, "a whole number"));
+  }
+  return OptionSpec(option);
 }
 
 template OptionSpec CommandSpec::add_option(const std::string&, std::string&, const std::string&);
@@ -98,14 +123,13 @@ template OptionSpec CommandSpec::add_option(const std::string&, double&, const s
 
 OptionSpec CommandSpec::add_option(const std::string& name, std::function<void(const std::string&)> parse,
                                    const std::string& description) {
-  return OptionSpec(
-      command_->add_option_function<std::string>(name, with_errors_of_cli11(std::move(parse)), description));
+  return OptionSpec(command_->add_option_function<std::string>(name, with_name(name, std::move(parse)), description));
 }
 
 OptionSpec CommandSpec::add_options(const std::string& name, std::function<void(const std::vector<std::string>&)> parse,
                                     const std::string& description) {
-  return OptionSpec(command_->add_option_function<std::vector<std::string>>(
-      name, with_errors_of_cli11(std::move(parse)), description));
+  return OptionSpec(
+      command_->add_option_function<std::vector<std::string>>(name, with_name(name, std::move(parse)), description));
 }
 
 OptionSpec CommandSpec::add_flag(const std::string& name, bool& target, const std::string& description) {
@@ -114,6 +138,10 @@ OptionSpec CommandSpec::add_flag(const std::string& name, bool& target, const st
 
 OptionSpec CommandSpec::option(const std::string& name) const {
   return OptionSpec(command_->get_option(name));
+}
+
+void CommandSpec::remove_options(const std::vector<std::string>& names) {
+  for (const std::string& name : names) command_->remove_option(command_->get_option(name));
 }
 
 bool CommandSpec::was_given(const std::string& name) const {

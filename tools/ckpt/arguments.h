@@ -29,8 +29,9 @@ class OptionSpec {
   OptionSpec& separated_by(char separator);
   /// Not together with `other`.
   OptionSpec& excludes(const OptionSpec& other);
+  /// Like from(), this shows nothing in --help; the description says it.
   OptionSpec& one_of(const std::vector<std::string>& values);
-  /// Numbers from `least` on; --help shows nothing of it.
+  /// Numbers from `least` on.
   OptionSpec& from(int least);
   OptionSpec& range(int least, int most);
   /// Not in --help.
@@ -57,6 +58,8 @@ class CommandSpec {
   OptionSpec add_flag(const std::string& name, bool& target, const std::string& description);
   /// One that was added before. REQUIRES: it was.
   OptionSpec option(const std::string& name) const;
+  /// Takes options away that others of a kind have and this command has no use for. REQUIRES: they were added.
+  void remove_options(const std::vector<std::string>& names);
   /// Whether the command line has it.
   bool was_given(const std::string& name) const;
   /// All that the command line has of it, as words: "--top=3", "--", "resnet18".

@@ -84,7 +84,6 @@ void write_average(const Options& options, const ckpt::Checkpoint& average, ckpt
 }
 
 int run(Context& context, const Options& options) {
-  if (options.in_place) throw Error(ErrorCode::usage, "an average replaces none of its inputs; use -o OUT");
   ckpt::AverageOptions average{.weights = parse_weights(options.weights), .ema_decay = options.ema};
   ckpt::Report report;
   std::vector<ckpt::Checkpoint> checkpoints;
@@ -131,6 +130,7 @@ void add_avg(CommandSpec app, Command& chosen) {
       .type_name("DECAY")
       .excludes(weights);
   add_write_options(command, *options);
+  command.remove_options({"--in-place"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

@@ -79,7 +79,8 @@ Edit fix_one(const Options& options, const ckpt::Checkpoint& checkpoint, const s
   return edit;
 }
 
-int run(Context& context, const Options& options) {
+int run(Context& context, Options options) {
+  options.target.read_message();
   for (const std::string& file : options.files) {  // what cannot be opened gets its diagnosis as the error
     Address address = parse_address(file);
     ckpt::Diagnosis d = ckpt::why(address.path, {.at = address.at});
@@ -101,6 +102,7 @@ void add_fix(CommandSpec app, Command& chosen) {
   add_target_options(command, options->target);
   command.add_flag("--guess", options->guess, "also take steps that 'ckpt why' calls a guess");
   add_edit_options(command, *options, "NAME.fixed.EXT beside the input");
+  command.remove_options({"--foreign-objects"});
   command.callback([&chosen, options] {
     options->foreign_objects = true;  // the fix turns them into plain data
     chosen = [options](Context& context) { return run(context, *options); };

@@ -28,7 +28,6 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
 }
 
 int run(Context& context, const Options& options) {
-  if (options.in_place) throw Error(ErrorCode::usage, "join makes a new file; use -o FILE");
   fs::path target = options.output;
   const ckpt::Format* format =
       options.format.empty() ? ckpt::find_format_for(target) : ckpt::find_format(options.format);
@@ -58,6 +57,7 @@ void add_join(CommandSpec app, Command& chosen) {
       .type_name("FILE");
   command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
   add_write_options(command, *options);
+  command.remove_options({"--in-place"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

@@ -253,7 +253,6 @@ ckpt::NonFinite look_for_nan(const Options& options, const Address& source, cons
 }
 
 int run(Context& context, const Options& options) {
-  if (options.in_place) throw Error(ErrorCode::usage, "publish makes a new file; use -o OUT");
   Address source = parse_address(options.input);
   ckpt::Report report;
   ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.open(report));
@@ -309,6 +308,7 @@ void add_publish(CommandSpec app, Command& chosen) {
   command.add_flag("--allow-nan", options->allow_nan, "publish weights with NaN");
   command.add_flag("--hash-name", options->hash_name, "put the digits into the name given with -o, too");
   add_write_options(command, *options);
+  command.remove_options({"--in-place"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

@@ -120,6 +120,7 @@ void add_reindex(CommandSpec app, Command& chosen) {
   command.add_flag("--dry-run", options->dry_run, "say what changed, write nothing");
   command.add_flag("-f,--force", options->force, "overwrite OUT");
   add_read_options(command, *options);
+  command.remove_options({"--lenient", "--foreign-objects"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

@@ -93,6 +93,7 @@ void add_verify(CommandSpec app, Command& chosen) {
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint").required().type_name("");
   add_read_options(command, *options);
+  command.remove_options({"--foreign-objects"});  // they are findings
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

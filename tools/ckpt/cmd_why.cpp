@@ -1,5 +1,7 @@
 // ckpt why: why a checkpoint does not load, and the one command that makes it load.
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "libckpt/format/format.h"
@@ -160,12 +162,27 @@ std::string title_of(const ckpt::Diagnosis& d) {
   return format == nullptr ? "" : std::string(format->title);
 }
 
-int run(Context& context, const Options& options) {
-  Address address = parse_address(options.file);
+/// With a file; or, where an error message comes in and none is named, from that alone.
+ckpt::Diagnosis diagnose(Options& options) {
+  const bool alone = options.file.empty();
+  Address address = alone ? Address() : parse_address(options.file);
+  if (alone && options.target.error.empty()) {
+    if (::isatty(STDIN_FILENO) != 0) {
+      throw core::Error(core::ErrorCode::usage, "FILE is missing; see 'ckpt why --help'");
+    }
+    options.target.error = "-";
+  }
+  options.target.read_message();
   ckpt::WhyOptions why = options.target.why(options, address.at);
   why.cuda_devices = options.devices >= 0 ? options.devices : count_gpus();
+  if (alone) return ckpt::why_message(why);
   ckpt::Diagnosis d = ckpt::why(address.path, why);
   d.subject = address.text();
+  return d;
+}
+
+int run(Context& context, Options options) {
+  ckpt::Diagnosis d = diagnose(options);
   if (options.json) {
     context.out.print(json_of(options, d));
   } else if (options.quiet) {
@@ -182,17 +199,23 @@ int run(Context& context, const Options& options) {
 
 void add_why(CommandSpec app, Command& chosen) {
   CommandSpec command =
-      add_command(app, "why", "ckpt why best.pth --for resnet50\n  python train.py 2>&1 | ckpt why best.pth --error -",
+      add_command(app, "why",
+                  "ckpt why best.pth --for resnet50\n  python train.py 2>&1 | ckpt why best.pth --error -\n  ckpt why "
+                  "best.pth < error.txt",
                   "Say why a checkpoint does not load, and the one command that makes it load. Exit 0: it loads as it "
                   "is; 1: a cause was found; 3: it cannot be read.");
   auto options = std::make_shared<Options>();
-  command.add_option("FILE", options->file, "checkpoint; FILE::path means the dict of that name inside")
-      .required()
+  command
+      .add_option(
+          "FILE", options->file,
+          "checkpoint; FILE::path means the dict of that name inside; without it, what an error message on standard "
+          "input says")
       .type_name("");
   add_target_options(command, options->target);
   command.add_option("--devices", options->devices, "GPUs that the reader will have (default: those of this machine)")
       .type_name("N");
   add_read_options(command, *options);
+  command.remove_options({"--foreign-objects"});  // it looks past them anyway
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

@@ -166,13 +166,13 @@ void add_zoo(CommandSpec app, Command& chosen) {
   CommandSpec ls = add_command(zoo, "ls", "ckpt zoo ls 'resnet*'",
                                "List the models whose keys are known, and say which of them run.");
   ls.add_option("GLOB", options->name, "only names that match").type_name("");
-  add_read_options(ls, *options);
+  add_answer_options(ls, *options);
   ls.callback([&chosen, options] { chosen = [options](Context& context) { return run_ls(context, *options); }; });
 
   CommandSpec keys =
       add_command(zoo, "keys", "ckpt zoo keys resnet50", "Print the keys of a model with shapes and dtypes, in order.");
   keys.add_option("NAME", options->name, "model").required().type_name("");
-  add_read_options(keys, *options);
+  add_answer_options(keys, *options);
   keys.callback([&chosen, options] { chosen = [options](Context& context) { return run_keys(context, *options); }; });
 
   add_zoo_rules(zoo, chosen);

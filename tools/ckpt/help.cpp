@@ -9,7 +9,7 @@ namespace cli {
 namespace {
 
 constexpr std::size_t kLeftColumn = 28;
-constexpr std::size_t kRightColumn = 72;
+constexpr std::size_t kRightColumn = 52;  // together what a terminal shows without breaking lines itself
 
 struct GroupRow {
   const char* title;

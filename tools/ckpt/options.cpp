@@ -106,9 +106,13 @@ void add_json_options(CommandSpec command, bool& json) {
       .excludes(document);
 }
 
-void add_read_options(CommandSpec command, ReadOptions& options) {
+void add_answer_options(CommandSpec command, ReadOptions& options) {
   add_json_options(command, options.json);
   command.add_flag("-q,--quiet", options.quiet, "only what was asked for: no talk, no progress");
+}
+
+void add_read_options(CommandSpec command, ReadOptions& options) {
+  add_answer_options(command, options);
   command.add_option("-j,--threads", options.threads, "threads (default: one a core)").type_name("N");
   command.add_flag("--lenient", options.lenient, "accept known deviations from the format; each one is named");
   command.add_flag("--foreign-objects", options.foreign_objects,

@@ -59,7 +59,9 @@ struct EditOptions : ReadOptions {
 /// --json and --jsonl, which both set `json`; the form of the output is chosen where the command is run.
 void add_json_options(CommandSpec command, bool& json);
 
-/// --json, --jsonl, -q, -j, --lenient, --foreign-objects.
+/// --json, --jsonl, -q.
+void add_answer_options(CommandSpec command, ReadOptions& options);
+/// Those, and -j, --lenient, --foreign-objects.
 void add_read_options(CommandSpec command, ReadOptions& options);
 
 /// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --retype, --max-memory.

@@ -1,11 +1,13 @@
 #include "tools/ckpt/why_target.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "libckpt/analyze/error_text.h"
 #include "libckpt/io/byte_source.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -39,6 +41,17 @@ std::string read_stdin() {
     text.append(piece, static_cast<std::size_t>(n));
     if (text.size() > kMaxText) throw Error(ErrorCode::refused, "is too long for a text").add_context("standard input");
   }
+}
+
+bool standard_input_has_message() {
+  struct stat status {};
+  if (::fstat(STDIN_FILENO, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const off_t from = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
+  if (from < 0 || from >= status.st_size) return false;
+  std::string text(static_cast<std::size_t>(std::min<off_t>(status.st_size - from, 1 << 20)), '\0');
+  const ssize_t size = ::pread(STDIN_FILENO, text.data(), text.size(), from);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return !ckpt::parse_error_text(text).empty();
 }
 
 bool exists(const std::string& path) {
@@ -87,15 +100,20 @@ ckpt::KeyList known_model(const std::string& name) {
   throw Error(ErrorCode::usage, core::quote(name) + " is neither a file nor a known model" + hint);
 }
 
+void TargetOptions::read_message() {
+  if (error.empty() && standard_input_has_message()) error = "-";
+  if (error == "-") {
+    message = read_stdin();
+  } else if (!error.empty()) {
+    bool file = error.find('\n') == std::string::npos && error.size() < 4096 && exists(error);
+    message = file ? read_text(error) : error;
+  }
+}
+
 ckpt::WhyOptions TargetOptions::why(const ReadOptions& read, const std::string& at) const {
   ckpt::WhyOptions options;
   for (const std::string& name : names) options.wanted.push_back(list_of(read, name));
-  if (error == "-") {
-    options.error = read_stdin();
-  } else if (!error.empty()) {
-    bool file = error.find('\n') == std::string::npos && error.size() < 4096 && exists(error);
-    options.error = file ? read_text(error) : error;
-  }
+  options.error = message;
   options.at = at;
   options.known = []() -> const std::vector<ckpt::KeyList>& { return zoo::all_manifests(); };
   options.packs = zoo::rule_packs;

@@ -14,8 +14,15 @@ namespace cli {
 struct TargetOptions {
   std::vector<std::string> names;  ///< --for: key list, checkpoint, or the name of a known model
   std::string error;               ///< --error: text, a file with text, or "-"
+  std::string message;             ///< what it says, once read
 
-  /// Reads everything that was named. Errors: Error(usage) with names that are alike for a --for that is nothing;
+  /// Reads the message; to be called once, before why(). Where there is no --error and standard input is a file that
+  /// holds an error message, it is that. Such a file is looked at without moving on in it, so that
+  /// `while read f; do ckpt why "$f"; done < list` works; a pipe is not, as what started the program may never close
+  /// it. Errors: Error(io); Error(refused) when it is too long.
+  void read_message();
+
+  /// Reads the lists that were named. Errors: Error(usage) with names that are alike for a --for that is nothing;
   /// Error(io); those of reading a list.
   ckpt::WhyOptions why(const ReadOptions& read, const std::string& at) const;
   /// The same words for a command line that is shown.

@@ -82,7 +82,7 @@ void add_zoo_rules(CommandSpec zoo, Command& chosen) {
   auto options = std::make_shared<Options>();
   command.add_option("GLOB", options->glob, "only rules whose name matches").type_name("");
   command.add_flag("--toml", options->toml, "print the rules themselves, as a file to copy and change");
-  add_read_options(command, *options);
+  add_answer_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

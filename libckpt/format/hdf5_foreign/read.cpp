@@ -53,6 +53,9 @@ class TreeReader {
     collect_metadata(dict);
     checkpoint_.root = Value::dict(std::move(dict));
     report();
+    auto detail = std::make_shared<Hdf5Detail>();
+    detail->keras_lists = keras_lists_;
+    checkpoint_.detail = std::move(detail);
     return std::move(checkpoint_);
   }
 
@@ -154,6 +157,7 @@ class TreeReader {
 
   void take_attributes(const std::vector<Hdf5Attribute>& attributes, const std::string& path, bool keras = false) {
     for (const Hdf5Attribute& attribute : attributes) {
+      keras_lists_ = keras_lists_ || is_order_attribute(attribute.name);
       bool ours = std::find(std::begin(kOurs), std::end(kOurs), attribute.name) != std::end(kOurs);
       if (ours || is_order_attribute(attribute.name) || (keras && attribute.name == "dtype")) continue;
       std::string key = path.empty() ? attribute.name : path + "@" + attribute.name;
@@ -216,6 +220,7 @@ class TreeReader {
   std::vector<std::string> left_out_;
   std::vector<std::string> soft_;
   std::vector<std::string> enums_;
+  bool keras_lists_ = false;
   Checkpoint checkpoint_;
 };
 

@@ -7,6 +7,11 @@
 
 namespace ckpt::detail {
 
+/// What a file had that the writer does not write.
+struct Hdf5Detail final : FormatDetail {
+  bool keras_lists = false;  ///< layer_names and weight_names
+};
+
 /// `file` is the HDF5 file and nothing else. Errors: those of walk_hdf5; Error(refused) naming everything that lies in
 /// other files; Error(corrupt) when two datasets claim one name.
 Checkpoint read_hdf5_tree(const SourcePtr& file, const OpenOptions& options);

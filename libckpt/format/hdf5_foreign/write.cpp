@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
+#include "libckpt/format/hdf5_foreign/read.h"
 #include "libckpt/format/hdf5_write/hdf5_tree.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
@@ -229,6 +230,12 @@ std::vector<Obstacle> hdf5_obstacles(const Checkpoint& checkpoint, const SaveOpt
 void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   if (options.max_shard_size > 0) {
     throw core::Error(core::ErrorCode::unsupported, "HDF5 files are not split into shards; save as .safetensors");
+  }
+  auto old = std::dynamic_pointer_cast<const Hdf5Detail>(checkpoint.detail);
+  if (old && old->keras_lists) {
+    warn(options,
+         "the lists by which Keras finds its weights (layer_names, weight_names) are not written: Keras will not load "
+         "this file");
   }
   Hdf5Style style{.top_group = "", .keep_order = true, .locations = true};
   style.attributes = root_attributes(checkpoint, options);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "libckpt/format/hdf5_write/hdf5_tree.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
@@ -15,8 +16,10 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::uint64_t kMetadataPerDataset = 1024;  ///< more than libhdf5 needs, for reserving space
-constexpr std::uint64_t kMetadataAtLeast = 64ULL << 10;
+// More than libhdf5 needs, for reserving space.
+constexpr std::uint64_t kMetadataAtLeast = 4ULL << 10;
+constexpr std::uint64_t kMetadataPerDataset = 1024;
+constexpr std::uint64_t kMetadataPerGroup = 2048;
 
 NativeIndex plan_index(const Checkpoint& checkpoint, const PayloadPlan& plan, Codec codec) {
   NativeIndex index;
@@ -62,6 +65,15 @@ std::uint64_t logical_bytes(const NativeIndex& index) {
   return total;
 }
 
+std::uint64_t metadata_bound(const std::vector<DatasetPlan>& datasets) {
+  std::set<std::string> groups;  // below the top one
+  for (const DatasetPlan& dataset : datasets) {
+    std::string group;
+    for (std::size_t i = 0; i + 1 < dataset.path.size(); ++i) groups.insert(group += dataset.path[i] + "/");
+  }
+  return kMetadataAtLeast + datasets.size() * kMetadataPerDataset + (groups.size() + 2) * kMetadataPerGroup;
+}
+
 AtomicFile::Options file_options(const SaveOptions& options, std::uint64_t expected_size) {
   return {.overwrite = options.overwrite, .durable = options.durable, .expected_size = expected_size};
 }
@@ -104,9 +116,8 @@ void write_native(const Checkpoint& checkpoint, const std::filesystem::path& pat
   NativeHeader header;
   header.user_block = user_block_for(encoded_size(index));
   std::vector<DatasetPlan> datasets = plan_datasets(checkpoint, plan, index);
-  std::uint64_t metadata_bound = kMetadataAtLeast + datasets.size() * kMetadataPerDataset;
   std::uint64_t bound = core::checked_add(header.user_block, bound_of_payloads(index.payloads));
-  AtomicFile file(path, file_options(options, core::checked_add(bound, metadata_bound)));
+  AtomicFile file(path, file_options(options, core::checked_add(bound, metadata_bound(datasets))));
   std::uint64_t end = write_payloads(file, header.user_block, plan, index, options);
   Hdf5Place place{header.user_block, core::align_up(end, kPageAlignment)};
   write_hdf5(file, build_hdf5(std::move(datasets), place), place, index);

@@ -69,6 +69,20 @@ TEST_F(Hdf5Format, KerasOrderComesFromLayerAndWeightNames) {
   EXPECT_THAT(open(path()).metadata, IsEmpty());
 }
 
+TEST_F(Hdf5Format, WritingAKerasFileAnewSaysThatItsListsAreGone) {
+  test::Hdf5Maker maker(path());
+  for (const char* name : {"a/w", "b/w"}) maker.floats(name, {1});
+  maker.texts("/", "layer_names", {"b", "a"});
+  maker.close();
+  Report first;
+  save(open(path()), path(), {.overwrite = true, .report = &first});
+  EXPECT_THAT(first.warnings, ElementsAre(testing::HasSubstr("Keras will not load this file")));
+  EXPECT_THAT(names(), ElementsAre("b.w", "a.w"));
+  Report second;
+  save(open(path()), path(), {.overwrite = true, .report = &second});
+  EXPECT_THAT(second.warnings, IsEmpty());
+}
+
 TEST_F(Hdf5Format, NamesThatLeadNowhereDoNotHurt) {
   test::Hdf5Maker maker(path());
   maker.floats("a/w", {1});

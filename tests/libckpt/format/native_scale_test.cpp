@@ -4,6 +4,7 @@
 #include <ctime>
 #include <thread>
 
+#include "libckpt/io/file_ops.h"
 #include "tests/libckpt/format/native_support.h"
 #include "tests/support/temp_dir.h"
 
@@ -27,6 +28,39 @@ TEST(NativeScale, ListsAHundredThousandTensorsFromTheIndex) {
   ASSERT_EQ(entries.size(), 100'000U);
   EXPECT_EQ(entries[99'999].name, "layers.24999.w3");
   EXPECT_LT(seconds, 1.0);
+}
+
+std::uint64_t reserved = 0;
+
+int note_reserved(int fd, int mode, off_t offset, off_t size) {
+  reserved = static_cast<std::uint64_t>(offset + size);
+  return detail::system_file_ops().fallocate(fd, mode, offset, size);
+}
+
+/// Saves `count` tensors named `prefix` and a number; what was reserved beyond the size of the file.
+std::int64_t reserved_too_much(const test::TempDir& dir, int count, const std::string& prefix) {
+  test::Items items;
+  for (int i = 0; i < count; ++i) {
+    std::string name = prefix;
+    for (std::size_t at; (at = name.find('#')) != std::string::npos;) name.replace(at, 1, std::to_string(i));
+    items.emplace_back(name + std::to_string(i), test::tensor(DType::f32, {4}));
+  }
+  detail::FileOps ops = detail::system_file_ops();
+  ops.fallocate = note_reserved;
+  detail::set_file_ops(ops);
+  save(test::checkpoint(items), dir.path() / "a.ckpt", {.overwrite = true, .durable = false});
+  detail::set_file_ops(detail::system_file_ops());
+  return static_cast<std::int64_t>(reserved - std::filesystem::file_size(dir.path() / "a.ckpt"));
+}
+
+TEST(NativeScale, ReservesWhatASmallFileTakesAndLittleMore) {
+  test::TempDir dir;
+  for (const auto& [count, prefix] : std::vector<std::pair<int, std::string>>{
+           {1, "w"}, {1, "a.b.c.d.e.f.g.h.w"}, {10, "layer.w"}, {10, "layer#.w"}, {300, "w"}, {300, "a#.b#.c#.w"}}) {
+    std::int64_t more = reserved_too_much(dir, count, prefix);
+    EXPECT_GE(more, 0) << count << " " << prefix;
+    EXPECT_LE(more, 16 * 1024 + count * (prefix.size() > 8 ? 4096 : 1024)) << count << " " << prefix;
+  }
 }
 
 TEST(NativeScale, ThreadsSaveAndLoadAtOnce) {

@@ -1,0 +1,66 @@
+// why for an error message without its file.
+
+#include <algorithm>
+
+#include "libckpt/analyze/why.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using Kind = ErrorFacts::Kind;
+
+std::string tag_of(const ErrorFacts& facts) {
+  if (!facts.has(Kind::device)) return "cpu";
+  return facts.device ? "cuda:" + std::to_string(*facts.device) : "cuda";
+}
+
+/// What the message says is in the file.
+Checkpoint file_of(const ErrorFacts& facts) {
+  Dict dict;
+  auto add = [&](const std::string& key, const core::Shape& shape) {
+    Entry entry;
+    entry.shape = shape;
+    entry.location = tag_of(facts);
+    dict.items.emplace_back(Value::text(key), Value::tensor(std::make_shared<Entry>(std::move(entry))));
+  };
+  for (const std::string& key : facts.unexpected) add(key, {});
+  for (const ErrorFacts::Mismatch& mismatch : facts.mismatched) add(mismatch.key, mismatch.in_file);
+  Checkpoint checkpoint;
+  checkpoint.root = Value::dict(std::move(dict));
+  return checkpoint;
+}
+
+Diagnosis device_alone(const ErrorFacts& facts) {
+  Diagnosis diagnosis;
+  Cause cause{CauseKind::device_tags, "tensors were saved on devices that are not here: " + tag_of(facts)};
+  cause.cured = true;
+  diagnosis.causes.push_back(std::move(cause));
+  diagnosis.plan.steps.push_back({FixStep::Kind::remap, "move the tags to cpu", "", "cpu"});
+  return diagnosis;
+}
+
+Diagnosis diagnose(const ErrorFacts& facts, const WhyOptions& options) {
+  if (facts.keys()) {
+    Checkpoint file = file_of(facts);
+    return why(WhyInput{&file, "FILE", {}, {}}, options);
+  }
+  if (facts.has(Kind::device)) return device_alone(facts);
+  throw Error(ErrorCode::usage, facts.empty() ? "the text holds no error message about a checkpoint; name the file"
+                                              : "the message is about what the file is; name it too");
+}
+
+}  // namespace
+
+Diagnosis why_message(const WhyOptions& options) {
+  Diagnosis diagnosis = diagnose(parse_error_text(options.error), options);
+  diagnosis.subject = "FILE";
+  diagnosis.description = "as the message tells of it";
+  diagnosis.notes.push_back("the file itself was not looked at; more is known with it: ckpt why FILE --error ...");
+  return diagnosis;
+}
+
+}  // namespace ckpt
