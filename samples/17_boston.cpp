@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::size_t kColumns = 14;
 
+/// Where python3-sklearn puts its tables, or another folder with them.
+std::string data_folder() {
+  const char* named = std::getenv("SKLEARN_DATA_DIR");
+  return named != nullptr ? named : "/usr/lib/python3/dist-packages/sklearn/datasets/data";
+}
+
 /// The numbers of one line.
 std::vector<double> read_row(const std::string& line) {
   std::vector<double> row;
@@ -30,7 +36,8 @@ std::pair<core::Tensor, core::Tensor> load(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line) || !std::getline(file, line)) {
-    throw core::Error(core::ErrorCode::io, path + ": cannot be read; it comes with Debian's package python3-sklearn");
+    throw core::Error(core::ErrorCode::io,
+                      path + ": cannot be read; it comes with Debian's package python3-sklearn, or --path names it");
   }
   std::vector<double> values;
   while (std::getline(file, line)) {
@@ -82,14 +89,13 @@ void run(samples::Program& program) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return samples::run_program(
-      argc, argv,
-      {.about = "Linear regression on the Boston housing data",
-       .options = {{"seed", 0, "of all random numbers"},
-                   {"path", "/usr/lib/python3/dist-packages/sklearn/datasets/data/boston_house_prices.csv", "the data"},
-                   {"n_epochs", 100, "steps, each over all rows"},
-                   {"lr", 1e-3, "learning rate"},
-                   {"forget_y", false, "leave the targets on the CPU, as the tutorial does"},
-                   {"by_cuda", false, "move with cuda() instead of to(device)"}}},
-      run);
+  return samples::run_program(argc, argv,
+                              {.about = "Linear regression on the Boston housing data",
+                               .options = {{"seed", 0, "of all random numbers"},
+                                           {"path", data_folder() + "/boston_house_prices.csv", "the data"},
+                                           {"n_epochs", 100, "steps, each over all rows"},
+                                           {"lr", 1e-3, "learning rate"},
+                                           {"forget_y", false, "leave the targets on the CPU, as the tutorial does"},
+                                           {"by_cuda", false, "move with cuda() instead of to(device)"}}},
+                              run);
 }

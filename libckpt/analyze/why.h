@@ -200,8 +200,8 @@ Diagnosis why(const WhyInput& input, const WhyOptions& options);
 /// diagnosis from its bytes. Errors: Error(io) only.
 Diagnosis why(const std::filesystem::path& path, const WhyOptions& options);
 
-/// Diagnoses what options.error alone says: the keys that it calls unexpected or of another shape, and the device that it
-/// names, stand for the file, which is called "FILE". Errors: Error(usage) when it says nothing of either.
+/// Diagnoses what options.error alone says: the keys that it calls unexpected or of another shape, and the device that
+/// it names, stand for the file, which is called "FILE". Errors: Error(usage) when it says nothing of either.
 Diagnosis why_message(const WhyOptions& options);
 
 struct NearModel {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <sstream>
 
 #include "tests/cli/files.h"
 #include "tools/ckpt/address.h"
@@ -106,6 +107,47 @@ TEST(Usage, MistakesAreOneLineAndExitTwo) {
   expect_refused(dir, {"convert", "x.pth", "y.pth", "--max-memory", "lots"}, 2, "'lots'", "no size");
   expect_refused(dir, {"strip-prefix", "a.pth", "b.pth", "-o", "c.pth"}, 2, "c.pth", "folder");
   expect_refused(dir, {"strip-prefix", "a.pth", "./sub/a.pth", "-o", "out/"}, 2, "out/a.pth", "two inputs");
+}
+
+TEST(Usage, SaysWhatAValueNeedsToBe) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a"});
+  auto error = [&](std::vector<std::string> words) {
+    Outcome done = run_ckpt(dir.path(), words);
+    EXPECT_EQ(done.code, 2);
+    return done.err;
+  };
+  EXPECT_THAT(error({"ls", "--top", "x", "net.pth"}), HasSubstr("--top: needs a whole number from 0 on, and got 'x'"));
+  EXPECT_THAT(error({"ls", "--top", "-1", "net.pth"}),
+              HasSubstr("--top: needs a whole number from 0 on, and got '-1'"));
+  EXPECT_THAT(error({"diff", "--rtol", "-1", "a", "b"}), HasSubstr("--rtol: needs a number from 0 on, and got '-1'"));
+  EXPECT_THAT(error({"split", "--shards", "0", "a"}),
+              HasSubstr("--shards: needs a number from 1 to 99999, and got '0'"));
+  EXPECT_THAT(error({"stat", "--fail-on", "nan,x", "a"}),
+              HasSubstr("--fail-on: needs one of nan, inf, zero, any, and got 'x'"));
+  EXPECT_THAT(error({"convert", "--codec", "x", "a", "b"}), HasSubstr("--codec: 'x' is no codec; use none or zstd"));
+}
+
+/// Options that say how a file is read or replaced are there where they do so.
+TEST(Help, OffersNoOptionThatDoesNothing) {
+  TempDir dir;
+  auto offers = [&](std::vector<std::string> command, const std::string& option) {
+    command.push_back("--help");
+    return run_ckpt(dir.path(), command).out.find("  " + option) != std::string::npos;
+  };
+  for (const char* command : {"avg", "join", "publish"}) EXPECT_FALSE(offers({command}, "--in-place")) << command;
+  for (const char* command : {"scan", "verify", "why", "fix"}) EXPECT_FALSE(offers({command}, "--foreign-objects"));
+  for (const char* command : {"ls", "keys", "rules"}) EXPECT_FALSE(offers({"zoo", command}, "--lenient")) << command;
+  EXPECT_TRUE(offers({"strip-prefix"}, "--in-place"));
+  EXPECT_TRUE(offers({"strip-prefix"}, "--foreign-objects"));
+}
+
+TEST(Help, FitsEightyColumns) {
+  TempDir dir;
+  for (const char* command : {"strip-prefix", "diff", "why", "publish"}) {
+    std::istringstream lines(run_ckpt(dir.path(), {command, "--help"}).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
 }
 
 TEST(StandardOutput, ThatFailsIsAnError) {

@@ -23,6 +23,7 @@ CLI::Validator hidden_check(std::function<bool(const std::string&)> fits, const 
 template <class T>
 bool is_number(const std::string& text) {
   T value{};
+  if (std::is_unsigned_v<T> && text.starts_with('-')) return false;  // CLI11 would count back from the largest
   return CLI::detail::lexical_cast(text, value);
 }
 
@@ -109,7 +110,7 @@ OptionSpec CommandSpec::add_option(const std::string& name, T& target, const std
   if constexpr (std::is_floating_point_v<T>) {
     option->check(hidden_check(is_number<T>, "a number"));
   } else if constexpr (std::is_arithmetic_v<T>) {
-    option->check(hidden_check(is_number<T>, "a whole number"));
+    option->check(hidden_check(is_number<T>, std::is_unsigned_v<T> ? "a whole number from 0 on" : "a whole number"));
   }
   return OptionSpec(option);
 }

@@ -59,7 +59,7 @@ TEST(NativeScale, ReservesWhatASmallFileTakesAndLittleMore) {
            {1, "w"}, {1, "a.b.c.d.e.f.g.h.w"}, {10, "layer.w"}, {10, "layer#.w"}, {300, "w"}, {300, "a#.b#.c#.w"}}) {
     std::int64_t more = reserved_too_much(dir, count, prefix);
     EXPECT_GE(more, 0) << count << " " << prefix;
-    EXPECT_LE(more, 16 * 1024 + count * (prefix.size() > 8 ? 4096 : 1024)) << count << " " << prefix;
+    EXPECT_LE(more, 16 * 1024 + count * (prefix.size() > 8 ? 6144 : 1024)) << count << " " << prefix;
   }
 }
 
