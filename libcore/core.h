@@ -81,6 +81,7 @@
 #include "libcore/tensor/loss_ops.h"
 #include "libcore/tensor/math_ops.h"
 #include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/move_many.h"
 #include "libcore/tensor/more_ops.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/norm_ops.h"
