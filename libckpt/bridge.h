@@ -4,5 +4,6 @@
 
 #include "libckpt/bridge/map_location.h"
 #include "libckpt/bridge/module_state.h"
+#include "libckpt/bridge/save_async.h"
 #include "libckpt/bridge/training_state.h"
 #include "libckpt/ckpt.h"

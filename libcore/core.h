@@ -82,6 +82,7 @@
 #include "libcore/tensor/math_ops.h"
 #include "libcore/tensor/memory_format.h"
 #include "libcore/tensor/more_ops.h"
+#include "libcore/tensor/move_many.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/norm_ops.h"
 #include "libcore/tensor/ops.h"

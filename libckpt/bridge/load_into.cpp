@@ -10,6 +10,7 @@
 #include "libckpt/transform/prefix.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "libcore/tensor/tensor_impl.h"
 
 namespace ckpt {
 namespace {
@@ -121,10 +122,10 @@ bool fits_exactly(const Dict& dict, const StateDict& model) {
 }
 
 /// Reads one entry into a live tensor, straight where dtype and layout allow.
-void load_tensor(const Entry& entry, const Tensor& tensor) {
+void load_tensor(const Entry& entry, const Tensor& tensor, const std::string& key, DeviceReads& reads) {
   if (entry.dtype == tensor.dtype() && tensor.is_contiguous() && !tensor.is_meta()) {
-    read_into(entry, tensor);
-    tensor.storage()->bump_version();
+    read_into(entry, tensor, key, reads);
+    tensor.impl()->bump_version();
   } else {
     tensor.copy_(to_tensor(entry, core::Device()));
   }
@@ -136,15 +137,17 @@ void note_move(LoadReport& report, const std::string& from, const std::string& t
   if (from != to && !known) report.moved.push_back(std::move(move));
 }
 
-void load_straight(const Dict& dict, const StateDict& model, LoadReport& report) {
-  for (const auto& [key, value] : dict.items) {
+void load_straight(const Dict& dict, const StateDict& model, DeviceReads reads, LoadReport& report) {
+  for (const auto& [key_value, value] : dict.items) {
     const Entry& entry = value.as_entry();
-    const Tensor& tensor = model.at(step_text(key));
-    core::with_context(core::quote(step_text(key)), [&] { load_tensor(entry, tensor); });
+    const std::string key = step_text(key_value);
+    const Tensor& tensor = model.at(key);
+    core::with_context(core::quote(key), [&] { load_tensor(entry, tensor, key, reads); });
     note_move(report, entry.location, tensor.device().str());
     ++report.loaded;
     report.bytes += entry.byte_size();
   }
+  reads.run();
 }
 
 /// Refuses tags whose device is not there, as torch.load does; a map_location that names another makes them fit.
@@ -152,7 +155,7 @@ void check_locations(const Dict& dict, const MapLocation& map_location) {
   std::set<std::string> seen;
   for (const auto& [key, value] : dict.items) {
     if (!value.is(Value::Kind::tensor) || !seen.insert(value.as_entry().location).second) continue;
-    map_location.device(value.as_entry().location);
+    device_for(step_text(key), value.as_entry().location, map_location);
   }
 }
 
@@ -207,7 +210,7 @@ LoadReport load_into(Module& module, const Checkpoint& checkpoint, const LoadInt
   Dict dict = renamed(source, renames);
   check_locations(dict, options.map_location);
   if (fits_exactly(dict, model)) {
-    load_straight(dict, model, report);
+    load_straight(dict, model, DeviceReads(options.ring, options.open.threads), report);
   } else {
     load_checked(dict, versions_for(source, module), module, options.strict, report);
   }

@@ -28,10 +28,15 @@ Value versions_value(const StateDict& state) {
   return Value::dict(std::move(attributes));
 }
 
-std::vector<EntryPtr> entries_of(const Dict& dict) {
-  std::vector<EntryPtr> entries;
+/// The tensors of a state dict. Error(type) naming the first value that is none.
+std::vector<PlacedEntry> entries_of(const Dict& dict) {
+  std::vector<PlacedEntry> entries;
   for (const auto& [key, value] : dict.items) {
-    if (value.is(Value::Kind::tensor)) entries.push_back(value.entry_ptr());
+    std::string name = step_text(key);
+    if (!value.is(Value::Kind::tensor)) {
+      throw Error(ErrorCode::type, core::quote(name) + " is no tensor, so this is no state dict; name the one to load");
+    }
+    entries.push_back({std::move(name), value.entry_ptr(), {}});
   }
   return entries;
 }
@@ -40,6 +45,10 @@ std::vector<EntryPtr> entries_of(const Dict& dict) {
 
 Value to_value(const StateDict& state) {
   EntryMaker maker;
+  return to_value(state, maker);
+}
+
+Value to_value(const StateDict& state, EntryMaker& maker) {
   Dict dict;
   dict.type = "collections.OrderedDict";
   for (const auto& [key, tensor] : state) {
@@ -52,17 +61,15 @@ Value to_value(const StateDict& state) {
   return Value::dict(std::move(dict));
 }
 
-StateDict to_state_dict(const Dict& dict, const MapLocation& map_location) {
-  std::vector<EntryPtr> entries = entries_of(dict);
-  TensorMaker maker(entries, map_location);
+StateDict to_state_dict(const Dict& dict, const MapLocation& map_location, const DeviceRing& ring, unsigned threads) {
+  std::vector<PlacedEntry> entries = entries_of(dict);
+  place(entries, map_location);
+  TensorMaker maker(entries, ring, threads);
   StateDict state;
-  for (const auto& [key, value] : dict.items) {
-    std::string name = step_text(key);
-    if (!value.is(Value::Kind::tensor)) {
-      throw Error(ErrorCode::type, core::quote(name) + " is no tensor, so this is no state dict; name the one to load");
-    }
-    state.set(name, core::with_context(core::quote(name), [&] { return maker.tensor(value.as_entry()); }));
+  for (const PlacedEntry& placed : entries) {
+    state.set(placed.key, core::with_context(core::quote(placed.key), [&] { return maker.tensor(*placed.entry); }));
   }
+  maker.finish();
   for (const auto& [module, version] : module_versions(dict)) state.set_version(module, static_cast<int>(version));
   return state;
 }
@@ -71,8 +78,9 @@ StateDict load(const std::filesystem::path& path, const LoadOptions& options) {
   Checkpoint checkpoint = open(path, options.open);
   return core::with_context(path.string(), [&] {
     const Dict& chosen = *choose_state_dict(checkpoint.root, options.path).dict;
-    if (options.rules.empty()) return to_state_dict(chosen, options.map_location);
-    return to_state_dict(apply_load_rules(chosen, options.rules).as_dict(), options.map_location);
+    const Value ruled = options.rules.empty() ? Value() : apply_load_rules(chosen, options.rules);
+    const Dict& dict = options.rules.empty() ? chosen : ruled.as_dict();
+    return to_state_dict(dict, options.map_location, options.ring, options.open.threads);
   });
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "libckpt/bridge/device_reads.h"
 #include "libckpt/bridge/map_location.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/open_save.h"
@@ -26,6 +27,7 @@ struct LoadOptions {
   std::string path = {};
   OpenOptions open = {};
   Rules rules = {};  ///< applied to the state dict that was chosen: other names, transposes, splits, casts, ...
+  DeviceRing ring = {};
 };
 
 struct LoadIntoOptions {
@@ -39,6 +41,7 @@ struct LoadIntoOptions {
   bool reconcile = true;
   OpenOptions open = {};
   Rules rules = {};  ///< as for load(), before wrapper components are put right; one that matches nothing is a warning
+  DeviceRing ring = {};
 };
 
 /// What load_into did.
@@ -62,15 +65,20 @@ struct LoadReport {
 std::ostream& operator<<(std::ostream& out, const LoadReport& report);
 
 /// The tensors of a state dict in memory on the devices their tags (or `map_location`) say. Ties and views share
-/// storage as they did when saved. Errors: those of open(); Error(key) listing the candidates when a file holds several
-/// state dicts and `path` names none; Error(device) with PyTorch's text for a missing device.
+/// storage as they did when saved; every other tensor has a storage of its own (small ones on a GPU lie side by side in
+/// blocks of 4 MiB, which go back when the last of them goes). To a GPU the bytes go through `options.ring`, read by
+/// open.threads threads; when this returns they have been read from the file, and what the current stream of the device
+/// is given next finds them there, without a synchronisation. Other streams wait for that one, as always.
+/// Errors: those of open(); Error(key) listing the candidates when a file holds several state dicts and `path` names
+/// none; Error(device) with PyTorch's text for a missing device, before a tensor's first byte is read.
 core::StateDict load(const std::filesystem::path& path, const LoadOptions& options = {});
 
-/// Loads a file into a module in place, reading straight into its tensors where dtype and layout allow. Nothing is
-/// changed unless all shapes fit (and, when strict, all keys). Errors: those of load(); Error(runtime) with PyTorch's
-/// three-line text.
+/// Loads a file into a module in place, reading straight into its tensors where dtype and layout allow, as load() does
+/// to a GPU. Nothing is changed unless all shapes fit (and, when strict, all keys) and all devices are there. Errors:
+/// those of load(); Error(runtime) with PyTorch's three-line text. A file or device that fails half-way is an error
+/// that names the key at which it did; tensors may then hold the file's values, their own, or part of each.
 LoadReport load_into(core::Module& module, const std::filesystem::path& file, const LoadIntoOptions& options = {});
-/// The same from a checkpoint that is open already; `options.open` is not used.
+/// The same from a checkpoint that is open already; of `options.open` only `threads` is used.
 LoadReport load_into(core::Module& module, const Checkpoint& checkpoint, const LoadIntoOptions& options = {});
 
 /// Writes tensors with their devices as location tags, module versions and ties. The format follows the file name.
@@ -79,8 +87,9 @@ void save(const core::StateDict& state, const std::filesystem::path& path, const
 /// An OrderedDict of tensors with `_metadata`, as torch.save would see it. Tensors are not copied: the checkpoint keeps
 /// them alive and reads them when it is saved.
 Value to_value(const core::StateDict& state);
-/// The reverse; values that are no tensors are Error(type) naming the key.
-core::StateDict to_state_dict(const Dict& dict, const MapLocation& map_location = {});
+/// The reverse, as load() does it; values that are no tensors are Error(type) naming the key.
+core::StateDict to_state_dict(const Dict& dict, const MapLocation& map_location = {}, const DeviceRing& ring = {},
+                              unsigned threads = 0);
 
 /// One tensor as an entry, and an entry as a tensor on `device`. Error(unsupported) for quantised blocks.
 EntryPtr to_entry(const core::Tensor& tensor);

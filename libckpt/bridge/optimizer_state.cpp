@@ -203,16 +203,29 @@ Dict& dict_of(std::vector<std::pair<std::int64_t, Dict>>& dicts, std::int64_t id
   return dicts.emplace_back(id, Dict()).second;
 }
 
-std::vector<EntryPtr> entries_of(const Value& state) {
-  std::vector<EntryPtr> entries;
-  for (const NamedEntry& named : list_entries(state)) entries.push_back(named.entry);
+/// All tensors, by names such as "state.0.exp_avg".
+std::vector<PlacedEntry> entries_of(const Value& state) {
+  std::vector<PlacedEntry> entries;
+  for (NamedEntry& named : list_entries(state)) entries.push_back({"state." + named.name, named.entry, {}});
   return entries;
+}
+
+void check(const Value& value) {
+  const Value* by_id = value.find("state");
+  const Value* groups = value.find("param_groups");
+  if (by_id == nullptr || !by_id->is(Value::Kind::dict) || groups == nullptr || !groups->is_sequence()) {
+    throw Error(ErrorCode::key, "the optimizer state has no 'state' and 'param_groups'");
+  }
 }
 
 }  // namespace
 
 Value to_value(const OptimizerState& state) {
   EntryMaker maker;
+  return to_value(state, maker);
+}
+
+Value to_value(const OptimizerState& state, EntryMaker& maker) {
   std::vector<std::pair<std::int64_t, Dict>> dicts;
   for (const auto& [id, values] : state.values) {
     for (const auto& [name, value] : values) add(dict_of(dicts, id), name, state_value(value, maker));
@@ -250,16 +263,23 @@ core::OptionMap to_option_map(const Value& value) {
   return state;
 }
 
+std::vector<PlacedEntry> optimizer_entries(const Value& value) {
+  check(value);
+  return entries_of(*value.find("state"));
+}
+
 OptimizerState to_optimizer_state(const Value& value, const MapLocation& map_location) {
-  const Value* by_id = value.find("state");
-  const Value* groups = value.find("param_groups");
-  if (by_id == nullptr || !by_id->is(Value::Kind::dict) || groups == nullptr || !groups->is_sequence()) {
-    throw Error(ErrorCode::key, "the optimizer state has no 'state' and 'param_groups'");
-  }
+  std::vector<PlacedEntry> entries = optimizer_entries(value);
+  place(entries, map_location);
+  TensorMaker maker(entries);
+  OptimizerState state = to_optimizer_state(value, maker);
+  maker.finish();
+  return state;
+}
+
+OptimizerState to_optimizer_state(const Value& value, TensorMaker& maker) {
   OptimizerState state;
-  std::vector<EntryPtr> entries = entries_of(*by_id);
-  TensorMaker maker(entries, map_location);
-  for (const auto& [id, values] : by_id->as_dict().items) {
+  for (const auto& [id, values] : value.find("state")->as_dict().items) {
     if (!id.is(Value::Kind::integer) || !values.is(Value::Kind::dict)) {
       throw Error(ErrorCode::type, "the optimizer state names a parameter by no integer");
     }
@@ -270,7 +290,7 @@ OptimizerState to_optimizer_state(const Value& value, const MapLocation& map_loc
     if (!tensors.empty() || others.empty()) state.state.emplace_back(id.as_integer(), std::move(tensors));
     if (!others.empty()) state.values.emplace_back(id.as_integer(), std::move(others));
   }
-  for (const Value& group : groups->as_list()) state.param_groups.push_back(to_group(group));
+  for (const Value& group : value.find("param_groups")->as_list()) state.param_groups.push_back(to_group(group));
   return state;
 }
 

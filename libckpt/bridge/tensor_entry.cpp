@@ -4,9 +4,11 @@
 #include <cstring>
 
 #include "libckpt/bridge/module_state.h"
+#include "libckpt/bridge/storage_source.h"
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/tensor/factory.h"
 
 namespace ckpt {
@@ -14,47 +16,6 @@ namespace {
 
 using core::Device;
 using core::Tensor;
-
-constexpr std::size_t kStagingBytes = 16ULL << 20;
-
-/// The memory of a tensor, wherever it is, as bytes.
-class MemoryOfTensor final : public ByteSource {
- public:
-  explicit MemoryOfTensor(core::Storage storage) : storage_(std::move(storage)) {}
-
-  std::uint64_t size() const override { return storage_.nbytes(); }
-  Bytes memory() const override {
-    if (!storage_->backend().is_host_memory()) return {};
-    return {static_cast<const std::byte*>(storage_.data()), storage_.nbytes()};
-  }
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    if (offset > size() || out.size() > size() - offset) {
-      throw core::Error(core::ErrorCode::internal, "read past the end of a tensor's memory");
-    }
-    if (out.empty()) return;
-    const auto* from = static_cast<const std::byte*>(storage_.data()) + offset;
-    storage_->backend().copy_to_host(out.data(), from, out.size());
-  }
-
- private:
-  core::Storage storage_;
-};
-
-/// Copies the first `count` bytes of `source` to the device address `to`, straight where the host can write it.
-void read_to_device(const ByteSource& source, core::Backend& backend, void* to, std::uint64_t count) {
-  auto* target = static_cast<std::byte*>(to);
-  if (backend.is_host_memory()) {
-    source.read(0, {target, static_cast<std::size_t>(count)});
-    return;
-  }
-  core::ByteVector staging(static_cast<std::size_t>(std::min<std::uint64_t>(count, kStagingBytes)));
-  for (std::uint64_t done = 0; done < count;) {
-    auto step = static_cast<std::size_t>(std::min<std::uint64_t>(staging.size(), count - done));
-    source.read(done, {staging.data(), step});
-    backend.copy_from_host(target + done, staging.data(), step);
-    done += step;
-  }
-}
 
 /// Flips sign bits where the file says that values are the conjugate or the negative of their bytes.
 void resolve_bits(const Entry& entry, MutableBytes bytes) {
@@ -65,6 +26,37 @@ void resolve_bits(const Entry& entry, MutableBytes bytes) {
     bool imaginary = is_complex && (at / part) % 2 == 1;
     if (entry.negative != (entry.conjugate && imaginary)) bytes[at + part - 1] ^= std::byte{0x80};
   }
+}
+
+void resolve_bits_of(const void* entry, MutableBytes bytes) {
+  resolve_bits(*static_cast<const Entry*>(entry), bytes);
+}
+
+bool has_bits(const Entry& entry) {
+  return entry.conjugate || entry.negative;
+}
+
+/// The first `count` bytes of `source`, at once where the host can write them.
+void read_bytes(const SourcePtr& source, const Tensor& tensor, std::uint64_t count, DeviceRead rest,
+                DeviceReads& reads) {
+  core::Backend& backend = tensor.storage()->backend();
+  void* to = tensor.mutable_raw_data();
+  if (backend.is_host_memory()) {
+    const MutableBytes bytes(static_cast<std::byte*>(to), static_cast<std::size_t>(count));
+    source->read(0, bytes);
+    if (rest.fix != nullptr) rest.fix(rest.context, bytes);
+    return;
+  }
+  rest.source = source;
+  rest.device = &backend;
+  rest.to = to;
+  rest.bytes = count;
+  reads.add(std::move(rest));
+}
+
+/// Where an entry's bytes come from: its storage, or itself where it has none.
+const void* place_of(const Entry& entry) {
+  return entry.view ? static_cast<const void*>(entry.view->storage.get()) : &entry;
 }
 
 std::uint64_t elements_of(const ByteSource& bytes, core::DType dtype) {
@@ -86,7 +78,7 @@ std::shared_ptr<const Storage> EntryMaker::storage_of(const Tensor& tensor) {
   if (!slot) {
     auto storage = std::make_shared<Storage>();
     storage->dtype = tensor.dtype();
-    storage->bytes = std::make_shared<MemoryOfTensor>(tensor.storage());
+    storage->bytes = snapshot_ != nullptr ? snapshot_->of(tensor.storage()) : live_source(tensor.storage());
     storage->location = tensor.device().str();
     slot = std::move(storage);
   }
@@ -111,64 +103,97 @@ EntryPtr EntryMaker::entry(const Tensor& tensor) {
   return entry;
 }
 
-void read_into(const Entry& entry, const Tensor& tensor) {
+void read_into(const Entry& entry, const Tensor& tensor, const std::string& key, DeviceReads& reads) {
   require_values(entry);
   if (!entry.bytes || tensor.numel() == 0) return;
-  core::Backend& backend = core::backend_for(tensor.device());
-  void* to = tensor.mutable_raw_data();
-  if (!entry.conjugate && !entry.negative) {
-    read_to_device(*entry.bytes, backend, to, entry.byte_size());
-    return;
+  DeviceRead rest;
+  if (!key.empty()) rest.key = core::quote(key);
+  if (has_bits(entry)) {
+    rest.fix = resolve_bits_of;
+    rest.context = &entry;
   }
-  core::ByteVector bytes = read_all(*entry.bytes);
-  resolve_bits(entry, bytes);
-  backend.copy_from_host(to, bytes.data(), bytes.size());
+  read_bytes(entry.bytes, tensor, entry.byte_size(), std::move(rest), reads);
 }
 
-TensorMaker::TensorMaker(const std::vector<EntryPtr>& all, const MapLocation& map_location)
-    : map_location_(map_location) {
-  for (const EntryPtr& entry : all) ++uses_[storage_identity(*entry)];
+Device device_for(const std::string& key, const std::string& tag, const MapLocation& map_location) {
+  try {
+    return map_location.device(tag);
+  } catch (core::Error& error) {
+    const int count = core::cuda::device_count();
+    error.add_context(core::quote(key) + " (tagged " + core::quote(tag) + ", " + std::to_string(count) +
+                      (count == 1 ? " CUDA device here)" : " CUDA devices here)"));
+    throw;
+  }
 }
 
-Device TensorMaker::device_of(const Entry& entry) {
-  if (!entry.view) return map_location_.device(entry.location);
-  const void* storage = entry.view->storage.get();
-  auto found = devices_.find(storage);
-  if (found == devices_.end()) found = devices_.emplace(storage, map_location_.device(entry.location)).first;
-  return found->second;
+void place(std::vector<PlacedEntry>& entries, const MapLocation& map_location) {
+  std::unordered_map<const void*, Device> devices;  // a function is asked once a storage
+  for (PlacedEntry& placed : entries) {
+    const Entry& entry = *placed.entry;
+    auto found = devices.find(place_of(entry));
+    if (found == devices.end()) {
+      found = devices.emplace(place_of(entry), device_for(placed.key, entry.location, map_location)).first;
+    }
+    placed.device = found->second;
+  }
 }
 
-Tensor TensorMaker::shared_view(const Entry& entry, Device device) {
-  const ByteSource& bytes = *entry.view->storage->bytes;
+TensorMaker::TensorMaker(const std::vector<PlacedEntry>& all, const DeviceRing& ring, unsigned threads)
+    : reads_(ring, threads) {
+  std::map<int, std::uint64_t> small_bytes;
+  for (const PlacedEntry& placed : all) {
+    const Entry& entry = *placed.entry;
+    placed_.emplace(&entry, &placed);
+    ++uses_[storage_identity(entry)];
+    const Device device = devices_.emplace(place_of(entry), placed.device).first->second;
+    if (!device.is_cuda() || core::backend_for(device).is_host_memory()) continue;
+    const bool is_small = core::TensorPacker::is_small(entry.byte_size());
+    small_bytes[device.index()] += is_small ? core::SharedBlock::rounded(entry.byte_size()) : 0;
+  }
+  for (const auto& [index, bytes] : small_bytes) {
+    core::Backend& backend = core::backend_for(Device(core::DeviceType::cuda, index));
+    small_[index] = std::make_unique<core::TensorPacker>(backend, bytes);
+  }
+}
+
+/// An uninitialised tensor for the entry.
+Tensor TensorMaker::make(const Entry& entry, Device device) {
+  const auto packer = device.is_cuda() ? small_.find(device.index()) : small_.end();
+  if (packer != small_.end()) return packer->second->make(entry.shape, entry.dtype);
+  return core::empty(entry.shape, {.dtype = entry.dtype, .device = device});
+}
+
+Tensor TensorMaker::shared_view(const Entry& entry, const PlacedEntry& placed) {
+  const SourcePtr& bytes = entry.view->storage->bytes;
   Tensor& whole = whole_[entry.view->storage.get()];
   if (!whole.defined()) {
-    auto count = static_cast<std::int64_t>(elements_of(bytes, entry.dtype));
+    auto count = static_cast<std::int64_t>(elements_of(*bytes, entry.dtype));
+    const Device device = devices_.at(place_of(entry));
     whole = core::empty({count}, {.dtype = entry.dtype, .device = device});
-    core::Backend& backend = core::backend_for(device);
-    if (count > 0) {
-      read_to_device(bytes, backend, whole.mutable_raw_data(), whole.storage().nbytes());
-    }
+    DeviceRead rest;
+    rest.key = core::quote(placed.key);
+    if (count > 0) read_bytes(bytes, whole, whole.storage().nbytes(), std::move(rest), reads_);
   }
   return whole.as_strided(entry.shape, entry.view->strides, entry.view->offset);
 }
 
 Tensor TensorMaker::tensor(const Entry& entry) {
   require_values(entry);
-  Device device = device_of(entry);
+  const PlacedEntry& placed = *placed_.at(&entry);
+  const Device device = devices_.at(place_of(entry));
   if (!entry.bytes || device.is_meta())
     return core::empty(entry.shape, {.dtype = entry.dtype, .device = Device("meta")});
-  bool plain_bits = !entry.conjugate && !entry.negative;
-  if (entry.view && plain_bits) {
+  if (entry.view && !has_bits(entry)) {
     bool shared = uses_[storage_identity(entry)] > 1;
     bool strided = entry.numel() > 1 && entry.view->strides != core::contiguous_strides(entry.shape);
     auto found = whole_.find(entry.view->storage.get());
     bool same_dtype = found == whole_.end() || found->second.dtype() == entry.dtype;
-    if ((shared || strided) && same_dtype) return shared_view(entry, device);
+    if ((shared || strided) && same_dtype) return shared_view(entry, placed);
   }
-  bool tied = !entry.view && plain_bits && uses_[storage_identity(entry)] > 1;
+  bool tied = !entry.view && !has_bits(entry) && uses_[storage_identity(entry)] > 1;
   if (tied && whole_.contains(entry.bytes.get())) return whole_.at(entry.bytes.get());
-  Tensor tensor = core::empty(entry.shape, {.dtype = entry.dtype, .device = device});
-  read_into(entry, tensor);
+  Tensor tensor = make(entry, device);
+  read_into(entry, tensor, placed.key, reads_);
   if (tied) whole_[entry.bytes.get()] = tensor;
   return tensor;
 }
@@ -178,9 +203,12 @@ EntryPtr to_entry(const Tensor& tensor) {
 }
 
 Tensor to_tensor(const Entry& entry, Device device) {
-  MapLocation to(device);
-  std::vector<EntryPtr> all;
-  return TensorMaker(all, to).tensor(entry);
+  const EntryPtr borrowed(std::shared_ptr<const void>(), &entry);
+  const std::vector<PlacedEntry> all{{"", borrowed, MapLocation(device).device(entry.location)}};
+  TensorMaker maker(all);
+  Tensor tensor = maker.tensor(entry);
+  maker.finish();
+  return tensor;
 }
 
 }  // namespace ckpt

@@ -1,5 +1,8 @@
 #include "libckpt/bridge/training_state.h"
 
+#include <map>
+
+#include "libckpt/bridge/save_async.h"
 #include "libckpt/bridge/tensor_entry.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
@@ -62,21 +65,55 @@ Value cuda_generator_states() {
   return Value::list(std::move(states));
 }
 
+/// Refuses tags whose devices are not there, before any byte is read.
+void check_locations(const Value& of_model, std::vector<PlacedEntry> of_optimizer, const MapLocation& map_location) {
+  std::vector<PlacedEntry> entries;
+  for (NamedEntry& named : list_entries(of_model)) entries.push_back({std::move(named.name), named.entry, {}});
+  entries.insert(entries.end(), of_optimizer.begin(), of_optimizer.end());
+  place(entries, map_location);
+}
+
+/// Entries of the optimizer's state go where their parameters are, what counts steps stays on the host.
+void place_with_parameters(std::vector<PlacedEntry>& entries, const Value& state, const core::Optimizer& optimizer) {
+  std::map<std::string, core::Device> devices;  // by what the names of a parameter's state begin with: "state.0."
+  const Value* groups = state.find("param_groups");
+  for (std::size_t g = 0; g < groups->as_list().size() && g < optimizer.param_groups().size(); ++g) {
+    const Value* ids = groups->as_list()[g].find("params");
+    if (ids == nullptr || !ids->is_sequence()) continue;
+    const std::vector<core::Tensor>& params = optimizer.param_groups()[g].params;
+    for (std::size_t i = 0; i < ids->as_list().size() && i < params.size(); ++i) {
+      devices["state." + step_text(ids->as_list()[i]) + "."] = params[i].device();
+    }
+  }
+  for (PlacedEntry& placed : entries) {
+    const std::size_t dot = placed.key.find('.', std::string_view("state.").size());
+    const auto found = dot == std::string::npos ? devices.end() : devices.find(placed.key.substr(0, dot + 1));
+    const bool counts_steps = placed.key.ends_with(".step");
+    if (found != devices.end() && !counts_steps && !found->second.is_meta()) placed.device = found->second;
+  }
+}
+
 }  // namespace
 
-void save_training(const std::filesystem::path& path, const core::Module& model, const core::Optimizer& optimizer,
-                   const TrainingProgress& progress, const SaveOptions& options) {
+Checkpoint training_checkpoint(const core::Module& model, const core::Optimizer& optimizer,
+                               const TrainingProgress& progress, Snapshot* snapshot) {
   Dict root;
   add(root, "epoch", Value::integer(progress.epoch));
   add(root, "step", Value::integer(progress.step));
-  add(root, "model", to_value(model.state_dict()));
-  add(root, "optimizer", to_value(optimizer.state_dict()));
+  EntryMaker of_model(snapshot), of_optimizer(snapshot);
+  add(root, "model", to_value(model.state_dict(), of_model));
+  add(root, "optimizer", to_value(optimizer.state_dict(), of_optimizer));
   add(root, "rng_state", bytes_as_tensor(core::default_generator().state()));
   add(root, "cuda_rng_state", cuda_generator_states());
   if (!progress.extra.is_null()) add(root, "extra", progress.extra);
   Checkpoint checkpoint;
   checkpoint.root = Value::dict(std::move(root));
-  save(checkpoint, path, options);
+  return checkpoint;
+}
+
+void save_training(const std::filesystem::path& path, const core::Module& model, const core::Optimizer& optimizer,
+                   const TrainingProgress& progress, const SaveOptions& options) {
+  save(training_checkpoint(model, optimizer, progress, nullptr), path, options);
 }
 
 TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
@@ -86,17 +123,33 @@ TrainingProgress resume_training(const std::filesystem::path& path, core::Module
   Checkpoint checkpoint = open(path, open_options);
   const Value& root = checkpoint.root;
   return core::with_context(path.string(), [&] {
-    required(root, "model");
-    core::OptimizerState state = to_optimizer_state(required(root, "optimizer"), MapLocation(core::Device()));
-    load_into(
-        model, checkpoint,
-        {.map_location = options.map_location, .path = "model", .reconcile = options.reconcile, .open = open_options});
-    optimizer.load_state_dict(state);
+    const Value& of_model = required(root, "model");
+    const Value& of_optimizer = required(root, "optimizer");
+    std::vector<PlacedEntry> entries = optimizer_entries(of_optimizer);
+    check_locations(of_model, entries, options.map_location);
+    place_with_parameters(entries, of_optimizer, optimizer);
+    TensorMaker maker(entries, options.ring, open_options.threads);
+    core::OptimizerState state = to_optimizer_state(of_optimizer, maker);
+    maker.finish();
+    load_into(model, checkpoint,
+              {.map_location = options.map_location,
+               .path = "model",
+               .reconcile = options.reconcile,
+               .open = open_options,
+               .ring = options.ring});
+    optimizer.take_state_dict(std::move(state));
     restore_generators(root);
     TrainingProgress progress{integer_or_zero(root, "epoch"), integer_or_zero(root, "step"), {}};
     if (const Value* extra = root.find("extra")) progress.extra = *extra;
     return progress;
   });
+}
+
+PendingSave save_training_async(const std::filesystem::path& path, const core::Module& model,
+                                const core::Optimizer& optimizer, const TrainingProgress& progress,
+                                const AsyncSaveOptions& options) {
+  return detail::start_save(
+      [&](Snapshot& snapshot) { return training_checkpoint(model, optimizer, progress, &snapshot); }, path, options);
 }
 
 }  // namespace ckpt

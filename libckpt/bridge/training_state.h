@@ -30,6 +30,7 @@ struct ResumeOptions {
   bool reconcile = true;     ///< as LoadIntoOptions::reconcile
   bool check_hashes = true;  ///< a training run is worth reading every byte twice
   OpenOptions open = {};
+  DeviceRing ring = {};  ///< what lives on a GPU goes there as load() does it
 };
 
 /// Puts model, optimizer and generators into the state that was saved. Files that PyTorch programs saved under the same

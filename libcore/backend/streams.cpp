@@ -8,6 +8,7 @@
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_event.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/shared_block.h"
 #include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
 
@@ -195,7 +196,7 @@ void set_stream(const Stream& stream) {
 }
 
 void record_stream(Device device, void* data, const Stream& stream) {
-  if (CudaBackend* backend = gpu_of(device)) backend->record_stream(data, stream.native());
+  if (CudaBackend* backend = gpu_of(device)) backend->record_stream(allocation_of(data), stream.native());
 }
 
 StreamGuard::StreamGuard(const Stream& stream)

@@ -1,17 +1,29 @@
+#include <unordered_map>
+#include <vector>
+
+#include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
 #include "libcore/module/module_base.h"
 #include "libcore/module/walk.h"
+#include "libcore/tensor/move_many.h"
 #include "libcore/tensor/uninitialized.h"
 
 namespace core {
 namespace {
 
+/// What was moved together beforehand.
+using Moved = std::unordered_map<const TensorImpl*, Tensor>;
+
 struct Target {
   std::optional<Device> device;
   std::optional<DType> dtype;
   std::optional<MemoryFormat> format = {};
+  Moved* moved = nullptr;
 
   Tensor converted(const Tensor& tensor) const {
+    if (moved != nullptr) {  // each once: a buffer that two modules have becomes two, as in PyTorch
+      if (auto node = moved->extract(tensor.impl()); !node.empty()) return std::move(node.mapped());
+    }
     if (tensor.is_meta() && device && !device->is_meta()) {
       throw Error(ErrorCode::not_implemented,
                   "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
@@ -27,6 +39,51 @@ struct Target {
                                .memory_format = is_image ? format : std::nullopt});
   }
 };
+
+/// Every tensor below `module` that Target::converted() would only move.
+void collect(Module& module, const Target& target, std::vector<Tensor>& tensors) {
+  const auto take = [&](const Tensor& tensor) {
+    if (!tensor.defined() || tensor.is_meta() || is_uninitialized(tensor)) return;
+    const bool cast = target.dtype && (is_floating(tensor.dtype()) || is_complex(tensor.dtype()));
+    if (!cast || tensor.dtype() == *target.dtype) tensors.push_back(tensor);
+  };
+  const Members own(module);
+  for (const ChildMember& child : own.children()) {
+    if (child.module) collect(*child.module, target, tensors);
+  }
+  for (const TensorMember& member : own.parameters()) {
+    take(*member.tensor);
+    if (member.tensor->defined() && member.tensor->is_leaf()) take(member.tensor->grad());
+  }
+  for (const TensorMember& member : own.buffers()) take(*member.tensor);
+}
+
+/// True where tensors that go to `device`, or come from others, go faster together.
+bool goes_together(Device device) {
+  const Backend& target = backend_for(device);
+  if (!target.device().is_cpu()) return target.has_memory() && !target.is_host_memory();
+  return cuda::is_available() && !backend_for(DeviceType::cuda).is_host_memory();
+}
+
+/// Moves all at once what only moves.
+Moved move_together(Module& module, const Target& target) {
+  Moved moved;
+  if (!target.device || !goes_together(*target.device)) return moved;
+  std::vector<Tensor> tensors, plain;
+  collect(module, target, tensors);
+  for (const Tensor& tensor : tensors) {
+    if (tensor.device() != resolve(*target.device) && moved.emplace(tensor.impl(), Tensor()).second) {
+      plain.push_back(tensor.detach());
+    }
+  }
+  std::vector<Tensor> there = to_device(plain, *target.device);
+  std::size_t next = 0;
+  for (const Tensor& tensor : tensors) {
+    const auto found = moved.find(tensor.impl());
+    if (found != moved.end() && !found->second.defined()) found->second = std::move(there[next++]);
+  }
+  return moved;
+}
 
 /// The tensor keeps its identity; its gradient goes with it.
 void convert_parameter(const Tensor& parameter, const Target& target) {
@@ -62,7 +119,10 @@ void Module::convert(std::optional<Device> device, std::optional<DType> dtype) {
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch." +
                     std::string(name(*dtype)));
   }
-  convert_all(*this, {.device = device, .dtype = dtype});
+  Target target{.device = device, .dtype = dtype};
+  Moved moved = move_together(*this, target);
+  target.moved = &moved;
+  convert_all(*this, target);
 }
 
 namespace {

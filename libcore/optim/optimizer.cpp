@@ -24,10 +24,12 @@ void require(bool ok, const char* message) {
 }
 
 /// A loaded tensor as the state of `param`: `step` as it is, the rest where and what the parameter is.
-Tensor adopted(const std::string& name, const Tensor& value, const Tensor& param) {
-  if (name == "step") return value.clone();
-  Tensor moved = param.is_floating_point() ? value.to(param.device(), param.dtype()) : value.to(param.device());
-  return moved.is_same(value) ? value.clone() : moved;
+Tensor adopted(const std::string& name, const Tensor& value, const Tensor& param, bool copies) {
+  Tensor moved = value;
+  if (name != "step") {
+    moved = param.is_floating_point() ? value.to(param.device(), param.dtype()) : value.to(param.device());
+  }
+  return copies && moved.is_same(value) ? value.clone() : moved;
 }
 
 }  // namespace
@@ -136,16 +138,22 @@ OptimizerState Optimizer::state_dict() const {
 
 void Optimizer::load_state_dict(const OptimizerState& state) {
   if (before_load_.empty()) {
-    take_state(state);
+    take_state(state, true);
   } else {
     OptimizerState changed = state;
     for (const auto& [id, hook] : before_load_) hook(*this, changed);
-    take_state(changed);
+    take_state(changed, true);
   }
   for (const auto& [id, hook] : after_load_) hook(*this);
 }
 
-void Optimizer::take_state(const OptimizerState& state) {
+void Optimizer::take_state_dict(OptimizerState state) {
+  for (const auto& [id, hook] : before_load_) hook(*this, state);
+  take_state(state, false);
+  for (const auto& [id, hook] : after_load_) hook(*this);
+}
+
+void Optimizer::take_state(const OptimizerState& state, bool copies) {
   require(state.param_groups.size() == groups_.size(), "loaded state dict has a different number of parameter groups");
   std::map<std::int64_t, Tensor> param_of;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
@@ -159,7 +167,7 @@ void Optimizer::take_state(const OptimizerState& state) {
     auto param = param_of.find(id);
     if (param == param_of.end()) continue;  // state of nobody: a parameter that is gone
     for (const auto& [name, value] : values) {
-      loaded[param->second.impl()].emplace_back(name, adopted(name, value, param->second));
+      loaded[param->second.impl()].emplace_back(name, adopted(name, value, param->second, copies));
     }
   }
   state_ = std::move(loaded);

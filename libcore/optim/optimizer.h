@@ -47,6 +47,9 @@ class Optimizer {
   /// Takes over options and state; floating state gets the dtype and device of its parameter, except `step`.
   /// Errors: Error(value) "loaded state dict has a different number of parameter groups" and its like.
   void load_state_dict(const OptimizerState& state);
+  /// The same, but tensors that are already where and what they should be become the optimizer's own, uncopied.
+  /// REQUIRES: nobody else goes on using them.
+  void take_state_dict(OptimizerState state);
 
   // Hooks, in the order of registration; each gives a number for remove_hook.
 
@@ -101,7 +104,7 @@ class Optimizer {
   void check_params(const ParamGroup& group) const;
   /// param.grad() without a handle of its own.
   static const Tensor& gradient_of(const Tensor& param);
-  void take_state(const OptimizerState& state);
+  void take_state(const OptimizerState& state, bool copies);
   void check_dense(const Tensor& grad) const;
 
   std::unordered_map<const TensorImpl*, ParamState> state_;  // looked up only: order comes from the groups

@@ -28,7 +28,7 @@ Step step_of(std::shared_ptr<Net> net, Device device, std::int64_t batch) {
     net->zero_grad();
     Tensor loss = core::cross_entropy((*net)(x), y);
     loss.backward();
-    return loss.item<double>();
+    return wants_value ? loss.item<double>() : 0;
   };
 }
 
@@ -67,7 +67,7 @@ Step adamw_10m(Device device) {
   auto adamw = std::make_shared<core::AdamW>(net->parameters(), core::AdamWOptions{.lr = 1e-3});
   return [=]() {
     adamw->step();
-    return static_cast<double>(net->d.bias.data<float>()[0]);
+    return wants_value ? net->d.bias.detach()[0].item<double>() : 0;
   };
 }
 

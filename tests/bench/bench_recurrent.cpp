@@ -18,12 +18,13 @@ template <class Layer>
 Step sum_of_outputs(Device d) {
   auto net = on<Layer>(d, 64, 64);
   Tensor x = randn_on({32, 8, 64}, d);
-  return [=]() {
+  auto loss = std::make_shared<Tensor>();
+  const auto work = [=]() {
     net->zero_grad();
-    Tensor loss = std::get<0>((*net)(x)).sum();
-    loss.backward();
-    return loss.template item<double>();
+    *loss = std::get<0>((*net)(x)).sum();
+    loss->backward();
   };
+  return step_of(work, loss, d);
 }
 
 constexpr std::array kSteps = {

@@ -96,8 +96,8 @@ Step dataloader_tensors(Device) {
   };
 }
 
-Step print_1000(Device) {
-  Tensor x = core::randn({1000});
+Step print_1000(Device d) {
+  Tensor x = randn_on({1000}, d);
   return [=]() {
     std::ostringstream out;
     out << x;

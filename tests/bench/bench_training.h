@@ -29,17 +29,19 @@ inline const std::shared_ptr<core::SGD> kNoOptimizer;
 template <class Net, class Optimizer, class Loss>
 Step train_step(std::shared_ptr<Net> net, std::shared_ptr<Optimizer> optimizer, core::Tensor x, core::Tensor y,
                 Loss loss_of) {
-  return [=]() {
+  auto loss = std::make_shared<core::Tensor>();
+  const core::Device device = x.device();
+  const auto work = [=]() {
     if (optimizer) {
       optimizer->zero_grad();
     } else {
       net->zero_grad();
     }
-    core::Tensor loss = loss_of((*net)(x), y);
-    loss.backward();
+    *loss = loss_of((*net)(x), y);
+    loss->backward();
     if (optimizer) optimizer->step();
-    return loss.template item<double>();
   };
+  return step_of(work, loss, device);
 }
 
 inline core::Tensor classify(const core::Tensor& logits, const core::Tensor& target) {

@@ -1,5 +1,7 @@
 // Times one step of the runtime: median nanoseconds over samples of at least 0.2 ms, after a warm-up.
-// usage: runtime_bench --step NAME [--threads N] [--budget-s SECONDS] [--device cpu] [--serve] | --list
+// usage: runtime_bench --step NAME [--threads N] [--budget-s SECONDS] [--device cpu|cuda] [--serve] | --list
+// On a device a sample ends with a synchronisation, and steps that train are replayed as one CUDA graph ("graph" says
+// so). Where a step cannot run here the line is {"step": ..., "ok": null, "reason": ...} and the exit status 1.
 // --serve: prints {} when it is warm, then for each line that it reads the nanoseconds per step of one sample of 5 ms;
 // of processor time with one thread, by the clock on the wall with several (speed_table.py).
 #include <algorithm>
@@ -31,6 +33,11 @@ struct Options {
   bool serve = false;
 };
 
+/// Everything that was started on the device is done.
+void finish(core::Device device) {
+  if (device.is_cuda()) core::cuda::synchronize(device);
+}
+
 /// Nanoseconds of `inner` steps, each. Processor time where one thread does all: nothing else that runs adds to it.
 double time_of(const bench::Step& step, int inner, bool by_processor) {
   const std::clock_t ticks = std::clock();
@@ -56,27 +63,43 @@ int serve(const bench::Step& step, const Options& options) {
   return 0;
 }
 
+int cannot_run(const Options& options, const std::string& reason) {
+  std::printf("{\"step\": \"%s\", \"device\": \"%s\", \"ok\": null, \"reason\": \"%s\"}\n", options.step.c_str(),
+              options.device.str().c_str(), reason.c_str());
+  return 1;
+}
+
 int time_step(const bench::StepKind& kind, const Options& options) {
+  if (options.device.is_cuda() && !core::cuda::is_available()) return cannot_run(options, "no CUDA device");
   core::set_num_threads(options.threads);
   core::manual_seed(0);
   bench::Step step = kind.make(options.device);
+  if (!step) return cannot_run(options, "needs a CUDA device");
   if (options.serve) return serve(step, options);
+  bench::wants_value = !options.device.is_cuda();
   double check = 0;
   int warm = 0;
   auto begin = Clock::now();
-  for (; warm < 3 || since(begin) < options.budget / 4; ++warm) check = step();
+  for (; warm < 3 || since(begin) < options.budget / 4; ++warm) check = step(), finish(options.device);
   int inner = std::max(1, static_cast<int>(2e-4 / (since(begin) / warm)));
   std::vector<double> samples;
   begin = Clock::now();
   while (samples.size() < 5 || since(begin) < options.budget) {
     auto start = Clock::now();
     for (int i = 0; i < inner; ++i) check = step();
+    finish(options.device);
     samples.push_back(since(start) / inner * 1e9);
   }
   std::sort(samples.begin(), samples.end());
-  std::printf("{\"step\": \"%s\", \"ns\": %.1f, \"min\": %.1f, \"max\": %.1f, \"samples\": %zu, \"check\": %.6g}\n",
+  bench::wants_value = true;
+  if (options.device.is_cuda()) check = step();
+  std::printf("{\"step\": \"%s\", \"ns\": %.1f, \"min\": %.1f, \"max\": %.1f, \"samples\": %zu, \"check\": %.6g",
               options.step.c_str(), samples[samples.size() / 2], samples.front(), samples.back(), samples.size(),
               check);
+  if (options.device.is_cuda()) {
+    std::printf(", \"device\": \"%s\", \"graph\": \"%s\"", options.device.str().c_str(), bench::graph_note().c_str());
+  }
+  std::puts("}");
   return std::isfinite(check) ? 0 : 1;
 }
 

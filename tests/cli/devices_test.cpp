@@ -53,6 +53,9 @@ TEST_F(CliDevices, MeasuresWhatMovingDataCosts) {
   EXPECT_THAT(done.out, HasSubstr("Moving data to and from cuda:0\n  its memory is host memory"));
   EXPECT_THAT(done.out, HasSubstr("FROM PINNED"));
   EXPECT_THAT(done.out, HasSubstr("1,024 tensors of 4.0 KiB: "));
+  EXPECT_THAT(done.out, HasSubstr(" together (core::to_device); the same bytes as one tensor: "));
+  EXPECT_THAT(done.out, HasSubstr("\nfrom pinned: "));
+  EXPECT_THAT(done.out, HasSubstr(" GB/s (off by at most "));
   EXPECT_THAT(done.out, HasSubstr("break-even: "));
   EXPECT_THAT(run("host:1", {"devices"}).out, Not(HasSubstr("Moving data")));
 }

@@ -33,6 +33,13 @@ std::string rate_text(std::uint64_t bytes, double seconds) {
   return text;
 }
 
+std::string model_text(const CostModel& model) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%s + size / %.2f GB/s (off by at most %.0f %%)", time_text(model.latency).c_str(),
+                model.bytes_per_second / 1e9, model.error * 100);
+  return text;
+}
+
 void print_transfers(Output& out, const TransferReport& report) {
   out.print("\nMoving data to and from " + report.device.str() + "\n");
   if (core::backend_for(report.device).is_host_memory()) {
@@ -52,9 +59,20 @@ void print_transfers(Output& out, const TransferReport& report) {
   }
   table.print(out);
   out.print(core::format_count(report.parts) + " tensors of " + core::format_size(report.part_bytes) + ": " +
-            time_text(report.many_small) + "; the same bytes as one tensor: " + time_text(report.one_large) + "\n");
+            time_text(report.many_small) + " one by one, " + time_text(report.together) +
+            " together (core::to_device); the same bytes as one tensor: " + time_text(report.one_large) + "\n");
+  out.print("to device: " + model_text(report.to_device) + "\nfrom pinned: " + model_text(report.from_pinned) +
+            "\nto host: " + model_text(report.to_host) + "\n");
   out.print("break-even: " + core::format_size(report.break_even) +
             " take as long as the call itself; move smaller tensors together\n");
+}
+
+void write_model(ckpt::JsonWriter& json, const char* name, const CostModel& model) {
+  json.key(name).begin_object();
+  json.key("latency_seconds").value(model.latency);
+  json.key("bytes_per_second").value(model.bytes_per_second);
+  json.key("largest_error").value(model.error);
+  json.end_object();
 }
 
 void write_transfers(ckpt::JsonWriter& json, const TransferReport& report) {
@@ -73,8 +91,12 @@ void write_transfers(ckpt::JsonWriter& json, const TransferReport& report) {
   json.key("parts").value(report.parts);
   json.key("part_bytes").value(report.part_bytes);
   json.key("many_small_seconds").value(report.many_small);
+  json.key("together_seconds").value(report.together);
   json.key("one_large_seconds").value(report.one_large);
   json.key("break_even_bytes").value(report.break_even);
+  write_model(json, "to_device_model", report.to_device);
+  write_model(json, "from_pinned_model", report.from_pinned);
+  write_model(json, "to_host_model", report.to_host);
   json.end_object();
 }
 

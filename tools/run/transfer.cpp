@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 
 #include "libcore/backend/device_registry.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/move_many.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/tensor.h"
 
@@ -46,22 +48,73 @@ Transfer measure(core::Device device, std::uint64_t bytes) {
   return transfer;
 }
 
+/// The sizes that are measured, ascending.
+std::vector<std::uint64_t> sizes_for(core::Device device) {
+  std::vector<std::uint64_t> sizes{4,          1ULL << 10, 4ULL << 10,  16ULL << 10, 256ULL << 10,
+                                   1ULL << 20, 4ULL << 20, 16ULL << 20, 64ULL << 20};
+  if (core::backend_for(device).info().is_logical) return sizes;
+  const std::uint64_t room = core::cuda::mem_get_info(device).free / 4;
+  for (const std::uint64_t bytes : {256ULL << 20, 1ULL << 30}) {
+    if (bytes < room) sizes.push_back(bytes);
+  }
+  return sizes;
+}
+
+/// The line through one column of the table.
+CostModel model_of(const std::vector<Transfer>& sizes, double Transfer::*column) {
+  std::vector<std::uint64_t> bytes;
+  std::vector<double> seconds;
+  for (const Transfer& t : sizes) {
+    if (t.bytes < 4 << 10) continue;
+    bytes.push_back(t.bytes);
+    seconds.push_back(t.*column);
+  }
+  return fit(bytes, seconds);
+}
+
+/// The same bytes in three ways.
+void measure_parts(TransferReport& report) {
+  report.parts = 1024;
+  report.part_bytes = 4 << 10;
+  const core::Device device = report.device;
+  const core::Tensor whole = host_bytes(report.parts * report.part_bytes);
+  std::vector<core::Tensor> parts;
+  for (std::uint64_t i = 0; i < report.parts; ++i) parts.push_back(host_bytes(report.part_bytes));
+  report.one_large = best_time(device, [&] { whole.to(device); });
+  report.together = best_time(device, [&] { core::to_device(parts, device); });
+  report.many_small = best_time(device, [&] {
+    for (const core::Tensor& part : parts) part.to(device);
+  });
+}
+
 }  // namespace
+
+/// Least squares of the relative deviations; a line that would begin below zero begins there.
+CostModel fit(const std::vector<std::uint64_t>& bytes, const std::vector<double>& seconds) {
+  double w = 0, wx = 0, wxx = 0, wy = 0, wxy = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const double x = static_cast<double>(bytes[i]), y = seconds[i], weight = 1 / (y * y);
+    w += weight, wx += weight * x, wxx += weight * x * x, wy += weight * y, wxy += weight * x * y;
+  }
+  double slope = (w * wxy - wx * wy) / (w * wxx - wx * wx);
+  double start = (wy - slope * wx) / w;
+  if (start < 0) start = 0, slope = wxy / wxx;
+  CostModel model{.latency = start, .bytes_per_second = 1 / slope};
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const double expected = start + slope * static_cast<double>(bytes[i]);
+    model.error = std::max(model.error, std::abs(expected / seconds[i] - 1));
+  }
+  return model;
+}
 
 TransferReport measure_transfers(core::Device device) {
   TransferReport report;
   report.device = device;
-  for (std::uint64_t bytes :
-       {4ULL, 1ULL << 10, 16ULL << 10, 256ULL << 10, 1ULL << 20, 4ULL << 20, 16ULL << 20, 64ULL << 20}) {
-    report.sizes.push_back(measure(device, bytes));
-  }
-  report.parts = 1024;
-  report.part_bytes = 4 << 10;
-  const core::Tensor part = host_bytes(report.part_bytes), whole = host_bytes(report.parts * report.part_bytes);
-  report.one_large = best_time(device, [&] { whole.to(device); });
-  report.many_small = best_time(device, [&] {
-    for (std::uint64_t i = 0; i < report.parts; ++i) part.to(device);
-  });
+  for (const std::uint64_t bytes : sizes_for(device)) report.sizes.push_back(measure(device, bytes));
+  measure_parts(report);
+  report.to_device = model_of(report.sizes, &Transfer::to_device);
+  report.from_pinned = model_of(report.sizes, &Transfer::from_pinned);
+  report.to_host = model_of(report.sizes, &Transfer::to_host);
   double rate = 0;
   for (const Transfer& t : report.sizes) rate = std::max(rate, static_cast<double>(t.bytes) / t.to_device);
   report.break_even = static_cast<std::uint64_t>(report.sizes.front().to_device * rate);

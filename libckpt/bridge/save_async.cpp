@@ -1,0 +1,138 @@
+#include "libckpt/bridge/save_async.h"
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "libckpt/bridge/tensor_entry.h"
+#include "libcore/base/error.h"
+#include "libcore/base/warning.h"
+
+namespace ckpt {
+
+struct PendingSave::State {
+  std::filesystem::path path;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  bool asked = false;  // somebody saw the error
+  std::exception_ptr error;
+
+  ~State() {
+    if (!error || asked) return;
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& failure) {
+      core::warn("a save in the background failed: " + std::string(failure.what()));
+    }
+  }
+
+  void finish(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex);
+    error = std::move(failure);
+    done = true;
+    changed.notify_all();
+  }
+};
+
+void PendingSave::wait() const {
+  if (state_ == nullptr) return;
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->done; });
+  if (!state_->error) return;
+  state_->asked = true;
+  std::rethrow_exception(state_->error);
+}
+
+bool PendingSave::done() const {
+  if (state_ == nullptr) return true;
+  const std::lock_guard lock(state_->mutex);
+  return state_->done;
+}
+
+/// The thread that writes; one at a time.
+class Saver {
+ public:
+  /// Never destroyed: it is finished before the process ends.
+  static Saver& instance() {
+    static auto* made = [] {
+      auto* saver = new Saver;
+      std::atexit([] { instance().finish(); });
+      return saver;
+    }();
+    return *made;
+  }
+
+  /// What the main thread keeps for itself goes first when a process ends, before anything static that the thread here
+  /// may have made for its work meanwhile.
+  static void finish_with_main_thread() {
+    struct AtEnd {
+      ~AtEnd() { instance().finish(); }
+    };
+    if (::gettid() != ::getpid()) return;
+    thread_local AtEnd at_end;
+  }
+
+  PendingSave start(const std::function<Checkpoint(Snapshot&)>& take, const std::filesystem::path& path,
+                    const AsyncSaveOptions& options) {
+    finish_with_main_thread();
+    const std::lock_guard turn(mutex_);
+    join();
+    Snapshot snapshot(options.snapshot);
+    auto checkpoint = std::make_unique<Checkpoint>(take(snapshot));
+    snapshot.finish();
+    auto state = std::make_shared<PendingSave::State>();
+    state->path = path;
+    // The thread refers to the state, which stays here until the thread is joined.
+    thread_ = std::thread([state = state.get(), checkpoint = std::move(checkpoint), save = options.save]() mutable {
+      std::exception_ptr error;
+      try {
+        ckpt::save(*checkpoint, state->path, save);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      checkpoint.reset();  // the memory is free when the save is said to be done
+      state->finish(std::move(error));
+    });
+    running_ = state;
+    return PendingSave(std::move(state));
+  }
+
+ private:
+  void finish() {
+    if (std::this_thread::get_id() == thread_.get_id()) return;  // exit() called by what reports progress
+    const std::lock_guard turn(mutex_);
+    join();
+  }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+    running_.reset();
+  }
+
+  std::mutex mutex_;
+  std::thread thread_;
+  std::shared_ptr<PendingSave::State> running_;
+};
+
+PendingSave detail::start_save(const std::function<Checkpoint(Snapshot&)>& take, const std::filesystem::path& path,
+                               const AsyncSaveOptions& options) {
+  return Saver::instance().start(take, path, options);
+}
+
+PendingSave save_async(const core::StateDict& state, const std::filesystem::path& path,
+                       const AsyncSaveOptions& options) {
+  const auto take = [&](Snapshot& snapshot) {
+    EntryMaker maker(&snapshot);
+    Checkpoint checkpoint;
+    checkpoint.root = to_value(state, maker);
+    return checkpoint;
+  };
+  return detail::start_save(take, path, options);
+}
+
+}  // namespace ckpt

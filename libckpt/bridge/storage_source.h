@@ -1,0 +1,54 @@
+#pragma once
+// The bytes behind tensors as sources that a format can write: live ones, which are read when they are written, and
+// copies of how they were at one moment, for saves that go on while training changes the tensors.
+// Thread safety: sources may be read from many threads; a Snapshot belongs to one. Use: Snapshot now; SourcePtr bytes =
+// now.of(tensor.storage()); now.finish();
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "libckpt/io/byte_source.h"
+#include "libcore/backend/streams.h"
+#include "libcore/tensor/storage.h"
+#include "libcore/tensor/tensor.h"
+
+namespace ckpt {
+
+/// All bytes of a storage, which stays alive. Reading memory of a device comes after what the stream that was current
+/// here was given until then.
+SourcePtr live_source(core::Storage storage);
+
+/// Where a copy of a device's memory lies until it is written.
+enum class SnapshotPlace {
+  automatic,  ///< on the device while there is room, else in pinned host memory
+  device,     ///< on the device, at the speed of its memory; Error when there is no room
+  host,       ///< in pinned host memory: no device memory, but the device copies over the bus before it goes on
+};
+
+class Snapshot {
+ public:
+  explicit Snapshot(SnapshotPlace place = SnapshotPlace::automatic) : place_(place) {}
+
+  /// A copy of all bytes of a storage, the same for the same storage. Memory of the host is copied at once; on devices
+  /// the copy takes its turn in the current stream, and the host does not wait. Errors: out of memory.
+  SourcePtr of(const core::Storage& storage);
+  /// No more will be copied. REQUIRES: called before a source is read, with the current streams as they were.
+  void finish();
+
+  /// When the copies of one device are done.
+  struct Copied {
+    core::cuda::Event event;
+  };
+
+ private:
+  SourcePtr copy_of(const core::Storage& storage);
+  SourcePtr on_host(const core::Storage& storage, std::shared_ptr<const Copied> copied);
+
+  SnapshotPlace place_;
+  std::unordered_map<const void*, SourcePtr> sources_;
+  std::vector<core::Storage> seen_;                    // keeps the identities of sources_ from being used again
+  std::map<int, std::shared_ptr<Copied>> on_devices_;  // by the device's index
+};
+
+}  // namespace ckpt

@@ -1,0 +1,138 @@
+// Times one operation between a file, memory and a device, and prints one JSON line: seconds of the operation alone,
+// bytes of the tensors, and sum64, the sum of all their bytes read as little-endian 64-bit words (the last word of each
+// tensor filled with zeros), by which a harness checks that they are the file's.
+// usage: ckpt_bench load_device FILE [--device cuda:0] [--threads N] [--slot-bytes N] [--slots N]
+//        ckpt_bench load_owned FILE [--threads N]
+//        ckpt_bench save_async FILE OUT [--device cpu|cuda:0] [--snapshot automatic|device|host]
+// save_async: seconds are those of the call, the time for which training stands still, with the memory of a first save
+// at hand; "written_seconds" until the file is there. Exit status: 0; 1 for an error; 2 for wrong arguments.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libckpt/bridge.h"
+#include "libcore/core.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+struct Arguments {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> options;
+
+  std::string get(const std::string& name, const char* otherwise) const {
+    const auto found = options.find(name);
+    return found == options.end() ? otherwise : found->second;
+  }
+  unsigned number(const std::string& name) const {
+    return static_cast<unsigned>(std::strtoul(get(name, "0").c_str(), nullptr, 10));
+  }
+};
+
+struct Sum {
+  std::uint64_t bytes = 0;
+  std::uint64_t sum64 = 0;
+};
+
+Sum sum_of(const core::StateDict& state) {
+  Sum sum;
+  for (const auto& [key, tensor] : state) {
+    const core::Tensor host = tensor.cpu().contiguous();
+    const std::size_t size = core::byte_size(host.dtype(), static_cast<std::uint64_t>(host.numel())).value_or(0);
+    const auto* bytes = static_cast<const char*>(host.raw_data());
+    for (std::size_t at = 0; at < size; at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes + at, std::min<std::size_t>(8, size - at));
+      sum.sum64 += word;
+    }
+    sum.bytes += size;
+  }
+  return sum;
+}
+
+void print(double seconds, const Sum& sum, const std::string& more = "") {
+  std::printf("{\"seconds\": %.9f, \"bytes\": %llu, \"sum64\": \"%016llx\"%s}\n", seconds,
+              static_cast<unsigned long long>(sum.bytes), static_cast<unsigned long long>(sum.sum64), more.c_str());
+}
+
+/// What a first use of a device costs is not the operation's.
+void warm(core::Device device) {
+  if (device.is_cuda()) core::zeros({1}, {.device = device}).cpu();
+}
+
+int load(const Arguments& arguments, core::Device device) {
+  ckpt::LoadOptions options{.map_location = device};
+  options.open.threads = arguments.number("--threads");
+  options.ring.slots = arguments.number("--slots");
+  if (arguments.number("--slot-bytes") != 0) options.ring.slot_bytes = arguments.number("--slot-bytes");
+  warm(device);
+  const auto begin = Clock::now();
+  const core::StateDict state = ckpt::load(arguments.words[1], options);
+  if (device.is_cuda()) core::cuda::synchronize(device);
+  print(since(begin), sum_of(state));
+  return 0;
+}
+
+int save_async(const Arguments& arguments) {
+  const core::Device device(arguments.get("--device", "cpu"));
+  const std::string place = arguments.get("--snapshot", "automatic");
+  ckpt::AsyncSaveOptions options;
+  if (place == "device") options.snapshot = ckpt::SnapshotPlace::device;
+  if (place == "host") options.snapshot = ckpt::SnapshotPlace::host;
+  warm(device);
+  const core::StateDict state = ckpt::load(arguments.words[1], {.map_location = device});
+  ckpt::save_async(state, arguments.words[2], options).wait();
+  if (device.is_cuda()) core::cuda::synchronize(device);
+  const auto begin = Clock::now();
+  const ckpt::PendingSave save = ckpt::save_async(state, arguments.words[2], options);
+  const double called = since(begin);
+  if (device.is_cuda()) core::cuda::current_stream(device).synchronize();
+  const double stalled = since(begin);
+  save.wait();
+  char more[96];
+  std::snprintf(more, sizeof more, ", \"call_seconds\": %.9f, \"written_seconds\": %.9f", called, since(begin));
+  print(stalled, sum_of(state), more);
+  return 0;
+}
+
+int run(const Arguments& arguments) {
+  const std::size_t count = arguments.words.size();
+  if (count == 2 && arguments.words[0] == "load_device") return load(arguments, arguments.get("--device", "cuda:0"));
+  if (count == 2 && arguments.words[0] == "load_owned") return load(arguments, core::Device());
+  if (count == 3 && arguments.words[0] == "save_async") return save_async(arguments);
+  std::fputs(
+      "usage: ckpt_bench load_device FILE [--device cuda:0] [--threads N] [--slot-bytes N] [--slots N]\n"
+      "       ckpt_bench load_owned FILE [--threads N]\n"
+      "       ckpt_bench save_async FILE OUT [--device cpu] [--snapshot automatic|device|host]\n",
+      stderr);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("--") && i + 1 < argc) {
+      arguments.options[word] = argv[++i];
+    } else {
+      arguments.words.push_back(word);
+    }
+  }
+  try {
+    return run(arguments);
+  } catch (const core::Error& error) {
+    std::fprintf(stderr, "ckpt_bench: %s\n", error.what());
+    return 1;
+  }
+}

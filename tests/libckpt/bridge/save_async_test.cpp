@@ -1,0 +1,222 @@
+// Saves that are written while the tensors change.
+#include "libckpt/bridge/save_async.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <future>
+#include <thread>
+
+#include "libcore/base/warning.h"
+#include "tests/libckpt/bridge/device_kinds.h"
+#include "tests/libckpt/bridge/models.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using core::Device;
+using core::StateDict;
+using core::Tensor;
+using testing::HasSubstr;
+
+/// What a writer that reports progress waits for, so that a test can act while a save is under way.
+class Gate {
+ public:
+  ckpt::SaveOptions options() {
+    ckpt::SaveOptions save;
+    save.progress = [this](std::uint64_t, std::uint64_t) { opened_.wait(); };
+    return save;
+  }
+  void open() { open_.set_value(); }
+
+ private:
+  std::promise<void> open_;
+  std::shared_future<void> opened_ = open_.get_future().share();
+};
+
+StateDict state_of(const Tensor& x) {
+  StateDict state;
+  state.set("x", x);
+  return state;
+}
+
+float last_of(const std::filesystem::path& file) {
+  return ckpt::load(file, {.map_location = "cpu"}).at("x").to_vector<float>().back();
+}
+
+class SaveAsync : public testing::TestWithParam<const char*> {
+ protected:
+  std::filesystem::path file(const std::string& stem = "net") const { return dir_.path() / (stem + GetParam()); }
+  test::TempDir dir_;
+};
+
+TEST_P(SaveAsync, WritesTheBytesOfAPlainSave) {
+  core::manual_seed(3);
+  StateDict state;
+  const Tensor whole = core::randn({300, 300});
+  state.set("whole", whole);
+  state.set("row", whole.select(0, 7));
+  state.set("turned", core::randn({5, 4}).t());
+  ckpt::save(state, file("plain"));
+  ckpt::PendingSave save = ckpt::save_async(state, file());
+  whole.fill_(0);
+  save.wait();
+  EXPECT_TRUE(save.done());
+  EXPECT_EQ(test::read_file(file()), test::read_file(file("plain")));
+  EXPECT_EQ(test::list_folder(dir_.path()).size(), 2U);
+}
+
+TEST_P(SaveAsync, KeepsWhatTheHostHadAtTheCall) {
+  const Tensor x = core::ones({70000});
+  Gate gate;
+  const ckpt::PendingSave save = ckpt::save_async(state_of(x), file(), {.save = gate.options()});
+  x.fill_(9);
+  gate.open();
+  save.wait();
+  EXPECT_EQ(last_of(file()), 1);
+}
+
+TEST_P(SaveAsync, KeepsWhatADeviceHadAtTheCall) {
+  for (const ckpt::SnapshotPlace place :
+       {ckpt::SnapshotPlace::automatic, ckpt::SnapshotPlace::device, ckpt::SnapshotPlace::host}) {
+    test::FakeDevices devices;
+    const Tensor x = core::ones({700000}).to(Device("cuda:0"));
+    const core::cuda::Stream stream = core::cuda::current_stream();
+    devices.driver.launch(stream.native(), [&] { static_cast<float*>(x.mutable_raw_data())[699999] = 5; });
+    const int waits = devices.driver.calls("stream_synchronize");
+    Gate gate;
+    const ckpt::PendingSave save = ckpt::save_async(state_of(x), file(), {.save = gate.options(), .snapshot = place});
+    EXPECT_EQ(devices.driver.calls("stream_synchronize"), waits);
+    devices.driver.launch(stream.native(), [&] { static_cast<float*>(x.mutable_raw_data())[699999] = 9; });
+    gate.open();
+    save.wait();
+    EXPECT_EQ(last_of(file()), 5);
+    EXPECT_EQ(ckpt::open(file()).root.find("x")->as_entry().location,
+              std::string_view(GetParam()) == ".safetensors" ? "cpu" : "cuda:0");
+  }
+}
+
+TEST_P(SaveAsync, KeepsATrainingState) {
+  test::TwoLayers net;
+  core::Adam adam(net.parameters(), {});
+  const Tensor weight = net.fc1.weight.detach();
+  net(core::ones({2, 3})).sum().backward();
+  adam.step();
+  const Tensor before = weight.clone();
+  if (std::string_view(GetParam()) == ".safetensors") return;  // holds one state dict
+  const ckpt::PendingSave save = ckpt::save_training_async(file(), net, adam, {.epoch = 3});
+  adam.step();
+  save.wait();
+  EXPECT_FALSE(weight.equal(before));
+  EXPECT_EQ(ckpt::resume_training(file(), net, adam).epoch, 3);
+  EXPECT_TRUE(weight.equal(before));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, SaveAsync, testing::Values(".ckpt", ".pth", ".safetensors"));
+
+class Saves : public testing::Test {
+ protected:
+  std::filesystem::path file(const char* name = "net.ckpt") const { return dir_.path() / name; }
+  test::TempDir dir_;
+};
+
+TEST_F(Saves, ADefaultHandleIsDone) {
+  const ckpt::PendingSave none;
+  none.wait();
+  EXPECT_TRUE(none.done());
+}
+
+TEST_F(Saves, ASecondOneWaitsForTheFirst) {
+  const Tensor x = core::ones({70000});
+  Gate gate;
+  const ckpt::PendingSave first = ckpt::save_async(state_of(x), file(), {.save = gate.options()});
+  EXPECT_FALSE(first.done());
+  std::atomic<bool> opened = false;
+  std::thread second([&] {
+    const ckpt::PendingSave save = ckpt::save_async(state_of(x), file());
+    EXPECT_TRUE(opened);
+    EXPECT_TRUE(first.done());
+    save.wait();
+  });
+  opened = true;
+  gate.open();
+  second.join();
+  EXPECT_EQ(last_of(file()), 1);
+}
+
+TEST_F(Saves, GoToHostMemoryWhereTheDeviceHasNoRoom) {
+  const test::OpaqueDevices devices;
+  core::set_memory_limit("cuda:0", 30 << 20);
+  const Tensor x = core::ones({5000000}).to(Device("cuda:0"));
+  const std::uint64_t before = core::cuda::memory_allocated("cuda:0");
+  EXPECT_THROW(ckpt::save_async(state_of(x), file(), {.snapshot = ckpt::SnapshotPlace::device}),
+               core::OutOfMemoryError);
+  const ckpt::PendingSave save = ckpt::save_async(state_of(x), file());
+  x.fill_(9);
+  save.wait();
+  EXPECT_EQ(last_of(file()), 1);
+  EXPECT_EQ(core::cuda::memory_allocated("cuda:0"), before);
+}
+
+TEST_F(Saves, FreeTheCopyWhenTheyAreDone) {
+  const test::OpaqueDevices devices;
+  const Tensor x = core::ones({70000}).to(Device("cuda:0"));
+  const std::uint64_t before = core::cuda::memory_allocated("cuda:0");
+  Gate gate;
+  const ckpt::PendingSave save = ckpt::save_async(state_of(x), file(), {.save = gate.options()});
+  EXPECT_GT(core::cuda::memory_allocated("cuda:0"), before);
+  gate.open();
+  save.wait();
+  EXPECT_EQ(core::cuda::memory_allocated("cuda:0"), before);
+}
+
+TEST_F(Saves, AFailureIsThrownByEveryWait) {
+  const ckpt::PendingSave save = ckpt::save_async(state_of(core::ones({3})), dir_.path() / "none" / "net.ckpt");
+  EXPECT_THROW(save.wait(), core::Error);
+  EXPECT_THROW(save.wait(), core::Error);
+  EXPECT_TRUE(save.done());
+}
+
+TEST_F(Saves, AFailureThatNobodyAsksForIsAWarning) {
+  std::vector<std::string> warnings;
+  const core::WarningHandler before =
+      core::set_warning_handler([&](const std::string& text) { warnings.push_back(text); });
+  ckpt::save_async(state_of(core::ones({3})), dir_.path() / "none" / "net.ckpt");
+  ckpt::save_async(state_of(core::ones({3})), file()).wait();
+  core::set_warning_handler(before);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], HasSubstr("a save in the background failed: "));
+  EXPECT_THAT(warnings[0], HasSubstr("none/net.ckpt"));
+}
+
+TEST_F(Saves, ABrokenDeviceIsAnErrorOfWait) {
+  const test::OpaqueDevices devices;
+  const Tensor x = core::ones({70000}).to(Device("cuda:0"));
+  core::inject_faults("cuda:0", {.fail_copy = 0});
+  const ckpt::PendingSave save = ckpt::save_async(state_of(x), file());
+  EXPECT_THROW(save.wait(), core::Error);
+  EXPECT_TRUE(test::list_folder(dir_.path()).empty());
+}
+
+using SavesDeathTest = Saves;
+
+TEST_F(SavesDeathTest, AProcessThatEndsFinishesThem) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const char* folder = std::getenv("CKPT_SAVES_FOLDER");  // set for the process that ends
+  const std::filesystem::path target = folder != nullptr ? folder : dir_.path();
+  ::setenv("CKPT_SAVES_FOLDER", target.c_str(), 1);
+  EXPECT_EXIT(
+      {
+        ckpt::save_async(state_of(core::ones({700000})), target / "net.ckpt");
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+  ::unsetenv("CKPT_SAVES_FOLDER");
+  if (folder == nullptr) {
+    EXPECT_EQ(last_of(file()), 1);
+  }
+}
+
+}  // namespace
