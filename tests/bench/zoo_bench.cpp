@@ -26,6 +26,8 @@ double now(int threads) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+constexpr double kWarmBelow = 1e8;  // nanoseconds of a pass, before which one that is not timed fills the caches
+
 struct Options {
   std::string model;
   std::int64_t batch = 1;
@@ -84,6 +86,7 @@ int run(const Options& options) {
                 model->state_dict().keys().size());
     std::fflush(stdout);
     for (std::string line; std::getline(std::cin, line);) {
+      if (least < kWarmBelow) time_pass(*model, x, 1, options.threads);
       std::printf("%.0f\n", time_pass(*model, x, repeats, options.threads));
       std::fflush(stdout);
     }

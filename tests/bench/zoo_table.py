@@ -5,8 +5,10 @@ usage: zoo_table.py BUILD [--models A,B] [--batches 1,8] [--threads 1,2] [--roun
                     [--store ROWS.json --seconds N] [--page zoo/README.md --golden DIR]
 
 Both sides keep the model in a process of their own and take turns, pass by pass; the table holds the smallest time of
-each, because whatever else the machine does can only add to it. One thread is timed by the processor time it takes,
-several by the clock on the wall. Needs torch; torchvision and transformers for their
+each, because whatever else the machine does can only add to it. Before each turn both rest, for the threads of the side
+that was last wait for more work for some milliseconds, and take a core from the other; then a pass that is not timed
+brings the caches back (short passes only: long ones do not find their weights there anyway). One thread is timed by the
+processor time it takes, several by the clock on the wall. Needs torch; torchvision and transformers for their
 models. Models whose Python twin cannot be built are listed without a time of theirs.
 """
 import argparse
@@ -23,6 +25,10 @@ CNN = ["alexnet", "vgg11", "vgg16", "vgg16_bn", "resnet18", "resnet34", "resnet5
        "mobilenet_v3_small", "mobilenet_v3_large", "shufflenet_v2_x1_0", "efficientnet_b0", "efficientnet_b4",
        "regnet_y_400mf", "regnet_x_400mf", "convnext_tiny"]
 TRANSFORMER = ["vit_b_16", "vit_b_32", "swin_t", "hf_vit_base", "gpt2", "bert_base", "llama_1b_shape"]
+
+
+WARM_BELOW_NS = 1e8  # as kWarmBelow in zoo_bench.cpp
+REST_SECONDS = 0.02
 
 
 def small_twin(name):
@@ -130,9 +136,12 @@ def serve_torch(name, batch, threads):
             for _ in range(repeats):
                 model(x)
             return (now() - begin) / repeats
-        repeats = max(1, min(1000, int(5e6 / max(1, min(run(1), run(1), run(1))))))
+        least = max(1, min(run(1), run(1), run(1)))
+        repeats = max(1, min(1000, int(5e6 / least)))
         print(json.dumps({"parameters": sum(p.numel() for p in model.parameters())}), flush=True)
         for _ in sys.stdin:
+            if least < WARM_BELOW_NS:
+                run(1)
             print(f"{run(repeats):.0f}", flush=True)
 
 
@@ -144,6 +153,7 @@ class Server:
         self.about = json.loads(line) if line else None
 
     def time(self):
+        time.sleep(REST_SECONDS)
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())

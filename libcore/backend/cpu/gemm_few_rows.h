@@ -41,7 +41,9 @@ class CallMemory {
 
 }  // namespace
 
-/// False where this way does not pay; then nothing was done.
+/// `product` as its parameters say, bias too. False where this way does not pay; then nothing was done.
+bool wide_rows_product(const OneProduct& product);
+/// `product` with the bias in c already. False where this way does not pay; then nothing was done.
 bool few_rows_product(const OneProduct& product);
 
 }  // namespace core::cpu
