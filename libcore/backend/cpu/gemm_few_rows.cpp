@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include "libcore/backend/cpu/small_variants.h"
 #include "libcore/backend/cpu/thread_pool.h"
@@ -15,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMinRows = 12;  // to turn
 constexpr std::int64_t kMaxRows = 48;
-static std::int64_t kMaxOwnRows = getenv("ZF_OWN") ? atoi(getenv("ZF_OWN")) : 100000;
+constexpr std::int64_t kMaxOwnRows = 1536;          // from there on packing W costs nothing beside the product
 constexpr std::int64_t kMinWeights = 1 << 16;       // elements of W
 constexpr std::int64_t kStrip = 16;                 // columns of c: a cache line
 constexpr std::int64_t kElementsAThread = 1 << 18;  // of W: worth waking a thread for
