@@ -29,6 +29,7 @@ TRANSFORMER = ["vit_b_16", "vit_b_32", "swin_t", "hf_vit_base", "gpt2", "bert_ba
 TOO_LARGE = ["llama_7b_shape"]  # 27 GB, twice
 WARM_BELOW_NS = 1e8  # as kWarmBelow in zoo_bench.cpp
 REST_SECONDS = 0.02
+ENOUGH_SECONDS = 2.5  # of one row, once each side had four turns
 
 
 def serve_torch(name, batch, threads):
@@ -86,7 +87,7 @@ def measure(bench, name, batch, threads, rounds):
             if server.about:
                 ns = server.time()
                 row[key] = ns if row[key] is None else min(row[key], ns)
-        if i >= 3 and time.monotonic() - begin > 4:
+        if i >= 3 and time.monotonic() - begin > ENOUGH_SECONDS:
             break
     ours.close()
     theirs.close()
