@@ -144,6 +144,7 @@ void load(RunOptions& o, Setting& setting) {
     fill_in_text(o);
     setting.text = load_text(o.text, *o.length);
   } else {
+    check_learns_rows(o.model);
     setting.data = load_data({.name = o.data,
                               .kind = o.kind,
                               .target = o.target,

@@ -47,9 +47,7 @@ Made make_capsnet(const RunOptions& o, const DataSet& data, const core::Shape& r
 }
 
 Made make_zoo_model(const RunOptions& o, const DataSet& data, const core::Shape& row) {
-  if (zoo::find(o.model) != nullptr && !classifies_images(o.model)) {
-    throw Error(ErrorCode::usage, o.model + " classifies no images; `train list` names those that do");
-  }
+  check_learns_rows(o.model);
   if (!data.is_image() && zoo::find(o.model) != nullptr) {
     throw Error(ErrorCode::usage, o.model + " takes images; for rows of " + std::to_string(size_of_row(data)) +
                                       " numbers there are mlp and linear");
@@ -96,6 +94,16 @@ bool classifies_images(std::string_view zoo_model) {
                                   "autoencoder", "vae",        "word2vec", "fcn_",   "deeplabv3",
                                   "gpt2",        "distilgpt2", "nanogpt",  "bert",   "llama"};
   return std::none_of(kOthers.begin(), kOthers.end(), [&](const char* begin) { return zoo_model.starts_with(begin); });
+}
+
+void check_learns_rows(const std::string& model) {
+  if (model.empty() || model == "linear") return;
+  if (model == "char_lstm" || model == "nanogpt") {
+    throw Error(ErrorCode::usage, model + " continues texts: train text --text FILE --model " + model);
+  }
+  if (zoo::find(model) == nullptr) zoo::make(model);  // says that there is none, and which names are near
+  if (classifies_images(model)) return;
+  throw Error(ErrorCode::usage, model + " classifies no images; `train list` names those that do");
 }
 
 std::shared_ptr<core::Module> make_model(const RunOptions& o, const DataSet& data) {

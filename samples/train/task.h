@@ -68,6 +68,9 @@ std::vector<core::Device> choose_devices(const std::string& text);
 std::shared_ptr<core::Module> make_model(const RunOptions& options, const DataSet& data);
 /// False for models of the zoo that are asked for something else than an image.
 bool classifies_images(std::string_view zoo_model);
+/// Before any data are read. "" is a model yet to be chosen. Errors: those of zoo::make(); Error(usage) for a model of
+/// the zoo that learns nothing from rows.
+void check_learns_rows(const std::string& model);
 /// A model that continues texts of `symbols` different characters.
 std::shared_ptr<core::Module> make_text_model(const RunOptions& options, std::int64_t symbols);
 

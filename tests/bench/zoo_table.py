@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Time per forward of the zoo's models beside PyTorch's, in one run, as a Markdown table.
 
-usage: zoo_table.py BUILD [--models A,B] [--batches 1,8] [--threads 1,2] [--rounds N] [-o TABLE.md]
+usage: zoo_table.py BUILD [--models A,B|all] [--batches 1,8] [--threads 1,2] [--rounds N] [-o TABLE.md]
                     [--store ROWS.json --seconds N] [--page zoo/README.md --golden DIR]
 
 Both sides keep the model in a process of their own and take turns, pass by pass; the table holds the smallest time of
-each, because whatever else the machine does can only add to it. One thread is timed by the processor time it takes,
-several by the clock on the wall. Needs torch; torchvision and transformers for their
+each, because whatever else the machine does can only add to it. Before each turn both rest, for the threads of the side
+that was last wait for more work for some milliseconds, and take a core from the other; then a pass that is not timed
+brings the caches back (short passes only: long ones do not find their weights there anyway). One thread is timed by the
+processor time it takes, several by the clock on the wall. Needs torch; torchvision and transformers for their
 models. Models whose Python twin cannot be built are listed without a time of theirs.
 """
 import argparse
@@ -16,107 +18,23 @@ import subprocess
 import sys
 import time
 
-SMALL = ["mlp", "lenet5", "mnist_net", "cifar_net", "batchnorm_net", "char_lstm", "char_gru", "bilstm_classifier",
-         "encoder_classifier", "autoencoder"]
+SMALL = ["mlp", "lenet5", "mnist_net", "cifar_net", "batchnorm_net", "simple_rnn", "step_rnn", "char_lstm",
+         "char_lstm_2_layers", "char_gru", "bilstm_classifier", "encoder_classifier", "encoder_classifier_prenorm",
+         "autoencoder", "vae", "word2vec", "capsnet", "capsnet_small"]
 CNN = ["alexnet", "vgg11", "vgg16", "vgg16_bn", "resnet18", "resnet34", "resnet50", "resnet101", "resnext50_32x4d",
        "wide_resnet50_2", "squeezenet1_0", "squeezenet1_1", "densenet121", "googlenet", "inception_v3", "mobilenet_v2",
        "mobilenet_v3_small", "mobilenet_v3_large", "shufflenet_v2_x1_0", "efficientnet_b0", "efficientnet_b4",
        "regnet_y_400mf", "regnet_x_400mf", "convnext_tiny"]
 TRANSFORMER = ["vit_b_16", "vit_b_32", "swin_t", "hf_vit_base", "gpt2", "bert_base", "llama_1b_shape"]
-
-
-def small_twin(name):
-    import torch
-    import torch.nn as nn
-
-    class Recurrent(nn.Module):
-        def __init__(self, embedding, layer, head):
-            super().__init__()
-            self.embedding, self.layer, self.head = embedding, layer, head
-
-        def forward(self, x):
-            return self.head(self.layer(self.embedding(x))[0])
-
-    class Mean(nn.Module):
-        def __init__(self, dims):
-            super().__init__()
-            self.dims = dims
-
-        def forward(self, x):
-            return x.mean(self.dims)
-
-    def pooled(*convs):
-        layers = []
-        for conv in convs:
-            layers += [conv, nn.ReLU(), nn.MaxPool2d(2)]
-        return layers
-
-    def head(*widths):
-        layers = [nn.Flatten()]
-        for a, b in zip(widths, widths[1:]):
-            layers += [nn.Linear(a, b), nn.ReLU()]
-        return layers[:-1]
-
-    tokens = lambda *size: lambda n: torch.randint(0, 40, (n, *size))
-    images = lambda *size: lambda n: torch.randn(n, *size)
-    if name == "mlp":
-        return nn.Sequential(*head(784, 256, 10)), images(784)
-    if name == "lenet5":
-        return nn.Sequential(*pooled(nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)), *head(400, 120, 84, 10)), \
-            images(1, 28, 28)
-    if name == "mnist_net":
-        return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-                             *head(9216, 128, 10), nn.LogSoftmax(1)), images(1, 28, 28)
-    if name == "cifar_net":
-        return nn.Sequential(*pooled(nn.Conv2d(3, 6, 5), nn.Conv2d(6, 16, 5)), *head(400, 120, 84, 10)), \
-            images(3, 32, 32)
-    if name == "batchnorm_net":
-        return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(True), nn.MaxPool2d(2),
-                             nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(True), Mean((2, 3)),
-                             nn.Linear(16, 10)), images(1, 28, 28)
-    if name == "char_lstm":
-        return Recurrent(nn.Embedding(65, 32), nn.LSTM(32, 64, batch_first=True), nn.Linear(64, 65)), tokens(64)
-    if name == "char_gru":
-        return Recurrent(nn.Embedding(65, 32), nn.GRU(32, 48, 2, batch_first=True), nn.Linear(48, 65)), tokens(64)
-    if name == "bilstm_classifier":
-        return Recurrent(nn.Identity(), nn.LSTM(12, 16, 2, batch_first=True, bidirectional=True),
-                         nn.Sequential(Mean(1), nn.Linear(32, 5))), images(32, 12)
-    if name == "encoder_classifier":
-        layer = nn.TransformerEncoderLayer(32, 4, 64, 0.1, batch_first=True)
-        return nn.Sequential(nn.Linear(16, 32), nn.TransformerEncoder(layer, 2), Mean(1), nn.Linear(32, 6)), \
-            images(32, 16)
-    if name == "autoencoder":
-        return nn.Sequential(nn.Linear(784, 400), nn.ReLU(), nn.Linear(400, 20), nn.Linear(20, 400), nn.ReLU(),
-                             nn.Linear(400, 784), nn.Sigmoid()), images(784)
-    return None
-
-
-def twin(name):
-    """(module, function that makes a batch)"""
-    import torch
-    found = small_twin(name)
-    if found:
-        return found
-    tokens = lambda n: torch.randint(0, 30000, (n, 128))
-    if name.startswith(("gpt2", "bert", "llama", "hf_vit")):
-        import transformers as hf
-        if name == "gpt2":
-            return hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False)), tokens
-        if name == "bert_base":
-            return hf.BertModel(hf.BertConfig()), tokens
-        if name == "hf_vit_base":
-            return hf.ViTModel(hf.ViTConfig()), lambda n: torch.randn(n, 3, 224, 224)
-        return hf.LlamaForCausalLM(hf.LlamaConfig(
-            vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32,
-            num_key_value_heads=4, use_cache=False)), tokens
-    import torchvision
-    options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-    side = 299 if name.startswith("inception") else 224
-    return torchvision.models.get_model(name, weights=None, **options), lambda n: torch.randn(n, 3, side, side)
+TOO_LARGE = ["llama_7b_shape"]  # 27 GB, twice
+WARM_BELOW_NS = 1e8  # as kWarmBelow in zoo_bench.cpp
+REST_SECONDS = 0.02
+ENOUGH_SECONDS = 2.5  # of one row, once each side had four turns
 
 
 def serve_torch(name, batch, threads):
     import torch
+    from zoo_twins import twin
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     model, make = twin(name)
@@ -130,9 +48,12 @@ def serve_torch(name, batch, threads):
             for _ in range(repeats):
                 model(x)
             return (now() - begin) / repeats
-        repeats = max(1, min(1000, int(5e6 / max(1, min(run(1), run(1), run(1))))))
+        least = max(1, min(run(1), run(1), run(1)))
+        repeats = max(1, min(1000, int(5e6 / least)))
         print(json.dumps({"parameters": sum(p.numel() for p in model.parameters())}), flush=True)
         for _ in sys.stdin:
+            if least < WARM_BELOW_NS:
+                run(1)
             print(f"{run(repeats):.0f}", flush=True)
 
 
@@ -144,6 +65,7 @@ class Server:
         self.about = json.loads(line) if line else None
 
     def time(self):
+        time.sleep(REST_SECONDS)
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
@@ -165,7 +87,7 @@ def measure(bench, name, batch, threads, rounds):
             if server.about:
                 ns = server.time()
                 row[key] = ns if row[key] is None else min(row[key], ns)
-        if i >= 3 and time.monotonic() - begin > 4:
+        if i >= 3 and time.monotonic() - begin > ENOUGH_SECONDS:
             break
     ours.close()
     theirs.close()
@@ -277,7 +199,7 @@ def main():
         return serve_torch(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--models", default="cnn,transformer,small", help="names and groups")
+    parser.add_argument("--models", default="cnn,transformer,small", help="names and groups: cnn, transformer, small, all, none")
     parser.add_argument("--batches", default="1,8")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=15)
@@ -289,6 +211,8 @@ def main():
     parser.add_argument("-o", "--output", help="a line for each measurement (default: standard output)")
     options = parser.parse_args()
     groups = {"cnn": CNN, "transformer": TRANSFORMER, "small": SMALL, "none": []}
+    if "all" in options.models.split(","):
+        groups["all"] = [model["name"] for model in listed_models(options.build) if model["name"] not in TOO_LARGE]
     names = [name for word in options.models.split(",") for name in groups.get(word, [word])]
     configurations = [(batch, threads) for threads in map(int, options.threads.split(","))
                       for batch in map(int, options.batches.split(","))]

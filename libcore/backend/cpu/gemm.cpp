@@ -35,6 +35,7 @@ void gemm_f32(const GemmParams& p) {
     const auto* a = static_cast<const float*>(p.a) + i * p.batch_stride_a;
     const auto* b = static_cast<const float*>(p.b) + i * p.batch_stride_b;
     auto* c = static_cast<float*>(p.c) + i * p.batch_stride_c;
+    if (wide_rows_product({p, a, b, c, static_cast<float>(p.beta)})) continue;
     const float beta = start_of(p, c);
     if (few_rows_product({p, a, b, c, beta})) continue;
     dnnl_status_t status = dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k,

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kMinRows = 12;  // to turn
 constexpr std::int64_t kMaxRows = 48;
+constexpr std::int64_t kMaxOwnRows = 1536;          // from there on packing W costs nothing beside the product
 constexpr std::int64_t kMinWeights = 1 << 16;       // elements of W
 constexpr std::int64_t kStrip = 16;                 // columns of c: a cache line
 constexpr std::int64_t kElementsAThread = 1 << 18;  // of W: worth waking a thread for
@@ -48,6 +49,13 @@ void dot_products(const OneProduct& product) {
 
 }  // namespace
 
+bool wide_rows_product(const OneProduct& product) {
+  const GemmParams& p = product.params;
+  if (p.transpose_a || !p.transpose_b || p.n * p.k < kMinWeights || p.m < kMinRows || p.m > kMaxOwnRows) return false;
+  static const auto own = small_kernels().few_rows;
+  return own(product);
+}
+
 bool few_rows_product(const OneProduct& product) {
   const GemmParams& p = product.params;
   if (p.transpose_a || !p.transpose_b || p.m > kMaxRows || p.n * p.k < kMinWeights) return false;
@@ -56,8 +64,6 @@ bool few_rows_product(const OneProduct& product) {
     dot_products(product);
     return true;
   }
-  static const auto own = small_kernels().few_rows;
-  if (own(product)) return true;
   const CallMemory transposed(p.m * p.n);
   const dnnl_status_t status = dnnl_sgemm('N', 'T', p.n, p.m, p.k, static_cast<float>(p.alpha), product.b, p.ldb,
                                           product.a, p.lda, 0, transposed.data(), p.m);

@@ -1,4 +1,4 @@
-// Convolution of images in blocks of channels through oneDNN.
+// Convolution of images in blocks of channels through oneDNN, but for narrow groups.
 #include <cstring>
 #include <unordered_map>
 
@@ -23,6 +23,15 @@ const Convolution& with_prepared_weight(const Conv2dSizes& sizes, bool has_bias,
                      {.has_bias = has_bias, .blocked = true, .prepared = true, .after = after});
 }
 
+const NarrowGroups& narrow() {
+  static const NarrowGroups kernels = narrow_groups();
+  return kernels;
+}
+
+bool narrow_fits(const Conv2dSizes& sizes) {
+  return narrow().fits(sizes);
+}
+
 ConvAfter kind_of(const ImageAfter& after) {
   return {after.scale != nullptr, after.addend != nullptr, after.activation};
 }
@@ -31,6 +40,7 @@ ConvAfter kind_of(const ImageAfter& after) {
 bool conv_can_follow(const Conv2dSizes& sizes, bool has_bias, const ImageAfter& after) {
   const ConvAfter kind = kind_of(after);
   if (!kind.any()) return true;
+  if (narrow_fits(sizes)) return after.activation < ImageActivation::hardswish;
   const Convolution& found = with_prepared_weight(sizes, has_bias, kind);
   return found.fast && found.weight == with_prepared_weight(sizes, has_bias).weight;
 }
@@ -40,12 +50,14 @@ bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
 }
 
 PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
+  if (narrow_fits(sizes)) return {narrow().prepared_bytes(sizes), "narrow groups"};
   const memory::desc& weight = with_prepared_weight(sizes, has_bias).weight;
   if (lies_as(plain_weight(sizes), weight)) return {0, {}};
   return {weight.get_size(), {reinterpret_cast<const char*>(&weight.data), sizeof weight.data}};
 }
 
 void conv_prepare(const ImagePrepare& p) {
+  if (narrow_fits(p.sizes)) return narrow().prepare(p);
   const Convolution& found = with_prepared_weight(p.sizes, p.has_bias);
   reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
   dnnl_stream().wait();
@@ -66,6 +78,7 @@ void add_after(const Convolution& found, const ImageAfter& after, std::unordered
 void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
   if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
+  if (p.prepared != nullptr && narrow_fits(s)) return narrow().conv(p);
   const bool has_bias = p.bias != nullptr;
   const Convolution& found = p.prepared != nullptr ? with_prepared_weight(s, has_bias, kind_of(p.after))
                                                    : blocked(s, ConvPass::forward, has_bias);
@@ -112,6 +125,7 @@ void conv_weight_grad(const ImageConvWeightGrad& p) {
 
 void fill_image_convolution(ImageTable& table) {
   table.conv_fits = conv_fits;
+  table.narrow_fits = narrow_fits;
   table.prepared_form = conv_prepared_form;
   table.prepare = conv_prepare;
   table.conv = conv;

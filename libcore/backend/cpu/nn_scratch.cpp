@@ -1,23 +1,28 @@
 #include "libcore/backend/cpu/nn_scratch.h"
 
 #include <array>
-#include <cstdlib>
-#include <memory>
-#include <new>
+#include <utility>
+
+#include "libcore/backend/host_memory.h"
 
 namespace core::cpu {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kKept = std::size_t{64} << 20;
 
-struct Free {
-  void operator()(void* block) const { std::free(block); }
-};
-
+/// Comes from and goes to the cache of tensors: a size that every call needs does not fault its pages in every time.
 struct Block {
-  std::unique_ptr<void, Free> data;
+  void* data = nullptr;
   std::size_t bytes = 0;
+
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { release(); }
+
+  void release() noexcept {
+    if (data != nullptr) host_free(std::exchange(data, nullptr), std::exchange(bytes, 0));
+  }
 };
 
 thread_local std::array<Block, static_cast<std::size_t>(Scratch::count_)> blocks;
@@ -27,19 +32,17 @@ thread_local std::array<Block, static_cast<std::size_t>(Scratch::count_)> blocks
 void* scratch_bytes(Scratch name, std::size_t bytes) {
   Block& block = blocks[static_cast<std::size_t>(name)];
   if (block.bytes < bytes) {
-    const std::size_t rounded = (bytes + bytes / 4 + kAlignment) / kAlignment * kAlignment;
-    block.data.reset();
-    block.bytes = 0;
-    block.data.reset(std::aligned_alloc(kAlignment, rounded));
-    if (!block.data) throw std::bad_alloc();
+    const std::size_t rounded = bytes + bytes / 4;
+    block.release();
+    block.data = host_allocate(rounded);
     block.bytes = rounded;
   }
-  return block.data.get();
+  return block.data;
 }
 
 void trim_scratch() {
   for (Block& block : blocks) {
-    if (block.bytes > kKept) block = {};
+    if (block.bytes > kKept) block.release();
   }
 }
 

@@ -38,6 +38,17 @@ VectorKernels vector_kernels() {
           baseline::fill_pool_2x2};
 }
 
+}  // namespace
+
+NarrowGroups narrow_groups() {
+#if defined(__x86_64__)
+  if (has_avx512()) return avx512::narrow_groups();
+#endif
+  return baseline::narrow_groups();
+}
+
+namespace {
+
 ImageTable make_image_table() {
   ImageTable table{};
   vector_kernels().fill_images(table);

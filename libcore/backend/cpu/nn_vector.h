@@ -1,11 +1,20 @@
 #pragma once
-// Kernels Those of nn_image.cpp and nn_image_pool.cpp are compiled once
-// for each instruction set; convolution (nn_image_conv.cpp) is oneDNN's, which chooses itself. Thread safety: called
-// once, while the table is made. For add_image_kernels() alone.
+// Kernels on images in blocks. Those of nn_image.cpp, nn_image_groups.cpp and nn_image_pool.cpp are compiled once for
+// each instruction set; other convolution (nn_image_conv.cpp) is oneDNN's, which chooses itself. Thread safety: called
+// once, while the table is made. For nn_table.cpp and nn_image_conv.cpp alone.
 
 #include "libcore/backend/image_table.h"
 
 namespace core::cpu {
+
+/// Convolutions of groups narrower than a block with weights prepared for them. `conv` does scale and shift, an addend
+/// and what cuts the result off besides.
+struct NarrowGroups {
+  bool (*fits)(const Conv2dSizes&);
+  std::size_t (*prepared_bytes)(const Conv2dSizes&);
+  void (*prepare)(const ImagePrepare&);
+  void (*conv)(const ImageConv&);
+};
 
 namespace baseline {
 void fill_image_kernels(ImageTable& table);
@@ -13,6 +22,7 @@ void fill_image_pooling(ImageTable& table);
 void fill_attention(NnTable& table);
 void fill_rows(NnTable& table);
 void fill_pool_2x2(NnTable& table);
+NarrowGroups narrow_groups();
 }  // namespace baseline
 namespace avx2 {
 void fill_image_kernels(ImageTable& table);
@@ -20,6 +30,7 @@ void fill_image_pooling(ImageTable& table);
 void fill_attention(NnTable& table);
 void fill_rows(NnTable& table);
 void fill_pool_2x2(NnTable& table);
+NarrowGroups narrow_groups();
 }  // namespace avx2
 namespace avx512 {
 void fill_image_kernels(ImageTable& table);
@@ -27,7 +38,11 @@ void fill_image_pooling(ImageTable& table);
 void fill_attention(NnTable& table);
 void fill_rows(NnTable& table);
 void fill_pool_2x2(NnTable& table);
+NarrowGroups narrow_groups();
 }  // namespace avx512
+
+/// Of the widest instruction set that the processor has.
+NarrowGroups narrow_groups();
 
 void fill_image_convolution(ImageTable& table);
 

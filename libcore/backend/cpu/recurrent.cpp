@@ -13,7 +13,11 @@
 namespace core::cpu {
 namespace {
 
-constexpr std::int64_t kRowsOfThread = 16;
+/// Rows of a batch that are worth a thread's start, whose steps take `step` multiplications each.
+std::int64_t rows_of_thread(const RecurrentSizes& s, std::int64_t step) {
+  constexpr std::int64_t kWork = std::int64_t{1} << 20, kFewest = 4;  // below, the weights are read more than used
+  return std::max(kFewest, kWork / std::max<std::int64_t>(1, s.steps * step));
+}
 
 /// A matrix cut into panels of two vectors of columns, each dense from its first row to its last.
 template <class T>
@@ -69,6 +73,7 @@ void multiply(const T* a, std::int64_t count, const Panels<T>& b, T* c, T beta) 
                       .beta = beta};
     std::int64_t row = 0;
     for (; row + kBandRows <= count; row += kBandRows) product_band<T, kBandRows>(p, row);
+    for (; row + 4 <= count; row += 4) product_band<T, 4>(p, row);
     for (; row + 2 <= count; row += 2) product_band<T, 2>(p, row);
     if (row < count) product_band<T, 1>(p, row);
   }
@@ -106,7 +111,7 @@ void lstm(const LstmParams& p) {
   const Panels<T> weight = packed_turned(static_cast<const T*>(p.w_hh), n, 4 * n);
   T *gates = static_cast<T*>(p.gates), *cells = static_cast<T*>(p.cells);
   T *tanhs = static_cast<T*>(p.tanhs), *hidden = static_cast<T*>(p.hidden);
-  parallel_for(s.batch, kRowsOfThread, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(s.batch, rows_of_thread(s, 4 * n * n), [&](std::int64_t begin, std::int64_t end) {
     const T *h = static_cast<const T*>(p.h0) + begin * n, *c = static_cast<const T*>(p.c0) + begin * n;
     for (std::int64_t i = 0; i < s.steps; ++i) {
       const std::int64_t first = step_number(s, i) * s.batch + begin;
@@ -149,7 +154,7 @@ void lstm_grad(const LstmGradParams& p) {
   const T *gates = static_cast<const T*>(p.gates), *cells = static_cast<const T*>(p.cells);
   const T *tanhs = static_cast<const T*>(p.tanhs), *output_grad = static_cast<const T*>(p.output_grad);
   T* sums = static_cast<T*>(p.sums_grad);
-  parallel_for(s.batch, kRowsOfThread, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(s.batch, rows_of_thread(s, 4 * n * n), [&](std::int64_t begin, std::int64_t end) {
     T *dh = static_cast<T*>(p.h_grad) + begin * n, *dc = static_cast<T*>(p.c_grad) + begin * n;
     for (std::int64_t i = s.steps - 1; i >= 0; --i) {
       const std::int64_t first = step_number(s, i) * s.batch + begin;

@@ -43,7 +43,7 @@ TEST_P(FewRows, GiveTheSameBitsOnSeveralThreads) {
   EXPECT_TRUE(core::matmul(x, w.t()).equal(alone));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(1, 2, 3, 5, 8, 11, 12, 16, 31, 48, 49));
+INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(1, 2, 3, 5, 8, 11, 12, 16, 31, 48, 49, 80, 113, 300));
 
 TEST(OneRow, OfOddLengthGivesTheProduct) {
   core::manual_seed(0);

@@ -157,15 +157,68 @@ TEST_F(PendingConvolution, IsAveragedInWindows) {
   expect_close(core::avg_pool2d(z, 2), core::avg_pool2d(core::relu(wanted), 2));
 }
 
-TEST(NarrowGroups, AgreeWithDouble) {
-  core::manual_seed(2);
-  for (const std::int64_t width : {2, 4, 8}) {
-    const Tensor x = core::randn({2, 24, 9, 8}), w = core::randn({24, width, 3, 3}) * 0.3, b = core::randn({24});
-    const core::Conv2dOptions options{.stride = 2, .padding = 1, .groups = 24 / width};
-    const Tensor y = core::conv2d(x, w, b, options);
-    expect_close(core::relu(y), core::relu(core::conv2d(x.to_double(), w.to_double(), b.to_double(), options)));
-  }
+/// Groups of so many channels, and how they are taken.
+struct Narrow {
+  std::int64_t width;
+  core::Shape image;
+  core::Conv2dOptions options;
+  std::int64_t kernel = 3;
+};
+
+class NarrowGroups : private Seeded, public testing::TestWithParam<Narrow> {
+ protected:
+  const Narrow& p = GetParam();
+  std::int64_t channels = p.image[1];
+  core::Conv2dOptions options = [this] {
+    core::Conv2dOptions with_groups = p.options;
+    with_groups.groups = channels / p.width;
+    return with_groups;
+  }();
+  Tensor x = core::randn(p.image), w = core::randn({channels, p.width, p.kernel, p.kernel}) * 0.3;
+  Tensor b = core::randn({channels});
+  Tensor in_double() const { return core::conv2d(x.to_double(), w.to_double(), b.to_double(), options); }
+};
+
+TEST_P(NarrowGroups, AgreeWithDouble) {
+  const Tensor y = core::conv2d(x, w, b, options);
+  expect_close(core::relu(y), core::relu(in_double()));
+  expect_close(core::silu(y), core::silu(in_double()));
+  expect_close(y, in_double());
+  expect_close(core::conv2d(x, w, {}, options), core::conv2d(x.to_double(), w.to_double(), {}, options));
 }
+
+TEST_P(NarrowGroups, AreNormalisedAddedToAndCutOffAlong) {
+  core::BatchNormArguments norm{.running_mean = core::randn({channels}),
+                                .running_var = core::rand({channels}) + 0.5,
+                                .weight = core::randn({channels}) * 3,
+                                .bias = core::randn({channels})};
+  const Tensor y = core::batch_norm(core::conv2d(x, w, b, options), norm);
+  const Tensor other = core::conv2d(x, w * 2, {}, options);
+  for (Tensor* t : {&norm.running_mean, &norm.running_var, &norm.weight, &norm.bias}) *t = t->to_double();
+  const Tensor wanted = core::batch_norm(in_double(), norm);
+  const Tensor added = core::conv2d(x.to_double(), w.to_double() * 2, {}, options);
+  expect_close(core::relu6(y), core::relu6(wanted));
+  expect_close(core::relu(y + other), core::relu(wanted + added));
+}
+
+TEST_P(NarrowGroups, GiveTheSameBitsOnSeveralThreads) {
+  const Tensor alone = core::conv2d(x, w, b, options).contiguous();
+  alone.raw_data();
+  const core::ThreadLimitGuard three(3);
+  EXPECT_TRUE(core::conv2d(x, w, b, options).equal(alone));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, NarrowGroups,
+                         testing::Values(Narrow{2, {2, 24, 9, 8}, {.stride = 2, .padding = 1}},
+                                         Narrow{4, {2, 24, 9, 8}, {.stride = 2, .padding = 1}},
+                                         Narrow{8, {2, 24, 9, 8}, {.stride = 2, .padding = 1}},
+                                         Narrow{2, {1, 32, 37, 11}, {.padding = {2, 0}}},
+                                         Narrow{4, {3, 48, 30, 23}, {.padding = 1}},
+                                         Narrow{8, {1, 40, 16, 14}, {.padding = 1}},
+                                         Narrow{4, {1, 32, 33, 19}, {.stride = 2}},
+                                         Narrow{4, {1, 32, 9, 9}, {.stride = {1, 2}, .padding = 1}},
+                                         Narrow{4, {1, 32, 9, 9}, {.padding = 2, .dilation = 2}},
+                                         Narrow{4, {1, 32, 9, 9}, {.padding = 2}, 5}));
 
 TEST(ConvolutionOfPixels, AgreesWithDouble) {
   core::manual_seed(2);

@@ -211,6 +211,8 @@ TEST(Train, SaysWhatIsWrongWithItsArguments) {
       {{"fit", "points.csv", "--model", "resnet18"},
        "resnet18 takes images; for rows of 2 numbers there are mlp and linear"},
       {{"fit", "points.csv", "--model", "lnear"}, "no model is named 'lnear'"},
+      {{"fit", "not/there.csv", "--model", "gpt2"}, "gpt2 classifies no images; `train list` names those that do"},
+      {{"fit", "points.csv", "--model", "char_lstm"}, "char_lstm continues texts: train text --text FILE --model"},
       {{"fit", "points.csv", "--optimizer", "sdg"}, "no optimizer is named 'sdg'; did you mean 'sgd'?"},
       {{"fit", "points.csv", "--schedule", "cosin"}, "no schedule is named 'cosin'; did you mean 'cosine'?"},
       {{"fit", "points.csv", "--schedule", "multistep", "--milestones", "a"}, "--milestones are epochs with commas"},
