@@ -7,6 +7,7 @@
 #include "libcore/autograd/checkpoint_frame.h"
 #include "libcore/autograd/saved_hooks.h"
 #include "libcore/backend/host_memory.h"
+#include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/raw_ops.h"
 
@@ -118,7 +119,9 @@ void Node::add_edge(const Tensor& input) {
 }
 
 std::uint32_t Node::add_output(const Tensor& output) {
-  outputs_.push_back({output.sizes(), output.dtype(), output.device()});
+  const Device device = output.device();
+  if (device.is_cuda() && outputs_.empty()) stream_ = thread_streams()[static_cast<std::size_t>(device.index())];
+  outputs_.push_back({output.sizes(), output.dtype(), device});
   return static_cast<std::uint32_t>(outputs_.size() - 1);
 }
 

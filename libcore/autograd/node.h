@@ -97,6 +97,9 @@ class Node : public RefCounted {
   const InlineVector<OutputMeta, 1>& outputs() const { return outputs_; }
   /// The device whose worker runs apply().
   Device device() const { return outputs_.empty() ? Device() : outputs_[0].device; }
+  /// The stream that was current on device() when the first output was recorded, by id (streams.h): backward runs there
+  /// too. 0: the default stream, or no device that has any.
+  std::uint64_t stream() const { return stream_; }
 
   // --- for operations, while recording
   void add_edge(const Tensor& input);
@@ -123,6 +126,7 @@ class Node : public RefCounted {
   InlineVector<OutputMeta, 1> outputs_;
   InlineVector<SavedTensor, 3> saved_;
   std::uint64_t sequence_nr_;
+  std::uint64_t stream_ = 0;
   std::unique_ptr<std::vector<GradHook>> hooks_;
   Node* next_to_end_ = nullptr;  // the queue of destroy()
   bool released_ = false;

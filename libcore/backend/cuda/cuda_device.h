@@ -103,6 +103,7 @@ class CudaBackend final : public Backend {
   void prepare() const;
   void make_current() const;
   void copy(void* to, const void* from, std::size_t bytes);
+  void record_pinned(const void* data);
   [[noreturn]] void fail(int error) const;
   bool copy_direct(void* to, CudaBackend& source, const void* from, std::size_t bytes);
   void copy_staged(void* to, CudaBackend& source, const void* from, std::size_t bytes);
