@@ -118,10 +118,14 @@ void Node::add_edge(const Tensor& input) {
   edges_.push_back(input.defined() && input.requires_grad() ? gradient_edge(input) : Edge{});
 }
 
-std::uint32_t Node::add_output(const Tensor& output) {
-  const Device device = output.device();
+void Node::add_output(OutputMeta output) {
+  const Device device = output.device;
   if (device.is_cuda() && outputs_.empty()) stream_ = thread_streams()[static_cast<std::size_t>(device.index())];
-  outputs_.push_back({output.sizes(), output.dtype(), device});
+  outputs_.push_back(std::move(output));
+}
+
+std::uint32_t Node::add_output(const Tensor& output) {
+  add_output(OutputMeta{output.sizes(), output.dtype(), output.device()});
   return static_cast<std::uint32_t>(outputs_.size() - 1);
 }
 

@@ -106,7 +106,7 @@ class Node : public RefCounted {
   void add_edge(Edge edge) { edges_.push_back(std::move(edge)); }
   std::uint32_t add_output(const Tensor& output);
   /// An output that never becomes a tensor.
-  void add_output(OutputMeta output) { outputs_.push_back(std::move(output)); }
+  void add_output(OutputMeta output);
   /// Keeps an input (or any other tensor) for apply(). May be undefined.
   void save(const Tensor& tensor) { saved_.push_back(SavedTensor(tensor, false)); }
   /// Keeps an output. Call it after record().

@@ -65,6 +65,7 @@ CudaBackend::~CudaBackend() {
   for (auto& pool : pool_) {
     for (StreamHandle stream : pool) api_.stream_destroy(stream);
   }
+  if (copy_stream_ != nullptr) api_.stream_destroy(copy_stream_);
   if (default_stream_ != nullptr) api_.stream_destroy(default_stream_);
   api_.free_host(assert_flag_);
   thread_state.active = other;
@@ -258,6 +259,14 @@ StreamHandle CudaBackend::pool_stream(int priority) {
     return stream;
   }
   return pool[next_of_pool_[which]++ % kPoolStreams];
+}
+
+StreamHandle CudaBackend::copy_stream() {
+  check_alive();
+  const Current here(*this);
+  std::lock_guard lock(mutex_);
+  if (copy_stream_ == nullptr) check(api_.stream_create(&copy_stream_, 0));
+  return copy_stream_;
 }
 
 void CudaBackend::synchronize_stream(StreamHandle stream) {

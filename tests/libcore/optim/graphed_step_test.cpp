@@ -1,5 +1,5 @@
-// Training steps as graphs, on simulated devices with the kernels of CUDA devices: a replay computes what the plain step
-// does, and what a graph cannot hold is refused.
+// Training steps as graphs, on simulated devices with the kernels of CUDA devices: a replay computes what the plain
+// step does, and what a graph cannot hold is refused.
 #include "libcore/optim/graphed_step.h"
 
 #include <gmock/gmock.h>
@@ -65,13 +65,13 @@ struct TextNet : core::ModuleOf<TextNet> {
   }
   Tensor forward(const Tensor& x) {
     const Tensor h = norm(words(x)).transpose(0, 1);
-    return out(core::gelu(attention.forward(h, h, h).output.mean(core::Shape{0})));
+    return out(core::gelu(std::get<0>(attention.forward(h, h, h)).mean(core::Shape{0})));
   }
   static Tensor input() { return core::randint(11, {4, 5}); }
 };
 
 /// Losses and parameters of a few steps from the same start.
-struct Run {
+struct Trained {
   std::vector<double> losses;
   std::vector<Tensor> params;
 };
@@ -86,7 +86,7 @@ std::unique_ptr<core::Optimizer> make_sgd(const std::vector<Tensor>& params) {
 }
 
 template <class Net>
-Run train(bool graphed, const MakeOptimizer& make, const std::function<void(int, core::Optimizer&)>& before = {}) {
+Trained train(bool graphed, const MakeOptimizer& make, const std::function<void(int, core::Optimizer&)>& before = {}) {
   core::manual_seed(0);
   Net net;
   net.to(kGpu);
@@ -99,21 +99,23 @@ Run train(bool graphed, const MakeOptimizer& make, const std::function<void(int,
     return loss;
   };
   GraphedStep step(work, {.device = kGpu, .optimizers = {optimizer.get()}});
-  Run run;
+  Trained run;
   for (int i = 0; i < kSteps; ++i) {
     if (before) before(i, *optimizer);
     const Tensor x = Net::input().to(kGpu), y = core::randint(3, {4}).to(kGpu);
     run.losses.push_back((graphed ? step({x, y}) : work({x, y})).template item<double>());
   }
   EXPECT_EQ(step.is_captured(), graphed);
-  for (const Tensor& param : net.state_dict().tensors()) run.params.push_back(param.detach().cpu());
+  const core::StateDict state = net.state_dict();
+  for (const std::string& key : state.keys()) run.params.push_back(state.at(key).detach().cpu());
   return run;
 }
 
-void expect_equal(const Run& found, const Run& wanted) {
+void expect_equal(const Trained& found, const Trained& wanted) {
   EXPECT_EQ(found.losses, wanted.losses);
   ASSERT_EQ(found.params.size(), wanted.params.size());
-  for (std::size_t i = 0; i < found.params.size(); ++i) EXPECT_TRUE(core::equal(found.params[i], wanted.params[i])) << i;
+  for (std::size_t i = 0; i < found.params.size(); ++i)
+    EXPECT_TRUE(core::equal(found.params[i], wanted.params[i])) << i;
 }
 
 struct GraphedSteps : testing::Test {
@@ -133,7 +135,7 @@ TEST_F(GraphedSteps, FollowAChangedLearningRate) {
   const auto halve = [](int step, core::Optimizer& optimizer) {
     if (step == 5) optimizer.param_groups()[0].set_lr(0.01);
   };
-  const Run changed = train<ImageNet>(true, make_sgd, halve);
+  const Trained changed = train<ImageNet>(true, make_sgd, halve);
   expect_equal(changed, train<ImageNet>(false, make_sgd, halve));
   EXPECT_NE(changed.losses, train<ImageNet>(false, make_sgd).losses);
 }
@@ -212,7 +214,9 @@ TEST(GraphedStepOnTheHost, IsAPlainCall) {
 // --- Graphs themselves
 
 TEST_F(GraphedSteps, GraphsDrawTheNumbersOfPlainCalls) {
-  const auto draw = [](const Tensor& out) { out.copy_(core::rand({5}, {.device = kGpu}) + core::randn({5}, {.device = kGpu})); };
+  const auto draw = [](const Tensor& out) {
+    out.copy_(core::rand({5}, {.device = kGpu}) + core::randn({5}, {.device = kGpu}));
+  };
   const Tensor out = core::zeros({5}, {.device = kGpu});
   core::manual_seed(3);
   std::vector<Tensor> wanted;
