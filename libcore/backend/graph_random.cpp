@@ -12,11 +12,8 @@ constexpr std::size_t kBytes = kMostGenerators * 2 * sizeof(std::uint64_t);
 
 }  // namespace
 
-GraphRandom::GraphRandom(Backend& backend)
-    : backend_(backend), state_(static_cast<std::uint64_t*>(backend.allocate(kBytes))) {}
-
 GraphRandom::~GraphRandom() {
-  backend_.free(state_, kBytes);
+  if (state_ != nullptr) backend_.free(state_, kBytes);
 }
 
 GraphRandom::Place GraphRandom::draw(const std::shared_ptr<void>& generator, Take take, std::uint64_t used) {
@@ -27,6 +24,7 @@ GraphRandom::Place GraphRandom::draw(const std::shared_ptr<void>& generator, Tak
     }
     user = users_.insert(users_.end(), {generator, take, 0});
   }
+  if (state_ == nullptr) state_ = static_cast<std::uint64_t*>(backend_.allocate(kBytes));
   const Place place{state_ + 2 * (user - users_.begin()), user->used};
   user->used += used;
   return place;

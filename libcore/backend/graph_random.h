@@ -27,14 +27,13 @@ class GraphRandom {
     std::uint64_t offset;
   };
 
-  /// Takes memory of the device. REQUIRES: nothing is being captured.
-  explicit GraphRandom(Backend& backend);
+  explicit GraphRandom(Backend& backend) : backend_(backend) {}
   ~GraphRandom();
   GraphRandom(const GraphRandom&) = delete;
   GraphRandom& operator=(const GraphRandom&) = delete;
 
-  /// The place of the next `used` numbers of `generator`, which the graph keeps. Error(runtime) for more than 16
-  /// generators in one graph.
+  /// While capturing: the place of the next `used` numbers of `generator`, which the graph keeps. Error(runtime) for
+  /// more than 16 generators in one graph.
   Place draw(const std::shared_ptr<void>& generator, Take take, std::uint64_t used);
   /// Before a replay, on the current stream: tells the kernels where the generators stand, and moves these on.
   void refresh();
@@ -48,7 +47,7 @@ class GraphRandom {
   void write(std::size_t word, std::uint64_t value);
 
   Backend& backend_;
-  std::uint64_t* state_;  // on the device: {seed, offset} of each user
+  std::uint64_t* state_ = nullptr;  // on the device, from the graph's memory: {seed, offset} of each user
   std::vector<User> users_;
 };
 
