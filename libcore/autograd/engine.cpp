@@ -8,11 +8,13 @@
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
+#include "libcore/backend/stream_values.h"
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/held_image.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/record_stream.h"
 
 namespace core {
 namespace {
@@ -20,6 +22,11 @@ namespace {
 int device_rank(const Node& node) {
   Device device = node.device();
   return device.is_cuda() ? device.index() : -1;
+}
+
+/// The stream that is current on CUDA device `index`.
+std::uint64_t current_id(int index) {
+  return thread_streams()[static_cast<std::size_t>(index)];
 }
 
 /// Memory that may be added into: nobody else sees it, and no element of it stands for several.
@@ -91,6 +98,7 @@ std::vector<Tensor> GraphTask::run(std::span<const Edge> captures) {
   } else {
     run_alone();
   }
+  if (streams_) join_streams();
   return std::move(captured_);
 }
 
@@ -136,9 +144,11 @@ void GraphTask::assign_slots() {
   InlineVector<int, 8> ranks;
   for (const Entry& entry : entries_) {
     int rank = device_rank(*entry.node);
+    streams_ = streams_ || (rank >= 0 && !entry.node->is_accumulator() && entry.node->stream() != current_id(rank));
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
   }
   std::sort(ranks.begin(), ranks.end());
+  if (streams_) caller_streams_ = thread_streams();
   bool devices = ranks.size() > 2 || (ranks.size() == 2 && ranks[0] >= 0);
   devices = devices && !on_device_worker();  // a worker must not wait for others
   several_ = devices;
@@ -152,9 +162,7 @@ void GraphTask::assign_slots() {
 
 void GraphTask::seed() {
   for (std::size_t i = 0; i < roots_.size(); ++i) {
-    Entry& entry = entry_of(roots_[i]);
-    if (entry.grads.empty()) entry.grads.resize(entry.node->outputs().size());
-    add_to(entry.grads[roots_[i].input_nr], std::move(root_grads_[i]));
+    add_to_entry(entry_of(roots_[i]), roots_[i].input_nr, std::move(root_grads_[i]));
   }
   for (Entry& entry : entries_) {
     if (entry.missing == 0) push(ready_[static_cast<std::size_t>(entry.slot)], &entry);
@@ -189,7 +197,44 @@ void GraphTask::run_slot(int slot) {
   }
 }
 
+// --- Streams
+
+/// Where it runs: its operation's stream; a leaf has none. REQUIRES: streams_, and the node's device is a CUDA device.
+std::uint64_t GraphTask::stream_id(const Node& node) const {
+  return node.is_accumulator() ? caller_streams_[static_cast<std::size_t>(node.device().index())] : node.stream();
+}
+
+/// The stream of `to` comes after the current one, which makes `grad`.
+void GraphTask::hand_over(const Tensor& grad, const Node& to) const {
+  if (!streams_ || !grad.defined() || !grad.is_cuda() || grad.device() != to.device()) return;
+  if (stream_id(to) == current_id(to.device().index())) return;
+  const cuda::Stream consumer = stream_of(to.device(), stream_id(to));
+  consumer.wait_stream(cuda::current_stream(grad.device()));
+  if (!grad.is_sparse()) record_stream(grad, consumer);
+}
+
+/// The caller's current streams come after those that nodes ran on.
+void GraphTask::join_streams() const {
+  std::vector<cuda::Stream> joined;
+  for (const Entry& entry : entries_) {
+    const Device device = entry.node->device();
+    if (!device.is_cuda() || stream_id(*entry.node) == current_id(device.index())) continue;
+    const cuda::Stream stream = stream_of(device, stream_id(*entry.node));
+    if (std::find(joined.begin(), joined.end(), stream) != joined.end()) continue;
+    cuda::current_stream(device).wait_stream(stream);
+    joined.push_back(stream);
+  }
+}
+
+// --- Nodes
+
 void GraphTask::evaluate(Entry& entry) {
+  if (!streams_ || !entry.node->device().is_cuda()) return evaluate_here(entry);
+  const cuda::StreamGuard guard(stream_of(entry.node->device(), stream_id(*entry.node)));
+  evaluate_here(entry);
+}
+
+void GraphTask::evaluate_here(Entry& entry) {
   if (several_) sum_waiting(entry);
   if (entry.grads.empty()) entry.grads.resize(entry.node->outputs().size());
   if (entry.node->has_hooks() && entry.needed) {
@@ -233,15 +278,24 @@ void GraphTask::deliver(Entry& from, TensorList results) {
   }
 }
 
+/// In the order of the streams of both nodes.
+void GraphTask::add_to_entry(Entry& to, std::uint32_t input_nr, Tensor grad) {
+  if (to.grads.empty()) to.grads.resize(to.node->outputs().size());
+  if (!streams_ || !to.node->device().is_cuda()) return add_to(to.grads[input_nr], std::move(grad));
+  hand_over(grad, *to.node);
+  const cuda::StreamGuard guard(stream_of(to.node->device(), stream_id(*to.node)));
+  add_to(to.grads[input_nr], std::move(grad));
+}
+
 void GraphTask::add_contribution(Entry& to, Entry& from, std::uint32_t edge, Tensor grad) {
   auto& queue = ready_[static_cast<std::size_t>(to.slot)];
   const std::uint32_t input_nr = from.node->next_edges()[edge].input_nr;
   if (!several_) {
-    if (to.grads.empty()) to.grads.resize(to.node->outputs().size());
-    if (grad.defined()) add_to(to.grads[input_nr], std::move(grad));
+    if (grad.defined()) add_to_entry(to, input_nr, std::move(grad));
     if (--to.missing == 0) push(queue, &to);
     return;
   }
+  hand_over(grad, *to.node);
   std::lock_guard lock(mutex_);
   if (grad.defined()) {
     to.waiting.push_back({input_nr, device_rank(*from.node), from.sequence, edge, std::move(grad)});

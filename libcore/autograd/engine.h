@@ -1,8 +1,10 @@
 #pragma once
 // The engine: walks a graph from its roots, newest operation first, and hands gradients on. Iterative.
 // Nodes of several devices run one worker a device; contributions to one gradient are then summed in device order, so
-// that a run is reproducible. Internal to autograd; users call backward() and core::grad().
-// Thread safety: one GraphTask is one call; several calls may run at once on different graphs.
+// that a run is reproducible. A node runs on the stream that was current when its operation was recorded, after what
+// its gradients come from; leaves get theirs on the caller's current streams, and these come after everything when
+// run() returns. Internal to autograd; users call backward() and core::grad(). Thread safety: one GraphTask is one
+// call; several calls may run at once on different graphs.
 
 #include <condition_variable>
 #include <cstdint>
@@ -12,6 +14,7 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/autograd/node_table.h"
+#include "libcore/backend/thread_streams.h"
 
 namespace core {
 
@@ -59,6 +62,11 @@ class GraphTask {
   void run_slot(int slot);
   Entry* take_ready(int slot);
   void evaluate(Entry& entry);
+  void evaluate_here(Entry& entry);
+  void add_to_entry(Entry& to, std::uint32_t input_nr, Tensor grad);
+  void hand_over(const Tensor& grad, const Node& to) const;
+  std::uint64_t stream_id(const Node& node) const;
+  void join_streams() const;
   TensorList apply_node(Entry& entry);
   void deliver(Entry& from, TensorList results);
   void add_contribution(Entry& to, Entry& from, std::uint32_t edge, Tensor grad);
@@ -83,6 +91,8 @@ class GraphTask {
   std::condition_variable changed_;
   std::size_t left_ = 0;  // entries not evaluated yet
   bool several_ = false;
+  bool streams_ = false;  // some nodes run on other streams than the caller's current ones
+  ThreadStreams caller_streams_;
   bool failed_ = false;
 };
 

@@ -262,7 +262,7 @@ namespace {
 Edge transposed_edge(const Tensor& weight) {
   if (!weight.requires_grad()) return {};
   auto node = make_node<detail::TBackward>(weight);
-  node->add_output({{weight.sizes()[1], weight.sizes()[0]}, weight.dtype(), weight.device()});
+  node->add_output(OutputMeta{{weight.sizes()[1], weight.sizes()[0]}, weight.dtype(), weight.device()});
   return {node, 0};
 }
 

@@ -5,6 +5,7 @@
 
 #include "libcore/autograd/composed.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/device_assert.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/order_ops.h"
 #include "libcore/tensor/raw_ops.h"
@@ -60,6 +61,10 @@ Tensor one_hot(const Tensor& index, std::int64_t classes) {
   }
   if (index.numel() == 0 && classes <= 0) fail("Can not infer total number of classes from empty tensor.");
   const NoGradGuard no_history;
+  if (classes > 0 && index.numel() > 0 && detail::asserts_later(index)) {
+    detail::assert_none(logical_or(lt(index, 0), ge(index, classes)));
+    return eq(index.unsqueeze(-1), arange(classes, {.device = index.device()})).to(DType::i64);
+  }
   const std::int64_t top = index.numel() == 0 ? -1 : max(index).item<std::int64_t>();
   if (index.numel() > 0 && min(index).item<std::int64_t>() < 0) fail("Class values must be non-negative.");
   if (classes == -1) classes = top + 1;

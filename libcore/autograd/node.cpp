@@ -7,6 +7,7 @@
 #include "libcore/autograd/checkpoint_frame.h"
 #include "libcore/autograd/saved_hooks.h"
 #include "libcore/backend/host_memory.h"
+#include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/raw_ops.h"
 
@@ -117,8 +118,14 @@ void Node::add_edge(const Tensor& input) {
   edges_.push_back(input.defined() && input.requires_grad() ? gradient_edge(input) : Edge{});
 }
 
+void Node::add_output(OutputMeta output) {
+  const Device device = output.device;
+  if (device.is_cuda() && outputs_.empty()) stream_ = thread_streams()[static_cast<std::size_t>(device.index())];
+  outputs_.push_back(std::move(output));
+}
+
 std::uint32_t Node::add_output(const Tensor& output) {
-  outputs_.push_back({output.sizes(), output.dtype(), output.device()});
+  add_output(OutputMeta{output.sizes(), output.dtype(), output.device()});
   return static_cast<std::uint32_t>(outputs_.size() - 1);
 }
 

@@ -97,13 +97,16 @@ class Node : public RefCounted {
   const InlineVector<OutputMeta, 1>& outputs() const { return outputs_; }
   /// The device whose worker runs apply().
   Device device() const { return outputs_.empty() ? Device() : outputs_[0].device; }
+  /// The stream that was current on device() when the first output was recorded, by id (streams.h): backward runs there
+  /// too. 0: the default stream, or no device that has any.
+  std::uint64_t stream() const { return stream_; }
 
   // --- for operations, while recording
   void add_edge(const Tensor& input);
   void add_edge(Edge edge) { edges_.push_back(std::move(edge)); }
   std::uint32_t add_output(const Tensor& output);
   /// An output that never becomes a tensor.
-  void add_output(OutputMeta output) { outputs_.push_back(std::move(output)); }
+  void add_output(OutputMeta output);
   /// Keeps an input (or any other tensor) for apply(). May be undefined.
   void save(const Tensor& tensor) { saved_.push_back(SavedTensor(tensor, false)); }
   /// Keeps an output. Call it after record().
@@ -123,6 +126,7 @@ class Node : public RefCounted {
   InlineVector<OutputMeta, 1> outputs_;
   InlineVector<SavedTensor, 3> saved_;
   std::uint64_t sequence_nr_;
+  std::uint64_t stream_ = 0;
   std::unique_ptr<std::vector<GradHook>> hooks_;
   Node* next_to_end_ = nullptr;  // the queue of destroy()
   bool released_ = false;

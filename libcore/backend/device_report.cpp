@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "libcore/backend/collectives.h"
 #include "libcore/backend/device_registry.h"
 
 namespace core::cuda {
@@ -117,7 +118,10 @@ std::string device_table() {
   if (!is_available()) return "No devices were found\n";
   const std::string line = "+-------------------------------+----------------------+----------------------+\n";
   std::string text = "+" + std::string(77, '-') + "+\n";
-  text += format("| %-75s |\n", format("Devices of process: %d visible", device_count()).c_str());
+  const std::string library = device_count() > 1 ? nccl::version() : std::string();
+  text += format("| %-75s |\n", format("Devices of process: %d visible%s", device_count(),
+                                       library.empty() ? "" : (", NCCL " + library).c_str())
+                                    .c_str());
   text += "|" + line.substr(1, line.size() - 3) + "|\n";
   text +=
       "| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |\n"

@@ -23,7 +23,8 @@ enum class RandomOp : std::uint8_t {
   count_
 };
 
-/// `count` elements side by side. What is drawn depends on seed and offset alone.
+/// `count` elements side by side. What is drawn depends on seed and offset alone; in a captured graph these lie in
+/// device memory, where every replay finds others (graph_random.h).
 struct RandomParams {
   void* out;
   std::int64_t count;
@@ -33,6 +34,7 @@ struct RandomParams {
   double b;
   std::int64_t from;
   std::uint64_t size;
+  const std::uint64_t* state = nullptr;  ///< {seed, offset} in device memory: `seed` is not read, `offset` is added
 };
 
 struct RandomTable {

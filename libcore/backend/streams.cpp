@@ -3,12 +3,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 #include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_event.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/shared_block.h"
+#include "libcore/backend/stream_values.h"
 #include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
 
@@ -196,7 +198,9 @@ void set_stream(const Stream& stream) {
 }
 
 void record_stream(Device device, void* data, const Stream& stream) {
-  if (CudaBackend* backend = gpu_of(device)) backend->record_stream(allocation_of(data), stream.native());
+  CudaBackend* backend = gpu_of(device);
+  CudaBackend* user = gpu_of(stream.device());
+  if (backend != nullptr && user != nullptr) backend->record_stream(allocation_of(data), stream.native(), user->gpu());
 }
 
 StreamGuard::StreamGuard(const Stream& stream)
@@ -210,3 +214,39 @@ StreamGuard::~StreamGuard() {
 }
 
 }  // namespace core::cuda
+
+namespace core {
+
+cuda::Stream stream_of(Device device, std::uint64_t id) {
+  device = resolve(device);
+  std::uint64_t& current = thread_streams()[static_cast<std::size_t>(device.index())];
+  const std::uint64_t before = std::exchange(current, id);
+  const cuda::Stream stream = cuda::current_stream(device);
+  current = before;
+  return stream;
+}
+
+namespace {
+
+void make_current(const cuda::Stream& stream) {
+  thread_streams()[static_cast<std::size_t>(stream.device().index())] = stream.id();
+}
+
+}  // namespace
+
+CurrentStreams::CurrentStreams(const std::vector<cuda::Stream>& streams) {
+  for (const cuda::Stream& stream : streams) before_.push_back(cuda::current_stream(stream.device()));
+  for (const cuda::Stream& stream : streams) make_current(stream);
+}
+
+CurrentStreams::~CurrentStreams() {
+  for (const cuda::Stream& stream : before_) make_current(stream);
+}
+
+cuda::Stream copy_stream(Device device) {
+  constexpr std::uint64_t kAnyOnHost = 1;
+  auto* gpu = dynamic_cast<CudaBackend*>(&backend_for(device));
+  return stream_of(device, gpu != nullptr ? reinterpret_cast<std::uint64_t>(gpu->copy_stream()) : kAnyOnHost);
+}
+
+}  // namespace core

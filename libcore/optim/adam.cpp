@@ -25,7 +25,7 @@ OptionMap checked_defaults(const AdamOptions& o) {
           {"amsgrad", Scalar(o.amsgrad)},
           {"maximize", Scalar(o.maximize)},
           {"foreach", {}},
-          {"capturable", Scalar(false)},
+          {"capturable", Scalar(o.capturable)},
           {"differentiable", Scalar(false)},
           {"fused", {}},
           {"decoupled_weight_decay", Scalar(o.decoupled_weight_decay)}};
@@ -100,6 +100,7 @@ AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWOptions& o)
             .weight_decay = o.weight_decay,
             .amsgrad = o.amsgrad,
             .maximize = o.maximize,
-            .decoupled_weight_decay = true}) {}
+            .decoupled_weight_decay = true,
+            .capturable = o.capturable}) {}
 
 }  // namespace core

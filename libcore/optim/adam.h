@@ -17,6 +17,7 @@ struct AdamOptions {
   bool amsgrad = false;
   bool maximize = false;
   bool decoupled_weight_decay = false;  ///< AdamW
+  bool capturable = false;              ///< counts its steps on the device, so that a CUDA graph can hold them
 };
 
 class Adam : public Optimizer {
@@ -41,6 +42,7 @@ struct AdamWOptions {
   Scalar weight_decay = 1e-2;
   bool amsgrad = false;
   bool maximize = false;
+  bool capturable = false;  ///< as Adam's
 };
 
 /// Adam whose weight decay shrinks the parameters instead of joining the gradient.

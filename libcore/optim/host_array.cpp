@@ -1,5 +1,8 @@
 #include "libcore/optim/host_array.h"
 
+#include "libcore/backend/cuda_graph.h"
+#include "libcore/base/error.h"
+
 namespace core::detail {
 
 const Tensor& find_state(const ParamState& state, std::string_view name) {
@@ -31,6 +34,11 @@ const Tensor& device_step(ParamState& state, const Tensor& param) {
 }
 
 double count_step(ParamState& state) {
+  if (cuda::is_current_stream_capturing()) {
+    throw Error(ErrorCode::unsupported,
+                "this optimizer counts its steps on the host, which a captured graph cannot repeat; SGD, and Adam and "
+                "AdamW with capturable, can be captured");
+  }
   const Tensor& found = find_state(state, "step");
   const Tensor& step = found.defined() ? found : state.emplace_back("step", new_step()).second;
   if (step.dtype() == DType::f32 && step.device().is_cpu() && step.numel() == 1) {

@@ -7,6 +7,7 @@
 
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/cuda_graph.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/sparse.h"
 
@@ -87,7 +88,17 @@ void Optimizer::check_dense(const Tensor& grad) const {
                                           : name_ + " does not support sparse gradients");
 }
 
+/// A graph keeps the numbers of its capture, so that an optimizer that counts its steps has to do so on the device.
+void Optimizer::check_capture() const {
+  for (const ParamGroup& group : groups_) {
+    if (!group.options.contains("capturable") || group.options.flag("capturable")) continue;
+    throw Error(ErrorCode::runtime, "Attempting CUDA graph capture of step() for an instance of " + name_ +
+                                        " but param_groups' capturable is False.");
+  }
+}
+
 void Optimizer::step() {
+  if (cuda::is_current_stream_capturing()) check_capture();
   if (watches_steps_) was_stepped_ = true;
   if (before_step_.empty() && after_step_.empty()) {
     const NoGradGuard no_grad;

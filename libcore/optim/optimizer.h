@@ -105,6 +105,7 @@ class Optimizer {
   /// param.grad() without a handle of its own.
   static const Tensor& gradient_of(const Tensor& param);
   void take_state(const OptimizerState& state, bool copies);
+  void check_capture() const;
   void check_dense(const Tensor& grad) const;
 
   std::unordered_map<const TensorImpl*, ParamState> state_;  // looked up only: order comes from the groups

@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/collectives.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/stream_values.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/arriving.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/record_stream.h"
 
 namespace core {
 namespace {
@@ -44,6 +48,60 @@ Tensor flattened(const std::vector<Tensor>& tensors, const Indices& group) {
   for (std::size_t i : group) parts.push_back(tensors[i].reshape({-1}));
   return parts.size() == 1 ? parts[0] : cat(parts, 0);
 }
+
+/// Of its own memory, whatever is in the group.
+Tensor packed(const std::vector<Tensor>& tensors, const Indices& group) {
+  const Tensor flat = flattened(tensors, group);
+  return group.size() == 1 ? flat.clone() : flat;
+}
+
+/// Fills copies[1...], which are dense, from copies[0], on the current streams of their devices.
+void copy_to_all(const std::vector<Tensor>& copies) {
+  std::vector<detail::CollectivePart> parts;
+  for (const Tensor& copy : copies) parts.push_back({copy.device(), copy.raw_data(), copy.mutable_raw_data()});
+  const auto bytes = static_cast<std::size_t>(copies[0].numel()) * element_bytes(copies[0].dtype());
+  if (detail::broadcast_by_nccl(parts, bytes)) return;
+  Backend& from = raw::backend_of(copies[0]);
+  for (std::size_t i = 1; i < copies.size(); ++i) {
+    if (!raw::backend_of(copies[i]).copy_from_peer(parts[i].out, from, parts[0].in, bytes)) copies[i].copy_(copies[0]);
+  }
+}
+
+/// New memory for `tensor` on each device, the first of which has it: itself there.
+std::vector<Tensor> places_for(const Tensor& tensor, std::span<const Device> devices) {
+  std::vector<Tensor> places{tensor};
+  for (Device device : devices.subspan(1)) {
+    places.push_back(empty(tensor.sizes(), {.dtype = tensor.dtype(), .device = device}));
+  }
+  return places;
+}
+
+/// By NCCL, undefined where that has nothing to do with it.
+Tensor sum_at_once(const std::vector<Tensor>& inputs, std::size_t root) {
+  for (const Tensor& input : inputs) {
+    if (!input.is_contiguous() || input.dtype() != inputs[0].dtype()) return {};
+  }
+  const Tensor sum = raw::make(inputs[root].sizes(), inputs[root].dtype(), raw::backend_of(inputs[root]));
+  std::vector<detail::CollectivePart> parts;
+  for (const Tensor& input : inputs) parts.push_back({input.device(), input.raw_data(), sum.mutable_raw_data()});
+  return detail::sum_by_nccl(parts, root, sum.numel(), sum.dtype()) ? sum : Tensor();
+}
+
+/// The copy streams of devices, and their current streams, as they are when it is made.
+struct SideStreams {
+  std::vector<cuda::Stream> home, side;
+
+  explicit SideStreams(std::span<const Device> devices) {
+    for (Device device : devices) {
+      home.push_back(cuda::current_stream(device));
+      side.push_back(copy_stream(device));
+    }
+  }
+  /// What is copied from now on comes after what was started so far.
+  void follow() const {
+    for (std::size_t i = 0; i < home.size(); ++i) side[i].wait_stream(home[i]);
+  }
+};
 
 /// Views of `flat` with the shapes of the group's tensors, each with a version of its own.
 void unflatten(const Tensor& flat, const std::vector<Tensor>& shapes, const Indices& group, std::vector<Tensor>& out) {
@@ -87,8 +145,14 @@ namespace comm {
 
 std::vector<Tensor> broadcast(const Tensor& tensor, const std::vector<DeviceId>& devices) {
   NoGradGuard no_grad;
+  const std::vector<Device> targets = detail::checked_gpus(devices);
+  if (targets.size() > 1 && tensor.device() == targets[0] && tensor.is_contiguous() && nccl::is_available(targets)) {
+    const std::vector<Tensor> places = places_for(tensor.detach(), targets);
+    copy_to_all(places);
+    return places;
+  }
   std::vector<Tensor> copies;
-  for (Device device : detail::checked_gpus(devices)) copies.push_back(tensor.to(device));
+  for (Device device : targets) copies.push_back(tensor.to(device));
   return copies;
 }
 
@@ -105,11 +169,9 @@ std::vector<std::vector<Tensor>> broadcast_coalesced(const std::vector<Tensor>& 
   if (!copies.empty()) copies[0] = tensors;
   for (const Indices& group : packed_groups(tensors, buffer_size)) {
     if (targets.size() < 2) break;
-    Tensor flat = flattened(tensors, group);
-    for (std::size_t i = 1; i < targets.size(); ++i) {
-      Tensor there = detail::copy_to(flat, targets[i]);
-      unflatten(there, tensors, group, copies[i]);
-    }
+    const std::vector<Tensor> flat = places_for(flattened(tensors, group), targets);
+    copy_to_all(flat);
+    for (std::size_t i = 1; i < targets.size(); ++i) unflatten(flat[i], tensors, group, copies[i]);
   }
   return copies;
 }
@@ -120,7 +182,8 @@ Tensor reduce_add(const std::vector<Tensor>& inputs, const std::optional<DeviceI
   Device target = destination_of(destination);
   std::size_t root = check_addends(inputs, target);
   if (inputs.size() == 1) return inputs[0];
-  Tensor sum;
+  Tensor sum = sum_at_once(inputs, root);
+  if (sum.defined()) return sum;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (i == root) continue;
     if (!sum.defined()) {
@@ -181,6 +244,48 @@ Tensor gather(const std::vector<Tensor>& tensors, std::int64_t dim, const std::o
 }  // namespace comm
 
 namespace detail {
+
+std::vector<std::vector<Tensor>> broadcast_aside(const std::vector<Tensor>& tensors,
+                                                 const std::vector<Device>& devices) {
+  const NoGradGuard no_grad;
+  const SideStreams streams(devices);
+  const std::vector<Indices> groups = packed_groups(tensors, comm::kBufferSize);
+  std::vector<std::vector<Tensor>> flat;
+  for (const Indices& group : groups) flat.push_back(places_for(packed(tensors, group), devices));
+  streams.follow();
+  std::vector<std::vector<cuda::Event>> arrived(groups.size());
+  {
+    const CurrentStreams guard(streams.side);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      copy_to_all(flat[g]);
+      for (const cuda::Stream& side : streams.side) arrived[g].push_back(side.record_event());
+      record_stream(flat[g][0], streams.side[0]);
+    }
+  }
+  std::vector<std::vector<Tensor>> copies(devices.size(), std::vector<Tensor>(tensors.size()));
+  copies[0] = tensors;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t i = 1; i < devices.size(); ++i) {
+      const Tensor& there = flat[g][i];
+      const Storage bytes = arriving(there.storage(), arrived[g][i], streams.home[i]);
+      unflatten(from_storage(bytes, there.dtype(), there.sizes(), there.strides()), tensors, groups[g], copies[i]);
+    }
+  }
+  return copies;
+}
+
+Tensor copy_aside(const Tensor& tensor, Device device) {
+  if (!tensor.device().is_cpu() || !device.is_cuda() || backend_for(device).is_host_memory()) return tensor.to(device);
+  const cuda::Stream home = cuda::current_stream(device), side = copy_stream(device);
+  Tensor there;
+  {
+    const cuda::StreamGuard guard(side);
+    there = tensor.to(ToOptions{.device = device, .non_blocking = true});
+  }
+  home.wait_stream(side);
+  record_stream(there, home);
+  return there;
+}
 
 void check_gather_shapes(std::span<const Tensor> tensors, std::int64_t dim) {
   Shape expected = tensors[0].sizes();

@@ -58,6 +58,14 @@ void check_gather_shapes(std::span<const Tensor> tensors, std::int64_t dim);
 Tensor join_on(const std::vector<Tensor>& parts, Device target, std::int64_t dim);
 /// A tensor of its own on `device`.
 Tensor copy_to(const Tensor& tensor, Device device);
+/// As broadcast_coalesced of tensors on the first device, but beside what the devices compute: returns at once, packed
+/// copies are made on streams of their own, and a copy is waited for, in the order of streams, when it is first used
+/// (tensor/arriving.h). The tensors may be written to at once. The devices are different ones.
+std::vector<std::vector<Tensor>> broadcast_aside(const std::vector<Tensor>& tensors,
+                                                 const std::vector<Device>& devices);
+/// tensor.to(device), beside what a GPU computes where the tensor comes from the host; what is started afterwards comes
+/// after it.
+Tensor copy_aside(const Tensor& tensor, Device device);
 /// `to` += `from` for dense tensors of one shape, without history; `from` may lie on another device.
 void add_in_place(const Tensor& to, const Tensor& from);
 /// True when nobody else can see the tensor's memory.

@@ -1,10 +1,12 @@
 #include "libcore/parallel/replicate.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
 #include "libcore/parallel/broadcast_nodes.h"
 #include "libcore/parallel/comm.h"
@@ -54,25 +56,55 @@ void check_on_gpu(const Originals& originals, const std::vector<Device>& devices
   }
 }
 
+/// Packed, beside what the devices compute, where these are GPUs; one by one on host memory, where copies are cheap and
+/// kernels keep what they make of each.
+std::vector<std::vector<Tensor>> copies_of(const std::vector<Tensor>& tensors, const std::vector<Device>& devices) {
+  const bool on_host =
+      std::any_of(devices.begin(), devices.end(), [](Device device) { return backend_for(device).is_host_memory(); });
+  if (!on_host) return broadcast_aside(tensors, devices);
+  std::vector<std::vector<Tensor>> copies{tensors};
+  for (std::size_t rank = 1; rank < devices.size(); ++rank) {
+    std::vector<Tensor>& own = copies.emplace_back();
+    for (const Tensor& tensor : tensors) own.push_back(copy_to(tensor, devices[rank]));
+  }
+  return copies;
+}
+
 }  // namespace
 
-Tensor ReplicaCache::copy_on(Device device, std::size_t index, const Tensor& original) {
-  DeviceCopies* mine = nullptr;
-  for (DeviceCopies& known : devices_) {
-    if (known.device == device) mine = &known;
+bool ReplicaCache::is_current(const Copy& copy, const Tensor& original) {
+  return copy.copy.defined() && copy.original.is_same(original) && copy.source.id() == original.storage().id() &&
+         copy.writes == original.storage()->writes() && copy.copy_writes == copy.copy.storage()->writes();
+}
+
+std::vector<ReplicaCache::Copy>& ReplicaCache::copies_on(Device device, std::size_t count) {
+  auto known = std::find_if(devices_.begin(), devices_.end(), [&](const auto& one) { return one.device == device; });
+  if (known == devices_.end()) known = devices_.insert(devices_.end(), {device, {}});
+  if (known->copies.size() < count) known->copies.resize(count);
+  return known->copies;
+}
+
+/// New copies, not new values in the old ones: a graph that is still alive may need those.
+void ReplicaCache::refresh(const std::vector<Tensor>& originals, const std::vector<Device>& devices) {
+  std::vector<std::size_t> stale;
+  for (std::size_t i = 0; i < originals.size(); ++i) {
+    const bool all_current = std::all_of(devices.begin() + 1, devices.end(), [&](Device device) {
+      return is_current(copies_on(device, originals.size())[i], originals[i]);
+    });
+    if (!all_current) stale.push_back(i);
   }
-  if (mine == nullptr) mine = &devices_.emplace_back(DeviceCopies{device, {}});
-  if (mine->copies.size() <= index) mine->copies.resize(index + 1);
-  Copy& copy = mine->copies[index];
-  bool is_current = copy.copy.defined() && copy.original.is_same(original) &&
-                    copy.source.id() == original.storage().id() && copy.writes == original.storage()->writes() &&
-                    copy.copy_writes == copy.copy.storage()->writes();
-  if (!is_current) {
-    // A new copy, not new values in the old one: a graph that is still alive may need those.
-    Tensor fresh = copy_to(original.detach(), device);
-    copy = {original.storage(), original.storage()->writes(), original, fresh, fresh.storage()->writes()};
+  if (stale.empty()) return;
+  std::vector<Tensor> sources;
+  for (std::size_t i : stale) sources.push_back(originals[i].detach());
+  const std::vector<std::vector<Tensor>> fresh = copies_of(sources, devices);
+  for (std::size_t rank = 1; rank < devices.size(); ++rank) {
+    std::vector<Copy>& known = copies_on(devices[rank], originals.size());
+    for (std::size_t at = 0; at < stale.size(); ++at) {
+      const Tensor& original = originals[stale[at]];
+      const Tensor& copy = fresh[rank][at];
+      known[stale[at]] = {original.storage(), original.storage()->writes(), original, copy, copy.storage()->writes()};
+    }
   }
-  return copy.copy;
 }
 
 std::vector<std::shared_ptr<Module>> ReplicaCache::replicate(Module& module, const std::vector<Device>& devices,
@@ -80,11 +112,12 @@ std::vector<std::shared_ptr<Module>> ReplicaCache::replicate(Module& module, con
   std::scoped_lock lock(mutex_);
   Originals originals(module);
   check_on_gpu(originals, devices);
-  std::vector<std::vector<Tensor>> copies;
-  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+  refresh(originals.tensors, devices);
+  std::vector<std::vector<Tensor>> copies{originals.tensors};
+  for (std::size_t rank = 1; rank < devices.size(); ++rank) {
     std::vector<Tensor>& own = copies.emplace_back();
     for (std::size_t i = 0; i < originals.tensors.size(); ++i) {
-      own.push_back(rank == 0 ? originals.tensors[i] : copy_on(devices[rank], i, originals.tensors[i]));
+      own.push_back(copies_on(devices[rank], originals.tensors.size())[i].copy);
     }
   }
   GradModeGuard history(is_grad_enabled() && !detach);

@@ -2,8 +2,11 @@
 // Replicas of a module on several devices, as torch.nn.parallel.replicate: copies of the struct whose parameters are
 // handles on copies of the tensors, connected to the originals for backward. Replica 0 shares the originals' memory,
 // buffers included, so that what it writes into them stays; what the others write into theirs, and what any replica
-// assigns to its own members, is lost. Replicas list their parameters (PyTorch's list none).
-// Thread safety: replicate() locks the cache. Use: auto replicas = core::replicate(net, devices);
+// assigns to its own members, is lost. On GPUs the copies are made beside what these compute, packed into buffers of at
+// most 10 MiB, by NCCL where it is there (backend/collectives.h): a replica waits, in the order of streams, for the
+// buffer of a parameter when it first uses it, so that its first layers compute while later ones arrive. Replicas list
+// their parameters (PyTorch's list none). Thread safety: replicate() locks the cache. Use: auto replicas =
+// core::replicate(net, devices);
 
 #include <cstdint>
 #include <memory>
@@ -35,7 +38,9 @@ class ReplicaCache {
     Device device;
     std::vector<Copy> copies;
   };
-  Tensor copy_on(Device device, std::size_t index, const Tensor& original);
+  static bool is_current(const Copy& copy, const Tensor& original);
+  std::vector<Copy>& copies_on(Device device, std::size_t count);
+  void refresh(const std::vector<Tensor>& originals, const std::vector<Device>& devices);
 
   std::mutex mutex_;
   std::vector<DeviceCopies> devices_;

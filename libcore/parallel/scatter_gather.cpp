@@ -75,7 +75,7 @@ bool any_needs_grad(const std::vector<Tensor>& tensors) {
 std::vector<Tensor> scatter(const Tensor& input, const std::vector<Device>& devices, std::int64_t dim) {
   std::vector<Tensor> pieces = input.detach().chunk(static_cast<std::int64_t>(devices.size()), dim);
   // A piece that stays on its device must be a tensor of its own: it gets its own history.
-  for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = pieces[i].to(devices[i]);
+  for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = detail::copy_aside(pieces[i], devices[i]);
   if (!needs_grad(input)) return pieces;
   auto node = make_node<ScatterBackward>(input);
   node->home = input.device();

@@ -43,6 +43,14 @@ void Mt19937::twist() {
   state_.next = 0;
 }
 
+GraphRandom::Numbers detail::take_numbers(void* stream, std::uint64_t used) {
+  auto& from = *static_cast<RandomStream*>(stream);
+  const std::scoped_lock lock(from.mutex);
+  const GraphRandom::Numbers numbers{from.seed, from.offset};
+  from.offset += used;
+  return numbers;
+}
+
 double detail::normal64(RandomStream& stream) {
   if (stream.cached_normal) {
     double value = *stream.cached_normal;

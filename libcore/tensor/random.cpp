@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/graph_random.h"
 #include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/device_assert.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/random_kernels.h"
 #include "libcore/tensor/random_stream.h"
@@ -62,10 +64,21 @@ bool fill_on_device(const Tensor& x, const Generator& generator, const DeviceFil
   const RandomTable* table = backend_for(x.device()).ops().random;
   const auto kernel = table == nullptr || how.op == RandomOp::count_ ? nullptr : table->fill.at(how.op, x.dtype());
   if (kernel == nullptr) return false;
+  const std::uint64_t step = random_offset_step(x.numel(), how.parts(x.dtype()));
+  RandomParams params{x.mutable_raw_data(), x.numel(), 0, 0, how.a, how.b, how.from, how.size};
+  if (GraphRandom* graph = capturing_random(x.device())) {
+    const GraphRandom::Place place = graph->draw(generator.stream().shared_from_this(), detail::take_numbers, step);
+    params.state = place.state;
+    params.offset = place.offset;
+    kernel(params);
+    return true;
+  }
   detail::RandomStream& stream = generator.stream();
   const std::scoped_lock lock(stream.mutex);
-  kernel({x.mutable_raw_data(), x.numel(), stream.seed, stream.offset, how.a, how.b, how.from, how.size});
-  stream.offset += random_offset_step(x.numel(), how.parts(x.dtype()));
+  params.seed = stream.seed;
+  params.offset = stream.offset;
+  kernel(params);
+  stream.offset += step;
   return true;
 }
 
@@ -257,6 +270,14 @@ Tensor draw_with_replacement(const Tensor& weights, const MultinomialOptions& op
   return from_values(std::span<const std::int64_t>(indices), sizes, {.device = weights.device()});
 }
 
+Tensor bernoulli_on_device(const Tensor& p, const MaybeGenerator& generator) {
+  if (p.numel() > 0) detail::assert_none(logical_not(logical_and(ge(p, 0), le(p, 1))));
+  const RandomOptions drawn{.dtype = p.dtype() == DType::f64 ? DType::f64 : DType::f32,
+                            .device = p.device(),
+                            .generator = generator};
+  return lt(rand(p.sizes(), drawn), p).to(p.dtype());
+}
+
 }  // namespace
 
 Tensor rand(const Shape& sizes, const RandomOptions& options) {
@@ -306,17 +327,14 @@ Tensor normal(const Tensor& mean, const Tensor& std, const std::optional<Generat
 }
 
 Tensor bernoulli(const Tensor& probabilities, const std::optional<Generator>& generator) {
+  if (is_floating(probabilities.dtype()) && detail::asserts_later(probabilities)) {
+    return bernoulli_on_device(probabilities.detach(), generator);
+  }
   Tensor p = probabilities.detach().cpu().contiguous();
   bool valid = p.numel() == 0 || (all(ge(p, 0)).item<bool>() && all(le(p, 1)).item<bool>());
   check(valid,
         "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
         "please report an enhancement request to PyTorch.)");
-  if (is_floating(p.dtype()) && !backend_for(probabilities.device()).is_host_memory()) {
-    const RandomOptions drawn{.dtype = p.dtype() == DType::f64 ? DType::f64 : DType::f32,
-                              .device = probabilities.device(),
-                              .generator = generator};
-    return lt(rand(p.sizes(), drawn), probabilities.detach()).to(p.dtype());
-  }
   Tensor out = empty(p.sizes(), {.dtype = p.dtype(), .device = probabilities.device()});
   return fill_in_place(out, generator, [&](const Generator& g, RandomOut to) {
     detail::fill_bernoulli_each(g, to, p.raw_data(), p.dtype());

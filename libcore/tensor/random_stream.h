@@ -2,15 +2,17 @@
 // What a Generator holds, and the elementary draws on it. For the functions that fill buffers; users see Generator.
 // Thread safety: hold `mutex` around every draw. Use: std::scoped_lock lock(stream.mutex); detail::uniform64(stream);
 
+#include <memory>
 #include <mutex>
 #include <optional>
 
+#include "libcore/backend/graph_random.h"
 #include "libcore/base/device.h"
 #include "libcore/tensor/mt19937.h"
 
 namespace core::detail {
 
-struct RandomStream {
+struct RandomStream : std::enable_shared_from_this<RandomStream> {
   RandomStream(Device where, std::uint64_t start_seed) : device(where), engine(start_seed), seed(start_seed) {}
 
   std::mutex mutex;
@@ -29,6 +31,8 @@ inline float uniform32(Mt19937& engine) {
 inline double uniform64(Mt19937& engine) {
   return static_cast<double>(engine.next64() & ((1ULL << 53) - 1)) * 0x1p-53;
 }
+/// Of a stream of a CUDA generator, for graphs that draw from it: where it stands, before it moves on by `used`.
+GraphRandom::Numbers take_numbers(void* stream, std::uint64_t used);
 /// One standard normal value by the Box-Muller rule; every second call returns the value kept by the first.
 double normal64(RandomStream& stream);
 

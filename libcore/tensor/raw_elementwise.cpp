@@ -3,6 +3,7 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
+#include "libcore/tensor/device_assert.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
@@ -203,6 +204,7 @@ void check_bool_sub(BinaryOp op, DType a, DType b) {
 
 void check_no_zero_divisor(BinaryOp op, const Tensor& b, DType dtype) {
   if (!divides_integers(op) || is_floating(dtype)) return;
+  if (detail::asserts_later(b)) return detail::assert_none(compare(CompareOp::eq, b, Scalar(0)));
   if (reduce(ReduceOp::all, b, {}).item().to_bool()) return;
   throw Error(ErrorCode::runtime, "ZeroDivisionError");
 }

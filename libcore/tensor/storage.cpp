@@ -5,6 +5,7 @@
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/host_memory.h"
+#include "libcore/tensor/arriving.h"
 #include "libcore/tensor/derived_data.h"
 #include "libcore/tensor/held_image.h"
 
@@ -64,6 +65,11 @@ Storage Storage::hold(HeldImage* image, std::size_t nbytes, Backend& backend) {
 }
 
 void* StorageImpl::settle() const {
+  if (free_foreign_ == detail::release_arriving) {
+    void* bytes = detail::settle_arriving(context_);
+    data_.store(bytes, std::memory_order_release);
+    return bytes;
+  }
   if (!holds_) return nullptr;  // the meta device
   auto* image = static_cast<HeldImage*>(context_);
   const std::lock_guard lock(image->mutex());

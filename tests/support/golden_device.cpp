@@ -49,11 +49,15 @@ struct EmulatedTables {
   }
 };
 
-const core::OpTables& golden_kernels() {
-  const char* kernels = std::getenv("CKPT_GOLDEN_KERNELS");
-  if (kernels == nullptr || std::string(kernels) != "cuda") return core::cpu_op_tables();
+const core::OpTables& emulated_kernels() {
   static const auto* tables = new EmulatedTables;
   return tables->all;
+}
+
+const core::OpTables& golden_kernels() {
+  const char* kernels = std::getenv("CKPT_GOLDEN_KERNELS");
+  const bool emulates = kernels != nullptr && std::string(kernels) == "cuda";
+  return emulates ? emulated_kernels() : core::cpu_op_tables();
 }
 
 /// Whether there is no GPU to compute on.
@@ -80,6 +84,10 @@ void compute_on_golden_device() {
 void set_golden_devices(int count) {
   if (!on_golden_device()) return core::set_logical_devices(count);
   if (on_host_memory()) core::set_opaque_devices(count == 0 ? 1 : count, golden_kernels());
+}
+
+void set_emulated_devices(int count) {
+  core::set_opaque_devices(count, emulated_kernels());
 }
 
 bool drew_on_golden_device() {

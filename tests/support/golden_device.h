@@ -15,6 +15,8 @@ void compute_on_golden_device();
 /// So many logical devices instead of those there are, of the kind that the program computes on; 0: none, or the one it
 /// computes on. GPUs stay as they are.
 void set_golden_devices(int count);
+/// So many opaque devices with the kernels of CUDA devices, whatever the environment says.
+void set_emulated_devices(int count);
 /// Whether something was drawn on it since a seed was given last: other numbers than the CPU's.
 bool drew_on_golden_device();
 

@@ -1,7 +1,11 @@
 // Training of the zoo's models against PyTorch's runs.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <optional>
 
+#include "libcore/optim/graphed_step.h"
 #include "tests/support/golden_device.h"
 #include "tests/zoo/golden_model.h"
 #include "zoo/autoencoder.h"
@@ -125,10 +129,44 @@ void check_state(core::Module& module, Json rows, DType dtype, double relative) 
   }
 }
 
+/// Whether steps are recorded once and replayed (optim/graphed_step.h): CKPT_GOLDEN_GRAPH=1.
+bool trains_by_graphs() {
+  const char* text = std::getenv("CKPT_GOLDEN_GRAPH");
+  return text != nullptr && std::string(text) == "1";
+}
+
+/// One step, which gives the loss before it. `gradients` is called between backward and the update of a plain step.
+class Steps {
+ public:
+  Steps(Trainee& net, core::Optimizer& optimizer, int devices) : net_(net), optimizer_(optimizer) {
+    if (!trains_by_graphs() || devices > 1) return;
+    for (core::ParamGroup& group : optimizer.param_groups()) {
+      if (group.options.contains("capturable")) group.options.set("capturable", core::Scalar(true));
+    }
+    graphed_.emplace([this](const auto&) { return plain([] {}); },
+                     core::GraphedStep::Options{.device = golden_device(), .warmup = 1, .optimizers = {&optimizer}});
+  }
+  Tensor operator()(const std::function<void()>& gradients) { return graphed_ ? (*graphed_)({}) : plain(gradients); }
+
+ private:
+  Tensor plain(const std::function<void()>& gradients) {
+    Tensor loss = net_.loss();
+    optimizer_.zero_grad();
+    loss.backward();
+    gradients();
+    optimizer_.step();
+    return loss;
+  }
+  Trainee& net_;
+  core::Optimizer& optimizer_;
+  std::optional<core::GraphedStep> graphed_;
+};
+
 /// Takes the steps that `run` has losses for; on one device the gradients and the state are compared too.
 void check_run(Json golden, Json run, DType dtype, int devices) {
   Trainee net(golden, dtype, devices);
   auto optimizer = make_optimizer(net.module().parameters(), run);
+  Steps take_step(net, *optimizer, devices);
   const bool f64 = dtype == DType::f64;
   const bool vision = text(golden["family"]) == "vision";
   std::vector<double> losses = numbers(run[f64 ? "losses_f64" : "losses_f32"]);
@@ -137,7 +175,11 @@ void check_run(Json golden, Json run, DType dtype, int devices) {
     if (vision && f64 && devices == 1 && step + 1 == losses.size()) {
       check_state(net.module(), run["after_2_steps"], dtype, wide_tolerance(golden));
     }
-    Tensor loss = net.loss();
+    const bool is_last = step + 1 == losses.size();
+    const Tensor loss = is_last ? net.loss() : take_step([&] {
+      if (step > 0 || !f64 || devices > 1 || !has(golden["train"], "gradients_step_1")) return;
+      check_gradients(net.module(), golden["train"]["gradients_step_1"], wide_tolerance(golden));
+    });
     // Networks with ReLU and batch norm amplify rounding: in f32 their first loss alone can be compared closely.
     // Optimizers that compute in single operations round more often than the CPU's one pass.
     const double steps = on_golden_device() && !f64 ? static_cast<double>(step + 1) : 1;
@@ -145,13 +187,6 @@ void check_run(Json golden, Json run, DType dtype, int devices) {
     require_close(loss.item<double>(), losses[step], relative * std::max(1.0, std::abs(losses[step])),
                   (vision ? "" : text(run["name"]) + " ") + "loss " + std::to_string(step) + " on " +
                       std::to_string(devices) + " devices");
-    if (step + 1 == losses.size()) break;
-    optimizer->zero_grad();
-    loss.backward();
-    if (step == 0 && f64 && devices == 1 && has(golden["train"], "gradients_step_1")) {
-      check_gradients(net.module(), golden["train"]["gradients_step_1"], wide_tolerance(golden));
-    }
-    optimizer->step();
   }
   if (devices == 1 && !vision) check_state(net.module(), run["after_5_steps"], dtype, wide_tolerance(golden));
 }

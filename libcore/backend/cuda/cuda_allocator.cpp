@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/graph_capture.h"
 #include "libcore/backend/out_of_memory.h"
 
 namespace core::gpu {
@@ -64,12 +65,12 @@ std::uint64_t CudaAllocator::left_of(std::uint64_t free) const {
 
 void* CudaAllocator::allocate(std::size_t bytes, StreamHandle stream) {
   std::lock_guard lock(mutex_);
-  if (capturing_.empty()) collect_finished(false);
+  if (!GraphCapture::any()) collect_finished(false);  // to ask for an event would end a capture, whoever's it is
   const auto capture = capturing_.find(stream);
   const CachingModel::Use use{stream, capture == capturing_.end() ? 0 : capture->second};
   Block* block = model_.try_allocate(bytes, limit(), use);
   if (block == nullptr) {
-    if (capturing_.empty()) collect_finished(true);
+    if (!GraphCapture::any()) collect_finished(true);
     model_.release_cached();
     model_.count_retry();
     block = model_.try_allocate(bytes, limit(), use);
@@ -88,36 +89,43 @@ void CudaAllocator::free(void* data) noexcept {
   model_.retire(block);
   const auto users = other_users_.find(block);
   if (users == other_users_.end()) return model_.give_back(block);
-  std::vector<StreamHandle> streams = std::move(users->second);
+  std::vector<User> others = std::move(users->second);
   other_users_.erase(users);
   if (capturing_.empty()) {
-    wait_for_uses(block, streams);
+    wait_for_uses(block, others);
   } else {
-    after_capture_.emplace_back(block, std::move(streams));
+    after_capture_.emplace_back(block, std::move(others));
   }
 }
 
-void CudaAllocator::record_stream(void* data, StreamHandle stream) {
+void CudaAllocator::record_stream(void* data, StreamHandle stream, int gpu) {
   std::lock_guard lock(mutex_);
   const auto found = blocks_.find(data);
-  if (found == blocks_.end() || found->second->stream == stream) return;
-  std::vector<StreamHandle>& users = other_users_[found->second];
-  if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
+  if (found == blocks_.end() || (found->second->stream == stream && gpu == place_.gpu)) return;
+  std::vector<User>& users = other_users_[found->second];
+  const User user{stream, gpu};
+  if (std::find(users.begin(), users.end(), user) == users.end()) users.push_back(user);
 }
 
 /// Gives `block` back once all that these streams were told so far is done.
-void CudaAllocator::wait_for_uses(Block* block, const std::vector<StreamHandle>& streams) noexcept {
-  for (StreamHandle stream : streams) {
-    EventHandle event = nullptr;
-    if (api_.event_create(&event, false) != kSuccess) continue;  // a dead device: nothing uses the block any more
-    if (api_.event_record(event, stream) != kSuccess) {
-      api_.event_destroy(event);
-      continue;
-    }
-    ++events_left_[block];
-    pending_.push_back({event, block});
+void CudaAllocator::wait_for_uses(Block* block, const std::vector<User>& users) noexcept {
+  for (const User& user : users) {
+    if (user.gpu != place_.gpu) api_.set_device(user.gpu);  // an event belongs to the device of its stream
+    wait_for(block, user);
+    if (user.gpu != place_.gpu) api_.set_device(place_.gpu);
   }
   if (!events_left_.contains(block)) model_.give_back(block);
+}
+
+void CudaAllocator::wait_for(Block* block, const User& user) noexcept {
+  EventHandle event = nullptr;
+  if (api_.event_create(&event, false) != kSuccess) return;  // a dead device: nothing uses the block any more
+  if (api_.event_record(event, user.stream) != kSuccess) {
+    api_.event_destroy(event);
+    return;
+  }
+  ++events_left_[block];
+  pending_.push_back({event, block});
 }
 
 void CudaAllocator::collect_finished(bool wait) noexcept {
@@ -168,7 +176,7 @@ void CudaAllocator::throw_out_of_memory(std::uint64_t bytes) {
 
 void CudaAllocator::release_cached() {
   std::lock_guard lock(mutex_);
-  if (capturing_.empty()) collect_finished(true);
+  if (!GraphCapture::any()) collect_finished(true);
   model_.release_cached();
 }
 
@@ -202,7 +210,7 @@ void CudaAllocator::end_pool(StreamHandle stream) {
   std::lock_guard lock(mutex_);
   capturing_.erase(stream);
   if (!capturing_.empty()) return;
-  for (const auto& [block, streams] : after_capture_) wait_for_uses(block, streams);
+  for (const auto& [block, users] : after_capture_) wait_for_uses(block, users);
   after_capture_.clear();
 }
 

@@ -32,7 +32,8 @@ class CudaAllocator final : private SegmentSource {
   /// OutOfMemoryError with PyTorch's text, after all that was cached has been given back and tried again.
   void* allocate(std::size_t bytes, StreamHandle stream);
   void free(void* data) noexcept;
-  void record_stream(void* data, StreamHandle stream);
+  /// `gpu` is the driver's number of the stream's device, which may be another one.
+  void record_stream(void* data, StreamHandle stream, int gpu);
   /// Gives cached segments back to the device, after waiting for those that other streams still use.
   void release_cached();
   void set_fraction(double fraction);
@@ -58,11 +59,17 @@ class CudaAllocator final : private SegmentSource {
     EventHandle event;
     Block* block;
   };
+  struct User {
+    StreamHandle stream;
+    int gpu;
+    bool operator==(const User&) const = default;
+  };
   std::uint64_t take(std::uint64_t bytes) override;
   void give(std::uint64_t address, std::uint64_t bytes) noexcept override;
   std::uint64_t limit() const;
   std::uint64_t left_of(std::uint64_t free) const;
-  void wait_for_uses(Block* block, const std::vector<StreamHandle>& streams) noexcept;
+  void wait_for_uses(Block* block, const std::vector<User>& users) noexcept;
+  void wait_for(Block* block, const User& user) noexcept;
   void collect_finished(bool wait) noexcept;
   void finish(const Pending& use) noexcept;
   [[noreturn]] void throw_out_of_memory(std::uint64_t bytes);
@@ -73,12 +80,12 @@ class CudaAllocator final : private SegmentSource {
   std::uint64_t capacity_;
   double fraction_ = 1;
   CachingModel model_;
-  std::unordered_map<void*, Block*> blocks_;                           // allocated
-  std::unordered_map<Block*, std::vector<StreamHandle>> other_users_;  // streams given to record_stream()
-  std::unordered_map<Block*, int> events_left_;                        // freed, still used
+  std::unordered_map<void*, Block*> blocks_;                   // allocated
+  std::unordered_map<Block*, std::vector<User>> other_users_;  // given to record_stream()
+  std::unordered_map<Block*, int> events_left_;                // freed, still used
   std::vector<Pending> pending_;
-  std::vector<std::pair<Block*, std::vector<StreamHandle>>> after_capture_;  // freed while a capture forbids events
-  std::map<StreamHandle, std::uint64_t> capturing_;                          // stream -> pool
+  std::vector<std::pair<Block*, std::vector<User>>> after_capture_;  // freed while a capture forbids events
+  std::map<StreamHandle, std::uint64_t> capturing_;                  // stream -> pool
 };
 
 }  // namespace core::gpu

@@ -41,6 +41,8 @@ struct DeviceProperties {
   unsigned char uuid[16];
 };
 
+class Nccl;
+
 /// Every function gives kSuccess or an error; an error of work that ran earlier may come from any of them.
 struct CudaApi {
   int (*device_count)(int* count);
@@ -86,6 +88,9 @@ struct CudaApi {
   int (*destroy_graph_exec)(GraphExecHandle exec);
   /// Lets this thread allocate while a stream of it is captured; gives the mode to restore.
   int (*exchange_capture_mode)(int* mode);
+
+  /// What exchanges data between these GPUs (nccl.h); null: there is nothing.
+  Nccl* (*collectives)();
 
   /// The error of the last call or launch on this thread; forgets it where it is not sticky.
   int (*last_error)();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/graph_capture.h"
 #include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
 
@@ -64,6 +65,7 @@ CudaBackend::~CudaBackend() {
   for (auto& pool : pool_) {
     for (StreamHandle stream : pool) api_.stream_destroy(stream);
   }
+  if (copy_stream_ != nullptr) api_.stream_destroy(copy_stream_);
   if (default_stream_ != nullptr) api_.stream_destroy(default_stream_);
   api_.free_host(assert_flag_);
   thread_state.active = other;
@@ -187,6 +189,7 @@ void CudaBackend::copy(void* to, const void* from, std::size_t bytes) {
 }
 
 void CudaBackend::copy_from_host(void* to, const void* from, std::size_t bytes) {
+  check_copy_in_capture(device());
   copy(to, from, bytes);
   synchronize_stream(current_stream());
 }
@@ -202,15 +205,20 @@ void CudaBackend::copy_within(void* to, const void* from, std::size_t bytes) {
 void CudaBackend::copy_from_host_async(void* to, const void* from, std::size_t bytes) {
   if (!pinned_->contains(from, bytes)) return copy_from_host(to, from, bytes);
   copy(to, from, bytes);
-  const Current here(*this);
-  check(pinned_->record(from, gpu_, current_stream()));
+  record_pinned(from);
 }
 
 void CudaBackend::copy_to_host_async(void* to, const void* from, std::size_t bytes) {
   if (!pinned_->contains(to, bytes)) return copy_to_host(to, from, bytes);
   copy(to, from, bytes);
+  record_pinned(to);
+}
+
+/// What a graph copies from or to is the caller's to keep: an event of a capture says nothing of replays.
+void CudaBackend::record_pinned(const void* data) {
+  if (GraphCapture::of(device()) != nullptr) return;
   const Current here(*this);
-  check(pinned_->record(to, gpu_, current_stream()));
+  check(pinned_->record(data, gpu_, current_stream()));
 }
 
 void CudaBackend::fill_zero(void* to, std::size_t bytes) {
@@ -251,6 +259,14 @@ StreamHandle CudaBackend::pool_stream(int priority) {
     return stream;
   }
   return pool[next_of_pool_[which]++ % kPoolStreams];
+}
+
+StreamHandle CudaBackend::copy_stream() {
+  check_alive();
+  const Current here(*this);
+  std::lock_guard lock(mutex_);
+  if (copy_stream_ == nullptr) check(api_.stream_create(&copy_stream_, 0));
+  return copy_stream_;
 }
 
 void CudaBackend::synchronize_stream(StreamHandle stream) {

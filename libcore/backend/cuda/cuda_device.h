@@ -66,8 +66,10 @@ class CudaBackend final : public Backend {
   gpu::StreamHandle current_stream() const;
   /// One of 32 streams of that priority (0 or -1, the more urgent), in turn. They live as long as the backend.
   gpu::StreamHandle pool_stream(int priority);
-  /// `data` is used by work on `stream`: when freed it serves nobody before that work is done.
-  void record_stream(void* data, gpu::StreamHandle stream) { allocator_.record_stream(data, stream); }
+  /// One more stream, for copies that go beside the work of others.
+  gpu::StreamHandle copy_stream();
+  /// `data` is used by work on `stream` of GPU `gpu`: when freed it serves nobody before that work is done.
+  void record_stream(void* data, gpu::StreamHandle stream, int gpu) { allocator_.record_stream(data, stream, gpu); }
   void synchronize_stream(gpu::StreamHandle stream);
   gpu::CudaAllocator& allocator() { return allocator_; }
   /// The device has this many bytes; 0: as many as the GPU.
@@ -103,6 +105,7 @@ class CudaBackend final : public Backend {
   void prepare() const;
   void make_current() const;
   void copy(void* to, const void* from, std::size_t bytes);
+  void record_pinned(const void* data);
   [[noreturn]] void fail(int error) const;
   bool copy_direct(void* to, CudaBackend& source, const void* from, std::size_t bytes);
   void copy_staged(void* to, CudaBackend& source, const void* from, std::size_t bytes);
@@ -117,6 +120,7 @@ class CudaBackend final : public Backend {
   mutable std::mutex mutex_;  // guards what follows
   std::vector<gpu::StreamHandle> pool_[2];
   std::size_t next_of_pool_[2] = {0, 0};
+  gpu::StreamHandle copy_stream_ = nullptr;
   mutable std::map<int, bool> peers_;  // by the driver's number: whether its memory can be used
 
   // Made when the device is first used: asking for the devices should not start every GPU of the machine.

@@ -46,10 +46,10 @@ bool CudaBackend::copy_from_peer(void* to, Backend& peer, const void* from, std:
   return true;
 }
 
-/// On the source's stream, which computed the data and may reuse their memory afterwards. False when the driver
-/// refused.
+/// On the source's stream, which computed the data and may reuse their memory afterwards. False without a direct way:
+/// the driver's own way by the host would hold up both devices.
 bool CudaBackend::copy_direct(void* to, CudaBackend& source, const void* from, std::size_t bytes) {
-  source.can_access(*this);  // asks for the direct way; without it the driver goes by the host
+  if (!source.can_access(*this)) return false;
   const gpu::StreamHandle here = current_stream(), there = source.current_stream();
   gpu::make_wait(source, there, *this, here);
   int error = gpu::kSuccess;

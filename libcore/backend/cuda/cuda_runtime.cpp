@@ -9,6 +9,7 @@
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_tables.h"
 #include "libcore/backend/cuda/driver_memory.h"
+#include "libcore/backend/cuda/nccl.h"
 
 namespace core {
 namespace gpu {
@@ -129,6 +130,7 @@ void add_graphs(CudaApi& api) {
     *mode = exchanged;
     return error;
   };
+  api.collectives = loaded_nccl;
   api.last_error = []() -> int { return cudaGetLastError(); };
   api.error_text = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); };
   api.error_name = [](int error) { return cudaGetErrorName(static_cast<cudaError_t>(error)); };

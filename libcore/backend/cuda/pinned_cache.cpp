@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/graph_capture.h"
 
 namespace core::gpu {
 namespace {
@@ -71,6 +72,7 @@ int PinnedCache::record(const void* data, int gpu, StreamHandle stream) {
 
 /// True when no copy uses the block any more.
 bool PinnedCache::is_idle(Block& block) {
+  if (!block.uses.empty() && GraphCapture::any()) return false;  // to ask would end the capture
   for (const Use& use : block.uses) {
     if (is_pending(api_, api_.event_query(use.event))) return false;
   }

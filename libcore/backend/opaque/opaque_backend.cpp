@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libcore/backend/opaque/opaque_graph.h"
 #include "libcore/backend/opaque/opaque_tables.h"
 #include "libcore/base/error.h"
 
@@ -34,22 +35,75 @@ void check_host(Device device, const void* data, std::size_t bytes) {
 }
 }  // namespace
 
+// --- Memory
+
+void* OpaqueBackend::allocate(std::size_t bytes) {
+  void* data = LogicalBackend::allocate(bytes);
+  if (const OpaqueGraph* graph = OpaqueGraph::of(device())) {
+    const std::lock_guard lock(captured_mutex_);
+    captured_[data] = {graph, bytes, false};
+  }
+  return data;
+}
+
+void OpaqueBackend::free(void* data, std::size_t bytes) noexcept {
+  {
+    const std::lock_guard lock(captured_mutex_);
+    const auto found = captured_.find(data);
+    if (found != captured_.end()) {
+      found->second.is_free = true;  // replays write here
+      return;
+    }
+  }
+  LogicalBackend::free(data, bytes);
+}
+
+void OpaqueBackend::release_graph(const OpaqueGraph* graph) noexcept {
+  const std::lock_guard lock(captured_mutex_);
+  for (auto it = captured_.begin(); it != captured_.end();) {
+    if (it->second.graph != graph) {
+      ++it;
+      continue;
+    }
+    if (it->second.is_free) LogicalBackend::free(it->first, it->second.bytes);
+    it = captured_.erase(it);
+  }
+}
+
+// --- Copies
+
 void OpaqueBackend::copy_from_host(void* to, const void* from, std::size_t bytes) {
+  check_copy_in_capture(device());
   check_host(device(), from, bytes);
   LogicalBackend::copy_from_host(seen(to, bytes), from, bytes);
 }
 
 void OpaqueBackend::copy_to_host(void* to, const void* from, std::size_t bytes) {
+  check_copy_in_capture(device());
   check_host(device(), to, bytes);
   LogicalBackend::copy_to_host(to, seen(from, bytes), bytes);
 }
 
 void OpaqueBackend::copy_within(void* to, const void* from, std::size_t bytes) {
-  LogicalBackend::copy_within(seen(to, bytes), seen(from, bytes), bytes);
+  void* target = seen(to, bytes);
+  const void* source = seen(from, bytes);
+  if (OpaqueGraph* graph = OpaqueGraph::of(device())) {
+    return graph->keep([=, this] { LogicalBackend::copy_within(target, source, bytes); });
+  }
+  LogicalBackend::copy_within(target, source, bytes);
 }
 
 void OpaqueBackend::fill_zero(void* to, std::size_t bytes) {
-  LogicalBackend::fill_zero(seen(to, bytes), bytes);
+  void* target = seen(to, bytes);
+  if (OpaqueGraph* graph = OpaqueGraph::of(device())) {
+    return graph->keep([=, this] { LogicalBackend::fill_zero(target, bytes); });
+  }
+  LogicalBackend::fill_zero(target, bytes);
+}
+
+void OpaqueBackend::synchronize() {
+  check_wait_in_capture(device());
+  LogicalBackend::synchronize();
 }
 
 void OpaqueBackend::empty_cache() {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "libcore/backend/nn_table.h"
+#include "libcore/backend/opaque/opaque_graph.h"
 #include "libcore/backend/opaque/opaque_memory.h"
 #include "libcore/backend/opaque/param_pointers.h"
 #include "libcore/backend/recurrent_table.h"
@@ -78,14 +80,19 @@ bool moved_along(const Params& from, Params& to, T*& pointer) {
 
 enum class Input { on_device, on_host };
 
+/// The graph that this kernel is to be a part of; null: it runs.
+OpaqueGraph* graph_of_launch() {
+  return launching >= 0 ? OpaqueGraph::of(Device(DeviceType::cuda, launching)) : nullptr;
+}
+
 template <class Params>
 concept HasList = requires(const Params& p) {
   p.tensors;
 };
 
 /// Steps of optimizers, whose addresses lie in a list.
-template <HasList Params>
-void run(Slot& slot, const Params& params, Input) {
+template <Input, std::size_t, HasList Params>
+void run(Slot& slot, const Params& params) {
   slot.calls.fetch_add(1, std::memory_order_relaxed);
   std::vector list(params.tensors, params.tensors + params.tensor_count);
   for (auto& tensor : list) {
@@ -93,24 +100,51 @@ void run(Slot& slot, const Params& params, Input) {
       if (pointer != nullptr) pointer = checked_memory(slot, name, pointer).seen(pointer);
     });
   }
-  Params seen = params;
-  seen.tensors = list.data();
-  reinterpret_cast<void (*)(const Params&)>(slot.inner)(seen);
+  auto start = [inner = slot.inner, step = Params(params), list = std::move(list)]() mutable {
+    step.tensors = list.data();
+    reinterpret_cast<void (*)(const Params&)>(inner)(step);
+  };
+  if (OpaqueGraph* graph = graph_of_launch()) return graph->keep(std::move(start));
+  start();
 }
 
-template <class Params>
-void run(Slot& slot, Params& params, Input input) {
-  using Plain = std::remove_const_t<Params>;
-  slot.calls.fetch_add(1, std::memory_order_relaxed);
-  Plain seen = params;
+/// Puts what kernels can touch into `seen`, a copy of `params`.
+template <Input kInput, class Params>
+void translate(const Slot& slot, const Params& params, Params& seen) {
   each_pointer(seen, [&](const char* name, auto*& pointer) {
-    if (pointer == nullptr || moved_along<Plain>(params, seen, pointer)) return;
-    if (input == Input::on_host && std::string_view(name) == "in") {
+    if (pointer == nullptr || moved_along(params, seen, pointer)) return;
+    if (kInput == Input::on_host && std::string_view(name) == "in") {
       if (opaque_memory_of(pointer) != nullptr) refuse(slot, name, "is device memory where the host reads a number");
       return;
     }
     pointer = checked_memory(slot, name, pointer).seen(pointer);
   });
+}
+
+/// A kernel of a graph: its parameters stay where they are, as they may point into themselves. A number that it reads
+/// from the host, of `bytes` bytes, is kept with them.
+template <Input kInput, class Params>
+void keep(OpaqueGraph& graph, const Slot& slot, const Params& params, std::size_t bytes) {
+  struct Kept {
+    Params params;
+    std::array<std::byte, 16> number{};
+  };
+  auto kept = std::make_shared<Kept>(Kept{params, {}});
+  translate<kInput>(slot, params, kept->params);
+  if constexpr (kInput == Input::on_host) {
+    std::memcpy(kept->number.data(), kept->params.in, bytes);
+    kept->params.in = kept->number.data();
+  }
+  graph.keep([inner = slot.inner, kept] { reinterpret_cast<void (*)(Params&)>(inner)(kept->params); });
+}
+
+template <Input kInput, std::size_t kSlot, class Params>
+void run(Slot& slot, Params& params) {
+  using Plain = std::remove_const_t<Params>;
+  slot.calls.fetch_add(1, std::memory_order_relaxed);
+  if (OpaqueGraph* graph = graph_of_launch()) return keep<kInput, Plain>(*graph, slot, params, kSlot);
+  Plain seen = params;
+  translate<kInput, Plain>(slot, params, seen);
   reinterpret_cast<void (*)(Params&)>(slot.inner)(seen);
   if constexpr (std::is_same_v<Plain, IndexParams> && !std::is_const_v<Params>) {
     params.failed = seen.failed;
@@ -124,7 +158,7 @@ void run(Slot& slot, Params& params, Input input) {
 
 template <std::size_t kRow, std::size_t kSlot, Input kInput, class Params>
 void trampoline(Params& params) {
-  run(state().rows[kRow][kSlot], params, kInput);
+  run<kInput, kSlot>(state().rows[kRow][kSlot], params);
 }
 
 /// The only slots to keep; null: all.

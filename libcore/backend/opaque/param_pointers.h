@@ -151,7 +151,7 @@ void each_pointer(LstmGradParams& p, Visit visit) {
 
 template <class Visit>
 void each_pointer(RandomParams& p, Visit visit) {
-  visit("out", p.out);
+  visit("out", p.out), visit("state", p.state);
 }
 
 // Lists of tensors: the list itself is host memory, of the caller's to change.

@@ -70,7 +70,7 @@ TEST_F(Allocator, AFreedBlockServesNoOtherStream) {
 TEST_F(Allocator, ABlockThatAnotherStreamUsesWaitsForIt) {
   void* a = allocator.allocate(4096, nullptr);
   driver.launch(side, [] {});
-  allocator.record_stream(a, side);
+  allocator.record_stream(a, side, 0);
   allocator.free(a);
   EXPECT_EQ(current(&core::MemoryStats::allocation), 0);
   EXPECT_EQ(current(&core::MemoryStats::active), 1);  // as PyTorch counts it
@@ -86,7 +86,7 @@ TEST_F(Allocator, ABlockThatAnotherStreamUsesWaitsForIt) {
 
 TEST_F(Allocator, ABlocksOwnStreamIsNoOtherUser) {
   void* a = allocator.allocate(4096, side);
-  allocator.record_stream(a, side);
+  allocator.record_stream(a, side, 0);
   allocator.free(a);
   EXPECT_EQ(allocator.allocate(4096, side), a);
   EXPECT_EQ(driver.calls("event_create"), 0);
@@ -130,7 +130,7 @@ TEST_F(Allocator, BlocksStillInUseAreWaitedForBeforeItGivesUp) {
   void* a = allocator.allocate(40 * kMiB, nullptr);
   bool was_run = false;
   driver.launch(side, [&] { was_run = true; });
-  allocator.record_stream(a, side);
+  allocator.record_stream(a, side, 0);
   allocator.free(a);
   void* b = allocator.allocate(50 * kMiB, nullptr);
   EXPECT_TRUE(was_run);
@@ -189,7 +189,7 @@ TEST_F(Allocator, ACaptureHasAPoolOfItsOwn) {
 
 TEST_F(Allocator, DuringACaptureEventsWait) {
   void* a = allocator.allocate(4096, nullptr);
-  allocator.record_stream(a, side);
+  allocator.record_stream(a, side, 0);
   allocator.begin_pool(side, 1);
   allocator.free(a);
   EXPECT_EQ(driver.calls("event_create"), 0);

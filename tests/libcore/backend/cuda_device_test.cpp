@@ -261,7 +261,7 @@ TEST(CudaErrors, AQuestionLeavesNoneForTheNextLaunch) {
   const StreamHandle side = machine[0].pool_stream(0);
   void* data = machine[0].allocate(64);
   machine.driver.launch(side, [] {});
-  machine[0].record_stream(data, side);
+  machine[0].record_stream(data, side, 0);
   machine[0].free(data, 64);
   machine[0].free(machine[0].allocate(64), 64);  // asks whether `side` is done
   EXPECT_EQ(machine.driver.api().last_error(), core::gpu::kSuccess);
@@ -283,12 +283,29 @@ TEST(CudaCurrent, FreedMemoryWaitsForItsUsersWhicheverDeviceIsCurrent) {
     const CudaBackend::Current there(machine[1]);
     machine.driver.launch(side, [] {});
   }
-  machine[1].record_stream(data, side);
+  machine[1].record_stream(data, side, 1);
   machine[0].ops();
   machine[1].free(data, 64);
   void* next = machine[1].allocate(64);
   EXPECT_NE(next, data);
   machine[1].free(next, 64);
+}
+
+TEST(CudaCurrent, FreedMemoryWaitsForStreamsOfOtherDevices) {
+  Machine machine({.devices = 2});
+  void* data = machine[0].allocate(64);
+  const StreamHandle side = machine[1].pool_stream(0);
+  {
+    const CudaBackend::Current there(machine[1]);
+    machine.driver.launch(side, [] {});
+  }
+  machine[0].record_stream(data, side, 1);
+  machine[0].free(data, 64);
+  void* next = machine[0].allocate(64);
+  EXPECT_NE(next, data);
+  machine[0].free(next, 64);
+  machine[1].synchronize();
+  EXPECT_EQ(machine[0].allocate(64), data);
 }
 
 // --- Pinned memory
@@ -375,6 +392,18 @@ TEST(CudaPeers, ARefusedCopyGoesByTheHost) {
   EXPECT_FALSE(machine[1].can_access(machine[0]));
 }
 
+TEST(CudaPeers, WithoutAccessACopyGoesByTheHost) {
+  Machine machine({.devices = 2, .peers = false});
+  Memory from(machine[0], sizeof(int)), to(machine[1], sizeof(int));
+  const int value = 3;
+  machine[0].copy_from_host(from.data, &value, sizeof value);
+  EXPECT_TRUE(machine[1].copy_from_peer(to.data, machine[0], from.data, sizeof value));
+  int back = 0;
+  machine[1].copy_to_host(&back, to.data, sizeof back);
+  EXPECT_EQ(back, 3);
+  EXPECT_EQ(machine.driver.calls("copy_peer"), 0);
+}
+
 TEST(CudaPeers, OnOneGpuTheCopyIsAnOrdinaryOne) {
   Machine machine({.devices = 1}, 2);
   Memory from(machine[0], sizeof(int)), to(machine[1], sizeof(int));
@@ -412,7 +441,7 @@ TEST(CudaBackend, LeavesNothingBehind) {
     auto devices = core::gpu::discover(driver.api(), core::cpu_op_tables(), {.logical_devices = 3});
     auto& backend = dynamic_cast<CudaBackend&>(*devices[0]);
     void* data = backend.allocate(3 << 20);
-    backend.record_stream(data, backend.pool_stream(0));
+    backend.record_stream(data, backend.pool_stream(0), 0);
     backend.free(data, 3 << 20);
     backend.free_pinned(backend.allocate_pinned(8), 8);
   }

@@ -168,6 +168,7 @@ void FakeCalls::add_device_calls(CudaApi& api) {
       return d.dead_;
     });
   };
+  api.collectives = [] { return driver->nccl_; };
   api.last_error = []() {
     std::lock_guard lock(driver->mutex_);
     return driver->dead_ != 0 ? driver->dead_ : std::exchange(driver->last_error_, kSuccess);

@@ -41,6 +41,8 @@ class FakeDriver {
 
   /// The call of this name ("copy_peer") fails from now on; kSuccess: no more.
   void fail(const std::string& call, int error);
+  /// What the devices exchange data by; null: nothing.
+  void set_nccl(core::gpu::Nccl* nccl) { nccl_ = nccl; }
   /// The next synchronisation reports this error of a kernel, and every call after it.
   void break_device(int error) { broken_ = error; }
 
@@ -92,6 +94,7 @@ class FakeDriver {
   bool is_capturing() const;
 
   FakeOptions options_;
+  core::gpu::Nccl* nccl_ = nullptr;
   mutable std::recursive_mutex mutex_;
   std::map<std::string, int> failures_;
   std::map<std::string, int> calls_;

@@ -232,6 +232,51 @@ TEST_F(Gpus, AnErrorWhileCapturingLeavesTheGraphEmpty) {
   EXPECT_NO_THROW(core::cuda::synchronize());
 }
 
+TEST_F(Gpus, ACaptureRefusesPageableMemory) {
+  void* data = gpu(0).allocate(sizeof(int));
+  const int value = 1;
+  core::cuda::Graph graph;
+  EXPECT_THAT(message_of([&] { graph.capture([&] { gpu(0).copy_from_host_async(data, &value, sizeof value); }); }),
+              StartsWith("Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is "
+                         "pinned."));
+  gpu(0).free(data, sizeof(int));
+}
+
+TEST_F(Gpus, ACaptureTakesCopiesOfPinnedMemory) {
+  void* data = gpu(0).allocate(sizeof(int));
+  auto* pinned = static_cast<int*>(gpu(0).allocate_pinned(sizeof(int)));
+  core::cuda::Graph graph;
+  graph.capture([&] { gpu(0).copy_from_host_async(data, pinned, sizeof(int)); });
+  *pinned = 7;
+  graph.replay();
+  int back = 0;
+  gpu(0).copy_to_host(&back, data, sizeof back);
+  EXPECT_EQ(back, 7);
+  gpu(0).free_pinned(pinned, sizeof(int));
+  gpu(0).free(data, sizeof(int));
+}
+
+TEST_F(Gpus, ACaptureIsKnownOnItsStreamAlone) {
+  core::cuda::Graph graph;
+  EXPECT_FALSE(core::cuda::is_current_stream_capturing());
+  graph.capture([] {
+    EXPECT_TRUE(core::cuda::is_current_stream_capturing());
+    EXPECT_FALSE(core::cuda::is_current_stream_capturing(Device("cuda:1")));
+    const StreamGuard guard(core::cuda::default_stream());
+    EXPECT_FALSE(core::cuda::is_current_stream_capturing());
+  });
+  EXPECT_FALSE(core::cuda::is_current_stream_capturing());
+}
+
+TEST_F(Gpus, OneGraphIsCapturedAtATime) {
+  core::cuda::Graph first, second;
+  EXPECT_THAT(message_of([&] { first.capture([&] { second.capture([] {}); }); }),
+              testing::AnyOf(StartsWith("CUDA error: operation not permitted when stream is capturing"),
+                             StartsWith("cuda:0: a graph is being captured already")));
+  EXPECT_FALSE(first.is_captured());
+  EXPECT_NO_THROW(first.capture([] {}));
+}
+
 // --- Devices in host memory
 
 struct HostDevices : testing::Test {

@@ -97,8 +97,9 @@ struct SlowInteger {
   CORE_BODY void operator()(const T (&a)[1], const T (&b)[1], T (&out)[1]) const {
     out[0] = op == BinaryOp::pow ? power(a[0], b[0]) : divided(a[0], b[0]);
   }
-  /// The smallest number divided by -1 is itself; a zero divisor is refused before.
+  /// The smallest number divided by -1 is itself; what divides by zero was reported before (tensor/device_assert.h).
   CORE_BODY T divided(T a, T b) const {
+    if (b == 0) return 0;
     bool overflows = false;
     if constexpr (std::is_signed_v<T>) overflows = b == T(-1) && a == std::numeric_limits<T>::min();
     const T quotient = overflows ? a : static_cast<T>(a / b), rest = overflows ? T(0) : static_cast<T>(a % b);

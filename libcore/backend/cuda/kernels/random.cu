@@ -82,19 +82,22 @@ CORE_BODY T element_from(Number value) {
 /// `threads` apart, from four words.
 struct Draws {
   std::uint64_t seed, offset;
+  const std::uint64_t* state;  // of a captured graph: {seed, offset}; or null
   std::int64_t count, threads;
   int parts;
   Splitter rounds;
 
   CORE_BODY Words words(std::int64_t round, std::int64_t thread) const {
-    return philox(seed, offset / 4 + static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(thread));
+    const std::uint64_t key = state != nullptr ? state[0] : seed;
+    const std::uint64_t first = state != nullptr ? state[1] + offset : offset;
+    return philox(key, first / 4 + static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(thread));
   }
 };
 
 Draws draws_of(const RandomParams& p, int parts) {
   constexpr std::int64_t kThreadsPerBlock = 256, kBlocks = 132 * 2048 / kThreadsPerBlock;
   const std::int64_t threads = std::min(divide_up(p.count, kThreadsPerBlock), kBlocks) * kThreadsPerBlock;
-  return {p.seed, p.offset, p.count, threads, parts, Splitter(threads, p.count + threads)};
+  return {p.seed, p.offset, p.state, p.count, threads, parts, Splitter(threads, p.count + threads)};
 }
 
 /// fill(i) for every thread i of every round.

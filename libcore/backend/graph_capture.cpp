@@ -1,0 +1,78 @@
+#include "libcore/backend/graph_capture.h"
+
+#include <array>
+#include <atomic>
+
+#include "libcore/backend/thread_streams.h"
+#include "libcore/base/error.h"
+
+namespace core {
+namespace {
+
+/// What is being captured, by device.
+std::array<std::atomic<GraphCapture*>, std::tuple_size_v<ThreadStreams>> under_way;
+
+std::atomic<int> captures{0};
+
+
+std::size_t place_of(Device device) {
+  return static_cast<std::size_t>(device.index());
+}
+
+}  // namespace
+
+GraphCapture* GraphCapture::of(Device device) {
+  GraphCapture* capture = under_way[place_of(device)].load(std::memory_order_acquire);
+  return capture != nullptr && thread_streams()[place_of(device)] == capture->stream_ ? capture : nullptr;
+}
+
+bool GraphCapture::any() {
+  return captures.load(std::memory_order_relaxed) != 0;
+}
+
+void GraphCapture::begin() {
+  auto& slot = under_way[place_of(backend_.device())];
+  GraphCapture* none = nullptr;
+  if (!slot.compare_exchange_strong(none, this)) {
+    throw Error(ErrorCode::runtime, backend_.device().str() + ": a graph is being captured already");
+  }
+  try {
+    begin_recording();
+  } catch (...) {
+    slot = nullptr;
+    throw;
+  }
+  ++captures;
+}
+
+void GraphCapture::end(bool keeps) {
+  --captures;
+  under_way[place_of(backend_.device())] = nullptr;
+  end_recording(keeps);
+}
+
+void GraphCapture::replay() {
+  random.refresh();
+  launch();
+}
+
+GraphRandom* capturing_random(Device device) {
+  GraphCapture* capture = GraphCapture::any() && device.is_cuda() ? GraphCapture::of(device) : nullptr;
+  return capture != nullptr ? &capture->random : nullptr;
+}
+
+void check_copy_in_capture(Device device) {
+  if (GraphCapture::of(device) == nullptr) return;
+  throw Error(ErrorCode::runtime,
+              "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
+              "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True.");
+}
+
+void check_wait_in_capture(Device device) {
+  if (GraphCapture::of(device) == nullptr) return;
+  throw Error(ErrorCode::device,
+              "CUDA error: operation not permitted when stream is capturing\nSearch for `cudaErrorStreamCaptureUnsupported' "
+              "in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.");
+}
+
+}  // namespace core

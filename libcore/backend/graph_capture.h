@@ -1,0 +1,50 @@
+#pragma once
+// GraphCapture: the inside of cuda::Graph (cuda_graph.h) on one kind of device: a GPU's driver, or the simulation of
+// opaque devices (opaque/opaque_graph.h). Thread safety: of() from any thread, the rest as Graph.
+// Use: if (GraphCapture* capture = GraphCapture::of(device)) ...
+
+#include <cstdint>
+#include <memory>
+
+#include "libcore/backend/backend.h"
+#include "libcore/backend/graph_random.h"
+
+namespace core {
+
+class GraphCapture {
+ public:
+  GraphCapture(Backend& backend, std::uint64_t stream) : random(backend), backend_(backend), stream_(stream) {}
+  GraphCapture(const GraphCapture&) = delete;
+  GraphCapture& operator=(const GraphCapture&) = delete;
+  virtual ~GraphCapture() = default;
+
+  /// The one under way that the calling thread's current stream on `device` is in; null: none.
+  static GraphCapture* of(Device device);
+  /// Whether anything is being captured anywhere.
+  static bool any();
+
+  /// Work of `stream` is kept from here to end(), instead of started. Error(runtime) when something is being captured
+  /// on the device.
+  void begin();
+  /// `keeps`: what was recorded is to be replayed. Errors are thrown only then.
+  void end(bool keeps);
+  /// On the current stream.
+  void replay();
+
+  GraphRandom random;
+
+ protected:
+  virtual void begin_recording() = 0;
+  virtual void end_recording(bool keeps) = 0;
+  virtual void launch() = 0;
+  Backend& backend_;
+  std::uint64_t stream_;  ///< its id
+};
+
+/// Error(runtime) with PyTorch's text when the calling thread is capturing on `device`: host memory that is not pinned
+/// cannot be part of a graph.
+void check_copy_in_capture(Device device);
+/// Error(device) "CUDA error: operation not permitted when stream is capturing" when the calling thread is capturing.
+void check_wait_in_capture(Device device);
+
+}  // namespace core

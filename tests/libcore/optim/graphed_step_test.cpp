@@ -1,0 +1,287 @@
+// Training steps as graphs, on simulated devices with the kernels of CUDA devices: a replay computes what the plain
+// step does, and what a graph cannot hold is refused.
+#include "libcore/optim/graphed_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libcore/core.h"
+#include "tests/support/golden_device.h"
+
+namespace {
+
+using core::Device;
+using core::GraphedStep;
+using core::Tensor;
+using testing::StartsWith;
+
+constexpr int kSteps = 7;  // of them three to warm up
+const Device kGpu("cuda:0");
+
+template <class F>
+std::string message_of(F function) {
+  try {
+    function();
+  } catch (const core::Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+struct ImageNet : core::ModuleOf<ImageNet> {
+  core::Conv2d conv{1, 4, 3};
+  core::BatchNorm2d norm{4};
+  core::Dropout drop{0.25};
+  core::Linear out{4, 3};
+  void members(core::Members& m) override {
+    m.child("conv", conv);
+    m.child("norm", norm);
+    m.child("drop", drop);
+    m.child("out", out);
+  }
+  Tensor forward(const Tensor& x) {
+    const Tensor features = core::max_pool2d(core::relu(norm(conv(x))), 2);
+    return out(drop(features.mean(core::Shape{2, 3})));
+  }
+  static Tensor input() { return core::randn({4, 1, 8, 8}); }
+};
+
+struct TextNet : core::ModuleOf<TextNet> {
+  core::Embedding words{11, 8};
+  core::LayerNorm norm{core::Shape{8}};
+  core::MultiheadAttention attention{8, 2};
+  core::Linear out{8, 3};
+  void members(core::Members& m) override {
+    m.child("words", words);
+    m.child("norm", norm);
+    m.child("attention", attention);
+    m.child("out", out);
+  }
+  Tensor forward(const Tensor& x) {
+    const Tensor h = norm(words(x)).transpose(0, 1);
+    return out(core::gelu(std::get<0>(attention.forward(h, h, h)).mean(core::Shape{0})));
+  }
+  static Tensor input() { return core::randint(11, {4, 5}); }
+};
+
+/// Losses and parameters of a few steps from the same start.
+struct Trained {
+  std::vector<double> losses;
+  std::vector<Tensor> params;
+};
+
+using MakeOptimizer = std::function<std::unique_ptr<core::Optimizer>(const std::vector<Tensor>& params)>;
+
+std::unique_ptr<core::Optimizer> make_adam(const std::vector<Tensor>& params) {
+  return std::make_unique<core::Adam>(params, core::AdamOptions{.lr = 0.01, .capturable = true});
+}
+std::unique_ptr<core::Optimizer> make_sgd(const std::vector<Tensor>& params) {
+  return std::make_unique<core::SGD>(params, core::SGDOptions{.lr = 0.05, .momentum = 0.9});
+}
+
+template <class Net>
+Trained train(bool graphed, const MakeOptimizer& make, const std::function<void(int, core::Optimizer&)>& before = {}) {
+  core::manual_seed(0);
+  Net net;
+  net.to(kGpu);
+  const auto optimizer = make(net.parameters());
+  const GraphedStep::Work work = [&](const std::vector<Tensor>& in) {
+    optimizer->zero_grad();
+    Tensor loss = core::cross_entropy(net(in[0]), in[1]);
+    loss.backward();
+    optimizer->step();
+    return loss;
+  };
+  GraphedStep step(work, {.device = kGpu, .optimizers = {optimizer.get()}});
+  Trained run;
+  for (int i = 0; i < kSteps; ++i) {
+    if (before) before(i, *optimizer);
+    const Tensor x = Net::input().to(kGpu), y = core::randint(3, {4}).to(kGpu);
+    run.losses.push_back((graphed ? step({x, y}) : work({x, y})).template item<double>());
+  }
+  EXPECT_EQ(step.is_captured(), graphed);
+  const core::StateDict state = net.state_dict();
+  for (const std::string& key : state.keys()) run.params.push_back(state.at(key).detach().cpu());
+  return run;
+}
+
+void expect_equal(const Trained& found, const Trained& wanted) {
+  EXPECT_EQ(found.losses, wanted.losses);
+  ASSERT_EQ(found.params.size(), wanted.params.size());
+  for (std::size_t i = 0; i < found.params.size(); ++i)
+    EXPECT_TRUE(core::equal(found.params[i], wanted.params[i])) << i;
+}
+
+struct GraphedSteps : testing::Test {
+  GraphedSteps() { test::set_emulated_devices(1); }
+  ~GraphedSteps() override { core::set_logical_devices(0); }
+};
+
+TEST_F(GraphedSteps, TrainAnImageNetAsPlainStepsDo) {
+  expect_equal(train<ImageNet>(true, make_sgd), train<ImageNet>(false, make_sgd));
+}
+
+TEST_F(GraphedSteps, TrainATextNetWithAdamAsPlainStepsDo) {
+  expect_equal(train<TextNet>(true, make_adam), train<TextNet>(false, make_adam));
+}
+
+TEST_F(GraphedSteps, FollowAChangedLearningRate) {
+  const auto halve = [](int step, core::Optimizer& optimizer) {
+    if (step == 5) optimizer.param_groups()[0].set_lr(0.01);
+  };
+  const Trained changed = train<ImageNet>(true, make_sgd, halve);
+  expect_equal(changed, train<ImageNet>(false, make_sgd, halve));
+  EXPECT_NE(changed.losses, train<ImageNet>(false, make_sgd).losses);
+}
+
+TEST_F(GraphedSteps, RunInputsOfOtherShapesAsTheyAre) {
+  core::manual_seed(0);
+  Tensor sum = core::zeros({}, {.device = kGpu});
+  GraphedStep step(
+      [&](const std::vector<Tensor>& in) {
+        sum.add_(in[0].sum());
+        return sum.clone();
+      },
+      {.device = kGpu, .warmup = 1});
+  for (int i = 0; i < 3; ++i) step({core::ones({4}, {.device = kGpu})});
+  EXPECT_EQ(step({core::ones({2})}).item<float>(), 14);  // from the host
+  EXPECT_EQ(step({core::full({4}, 2)}).item<float>(), 22);
+}
+
+TEST_F(GraphedSteps, AreRecordedAgainAfterReset) {
+  Tensor scale = core::ones({1}, {.device = kGpu});
+  GraphedStep step([&](const std::vector<Tensor>& in) { return in[0] * scale; }, {.device = kGpu, .warmup = 1});
+  const Tensor x = core::full({1}, 3, {.device = kGpu});
+  step({x});
+  step({x});
+  scale = core::full({1}, 5, {.device = kGpu});
+  step.reset();
+  EXPECT_EQ(step({x}).item<float>(), 15);
+}
+
+TEST_F(GraphedSteps, RefuseWhatAsksForAValue) {
+  GraphedStep step([](const std::vector<Tensor>& in) { return in[0] * in[0].sum().item<double>(); },
+                   {.device = kGpu, .warmup = 1});
+  const Tensor x = core::ones({2}, {.device = kGpu});
+  step({x});
+  EXPECT_THAT(message_of([&] { step({x}); }),
+              StartsWith("Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is "
+                         "pinned. Please use tensor.pin_memory() or allocate the tensor with pin_memory=True."));
+  EXPECT_FALSE(step.is_captured());
+  EXPECT_FALSE(core::cuda::is_current_stream_capturing());
+}
+
+TEST_F(GraphedSteps, RefuseAnOptimizerThatCountsOnTheHost) {
+  Tensor w = core::ones({2}, {.device = kGpu}).requires_grad_();
+  core::Adam adam({w});
+  const auto step_with = [&](core::Optimizer& optimizer) {
+    GraphedStep step(
+        [&](const std::vector<Tensor>& in) {
+          const Tensor loss = (w * in[0]).sum();
+          loss.backward();
+          optimizer.step();
+          return loss;
+        },
+        {.device = kGpu, .warmup = 1});
+    step({w.detach()});
+    step({w.detach()});
+  };
+  EXPECT_EQ(message_of([&] { step_with(adam); }),
+            "Attempting CUDA graph capture of step() for an instance of Adam but param_groups' capturable is False.");
+  core::RMSprop rmsprop({w});
+  rmsprop.param_groups()[0].options.set("capturable", core::Scalar(true));
+  EXPECT_THAT(message_of([&] { step_with(rmsprop); }), StartsWith("this optimizer counts its steps on the host"));
+}
+
+TEST_F(GraphedSteps, NeedAFirstStep) {
+  EXPECT_EQ(message_of([] { GraphedStep step([](const auto& in) { return in[0]; }, {.device = kGpu, .warmup = 0}); }),
+            "GraphedStep: warmup is 0 where at least 1 is needed, as the first step makes what later ones work with");
+}
+
+TEST(GraphedStepOnTheHost, IsAPlainCall) {
+  GraphedStep step([](const std::vector<Tensor>& in) { return in[0] + in[0].sum().item<double>(); },
+                   {.device = Device("cpu"), .warmup = 1});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step({core::ones({1})}).item<float>(), 2);
+  EXPECT_FALSE(step.is_captured());
+}
+
+// --- Graphs themselves
+
+TEST_F(GraphedSteps, GraphsDrawTheNumbersOfPlainCalls) {
+  const auto draw = [](const Tensor& out) {
+    out.copy_(core::rand({5}, {.device = kGpu}) + core::randn({5}, {.device = kGpu}));
+  };
+  const Tensor out = core::zeros({5}, {.device = kGpu});
+  core::manual_seed(3);
+  std::vector<Tensor> wanted;
+  for (int i = 0; i < 3; ++i) {
+    draw(out);
+    wanted.push_back(out.clone());
+  }
+  const core::ByteVector state = core::default_generator(kGpu).state();
+  core::manual_seed(3);
+  core::cuda::Graph graph(kGpu);
+  graph.capture([&] { draw(out); });
+  for (int i = 0; i < 3; ++i) {
+    graph.replay();
+    EXPECT_TRUE(core::equal(out, wanted[static_cast<std::size_t>(i)])) << i;
+  }
+  EXPECT_EQ(core::default_generator(kGpu).state(), state);
+}
+
+TEST_F(GraphedSteps, AGraphsMemoryServesNobodyElse) {
+  const Tensor in = core::ones({100}, {.device = kGpu});
+  Tensor out;
+  core::cuda::Graph graph(kGpu);
+  graph.capture([&] { out = (in + 1) * 3; });
+  std::vector<Tensor> others;
+  for (int i = 0; i < 20; ++i) others.push_back(core::zeros({100}, {.device = kGpu}));
+  graph.replay();
+  EXPECT_EQ(out.sum().item<float>(), 600);
+  for (const Tensor& other : others) EXPECT_EQ(other.sum().item<float>(), 0);
+}
+
+TEST_F(GraphedSteps, AGraphGivesItsMemoryBack) {
+  const auto before = core::cuda::memory_allocated(kGpu);
+  {
+    core::cuda::Graph graph(kGpu);
+    graph.capture([] { core::ones({1000}, {.device = kGpu}) * 2; });
+    EXPECT_GT(core::cuda::memory_allocated(kGpu), before);
+  }
+  EXPECT_EQ(core::cuda::memory_allocated(kGpu), before);
+}
+
+TEST_F(GraphedSteps, TheDefaultStreamIsNotCaptured) {
+  core::cuda::Graph graph(kGpu);
+  EXPECT_EQ(message_of([&] { graph.capture(core::cuda::default_stream(kGpu), [] {}); }),
+            "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on "
+            "the default stream.)");
+}
+
+TEST_F(GraphedSteps, WaitingIsNotCaptured) {
+  core::cuda::Graph graph(kGpu);
+  EXPECT_THAT(message_of([&] { graph.capture([] { core::cuda::synchronize(kGpu); }); }),
+              StartsWith("CUDA error: operation not permitted when stream is capturing"));
+}
+
+TEST_F(GraphedSteps, ChecksOfValuesDoNotWait) {
+  const Tensor index = core::zeros({3}, {.dtype = core::DType::i64, .device = kGpu});
+  const Tensor half = core::full({3}, 0.5, {.device = kGpu}), weight = core::ones({4, 2}, {.device = kGpu});
+  core::cuda::Graph graph(kGpu);
+  graph.capture([&] {
+    core::embedding(weight, index);
+    core::one_hot(index, 4);
+    core::remainder(index, core::ones_like(index));
+    core::bernoulli(half);
+    core::binary_cross_entropy(half, half);
+  });
+  EXPECT_TRUE(graph.is_captured());
+}
+
+}  // namespace
