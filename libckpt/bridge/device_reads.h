@@ -16,7 +16,8 @@
 
 namespace ckpt {
 
-/// The pinned buffers through which a file goes to a device: at most slot_bytes * slots of pinned memory.
+/// The pinned buffers through which a file goes to a device: at most slot_bytes * slots of pinned memory, which the
+/// process keeps for the next load until core::cuda::empty_cache().
 struct DeviceRing {
   std::uint64_t slot_bytes = 4ULL << 20;  ///< of one buffer; from 4 KiB to 1 GiB
   unsigned slots = 0;                     ///< 0: four more than threads that read
