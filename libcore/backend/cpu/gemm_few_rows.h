@@ -4,8 +4,9 @@
 // on the library is faster when it is asked for W * x^T, whose transpose is then taken (2x at 16 rows, 1.4x at 32, even
 // at 64), and faster still where W is not packed at all (gemm_few_rows_wide.cpp; 2x at 32 rows), with the same bits. On
 // several threads that stays so for many more rows, because W is cut between them (50 rows of 3072 by 768: 0.7 ms on
-// two threads where the library takes 2.2; 128 rows: 1.3 and 3.0). Thread safety: pure function. Use: if
-// (few_rows_product({p, a, b, c, beta})) return;
+// two threads where the library takes 2.2; 128 rows: 1.3 and 3.0).
+//
+// Thread safety: pure functions. Use: if (few_rows_product({p, a, b, c, beta})) return;
 
 #include <cstddef>
 #include <cstdint>

@@ -7,8 +7,8 @@
 
 namespace core::cpu {
 
-/// Convolutions of groups narrower than a block with weights prepared for them. `conv` does scale and shift, an addend
-/// and what cuts the result off besides.
+/// Convolutions of groups narrower than a block, or that end in the middle of one, with weights prepared for them.
+/// `conv` does scale and shift, an addend and what cuts the result off besides.
 struct NarrowGroups {
   bool (*fits)(const Conv2dSizes&);
   std::size_t (*prepared_bytes)(const Conv2dSizes&);

@@ -208,17 +208,16 @@ TEST_P(NarrowGroups, GiveTheSameBitsOnSeveralThreads) {
   EXPECT_TRUE(core::conv2d(x, w, b, options).equal(alone));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, NarrowGroups,
-                         testing::Values(Narrow{2, {2, 24, 9, 8}, {.stride = 2, .padding = 1}},
-                                         Narrow{4, {2, 24, 9, 8}, {.stride = 2, .padding = 1}},
-                                         Narrow{8, {2, 24, 9, 8}, {.stride = 2, .padding = 1}},
-                                         Narrow{2, {1, 32, 37, 11}, {.padding = {2, 0}}},
-                                         Narrow{4, {3, 48, 30, 23}, {.padding = 1}},
-                                         Narrow{8, {1, 40, 16, 14}, {.padding = 1}},
-                                         Narrow{4, {1, 32, 33, 19}, {.stride = 2}},
-                                         Narrow{4, {1, 32, 9, 9}, {.stride = {1, 2}, .padding = 1}},
-                                         Narrow{4, {1, 32, 9, 9}, {.padding = 2, .dilation = 2}},
-                                         Narrow{4, {1, 32, 9, 9}, {.padding = 2}, 5}));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, NarrowGroups,
+    testing::Values(
+        Narrow{2, {2, 24, 9, 8}, {.stride = 2, .padding = 1}}, Narrow{4, {2, 24, 9, 8}, {.stride = 2, .padding = 1}},
+        Narrow{8, {2, 24, 9, 8}, {.stride = 2, .padding = 1}}, Narrow{2, {1, 32, 37, 11}, {.padding = {2, 0}}},
+        Narrow{4, {3, 48, 30, 23}, {.padding = 1}}, Narrow{8, {1, 40, 16, 14}, {.padding = 1}},
+        Narrow{4, {1, 32, 33, 19}, {.stride = 2}}, Narrow{4, {1, 32, 9, 9}, {.stride = {1, 2}, .padding = 1}},
+        Narrow{4, {1, 32, 9, 9}, {.padding = 2, .dilation = 2}}, Narrow{4, {1, 32, 9, 9}, {.padding = 2}, 5},
+        Narrow{24, {2, 96, 16, 15}, {.padding = 1}}, Narrow{24, {1, 72, 17, 30}, {.stride = 2, .padding = 1}},
+        Narrow{56, {1, 112, 9, 11}, {.padding = 1}}, Narrow{72, {2, 144, 9, 7}, {.padding = 1}}));
 
 TEST(ConvolutionOfPixels, AgreesWithDouble) {
   core::manual_seed(2);
