@@ -10,7 +10,6 @@
 namespace ckpt::detail {
 namespace {
 
-
 /// What torch.save calls the folder when it is given no file name: the same data gives the same bytes under any name.
 constexpr std::string_view kRoot = "archive/";
 
