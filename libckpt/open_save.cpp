@@ -102,10 +102,27 @@ Checkpoint retype(const Checkpoint& checkpoint, const std::vector<Retype>& pairs
   return out;
 }
 
+namespace {
+
+/// What a format cannot do is an error, not something that is left undone.
+void check_form(const Format& format, const SaveOptions& options) {
+  std::string subject = "the format " + core::quote(format.name);
+  if (options.codec == Codec::zstd && !format.packs) {
+    throw Error(ErrorCode::usage, subject + " is not compressed; leave the codec out, or save as .ckpt");
+  }
+  bool several = options.max_shard_size > 0 || options.shards > 0 || !options.shard_prefixes.empty();
+  if (several && !format.splits) {
+    throw Error(ErrorCode::unsupported, subject + " is not split into shards; save as .safetensors");
+  }
+}
+
+}  // namespace
+
 void save(const Checkpoint& given, const std::filesystem::path& path, const SaveOptions& options) {
   core::with_context(path.string(), [&] {
     const Checkpoint checkpoint = options.retype.empty() ? given : retype(given, options.retype);
     const Format& format = target_format(checkpoint, path, options);
+    check_form(format, options);
     std::vector<Obstacle> obstacles = find_obstacles(format, checkpoint, options);
     if (!obstacles.empty() && !options.drop_inexpressible) throw_obstacles(format, obstacles);
     bool blocks_in_the_way = !format.holds_blocks && std::any_of(obstacles.begin(), obstacles.end(), is_block_obstacle);

@@ -47,6 +47,8 @@ struct Format {
   void (*write)(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) = nullptr;
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
   bool holds_blocks = false;   ///< entries with `blocks` may come to obstacles() and write()
+  bool packs = false;          ///< whether it can be written with a codec
+  bool splits = false;         ///< whether it can be written as several files
   bool holds_metadata = true;  ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
 };
 

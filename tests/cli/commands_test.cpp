@@ -277,6 +277,25 @@ TEST(Convert, TakesOneDictOfAFile) {
   EXPECT_THAT(names_in(dir.path() / "model.safetensors"), testing::UnorderedElementsAre("fc.weight", "fc.bias"));
 }
 
+TEST(Convert, RefusesWhatTheFormatDoesNotDo) {
+  TempDir dir;
+  write_model(dir, "net.safetensors", {"a", "b"});
+  for (const char* name : {"net.pth", "net2.safetensors", "net.npz", "net.gguf"}) {
+    Outcome packed = run_ckpt(dir.path(), {"convert", "net.safetensors", name, "--codec", "zstd"});
+    EXPECT_EQ(packed.code, 2) << name;
+    EXPECT_THAT(packed.err, HasSubstr("is not compressed; leave the codec out, or save as .ckpt")) << name;
+    EXPECT_FALSE(std::filesystem::exists(dir.path() / name));
+  }
+  for (const char* name : {"net.pth", "net.npz", "net.gguf", "net.ckpt", "net.h5"}) {
+    Outcome split = run_ckpt(dir.path(), {"convert", "net.safetensors", name, "--max-shard-size", "4"});
+    EXPECT_EQ(split.code, 3) << name;
+    EXPECT_THAT(split.err, HasSubstr("is not split into shards; save as .safetensors")) << name;
+  }
+  for (const char* name : {"net.ckpt", "net.h5"}) {
+    EXPECT_EQ(run_ckpt(dir.path(), {"convert", "net.safetensors", name, "--codec", "zstd"}).code, 0) << name;
+  }
+}
+
 TEST(Convert, SplitsIntoShards) {
   TempDir dir;
   write_checkpoint(dir.path() / "net.pth",

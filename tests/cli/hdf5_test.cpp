@@ -73,7 +73,7 @@ TEST_F(CliHdf5, PlainH5CannotHoldEverythingAndSaysSo) {
   make_native();
   test::Outcome done = run({"convert", "--max-shard-size", "1K", "a.ckpt", "b.h5"});
   EXPECT_EQ(done.code, 3);
-  EXPECT_THAT(done.err, HasSubstr("HDF5 files are not split into shards"));
+  EXPECT_THAT(done.err, HasSubstr("the format 'hdf5' is not split into shards"));
 }
 
 TEST_F(CliHdf5, ReindexTakesOverWhatAnotherProgramDid) {

@@ -43,6 +43,7 @@ const Format kHdf5 = {
     .obstacles = hdf5_obstacles,
     .write = write_hdf5_file,
     .verify = verify_hdf5,
+    .packs = true,
 };
 
 const Format kKerasZip = {

@@ -228,9 +228,6 @@ std::vector<Obstacle> hdf5_obstacles(const Checkpoint& checkpoint, const SaveOpt
 }
 
 void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
-  if (options.max_shard_size > 0) {
-    throw core::Error(core::ErrorCode::unsupported, "HDF5 files are not split into shards; save as .safetensors");
-  }
   auto old = std::dynamic_pointer_cast<const Hdf5Detail>(checkpoint.detail);
   if (old && old->keras_lists) {
     warn(options,

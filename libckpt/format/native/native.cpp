@@ -23,6 +23,7 @@ constexpr Format kNative = {
     .obstacles = no_obstacles,
     .write = write_native,
     .verify = verify_native,
+    .packs = true,
 };
 
 }  // namespace ckpt::detail

@@ -108,9 +108,6 @@ void write_user_block(AtomicFile& file, NativeHeader header, const NativeIndex& 
 }  // namespace
 
 void write_native(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
-  if (options.max_shard_size > 0) {
-    throw core::Error(core::ErrorCode::unsupported, "native files are not split into shards; save as .safetensors");
-  }
   PayloadPlan plan = plan_payloads(checkpoint.root);
   NativeIndex index = plan_index(checkpoint, plan, options.codec);
   NativeHeader header;

@@ -132,6 +132,7 @@ const Format kSafetensors = {
     .obstacles = obstacles,
     .write = write_file,
     .verify = verify_file,
+    .splits = true,
 };
 
 const Format kSafetensorsSharded = {
@@ -143,6 +144,7 @@ const Format kSafetensorsSharded = {
     .obstacles = obstacles,
     .write = write_index,
     .verify = verify_index,
+    .splits = true,
 };
 
 }  // namespace ckpt::detail

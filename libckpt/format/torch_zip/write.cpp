@@ -10,9 +10,6 @@
 namespace ckpt::detail {
 namespace {
 
-using core::Error;
-using core::ErrorCode;
-
 /// What torch.save calls the folder when it is given no file name: the same data gives the same bytes under any name.
 constexpr std::string_view kRoot = "archive/";
 
@@ -44,15 +41,6 @@ bool says_more_than_format(const Checkpoint& checkpoint) {
                      [&](const auto& pair) { return pair != usual; });
 }
 
-void check_options(const SaveOptions& options) {
-  if (options.codec == Codec::zstd) {
-    throw Error(ErrorCode::usage, "PyTorch files are not compressed; leave the codec out, or save as .ckpt");
-  }
-  if (options.max_shard_size > 0) {
-    throw Error(ErrorCode::unsupported, "PyTorch files are not split into shards; save as .safetensors");
-  }
-}
-
 }  // namespace
 
 std::vector<Obstacle> torch_zip_obstacles(const Checkpoint& checkpoint, const SaveOptions&) {
@@ -60,7 +48,6 @@ std::vector<Obstacle> torch_zip_obstacles(const Checkpoint& checkpoint, const Sa
 }
 
 void write_torch_zip(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
-  check_options(options);
   ZipWriter zip(records(pickle_tree(keepable_tree(checkpoint.root).root)));
   AtomicFile file(path,
                   {.overwrite = options.overwrite, .durable = options.durable, .expected_size = zip.total_size()});

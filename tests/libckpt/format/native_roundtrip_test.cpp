@@ -116,7 +116,7 @@ TEST_F(NativeRoundTrip, BytesThatDoNotFitTheShapeAreRefused) {
 
 TEST_F(NativeRoundTrip, ShardsAreRefused) {
   EXPECT_EQ(test::error_of([&] { save(test::small_checkpoint(), path(), {.max_shard_size = 1000}); }),
-            "unsupported: native files are not split into shards; save as .safetensors");
+            "unsupported: the format 'native' is not split into shards; save as .safetensors");
 }
 
 // Newer libraries clear this cache when they open a file for writing; set, an unchanged file would look changed.
