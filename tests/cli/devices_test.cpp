@@ -7,6 +7,7 @@
 
 #include "tests/cli/program.h"
 #include "tests/support/temp_dir.h"
+#include "tools/run/transfer.h"
 
 namespace {
 
@@ -58,6 +59,21 @@ TEST_F(CliDevices, MeasuresWhatMovingDataCosts) {
   EXPECT_THAT(done.out, HasSubstr(" GB/s (off by at most "));
   EXPECT_THAT(done.out, HasSubstr("break-even: "));
   EXPECT_THAT(run("host:1", {"devices"}).out, Not(HasSubstr("Moving data")));
+}
+
+TEST(CostModel, IsTheLineThatTheTimesLieOn) {
+  // 10 us and 50 GB/s
+  const cli::CostModel model = cli::fit({4096, 1 << 20, 1 << 30}, {10.08192e-6, 30.97152e-6, 21484.83648e-6});
+  EXPECT_NEAR(model.latency, 10e-6, 1e-12);
+  EXPECT_NEAR(model.bytes_per_second, 50e9, 1);
+  EXPECT_LT(model.error, 1e-9);
+}
+
+TEST(CostModel, NeverBeginsBelowZeroAndSaysHowFarOffItIs) {
+  const cli::CostModel model = cli::fit({1000, 2000}, {1e-6, 4e-6});
+  EXPECT_EQ(model.latency, 0);
+  EXPECT_NEAR(model.bytes_per_second, 1000 / 1.2e-6, 1);
+  EXPECT_NEAR(model.error, 0.4, 1e-9);
 }
 
 TEST_F(CliDevices, SayWhatIsMissingWithoutTheirProgram) {

@@ -92,6 +92,7 @@ TEST_P(SaveAsync, KeepsWhatADeviceHadAtTheCall) {
     devices.driver.launch(stream.native(), [&] { static_cast<float*>(x.mutable_raw_data())[699999] = 9; });
     gate.open();
     save.wait();
+    core::cuda::synchronize();  // what was launched refers to x
     EXPECT_EQ(last_of(file()), 5);
     EXPECT_EQ(ckpt::open(file()).root.find("x")->as_entry().location,
               std::string_view(GetParam()) == ".safetensors" ? "cpu" : "cuda:0");
