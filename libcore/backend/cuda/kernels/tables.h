@@ -43,7 +43,11 @@ namespace core {
   /* part of fill_attention() */                                                                  \
   void fill_attention_grad(NnTable& table);                                                       \
   void fill_recurrent(RecurrentTable& table);                                                     \
-  void fill_optimizers(OptimizerTable& table);
+  /* part of fill_recurrent() */                                                                  \
+  void fill_recurrent_cells(RecurrentTable& table);                                               \
+  void fill_optimizers(OptimizerTable& table);                                                    \
+  /* part of fill_optimizers() */                                                                 \
+  void fill_adaptive_optimizers(OptimizerTable& table);
 
 namespace cuda_kernels {
 CORE_DECLARE_FILLS
