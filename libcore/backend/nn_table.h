@@ -283,7 +283,7 @@ struct NnTable {
   KernelRow<NllGradParams> nll_grad{};
   /// Whether attention() goes by tiles, whatever the number of keys, for heads of up to kWidestTiles elements a row.
   bool attention_has_tiles = false;
-  static constexpr std::int64_t kWidestTiles = 2048;
+  static constexpr std::int64_t kWidestTiles = 512;
 };
 
 }  // namespace core

@@ -100,6 +100,7 @@ CORE_BODY void lstm_row(const Team& team, const LstmArrays<T>& a, const SizeDivi
 /// One step as a product: h (batch x n) * w_hh^T (n x 4 n), the four gates of a unit side by side.
 template <class T>
 struct LstmStep {
+  using Element = T;
   using Sum = Computed<T>;
   using Column = std::int64_t;  // row of the weights
   using Step = std::int64_t;    // its element
@@ -211,6 +212,7 @@ CORE_BODY void lstm_grad_row(const Team& team, const LstmGradArrays<T>& a, const
 /// h_grad (batch x n) = sums_grad of one step (batch x 4 n) * w_hh (4 n x n).
 template <class T>
 struct LstmGradStep {
+  using Element = T;
   using Sum = Computed<T>;
   using Column = std::int64_t;
   using Step = std::int64_t;

@@ -40,8 +40,10 @@ namespace core {
   void fill_softmax(NnTable& table);                                                              \
   void fill_losses(NnTable& table);                                                               \
   void fill_attention(NnTable& table);                                                            \
-  /* part of fill_attention() */                                                                  \
+  /* parts of fill_attention() */                                                                 \
   void fill_attention_grad(NnTable& table);                                                       \
+  void fill_half_attention(NnTable& table);                                                       \
+  void fill_half_attention_grad(NnTable& table);                                                  \
   void fill_recurrent(RecurrentTable& table);                                                     \
   /* part of fill_recurrent() */                                                                  \
   void fill_recurrent_cells(RecurrentTable& table);                                               \
