@@ -73,17 +73,10 @@ bool needs_no_device(const std::string& id) {
   return id.starts_with("cuda/") || id == "dp/scatter" || id == "save/legacy_deserialise_cuda";
 }
 
-/// A kernel that a device lacks is named with the device; PyTorch's text has a kernel of the CPU's instead.
-bool is_same_text(const std::string& ours, const std::string& wanted) {
-  if (ours == wanted) return true;
-  return wanted.find("not implemented for") != std::string::npos &&
-         ours == wanted + " on " + test::golden_device().str();
-}
-
 std::string compare(const Outcome& ours, Json wanted) {
   if (is_text_without_cuda(ours, wanted)) return "";
   const std::string type = text_or_empty(wanted, "type"), message = text_or_empty(wanted, "message");
-  if (!is_same_text(ours.message, message)) return "'" + ours.message + "' where '" + message + "'";
+  if (!test::is_same_error(ours.message, message)) return "'" + ours.message + "' where '" + message + "'";
   if (ours.type != type) return "type " + ours.type + " where " + type;
   if (!has(wanted, "warnings")) return "";
   std::vector<std::string> theirs;
