@@ -9,14 +9,6 @@
 namespace core::detail {
 namespace {
 
-/// What forward leaves for backward, (time, batch, width) each.
-struct Trace {
-  Tensor gates;     ///< reset and update gate; width 2 * hidden
-  Tensor fresh;     ///< the new state's tanh
-  Tensor recalled;  ///< what the reset gate multiplies: the product of the hidden state for the new one
-  Tensor hidden;    ///< h of every step
-};
-
 /// gates = sums for the sigmoid; recalled = the third part of the hidden state's sums.
 template <class T>
 void split_sums(const LayerSizes& s, const T* from_input, const T* from_hidden, T* gates, T* recalled) {
@@ -50,21 +42,16 @@ void mix(const LayerSizes& s, const T* gates, const T* fresh, const T* before, T
 }
 
 template <class T>
-Trace run_forward(const LayerSizes& s, const Tensor& x, const Tensor& h0, const RecurrentWeights& w, bool reverse) {
-  const auto sums = [](const Tensor& rows, const Tensor& weight, const Tensor& bias) {
-    raw::ProductOptions with_bias;
-    if (bias.defined()) with_bias = {.beta = 1, .start = bias.detach()};
-    return raw::product(rows, weight.detach().t(), with_bias);
-  };
-  const Tensor from_input = sums(dense_values(x).reshape({s.rows(), x.size(2)}), w.w_ih, w.b_ih);
+GruTrace run_forward(const LayerSizes& s, const Tensor& x, const Tensor& h0, const RecurrentWeights& w, bool reverse) {
+  const Tensor from_input = sums_of(dense_values(x).reshape({s.rows(), x.size(2)}), w.w_ih, w.b_ih);
   const TensorOptions made{.dtype = x.dtype(), .device = x.device()};
-  Trace t{empty({s.steps, s.batch, 2 * s.hidden}, made), empty({s.steps, s.batch, s.hidden}, made), {}, {}};
+  GruTrace t{empty({s.steps, s.batch, 2 * s.hidden}, made), empty({s.steps, s.batch, s.hidden}, made), {}, {}};
   t.recalled = empty_like(t.fresh);
   t.hidden = empty_like(t.fresh);
   Tensor h = dense_values(h0);
   for (std::int64_t i = 0; i < s.steps; ++i) {
     const std::int64_t step = reverse ? s.steps - 1 - i : i, place = step * s.state();
-    const Tensor from_hidden = sums(h, w.w_hh, w.b_hh);
+    const Tensor from_hidden = sums_of(h, w.w_hh, w.b_hh);
     const T* x_sums = look<T>(from_input, 3 * place);
     T *gates = at<T>(t.gates, 2 * place), *fresh = at<T>(t.fresh, place), *recalled = at<T>(t.recalled, place);
     split_sums<T>(s, x_sums, look<T>(from_hidden, 0), gates, recalled);
@@ -76,11 +63,6 @@ Trace run_forward(const LayerSizes& s, const Tensor& x, const Tensor& h0, const 
   }
   return t;
 }
-
-/// Gradients of the sums that come from the input and from the hidden state, (time, batch, 3 * hidden) each.
-struct LayerGrads {
-  Tensor input_sums, hidden_sums, h;
-};
 
 /// dh: of this step on entry; what goes straight on to the step before on return.
 template <class T>
@@ -103,10 +85,10 @@ void gate_grads(const LayerSizes& s, const T* gates, const T* fresh, const T* re
 }
 
 template <class T>
-LayerGrads run_backward(const LayerSizes& s, const Trace& t, const Tensor& h0, const Tensor& w_hh,
-                        const TensorList& grads, bool reverse) {
+GruGrads run_backward(const LayerSizes& s, const GruTrace& t, const Tensor& h0, const Tensor& w_hh,
+                      const TensorList& grads, bool reverse) {
   const TensorOptions made{.dtype = h0.dtype(), .device = h0.device()};
-  LayerGrads out;
+  GruGrads out;
   out.input_sums = empty({s.steps, s.batch, 3 * s.hidden}, made);
   out.hidden_sums = empty_like(out.input_sums);
   out.h = grads[1].defined() ? raw::clone(raw::contiguous(grads[1])) : zeros({s.batch, s.hidden}, made);
@@ -121,6 +103,19 @@ LayerGrads run_backward(const LayerSizes& s, const Trace& t, const Tensor& h0, c
     out.h = raw::product(out.hidden_sums.select(0, step), w_hh, {.beta = 1, .start = out.h});
   }
   return out;
+}
+
+GruTrace forward(const LayerSizes& s, const Tensor& x, const Tensor& h0, const RecurrentWeights& w, bool reverse) {
+  if (!raw::backend_of(x).is_host_memory()) return gru_forward_on_device(s, x, h0, w, reverse);
+  if (x.dtype() == DType::f64) return run_forward<double>(s, x, h0, w, reverse);
+  return run_forward<float>(s, x, h0, w, reverse);
+}
+
+GruGrads backward(const LayerSizes& s, const GruTrace& t, const Tensor& h0, const Tensor& w_hh, const TensorList& grads,
+                  bool reverse) {
+  if (!raw::backend_of(h0).is_host_memory()) return gru_backward_on_device(s, t, h0, w_hh, grads, reverse);
+  if (h0.dtype() == DType::f64) return run_backward<double>(s, t, h0, w_hh, grads, reverse);
+  return run_backward<float>(s, t, h0, w_hh, grads, reverse);
 }
 
 /// Saved: x, h0, nothing, w_ih, w_hh, b_ih, b_hh, then the trace.
@@ -143,10 +138,9 @@ struct GruLayerBackward final : Node {
 
  private:
   TensorList by_hand(const TensorList& in, const TensorList& grads) const {
-    const Trace trace{saved(7), saved(8), saved(9), saved(10)};
+    const GruTrace trace{saved(7), saved(8), saved(9), saved(10)};
     const Tensor h0 = in[1].detach(), w_hh = dense_values(in[4]);
-    const LayerGrads g = in[0].dtype() == DType::f64 ? run_backward<double>(sizes, trace, h0, w_hh, grads, reverse)
-                                                     : run_backward<float>(sizes, trace, h0, w_hh, grads, reverse);
+    const GruGrads g = backward(sizes, trace, h0, w_hh, grads, reverse);
     const std::int64_t rows = sizes.rows();
     const Tensor of_input = g.input_sums.reshape({rows, 3 * sizes.hidden});
     const Tensor of_hidden = g.hidden_sums.reshape({rows, 3 * sizes.hidden});
@@ -169,12 +163,11 @@ struct GruLayerBackward final : Node {
 RecurrentLayer gru_layer(const char* printed, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
                          bool reverse) {
   const LayerSizes sizes{x.size(0), x.size(1), w.w_hh.size(1)};
-  Trace trace;
+  GruTrace trace;
   RecurrentLayer out;
   {
     const NoGradGuard no_history;
-    trace = x.dtype() == DType::f64 ? run_forward<double>(sizes, x, start.h, w, reverse)
-                                    : run_forward<float>(sizes, x, start.h, w, reverse);
+    trace = forward(sizes, x, start.h, w, reverse);
     out = {trace.hidden.detach(), {trace.hidden.select(0, reverse ? 0 : sizes.steps - 1).clone()}};
   }
   if (!needs_grad(x, start.h, w.w_ih) && !needs_grad(w.w_hh, w.b_ih, w.b_hh)) return out;

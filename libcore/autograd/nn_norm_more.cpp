@@ -75,6 +75,11 @@ void check_spatial(const Tensor& x) {
 Tensor group_norm(const Tensor& x, std::int64_t groups, const LayerNormArguments& a) {
   check_groups(x, groups, a);
   const double eps = a.eps;
+  const DType parameters = a.weight.defined() ? a.weight.dtype() : a.bias.defined() ? a.bias.dtype() : x.dtype();
+  const bool is_half = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+  if (is_half && parameters == DType::f32) {  // one rounding, at the end
+    return group_norm(x.to(DType::f32), groups, a).to(x.dtype());
+  }
   return composed("NativeGroupNormBackward0", {x, a.weight, a.bias}, [groups, eps](const TensorList& in) {
     const Tensor rows = in[0].reshape({in[0].size(0), groups, -1});
     Tensor y = layer_norm(rows, {rows.size(2)}, {.eps = eps}).reshape(in[0].sizes());

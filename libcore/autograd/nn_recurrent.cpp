@@ -53,16 +53,22 @@ RecurrentLayer run(RecurrentKind kind, const Tensor& x, const RecurrentState& st
   return {stack(outputs), state};
 }
 
+/// Whether a device has what a kind of layer is made of.
+bool has_kernels(const RecurrentTable& table, RecurrentKind kind, std::size_t slot) {
+  if (kind == RecurrentKind::lstm) return table.lstm[slot] != nullptr && table.lstm_grad[slot] != nullptr;
+  if (kind == RecurrentKind::gru) return table.gru_cell[slot] != nullptr && table.gru_cell_grad[slot] != nullptr;
+  return table.rnn_cell[slot] != nullptr && table.rnn_cell_grad[slot] != nullptr;
+}
+
 bool runs_by_hand(RecurrentKind kind, const Tensor& x, const RecurrentWeights& w) {
-  const bool known = kind == RecurrentKind::lstm || kind == RecurrentKind::gru;
-  const bool plain = known && !w.w_hr.defined() && x.size(0) > 0 && x.numel() > 0;
-  const bool known_type = x.dtype() == DType::f32 || x.dtype() == DType::f64;
-  if (!plain || !known_type || x.is_meta()) return false;
+  if (w.w_hr.defined() || x.numel() == 0 || x.is_meta()) return false;
   Backend& backend = backend_for(x.device());
-  if (kind == RecurrentKind::gru) return backend.is_host_memory();  // its loops are the host's
+  if (backend.is_host_memory()) {
+    if (x.dtype() != DType::f32 && x.dtype() != DType::f64) return false;
+    if (kind == RecurrentKind::gru) return true;  // its loops are the host's
+  }
   const RecurrentTable* table = backend.ops().recurrent;
-  const auto slot = static_cast<std::size_t>(x.dtype());
-  return table != nullptr && table->lstm[slot] != nullptr && table->lstm_grad[slot] != nullptr;
+  return table != nullptr && has_kernels(*table, kind, static_cast<std::size_t>(x.dtype()));
 }
 
 }  // namespace
@@ -94,6 +100,12 @@ Tensor dense_values(const Tensor& x) {
   return raw::contiguous(x.detach());
 }
 
+Tensor sums_of(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
+  raw::ProductOptions with_bias;
+  if (bias.defined()) with_bias = {.beta = 1, .start = bias.detach()};
+  return raw::product(rows, weight.detach().t(), with_bias);
+}
+
 Tensor hidden_before(const LayerSizes& s, const Tensor& hidden, const Tensor& h0, bool reverse) {
   const Tensor first = h0.unsqueeze(0);
   if (s.steps == 1) return first;
@@ -120,7 +132,8 @@ RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const Recurr
   if (kind == RecurrentKind::gru) return detail::gru_layer("StackBackward0", x, start, w, reverse);
   // PyTorch has one kernel for single precision alone; what the others print is the stack of their steps.
   const char* printed = x.dtype() == DType::f32 ? "MkldnnRnnLayerBackward0" : "StackBackward0";
-  return detail::lstm_layer(printed, x, start, w, reverse);
+  if (kind == RecurrentKind::lstm) return detail::lstm_layer(printed, x, start, w, reverse);
+  return detail::rnn_layer(kind, x, start, w, reverse);
 }
 
 }  // namespace core

@@ -9,22 +9,46 @@
 
 namespace core::detail {
 
-/// As recurrent_layer; `printed`, a literal, is the node's name. REQUIRES: f32 or f64 on the host, no projection.
+/// As recurrent_layer; `printed`, a literal, is the node's name. REQUIRES: no projection; f32 or f64 on the host, or a
+/// device that has the kernels (backend/recurrent_table.h).
 RecurrentLayer lstm_layer(const char* printed, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
                           bool reverse);
 RecurrentLayer gru_layer(const char* printed, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
+                         bool reverse);
+/// tanh or relu. REQUIRES: a device that has the cells.
+RecurrentLayer rnn_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
                          bool reverse);
 /// The same in single operations, for gradients of gradients.
 RecurrentLayer stepwise_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
                               const RecurrentWeights& w, bool reverse);
 
-// What both files share.
+// What the files share.
 
 struct LayerSizes {
   std::int64_t steps, batch, hidden;
   std::int64_t state() const { return batch * hidden; }
   std::int64_t rows() const { return steps * batch; }
 };
+
+/// What a GRU layer's forward leaves for backward, (time, batch, width) each.
+struct GruTrace {
+  Tensor gates;     ///< reset and update gate; width 2 * hidden
+  Tensor fresh;     ///< the new state's tanh
+  Tensor recalled;  ///< what the reset gate multiplies: the product of the hidden state for the new one
+  Tensor hidden;    ///< h of every step
+};
+/// Gradients of the sums that come from the input and from the hidden state, (time, batch, 3 * hidden) each.
+struct GruGrads {
+  Tensor input_sums, hidden_sums, h;
+};
+// By the cells of a device, with a product between each two.
+GruTrace gru_forward_on_device(const LayerSizes& s, const Tensor& x, const Tensor& h0, const RecurrentWeights& w,
+                               bool reverse);
+GruGrads gru_backward_on_device(const LayerSizes& s, const GruTrace& t, const Tensor& h0, const Tensor& w_hh,
+                                const TensorList& grads, bool reverse);
+
+/// rows * weight^T + bias, without history.
+Tensor sums_of(const Tensor& rows, const Tensor& weight, const Tensor& bias);
 
 /// For writing, and for reading, which leaves the version as it is.
 template <class T>

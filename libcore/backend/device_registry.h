@@ -1,8 +1,8 @@
 #pragma once
-// The devices of this process, and core::cuda, the functions of torch.cuda.
-// Real GPUs come from the CUDA backend. CORE_LOGICAL_DEVICES=N exposes cuda:0 ... cuda:N-1 on host memory where there
-// is no GPU (round-robin over the visible real ones where there is), CORE_LOGICAL_DEVICES=host:N always on host memory;
-// CUDA_VISIBLE_DEVICES filters and orders logical devices on host memory. Read once, at first use.
+// The devices of this process, and core::cuda, the functions of torch.cuda. Real GPUs come from the CUDA backend.
+// CORE_LOGICAL_DEVICES=N exposes cuda:0 ... cuda:N-1 on host memory where there is no GPU (round-robin over the visible
+// ones where there is), host:N always on host memory, opaque:N on such as faults where the host touches it, as a GPU's
+// does (opaque/opaque_tables.h); CUDA_VISIBLE_DEVICES filters and orders those on host memory. Read once, at first use.
 // Thread safety: all functions; the current device is per thread.
 // Use: if (core::cuda::is_available()) model.to("cuda:0");
 

@@ -93,6 +93,9 @@ struct AdaptivePool2dParams {
   void* out;
 };
 
+// Normalisations. Weight, bias and their gradients are of the data's dtype, or f32 beside f16 and bf16
+// (`parameters_in_f32`).
+
 /// Arrays (batch, channels, plane). weight and bias may be null.
 struct BatchNormSizes {
   std::int64_t batch, channels, plane;
@@ -115,6 +118,7 @@ struct BatchNormParams {
   const void* weight;
   const void* bias;
   void* output;
+  bool parameters_in_f32 = false;
 };
 
 /// Each gradient may be null. `batch_stats`: mean and inverse_std were those of the batch, and carry gradient.
@@ -129,6 +133,7 @@ struct BatchNormGradParams {
   void* input_grad;
   void* weight_grad;
   void* bias_grad;
+  bool parameters_in_f32 = false;
 };
 
 /// Arrays (rows, length). weight and bias (length) may be null; mean and inverse_std have `rows` elements.
@@ -141,6 +146,7 @@ struct LayerNormParams {
   void* output;
   void* mean;
   void* inverse_std;
+  bool parameters_in_f32 = false;
 };
 
 /// Each gradient may be null.
@@ -154,6 +160,7 @@ struct LayerNormGradParams {
   void* input_grad;
   void* weight_grad;
   void* bias_grad;
+  bool parameters_in_f32 = false;
 };
 
 /// input_grad = output_grad * the derivative of gelu, in its form with tanh, at the input.
@@ -276,7 +283,7 @@ struct NnTable {
   KernelRow<NllGradParams> nll_grad{};
   /// Whether attention() goes by tiles, whatever the number of keys, for heads of up to kWidestTiles elements a row.
   bool attention_has_tiles = false;
-  static constexpr std::int64_t kWidestTiles = 2048;
+  static constexpr std::int64_t kWidestTiles = 512;
 };
 
 }  // namespace core

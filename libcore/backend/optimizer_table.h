@@ -1,8 +1,8 @@
 #pragma once
-// The optimizer family of kernels: one step of SGD, Adam or AdamW over a list of tensors at once, so that a model of
-// hundreds of small parameters costs a few launches. The arithmetic is that of optim/update.h. Only devices whose
-// memory the host cannot write fill it. Thread safety: parameters are plain values, the table is constant after
-// start-up. Use: backend.ops().optimizer->adam[dtype](core::AdamStepParams{...});
+// The optimizer family of kernels: one step of an optimizer over a list of tensors at once, so that a model of hundreds
+// of small parameters costs a few launches. The arithmetic is that of optim/update.h and optim/averaging.cpp. Only
+// devices whose memory the host cannot write fill it. Thread safety: parameters are plain values, the table is constant
+// after start-up. Use: backend.ops().optimizer->adam[dtype](core::AdamStepParams{...});
 
 #include <array>
 #include <cstdint>
@@ -55,10 +55,50 @@ struct AdamStepParams {
   std::int64_t tensor_count;
 };
 
+/// A tensor of the other optimizers. What `state` and `factors` are, each row of the table says; `factors` are what the
+/// number of steps makes of the options, and may differ from tensor to tensor.
+struct AdaptiveTensor {
+  std::int64_t count;
+  void* param;
+  const void* grad;
+  void* state[3];
+  double factors[3];
+};
+
+struct AdaptiveStepParams {
+  StepOptions options;
+  bool decoupled;  ///< weight decay shrinks the parameter instead
+  double numbers[4];
+  const AdaptiveTensor* tensors;
+  std::int64_t tensor_count;
+};
+
 /// By dtype of the parameters; f16 and bf16 are computed in f32.
 struct OptimizerTable {
   std::array<void (*)(const SgdStepParams&), kDTypeCount> sgd{};
   std::array<void (*)(const AdamStepParams&), kDTypeCount> adam{};
+
+  using AdaptiveRow = std::array<void (*)(const AdaptiveStepParams&), kDTypeCount>;
+  /// numbers: alpha, eps, momentum; state: square_avg, momentum_buffer or null, grad_avg or null.
+  AdaptiveRow rmsprop{};
+  /// numbers: eps; state: sum; factors: the learning rate after its decay.
+  AdaptiveRow adagrad{};
+  /// numbers: rho, eps; state: square_avg, acc_delta.
+  AdaptiveRow adadelta{};
+  /// numbers: beta1, beta2, eps; state: exp_avg, exp_inf; factors: the learning rate over the correction.
+  AdaptiveRow adamax{};
+  /// numbers: beta1, beta2, eps; state: exp_avg, exp_avg_sq; factors: what the gradient and what exp_avg is multiplied
+  /// by, both negative, and the correction of the second moment.
+  AdaptiveRow nadam{};
+  /// numbers: beta1, beta2, eps; state: exp_avg, exp_avg_sq; factors: the learning rate over the correction of the
+  /// first moment, that times the rectification and the root of the second moment's correction, or 0 as long as the
+  /// variance is unknown.
+  AdaptiveRow radam{};
+  /// numbers: lambda; state: ax; factors: eta, mu.
+  AdaptiveRow asgd{};
+  /// numbers: the factors of a step that turned and of one that went on, the smallest and the largest step; state:
+  /// prev, step_size.
+  AdaptiveRow rprop{};
 };
 
 }  // namespace core

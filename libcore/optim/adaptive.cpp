@@ -4,6 +4,7 @@
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
+#include "libcore/optim/update_on_device.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/sparse.h"
 
@@ -91,11 +92,13 @@ void RMSprop::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   detail::RmspropUpdate how{common_of(o), o.number("alpha"), o.number("eps"), o.number("momentum")};
   bool centered = o.flag("centered");
+  detail::AdaptiveSteps on_device(&OptimizerTable::rmsprop);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     detail::count_step(state);
     Tensor square_avg = detail::state_tensor(state, "square_avg", param);
     Tensor buffer = how.momentum > 0 ? detail::state_tensor(state, "momentum_buffer", param) : Tensor();
     Tensor grad_avg = centered ? detail::state_tensor(state, "grad_avg", param) : Tensor();
+    if (on_device.take(param, grad, {square_avg, buffer, grad_avg})) return;
     if (detail::is_out_of_reach(param)) {
       return detail::composed_rmsprop(param, grad, {square_avg, buffer, grad_avg}, how);
     }
@@ -109,6 +112,7 @@ void RMSprop::update(const ParamGroup& group) {
       for (const auto* array : {&p, &s, &b, &a}) array->commit();
     });
   });
+  on_device.run({how.common, {how.alpha, how.eps, how.momentum}});
 }
 
 Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
@@ -125,11 +129,13 @@ Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
 void Adagrad::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   detail::AdagradUpdate how{common_of(o), 0, o.number("eps")};
+  detail::AdaptiveSteps on_device(&OptimizerTable::adagrad);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     double step = detail::count_step(state);
     how.rate = how.common.lr / (1 + (step - 1) * o.number("lr_decay"));
     Tensor sum = detail::state_tensor(state, "sum", param);
     if (detail::any_sparse(grad)) return update_sparse(param, grad, sum, how);
+    if (on_device.take(param, grad, {sum}, {how.rate})) return;
     if (detail::is_out_of_reach(param)) return detail::composed_adagrad(param, grad, sum, how);
     detail::in_update_type(param, [&]<class T>() {
       HostArray<T> p(param);
@@ -139,6 +145,7 @@ void Adagrad::update(const ParamGroup& group) {
       for (const auto* array : {&p, &s}) array->commit();
     });
   });
+  on_device.run({how.common, {how.eps}});
 }
 
 Adadelta::Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& options)
@@ -147,10 +154,12 @@ Adadelta::Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& option
 void Adadelta::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   detail::AdadeltaUpdate how{common_of(o), o.number("rho"), o.number("eps")};
+  detail::AdaptiveSteps on_device(&OptimizerTable::adadelta);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     detail::count_step(state);
     Tensor square_avg = detail::state_tensor(state, "square_avg", param);
     Tensor acc_delta = detail::state_tensor(state, "acc_delta", param);
+    if (on_device.take(param, grad, {square_avg, acc_delta})) return;
     if (detail::is_out_of_reach(param)) {
       return detail::composed_adadelta(param, grad, {square_avg, acc_delta}, how);
     }
@@ -163,6 +172,7 @@ void Adadelta::update(const ParamGroup& group) {
       for (const auto* array : {&p, &s, &d}) array->commit();
     });
   });
+  on_device.run({how.common, {how.rho, how.eps}});
 }
 
 }  // namespace core

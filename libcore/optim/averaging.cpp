@@ -7,6 +7,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/optim/host_array.h"
+#include "libcore/optim/update_on_device.h"
 #include "libcore/tensor/ops.h"
 
 namespace core {
@@ -125,6 +126,13 @@ Tensor decayed(const Tensor& param, const Tensor& grad, const OptionMap& options
   return g;
 }
 
+detail::CommonUpdate common_of(const OptionMap& o) {
+  return {o.number("lr"), o.contains("weight_decay") ? o.number("weight_decay") : 0, o.flag("maximize")};
+}
+bool is_decoupled(const OptionMap& o) {
+  return o.contains("decoupled_weight_decay") && o.flag("decoupled_weight_decay");
+}
+
 /// A 0-dim f32 tensor of the state, made with `start` when it is not there.
 Tensor number_state(ParamState& state, const char* name, double start) {
   const Tensor found = detail::find_state(state, name);
@@ -143,16 +151,19 @@ void Adamax::update(const ParamGroup& group) {
   const NoGradGuard no_history;
   const OptionMap& o = group.options;
   const auto [beta1, beta2] = numbers(o, "betas");
+  detail::AdaptiveSteps on_device(&OptimizerTable::adamax);
   each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
-    const double step = detail::count_step(state);
+    const double rate = o.number("lr") / (1 - std::pow(b1, detail::count_step(state)));
     const Tensor param = given.detach();
     const Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor exp_inf = detail::state_tensor(state, "exp_inf", param);
+    if (on_device.take(param, grad, {exp_avg, exp_inf}, {rate})) return;
     const Tensor g = decayed(param, grad, o);
     exp_avg.lerp_(g, 1 - b1);
     exp_inf.copy_(maximum(exp_inf.mul_(b2), abs(g).add_(o.number("eps"))));
-    param.addcdiv_(exp_avg, exp_inf, -(o.number("lr") / (1 - std::pow(b1, step))));
+    param.addcdiv_(exp_avg, exp_inf, -rate);
   });
+  on_device.run({common_of(o), {beta1, beta2, o.number("eps")}});
 }
 
 NAdam::NAdam(std::vector<ParamGroup> groups, const NAdamOptions& options)
@@ -162,52 +173,74 @@ void NAdam::update(const ParamGroup& group) {
   const NoGradGuard no_history;
   const OptionMap& o = group.options;
   const auto [beta1, beta2] = numbers(o, "betas");
+  detail::AdaptiveSteps on_device(&OptimizerTable::nadam);
   each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
     const double step = detail::count_step(state), lr = o.number("lr"), decay = o.number("momentum_decay");
     const Tensor param = given.detach();
     const Tensor product = number_state(state, "mu_product", 1);
     const Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
-    const Tensor g = decayed(param, grad, o);
     const double mu = b1 * (1 - 0.5 * std::pow(0.96, step * decay));
     const double mu_next = b1 * (1 - 0.5 * std::pow(0.96, (step + 1) * decay));
     product.mul_(mu);
+    const double so_far = product.item<double>(), correction2 = 1 - std::pow(b2, step);
+    const double of_grad = -lr * (1 - mu) / (1 - so_far), of_mean = (-lr * mu_next) / (1 - so_far * mu_next);
+    if (on_device.take(param, grad, {exp_avg, exp_avg_sq}, {of_grad, of_mean, correction2})) return;
+    const Tensor g = decayed(param, grad, o);
     exp_avg.lerp_(g, 1 - b1);
     exp_avg_sq.mul_(b2).addcmul_(g, g, 1 - b2);
-    const Tensor denominator = sqrt(exp_avg_sq.div(1 - std::pow(b2, step))).add_(o.number("eps"));
-    const double so_far = product.item<double>();
-    param.addcdiv_(g, denominator, -lr * (1 - mu) / (1 - so_far));
-    param.addcdiv_(exp_avg, denominator, (-lr * mu_next) / (1 - so_far * mu_next));
+    const Tensor denominator = sqrt(exp_avg_sq.div(correction2)).add_(o.number("eps"));
+    param.addcdiv_(g, denominator, of_grad);
+    param.addcdiv_(exp_avg, denominator, of_mean);
   });
+  on_device.run({common_of(o), {beta1, beta2, o.number("eps")}, is_decoupled(o)});
 }
 
 RAdam::RAdam(std::vector<ParamGroup> groups, const RAdamOptions& options)
     : Optimizer("RAdam", std::move(groups), checked_defaults(options)) {}
 
+namespace {
+
+/// What the number of steps makes of RAdam's options: the corrections of both moments, and the rectification, 0 as long
+/// as the variance is unknown.
+struct Rectified {
+  double correction1, correction2, factor;
+
+  Rectified(double step, double beta1, double beta2)
+      : correction1(1 - std::pow(beta1, step)), correction2(1 - std::pow(beta2, step)) {
+    const double most = 2 / (1 - beta2) - 1;
+    const double rho = most - 2 * step * std::pow(beta2, step) / correction2;
+    factor = rho <= 5 ? 0 : std::pow((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho), 0.5);
+  }
+};
+
+}  // namespace
+
 void RAdam::update(const ParamGroup& group) {
   const NoGradGuard no_history;
   const OptionMap& o = group.options;
   const auto [beta1, beta2] = numbers(o, "betas");
+  const double lr = o.number("lr"), eps = o.number("eps");
+  detail::AdaptiveSteps on_device(&OptimizerTable::radam);
   each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
-    const double step = detail::count_step(state);
+    const Rectified now(detail::count_step(state), b1, b2);
     const Tensor param = given.detach();
     const Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
+    const double plain = lr / now.correction1, adapted = plain * now.factor * std::sqrt(now.correction2);
+    if (on_device.take(param, grad, {exp_avg, exp_avg_sq}, {plain, adapted})) return;
     const Tensor g = decayed(param, grad, o);
     exp_avg.lerp_(g, 1 - b1);
     exp_avg_sq.mul_(b2).addcmul_(g, g, 1 - b2);
-    const double correction2 = 1 - std::pow(b2, step);
-    const Tensor move = exp_avg / (1 - std::pow(b1, step)) * o.number("lr");
-    const double rho_inf = 2 / (1 - b2) - 1;
-    const double rho = rho_inf - 2 * step * std::pow(b2, step) / correction2;
-    if (rho <= 5) {
+    const Tensor move = exp_avg / now.correction1 * lr;
+    if (now.factor == 0) {
       param.add_(move, -1.0);
       return;
     }
-    const double rectify = std::pow((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho), 0.5);
-    const Tensor rate = std::pow(correction2, 0.5) / sqrt(exp_avg_sq).add_(o.number("eps"));
-    param.add_(move * rate * rectify, -1.0);
+    const Tensor rate = std::pow(now.correction2, 0.5) / sqrt(exp_avg_sq).add_(eps);
+    param.add_(move * rate * now.factor, -1.0);
   });
+  on_device.run({common_of(o), {beta1, beta2, eps}, is_decoupled(o)});
 }
 
 ASGD::ASGD(std::vector<ParamGroup> groups, const ASGDOptions& options)
@@ -216,23 +249,28 @@ ASGD::ASGD(std::vector<ParamGroup> groups, const ASGDOptions& options)
 void ASGD::update(const ParamGroup& group) {
   const NoGradGuard no_history;
   const OptionMap& o = group.options;
+  const double lr = o.number("lr"), lambda = o.number("lambd");
+  detail::AdaptiveSteps on_device(&OptimizerTable::asgd);
   each_gradient(group, [&](const Tensor& given, const Tensor& grad, ParamState& state) {
-    const double step = detail::count_step(state), lr = o.number("lr"), lambda = o.number("lambd");
+    const double step = detail::count_step(state);
     const Tensor param = given.detach();
     const Tensor eta = number_state(state, "eta", lr), mu = number_state(state, "mu", 1);
     const Tensor average = detail::state_tensor(state, "ax", param);
-    const Tensor g = decayed(param, grad, o);
-    const double rate = eta.item<double>();
-    param.mul_(1 - lambda * rate);
-    param.add_(g, -rate);
-    if (mu.item<double>() == 1) {
-      average.copy_(param);
-    } else {
-      average.add_(param.sub(average).mul_(mu));
+    const double rate = eta.item<double>(), share = mu.item<double>();
+    if (!on_device.take(param, grad, {average}, {rate, share})) {
+      const Tensor g = decayed(param, grad, o);
+      param.mul_(1 - lambda * rate);
+      param.add_(g, -rate);
+      if (share == 1) {
+        average.copy_(param);
+      } else {
+        average.add_(param.sub(average).mul_(mu));
+      }
     }
     eta.fill_(lr / std::pow(1 + lambda * lr * step, o.number("alpha")));
     mu.fill_(1 / std::max(1.0, step - o.number("t0")));
   });
+  on_device.run({common_of(o), {lambda}});
 }
 
 Rprop::Rprop(std::vector<ParamGroup> groups, const RpropOptions& options)
@@ -243,6 +281,7 @@ void Rprop::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   const auto [minus, plus] = numbers(o, "etas");
   const auto [least, most] = numbers(o, "step_sizes");
+  detail::AdaptiveSteps on_device(&OptimizerTable::rprop);
   each_gradient(group, [&, eta_minus = minus, eta_plus = plus, low = least, high = most](
                            const Tensor& given, const Tensor& grad, ParamState& state) {
     detail::count_step(state);
@@ -253,6 +292,7 @@ void Rprop::update(const ParamGroup& group) {
       sizes = full_like(param, o.number("lr"));
       state.emplace_back("step_size", sizes);
     }
+    if (on_device.take(param, grad, {previous, sizes})) return;
     const Tensor g = signed_grad(grad, o), product = g * previous;
     const Tensor turned = product < 0;
     const Tensor factor = where(product > 0, Scalar(eta_plus), where(turned, Scalar(eta_minus), ones_like(param)));
@@ -261,6 +301,7 @@ void Rprop::update(const ParamGroup& group) {
     param.addcmul_(sign(used), sizes, -1);
     previous.copy_(used);
   });
+  on_device.run({common_of(o), {minus, plus, least, most}});
 }
 
 }  // namespace core

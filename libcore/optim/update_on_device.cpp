@@ -75,4 +75,28 @@ void AdamSteps::run(const AdamUpdate& how) const {
   }
 }
 
+bool AdaptiveSteps::take(const Tensor& param, const Tensor& grad, const std::array<Tensor, 3>& state,
+                         const std::array<double, 3>& factors) {
+  if (!is_out_of_reach(param) || !kernel_for(param.storage()->backend(), param.dtype(), row_)) return false;
+  if (!lies_as(param, {&grad, &state[0], &state[1], &state[2]})) return false;
+  list_for(lists_, param)
+      .push_back({param.numel(),
+                  written(param),
+                  grad.raw_data(),
+                  {written(state[0]), written(state[1]), written(state[2])},
+                  {factors[0], factors[1], factors[2]}});
+  return true;
+}
+
+void AdaptiveSteps::run(const AdaptiveUpdate& how) const {
+  const auto& n = how.numbers;
+  for (const auto& list : lists_) {
+    kernel_for(*list.backend, list.dtype, row_)({options_of(how.common),
+                                                 how.decoupled,
+                                                 {n[0], n[1], n[2], n[3]},
+                                                 list.entries.data(),
+                                                 static_cast<std::int64_t>(list.entries.size())});
+  }
+}
+
 }  // namespace core::detail

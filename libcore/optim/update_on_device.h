@@ -3,6 +3,7 @@
 // goes through a group, run together at its end. Thread safety: none.
 // Use: detail::AdamSteps steps; if (!steps.take(param, grad, state, step_count, how)) ...; steps.run(how);
 
+#include <array>
 #include <vector>
 
 #include "libcore/backend/backend.h"
@@ -40,6 +41,28 @@ class AdamSteps {
 
  private:
   std::vector<StepList<AdamTensor>> lists_;
+};
+
+/// Everything about a step of one of the other optimizers but its tensors: see the rows of OptimizerTable.
+struct AdaptiveUpdate {
+  CommonUpdate common;
+  std::array<double, 4> numbers{};
+  bool decoupled = false;
+};
+
+class AdaptiveSteps {
+ public:
+  using Row = OptimizerTable::AdaptiveRow OptimizerTable::*;
+  explicit AdaptiveSteps(Row row) : row_(row) {}
+
+  /// False where the parameter is in the host's reach, and where SgdSteps would say so.
+  bool take(const Tensor& param, const Tensor& grad, const std::array<Tensor, 3>& state,
+            const std::array<double, 3>& factors = {});
+  void run(const AdaptiveUpdate& how) const;
+
+ private:
+  Row row_;
+  std::vector<StepList<AdaptiveTensor>> lists_;
 };
 
 }  // namespace core::detail

@@ -43,9 +43,8 @@ inline bool has_bytes(const Tensor& x) {
 template <class Row, class Params>
 void run(const char* operation, const Tensor& x, Row NnTable::*member, Params&& params) {
   const NnTable* table = backend_of(x).ops().nn;
-  if (!table) throw_unsupported(operation, backend_of(x), x.dtype());
-  const auto kernel = (table->*member)[static_cast<std::size_t>(x.dtype())];
-  if (!kernel) throw_not_implemented(operation, x.dtype());
+  const auto kernel = table ? (table->*member)[static_cast<std::size_t>(x.dtype())] : nullptr;
+  if (!kernel) throw_unsupported(operation, backend_of(x), x.dtype());
   kernel(params);
 }
 

@@ -30,9 +30,10 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 namespace raw {
 
 void throw_unsupported(std::string_view operation, const Backend& backend, DType dtype) {
-  if (backend.has_memory()) {  // PyTorch's text for a kernel that lacks a dtype
-    throw Error(ErrorCode::not_implemented,
-                "\"" + std::string(operation) + "\" not implemented for '" + scalar_type_name(dtype) + "'");
+  if (backend.has_memory()) {  // PyTorch's text for a kernel that lacks a dtype, and where, if not on the CPU
+    throw Error(ErrorCode::not_implemented, "\"" + std::string(operation) + "\" not implemented for '" +
+                                                scalar_type_name(dtype) + "'" +
+                                                (backend.device().is_cpu() ? "" : " on " + backend.device().str()));
   }
   throw Error(ErrorCode::unsupported, std::string(operation) + ": not supported on " + backend.device().str() +
                                           " for " + std::string(name(dtype)));

@@ -16,6 +16,29 @@ using detail::output_or_null;
   throw Error(ErrorCode::runtime, text);
 }
 
+/// Weight and bias are of x's type, or f32 beside f16 and bf16. True in the second case. The texts are PyTorch's.
+bool has_f32_parameters(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Tensor& first = weight.defined() ? weight : bias;
+  if (!first.defined()) return false;
+  const DType second = bias.defined() ? bias.dtype() : first.dtype();
+  if (first.dtype() == x.dtype()) {
+    if (second == x.dtype()) return false;
+    fail(std::string("expected scalar type ") + scalar_type_name(x.dtype()) + " but found " + scalar_type_name(second));
+  }
+  if (first.dtype() != DType::f32 || second != DType::f32) {
+    fail("mixed dtype (CPU): expect parameter to have scalar type of Float");
+  }
+  if (x.dtype() != DType::f16 && x.dtype() != DType::bf16) {
+    fail("mixed dtype (CPU): all inputs must share same datatype.");
+  }
+  return true;
+}
+
+/// Uninitialised, for the gradient of a parameter; of x's type where there is no weight to say another.
+Tensor empty_parameter(const Tensor& x, const Tensor& weight, const Shape& sizes) {
+  return make(sizes, (weight.defined() ? weight : x).dtype(), backend_of(x));
+}
+
 BatchNormSizes batch_norm_sizes(const Tensor& x) {
   const std::int64_t channels = x.size(1);
   const std::int64_t rows = x.size(0) * channels;
@@ -38,6 +61,7 @@ void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
   check("running_var", a.running_var);
   check("weight", a.weight);
   check("bias", a.bias);
+  has_f32_parameters(x, a.weight, a.bias);
   if (!a.training) return;
   if (x.size(1) != 0 && x.numel() / x.size(1) == 1) {
     throw Error(ErrorCode::value, "Expected more than 1 value per channel when training, got input size torch.Size(" +
@@ -71,6 +95,7 @@ void update_running(const BatchNormArguments& a, const Tensor& mean, const Tenso
 
 void check_layer_norm(const Tensor& x, const Shape& normalized, const LayerNormArguments& a) {
   detail::check_devices(x, {&a.weight, &a.bias});
+  has_f32_parameters(x, a.weight, a.bias);
   const std::size_t front = x.sizes().size() - std::min(x.sizes().size(), normalized.size());
   const Shape tail(x.sizes().span().subspan(front));
   if (normalized == tail) return;
@@ -160,25 +185,27 @@ Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArgume
   const Tensor in = dense(x), mean = dense(stats.mean), weight = dense(a.weight), bias = dense(a.bias);
   detail::run("batch_norm", x, &NnTable::batch_norm,
               BatchNormParams{batch_norm_sizes(x), in.raw_data(), mean.raw_data(), stats.inverse_std.raw_data(),
-                              data_or_null(weight), data_or_null(bias), out.mutable_raw_data()});
+                              data_or_null(weight), data_or_null(bias), out.mutable_raw_data(),
+                              has_f32_parameters(x, weight, bias)});
   return out;
 }
 
 NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
                           bool batch_stats, NormWanted wanted) {
   NormGrads out;
-  if (wanted.weight) out.weight = detail::empty_as(x, {x.size(1)});
-  if (wanted.bias) out.bias = detail::empty_as(x, {x.size(1)});
+  if (wanted.weight) out.weight = empty_parameter(x, weight, {x.size(1)});
+  if (wanted.bias) out.bias = empty_parameter(x, weight, {x.size(1)});
   if (held::is_held(x) && all_f32({&output_grad, &stats.mean, &weight})) {
     return norm_grad_of_images(output_grad, x, stats, weight, batch_stats, std::move(out), wanted.input);
   }
   if (wanted.input) out.input = detail::empty_as(x, x.sizes());
   if (!detail::has_bytes(x)) return out;
   const Tensor grad = dense(output_grad), in = dense(x), mean = dense(stats.mean), w = dense(weight);
-  detail::run("batch_norm_backward", x, &NnTable::batch_norm_grad,
-              BatchNormGradParams{batch_norm_sizes(x), batch_stats, grad.raw_data(), in.raw_data(), mean.raw_data(),
-                                  stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
-                                  output_or_null(out.weight), output_or_null(out.bias)});
+  detail::run(
+      "batch_norm_backward", x, &NnTable::batch_norm_grad,
+      BatchNormGradParams{batch_norm_sizes(x), batch_stats, grad.raw_data(), in.raw_data(), mean.raw_data(),
+                          stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
+                          output_or_null(out.weight), output_or_null(out.bias), has_f32_parameters(x, weight, {})});
   return out;
 }
 
@@ -192,7 +219,7 @@ LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const
   detail::run("layer_norm", x, row_kernel(x, length, &NnTable::layer_norm, &NnTable::layer_norm_long),
               LayerNormParams{rows, length, a.eps, in.raw_data(), data_or_null(weight), data_or_null(bias),
                               out.output.mutable_raw_data(), out.stats.mean.mutable_raw_data(),
-                              out.stats.inverse_std.mutable_raw_data()});
+                              out.stats.inverse_std.mutable_raw_data(), has_f32_parameters(x, weight, bias)});
   return out;
 }
 
@@ -204,15 +231,15 @@ NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
   Shape normalized(x.sizes());
   while (normalized.numel() > length && !normalized.empty()) normalized.erase(0);
   if (wanted.input) out.input = detail::empty_as(x, x.sizes());
-  if (wanted.weight) out.weight = detail::empty_as(x, normalized);
-  if (wanted.bias) out.bias = detail::empty_as(x, normalized);
+  if (wanted.weight) out.weight = empty_parameter(x, weight, normalized);
+  if (wanted.bias) out.bias = empty_parameter(x, weight, normalized);
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
   const Tensor grad = dense(output_grad), in = dense(x), w = dense(weight);
-  detail::run("layer_norm_backward", x,
-              row_kernel(x, length, &NnTable::layer_norm_grad, &NnTable::layer_norm_long_grad),
-              LayerNormGradParams{rows, length, grad.raw_data(), in.raw_data(), stats.mean.raw_data(),
-                                  stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
-                                  output_or_null(out.weight), output_or_null(out.bias)});
+  detail::run(
+      "layer_norm_backward", x, row_kernel(x, length, &NnTable::layer_norm_grad, &NnTable::layer_norm_long_grad),
+      LayerNormGradParams{rows, length, grad.raw_data(), in.raw_data(), stats.mean.raw_data(),
+                          stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
+                          output_or_null(out.weight), output_or_null(out.bias), has_f32_parameters(x, weight, {})});
   return out;
 }
 

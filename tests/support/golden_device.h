@@ -4,6 +4,8 @@
 // of CUDA devices on it, compiled as C++, instead of the CPU's. What is drawn with a seed is drawn on the CPU, where
 // the recorded numbers come from, and moved. Use: test::compute_on_golden_device(); module->to(test::golden_device());
 
+#include <string>
+
 #include "libcore/base/device.h"
 
 namespace test {
@@ -19,5 +21,7 @@ void set_golden_devices(int count);
 void set_emulated_devices(int count);
 /// Whether something was drawn on it since a seed was given last: other numbers than the CPU's.
 bool drew_on_golden_device();
+/// Whether it is the error text wanted. One that names a kernel which the device lacks names the device too.
+bool is_same_error(const std::string& ours, const std::string& wanted);
 
 }  // namespace test

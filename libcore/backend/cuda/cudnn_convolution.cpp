@@ -106,10 +106,26 @@ const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
 std::unique_ptr<CudnnPlan> Cudnn::make(const CudnnTask& task, bool tf32) {
   if (!fits(task.sizes)) return nullptr;
   auto plan = std::make_unique<CudnnPlan>(
-      CudnnPlan{task.pass, task.dtype, task.device, nullptr, nullptr, nullptr, nullptr, 0, 0});
+      CudnnPlan{task.pass, task.dtype, task.device, nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr});
   const int math = math_of(task.dtype, tf32);
   if (!describe(task, *plan) || api_.set_math(plan->convolution, math) != 0) return nullptr;
-  return choose(task, math, *plan) ? std::move(plan) : nullptr;
+  if (!choose(task, math, *plan)) return nullptr;
+  describe_bias(task, *plan);
+  return plan;
+}
+
+/// Adding a bias and nothing else is what cuDNN does with one algorithm alone.
+void Cudnn::describe_bias(const CudnnTask& task, CudnnPlan& plan) {
+  constexpr int kImplicitPrecompGemm = 1, kIdentity = 5, kNotPropagateNan = 0;
+  const bool can = api_.create_activation != nullptr && api_.set_activation != nullptr && api_.run_with_bias != nullptr;
+  if (!can || task.pass != ConvPass::forward || plan.algorithm != kImplicitPrecompGemm) return;
+  void *bias = nullptr, *activation = nullptr;
+  const bool made = api_.create_tensor(&bias) == 0 && api_.create_activation(&activation) == 0 &&
+                    api_.set_tensor(bias, kNchw, type_of(task.dtype), 1, narrow(task.sizes.out_channels), 1, 1) == 0 &&
+                    api_.set_activation(activation, kIdentity, kNotPropagateNan, 0) == 0;
+  if (!made) return;
+  plan.bias = bias;
+  plan.activation = activation;
 }
 
 /// Makes the descriptors; they stay for good, as the plan does.
@@ -155,21 +171,43 @@ bool Cudnn::choose(const CudnnTask& task, int math, CudnnPlan& plan) {
   return math == kFmaMath || api_.set_math(plan.convolution, best->math) == 0;
 }
 
+namespace {
+
+/// 1 and 0 in the type of the sums.
+struct Factors {
+  const void *one, *zero;
+  explicit Factors(DType dtype) {
+    static constexpr double kExact[2] = {1, 0};
+    static constexpr float kSingle[2] = {1, 0};
+    const bool wide = dtype == DType::f64;
+    one = wide ? static_cast<const void*>(kExact) : kSingle;
+    zero = wide ? static_cast<const void*>(kExact + 1) : kSingle + 1;
+  }
+};
+
+}  // namespace
+
+int Cudnn::run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays& a) {
+  const Factors factor(plan.dtype);
+  return api_.run_with_bias(handle, factor.one, plan.image, a.image, plan.weight, a.weight, plan.convolution,
+                            plan.algorithm, a.workspace, plan.workspace_bytes, factor.zero, plan.output, a.output,
+                            plan.bias, a.bias, plan.activation, plan.output, const_cast<void*>(a.output));
+}
+
 bool Cudnn::run(const CudnnPlan& plan, const CudnnArrays& a) {
   void* handle = take_handle(plan.device);
   if (handle == nullptr) return false;
-  const double exact[2] = {1, 0};
-  const float single[2] = {1, 0};
-  const bool wide = plan.dtype == DType::f64;
-  const void* one = wide ? static_cast<const void*>(exact) : single;
-  const void* zero = wide ? static_cast<const void*>(exact + 1) : single + 1;
+  const Factors factor(plan.dtype);
   const CudnnArray image{plan.image, a.image}, weight{plan.weight, a.weight}, output{plan.output, a.output};
   const auto order = in_order(plan.pass, image, weight, output);
   int status = api_.set_stream(handle, a.stream);
-  if (status == 0) {
+  if (status == 0 && a.bias != nullptr) {
+    status = run_with_bias(handle, plan, a);
+  } else if (status == 0) {
     status = api_.run[static_cast<std::size_t>(plan.pass)](
-        handle, one, order[0].descriptor, order[0].data, order[1].descriptor, order[1].data, plan.convolution,
-        plan.algorithm, a.workspace, plan.workspace_bytes, zero, order[2].descriptor, const_cast<void*>(order[2].data));
+        handle, factor.one, order[0].descriptor, order[0].data, order[1].descriptor, order[1].data, plan.convolution,
+        plan.algorithm, a.workspace, plan.workspace_bytes, factor.zero, order[2].descriptor,
+        const_cast<void*>(order[2].data));
   }
   give_handle(plan.device, handle);
   return status == 0;
@@ -196,8 +234,16 @@ void Cudnn::give_handle(int device, void* handle) {
 
 namespace {
 
+void load_bias(const SharedLibrary& library, CudnnApi& api) {
+  const bool found = library.find("cudnnCreateActivationDescriptor", api.create_activation) &&
+                     library.find("cudnnSetActivationDescriptor", api.set_activation) &&
+                     library.find("cudnnConvolutionBiasActivationForward", api.run_with_bias);
+  if (!found) api.run_with_bias = nullptr;
+}
+
 bool load(CudnnApi& api) {
   const SharedLibrary* library = SharedLibrary::open({"libcudnn.so.9"});
+  if (library != nullptr) load_bias(*library, api);
   return library != nullptr && library->find("cudnnCreate", api.create) &&
          library->find("cudnnSetStream", api.set_stream) &&
          library->find("cudnnCreateTensorDescriptor", api.create_tensor) &&

@@ -55,6 +55,16 @@ struct CudnnApi {
                      std::size_t workspace_bytes, const void* beta, void* output_descriptor, void* output),
              3>
       run;
+
+  // Together with the bias; null where they are missing.
+  int (*create_activation)(void** descriptor);
+  int (*set_activation)(void* descriptor, int mode, int nan, double coefficient);
+  /// cudnnConvolutionBiasActivationForward
+  int (*run_with_bias)(void* handle, const void* alpha, void* image_descriptor, const void* image,
+                       void* weight_descriptor, const void* weight, void* convolution, int algorithm, void* workspace,
+                       std::size_t workspace_bytes, const void* addend_factor, void* addend_descriptor,
+                       const void* addend, void* bias_descriptor, const void* bias, void* activation,
+                       void* output_descriptor, void* output);
 };
 
 /// What is convolved: one entry of the cache of plans.
@@ -73,13 +83,15 @@ struct CudnnPlan {
   void *image, *weight, *output, *convolution;  ///< descriptors
   int algorithm;
   std::size_t workspace_bytes;
+  void *bias, *activation;  ///< descriptors; null where the bias cannot be added on the way
 };
 
 /// The three arrays of a convolution, one of which the pass writes, and what it works with.
 struct CudnnArrays {
   const void *image, *weight, *output;
   void* stream;
-  void* workspace;  ///< of the plan's size
+  void* workspace;             ///< of the plan's size
+  const void* bias = nullptr;  ///< of a forward pass whose plan can add it
 };
 
 class Cudnn {
@@ -91,7 +103,7 @@ class Cudnn {
   /// Null where cuDNN cannot do it: padding that differs between the sides, sizes beyond int, no deterministic
   /// algorithm in a gigabyte. Asked for once a task; valid as long as this lives.
   const CudnnPlan* plan(const CudnnTask& task);
-  /// Without bias. False when cuDNN refuses: then nothing was started.
+  /// False when cuDNN refuses: then nothing was started.
   bool run(const CudnnPlan& plan, const CudnnArrays& arrays);
 
  private:
@@ -100,6 +112,8 @@ class Cudnn {
   std::unique_ptr<CudnnPlan> make(const CudnnTask& task, bool tf32);
   bool describe(const CudnnTask& task, CudnnPlan& plan);
   bool choose(const CudnnTask& task, int math, CudnnPlan& plan);
+  void describe_bias(const CudnnTask& task, CudnnPlan& plan);
+  int run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays& arrays);
   /// A handle of the device that no other thread is using.
   void* take_handle(int device);
   void give_handle(int device, void* handle);

@@ -19,6 +19,16 @@ cudaStream_t current_stream() {
   return static_cast<cudaStream_t>(gpu::active_stream());
 }
 
+std::int64_t most_shared_bytes() {
+  constexpr int kOfLaunches = 4096;  // the fixed arrays of Team::reduce() among them
+  int device = 0, bytes = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) {
+    check_launch();
+  }
+  return bytes - kOfLaunches;
+}
+
 void check_launch() {
   gpu::check_last_launch();
 }

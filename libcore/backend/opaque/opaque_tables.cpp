@@ -276,6 +276,18 @@ void wrap_layers(const OpTables& inner) {
                 random_name);
   CORE_WRAP(44, optimizer, sgd);
   CORE_WRAP(45, optimizer, adam);
+  CORE_WRAP(46, optimizer, rmsprop);
+  CORE_WRAP(47, optimizer, adagrad);
+  CORE_WRAP(48, optimizer, adadelta);
+  CORE_WRAP(49, optimizer, adamax);
+  CORE_WRAP(50, optimizer, nadam);
+  CORE_WRAP(51, optimizer, radam);
+  CORE_WRAP(52, optimizer, asgd);
+  CORE_WRAP(53, optimizer, rprop);
+  CORE_WRAP(54, recurrent, gru_cell);
+  CORE_WRAP(55, recurrent, gru_cell_grad);
+  CORE_WRAP(56, recurrent, rnn_cell);
+  CORE_WRAP(57, recurrent, rnn_cell_grad);
 }
 #undef CORE_WRAP
 
@@ -347,6 +359,7 @@ void set_inner_tables(const OpTables& inner) {
   wrap_operations(inner);
   wrap_layers(inner);
   state().nn.image = nullptr;  // the CPU's alone
+  state().nn.attention_has_tiles = inner.nn != nullptr && inner.nn->attention_has_tiles;
   put_tables(inner);
   kept = nullptr;
   check_known(listed);

@@ -150,6 +150,27 @@ void each_pointer(LstmGradParams& p, Visit visit) {
 }
 
 template <class Visit>
+void each_pointer(GruCellParams& p, Visit visit) {
+  visit("input_sums", p.input_sums), visit("hidden_sums", p.hidden_sums), visit("before", p.before);
+  visit("gates", p.gates), visit("fresh", p.fresh), visit("recalled", p.recalled), visit("after", p.after);
+}
+template <class Visit>
+void each_pointer(GruCellGradParams& p, Visit visit) {
+  visit("gates", p.gates), visit("fresh", p.fresh), visit("recalled", p.recalled), visit("before", p.before);
+  visit("output_grad", p.output_grad), visit("state_grad", p.state_grad);
+  visit("input_sums_grad", p.input_sums_grad), visit("hidden_sums_grad", p.hidden_sums_grad);
+}
+template <class Visit>
+void each_pointer(RnnCellParams& p, Visit visit) {
+  visit("input_sums", p.input_sums), visit("hidden_sums", p.hidden_sums), visit("after", p.after);
+}
+template <class Visit>
+void each_pointer(RnnCellGradParams& p, Visit visit) {
+  visit("after", p.after), visit("output_grad", p.output_grad), visit("state_grad", p.state_grad);
+  visit("sums_grad", p.sums_grad);
+}
+
+template <class Visit>
 void each_pointer(RandomParams& p, Visit visit) {
   visit("out", p.out), visit("state", p.state);
 }
@@ -163,6 +184,12 @@ template <class Visit>
 void each_pointer(AdamTensor& t, Visit visit) {
   visit("param", t.param), visit("grad", t.grad), visit("exp_avg", t.exp_avg), visit("exp_avg_sq", t.exp_avg_sq);
   visit("max_exp_avg_sq", t.max_exp_avg_sq), visit("step_count", t.step_count);
+}
+
+template <class Visit>
+void each_pointer(AdaptiveTensor& t, Visit visit) {
+  visit("param", t.param), visit("grad", t.grad);
+  visit("state[0]", t.state[0]), visit("state[1]", t.state[1]), visit("state[2]", t.state[2]);
 }
 
 }  // namespace core

@@ -130,7 +130,8 @@ TEST(OpaqueSlots, AreThoseOfAFileAlone) {
   {
     const Tensor x = core::ones({2}).to(Device("cuda:0"));
     EXPECT_EQ(x.neg().to_vector<float>(), (std::vector<float>{-1, -1}));
-    EXPECT_EQ(message_of([&] { x.exp(); }), "\"exp\" not implemented for 'Float'");
+    EXPECT_EQ(message_of([&] { x.exp(); }), "\"exp\" not implemented for 'Float' on cuda:0");
+    EXPECT_EQ(message_of([&] { core::layer_norm(x, {2}); }), "\"layer_norm\" not implemented for 'Float' on cuda:0");
   }
   test::write_file(path, "unary.nag.float32\n");
   EXPECT_THAT(message_of([] { core::set_opaque_devices(1); }), HasSubstr("unary.nag.float32': no such slot"));

@@ -162,7 +162,7 @@ void run(const AttentionParams& p, const AttentionTiles& tiles) {
 
 template <class T>
 void attention(const AttentionParams& p) {
-  const AttentionTiles tiles(p.sizes);
+  const AttentionTiles tiles(p.sizes, AttentionMemory::bytes);
   tiles.blocks_each() == 1 ? run<T, 1>(p, tiles) : run<T, 2>(p, tiles);
 }
 
@@ -171,9 +171,8 @@ void attention(const AttentionParams& p) {
 void fill_attention(NnTable& table) {
   table.attention_has_tiles = true;
   table.attention[static_cast<std::size_t>(DType::f32)] = attention<float>;
-  table.attention[static_cast<std::size_t>(DType::f16)] = attention<Half>;
-  table.attention[static_cast<std::size_t>(DType::bf16)] = attention<BFloat16>;
   fill_attention_grad(table);
+  fill_half_attention(table);
 }
 
 }  // namespace core::CORE_KERNELS

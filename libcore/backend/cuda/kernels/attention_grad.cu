@@ -161,7 +161,7 @@ void run(const AttentionGradParams& p, const AttentionTiles& tiles) {
 
 template <class T>
 void attention_grad(const AttentionGradParams& p) {
-  const AttentionTiles tiles(p.sizes);
+  const AttentionTiles tiles(p.sizes, [](const AttentionTiles& t) { return GradMemory::bytes(t, true); });
   tiles.blocks_each() == 1 ? run<T, 1>(p, tiles) : run<T, 2>(p, tiles);
 }
 
@@ -169,8 +169,6 @@ void attention_grad(const AttentionGradParams& p) {
 
 void fill_attention_grad(NnTable& table) {
   table.attention_grad[static_cast<std::size_t>(DType::f32)] = attention_grad<float>;
-  table.attention_grad[static_cast<std::size_t>(DType::f16)] = attention_grad<Half>;
-  table.attention_grad[static_cast<std::size_t>(DType::bf16)] = attention_grad<BFloat16>;
 }
 
 }  // namespace core::CORE_KERNELS

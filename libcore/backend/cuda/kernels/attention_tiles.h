@@ -26,11 +26,15 @@ struct AttentionTiles {
   int pitch, score_pitch;
   SizeDivider per_row, fours, query_tiles, key_tiles;
 
-  explicit AttentionTiles(const AttentionSizes& sizes)
+  /// `bytes`: what a team has to share for tiles of a size.
+  AttentionTiles(const AttentionSizes& sizes, std::size_t (*bytes)(const AttentionTiles&))
       : s(sizes), width(static_cast<int>(divide_up(s.width, 4) * 4)), tile(64) {
-    while (tile > 4 && tile * width > kTileLanes * 2 * 16) tile /= 2;
     pitch = width + 4;
-    score_pitch = tile + 4;
+    const auto most = static_cast<std::size_t>(most_shared_bytes());
+    for (score_pitch = tile + 4; tile > 4 && (tile * width > kTileLanes * 2 * 16 || bytes(*this) > most);) {
+      tile /= 2;
+      score_pitch = tile + 4;
+    }
     per_row = SizeDivider(width);
     fours = SizeDivider(width / 4);
     query_tiles = SizeDivider(divide_up(s.queries, tile));

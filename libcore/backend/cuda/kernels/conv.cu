@@ -13,20 +13,34 @@ namespace {
 /// Groups of fewer channels leave most of a tile empty.
 constexpr std::int64_t kNarrow = 16;
 
-/// False where cuDNN is not there, or has no way to do it.
-bool by_cudnn([[maybe_unused]] ConvPass pass, [[maybe_unused]] const Conv2dSizes& sizes, [[maybe_unused]] DType dtype,
-              [[maybe_unused]] const void* image, [[maybe_unused]] const void* weight,
-              [[maybe_unused]] const void* output) {
+/// The arrays of a pass, one of which it writes.
+struct ConvArrays {
+  const void *image, *weight, *output;
+  const void* bias = nullptr;
+};
+
+enum class Done { nothing, all_but_bias, all };
+
+/// Nothing where cuDNN is not there, or has no way to do it.
+Done by_cudnn([[maybe_unused]] ConvPass pass, [[maybe_unused]] const Conv2dSizes& sizes, [[maybe_unused]] DType dtype,
+              [[maybe_unused]] const ConvArrays& arrays) {
 #ifdef __CUDACC__
   gpu::Cudnn* cudnn = gpu::loaded_cudnn();
   int device = 0;
-  if (cudnn == nullptr || cudaGetDevice(&device) != cudaSuccess) return false;
+  if (cudnn == nullptr || cudaGetDevice(&device) != cudaSuccess) return Done::nothing;
   const gpu::CudnnPlan* plan = cudnn->plan({pass, sizes, dtype, device});
-  if (plan == nullptr) return false;
+  if (plan == nullptr) return Done::nothing;
   const Scratch workspace(plan->workspace_bytes);
-  return cudnn->run(*plan, {image, weight, output, current_stream(), workspace.as<void>()});
+  gpu::CudnnArrays all{arrays.image, arrays.weight, arrays.output, current_stream(), workspace.as<void>()};
+  if (arrays.bias != nullptr && plan->bias != nullptr) {
+    all.bias = arrays.bias;
+    if (cudnn->run(*plan, all)) return Done::all;
+    all.bias = nullptr;
+  }
+  if (!cudnn->run(*plan, all)) return Done::nothing;
+  return arrays.bias == nullptr ? Done::all : Done::all_but_bias;
 #else
-  return false;
+  return Done::nothing;
 #endif
 }
 
@@ -121,10 +135,9 @@ void add_bias(const Conv2dParams& p) {
 
 template <class T>
 void conv2d(const Conv2dParams& p) {
-  if (by_cudnn(ConvPass::forward, p.sizes, dtype_of<T>, p.input, p.weight, p.output)) {
-    if (p.bias != nullptr) add_bias<T>(p);
-    return;
-  }
+  const Done done = by_cudnn(ConvPass::forward, p.sizes, dtype_of<T>, {p.input, p.weight, p.output, p.bias});
+  if (done == Done::all_but_bias) add_bias<T>(p);
+  if (done != Done::nothing) return;
   const ConvForward<T> problem(p);
   if (p.sizes.groups > 1 && problem.rows < kNarrow) {
     return product_direct(problem, problem.shape.output(), p.sizes.out_channels);
@@ -134,7 +147,8 @@ void conv2d(const Conv2dParams& p) {
 
 template <class T>
 void conv2d_input_grad(const Conv2dInputGradParams& p) {
-  if (by_cudnn(ConvPass::input_grad, p.sizes, dtype_of<T>, p.input_grad, p.weight, p.output_grad)) return;
+  const ConvArrays arrays{p.input_grad, p.weight, p.output_grad};
+  if (by_cudnn(ConvPass::input_grad, p.sizes, dtype_of<T>, arrays) == Done::all) return;
   const ConvInputGrad<T> problem(p);
   if (p.sizes.groups > 1 && problem.rows < kNarrow) {
     return product_direct(problem, problem.shape.image(), p.sizes.in_channels);
@@ -145,7 +159,8 @@ void conv2d_input_grad(const Conv2dInputGradParams& p) {
 template <class T>
 void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   if (p.bias_grad != nullptr) bias_grad<T>(p);
-  if (by_cudnn(ConvPass::weight_grad, p.sizes, dtype_of<T>, p.input, p.weight_grad, p.output_grad)) return;
+  const ConvArrays arrays{p.input, p.weight_grad, p.output_grad};
+  if (by_cudnn(ConvPass::weight_grad, p.sizes, dtype_of<T>, arrays) == Done::all) return;
   const ConvWeightGrad<T> problem(p);
   if (p.sizes.groups > 1 && problem.rows < kNarrow) return weight_grad_direct(problem);
   weight_grad_tiles(problem);

@@ -92,6 +92,7 @@ struct ConvShape {
 /// output (channels x pixels) = weight (channels x taps) * patches (taps x pixels) + bias.
 template <class T>
 struct ConvForward {
+  using Element = T;
   using Sum = Computed<T>;
   using Column = ConvPlace;
   using Step = ConvPlace;
@@ -134,6 +135,7 @@ struct ConvForward {
 /// input_grad (channels x pixels) = weight^T (channels x taps) * outputs that see each pixel (taps x pixels).
 template <class T>
 struct ConvInputGrad {
+  using Element = T;
   using Sum = Computed<T>;
   using Column = ConvPlace;
   using Step = ConvPlace;
@@ -174,6 +176,7 @@ struct ConvInputGrad {
 /// are sums of their own: parts_grad (parts, out_channels, taps).
 template <class T>
 struct ConvWeightGrad {
+  using Element = T;
   using Sum = Computed<T>;
   using Column = ConvPlace;
   using Step = ConvPlace;

@@ -23,6 +23,27 @@ CORE_HD Computed<T> value_or(const T* data, std::int64_t i, Computed<T> otherwis
   return data != nullptr ? Computed<T>(widen(data[i])) : otherwise;
 }
 
+/// A parameter beside data of type T, or the gradient of one: of T, or of what T is computed in; or not there.
+template <class T>
+struct Parameter {
+  void* data;
+  bool is_wide;
+
+  CORE_HD Parameter(const void* array, bool wide) : data(const_cast<void*>(array)), is_wide(wide) {}
+  CORE_HD Computed<T> value_or(std::int64_t i, Computed<T> otherwise) const {
+    if (data == nullptr) return otherwise;
+    return is_wide ? static_cast<const Computed<T>*>(data)[i] : Computed<T>(widen(static_cast<const T*>(data)[i]));
+  }
+  CORE_HD void put(std::int64_t i, Computed<T> value) const {
+    if (data == nullptr) return;
+    if (is_wide) {
+      static_cast<Computed<T>*>(data)[i] = value;
+    } else {
+      static_cast<T*>(data)[i] = narrow<T>(value);
+    }
+  }
+};
+
 template <class T>
 CORE_HD T smaller(T a, T b) {
   return b < a ? b : a;
@@ -30,6 +51,11 @@ CORE_HD T smaller(T a, T b) {
 template <class T>
 CORE_HD T larger(T a, T b) {
   return a < b ? b : a;
+}
+
+template <class W>
+CORE_BODY W sigmoid(W x) {
+  return 1 / (1 + std::exp(-x));
 }
 
 /// Adds two values.

@@ -124,11 +124,11 @@ struct ScaleAndShift {
 template <class T>
 struct Normalise {
   using W = Computed<T>;
-  const T *weight, *bias;
+  Parameter<T> weight, bias;
   const W *mean, *inverse_std;
   CORE_BODY ScaleAndShift<W> at(std::int64_t channel) const {
-    const W scale = inverse_std[channel] * value_or(weight, channel, 1);
-    return {scale, value_or(bias, channel, 0) - mean[channel] * scale};
+    const W scale = inverse_std[channel] * weight.value_or(channel, 1);
+    return {scale, bias.value_or(channel, 0) - mean[channel] * scale};
   }
 };
 
@@ -136,8 +136,10 @@ template <class T>
 void batch_norm(const BatchNormParams& p) {
   using W = Computed<T>;
   map_channels<T>(p.sizes, p.input, p.input, p.output,
-                  Normalise<T>{static_cast<const T*>(p.weight), static_cast<const T*>(p.bias),
-                               static_cast<const W*>(p.mean), static_cast<const W*>(p.inverse_std)});
+                  Normalise<T>{{p.weight, p.parameters_in_f32},
+                               {p.bias, p.parameters_in_f32},
+                               static_cast<const W*>(p.mean),
+                               static_cast<const W*>(p.inverse_std)});
 }
 
 /// Of a channel: the gradient's sum, and that of its products with the centred input.
@@ -190,17 +192,17 @@ void finish_channels(const BatchNormGradParams& p, const Channels& c, const Grad
                      ChannelTerms<Computed<T>>* terms) {
   using W = Computed<T>;
   const auto *mean = static_cast<const W*>(p.mean), *inverse_std = static_cast<const W*>(p.inverse_std);
-  const auto* weight = static_cast<const T*>(p.weight);
-  auto *weight_grad = static_cast<T*>(p.weight_grad), *bias_grad = static_cast<T*>(p.bias_grad);
+  const bool wide = p.parameters_in_f32;
+  const Parameter<T> weight(p.weight, wide), weight_grad(p.weight_grad, wide), bias_grad(p.bias_grad, wide);
   const W live = p.batch_stats ? 1 / static_cast<W>(c.count) : W(0);
   for_each(c.channels, [=] CORE_BODY(std::int64_t channel) {
     GradSums<W> all;
     for (std::int64_t i = 0; i < c.parts; ++i) all = AddSums()(all, found[channel * c.parts + i]);
     const W scale = inverse_std[channel];
-    if (weight_grad != nullptr) weight_grad[channel] = narrow<T>(all.product * scale);
-    if (bias_grad != nullptr) bias_grad[channel] = narrow<T>(all.sum);
+    weight_grad.put(channel, all.product * scale);
+    bias_grad.put(channel, all.sum);
     terms[channel] = {mean[channel], all.sum * live, scale * scale * all.product * live,
-                      scale * value_or(weight, channel, 1)};
+                      scale * weight.value_or(channel, 1)};
   });
 }
 

@@ -16,7 +16,7 @@ struct NormRow {
     using W = Computed<T>;
     const T* in = static_cast<const T*>(p.input) + row * p.length;
     T* out = static_cast<T*>(p.output) + row * p.length;
-    const auto *weight = static_cast<const T*>(p.weight), *bias = static_cast<const T*>(p.bias);
+    const Parameter<T> weight(p.weight, p.parameters_in_f32), bias(p.bias, p.parameters_in_f32);
     W sum = 0, squares = 0;
     for (std::int64_t i = team.lane(); i < p.length; i += team.size()) sum += widen(in[i]);
     const W mean = team.reduce(sum, Plus()) / static_cast<W>(p.length);
@@ -27,7 +27,7 @@ struct NormRow {
     const W var = team.reduce(squares, Plus()) / static_cast<W>(p.length);
     const W scale = 1 / std::sqrt(var + static_cast<W>(p.eps));
     for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      out[i] = narrow<T>((widen(in[i]) - mean) * scale * value_or(weight, i, 1) + value_or(bias, i, 0));
+      out[i] = narrow<T>((widen(in[i]) - mean) * scale * weight.value_or(i, 1) + bias.value_or(i, 0));
     }
     if (team.lane() != 0) return;
     static_cast<W*>(p.mean)[row] = mean;
@@ -44,12 +44,12 @@ struct InputGradRow {
     using W = Computed<T>;
     const T* grad = static_cast<const T*>(p.output_grad) + row * p.length;
     const T* in = static_cast<const T*>(p.input) + row * p.length;
-    const auto* weight = static_cast<const T*>(p.weight);
+    const Parameter<T> weight(p.weight, p.parameters_in_f32);
     T* out = static_cast<T*>(p.input_grad) + row * p.length;
     const W mean = static_cast<const W*>(p.mean)[row], inverse_std = static_cast<const W*>(p.inverse_std)[row];
     W alone = 0, with_input = 0;
     for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      const W g = widen(grad[i]) * value_or(weight, i, 1);
+      const W g = widen(grad[i]) * weight.value_or(i, 1);
       alone += g;
       with_input += g * (widen(in[i]) - mean);
     }
@@ -57,7 +57,7 @@ struct InputGradRow {
     const W shift = -team.reduce(alone, Plus()) * share;
     const W slope = -team.reduce(with_input, Plus()) * inverse_std * inverse_std * share;
     for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      const W g = widen(grad[i]) * value_or(weight, i, 1);
+      const W g = widen(grad[i]) * weight.value_or(i, 1);
       out[i] = narrow<T>(g * inverse_std + ((widen(in[i]) - mean) * slope + shift));
     }
   }
@@ -139,15 +139,16 @@ void parameter_grads(const LayerNormGradParams& p) {
   const SumColumns<T> body{p, c, SizeDivider(c.blocks), found};
   for_each_row(c.blocks * c.parts, c.kLanes, c.kLanes * sizeof(Sums),
                [=] CORE_BODY(const Team& team, std::int64_t index) { body(team, index); });
-  auto *weight_grad = static_cast<T*>(p.weight_grad), *bias_grad = static_cast<T*>(p.bias_grad);
+  const bool wide = p.parameters_in_f32;
+  const Parameter<T> weight_grad(p.weight_grad, wide), bias_grad(p.bias_grad, wide);
   for_each(c.length, [=] CORE_BODY(std::int64_t column) {
     Sums all;
     for (std::int64_t part = 0; part < c.parts; ++part) {
       all.weight += found[part * c.length + column].weight;
       all.bias += found[part * c.length + column].bias;
     }
-    if (weight_grad != nullptr) weight_grad[column] = narrow<T>(all.weight);
-    if (bias_grad != nullptr) bias_grad[column] = narrow<T>(all.bias);
+    weight_grad.put(column, all.weight);
+    bias_grad.put(column, all.bias);
   });
 }
 

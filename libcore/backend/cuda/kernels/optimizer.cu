@@ -1,43 +1,15 @@
-// Steps of optimizers over lists of tensors: a few dozen tensors a launch, each cut into runs that a team updates. What
-// happens to an element is what optim/update.cpp does on the host, with the same roundings.
+// Steps of SGD and Adam. What happens to an element is what optim/update.cpp does on the host, with the same roundings.
 #include <cmath>
 
-#include "libcore/backend/cuda/kernels/nn_elements.h"
+#include "libcore/backend/cuda/kernels/optimizer_lists.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 
 namespace core::CORE_KERNELS {
 namespace {
 
-constexpr std::int64_t kRun = 16384;  // elements of a team
-constexpr std::int64_t kLanes = 512;
-constexpr int kTensors = 32;  // of a launch: they travel as its argument, of which 4 KiB are allowed
-
-/// Some tensors of a list, and the runs they are cut into.
-template <class Tensor>
-struct Batch {
-  Tensor tensors[kTensors];
-  std::int64_t first_run[kTensors + 1];  // of each tensor; behind them the number of runs
-  int count = 0;
-
-  struct Run {
-    int tensor;
-    std::int64_t begin, end;
-  };
-  CORE_BODY Run run(std::int64_t index) const {
-    int low = 0, high = count;  // the last tensor whose first run is not behind `index`
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      (first_run[middle] <= index ? low : high) = middle;
-    }
-    const std::int64_t begin = (index - first_run[low]) * kRun;
-    return {low, begin, smaller(tensors[low].count, begin + kRun)};
-  }
-};
-
 /// Counts up the steps that are counted on the device.
-inline void finish(const Batch<SgdTensor>&) {}
 template <class Tensor>
-void finish(const Batch<Tensor>& batch) {
+void count_steps(const TensorBatch<Tensor>& batch) {
   bool any = false;
   for (int i = 0; i < batch.count; ++i) any = any || batch.tensors[i].step_count != nullptr;
   if (!any) return;
@@ -47,40 +19,10 @@ void finish(const Batch<Tensor>& batch) {
   });
 }
 
-/// update(update.ready(tensor), element) for every element of every tensor.
-template <class Tensor, class Update, class Params>
-void for_each_tensor(const Params& p, const Update& update) {
-  const std::int64_t count = p.tensor_count;
-  for (std::int64_t first = 0; first < count; first += kTensors) {
-    Batch<Tensor> batch;
-    batch.count = static_cast<int>(smaller<std::int64_t>(kTensors, count - first));
-    batch.first_run[0] = 0;
-    for (int i = 0; i < batch.count; ++i) {
-      batch.tensors[i] = update.start(p.tensors[first + i], i == 0 ? nullptr : &batch.tensors[i - 1]);
-      batch.first_run[i + 1] = batch.first_run[i] + divide_up(batch.tensors[i].count, kRun);
-    }
-    for_each_row(batch.first_run[batch.count], kLanes, [=] CORE_BODY(const Team& team, std::int64_t index) {
-      const auto run = batch.run(index);
-      const Tensor tensor = update.ready(batch.tensors[run.tensor]);
-      for (std::int64_t i = run.begin + team.lane(); i < run.end; i += team.size()) update(tensor, i);
-    });
-    finish(batch);
-  }
-}
-
-/// The gradient after maximize and weight decay.
-template <class W>
-struct Gradient {
-  W sign, decay;
-
-  explicit Gradient(const StepOptions& o) : sign(o.maximize ? W(-1) : W(1)), decay(static_cast<W>(o.weight_decay)) {}
-  CORE_BODY W operator()(W g, W p) const { return decay == 0 ? g * sign : std::fma(p, decay, g * sign); }
-};
-
 template <class T>
 struct SgdUpdate {
   using W = Computed<T>;
-  Gradient<W> gradient;
+  StepGradient<W> gradient;
   W rate, momentum, fresh;
   bool nesterov;
 
@@ -103,7 +45,7 @@ struct SgdUpdate {
 template <class T>
 void sgd(const SgdStepParams& p) {
   using W = Computed<T>;
-  const SgdUpdate<T> update{Gradient<W>(p.options), static_cast<W>(-p.options.lr), static_cast<W>(p.momentum),
+  const SgdUpdate<T> update{StepGradient<W>(p.options), static_cast<W>(-p.options.lr), static_cast<W>(p.momentum),
                             static_cast<W>(1 - p.dampening), p.nesterov};
   for_each_tensor<SgdTensor>(p, update);
 }
@@ -114,16 +56,10 @@ struct AdamRun : AdamTensor {
   double correction2;  // of the root of the second moment
 };
 
-/// start + weight * (end - start), from the nearer end.
-template <class W>
-CORE_BODY W lerp_between(W start, W end, W weight) {
-  return weight < W(0.5) ? std::fma(weight, end - start, start) : std::fma(weight - 1, end - start, end);
-}
-
 template <class T>
 struct AdamUpdate {
   using W = Computed<T>;
-  Gradient<W> gradient;
+  StepGradient<W> gradient;
   W shrink, weight1, beta2, weight2, eps;
   double lr, exact_beta1, exact_beta2;
 
@@ -179,7 +115,7 @@ struct AdamUpdate {
 template <class T>
 void adam(const AdamStepParams& p) {
   const AdamUpdate<T> update(p);
-  for_each_tensor<AdamRun>(p, update);
+  for_each_tensor<AdamRun>(p, update, count_steps<AdamRun>);
 }
 
 }  // namespace
@@ -189,6 +125,7 @@ void fill_optimizers(OptimizerTable& table) {
     table.sgd[slot] = sgd<T>;
     table.adam[slot] = adam<T>;
   });
+  fill_adaptive_optimizers(table);
 }
 
 }  // namespace core::CORE_KERNELS

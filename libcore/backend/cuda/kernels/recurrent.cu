@@ -8,11 +8,10 @@
 namespace core::CORE_KERNELS {
 namespace {
 
-constexpr std::int64_t kMostShared = 190 << 10;
-
-template <class W>
-CORE_BODY W sigmoid(W x) {
-  return 1 / (1 + std::exp(-x));
+/// With so many bytes to share a team still has a multiprocessor's caches to itself.
+std::int64_t most_for_weights() {
+  constexpr std::int64_t kMostShared = 190 << 10;
+  return smaller(kMostShared, most_shared_bytes());
 }
 
 /// The arrays of a forward pass.
@@ -101,6 +100,7 @@ CORE_BODY void lstm_row(const Team& team, const LstmArrays<T>& a, const SizeDivi
 /// One step as a product: h (batch x n) * w_hh^T (n x 4 n), the four gates of a unit side by side.
 template <class T>
 struct LstmStep {
+  using Element = T;
   using Sum = Computed<T>;
   using Column = std::int64_t;  // row of the weights
   using Step = std::int64_t;    // its element
@@ -132,7 +132,7 @@ void lstm(const LstmParams& p) {
   const LstmArrays<T> arrays(p);
   const std::int64_t bytes = shared_bytes<Computed<T>>(s.hidden);
   if (s.batch == 0 || s.hidden == 0) return;
-  if (bytes <= kMostShared) {
+  if (bytes <= most_for_weights()) {
     const SizeDivider per_row(s.hidden);
     for_each_row(s.batch, 4 * s.hidden, static_cast<std::size_t>(bytes),
                  [=] CORE_BODY(const Team& team, std::int64_t row) { lstm_row(team, arrays, per_row, row); });
@@ -212,6 +212,7 @@ CORE_BODY void lstm_grad_row(const Team& team, const LstmGradArrays<T>& a, const
 /// h_grad (batch x n) = sums_grad of one step (batch x 4 n) * w_hh (4 n x n).
 template <class T>
 struct LstmGradStep {
+  using Element = T;
   using Sum = Computed<T>;
   using Column = std::int64_t;
   using Step = std::int64_t;
@@ -256,7 +257,7 @@ void lstm_grad(const LstmGradParams& p) {
   const LstmGradArrays<T> arrays(p);
   const std::int64_t bytes = shared_bytes<Computed<T>>(s.hidden);
   if (s.batch == 0 || s.hidden == 0) return;
-  if (bytes > kMostShared) return lstm_grad_steps(arrays);
+  if (bytes > most_for_weights()) return lstm_grad_steps(arrays);
   const SizeDivider per_row(s.hidden);
   for_each_row(s.batch, s.hidden, static_cast<std::size_t>(bytes),
                [=] CORE_BODY(const Team& team, std::int64_t row) { lstm_grad_row(team, arrays, per_row, row); });
@@ -269,6 +270,7 @@ void fill_recurrent(RecurrentTable& table) {
     table.lstm[slot] = lstm<T>;
     table.lstm_grad[slot] = lstm_grad<T>;
   });
+  fill_recurrent_cells(table);
 }
 
 }  // namespace core::CORE_KERNELS

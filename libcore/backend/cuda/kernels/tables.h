@@ -40,10 +40,16 @@ namespace core {
   void fill_softmax(NnTable& table);                                                              \
   void fill_losses(NnTable& table);                                                               \
   void fill_attention(NnTable& table);                                                            \
-  /* part of fill_attention() */                                                                  \
+  /* parts of fill_attention() */                                                                 \
   void fill_attention_grad(NnTable& table);                                                       \
+  void fill_half_attention(NnTable& table);                                                       \
+  void fill_half_attention_grad(NnTable& table);                                                  \
   void fill_recurrent(RecurrentTable& table);                                                     \
-  void fill_optimizers(OptimizerTable& table);
+  /* part of fill_recurrent() */                                                                  \
+  void fill_recurrent_cells(RecurrentTable& table);                                               \
+  void fill_optimizers(OptimizerTable& table);                                                    \
+  /* part of fill_optimizers() */                                                                 \
+  void fill_adaptive_optimizers(OptimizerTable& table);
 
 namespace cuda_kernels {
 CORE_DECLARE_FILLS

@@ -1,10 +1,12 @@
 #pragma once
 // Products of matrices whose elements are worked out while they are loaded: convolutions and the steps of recurrent
 // layers. A team makes a tile of 64 x 64 sums; it brings slices of both factors into shared memory, and each lane keeps
-// 4 x 4 sums to itself. Sums are taken in one order. Thread safety: plain values.
+// 4 x 4 sums to itself, or, of halves, each warp some blocks of 16 x 16 on its tensor cores. Sums are taken in one
+// order. Thread safety: plain values.
 // Use: multiply_tiles(TileGrid(rows, columns, depth, groups, parts), problem), see multiply_tile().
 
 #include "libcore/backend/cuda/kernels/nn_elements.h"
+#include "libcore/backend/cuda/kernels/tensor_cores.h"
 
 namespace core::CORE_KERNELS {
 
@@ -74,10 +76,10 @@ CORE_BODY void add_products(const W* a, const W* b, int pitch, Four<W>* sums) {
   }
 }
 
-/// What `Problem` has: Sum, the type of the sums; rows, columns; Column and Step, what there is to know of a column and
-/// of a step along the depth, made by column(n) and step(k); a(row, step) and b(step, column), the factors' elements;
-/// kBAlongDepth, whether steps of b lie side by side; finish(row, column, columns, count, sums), which takes the sums
-/// of up to four neighbouring columns.
+/// What `Problem` has: Element, the type of the factors' elements; Sum, the type of the sums; rows, columns; Column and
+/// Step, what there is to know of a column and of a step along the depth, made by column(n) and step(k); a(row, step)
+/// and b(step, column), the factors' elements; kBAlongDepth, whether steps of b lie side by side; finish(row, column,
+/// columns, count, sums), which takes the sums of up to four neighbouring columns.
 template <class Problem>
 CORE_BODY void multiply_tile(const Team& team, const Problem& p, const TilePlace& at) {
   using W = typename Problem::Sum;
@@ -106,6 +108,67 @@ CORE_BODY void multiply_tile(const Team& team, const Problem& p, const TilePlace
       const std::int64_t row = at.row + i / 16 * 4 + y;
       if (row < p.rows) p.finish(row, at.column + column, s.columns + column, count, sums[block][y]);
     }
+  }
+}
+
+/// The slices of halves, then their sums.
+template <class Problem>
+struct HalfSlices {
+  using T = typename Problem::Element;
+  static constexpr int kDepth = 32, kLeftPitch = kDepth + 8, kRightPitch = kTileColumns + 8;
+  static constexpr int kSumPitch = kTileColumns + 4;
+  alignas(128) T a[kTileRows][kLeftPitch];
+  alignas(128) T b[kDepth][kRightPitch];
+  alignas(128) float sums[kTileRows][kSumPitch];
+  typename Problem::Column columns[kTileColumns];
+  typename Problem::Step steps[kDepth];
+};
+
+template <class Problem>
+CORE_BODY void load_slices(const Team& team, const Problem& p, const TilePlace& at, std::int64_t depth,
+                           HalfSlices<Problem>& s) {
+  using T = typename Problem::Element;
+  constexpr int kDepth = HalfSlices<Problem>::kDepth;
+  for (int i = team.lane(); i < kDepth; i += team.size()) s.steps[i] = p.step(smaller(depth + i, at.depth_end - 1));
+  team.sync();
+  for (int i = team.lane(); i < kDepth * kTileRows; i += team.size()) {
+    const int k = i % kDepth, row = i / kDepth;
+    const bool inside = depth + k < at.depth_end && at.row + row < p.rows;
+    s.a[row][k] = narrow<T>(inside ? p.a(at.row + row, s.steps[k]) : 0.0F);
+  }
+  for (int i = team.lane(); i < kDepth * kTileColumns; i += team.size()) {
+    const int k = Problem::kBAlongDepth ? i % kDepth : i / kTileColumns;
+    const int column = Problem::kBAlongDepth ? i / kDepth : i % kTileColumns;
+    const bool inside = depth + k < at.depth_end && at.column + column < p.columns;
+    s.b[k][column] = narrow<T>(inside ? p.b(s.steps[k], s.columns[column]) : 0.0F);
+  }
+  team.sync();
+}
+
+/// multiply_tile() of halves.
+template <class Problem>
+CORE_BODY void multiply_half_tile(const Team& team, const Problem& p, const TilePlace& at) {
+  using Slices = HalfSlices<Problem>;
+  auto& s = *team.template shared<Slices>();
+  for (int i = team.lane(); i < kTileColumns; i += team.size()) {
+    s.columns[i] = p.column(smaller(at.column + i, p.columns - 1));
+  }
+  SharedBlocks<2> blocks(team, kTileRows / kBlock, kTileColumns / kBlock);
+  team.sync();
+  for (std::int64_t depth = at.depth_begin; depth < at.depth_end; depth += Slices::kDepth) {
+    load_slices(team, p, at, depth, s);
+    multiply_blocks<Lying::straight, Lying::straight>(blocks, s.a[0], Slices::kLeftPitch, s.b[0], Slices::kRightPitch,
+                                                      Slices::kDepth);
+    team.sync();
+  }
+  store_blocks(blocks, s.sums[0], Slices::kSumPitch);
+  team.sync();
+  for (int i = team.lane(); i < kTileRows * kTileColumns / 4; i += team.size()) {
+    const int y = i / (kTileColumns / 4), x = i % (kTileColumns / 4) * 4;
+    const auto count = static_cast<int>(smaller<std::int64_t>(4, p.columns - at.column - x));
+    if (count <= 0 || at.row + y >= p.rows) continue;
+    const auto four = *reinterpret_cast<const Four<float>*>(&s.sums[y][x]);
+    p.finish(at.row + y, at.column + x, s.columns + x, count, four);
   }
 }
 
@@ -142,14 +205,26 @@ struct TileGrid {
   }
 };
 
+template <class Problem>
+struct TileOfProduct {
+  TileGrid grid;
+  Problem problem;
+  CORE_BODY void operator()(const Team& team, std::int64_t index) const {
+    const auto at = grid.at(index);
+    if constexpr (kIsHalf<typename Problem::Element>) {
+      multiply_half_tile(team, problem.of(at.group, at.part), at.tile);
+    } else {
+      multiply_tile(team, problem.of(at.group, at.part), at.tile);
+    }
+  }
+};
+
 /// All tiles of all groups; problem.of(group, part) is what one of them works on.
 template <class Problem>
 void multiply_tiles(const TileGrid& grid, const Problem& problem) {
-  for_each_row(grid.count(), kTileLanes, sizeof(TileSlices<Problem>),
-               [=] CORE_BODY(const Team& team, std::int64_t index) {
-                 const auto at = grid.at(index);
-                 multiply_tile(team, problem.of(at.group, at.part), at.tile);
-               });
+  constexpr bool kHalves = kIsHalf<typename Problem::Element>;
+  using Slices = std::conditional_t<kHalves, HalfSlices<Problem>, TileSlices<Problem>>;
+  for_each_row(grid.count(), kTileLanes, sizeof(Slices), TileOfProduct<Problem>{grid, problem});
 }
 
 }  // namespace core::CORE_KERNELS

@@ -6,7 +6,8 @@ namespace {
 
 template <class Kind>
 class ConvParity : public Parity<Kind> {};
-TYPED_TEST_SUITE(ConvParity, FloatingTypes);
+using ConvTypes = testing::Types<On<float, 1>, On<double, 1>, On<Half, 1>, On<BFloat16, 1>, On<float, 4>, On<Half, 4>>;
+TYPED_TEST_SUITE(ConvParity, ConvTypes);
 
 /// Sizes whose output is worked out.
 Conv2dSizes sized(Conv2dSizes s) {

@@ -150,6 +150,45 @@ TEST(Cudnn, ScalesInTheTypeOfTheSums) {
   }
 }
 
+int run_with_bias(void*, const void*, void*, const void*, void*, const void*, void*, int algorithm, void*, std::size_t,
+                  const void* addend_factor, void*, const void* addend, void*, const void* bias, void*, void*,
+                  void* output) {
+  simulated.run = "bias";
+  simulated.last_algorithm = algorithm;
+  simulated.scale = *static_cast<const float*>(addend_factor);
+  simulated.arrays[0] = addend, simulated.arrays[1] = bias, simulated.arrays[2] = output;
+  return simulated.run_status;
+}
+CudnnApi api_with_bias() {
+  CudnnApi api = simulated_api();
+  api.create_activation = make;
+  api.set_activation = [](void*, int, int, double) { return 0; };
+  api.run_with_bias = run_with_bias;
+  return api;
+}
+
+TEST(Cudnn, AddsTheBiasOnTheWayByTheOneAlgorithmThatCan) {
+  Cudnn cudnn(api_with_bias());
+  simulated.choices[0].algorithm = 1;
+  const CudnnPlan* plan = cudnn.plan(usual_task());
+  ASSERT_NE(plan->bias, nullptr);
+  CudnnArrays arrays = usual_arrays();
+  const int bias = 4;
+  arrays.bias = &bias;
+  EXPECT_TRUE(cudnn.run(*plan, arrays));
+  EXPECT_EQ(simulated.run, "bias");
+  EXPECT_EQ(simulated.scale, 0);  // of the addend
+  EXPECT_EQ(simulated.arrays[1], &bias);
+  EXPECT_EQ(simulated.arrays[2], &kOutput);
+}
+
+TEST(Cudnn, LeavesTheBiasToOthersOtherwise) {
+  Cudnn cudnn(api_with_bias());
+  EXPECT_EQ(cudnn.plan(usual_task())->bias, nullptr);
+  simulated.choices[0].algorithm = 1;
+  EXPECT_EQ(cudnn.plan(usual_task(ConvPass::input_grad))->bias, nullptr);
+}
+
 TEST(Cudnn, SaysWhenCudnnRefuses) {
   Cudnn cudnn(simulated_api());
   const CudnnPlan* plan = cudnn.plan(usual_task());

@@ -16,7 +16,10 @@
 namespace core::emulated_kernels {
 namespace {
 
+constexpr std::int64_t kHopperShared = 223 << 10;
+
 int lane_count = 1;
+std::int64_t shared_limit = kHopperShared;
 int flag = 0;
 
 }  // namespace
@@ -124,6 +127,10 @@ Scratch::~Scratch() {
   std::free(data_);
 }
 
+std::int64_t most_shared_bytes() {
+  return shared_limit;
+}
+
 DeviceFlag device_assert_flag() {
   return {&flag};
 }
@@ -137,6 +144,13 @@ Lanes::Lanes(int count) {
 }
 Lanes::~Lanes() {
   core::emulated_kernels::lane_count = 1;
+}
+
+SharedLimit::SharedLimit(std::int64_t bytes) {
+  core::emulated_kernels::shared_limit = bytes;
+}
+SharedLimit::~SharedLimit() {
+  core::emulated_kernels::shared_limit = core::emulated_kernels::kHopperShared;
 }
 
 bool took_flag() {

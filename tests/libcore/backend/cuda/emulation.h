@@ -4,6 +4,8 @@
 // arithmetic and races show, the more so under the thread sanitizer.
 // Thread safety: one test at a time. Use: test::Lanes lanes(8); ... call a slot ...; EXPECT_FALSE(test::took_flag());
 
+#include <cstdint>
+
 namespace test {
 
 /// Teams have so many lanes for as long as this lives; one otherwise. REQUIRES: a power of two.
@@ -13,6 +15,15 @@ class Lanes {
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
+};
+
+/// Teams can share so many bytes for as long as this lives; as many as on an H100 otherwise.
+class SharedLimit {
+ public:
+  explicit SharedLimit(std::int64_t bytes);
+  ~SharedLimit();
+  SharedLimit(const SharedLimit&) = delete;
+  SharedLimit& operator=(const SharedLimit&) = delete;
 };
 
 /// Whether a kernel has raised the flag of the device since the last call.

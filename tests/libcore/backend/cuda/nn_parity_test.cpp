@@ -87,6 +87,36 @@ TYPED_TEST(NnParity, BatchNormGrad) {
   }
 }
 
+/// Parameters and their gradients in f32 beside the data of T.
+template <class T>
+void check_wide_batch_norm(const BatchNormSizes& s) {
+  const std::int64_t count = s.batch * s.channels * s.plane;
+  const auto x = random_array<T>(count), g = random_array<T>(count);
+  const Stats<T> mean = random_array<Computed<T>>(s.channels), scale = random_array<Computed<T>>(s.channels, 0.1, 1);
+  const Stats<T> w = random_array<Computed<T>>(s.channels), b = random_array<Computed<T>>(s.channels);
+  auto y = garbage<T>(count), of_x = garbage<T>(count);
+  Stats<T> of_w = garbage<Computed<T>>(s.channels), of_b = of_w;
+  run_both<T>(&NnTable::batch_norm,
+              BatchNormParams{s, x.device.data(), mean.device.data(), scale.device.data(), w.device.data(),
+                              b.device.data(), y.device.data(), true},
+              BatchNormParams{s, x.host.data(), mean.host.data(), scale.host.data(), w.host.data(), b.host.data(),
+                              y.host.data()});
+  EXPECT_TRUE(is_near(y, 1e-5));
+  run_both<T>(&NnTable::batch_norm_grad,
+              BatchNormGradParams{s, true, g.device.data(), x.device.data(), mean.device.data(), scale.device.data(),
+                                  w.device.data(), of_x.device.data(), of_w.device.data(), of_b.device.data(), true},
+              BatchNormGradParams{s, true, g.host.data(), x.host.data(), mean.host.data(), scale.host.data(),
+                                  w.host.data(), of_x.host.data(), of_w.host.data(), of_b.host.data()});
+  EXPECT_TRUE(is_near(of_x, 2e-5));
+  EXPECT_TRUE(is_near(of_w, 2e-5));
+  EXPECT_TRUE(is_near(of_b, 2e-5));
+}
+
+TEST(NnParityOfHalves, BatchNormByF32Parameters) {
+  check_wide_batch_norm<Half>({2, 3, 8});
+  check_wide_batch_norm<BFloat16>({2, 3, 5});
+}
+
 /// rows, length: a lane a row; a team a row; several teams a column.
 const std::vector<std::pair<std::int64_t, std::int64_t>> kRows{{5, 3}, {1, 1}, {4, 100}, {300, 33}};
 
@@ -142,6 +172,34 @@ TYPED_TEST(NnParity, LayerNormGrad) {
     check_layer_norm_grad<T>(rows, length, true);
     check_layer_norm_grad<T>(rows, length, false);
   }
+}
+
+template <class T>
+void check_wide_layer_norm(std::int64_t rows, std::int64_t length) {
+  const auto x = random_array<T>(rows * length), g = random_array<T>(rows * length);
+  const Stats<T> w = random_array<Computed<T>>(length), b = random_array<Computed<T>>(length);
+  auto y = garbage<T>(rows * length), of_x = garbage<T>(rows * length);
+  Stats<T> mean = garbage<Computed<T>>(rows), scale = mean, of_w = garbage<Computed<T>>(length), of_b = of_w;
+  run_both<T>(&NnTable::layer_norm,
+              LayerNormParams{rows, length, 1e-5, x.device.data(), w.device.data(), b.device.data(), y.device.data(),
+                              mean.device.data(), scale.device.data(), true},
+              LayerNormParams{rows, length, 1e-5, x.host.data(), w.host.data(), b.host.data(), y.host.data(),
+                              mean.host.data(), scale.host.data()});
+  EXPECT_TRUE(is_near(y, 2e-5));
+  run_both<T>(
+      &NnTable::layer_norm_grad,
+      LayerNormGradParams{rows, length, g.device.data(), x.device.data(), mean.device.data(), scale.device.data(),
+                          w.device.data(), of_x.device.data(), of_w.device.data(), of_b.device.data(), true},
+      LayerNormGradParams{rows, length, g.host.data(), x.host.data(), mean.host.data(), scale.host.data(),
+                          w.host.data(), of_x.host.data(), of_w.host.data(), of_b.host.data()});
+  EXPECT_TRUE(is_near(of_x, 2e-5));
+  EXPECT_TRUE(is_near(of_w, 2e-5));
+  EXPECT_TRUE(is_near(of_b, 2e-5));
+}
+
+TEST(NnParityOfHalves, LayerNormByF32Parameters) {
+  check_wide_layer_norm<Half>(5, 33);
+  check_wide_layer_norm<BFloat16>(4, 8);
 }
 
 TEST(NnParityF32, GeluTanhGrad) {

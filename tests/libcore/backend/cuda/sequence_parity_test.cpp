@@ -46,7 +46,7 @@ struct HeadArrays {
 
 template <class Kind>
 class AttentionParity : public Parity<Kind> {};
-using AttentionTypes = testing::Types<On<float, 1>, On<Half, 1>, On<BFloat16, 1>, On<float, 4>>;
+using AttentionTypes = testing::Types<On<float, 1>, On<Half, 1>, On<BFloat16, 1>, On<float, 4>, On<Half, 4>>;
 TYPED_TEST_SUITE(AttentionParity, AttentionTypes);
 
 TYPED_TEST(AttentionParity, Forward) {
@@ -61,8 +61,22 @@ TYPED_TEST(AttentionParity, Forward) {
   }
 }
 
+/// Where a team can share less, tiles are smaller.
+TYPED_TEST(AttentionParity, ForwardInLittleMemory) {
+  using T = typename TypeParam::Element;
+  const test::SharedLimit little(24 << 10);
+  for (const AttentionSizes& s :
+       {AttentionSizes{1, 2, 70, 70, 40, 0.2, true}, AttentionSizes{1, 1, 20, 130, 64, 0.1, false}}) {
+    HeadArrays<T> a{.s = s, .together = true};
+    a.run();
+    EXPECT_TRUE(is_near(a.out, 1e-5)) << s.queries;
+    EXPECT_TRUE(is_near(a.log_sums, 1e-5)) << s.queries;
+  }
+}
+
 TYPED_TEST(AttentionParity, Grads) {
   using T = typename TypeParam::Element;
+  const double near = std::is_same_v<T, BFloat16> ? 1.6e-2 : 2e-5;  // weights and slopes are rounded to eight bits
   for (const AttentionSizes& s : some<TypeParam>(kHeads, 2)) {
     HeadArrays<T> a{.s = s, .together = s.heads == 1};
     a.run();
@@ -83,9 +97,9 @@ TYPED_TEST(AttentionParity, Grads) {
     run_both<T>(&NnTable::attention_grad,
                 params([](const auto& x) { return static_cast<const void*>(x.device.data()); }),
                 params([](const auto& x) { return static_cast<const void*>(x.host.data()); }));
-    EXPECT_TRUE(is_near(of_q, 2e-5)) << s.queries;
-    EXPECT_TRUE(is_near(of_k, 2e-5)) << s.queries;
-    EXPECT_TRUE(is_near(of_v, 2e-5)) << s.queries;
+    EXPECT_TRUE(is_near(of_q, near)) << s.queries;
+    EXPECT_TRUE(is_near(of_k, near)) << s.queries;
+    EXPECT_TRUE(is_near(of_v, near)) << s.queries;
   }
 }
 

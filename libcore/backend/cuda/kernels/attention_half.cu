@@ -1,0 +1,163 @@
+// Attention of f16 and bf16 without the matrix of scores, on tensor cores: a team takes a tile of queries and goes
+// through tiles of keys; of each row it keeps the largest score and the sum of exponentials so far. Weights are rounded
+// to the type of the data for their product with the values; sums stay f32. Source: Dao et al., "FlashAttention", 2022.
+#include "libcore/backend/cuda/kernels/attention_blocks.h"
+#include "libcore/backend/cuda/kernels/tables.h"
+
+namespace core::CORE_KERNELS {
+namespace {
+
+constexpr int kParts = 4;         // lanes that look at a row of scores
+constexpr int kFactorPitch = 20;  // of a block whose rows are one number each
+
+/// Shared memory of a team. The results go through where q and kv were.
+template <class T>
+struct AttentionRoom {
+  T *q, *kv, *weights;
+  float *scores, *factors;
+  float *most, *next_most, *sum;  // of each row
+  float *part_most, *part_sum;    // of each part of a row
+
+  CORE_BODY AttentionRoom(const BlockTiles& t, unsigned char* shared) {
+    q = reinterpret_cast<T*>(shared);
+    kv = reinterpret_cast<T*>(shared + t.rows_bytes());
+    weights = reinterpret_cast<T*>(shared + 2 * t.rows_bytes());
+    scores = reinterpret_cast<float*>(shared + 2 * t.rows_bytes() + t.weights_bytes());
+    factors = scores + t.tile * t.score_pitch;
+    most = factors + t.tile * kFactorPitch;
+    next_most = most + t.tile;
+    sum = next_most + t.tile;
+    part_most = sum + t.tile;
+    part_sum = part_most + kParts * t.tile;
+  }
+  static int bytes(const BlockTiles& t) {
+    return 2 * t.rows_bytes() + t.weights_bytes() + t.scores_bytes() + t.tile * (kFactorPitch + 3 + 2 * kParts) * 4;
+  }
+};
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+template <class T, int kEach>
+struct HalfAttention {
+  AttentionParams p;
+  BlockTiles t;
+  using Room = AttentionRoom<T>;
+
+  CORE_BODY void operator()(const Team& team, std::int64_t index) const {
+    const auto place = t.query_tiles.divide(index);
+    const std::int64_t head = place.quotient;
+    const std::int64_t query = (t.query_tiles.divisor() - 1 - place.remainder) * t.tile;  // long rows first
+    const Room m(t, team.shared<unsigned char>());
+    load_rows<T>(team, t, rows_of<const T>(p.q, t.s, head), query, t.s.queries, m.q);
+    for (int row = team.lane(); row < t.tile; row += team.size()) {
+      m.most[row] = kNothing;
+      m.sum[row] = 0;
+    }
+    SharedBlocks<kEach> out(team, t.down(), t.across());
+    for (std::int64_t key = 0; key < t.keys_before(query + t.tile); key += t.tile) {
+      pass_keys(team, m, head, query, key, out);
+    }
+    finish(team, m, head, query, out);
+  }
+
+ private:
+  CORE_BODY void pass_keys(const Team& team, const Room& m, std::int64_t head, std::int64_t query, std::int64_t key,
+                           SharedBlocks<kEach>& out) const {
+    load_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), key, t.s.keys, m.kv);
+    team.sync();
+    multiply_rows(team, t, m.q, m.kv, m.scores);
+    team.sync();
+    load_rows<T>(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.kv);
+    find_most(team, m, query, key);
+    team.sync();
+    exponentiate(team, m);
+    team.sync();
+    scale(out, m);
+    multiply_blocks<Lying::straight, Lying::straight>(out, m.weights, t.weight_pitch, m.kv, t.pitch, t.tile);
+    take_sums(team, m);
+    team.sync();
+  }
+
+  /// Scores that are not seen become -infinity.
+  CORE_BODY void find_most(const Team& team, const Room& m, std::int64_t query, std::int64_t key) const {
+    const auto scaled = static_cast<float>(t.s.scale);
+    for (int i = team.lane(); i < kParts * t.tile; i += team.size()) {
+      const int row = i / kParts;
+      float* scores = m.scores + row * t.score_pitch;
+      float most = kNothing;
+      for (int j = i % kParts; j < t.tile; j += kParts) {
+        scores[j] = t.sees(query + row, key + j) ? scores[j] * scaled : kNothing;
+        most = Most()(most, scores[j]);
+      }
+      m.part_most[i] = most;
+    }
+  }
+
+  /// Weights are exponentials of what is left without the largest so far.
+  CORE_BODY void exponentiate(const Team& team, const Room& m) const {
+    for (int i = team.lane(); i < kParts * t.tile; i += team.size()) {
+      const int row = i / kParts;
+      float most = m.most[row], sum = 0;
+      for (int part = 0; part < kParts; ++part) most = Most()(most, m.part_most[row * kParts + part]);
+      for (int j = i % kParts; j < t.tile; j += kParts) {
+        const float score = m.scores[row * t.score_pitch + j];
+        const float weight = score == kNothing ? 0.0F : std::exp(score - most);
+        m.weights[row * t.weight_pitch + j] = narrow<T>(weight);
+        sum += weight;
+      }
+      m.part_sum[i] = sum;
+      const float factor = m.most[row] == kNothing ? 0.0F : std::exp(m.most[row] - most);
+      for (int j = i % kParts; j < kBlock; j += kParts) m.factors[row * kFactorPitch + j] = factor;
+      if (i % kParts == 0) m.next_most[row] = most;
+    }
+  }
+
+  /// Rows of the results times the factors of the rows.
+  CORE_BODY void scale(SharedBlocks<kEach>& out, const Room& m) const {
+    out.each(
+        [&](SumBlock& sums, int row, int, bool) { sums.scale(m.factors + row * kBlock * kFactorPitch, kFactorPitch); });
+  }
+
+  CORE_BODY void take_sums(const Team& team, const Room& m) const {
+    for (int row = team.lane(); row < t.tile; row += team.size()) {
+      float sum = m.sum[row] * m.factors[row * kFactorPitch];
+      for (int part = 0; part < kParts; ++part) sum += m.part_sum[row * kParts + part];
+      m.sum[row] = sum;
+      m.most[row] = m.next_most[row];
+    }
+  }
+
+  CORE_BODY void finish(const Team& team, const Room& m, std::int64_t head, std::int64_t query,
+                        SharedBlocks<kEach>& out) const {
+    auto* log_sums = static_cast<float*>(p.log_sums) + head * t.s.queries;
+    for (int row = team.lane(); row < t.tile; row += team.size()) {
+      for (int j = 0; j < kBlock; ++j) m.factors[row * kFactorPitch + j] = 1 / m.sum[row];
+      if (query + row < t.s.queries) log_sums[query + row] = m.most[row] + std::log(m.sum[row]);
+    }
+    team.sync();
+    scale(out, m);
+    store_rows(team, t, out, reinterpret_cast<float*>(m.q), query, t.s.queries, rows_of<T>(p.output, t.s, head));
+  }
+};
+
+template <class T, int kEach>
+void run(const AttentionParams& p, const BlockTiles& tiles) {
+  for_each_row(tiles.heads() * divide_up(p.sizes.queries, tiles.tile), kTileLanes,
+               static_cast<std::size_t>(AttentionRoom<T>::bytes(tiles)), HalfAttention<T, kEach>{p, tiles});
+}
+
+template <class T>
+void attention(const AttentionParams& p) {
+  const BlockTiles tiles = block_tiles<AttentionRoom<T>>(p.sizes, 8);
+  tiles.blocks_each() <= 2 ? run<T, 2>(p, tiles) : tiles.blocks_each() <= 4 ? run<T, 4>(p, tiles) : run<T, 8>(p, tiles);
+}
+
+}  // namespace
+
+void fill_half_attention(NnTable& table) {
+  table.attention[static_cast<std::size_t>(DType::f16)] = attention<Half>;
+  table.attention[static_cast<std::size_t>(DType::bf16)] = attention<BFloat16>;
+  fill_half_attention_grad(table);
+}
+
+}  // namespace core::CORE_KERNELS

@@ -1,0 +1,81 @@
+#pragma once
+// Steps of optimizers over lists of tensors: a few dozen tensors a launch, each cut into runs that a team updates.
+// Thread safety: plain values. For optimizer.cu and optimizer_adaptive.cu alone: for_each_tensor<SgdTensor>(params,
+// update), where update has start(), ready() and operator(), see there.
+
+#include <cmath>
+#include <cstdint>
+
+#include "libcore/backend/cuda/kernels/nn_elements.h"
+#include "libcore/backend/optimizer_table.h"
+
+namespace core::CORE_KERNELS {
+
+namespace lists {
+inline constexpr std::int64_t kRun = 16384;  // elements of a team
+inline constexpr std::int64_t kLanes = 512;
+inline constexpr int kTensors = 32;  // of a launch: they travel as its argument, of which 4 KiB are allowed
+}  // namespace lists
+
+/// Some tensors of a list, and the runs they are cut into.
+template <class Tensor>
+struct TensorBatch {
+  Tensor tensors[lists::kTensors];
+  std::int64_t first_run[lists::kTensors + 1];  // of each tensor; behind them the number of runs
+  int count = 0;
+
+  struct Run {
+    int tensor;
+    std::int64_t begin, end;
+  };
+  CORE_BODY Run run(std::int64_t index) const {
+    int low = 0, high = count;  // the last tensor whose first run is not behind `index`
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (first_run[middle] <= index ? low : high) = middle;
+    }
+    const std::int64_t begin = (index - first_run[low]) * lists::kRun;
+    return {low, begin, smaller(tensors[low].count, begin + lists::kRun)};
+  }
+};
+
+/// update(update.ready(tensor), element) for every element of every tensor; update.start(tensor, the one before) is
+/// what of a tensor travels to the device. finish(batch), where there is one, follows each launch.
+template <class Tensor, class Update, class Params>
+void for_each_tensor(const Params& p, const Update& update,
+                     void (*finish)(const TensorBatch<Tensor>& batch) = nullptr) {
+  const std::int64_t count = p.tensor_count;
+  for (std::int64_t first = 0; first < count; first += lists::kTensors) {
+    TensorBatch<Tensor> batch;
+    batch.count = static_cast<int>(smaller<std::int64_t>(lists::kTensors, count - first));
+    batch.first_run[0] = 0;
+    for (int i = 0; i < batch.count; ++i) {
+      batch.tensors[i] = update.start(p.tensors[first + i], i == 0 ? nullptr : &batch.tensors[i - 1]);
+      batch.first_run[i + 1] = batch.first_run[i] + divide_up(batch.tensors[i].count, lists::kRun);
+    }
+    for_each_row(batch.first_run[batch.count], lists::kLanes, [=] CORE_BODY(const Team& team, std::int64_t index) {
+      const auto run = batch.run(index);
+      const Tensor tensor = update.ready(batch.tensors[run.tensor]);
+      for (std::int64_t i = run.begin + team.lane(); i < run.end; i += team.size()) update(tensor, i);
+    });
+    if (finish != nullptr) finish(batch);
+  }
+}
+
+/// The gradient after maximize and weight decay.
+template <class W>
+struct StepGradient {
+  W sign, decay;
+
+  explicit StepGradient(const StepOptions& o)
+      : sign(o.maximize ? W(-1) : W(1)), decay(static_cast<W>(o.weight_decay)) {}
+  CORE_BODY W operator()(W g, W p) const { return decay == 0 ? g * sign : std::fma(p, decay, g * sign); }
+};
+
+/// start + weight * (end - start), from the nearer end.
+template <class W>
+CORE_BODY W lerp_between(W start, W end, W weight) {
+  return weight < W(0.5) ? std::fma(weight, end - start, start) : std::fma(weight - 1, end - start, end);
+}
+
+}  // namespace core::CORE_KERNELS
