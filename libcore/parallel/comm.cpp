@@ -57,8 +57,11 @@ Tensor packed(const std::vector<Tensor>& tensors, const Indices& group) {
 
 /// Fills copies[1...], which are dense, from copies[0], on the current streams of their devices.
 void copy_to_all(const std::vector<Tensor>& copies) {
-  std::vector<detail::CollectivePart> parts;
-  for (const Tensor& copy : copies) parts.push_back({copy.device(), copy.raw_data(), copy.mutable_raw_data()});
+  std::vector<detail::CollectivePart> parts{
+      {copies[0].device(), copies[0].raw_data(), const_cast<void*>(copies[0].raw_data())}};
+  for (const Tensor& copy : std::span(copies).subspan(1)) {
+    parts.push_back({copy.device(), copies[0].raw_data(), copy.mutable_raw_data()});
+  }
   const auto bytes = static_cast<std::size_t>(copies[0].numel()) * element_bytes(copies[0].dtype());
   if (detail::broadcast_by_nccl(parts, bytes)) return;
   Backend& from = raw::backend_of(copies[0]);
@@ -78,12 +81,16 @@ std::vector<Tensor> places_for(const Tensor& tensor, std::span<const Device> dev
 
 /// By NCCL, undefined where that has nothing to do with it.
 Tensor sum_at_once(const std::vector<Tensor>& inputs, std::size_t root) {
+  std::vector<Device> devices;
   for (const Tensor& input : inputs) {
-    if (!input.is_contiguous() || input.dtype() != inputs[0].dtype()) return {};
+    if (input.is_sparse() || !input.is_contiguous() || input.dtype() != inputs[0].dtype()) return {};
+    devices.push_back(input.device());
   }
+  if (!nccl::is_available(devices)) return {};
   const Tensor sum = raw::make(inputs[root].sizes(), inputs[root].dtype(), raw::backend_of(inputs[root]));
   std::vector<detail::CollectivePart> parts;
-  for (const Tensor& input : inputs) parts.push_back({input.device(), input.raw_data(), sum.mutable_raw_data()});
+  for (const Tensor& input : inputs) parts.push_back({input.device(), input.raw_data(), nullptr});
+  parts[root].out = sum.mutable_raw_data();
   return detail::sum_by_nccl(parts, root, sum.numel(), sum.dtype()) ? sum : Tensor();
 }
 

@@ -272,9 +272,8 @@ Tensor draw_with_replacement(const Tensor& weights, const MultinomialOptions& op
 
 Tensor bernoulli_on_device(const Tensor& p, const MaybeGenerator& generator) {
   if (p.numel() > 0) detail::assert_none(logical_not(logical_and(ge(p, 0), le(p, 1))));
-  const RandomOptions drawn{.dtype = p.dtype() == DType::f64 ? DType::f64 : DType::f32,
-                            .device = p.device(),
-                            .generator = generator};
+  const RandomOptions drawn{
+      .dtype = p.dtype() == DType::f64 ? DType::f64 : DType::f32, .device = p.device(), .generator = generator};
   return lt(rand(p.sizes(), drawn), p).to(p.dtype());
 }
 

@@ -91,8 +91,8 @@ concept HasList = requires(const Params& p) {
 };
 
 /// Steps of optimizers, whose addresses lie in a list.
-template <Input, std::size_t, HasList Params>
-void run(Slot& slot, const Params& params) {
+template <HasList Params>
+void run(Slot& slot, const Params& params, Input, std::size_t) {
   slot.calls.fetch_add(1, std::memory_order_relaxed);
   std::vector list(params.tensors, params.tensors + params.tensor_count);
   for (auto& tensor : list) {
@@ -109,11 +109,11 @@ void run(Slot& slot, const Params& params) {
 }
 
 /// Puts what kernels can touch into `seen`, a copy of `params`.
-template <Input kInput, class Params>
-void translate(const Slot& slot, const Params& params, Params& seen) {
+template <class Params>
+void translate(const Slot& slot, const Params& params, Params& seen, Input input) {
   each_pointer(seen, [&](const char* name, auto*& pointer) {
     if (pointer == nullptr || moved_along(params, seen, pointer)) return;
-    if (kInput == Input::on_host && std::string_view(name) == "in") {
+    if (input == Input::on_host && std::string_view(name) == "in") {
       if (opaque_memory_of(pointer) != nullptr) refuse(slot, name, "is device memory where the host reads a number");
       return;
     }
@@ -123,28 +123,31 @@ void translate(const Slot& slot, const Params& params, Params& seen) {
 
 /// A kernel of a graph: its parameters stay where they are, as they may point into themselves. A number that it reads
 /// from the host, of `bytes` bytes, is kept with them.
-template <Input kInput, class Params>
-void keep(OpaqueGraph& graph, const Slot& slot, const Params& params, std::size_t bytes) {
+template <class Params>
+void keep(OpaqueGraph& graph, const Slot& slot, const Params& params, Input input, std::size_t bytes) {
   struct Kept {
     Params params;
     std::array<std::byte, 16> number{};
   };
   auto kept = std::make_shared<Kept>(Kept{params, {}});
-  translate<kInput>(slot, params, kept->params);
-  if constexpr (kInput == Input::on_host) {
-    std::memcpy(kept->number.data(), kept->params.in, bytes);
-    kept->params.in = kept->number.data();
+  translate(slot, params, kept->params, input);
+  if constexpr (std::is_same_v<Params, CopyParams>) {
+    if (input == Input::on_host) {
+      std::memcpy(kept->number.data(), kept->params.in, bytes);
+      kept->params.in = kept->number.data();
+    }
   }
   graph.keep([inner = slot.inner, kept] { reinterpret_cast<void (*)(Params&)>(inner)(kept->params); });
 }
 
-template <Input kInput, std::size_t kSlot, class Params>
-void run(Slot& slot, Params& params) {
+/// `bytes`: of the number that a kernel with such an input reads.
+template <class Params>
+void run(Slot& slot, Params& params, Input input, std::size_t bytes) {
   using Plain = std::remove_const_t<Params>;
   slot.calls.fetch_add(1, std::memory_order_relaxed);
-  if (OpaqueGraph* graph = graph_of_launch()) return keep<kInput, Plain>(*graph, slot, params, kSlot);
+  if (OpaqueGraph* graph = graph_of_launch()) return keep<Plain>(*graph, slot, params, input, bytes);
   Plain seen = params;
-  translate<kInput, Plain>(slot, params, seen);
+  translate<Plain>(slot, params, seen, input);
   reinterpret_cast<void (*)(Params&)>(slot.inner)(seen);
   if constexpr (std::is_same_v<Plain, IndexParams> && !std::is_const_v<Params>) {
     params.failed = seen.failed;
@@ -158,7 +161,7 @@ void run(Slot& slot, Params& params) {
 
 template <std::size_t kRow, std::size_t kSlot, Input kInput, class Params>
 void trampoline(Params& params) {
-  run<kInput, kSlot>(state().rows[kRow][kSlot], params);
+  run(state().rows[kRow][kSlot], params, kInput, kSlot);
 }
 
 /// The only slots to keep; null: all.

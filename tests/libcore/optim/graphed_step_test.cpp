@@ -275,7 +275,7 @@ TEST_F(GraphedSteps, ChecksOfValuesDoNotWait) {
   const Tensor half = core::full({3}, 0.5, {.device = kGpu}), weight = core::ones({4, 2}, {.device = kGpu});
   core::cuda::Graph graph(kGpu);
   graph.capture([&] {
-    core::embedding(weight, index);
+    core::embedding(index, weight);
     core::one_hot(index, 4);
     core::remainder(index, core::ones_like(index));
     core::bernoulli(half);

@@ -7,14 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/node.h"
 #include "libcore/backend/collectives.h"
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
-#include "libcore/core.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/streams.h"
+#include "libcore/base/error.h"
+#include "libcore/base/warning.h"
+#include "libcore/module/linear.h"
 #include "libcore/parallel/comm.h"
 #include "libcore/parallel/data_parallel.h"
-#include "libcore/tensor/record_stream.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/generator.h"
+#include "libcore/tensor/nn_ops.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/random.h"
 #include "tests/libcore/backend/nccl_fake.h"
 
 namespace {
