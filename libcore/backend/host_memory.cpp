@@ -24,7 +24,7 @@ constexpr bool kCache = true;
 constexpr std::size_t kSmall = 32 * 1024;                      // up to here: per thread, without a lock
 constexpr std::size_t kClasses = kSmall / kAlignment / 8;      // enough for the spacing below
 constexpr std::size_t kMaxPerClass = 256;                      // blocks a thread keeps of one class
-constexpr std::size_t kMaxLargeCached = std::size_t{1} << 29;  // bytes that all threads keep together
+constexpr std::size_t kMaxLargeCached = std::size_t{1} << 30;  // bytes that all threads keep together
 
 void* system_allocate(std::size_t bytes) {
   void* block = std::aligned_alloc(kAlignment, bytes);

@@ -313,7 +313,7 @@ void conv_band(const ImageConv& p, ConvRow kernel, std::int64_t number, std::int
 bool fits(const Conv2dSizes& s) {
   if (s.groups <= 1 || s.in_channels != s.out_channels || !lies_in_blocks(s.in_channels)) return false;
   const std::int64_t width = group_width(s);
-  constexpr std::int64_t kWidest = 128;  // from there on the blocks of several groups do not fit the cache
+  constexpr std::int64_t kWidest = 256;  // from there on the blocks of several groups do not fit the cache
   const bool ends_in_a_block = width > kLanes && width < kWidest && width % kLanes == 8;
   return (width == 2 || width == 4 || width == 8 || ends_in_a_block) && s.kernel_h == kSide && s.kernel_w == kSide &&
          s.stride_h == s.stride_w && s.stride_h <= 2 && s.dilation_h == 1 && s.dilation_w == 1 && s.pad_left < kSide &&

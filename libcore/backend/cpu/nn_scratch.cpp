@@ -32,7 +32,7 @@ thread_local std::array<Block, static_cast<std::size_t>(Scratch::count_)> blocks
 void* scratch_bytes(Scratch name, std::size_t bytes) {
   Block& block = blocks[static_cast<std::size_t>(name)];
   if (block.bytes < bytes) {
-    const std::size_t rounded = bytes + bytes / 4;
+    const std::size_t rounded = bytes > kKept ? bytes : bytes + bytes / 4;  // large ones come and go
     block.release();
     block.data = host_allocate(rounded);
     block.bytes = rounded;
