@@ -90,8 +90,7 @@ bool is_current_stream_capturing() {
 
 Graph::Graph(Device device) : device_(resolve(device)) {
   if (has_graphs(device_)) return;
-  throw Error(ErrorCode::unsupported,
-              device_.str() + ": graphs are captured on GPUs, and this device is host memory");
+  throw Error(ErrorCode::unsupported, device_.str() + ": graphs are captured on GPUs, and this device is host memory");
 }
 
 Graph::~Graph() = default;

@@ -14,7 +14,6 @@ std::array<std::atomic<GraphCapture*>, std::tuple_size_v<ThreadStreams>> under_w
 
 std::atomic<int> captures{0};
 
-
 std::size_t place_of(Device device) {
   return static_cast<std::size_t>(device.index());
 }
@@ -70,9 +69,10 @@ void check_copy_in_capture(Device device) {
 
 void check_wait_in_capture(Device device) {
   if (GraphCapture::of(device) == nullptr) return;
-  throw Error(ErrorCode::device,
-              "CUDA error: operation not permitted when stream is capturing\nSearch for `cudaErrorStreamCaptureUnsupported' "
-              "in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.");
+  throw Error(
+      ErrorCode::device,
+      "CUDA error: operation not permitted when stream is capturing\nSearch for `cudaErrorStreamCaptureUnsupported' "
+      "in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.");
 }
 
 }  // namespace core

@@ -55,7 +55,7 @@ void BatchNormState::upgrade(StateDict& state, std::string_view prefix, std::opt
 double BatchNormState::average_factor() {
   if (!num_batches_tracked.defined()) return options.momentum.value_or(0);
   const NoGradGuard no_history;
-  num_batches_tracked.add_(1);
+  if (!num_batches_tracked.is_meta()) num_batches_tracked.add_(1);  // on the device: nobody waits
   if (options.momentum) return *options.momentum;
   const std::int64_t batches = num_batches_tracked.is_meta() ? 1 : num_batches_tracked.item<std::int64_t>();
   return 1.0 / static_cast<double>(batches);
