@@ -118,14 +118,19 @@ void Node::add_edge(const Tensor& input) {
   edges_.push_back(input.defined() && input.requires_grad() ? gradient_edge(input) : Edge{});
 }
 
+/// The current one of `device`, by id; 0 where there are none.
+static std::uint64_t current_stream_id(Device device) {
+  return device.is_cuda() ? thread_streams()[static_cast<std::size_t>(device.index())] : 0;
+}
+
 void Node::add_output(OutputMeta output) {
-  const Device device = output.device;
-  if (device.is_cuda() && outputs_.empty()) stream_ = thread_streams()[static_cast<std::size_t>(device.index())];
   outputs_.push_back(std::move(output));
+  if (outputs_.size() == 1) stream_ = current_stream_id(device());
 }
 
 std::uint32_t Node::add_output(const Tensor& output) {
-  add_output(OutputMeta{output.sizes(), output.dtype(), output.device()});
+  outputs_.push_back({output.sizes(), output.dtype(), output.device()});
+  if (outputs_.size() == 1) stream_ = current_stream_id(device());
   return static_cast<std::uint32_t>(outputs_.size() - 1);
 }
 
