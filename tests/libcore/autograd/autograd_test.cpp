@@ -4,20 +4,12 @@
 #include <cmath>
 
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Tensor;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+using test::message_of;
 
 std::vector<float> values(const Tensor& t) {
   return t.to_vector<float>();

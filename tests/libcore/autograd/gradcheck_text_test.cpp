@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Tensor;
+using test::message_of;
 using In = std::span<const Tensor>;
 
 /// Twice its input, with three times the gradient.
@@ -27,16 +29,6 @@ struct WrongTwice : core::Function<WrongTwice> {
 
 Tensor two() {
   return core::tensor({1.0, 2.0}, {.dtype = core::DType::f64, .requires_grad = true});
-}
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
 }
 
 TEST(Gradcheck, SaysBothJacobians) {

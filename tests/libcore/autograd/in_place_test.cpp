@@ -2,21 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::DType;
 using core::Tensor;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+using test::message_of;
 
 Tensor leaf() {
   return core::tensor({1.0, 2.0, 3.0}, {.requires_grad = true});

@@ -4,20 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Tensor;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+using test::message_of;
 
 Tensor leaf(double value) {
   return core::full({2}, value).requires_grad_();

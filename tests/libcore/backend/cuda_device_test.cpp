@@ -13,26 +13,18 @@
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/base/error.h"
 #include "tests/libcore/backend/cuda_fake.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::CudaBackend;
 using core::gpu::StreamHandle;
+using test::message_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 /// Devices of a simulated driver, destroyed before it.
 struct Machine {

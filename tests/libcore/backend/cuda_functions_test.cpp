@@ -19,23 +19,15 @@
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/random.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Device;
 using core::Tensor;
+using test::message_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 /// What touching a device says where there is none.
 std::string no_device_text() {

@@ -17,6 +17,7 @@
 #include "libcore/backend/device_workers.h"
 #include "libcore/base/error.h"
 #include "tests/libcore/backend/cuda_fake.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
@@ -24,17 +25,8 @@ using core::Device;
 using core::cuda::Event;
 using core::cuda::Stream;
 using core::cuda::StreamGuard;
+using test::message_of;
 using testing::StartsWith;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 /// Two simulated GPUs are the process's devices.
 struct Gpus : testing::Test {

@@ -4,21 +4,13 @@
 #include <string>
 
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Device;
 using core::Tensor;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+using test::message_of;
 
 struct LogicalDevices : testing::Test {
   LogicalDevices() { core::set_logical_devices(2); }

@@ -13,27 +13,19 @@
 #include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/core.h"
 #include "libcore/tensor/pinned.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Device;
 using core::DType;
 using core::Tensor;
+using test::message_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
 const Device kGpu("cuda:0");
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 struct Gpu : testing::Test {
   void SetUp() override {

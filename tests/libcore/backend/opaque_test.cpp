@@ -8,6 +8,7 @@
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -15,6 +16,7 @@ namespace {
 using core::Device;
 using core::DType;
 using core::Tensor;
+using test::message_of;
 using testing::HasSubstr;
 
 class Opaque : public testing::Test {
@@ -25,16 +27,6 @@ class Opaque : public testing::Test {
     return core::from_values(std::vector<double>(values)).to(Device(device), DType::f32);
   }
 };
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 /// cuda:0's kernel of negation on these two arrays.
 void negate(void* out, const void* in) {

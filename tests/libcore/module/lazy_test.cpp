@@ -7,21 +7,14 @@
 
 #include "libcore/core.h"
 #include "libcore/tensor/uninitialized.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Shape;
 using core::Tensor;
+using test::message_of;
 
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 template <class T>
 std::string text(const T& value) {
   std::ostringstream out;

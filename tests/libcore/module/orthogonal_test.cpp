@@ -3,21 +3,14 @@
 
 #include "libcore/core.h"
 #include "libcore/module/parametrize.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Linear;
 using core::Tensor;
+using test::message_of;
 
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 void expect_close(const Tensor& found, const core::NestedValues& expected) {
   EXPECT_TRUE(core::allclose(found, core::tensor(expected), {.rtol = 1e-4, .atol = 5e-6})) << found;
 }

@@ -4,22 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Linear;
 using core::Tensor;
+using test::message_of;
 using Keys = std::vector<std::string>;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 void put(const Tensor& to, const core::NestedValues& values) {
   const core::NoGradGuard no_history;

@@ -13,26 +13,18 @@
 
 #include "libcore/core.h"
 #include "tests/support/golden_device.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Device;
 using core::GraphedStep;
 using core::Tensor;
+using test::message_of;
 using testing::StartsWith;
 
 constexpr int kSteps = 7;  // of them three to warm up
 const Device kGpu("cuda:0");
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 struct ImageNet : core::ModuleOf<ImageNet> {
   core::Conv2d conv{1, 4, 3};

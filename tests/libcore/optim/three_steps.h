@@ -7,19 +7,9 @@
 #include <vector>
 
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace test {
-
-/// What `function` says when it throws, or "no error".
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 inline void expect_close(const core::Tensor& found, const core::NestedValues& expected, double rtol = 1e-5) {
   EXPECT_TRUE(core::allclose(found, core::tensor(expected), {.rtol = rtol, .atol = 1e-6})) << found;

@@ -26,22 +26,14 @@
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
 #include "tests/libcore/backend/nccl_fake.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Device;
 using core::Tensor;
+using test::message_of;
 using testing::StartsWith;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 struct MachineOptions {
   int gpus = 3;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace test {
 
@@ -15,17 +16,6 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 /// [[0, 1, 2], [3, 4, 5]] in f32.
 inline core::Tensor counted() {
   return core::tensor({{0.0, 1.0, 2.0}, {3.0, 4.0, 5.0}});
-}
-
-/// What `function` throws as core::Error, or "no error".
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
 }
 
 }  // namespace test

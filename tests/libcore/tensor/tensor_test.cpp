@@ -7,24 +7,16 @@
 
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/core.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::DType;
 using core::Shape;
 using core::Tensor;
+using test::message_of;
 
 using Floats = std::vector<float>;
-
-template <class F>
-std::string message_of(F function) {
-  try {
-    function();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 TEST(Tensor, HandlesShareOneArray) {
   Tensor a = core::zeros({2});
