@@ -67,7 +67,7 @@ struct QueryGrad {
     load_rows(team, t, rows_of<const T>(p.output_grad, t.s, head), query, t.s.queries, m.output_grad);
     load_rows(team, t, rows_of<const T>(p.output, t.s, head), query, t.s.queries, m.v);
     team.sync();
-    find_along(team, m, head, query);
+    find_along(team, t, m, p, along, head, query);
     OutSums<kBlocks> out;
     for (std::int64_t key = 0; key < t.keys_before(query + t.tile); key += t.tile) {
       team.sync();
@@ -82,20 +82,6 @@ struct QueryGrad {
     const auto rows = rows_of<T>(p.q_grad, t.s, head);
     for_out_blocks(team, t, out,
                    [&](const OutBlock& at, Four<float>* sums) { store_block(t, at, sums, query, t.s.queries, rows); });
-  }
-
- private:
-  /// The output lies where the values will.
-  CORE_BODY void find_along(const Team& team, const GradMemory& m, std::int64_t head, std::int64_t query) const {
-    const auto* log_sums = static_cast<const float*>(p.log_sums) + head * t.s.queries;
-    for (int row = team.lane(); row < t.tile; row += team.size()) {
-      float sum = 0;
-      for (int d = 0; d < t.width; ++d) sum += m.output_grad[row * t.pitch + d] * m.v[row * t.pitch + d];
-      const bool inside = query + row < t.s.queries;
-      m.along[row] = sum;
-      m.log_sum[row] = inside ? log_sums[query + row] : 0.0F;
-      if (inside) along[head * t.s.queries + query + row] = sum;
-    }
   }
 };
 

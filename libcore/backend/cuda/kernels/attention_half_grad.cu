@@ -66,7 +66,7 @@ struct HalfQueryGrad {
     load_rows<T>(team, t, rows_of<const T>(p.output_grad, t.s, head), query, t.s.queries, m.output_grad);
     load_rows<T>(team, t, rows_of<const T>(p.output, t.s, head), query, t.s.queries, m.v);
     team.sync();
-    find_along(team, m, head, query);
+    find_along(team, t, m, p, along, head, query);
     SharedBlocks<kEach> out(team, t.down(), t.across());
     for (std::int64_t key = 0; key < t.keys_before(query + t.tile); key += t.tile) {
       team.sync();
@@ -77,20 +77,6 @@ struct HalfQueryGrad {
       multiply_blocks<Lying::straight, Lying::straight>(out, m.slopes, t.weight_pitch, m.k, t.pitch, t.tile);
     }
     store_rows(team, t, out, reinterpret_cast<float*>(m.q), query, t.s.queries, rows_of<T>(p.q_grad, t.s, head));
-  }
-
- private:
-  /// The output lies where the values will.
-  CORE_BODY void find_along(const Team& team, const GradRoom<T>& m, std::int64_t head, std::int64_t query) const {
-    const auto* log_sums = static_cast<const float*>(p.log_sums) + head * t.s.queries;
-    for (int row = team.lane(); row < t.tile; row += team.size()) {
-      float sum = 0;
-      for (int d = 0; d < t.width; ++d) sum += widen(m.output_grad[row * t.pitch + d]) * widen(m.v[row * t.pitch + d]);
-      const bool inside = query + row < t.s.queries;
-      m.along[row] = sum;
-      m.log_sum[row] = inside ? log_sums[query + row] : 0.0F;
-      if (inside) along[head * t.s.queries + query + row] = sum;
-    }
   }
 };
 

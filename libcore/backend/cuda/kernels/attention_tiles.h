@@ -178,4 +178,20 @@ CORE_BODY void store_block(const AttentionTiles& t, const OutBlock& at, const Fo
   }
 }
 
+/// What the gradients of scores have in common, for each query of a tile: the gradient of its output times the output,
+/// which lies where the values will, in m.along and along(heads, queries); and the sum of its weights in m.log_sum.
+template <class Tiles, class Memory>
+CORE_BODY void find_along(const Team& team, const Tiles& t, const Memory& m, const AttentionGradParams& p, float* along,
+                          std::int64_t head, std::int64_t query) {
+  const auto* log_sums = static_cast<const float*>(p.log_sums) + head * t.s.queries;
+  for (int row = team.lane(); row < t.tile; row += team.size()) {
+    float sum = 0;
+    for (int d = 0; d < t.width; ++d) sum += widen(m.output_grad[row * t.pitch + d]) * widen(m.v[row * t.pitch + d]);
+    const bool inside = query + row < t.s.queries;
+    m.along[row] = sum;
+    m.log_sum[row] = inside ? log_sums[query + row] : 0.0F;
+    if (inside) along[head * t.s.queries + query + row] = sum;
+  }
+}
+
 }  // namespace core::CORE_KERNELS

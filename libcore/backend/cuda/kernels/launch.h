@@ -180,11 +180,6 @@ void for_each_row(std::int64_t rows, std::int64_t length, std::size_t shared_byt
   check_launch();
 }
 
-/// *at += value, of several threads; T is float, double, int or unsigned.
-template <class T>
-__device__ void atomic_add(T* at, T value) {
-  atomicAdd(at, value);
-}
 /// *at = the smaller of *at and value, of several threads.
 __device__ inline void atomic_min(int* at, int value) {
   atomicMin(at, value);
@@ -267,10 +262,6 @@ void for_each_row(std::int64_t rows, std::int64_t, std::size_t shared_bytes, con
   run_lanes([&](LaneGroup& group, int lane) { run(&group, lane); });
 }
 
-template <class T>
-void atomic_add(T* at, T value) {
-  std::atomic_ref<T>(*at).fetch_add(value);
-}
 inline void atomic_min(int* at, int value) {
   std::atomic_ref<int> shared(*at);
   int now = shared.load();
