@@ -7,7 +7,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "samples/train/commands.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 namespace train {
 namespace {

@@ -20,7 +20,7 @@
 #include "samples/support/progress.h"
 #include "samples/train/plan.h"
 #include "samples/train/run_folder.h"
-#include "tools/ckpt/interrupt.h"
+#include "tools/support/interrupt.h"
 #include "zoo/zoo.h"
 
 namespace train {

@@ -14,7 +14,7 @@
 #include "libcore/tensor/ops.h"
 #include "samples/train/csv.h"
 #include "samples/train/image_folder.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 #include "zoo/data/idx.h"
 
 namespace train {

@@ -8,7 +8,7 @@
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
-#include "tools/run/image_file.h"
+#include "tools/support/image_file.h"
 #include "zoo/preprocessing.h"
 
 namespace train {

@@ -10,7 +10,7 @@
 #include "libcore/optim/adaptive.h"
 #include "libcore/optim/averaging.h"
 #include "libcore/optim/sgd.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 namespace train {
 namespace {

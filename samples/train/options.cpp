@@ -7,7 +7,7 @@
 #include "libckpt/transform/toml_node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 namespace train {
 namespace {

@@ -9,7 +9,7 @@
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/help.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 namespace cli {
 namespace {
