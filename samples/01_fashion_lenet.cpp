@@ -204,7 +204,7 @@ void add_evaluate(CLI::App& app, EvaluateOptions& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("LeNet on Fashion-MNIST: trains, saves, resumes, evaluates");
+  CLI::App app("LeNet on Fashion-MNIST: trains, saves, resumes, evaluates", "fashion_lenet");
   app.require_subcommand(1);
   TrainOptions train_options;
   EvaluateOptions evaluate_options;

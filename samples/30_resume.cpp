@@ -32,7 +32,9 @@ void run(samples::Program& program) {
   const std::string& state = program.text("state");
   if (program.flag("resume")) {
     progress = ckpt::resume_training(state, net, optimizer);
-    schedule.load_state_dict(ckpt::to_option_map(*progress.extra.find("schedule")));
+    const ckpt::Value* saved = progress.extra.find("schedule");
+    if (saved == nullptr) throw core::Error(core::ErrorCode::key, state + ": holds no schedule, so another program's");
+    schedule.load_state_dict(ckpt::to_option_map(*saved));
   }
   while (progress.epoch < program.integer("epochs")) {
     double total = 0;

@@ -1,7 +1,11 @@
 #include "samples/support/program.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
+#include <new>
 #include <stdexcept>
 
 #include "libckpt/bridge/module_state.h"
@@ -43,6 +47,12 @@ void add_option(CLI::App& app, Option& option) {
       option.value);
 }
 
+/// What std::printf and std::cout have written, so that a full disk does not pass for success.
+void check_output() {
+  if (std::fflush(stdout) == 0 && std::cout.flush()) return;
+  throw core::Error(core::ErrorCode::io, std::string("standard output: ") + std::strerror(errno));
+}
+
 }  // namespace
 
 int run_program(int argc, char** argv, const ProgramInfo& info, void (*body)(Program&)) {
@@ -60,9 +70,14 @@ int run_program(int argc, char** argv, const ProgramInfo& info, void (*body)(Pro
   try {
     body(program);
     if (!save.empty()) ckpt::save(program.kept_, save);
+    check_output();
   } catch (const core::Error& error) {
     std::cout.flush();
     std::cerr << core::python_name(error.code()) << ": " << error.what() << '\n';
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::cout.flush();
+    std::cerr << "MemoryError: out of memory\n";
     return 1;
   }
   return 0;
