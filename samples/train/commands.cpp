@@ -360,7 +360,7 @@ int resume(const std::string& folder, const RunOptions& given, const Manners& ma
   reporter.say(run_line(o, *setting.task));
   reporter.say(from);
   if (const std::string plan = plan_from_here(trainer, o); !plan.empty()) reporter.say(plan);
-  if (to_toml(kept) != config) write_config(folder, kept);
+  if (trainer.epoch() < *o.epochs && to_toml(kept) != config) write_config(folder, kept);
   return run(trainer, o, manners);
 }
 

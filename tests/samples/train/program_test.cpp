@@ -216,7 +216,9 @@ TEST(Train, MadeLongerItsScheduleSpansAllEpochsAlsoAfterAKill) {
   for (const char* name : {"steps.csv", "epochs.csv", "best.pth"}) {
     EXPECT_EQ(file(dir, std::string("torn/") + name), file(dir, std::string("whole/") + name)) << name;
   }
-  EXPECT_THAT(train(dir, {"resume", "torn"}).out, HasSubstr("\nthat is all of it; --epochs N makes it longer\n"));
+  EXPECT_THAT(train(dir, {"resume", "torn", "--epochs", "2"}).out,
+              HasSubstr("\nthat is all of it; --epochs N makes it longer\n"));
+  EXPECT_THAT(file(dir, "torn/config.toml"), HasSubstr("epochs = 300\n"));
 }
 
 TEST(Train, ARunThatEndedBeforeItsFirstStateBeginsAgain) {
