@@ -60,6 +60,9 @@ std::vector<std::string> with_config(const std::vector<std::string>& arguments) 
     const std::string file = joined ? arguments[i].substr(9) : arguments[++i];
     if (file.empty()) throw Error(ErrorCode::usage, "--config FILE: which file");
     const Config config = read_config(file, arguments[0] == "fit" ? Field::fit : Field::text);
+    RunOptions tried;
+    tried.is_text = config.is_text;
+    core::with_context(file, [&] { apply(config.arguments, tried); });  // so that a wrong value names the file
     out.insert(out.end(), config.arguments.begin(), config.arguments.end());
   }
   out.insert(out.end(), own.begin(), own.end());

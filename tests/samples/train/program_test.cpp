@@ -295,6 +295,8 @@ TEST(Train, TakesOptionsFromAFileAndThoseOfTheCommandLineFirst) {
   test::write_file(dir.path() / "bad.toml", "epochs = [3]\n");
   EXPECT_EQ(train(dir, {"fit", "--config", "bad.toml"}).err,
             "train: bad.toml: the value of 'epochs' is no text, number or boolean\n");
+  test::write_file(dir.path() / "bad.toml", "lr = \"fast\"\n");
+  EXPECT_EQ(train(dir, {"fit", "--config", "bad.toml"}).err, "train: bad.toml: Could not convert: --lr = fast\n");
   EXPECT_THAT(train(dir, {"text", "--config", "run.toml"}).err, HasSubstr("is a config of `train fit`"));
 }
 
