@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
                               {.about = "Linear regression on the Boston housing data",
                                .options = {{"seed", 0, "of all random numbers"},
                                            {"path", data_folder() + "/boston_house_prices.csv", "the data"},
-                                           {"n_epochs", 100, "steps, each over all rows"},
+                                           {"n_epochs", 100, "steps, each over all rows", 1},
                                            {"lr", 1e-3, "learning rate"},
                                            {"forget_y", false, "leave the targets on the CPU, as the tutorial does"},
                                            {"by_cuda", false, "move with cuda() instead of to(device)"}}},

@@ -61,7 +61,7 @@ void run(samples::Program& program) {
 int main(int argc, char** argv) {
   return samples::run_program(argc, argv,
                               {.about = "Training that goes on where it stopped",
-                               .options = {{"epochs", 5, "of the whole run"},
+                               .options = {{"epochs", 5, "of the whole run", 1},
                                            {"stop_after", 0, "stop behind this epoch"},
                                            {"state", "resume.ckpt", "the file with the state"},
                                            {"resume", false, "go on from it"},
