@@ -258,6 +258,7 @@ int dry_run(const RunOptions& o, Setting& setting) {
 std::string folder_of(const std::string& file) {
   if (file.empty()) throw Error(ErrorCode::usage, "CHECKPOINT is empty: weights or state of a run, or its folder");
   if (fs::is_directory(file)) return file;
+  if (!fs::exists(file)) throw Error(ErrorCode::io, file + ": no such file or folder");
   const fs::path parent = fs::path(file).parent_path();
   return parent.empty() ? "." : parent.string();
 }

@@ -338,6 +338,7 @@ TEST(Train, SaysWhatIsWrongWithItsArguments) {
       {{"resume", ""}, "train: RUN is empty: the folder of a run\n"},
       {{"evaluate", ""}, "train: CHECKPOINT is empty: weights or state of a run, or its folder\n"},
       {{"generate", ""}, "train: CHECKPOINT is empty: "},
+      {{"evaluate", "nowhere"}, "train: nowhere: no such file or folder\n"},
       {{"fit"},
        "train: DATA is missing: a data set (fashion_mnist, digits, iris, wine, breast_cancer, boston, diabetes), a CSV "
        "file or a folder; see train list\n"},
