@@ -1,7 +1,9 @@
 // Trains LeNet on Fashion-MNIST under DataParallel, saves weights and training state, resumes, evaluates.
 // tools/demo.sh runs it beside the ckpt tool. Settings and results to compare with: `--rows 10000 --epochs 2`.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 
 #include "libckpt/bridge.h"
@@ -174,11 +176,16 @@ void evaluate(const EvaluateOptions& options) {
   std::cout << "accuracy " << percent(right, test.size()) << '\n';
 }
 
+std::string at_least_1(const std::string& text) {
+  const bool is_less = text.starts_with('-') || text.find_first_not_of('0') == std::string::npos;
+  return is_less ? "at least 1 is needed, not " + text : "";
+}
+
 void add_train(CLI::App& app, TrainOptions& o) {
   CLI::App* train = app.add_subcommand("train", "Train, and save weights and training state");
-  train->add_option("--rows", o.rows, "use the first N images")->check(CLI::PositiveNumber)->capture_default_str();
-  train->add_option("--epochs", o.epochs, "stop behind epoch N")->check(CLI::PositiveNumber)->capture_default_str();
-  train->add_option("--batch", o.batch, "images a step")->check(CLI::PositiveNumber)->capture_default_str();
+  train->add_option("--rows", o.rows, "use the first N images")->check(at_least_1)->capture_default_str();
+  train->add_option("--epochs", o.epochs, "stop behind epoch N")->check(at_least_1)->capture_default_str();
+  train->add_option("--batch", o.batch, "images a step")->check(at_least_1)->capture_default_str();
   train->add_option("--seed", o.seed, "of all random numbers")->capture_default_str();
   train->add_option("--lr", o.lr, "learning rate")->capture_default_str();
   train->add_option("--momentum", o.momentum, "of SGD")->capture_default_str();
@@ -204,7 +211,7 @@ void add_evaluate(CLI::App& app, EvaluateOptions& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("LeNet on Fashion-MNIST: trains, saves, resumes, evaluates");
+  CLI::App app("LeNet on Fashion-MNIST: trains, saves, resumes, evaluates", "fashion_lenet");
   app.require_subcommand(1);
   TrainOptions train_options;
   EvaluateOptions evaluate_options;
@@ -212,6 +219,9 @@ int main(int argc, char** argv) {
   add_evaluate(app, evaluate_options);
   try {
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || !std::cout.flush()) {
+      throw core::Error(core::ErrorCode::io, std::string("standard output: ") + std::strerror(errno));
+    }
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const core::Error& error) {

@@ -7,7 +7,10 @@
 #include "libcore/base/error.h"
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: inspect FILE\n");
+    return 2;
+  }
   try {
     ckpt::Checkpoint checkpoint = ckpt::open(argv[1]);  // found by content, whatever the name
     std::cout << checkpoint.format << '\n';

@@ -8,11 +8,15 @@
 #include "libcore/base/error.h"
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
+  const bool drops = argc == 4 && std::strcmp(argv[3], "--drop") == 0;
+  if (argc != 3 && !drops) {
+    std::fprintf(stderr, "usage: convert IN OUT [--drop]\n");
+    return 2;
+  }
   try {
     ckpt::Report report;
     ckpt::SaveOptions options;
-    options.drop_inexpressible = argc > 3 && std::strcmp(argv[3], "--drop") == 0;
+    options.drop_inexpressible = drops;
     options.max_memory = 64 << 20;  // bytes of buffers, however large the file is
     options.report = &report;
     std::uint64_t bytes = 0;

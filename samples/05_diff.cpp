@@ -6,7 +6,10 @@
 #include "libcore/base/error.h"
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: diff A B\n");
+    return 2;
+  }
   try {
     ckpt::DiffResult result = ckpt::diff(ckpt::open(argv[1]), ckpt::open(argv[2]));
     for (const ckpt::Difference& difference : result.differences) {

@@ -21,7 +21,10 @@ was = "float32"                 # so that it can be undone
 )toml";
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: write_a_rule IN OUT\n");
+    return 2;
+  }
   try {
     ckpt::Rules rules = ckpt::parse_rules(kRules, "the rules");
     ckpt::Checkpoint before = ckpt::open(argv[1]);

@@ -77,7 +77,10 @@ const Format kText = {.name = "text",
                       .write = write};
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: add_a_format IN OUT.txt\n");
+    return 2;
+  }
   try {
     Checkpoint checkpoint = open(argv[1]);
     for (const Obstacle& o : kText.obstacles(checkpoint, {}))

@@ -32,7 +32,10 @@ int main(int argc, char** argv) {
   ckpt_checkpoint* plain = NULL;
   ckpt_error* error = NULL;
   int failed;
-  if (argc != 3) return 2;
+  if (argc != 3) {
+    fprintf(stderr, "usage: from_c IN OUT\n");
+    return 2;
+  }
   failed = ckpt_open(argv[1], NULL, &wrapped, &error) || ckpt_strip_prefix(wrapped, NULL, &plain, &error) ||
            print_means(plain, &error) || ckpt_save(plain, argv[2], NULL, &error);
   if (failed) fprintf(stderr, "%s\n", ckpt_error_message(error));

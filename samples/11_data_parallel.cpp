@@ -60,9 +60,9 @@ int main(int argc, char** argv) {
   return samples::run_program(argc, argv,
                               {.about = "DataParallel on random data",
                                .options = {{"seed", 0, "of all random numbers"},
-                                           {"input_size", 5, "features of a row"},
-                                           {"output_size", 2, "values the model gives for a row"},
-                                           {"batch_size", 30, "rows a step, over all devices"},
-                                           {"data_size", 100, "rows"}}},
+                                           {"input_size", 5, "features of a row", 1},
+                                           {"output_size", 2, "values the model gives for a row", 1},
+                                           {"batch_size", 30, "rows a step, over all devices", 1},
+                                           {"data_size", 100, "rows", 1}}},
                               run);
 }

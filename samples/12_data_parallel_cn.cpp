@@ -58,9 +58,9 @@ int main(int argc, char** argv) {
   return samples::run_program(argc, argv,
                               {.about = "DataParallel on random data, with Chinese messages",
                                .options = {{"seed", 0, "of all random numbers"},
-                                           {"input_size", 5, "输入channel数"},
-                                           {"output_size", 2, "输出channel数"},
-                                           {"batch_size", 30, "batch大小"},
-                                           {"data_size", 100, "数据大小"}}},
+                                           {"input_size", 5, "输入channel数", 1},
+                                           {"output_size", 2, "输出channel数", 1},
+                                           {"batch_size", 30, "batch大小", 1},
+                                           {"data_size", 100, "数据大小", 1}}},
                               run);
 }

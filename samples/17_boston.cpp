@@ -1,8 +1,10 @@
 // Linear regression on the Boston housing data with Adam. Tutorial 003, both variants: tensor.to(device),
 // tensor.cuda(). The tutorial forgets to move y; here it is moved. Column B of the data encodes race, and scikit-learn
 // has withdrawn the set for it: it is used here to compare with the tutorial's losses and for nothing else.
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 #include "libcore/core.h"
@@ -32,12 +34,13 @@ std::vector<double> read_row(const std::string& line) {
 }
 
 /// First line: rows and columns; second: names. The target is the last column. x: (n, 13), y: (n).
-std::pair<core::Tensor, core::Tensor> load(const std::string& path) {
+/// `hint`: what to do when the file is not there.
+std::pair<core::Tensor, core::Tensor> load(const std::string& path, const std::string& hint) {
   std::ifstream file(path);
   std::string line;
+  if (!file) throw core::Error(core::ErrorCode::io, path + ": " + std::strerror(errno) + hint);
   if (!std::getline(file, line) || !std::getline(file, line)) {
-    throw core::Error(core::ErrorCode::io,
-                      path + ": cannot be read; it comes with Debian's package python3-sklearn, or --path names it");
+    throw core::Error(core::ErrorCode::corrupt, path + ": no table: a line of sizes, one of names, rows of 14 numbers");
   }
   std::vector<double> values;
   while (std::getline(file, line)) {
@@ -47,13 +50,15 @@ std::pair<core::Tensor, core::Tensor> load(const std::string& path) {
     }
     values.insert(values.end(), row.begin(), row.end());
   }
+  if (values.empty()) throw core::Error(core::ErrorCode::corrupt, path + ": holds no row");
   core::Tensor table = core::from_values(values, {.dtype = core::DType::f32}).view({-1, kColumns});
   return {table.slice(1, 0, 13).contiguous(), table.select(1, 13).contiguous()};
 }
 
 void run(samples::Program& program) {
   core::manual_seed(static_cast<std::uint64_t>(program.integer("seed")));
-  auto [x, y] = load(program.text("path"));
+  const char* usual = "; the table comes with Debian's package python3-sklearn, or --path names it";
+  auto [x, y] = load(program.text("path"), program.was_given("path") ? "" : usual);
 
   core::Device device(core::cuda::is_available() ? "cuda:0" : "cpu");
   core::Linear model(13, 1);
@@ -93,7 +98,7 @@ int main(int argc, char** argv) {
                               {.about = "Linear regression on the Boston housing data",
                                .options = {{"seed", 0, "of all random numbers"},
                                            {"path", data_folder() + "/boston_house_prices.csv", "the data"},
-                                           {"n_epochs", 100, "steps, each over all rows"},
+                                           {"n_epochs", 100, "steps, each over all rows", 1},
                                            {"lr", 1e-3, "learning rate"},
                                            {"forget_y", false, "leave the targets on the CPU, as the tutorial does"},
                                            {"by_cuda", false, "move with cuda() instead of to(device)"}}},

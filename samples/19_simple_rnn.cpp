@@ -82,10 +82,10 @@ int main(int argc, char** argv) {
        .options = {{"form", "plain", "plain (fails on a GPU), runtime, constructor, input, buffer or omitted"},
                    {"parallel", false, "under DataParallel on all devices"},
                    {"seed", 0, "of all random numbers"},
-                   {"batch_size", 3, "sequences"},
-                   {"seq_len", 4, "steps in a sequence"},
-                   {"input_dim", 10, "features of a step"},
-                   {"output_dim", 3, "values the model gives"},
-                   {"hidden_dim", 5, "features of the state"}}},
+                   {"batch_size", 3, "sequences", 1},
+                   {"seq_len", 4, "steps in a sequence", 1},
+                   {"input_dim", 10, "features of a step", 1},
+                   {"output_dim", 3, "values the model gives", 1},
+                   {"hidden_dim", 5, "features of the state", 1}}},
       run);
 }

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   return samples::run_program(argc, argv,
                               {.about = "Saving and loading with and without DataParallel",
                                .options = {{"seed", 0, "of all random numbers"},
-                                           {"i", 3, "input_size of the model"},
-                                           {"o", 5, "output_size of the model"}}},
+                                           {"i", 3, "input_size of the model", 1},
+                                           {"o", 5, "output_size of the model", 1}}},
                               run);
 }

@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
                               {.about = "A training frame with a flag for the GPU",
                                .options = {{"cuda", true, "use the GPUs that are there"},
                                            {"seed", 0, "of all random numbers"},
-                                           {"n", 20, "rows"},
+                                           {"n", 20, "rows", 1},
                                            {"lr", 0.1, "learning rate"}}},
                               run);
 }

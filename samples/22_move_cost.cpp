@@ -109,8 +109,12 @@ void run(samples::Program& program) {
   if (!core::cuda::is_available()) {
     throw core::Error(core::ErrorCode::device, "there is no device; CORE_LOGICAL_DEVICES=1 stands in for one");
   }
-  if (program.integer("megabytes") < 1 || program.integer("tensors") < 1) {
-    throw core::Error(core::ErrorCode::value, "--megabytes and --tensors begin at 1");
+  constexpr std::int64_t kMost = 1 << 20;  // MiB, or tensors of 4 KiB
+  for (const char* name : {"megabytes", "tensors"}) {
+    const std::int64_t value = program.integer(name);
+    if (value <= kMost) continue;
+    throw core::Error(core::ErrorCode::value, "--" + std::string(name) + " is at most " + std::to_string(kMost) +
+                                                  ", not " + std::to_string(value));
   }
   core::Device device("cuda:0");
   core::DeviceInfo info = core::cuda::device_info(0);
@@ -136,6 +140,6 @@ int main(int argc, char** argv) {
   return samples::run_program(
       argc, argv,
       {.about = "Measures what moving data to a device costs",
-       .options = {{"megabytes", 128, "the largest tensor"}, {"tensors", 4096, "how many small ones"}}},
+       .options = {{"megabytes", 128, "the largest tensor", 1}, {"tensors", 4096, "how many small ones", 1}}},
       run);
 }

@@ -32,7 +32,9 @@ void run(samples::Program& program) {
   const std::string& state = program.text("state");
   if (program.flag("resume")) {
     progress = ckpt::resume_training(state, net, optimizer);
-    schedule.load_state_dict(ckpt::to_option_map(*progress.extra.find("schedule")));
+    const ckpt::Value* saved = progress.extra.find("schedule");
+    if (saved == nullptr) throw core::Error(core::ErrorCode::key, state + ": holds no schedule, so another program's");
+    schedule.load_state_dict(ckpt::to_option_map(*saved));
   }
   while (progress.epoch < program.integer("epochs")) {
     double total = 0;
@@ -59,7 +61,7 @@ void run(samples::Program& program) {
 int main(int argc, char** argv) {
   return samples::run_program(argc, argv,
                               {.about = "Training that goes on where it stopped",
-                               .options = {{"epochs", 5, "of the whole run"},
+                               .options = {{"epochs", 5, "of the whole run", 1},
                                            {"stop_after", 0, "stop behind this epoch"},
                                            {"state", "resume.ckpt", "the file with the state"},
                                            {"resume", false, "go on from it"},

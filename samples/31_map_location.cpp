@@ -28,6 +28,7 @@ void save(const std::string& file) {
 }
 
 void load(const std::string& file) {
+  (void)ckpt::open(file);  // one that is not there shows nothing
   attempt("as the file says", [&] { return ckpt::load(file).at("weight"); });
   attempt("map_location = \"cpu\"", [&] { return ckpt::load(file, {.map_location = "cpu"}).at("weight"); });
   const ckpt::MapLocation::Table first{{"cuda:1", "cuda:0"}};

@@ -74,7 +74,7 @@ void load_into(core::Module& module, std::string_view name, const std::filesyste
     open.foreign_objects = true;  // the plan leaves them behind
     ckpt::Checkpoint checkpoint = ckpt::apply_fix(ckpt::open(file, open), d.plan);
     ckpt::load_into(module, checkpoint,
-                    {.map_location = "cpu", .path = d.plan.empty() ? options.at : "", .reconcile = false});
+                    {.map_location = "cpu", .path = d.plan.empty() ? options.at : d.plan.at, .reconcile = false});
     if (notes != nullptr) take_notes(*notes, d, report);
   });
 }

@@ -118,26 +118,12 @@ GruGrads backward(const LayerSizes& s, const GruTrace& t, const Tensor& h0, cons
   return run_backward<float>(s, t, h0, w_hh, grads, reverse);
 }
 
-/// Saved: x, h0, nothing, w_ih, w_hh, b_ih, b_hh, then the trace.
-struct GruLayerBackward final : Node {
-  const char* printed = "";
-  LayerSizes sizes{};
-  bool reverse = false;
-
-  std::string_view name() const override { return printed; }
-  TensorList apply(TensorList grads) override {
-    TensorList inputs;
-    std::vector<bool> wanted;
-    for (std::size_t i = 0; i < 7; ++i) {
-      inputs.push_back(saved(i));
-      wanted.push_back(wants(i));
-    }
-    if (is_grad_enabled()) return gradients_by_steps(RecurrentKind::gru, inputs, wanted, grads, reverse);
-    return by_hand(inputs, grads);
-  }
+/// Kept: the trace.
+struct GruLayerBackward final : LayerBackward {
+  using LayerBackward::LayerBackward;
 
  private:
-  TensorList by_hand(const TensorList& in, const TensorList& grads) const {
+  TensorList by_hand(const TensorList& in, const TensorList& grads) const override {
     const GruTrace trace{saved(7), saved(8), saved(9), saved(10)};
     const Tensor h0 = in[1].detach(), w_hh = dense_values(in[4]);
     const GruGrads g = backward(sizes, trace, h0, w_hh, grads, reverse);
@@ -170,16 +156,10 @@ RecurrentLayer gru_layer(const char* printed, const Tensor& x, const RecurrentSt
     trace = forward(sizes, x, start.h, w, reverse);
     out = {trace.hidden.detach(), {trace.hidden.select(0, reverse ? 0 : sizes.steps - 1).clone()}};
   }
-  if (!needs_grad(x, start.h, w.w_ih) && !needs_grad(w.w_hh, w.b_ih, w.b_hh)) return out;
-  auto node = make_node<GruLayerBackward>(x, start.h, Tensor(), w.w_ih, w.w_hh, w.b_ih, w.b_hh);
-  node->printed = printed;
-  node->sizes = sizes;
-  node->reverse = reverse;
-  const Tensor none;
-  for (const Tensor* input : {&x, &start.h, &none, &w.w_ih, &w.w_hh, &w.b_ih, &w.b_hh}) node->save(*input);
-  for (const Tensor* kept : {&trace.gates, &trace.fresh, &trace.recalled, &trace.hidden}) node->save(*kept);
-  record(out.output, node);
-  record(out.last.h, node);
+  const LayerInputs in{x, start, w};
+  if (!in.need_grad()) return out;
+  record_layer(make_intrusive<GruLayerBackward>(RecurrentKind::gru, printed, sizes, reverse), in, out,
+               {&trace.gates, &trace.fresh, &trace.recalled, &trace.hidden});
   return out;
 }
 

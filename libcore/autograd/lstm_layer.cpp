@@ -81,26 +81,12 @@ LayerGrads run_backward(const LayerSizes& s, const Trace& t, const Tensor& c0, c
   return out;
 }
 
-/// Saved: x, h0, c0, w_ih, w_hh, b_ih, b_hh, then the trace.
-struct LstmLayerBackward final : Node {
-  const char* printed = "";
-  LayerSizes sizes{};
-  bool reverse = false;
-
-  std::string_view name() const override { return printed; }
-  TensorList apply(TensorList grads) override {
-    TensorList inputs;
-    std::vector<bool> wanted;
-    for (std::size_t i = 0; i < 7; ++i) {
-      inputs.push_back(saved(i));
-      wanted.push_back(wants(i));
-    }
-    if (is_grad_enabled()) return gradients_by_steps(RecurrentKind::lstm, inputs, wanted, grads, reverse);
-    return by_hand(inputs, grads);
-  }
+/// Kept: the trace.
+struct LstmLayerBackward final : LayerBackward {
+  using LayerBackward::LayerBackward;
 
  private:
-  TensorList by_hand(const TensorList& in, const TensorList& grads) const {
+  TensorList by_hand(const TensorList& in, const TensorList& grads) const override {
     const Trace trace{saved(7), saved(8), saved(9), saved(10)};
     const Tensor w_hh = dense_values(in[4]);
     const LayerGrads g = run_backward(sizes, trace, in[2].detach(), w_hh, grads, reverse);
@@ -136,17 +122,10 @@ RecurrentLayer lstm_layer(const char* printed, const Tensor& x, const RecurrentS
     const NoGradGuard no_history;
     out.last = {part(trace.hidden, last).clone(), part(trace.cells, last).clone()};
   }
-  const bool any = needs_grad(x, start.h, start.c, w.w_ih) || needs_grad(w.w_hh, w.b_ih, w.b_hh);
-  if (!any) return out;
-  auto node = make_node<LstmLayerBackward>(x, start.h, start.c, w.w_ih, w.w_hh, w.b_ih, w.b_hh);
-  node->printed = printed;
-  node->sizes = sizes;
-  node->reverse = reverse;
-  for (const Tensor* input : {&x, &start.h, &start.c, &w.w_ih, &w.w_hh, &w.b_ih, &w.b_hh}) node->save(*input);
-  for (const Tensor* kept : {&trace.gates, &trace.cells, &trace.tanhs, &trace.hidden}) node->save(*kept);
-  record(out.output, node);
-  record(out.last.h, node);
-  record(out.last.c, node);
+  const LayerInputs in{x, start, w};
+  if (!in.need_grad()) return out;
+  record_layer(make_intrusive<LstmLayerBackward>(RecurrentKind::lstm, printed, sizes, reverse), in, out,
+               {&trace.gates, &trace.cells, &trace.tanhs, &trace.hidden});
   return out;
 }
 

@@ -124,6 +124,30 @@ TensorList gradients_by_steps(RecurrentKind kind, const TensorList& inputs, cons
   return differentiated(function, inputs, wanted, grads);
 }
 
+TensorList LayerBackward::apply(TensorList grads) {
+  TensorList inputs;
+  std::vector<bool> wanted;
+  for (std::size_t i = 0; i < 7; ++i) {
+    inputs.push_back(saved(i));
+    wanted.push_back(wants(i));
+  }
+  if (is_grad_enabled()) return gradients_by_steps(kind, inputs, wanted, grads, reverse);
+  return by_hand(inputs, grads);
+}
+
+void record_layer(const IntrusivePtr<LayerBackward>& node, const LayerInputs& in, RecurrentLayer& out,
+                  std::initializer_list<const Tensor*> kept) {
+  const auto& [x, start, w] = in;
+  for (const Tensor* input : {&x, &start.h, &start.c, &w.w_ih, &w.w_hh, &w.b_ih, &w.b_hh}) {
+    node->add_edge(*input);
+    node->save(*input);
+  }
+  for (const Tensor* tensor : kept) node->save(*tensor);
+  record(out.output, node);
+  record(out.last.h, node);
+  if (out.last.c.defined()) record(out.last.c, node);
+}
+
 }  // namespace detail
 
 RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,

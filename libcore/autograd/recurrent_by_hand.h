@@ -2,6 +2,8 @@
 // One direction of an LSTM or GRU layer as one operation, forward and backward written out. Internal to autograd.
 // Thread safety: pure functions. Use: RecurrentLayer y = detail::lstm_layer("StackBackward0", x, state, w, false);
 
+#include <initializer_list>
+#include <string_view>
 #include <vector>
 
 #include "libcore/autograd/node.h"
@@ -67,5 +69,33 @@ Tensor hidden_before(const LayerSizes& s, const Tensor& hidden, const Tensor& h0
 /// Gradients through single operations. inputs: x, h0, c0, w_ih, w_hh, b_ih, b_hh.
 TensorList gradients_by_steps(RecurrentKind kind, const TensorList& inputs, const std::vector<bool>& wanted,
                               const TensorList& grads, bool reverse);
+
+/// Backward of a layer. Saved: x, h0, c0 (LSTM's alone), w_ih, w_hh, b_ih, b_hh, then what forward kept.
+struct LayerBackward : Node {
+  LayerBackward(RecurrentKind layer_kind, const char* printed_name, const LayerSizes& layer_sizes, bool in_reverse)
+      : kind(layer_kind), printed(printed_name), sizes(layer_sizes), reverse(in_reverse) {}
+
+  std::string_view name() const override { return printed; }
+  TensorList apply(TensorList grads) override;
+
+  const RecurrentKind kind;
+  const char* const printed;
+  const LayerSizes sizes;
+  const bool reverse;
+
+ protected:
+  /// Without history. inputs: those seven; a gradient for each of them.
+  virtual TensorList by_hand(const TensorList& inputs, const TensorList& grads) const = 0;
+};
+
+struct LayerInputs {
+  const Tensor& x;
+  const RecurrentState& start;
+  const RecurrentWeights& w;
+  bool need_grad() const { return needs_grad(x, start.h, start.c, w.w_ih) || needs_grad(w.w_hh, w.b_ih, w.b_hh); }
+};
+/// Makes what a layer gave the outputs of `node`.
+void record_layer(const IntrusivePtr<LayerBackward>& node, const LayerInputs& in, RecurrentLayer& out,
+                  std::initializer_list<const Tensor*> kept);
 
 }  // namespace core::detail

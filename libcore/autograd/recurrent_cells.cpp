@@ -43,26 +43,12 @@ Tensor dense_or_none(const Tensor& grad) {
   return grad.defined() ? raw::contiguous(grad) : grad;
 }
 
-/// Saved: x, h0, nothing, w_ih, w_hh, b_ih, b_hh, then h of every step.
-struct RnnLayerBackward final : Node {
-  RecurrentKind kind = RecurrentKind::tanh;
-  LayerSizes sizes{};
-  bool reverse = false;
-
-  std::string_view name() const override { return "StackBackward0"; }
-  TensorList apply(TensorList grads) override {
-    TensorList inputs;
-    std::vector<bool> wanted;
-    for (std::size_t i = 0; i < 7; ++i) {
-      inputs.push_back(saved(i));
-      wanted.push_back(wants(i));
-    }
-    if (is_grad_enabled()) return gradients_by_steps(kind, inputs, wanted, grads, reverse);
-    return by_hand(inputs, grads);
-  }
+/// Kept: h of every step.
+struct RnnLayerBackward final : LayerBackward {
+  using LayerBackward::LayerBackward;
 
  private:
-  TensorList by_hand(const TensorList& in, const TensorList& grads) const {
+  TensorList by_hand(const TensorList& in, const TensorList& grads) const override {
     const Tensor hidden = saved(7), w_hh = dense_values(in[4]), of_output = dense_or_none(grads[0]);
     Tensor h_grad = carried(grads[1], sizes, hidden);
     const Tensor sums = empty_like(hidden);
@@ -155,16 +141,9 @@ RecurrentLayer rnn_layer(RecurrentKind kind, const Tensor& x, const RecurrentSta
     hidden = run_forward(kind, sizes, x, start.h, w, reverse);
     out = {hidden.detach(), {hidden.select(0, reverse ? 0 : sizes.steps - 1).clone()}};
   }
-  if (!needs_grad(x, start.h, w.w_ih) && !needs_grad(w.w_hh, w.b_ih, w.b_hh)) return out;
-  auto node = make_node<RnnLayerBackward>(x, start.h, Tensor(), w.w_ih, w.w_hh, w.b_ih, w.b_hh);
-  node->kind = kind;
-  node->sizes = sizes;
-  node->reverse = reverse;
-  const Tensor none;
-  for (const Tensor* input : {&x, &start.h, &none, &w.w_ih, &w.w_hh, &w.b_ih, &w.b_hh}) node->save(*input);
-  node->save(hidden);
-  record(out.output, node);
-  record(out.last.h, node);
+  const LayerInputs in{x, start, w};
+  if (!in.need_grad()) return out;
+  record_layer(make_intrusive<RnnLayerBackward>(kind, "StackBackward0", sizes, reverse), in, out, {&hidden});
   return out;
 }
 

@@ -1,7 +1,11 @@
 #include "samples/support/program.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
+#include <new>
 #include <stdexcept>
 
 #include "libckpt/bridge/module_state.h"
@@ -43,6 +47,22 @@ void add_option(CLI::App& app, Option& option) {
       option.value);
 }
 
+/// "--n is at least 1, not 0", or "".
+std::string too_small(const std::vector<Option>& options) {
+  for (const Option& option : options) {
+    const auto* value = std::get_if<std::int64_t>(&option.value);
+    if (value == nullptr || !option.least || *value >= *option.least) continue;
+    return "--" + option.name + " is at least " + std::to_string(*option.least) + ", not " + std::to_string(*value);
+  }
+  return "";
+}
+
+/// What std::printf and std::cout have written, so that a full disk does not pass for success.
+void check_output() {
+  if (std::fflush(stdout) == 0 && std::cout.flush()) return;
+  throw core::Error(core::ErrorCode::io, std::string("standard output: ") + std::strerror(errno));
+}
+
 }  // namespace
 
 int run_program(int argc, char** argv, const ProgramInfo& info, void (*body)(Program&)) {
@@ -56,13 +76,22 @@ int run_program(int argc, char** argv, const ProgramInfo& info, void (*body)(Pro
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (const std::string wrong = too_small(program.options_); !wrong.empty()) {
+    std::cerr << wrong << '\n';
+    return 2;
+  }
   for (const Option& option : program.options_) program.given_[option.name] = app.count("--" + option.name) > 0;
   try {
     body(program);
     if (!save.empty()) ckpt::save(program.kept_, save);
+    check_output();
   } catch (const core::Error& error) {
     std::cout.flush();
     std::cerr << core::python_name(error.code()) << ": " << error.what() << '\n';
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::cout.flush();
+    std::cerr << "MemoryError: out of memory\n";
     return 1;
   }
   return 0;

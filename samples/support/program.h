@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,6 +22,7 @@ struct Option {
   std::string name;                                                  ///< given as --name; a flag also as --no-name
   std::variant<bool, std::int64_t, double, std::string> value = {};  ///< unless given; its type is the option's
   std::string help = {};
+  std::optional<std::int64_t> least = {};  ///< of an integer; less is a wrong command line
 };
 
 struct ProgramInfo {

@@ -10,7 +10,7 @@ namespace samples {
 
 class Progress {
  public:
-  /// Shows nothing when standard error is no terminal or `enabled` is false.
+  /// Shows nothing when standard error is no terminal (or one that knows no cursor: TERM=dumb) or `enabled` is false.
   Progress(std::string title, std::int64_t total, bool enabled = true);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -32,5 +32,12 @@ class Progress {
   Clock::time_point begin_ = Clock::now();
   Clock::time_point drawn_;
 };
+
+/// The line of a bar, shorter than `columns`: the bar itself gives way first.
+struct ProgressState {
+  std::int64_t done, total;
+  double seconds_left;
+};
+std::string progress_line(const std::string& title, const ProgressState& state, const std::string& note, int columns);
 
 }  // namespace samples

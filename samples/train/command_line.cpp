@@ -7,7 +7,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "samples/train/commands.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 namespace train {
 namespace {
@@ -58,7 +58,11 @@ std::vector<std::string> with_config(const std::vector<std::string>& arguments) 
     }
     if (!joined && i + 1 == arguments.size()) throw Error(ErrorCode::usage, "--config FILE: which file");
     const std::string file = joined ? arguments[i].substr(9) : arguments[++i];
+    if (file.empty()) throw Error(ErrorCode::usage, "--config FILE: which file");
     const Config config = read_config(file, arguments[0] == "fit" ? Field::fit : Field::text);
+    RunOptions tried;
+    tried.is_text = config.is_text;
+    core::with_context(file, [&] { apply(config.arguments, tried); });  // so that a wrong value names the file
     out.insert(out.end(), config.arguments.begin(), config.arguments.end());
   }
   out.insert(out.end(), own.begin(), own.end());
@@ -134,19 +138,6 @@ Error explain(const CLI::App& app, const CLI::ParseError& error, const std::vect
                                                         : "; see train " + chosen.front()->get_name() + " --help"));
 }
 
-/// What is set in `from` put into `to`.
-void merge(RunOptions from, RunOptions& to) {
-  const std::vector<Field> given = fields(from), into = fields(to);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    std::visit(
-        [&](auto* value) {
-          const bool is_set = *value != std::remove_pointer_t<decltype(value)>();
-          if (is_set) *std::get<decltype(value)>(into[i].value) = *value;
-        },
-        given[i].value);
-  }
-}
-
 void parse(CLI::App& app, const std::vector<std::string>& arguments) {
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   app.parse(reversed);
@@ -165,7 +156,7 @@ void apply(const std::vector<std::string>& arguments, RunOptions& options) {
 }
 
 int run_command_line(int argc, const char* const* argv) {
-  CLI::App app("Trains models of the zoo on data sets and texts, in folders that can be resumed");
+  CLI::App app("Trains models of the zoo on data sets and texts, in folders that can be resumed", "train");
   app.footer(
       "Begin with:  train fit iris\n             train fit fashion_mnist --model lenet5 --epochs 3 --devices 2\n"
       "             train text --text /usr/share/common-licenses/GPL-3");
@@ -178,7 +169,9 @@ int run_command_line(int argc, const char* const* argv) {
   add_fields(*again, Field::resume, r.resumed);
   CLI::App* judge = app.add_subcommand("evaluate", "Loss and accuracy of weights on the rows to test on");
   judge->add_option("checkpoint", r.file, "weights or state in the folder of a run, or the folder")->required();
-  judge->add_option("--data", r.data, "other data than those of the run");
+  judge->add_option(
+      "--data", r.data,
+      "other data than those of the run, with its classes and scale; all rows, unless there are test rows");
   CLI::App* write = add_generate(app, r);
   CLI::App* names = app.add_subcommand("list", "Data sets and models");
   for (CLI::App* command : {again, judge, names}) add_manners(*command, r.manners);
@@ -195,9 +188,7 @@ int run_command_line(int argc, const char* const* argv) {
   if (judge->parsed()) return evaluate(r.file, r.data, r.manners);
   if (write->parsed()) return generate_text(r.file, r.generate, r.seed);
   if (names->parsed()) return list(r.manners);
-  RunOptions options = options_of_run(r.folder);
-  merge(r.resumed, options);
-  return resume(options, r.manners);
+  return resume(r.folder, r.resumed, r.manners);
 }
 
 }  // namespace train

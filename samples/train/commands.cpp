@@ -3,16 +3,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 
 #include "libckpt/bridge/module_state.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/json.h"
+#include "libcore/backend/device_registry.h"
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -20,7 +23,7 @@
 #include "samples/support/progress.h"
 #include "samples/train/plan.h"
 #include "samples/train/run_folder.h"
-#include "tools/ckpt/interrupt.h"
+#include "tools/support/interrupt.h"
 #include "zoo/zoo.h"
 
 namespace train {
@@ -52,8 +55,11 @@ class Reporter {
   void say(const std::string& line) {
     if (!speaks_) return;
     bar_.reset();
+    std::cout.clear();  // what went wrong before goes wrong again, and then says why
     std::cout << line << std::endl;
-    if (!std::cout) gone_ = true;
+    if (std::cout) return;
+    gone_ =
+        errno == EPIPE ? "nobody reads the output any more" : "standard output: " + std::string(std::strerror(errno));
   }
   void after_step() {
     if (!speaks_ || isatty(STDERR_FILENO) != 1) return;
@@ -77,14 +83,14 @@ class Reporter {
     if (trainer_.best_epoch() == row.epoch) line += ", best";
     say(line);
   }
-  /// True when nobody reads standard output any more.
-  bool is_gone() const { return gone_; }
+  /// Why nothing can be said any more; "" while it can.
+  const std::string& gone() const { return gone_; }
 
  private:
   const Trainer& trainer_;
   std::int64_t epochs_;
   bool speaks_;
-  bool gone_ = false;
+  std::string gone_;
   std::unique_ptr<samples::Progress> bar_;
   std::int64_t bar_epoch_ = -1;
 };
@@ -139,22 +145,38 @@ struct Setting {
   std::string about() const { return data ? data_line(*data) : data_line(*text); }
 };
 
+DataRequest request_of(const std::string& data, const RunOptions& o) {
+  return {.name = data,
+          .kind = o.kind,
+          .target = o.target,
+          .split = o.split,
+          .scale = o.scale,
+          .rows = o.rows.value_or(0),
+          .test_rows = o.test_rows.value_or(0),
+          .model = o.model,
+          .resize = o.resize.value_or(0)};
+}
+
 void load(RunOptions& o, Setting& setting) {
+  core::cuda::device_count();  // what is wrong with the devices is said before data are read
   if (o.is_text) {
     fill_in_text(o);
     setting.text = load_text(o.text, *o.length);
   } else {
     check_learns_rows(o.model);
-    setting.data = load_data({.name = o.data,
-                              .kind = o.kind,
-                              .target = o.target,
-                              .split = o.split,
-                              .scale = o.scale,
-                              .rows = o.rows.value_or(0),
-                              .test_rows = o.test_rows.value_or(0),
-                              .model = o.model,
-                              .resize = o.resize.value_or(0)});
+    setting.data = load_data(request_of(o.data, o));
     fill_in(o, *setting.data);
+  }
+}
+
+/// Other data for the model of a run: with its symbols, or its classes and scale.
+void load_other(const std::string& name, const RunOptions& o, Setting& setting) {
+  if (setting.text) {
+    setting.text = load_text(name, *o.length, &setting.text->symbols);
+  } else {
+    DataRequest request = request_of(name, o);
+    request.like = &*setting.data;
+    setting.data = load_data(request);
   }
 }
 
@@ -168,6 +190,11 @@ void make(const RunOptions& o, Setting& setting) {
 /// A state to go on from is there, whatever ended the run.
 std::string how_to_resume(const RunOptions& o) {
   return "go on with: train resume " + o.out;
+}
+
+/// A reader of the output that went away must not cost the run.
+void outlive_readers() {
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 int run(Trainer& trainer, const RunOptions& o, const Manners& manners) {
@@ -187,7 +214,7 @@ int run(Trainer& trainer, const RunOptions& o, const Manners& manners) {
                               folder.after_epoch();
                               reporter.after_epoch();
                             },
-                        .stop = [&] { return cli::pending_interrupt() != 0 || reporter.is_gone(); }});
+                        .stop = [&] { return cli::pending_interrupt() != 0 || !reporter.gone().empty(); }});
     folder.finish();
   } catch (...) {
     if (!states_in(o.out).empty()) std::cerr << "train: " << how_to_resume(o) << '\n';
@@ -196,9 +223,9 @@ int run(Trainer& trainer, const RunOptions& o, const Manners& manners) {
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (manners.json) std::cout << summary_json(trainer, o, stop, seconds) << std::endl;
   if (stop == Stop::asked) {
-    const char* why = reporter.is_gone() ? "nobody reads the output any more" : "interrupted";
-    std::cerr << "train: " << why << " at step " << trainer.step() << ", all of it saved; " << how_to_resume(o) << '\n';
-    if (reporter.is_gone()) return 4;
+    std::cerr << "train: " << (reporter.gone().empty() ? "interrupted" : reporter.gone()) << " at step "
+              << trainer.step() << ", all of it saved; " << how_to_resume(o) << '\n';
+    if (!reporter.gone().empty()) return 4;
     cli::finish_interrupt();
   }
   reporter.say(summary_line(trainer, o, stop, seconds));
@@ -229,25 +256,61 @@ int dry_run(const RunOptions& o, Setting& setting) {
 
 /// The folder of the run that a file of it lies in.
 std::string folder_of(const std::string& file) {
+  if (file.empty()) throw Error(ErrorCode::usage, "CHECKPOINT is empty: weights or state of a run, or its folder");
   if (fs::is_directory(file)) return file;
+  if (!fs::exists(file)) throw Error(ErrorCode::io, file + ": no such file or folder");
   const fs::path parent = fs::path(file).parent_path();
   return parent.empty() ? "." : parent.string();
+}
+
+/// "" where there are none.
+std::string best_weights_in(const std::string& folder) {
+  for (const char* end : {"ckpt", "pth", "safetensors"}) {
+    const fs::path best = fs::path(folder) / ("best." + std::string(end));
+    if (fs::exists(best)) return best.string();
+  }
+  return "";
 }
 
 /// Weights or a state; a folder stands for its best weights.
 std::string weights_file(const std::string& file) {
   if (!fs::is_directory(file)) return file;
-  for (const char* end : {"ckpt", "pth", "safetensors"}) {
-    const fs::path best = fs::path(file) / ("best." + std::string(end));
-    if (fs::exists(best)) return best.string();
-  }
-  throw Error(ErrorCode::io, file + ": holds no best.ckpt, best.pth or best.safetensors");
+  const std::string best = best_weights_in(file);
+  if (best.empty()) throw Error(ErrorCode::io, file + ": holds no best.ckpt, best.pth or best.safetensors");
+  return best;
 }
 
 void load_weights(core::Module& model, const std::string& file) {
   const ckpt::Checkpoint checkpoint = ckpt::open(file);
   const bool is_state = checkpoint.root.find("model") != nullptr;
-  ckpt::load_into(model, checkpoint, {.map_location = "cpu", .path = is_state ? "model" : ""});
+  try {
+    ckpt::load_into(model, checkpoint, {.map_location = "cpu", .path = is_state ? "model" : ""});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::runtime) throw;
+    throw Error(ErrorCode::unsupported, file + ": is not of the model of this run: " + error.message());
+  }
+}
+
+/// As the config has them.
+RunOptions config_of_run(const std::string& folder) {
+  if (folder.empty()) throw Error(ErrorCode::usage, "RUN is empty: the folder of a run");
+  const std::string file = (fs::path(folder) / "config.toml").string();
+  if (!fs::exists(file)) throw Error(ErrorCode::io, folder + ": holds no config.toml, so it is no folder of a run");
+  const Config config = read_config(file, 0);
+  RunOptions o;
+  o.is_text = config.is_text;
+  core::with_context(file, [&] { apply(config.arguments, o); });
+  if ((o.is_text ? o.text : o.data).empty()) throw Error(ErrorCode::corrupt, file + ": names no data, so no run's");
+  return o;
+}
+
+/// What a resumed run has to say about its epochs, "" for nothing.
+std::string plan_from_here(const Trainer& trainer, const RunOptions& o) {
+  if (trainer.epoch() >= *o.epochs) return "that is all of it; --epochs N makes it longer";
+  if (trainer.step() == 0 || trainer.planned_before() == *o.epochs || !Schedule::spans_epochs(o)) return "";
+  return "schedule " + o.schedule + " over " + std::to_string(*o.epochs) + " epochs in place of " +
+         std::to_string(trainer.planned_before()) + ": goes on at lr " +
+         format("%.4g", trainer.optimizer().param_groups().front().lr());
 }
 
 std::string list_row(std::string_view name, std::string_view about) {
@@ -265,6 +328,7 @@ int learn(const LearnRequest& request) {
   if (request.dry_run) return dry_run(o, setting);
   make(o, setting);
   Trainer trainer(*setting.task, o);
+  outlive_readers();
   begin_run(o, names_in(setting), request.overwrite);
   Reporter reporter(trainer, o, request.manners);
   reporter.say(setting.about());
@@ -272,28 +336,41 @@ int learn(const LearnRequest& request) {
   return run(trainer, o, request.manners);
 }
 
-int resume(const RunOptions& options, const Manners& manners) {
-  RunOptions o = options;
+int resume(const std::string& folder, const RunOptions& given, const Manners& manners) {
+  outlive_readers();
+  RunOptions kept = config_of_run(folder);
+  const std::string config = to_toml(kept);
+  merge(given, kept);
+  RunOptions o = kept;
+  o.out = folder;
   Setting setting;
   load(o, setting);
   make(o, setting);
   Trainer trainer(*setting.task, o);
   Reporter reporter(trainer, o, manners);
-  const fs::path state =
-      resume_newest(trainer, o.out, [](const std::string& line) { std::cerr << "train: " << line << '\n'; });
+  std::string from = folder + " holds no state yet: begins at the beginning";
+  if (states_in(folder).empty() && best_weights_in(folder).empty()) {  // it ended before the first was written
+    begin_run(o, names_in(setting), true);
+  } else {
+    const fs::path state =
+        resume_newest(trainer, folder, [](const std::string& line) { std::cerr << "train: " << line << '\n'; });
+    from = "goes on from " + state.string() + ", behind epoch " + std::to_string(trainer.epoch()) + ", step " +
+           std::to_string(trainer.step());
+  }
   reporter.say(setting.about());
   reporter.say(run_line(o, *setting.task));
-  reporter.say("goes on from " + state.string() + ", behind epoch " + std::to_string(trainer.epoch()) + ", step " +
-               std::to_string(trainer.step()));
+  reporter.say(from);
+  if (const std::string plan = plan_from_here(trainer, o); !plan.empty()) reporter.say(plan);
+  if (trainer.epoch() < *o.epochs && to_toml(kept) != config) write_config(folder, kept);
   return run(trainer, o, manners);
 }
 
 int evaluate(const std::string& file, const std::string& data, const Manners& manners) {
-  const std::string weights = weights_file(file);
   RunOptions o = options_of_run(folder_of(file));
-  if (!data.empty()) (o.is_text ? o.text : o.data) = data;
+  const std::string weights = weights_file(file);
   Setting setting;
   load(o, setting);
+  if (!data.empty()) load_other(data, o, setting);
   make(o, setting);
   load_weights(setting.task->model(), weights);
   const std::optional<Evaluation> result = setting.task->evaluate();
@@ -312,7 +389,7 @@ int evaluate(const std::string& file, const std::string& data, const Manners& ma
 }
 
 int generate_text(const std::string& file, const GenerateOptions& options, std::uint64_t seed) {
-  const std::string weights = weights_file(file), folder = folder_of(file);
+  const std::string folder = folder_of(file), weights = weights_file(file);
   RunOptions o = options_of_run(folder);
   if (!o.is_text)
     throw Error(ErrorCode::usage, file + ": this model classifies; only those of `train text` continue a text");
@@ -355,12 +432,7 @@ int list(const Manners& manners) {
 }
 
 RunOptions options_of_run(const std::string& folder) {
-  const std::string file = (fs::path(folder) / "config.toml").string();
-  if (!fs::exists(file)) throw Error(ErrorCode::io, folder + ": holds no config.toml, so it is no folder of a run");
-  const Config config = read_config(file, 0);
-  RunOptions o;
-  o.is_text = config.is_text;
-  core::with_context(file, [&] { apply(config.arguments, o); });
+  RunOptions o = config_of_run(folder);
   o.out = folder;
   return o;
 }

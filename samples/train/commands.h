@@ -22,8 +22,9 @@ struct LearnRequest {
 };
 /// `train fit`, `train text`.
 int learn(const LearnRequest& request);
-/// `train resume`: `options` with what the config of `folder` says, and what the user said on top of it.
-int resume(const RunOptions& options, const Manners& manners);
+/// `train resume`: goes on as the config of `folder` says and as the user says on top of it; what the user says is kept
+/// in that config, so that the next resume knows it.
+int resume(const std::string& folder, const RunOptions& given, const Manners& manners);
 
 /// `train evaluate`: weights or a state that lie in the folder of a run. Empty `data`: that of the run.
 int evaluate(const std::string& file, const std::string& data, const Manners& manners);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -26,7 +27,8 @@ bool has_number(const Line& line) {
   return std::any_of(line.begin(), line.end(), [](const std::string& field) { return try_number(field).has_value(); });
 }
 
-/// The first of , ; and tab that stands outside of quotes; else a blank.
+/// The first of ; tab and , that stands outside of quotes (where there are semicolons, commas are decimal ones); else a
+/// blank.
 char separator_of(std::string_view line) {
   std::string bare;
   bool quoted = false;
@@ -34,7 +36,7 @@ char separator_of(std::string_view line) {
     if (c == '"') quoted = !quoted;
     if (!quoted) bare += c;
   }
-  for (char candidate : {',', ';', '\t'}) {
+  for (char candidate : {';', '\t', ','}) {
     if (bare.find(candidate) != std::string::npos) return candidate;
   }
   return ' ';
@@ -70,6 +72,8 @@ struct Numbered {
 };
 
 std::vector<Numbered> rows_of(std::string_view text, std::size_t skip) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8, in front of what spreadsheets write
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   std::vector<Numbered> rows;
   char separator = '\0';
   std::size_t number = 0;
@@ -86,21 +90,33 @@ std::vector<Numbered> rows_of(std::string_view text, std::size_t skip) {
   throw Error(ErrorCode::corrupt, "line " + std::to_string(line) + ": " + what);
 }
 
-void check(const std::vector<Numbered>& rows, std::size_t columns) {
+/// "field 2 (age)".
+std::string field_name(const std::vector<std::string>& names, std::size_t column) {
+  const std::string number = "field " + std::to_string(column + 1);
+  return column < names.size() ? number + " (" + names[column] + ")" : number;
+}
+
+void check(const std::vector<Numbered>& rows, const Table& table) {
+  const std::size_t columns = table.columns;
   for (const Numbered& row : rows) {
     if (row.fields.size() != columns) {
-      fail(row.line, std::to_string(row.fields.size()) + " fields where the first row has " + std::to_string(columns));
+      fail(row.line, std::to_string(row.fields.size()) + (row.fields.size() == 1 ? " field where " : " fields where ") +
+                         (table.names.empty() ? "the first row has " : "the line of names has ") +
+                         std::to_string(columns));
     }
     const auto empty = std::find(row.fields.begin(), row.fields.end(), "");
     if (empty != row.fields.end()) {
-      fail(row.line, "field " + std::to_string(empty - row.fields.begin() + 1) + " is empty");
+      fail(row.line, field_name(table.names, static_cast<std::size_t>(empty - row.fields.begin())) +
+                         " is empty; rows with missing values must be filled or left out");
     }
   }
 }
 
-/// The different words of a column, sorted; none when it holds numbers.
+/// The different words of a column, sorted; none when most of it are numbers.
 std::vector<std::string> words_of(const std::vector<Numbered>& rows, std::size_t column) {
-  if (try_number(rows.front().fields[column])) return {};
+  const auto numbers = std::count_if(rows.begin(), rows.end(),
+                                     [&](const Numbered& row) { return try_number(row.fields[column]).has_value(); });
+  if (2 * static_cast<std::size_t>(numbers) > rows.size()) return {};
   std::vector<std::string> words;
   for (const Numbered& row : rows) words.push_back(row.fields[column]);
   std::sort(words.begin(), words.end());
@@ -108,16 +124,23 @@ std::vector<std::string> words_of(const std::vector<Numbered>& rows, std::size_t
   return words;
 }
 
-double value_of(const Numbered& row, std::size_t column, const std::vector<std::string>& words) {
+double value_of(const Numbered& row, std::size_t column, const Table& table) {
   const std::string& field = row.fields[column];
+  const std::vector<std::string>& words = table.words[column];
   if (!words.empty()) {
     return static_cast<double>(std::lower_bound(words.begin(), words.end(), field) - words.begin());
   }
-  if (auto number = try_number(field)) return *number;
-  fail(row.line, core::quote(field) + " in field " + std::to_string(column + 1) + " is no number");
+  const std::optional<double> number = try_number(field);
+  if (number && std::isfinite(*number)) return *number;
+  const bool is_decimal = field.find(',') != std::string::npos;
+  fail(row.line, core::quote(field) + " in " + field_name(table.names, column) +
+                     (is_decimal ? " is no number: decimals stand behind a point" : " is no number"));
 }
 
 Table parse(std::string_view text, const TableOptions& options) {
+  if (text.find('\0') != std::string_view::npos) {
+    throw Error(ErrorCode::corrupt, "is no text: has a byte 0, as text in UTF-16 has");
+  }
   std::vector<Numbered> rows = rows_of(text, options.skip.value_or(0));
   Table table;
   table.names = options.names;
@@ -126,14 +149,17 @@ Table parse(std::string_view text, const TableOptions& options) {
     table.names = rows.front().fields;
     rows.erase(rows.begin());
   }
-  if (rows.empty()) throw Error(ErrorCode::corrupt, "holds no row");
-  table.columns = rows.front().fields.size();
-  check(rows, table.columns);
+  const bool only_names = !options.skip && rows.size() == 1 && !has_number(rows[0].fields);
+  if (rows.empty() || only_names) {
+    throw Error(ErrorCode::corrupt, only_names ? "holds a line of names and no row" : "holds no row");
+  }
+  table.columns = named ? table.names.size() : rows.front().fields.size();
+  check(rows, table);
   for (std::size_t column = 0; column < table.columns; ++column) table.words.push_back(words_of(rows, column));
   table.values.reserve(rows.size() * table.columns);
   for (const Numbered& row : rows) {
     for (std::size_t column = 0; column < table.columns; ++column) {
-      table.values.push_back(value_of(row, column, table.words[column]));
+      table.values.push_back(value_of(row, column, table));
     }
   }
   return table;

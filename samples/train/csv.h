@@ -26,8 +26,9 @@ struct TableOptions {
   std::vector<std::string> names = {};
 };
 
-/// Quotes may enclose a field. Errors: Error(io); Error(corrupt) naming file and line for a row of another length, an
-/// empty field, and a word in a column of numbers.
+/// Quotes may enclose a field. A column is one of words when at least half of its fields are no numbers. Errors:
+/// Error(io); Error(corrupt) naming file and line for a row of another length, an empty field, and a word or a number
+/// that is not finite in a column of numbers.
 Table read_table(const std::filesystem::path& path, const TableOptions& options = {});
 
 }  // namespace train

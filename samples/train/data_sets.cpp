@@ -14,7 +14,7 @@
 #include "libcore/tensor/ops.h"
 #include "samples/train/csv.h"
 #include "samples/train/image_folder.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 #include "zoo/data/idx.h"
 
 namespace train {
@@ -53,30 +53,38 @@ std::optional<std::int64_t> try_count(std::string_view text) {
 Split split_rows(std::int64_t rows, const std::string& how) {
   const std::size_t colon = how.find(':');
   const std::string kind = how.substr(0, colon);
-  const auto count = colon == std::string::npos ? std::nullopt : try_count(std::string_view(how).substr(colon + 1));
+  const std::int64_t count =
+      colon == std::string::npos ? 0 : try_count(std::string_view(how).substr(colon + 1)).value_or(0);
   const bool known = (how == "none") || (kind == "every" && count > 1) || (kind == "last" && count > 0);
   if (!known) throw Error(ErrorCode::usage, "--split is none, every:N (N from 2) or last:N, not " + core::quote(how));
   Split split;
   for (std::int64_t i = 0; i < rows; ++i) {
-    const bool tests = (kind == "every" && i % *count == *count - 1) || (kind == "last" && i >= rows - *count);
+    const bool tests = (kind == "every" && i % count == count - 1) || (kind == "last" && i >= rows - count);
     (tests ? split.test : split.train).push_back(i);
   }
   if (split.train.empty()) throw Error(ErrorCode::usage, "--split " + how + " leaves none of the rows to train on");
   return split;
 }
 
-void standardise(Matrix& m, const std::vector<std::int64_t>& train) {
+/// What brings the columns of these rows to mean 0 and deviation 1.
+void measure_columns(const Matrix& m, const std::vector<std::int64_t>& train, DataSet& data) {
   const auto n = static_cast<double>(train.size());
   for (std::int64_t column = 0; column < m.columns; ++column) {
-    const auto at = [&](std::int64_t row) -> double& {
-      return m.inputs[static_cast<std::size_t>(row * m.columns + column)];
-    };
+    const auto at = [&](std::int64_t row) { return m.inputs[static_cast<std::size_t>(row * m.columns + column)]; };
     double mean = 0, variance = 0;
     for (std::int64_t row : train) mean += at(row);
     mean /= n;
     for (std::int64_t row : train) variance += (at(row) - mean) * (at(row) - mean);
-    const double deviation = variance > 0 ? std::sqrt(variance / n) : 1;
-    for (std::int64_t row = 0; row < m.rows(); ++row) at(row) = (at(row) - mean) / deviation;
+    data.scale_mean.push_back(mean);
+    data.scale_deviation.push_back(variance > 0 ? std::sqrt(variance / n) : 1);
+  }
+}
+
+void scale_columns(Matrix& m, const DataSet& by) {
+  const std::size_t columns = by.scale_mean.size();
+  if (columns == 0) return;
+  for (std::size_t i = 0; i < m.inputs.size(); ++i) {
+    m.inputs[i] = (m.inputs[i] - by.scale_mean[i % columns]) / by.scale_deviation[i % columns];
   }
 }
 
@@ -121,15 +129,40 @@ std::int64_t class_count(const std::vector<double>& targets) {
   return static_cast<std::int64_t>(*std::max_element(targets.begin(), targets.end())) + 1;
 }
 
+/// The words of this table at their places among those of another.
+void rename_classes(Matrix& m, DataSet& data, const DataSet& like) {
+  if (like.classes == 0 || data.class_names == like.class_names) return;
+  if (data.class_names.empty() || like.class_names.empty()) {
+    throw Error(ErrorCode::corrupt, data.class_names.empty() ? "classes are numbers where the model learnt words"
+                                                             : "classes are words where the model learnt numbers");
+  }
+  for (double& target : m.targets) {
+    const std::string& name = data.class_names[static_cast<std::size_t>(target)];
+    const auto found = std::find(like.class_names.begin(), like.class_names.end(), name);
+    if (found == like.class_names.end()) {
+      throw Error(ErrorCode::corrupt, "class " + core::quote(name) + " is none of those that the model learnt: " +
+                                          core::join(like.class_names, ", "));
+    }
+    target = static_cast<double>(found - like.class_names.begin());
+  }
+}
+
 void fill(DataSet& data, Matrix m, const DataRequest& request, const std::string& split) {
+  if (request.like != nullptr) rename_classes(m, data, *request.like);
   const bool classes = wants_classes(request, m.targets);
   if (classes) data.classes = class_count(m.targets);
-  const Split parts = split_rows(m.rows(), request.split.empty() ? split : request.split);
+  const std::string usual = request.like != nullptr ? "none" : split;
+  const Split parts = split_rows(m.rows(), request.split.empty() ? usual : request.split);
   const std::string scale = request.scale.empty() ? "standard" : request.scale;
   if (scale != "standard" && scale != "none") {
     throw Error(ErrorCode::usage, "--scale is standard or none, not " + core::quote(scale));
   }
-  if (scale == "standard") standardise(m, parts.train);
+  if (request.like != nullptr) {
+    if (m.columns == std::ssize(request.like->scale_mean)) scale_columns(m, *request.like);  // else refused later
+  } else if (scale == "standard") {
+    measure_columns(m, parts.train, data);
+    scale_columns(m, data);
+  }
   data.train = pick(m, parts.train, classes);
   data.test = pick(m, parts.test, classes);
 }
@@ -279,12 +312,18 @@ Rows read_idx_pair(const fs::path& folder, const std::string& prefix) {
     return {};
   };
   const fs::path images = find("-images-idx3-ubyte"), labels = find("-labels-idx1-ubyte");
-  if (images.empty() || labels.empty()) return {};
+  if (images.empty() && labels.empty()) return {};
+  if (images.empty() || labels.empty()) {
+    throw Error(ErrorCode::io, folder.string() + ": holds " + (images.empty() ? labels : images).filename().string() +
+                                   " without " + prefix +
+                                   (images.empty() ? "-images-idx3-ubyte" : "-labels-idx1-ubyte") + " (.gz)");
+  }
   const zoo::IdxArray x = zoo::read_idx(images), y = zoo::read_idx(labels);
   if (x.shape.size() != 3 || y.shape.size() != 1 || x.shape[0] != y.shape[0]) {
     throw Error(ErrorCode::corrupt, images.string() + ": images " + core::to_list(x.shape) + " and labels " +
                                         core::to_list(y.shape) + " do not belong together");
   }
+  if (x.values.empty()) throw Error(ErrorCode::corrupt, images.string() + ": holds no image");
   return rows_of(x, y);
 }
 
@@ -309,21 +348,27 @@ Rows rows_of_arrays(const Tensor& x, const Tensor& y, bool classes) {
   return rows;
 }
 
-void load_arrays(const fs::path& folder, const DataRequest& request, DataSet& data) {
-  const bool split = fs::exists(folder / "train_x.npy");
-  const std::string prefix = split ? "train_" : "";
+/// PREFIXx.npy and PREFIXy.npy.
+std::pair<Tensor, Tensor> read_npy_pair(const fs::path& folder, const std::string& prefix) {
   Tensor x = read_npy(folder / (prefix + "x.npy")), y = read_npy(folder / (prefix + "y.npy"));
   if (x.dim() < 2 || x.size(0) == 0 || x.size(0) != y.numel()) {
     throw Error(ErrorCode::corrupt, folder.string() + ": " + prefix + "x.npy " + core::to_list(x.sizes()) + " and " +
                                         prefix + "y.npy " + core::to_list(y.sizes()) +
                                         " do not belong together: there is a target a row");
   }
+  return {x, y};
+}
+
+void load_arrays(const fs::path& folder, const DataRequest& request, DataSet& data) {
+  const bool split = fs::exists(folder / "train_x.npy");
+  const auto [x, y] = read_npy_pair(folder, split ? "train_" : "");
   const bool classes = wants_classes(request, numbers_of(y));
   if (classes) data.classes = class_count(numbers_of(y));
   data.divisor = x.dtype() == core::DType::u8 ? 255 : 1;
   data.train = rows_of_arrays(x, y, classes);
   if (split && fs::exists(folder / "test_x.npy")) {
-    data.test = rows_of_arrays(read_npy(folder / "test_x.npy"), read_npy(folder / "test_y.npy"), classes);
+    const auto [test_x, test_y] = read_npy_pair(folder, "test_");
+    data.test = rows_of_arrays(test_x, test_y, classes);
   }
 }
 
@@ -368,13 +413,15 @@ DataSet load_folder(const fs::path& folder, const DataRequest& request) {
 }
 
 /// What a split means for data that came as rows of tensors.
-void split_again(DataSet& data, const std::string& how) {
+void split_again(DataSet& data, const DataRequest& request) {
+  const std::string& how = request.split;
   if (how.empty() && !data.test.empty()) return;
   if (!data.test.empty()) {
     if (how != "none") throw Error(ErrorCode::usage, "--split: " + data.source + " has test rows of its own");
     data.test = {};
     return;
   }
+  if (request.like != nullptr) return;
   const Split parts = split_rows(data.train.size(), how.empty() ? "every:5" : how);
   const Rows all = data.train;
   data.train = subset(all, parts.train);
@@ -387,12 +434,36 @@ void cut(Rows& rows, std::int64_t count) {
   rows.targets = rows.targets.slice(0, 0, count);
 }
 
+core::Shape shape_of_row(const Rows& rows) {
+  core::Shape shape;
+  for (std::int64_t dim = 1; dim < rows.inputs.dim(); ++dim) shape.push_back(rows.inputs.size(dim));
+  return shape;
+}
+
+/// Rows to test on that are none for what is learnt.
+void check_test_rows(const DataSet& data) {
+  if (data.test.empty()) return;
+  const core::Shape row = shape_of_row(data.train), test = shape_of_row(data.test);
+  const core::DType learnt = data.train.inputs.dtype(), tested = data.test.inputs.dtype();
+  if (row != test || learnt != tested) {
+    throw Error(ErrorCode::corrupt, data.source + ": rows to test on are " + std::string(core::name(tested)) + " " +
+                                        core::to_list(test) + " where those to learn from are " +
+                                        std::string(core::name(learnt)) + " " + core::to_list(row));
+  }
+  if (data.classes == 0) return;
+  const auto least = data.test.targets.min().item<std::int64_t>(), most = data.test.targets.max().item<std::int64_t>();
+  if (least >= 0 && most < data.classes) return;
+  throw Error(ErrorCode::corrupt, data.source + ": class " + std::to_string(least < 0 ? least : most) +
+                                      " in the rows to test on, where those to learn from have 0 to " +
+                                      std::to_string(data.classes - 1));
+}
+
 DataSet load_path(const fs::path& path, const DataRequest& request) {
   if (!fs::is_directory(path)) return load_csv(path, request);
   require_no("target", request.target, "a folder");
   require_no("scale", request.scale, "a folder");
   DataSet data = load_folder(path, request);
-  split_again(data, request.split);
+  split_again(data, request);
   return data;
 }
 
@@ -406,22 +477,35 @@ DataSet load_named(const DataRequest& request) {
     require_no("target", request.target, "images");
     require_no("scale", request.scale, "images");
     DataSet data = load_fashion(request);
-    split_again(data, request.split);
+    split_again(data, request);
     return data;
   }
-  if (fs::exists(request.name)) return load_path(request.name, request);
   std::vector<std::string> names;
   for (const KnownData& known : known_data()) names.emplace_back(known.name);
+  if (request.name.empty()) {
+    throw Error(ErrorCode::usage, "DATA is missing: a data set (" + core::join(names, ", ") +
+                                      "), a CSV file or a folder; see train list");
+  }
+  if (fs::exists(request.name)) return load_path(request.name, request);
   throw Error(ErrorCode::usage, core::quote(request.name) + " is neither a file nor a data set" +
                                     cli::did_you_mean(request.name, names) + "; there are " + core::join(names, ", "));
+}
+
+DataSet load_like(DataRequest request, const DataSet& like) {
+  request.kind = like.classes > 0 ? "classes" : "values";
+  request.split = "";
+  DataSet data = load_named(request);
+  if (data.test.empty()) data.test = data.train;
+  data.train = like.train;
+  data.classes = like.classes;
+  check_test_rows(data);
+  return data;
 }
 
 }  // namespace
 
 core::Shape DataSet::row() const {
-  core::Shape shape;
-  for (std::int64_t dim = 1; dim < train.inputs.dim(); ++dim) shape.push_back(train.inputs.size(dim));
-  return shape;
+  return shape_of_row(train);
 }
 
 std::uint64_t DataSet::bytes() const {
@@ -436,7 +520,9 @@ std::uint64_t DataSet::bytes() const {
 }
 
 DataSet load_data(const DataRequest& request) {
+  if (request.like != nullptr) return load_like(request, *request.like);
   DataSet data = load_named(request);
+  check_test_rows(data);
   cut(data.train, request.rows);
   cut(data.test, request.test_rows);
   return data;

@@ -32,13 +32,14 @@ struct Preset {
 
 struct DataSet {
   std::string name = {};
-  std::string source = {};                     ///< the file or folder it came from
-  std::int64_t classes = 0;                    ///< 0: the target is a value
-  std::vector<std::string> class_names = {};   ///< may be empty
-  std::vector<std::string> column_names = {};  ///< may be empty
-  double divisor = 1;                          ///< of the inputs, when they become f32
-  core::Tensor mean = {}, deviation = {};      ///< (1, channels, 1, 1), of the inputs behind that; or undefined
-  Rows train = {}, test = {};                  ///< `test` may be empty
+  std::string source = {};                                    ///< the file or folder it came from
+  std::int64_t classes = 0;                                   ///< 0: the target is a value
+  std::vector<std::string> class_names = {};                  ///< may be empty
+  std::vector<std::string> column_names = {};                 ///< may be empty
+  std::vector<double> scale_mean = {}, scale_deviation = {};  ///< of columns that were scaled by them; else empty
+  double divisor = 1;                                         ///< of the inputs, when they become f32
+  core::Tensor mean = {}, deviation = {};  ///< (1, channels, 1, 1), of the inputs behind that; or undefined
+  Rows train = {}, test = {};              ///< `test` may be empty
   Preset preset = {};
 
   /// Shape of one row.
@@ -54,11 +55,15 @@ struct DataRequest {
   std::int64_t rows = 0, test_rows = 0;
   std::string model = {};  ///< images of a folder are brought to what it wants
   std::int64_t resize = 0;
+  /// What a model has learnt that is to be tested on these data: its classes and its scale count, and where the data
+  /// have no rows to test on of their own, all are.
+  const DataSet* like = nullptr;
 };
 
 /// Columns scaled by the training rows: minus their mean, divided by their population deviation, in f64.
 /// Errors: Error(io) that says which Debian package to install, or that a file cannot be read; Error(corrupt) naming
 /// file and line; Error(usage) for a name that is neither a data set nor a file, and for options that do not fit.
+/// Error(corrupt) for data that are not like DataRequest::like.
 DataSet load_data(const DataRequest& request);
 
 struct KnownData {

@@ -8,7 +8,7 @@
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
-#include "tools/run/image_file.h"
+#include "tools/support/image_file.h"
 #include "zoo/preprocessing.h"
 
 namespace train {
@@ -156,7 +156,10 @@ DataSet load_image_folder(const fs::path& folder, const DataRequest& request) {
   const bool in_parts = holds_classes(folder / "train");
   const fs::path train = in_parts ? folder / "train" : folder;
   const fs::path test = in_parts ? test_folder(folder) : fs::path();
-  for (const fs::path& one : folders_in(train)) data.class_names.push_back(one.filename().string());
+  if (request.like != nullptr) data.class_names = request.like->class_names;
+  if (request.like == nullptr) {
+    for (const fs::path& one : folders_in(train)) data.class_names.push_back(one.filename().string());
+  }
   data.classes = static_cast<std::int64_t>(data.class_names.size());
   const Listing listing = list_images(train, data.class_names);
   const zoo::Image first = read_image(listing.files.front());

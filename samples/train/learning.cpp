@@ -10,7 +10,7 @@
 #include "libcore/optim/adaptive.h"
 #include "libcore/optim/averaging.h"
 #include "libcore/optim/sgd.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 namespace train {
 namespace {
@@ -171,9 +171,15 @@ Schedule::Schedule(core::Optimizer& optimizer, const RunOptions& o, std::int64_t
   total_steps_ = *o.epochs * steps;
 }
 
+bool Schedule::spans_epochs(const RunOptions& o) {
+  const std::string& name = o.schedule;
+  const bool thirds = (name == "step" || name == "restarts") && !o.step_size;
+  return thirds || name == "cosine" || name == "poly" || name == "onecycle";
+}
+
 void Schedule::after_step() {
   if (warmup_) warmup_->step();
-  // One step more than was planned (a run that is made longer) leaves the rate where it ended.
+  // Behind the last step there is no rate to go to.
   if (by_step_ && by_step_->last_epoch() + 1 < total_steps_) by_step_->step();
 }
 

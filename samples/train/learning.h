@@ -28,6 +28,8 @@ class Schedule {
   Schedule(core::Optimizer& optimizer, const RunOptions& o, std::int64_t steps);
 
   void after_step();
+  /// Whether the rates depend on how many epochs there are.
+  static bool spans_epochs(const RunOptions& o);
   /// `loss`: what `plateau` looks at.
   void after_epoch(double loss);
 

@@ -1,7 +1,10 @@
 // The program `train`: trains a model of the zoo on a data set or a text, resumes, evaluates, continues texts.
 // See README.md in this folder. Use: train fit iris
 
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <new>
@@ -36,10 +39,13 @@ int exit_code(core::ErrorCode code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away must not cost the run
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error like any other
   try {
-    return train::run_command_line(argc, argv);
+    const int code = train::run_command_line(argc, argv);
+    if (code == 0 && (std::fflush(stdout) != 0 || !std::cout.flush())) {
+      throw core::Error(core::ErrorCode::io, std::string("standard output: ") + std::strerror(errno));
+    }
+    return code;
   } catch (const core::Error& error) {
     std::cerr << "train: " << error.what() << '\n';
     return exit_code(error.code());

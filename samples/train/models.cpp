@@ -78,13 +78,20 @@ void check_fits(core::Module& model, const RunOptions& o, const DataSet& data) {
 }
 
 core::Device named_device(std::string_view name) {
+  std::optional<core::Device> device;
   try {
-    const core::Device device(name);
-    if (device.is_cuda()) return device;
+    device = core::Device(name);
   } catch (const Error&) {
   }
-  throw Error(ErrorCode::usage,
-              "--devices is cpu, all, a number, or a list such as cuda:1,cuda:0; not " + core::quote(name));
+  if (!device || !device->is_cuda()) {
+    throw Error(ErrorCode::usage,
+                "--devices is cpu, all, a number, or a list such as cuda:1,cuda:0; not " + core::quote(name));
+  }
+  const int count = core::cuda::device_count(), last = std::max(0, static_cast<int>(device->index()));
+  if (last < count) return core::resolve(*device);
+  throw Error(ErrorCode::device, "--devices " + std::string(name) + ": there are " + std::to_string(count) +
+                                     " devices; CORE_LOGICAL_DEVICES=" + std::to_string(last + 1) +
+                                     " gives as many as it needs on host memory");
 }
 
 }  // namespace
@@ -142,8 +149,9 @@ std::shared_ptr<core::Module> make_text_model(const RunOptions& o, std::int64_t 
 std::vector<core::Device> choose_devices(const std::string& text) {
   std::vector<core::Device> devices;
   const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  if (is_number && text.size() > 3) throw Error(ErrorCode::usage, "--devices " + text + ": that many there are not");
-  const int wanted = is_number ? std::stoi(text) : 0;
+  constexpr int kMost = 128;  // of logical devices
+  const int wanted = !is_number ? 0 : text.size() > 3 ? kMost + 1 : std::stoi(text);
+  if (wanted > kMost) throw Error(ErrorCode::usage, "--devices " + text + ": there are at most 128");
   if (wanted > core::cuda::device_count()) core::set_logical_devices(wanted);
   if (text == "cpu" || text == "0") return devices;
   if (is_number || text.empty() || text == "all") {
@@ -151,7 +159,7 @@ std::vector<core::Device> choose_devices(const std::string& text) {
     for (int i = 0; i < count; ++i) devices.emplace_back(core::DeviceType::cuda, i);
     return devices;
   }
-  for (std::string_view name : core::split(text, ',')) devices.push_back(core::resolve(named_device(name)));
+  for (std::string_view name : core::split(text, ',')) devices.push_back(named_device(name));
   return devices;
 }
 

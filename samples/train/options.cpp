@@ -7,7 +7,7 @@
 #include "libckpt/transform/toml_node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 namespace train {
 namespace {
@@ -99,7 +99,8 @@ std::vector<Field> fields(RunOptions& o) {
       {"width", Field::text, model, "of the embeddings", &o.width},
       {"dropout", Field::text, model, "of nanogpt", &o.dropout},
 
-      {"epochs", Field::all, steps, "when to stop", &o.epochs},
+      {"epochs", Field::all, steps, "when to stop; a run made longer has the rates of one that was planned so",
+       &o.epochs},
       {"batch", Field::both, steps, "rows a step; 0: all", &o.batch},
       {"optimizer", Field::both, steps, "sgd, adam, adamw, rmsprop, adagrad, adadelta, adamax, nadam, radam",
        &o.optimizer},
@@ -134,6 +135,18 @@ std::vector<Field> fields(RunOptions& o) {
       {"keep", Field::all, files, "how many states to keep", &o.keep},
       {"save-every", Field::all, files, "seconds between states; 0: one behind every epoch", &o.save_every},
   };
+}
+
+void merge(RunOptions from, RunOptions& to) {
+  const std::vector<Field> given = fields(from), into = fields(to);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    std::visit(
+        [&](auto* value) {
+          const bool is_set = *value != std::remove_pointer_t<decltype(value)>();
+          if (is_set) *std::get<decltype(value)>(into[i].value) = *value;
+        },
+        given[i].value);
+  }
 }
 
 std::string to_toml(const RunOptions& options) {

@@ -67,6 +67,9 @@ struct Field {
 /// All of them, in the order of the help.
 std::vector<Field> fields(RunOptions& o);
 
+/// Puts what is set in `from` into `to`.
+void merge(RunOptions from, RunOptions& to);
+
 /// "key = value" lines of a TOML file with everything that is set, from which the same run can be started again.
 std::string to_toml(const RunOptions& options);
 

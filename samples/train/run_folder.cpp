@@ -123,11 +123,15 @@ void begin_run(const RunOptions& o, const RunNames& names, bool overwrite) {
   }
   fs::create_directories(folder, error);
   if (error) throw Error(ErrorCode::io, o.out + ": " + error.message());
-  write_text(folder / "config.toml", to_toml(o));
+  write_config(folder, o);
   for (const auto& [file, text] : {std::pair("symbols.txt", names.symbols), std::pair("classes.txt", names.classes)}) {
     fs::remove(folder / file, error);
     if (!text.empty()) write_text(folder / file, text);
   }
+}
+
+void write_config(const fs::path& folder, const RunOptions& o) {
+  write_text(folder / "config.toml", to_toml(o));
 }
 
 std::vector<fs::path> states_in(const fs::path& folder) {
@@ -147,7 +151,9 @@ std::vector<fs::path> states_in(const fs::path& folder) {
 
 fs::path resume_newest(Trainer& trainer, const fs::path& folder, const std::function<void(const std::string&)>& say) {
   const std::vector<fs::path> states = states_in(folder);
-  if (states.empty()) throw Error(ErrorCode::io, folder.string() + ": holds no state to go on from");
+  if (states.empty())
+    throw Error(ErrorCode::io, folder.string() + ": holds no state to go on from; `train fit --config " +
+                                   (folder / "config.toml").string() + " --overwrite` begins the run again");
   for (const fs::path& state : states) {
     try {
       trainer.resume(state);

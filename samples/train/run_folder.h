@@ -23,6 +23,9 @@ struct RunNames {
 /// is false (with it, that run is removed); Error(io).
 void begin_run(const RunOptions& o, const RunNames& names, bool overwrite);
 
+/// Writes the config anew.
+void write_config(const std::filesystem::path& folder, const RunOptions& o);
+
 /// States in a folder, newest first.
 std::vector<std::filesystem::path> states_in(const std::filesystem::path& folder);
 /// Resumes from the newest state that can be read; gives its path. `say` hears of those that cannot.

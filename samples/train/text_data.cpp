@@ -77,15 +77,15 @@ std::string Symbols::text() const {
   return out;
 }
 
-TextData load_text(const std::string& file, std::int64_t length) {
+TextData load_text(const std::string& file, std::int64_t length, const Symbols* known) {
   return core::with_context(file, [&] {
     const core::ByteVector bytes = zoo::read_unpacked(file);
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    TextData data{.source = file, .symbols = Symbols(text), .train = {}, .held = {}};
+    TextData data{.source = file, .symbols = known != nullptr ? *known : Symbols(text), .train = {}, .held = {}};
     const std::vector<std::int64_t> codes = data.symbols.encode(text);
     const auto cut = static_cast<std::ptrdiff_t>(static_cast<double>(codes.size()) * 0.9);
     data.train.assign(codes.begin(), codes.begin() + cut);
-    data.held.assign(codes.begin() + cut, codes.end());
+    data.held.assign(known != nullptr ? codes.begin() : codes.begin() + cut, codes.end());
     if (cut <= length + 1) {
       throw Error(ErrorCode::usage,
                   std::to_string(codes.size()) + " characters are too few for a --length of " + std::to_string(length));

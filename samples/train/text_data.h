@@ -32,8 +32,9 @@ struct TextData {
   std::vector<std::int64_t> held;
 };
 
-/// Errors: Error(io); Error(corrupt) for a text that is no UTF-8; Error(usage) for one that is too short to learn from
-/// `length` characters at a time.
-TextData load_text(const std::string& file, std::int64_t length);
+/// With `known`, those are the symbols, and all of the text is held. Errors: Error(io); Error(corrupt) for a text that
+/// is no UTF-8; Error(usage) for one that is too short to learn from `length` characters at a time, and for a character
+/// that is not known.
+TextData load_text(const std::string& file, std::int64_t length, const Symbols* known = nullptr);
 
 }  // namespace train

@@ -202,6 +202,7 @@ void Trainer::save(const std::filesystem::path& path) const {
   add("best", Value::real(best_));
   add("best_epoch", Value::integer(best_epoch_));
   add("schedule", schedule_.state());
+  add("planned_epochs", Value::integer(*options_.epochs));
   ckpt::save_training(path, task_.module(), *optimizer_,
                       {.epoch = epoch(), .step = step(), .extra = Value::dict(std::move(extra))});
 }
@@ -222,10 +223,36 @@ void Trainer::resume(const std::filesystem::path& path) {
     seen_ = integer_in(extra, "seen");
     best_ = real_in(extra, "best");
     best_epoch_ = integer_in(extra, "best_epoch");
-    schedule_.load(part(extra, "schedule", Value::Kind::dict));
+    const bool says_plan = extra.find("planned_epochs") != nullptr;  // older states do not
+    planned_before_ = says_plan ? integer_in(extra, "planned_epochs") : *options_.epochs;
+    if (planned_before_ == *options_.epochs) {
+      schedule_.load(part(extra, "schedule", Value::Kind::dict));
+    } else {
+      replay_schedule();
+    }
     epoch_generator_ = ckpt::read_all(*part(extra, "epoch_rng_state", Value::Kind::tensor).as_entry().bytes);
     go_to_step(integer_in(extra, "step_in_epoch"));
   });
+}
+
+/// Another number of epochs changes the rates of those that are over as well. A schedule goes from one rate to the
+/// next, so all of its way is gone again, on an optimizer that has nothing to do.
+void Trainer::replay_schedule() {
+  const Tensor nothing = core::zeros({1}).requires_grad_();
+  const auto optimizer = make_optimizer({nothing}, options_);
+  Schedule schedule(*optimizer, options_, task_.steps());
+  optimizer->step();  // so that the schedule does not warn
+  std::int64_t done = 0;
+  const auto go = [&](std::int64_t steps) {
+    for (; done < steps; ++done) schedule.after_step();
+  };
+  for (const EpochRow& row : curve_.epochs) {
+    go(row.step);
+    schedule.after_epoch(row.judged());
+  }
+  go(step());
+  optimizer_->param_groups().front().options = optimizer->param_groups().front().options;
+  schedule_.load(schedule.state());
 }
 
 /// Draws the order of the epoch again and passes over the batches that are done.

@@ -67,9 +67,12 @@ class Trainer {
 
   /// One file from which resume() goes on (bridge/training_state.h). Errors: those of ckpt::save().
   void save(const std::filesystem::path& path) const;
-  /// REQUIRES: a new trainer with the options of the one that was saved. Errors: those of ckpt::resume_training();
-  /// Error(key) when the file is no state of a trainer.
+  /// REQUIRES: a new trainer with the options of the one that was saved, except that there may be more or fewer epochs:
+  /// then the learning rate goes on as if there had been as many from the beginning. Errors: those of
+  /// ckpt::resume_training(); Error(key) when the file is no state of a trainer.
   void resume(const std::filesystem::path& path);
+  /// The epochs that were planned when the state was saved that resume() read; 0 before.
+  std::int64_t planned_before() const { return planned_before_; }
 
  private:
   bool take_step();
@@ -77,12 +80,14 @@ class Trainer {
   bool stops_early() const;
   void keep_best();
   void go_to_step(std::int64_t step_in_epoch);
+  void replay_schedule();
 
   Task& task_;
   RunOptions options_;
   std::vector<core::Tensor> params_;
   std::unique_ptr<core::Optimizer> optimizer_;
   Schedule schedule_;
+  std::int64_t planned_before_ = 0;
   Curve curve_;
   // Of the epoch under way.
   std::int64_t epoch_steps_done_ = 0;

@@ -41,8 +41,9 @@ zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest zoo/rules tools
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
+tools/support       : libcore/base zoo/data tools/support
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
-samples/train       : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples tools/ckpt/suggest.h tools/ckpt/interrupt.h tools/run/image_file.h
+samples/train       : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples tools/support
 '
 # System headers and the only folders that may name them.
 system_rules='
@@ -60,9 +61,9 @@ xxhash    : libckpt/io
 nettle    : libckpt/io
 libdeflate: libckpt/io zoo/data
 simdjson  : libckpt/io tests/support
-png.h     : tools/run
-jpeglib   : tools/run
-jerror    : tools/run
+png.h     : tools/support
+jpeglib   : tools/support
+jerror    : tools/support
 re2/      : libckpt/transform
 toml++    : libckpt/transform
 '

@@ -235,7 +235,7 @@ TEST(Remap, RefusesWhatIsNoDevice) {
   write_model(dir, "net.pth", {"a"});
   expect_refused(dir, {"remap", "--to", "cuda:x", "net.pth"}, 2, "'cuda:x'", "is no device");
   expect_refused(dir, {"remap", "--map", "cuda:0", "net.pth"}, 2, "'cuda:0'", "OLD=NEW");
-  expect_refused(dir, {"remap", "net.pth"}, 2, "device", "either");
+  expect_refused(dir, {"remap", "net.pth"}, 2, "--to DEVICE", "--map OLD=NEW");
 }
 
 TEST(Select, KeepsAPart) {

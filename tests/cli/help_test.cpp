@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/files.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 using testing::AllOf;
 using testing::HasSubstr;

@@ -1,6 +1,6 @@
 // Readers of PNG and JPEG files; expected pixels are Pillow's.
 
-#include "tools/run/image_file.h"
+#include "tools/support/image_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -44,6 +44,22 @@ std::string on_terminal(const TempDir& dir, const std::vector<std::string>& argu
 
 }  // namespace
 
+TEST(Usage, AnEmptyFileNameIsOne) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"module.a"});
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"ls", ""},
+                                             {"stat", ""},
+                                             {"strip-prefix", ""},
+                                             {"publish", "", "-o", "x.pth"},
+                                             {"zoo", "run", "lenet5", ""}}) {
+    expect_refused(dir, arguments, 2, "FILE is empty, where a file is wanted", "ckpt " + arguments[0]);
+  }
+  expect_refused(dir, {"diff", "net.pth", ""}, 2, "B is empty", "ckpt diff --help");
+  expect_refused(dir, {"strip-prefix", "net.pth", "-o", ""}, 2, "--output is empty", "ckpt strip-prefix --help");
+  expect_refused(dir, {"rename", "net.pth", "--map", ""}, 2, "--map is empty", "ckpt rename --help");
+}
+
 TEST(Terminal, GetsBoldHeadingsUnlessNoColorIsSet) {
   TempDir dir;
   write_model(dir, "net.pth", {"a"});

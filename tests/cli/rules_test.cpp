@@ -40,6 +40,9 @@ TEST(ShippedRules, AreListed) {
   EXPECT_THAT(list.out, HasSubstr("timm-vit     timm             torchvision"));
   EXPECT_THAT(list.out, HasSubstr("hf-vit       Hugging Face     torchvision"));
   EXPECT_EQ(done(dir, {"zoo", "rules", "-q", "timm-v*"}).out, "timm-vit\n");
+  const Outcome none = run_ckpt(dir.path(), {"zoo", "rules", "nothing"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_EQ(none.out, "no rules are named 'nothing'; 'ckpt zoo rules' lists them\n");
   JsonDocument json = JsonDocument::parse(done(dir, {"zoo", "rules", "--json", "hf-vit"}).out);
   auto rules = json.root().at("rules").items();
   ASSERT_EQ(rules.size(), 1u);

@@ -75,6 +75,22 @@ class ZooRun : public ::testing::Test {
   test::TempDir dir_;
 };
 
+TEST_F(ZooRun, TakesTheWrappedModelOfATrainingStateByItsName) {
+  make_cifar();
+  zoo::CifarNet net;
+  fill(net);
+  core::DataParallel<zoo::CifarNet> wrapped(net);
+  core::SGD optimizer(wrapped.parameters(), {.lr = 0.1});
+  ckpt::save_training(dir_.path() / "run.ckpt", wrapped, optimizer, {.epoch = 1});
+  const Outcome plain = run({"cifar_net", "cifar.pth", "--input", "dog.ppm", "-q"});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  for (const char* name : {"run.ckpt::model", "run.ckpt"}) {
+    const Outcome done = run({"cifar_net", name, "--input", "dog.ppm", "-q"});
+    EXPECT_EQ(done.code, 0) << name << done.err;
+    EXPECT_EQ(done.out, plain.out) << name;
+  }
+}
+
 TEST_F(ZooRun, ShowsTheLikeliestClasses) {
   make_cifar();
   const Outcome done = run({"cifar_net", "cifar.pth", "--input", "dog.ppm", "--top", "3"});

@@ -8,9 +8,9 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
-#include "tools/ckpt/interrupt.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
+#include "tools/support/interrupt.h"
 
 namespace cli {
 namespace {

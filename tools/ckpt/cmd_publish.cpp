@@ -16,9 +16,9 @@
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
 #include "tools/ckpt/exit_code.h"
-#include "tools/ckpt/interrupt.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
+#include "tools/support/interrupt.h"
 
 namespace cli {
 namespace {

@@ -24,6 +24,9 @@ ckpt::MapLocationOptions parse_map(const Options& options) {
     }
     parsed.map.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
   }
+  if (parsed.to.empty() == parsed.map.empty()) {
+    throw core::Error(core::ErrorCode::usage, "give either --to DEVICE for all tensors, or --map OLD=NEW");
+  }
   // Found out here, a mistake in the command line costs no reading.
   ckpt::map_location(ckpt::Checkpoint{}, parsed);
   return parsed;

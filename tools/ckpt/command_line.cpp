@@ -1,6 +1,8 @@
 #include "tools/ckpt/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 
 #include "libckpt/format/format.h"
 #include "libckpt/io/json.h"
@@ -9,7 +11,7 @@
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/help.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 namespace cli {
 namespace {
@@ -81,6 +83,20 @@ std::string describe_extras(const CLI::App& command, const std::string& fallback
   return "no option is named " + core::quote(name) + did_you_mean(name, option_names(command));
 }
 
+/// "" in the place of a file is what a shell makes of a variable that is not set.
+void check_files(const Reached& at) {
+  constexpr std::array<std::string_view, 7> kFiles = {"FILE", "A", "B", "IN", "OUT", "DIR", "RULES"};
+  for (const CLI::Option* option : at.command->get_options()) {
+    const std::string type = option->get_type_name();
+    const std::string word = type.empty() && option->get_positional() ? option->get_name(true) : type;
+    const auto& given = option->results();
+    if (std::find(kFiles.begin(), kFiles.end(), word) == kFiles.end()) continue;
+    if (std::find(given.begin(), given.end(), "") == given.end()) continue;
+    throw Error(ErrorCode::usage,
+                option->get_name() + " is empty, where a file is wanted; see '" + at.name + " --help'");
+  }
+}
+
 /// The words last first, as CLI11 takes them. "-::model" would be an option to it.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words;
@@ -150,6 +166,7 @@ Command parse_command_line(int argc, char** argv) {
   check_command(app, argc, argv);
   try {
     app.parse(words_of(argc, argv));
+    check_files(reached(app));
   } catch (const CLI::CallForHelp&) {
     Reached at = reached(app);
     std::size_t last = at.name.rfind(' ');

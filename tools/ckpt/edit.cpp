@@ -6,9 +6,9 @@
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "tools/ckpt/interrupt.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
+#include "tools/support/interrupt.h"
 
 namespace cli {
 namespace {

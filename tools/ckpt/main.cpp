@@ -1,8 +1,8 @@
 // The program `ckpt`: runs one command and turns errors into one line and an exit code.
 
 #include "tools/ckpt/command_line.h"
-#include "tools/ckpt/interrupt.h"
 #include "tools/ckpt/run_main.h"
+#include "tools/support/interrupt.h"
 
 namespace {
 

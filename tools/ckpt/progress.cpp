@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "libcore/base/text.h"
-#include "tools/ckpt/interrupt.h"
 #include "tools/ckpt/output.h"
+#include "tools/support/interrupt.h"
 
 namespace cli {
 namespace {

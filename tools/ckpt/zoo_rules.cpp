@@ -65,6 +65,8 @@ int run(Context& context, const Options& options) {
     context.out.print(zoo::rule_pack_text(packs.front()->name));
   } else if (options.quiet) {
     for (const ckpt::RulePack* pack : packs) context.out.print(pack->name + "\n");
+  } else if (packs.empty()) {
+    context.out.print("no rules are named " + core::quote(options.glob) + "; 'ckpt zoo rules' lists them\n");
   } else {
     print_table(context.out, packs);
   }

@@ -8,7 +8,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
-#include "tools/run/image_file.h"
+#include "tools/support/image_file.h"
 
 namespace cli {
 namespace {

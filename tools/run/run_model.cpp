@@ -10,7 +10,7 @@
 #include "libcore/tensor/random.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/output.h"
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 #include "zoo/autoencoder.h"
 #include "zoo/capsnet.h"
 #include "zoo/fit.h"

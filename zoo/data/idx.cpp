@@ -27,14 +27,17 @@ std::uint32_t load_be32(const std::byte* from) {
 core::ByteVector gunzip(const core::ByteVector& packed) {
   if (packed.size() < 18) throw Error(ErrorCode::corrupt, "the gzip file is cut off");
   std::uint32_t size = core::load_le<std::uint32_t>(packed.data() + packed.size() - 4);
-  if (size > kMaxBytes) throw Error(ErrorCode::refused, "unpacks to more than 1 GiB");
+  if (size > kMaxBytes) {  // of a file that was cut off these bytes say nothing
+    throw Error(ErrorCode::refused, "the gzip data are cut off or damaged, or unpack to more than 1 GiB");
+  }
   core::ByteVector out(size);
   std::unique_ptr<libdeflate_decompressor, decltype(&libdeflate_free_decompressor)> decoder(
       libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
   std::size_t written = 0;
   libdeflate_result result =
       libdeflate_gzip_decompress(decoder.get(), packed.data(), packed.size(), out.data(), out.size(), &written);
-  if (result != LIBDEFLATE_SUCCESS || written != size) throw Error(ErrorCode::corrupt, "the gzip data are damaged");
+  if (result != LIBDEFLATE_SUCCESS || written != size)
+    throw Error(ErrorCode::corrupt, "the gzip data are damaged or cut off");
   return out;
 }
 
@@ -90,6 +93,14 @@ ImageSet fashion_mnist(const std::string& split, const std::filesystem::path& fo
   if (set.images.shape.size() != 3 || set.labels.shape.size() != 1 || set.images.shape[0] != set.labels.shape[0]) {
     throw Error(ErrorCode::corrupt, at.string() + ": images " + core::to_list(set.images.shape) + " and labels " +
                                         core::to_list(set.labels.shape) + " do not belong together");
+  }
+  if (set.images.shape[1] != 28 || set.images.shape[2] != 28) {
+    throw Error(ErrorCode::corrupt, images.string() + ": images of " + std::to_string(set.images.shape[1]) + " x " +
+                                        std::to_string(set.images.shape[2]) + " where Fashion-MNIST has 28 x 28");
+  }
+  for (std::uint8_t label : set.labels.values) {
+    if (label < 10) continue;
+    throw Error(ErrorCode::corrupt, labels.string() + ": label " + std::to_string(label) + " where there are 0 to 9");
   }
   return set;
 }

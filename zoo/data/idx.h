@@ -12,7 +12,7 @@
 namespace zoo {
 
 /// The content of a file, unpacked when it is a gzip file (whatever its name). Errors: Error(io), Error(corrupt) for
-/// damaged gzip data, Error(refused) past 1 GiB.
+/// damaged gzip data, Error(refused) past 1 GiB (which a file that was cut off may seem to be).
 core::ByteVector read_unpacked(const std::filesystem::path& path);
 
 /// An array of unsigned bytes, row-major.
@@ -26,7 +26,7 @@ struct IdxArray {
 /// disagree.
 IdxArray read_idx(const std::filesystem::path& path);
 
-/// Images and labels of one split, checked against each other.
+/// Images and labels of one split, checked against each other, the labels from 0 to 9.
 struct ImageSet {
   IdxArray images;  ///< (n, 28, 28)
   IdxArray labels;  ///< (n)

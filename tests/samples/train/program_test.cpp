@@ -70,6 +70,21 @@ std::function<void(int)> signal_after_a_state(const fs::path& folder, int signal
   };
 }
 
+/// Until a state behind a later step lies in the folder.
+std::function<void(int)> kill_behind_step(const fs::path& folder, int step) {
+  return [=](int pid) {
+    const auto is_later = [&](const std::string& name) {
+      return name.starts_with("state_") && std::stoi(name.substr(6)) > step;
+    };
+    for (int i = 0; i < 5000; ++i) {
+      const std::vector<std::string> names = test::list_folder(folder);
+      if (std::any_of(names.begin(), names.end(), is_later)) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ::kill(pid, SIGKILL);
+  };
+}
+
 TEST(Train, LearnsATableOfItsUsersAndWritesTheRun) {
   test::TempDir dir;
   write_points(dir);
@@ -84,6 +99,44 @@ TEST(Train, LearnsATableOfItsUsersAndWritesTheRun) {
               testing::StartsWith("epoch,step,lr,train_loss,train_accuracy,test_loss,test_accuracy\n1,20,0.02,"));
   const Outcome judged = train(dir, {"evaluate", "run"});
   EXPECT_THAT(judged.out, HasSubstr("run/best.ckpt: test loss"));
+}
+
+TEST(Train, OtherDataAreMeasuredByTheScaleAndTheClassesOfTheRun) {
+  test::TempDir dir;
+  write_points(dir);
+  ASSERT_EQ(train(dir, kPoints + Arguments{"--epochs", "5", "--lr", "0.02", "--out", "run"}).code, 0);
+  std::istringstream points(file(dir, "points.csv"));
+  std::string line, held, one_side;
+  std::getline(points, line);
+  held = one_side = line + "\n";
+  for (int row = 0; std::getline(points, line); ++row) {
+    if (row % 5 != 4) continue;
+    held += line + "\n";
+    if (line.ends_with("right")) one_side += line + "\n";
+  }
+  test::write_file(dir.path() / "held.csv", held);
+  EXPECT_EQ(train(dir, {"evaluate", "run", "--data", "held.csv"}).out, train(dir, {"evaluate", "run"}).out);
+  test::write_file(dir.path() / "right.csv", one_side);
+  EXPECT_THAT(train(dir, {"evaluate", "run", "--data", "right.csv"}).out, HasSubstr("test accuracy 100.00 %"));
+  test::write_file(dir.path() / "up.csv", "x,y,side\n1,2,up\n3,4,left\n");
+  EXPECT_THAT(train(dir, {"evaluate", "run", "--data", "up.csv"}).err,
+              HasSubstr("up.csv: class 'up' is none of those that the model learnt: left, right\n"));
+  test::write_file(dir.path() / "wide.csv", "x,y,z,side\n1,2,3,left\n3,4,5,left\n");
+  const Outcome wide = train(dir, {"evaluate", "run", "--data", "wide.csv"});
+  EXPECT_EQ(wide.code, 3);
+  EXPECT_THAT(wide.err,
+              HasSubstr("wide.csv: rows to test on are float32 [3] where those to learn from are float32 [2]"));
+}
+
+TEST(Train, WeightsOfAnotherModelAreNamed) {
+  test::TempDir dir;
+  write_points(dir);
+  ASSERT_EQ(train(dir, kPoints + Arguments{"--epochs", "1", "--out", "run"}).code, 0);
+  ASSERT_EQ(train(dir, {"fit", "points.csv", "--hidden", "4", "--epochs", "1", "--out", "other"}).code, 0);
+  fs::copy(dir.path() / "other/best.ckpt", dir.path() / "run/other.ckpt");
+  const Outcome judged = train(dir, {"evaluate", "run/other.ckpt"});
+  EXPECT_EQ(judged.code, 3);
+  EXPECT_THAT(judged.err, HasSubstr("train: run/other.ckpt: is not of the model of this run: Error(s) in loading"));
 }
 
 TEST(Train, KilledAndResumedItLeavesTheSameCurveAndTheSameWeights) {
@@ -144,6 +197,57 @@ TEST(Train, AResumedRunMayBeMadeLonger) {
   EXPECT_THAT(file(dir, "run/epochs.csv"), HasSubstr("\n4,80,"));
 }
 
+TEST(Train, MadeLongerItsScheduleSpansAllEpochsAlsoAfterAKill) {
+  test::TempDir dir;
+  write_points(dir);
+  const Arguments run = kPoints + Arguments{"--schedule", "cosine", "--format", "pth"};
+  ASSERT_EQ(train(dir, run + Arguments{"--epochs", "2", "--out", "whole", "-q"}).code, 0);
+  fs::copy(dir.path() / "whole", dir.path() / "torn");
+  const Outcome longer = train(dir, {"resume", "whole", "--epochs", "300"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  EXPECT_THAT(longer.out, HasSubstr("schedule cosine over 300 epochs in place of 2: goes on at lr 0.0009999\n"));
+  EXPECT_THAT(file(dir, "whole/steps.csv"), HasSubstr("\n6000,300,2.741"));  // the last rate of 300 epochs
+  const Outcome killed =
+      train(dir, {"resume", "torn", "--epochs", "300", "--save-every", "0.003"},
+            {.stdout_path = {}, .in_child = {}, .while_running = kill_behind_step(dir.path() / "torn", 40)});
+  ASSERT_EQ(killed.signal, SIGKILL);
+  EXPECT_THAT(file(dir, "torn/config.toml"), HasSubstr("epochs = 300\n"));
+  ASSERT_EQ(train(dir, {"resume", "torn", "-q"}).code, 0);
+  for (const char* name : {"steps.csv", "epochs.csv", "best.pth"}) {
+    EXPECT_EQ(file(dir, std::string("torn/") + name), file(dir, std::string("whole/") + name)) << name;
+  }
+  EXPECT_THAT(train(dir, {"resume", "torn", "--epochs", "2"}).out,
+              HasSubstr("\nthat is all of it; --epochs N makes it longer\n"));
+  EXPECT_THAT(file(dir, "torn/config.toml"), HasSubstr("epochs = 300\n"));
+}
+
+TEST(Train, ARunThatEndedBeforeItsFirstStateBeginsAgain) {
+  test::TempDir dir;
+  write_points(dir);
+  ASSERT_EQ(train(dir, kPoints + Arguments{"--epochs", "2", "--out", "whole"}).code, 0);
+  fs::create_directory(dir.path() / "torn");
+  fs::copy(dir.path() / "whole/config.toml", dir.path() / "torn");
+  const Outcome resumed = train(dir, {"resume", "torn"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("torn holds no state yet: begins at the beginning\n"));
+  EXPECT_EQ(file(dir, "torn/steps.csv"), file(dir, "whole/steps.csv"));
+  EXPECT_EQ(file(dir, "torn/classes.txt"), "left\nright\n");
+  fs::remove(dir.path() / "torn/state_00000040.ckpt");
+  EXPECT_EQ(
+      train(dir, {"resume", "torn"}).err,  // best.ckpt is kept
+      "train: torn: holds no state to go on from; `train fit --config torn/config.toml --overwrite` begins the run "
+      "again\n");
+}
+
+TEST(Train, AConfigWithoutDataIsNoRuns) {
+  test::TempDir dir;
+  fs::create_directory(dir.path() / "run");
+  test::write_file(dir.path() / "run/config.toml", "");
+  for (const char* command : {"resume", "evaluate"}) {
+    EXPECT_EQ(train(dir, {command, "run"}).err, "train: run/config.toml: names no data, so no run's\n");
+  }
+}
+
 TEST(Train, StopsEarly) {
   test::TempDir dir;
   write_points(dir);
@@ -191,6 +295,8 @@ TEST(Train, TakesOptionsFromAFileAndThoseOfTheCommandLineFirst) {
   test::write_file(dir.path() / "bad.toml", "epochs = [3]\n");
   EXPECT_EQ(train(dir, {"fit", "--config", "bad.toml"}).err,
             "train: bad.toml: the value of 'epochs' is no text, number or boolean\n");
+  test::write_file(dir.path() / "bad.toml", "lr = \"fast\"\n");
+  EXPECT_EQ(train(dir, {"fit", "--config", "bad.toml"}).err, "train: bad.toml: Could not convert: --lr = fast\n");
   EXPECT_THAT(train(dir, {"text", "--config", "run.toml"}).err, HasSubstr("is a config of `train fit`"));
 }
 
@@ -225,7 +331,18 @@ TEST(Train, SaysWhatIsWrongWithItsArguments) {
        "--format is ckpt, pth or safetensors (several with commas), not 'zip'"},
       {{"fit", "points.csv", "--devices", "cuda:x"},
        "--devices is cpu, all, a number, or a list such as cuda:1,cuda:0"},
-      {{"fit", "points.csv", "--devices", "cuda:7"}, "train: "},
+      {{"fit", "points.csv", "--devices", "cuda:7"},
+       "--devices cuda:7: there are 0 devices; CORE_LOGICAL_DEVICES=8 gives as many as it needs on host memory"},
+      {{"fit", "points.csv", "--devices", "999"}, "--devices 999: there are at most 128"},
+      {{"fit", "--config", ""}, "train: --config FILE: which file\n"},
+      {{"resume", ""}, "train: RUN is empty: the folder of a run\n"},
+      {{"evaluate", ""}, "train: CHECKPOINT is empty: weights or state of a run, or its folder\n"},
+      {{"generate", ""}, "train: CHECKPOINT is empty: "},
+      {{"evaluate", "nowhere"}, "train: nowhere: no such file or folder\n"},
+      {{"fit"},
+       "train: DATA is missing: a data set (fashion_mnist, digits, iris, wine, breast_cancer, boston, diabetes), a CSV "
+       "file or a folder; see train list\n"},
+      {{"fit", ""}, "train: DATA is missing: "},
       {{"fit", "iris_"}, "'iris_' is neither a file nor a data set; did you mean 'iris'?"},
       {{"text"}, "--text FILE: which text is to be learnt"},
       {{"text", "--text", "points.csv", "--model", "gpt2"},
@@ -255,6 +372,16 @@ TEST(Train, SaysWhichPackageToInstall) {
   const Outcome fashion =
       train(dir, {"fit", "fashion_mnist"}, {.stdout_path = {}, .in_child = nothing, .while_running = {}});
   EXPECT_THAT(fashion.err, HasSubstr("install the Debian package dataset-fashion-mnist"));
+}
+
+TEST(Train, NonsenseInCoreLogicalDevicesIsSaidAsWhatItIs) {
+  test::TempDir dir;
+  write_points(dir);
+  const auto nonsense = [] { ::setenv("CORE_LOGICAL_DEVICES", "two", 1); };
+  const Outcome done =
+      train(dir, {"fit", "points.csv"}, {.stdout_path = {}, .in_child = nonsense, .while_running = {}});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_EQ(done.err, "train: CORE_LOGICAL_DEVICES: 'two' where a number from 0 to 128, host:N or opaque:N\n");
 }
 
 TEST(Train, KeepsARunThatIsThereUnlessItIsToldTo) {
@@ -322,6 +449,18 @@ TEST(Train, AClosedPipeEndsTheRunSaved) {
   EXPECT_THAT(done.err, HasSubstr("nobody reads the output any more"));
   EXPECT_EQ(train(dir, {"resume", "run", "-q"}).code, 0);
   EXPECT_THAT(file(dir, "run/epochs.csv"), HasSubstr("\n3,60,"));
+}
+
+TEST(Train, SaysThatItsOutputCannotBeWritten) {
+  test::TempDir dir;
+  write_points(dir);
+  const test::RunOptions full = {.stdout_path = "/dev/full", .in_child = {}, .while_running = {}};
+  const Outcome list = train(dir, {"list"}, full);
+  EXPECT_EQ(list.code, 4);
+  EXPECT_EQ(list.err, "train: standard output: No space left on device\n");
+  const Outcome run = train(dir, kPoints + Arguments{"--epochs", "3", "--out", "run"}, full);
+  EXPECT_EQ(run.code, 4);
+  EXPECT_THAT(run.err, HasSubstr("train: standard output: No space left on device at step "));
 }
 
 TEST(Train, ADryRunSaysThePlanAndWritesNothing) {

@@ -11,6 +11,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/generator.h"
 #include "libcore/tensor/ops.h"
+#include "samples/support/progress.h"
 #include "samples/train/csv.h"
 #include "samples/train/plan.h"
 #include "samples/train/trainer.h"
@@ -59,11 +60,33 @@ TEST(TrainTable, ReadsBlanksAndSkipsLinesThatAreNoRows) {
   EXPECT_THAT(table_of("150,4,setosa\n1,2\n", {.skip = 1}).values, ElementsAre(1, 2));
 }
 
+TEST(TrainTable, ReadsWhatSpreadsheetsWrite) {
+  const train::Table table = table_of("\xef\xbb\xbfx;y\r\n1;2\r\n3;4\r\n");
+  EXPECT_THAT(table.names, ElementsAre("x", "y"));
+  EXPECT_THAT(table.values, ElementsAre(1, 2, 3, 4));
+}
+
 TEST(TrainTable, NamesTheLineThatIsWrong) {
-  EXPECT_EQ(table_error("1,2\n3\n"), "line 2: 1 fields where the first row has 2");
-  EXPECT_EQ(table_error("1,2\n3,\n"), "line 2: field 2 is empty");
-  EXPECT_EQ(table_error("a,b\n1,2\n3,x\n"), "line 3: 'x' in field 2 is no number");
+  EXPECT_EQ(table_error("1,2\n3\n"), "line 2: 1 field where the first row has 2");
+  EXPECT_EQ(table_error("1,2\n3,\n"), "line 2: field 2 is empty; rows with missing values must be filled or left out");
+  EXPECT_EQ(table_error("a,b\n1,2\n3,x\n5,6\n"), "line 3: 'x' in field 2 (b) is no number");
+  EXPECT_EQ(table_error("a,b\nNA,2\n3,4\n5,6\n"), "line 2: 'NA' in field 1 (a) is no number");
+  EXPECT_EQ(table_error("1,2\nnan,4\n"), "line 2: 'nan' in field 1 is no number");
+  EXPECT_EQ(table_error("a,b\n1,2,3\n"), "line 2: 3 fields where the line of names has 2");
+  EXPECT_EQ(table_error("1;2,5\n2;3\n4;5\n"), "line 1: '2,5' in field 2 is no number: decimals stand behind a point");
   EXPECT_EQ(table_error("\n"), "holds no row");
+  EXPECT_EQ(table_error("a,b\n"), "holds a line of names and no row");
+  EXPECT_EQ(table_error(std::string("a\0,\0", 4)), "is no text: has a byte 0, as text in UTF-16 has");
+}
+
+TEST(TrainProgress, FitsItsTerminal) {
+  const auto line = [](int columns) {
+    return samples::progress_line("epoch 1/5", {469, 938, 12.4}, "loss 0.1234", columns);
+  };
+  EXPECT_EQ(line(80), "epoch 1/5 [###############...............] 469/938, 12 s left, loss 0.1234");
+  EXPECT_EQ(line(60), "epoch 1/5 [#######........] 469/938, 12 s left, loss 0.1234");
+  EXPECT_EQ(line(48), "epoch 1/5 469/938, 12 s left, loss 0.1234");
+  EXPECT_EQ(line(20), "epoch 1/5 469/938, ");
 }
 
 // --- Data sets.
@@ -112,6 +135,9 @@ TEST(TrainData, AFolderMayHoldIdxFiles) {
   EXPECT_EQ(data.test.size(), 1);
   EXPECT_EQ(data.classes, 3);
   EXPECT_EQ(data.divisor, 255);
+  std::filesystem::remove(dir.path() / "train-labels-idx1-ubyte");
+  EXPECT_THAT(error_of([&] { train::load_data({.name = dir.path().string()}); }),
+              testing::EndsWith(": holds train-images-idx3-ubyte without train-labels-idx1-ubyte (.gz)"));
 }
 
 std::string npy(const std::string& descr, const std::string& shape, const std::string& bytes) {
@@ -131,6 +157,25 @@ TEST(TrainData, AFolderMayHoldNumPyArrays) {
   EXPECT_EQ(data.classes, 2);
   EXPECT_EQ(data.test.size(), 1);
   EXPECT_EQ(data.train.targets.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 0}));
+}
+
+TEST(TrainData, RowsToTestOnMustBeLikeThoseToLearnFrom) {
+  test::TempDir dir;
+  const std::string labels = std::string(1, '\1') + std::string(15, '\0');
+  test::write_file(dir.path() / "train_x.npy", npy("|u1", "(2, 3, 3)", std::string(18, '\1')));
+  test::write_file(dir.path() / "train_y.npy", npy("<i8", "(2,)", labels));
+  const auto error_with = [&](const std::string& x_shape, std::size_t bytes, char label) {
+    test::write_file(dir.path() / "test_x.npy", npy("|u1", x_shape, std::string(bytes, '\1')));
+    test::write_file(dir.path() / "test_y.npy", npy("<i8", "(1,)", label + std::string(7, '\0')));
+    const std::string message = error_of([&] { train::load_data({.name = dir.path().string()}); });
+    return message.substr(std::min(message.size(), dir.path().string().size()));
+  };
+  EXPECT_EQ(error_with("(1, 3, 3)", 9, '\2'),
+            ": class 2 in the rows to test on, where those to learn from have 0 to 1");
+  EXPECT_EQ(error_with("(1, 2, 3)", 6, '\0'),
+            ": rows to test on are uint8 [1, 2, 3] where those to learn from are uint8 [1, 3, 3]");
+  EXPECT_EQ(error_with("(2, 3, 3)", 18, '\0'),
+            ": test_x.npy [2, 3, 3] and test_y.npy [1] do not belong together: there is a target a row");
 }
 
 // --- Texts.
@@ -233,6 +278,33 @@ TEST_P(Resume, InTheMiddleOfAnEpochTheCurveGoesOnToTheBit) {
   EXPECT_EQ(again.run({}), train::Stop::done);
   expect_same_curve(again.curve(), whole.curve());
   EXPECT_EQ(again.best_epoch(), whole.best_epoch());
+}
+
+TEST_P(Resume, MadeLongerItHasTheRatesOfARunThatWasPlannedSo) {
+  test::TempDir dir;
+  const train::DataSet data = points();
+  const RunOptions o = options_for(data, GetParam());
+  const auto torn_task = new_task(o, data);
+  train::Trainer torn(*torn_task, o);
+  EXPECT_EQ(torn.run({.stop = [&] { return torn.step() == 30; }}), train::Stop::asked);
+  torn.save(dir.path() / "state.pth");
+
+  RunOptions longer = o;
+  longer.epochs = 8;
+  const auto task = new_task(longer, data);
+  train::Trainer again(*task, longer);
+  again.resume(dir.path() / "state.pth");
+  EXPECT_EQ(again.planned_before(), 4);
+  EXPECT_EQ(again.run({}), train::Stop::done);
+
+  const auto whole_task = new_task(longer, data);
+  train::Trainer whole(*whole_task, longer);
+  whole.run({});
+  const auto from_30 = [](const train::Curve& curve) {
+    return std::vector<double>(curve.rates.begin() + 30, curve.rates.end());
+  };
+  EXPECT_EQ(from_30(again.curve()), from_30(whole.curve()));
+  EXPECT_EQ(again.curve().rates[0], torn.curve().rates[0]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Resume,

@@ -1,4 +1,4 @@
-#include "tools/ckpt/interrupt.h"
+#include "tools/support/interrupt.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "tools/ckpt/suggest.h"
+#include "tools/support/suggest.h"
 
 #include <algorithm>
 

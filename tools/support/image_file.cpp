@@ -1,4 +1,4 @@
-#include "tools/run/image_file.h"
+#include "tools/support/image_file.h"
 
 #include <string>
 

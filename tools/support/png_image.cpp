@@ -8,7 +8,7 @@
 #include <string>
 
 #include "libcore/base/error.h"
-#include "tools/run/image_file.h"
+#include "tools/support/image_file.h"
 
 namespace cli {
 namespace {
