@@ -28,8 +28,13 @@ const NarrowGroups& narrow() {
   return kernels;
 }
 
+const Winograd& winograd() {
+  static const Winograd kernels = winograd_kernels();
+  return kernels;
+}
+
 bool narrow_fits(const Conv2dSizes& sizes) {
-  return narrow().fits(sizes);
+  return winograd().fits(sizes) || narrow().fits(sizes);
 }
 
 ConvAfter kind_of(const ImageAfter& after) {
@@ -40,7 +45,8 @@ ConvAfter kind_of(const ImageAfter& after) {
 bool conv_can_follow(const Conv2dSizes& sizes, bool has_bias, const ImageAfter& after) {
   const ConvAfter kind = kind_of(after);
   if (!kind.any()) return true;
-  if (narrow_fits(sizes)) return after.activation < ImageActivation::hardswish;
+  if (winograd().fits(sizes)) return true;
+  if (narrow().fits(sizes)) return after.activation < ImageActivation::hardswish;
   const Convolution& found = with_prepared_weight(sizes, has_bias, kind);
   return found.fast && found.weight == with_prepared_weight(sizes, has_bias).weight;
 }
@@ -50,14 +56,16 @@ bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
 }
 
 PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
-  if (narrow_fits(sizes)) return {narrow().prepared_bytes(sizes), "narrow groups"};
+  if (winograd().fits(sizes)) return winograd().prepared_form(sizes);
+  if (narrow().fits(sizes)) return {narrow().prepared_bytes(sizes), "narrow groups"};
   const memory::desc& weight = with_prepared_weight(sizes, has_bias).weight;
   if (lies_as(plain_weight(sizes), weight)) return {0, {}};
   return {weight.get_size(), {reinterpret_cast<const char*>(&weight.data), sizeof weight.data}};
 }
 
 void conv_prepare(const ImagePrepare& p) {
-  if (narrow_fits(p.sizes)) return narrow().prepare(p);
+  if (winograd().fits(p.sizes)) return winograd().prepare(p);
+  if (narrow().fits(p.sizes)) return narrow().prepare(p);
   const Convolution& found = with_prepared_weight(p.sizes, p.has_bias);
   reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
   dnnl_stream().wait();
@@ -78,7 +86,8 @@ void add_after(const Convolution& found, const ImageAfter& after, std::unordered
 void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
   if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
-  if (p.prepared != nullptr && narrow_fits(s)) return narrow().conv(p);
+  if (p.prepared != nullptr && winograd().fits(s)) return winograd().conv(p);
+  if (p.prepared != nullptr && narrow().fits(s)) return narrow().conv(p);
   const bool has_bias = p.bias != nullptr;
   const Convolution& found = p.prepared != nullptr ? with_prepared_weight(s, has_bias, kind_of(p.after))
                                                    : blocked(s, ConvPass::forward, has_bias);
