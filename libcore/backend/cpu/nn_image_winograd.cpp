@@ -13,12 +13,14 @@ namespace core::cpu::CORE_CPU_VARIANT {
 
 namespace winograd {
 namespace {
+std::int64_t knob(const char* n, std::int64_t d) { const char* e = getenv(n); return e ? atoi(e) : d; }
 
-constexpr std::int64_t kTilesAtOnce = 28;             // whose sums stay in the second cache
+#define kTilesOfPart 42
+#define kTilesAtOnce knob("WT", 28)             // whose sums stay in the second cache
 constexpr std::int64_t kFewestChannels = 64;          // of the groups that are taken together
-constexpr std::int64_t kOwnWeights = 3 << 20;         // bytes that each core may read for itself, again and again
+#define kOwnWeights (knob("WO", 3) << 20)         // bytes that each core may read for itself, again and again
 constexpr std::int64_t kOwnSeen = 768 << 10;          // bytes of a core's second cache
-constexpr std::int64_t kSharedSeen = 8 << 20;         // bytes of the cache that cores share
+#define kSharedSeen (knob("WS", 8) << 20)         // bytes of the cache that cores share
 constexpr std::int64_t kWork = std::int64_t{1} << 16;  // products of a vector that are worth a thread's start
 
 std::int64_t up(std::int64_t count, std::int64_t by) {
@@ -62,12 +64,12 @@ struct Bundles {
   Range out_blocks(Range bundles) const { return blocks(bundles, plan.outputs()); }
 };
 
-/// Makes some blocks of the output at some tiles.
-void make_blocks(const Plan& plan, const ImageConv& p, const Seen& seen, Range blocks, Range tiles) {
-  const std::int64_t most = plan.positions() * (tiles.count() * kMostBlocks + 1) * kLanes;
+/// Makes some blocks of the output at the tiles that were seen.
+void make_blocks(const Plan& plan, const ImageConv& p, const Seen& seen, Range blocks) {
+  const std::int64_t most = plan.positions() * (seen.tiles.count() * kMostBlocks + 1) * kLanes;
   auto* memory = scratch<float>(Scratch::output, most);
   for (std::int64_t block = blocks.begin; block < blocks.end;) {
-    const Sums sums{memory, block, blocks_alike(plan, block, blocks.end), tiles};
+    const Sums sums{memory, block, blocks_alike(plan, block, blocks.end), seen.tiles};
     multiply(plan, seen, p.prepared, sums);
     put_tiles(plan, p, sums);
     block += sums.blocks;
@@ -92,6 +94,24 @@ std::int64_t grain(const Plan& plan, std::int64_t pieces) {
   return std::max<std::int64_t>(1, kWork * pieces / std::max<std::int64_t>(1, products));
 }
 
+/// Calls visit(part, some of the blocks) for all blocks of all parts, on several threads: each does its blocks of all
+/// parts, as the weights of few blocks stay in its cache, but where there are too few blocks for that.
+template <class Visit>
+void for_each_piece(const Plan& plan, std::int64_t parts, std::int64_t blocks, Visit visit) {
+  if (parts == 1 || blocks >= 4 * num_threads()) {
+    return parallel_for(blocks, grain(plan, blocks), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = 0; part < parts; ++part) visit(part, Range{begin, end});
+    });
+  }
+  parallel_for(blocks * parts, grain(plan, blocks * parts), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end;) {
+      const std::int64_t first = i % blocks, count = std::min(blocks - first, end - i);
+      visit(i / blocks, Range{first, first + count});
+      i += count;
+    }
+  });
+}
+
 void conv_alone(const Plan& plan, const ImageConv& p, const Bundles& bundles, std::int64_t pieces) {
   const std::int64_t count = bundles.count() * pieces;
   parallel_for(count, grain(plan, count), [&](std::int64_t begin, std::int64_t end) {
@@ -100,37 +120,42 @@ void conv_alone(const Plan& plan, const ImageConv& p, const Bundles& bundles, st
       Seen seen{nullptr, bundles.in_blocks(bundle), part_of(plan.tiles(), i % pieces, pieces)};
       seen.data = scratch<float>(Scratch::input, seen.count(plan.positions()));
       see_tiles(plan, p.image, seen, {0, seen.blocks.count() * seen.tiles.count()});
-      make_blocks(plan, p, seen, bundles.out_blocks(bundle), seen.tiles);
+      make_blocks(plan, p, seen, bundles.out_blocks(bundle));
     }
   });
 }
 
+/// Tiles that were seen, in parts of which each lies in one piece.
+class SeenParts {
+ public:
+  SeenParts(const Plan& plan, Range blocks, Range tiles)
+      : blocks_(blocks), tiles_(tiles), count_(up(tiles.count(), kTilesOfPart)), positions_(plan.positions()) {
+    data_ = scratch<float>(Scratch::input, count_ * apart());
+  }
+  std::int64_t count() const { return count_; }
+  Seen operator[](std::int64_t number) const {
+    const Range inside = part_of(tiles_.count(), number, count_);
+    return {data_ + number * apart(), blocks_, {tiles_.begin + inside.begin, tiles_.begin + inside.end}};
+  }
+
+ private:
+  std::int64_t apart() const { return Seen{nullptr, blocks_, {0, up(tiles_.count(), count_)}}.count(positions_); }
+
+  Range blocks_, tiles_;
+  std::int64_t count_, positions_;
+  float* data_;
+};
+
 /// All threads first see, then make.
 void conv_together(const Plan& plan, const ImageConv& p, Range in_blocks, Range out_blocks, Range tiles) {
-  Seen seen{nullptr, in_blocks, tiles};
-  seen.data = scratch<float>(Scratch::input, seen.count(plan.positions()));
-  const std::int64_t sights = in_blocks.count() * tiles.count();
-  parallel_for(sights, grain(plan, sights), [&](std::int64_t begin, std::int64_t end) {
-    see_tiles(plan, p.image, seen, {begin, end});
+  const SeenParts parts(plan, in_blocks, tiles);
+  const std::int64_t seen_blocks = in_blocks.count(), blocks = out_blocks.count();
+  for_each_piece(plan, parts.count(), seen_blocks, [&](std::int64_t part, Range some) {
+    const Seen seen = parts[part];
+    see_tiles(plan, p.image, seen, {some.begin * seen.tiles.count(), some.end * seen.tiles.count()});
   });
-  const std::int64_t parts = up(tiles.count(), kTilesAtOnce), blocks = out_blocks.count();
-  const auto part = [&](std::int64_t number) {
-    const Range inside = part_of(tiles.count(), number, parts);
-    return Range{tiles.begin + inside.begin, tiles.begin + inside.end};
-  };
-  if (parts == 1 || blocks >= 4 * num_threads()) {
-    parallel_for(blocks, grain(plan, blocks), [&](std::int64_t begin, std::int64_t end) {
-      const Range own{out_blocks.begin + begin, out_blocks.begin + end};
-      for (std::int64_t i = 0; i < parts; ++i) make_blocks(plan, p, seen, own, part(i));
-    });
-    return;
-  }
-  parallel_for(blocks * parts, grain(plan, blocks * parts), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end;) {
-      const std::int64_t first = i % blocks, count = std::min(blocks - first, end - i);
-      make_blocks(plan, p, seen, {out_blocks.begin + first, out_blocks.begin + first + count}, part(i / blocks));
-      i += count;
-    }
+  for_each_piece(plan, parts.count(), blocks, [&](std::int64_t part, Range some) {
+    make_blocks(plan, p, parts[part], {out_blocks.begin + some.begin, out_blocks.begin + some.end});
   });
 }
 
