@@ -2,7 +2,6 @@
 // split over cores and caches. What the steps are: nn_image_winograd.h.
 #include "libcore/backend/cpu/nn_image_winograd.h"
 
-#include <cstdlib>
 #include "libcore/backend/cpu/nn_scratch.h"
 #include "libcore/backend/cpu/nn_vector.h"
 #include "libcore/backend/cpu/thread_pool.h"
@@ -13,15 +12,14 @@ namespace core::cpu::CORE_CPU_VARIANT {
 
 namespace winograd {
 namespace {
-std::int64_t knob(const char* n, std::int64_t d) { const char* e = getenv(n); return e ? atoi(e) : d; }
 
-#define kTilesOfPart 42
-#define kTilesAtOnce knob("WT", 28)             // whose sums stay in the second cache
-constexpr std::int64_t kFewestChannels = 64;          // of the groups that are taken together
-#define kOwnWeights (knob("WO", 3) << 20)         // bytes that each core may read for itself, again and again
-constexpr std::int64_t kOwnSeen = 768 << 10;          // bytes of a core's second cache
-#define kSharedSeen (knob("WS", 8) << 20)         // bytes of the cache that cores share
-constexpr std::int64_t kWork = std::int64_t{1} << 16;  // products of a vector that are worth a thread's start
+constexpr std::int64_t kTilesAtOnce = 28;              // seen and made by one core: all of it stays in its second cache
+constexpr std::int64_t kTilesOfPart = 42;              // of those that all cores see: whole pieces of the product
+constexpr std::int64_t kFewestChannels = 64;           // of the groups that are taken together
+constexpr std::int64_t kOwnWeights = 3 << 20;          // bytes that each core may read for itself, again and again
+constexpr std::int64_t kOwnSeen = 768 << 10;           // bytes of a core's second cache
+constexpr std::int64_t kSharedSeen = 8 << 20;          // bytes of the cache that cores share
+constexpr std::int64_t kWork = std::int64_t{1} << 14;  // products of a vector that are worth a thread's start
 
 std::int64_t up(std::int64_t count, std::int64_t by) {
   return (count + by - 1) / by;
@@ -49,9 +47,9 @@ struct Bundles {
   std::int64_t groups;  ///< of a bundle
 
   explicit Bundles(const Plan& of) : plan(of), groups(1) {
-    while (groups < plan.sizes.groups && (groups * plan.inputs() % kLanes != 0 ||
-                                          groups * plan.outputs() % kLanes != 0 ||
-                                          groups * plan.inputs() < kFewestChannels)) {
+    while (groups < plan.sizes.groups &&
+           (groups * plan.inputs() % kLanes != 0 || groups * plan.outputs() % kLanes != 0 ||
+            groups * plan.inputs() < kFewestChannels)) {
       ++groups;
     }
   }
@@ -169,21 +167,50 @@ void conv_in_turn(const Plan& plan, const ImageConv& p, const Bundles& bundles) 
   for (std::int64_t i = 0; i < turns; ++i) {
     const Range some = part_of(bundles.count(), i, turns);
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
-      conv_together(plan, p, bundles.in_blocks(some), bundles.out_blocks(some),
-                    part_of(plan.tiles(), piece, pieces));
+      conv_together(plan, p, bundles.in_blocks(some), bundles.out_blocks(some), part_of(plan.tiles(), piece, pieces));
     }
   }
 }
 
-/// The side of the tiles, 0 where other kernels are faster.
-std::int64_t tile_for(const Conv2dSizes& s) {
+/// Pairs of an output and a tap that lies in the image, along one axis.
+std::int64_t taps_inside(std::int64_t outputs, std::int64_t length, std::int64_t dilation, std::int64_t pad) {
+  std::int64_t sum = 0;
+  for (std::int64_t tap = 0; tap < 3; ++tap) {
+    const std::int64_t first = std::max<std::int64_t>(0, pad - tap * dilation);
+    sum += std::max<std::int64_t>(0, std::min(outputs, length + pad - tap * dilation) - first);
+  }
+  return sum;
+}
+
+std::int64_t tiles_along(std::int64_t outputs, std::int64_t tile, std::int64_t dilation) {
+  const std::int64_t longer = outputs % dilation, length = outputs / dilation;  // phases with one output more
+  return longer * up(length + 1, tile) + (dilation - longer) * up(length, tile);
+}
+
+bool has_kernel(const Conv2dSizes& s) {
   const bool is_3x3 = s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1;
-  if (!is_3x3 || !lies_in_blocks(s.in_channels) || !lies_in_blocks(s.out_channels)) return 0;
-  const std::int64_t inputs = s.in_channels / s.groups, outputs = s.out_channels / s.groups;
-  if (s.groups > 1 && (inputs % 8 != 0 || outputs % 8 != 0)) return 0;
-  const char* forced = getenv("WINO");
-  if (forced) return atoi(forced);
-  return 4;
+  const bool in_halves = s.in_channels / s.groups % 8 == 0 && s.out_channels / s.groups % 8 == 0;
+  return is_3x3 && lies_in_blocks(s.in_channels) && lies_in_blocks(s.out_channels) && (s.groups == 1 || in_halves);
+}
+
+/// The side of the tiles, 0 where other kernels are faster. Tiles of four need fewest products where they fill the
+/// image, but four times the weights: where few tiles share them, reading them takes longer than multiplying. Tiles of
+/// two need 1.8 times the weights. Measured on two cores with weights that were in no cache.
+std::int64_t tile_for(const Conv2dSizes& s) {
+  if (!has_kernel(s)) return 0;
+  constexpr std::int64_t kFewTiles = 8, kSomeTiles = 20, kHeavy = 14 << 20, kNarrow = 32;
+  const std::int64_t large = s.batch * tiles_along(s.out_h, 4, s.dilation_h) * tiles_along(s.out_w, 4, s.dilation_w);
+  const std::int64_t small = s.batch * tiles_along(s.out_h, 2, s.dilation_h) * tiles_along(s.out_w, 2, s.dilation_w);
+  const std::int64_t width = s.in_channels / s.groups;
+  const std::int64_t weights = 36 * s.out_channels * width * std::int64_t{sizeof(float)};
+  const bool is_read = large <= kFewTiles || (large <= kSomeTiles && weights > kHeavy);
+  const std::int64_t tile = is_read || small * 16 <= large * 36 ? 2 : 4;
+  // Each sum of few channels is soon made: then making tiles takes as long.
+  if (s.groups > 1 && width < kNarrow && (tile == 2 || large <= kSomeTiles)) return 0;
+  const std::int64_t products = tile == 4 ? large * 36 : small * 16;
+  const std::int64_t direct = s.batch * taps_inside(s.out_h, s.in_h, s.dilation_h, s.pad_top) *
+                              taps_inside(s.out_w, s.in_w, s.dilation_w, s.pad_left);
+  return products * 11 <= direct * 10 ? tile : 0;
 }
 
 bool fits(const Conv2dSizes& s) {

@@ -24,51 +24,73 @@ struct Piece {
 };
 using Kernel = void (*)(const Piece&);
 
-template <int kTiles, int kBlocks>
-void sum_up(const Piece& p) {
-  Floats sums[kTiles * kBlocks] = {};
-  const float* weights = p.weights;
-  for (std::int64_t c = p.channels.begin; c < p.channels.end;) {
-    const std::int64_t end = std::min(p.channels.end, (c / kLanes + 1) * kLanes);
-    const float* seen = p.seen + c / kLanes * p.next_block + c % kLanes;
-    for (; c < end; ++c, ++seen, weights += kLanes) {
-      Floats factors[kBlocks];
-#pragma GCC unroll 2
-      for (int b = 0; b < kBlocks; ++b) load(factors[b], weights + b * p.next_weights);
-#pragma GCC unroll 14
-      for (int tile = 0; tile < kTiles; ++tile) {
-#pragma GCC unroll 2
-        for (int b = 0; b < kBlocks; ++b) sums[tile * kBlocks + b] += seen[tile * kLanes] * factors[b];
-      }
+/// Channels that are summed up before their sum is added to that of the ones before: the error grows with the number of
+/// summands in a row.
+constexpr std::int64_t kChannelsInARow = 128;
+
+template <int kCount>
+[[gnu::always_inline]] inline void put_sums(Floats (&sums)[kCount], bool is_first, float* to) {
+  if (!is_first) {
+#pragma GCC unroll 28
+    for (int i = 0; i < kCount; ++i) {
+      Floats before;
+      load(before, to + i * kLanes);
+      sums[i] += before;
     }
   }
 #pragma GCC unroll 28
-  for (int i = 0; i < kTiles * kBlocks; ++i) store(p.sums + i * kLanes, sums[i]);
+  for (int i = 0; i < kCount; ++i) store(to + i * kLanes, sums[i]);
+}
+
+template <int kTiles, int kBlocks>
+void sum_up(const Piece& p) {
+  const float* weights = p.weights;
+  for (std::int64_t row = p.channels.begin; row < p.channels.end; row += kChannelsInARow) {
+    const std::int64_t row_end = std::min(p.channels.end, row + kChannelsInARow);
+    Floats sums[kTiles * kBlocks] = {};
+    for (std::int64_t c = row; c < row_end;) {
+      const std::int64_t end = std::min(row_end, (c / kLanes + 1) * kLanes);
+      const float* seen = p.seen + c / kLanes * p.next_block + c % kLanes;
+      for (; c < end; ++c, ++seen, weights += kLanes) {
+        Floats factors[kBlocks];
+#pragma GCC unroll 2
+        for (int b = 0; b < kBlocks; ++b) load(factors[b], weights + b * p.next_weights);
+#pragma GCC unroll 14
+        for (int tile = 0; tile < kTiles; ++tile) {
+#pragma GCC unroll 2
+          for (int b = 0; b < kBlocks; ++b) sums[tile * kBlocks + b] += seen[tile * kLanes] * factors[b];
+        }
+      }
+    }
+    put_sums(sums, row == p.channels.begin, p.sums);
+  }
 }
 
 /// Of a block whose lower eight outputs belong to one group and whose upper eight to the next.
 template <int kTiles>
 void sum_up_two_groups(const Piece& p) {
-  Floats sums[kTiles] = {};
   const float* weights = p.weights;
   constexpr std::int64_t kHalf = kLanes / 2;
   constexpr __mmask16 kUpper = 0xff00;
-  for (std::int64_t c = p.channels.begin; c < p.channels.end; c += kHalf) {
-    const std::int64_t other = c + p.partner;
-    const float* lower = p.seen + c / kLanes * p.next_block + c % kLanes;
-    const float* upper = p.seen + other / kLanes * p.next_block + other % kLanes;
-    for (std::int64_t i = 0; i < kHalf; ++i, ++lower, ++upper, weights += kLanes) {
-      Floats factors;
-      load(factors, weights);
+  for (std::int64_t row = p.channels.begin; row < p.channels.end; row += kChannelsInARow) {
+    const std::int64_t row_end = std::min(p.channels.end, row + kChannelsInARow);
+    Floats sums[kTiles] = {};
+    for (std::int64_t c = row; c < row_end; c += kHalf) {
+      const std::int64_t other = c + p.partner;
+      const float* lower = p.seen + c / kLanes * p.next_block + c % kLanes;
+      const float* upper = p.seen + other / kLanes * p.next_block + other % kLanes;
+      for (std::int64_t i = 0; i < kHalf; ++i, ++lower, ++upper, weights += kLanes) {
+        Floats factors;
+        load(factors, weights);
 #pragma GCC unroll 14
-      for (int tile = 0; tile < kTiles; ++tile) {
-        const __m512 x = _mm512_set1_ps(lower[tile * kLanes]);
-        sums[tile] += _mm512_mask_broadcastss_ps(x, kUpper, _mm_load_ss(upper + tile * kLanes)) * factors;
+        for (int tile = 0; tile < kTiles; ++tile) {
+          const __m512 x = _mm512_set1_ps(lower[tile * kLanes]);
+          sums[tile] += _mm512_mask_broadcastss_ps(x, kUpper, _mm_load_ss(upper + tile * kLanes)) * factors;
+        }
       }
     }
+    put_sums(sums, row == p.channels.begin, p.sums);
   }
-#pragma GCC unroll 14
-  for (int tile = 0; tile < kTiles; ++tile) store(p.sums + tile * kLanes, sums[tile]);
 }
 
 using Kernels = std::array<Kernel, kMostTiles + 1>;  // by the number of tiles
