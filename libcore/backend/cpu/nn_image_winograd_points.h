@@ -1,6 +1,6 @@
 #pragma once
 // The arithmetic of Winograd's convolution along one axis. The points of a tile of four are 0, +-5/8, +-3/2 and
-// infinity: in single precision the error is a third of that of 0, +-1, +-2 and infinity.
+// infinity: in single precision the error is less than half of that of 0, +-1, +-2 and infinity.
 // Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"; the matrices follow from the points by
 // Lagrange's interpolation.
 // Thread safety: pure functions. Use: Floats x[6]; Points<4>::see(x); ... Points<4>::make(sums, outputs);
