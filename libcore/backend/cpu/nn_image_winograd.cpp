@@ -29,13 +29,20 @@ Range part_of(std::int64_t count, std::int64_t number, std::int64_t parts) {
   return {count * number / parts, count * (number + 1) / parts};
 }
 
-std::vector<Line> lines(std::int64_t length, std::int64_t tile, std::int64_t dilation, std::int64_t pad) {
+/// One axis of the convolution.
+struct Axis {
+  std::int64_t in, out, dilation, pad;
+};
+
+std::vector<Line> lines(const Axis& axis, std::int64_t tile) {
   std::vector<Line> result;
-  for (std::int64_t phase = 0; phase < std::min(dilation, length); ++phase) {
-    const std::int64_t count = up(length - phase, dilation);
+  for (std::int64_t phase = 0; phase < std::min(axis.dilation, axis.out); ++phase) {
+    const std::int64_t count = up(axis.out - phase, axis.dilation);
     for (std::int64_t first = 0; first < count; first += tile) {
-      const std::int64_t out = phase + first * dilation;
-      result.push_back({out - pad, out, std::min(tile, count - first)});
+      const std::int64_t out = phase + first * axis.dilation, in = out - axis.pad;
+      const std::int64_t begin = std::min(tile + 2, up(std::max<std::int64_t>(0, -in), axis.dilation));
+      const std::int64_t end = std::min(tile + 2, up(std::max<std::int64_t>(0, axis.in - in), axis.dilation));
+      result.push_back({in, {begin, std::max(begin, end)}, out, std::min(tile, count - first)});
     }
   }
   return result;
@@ -240,8 +247,8 @@ void conv(const ImageConv& p) {
 Plan::Plan(const Conv2dSizes& of, std::int64_t side)
     : sizes(of),
       tile(side),
-      rows(lines(of.out_h, side, of.dilation_h, of.pad_top)),
-      columns(lines(of.out_w, side, of.dilation_w, of.pad_left)) {}
+      rows(lines({of.in_h, of.out_h, of.dilation_h, of.pad_top}, side)),
+      columns(lines({of.in_w, of.out_w, of.dilation_w, of.pad_left}, side)) {}
 
 }  // namespace winograd
 

@@ -27,6 +27,7 @@ struct Range {
 /// A tile along one axis.
 struct Line {
   std::int64_t in;     ///< the first pixel it sees, perhaps outside
+  Range inside;        ///< of the pixels it sees, counted from the first: those in the image
   std::int64_t out;    ///< the first output; the others follow a dilation apart
   std::int64_t count;  ///< outputs that there are
 };

@@ -38,36 +38,36 @@ void see_tile(const Pixels& in, float* out, std::int64_t apart) {
   }
 }
 
-/// A tile at the border, with the zeros around the image.
-Pixels with_border(const Plan& plan, const float* block, const Plan::Place& place, float* copy) {
-  const Conv2dSizes& s = plan.sizes;
-  const std::int64_t side = plan.tile + 2;
-  float* to = copy;
-  for (std::int64_t y = 0; y < side; ++y) {
-    const std::int64_t h = place.row.in + y * s.dilation_h;
-    for (std::int64_t x = 0; x < side; ++x, to += kLanes) {
-      const std::int64_t w = place.column.in + x * s.dilation_w;
-      Floats pixel{};
-      if (h >= 0 && h < s.in_h && w >= 0 && w < s.in_w) load(pixel, block + (h * s.in_w + w) * kLanes);
-      store(to, pixel);
-    }
-  }
-  return {copy, side * kLanes, kLanes};
+void put_zeros(float* to, std::int64_t pixels) {
+  for (std::int64_t i = 0; i < pixels; ++i) store(to + i * kLanes, Floats{});
 }
 
-bool lies_inside(const Line& line, std::int64_t side, std::int64_t dilation, std::int64_t length) {
-  return line.in >= 0 && line.in + (side - 1) * dilation < length;
+/// A tile at the border, with the zeros around the image.
+Pixels with_border(const Pixels& in, const Plan::Place& place, std::int64_t side, float* copy) {
+  const Range rows = place.row.inside, columns = place.column.inside;
+  put_zeros(copy, rows.begin * side);
+  for (std::int64_t y = rows.begin; y < rows.end; ++y) {
+    float* to = copy + y * side * kLanes;
+    put_zeros(to, columns.begin);
+    for (std::int64_t x = columns.begin; x < columns.end; ++x) {
+      Floats pixel;
+      load(pixel, in.first + y * in.row + x * in.column);
+      store(to + x * kLanes, pixel);
+    }
+    put_zeros(to + columns.end * kLanes, side - columns.end);
+  }
+  put_zeros(copy + rows.end * side * kLanes, (side - rows.end) * side);
+  return {copy, side * kLanes, kLanes};
 }
 
 Pixels pixels_of(const Plan& plan, const float* image, std::int64_t block, const Plan::Place& place, float* copy) {
   const Conv2dSizes& s = plan.sizes;
   const std::int64_t side = plan.tile + 2;
   const float* from = image + (place.image * plan.in_blocks() + block) * s.in_h * s.in_w * kLanes;
-  const bool inside =
-      lies_inside(place.row, side, s.dilation_h, s.in_h) && lies_inside(place.column, side, s.dilation_w, s.in_w);
-  if (!inside) return with_border(plan, from, place, copy);
-  return {from + (place.row.in * s.in_w + place.column.in) * kLanes, s.dilation_h * s.in_w * kLanes,
-          s.dilation_w * kLanes};
+  const Pixels in{from + (place.row.in * s.in_w + place.column.in) * kLanes, s.dilation_h * s.in_w * kLanes,
+                  s.dilation_w * kLanes};
+  const bool inside = place.row.inside.count() == side && place.column.inside.count() == side;
+  return inside ? in : with_border(in, place, side, copy);
 }
 
 /// What becomes of the sums of one block of the output.
