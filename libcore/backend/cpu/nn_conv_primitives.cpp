@@ -20,7 +20,6 @@ struct Key {
   ConvPass pass;
   std::int64_t has_bias;
   std::int64_t blocked;
-  std::int64_t prepared;
   std::int64_t map, addend;
   ImageActivation activation;
   std::int64_t threads;
@@ -65,27 +64,11 @@ Tag output_tag(const Key& key, Tag layout) {
   return key.sizes.in_channels == 1 && key.blocked == 0 ? Tag::any : layout;
 }
 
-/// Winograd's algorithm does half the work of a 3 x 3 convolution, at an error of the same order as summing in another
-/// order. Its weights take long to make and four times the memory, so it is for those that are prepared once.
-/// A value that is not finite reaches all outputs of its tile, at most three pixels further than in the definition.
-bool is_for_winograd(const Key& key) {
-  const Conv2dSizes& s = key.sizes;
-  const bool plain_3x3 = s.kernel_h == 3 && s.kernel_w == 3 && s.stride_h == 1 && s.stride_w == 1 &&
-                         s.dilation_h == 1 && s.dilation_w == 1 && s.groups == 1;
-  constexpr std::int64_t kFewestPixels = 48, kManyPixels = 512, kMostWeights = std::int64_t{1} << 20;
-  const std::int64_t pixels = s.batch * s.out_h * s.out_w;
-  // Beyond, moving the weights costs what arithmetic saves, unless they serve many pixels.
-  const bool light = s.out_channels * s.in_channels * 9 <= kMostWeights || pixels >= kManyPixels;
-  return key.prepared != 0 && light && plain_3x3 && s.in_channels % 16 == 0 && s.out_channels % 16 == 0 &&
-         pixels >= kFewestPixels;
-}
-
 /// The pieces that all three descriptors are made of.
 struct Request {
   memory::desc image, weight, bias, output;
   Dims strides, dilates, pad_before, pad_after;
   dnnl::primitive_attr attr;
-  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 
   Request(const Key& key, Tag layout)
       : image(image_dims(key.sizes), kF32, image_tag(key, layout)),
@@ -127,8 +110,8 @@ struct Request {
   }
 
   dnnl::convolution_forward::primitive_desc forward() const {
-    const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, image, weight, bias,
-                                               output, strides, dilates, pad_before, pad_after);
+    const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+                                               image, weight, bias, output, strides, dilates, pad_before, pad_after);
     return {desc, attr, dnnl_engine()};
   }
   dnnl::convolution_backward_data::primitive_desc input_grad() const {
@@ -146,14 +129,6 @@ struct Request {
 /// Channels-last where oneDNN has a real kernel for it, else plain order (matrix product over patches).
 template <class Make>
 auto best(const Key& key, Make make) {
-  if (is_for_winograd(key)) {
-    Request request(key, Tag::nChw16c);
-    request.algorithm = dnnl::algorithm::convolution_winograd;
-    try {
-      return make(request);
-    } catch (const dnnl::error&) {  // this processor or these sizes have no such kernel
-    }
-  }
   if (key.blocked != 0) return make(Request(key, Tag::nChw16c));
   auto description = make(Request(key, Tag::nhwc));
   if (is_fast(description)) return description;
@@ -222,7 +197,6 @@ const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequ
                 pass,
                 request.has_bias ? 1 : 0,
                 request.blocked ? 1 : 0,
-                request.prepared ? 1 : 0,
                 request.after.map ? 1 : 0,
                 request.after.addend ? 1 : 0,
                 request.after.activation,

@@ -41,9 +41,8 @@ struct ConvAfter {
 
 struct ConvRequest {
   bool has_bias = false;
-  bool blocked = false;   ///< image and output in blocks of 16 channels; else as is fastest
-  bool prepared = false;  ///< the weight is given as `weight` says, and making it costs nothing
-  ConvAfter after = {};   ///< REQUIRES: blocked and forward
+  bool blocked = false;  ///< image and output in blocks of 16 channels; else as is fastest
+  ConvAfter after = {};  ///< REQUIRES: blocked and forward
 };
 const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequest request);
 

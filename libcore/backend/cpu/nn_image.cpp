@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "libcore/backend/cpu/nn_image_activate.h"
 #include "libcore/backend/cpu/thread_pool.h"
-#include "libcore/backend/cpu/vector16_math.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
@@ -80,24 +80,6 @@ void from_blocks(const ImageReorder& p) {
     const BlockPlace place(p.shape, block);
     place.channels == kLanes ? order_of_block(p, place, Whole()) : order_of_block(p, place, place.channels);
   });
-}
-
-template <ImageActivation kActivation>
-[[gnu::always_inline]] inline void activate(Floats& x) {
-  if constexpr (kActivation == ImageActivation::relu || kActivation == ImageActivation::relu6) {
-    x = x < 0 ? Floats{} : x;
-  }
-  if constexpr (kActivation == ImageActivation::relu6) x = x > 6 ? Floats{} + 6.0F : x;
-  if constexpr (kActivation == ImageActivation::hardswish) {
-    Floats gate = x + 3.0F;
-    gate = gate < 0 ? Floats{} : gate > 6 ? Floats{} + 6.0F : gate;
-    x = x * gate / 6.0F;
-  }
-  if constexpr (kActivation == ImageActivation::silu) {
-    Floats e = -x;
-    exponential(e);
-    x = x / (e + 1.0F);
-  }
 }
 
 template <bool kMap, bool kAdd, ImageActivation kActivation>

@@ -1,4 +1,4 @@
-// Convolution of images in blocks of channels through oneDNN, but for narrow groups.
+// Convolution of images in blocks of channels: our own kernels where they are faster, else oneDNN's.
 #include <cstring>
 #include <unordered_map>
 
@@ -11,16 +11,8 @@ namespace {
 
 using dnnl::memory;
 
-const Convolution& blocked(const Conv2dSizes& sizes, ConvPass pass, bool has_bias) {
-  return convolution(sizes, pass, {.has_bias = has_bias, .blocked = true});
-}
-const Convolution& with_prepared_weight(const Conv2dSizes& sizes, bool has_bias) {
-  return convolution(sizes, ConvPass::forward, {.has_bias = has_bias, .blocked = true, .prepared = true});
-}
-
-const Convolution& with_prepared_weight(const Conv2dSizes& sizes, bool has_bias, const ConvAfter& after) {
-  return convolution(sizes, ConvPass::forward,
-                     {.has_bias = has_bias, .blocked = true, .prepared = true, .after = after});
+const Convolution& blocked(const Conv2dSizes& sizes, ConvPass pass, bool has_bias, const ConvAfter& after = {}) {
+  return convolution(sizes, pass, {.has_bias = has_bias, .blocked = true, .after = after});
 }
 
 const NarrowGroups& narrow() {
@@ -28,21 +20,27 @@ const NarrowGroups& narrow() {
   return kernels;
 }
 
+const Winograd& winograd() {
+  static const Winograd kernels = winograd_kernels();
+  return kernels;
+}
+
 bool narrow_fits(const Conv2dSizes& sizes) {
-  return narrow().fits(sizes);
+  return winograd().fits(sizes) || narrow().fits(sizes);
 }
 
 ConvAfter kind_of(const ImageAfter& after) {
   return {after.scale != nullptr, after.addend != nullptr, after.activation};
 }
 
-/// Winograd's convolution does nothing besides; then the weight would have to lie in another order.
+/// Not where the weight would have to lie in another order for it.
 bool conv_can_follow(const Conv2dSizes& sizes, bool has_bias, const ImageAfter& after) {
   const ConvAfter kind = kind_of(after);
   if (!kind.any()) return true;
-  if (narrow_fits(sizes)) return after.activation < ImageActivation::hardswish;
-  const Convolution& found = with_prepared_weight(sizes, has_bias, kind);
-  return found.fast && found.weight == with_prepared_weight(sizes, has_bias).weight;
+  if (winograd().fits(sizes)) return true;
+  if (narrow().fits(sizes)) return after.activation < ImageActivation::hardswish;
+  const Convolution& found = blocked(sizes, ConvPass::forward, has_bias, kind);
+  return found.fast && found.weight == blocked(sizes, ConvPass::forward, has_bias).weight;
 }
 
 bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
@@ -50,15 +48,17 @@ bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
 }
 
 PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
-  if (narrow_fits(sizes)) return {narrow().prepared_bytes(sizes), "narrow groups"};
-  const memory::desc& weight = with_prepared_weight(sizes, has_bias).weight;
+  if (winograd().fits(sizes)) return winograd().prepared_form(sizes);
+  if (narrow().fits(sizes)) return {narrow().prepared_bytes(sizes), "narrow groups"};
+  const memory::desc& weight = blocked(sizes, ConvPass::forward, has_bias).weight;
   if (lies_as(plain_weight(sizes), weight)) return {0, {}};
   return {weight.get_size(), {reinterpret_cast<const char*>(&weight.data), sizeof weight.data}};
 }
 
 void conv_prepare(const ImagePrepare& p) {
-  if (narrow_fits(p.sizes)) return narrow().prepare(p);
-  const Convolution& found = with_prepared_weight(p.sizes, p.has_bias);
+  if (winograd().fits(p.sizes)) return winograd().prepare(p);
+  if (narrow().fits(p.sizes)) return narrow().prepare(p);
+  const Convolution& found = blocked(p.sizes, ConvPass::forward, p.has_bias);
   reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
   dnnl_stream().wait();
 }
@@ -78,10 +78,10 @@ void add_after(const Convolution& found, const ImageAfter& after, std::unordered
 void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
   if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
-  if (p.prepared != nullptr && narrow_fits(s)) return narrow().conv(p);
+  if (p.prepared != nullptr && winograd().fits(s)) return winograd().conv(p);
+  if (p.prepared != nullptr && narrow().fits(s)) return narrow().conv(p);
   const bool has_bias = p.bias != nullptr;
-  const Convolution& found = p.prepared != nullptr ? with_prepared_weight(s, has_bias, kind_of(p.after))
-                                                   : blocked(s, ConvPass::forward, has_bias);
+  const Convolution& found = blocked(s, ConvPass::forward, has_bias, kind_of(p.after));
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_SRC, wrap(found.image, p.image)},
       {DNNL_ARG_WEIGHTS, p.prepared != nullptr ? wrap(found.weight, p.prepared)

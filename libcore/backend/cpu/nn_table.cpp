@@ -47,6 +47,13 @@ NarrowGroups narrow_groups() {
   return baseline::narrow_groups();
 }
 
+Winograd winograd_kernels() {
+#if defined(__x86_64__)
+  if (has_avx512()) return avx512::winograd_kernels();
+#endif
+  return baseline::winograd_kernels();
+}
+
 namespace {
 
 ImageTable make_image_table() {
