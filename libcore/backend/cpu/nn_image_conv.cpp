@@ -1,9 +1,10 @@
-// Convolution of images in blocks of channels through oneDNN, but for narrow groups.
+// Convolution of images in blocks of channels through oneDNN, but where a kernel of our own is faster.
 #include <cstring>
 #include <unordered_map>
 
 #include "libcore/backend/cpu/nn_conv_primitives.h"
 #include "libcore/backend/cpu/nn_image_gemm.h"
+#include "libcore/backend/cpu/nn_image_product.h"
 #include "libcore/backend/cpu/nn_vector.h"
 
 namespace core::cpu {
@@ -32,6 +33,19 @@ bool narrow_fits(const Conv2dSizes& sizes) {
   return narrow().fits(sizes);
 }
 
+const ImageProduct& product() {
+  static const ImageProduct kernels = image_product();
+  return kernels;
+}
+
+bool product_fits(const Conv2dSizes& sizes) {
+  return product().fits(sizes);
+}
+
+bool prepared_fits(const Conv2dSizes& sizes) {
+  return narrow_fits(sizes) || product_fits(sizes);
+}
+
 ConvAfter kind_of(const ImageAfter& after) {
   return {after.scale != nullptr, after.addend != nullptr, after.activation};
 }
@@ -39,7 +53,7 @@ ConvAfter kind_of(const ImageAfter& after) {
 /// Winograd's convolution does nothing besides; then the weight would have to lie in another order.
 bool conv_can_follow(const Conv2dSizes& sizes, bool has_bias, const ImageAfter& after) {
   const ConvAfter kind = kind_of(after);
-  if (!kind.any()) return true;
+  if (!kind.any() || product_fits(sizes)) return true;
   if (narrow_fits(sizes)) return after.activation < ImageActivation::hardswish;
   const Convolution& found = with_prepared_weight(sizes, has_bias, kind);
   return found.fast && found.weight == with_prepared_weight(sizes, has_bias).weight;
@@ -51,6 +65,7 @@ bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
 
 PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
   if (narrow_fits(sizes)) return {narrow().prepared_bytes(sizes), "narrow groups"};
+  if (product_fits(sizes)) return {product().prepared_bytes(sizes), "product"};
   const memory::desc& weight = with_prepared_weight(sizes, has_bias).weight;
   if (lies_as(plain_weight(sizes), weight)) return {0, {}};
   return {weight.get_size(), {reinterpret_cast<const char*>(&weight.data), sizeof weight.data}};
@@ -58,6 +73,7 @@ PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
 
 void conv_prepare(const ImagePrepare& p) {
   if (narrow_fits(p.sizes)) return narrow().prepare(p);
+  if (product_fits(p.sizes)) return product().prepare(p);
   const Convolution& found = with_prepared_weight(p.sizes, p.has_bias);
   reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
   dnnl_stream().wait();
@@ -79,6 +95,7 @@ void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
   if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
   if (p.prepared != nullptr && narrow_fits(s)) return narrow().conv(p);
+  if (p.prepared != nullptr && product_fits(s)) return product().conv(p);
   const bool has_bias = p.bias != nullptr;
   const Convolution& found = p.prepared != nullptr ? with_prepared_weight(s, has_bias, kind_of(p.after))
                                                    : blocked(s, ConvPass::forward, has_bias);
@@ -125,7 +142,7 @@ void conv_weight_grad(const ImageConvWeightGrad& p) {
 
 void fill_image_convolution(ImageTable& table) {
   table.conv_fits = conv_fits;
-  table.narrow_fits = narrow_fits;
+  table.prepared_fits = prepared_fits;
   table.prepared_form = conv_prepared_form;
   table.prepare = conv_prepare;
   table.conv = conv;

@@ -1,3 +1,4 @@
+#include "libcore/backend/cpu/nn_image_product.h"
 #include "libcore/backend/cpu/nn_kernels.h"
 #include "libcore/backend/cpu/nn_vector.h"
 
@@ -45,6 +46,13 @@ NarrowGroups narrow_groups() {
   if (has_avx512()) return avx512::narrow_groups();
 #endif
   return baseline::narrow_groups();
+}
+
+ImageProduct image_product() {
+#if defined(__x86_64__)
+  if (has_avx512()) return avx512::image_product();
+#endif
+  return baseline::image_product();
 }
 
 namespace {
