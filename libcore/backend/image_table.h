@@ -173,8 +173,8 @@ struct ImageTable {
   void (*mean)(const ImageMean&);
   /// Whether there is a fast kernel for this convolution on blocks.
   bool (*conv_fits)(const Conv2dSizes&, ConvPass);
-  /// Whether there is one, for groups that do not fill blocks too, where the weight is prepared.
-  bool (*narrow_fits)(const Conv2dSizes&);
+  /// Whether there is one where the weight is prepared, be it that groups do not fill blocks.
+  bool (*prepared_fits)(const Conv2dSizes&);
   /// The order of the weight that `conv` works in where it is prepared.
   PreparedForm (*prepared_form)(const Conv2dSizes&, bool has_bias);
   void (*prepare)(const ImagePrepare&);

@@ -109,9 +109,9 @@ bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
   return held::may_hold(like, output_sizes(s)) && held::table_of(like).conv_fits(s, pass);
 }
 
-/// Whether there is a kernel for narrow groups as they are.
-bool runs_narrow(const Tensor& x, const Conv2dSizes& s) {
-  return held::may_hold(x, output_sizes(s)) && held::table_of(x).narrow_fits(s);
+/// Whether there is a kernel for a weight that is prepared, such as one for narrow groups as they are.
+bool runs_prepared(const Tensor& x, const Conv2dSizes& s) {
+  return held::may_hold(x, output_sizes(s)) && held::table_of(x).prepared_fits(s);
 }
 
 /// The same convolution in groups of sixteen channels, for which there are fast kernels: several narrow groups become
@@ -242,7 +242,7 @@ Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bi
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s, WeightUse use) {
   const bool empty = x.numel() == 0 || weight.numel() == 0;
   if (!empty && on_images(x, s, ConvPass::forward)) return conv2d_of_images(x, weight, bias, s, use);
-  if (!empty && use == WeightUse::again && runs_narrow(x, s)) {
+  if (!empty && use == WeightUse::again && runs_prepared(x, s)) {
     return pending_conv2d(x, dense(weight), dense(bias), s, s);
   }
   if (const Conv2dSizes wide = widened(s); !empty && use == WeightUse::again && wide.groups != s.groups) {

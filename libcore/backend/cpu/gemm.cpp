@@ -25,10 +25,30 @@ T start_of(const GemmParams& p, T* c) {
 
 /// Multiplications up to which one thread is faster: what another computes has to come over from its cache.
 constexpr std::int64_t kWorkOfOne = 1 << 22;
+/// The same for small products, whose operands are not read by the other thread.
+constexpr std::int64_t kSmallWorkOfOne = 1 << 17;
+
+/// Those of a batch that are small one by one, shared out between threads. False where they are not small.
+bool small_products(const GemmParams& p) {
+  static const auto small_product = small_kernels().product;
+  if (p.batch <= 1) return small_product(p);
+  GemmParams none = p;
+  none.batch = 0;
+  if (!small_product(none)) return false;
+  parallel_for(p.batch, 1 + kSmallWorkOfOne / std::max<std::int64_t>(1, p.m * p.n * p.k),
+               [&](std::int64_t begin, std::int64_t end) {
+                 GemmParams some = p;
+                 some.batch = end - begin;
+                 some.a = static_cast<const float*>(p.a) + begin * p.batch_stride_a;
+                 some.b = static_cast<const float*>(p.b) + begin * p.batch_stride_b;
+                 some.c = static_cast<float*>(p.c) + begin * p.batch_stride_c;
+                 small_product(some);
+               });
+  return true;
+}
 
 void gemm_f32(const GemmParams& p) {
-  static const auto small_product = small_kernels().product;
-  if (small_product(p)) return;
+  if (small_products(p)) return;
   const ThreadLimitGuard limit(p.m * p.n * p.k <= kWorkOfOne ? 1 : num_threads());
   apply_thread_limit();
   for (std::int64_t i = 0; i < p.batch; ++i) {

@@ -4,6 +4,7 @@
 
 #include "libcore/backend/cpu/nn_conv_primitives.h"
 #include "libcore/backend/cpu/nn_image_gemm.h"
+#include "libcore/backend/cpu/nn_image_product.h"
 #include "libcore/backend/cpu/nn_vector.h"
 
 namespace core::cpu {
@@ -29,6 +30,19 @@ bool narrow_fits(const Conv2dSizes& sizes) {
   return winograd().fits(sizes) || narrow().fits(sizes);
 }
 
+const ImageProduct& product() {
+  static const ImageProduct kernels = image_product();
+  return kernels;
+}
+
+bool product_fits(const Conv2dSizes& sizes) {
+  return product().fits(sizes);
+}
+
+bool prepared_fits(const Conv2dSizes& sizes) {
+  return narrow_fits(sizes) || product_fits(sizes);
+}
+
 ConvAfter kind_of(const ImageAfter& after) {
   return {after.scale != nullptr, after.addend != nullptr, after.activation};
 }
@@ -39,6 +53,7 @@ bool conv_can_follow(const Conv2dSizes& sizes, bool has_bias, const ImageAfter& 
   if (!kind.any()) return true;
   if (winograd().fits(sizes)) return true;
   if (narrow().fits(sizes)) return after.activation < ImageActivation::hardswish;
+  if (product().fits(sizes)) return true;
   const Convolution& found = blocked(sizes, ConvPass::forward, has_bias, kind);
   return found.fast && found.weight == blocked(sizes, ConvPass::forward, has_bias).weight;
 }
@@ -50,6 +65,7 @@ bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
 PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
   if (winograd().fits(sizes)) return winograd().prepared_form(sizes);
   if (narrow().fits(sizes)) return {narrow().prepared_bytes(sizes), "narrow groups"};
+  if (product().fits(sizes)) return {product().prepared_bytes(sizes), "product"};
   const memory::desc& weight = blocked(sizes, ConvPass::forward, has_bias).weight;
   if (lies_as(plain_weight(sizes), weight)) return {0, {}};
   return {weight.get_size(), {reinterpret_cast<const char*>(&weight.data), sizeof weight.data}};
@@ -58,6 +74,7 @@ PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
 void conv_prepare(const ImagePrepare& p) {
   if (winograd().fits(p.sizes)) return winograd().prepare(p);
   if (narrow().fits(p.sizes)) return narrow().prepare(p);
+  if (product().fits(p.sizes)) return product().prepare(p);
   const Convolution& found = blocked(p.sizes, ConvPass::forward, p.has_bias);
   reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
   dnnl_stream().wait();
@@ -80,6 +97,7 @@ void conv(const ImageConv& p) {
   if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
   if (p.prepared != nullptr && winograd().fits(s)) return winograd().conv(p);
   if (p.prepared != nullptr && narrow().fits(s)) return narrow().conv(p);
+  if (p.prepared != nullptr && product().fits(s)) return product().conv(p);
   const bool has_bias = p.bias != nullptr;
   const Convolution& found = blocked(s, ConvPass::forward, has_bias, kind_of(p.after));
   std::unordered_map<int, memory> arguments{
@@ -125,7 +143,7 @@ void conv_weight_grad(const ImageConvWeightGrad& p) {
 
 void fill_image_convolution(ImageTable& table) {
   table.conv_fits = conv_fits;
-  table.narrow_fits = narrow_fits;
+  table.prepared_fits = prepared_fits;
   table.prepared_form = conv_prepared_form;
   table.prepare = conv_prepare;
   table.conv = conv;

@@ -1,3 +1,4 @@
+#include "libcore/backend/cpu/nn_image_product.h"
 #include "libcore/backend/cpu/nn_kernels.h"
 #include "libcore/backend/cpu/nn_vector.h"
 
@@ -52,6 +53,13 @@ Winograd winograd_kernels() {
   if (has_avx512()) return avx512::winograd_kernels();
 #endif
   return baseline::winograd_kernels();
+}
+
+ImageProduct image_product() {
+#if defined(__x86_64__)
+  if (has_avx512()) return avx512::image_product();
+#endif
+  return baseline::image_product();
 }
 
 namespace {

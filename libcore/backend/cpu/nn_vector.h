@@ -1,5 +1,6 @@
 #pragma once
-// Kernels on images in blocks. Those of nn_image.cpp, nn_image_groups.cpp, nn_image_pool.cpp and nn_image_winograd*.cpp
+// Kernels on images in blocks. Those of nn_image.cpp, nn_image_groups.cpp, nn_image_pool.cpp, nn_image_product.cpp and
+// nn_image_winograd*.cpp
 // are compiled once for each instruction set; other convolution (nn_image_conv.cpp) is oneDNN's, which chooses itself.
 // Thread safety: called once, while the table is made. For nn_table.cpp and nn_image_conv.cpp alone.
 

@@ -45,6 +45,26 @@ TEST_P(FewRows, GiveTheSameBitsOnSeveralThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, FewRows, testing::Values(1, 2, 3, 5, 8, 11, 12, 16, 31, 48, 49, 80, 113, 300));
 
+/// A batch is shared out between threads, each product as it would be alone.
+TEST(ManySmallProducts, AreRightOnSeveralThreads) {
+  core::manual_seed(0);
+  Tensor a = core::randn({301, 12, 40}), b = core::randn({301, 40, 24}), t = core::randn({301, 24, 40});
+  Tensor wanted = core::bmm(a.to(DType::f64), b.to(DType::f64));
+  Tensor turned = core::bmm(a.to(DType::f64), t.to(DType::f64).transpose(1, 2));
+  const core::ThreadLimitGuard three(3);
+  EXPECT_TRUE(core::allclose(core::bmm(a, b).to(DType::f64), wanted, {.rtol = 1e-4, .atol = 1e-4}));
+  EXPECT_TRUE(core::allclose(core::bmm(a, t.transpose(1, 2)).to(DType::f64), turned, {.rtol = 1e-4, .atol = 1e-4}));
+}
+
+TEST(ManySmallProducts, GiveTheSameBitsOnSeveralThreads) {
+  core::manual_seed(0);
+  Tensor a = core::randn({301, 12, 40}), b = core::randn({301, 40, 24});
+  const core::ThreadLimitGuard one(1);
+  Tensor alone = core::bmm(a, b);
+  const core::ThreadLimitGuard three(3);
+  EXPECT_TRUE(core::bmm(a, b).equal(alone));
+}
+
 TEST(OneRow, OfOddLengthGivesTheProduct) {
   core::manual_seed(0);
   Tensor x = core::randn({1, 1003}), w = core::randn({517, 1003}), b = core::randn({517});

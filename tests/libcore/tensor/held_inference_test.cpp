@@ -219,6 +219,20 @@ INSTANTIATE_TEST_SUITE_P(
         Narrow{24, {2, 96, 16, 15}, {.padding = 1}}, Narrow{24, {1, 72, 17, 30}, {.stride = 2, .padding = 1}},
         Narrow{56, {1, 112, 9, 11}, {.padding = 1}}, Narrow{72, {2, 144, 9, 7}, {.padding = 1}}));
 
+/// Dilated so far that most taps, or all but one, never meet the image; and with strides.
+TEST(ConvolutionOfFewTaps, AgreesWithDouble) {
+  core::manual_seed(4);
+  const Tensor x = core::randn({1, 48, 9, 20}), w = core::randn({40, 48, 3, 3}), b = core::randn({40});
+  for (const core::Conv2dOptions& options : {core::Conv2dOptions{.padding = 30, .dilation = 30},
+                                             {.padding = 12, .dilation = 12},
+                                             {.padding = 5, .dilation = 3},
+                                             {.stride = 3, .padding = 1}}) {
+    const Tensor wanted = core::conv2d(x.to_double(), w.to_double(), b.to_double(), options);
+    expect_close(core::relu(core::conv2d(x, w, b, options)), core::relu(wanted));
+    expect_close(core::silu(core::conv2d(x, w, b, options)), core::silu(wanted));
+  }
+}
+
 TEST(ConvolutionOfPixels, AgreesWithDouble) {
   core::manual_seed(2);
   const Tensor x = core::randn({3, 20, 1, 1}), w = core::randn({7, 20, 1, 1}), b = core::randn({7});
