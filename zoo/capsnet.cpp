@@ -39,14 +39,17 @@ DigitCaps::DigitCaps(const Options& o)
 Tensor DigitCaps::forward(const Tensor& capsules) {                           // (n, inputs, in_size)
   Tensor votes = core::einsum("ijkl,bil->bjik", {W, capsules}).contiguous();  // (n, outputs, inputs, out_size)
   Tensor fixed = votes.detach();
-  Tensor logits =
-      core::zeros({votes.size(0), votes.size(1), 1, votes.size(2)}, {.dtype = votes.dtype(), .device = votes.device()});
-  Tensor result;  // (n, outputs, 1, out_size)
+  Tensor couplings =  // (n, outputs, 1, inputs); the softmax of zeros at first
+      core::full({votes.size(0), votes.size(1), 1, votes.size(2)}, 1.0 / static_cast<double>(votes.size(1)),
+                 {.dtype = votes.dtype(), .device = votes.device()});
+  Tensor result, logits;  // (n, outputs, 1, out_size), as couplings
   for (std::int64_t i = 0; i < iterations; ++i) {
     const bool last = i + 1 == iterations;
-    Tensor couplings = core::softmax(logits, 1);  // (n, outputs, 1, inputs)
     result = squash(core::matmul(couplings, last ? votes : fixed));
-    if (!last) logits = logits + core::matmul(result, fixed.transpose(2, 3));
+    if (last) break;
+    Tensor agreement = core::matmul(result, fixed.transpose(2, 3));
+    logits = logits.defined() ? logits + agreement : agreement;
+    couplings = core::softmax(logits, 1);
   }
   return result.squeeze(2);  // (n, outputs, out_size)
 }

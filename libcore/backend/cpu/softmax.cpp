@@ -94,16 +94,38 @@ void dense_log_softmax_grad(const T* grad, const T* out, T* in_grad, std::int64_
   }
 }
 
+/// `lines` neighbouring lines, a vector at most, whose elements lie `step` apart.
+template <class T>
+void softmax_beside(const T* in, T* out, std::int64_t length, std::int64_t step, std::int64_t lines) {
+  Vector<T> largest = load_up_to(in, lines), sums{};
+  for (std::int64_t i = 1; i < length; ++i) {
+    const Vector<T> v = load_up_to(in + i * step, lines);
+    largest = (v > largest) | (v != v) ? v : largest;
+  }
+  for (std::int64_t i = 0; i < length; ++i) {
+    const Vector<T> term = exp_of(load_up_to(in + i * step, lines) - largest);
+    store_up_to(out + i * step, term, lines);
+    sums += term;
+  }
+  for (std::int64_t i = 0; i < length; ++i) {
+    store_up_to<T>(out + i * step, load_up_to(out + i * step, lines) / sums, lines);
+  }
+}
+
 template <class T>
 void softmax(const SoftmaxParams& p) {
-  for_each_line(p.outer, p.length, p.inner, [&](std::int64_t at) {
-    const T* in = static_cast<const T*>(p.input) + at;
-    T* out = static_cast<T*>(p.output) + at;
-    if (p.inner == 1) return dense_softmax(in, out, p.length);
-    const T largest = largest_of(in, p.length, p.inner);
-    T sum = 0;
-    for (std::int64_t i = 0; i < p.length; ++i) sum += out[i * p.inner] = std::exp(in[i * p.inner] - largest);
-    for (std::int64_t i = 0; i < p.length; ++i) out[i * p.inner] /= sum;
+  const auto* in = static_cast<const T*>(p.input);
+  auto* out = static_cast<T*>(p.output);
+  if (p.inner == 1) {
+    return for_each_line(p.outer, p.length, 1, [&](std::int64_t at) { dense_softmax(in + at, out + at, p.length); });
+  }
+  const std::int64_t each = (p.inner + kWidth<T> - 1) / kWidth<T>;
+  const std::int64_t grain = std::max<std::int64_t>(1, kWork / std::max<std::int64_t>(1, p.length * kWidth<T>));
+  parallel_for(p.outer * each, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i % each * kWidth<T>, at = i / each * p.inner * p.length + first;
+      softmax_beside(in + at, out + at, p.length, p.inner, std::min<std::int64_t>(kWidth<T>, p.inner - first));
+    }
   });
 }
 
