@@ -1,10 +1,10 @@
 // Convolution of images in blocks of channels: our own kernels where they are faster, else oneDNN's.
 #include <cstring>
 #include <unordered_map>
+#include <vector>
 
 #include "libcore/backend/cpu/nn_conv_primitives.h"
 #include "libcore/backend/cpu/nn_image_gemm.h"
-#include "libcore/backend/cpu/nn_image_product.h"
 #include "libcore/backend/cpu/nn_vector.h"
 
 namespace core::cpu {
@@ -16,31 +16,17 @@ const Convolution& blocked(const Conv2dSizes& sizes, ConvPass pass, bool has_bia
   return convolution(sizes, pass, {.has_bias = has_bias, .blocked = true, .after = after});
 }
 
-const NarrowGroups& narrow() {
-  static const NarrowGroups kernels = narrow_groups();
-  return kernels;
-}
-
-const Winograd& winograd() {
-  static const Winograd kernels = winograd_kernels();
-  return kernels;
-}
-
-bool narrow_fits(const Conv2dSizes& sizes) {
-  return winograd().fits(sizes) || narrow().fits(sizes);
-}
-
-const ImageProduct& product() {
-  static const ImageProduct kernels = image_product();
-  return kernels;
-}
-
-bool product_fits(const Conv2dSizes& sizes) {
-  return product().fits(sizes);
+/// The kernel of our own for this convolution with a prepared weight, or null.
+const PreparedKernel* own_kernel(const Conv2dSizes& sizes) {
+  static const std::vector<PreparedKernel> kernels = prepared_kernels();
+  for (const PreparedKernel& kernel : kernels) {
+    if (kernel.fits(sizes)) return &kernel;
+  }
+  return nullptr;
 }
 
 bool prepared_fits(const Conv2dSizes& sizes) {
-  return narrow_fits(sizes) || product_fits(sizes);
+  return own_kernel(sizes) != nullptr;
 }
 
 ConvAfter kind_of(const ImageAfter& after) {
@@ -51,9 +37,7 @@ ConvAfter kind_of(const ImageAfter& after) {
 bool conv_can_follow(const Conv2dSizes& sizes, bool has_bias, const ImageAfter& after) {
   const ConvAfter kind = kind_of(after);
   if (!kind.any()) return true;
-  if (winograd().fits(sizes)) return true;
-  if (narrow().fits(sizes)) return after.activation < ImageActivation::hardswish;
-  if (product().fits(sizes)) return true;
+  if (const PreparedKernel* own = own_kernel(sizes)) return own->can_follow(after);
   const Convolution& found = blocked(sizes, ConvPass::forward, has_bias, kind);
   return found.fast && found.weight == blocked(sizes, ConvPass::forward, has_bias).weight;
 }
@@ -63,18 +47,14 @@ bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
 }
 
 PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
-  if (winograd().fits(sizes)) return winograd().prepared_form(sizes);
-  if (narrow().fits(sizes)) return {narrow().prepared_bytes(sizes), "narrow groups"};
-  if (product().fits(sizes)) return {product().prepared_bytes(sizes), "product"};
+  if (const PreparedKernel* own = own_kernel(sizes)) return own->form(sizes);
   const memory::desc& weight = blocked(sizes, ConvPass::forward, has_bias).weight;
   if (lies_as(plain_weight(sizes), weight)) return {0, {}};
   return {weight.get_size(), {reinterpret_cast<const char*>(&weight.data), sizeof weight.data}};
 }
 
 void conv_prepare(const ImagePrepare& p) {
-  if (winograd().fits(p.sizes)) return winograd().prepare(p);
-  if (narrow().fits(p.sizes)) return narrow().prepare(p);
-  if (product().fits(p.sizes)) return product().prepare(p);
+  if (const PreparedKernel* own = own_kernel(p.sizes)) return own->prepare(p);
   const Convolution& found = blocked(p.sizes, ConvPass::forward, p.has_bias);
   reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
   dnnl_stream().wait();
@@ -95,9 +75,8 @@ void add_after(const Convolution& found, const ImageAfter& after, std::unordered
 void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
   if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
-  if (p.prepared != nullptr && winograd().fits(s)) return winograd().conv(p);
-  if (p.prepared != nullptr && narrow().fits(s)) return narrow().conv(p);
-  if (p.prepared != nullptr && product().fits(s)) return product().conv(p);
+  const PreparedKernel* own = p.prepared != nullptr ? own_kernel(s) : nullptr;
+  if (own != nullptr) return own->conv(p);
   const bool has_bias = p.bias != nullptr;
   const Convolution& found = blocked(s, ConvPass::forward, has_bias, kind_of(p.after));
   std::unordered_map<int, memory> arguments{

@@ -14,8 +14,6 @@
 
 namespace core::cpu::CORE_CPU_VARIANT {
 
-#if defined(__AVX512F__)
-
 namespace {
 
 constexpr std::int64_t kSide = 3;  // of the kernel
@@ -320,9 +318,10 @@ bool fits(const Conv2dSizes& s) {
          s.pad_top < kSide;
 }
 
-std::size_t prepared_bytes(const Conv2dSizes& s) {
-  if (is_wide(s)) return static_cast<std::size_t>(weights_before(s, blocks_of(s))) * sizeof(float);
-  return static_cast<std::size_t>(blocks_of(s) * kTaps * group_width(s) * kLanes) * sizeof(float);
+PreparedForm form(const Conv2dSizes& s) {
+  const std::int64_t floats =
+      is_wide(s) ? weights_before(s, blocks_of(s)) : blocks_of(s) * kTaps * group_width(s) * kLanes;
+  return {static_cast<std::size_t>(floats) * sizeof(float), "groups"};
 }
 
 /// weight (channels, width, kh, kw) to (block, kh, kw, width, lane).
@@ -357,16 +356,9 @@ void conv(const ImageConv& p) {
 
 }  // namespace
 
-NarrowGroups narrow_groups() {
-  return {fits, prepared_bytes, prepare, conv};
+PreparedKernel groups_kernel() {
+  const auto can_follow = [](const ImageAfter& after) { return after.activation < ImageActivation::hardswish; };
+  return {fits, can_follow, form, prepare, conv};
 }
-
-#else
-
-NarrowGroups narrow_groups() {
-  return {[](const Conv2dSizes&) { return false; }, nullptr, nullptr, nullptr};
-}
-
-#endif
 
 }  // namespace core::cpu::CORE_CPU_VARIANT

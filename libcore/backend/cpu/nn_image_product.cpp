@@ -5,20 +5,18 @@
 // cost nothing in the loop, and a tap that does not meet the image is left out. Depth is taken in chunks, whose weights
 // for a panel stay in the first cache for all tiles of the group. Sums go on in the output between chunks. So each
 // output is one sum in one order: results do not depend on the number of threads.
-#include "libcore/backend/cpu/nn_image_product.h"
-
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
+#include "libcore/backend/cpu/nn_image_activate.h"
 #include "libcore/backend/cpu/nn_scratch.h"
+#include "libcore/backend/cpu/nn_vector.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/vector16_math.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
-
-#if defined(__AVX512F__)
 
 namespace {
 
@@ -117,16 +115,12 @@ struct Finish {
   /// hardswish or silu of what was put.
   void smooth(float* out, std::int64_t pixels) const {
     for (std::int64_t i = 0; i < pixels; ++i) {
-      Floats x, gate;
+      Floats x;
       load(x, out + i * kLanes);
       if (activation == ImageActivation::silu) {
-        gate = -x;
-        exponential(gate);
-        x = x / (gate + 1.0F);
+        activate<ImageActivation::silu>(x);
       } else {
-        gate = x + 3.0F;
-        gate = gate < 0 ? Floats{} : gate > 6 ? Floats{} + 6.0F : gate;
-        x = x * gate / 6.0F;
+        activate<ImageActivation::hardswish>(x);
       }
       store(out + i * kLanes, x);
     }
@@ -425,8 +419,9 @@ bool fits(const Conv2dSizes& s) {
   return is_strided && s.in_channels >= (out_plane(s) <= kFewPixels ? kSomeChannels : kManyChannels);
 }
 
-std::size_t prepared_bytes(const Conv2dSizes& s) {
-  return static_cast<std::size_t>(blocks_of(s.out_channels) * kLanes * taps_of(s) * depth_of(s)) * sizeof(float);
+PreparedForm form(const Conv2dSizes& s) {
+  const std::int64_t floats = blocks_of(s.out_channels) * kLanes * taps_of(s) * depth_of(s);
+  return {static_cast<std::size_t>(floats) * sizeof(float), "product"};
 }
 
 /// weight (out, in, kh, kw) to (panel, kh, kw, in, lane of two blocks).
@@ -450,16 +445,8 @@ void prepare(const ImagePrepare& p) {
 
 }  // namespace
 
-ImageProduct image_product() {
-  return {fits, prepared_bytes, prepare, conv};
+PreparedKernel product_kernel() {
+  return {fits, [](const ImageAfter&) { return true; }, form, prepare, conv};
 }
-
-#else
-
-ImageProduct image_product() {
-  return {[](const Conv2dSizes&) { return false; }, nullptr, nullptr, nullptr};
-}
-
-#endif
 
 }  // namespace core::cpu::CORE_CPU_VARIANT

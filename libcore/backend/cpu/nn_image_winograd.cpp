@@ -8,8 +8,6 @@
 
 namespace core::cpu::CORE_CPU_VARIANT {
 
-#if defined(__AVX512F__)
-
 namespace winograd {
 namespace {
 
@@ -224,7 +222,7 @@ bool fits(const Conv2dSizes& s) {
   return tile_for(s) != 0;
 }
 
-PreparedForm prepared_form(const Conv2dSizes& s) {
+PreparedForm form(const Conv2dSizes& s) {
   const std::int64_t tile = tile_for(s), positions = (tile + 2) * (tile + 2);
   const std::int64_t floats = positions * up(s.out_channels, kLanes) * kLanes * (s.in_channels / s.groups);
   return {static_cast<std::size_t>(floats) * sizeof(float), tile == 4 ? "winograd 4" : "winograd 2"};
@@ -252,16 +250,10 @@ Plan::Plan(const Conv2dSizes& of, std::int64_t side)
 
 }  // namespace winograd
 
-Winograd winograd_kernels() {
-  return {winograd::fits, winograd::prepared_form, winograd::prepare, winograd::conv};
+/// A value that is not finite reaches all outputs of its tile: at most three pixels (times the dilation) further than
+/// in the definition.
+PreparedKernel winograd_kernel() {
+  return {winograd::fits, [](const ImageAfter&) { return true; }, winograd::form, winograd::prepare, winograd::conv};
 }
-
-#else
-
-Winograd winograd_kernels() {
-  return {[](const Conv2dSizes&) { return false; }, nullptr, nullptr, nullptr};
-}
-
-#endif
 
 }  // namespace core::cpu::CORE_CPU_VARIANT

@@ -1,7 +1,6 @@
 // Winograd's convolution: the sums over channels at each position, with AVX-512.
 #include "libcore/backend/cpu/nn_image_winograd.h"
 
-#if defined(__AVX512F__)
 #include <immintrin.h>
 
 #include <array>
@@ -152,5 +151,3 @@ void multiply(const Plan& plan, const Seen& seen, const float* weights, const Su
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT::winograd
-
-#endif

@@ -6,8 +6,6 @@
 #include "libcore/backend/cpu/nn_image_winograd_points.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
-#if defined(__AVX512F__)
-
 namespace core::cpu::CORE_CPU_VARIANT::winograd {
 namespace {
 
@@ -225,5 +223,3 @@ void prepare_weights(const Plan& plan, const float* weight, float* prepared) {
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT::winograd
-
-#endif

@@ -1,4 +1,3 @@
-#include "libcore/backend/cpu/nn_image_product.h"
 #include "libcore/backend/cpu/nn_kernels.h"
 #include "libcore/backend/cpu/nn_vector.h"
 
@@ -41,25 +40,11 @@ VectorKernels vector_kernels() {
 
 }  // namespace
 
-NarrowGroups narrow_groups() {
+std::vector<PreparedKernel> prepared_kernels() {
 #if defined(__x86_64__)
-  if (has_avx512()) return avx512::narrow_groups();
+  if (has_avx512()) return {avx512::winograd_kernel(), avx512::groups_kernel(), avx512::product_kernel()};
 #endif
-  return baseline::narrow_groups();
-}
-
-Winograd winograd_kernels() {
-#if defined(__x86_64__)
-  if (has_avx512()) return avx512::winograd_kernels();
-#endif
-  return baseline::winograd_kernels();
-}
-
-ImageProduct image_product() {
-#if defined(__x86_64__)
-  if (has_avx512()) return avx512::image_product();
-#endif
-  return baseline::image_product();
+  return {};
 }
 
 namespace {

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
-#include "libcore/backend/cpu/nn_image_product.h"
+#include "libcore/backend/cpu/nn_vector.h"
 #include "libcore/backend/host_memory.h"
 #include "libcore/backend/threads.h"
 
@@ -14,7 +15,7 @@ namespace {
 using core::Conv2dSizes;
 using core::ImageActivation;
 using core::ImageAfter;
-using core::cpu::ImageProduct;
+using core::cpu::PreparedKernel;
 
 constexpr float kUnwritten = 1e30F;
 
@@ -63,6 +64,13 @@ struct Case {
 
 class ImageProductOf : public testing::TestWithParam<Case> {
  protected:
+  void SetUp() override {
+    for (const PreparedKernel& offered : core::cpu::prepared_kernels()) {
+      if (offered.form(s).form == "product") kernel = offered;
+    }
+    if (!kernel) GTEST_SKIP() << "this processor has no AVX-512";
+  }
+
   ImageProductOf() {
     fill(
         image,
@@ -76,9 +84,6 @@ class ImageProductOf : public testing::TestWithParam<Case> {
         scale, [&](std::int64_t i) { return i < s.out_channels; }, padded(s.out_channels), 5);
     fill(
         shift, [&](std::int64_t i) { return i < s.out_channels; }, padded(s.out_channels), 6);
-  }
-  void SetUp() override {
-    if (kernels.prepare == nullptr) GTEST_SKIP() << "no such instructions here";
   }
 
   template <class There>
@@ -109,10 +114,10 @@ class ImageProductOf : public testing::TestWithParam<Case> {
 
   std::vector<float> run(bool with_bias, const ImageAfter& after, int threads = 1) const {
     const core::ThreadLimitGuard limit(threads);
-    const Floats prepared(static_cast<std::int64_t>(kernels.prepared_bytes(s) / sizeof(float)), kUnwritten);
-    kernels.prepare({s, with_bias, weight.data(), prepared.data()});
+    const Floats prepared(static_cast<std::int64_t>(kernel->form(s).bytes / sizeof(float)), kUnwritten);
+    kernel->prepare({s, with_bias, weight.data(), prepared.data()});
     const Floats out(outputs, kUnwritten);
-    kernels.conv({s, image.data(), nullptr, prepared.data(), with_bias ? bias.data() : nullptr, out.data(), after});
+    kernel->conv({s, image.data(), nullptr, prepared.data(), with_bias ? bias.data() : nullptr, out.data(), after});
     return out.values();
   }
 
@@ -151,7 +156,7 @@ class ImageProductOf : public testing::TestWithParam<Case> {
     return 0;
   }
 
-  const ImageProduct kernels = core::cpu::image_product();
+  std::optional<PreparedKernel> kernel;
   const Conv2dSizes s = GetParam().sizes();
   const std::int64_t plane = s.in_h * s.in_w, out_plane = s.out_h * s.out_w;
   const std::int64_t weights = s.out_channels * s.in_channels * s.kernel_h * s.kernel_w;
