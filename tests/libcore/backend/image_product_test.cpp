@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ostream>
 #include <vector>
 
 #include "libcore/backend/cpu/nn_vector.h"
@@ -61,6 +62,12 @@ struct Case {
     return s;
   }
 };
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  out << c.batch << 'x' << c.in << 'x' << c.h << 'x' << c.w << "_to_" << c.out << "_by_" << c.kernel_h << 'x'
+      << c.kernel_w;
+  return out << "_stride_" << c.stride << "_padding_" << c.padding << "_dilation_" << c.dilation;
+}
 
 class ImageProductOf : public testing::TestWithParam<Case> {
  protected:

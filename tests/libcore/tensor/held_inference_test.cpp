@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <ostream>
 #include <vector>
 
 #include "libcore/core.h"
@@ -164,6 +165,11 @@ struct Narrow {
   core::Conv2dOptions options;
   std::int64_t kernel = 3;
 };
+
+std::ostream& operator<<(std::ostream& out, const Narrow& p) {
+  out << "groups_of_" << p.width << "_of_" << p.image[1] << "_at_" << p.image[2] << 'x' << p.image[3];
+  return out << "_batch_" << p.image[0] << "_by_" << p.kernel;
+}
 
 class NarrowGroups : private Seeded, public testing::TestWithParam<Narrow> {
  protected:
