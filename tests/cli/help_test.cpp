@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libcore/base/edit_distance.h"
 #include "tests/cli/files.h"
 #include "tools/support/suggest.h"
 
@@ -24,10 +25,10 @@ std::string complete(const TempDir& dir, const std::string& shell, std::vector<s
 }  // namespace
 
 TEST(EditDistance, CountsEditsAndSwaps) {
-  EXPECT_EQ(cli::edit_distance("", "abc"), 3U);
-  EXPECT_EQ(cli::edit_distance("sl", "ls"), 1U);
-  EXPECT_EQ(cli::edit_distance("strip", "strip"), 0U);
-  EXPECT_EQ(cli::edit_distance("kitten", "sitting"), 3U);
+  EXPECT_EQ(core::edit_distance("", "abc"), 3U);
+  EXPECT_EQ(core::edit_distance("sl", "ls"), 1U);
+  EXPECT_EQ(core::edit_distance("strip", "strip"), 0U);
+  EXPECT_EQ(core::edit_distance("kitten", "sitting"), 3U);
 }
 
 TEST(Nearest, GuessesWhatIsCloseEnough) {

@@ -9,9 +9,6 @@
 
 namespace cli {
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
-std::size_t edit_distance(std::string_view a, std::string_view b);
-
 /// The candidate with the least edit distance, when that is at most a third of the word (one edit for short words), or
 /// that the word begins. The first of equals.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);

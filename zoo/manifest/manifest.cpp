@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "libckpt/io/codec.h"
+#include "libcore/base/edit_distance.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "zoo/manifest/packed.h"
@@ -112,25 +113,6 @@ std::string normal_name(std::string_view name) {
   return out;
 }
 
-/// Letters to insert, remove or change; a swap of neighbours counts one.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1);
-  std::vector<std::size_t> last(b.size() + 1);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    std::swap(before, last);
-    std::swap(last, row);
-  }
-  return last[b.size()];
-}
-
 }  // namespace
 
 const std::vector<ManifestInfo>& list_manifests() {
@@ -159,7 +141,7 @@ std::vector<std::string> similar_names(std::string_view name, std::size_t max) {
   std::string wanted = normal_name(name.substr(0, kMaxName));
   std::vector<std::pair<std::size_t, std::string>> ranked;
   for (const Block& block : archive().blocks()) {
-    std::size_t away = distance(wanted, block.name);
+    std::size_t away = core::edit_distance(wanted, block.name);
     bool holds = wanted.size() > 2 && block.name.find(wanted) != std::string_view::npos;
     if (holds || away <= wanted.size() / 3 + 1) ranked.emplace_back(away, block.name);
   }
