@@ -9,11 +9,13 @@
 #include "libcore/base/warning.h"
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/random.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::DataLoader;
 using core::Tensor;
+using test::message_of;
 using testing::ElementsAre;
 
 struct Numbers {
@@ -21,16 +23,6 @@ struct Numbers {
   std::int64_t size() const { return count; }
   std::int64_t get(std::int64_t i) const { return i; }
 };
-
-template <class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 std::vector<std::vector<std::int64_t>> batches_of(const DataLoader<Numbers>& loader) {
   std::vector<std::vector<std::int64_t>> batches;

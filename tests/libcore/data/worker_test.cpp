@@ -8,11 +8,13 @@
 #include "libcore/data/concat.h"
 #include "libcore/data/loader.h"
 #include "libcore/tensor/random.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::DataLoader;
 using core::Tensor;
+using test::message_of;
 using testing::ElementsAre;
 
 struct Numbers {
@@ -52,16 +54,6 @@ std::vector<float> floats_of(const Loader& loader) {
   std::vector<float> values;
   for (const Tensor& batch : loader) values.push_back(batch.template item<float>());
   return values;
-}
-
-template <class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
 }
 
 TEST(PersistentWorkers, GoOnWithTheirGenerators) {

@@ -9,23 +9,15 @@
 #include "libcore/module/sequential.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Module;
 using core::StateDict;
 using core::Tensor;
+using test::message_of;
 using testing::ElementsAre;
-
-template <class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 struct Counter : core::ModuleOf<Counter> {
   core::Linear fc{1, 1};

@@ -9,12 +9,14 @@
 #include "libcore/module/parameter.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::Parameter;
 using core::Scalar;
 using core::Tensor;
+using test::message_of;
 
 /// Rosenbrock's valley from (-1.5, 2).
 struct Valley {
@@ -96,16 +98,6 @@ TEST(LBFGS, TakesSeveralParametersAndSomeWithoutGradient) {
   EXPECT_NEAR(optimizer.step(loss).item<float>(), 29.293685913, 1e-3);
   EXPECT_NEAR(optimizer.step(loss).item<float>(), 5.041850566, 1e-3);
   EXPECT_TRUE(unused.detach().equal(core::ones({2})));
-}
-
-template <class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
 }
 
 TEST(LBFGS, ChecksItsArguments) {

@@ -12,23 +12,15 @@
 #include "libcore/optim/schedule_more.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/tensor/factory.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
 using core::LRScheduler;
 using core::Optimizer;
+using test::message_of;
 using testing::DoubleEq;
 using testing::ElementsAre;
-
-template <class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const core::Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 /// What is warned while it lives.
 struct Warnings {
