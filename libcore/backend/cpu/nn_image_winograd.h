@@ -7,7 +7,7 @@
 //   put_tiles   sums -> outputs, with what follows the convolution
 // A dilated convolution is an ordinary one of each of the images that its outputs a dilation apart see.
 // Every sum is over the channels in their order, whatever the split: results do not depend on the number of threads.
-// Thread safety: all functions. For nn_image_winograd*.cpp alone; users: winograd() in nn_vector.h.
+// Thread safety: all functions. For nn_image_winograd*.cpp alone; users: winograd_kernel() in nn_vector.h.
 
 #include <algorithm>
 #include <cstdint>
