@@ -79,7 +79,7 @@ std::string advice_for(const std::vector<Obstacle>& obstacles) {
 
 Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
   return core::with_context(path.string(), [&] {
-    Input input = open_input(path);
+    Input input = open_input(path, options);
     const Format& format = detect_format(input);
     Checkpoint checkpoint = format.read(input, options);
     checkpoint.format = format.name;
@@ -136,7 +136,7 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
-    Input input = open_input(path);
+    Input input = open_input(path, options);
     const Format& format = detect_format(input);
     VerifyResult result = format.verify(input, options, progress);
     ScanResult scanned;

@@ -22,6 +22,12 @@ struct OpenOptions {
   /// For commands that only look: unknown pickle globals are kept as above and listed in report->foreign, unless the
   /// whole file is one object of an unknown class.
   bool look_past_foreign = false;
+  /// Files of a checkpoint folder may be symbolic links that lead out of it, as in the caches of model hubs. Without it
+  /// such a link is Error(refused).
+  bool allow_symlinks = false;
+  /// The HDF5 helper may read a file where the system refuses to confine it (Landlock, seccomp); each layer that is
+  /// missing is then a warning in the report. Without it that is Error(refused).
+  bool unsandboxed = false;
   bool check_hashes = false;  ///< check content hashes and CRCs while reading payloads, where the format has them
   unsigned threads = 0;       ///< 0 = all cores
   Report* report = nullptr;
@@ -41,6 +47,7 @@ struct SaveOptions {
   bool overwrite = true;    ///< false: Error(io) when the target exists
   bool durable = true;      ///< fsync of file and folder
   Codec codec = Codec::automatic;
+  double parity = 0;  ///< .ckpt: share of the file, 0 to 1, that may decay and still be restored (ckpt rescue)
   std::uint64_t max_shard_size = 0;              ///< bytes a file; 0 = one file
   std::uint32_t shards = 0;                      ///< number of files of about the same size; 0 = as max_shard_size says
   std::vector<std::string> shard_prefixes = {};  ///< one file (or more, by max_shard_size) a prefix, one for the rest

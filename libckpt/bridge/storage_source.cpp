@@ -32,6 +32,7 @@ class HostMemory final : public ByteSource {
     require_inside(size(), offset, out.size());
     if (!out.empty()) storage_->backend().copy_to_host(out.data(), memory().data() + offset, out.size());
   }
+  void require_unchanged() const override {}
 
  private:
   Storage storage_;
@@ -54,6 +55,7 @@ class DeviceMemory final : public ByteSource {
     core::copy_to_host_staged(storage_->backend(), out.data(), static_cast<const std::byte*>(storage_.data()) + offset,
                               out.size(), std::move(after));
   }
+  void require_unchanged() const override {}
 
  private:
   Storage storage_;
@@ -75,6 +77,7 @@ class PinnedMemory final : public ByteSource {
     require_inside(size(), offset, out.size());
     if (!out.empty()) std::memcpy(out.data(), memory().data() + offset, out.size());
   }
+  void require_unchanged() const override {}
 
  private:
   Tensor pinned_;

@@ -14,15 +14,18 @@
 
 namespace ckpt {
 
+class Budget;
+
 /// An opened input, before anybody knows what it is.
 struct Input {
   std::filesystem::path path;
   SourcePtr file;
-  core::ByteVector head;  ///< the first 4,096 bytes, fewer when the file is shorter
+  core::ByteVector head;           ///< the first 4,096 bytes, fewer when the file is shorter
+  std::shared_ptr<Budget> budget;  ///< what this opening may still take
 };
 
 /// Opens `path`, a file or the folder of a model. Errors: those of resolve_folder(); Error(io).
-Input open_input(const std::filesystem::path& path);
+Input open_input(const std::filesystem::path& path, const OpenOptions& options = {});
 
 /// Something of a checkpoint that a target format cannot express.
 struct Obstacle {

@@ -62,10 +62,10 @@ bool has_blocks(const Value& root) {
 
 }  // namespace
 
-Input open_input(const std::filesystem::path& named) {
+Input open_input(const std::filesystem::path& named, const OpenOptions& /*options*/) {
   constexpr std::uint64_t kHeadBytes = 4096;
   std::filesystem::path path = resolve_folder(named);
-  Input input{path, open_file(path), {}};
+  Input input{path, open_file(path), {}, nullptr};
   input.head.resize(std::min(kHeadBytes, input.file->size()));
   input.file->read(0, input.head);
   return input;

@@ -80,7 +80,7 @@ void detail::scan_contents(const Input& input, const OpenOptions& options, ScanR
 
 ScanResult scan(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
-    Input input = open_input(path);
+    Input input = open_input(path, options);
     ScanResult result;
     detail::scan_contents(input, options, result);
     verify_format(input, options, progress, result);

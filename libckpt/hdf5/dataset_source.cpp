@@ -39,6 +39,7 @@ class FillSource final : public ByteSource {
     require_inside(size(), offset, out.size());
     fill_pattern(dataset_->fill, offset, out);
   }
+  void require_unchanged() const override {}
 
  private:
   std::shared_ptr<const Hdf5Dataset> dataset_;
@@ -52,6 +53,7 @@ class RefusedSource final : public ByteSource {
   void read(std::uint64_t /*offset*/, MutableBytes out) const override {
     if (!out.empty()) throw Error(ErrorCode::unsupported, "the dataset cannot be read: " + reason_);
   }
+  void require_unchanged() const override {}
 
  private:
   std::uint64_t size_;

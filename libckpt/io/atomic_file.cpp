@@ -63,7 +63,7 @@ struct AtomicFile::Impl {
     mode_t mode = target.old ? 0600 : 0666;
     std::string name = detail::temporary_name(target.name);
     fd = detail::Fd(
-        ::openat(target.folder.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+        file_ops().openat(target.folder.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
     if (!fd) throw_errno(errno, "cannot create a file in the folder " + core::quote(target.folder_path));
     temporary = std::move(name);
     if (options.expected_size > 0) {
@@ -128,7 +128,7 @@ struct AtomicFile::Impl {
     int result = file_ops().renameat2(folder, temporary.c_str(), folder, target.name.c_str(), flags);
     if (result != 0 && errno == EINVAL && !options.overwrite) {
       // A file system without RENAME_NOREPLACE; a hard link refuses a taken name as well.
-      result = ::linkat(folder, temporary.c_str(), folder, target.name.c_str(), 0);
+      result = file_ops().linkat(folder, temporary.c_str(), folder, target.name.c_str(), 0);
       if (result == 0) file_ops().unlinkat(folder, temporary.c_str(), 0);
     }
     int error = errno;

@@ -84,6 +84,7 @@ class MemorySource final : public ByteSource {
     std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
   }
   Bytes memory() const override { return bytes_; }
+  void require_unchanged() const override {}
 
  private:
   core::ByteVector bytes_;

@@ -36,8 +36,10 @@ class ByteSource {
   /// The range of one file that holds exactly these bytes, where there is one. Valid as long as the source.
   virtual std::optional<FileRange> file_range() const { return std::nullopt; }
   /// Error(io) when the file behind the bytes was written to since it was opened: what has been read may then be half
-  /// old and half new. Sinks ask after every copy.
-  virtual void require_unchanged() const {}
+  /// old and half new. Whoever has read all of a source and is about to rely on it asks: sinks after every copy, and
+  /// what only looks (verify, stat, diff, hash) before it answers. A source that wraps others asks them; bytes that lie
+  /// in memory never change.
+  virtual void require_unchanged() const = 0;
 };
 
 using SourcePtr = std::shared_ptr<const ByteSource>;

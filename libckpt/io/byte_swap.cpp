@@ -12,6 +12,7 @@ class SwappedSource final : public ByteSource {
   SwappedSource(SourcePtr source, unsigned width) : source_(std::move(source)), width_(width) {}
 
   std::uint64_t size() const override { return source_->size(); }
+  void require_unchanged() const override { source_->require_unchanged(); }
   void read(std::uint64_t offset, MutableBytes out) const override {
     core::ByteVector buffer;
     while (!out.empty()) {

@@ -17,8 +17,12 @@ int set_lock(int fd, const struct flock* region) {
   return ::fcntl(fd, F_OFD_SETLK, region);
 }
 
-constexpr FileOps kSystem = {::pwrite, ::copy_file_range, ::fallocate, ::ftruncate, ::fsync,
-                             ::close,  ::renameat2,       ::unlinkat,  set_lock};
+int open_at(int folder, const char* name, int flags, mode_t mode) {
+  return ::openat(folder, name, flags, mode);
+}
+
+constexpr FileOps kSystem = {open_at, ::pwrite,    ::copy_file_range, ::fallocate, ::ftruncate, ::fsync,
+                             ::close, ::renameat2, ::linkat,          ::unlinkat,  set_lock};
 
 std::atomic<const FileOps*> current_ops{&kSystem};
 

@@ -15,6 +15,7 @@ namespace ckpt::detail {
 
 /// Same contracts as the system calls of these names: -1 and errno on failure.
 struct FileOps {
+  int (*openat)(int folder, const char* name, int flags, mode_t mode);  ///< only for files that are made or written
   ssize_t (*pwrite)(int fd, const void* data, std::size_t size, off_t offset);
   ssize_t (*copy_file_range)(int in, off_t* in_offset, int out, off_t* out_offset, std::size_t size, unsigned flags);
   int (*fallocate)(int fd, int mode, off_t offset, off_t size);
@@ -22,6 +23,7 @@ struct FileOps {
   int (*fsync)(int fd);
   int (*close)(int fd);
   int (*renameat2)(int old_dir, const char* old_name, int new_dir, const char* new_name, unsigned flags);
+  int (*linkat)(int old_dir, const char* old_name, int new_dir, const char* new_name, int flags);
   int (*unlinkat)(int folder, const char* name, int flags);
   int (*set_lock)(int fd, const struct flock* region);  ///< fcntl F_OFD_SETLK
 };

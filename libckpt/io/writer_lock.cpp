@@ -129,7 +129,7 @@ WriterLock::~WriterLock() {
 /// False when the former owner removed the file between our opening and locking it.
 bool WriterLock::try_take() {
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  Fd fd(::openat(folder_, file_.c_str(), kFlags | O_CREAT | O_EXCL, 0666));
+  Fd fd(file_ops().openat(folder_, file_.c_str(), kFlags | O_CREAT | O_EXCL, 0666));
   bool existed = !fd && errno == EEXIST;
   if (existed) fd = Fd(::openat(folder_, file_.c_str(), kFlags));
   if (!fd && existed && errno == ENOENT) return false;

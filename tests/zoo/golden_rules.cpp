@@ -35,6 +35,7 @@ class Words final : public ckpt::ByteSource {
  public:
   Words(std::uint32_t tensor, std::uint64_t size) : tensor_(tensor), size_(size) {}
   std::uint64_t size() const override { return size_; }
+  void require_unchanged() const override {}
   void read(std::uint64_t offset, ckpt::MutableBytes out) const override {
     for (std::size_t i = 0; i < out.size(); ++i) {
       const std::uint64_t at = offset + i;

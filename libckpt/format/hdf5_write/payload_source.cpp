@@ -129,6 +129,7 @@ class CheckedSource final : public ByteSource {
  public:
   CheckedSource(SourcePtr source, const Hash128& hash) : source_(std::move(source)), hash_(hash) {}
   std::uint64_t size() const override { return source_->size(); }
+  void require_unchanged() const override { source_->require_unchanged(); }
   void read(std::uint64_t offset, MutableBytes out) const override {
     std::call_once(checked_, [&] { check(); });
     source_->read(offset, out);

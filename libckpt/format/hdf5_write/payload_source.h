@@ -15,6 +15,7 @@ class StoredPayload : public ByteSource {
   StoredPayload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner)
       : body_(std::move(body)), payload_(payload), owner_(std::move(owner)) {}
   std::uint64_t size() const override { return payload_->size; }
+  void require_unchanged() const override { body_->require_unchanged(); }
   const Payload& payload() const { return *payload_; }
   /// Its bytes as they are in the file.
   SourcePtr stored() const { return slice(body_, payload_->offset, payload_->stored); }

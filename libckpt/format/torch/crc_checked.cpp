@@ -15,6 +15,7 @@ class CrcCheckedSource final : public ByteSource {
       : source_(std::move(source)), crc_(crc), name_(std::move(name)) {}
 
   std::uint64_t size() const override { return source_->size(); }
+  void require_unchanged() const override { source_->require_unchanged(); }
   void read(std::uint64_t offset, MutableBytes out) const override {
     std::call_once(checked_, [this] { check(); });
     source_->read(offset, out);

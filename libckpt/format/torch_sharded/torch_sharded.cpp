@@ -28,7 +28,7 @@ bool detect(const Input& input) {
 /// A shard is one file of its own, never another index.
 Input open_input(const std::filesystem::path& folder, const std::string& name) {
   constexpr std::uint64_t kHead = 4096;
-  Input input{folder / name, open_shard(folder, name), {}};
+  Input input{folder / name, open_shard(folder, name), {}, nullptr};
   input.head.resize(std::min(kHead, input.file->size()));
   input.file->read(0, input.head);
   return input;

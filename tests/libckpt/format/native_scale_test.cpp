@@ -86,6 +86,7 @@ class Endless final : public ByteSource {
  public:
   explicit Endless(std::uint64_t size) : size_(size) {}
   std::uint64_t size() const override { return size_; }
+  void require_unchanged() const override {}
   void read(std::uint64_t offset, MutableBytes out) const override {
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>((offset + i) >> 9);
     std::uint64_t before = largest_;

@@ -8,7 +8,7 @@ namespace {
 
 ckpt::Input input_of(std::string_view content) {
   core::Bytes bytes = core::as_bytes(content);
-  ckpt::Input input{"x", ckpt::memory_source({bytes.begin(), bytes.end()}), {bytes.begin(), bytes.end()}};
+  ckpt::Input input{"x", ckpt::memory_source({bytes.begin(), bytes.end()}), {bytes.begin(), bytes.end()}, nullptr};
   input.head.resize(std::min<std::size_t>(input.head.size(), 4096));
   return input;
 }

@@ -54,6 +54,9 @@ inline bool strikes() {
   return true;
 }
 
+inline int bad_open(int folder, const char* name, int flags, mode_t mode) {
+  return strikes() ? -1 : ::openat(folder, name, flags, mode);
+}
 inline ssize_t bad_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
   return strikes() ? -1 : ::pwrite(fd, data, size, offset);
 }
@@ -86,6 +89,10 @@ inline int bad_rename(int old_dir, const char* old_name, int new_dir, const char
   return strikes() ? -1 : ::renameat2(old_dir, old_name, new_dir, new_name, flags);
 }
 
+inline int bad_link(int old_dir, const char* old_name, int new_dir, const char* new_name, int flags) {
+  return strikes() ? -1 : ::linkat(old_dir, old_name, new_dir, new_name, flags);
+}
+
 /// Cleaning up is never let fail, or nothing could be said about what is left; it can be killed.
 inline int bad_unlink(int folder, const char* name, int flags) {
   if (injected_errno == 0) strikes();
@@ -96,9 +103,17 @@ inline int no_lock(int, const struct flock*) {
   return -1;
 }
 
-inline const ckpt::detail::FileOps kBadOps = {bad_pwrite,    bad_copy,   bad_fallocate,
-                                              bad_ftruncate, bad_fsync,  bad_close,
-                                              bad_rename,    bad_unlink, ckpt::detail::system_file_ops().set_lock};
+inline const ckpt::detail::FileOps kBadOps = {bad_open,
+                                              bad_pwrite,
+                                              bad_copy,
+                                              bad_fallocate,
+                                              bad_ftruncate,
+                                              bad_fsync,
+                                              bad_close,
+                                              bad_rename,
+                                              bad_link,
+                                              bad_unlink,
+                                              ckpt::detail::system_file_ops().set_lock};
 
 /// Lets the call number `at` fail with `error` (0: kill) as long as it lives.
 class Injection {

@@ -85,6 +85,7 @@ class Zeros final : public ckpt::ByteSource {
  public:
   explicit Zeros(std::uint64_t size) : size_(size) {}
   std::uint64_t size() const override { return size_; }
+  void require_unchanged() const override {}
   void read(std::uint64_t, core::MutableBytes out) const override { std::fill(out.begin(), out.end(), std::byte{0}); }
 
  private:
