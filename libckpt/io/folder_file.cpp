@@ -10,6 +10,7 @@
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/file_source.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
