@@ -4,6 +4,9 @@
 
 #include <filesystem>
 
+#include "libckpt/io/folder_file.h"
+#include "libckpt/open_save.h"
+
 namespace ckpt {
 
 /// `path` itself unless it is a folder; else the one file in it that describes a model: an index (*.index.json) or the
@@ -11,5 +14,14 @@ namespace ckpt {
 /// instead; Error(corrupt) for a distributed checkpoint whose save never finished; Error(usage) naming all candidates
 /// when there are several; Error(io).
 std::filesystem::path resolve_folder(const std::filesystem::path& path);
+
+namespace detail {
+
+/// How far the files of a folder may lead.
+inline Links links_of(const OpenOptions& options) {
+  return options.allow_symlinks ? Links::anywhere : Links::inside;
+}
+
+}  // namespace detail
 
 }  // namespace ckpt

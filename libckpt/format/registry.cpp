@@ -62,10 +62,23 @@ bool has_blocks(const Value& root) {
 
 }  // namespace
 
-Input open_input(const std::filesystem::path& named, const OpenOptions& /*options*/) {
+namespace {
+
+/// What the caller named is followed wherever it leads; the file that a folder offered may not lead out of it.
+SourcePtr open_named(const std::filesystem::path& named, const std::filesystem::path& path,
+                     const OpenOptions& options) {
+  if (path == named) return open_file(path);
+  return core::with_context(path.filename().string(), [&] {
+    return detail::open_in_folder(named, path.filename(), detail::links_of(options), "the folder");
+  });
+}
+
+}  // namespace
+
+Input open_input(const std::filesystem::path& named, const OpenOptions& options) {
   constexpr std::uint64_t kHeadBytes = 4096;
   std::filesystem::path path = resolve_folder(named);
-  Input input{path, open_file(path), {}, nullptr};
+  Input input{path, open_named(named, path, options), {}, nullptr};
   input.head.resize(std::min(kHeadBytes, input.file->size()));
   input.file->read(0, input.head);
   return input;

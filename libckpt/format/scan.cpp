@@ -3,6 +3,7 @@
 #include "libckpt/format/format.h"
 #include "libckpt/format/scan_file.h"
 #include "libckpt/format/scan_walk.h"
+#include "libckpt/format/shard_index.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -42,12 +43,11 @@ void verify_format(const Input& input, const OpenOptions& options, const Progres
 /// The files that an index or a metadata file stands for.
 void scan_parts(const Input& input, const OpenOptions& options, ScanWalk& walk) {
   for (const std::string& name : detail::files_beside(input, options)) {
-    std::filesystem::path path = input.path.parent_path() / name;
-    std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) {
-      walk.content(open_file(path), name);
-    } else {
-      walk.unread(name, "it is missing");
+    try {
+      walk.content(detail::open_shard(input.path.parent_path(), name, options), name);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::io) throw;
+      walk.unread(name, error.message());
     }
   }
   for (const auto& [where, bytes] : detail::pieces_beside(input, options)) walk.content(bytes, where);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "libckpt/format/folder.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -90,10 +91,8 @@ ShardIndex read_shard_index(const Input& input, const OpenOptions& options,
   return index;
 }
 
-SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder / name, ignored)) corrupt("it is missing, although the index names it");
-  return open_file(folder / name);
+SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name, const OpenOptions& options) {
+  return open_in_folder(folder, name, links_of(options), "the index");
 }
 
 }  // namespace ckpt::detail

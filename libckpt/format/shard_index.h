@@ -27,7 +27,8 @@ bool is_shard_index(const Input& input, std::string& text);
 /// whose name ends with none of `suffixes`, and for limits.
 ShardIndex read_shard_index(const Input& input, const OpenOptions& options, std::span<const std::string_view> suffixes);
 
-/// Error(corrupt) when the file is missing; Error(io) when it cannot be read.
-SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name);
+/// Error(corrupt) when the file is missing; Error(refused) for a link that leads out of the folder, unless allowed;
+/// Error(io) when it cannot be read.
+SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name, const OpenOptions& options);
 
 }  // namespace ckpt::detail

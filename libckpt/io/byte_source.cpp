@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/file_source.h"
 #include "libcore/base/error.h"
 
 namespace ckpt {
@@ -134,12 +135,16 @@ struct stat regular_status(int fd) {
 
 }  // namespace
 
-SourcePtr open_file(const std::filesystem::path& path) {
+SourcePtr detail::source_of(Fd file, const std::filesystem::path& path) {
   return core::with_context(path.string(), [&]() -> SourcePtr {
-    detail::Fd fd = open_for_reading(path);
-    struct stat status = regular_status(fd.get());
-    return std::make_shared<FileSource>(std::move(fd), status, path.string());
+    struct stat status = regular_status(file.get());
+    return std::make_shared<FileSource>(std::move(file), status, path.string());
   });
+}
+
+SourcePtr open_file(const std::filesystem::path& path) {
+  detail::Fd file = core::with_context(path.string(), [&] { return open_for_reading(path); });
+  return detail::source_of(std::move(file), path);
 }
 
 SourcePtr slice(SourcePtr whole, std::uint64_t offset, std::uint64_t length) {

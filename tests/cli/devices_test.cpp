@@ -82,7 +82,7 @@ TEST_F(CliDevices, SayWhatIsMissingWithoutTheirProgram) {
   EXPECT_EQ(done.code, 3);
   EXPECT_EQ(done.err,
             "ckpt: models are run by the program ckpt-run, and '/nonexistent/ckpt-run', which CKPT_RUN names, cannot "
-            "be started\n");
+            "be it: it does not exist\n");
 }
 
 }  // namespace

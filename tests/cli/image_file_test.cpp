@@ -5,6 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>  // jpeglib.h needs FILE
+#include <cstdlib>
+#include <vector>
+
+#include <jpeglib.h>
+
 #include "libcore/base/error.h"
 #include "tests/cli/image_files.h"
 #include "tests/support/picture.h"
@@ -61,6 +67,42 @@ TEST(Jpeg, KeepsGreyGrey) {
 TEST(Jpeg, SaysThatItIsCutOffInsteadOfMakingPixelsUp) {
   EXPECT_THAT(error_of(test::kRgbJpeg.substr(0, 400)), StartsWith("corrupt: a damaged JPEG image: Premature end of"));
   EXPECT_THAT(error_of(test::kRgbJpeg.substr(0, 30)), StartsWith("corrupt: a damaged JPEG image: "));
+}
+
+/// A grey image of one colour whose 63 coefficients come in `passes` scans each.
+std::string jpeg_of_many_scans(int passes) {
+  std::vector<jpeg_scan_info> scans = {{1, {0}, 0, 0, 0, 0}};
+  for (int k = 1; k < 64; ++k) {
+    scans.push_back({1, {0}, k, k, 0, passes - 1});
+    for (int bit = passes - 1; bit > 0; --bit) scans.push_back({1, {0}, k, k, bit, bit - 1});
+  }
+  jpeg_compress_struct jpeg = {};
+  jpeg_error_mgr errors = {};
+  jpeg.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&jpeg);
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&jpeg, &memory, &size);
+  jpeg.image_width = jpeg.image_height = 64;
+  jpeg.input_components = 1;
+  jpeg.in_color_space = JCS_GRAYSCALE;
+  jpeg_set_defaults(&jpeg);
+  jpeg.scan_info = scans.data();
+  jpeg.num_scans = static_cast<int>(scans.size());
+  jpeg_start_compress(&jpeg, TRUE);
+  std::vector<unsigned char> pixels(64, 128);
+  JSAMPROW row = pixels.data();
+  while (jpeg.next_scanline < jpeg.image_height) jpeg_write_scanlines(&jpeg, &row, 1);
+  jpeg_finish_compress(&jpeg);
+  jpeg_destroy_compress(&jpeg);
+  std::string content(reinterpret_cast<const char*>(memory), size);
+  std::free(memory);
+  return content;
+}
+
+TEST(Jpeg, AnImageOfThousandsOfScansIsNotRefinedForEver) {
+  EXPECT_EQ(error_of(jpeg_of_many_scans(1)), "an image");  // 64 scans
+  EXPECT_EQ(error_of(jpeg_of_many_scans(3)), "corrupt: a damaged JPEG image: it has more than 100 scans");
 }
 
 TEST(Jpeg, RefusesColoursOfPrinters) {

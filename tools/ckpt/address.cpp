@@ -1,6 +1,6 @@
 #include "tools/ckpt/address.h"
 
-#include "libckpt/format/format.h"
+#include "libckpt/format/folder.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/standard_input.h"
@@ -39,7 +39,7 @@ Address parse_address(const std::string& text) {
 std::filesystem::path single_name(const std::filesystem::path& source) {
   std::filesystem::path file = source;
   std::error_code ignored;
-  if (std::filesystem::is_directory(source, ignored)) file = ckpt::open_input(source).path;
+  if (std::filesystem::is_directory(source, ignored)) file = ckpt::resolve_folder(source);
   std::string name = file.filename().string();
   if (name == ".metadata") {
     std::filesystem::path folder = std::filesystem::absolute(file, ignored).parent_path();

@@ -257,7 +257,7 @@ int run(Context& context, const Options& options) {
   ckpt::Report report;
   ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.open(report));
   Target target = target_of(options, source, checkpoint);
-  if (!target.hashed) check_target(options, {source, target.path, ""});
+  if (!target.hashed) check_target(options, {source, target.path, "", target.path == fs::path(options.output)});
   ckpt::Publication publication =
       core::with_context(source.shown(), [&] { return ckpt::publish(checkpoint, publish_options(options, source)); });
   if (!options.json && !options.quiet) print_plan(context, publication);

@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
@@ -24,7 +25,7 @@ bool is_folder(const fs::path& path) {
 
 /// A folder stands for the index in it.
 fs::path in_place_target(const Address& source) {
-  return is_folder(source.path) ? ckpt::open_input(source.path).path : source.path;
+  return ckpt::resolve_folder(source.path);
 }
 
 fs::path target_of(const EditOptions& options, const EditCommand& command, const Address& source) {
@@ -173,7 +174,12 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
 
 void check_target(const EditOptions& options, const Job& job) {
   std::error_code ignored;
-  if (options.in_place || !fs::exists(job.target, ignored)) return;
+  if (options.in_place) return;
+  if (!job.named && fs::is_symlink(job.target, ignored)) {
+    throw Error(ErrorCode::io, "is a symbolic link; name the file itself with -o, or remove the link")
+        .add_context(job.target);
+  }
+  if (!fs::exists(job.target, ignored)) return;
   std::string name = job.target.string();
   if (same_file(job.source.path, job.target)) {
     throw Error(ErrorCode::usage, "is both input and output; use --in-place to replace it").add_context(name);
@@ -210,7 +216,8 @@ int run_edits(Context& context, const EditOptions& options, const EditCommand& c
         throw Error(ErrorCode::usage, "two inputs would be written to it").add_context(target.string());
       }
     }
-    jobs.push_back({std::move(source), std::move(target), ""});
+    bool named = options.in_place || target == fs::path(options.output);
+    jobs.push_back({std::move(source), std::move(target), "", named});
     check_target(options, jobs.back());
   }
   ckpt::JsonWriter json(2);

@@ -40,6 +40,7 @@ struct Job {
   Address source;
   std::filesystem::path target;
   std::string format;  ///< of the output, "" = by its name
+  bool named = true;   ///< the user wrote the target down, so a symbolic link there is followed
 };
 
 /// The rest of run_edits for one file whose target is known and checked.
@@ -49,7 +50,8 @@ void run_job(Context& context, const EditOptions& options, const EditCommand& co
 /// What the options say about the save itself; format, progress and report are the caller's.
 ckpt::SaveOptions save_options(const EditOptions& options);
 
-/// Error(usage) when `target` is the source; Error(io) when it exists or is a folder, without --force.
+/// Error(usage) when `target` is the source; Error(io) when it exists or is a folder, without --force, and when it is a
+/// symbolic link that the user did not name: that might lead anywhere.
 void check_target(const EditOptions& options, const Job& job);
 
 }  // namespace cli

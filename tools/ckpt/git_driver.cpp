@@ -70,6 +70,15 @@ std::string without_block(std::string text) {
   return text.erase(begin, end - begin);
 }
 
+/// Git does not read a .gitattributes that is a link, and a link in a clone may lead anywhere; that of the user's own
+/// configuration is followed.
+void require_no_link(const GitScope& scope, const fs::path& path) {
+  std::error_code ignored;
+  if (scope.global || !fs::is_symlink(path, ignored)) return;
+  throw Error(ErrorCode::refused, "is a symbolic link, which git does not read; put a file in its place")
+      .add_context(path.string());
+}
+
 void write_text(const fs::path& path, const std::string& text) {
   std::error_code error;
   if (text.empty()) {
@@ -132,6 +141,7 @@ std::string textconv_command() {
 }
 
 void install_driver(const GitDriver& driver) {
+  require_no_link(driver.scope, driver.attributes);
   std::string text = without_block(read_text(driver.attributes));
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += kBegin;
@@ -144,6 +154,7 @@ void install_driver(const GitDriver& driver) {
 }
 
 void uninstall_driver(const GitDriver& driver) {
+  require_no_link(driver.scope, driver.attributes);
   std::string text = read_text(driver.attributes);
   std::string rest = without_block(text);
   if (rest != text) write_text(driver.attributes, rest);

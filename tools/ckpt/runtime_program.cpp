@@ -1,12 +1,12 @@
 #include "tools/ckpt/runtime_program.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "libckpt/hdf5/find_helper.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -17,11 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kProgram = "ckpt-run";
 constexpr const char* kVariable = "CKPT_RUN";
-
-bool can_start(const fs::path& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), X_OK) == 0;
-}
 
 std::vector<fs::path> candidates() {
   std::error_code ignored;
@@ -41,12 +36,14 @@ std::vector<fs::path> candidates() {
 fs::path find_runtime_program() {
   const std::string purpose = std::string("models are run by the program ") + kProgram;
   if (const char* named = ::secure_getenv(kVariable); named != nullptr && *named != '\0') {
-    if (can_start(named)) return named;
-    throw core::Error(core::ErrorCode::unsupported,
-                      purpose + ", and " + core::quote(named) + ", which " + kVariable + " names, cannot be started");
+    const fs::path path = fs::absolute(named);
+    const std::string fault = ckpt::detail::helper_fault(path);
+    if (fault.empty()) return path;
+    throw core::Error(core::ErrorCode::unsupported, purpose + ", and " + core::quote(path.string()) + ", which " +
+                                                        kVariable + " names, cannot be it: " + fault);
   }
   for (const fs::path& path : candidates()) {
-    if (can_start(path)) return path;
+    if (ckpt::detail::helper_fault(path).empty()) return path;
   }
   throw core::Error(core::ErrorCode::unsupported, purpose +
                                                       ", which was not found beside ckpt nor in ../libexec/ckpt from "

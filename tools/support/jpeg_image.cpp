@@ -15,8 +15,13 @@
 namespace cli {
 namespace {
 
+/// A progressive image is refined scan by scan, and each one is a pass over all of the pixels; encoders write about
+/// ten, a file that means to take long may hold thousands.
+constexpr int kMaxScans = 100;
+
 struct Decoder {
   jpeg_error_mgr errors = {};
+  jpeg_progress_mgr progress = {};
   jpeg_decompress_struct jpeg = {};
   std::jmp_buf escape = {};
   char message[JMSG_LENGTH_MAX] = {};
@@ -27,6 +32,13 @@ struct Decoder {
 [[noreturn]] void on_error(j_common_ptr jpeg) {
   auto& decoder = *static_cast<Decoder*>(jpeg->client_data);
   jpeg->err->format_message(jpeg, decoder.message);
+  std::longjmp(decoder.escape, 1);
+}
+
+void on_progress(j_common_ptr jpeg) {
+  auto& decoder = *static_cast<Decoder*>(jpeg->client_data);
+  if (decoder.jpeg.input_scan_number <= kMaxScans) return;
+  std::snprintf(decoder.message, sizeof decoder.message, "it has more than %d scans", kMaxScans);
   std::longjmp(decoder.escape, 1);
 }
 
@@ -43,6 +55,7 @@ void on_message(j_common_ptr jpeg, int level) {
 bool read_header(Decoder& decoder, core::Bytes content) {
   if (setjmp(decoder.escape) != 0) return false;
   jpeg_create_decompress(&decoder.jpeg);
+  decoder.jpeg.progress = &decoder.progress;
   jpeg_mem_src(&decoder.jpeg, reinterpret_cast<const unsigned char*>(content.data()), content.size());
   jpeg_read_header(&decoder.jpeg, TRUE);
   return true;
@@ -71,6 +84,7 @@ zoo::Image read_jpeg(core::Bytes content) {
   decoder.jpeg.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = on_error;
   decoder.errors.emit_message = on_message;
+  decoder.progress.progress_monitor = on_progress;
   decoder.jpeg.client_data = &decoder;
   require(read_header(decoder, content), decoder);
   if (decoder.jpeg.num_components == 4) {

@@ -1,25 +1,28 @@
 #pragma once
 // The files of a distributed checkpoint: opened once each, ranges of them by name. Thread safety: one owner; the
-// sources may be read from many threads. Use: DcpFiles files(folder); SourcePtr bytes = files.range(place);
+// sources may be read from many threads. Use: DcpFiles files(folder, Links::inside); SourcePtr bytes =
+// files.range(place);
 
 #include <filesystem>
 #include <map>
 #include <string>
 
 #include "libckpt/format/dcp/metadata.h"
-#include "libckpt/io/byte_source.h"
+#include "libckpt/io/folder_file.h"
 
 namespace ckpt::detail {
 
 class DcpFiles {
  public:
-  explicit DcpFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  /// Errors: Error(corrupt) when the file is missing or ends before the range does; Error(io).
+  DcpFiles(std::filesystem::path folder, Links links) : folder_(std::move(folder)), links_(links) {}
+  /// Errors: Error(corrupt) when the file is missing or ends before the range does; Error(refused) for a link that
+  /// leads out of the folder, unless allowed; Error(io).
   SourcePtr range(const DcpPlace& place);
   const std::map<std::string, SourcePtr>& opened() const { return files_; }
 
  private:
   std::filesystem::path folder_;
+  Links links_;
   std::map<std::string, SourcePtr> files_;
 };
 

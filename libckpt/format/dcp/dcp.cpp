@@ -4,6 +4,7 @@
 #include <map>
 
 #include "libckpt/format/dcp/data_files.h"
+#include "libckpt/format/folder.h"
 #include "libckpt/format/torch/archive_check.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -72,7 +73,7 @@ VerifyResult verify_dcp(const Input& input, const OpenOptions& options, const Pr
   keeping.report = nullptr;
   read_dcp(input, keeping);
   DcpMetadata metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
-  DcpFiles files(input.path.parent_path());
+  DcpFiles files(input.path.parent_path(), links_of(options));
   VerifyResult result;
   result.method = "CRC-32 of every record of every chunk, and the metadata against the files";
   std::vector<const DcpPlace*> places = places_of(metadata);

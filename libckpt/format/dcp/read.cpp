@@ -1,6 +1,7 @@
 #include "libckpt/format/dcp/chunk_source.h"
 #include "libckpt/format/dcp/data_files.h"
 #include "libckpt/format/dcp/dcp.h"
+#include "libckpt/format/folder.h"
 #include "libckpt/format/torch/torch_archive.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -81,11 +82,8 @@ Value read_object_item(const DcpItem& item, DcpFiles& files, const OpenOptions& 
 SourcePtr DcpFiles::range(const DcpPlace& place) {
   SourcePtr& file = files_[place.file];
   if (file == nullptr) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(folder_ / place.file, ignored)) {
-      corrupt("the file " + quote(place.file) + " is missing, although the metadata name it");
-    }
-    file = open_file(folder_ / place.file);
+    file = core::with_context("file " + quote(place.file),
+                              [&] { return open_in_folder(folder_, place.file, links_, "the metadata"); });
   }
   if (place.offset > file->size() || place.length > file->size() - place.offset) {
     corrupt("the file " + quote(place.file) + " is cut off: it has " + core::format_count(file->size()) +
@@ -97,7 +95,7 @@ SourcePtr DcpFiles::range(const DcpPlace& place) {
 
 Checkpoint read_dcp(const Input& input, const OpenOptions& options) {
   DcpMetadata metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
-  DcpFiles files(input.path.parent_path());
+  DcpFiles files(input.path.parent_path(), links_of(options));
   NestedBuilder tree(options.limits);
   for (const DcpItem& item : metadata.items) {
     core::with_context(quote(item.name), [&] {

@@ -28,7 +28,17 @@ bool detect_npz(const Input& input) {
   if (head.starts_with(kEmptyZip)) return true;
   if (!head.starts_with(kZipMagic) || head.size() < kLocalHeader) return false;
   auto length = core::load_le<std::uint16_t>(input.head.data() + 26);
-  return head.size() >= kLocalHeader + length && head.substr(kLocalHeader, length).ends_with(".npy");
+  constexpr std::string_view kEnd = ".npy";
+  if (length < kEnd.size()) return false;
+  std::uint64_t at = kLocalHeader + length - kEnd.size();  // may lie behind the head: a name has up to 65,535 bytes
+  core::ByteVector end(kEnd.size());
+  if (!input.file || input.file->size() < at + end.size()) return false;
+  try {
+    input.file->read(at, end);
+  } catch (const core::Error&) {
+    return false;  // whoever reads on will say what is wrong with the file
+  }
+  return core::as_text(end) == kEnd;
 }
 
 NpyArray open_array(const Input& input, const OpenOptions& options) {

@@ -25,7 +25,7 @@ std::vector<SafetensorsShard> open_shards(const std::vector<std::string>& files,
   std::vector<SafetensorsShard> shards;
   for (const std::string& file : files) {
     shards.push_back({file, core::with_context("shard " + quote(file), [&] {
-                        return read_safetensors_file(open_shard(folder, file), options);
+                        return read_safetensors_file(open_shard(folder, file, options), options);
                       })});
   }
   return shards;

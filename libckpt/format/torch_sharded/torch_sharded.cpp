@@ -26,9 +26,9 @@ bool detect(const Input& input) {
 }
 
 /// A shard is one file of its own, never another index.
-Input open_input(const std::filesystem::path& folder, const std::string& name) {
+Input open_input(const std::filesystem::path& folder, const std::string& name, const OpenOptions& options) {
   constexpr std::uint64_t kHead = 4096;
-  Input input{folder / name, open_shard(folder, name), {}, nullptr};
+  Input input{folder / name, open_shard(folder, name, options), {}, nullptr};
   input.head.resize(std::min(kHead, input.file->size()));
   input.file->read(0, input.head);
   return input;
@@ -60,7 +60,7 @@ Shard read_shard(const std::filesystem::path& folder, const std::string& name, c
   Report report;
   OpenOptions inner = options;
   if (options.report != nullptr) inner.report = &report;
-  Input input = open_input(folder, name);
+  Input input = open_input(folder, name, options);
   Shard shard{name, shard_format(input).read(input, inner).root, {}};
   if (!shard.root.is(Value::Kind::dict)) throw Error(ErrorCode::corrupt, "it holds no dict of tensors");
   for (const auto& [key, value] : shard.root.as_dict().items) {
@@ -154,7 +154,7 @@ VerifyResult verify(const Input& input, const OpenOptions& options, const Progre
   std::filesystem::path folder = input.path.parent_path();
   for (const std::string& name : index.files) {
     core::with_context("shard " + quote(name), [&] {
-      Input shard = open_input(folder, name);
+      Input shard = open_input(folder, name, options);
       VerifyResult part = shard_format(shard).verify(shard, options, progress);
       for (Finding& damage : part.damage) result.damage.push_back({name + ": " + damage.subject, damage.text});
       for (Finding& note : part.notes) result.notes.push_back({name + ": " + note.subject, note.text});

@@ -218,4 +218,13 @@ TEST_F(NpzFile, SavedBytesDependOnTheContentAlone) {
   EXPECT_EQ(test::read_file(path_), first);
 }
 
+TEST(NpzFile, IsToldByTheFirstMemberHoweverLongItsName) {
+  test::TempDir dir;
+  const std::string name(5000, 'n');
+  ckpt::save(test::checkpoint(test::dict({{name, test::tensor({1, 2})}})), dir.path() / "long.npz");
+  ckpt::Checkpoint read = ckpt::open(dir.path() / "long.npz");
+  EXPECT_EQ(read.format, "npz");
+  EXPECT_EQ(ckpt::list_entries(read.root).at(0).name, name);
+}
+
 }  // namespace

@@ -1,0 +1,15 @@
+#pragma once
+// A ByteSource over a file that is open already. Internal to libckpt/io. Thread safety: pure.
+// Use: return source_of(std::move(fd), path);
+
+#include <filesystem>
+
+#include "libckpt/io/byte_source.h"
+#include "libckpt/io/file_ops.h"
+
+namespace ckpt::detail {
+
+/// As open_file(); `path` is the name for messages. Errors: Error(io) naming the path when it is no regular file.
+SourcePtr source_of(Fd file, const std::filesystem::path& path);
+
+}  // namespace ckpt::detail
