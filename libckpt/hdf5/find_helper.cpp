@@ -1,12 +1,12 @@
 #include "libckpt/hdf5/find_helper.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <vector>
 
+#include "libckpt/io/trusted_program.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -44,11 +44,6 @@ void add_from_path(std::vector<std::filesystem::path>& list) {
   }
 }
 
-bool is_trusted(const struct stat& status) {
-  bool owner = status.st_uid == 0 || status.st_uid == ::geteuid();
-  return owner && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
 }  // namespace
 
 namespace detail {
@@ -72,31 +67,19 @@ std::vector<std::filesystem::path> helper_candidates() {
   return list;
 }
 
-std::string helper_fault(const std::filesystem::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return "it does not exist";
-  if (!S_ISREG(status.st_mode)) return "it is no regular file";
-  if (::access(path.c_str(), X_OK) != 0) return "it may not be executed";
-  if (!is_trusted(status)) return "it belongs to another user or may be written by others";
-  struct stat folder {};
-  if (::stat(path.parent_path().c_str(), &folder) != 0) return "its folder cannot be looked at";
-  bool shared = (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (folder.st_mode & S_ISVTX) == 0;
-  return shared ? "its folder may be written by others" : "";
-}
-
 }  // namespace detail
 
 std::filesystem::path find_hdf5_helper() {
   if (const char* named = ::secure_getenv(kVariable); named != nullptr && *named != '\0') {
     std::filesystem::path path = std::filesystem::absolute(named);
-    std::string fault = detail::helper_fault(path);
+    std::string fault = program_fault(path);
     if (fault.empty()) return path;
     throw Error(ErrorCode::unsupported, "HDF5 files of other programs are read by a helper program, and " +
                                             core::quote(path.string()) + ", which " + kVariable +
                                             " names, cannot be it: " + fault);
   }
   for (const std::filesystem::path& path : detail::helper_candidates()) {
-    if (detail::helper_fault(path).empty()) return path;
+    if (program_fault(path).empty()) return path;
   }
   throw Error(ErrorCode::unsupported,
               std::string("HDF5 files of other programs are read by the helper program ") + kProgram +

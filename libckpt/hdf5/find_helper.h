@@ -22,8 +22,6 @@ std::optional<std::filesystem::path> try_find_hdf5_helper();
 namespace detail {
 /// Where the program is looked for when $CKPT_HDF5_HELPER does not name it, in this order.
 std::vector<std::filesystem::path> helper_candidates();
-/// Why this file must not be started as a helper, "" when it may.
-std::string helper_fault(const std::filesystem::path& path);
 }  // namespace detail
 
 }  // namespace ckpt

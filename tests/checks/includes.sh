@@ -21,7 +21,7 @@ libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libc
 libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_legacy : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_legacy/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torchscript  : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torchscript/ libckpt/format/format.h libckpt/MODEL
-libckpt/format/dcp          : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/dcp/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/dcp          : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/dcp/ libckpt/format/folder.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_sharded: libcore/base libckpt/io libckpt/format/torch_sharded/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
@@ -31,7 +31,7 @@ libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/format/hdf5_write/
 libckpt/format/hdf5_foreign : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/hdf5_foreign/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/npz  : libcore/base libckpt/io libckpt/format/npz/ libckpt/format/flat_state.h libckpt/format/format.h libckpt/MODEL
-libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/format/flat_state.h libckpt/format/format.h libckpt/MODEL
+libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/format/flat_state.h libckpt/format/folder.h libckpt/format/format.h libckpt/MODEL
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
@@ -39,7 +39,7 @@ libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/forma
 zoo                 : libcore libckpt/io libckpt/analyze libckpt/bridge libckpt/MODEL zoo
 zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
-tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/format.h zoo/manifest zoo/rules tools
+tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h zoo/manifest zoo/rules tools
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
 tools/support       : libcore/base zoo/data tools/support
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples

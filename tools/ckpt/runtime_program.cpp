@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "libckpt/hdf5/find_helper.h"
+#include "libckpt/io/trusted_program.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -37,13 +37,13 @@ fs::path find_runtime_program() {
   const std::string purpose = std::string("models are run by the program ") + kProgram;
   if (const char* named = ::secure_getenv(kVariable); named != nullptr && *named != '\0') {
     const fs::path path = fs::absolute(named);
-    const std::string fault = ckpt::detail::helper_fault(path);
+    const std::string fault = ckpt::program_fault(path);
     if (fault.empty()) return path;
     throw core::Error(core::ErrorCode::unsupported, purpose + ", and " + core::quote(path.string()) + ", which " +
                                                         kVariable + " names, cannot be it: " + fault);
   }
   for (const fs::path& path : candidates()) {
-    if (ckpt::detail::helper_fault(path).empty()) return path;
+    if (ckpt::program_fault(path).empty()) return path;
   }
   throw core::Error(core::ErrorCode::unsupported, purpose +
                                                       ", which was not found beside ckpt nor in ../libexec/ckpt from "

@@ -76,15 +76,15 @@ TEST_F(Hdf5Helper, MissingOneIsOneClearError) {
 TEST_F(Hdf5Helper, IsNotStartedWhenOthersCouldHaveWrittenIt) {
   use_script("exit 0");
   ::chmod(fake().c_str(), 0757);
-  EXPECT_EQ(detail::helper_fault(fake()), "it belongs to another user or may be written by others");
+  EXPECT_EQ(ckpt::program_fault(fake()), "it belongs to another user or may be written by others");
   ::chmod(fake().c_str(), 0644);
-  EXPECT_EQ(detail::helper_fault(fake()), "it may not be executed");
+  EXPECT_EQ(ckpt::program_fault(fake()), "it may not be executed");
   ::chmod(fake().c_str(), 0755);
   ::chmod(dir_.path().c_str(), 0777);
-  EXPECT_EQ(detail::helper_fault(fake()), "its folder may be written by others");
+  EXPECT_EQ(ckpt::program_fault(fake()), "its folder may be written by others");
   ::chmod(dir_.path().c_str(), 0755);
-  EXPECT_EQ(detail::helper_fault(fake()), "");
-  EXPECT_EQ(detail::helper_fault(dir_.path()), "it is no regular file");
+  EXPECT_EQ(ckpt::program_fault(fake()), "");
+  EXPECT_EQ(ckpt::program_fault(dir_.path()), "it is not a regular file");
 }
 
 TEST_F(Hdf5Helper, DeathBySignalIsCorruptInputWithTheStage) {
