@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "libckpt/hdf5/find_helper.h"
+#include "libckpt/io/trusted_program.h"
 #include "libckpt/open_save.h"
 #include "tests/libckpt/format/native_support.h"
 #include "tests/libckpt/hdf5/hdf5_maker.h"
