@@ -35,15 +35,18 @@ struct Ended {
   double seconds = 0;  ///< from the signal to the end
 };
 
-/// One tensor of `size` zero bytes that take no space, or the names of many small ones.
+/// Two tensors of zero bytes that take no space.
 void write_zeros(const std::filesystem::path& path, std::uint64_t size) {
-  std::string header = R"({"w":{"dtype":"F32","shape":[)" + std::to_string(size / 4) + R"(],"data_offsets":[0,)" +
-                       std::to_string(size) + "]}}";
+  std::string half = std::to_string(size / 2);
+  std::string start = R"({"dtype":"F32","shape":[)" + std::to_string(size / 8) + R"(],"data_offsets":[)";
+  std::string header =
+      R"({"a":)" + start + "0," + half + R"(]},"b":)" + start + half + "," + std::to_string(size) + "]}}";
   std::uint64_t length = header.size();
   write_file(path, std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
   std::filesystem::resize_file(path, 8 + length + size);
 }
 
+/// The names of many small ones.
 void write_many(const std::filesystem::path& path, int count, const std::string& prefix) {
   std::string header = "{";
   for (int i = 0; i < count; ++i) {
@@ -131,8 +134,8 @@ TEST_F(Ending, LongWorkEndsBySignalWithinASecondAndLeavesNothing) {
       {{"publish", "--to", "bf16", "big.safetensors", "-o", "made.pth"}, "made.pth"},
       {{"split", "--shards", "2", "big.safetensors", "-o", "made"}, "made"},
       {{"split", "--shards", "9", "many.safetensors", "-o", "made"}, "made"},
-      {{"why", "many.safetensors", "most.safetensors"}, ""},
-      {{"align", "many.safetensors", "--to", "most.safetensors", "-o", "made.safetensors"}, "made.safetensors"},
+      {{"why", "many.safetensors", "--for", "most.safetensors"}, ""},
+      {{"align", "many.safetensors", "most.safetensors", "-o", "made.toml"}, "made.toml"},
       {{"strip-prefix", "most.safetensors", "-o", "made.safetensors"}, "made.safetensors"},
   };
   int ended = 0;
@@ -154,16 +157,15 @@ TEST_F(Ending, APublishedFileWithItsHashInItsNameLeavesNoDraft) {
 }
 
 TEST_F(Ending, AnInPlaceEditOfShardsKeepsTheOldOrTheNewOnes) {
-  ASSERT_EQ(run_ckpt(dir_.path(), {"split", "--shards", "9", "most.safetensors", "-o", "shards"}).code, 0);
+  write_many(dir_.path() / "some.safetensors", 3000, "module.");
   const std::string index = "shards/model.safetensors.index.json";
-  std::string head = read_file(dir_.path() / index);
-  std::size_t files = list_folder(dir_.path() / "shards").size();
-  for (int moment = 0; moment < 1200; moment += 1200 / (8 * static_cast<int>(std::size(kMoments)))) {
-    Ended ended = end({"strip-prefix", "--in-place", index}, moment, SIGTERM);
-    EXPECT_LT(ended.seconds, 1.0);
-    EXPECT_EQ(list_folder(dir_.path() / "shards").size(), files) << moment;
-    EXPECT_EQ(run_ckpt(dir_.path(), {"ls", "-q", index}).code, 0) << moment;
-    if (read_file(dir_.path() / index) != head) break;  // the new one is in place
+  constexpr int kTries = 10 * static_cast<int>(std::size(kMoments));
+  for (int i = 0; i < kTries; ++i) {
+    std::filesystem::remove_all(dir_.path() / "shards");
+    ASSERT_EQ(run_ckpt(dir_.path(), {"split", "--shards", "9", "some.safetensors", "-o", "shards"}).code, 0);
+    end({"strip-prefix", "--in-place", index}, 5 + 120 * i / kTries, SIGTERM);
+    EXPECT_EQ(list_folder(dir_.path() / "shards").size(), 10U) << i;
+    EXPECT_EQ(run_ckpt(dir_.path(), {"hash", "-q", index}).code, 0) << i;
   }
 }
 
@@ -200,6 +202,7 @@ TEST_F(Ending, AHelperThatHangsIsEndedToo) {
 }
 
 TEST_F(Ending, ASignalThatTheParentIgnoresStaysIgnored) {
+  write_zeros(dir_.path() / "big.safetensors", 100 << 20);
   RunOptions ignoring;
   ignoring.in_child = [] { std::signal(SIGHUP, SIG_IGN); };
   Ended ended = end({"hash", "big.safetensors"}, 20, SIGHUP, ignoring);
@@ -221,11 +224,14 @@ TEST_F(Ending, ClosedStreamsAreNoPlaceForAnOutputFile) {
     bool has_output = (streams & 2) == 0;
     Outcome done = run_ckpt(dir_.path(), {"strip-prefix", "net.pth", "-f", "-o", "made.pth"}, closed);
     EXPECT_EQ(done.code, has_output ? 0 : 4);
-    if (!has_output && (streams & 4) == 0) EXPECT_THAT(done.err, HasSubstr("standard output: cannot write"));
+    if (!has_output && (streams & 4) == 0) {
+      EXPECT_THAT(done.err, HasSubstr("standard output: cannot write"));
+    }
     EXPECT_EQ(read_file(dir_.path() / "made.pth"), read_file(dir_.path() / "whole.pth"));
-    EXPECT_EQ(run_ckpt(dir_.path(), {"strip-prefix", "-q", "net.pth", "-f", "-o", "made.pth"}, closed).code == 70,
-              false);
-    if ((streams & 1) != 0) EXPECT_EQ(run_ckpt(dir_.path(), {"ls", "-"}, closed).code, 4);
+    EXPECT_EQ(run_ckpt(dir_.path(), {"strip-prefix", "-q", "net.pth", "-f", "-o", "made.pth"}, closed).code, 0);
+    if ((streams & 1) != 0) {
+      EXPECT_EQ(run_ckpt(dir_.path(), {"ls", "-"}, closed).code, 4);
+    }
   }
 }
 
@@ -248,7 +254,9 @@ TEST_F(Ending, SmallLimitsAreASentenceAndExitCode4) {
       SCOPED_TRACE(std::to_string(limit.what) + " " + std::to_string(value));
       // 127: the dynamic loader found no room, before any of our code.
       EXPECT_TRUE(done.code == 0 || done.code == 4 || done.code == 127) << done.code << " " << done.signal << done.err;
-      if (done.code == 4) EXPECT_LE(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+      if (done.code == 4) {
+        EXPECT_LE(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;  // it is a file, too
+      }
       EXPECT_EQ(std::filesystem::exists(out), done.code == 0);
       std::filesystem::remove(out);
       EXPECT_EQ(list_folder(dir_.path()).size(), before_.size() + 1);

@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -48,17 +47,14 @@ void write_pieces(const std::array<const char*, kCount>& pieces) {
   ::_exit(status);
 }
 
-bool has_memory() {
-  void* probe = std::malloc(64);
-  std::free(probe);
-  return probe != nullptr;
-}
-
 /// Without an exception in flight it may be that there was no memory for one.
 [[noreturn]] void end_uncaught() {
   const std::type_info* type = abi::__cxa_current_exception_type();
-  bool memory = type == nullptr ? !has_memory() : *type == typeid(std::bad_alloc);
-  if (memory) end_out_of_memory();
+  if (type == nullptr) {
+    void* volatile probe = ::operator new(64);  // ends the program when it cannot be had
+    ::operator delete(probe);
+  }
+  if (type != nullptr && *type == typeid(std::bad_alloc)) end_out_of_memory();
   end_with("internal", "70", "this is a bug of ckpt, please report it: it was ended by ",
            type == nullptr ? "std::terminate" : type->name(), kBug);
 }

@@ -2,6 +2,7 @@
 // it crashes or takes the file for damaged. The linker leads every malloc, calloc, realloc and strdup of this program
 // here (--wrap), and operator new is made of them. Thread safety: all of it.
 
+#include <cxxabi.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -31,8 +32,10 @@ bool is_over_limit(std::size_t size) {
   ::_exit(is_over_limit(size) ? kExitMemoryLimit : kExitNoMemory);
 }
 
+/// Without an exception in flight there was no memory for one.
 [[noreturn]] void end_uncaught() {
-  ::_exit(kExitNoMemory);  // nothing else of this program goes uncaught: not even an exception could be made
+  if (abi::__cxa_current_exception_type() == nullptr) ::_exit(kExitNoMemory);
+  std::abort();
 }
 
 void* required(void* block, std::size_t size) {
