@@ -185,6 +185,7 @@ void FileSet::write_member(const std::string& name, std::uint64_t size, const st
   }
   impl_->written.push_back(name);
   impl_->pending.emplace_back(impl_->folder_fd.get(), name);
+  if (!impl_->pending.back().is_claimed()) impl_->pending.front().let_go();  // the note stays with what stays
 }
 
 void FileSet::commit(Bytes head) {

@@ -15,13 +15,13 @@ namespace {
 
 constexpr int kFree = 0;
 constexpr int kFilling = 1;
-constexpr int kPlaces = 4096;
+constexpr int kPlaces = 2048;
 constexpr int kPatience = 200;  // milliseconds
 
 struct Place {
   std::atomic<int> kind;
   int number;  ///< the folder's descriptor, or the process
-  std::array<char, 256> name;
+  std::array<char, 1024> name;
 };
 
 // All zero: nothing is constructed, and pages that are not used cost nothing.

@@ -42,6 +42,8 @@ class Pending {
     return *this;
   }
   ~Pending() { let_go(); }
+  /// False also where the table was full: then the end of the program leaves as much as a kill.
+  bool is_claimed() const { return place_ >= 0; }
   void let_go();
 
  protected:
@@ -49,7 +51,7 @@ class Pending {
   Pending(Kind kind, int number, std::string_view name);
 
  private:
-  int place_ = -1;  ///< -1: not in the table, also where that is full; then a kill would leave as much
+  int place_ = -1;  ///< -1: not in the table
 };
 
 /// A file that may be removed whenever the program ends. REQUIRES: `folder` stays open as long as this.
