@@ -78,9 +78,10 @@ class Child {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    // What is not noted for want of memory would leave the child with other streams.
+    int unnoted = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    if (unnoted == 0) unnoted = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    if (unnoted == 0) unnoted = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     sigset_t none;
     sigset_t all;
     sigemptyset(&none);
@@ -93,7 +94,8 @@ class Child {
     argv.push_back(nullptr);
     char* environment[] = {nullptr};
     Step step;
-    int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environment);
+    int error =
+        unnoted != 0 ? unnoted : ::posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (error != 0) throw_errno(error, "cannot start " + core::quote(program.string()));

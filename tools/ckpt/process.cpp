@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <new>
 
 #include "libckpt/io/pending_files.h"
 #include "libcore/base/error.h"
@@ -78,9 +79,10 @@ int start(const std::vector<std::string>& words, const Pipe& out, const Pipe& er
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
+  // What is not noted for want of memory would leave the child with other streams.
+  int unnoted = ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (unnoted == 0) unnoted = ::posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
+  if (unnoted == 0) unnoted = ::posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
   posix_spawnattr_t attributes;
   sigset_t none;
   ::sigemptyset(&none);
@@ -88,7 +90,7 @@ int start(const std::vector<std::string>& words, const Pipe& out, const Pipe& er
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   ckpt::detail::Step step;
-  int error = ::posix_spawnp(&child.pid, argv[0], &actions, &attributes, argv.data(), environ);
+  int error = unnoted != 0 ? unnoted : ::posix_spawnp(&child.pid, argv[0], &actions, &attributes, argv.data(), environ);
   if (error == 0) child.pending = ckpt::detail::PendingProcess(child.pid);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
@@ -119,6 +121,7 @@ ProcessResult run_process(const std::vector<std::string>& words) {
     result.code = 127;
     return result;
   }
+  if (error == ENOMEM) throw std::bad_alloc();
   if (error != 0) {
     throw core::Error(core::ErrorCode::io, "cannot start " + core::quote(words.front()) + ": " + std::strerror(error));
   }
