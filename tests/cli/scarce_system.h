@@ -13,7 +13,7 @@ namespace test {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// $CKPT_BIN_DIR/../lib..., wherever the build put the shared object.
+/// The shared object, where the build put it.
 inline std::string scarce_system() {
   return CKPT_SCARCE_SYSTEM;
 }
