@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -89,7 +90,7 @@ class Saver {
     auto state = std::make_shared<PendingSave::State>();
     state->path = path;
     // The thread refers to the state, which stays here until the thread is joined.
-    thread_ = std::thread([state = state.get(), checkpoint = std::move(checkpoint), save = options.save]() mutable {
+    auto work = [state = state.get(), checkpoint = std::move(checkpoint), save = options.save]() mutable {
       std::exception_ptr error;
       try {
         ckpt::save(*checkpoint, state->path, save);
@@ -98,7 +99,13 @@ class Saver {
       }
       checkpoint.reset();  // the memory is free when the save is said to be done
       state->finish(std::move(error));
-    });
+    };
+    auto shared = std::make_shared<decltype(work)>(std::move(work));
+    try {
+      thread_ = std::thread([shared] { (*shared)(); });
+    } catch (const std::system_error&) {
+      (*shared)();  // the system gives no thread (ulimit -u): then the caller waits
+    }
     running_ = state;
     return PendingSave(std::move(state));
   }

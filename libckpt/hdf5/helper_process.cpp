@@ -7,10 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +23,7 @@
 #include "libckpt/io/byte_cursor.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/pending_files.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -74,9 +78,10 @@ class Child {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    // What is not noted for want of memory would leave the child with other streams.
+    int unnoted = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    if (unnoted == 0) unnoted = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    if (unnoted == 0) unnoted = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     sigset_t none;
     sigset_t all;
     sigemptyset(&none);
@@ -88,10 +93,13 @@ class Child {
     for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     char* environment[] = {nullptr};
-    int error = ::posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environment);
+    Step step;
+    int error =
+        unnoted != 0 ? unnoted : ::posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (error != 0) throw_errno(error, "cannot start " + core::quote(program.string()));
+    pending_ = PendingProcess(pid_);
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -117,15 +125,18 @@ class Child {
  private:
   bool wait(int flags) {
     pid_t done = 0;
+    Step step;  // the number of a process that was waited for may be another's
     do {
       done = ::waitpid(pid_, &status_, flags);
     } while (done < 0 && errno == EINTR);
     if (done < 0) status_ = 0;
     waiting_ = done == 0;
+    if (!waiting_) pending_.let_go();
     return !waiting_;
   }
 
   pid_t pid_ = -1;
+  PendingProcess pending_;
   int status_ = 0;
   bool waiting_ = true;
 };
@@ -178,9 +189,32 @@ core::ByteVector collect(int fd, const HelperJob& job) {
   }
 }
 
+/// Signals by which a program ends itself through what it does; any other was sent by somebody.
+bool is_crash(int signal) {
+  constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  return std::find(kCrashes.begin(), kCrashes.end(), signal) != kCrashes.end();
+}
+
+/// Ends that say nothing about the file: for want of memory, by another program.
+void require_no_outer_cause(int status) {
+  constexpr int kNotLoaded = 127;  // of the dynamic loader
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kExitNoMemory) throw std::bad_alloc();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kExitMemoryLimit) {
+    throw Error(ErrorCode::refused, "reading the structure of this HDF5 file takes more memory than is allowed");
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotLoaded) {
+    throw Error(ErrorCode::io, "the HDF5 helper cannot be started: its libraries cannot be loaded");
+  }
+  if (WIFSIGNALED(status) && !is_crash(WTERMSIG(status))) {
+    throw Error(ErrorCode::io, "the HDF5 helper was ended by another program or for want of memory (signal " +
+                                   std::to_string(WTERMSIG(status)) + ")");
+  }
+}
+
 void require_good_end(int status, Bytes answer, const HelperJob& job) {
   Progress progress = progress_of(answer);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) fail_slow(progress, job.seconds);
+  require_no_outer_cause(status);
   if (WIFSIGNALED(status)) {
     throw Error(ErrorCode::corrupt, "libhdf5 crashed (signal " + std::to_string(WTERMSIG(status)) +
                                         ") in the helper process on this file, which is damaged or hostile; it was "

@@ -72,4 +72,10 @@ enum FailureKind : std::uint8_t {
   kFailureInternal = 3,
 };
 
+/// Exit codes that say more than frames can, which need memory.
+enum HelperExit : int {
+  kExitNoMemory = 12,     ///< the system has none left
+  kExitMemoryLimit = 13,  ///< the file asks for more than the sandbox allows
+};
+
 }  // namespace ckpt::detail

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/pending_files.h"
 #include "libckpt/io/replaced_file.h"
 #include "libckpt/io/writer_lock.h"
 #include "libcore/base/error.h"
@@ -61,15 +62,20 @@ struct AtomicFile::Impl {
     // A new file gets the mode that the system gives new files here (umask, default ACL); one that replaces another is
     // private until it has that one's mode.
     mode_t mode = target.old ? 0600 : 0666;
-    std::string name = detail::temporary_name(target.name);
-    fd = detail::Fd(
-        file_ops().openat(target.folder.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-    if (!fd) throw_errno(errno, "cannot create a file in the folder " + core::quote(target.folder_path));
-    temporary = std::move(name);
+    make_temporary(detail::temporary_name(target.name), mode);
     if (options.expected_size > 0) {
       require_allowed(options.expected_size);
       preallocate(fd.get(), options.expected_size);
     }
+  }
+
+  void make_temporary(std::string name, mode_t mode) {
+    detail::Step step;
+    pending = detail::PendingFile(target.folder.get(), name);
+    fd = detail::Fd(
+        file_ops().openat(target.folder.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    if (!fd) throw_errno(errno, "cannot create a file in the folder " + core::quote(target.folder_path));
+    temporary = std::move(name);
   }
 
   void take_lock() {
@@ -125,6 +131,7 @@ struct AtomicFile::Impl {
     if (options.overwrite) detail::require_unchanged(target);
     int folder = target.folder.get();
     unsigned flags = options.overwrite ? 0 : RENAME_NOREPLACE;
+    detail::Step step;
     int result = file_ops().renameat2(folder, temporary.c_str(), folder, target.name.c_str(), flags);
     if (result != 0 && errno == EINVAL && !options.overwrite) {
       // A file system without RENAME_NOREPLACE; a hard link refuses a taken name as well.
@@ -134,6 +141,7 @@ struct AtomicFile::Impl {
     int error = errno;
     if (result != 0 && !(error == ENOENT && has_name())) throw_errno(error, "cannot put the new file in place");
     temporary.clear();
+    pending.let_go();
     placed = true;
     lock = detail::WriterLock();
   }
@@ -158,6 +166,7 @@ struct AtomicFile::Impl {
   detail::Target target;
   detail::WriterLock lock;  ///< behind target, whose folder it needs
   std::string temporary;    ///< empty when there is nothing to remove
+  detail::PendingFile pending;
   detail::Fd fd;
   std::uint64_t position = 0;
   ino_t inode = 0;

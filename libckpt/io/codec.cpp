@@ -2,10 +2,13 @@
 
 #include <libdeflate.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "libcore/base/error.h"
 
@@ -28,22 +31,69 @@ T* require_made(T* pointer) {
   return pointer;
 }
 
-// Contexts cost more than a small frame; one of each a thread is kept.
+/// Contexts cost more than a small frame, so they are kept, as many as were used at once. (Not one a thread: a
+/// thread_local that has a destructor ends the process where memory for its registration is lacking.) Never destroyed:
+/// a save may still run when the program ends.
+template <class T, auto kMake, auto kFree>
+class Contexts {
+ public:
+  /// One of them, until it goes.
+  class Borrowed {
+   public:
+    explicit Borrowed(Contexts& home) : home_(home), context_(home.take()) {}
+    ~Borrowed() { home_.give_back(std::move(context_)); }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    T* get() const { return context_.get(); }
 
-ZSTD_CCtx* compression_context() {
-  thread_local Handle<ZSTD_CCtx, ZSTD_freeCCtx> context(require_made(ZSTD_createCCtx()));
-  return context.get();
+   private:
+    Contexts& home_;
+    Handle<T, kFree> context_;
+  };
+
+  Borrowed borrow() { return Borrowed(*this); }
+
+ private:
+  Handle<T, kFree> take() {
+    std::lock_guard lock(mutex_);
+    if (idle_.empty()) {
+      Handle<T, kFree> made(require_made(kMake()));
+      idle_.reserve(++made_);  // so that giving back needs no memory
+      return made;
+    }
+    Handle<T, kFree> context = std::move(idle_.back());
+    idle_.pop_back();
+    return context;
+  }
+  void give_back(Handle<T, kFree> context) {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(context));
+  }
+
+  std::mutex mutex_;
+  std::vector<Handle<T, kFree>> idle_;
+  std::size_t made_ = 0;
+};
+
+auto compression_context() {
+  static auto& contexts = *new Contexts<ZSTD_CCtx, ZSTD_createCCtx, ZSTD_freeCCtx>();
+  return contexts.borrow();
 }
 
-ZSTD_DCtx* decompression_context() {
-  thread_local Handle<ZSTD_DCtx, ZSTD_freeDCtx> context(require_made(ZSTD_createDCtx()));
-  return context.get();
+auto decompression_context() {
+  static auto& contexts = *new Contexts<ZSTD_DCtx, ZSTD_createDCtx, ZSTD_freeDCtx>();
+  return contexts.borrow();
 }
 
-libdeflate_decompressor* inflater() {
-  thread_local Handle<libdeflate_decompressor, libdeflate_free_decompressor> context(
-      require_made(libdeflate_alloc_decompressor()));
-  return context.get();
+auto inflater() {
+  static auto& contexts =
+      *new Contexts<libdeflate_decompressor, libdeflate_alloc_decompressor, libdeflate_free_decompressor>();
+  return contexts.borrow();
+}
+
+/// zstd's word for an allocation that failed says nothing about the data.
+void require_memory(std::size_t result) {
+  if (ZSTD_isError(result) != 0 && ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
 }
 
 [[noreturn]] void damaged(const std::string& what) {
@@ -110,7 +160,8 @@ void require_inflated(libdeflate_result result, std::size_t used, std::size_t si
 ByteVector zstd_compress(Bytes bytes, int level) {
   ByteVector frame(zstd_bound(bytes.size()));
   std::size_t size =
-      ZSTD_compressCCtx(compression_context(), frame.data(), frame.size(), bytes.data(), bytes.size(), level);
+      ZSTD_compressCCtx(compression_context().get(), frame.data(), frame.size(), bytes.data(), bytes.size(), level);
+  require_memory(size);
   if (ZSTD_isError(size) != 0) throw Error(ErrorCode::internal, std::string("zstd: ") + ZSTD_getErrorName(size));
   frame.resize(size);
   return frame;
@@ -130,7 +181,9 @@ void zstd_decompress(Bytes frame, MutableBytes out) {
   if (ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size()) {
     damaged("it is not exactly one zstd frame");
   }
-  std::size_t size = ZSTD_decompressDCtx(decompression_context(), out.data(), out.size(), frame.data(), frame.size());
+  std::size_t size =
+      ZSTD_decompressDCtx(decompression_context().get(), out.data(), out.size(), frame.data(), frame.size());
+  require_memory(size);
   if (ZSTD_isError(size) != 0) damaged(ZSTD_getErrorName(size));
   require_size(size, out.size());
 }
@@ -142,7 +195,9 @@ ByteVector zstd_decompress(Bytes frame, std::uint64_t expected_size) {
 }
 
 void zstd_decompress_frames(Bytes frames, MutableBytes out) {
-  std::size_t size = ZSTD_decompressDCtx(decompression_context(), out.data(), out.size(), frames.data(), frames.size());
+  std::size_t size =
+      ZSTD_decompressDCtx(decompression_context().get(), out.data(), out.size(), frames.data(), frames.size());
+  require_memory(size);
   if (ZSTD_isError(size) != 0) damaged(ZSTD_getErrorName(size));
   require_size(size, out.size());
 }
@@ -157,15 +212,15 @@ void unshuffle(Bytes in, std::uint32_t width, MutableBytes out) {
 
 void inflate(Bytes deflated, MutableBytes out) {
   std::size_t used = 0;
-  libdeflate_result result = libdeflate_deflate_decompress_ex(inflater(), deflated.data(), deflated.size(), out.data(),
-                                                              out.size(), &used, nullptr);
+  libdeflate_result result = libdeflate_deflate_decompress_ex(inflater().get(), deflated.data(), deflated.size(),
+                                                              out.data(), out.size(), &used, nullptr);
   require_inflated(result, used, deflated.size());
 }
 
 void inflate_zlib(Bytes stream, MutableBytes out) {
   std::size_t used = 0;
-  libdeflate_result result =
-      libdeflate_zlib_decompress_ex(inflater(), stream.data(), stream.size(), out.data(), out.size(), &used, nullptr);
+  libdeflate_result result = libdeflate_zlib_decompress_ex(inflater().get(), stream.data(), stream.size(), out.data(),
+                                                           out.size(), &used, nullptr);
   require_inflated(result, used, stream.size());
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "libcore/base/error.h"
 
@@ -80,6 +81,7 @@ std::string describe_errno(int error) {
 }
 
 void throw_errno(int error, std::string_view doing) {
+  if (error == ENOMEM) throw std::bad_alloc();
   throw core::Error(core::ErrorCode::io, std::string(doing) + ": " + describe_errno(error));
 }
 

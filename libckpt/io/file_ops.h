@@ -55,7 +55,7 @@ class Fd {
 
 /// "no space left on the device; free some space or write elsewhere": what to know and do about an errno.
 std::string describe_errno(int error);
-/// Throws Error(io) "<doing>: <describe_errno>".
+/// Throws Error(io) "<doing>: <describe_errno>"; std::bad_alloc for ENOMEM.
 [[noreturn]] void throw_errno(int error, std::string_view doing);
 
 }  // namespace ckpt::detail

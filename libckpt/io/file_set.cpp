@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/pending_files.h"
 #include "libckpt/io/writer_lock.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -70,6 +71,7 @@ struct FileSet::Impl {
     if (committed) return;
     for (const std::string& file : written) remove(file);
     if (announced) remove(note);
+    pending.clear();
   }
 
   /// Members lie where a reader looks for them: beside the path of the head, also where that is a link to elsewhere.
@@ -132,6 +134,7 @@ struct FileSet::Impl {
   std::unique_ptr<AtomicFile> head;
   std::vector<std::string> written;
   std::vector<std::string> superseded;
+  std::vector<detail::PendingPart> pending;  ///< the note and the members in place
   bool announced = false;
   bool committed = false;
 };
@@ -160,7 +163,10 @@ void FileSet::announce(const std::vector<std::string>& members, const std::vecto
   for (const std::string& name : superseded) text += name + "\n";
   AtomicFile note(impl_->folder / impl_->note, {.durable = impl_->options.durable, .lock = false});
   note.write(core::as_bytes(text));
+  note.prepare();
+  detail::Step step;
   note.commit();
+  impl_->pending.emplace_back(impl_->folder_fd.get(), impl_->note);
   impl_->announced = true;
   impl_->superseded = superseded;
 }
@@ -169,6 +175,8 @@ void FileSet::write_member(const std::string& name, std::uint64_t size, const st
   AtomicFile file(impl_->folder / name,
                   {.overwrite = false, .durable = impl_->options.durable, .expected_size = size, .lock = false});
   write(file);
+  file.prepare();
+  detail::Step step;
   try {
     file.commit();
   } catch (...) {
@@ -176,18 +184,24 @@ void FileSet::write_member(const std::string& name, std::uint64_t size, const st
     throw;
   }
   impl_->written.push_back(name);
+  impl_->pending.emplace_back(impl_->folder_fd.get(), name);
+  if (!impl_->pending.back().is_claimed()) impl_->pending.front().let_go();  // the note stays with what stays
 }
 
 void FileSet::commit(Bytes head) {
   impl_->head->write(head);
   impl_->sync_folder();  // the members before the head that names them
+  impl_->head->prepare();
+  detail::Step step;  // the head is in place and the members stay, or neither; and the old members go with it
   try {
     impl_->head->commit();
   } catch (...) {
     impl_->committed = impl_->head->in_place();
+    if (impl_->committed) impl_->pending.clear();
     throw;
   }
   impl_->committed = true;
+  impl_->pending.clear();
   impl_->remove_unmentioned(impl_->superseded);
   impl_->remove(impl_->note);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 
 #include "libckpt/io/checksum.h"
 #include "libcore/base/error.h"
@@ -22,7 +23,9 @@ constexpr std::uint64_t kHistory = 32 << 20;
 class Decoder {
  public:
   Decoder(const ByteSource& packed, const InflateOptions& options) : packed_(packed), options_(options) {
-    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) throw Error(ErrorCode::internal, "zlib cannot be started");
+    int code = inflateInit2(&stream_, -MAX_WBITS);
+    if (code == Z_MEM_ERROR) throw std::bad_alloc();
+    if (code != Z_OK) throw Error(ErrorCode::internal, "zlib cannot be started");
   }
   ~Decoder() { inflateEnd(&stream_); }
   Decoder(const Decoder&) = delete;
@@ -45,6 +48,7 @@ class Decoder {
     if (ended_) fail("inflates to fewer bytes than the " + std::to_string(options_.size) + " that were promised");
     if (stream_.avail_in == 0) refill();
     int code = ::inflate(&stream_, Z_NO_FLUSH);
+    if (code == Z_MEM_ERROR) throw std::bad_alloc();
     if (code == Z_STREAM_END) {
       ended_ = true;
     } else if (code != Z_OK && code != Z_BUF_ERROR) {

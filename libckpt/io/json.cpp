@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <new>
 
 #include "libckpt/io/json_scan.h"
 #include "libcore/base/error.h"
@@ -83,6 +84,7 @@ class DuplicateFinder {
     throw Error(ErrorCode::refused,
                 what + " is nested deeper than " + std::to_string(options.max_depth) + " levels, which is the limit");
   }
+  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   throw Error(ErrorCode::corrupt, what + " is not valid: " + simdjson::error_message(error));
 }
 

@@ -5,24 +5,32 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 
 namespace ckpt {
 namespace {
 
-/// Joins its threads when it goes, also while an exception passes.
+/// As many threads as are asked for, or fewer where the system gives no more (ulimit -u, memory), perhaps none. Joins
+/// them when it goes, also while an exception passes.
 class Threads {
  public:
   template <class Body>
-  Threads(std::size_t count, Body body) {
+  Threads(std::size_t count, const Body& body) {
     threads_.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(body);
+    try {
+      while (threads_.size() < count) threads_.emplace_back(body);
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
   }
   ~Threads() {
     for (std::thread& thread : threads_) thread.join();
   }
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
+  bool empty() const { return threads_.empty(); }
 
  private:
   std::vector<std::thread> threads_;
@@ -55,14 +63,17 @@ class FirstFailure {
 class InOrder {
  public:
   InOrder(std::size_t count, std::uint64_t max_memory, const std::function<std::uint64_t(std::size_t)>& weight)
-      : weight_(weight), max_memory_(max_memory), ready_(count), errors_(count) {}
+      : weights_(count), max_memory_(max_memory), ready_(count), errors_(count) {
+    // Asked here, since what a thread throws in between its pieces would end the process.
+    for (std::size_t i = 0; i < count; ++i) weights_[i] = weight(i);
+  }
 
   /// The next piece to make, once it fits; SIZE_MAX when there is none left.
   std::size_t claim() {
     std::unique_lock lock(mutex_);
     while (true) {
       if (stopped_ || next_ == ready_.size()) return SIZE_MAX;
-      std::uint64_t weight = weight_(next_);
+      std::uint64_t weight = weights_[next_];
       if (held_ == 0 || held_ + weight <= max_memory_) {
         held_ += weight;
         return next_++;
@@ -86,7 +97,7 @@ class InOrder {
 
   void release(std::size_t piece) {
     std::lock_guard lock(mutex_);
-    held_ -= weight_(piece);
+    held_ -= weights_[piece];
     space_.notify_all();
   }
 
@@ -97,7 +108,7 @@ class InOrder {
   }
 
  private:
-  const std::function<std::uint64_t(std::size_t)>& weight_;
+  std::vector<std::uint64_t> weights_;
   std::uint64_t max_memory_;
   std::mutex mutex_;
   std::condition_variable space_;
@@ -144,14 +155,14 @@ void parallel_for(std::size_t count, unsigned threads, const std::function<void(
 void detail::run_in_order(std::size_t count, const InOrderOptions& options,
                           const std::function<std::uint64_t(std::size_t)>& weight,
                           const std::function<void(std::size_t)>& make, const std::function<void(std::size_t)>& use) {
-  std::size_t workers = std::min<std::size_t>(thread_count(options.threads), count);
-  if (workers <= 1) {
+  auto work_alone = [&] {
     for (std::size_t i = 0; i < count; ++i) {
       make(i);
       use(i);
     }
-    return;
-  }
+  };
+  std::size_t workers = std::min<std::size_t>(thread_count(options.threads), count);
+  if (workers <= 1) return work_alone();
   InOrder state(count, options.max_memory, weight);
   Threads makers(workers, [&] {
     for (std::size_t i = state.claim(); i != SIZE_MAX; i = state.claim()) {
@@ -165,6 +176,7 @@ void detail::run_in_order(std::size_t count, const InOrderOptions& options,
     }
   });
   StopAtEnd stop{state};
+  if (makers.empty()) return work_alone();
   for (std::size_t i = 0; i < count; ++i) {
     state.wait_for(i);
     use(i);

@@ -11,7 +11,8 @@
 
 namespace ckpt {
 
-/// `asked` threads, or as many as the machine has cores for 0.
+/// `asked` threads, or as many as the machine has cores for 0. Fewer do the work where the system gives no more, at
+/// worst the calling thread alone.
 unsigned thread_count(unsigned asked);
 
 /// Calls body(i) for every i below `count`. The first failure (by index) stops the handing out of work and is rethrown.

@@ -116,6 +116,7 @@ WriterLock& WriterLock::operator=(WriterLock&& other) noexcept {
   std::swap(folder_, other.folder_);
   std::swap(file_, other.file_);
   std::swap(fd_, other.fd_);
+  std::swap(pending_, other.pending_);
   std::swap(left_behind_, other.left_behind_);
   std::swap(locked_, other.locked_);
   return *this;
@@ -123,12 +124,16 @@ WriterLock& WriterLock::operator=(WriterLock&& other) noexcept {
 
 WriterLock::~WriterLock() {
   // Removed while it is held: whoever opened it before finds it without a name and starts again.
-  if (fd_) file_ops().unlinkat(folder_, file_.c_str(), 0);
+  if (!fd_) return;
+  Step step;  // a name that was let go of may be another's
+  file_ops().unlinkat(folder_, file_.c_str(), 0);
+  pending_.let_go();
 }
 
 /// False when the former owner removed the file between our opening and locking it.
 bool WriterLock::try_take() {
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  Step step;
   Fd fd(file_ops().openat(folder_, file_.c_str(), kFlags | O_CREAT | O_EXCL, 0666));
   bool existed = !fd && errno == EEXIST;
   if (existed) fd = Fd(::openat(folder_, file_.c_str(), kFlags));
@@ -155,6 +160,7 @@ bool WriterLock::try_take() {
   if (::fstatat(folder_, file_.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 || named.st_ino != mine.st_ino) return false;
   left_behind_ = existed;
   fd_ = std::move(fd);
+  pending_ = PendingFile(folder_, file_);
   write_owner();
   return true;
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/pending_files.h"
 
 namespace ckpt::detail {
 
@@ -35,6 +36,7 @@ class WriterLock {
   int folder_ = -1;
   std::string file_;
   Fd fd_;
+  PendingFile pending_;
   bool left_behind_ = false;
   bool locked_ = false;
 };

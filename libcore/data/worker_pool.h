@@ -13,6 +13,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -41,19 +43,19 @@ class WorkerPool {
 
   WorkerPool(WorkerSettings settings, MakeFetch make_fetch)
       : settings_(std::move(settings)), make_fetch_(std::move(make_fetch)), queues_(settings_.count) {
-    for (int worker = 0; worker < settings_.count; ++worker) {
-      threads_.emplace_back([this, worker] { run(worker); });
+    threads_.reserve(static_cast<std::size_t>(settings_.count));
+    try {
+      for (int worker = 0; worker < settings_.count; ++worker) {
+        threads_.emplace_back([this, worker] { run(worker); });
+      }
+    } catch (const std::system_error& error) {
+      stop();
+      throw Error(ErrorCode::runtime, "cannot start " + std::to_string(settings_.count) + " workers: " + error.what() +
+                                          "; ask for fewer (see ulimit -u)");
     }
   }
 
-  ~WorkerPool() {
-    {
-      std::scoped_lock lock(mutex_);
-      stopping_ = true;
-    }
-    work_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  ~WorkerPool() { stop(); }
 
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -90,6 +92,15 @@ class WorkerPool {
   }
 
  private:
+  void stop() {
+    {
+      std::scoped_lock lock(mutex_);
+      stopping_ = true;
+    }
+    work_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   /// Neither: the worker's stream has ended.
   struct Result {
     std::optional<Batch> batch;

@@ -54,6 +54,8 @@ Outcome run_program(const std::filesystem::path& program, const std::filesystem:
   TempDir streams;
   std::string out = (streams.path() / "out").string();
   std::string err = (streams.path() / "err").string();
+  write_file(out, "");  // also for a program that a signal ends before it starts
+  write_file(err, "");
   pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("cannot fork");
   if (pid == 0) start(program.string(), folder, arguments, options, out, err);

@@ -10,7 +10,6 @@
 #include "tools/ckpt/edit.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
-#include "tools/support/interrupt.h"
 
 namespace cli {
 namespace {
@@ -73,7 +72,6 @@ void write_json(ckpt::JsonWriter& json, const Options& options, const ckpt::Aver
 }
 
 void write_average(const Options& options, const ckpt::Checkpoint& average, ckpt::Report& report) {
-  InterruptGuard guard;
   ProgressBar bar(core::printable(options.output), !options.quiet);
   ckpt::SaveOptions save = save_options(options);
   const ckpt::Format* by_name = ckpt::find_format_for(options.output);

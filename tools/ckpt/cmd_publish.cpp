@@ -2,6 +2,7 @@
 
 #include "libckpt/transform/publish.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include "libckpt/format/format.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
+#include "libckpt/io/pending_files.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
@@ -18,7 +20,6 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
-#include "tools/support/interrupt.h"
 
 namespace cli {
 namespace {
@@ -93,7 +94,7 @@ fs::path hashed_name(const fs::path& path, const std::string& sha256) {
 /// Removes the file unless it was moved away.
 class Draft {
  public:
-  explicit Draft(fs::path path) : path_(std::move(path)) {}
+  explicit Draft(fs::path path) : path_(std::move(path)), pending_(AT_FDCWD, path_.native()) {}
   ~Draft() {
     std::error_code ignored;
     fs::remove(path_, ignored);
@@ -104,6 +105,7 @@ class Draft {
 
  private:
   fs::path path_;
+  ckpt::detail::PendingFile pending_;
 };
 
 void save_to(const Options& options, const Target& target, const fs::path& path, const ckpt::Checkpoint& checkpoint,
@@ -131,7 +133,6 @@ void remove_dead_drafts(const fs::path& folder, const std::string& start) {
 /// Saves, hashes what was saved, and gives the file its name.
 void write_out(const Options& options, Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
                ckpt::Report& report) {
-  InterruptGuard guard;
   if (!target.hashed) {
     save_to(options, target, target.path, checkpoint, report);
     result.size_after = report.bytes_written;
@@ -247,7 +248,6 @@ ckpt::PublishOptions publish_options(const Options& options, const Address& sour
 }
 
 ckpt::NonFinite look_for_nan(const Options& options, const Address& source, const ckpt::Publication& publication) {
-  InterruptGuard guard;
   ProgressBar bar("looking for NaN in " + core::printable(source.path.filename().string()), !options.quiet);
   return ckpt::find_non_finite(publication, bar.hook());
 }

@@ -1,5 +1,11 @@
 // ckpt split: one model as several safetensors files behind an index.
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "libckpt/io/pending_files.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
@@ -47,6 +53,25 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
   return edit;
 }
 
+/// Made where it is missing; removed again when nothing came into it.
+class NewFolder {
+ public:
+  explicit NewFolder(fs::path path) : path_(std::move(path)) {
+    ckpt::detail::Step step;
+    std::error_code ignored;
+    if (!path_.empty() && fs::create_directories(path_, ignored)) pending_.emplace(AT_FDCWD, path_.native());
+  }
+  ~NewFolder() {
+    if (pending_) ::rmdir(path_.c_str());  // which only works on an empty one
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+ private:
+  fs::path path_;
+  std::optional<ckpt::detail::PendingFolder> pending_;
+};
+
 int run(Context& context, Options& options) {
   int ways = (options.max_shard_size > 0 || !options.shard_prefixes.empty() ? 1 : 0) + (options.shards > 0 ? 1 : 0);
   if (ways != 1) {
@@ -56,15 +81,9 @@ int run(Context& context, Options& options) {
   fs::path target = index_path(options, source);
   Job job{std::move(source), target, "safetensors-sharded"};
   check_target(options, job);
-  std::error_code ignored;
-  bool made = !options.dry_run && fs::create_directories(target.parent_path(), ignored);
+  NewFolder folder(options.dry_run ? "" : target.parent_path());
   ckpt::JsonWriter json(2);
-  try {
-    run_job(context, options, {"split", ""}, job, take, json);
-  } catch (...) {
-    if (made) fs::remove(target.parent_path(), ignored);  // only when it is empty
-    throw;
-  }
+  run_job(context, options, {"split", ""}, job, take, json);
   if (options.json) context.out.print(json.text() + "\n");
   return 0;
 }

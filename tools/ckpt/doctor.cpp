@@ -1,5 +1,6 @@
 #include "tools/ckpt/doctor.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -7,9 +8,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "libckpt/format/format.h"
+#include "libckpt/io/pending_files.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -82,6 +85,30 @@ std::vector<DoctorLine> sandbox() {
            seccomp ? "" : why}};
 }
 
+/// A folder for one temporary file, until it goes.
+class TryFolder {
+ public:
+  TryFolder() {
+    ckpt::detail::Step step;
+    if (::mkdtemp(name_.data()) == nullptr) return;
+    folder_.emplace(AT_FDCWD, name_);
+    file_.emplace(AT_FDCWD, file());
+  }
+  ~TryFolder() {
+    if (is_made()) fs::remove_all(name_, ignored_);
+  }
+  TryFolder(const TryFolder&) = delete;
+  TryFolder& operator=(const TryFolder&) = delete;
+  bool is_made() const { return folder_.has_value(); }
+  std::string file() const { return name_ + "/try.h5"; }
+
+ private:
+  std::error_code ignored_;
+  std::string name_ = (fs::temp_directory_path(ignored_) / "ckpt-doctor-XXXXXX").string();
+  std::optional<ckpt::detail::PendingFolder> folder_;
+  std::optional<ckpt::detail::PendingFile> file_;
+};
+
 /// Writes a small plain HDF5 file and reads it back, which only works when the helper does.
 DoctorLine hdf5_helper() {
   DoctorLine line{"helpers", "ckpt-hdf5", "", State::missing, "reads HDF5 files of other programs (.h5, Keras)"};
@@ -91,9 +118,8 @@ DoctorLine hdf5_helper() {
     line.state = State::note;
     return line;
   }
-  std::error_code ignored;
-  std::string name = (fs::temp_directory_path(ignored) / "ckpt-doctor-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) {
+  TryFolder folder;
+  if (!folder.is_made()) {
     line.value = "not tried: no temporary folder";
     line.state = State::note;
     return line;
@@ -106,16 +132,14 @@ DoctorLine hdf5_helper() {
     dict.items.emplace_back(ckpt::Value::text("a"), ckpt::Value::tensor(std::move(entry)));
     ckpt::Checkpoint checkpoint;
     checkpoint.root = ckpt::Value::dict(std::move(dict));
-    fs::path file = fs::path(name) / "try.h5";
-    ckpt::save(checkpoint, file, {.format = "hdf5", .durable = false});
-    ckpt::open(file);
+    ckpt::save(checkpoint, folder.file(), {.format = "hdf5", .durable = false});
+    ckpt::open(folder.file());
     line.value = "found and working";
     line.state = State::good;
   } catch (const core::Error& error) {
     line.value = error.message();
     line.advice = "install it beside ckpt, or set CKPT_HDF5_HELPER; without it .h5 files of others cannot be read";
   }
-  fs::remove_all(name, ignored);
   return line;
 }
 

@@ -9,7 +9,6 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
-#include "tools/support/interrupt.h"
 
 namespace cli {
 namespace {
@@ -127,7 +126,6 @@ void say_closing(Context& context, const EditOptions& options, const Job& job, c
 }
 
 void save_edit(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
-  InterruptGuard guard;
   ProgressBar bar(core::printable(job.target.filename().string()), !options.quiet);
   ckpt::SaveOptions save = save_options(options);
   save.format = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
@@ -225,7 +223,6 @@ int run_edits(Context& context, const EditOptions& options, const EditCommand& c
   for (const Job& job : jobs) {
     run_job(context, options, command, job, edit, json);
     if (!options.json) context.out.flush();
-    if (pending_interrupt() != 0) return 0;
   }
   if (jobs.size() > 1) json.end_array();
   if (options.json) context.out.print(json.text() + "\n");

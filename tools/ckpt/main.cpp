@@ -1,8 +1,9 @@
 // The program `ckpt`: runs one command and turns errors into one line and an exit code.
 
 #include "tools/ckpt/command_line.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/run_main.h"
-#include "tools/support/interrupt.h"
+#include "tools/ckpt/sudden_end.h"
 
 namespace {
 
@@ -15,12 +16,15 @@ int run(int argc, char** argv) {
   return code;
 }
 
+/// Before the libraries are initialised, which allocates too.
+void get_ready(int argc, char** argv, char** /*environment*/) {
+  end_by_line_when_out_of_memory({.out_of_memory = "out of memory; try a lower --max-memory or fewer threads (-j)",
+                                  .json = wants_json(argc, argv)});
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kFirst)(int, char**, char**) = get_ready;
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int code = run_main(argc, argv, run,
-                            {.out_of_memory = "out of memory; try a lower --max-memory or fewer threads (-j)",
-                             .is_silent = [] { return pending_interrupt() != 0; }});  // the signal's own end says it
-  finish_interrupt();
-  return code;
+  return run_main(argc, argv, run);
 }

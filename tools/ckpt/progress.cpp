@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "libcore/base/text.h"
 #include "tools/ckpt/output.h"
-#include "tools/support/interrupt.h"
 
 namespace cli {
 namespace {
@@ -22,7 +22,9 @@ std::string duration_text(double seconds) {
   return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
 }
 
-void write_raw(const std::string& text) {
+std::atomic<bool> is_drawn;  // one terminal, one bar at a time
+
+void write_raw(std::string_view text) {
   // The bar is decoration: a terminal that went away must not stop a save.
   [[maybe_unused]] ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
 }
@@ -46,7 +48,11 @@ ProgressBar::ProgressBar(std::string label, bool shown)
     : label_(std::move(label)), shown_(shown && ::isatty(STDERR_FILENO) == 1), next_(start_ + kSilence) {}
 
 ProgressBar::~ProgressBar() {
-  if (drawn_) write_raw("\r\033[K");
+  wipe_progress_bar();
+}
+
+void wipe_progress_bar() {
+  if (is_drawn.exchange(false)) write_raw("\r\033[K");
 }
 
 ckpt::Progress ProgressBar::hook() {
@@ -54,7 +60,6 @@ ckpt::Progress ProgressBar::hook() {
 }
 
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
-  throw_if_interrupted();
   if (!shown_) return;
   Clock::time_point now = Clock::now();
   if (now < next_) return;
@@ -64,8 +69,8 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
 
 void ProgressBar::draw(std::uint64_t done, std::uint64_t total, Clock::time_point now) {
   double seconds = std::chrono::duration<double>(now - start_).count();
+  is_drawn = true;
   write_raw("\r" + progress_line(label_, done, total, seconds) + "\033[K");
-  drawn_ = true;
 }
 
 }  // namespace cli

@@ -14,14 +14,14 @@ class ProgressBar {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `shown` false: only watches for interrupts.
+  /// `shown` false: draws nothing.
   ProgressBar(std::string label, bool shown);
   /// Wipes the bar.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// To be handed to long work; valid as long as the bar. Throws Error(io) after Ctrl-C under an InterruptGuard.
+  /// To be handed to long work; valid as long as the bar.
   ckpt::Progress hook();
 
  private:
@@ -30,10 +30,12 @@ class ProgressBar {
 
   std::string label_;
   bool shown_;
-  bool drawn_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point next_;
 };
+
+/// Wipes the bar that stands on the terminal, if any. May be called in a signal handler.
+void wipe_progress_bar();
 
 /// The line without its control characters: "net.pth  [#####-----]  50%  1 GiB of 2 GiB  500 MiB/s  2 s left".
 std::string progress_line(const std::string& label, std::uint64_t done, std::uint64_t total, double seconds);

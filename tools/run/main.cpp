@@ -6,6 +6,7 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/help.h"
 #include "tools/ckpt/run_main.h"
+#include "tools/ckpt/sudden_end.h"
 #include "tools/run/devices.h"
 #include "tools/run/zoo_run.h"
 
@@ -72,8 +73,14 @@ int run(int argc, char** argv) {
   return code;
 }
 
+/// Before the libraries are initialised, which allocates too.
+void get_ready(int argc, char** argv, char** /*environment*/) {
+  end_by_line_when_out_of_memory({.json = wants_json(argc, argv)});
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kFirst)(int, char**, char**) = get_ready;
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_main(argc, argv, run, {.out_of_memory = "out of memory"});
+  return run_main(argc, argv, run);
 }

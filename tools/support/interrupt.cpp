@@ -2,8 +2,6 @@
 
 #include <array>
 
-#include "libcore/base/error.h"
-
 namespace cli {
 namespace {
 
@@ -33,10 +31,6 @@ InterruptGuard::~InterruptGuard() {
 
 int pending_interrupt() {
   return pending;
-}
-
-void throw_if_interrupted() {
-  if (pending != 0) throw core::Error(core::ErrorCode::io, "interrupted");
 }
 
 void finish_interrupt() {

@@ -1,7 +1,7 @@
 #pragma once
-// Ctrl-C while something is being written: the signal is noted, the work stops at its next step, and what was begun is
-// cleaned up before the program ends by that signal. A second one ends it at once.
-// Thread safety: one guard at a time. Use: InterruptGuard guard; ... throw_if_interrupted();
+// Ctrl-C in work that has a good place to stop, such as behind a training step: the signal is noted, the work finishes
+// its step and saves, and the program ends by that signal. A second one ends it at once.
+// Thread safety: one guard at a time. Use: InterruptGuard guard; ... if (pending_interrupt() != 0) break;
 
 #include <csignal>
 
@@ -21,9 +21,6 @@ class InterruptGuard {
 
 /// The signal that came while a guard stood, 0 for none.
 int pending_interrupt();
-
-/// Error(io) "interrupted" when a signal came.
-void throw_if_interrupted();
 
 /// Ends the program by the signal that came, so that a shell sees what happened. Returns when there was none.
 void finish_interrupt();

@@ -6,10 +6,10 @@
 #include <hdf5.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,17 +59,17 @@ int run_walk(const std::uint64_t (&arguments)[5]) {
   reply.end();
   reply.stage("entering the sandbox");
   try {
-    if (!enter_sandbox({.cpu_seconds = arguments[4]})) throw Failure{kFailureInternal, "no sandbox can be made"};
+    if (!enter_sandbox({.cpu_seconds = arguments[4]})) {
+      if (errno == ENOMEM) ::_exit(kExitNoMemory);
+      throw Failure{kFailureInternal, "no sandbox can be made"};
+    }
     lock_library();
     ReadOnlyFile file(STDIN_FILENO, arguments[0], arguments[1]);
     walk(file, {.max_objects = arguments[2], .max_depth = arguments[3]}, reply);
   } catch (const Failure& failure) {
     reply.drop_open_frame();
     put_failure(reply, failure);
-  } catch (const std::bad_alloc&) {
-    reply.drop_open_frame();
-    put_failure(reply, {kFailureRefused, "reading it takes more memory than is allowed"});
-  }
+  }  // std::bad_alloc does not come: memory.cpp ends the process
   return 0;
 }
 
