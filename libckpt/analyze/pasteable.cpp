@@ -135,30 +135,33 @@ std::string shell_file(std::string_view path) {
   return shell_word(option || list ? "./" + std::string(path) : path);
 }
 
-ShellCommand& ShellCommand::word(std::string_view text) {
-  text_ += " " + shell_word(text);
+/// Adds " -o=WORD": what stands before the word, and the word for the text that was given.
+ShellCommand& ShellCommand::add(std::string_view start, std::string_view separator, std::string_view given,
+                                std::string_view word) {
+  exact_ = exact_ && given.find('\0') == std::string_view::npos;
+  text_ += " " + (start.empty() ? std::string() : shell_word(start)) + std::string(separator) + std::string(word);
   return *this;
 }
 
+ShellCommand& ShellCommand::word(std::string_view text) {
+  return add("", "", text, shell_word(text));
+}
+
 ShellCommand& ShellCommand::file(std::string_view path) {
-  text_ += " " + shell_file(path);
-  return *this;
+  return add("", "", path, shell_file(path));
 }
 
 ShellCommand& ShellCommand::option(std::string_view name, std::string_view value) {
   bool dash = value.size() > 1 && value.front() == '-';
-  text_ += " " + shell_word(name) + (dash ? "=" : " ") + shell_word(value);
-  return *this;
+  return add(name, dash ? "=" : " ", value, shell_word(value));
 }
 
 ShellCommand& ShellCommand::file_option(std::string_view name, std::string_view path) {
-  text_ += " " + shell_word(name) + " " + shell_file(path);
-  return *this;
+  return add(name, " ", path, shell_file(path));
 }
 
 ShellCommand& ShellCommand::standard_input(std::string_view path) {
-  text_ += " < " + shell_word(path);
-  return *this;
+  return add("", "< ", path, shell_word(path));
 }
 
 std::string python_text(std::string_view text) {

@@ -29,9 +29,14 @@ class ShellCommand {
   ShellCommand& file_option(std::string_view name, std::string_view path);
   ShellCommand& standard_input(std::string_view path);  ///< "< error.txt"
   const std::string& text() const { return text_; }
+  /// False when a part holds a NUL: no argument of a program can.
+  bool is_exact() const { return exact_; }
 
  private:
+  ShellCommand& add(std::string_view start, std::string_view separator, std::string_view given, std::string_view word);
+
   std::string text_;
+  bool exact_ = true;
 };
 
 /// Text as a string of Python 3. Halves of surrogate pairs, which Python writes into files as if they were characters,

@@ -283,9 +283,10 @@ void add_names_alone(Diagnosis& diagnosis, const Candidate& candidate, const Val
   add_wrappers(diagnosis, candidate);
   std::string branch = common_branch(candidate);
   if (!branch.empty() && diagnosis.plan.empty()) {
-    diagnosis.notes.push_back("every key begins with " + core::quote(branch) +
-                              "; say --for what the file is meant, or strip it: " +
-                              ShellCommand("ckpt").word("strip-prefix").option("--prefix", branch).text());
+    ShellCommand strip("ckpt");
+    strip.word("strip-prefix").option("--prefix", branch);
+    diagnosis.notes.push_back("every key begins with " + core::quote(branch) + "; say --for what the file is meant" +
+                              (strip.is_exact() ? ", or strip it: " + strip.text() : ""));
   }
   if (!implied.near.empty()) {
     diagnosis.notes.push_back("nearest known model: " + implied.near[0].model->name + " (" +

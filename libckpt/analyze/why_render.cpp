@@ -55,7 +55,7 @@ class SpecialCommand {
   std::string text() {
     const std::string& at = diagnosis_.at.empty() ? diagnosis_.plan.at : diagnosis_.at;
     line_.file(address(diagnosis_.path, at)).file_option("-o", output_name(diagnosis_));
-    return can_be_named(at) ? line_.text() : "";
+    return can_be_named(at) && line_.is_exact() ? line_.text() : "";
   }
 
  private:
@@ -86,11 +86,9 @@ std::string select_command(const Diagnosis& diagnosis, const FixCommand& command
 
 std::string take_command(const Diagnosis& diagnosis, const FixCommand& command, const FixStep& step) {
   if (!diagnosis.plan.at.empty() || !diagnosis.at.empty() || step.at.empty() || !can_be_named(step.at)) return "";
-  return ShellCommand(command.program)
-      .word("convert")
-      .file(address(diagnosis.path, step.at))
-      .file(output_name(diagnosis))
-      .text();
+  ShellCommand line(command.program);
+  line.word("convert").file(address(diagnosis.path, step.at)).file(output_name(diagnosis));
+  return line.is_exact() ? line.text() : "";
 }
 
 /// The special command of a plan of one step, "" when it has none.

@@ -34,6 +34,12 @@ TEST(Pasteable, FilesAreNoOptions) {
             "ckpt --for 'x y' < e.txt");
 }
 
+TEST(Pasteable, CommandsSayThatNoArgumentHoldsANul) {
+  EXPECT_TRUE(ckpt::ShellCommand("ckpt").option("--prefix", "a.").is_exact());
+  EXPECT_FALSE(ckpt::ShellCommand("ckpt").option("--prefix", "a\0b."s).is_exact());
+  EXPECT_EQ(ckpt::ShellCommand("ckpt").word("a\0b"s).text(), "ckpt $'a\\000b'");
+}
+
 TEST(Pasteable, PythonTextsAreOneLiteral) {
   EXPECT_EQ(ckpt::python_text("module."), "'module.'");
   EXPECT_EQ(ckpt::python_text("'\\\n\r\t"), "'\\'\\\\\\n\\r\\t'");
