@@ -127,6 +127,7 @@ std::string verify_json(const ckpt::VerifyResult& result) {
   json.begin_object();
   json.key("good").value(result.damage.empty());
   json.key("method").value(result.method);
+  json.key("checksums").value(ckpt::name(result.checksums));
   json.key("tensors_checked").value(result.tensors_checked);
   json.key("bytes_checked").value(result.bytes_checked);
   write_findings(json, "damage", result.damage);

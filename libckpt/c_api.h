@@ -229,7 +229,9 @@ CKPT_API ckpt_status ckpt_save(const ckpt_checkpoint* checkpoint, const char* pa
                                ckpt_error** error);
 
 /* Reads every byte of a file and compares it with what the file says about itself. `good` (may be null) is 1 or 0;
- * `json` (may be null) becomes {"good":, "method":, "damage": [...], "notes": [...], ...}. Errors: as ckpt_open(). */
+ * `json` (may be null) becomes {"good":, "method":, "checksums":, "damage": [...], "notes": [...], ...}; "checksums" is
+ * "all", "some", "absent" (the file was written without) or "none" (the format has none): where there are none, damage
+ * that leaves the structure whole is not found. Errors: as ckpt_open(). */
 CKPT_API ckpt_status ckpt_verify(const char* path, const ckpt_open_options* options, int* good, char** json,
                                  ckpt_error** error);
 

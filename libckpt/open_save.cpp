@@ -1,6 +1,7 @@
 #include "libckpt/open_save.h"
 
 #include <algorithm>
+#include <array>
 
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
@@ -132,6 +133,11 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     }
     format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
   });
+}
+
+std::string_view name(ChecksumCover cover) {
+  constexpr std::array<std::string_view, 4> kNames = {"none", "absent", "some", "all"};
+  return kNames[static_cast<std::size_t>(cover)];
 }
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {

@@ -77,6 +77,17 @@ struct Finding {
   std::string text;     ///< what is wrong, one sentence
 };
 
+/// How much of what verification read the file has a checksum for. Where it has none, damage that leaves the structure
+/// whole cannot be seen.
+enum class ChecksumCover : std::uint8_t {
+  none,    ///< the format has no checksums
+  absent,  ///< the format has them, and the file was written without
+  some,
+  all,
+};
+/// "none", "absent", "some", "all".
+std::string_view name(ChecksumCover cover);
+
 struct VerifyResult {
   std::vector<Finding> damage;  ///< the file is not what it was when written, or carries what is no plain data
   std::vector<Finding> notes;   ///< worth knowing, not wrong
@@ -84,6 +95,7 @@ struct VerifyResult {
   std::uint64_t tensors_checked = 0;
   std::uint64_t bytes_checked = 0;
   std::string method;  ///< what was compared: "128-bit content hashes", "CRC-32 of every member", ...
+  ChecksumCover checksums = ChecksumCover::none;
 };
 
 /// Reads every byte, compares it with what the format recorded, and looks for symbols and code as scan() does. Throws

@@ -261,7 +261,7 @@ class Verdicts {
     if (all_of(names, is_lora)) {
       out_.push_back(start + "lora_* is " + verb + " (" + count + ")");
     } else if (!last.empty() && names.size() > 1) {
-      out_.push_back(start + last + " is " + verb + " (" + count + ")");
+      out_.push_back(start + core::printable(last) + " is " + verb + " (" + count + ")");
     } else if (!branch.empty() && names.size() > 1) {
       out_.push_back(start + core::quote(branch) + " is " + verb + " (" + count + ")");
     } else if (names.size() == 1) {

@@ -34,6 +34,7 @@ struct VerdictInput {
   unsigned threads = 0;
 };
 
+/// One sentence each; names in them are quoted, or escaped as core::printable() does.
 std::vector<std::string> find_verdicts(const VerdictInput& input);
 
 }  // namespace ckpt::detail

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <unordered_set>
 
+#include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/error_target.h"
 #include "libckpt/analyze/why/file_causes.h"
 #include "libckpt/analyze/why/foreign_names.h"
@@ -127,6 +129,22 @@ std::string mismatch_line(const Attempt& attempt, std::size_t t) {
          " wanted";
 }
 
+/// A dropped key such as "fc" beside "fc.weight".
+bool drops_a_parent(const Candidate& candidate, const FixPlan& plan) {
+  std::unordered_set<std::string_view> gone;
+  for (const FixStep& step : plan.steps) {
+    if (step.kind == FixStep::Kind::drop) gone.insert(step.keys.begin(), step.keys.end());
+  }
+  return !gone.empty() && std::any_of(candidate.keys.begin(), candidate.keys.end(), [&](const FileKey& key) {
+    std::string_view above = key.name;
+    for (std::size_t dot = above.rfind('.'); dot != std::string_view::npos; dot = above.rfind('.')) {
+      above = above.substr(0, dot);
+      if (gone.contains(above)) return true;
+    }
+    return false;
+  });
+}
+
 void take_over(Diagnosis& diagnosis, const Attempt& attempt) {
   for (const Cause& cause : attempt.causes) diagnosis.causes.push_back(cause);
   for (const FixStep& step : attempt.plan.steps) diagnosis.plan.steps.push_back(step);
@@ -169,8 +187,10 @@ Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorF
   diagnosis.before = context.at_top;
   diagnosis.after = context.in_chosen;
   add_before_names(diagnosis, context);
-  if (best.attempt) take_over(diagnosis, *best.attempt);
-  if (!best.attempt) {
+  if (best.attempt) {
+    take_over(diagnosis, *best.attempt);
+    diagnosis.plan.reaches = drops_a_parent(*best.candidate, diagnosis.plan);
+  } else {
     add_optimizer_file(diagnosis, root);
     for (const WantedKey& key : list.keys) diagnosis.missing.push_back(key.key);
     if (diagnosis.causes.empty()) {
@@ -257,13 +277,16 @@ void add_names_alone(Diagnosis& diagnosis, const Candidate& candidate, const Val
     diagnosis.before = Attempt(candidate.keys, implied.attempt->wanted()).match();
     if (!candidate.at_top()) diagnosis.before.keys = diagnosis.before.bytes = 0;
     take_over(diagnosis, *implied.attempt);
+    diagnosis.plan.reaches = drops_a_parent(candidate, diagnosis.plan);
     return;
   }
   add_wrappers(diagnosis, candidate);
   std::string branch = common_branch(candidate);
   if (!branch.empty() && diagnosis.plan.empty()) {
-    diagnosis.notes.push_back("every key begins with " + core::quote(branch) +
-                              "; say --for what the file is meant, or strip it: ckpt strip-prefix --prefix " + branch);
+    ShellCommand strip("ckpt");
+    strip.word("strip-prefix").option("--prefix", branch);
+    diagnosis.notes.push_back("every key begins with " + core::quote(branch) + "; say --for what the file is meant" +
+                              (strip.is_exact() ? ", or strip it: " + strip.text() : ""));
   }
   if (!implied.near.empty()) {
     diagnosis.notes.push_back("nearest known model: " + implied.near[0].model->name + " (" +
@@ -289,7 +312,10 @@ Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFac
   for (const Candidate& other : candidates) {
     bool state = &other != main && other.kind != Candidate::Kind::flat && main != nullptr &&
                  other.keys.size() == main->keys.size();
-    if (state) diagnosis.notes.push_back(core::quote(other.at) + " holds as many keys; name it as FILE::" + other.at);
+    if (state) {
+      diagnosis.notes.push_back(core::quote(other.at) +
+                                " holds as many keys; name it as FILE::" + shell_word(other.at));
+    }
   }
   return diagnosis;
 }
@@ -309,19 +335,28 @@ void note_readable(Diagnosis& diagnosis, const ErrorFacts& facts) {
   }
 }
 
-}  // namespace
-
-bool Diagnosis::fixable() const {
-  bool all_cured = std::all_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cured; });
-  return readable && all_cured && missing.empty() && unexpected.empty() && mismatched.empty();
+/// The steps to the dict that the plan takes, or to the one whose keys it changes.
+std::vector<Value> place_of(const FixPlan& plan, const Value& root) {
+  std::string_view at = plan.at;
+  for (const FixStep& step : plan.steps) {
+    if (step.kind == FixStep::Kind::take || step.kind == FixStep::Kind::take_module) at = step.at;
+  }
+  if (at.empty()) return {};
+  const Value& there = value_at(root, at);
+  if (!there.is(Value::Kind::dict)) return {};
+  for (const StateDictRef& ref : list_state_dicts(root)) {
+    if (ref.dict == &there.as_dict()) return ref.path;
+  }
+  return {};
 }
 
-bool Diagnosis::guesses() const {
-  return std::any_of(causes.begin(), causes.end(),
-                     [](const Cause& cause) { return cause.cured && cause.confidence < 0.5; });
+/// The file of "best.pth::model" when the model is the place that was named.
+std::string file_of(const std::string& subject, const std::string& at) {
+  std::string place = "::" + at;
+  return !at.empty() && subject.ends_with(place) ? subject.substr(0, subject.size() - place.size()) : subject;
 }
 
-Diagnosis why(const WhyInput& input, const WhyOptions& options) {
+Diagnosis best_diagnosis(const WhyInput& input, const WhyOptions& options) {
   ErrorFacts facts = parse_error_text(options.error);
   std::vector<KeyList> wanted = options.wanted;
   std::optional<KeyList> said = wanted.empty() ? detail::target_of(facts, input.checkpoint->root) : std::nullopt;
@@ -349,6 +384,26 @@ Diagnosis why(const WhyInput& input, const WhyOptions& options) {
   return diagnosis;
 }
 
+}  // namespace
+
+bool Diagnosis::fixable() const {
+  bool all_cured = std::all_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cured; });
+  return readable && all_cured && missing.empty() && unexpected.empty() && mismatched.empty();
+}
+
+bool Diagnosis::guesses() const {
+  return std::any_of(causes.begin(), causes.end(),
+                     [](const Cause& cause) { return cause.cured && cause.confidence < 0.5; });
+}
+
+Diagnosis why(const WhyInput& input, const WhyOptions& options) {
+  Diagnosis diagnosis = best_diagnosis(input, options);
+  diagnosis.path = file_of(diagnosis.subject, options.at);
+  diagnosis.at = options.at;
+  diagnosis.place = place_of(diagnosis.plan, input.checkpoint->root);
+  return diagnosis;
+}
+
 Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
   Report report;
   OpenOptions open_options = options.open;
@@ -361,6 +416,8 @@ Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
     if (error.code() == ErrorCode::io) throw;
     Diagnosis diagnosis;
     diagnosis.subject = path.string();
+    diagnosis.path = path.string();
+    diagnosis.at = options.at;
     detail::diagnose_unreadable(diagnosis, path, error);
     return diagnosis;
   }

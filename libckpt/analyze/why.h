@@ -129,8 +129,9 @@ struct FixStep {
 
 struct FixPlan {
   std::vector<FixStep> steps;
-  std::string at = {};  ///< dotted path of the dict whose keys change, once the first steps took what they take
-  bool loses = false;   ///< drops tensors or values that the file has (an optimizer, extra keys)
+  std::string at = {};   ///< dotted path of the dict whose keys change, once the first steps took what they take
+  bool loses = false;    ///< drops tensors or values that the file has (an optimizer, extra keys)
+  bool reaches = false;  ///< a key that is dropped names a module of others: as a selector it would take them too
   bool empty() const { return steps.empty(); }
 };
 
@@ -146,7 +147,9 @@ struct Cause {
 };
 
 struct Diagnosis {
-  std::string subject;      ///< the file as it was named
+  std::string subject;      ///< the file as it was named, with the place inside it: "best.pth::model"
+  std::string path = {};    ///< the file alone; "-" for standard input
+  std::string at = {};      ///< the place inside it that was named
   std::string format = {};  ///< name of its format, "" when it cannot be read
   std::string description;  ///< "PyTorch zip checkpoint, 320 tensors under 'state_dict', saved on cuda:3"
   std::string target;       ///< what it was compared with, "" for nothing
@@ -159,7 +162,8 @@ struct Diagnosis {
   std::vector<std::string> unexpected;  ///< keys that nobody wants and that the plan leaves
   std::vector<std::string> mismatched;  ///< "fc.weight: [1000, 512] in the file, [10, 512] wanted"
   FixPlan plan;
-  std::vector<Match> others;  ///< one for each of `also`: what else was tried
+  std::vector<Value> place = {};  ///< steps from the top of the file to the dict that the plan takes or changes
+  std::vector<Match> others;      ///< one for each of `also`: what else was tried
   std::vector<std::string> also;
   std::string nearest;  ///< known model that it was found to be, "" for none
 

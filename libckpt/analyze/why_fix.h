@@ -3,6 +3,8 @@
 // Thread safety: pure. Use: ckpt::Checkpoint fixed = ckpt::apply_fix(checkpoint, diagnosis.plan);
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "libckpt/analyze/why.h"
 
@@ -15,18 +17,17 @@ Checkpoint apply_fix(const Checkpoint& checkpoint, const FixPlan& plan);
 /// What the command line of a fix needs to know beside the plan.
 struct FixCommand {
   std::string program = "ckpt";
-  std::vector<std::string> arguments = {};  ///< what `why` was told: --for resnet50
-  bool from_stdin = false;                  ///< the error text came from standard input
+  std::vector<std::pair<std::string, std::string>> options = {};  ///< what `why` was told: --for resnet50
+  bool from_stdin = false;                                        ///< the error text came from standard input
 };
 
 /// One shell line: the special command where one step has one ("ckpt strip-prefix best.pth"), else `ckpt fix`. For a
-/// file that no edit can cure what fetches it again. "" when there is nothing to do.
+/// file that no edit can cure what fetches it again. Quoted for the shell, whatever the file holds (pasteable.h). ""
+/// when there is nothing to do.
 std::string command_line(const Diagnosis& diagnosis, const FixCommand& command = {});
 
-/// The same in Python, for those who must: one line. "" when there is nothing to do.
+/// The same in Python, for those who must: one line, quoted likewise. "" when there is nothing to do, or Python does
+/// not read the format with torch or safetensors.
 std::string python_line(const Diagnosis& diagnosis);
-
-/// Text as one word of a POSIX shell.
-std::string shell_word(const std::string& text);
 
 }  // namespace ckpt

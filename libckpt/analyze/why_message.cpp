@@ -58,6 +58,7 @@ Diagnosis diagnose(const ErrorFacts& facts, const WhyOptions& options) {
 Diagnosis why_message(const WhyOptions& options) {
   Diagnosis diagnosis = diagnose(parse_error_text(options.error), options);
   diagnosis.subject = "FILE";
+  diagnosis.path = "FILE";
   diagnosis.description = "as the message tells of it";
   diagnosis.notes.push_back("the file itself was not looked at; more is known with it: ckpt why FILE --error ...");
   return diagnosis;

@@ -1,7 +1,9 @@
 // A plan as one command and as one line of Python.
 
 #include <algorithm>
+#include <array>
 
+#include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why_fix.h"
 #include "libcore/base/text.h"
 
@@ -10,9 +12,12 @@ namespace {
 
 using Step = FixStep::Kind;
 
+constexpr std::size_t kMaxGlobs = 4;
+constexpr std::size_t kLongestSpecial = 2000;  // a line that is longer says less than `ckpt fix`
+
 /// "best.pth" -> "best.fixed.pth"; of an index the name of the single file.
-std::string output_name(const std::string& subject) {
-  std::string path = subject.substr(0, subject.find("::"));
+std::string output_name(const Diagnosis& diagnosis) {
+  std::string path = diagnosis.path == "-" ? "standard_input" : diagnosis.path;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   constexpr std::string_view kIndex = ".index.json";
   if (path.size() > kIndex.size() && path.ends_with(kIndex)) path.resize(path.size() - kIndex.size());
@@ -22,75 +27,100 @@ std::string output_name(const std::string& subject) {
   return extension ? path.substr(0, dot) + ".fixed" + path.substr(dot) : path + ".fixed.pth";
 }
 
-/// A key as a glob that matches it alone.
-std::string as_glob(const std::string& key) {
-  std::string out;
-  for (char c : key) {
-    if (c == '*' || c == '?' || c == '[' || c == ']' || c == '\\') out += '\\';
-    out += c;
+/// "best.pth::model".
+std::string address(const std::string& path, const std::string& at) {
+  return at.empty() ? path : path + "::" + at;
+}
+
+/// Only the last "::" of a word parts the file from the place in it.
+bool can_be_named(const std::string& at) {
+  return at.find("::") == std::string::npos && !at.starts_with(':');
+}
+
+/// A command that does one thing to the file; its options come between.
+class SpecialCommand {
+ public:
+  SpecialCommand(const Diagnosis& diagnosis, const FixCommand& command, std::string_view name)
+      : diagnosis_(diagnosis), line_(command.program) {
+    line_.word(name);
   }
-  return out;
+  SpecialCommand& word(std::string_view text) {
+    line_.word(text);
+    return *this;
+  }
+  SpecialCommand& option(std::string_view name, std::string_view value) {
+    line_.option(name, value);
+    return *this;
+  }
+  std::string text() {
+    const std::string& at = diagnosis_.at.empty() ? diagnosis_.plan.at : diagnosis_.at;
+    line_.file(address(diagnosis_.path, at)).file_option("-o", output_name(diagnosis_));
+    return can_be_named(at) && line_.is_exact() ? line_.text() : "";
+  }
+
+ private:
+  const Diagnosis& diagnosis_;
+  ShellCommand line_;
+};
+
+std::string rename_command(const Diagnosis& diagnosis, const FixCommand& command, const KeyRule& rule) {
+  if (rule.kind == KeyRule::Kind::wrappers) {
+    return SpecialCommand(diagnosis, command, "strip-prefix").word("--wrappers").text();
+  }
+  // The commands take whole components that are not nothing.
+  if (rule.kind != KeyRule::Kind::prefix || rule.from.empty() == rule.to.empty()) return "";
+  const std::string& prefix = rule.to.empty() ? rule.from : rule.to;
+  if (!prefix.ends_with('.') || prefix == ".") return "";
+  return SpecialCommand(diagnosis, command, rule.to.empty() ? "strip-prefix" : "add-prefix")
+      .option("--prefix", prefix)
+      .text();
+}
+
+std::string select_command(const Diagnosis& diagnosis, const FixCommand& command, const FixStep& step) {
+  bool empty = std::find(step.keys.begin(), step.keys.end(), "") != step.keys.end();
+  if (empty || diagnosis.plan.reaches || step.keys.size() > kMaxGlobs) return "";
+  SpecialCommand line(diagnosis, command, "select");
+  for (const std::string& key : step.keys) line.option("--exclude", selector_of(key));
+  return line.text();
+}
+
+std::string take_command(const Diagnosis& diagnosis, const FixCommand& command, const FixStep& step) {
+  if (!diagnosis.plan.at.empty() || !diagnosis.at.empty() || step.at.empty() || !can_be_named(step.at)) return "";
+  ShellCommand line(command.program);
+  line.word("convert").file(address(diagnosis.path, step.at)).file(output_name(diagnosis));
+  return line.is_exact() ? line.text() : "";
 }
 
 /// The special command of a plan of one step, "" when it has none.
 std::string special_command(const Diagnosis& diagnosis, const FixCommand& command) {
   if (diagnosis.plan.steps.size() != 1) return "";
   const FixStep& step = diagnosis.plan.steps.front();
-  std::string file = shell_word(
-      diagnosis.subject +
-      (diagnosis.plan.at.empty() || diagnosis.subject.find("::") != std::string::npos ? "" : "::" + diagnosis.plan.at));
-  std::string tail = " " + file + " -o " + shell_word(output_name(diagnosis.subject));
-  bool prefix = step.kind == Step::rename && step.rule.kind == KeyRule::Kind::prefix;
-  if (prefix && step.rule.to.empty())
-    return command.program + " strip-prefix --prefix " + shell_word(step.rule.from) + tail;
-  if (prefix && step.rule.from.empty())
-    return command.program + " add-prefix --prefix " + shell_word(step.rule.to) + tail;
-  if (step.kind == Step::rename && step.rule.kind == KeyRule::Kind::wrappers)
-    return command.program + " strip-prefix --wrappers" + tail;
-  if (step.kind == Step::rules)
-    return command.program + " rename --rules " + shell_word(step.at) + (step.to.empty() ? "" : " --reverse") + tail;
-  if (step.kind == Step::remap) return command.program + " remap --to " + shell_word(step.to) + tail;
-  if (step.kind == Step::cast) {
-    std::string line = command.program + " cast";
-    for (const std::string& dtype : step.keys) line += " --from " + shell_word(dtype);
-    return line + " --to " + shell_word(step.to) + tail;
+  if (step.kind == Step::rename) return rename_command(diagnosis, command, step.rule);
+  if (step.kind == Step::drop) return select_command(diagnosis, command, step);
+  if (step.kind == Step::take) return take_command(diagnosis, command, step);
+  if (step.kind == Step::remap) return SpecialCommand(diagnosis, command, "remap").option("--to", step.to).text();
+  if (step.kind == Step::rules) {
+    SpecialCommand line(diagnosis, command, "rename");
+    line.option("--rules", step.at);
+    if (!step.to.empty()) line.word("--reverse");
+    return line.text();
   }
-  if (step.kind == Step::take && diagnosis.plan.at.empty())
-    return command.program + " convert " + shell_word(diagnosis.subject + "::" + step.at) + " " +
-           shell_word(output_name(diagnosis.subject));
-  constexpr std::size_t kMaxGlobs = 4;
-  if (step.kind != Step::drop || step.keys.size() > kMaxGlobs) return "";
-  std::string line = command.program + " select";
-  for (const std::string& key : step.keys) line += " --exclude " + shell_word(as_glob(key));
-  return line + tail;
+  if (step.kind != Step::cast) return "";
+  SpecialCommand line(diagnosis, command, "cast");
+  for (const std::string& dtype : step.keys) line.option("--from", dtype);
+  return line.option("--to", step.to).text();
 }
 
 std::string fetch_command(const Diagnosis& diagnosis) {
   const Cause& cause = diagnosis.causes.front();
+  if (diagnosis.path == "-") return "";
   if (cause.kind == CauseKind::lfs_pointer) return cause.advice;
-  std::string out = shell_word(diagnosis.subject);
-  if (cause.kind == CauseKind::truncated) return "curl -L -C - -o " + out + " URL";
-  if (cause.kind == CauseKind::web_page || cause.kind == CauseKind::corrupt) return "curl -L -o " + out + " URL";
-  return "";
-}
-
-std::string python_text(const std::string& text) {
-  std::string out = "'";
-  for (char c : text) {
-    if (c == '\'' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "'";
-}
-
-/// Text with what regular expressions of Python give a meaning escaped.
-std::string python_pattern(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (std::string_view(".^$*+?{}[]()|\\").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
+  ShellCommand curl("curl");
+  curl.word("-L");
+  if (cause.kind == CauseKind::truncated) curl.option("-C", "-");
+  bool again = cause.kind == CauseKind::web_page || cause.kind == CauseKind::corrupt;
+  if (!again && cause.kind != CauseKind::truncated) return "";
+  return curl.file_option("-o", diagnosis.path).word("URL").text();
 }
 
 /// The names in one dict comprehension, as far as that goes.
@@ -98,7 +128,7 @@ class PythonNames {
  public:
   bool add(const FixStep& step) {
     if (step.kind == Step::rename) return add_rule(step.rule);
-    if (step.kind != Step::drop || step.keys.size() > 4) return false;
+    if (step.kind != Step::drop || step.keys.size() > kMaxGlobs) return false;
     std::vector<std::string> names;
     for (const std::string& key : step.keys) names.push_back(python_text(key));
     condition_ += (condition_.empty() ? "" : " and ") + key_ + " not in (" + core::join(names, ", ") + ",)";
@@ -112,6 +142,7 @@ class PythonNames {
 
  private:
   bool add_rule(const KeyRule& rule) {
+    std::string from = python_pattern(rule.from);
     switch (rule.kind) {
       case KeyRule::Kind::prefix:
         if (rule.to.empty()) {
@@ -119,27 +150,28 @@ class PythonNames {
         } else if (rule.from.empty()) {
           key_ = "(" + python_text(rule.to) + " + " + key_ + ")";
         } else {
-          substitute("r'^" + python_pattern(rule.from) + "', " + python_text(rule.to));
+          substitute("^" + from, python_replacement(rule.to));
         }
         return true;
       case KeyRule::Kind::path:
         if (rule.to.empty()) {
-          substitute("r'(^|\\.)" + python_pattern(rule.from) + "\\.', r'\\1'");
+          substitute("^(?:" + from + R"(\.)+|\.)" + from + R"((?=\.|\Z))", "");
         } else {
-          substitute("r'(^|\\.)" + python_pattern(rule.from) + "(?=\\.|$)', r'\\g<1>" + rule.to + "'");
+          substitute(R"((^|\.))" + from + R"((?=\.|\Z))", R"(\g<1>)" + python_replacement(rule.to));
         }
         return true;
       case KeyRule::Kind::wrappers:
-        substitute(
-            "r'(^|(?<=\\.))(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|_forward_module)\\.', ''");
+        substitute(R"((^|(?<=\.))(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|_forward_module)\.)",
+                   "");
         return true;
       default:
         return false;
     }
   }
-  void substitute(const std::string& what) {
+  void substitute(const std::string& pattern, const std::string& replacement) {
     regex_ = true;
-    key_ = "re.sub(" + what + ", " + key_ + ")";
+    std::string with = replacement.empty() ? "''" : python_raw(replacement);
+    key_ = "re.sub(" + python_raw(pattern) + ", " + with + ", " + key_ + ")";
   }
 
   std::string key_ = "k";
@@ -147,57 +179,77 @@ class PythonNames {
   bool regex_ = false;
 };
 
-std::string python_subscripts(const std::string& at) {
+/// "['model']"; nothing when a step is a key that has no short form in Python.
+std::optional<std::string> python_subscripts(const std::vector<Value>& place) {
   std::string out;
-  for (std::string_view step : core::split(at, '.')) out += "[" + python_text(std::string(step)) + "]";
+  for (const Value& step : place) {
+    if (step.is(Value::Kind::text)) {
+      out += "[" + python_text(step.as_text()) + "]";
+    } else if (step.is(Value::Kind::integer)) {
+      out += "[" + std::to_string(step.as_integer()) + "]";
+    } else {
+      return std::nullopt;
+    }
+  }
   return out;
 }
 
-bool reads_as_safetensors(const std::string& path) {
-  return path.find(".safetensors") != std::string::npos;
+bool starts_with_any(const std::string& text, std::initializer_list<std::string_view> starts) {
+  return std::any_of(starts.begin(), starts.end(), [&](std::string_view start) { return text.starts_with(start); });
 }
 
-std::string load_call(const std::string& path, bool to_cpu) {
-  if (reads_as_safetensors(path)) return "safetensors.torch.load_file(" + python_text(path) + ")";
-  return "torch.load(" + python_text(path) + (to_cpu ? ", map_location='cpu'" : "") + ")";
+/// torch.load and safetensors read a file of the format, or what the fix makes of it.
+bool is_for_python(const Diagnosis& diagnosis) {
+  return diagnosis.format.empty() || starts_with_any(diagnosis.format, {"torch", "safetensors", "dcp"});
+}
+
+/// One call reads the file as it is: it is one file, and not of a form that weights_only refuses.
+bool is_loaded_at_once(const Diagnosis& diagnosis) {
+  constexpr std::array<std::string_view, 4> kAtOnce = {"", "torch-zip", "torch-legacy", "safetensors"};
+  bool form = std::find(kAtOnce.begin(), kAtOnce.end(), diagnosis.format) != kAtOnce.end();
+  // A file that weights_only refuses is not to be loaded in any other way.
+  return form && std::none_of(diagnosis.causes.begin(), diagnosis.causes.end(),
+                              [](const Cause& cause) { return cause.kind == CauseKind::foreign_globals; });
+}
+
+bool reads_as_safetensors(const Diagnosis& diagnosis) {
+  if (diagnosis.format.empty()) return diagnosis.path.find(".safetensors") != std::string::npos;
+  return diagnosis.format.starts_with("safetensors");
+}
+
+std::string load_call(const Diagnosis& diagnosis, const std::string& path, bool to_cpu) {
+  if (reads_as_safetensors(diagnosis)) return "safetensors.torch.load_file(" + python_path(path) + ")";
+  return "torch.load(" + python_path(path) + (to_cpu ? ", map_location='cpu'" : "") + ")";
 }
 
 }  // namespace
 
-std::string shell_word(const std::string& text) {
-  auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("_-./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
-  std::string out = "'";
-  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::string command_line(const Diagnosis& diagnosis, const FixCommand& command) {
   if (!diagnosis.readable) return diagnosis.causes.empty() ? "" : fetch_command(diagnosis);
   if (diagnosis.plan.empty()) return "";
-  if (std::string special = special_command(diagnosis, command); !special.empty()) return special;
-  std::string line = command.program + " fix " + shell_word(diagnosis.subject);
-  for (const std::string& argument : command.arguments) line += " " + shell_word(argument);
-  if (diagnosis.guesses()) line += " --guess";
-  line += " -o " + shell_word(output_name(diagnosis.subject));
-  return line + (command.from_stdin ? " < error.txt" : "");
+  std::string special = special_command(diagnosis, command);
+  if (!special.empty() && special.size() <= kLongestSpecial) return special;
+  ShellCommand line(command.program);
+  line.word("fix").file(address(diagnosis.path, diagnosis.at));
+  for (const auto& [name, value] : command.options) line.option(name, value);
+  if (diagnosis.guesses()) line.word("--guess");
+  line.file_option("-o", output_name(diagnosis));
+  if (command.from_stdin) line.standard_input("error.txt");
+  return line.text();
 }
 
 std::string python_line(const Diagnosis& diagnosis) {
-  if (!diagnosis.readable || diagnosis.plan.empty()) return "";
+  bool nothing = !diagnosis.readable || diagnosis.plan.empty() || diagnosis.path == "-";
+  if (nothing || !is_for_python(diagnosis)) return "";
   std::string strict = diagnosis.missing.empty() ? "" : ", strict=False";
-  std::string path = diagnosis.subject.substr(0, diagnosis.subject.find("::"));
-  std::string subscripts = diagnosis.plan.at.empty() ? "" : python_subscripts(diagnosis.plan.at);
+  std::optional<std::string> subscripts = python_subscripts(diagnosis.place);
   PythonNames names;
   bool to_cpu = false;
-  // A file that weights_only refuses is not to be loaded in any other way.
-  bool said = std::none_of(diagnosis.causes.begin(), diagnosis.causes.end(),
-                           [](const Cause& cause) { return cause.kind == CauseKind::foreign_globals; });
+  bool takes = false;
+  bool said = subscripts.has_value() && is_loaded_at_once(diagnosis);
   for (const FixStep& step : diagnosis.plan.steps) {
     if (step.kind == Step::take) {
-      subscripts = python_subscripts(step.at);
+      takes = true;
     } else if (step.kind == Step::remap) {
       to_cpu = true;
     } else {
@@ -205,11 +257,12 @@ std::string python_line(const Diagnosis& diagnosis) {
     }
   }
   if (!said) {
-    return "model.load_state_dict(" + load_call(output_name(diagnosis.subject), false) + strict +
+    std::string below = diagnosis.plan.at.empty() || takes ? "" : subscripts.value_or("");
+    return "model.load_state_dict(" + load_call(diagnosis, output_name(diagnosis), false) + below + strict +
            ")  # after the command above";
   }
-  std::string load = load_call(path, to_cpu) + subscripts;
-  std::string imports = std::string(reads_as_safetensors(path) ? "import safetensors.torch; " : "") +
+  std::string load = load_call(diagnosis, diagnosis.path, to_cpu) + *subscripts;
+  std::string imports = std::string(reads_as_safetensors(diagnosis) ? "import safetensors.torch; " : "") +
                         (names.regex() ? "import re; " : "");
   if (!names.changed()) return imports + "model.load_state_dict(" + load + strict + ")";
   return imports + "sd = " + load + "; model.load_state_dict(" + names.comprehension() + strict + ")";

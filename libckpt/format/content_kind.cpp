@@ -77,6 +77,13 @@ constexpr auto kPromises = std::to_array<Promise>({
     {".ckpt", "a checkpoint", " native torch-zip torch-legacy torch-tar torchscript "},
 });
 
+/// The protocol, and an opcode behind it. NUL is none: there a pickle would end, and the length of a header of
+/// safetensors goes on.
+bool is_pickle(std::string_view head) {
+  bool protocol = head.size() > 1 && head[0] == '\x80' && static_cast<unsigned char>(head[1]) <= 16;
+  return protocol && (head.size() == 2 || head[2] != '\0');
+}
+
 }  // namespace
 
 ContentKind content_kind(const ByteSource& source) {
@@ -90,7 +97,7 @@ ContentKind content_kind(const ByteSource& source) {
   if (head.starts_with(kNative)) return ContentKind::native;
   if (head.size() > 262 && head.substr(257, 5) == "ustar") return ContentKind::tar;
   if (is_legacy_stream(bytes)) return ContentKind::legacy_stream;
-  if (head.size() > 1 && head[0] == '\x80' && static_cast<unsigned char>(head[1]) <= 16) return ContentKind::pickle;
+  if (is_pickle(head)) return ContentKind::pickle;
   if (is_safetensors(head, source.size())) return ContentKind::safetensors;
   std::size_t first = head.find_first_not_of(" \t\r\n");
   if (first != head.npos && (head[first] == '{' || head[first] == '[') && is_text(head)) return ContentKind::json;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <set>
 #include <variant>
 
@@ -210,10 +211,28 @@ Rules read_document(const TextNode& root) {
   return rules;
 }
 
-/// JSON's escapes are TOML's, but for DEL, which TOML wants escaped too.
+/// A character that core::printable() would not show as it is; TOML has an escape for each.
+std::string toml_character(std::string_view character) {
+  constexpr std::array<unsigned, 5> kLead = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  std::uint32_t code = static_cast<unsigned char>(character[0]) & kLead[character.size()];
+  for (char c : character.substr(1)) code = (code << 6) | (static_cast<unsigned char>(c) & 0x3fU);
+  std::array<char, 12> buffer = {};
+  std::snprintf(buffer.data(), buffer.size(), code < 0x10000 ? "\\u%04x" : "\\U%08x", code);
+  return buffer.data();
+}
+
+/// JSON's escapes are TOML's; what a terminal would not show, and DEL, which TOML demands, is escaped too.
 std::string toml_quote(std::string_view text) {
+  std::string json = json_quote(text);
   std::string out;
-  for (char c : json_quote(text)) out += c == 0x7f ? std::string("\\u007f") : std::string(1, c);
+  for (std::string_view rest = json; !rest.empty();) {
+    std::size_t length = 1;
+    while (!core::is_utf8(rest.substr(0, length))) ++length;  // json_quote() writes nothing else
+    std::string_view character = rest.substr(0, length);
+    bool shown = character == "\\" || core::printable(character) == character;
+    shown ? out += character : out += toml_character(character);
+    rest.remove_prefix(length);
+  }
   return out;
 }
 

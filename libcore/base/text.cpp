@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 namespace core {
 namespace {
@@ -33,10 +34,22 @@ std::size_t utf8_length(std::string_view text, std::uint32_t& code) {
   return code < kSmallest[length] || surrogate || code > 0x10ffff ? 0 : length;
 }
 
-/// Control characters of C1, line and paragraph separators, and the marks that reorder or hide text.
+struct CodeRange {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+/// Control characters of C1, line and paragraph separators, marks that reorder text, and all that Unicode says is shown
+/// as nothing (Default_Ignorable_Code_Point: zero-width characters, variation selectors, tags).
+constexpr CodeRange kHidden[] = {
+    {0x7f, 0x9f},     {0xad, 0xad},     {0x34f, 0x34f},   {0x61c, 0x61c},     {0x115f, 0x1160},   {0x17b4, 0x17b5},
+    {0x180b, 0x180f}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},   {0x3164, 0x3164},   {0xfe00, 0xfe0f},
+    {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
+};
+
 bool is_hidden(std::uint32_t code) {
-  return (code >= 0x7f && code < 0xa0) || code == 0xad || (code >= 0x200b && code <= 0x200f) ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
+  return std::any_of(std::begin(kHidden), std::end(kHidden),
+                     [code](const CodeRange& range) { return code >= range.first && code <= range.last; });
 }
 
 /// Printed as it is: nearly all characters of nearly all names.
@@ -66,7 +79,7 @@ void append_escaped(std::string& out, std::uint32_t code, std::string_view raw) 
     std::snprintf(buffer, sizeof buffer, "\\x%02x", code);
     out += buffer;
   } else if (is_hidden(code)) {
-    std::snprintf(buffer, sizeof buffer, "\\u%04x", code);
+    std::snprintf(buffer, sizeof buffer, code < 0x10000 ? "\\u%04x" : "\\U%08x", code);
     out += buffer;
   } else {
     out += raw;

@@ -63,8 +63,8 @@ void write_bytes(Context& context, const Options& options, const ckpt::Entry& en
   if (::isatty(STDOUT_FILENO) == 1) {
     throw Error(ErrorCode::usage, "bytes do not belong on a terminal; name a file with -o, or use a pipe");
   }
-  context.out.print(header);
-  ckpt::for_each_part(*entry.bytes, [&](ckpt::Bytes part) { context.out.print(core::as_text(part)); });
+  context.out.print_bytes(header);
+  ckpt::for_each_part(*entry.bytes, [&](ckpt::Bytes part) { context.out.print_bytes(core::as_text(part)); });
 }
 
 void print_stats(Output& out, const std::string& key, const ckpt::EntryPtr& entry) {

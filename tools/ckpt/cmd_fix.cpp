@@ -70,7 +70,7 @@ Edit fix_one(const Options& options, const ckpt::Checkpoint& checkpoint, const s
   edit.checkpoint = ckpt::apply_fix(checkpoint, d.plan);
   edit.changed = !d.plan.empty();
   edit.summary = summary(d);
-  for (const ckpt::FixStep& step : d.plan.steps) edit.steps.push_back(core::printable(step.text));
+  for (const ckpt::FixStep& step : d.plan.steps) edit.steps.push_back(one_line(step.text));
   edit.json = [d](ckpt::JsonWriter& json) { write_steps(json, d); };
   if (!options.quiet && !d.missing.empty()) {
     print_error_line("ckpt: " + core::printable(checkpoint.path.string()) + ": warning: " +

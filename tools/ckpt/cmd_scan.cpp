@@ -54,7 +54,7 @@ std::string verdict_of(const ckpt::ScanResult& result) {
 void print_result(Output& out, const std::string& name, const ckpt::ScanResult& result, bool pickles) {
   std::string start = core::printable(name) + ": ";
   if (pickles) {
-    out.print(start + result.content + "\n");
+    out.print(start + one_line(result.content) + "\n");
     for (const ckpt::ScannedPickle& pickle : result.pickles) print_pickle(out, pickle);
   }
   print_findings(out, start, "finding", result.findings);

@@ -22,17 +22,32 @@ ckpt::VerifyResult verify_file(const Options& options, const std::string& file, 
   return ckpt::verify(address.path, options.open(report), bar.hook());
 }
 
+/// "good" is for what was compared with checksums alone.
+std::string verdict_of(const ckpt::VerifyResult& result) {
+  if (!result.damage.empty()) return count_of(result.damage.size(), "finding");
+  switch (result.checksums) {
+    case ckpt::ChecksumCover::none:
+      return "readable; the format has no checksums";
+    case ckpt::ChecksumCover::absent:
+      return "readable; the file was written without checksums";
+    case ckpt::ChecksumCover::some:
+      return "readable, and good where it has checksums";
+    default:
+      return "good";
+  }
+}
+
 void print_result(Output& out, const std::string& file, const ckpt::VerifyResult& result) {
   std::string start = core::printable(file) + ": ";
   for (const ckpt::Finding& finding : result.damage) {
     out.print(start + "finding: " + core::printable(finding.subject) + ": " + core::printable(finding.text) + "\n");
   }
   for (const ckpt::Finding& note : result.notes) {
-    out.print(start + "note: " + core::printable(note.subject) + ": " + note.text + "\n");
+    out.print(start + "note: " + core::printable(note.subject) + ": " + one_line(note.text) + "\n");
   }
-  out.print(start + (result.damage.empty() ? "good" : count_of(result.damage.size(), "finding")) + "; " +
-            count_of(result.tensors_checked, "tensor") + ", " + core::format_size(result.bytes_checked) + " checked");
-  out.print((result.method.empty() ? "" : " by " + result.method) + "\n");
+  bool compared = result.checksums >= ckpt::ChecksumCover::some;
+  out.print(start + verdict_of(result) + "; " + count_of(result.tensors_checked, "tensor") + ", " +
+            core::format_size(result.bytes_checked) + (compared ? " checked by " : " read: ") + result.method + "\n");
 }
 
 void write_findings(ckpt::JsonWriter& json, std::string_view key, const std::vector<ckpt::Finding>& findings) {
@@ -55,6 +70,7 @@ void write_json(ckpt::JsonWriter& json, const std::string& file, const ckpt::Ver
   json.key("tensors_checked").value(result.tensors_checked);
   json.key("bytes_checked").value(result.bytes_checked);
   json.key("method").value(result.method);
+  json.key("checksums").value(ckpt::name(result.checksums));
   write_findings(json, "damage", result.damage);
   write_findings(json, "notes", result.notes);
   write_report(json, report);
@@ -89,7 +105,8 @@ void add_verify(CommandSpec app, Command& chosen) {
   CommandSpec command =
       add_command(app, "verify", "ckpt verify net.ckpt",
                   "Read every byte, compare it with the checksums the file has, and look for code and foreign "
-                  "symbols; exit 1 on findings.");
+                  "symbols; exit 1 on findings. 'readable' instead of 'good' means that there is no checksum to "
+                  "compare with.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint").required().type_name("");
   add_read_options(command, *options);

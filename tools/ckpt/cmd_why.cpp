@@ -57,7 +57,7 @@ void print_match(Output& out, const ckpt::Diagnosis& d) {
   if (!d.plan.empty()) {
     bool cured = d.after.keys == d.after.wanted;
     out.print(std::string(" \u00b7 ") + (cured ? "\u2713 " : "\u2717 ") + match_text(d.after) +
-              " after: " + steps_text(d.plan));
+              " after: " + one_line(steps_text(d.plan)));
   }
   out.print("\n");
   for (std::size_t i = 0; i < d.also.size(); ++i) {
@@ -67,29 +67,29 @@ void print_match(Output& out, const ckpt::Diagnosis& d) {
 
 void print_cause(Output& out, const ckpt::Diagnosis& d, std::size_t i) {
   const ckpt::Cause& cause = d.causes[i];
-  out.print("  " + std::to_string(i + 1) + ". " + confidence_text(cause.confidence) + core::printable(cause.text));
+  out.print("  " + std::to_string(i + 1) + ". " + confidence_text(cause.confidence) + one_line(cause.text));
   if (d.causes.size() > 1 && cause.before.keys != cause.after.keys) {
     out.print("  [" + core::format_count(cause.before.keys) + " \u2192 " + match_text(cause.after) + " keys]");
   }
   out.print("\n");
-  for (const std::string& line : cause.evidence) out.print("     " + core::printable(line) + "\n");
-  if (!cause.advice.empty() && d.readable) out.print("     what helps: " + core::printable(cause.advice) + "\n");
+  for (const std::string& line : cause.evidence) out.print("     " + one_line(line) + "\n");
+  if (!cause.advice.empty() && d.readable) out.print("     what helps: " + one_line(cause.advice) + "\n");
 }
 
 void print_text(Output& out, const Options& options, const ckpt::Diagnosis& d, const std::string& title) {
   out.print_heading(core::printable(d.subject));
-  out.print("  " + title + (title.empty() || d.description.empty() ? "" : ", ") + d.description + "\n");
+  out.print("  " + title + (title.empty() || d.description.empty() ? "" : ", ") + one_line(d.description) + "\n");
   print_match(out, d);
   if (d.loads()) out.print(d.target.empty() ? "nothing stands in the way of loading it\n" : "it loads as it is\n");
   if (!d.causes.empty()) out.print_heading("causes\n");
   for (std::size_t i = 0; i < d.causes.size(); ++i) print_cause(out, d, i);
-  for (const std::string& note : d.notes) out.print("note: " + core::printable(note) + "\n");
+  for (const std::string& note : d.notes) out.print("note: " + one_line(note) + "\n");
   std::string command = ckpt::command_line(d, options.target.command());
   if (!command.empty()) {
     out.print_heading("fix\n");
     out.print("  " + command + "\n");
   } else if (!d.readable && !d.causes.empty()) {
-    out.print("what helps: " + core::printable(d.causes.front().advice) + "\n");
+    out.print("what helps: " + one_line(d.causes.front().advice) + "\n");
   }
   std::string python = ckpt::python_line(d);
   if (!python.empty()) {
@@ -178,6 +178,7 @@ ckpt::Diagnosis diagnose(Options& options) {
   if (alone) return ckpt::why_message(why);
   ckpt::Diagnosis d = ckpt::why(address.path, why);
   d.subject = address.text();
+  d.path = address.is_standard_input() ? "-" : address.path.string();
   return d;
 }
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "libckpt/format/format.h"
 #include "libckpt/io/json.h"
@@ -97,8 +98,17 @@ void check_files(const Reached& at) {
   }
 }
 
+/// What git calls for a file of a repository: `ckpt git textconv FILE`. Repositories that were set up before the driver
+/// said "--" name a file "-o x.pth" like this too.
+bool is_textconv_of_dashed_file(int argc, char** argv) {
+  std::error_code ignored;
+  return argc == 4 && std::string_view(argv[1]) == "git" && std::string_view(argv[2]) == "textconv" &&
+         argv[3][0] == '-' && std::filesystem::exists(argv[3], ignored);
+}
+
 /// The words last first, as CLI11 takes them. "-::model" would be an option to it.
 std::vector<std::string> words_of(int argc, char** argv) {
+  if (is_textconv_of_dashed_file(argc, argv)) return {argv[3], "--", argv[2], argv[1]};
   std::vector<std::string> words;
   for (int i = argc; i-- > 1;) {
     std::string_view word = argv[i];

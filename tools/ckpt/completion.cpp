@@ -324,10 +324,25 @@ complete -c ckpt -f -a '(__ckpt_complete)'
   throw core::Error(core::ErrorCode::usage, "no completion for " + core::quote(shell) + "; use bash, zsh or fish");
 }
 
+namespace {
+
+/// Keys come from files. What no line can show, or what bash would put into the command line as it is and then run, is
+/// not offered; names of files bash quotes by itself, and zsh and fish quote all words.
+bool is_offered(const std::string& shell, const Completion& completion, const std::string& text) {
+  constexpr std::string_view kSpecial = " \t\n'\"\\$`;&|<>(){}#!~";
+  bool raw = shell == "bash" && !completion.files;
+  if (raw && text.find_first_of(kSpecial) != std::string::npos) return false;
+  std::string shown = text;
+  std::erase(shown, '\\');  // which printable() doubles
+  return core::printable(shown) == shown;
+}
+
+}  // namespace
+
 std::string completion_reply(const std::string& shell, const Completion& completion) {
   std::string out = shell == "bash" ? (completion.files ? "files\n" : "words\n") : "";
   for (const Candidate& candidate : completion.candidates) {
-    if (candidate.text.find_first_of("\n\t") != std::string::npos) continue;
+    if (!is_offered(shell, completion, candidate.text)) continue;
     out += candidate.text;
     if (shell != "bash") out += "\t" + candidate.description;
     out += "\n";

@@ -45,7 +45,7 @@ std::string change_text(const ckpt::Difference& d) {
     case Kind::only_in_b:
       return core::printable(d.b);
     case Kind::values:
-      return d.elements == 0 ? d.a + " -> " + d.b : values_text(d);
+      return d.elements == 0 ? core::printable(d.a) + " -> " + core::printable(d.b) : values_text(d);
     default: {
       std::string kind = d.kind == Kind::plain_value ? "" : std::string(ckpt::name(d.kind)) + " ";
       std::string line = kind + core::printable(d.a) + " -> " + core::printable(d.b);
@@ -130,7 +130,7 @@ void print_diff(Output& out, const ckpt::DiffResult& result) {
   for (const ckpt::Difference& note : result.notes) out.print("not counted: " + line_of(note).substr(2) + "\n");
   out.print(summary_of(result) + "\n");
   if (result.differences.empty() && result.notes.empty()) return;
-  for (const std::string& verdict : result.verdicts) out.print("in short: " + verdict + "\n");
+  for (const std::string& verdict : result.verdicts) out.print("in short: " + one_line(verdict) + "\n");
 }
 
 std::string diff_json(const Input& a, const Input& b, const ckpt::DiffResult& result) {

@@ -91,7 +91,7 @@ void write_text(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
-/// For the shell that git hands the command to.
+/// For the shell that git hands the command to: any sh, and nobody reads it.
 std::string shell_quote(const std::string& text) {
   std::string out = "'";
   for (char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
@@ -134,10 +134,10 @@ std::string textconv_command() {
   for (std::string_view folder : core::split(path == nullptr ? "" : path, ':')) {
     fs::path found = fs::path(folder) / "ckpt";
     if (!fs::exists(found, error)) continue;
-    if (fs::equivalent(found, self, error)) return "ckpt git textconv";
+    if (fs::equivalent(found, self, error)) return "ckpt git textconv --";
     break;
   }
-  return shell_quote(self.string()) + " git textconv";
+  return shell_quote(self.string()) + " git textconv --";
 }
 
 void install_driver(const GitDriver& driver) {

@@ -126,8 +126,7 @@ std::string cells(const std::vector<Table::Column>& columns, const std::vector<s
 std::string html_escape(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
+  for (char c : one_line(text)) {
     if (c == '&') {
       out += "&amp;";
     } else if (c == '<') {
@@ -138,13 +137,11 @@ std::string html_escape(std::string_view text) {
       out += "&quot;";
     } else if (c == '\'') {
       out += "&#39;";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += core::printable(std::string_view(&c, 1));
     } else {
       out += c;
     }
   }
-  return core::is_utf8(out) ? out : html_escape(core::printable(text));
+  return out;
 }
 
 HtmlPage::HtmlPage(std::string title) : title_(std::move(title)) {}

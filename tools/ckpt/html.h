@@ -65,7 +65,7 @@ class HtmlPage {
   std::string body_;
 };
 
-/// `text` with what HTML demands escaped, control characters shown as \x1b; for content and attributes alike.
+/// `text` with what HTML demands escaped, what a page would not show written as \x1b; for content and attributes alike.
 std::string html_escape(std::string_view text);
 
 /// Writes the page to `path`, or to standard output when that is "-". An existing file is replaced only when it is a

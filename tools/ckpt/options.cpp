@@ -161,9 +161,9 @@ void say_report(const ReadOptions& options, const std::filesystem::path& file, c
   if (options.quiet) return;
   if (options.json) return say_report_json(file, report);
   std::string start = "ckpt: " + core::printable(shown_path(file.string())) + ": ";
-  for (const std::string& text : report.warnings) print_error_line(start + "warning: " + text);
-  for (const std::string& text : report.relaxations) print_error_line(start + "accepted: " + text);
-  for (const std::string& text : report.dropped) print_error_line(start + "left out: " + text);
+  for (const std::string& text : report.warnings) print_error_line(start + "warning: " + one_line(text));
+  for (const std::string& text : report.relaxations) print_error_line(start + "accepted: " + one_line(text));
+  for (const std::string& text : report.dropped) print_error_line(start + "left out: " + one_line(text));
 }
 
 CommandSpec add_command(CommandSpec app, const std::string& name, const std::string& example,

@@ -92,14 +92,14 @@ std::string_view Output::open_json(std::string_view text) {
 
 void Output::finish() {
   if (json_ == Json::list) buffer_ += "}\n";
-  if (lines_ && json_ != Json::expected) buffer_ = json_lines(buffer_);
+  if (lines_ && json_ != Json::expected) buffer_ = visible_json(json_lines(buffer_));
   json_ = Json::none;
   flush();
 }
 
 void Output::print_heading(std::string_view text) {
   if (colors_) buffer_ += "\033[1m";
-  buffer_ += text;
+  buffer_ += visible(text);
   if (colors_) buffer_ += "\033[0m";
 }
 
@@ -121,7 +121,7 @@ void Output::flush() {
 }
 
 void print_error_line(std::string_view line) {
-  std::string text(line);
+  std::string text = line.starts_with('{') ? visible_json(line) : visible(line);
   text += '\n';
   std::string_view left = text;
   while (!left.empty()) {
@@ -134,8 +134,10 @@ void print_error_line(std::string_view line) {
 
 void Table::add_row(std::initializer_list<std::string_view> cells) {
   for (std::string_view cell : cells) {
-    text_ += cell;
-    lengths_.push_back(static_cast<std::uint32_t>(cell.size()));
+    std::size_t start = text_.size();
+    bool plain = is_plain_text(cell) && cell.find('\n') == std::string_view::npos;
+    plain ? text_ += cell : text_ += one_line(cell);
+    lengths_.push_back(static_cast<std::uint32_t>(text_.size() - start));
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
-// Output: what goes to standard output, written in large pieces, and how tables and numbers look.
+// Output: what goes to standard output, written in large pieces, and how tables and numbers look. What is printed as
+// text or JSON holds no control character but line ends and tabs, whatever was in a file: callers quote names
+// (core::quote, core::printable), and here stands the last line of defence.
 // Thread safety: one owner. Use: out.print("142 tensors\n"); ... out.flush();
 
 #include <cstdint>
@@ -7,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tools/ckpt/visible_text.h"
 
 namespace cli {
 
@@ -26,11 +30,16 @@ class Output {
     json_ = Json::expected;
     lines_ = true;
   }
-  /// Error(io) as flush(), when enough has come together.
+  /// REQUIRES: `text` holds whole characters. Error(io) as flush(), when enough has come together.
   void print(std::string_view text) {
     if (json_ == Json::expected && !text.empty()) text = open_json(text);
-    buffer_ += text;
+    is_plain_text(text) ? buffer_ += text : buffer_ += json_ == Json::none ? visible(text) : visible_json(text);
     if (buffer_.size() >= kPiece && !lines_) flush();
+  }
+  /// The bytes as they are, for what is no text: the values of a tensor.
+  void print_bytes(std::string_view bytes) {
+    buffer_ += bytes;
+    if (buffer_.size() >= kPiece) flush();
   }
   /// `text` in bold on a terminal.
   void print_heading(std::string_view text);
@@ -52,12 +61,13 @@ class Output {
   bool lines_ = false;
 };
 
-/// Writes a line to standard error, for warnings and errors; failures are ignored.
+/// Writes a line (or lines) to standard error, for warnings and errors, without control characters; a JSON object stays
+/// one. Failures are ignored.
 void print_error_line(std::string_view line);
 
 /// Text in columns, as wide as their longest cell; on a terminal that is too narrow the widest left-aligned columns are
-/// shortened in the middle of their cells, in a pipe never. Cells hold printable text; all of them lie in one buffer,
-/// so that a table of 100,000 rows costs little more than its text.
+/// shortened in the middle of their cells, in a pipe never. A cell is one line, whatever its text; all of them lie in
+/// one buffer, so that a table of 100,000 rows costs little more than its text.
 class Table {
  public:
   enum class Align : std::uint8_t { left, right };

@@ -22,6 +22,7 @@ using core::Error;
 using core::ErrorCode;
 
 constexpr std::uint64_t kMaxText = 256ULL << 20;
+constexpr std::size_t kShortMessage = 1000;  // as an argument of the command that is proposed
 
 std::string read_text(const std::filesystem::path& path) {
   ckpt::SourcePtr file = ckpt::open_file(path);
@@ -124,15 +125,12 @@ ckpt::WhyOptions TargetOptions::why(const ReadOptions& read, const std::string& 
 
 ckpt::FixCommand TargetOptions::command() const {
   ckpt::FixCommand command;
-  for (const std::string& name : names) {
-    command.arguments.emplace_back("--for");
-    command.arguments.push_back(name);
-  }
+  for (const std::string& name : names) command.options.emplace_back("--for", name);
   if (error.empty()) return command;
-  bool file = error == "-" || (error.size() < 4096 && exists(error));
-  command.from_stdin = error == "-" || !file;
-  command.arguments.emplace_back("--error");
-  command.arguments.push_back(file ? error : "-");
+  bool file = error != "-" && error.size() < 4096 && exists(error);
+  bool short_text = error != "-" && error.size() <= kShortMessage && error.find('\n') == std::string::npos;
+  command.from_stdin = !file && !short_text;
+  command.options.emplace_back("--error", command.from_stdin ? "-" : error);
   return command;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/analyze/key_rest.h"
+#include "libckpt/analyze/pasteable.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
@@ -124,7 +125,9 @@ void print_findings(Output& out, const Options& options, const ckpt::KeyList& mo
   print_list(out, "tie", findings.unequal);
   print_list(out, "note", findings.notes);
   if (!findings.knows_versions) out.print("  note: the file says nothing of module versions\n");
-  if (!d.none()) out.print("see: ckpt why " + ckpt::shell_word(options.file) + " --for " + model.name + "\n");
+  if (d.none()) return;
+  out.print("see: " + ckpt::ShellCommand("ckpt").word("why").file(options.file).option("--for", model.name).text() +
+            "\n");
 }
 
 void write_findings(Output& out, const Options& options, const ckpt::KeyList& model, const Findings& findings) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/key_rule.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -261,7 +262,10 @@ Cause cause_of(const Attempt& attempt, const Trial& trial) {
 
 Cause ambiguity(const Trial& trial, const RulePack& rival) {
   auto command = [](const RulePack& which) {
-    return "ckpt rename --rules " + which.name + (which.backwards ? " --reverse" : "");
+    ShellCommand line("ckpt");
+    line.word("rename").option("--rules", which.name);
+    if (which.backwards) line.word("--reverse");
+    return line.text();
   };
   const RulePack& pack = trial.packs.front();
   Cause cause{CauseKind::foreign_names, "the keys may be " + pack.from + "'s (rules " + pack.name + ") or " +

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "libckpt/analyze/pasteable.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
@@ -48,7 +49,8 @@ std::optional<Cause> lfs_pointer(const FileStart& bytes, const std::filesystem::
   if (size > 0) cause.text += "; the weights are " + core::format_size(size) + ", 0 B of them are here";
   std::string_view oid = line_of(bytes.head, "oid ");
   if (!oid.empty()) cause.evidence.push_back("it stands for " + core::printable(oid.substr(0, 80)));
-  cause.advice = "git lfs pull --include=" + path.filename().string();
+  cause.advice =
+      ShellCommand("git").word("lfs").word("pull").word("--include=" + lfs_pattern(path.filename().string())).text();
   return cause;
 }
 

@@ -63,6 +63,7 @@ void check_archive(const DcpPlace& place, const SourcePtr& bytes, const OpenOpti
   for (const Finding& damage : part.damage) result.damage.push_back({where + ": " + damage.subject, damage.text});
   result.tensors_checked += part.tensors_checked;
   result.bytes_checked += part.bytes_checked;
+  if (part.checksums != ChecksumCover::all) result.checksums = ChecksumCover::some;
 }
 
 }  // namespace
@@ -76,6 +77,7 @@ VerifyResult verify_dcp(const Input& input, const OpenOptions& options, const Pr
   DcpFiles files(input.path.parent_path(), links_of(options));
   VerifyResult result;
   result.method = "CRC-32 of every record of every chunk, and the metadata against the files";
+  result.checksums = ChecksumCover::all;
   std::vector<const DcpPlace*> places = places_of(metadata);
   std::uint64_t total = 0;
   std::uint64_t done = 0;

@@ -142,7 +142,7 @@ Checkpoint read_gguf(const Input& input, const OpenOptions& options) {
 
 VerifyResult verify_gguf(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
-  result.method = "structure, and that every byte can be read (the format has no checksums)";
+  result.method = "structure, and that every byte can be read";
   Checkpoint checkpoint = read_gguf(input, options);
   std::vector<NamedEntry> entries = list_entries(checkpoint.root);
   std::uint64_t total = 0;

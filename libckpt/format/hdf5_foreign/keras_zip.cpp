@@ -97,6 +97,7 @@ Checkpoint read_keras_zip(const Input& input, const OpenOptions& options) {
 VerifyResult verify_keras_zip(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
   result.method = "CRC-32 of every member and reading every chunk";
+  result.checksums = ChecksumCover::all;
   ZipArchive zip = open_archive(input, options);
   for (const ZipMember& member : zip.members()) {
     if (member.is_folder()) continue;

@@ -55,11 +55,26 @@ class TreeReader {
     report();
     auto detail = std::make_shared<Hdf5Detail>();
     detail->keras_lists = keras_lists_;
+    detail->checksums = checksums();
     checkpoint_.detail = std::move(detail);
     return std::move(checkpoint_);
   }
 
  private:
+  /// Fletcher-32 is there where the writer asked for it.
+  ChecksumCover checksums() const {
+    constexpr std::uint32_t kFletcher32 = 3;
+    std::size_t with = 0;
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i] == nullptr) continue;
+      ++all;
+      const std::vector<Hdf5Filter>& filters = tree_->objects[i].dataset->filters;
+      with += std::any_of(filters.begin(), filters.end(), [](const Hdf5Filter& f) { return f.id == kFletcher32; });
+    }
+    return with == 0 ? ChecksumCover::absent : with < all ? ChecksumCover::some : ChecksumCover::all;
+  }
+
   static std::string path_text(const PlacedDataset& placed) { return core::join(placed.path, "/"); }
 
   /// External links, virtual datasets and external data are never opened.

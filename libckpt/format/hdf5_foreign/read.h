@@ -10,6 +10,7 @@ namespace ckpt::detail {
 /// What a file had that the writer does not write.
 struct Hdf5Detail final : FormatDetail {
   bool keras_lists = false;  ///< layer_names and weight_names
+  ChecksumCover checksums = ChecksumCover::absent;
 };
 
 /// `file` is the HDF5 file and nothing else. Errors: those of walk_hdf5; Error(refused) naming everything that lies in

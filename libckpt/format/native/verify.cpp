@@ -74,6 +74,7 @@ class Verifier {
 
   VerifyResult run() {
     result_.method = "128-bit content hashes";
+    result_.checksums = ChecksumCover::all;
     check_stamps();
     check_padding();
     check_payloads();

@@ -102,7 +102,7 @@ void write_npy(const Checkpoint& checkpoint, const std::filesystem::path& path, 
 
 VerifyResult verify_npy(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
-  result.method = "structure, and that every byte can be read (the format has no checksums)";
+  result.method = "structure, and that every byte can be read";
   NpyArray array = open_array(input, options);
   for_each_part(*array.entry->bytes, [&](Bytes part) {
     result.bytes_checked += part.size();

@@ -162,6 +162,7 @@ Checkpoint read_npz(const Input& input, const OpenOptions& options) {
 VerifyResult verify_npz(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
   result.method = "CRC-32 of every member";
+  result.checksums = ChecksumCover::all;
   NpzArchive archive = open_npz(input.file, options);
   report_problems(archive, options);
   std::uint64_t total = 0;

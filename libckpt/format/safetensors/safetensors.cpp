@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kExtensions[] = {".safetensors"};
 constexpr std::string_view kIndexExtensions[] = {".safetensors.index.json"};
-constexpr std::string_view kMethod = "structure, and that every byte can be read (the format has no checksums)";
+constexpr std::string_view kMethod = "structure, and that every byte can be read";
 
 /// A length and the begin of a JSON object. Also true for files that are cut off, so that the message can say so.
 bool detect_file(const Input& input) {

@@ -10,14 +10,18 @@ bool is_packed_code(std::string_view name, const ZipMember& member) {
   return name.starts_with("code/") && member.method == kZipDeflated;
 }
 
-/// Compares every member with its CRC-32. Returns how many did not match.
+/// Compares every member with its CRC-32, but packed code. Returns how many did not match.
 std::size_t check_members(const TorchArchive& archive, const Progress& progress, VerifyResult& result) {
   std::size_t bad = 0;
   std::uint64_t total = 0;
+  result.checksums = ChecksumCover::all;
   for (const ZipMember& member : archive.zip().members()) total += member.size;
   for (const ZipMember& member : archive.zip().members()) {
     std::string_view name = archive.inner_name(member);
-    if (is_packed_code(name, member)) continue;
+    if (is_packed_code(name, member)) {
+      result.checksums = ChecksumCover::some;
+      continue;
+    }
     std::uint32_t found = crc32(*archive.zip().payload(member));
     if (found != member.crc32) {
       ++bad;
@@ -35,6 +39,7 @@ void note_missing_checksums(const TorchArchive& archive, std::size_t bad, Verify
   std::size_t filled = 0;
   for (const ZipMember& member : archive.zip().members()) filled += member.size > 0 ? 1 : 0;
   if (bad == 0 || bad < filled) return;
+  result.checksums = ChecksumCover::absent;
   result.damage.clear();
   result.damage.push_back({"archive",
                            "no record has a valid CRC-32: it was saved without checksums, so damage cannot be "

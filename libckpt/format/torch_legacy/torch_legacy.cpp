@@ -8,7 +8,7 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::string_view kMethod = "structure, and that every byte can be read (the format has no checksums)";
+constexpr std::string_view kMethod = "structure, and that every byte can be read";
 constexpr std::size_t kTarMagicOffset = 257;
 
 bool detect_stream(const Input& input) {

@@ -1,5 +1,6 @@
 #include "libckpt/format/torch_sharded/torch_sharded.h"
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 
@@ -147,21 +148,31 @@ Checkpoint read(const Input& input, const OpenOptions& options) {
   return checkpoint;
 }
 
+/// What all shards have in common.
+ChecksumCover cover_of(const std::vector<ChecksumCover>& shards) {
+  bool same = !shards.empty() &&
+              std::all_of(shards.begin(), shards.end(), [&](ChecksumCover cover) { return cover == shards.front(); });
+  return same ? shards.front() : ChecksumCover::some;
+}
+
 VerifyResult verify(const Input& input, const OpenOptions& options, const Progress& progress) {
   ShardIndex index = read_shard_index(input, options, kSuffixes);
   VerifyResult result;
   result.method = "what each shard records, and index and shards against each other";
   std::filesystem::path folder = input.path.parent_path();
+  std::vector<ChecksumCover> covers;
   for (const std::string& name : index.files) {
     core::with_context("shard " + quote(name), [&] {
       Input shard = open_input(folder, name, options);
       VerifyResult part = shard_format(shard).verify(shard, options, progress);
+      covers.push_back(part.checksums);
       for (Finding& damage : part.damage) result.damage.push_back({name + ": " + damage.subject, damage.text});
       for (Finding& note : part.notes) result.notes.push_back({name + ": " + note.subject, note.text});
       result.tensors_checked += part.tensors_checked;
       result.bytes_checked += part.bytes_checked;
     });
   }
+  result.checksums = cover_of(covers);
   OpenOptions inner = options;
   inner.foreign_objects = true;
   inner.lenient = true;

@@ -15,6 +15,23 @@ TEST(Text, QuoteEscapesWhatMovesTheCursor) {
   EXPECT_EQ(core::quote("权重"), "'权重'");
 }
 
+TEST(Text, PrintableShowsWhatIsShownAsNothing) {
+  EXPECT_EQ(core::printable("\xc2\x9b"
+                            "2J"),
+            "\\u009b2J");  // a control character of C1
+  EXPECT_EQ(core::printable("a\xe2\x80\x8b"
+                            "b"),
+            "a\\u200bb");                                         // zero width
+  EXPECT_EQ(core::printable("\xe2\x81\xa6"), "\\u2066");          // an isolate
+  EXPECT_EQ(core::printable("\xe2\x80\xa8"), "\\u2028");          // a line separator
+  EXPECT_EQ(core::printable("\xd8\x9c"), "\\u061c");              // a mark of direction
+  EXPECT_EQ(core::printable("\xef\xbf\xb9"), "\\ufff9");          // interlinear
+  EXPECT_EQ(core::printable("\xef\xb8\x8f"), "\\ufe0f");          // a variation selector
+  EXPECT_EQ(core::printable("\xf3\xa0\x81\x81"), "\\U000e0041");  // a tag
+  EXPECT_EQ(core::printable("\x7f"), "\\u007f");
+  EXPECT_EQ(core::printable("\xf0\x9f\x98\x80 \xc3\xa9"), "\xf0\x9f\x98\x80 \xc3\xa9");
+}
+
 TEST(Text, QuoteCutsLongNames) {
   EXPECT_EQ(core::quote("abcdef", 3), "'abc...'");
 }
