@@ -2,15 +2,9 @@
 
 #include "libckpt/transform/publish.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-
 #include "libckpt/format/format.h"
-#include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
+#include "libckpt/io/draft.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
@@ -90,62 +84,47 @@ fs::path hashed_name(const fs::path& path, const std::string& sha256) {
   return path.parent_path() / (path.stem().string() + "-" + sha256.substr(0, kHashDigits) + path.extension().string());
 }
 
-/// Removes the file unless it was moved away.
-class Draft {
- public:
-  explicit Draft(fs::path path) : path_(std::move(path)) {}
-  ~Draft() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-void save_to(const Options& options, const Target& target, const fs::path& path, const ckpt::Checkpoint& checkpoint,
-             ckpt::Report& report) {
-  ProgressBar bar(core::printable(target.path.filename().string()), !options.quiet);
+ckpt::SaveOptions publish_save(const Options& options, const Target& target, ckpt::Report& report) {
   ckpt::SaveOptions save = save_options(options);
   save.format = target.format;
-  save.progress = bar.hook();
   save.report = &report;
-  ckpt::save(checkpoint, path, save);
+  return save;
 }
 
-/// Drafts of the same name whose process is gone.
-void remove_dead_drafts(const fs::path& folder, const std::string& start) {
-  std::error_code error;
-  std::vector<fs::path> dead;
-  for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end; at.increment(error)) {
-    std::string name = at->path().filename().string();
-    int pid = name.starts_with(start) ? std::atoi(name.c_str() + start.size()) : 0;
-    if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) dead.push_back(at->path());
+void save_shards(const Options& options, const Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
+                 ckpt::Report& report) {
+  ProgressBar bar(core::printable(target.path.filename().string()), !options.quiet);
+  ckpt::SaveOptions save = publish_save(options, target, report);
+  save.progress = bar.hook();
+  ckpt::save(checkpoint, target.path, save);
+  result.size_after = report.bytes_written;
+}
+
+/// Saves and hashes a draft, so that whatever can fail has done so when the file gets its name.
+void save_file(const Options& options, Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
+               ckpt::Report& report) {
+  ckpt::Draft draft(target.hashed ? hashed_name(target.path, std::string(kHashDigits, '0')) : target.path);
+  {
+    ProgressBar bar(core::printable(target.path.filename().string()), !options.quiet);
+    ckpt::SaveOptions save = publish_save(options, target, report);
+    save.durable = false;  // the draft becomes durable when it is moved
+    save.progress = bar.hook();
+    ckpt::save(checkpoint, draft.path(), save);
   }
-  for (const fs::path& path : dead) fs::remove(path, error);
+  result.sha256 = ckpt::sha256_hex(*ckpt::open_file(draft.path()));
+  result.size_after = fs::file_size(draft.path());
+  if (target.hashed) target.path = hashed_name(target.path, result.sha256);
+  draft.move_to(target.path, {.overwrite = options.force});
 }
 
-/// Saves, hashes what was saved, and gives the file its name.
 void write_out(const Options& options, Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
                ckpt::Report& report) {
   InterruptGuard guard;
-  if (!target.hashed) {
-    save_to(options, target, target.path, checkpoint, report);
-    result.size_after = report.bytes_written;
-    if (options.max_shard_size == 0) result.sha256 = ckpt::sha256_hex(*ckpt::open_file(target.path));
-    return;
+  if (options.max_shard_size > 0) {
+    save_shards(options, target, checkpoint, result, report);
+  } else {
+    save_file(options, target, checkpoint, result, report);
   }
-  std::string start = "." + target.path.stem().string().substr(0, 200) + ".ckpt-publish-";
-  remove_dead_drafts(target.path.parent_path(), start);
-  Draft draft(target.path.parent_path() / (start + std::to_string(::getpid()) + target.path.extension().string()));
-  save_to(options, target, draft.path(), checkpoint, report);
-  result.sha256 = ckpt::sha256_hex(*ckpt::open_file(draft.path()));
-  result.size_after = fs::file_size(draft.path());
-  target.path = hashed_name(target.path, result.sha256);
-  ckpt::move_into_place(draft.path(), target.path, {.overwrite = options.force});
 }
 
 std::string first_names(const std::vector<std::string>& names) {
