@@ -59,21 +59,10 @@ struct flock whole_file(short type) {
   return region;
 }
 
-/// "4711 host 1a2b3c4d", or nothing where the writer died at once.
-bool is_lock_content(int fd) {
-  std::array<char, 400> text{};
-  ssize_t size = ::pread(fd, text.data(), text.size(), 0);
-  if (size <= 0) return size == 0;
-  std::string_view line(text.data(), static_cast<std::size_t>(size));
-  std::vector<std::string_view> words = core::split(line, ' ');
-  return words.size() == 3 && line.find('\n') == line.size() - 1 && !words[0].empty() &&
-         words[0].find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 Writer holder_of(int folder, const std::string& name) {
   Fd fd(::openat(folder, name.c_str(), O_RDONLY | kOpen));
   if (!fd) return errno == ENOENT ? Writer::dead : Writer::unknown;
-  if (!is_lock_content(fd.get())) return Writer::unknown;
+  if (!detail::is_lock_file(fd.get())) return Writer::unknown;
   struct flock region = whole_file(F_WRLCK);
   if (::fcntl(fd.get(), F_OFD_GETLK, &region) != 0) return Writer::unknown;
   return region.l_type == F_UNLCK ? Writer::dead : Writer::alive;

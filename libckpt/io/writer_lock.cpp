@@ -149,6 +149,10 @@ WriterLock::Attempt WriterLock::try_take() {
   if (::fstat(file.fd.get(), &mine) != 0) throw_errno(errno, "cannot look at the lock file");
   bool is_named = ::fstatat(folder_, file_.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == mine.st_ino;
   if (!is_named) return Attempt::again;
+  if (file.existed && !is_lock_file(file.fd.get())) {
+    throw Error(ErrorCode::io, "cannot write: " + core::quote(file_) +
+                                   " has the name of a lock file, but holds something else; move it away");
+  }
   left_behind_ = file.existed;
   fd_ = std::move(file.fd);
   if (!file.only_read) write_owner();
@@ -161,6 +165,23 @@ void WriterLock::write_owner() const {
   rlimit limit{};
   bool allowed = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= text.size();
   if (allowed && ::ftruncate(fd_.get(), 0) == 0) (void)!::pwrite(fd_.get(), text.data(), text.size(), 0);
+}
+
+bool is_lock_file(int fd) {
+  constexpr std::size_t kLongest = 400;
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1) return false;
+  std::array<char, kLongest + 1> text{};
+  ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  if (size <= 0) return size == 0;
+  std::string_view line(text.data(), static_cast<std::size_t>(size));
+  if (line.size() > kLongest) return false;
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  // "4711 host 1a2b3c4d", or the start of it where the disk was full.
+  std::string_view pid = line.substr(0, line.find(' '));
+  return !pid.empty() && pid.find_first_not_of("0123456789") == std::string_view::npos &&
+         std::count(line.begin(), line.end(), ' ') <= 2 &&
+         std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c != 0x7f; });
 }
 
 }  // namespace ckpt::detail

@@ -15,7 +15,8 @@ class WriterLock {
  public:
   WriterLock() = default;  ///< holds nothing
   /// REQUIRES: `folder` stays open as long as the lock. Errors: Error(io) naming the process that holds the lock, and
-  /// when the lock file cannot be opened. Where the file system has no locks, nothing is locked and nothing is said.
+  /// when the lock file cannot be opened or is none. Where the file system has no locks, nothing is locked and nothing
+  /// is said.
   WriterLock(int folder, const std::string& name);
   /// Removes the lock file and lets go.
   ~WriterLock();
@@ -53,5 +54,9 @@ class WriterLock {
   bool locked_ = false;
   std::string busy_owner_;  ///< for the message, while another one holds it
 };
+
+/// True for a regular file of one name that holds nothing but what a writer says of itself, or nothing. Anything else
+/// under the name of a lock is somebody's data (a hard link, say), and is neither written to nor removed.
+bool is_lock_file(int fd);
 
 }  // namespace ckpt::detail

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kHashDigits = 8;
 constexpr std::size_t kMaxListed = 8;
+const std::string kUnknownHash = "HASHHASH";  ///< where the digits are not known yet
 
 struct Options : EditOptions {
   std::string input;
@@ -100,18 +101,35 @@ void save_shards(const Options& options, const Target& target, const ckpt::Check
   result.size_after = report.bytes_written;
 }
 
+/// The same error about `shown` where it was about `draft`, whose hidden name says nothing to anybody.
+Error about(const Error& error, const fs::path& draft, const fs::path& shown) {
+  Error out(error.code(), error.message());
+  for (auto at = error.context().rbegin(); at != error.context().rend(); ++at) {
+    out.add_context(*at == draft ? shown.string() : *at);
+  }
+  return out;
+}
+
+void save_draft(const Options& options, const Target& target, const fs::path& draft, const ckpt::Checkpoint& checkpoint,
+                ckpt::Report& report) {
+  ProgressBar bar(core::printable(target.path.filename().string()), !options.quiet);
+  ckpt::SaveOptions save = publish_save(options, target, report);
+  save.durable = false;  // the draft becomes durable when it is moved
+  save.progress = bar.hook();
+  ckpt::save(checkpoint, draft, save);
+}
+
 /// Saves and hashes a draft, so that whatever can fail has done so when the file gets its name.
 void save_file(const Options& options, Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
                ckpt::Report& report) {
-  ckpt::Draft draft(target.hashed ? hashed_name(target.path, std::string(kHashDigits, '0')) : target.path);
-  {
-    ProgressBar bar(core::printable(target.path.filename().string()), !options.quiet);
-    ckpt::SaveOptions save = publish_save(options, target, report);
-    save.durable = false;  // the draft becomes durable when it is moved
-    save.progress = bar.hook();
-    ckpt::save(checkpoint, draft.path(), save);
+  fs::path shown = target.hashed ? hashed_name(target.path, kUnknownHash) : target.path;
+  ckpt::Draft draft(shown);
+  try {
+    save_draft(options, target, draft.path(), checkpoint, report);
+    result.sha256 = ckpt::sha256_hex(*ckpt::open_file(draft.path()));
+  } catch (const Error& error) {
+    throw about(error, draft.path(), shown);
   }
-  result.sha256 = ckpt::sha256_hex(*ckpt::open_file(draft.path()));
   result.size_after = fs::file_size(draft.path());
   if (target.hashed) target.path = hashed_name(target.path, result.sha256);
   draft.move_to(target.path, {.overwrite = options.force});
@@ -160,7 +178,7 @@ void print_plan(Context& context, const ckpt::Publication& publication) {
 void print_result(Context& context, const Options& options, const Target& target, const ckpt::Publication& publication,
                   const Result& result) {
   std::string name = core::printable(target.path.string());
-  if (options.dry_run && target.hashed) name = core::printable(hashed_name(target.path, "HASHHASH").string());
+  if (options.dry_run && target.hashed) name = core::printable(hashed_name(target.path, kUnknownHash).string());
   std::string line = name + ": " + count_of(publication.tensors, "tensor") + ", " +
                      count_and_size(publication.elements) + " elements, " + core::format_size(result.size_before) +
                      " -> " + core::format_size(options.dry_run ? publication.bytes_after : result.size_after);

@@ -126,6 +126,9 @@ class Judge {
         sources_(checkpoint, tensors),
         edited_(set_at(checkpoint, index_path)) {
     if (edited_ && edited_->index_text != index_.text) edited_ = nullptr;  // another model stands there now
+    for (std::size_t i = 0; edited_ && i < edited_->shards.size(); ++i) {
+      read_.emplace(edited_->shards[i].file_name, edited_->shards[i].detail->file.get());
+    }
   }
 
   SupersededShards run() const {
@@ -171,9 +174,8 @@ class Judge {
   }
 
   bool is_as_read(const std::string& name) const {
-    auto found = std::find_if(edited_->shards.begin(), edited_->shards.end(),
-                              [&](const SafetensorsShard& shard) { return shard.file_name == name; });
-    return found != edited_->shards.end() && is_file_of(*found->detail->file, folder_ / name);
+    auto found = read_.find(name);
+    return found != read_.end() && is_file_of(*found->second, folder_ / name);
   }
 
   PresentIndex index_;
@@ -181,6 +183,7 @@ class Judge {
   std::string stem_;
   Sources sources_;
   std::shared_ptr<const SafetensorsShards> edited_;
+  std::unordered_map<std::string, const ByteSource*> read_;  ///< files of the edited set
 };
 
 /// Compares what is written with what a file holds; nothing is kept.

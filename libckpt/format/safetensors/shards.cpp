@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "libckpt/format/safetensors/present_files.h"
 #include "libckpt/io/file_set.h"
@@ -221,10 +222,10 @@ NameUse use_of(const FileSet& set, const SaveOptions& options, const PlannedShar
 /// Files of the old model that are still there and not part of the new one.
 void report_left(const SupersededShards& old, const ShardPlan& plan, const FileSet& set, Report& report) {
   std::vector<std::string> left = set.left();
+  std::unordered_set<std::string_view> used;
+  for (const PlannedShard& shard : plan.shards) used.insert(shard.name);
   for (const SupersededShards::Left& file : old.left) {
-    bool used = std::any_of(plan.shards.begin(), plan.shards.end(),
-                            [&](const PlannedShard& shard) { return shard.name == file.name; });
-    if (!used) left.push_back(core::quote(file.name) + " (" + file.reason + ")");
+    if (!used.contains(file.name)) left.push_back(core::quote(file.name) + " (" + file.reason + ")");
   }
   if (left.empty()) return;
   report.warnings.push_back("files that " + core::quote(plan.index_path.filename().string()) +

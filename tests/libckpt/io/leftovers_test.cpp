@@ -121,6 +121,19 @@ TEST(Leftovers, AForgedTemporaryFileRemovesNothingElse) {
   EXPECT_EQ(read_file(dir.path() / "mine"), "precious");
 }
 
+/// Taking a lock writes the owner into its file, and letting go removes it.
+TEST(Leftovers, AFileUnderTheNameOfALockIsNotWrittenTo) {
+  for (const std::string& content : {std::string("precious"), std::string("7"), std::string(1000, '7')}) {
+    test::TempDir dir;
+    write_file(dir.path() / "mine", content);
+    fs::create_hard_link(dir.path() / "mine", dir.path() / ".net.ckpt-lock");
+    EXPECT_THAT(error_of([&] { save(dir.path() / "net", "new"); }), HasSubstr("holds something else"));
+    EXPECT_TRUE(ckpt::sweep_leftovers(dir.path()).empty());
+    EXPECT_EQ(read_file(dir.path() / "mine"), content);
+    EXPECT_EQ(list_folder(dir.path()).size(), 2U);
+  }
+}
+
 TEST(Leftovers, OfAnotherUserStay) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs two users";
   test::TempDir dir;
