@@ -3,7 +3,7 @@
 #include <unordered_set>
 
 #include "libckpt/format/format.h"
-#include "libckpt/format/safetensors/present_files.h"
+#include "libckpt/format/in_place.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -144,7 +144,7 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
   std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
   const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
   if (format == nullptr) return;
-  if (edit.changed || !options.in_place) ckpt::detail::require_all_listed(edit.checkpoint, job.target);
+  if (edit.changed || !options.in_place) ckpt::check_in_place(edit.checkpoint, job.target);
   ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
   ckpt::SaveOptions save = save_options(options);
   save.format = name;
