@@ -101,9 +101,7 @@ struct FileSet::Impl {
 
   /// The files first get hidden names: what has such a name cannot be exchanged any more, and goes with the next save
   /// even when this process is killed, however long the removal of large files takes.
-  void remove_superseded() {
-    if (superseded.empty()) return;
-    detail::IndexMentions mentions(folder, name);
+  void remove_superseded(const detail::IndexMentions& mentions) {
     std::vector<std::string> hidden;
     for (const Superseded& file : superseded) {
       if (mentions.holds(file.name)) continue;
@@ -189,6 +187,8 @@ void FileSet::keep_member(const std::string& name) {
 void FileSet::commit(Bytes head) {
   impl_->head->write(head);
   impl_->head->prepare();
+  detail::IndexMentions mentions(impl_->folder, impl_->name);
+  mentions.add_text(core::as_text(head));
   impl_->place_members();
   try {
     impl_->head->commit();
@@ -197,7 +197,7 @@ void FileSet::commit(Bytes head) {
     throw;
   }
   impl_->committed = true;
-  impl_->remove_superseded();
+  impl_->remove_superseded(mentions);
 }
 
 const std::vector<std::string>& FileSet::left() const {

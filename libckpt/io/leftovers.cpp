@@ -85,9 +85,13 @@ class Search {
   Search(int folder, const detail::WriterLock* lock) : folder_(folder), lock_(lock) {}
 
   std::vector<Leftover> run() {
-    for (const std::string& name : writers_names(folder_)) add(name, Kind::temporary);
+    std::vector<std::string> names = writers_names(folder_);
+    for (const std::string& name : names) add(name, Kind::temporary);
+    bool unknown =
+        std::any_of(found_.begin(), found_.end(), [](const Leftover& left) { return left.writer == Writer::unknown; });
     // A writer has its lock before its file, so whoever wrote what was just seen and lives is found by a second look.
-    for (const std::string& name : writers_names(folder_)) add(name, Kind::lock);
+    if (unknown) names = writers_names(folder_);
+    for (const std::string& name : names) add(name, Kind::lock);
     if (!may_judge_) return std::move(found_);
     for (Leftover& left : found_) {
       if (left.writer == Writer::unknown && left.kind == Kind::temporary) left.writer = Writer::dead;

@@ -19,34 +19,34 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
-IndexMentions::IndexMentions(const fs::path& folder, const std::string& head) {
+IndexMentions::IndexMentions(const fs::path& folder, const std::string& skipped) {
   std::error_code error;
+  std::error_code ignored;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::string file = at->path().filename().string();
-    std::error_code ignored;
-    if (at->is_directory(ignored)) continue;
-    bool is_other = file != head && file.find(".index.") != std::string::npos && file[0] != '.';
-    has_others_ |= is_other;
-    if (is_other || file == head) add(at->path());
+    bool is_index = file != skipped && file.find(".index.") != std::string::npos && file[0] != '.';
+    if (!is_index || at->is_directory(ignored)) continue;
+    has_others_ = true;
+    add(at->path());
   }
   in_doubt_ |= static_cast<bool>(error);
 }
 
-/// Every piece between two quotation marks: names among them are found whatever the rest of the JSON is.
 void IndexMentions::add(const fs::path& index) {
   std::error_code ignored;
   try {
     bool readable = fs::is_regular_file(index, ignored) && fs::file_size(index, ignored) <= kMaxIndex;
-    if (!readable) {
-      in_doubt_ = true;
-      return;
-    }
-    core::ByteVector bytes = read_all(*open_file(index));
-    for (std::string_view piece : core::split(core::as_text(bytes), '"')) {
-      if (is_plain_name(piece)) texts_.emplace(piece);
-    }
+    if (readable) add_text(core::as_text(read_all(*open_file(index))));
+    in_doubt_ |= !readable;
   } catch (const core::Error&) {
     in_doubt_ = true;
+  }
+}
+
+/// Every piece between two quotation marks: names among them are found whatever the rest of the JSON is.
+void IndexMentions::add_text(std::string_view index) {
+  for (std::string_view piece : core::split(index, '"')) {
+    if (is_plain_name(piece)) texts_.emplace(piece);
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // IndexMentions: which file names the indexes in a folder mention (model.safetensors.index.json and its like), to be
-// asked before a shard is removed. In doubt a name is mentioned. Internal to libckpt. Thread safety: immutable once
-// made. Use: IndexMentions mentions("net", "model.safetensors.index.json"); if (!mentions.holds("m-1")) ...
+// asked before a shard is removed. In doubt a name is mentioned. Internal to libckpt. Thread safety: one owner.
+// Use: IndexMentions mentions("net"); if (!mentions.holds("m-1")) ...
 
 #include <filesystem>
 #include <string>
@@ -12,9 +12,11 @@ namespace ckpt::detail {
 
 class IndexMentions {
  public:
-  /// Reads every file of the folder that is an index by its name, and `head`, whatever its name ("" = none). Never
-  /// throws for what cannot be read.
-  explicit IndexMentions(const std::filesystem::path& folder, const std::string& head = "");
+  /// Reads every file of the folder that is an index by its name, but not `skipped` ("" = none). Never throws for what
+  /// cannot be read.
+  explicit IndexMentions(const std::filesystem::path& folder, const std::string& skipped = "");
+  /// Takes in an index that is not in the folder yet.
+  void add_text(std::string_view index);
   /// True when an index holds the name as a JSON text, or might.
   bool holds(const std::string& name) const;
 
