@@ -1,6 +1,9 @@
 #include "libckpt/format/shard_index.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <thread>
 #include <unordered_set>
 
 #include "libckpt/format/folder.h"
@@ -16,6 +19,7 @@ using core::ErrorCode;
 using core::quote;
 
 constexpr std::uint64_t kMaxIndexScan = 64ULL << 20;
+constexpr int kMaxReadings = 100;
 
 [[noreturn]] void corrupt(const std::string& what) {
   throw Error(ErrorCode::corrupt, what);
@@ -62,6 +66,17 @@ void read_metadata(const JsonView& root, ShardIndex& index) {
   }
 }
 
+/// True when the path still names the very file that is open, as it was: as long as it is open no other file can have
+/// its number. Also true where that cannot be told.
+bool stands(const Input& input) {
+  std::optional<FileRange> range = input.file->file_range();
+  struct stat opened {};
+  struct stat named {};
+  if (!range || ::fstat(range->fd, &opened) != 0 || ::stat(input.path.c_str(), &named) != 0) return true;
+  return opened.st_dev == named.st_dev && opened.st_ino == named.st_ino && opened.st_size == named.st_size &&
+         opened.st_mtim.tv_sec == named.st_mtim.tv_sec && opened.st_mtim.tv_nsec == named.st_mtim.tv_nsec;
+}
+
 }  // namespace
 
 bool is_shard_index(const Input& input, std::string& text) {
@@ -89,6 +104,21 @@ ShardIndex read_shard_index(const Input& input, const OpenOptions& options,
   read_weight_map(json.root(), options, suffixes, index);
   read_metadata(json.root(), index);
   return index;
+}
+
+void read_until_it_stands(const Input& input, const std::function<void(const Input&)>& read) {
+  Input now = input;
+  for (int reading = 0; reading < kMaxReadings; ++reading) {
+    try {
+      read(now);
+      if (stands(now)) return;
+    } catch (const Error&) {
+      if (stands(now)) throw;
+    }
+    std::this_thread::yield();
+    now.file = open_file(input.path);
+  }
+  throw Error(ErrorCode::io, "the model is replaced again and again while it is read; wait for its writer to finish");
 }
 
 SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name, const OpenOptions& options) {

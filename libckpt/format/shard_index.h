@@ -3,6 +3,7 @@
 // which tensor lies in which file. Files are found through the index alone, never by looking what is there.
 // Thread safety: plain values. Use: ShardIndex index = read_shard_index(input, options, kSuffixes);
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,11 @@ bool is_shard_index(const Input& input, std::string& text);
 /// Errors: Error(corrupt) for an index that is none; Error(refused) for a file that does not lie beside the index, or
 /// whose name ends with none of `suffixes`, and for limits.
 ShardIndex read_shard_index(const Input& input, const OpenOptions& options, std::span<const std::string_view> suffixes);
+
+/// Runs `read`, which opens an index and its shards, again with the new index as long as a save replaces it meanwhile:
+/// a reader finds the old model or the new one, never a missing shard or some files of each. Errors: those of `read`
+/// for an index that stands; Error(io) when it is replaced without end.
+void read_until_it_stands(const Input& input, const std::function<void(const Input&)>& read);
 
 /// Error(corrupt) when the file is missing; Error(refused) for a link that leads out of the folder, unless allowed;
 /// Error(io) when it cannot be read.

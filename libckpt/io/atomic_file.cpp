@@ -10,6 +10,8 @@
 #include <cerrno>
 
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/hidden_names.h"
+#include "libckpt/io/leftovers.h"
 #include "libckpt/io/pending_files.h"
 #include "libckpt/io/replaced_file.h"
 #include "libckpt/io/writer_lock.h"
@@ -19,8 +21,6 @@
 namespace ckpt {
 namespace {
 
-using core::Error;
-using core::ErrorCode;
 using detail::file_ops;
 using detail::throw_errno;
 
@@ -80,7 +80,7 @@ struct AtomicFile::Impl {
 
   void take_lock() {
     lock = detail::WriterLock(target.folder.get(), target.name);
-    if (lock.left_behind()) detail::remove_leftovers(target.folder.get(), target.name, lock);
+    detail::sweep_folder(target.folder.get(), lock);
   }
 
   static void require_allowed(std::uint64_t end) {
@@ -121,44 +121,19 @@ struct AtomicFile::Impl {
     detail::keep_attributes(target, fd.get());
     // A failed fsync is never repeated: the kernel has already dropped the pages, so a second one would lie.
     if (options.durable && file_ops().fsync(fd.get()) != 0) throw_errno(errno, "cannot make the file durable (fsync)");
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) throw_errno(errno, "cannot look at the temporary file");
-    inode = status.st_ino;
     if (file_ops().close(fd.release()) != 0 && errno != EINTR) throw_errno(errno, "cannot close the file");
   }
 
   void move_into_place() {
     if (options.overwrite) detail::require_unchanged(target);
     int folder = target.folder.get();
-    unsigned flags = options.overwrite ? 0 : RENAME_NOREPLACE;
     detail::Step step;
-    int result = file_ops().renameat2(folder, temporary.c_str(), folder, target.name.c_str(), flags);
-    if (result != 0 && errno == EINVAL && !options.overwrite) {
-      // A file system without RENAME_NOREPLACE; a hard link refuses a taken name as well.
-      result = file_ops().linkat(folder, temporary.c_str(), folder, target.name.c_str(), 0);
-      if (result == 0) file_ops().unlinkat(folder, temporary.c_str(), 0);
-    }
-    int error = errno;
-    if (result != 0 && !(error == ENOENT && has_name())) throw_errno(error, "cannot put the new file in place");
+    detail::put_in_place({folder, temporary}, {folder, target.name},
+                         options.overwrite ? detail::Taken::replace : detail::Taken::refuse);
     temporary.clear();
     pending.let_go();
     placed = true;
     lock = detail::WriterLock();
-  }
-
-  /// An NFS client may repeat a rename that has succeeded and then report that the old name is gone.
-  bool has_name() const {
-    struct stat status {};
-    return ::fstatat(target.folder.get(), target.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-           status.st_ino == inode;
-  }
-
-  void sync_folder() {
-    if (file_ops().fsync(target.folder.get()) == 0) return;
-    // Some network and FUSE systems have no fsync of a folder; they make renames durable by themselves or never.
-    if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return;
-    throw Error(ErrorCode::io, "the new file is in place, but its durability is unknown: fsync of the folder failed: " +
-                                   detail::describe_errno(errno));
   }
 
   std::filesystem::path path;
@@ -169,7 +144,6 @@ struct AtomicFile::Impl {
   detail::PendingFile pending;
   detail::Fd fd;
   std::uint64_t position = 0;
-  ino_t inode = 0;
   bool placed = false;
 };
 
@@ -224,21 +198,15 @@ void AtomicFile::commit() {
   if (impl_->fd) prepare();
   core::with_context(impl_->path.string(), [&] {
     impl_->move_into_place();
-    if (impl_->options.durable) impl_->sync_folder();
+    if (impl_->options.durable) detail::sync_new_names(impl_->target.folder.get());
   });
 }
 
-void move_into_place(const std::filesystem::path& from, const std::filesystem::path& to,
-                     const AtomicFile::Options& options) {
-  core::with_context(to.string(), [&] {
-    unsigned flags = options.overwrite ? 0 : RENAME_NOREPLACE;
-    if (file_ops().renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) != 0) {
-      throw_errno(errno, "cannot put the new file in place");
-    }
-    std::string folder = to.has_parent_path() ? to.parent_path().string() : ".";
-    detail::Fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (options.durable && opened) (void)file_ops().fsync(opened.get());
-  });
+std::string AtomicFile::leave_hidden() {
+  if (impl_->fd) prepare();
+  impl_->lock = detail::WriterLock();
+  impl_->pending.let_go();
+  return std::exchange(impl_->temporary, "");
 }
 
 }  // namespace ckpt

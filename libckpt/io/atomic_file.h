@@ -2,13 +2,14 @@
 // AtomicFile: the only way to a path. Everything is written to a hidden temporary file in the same folder; commit()
 // makes it durable and puts it in place with one rename, so a reader sees the old file or the new one, whole, also
 // after a power cut. The source of the bytes may be the very file that is replaced. One writer a name: a second one is
-// told who is writing; temporary files of a writer that was killed go with the next save to that name. Thread safety:
+// told who is writing; what killed writers left goes with the next save to the folder (leftovers.h). Thread safety:
 // one owner; write_at() may be called from many threads on ranges that do not overlap. Use: AtomicFile file("net.ckpt",
 // {.expected_size = n}); file.write(bytes); file.commit();
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "libckpt/io/byte_sink.h"
 
@@ -49,6 +50,9 @@ class AtomicFile final : public ByteSink {
   /// prepare(), rename, fsync of the folder. Errors: Error(io); the old file is untouched unless the message says that
   /// its "durability is unknown". Only once.
   void commit();
+  /// prepare(), and the file stays under its hidden name, which is returned; from now on the caller puts it in place or
+  /// removes it. In place of commit(), for members of a set. Errors: Error(io).
+  std::string leave_hidden();
   /// True once the new file has its name, also when commit() then failed to make that durable.
   bool in_place() const;
 
@@ -56,10 +60,5 @@ class AtomicFile final : public ByteSink {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// Gives a finished file its final name in one step and makes that durable: for names that are known only when the file
-/// is. Both lie on one file system. Errors: Error(io); "already exists" when `to` is taken and `overwrite` is false.
-void move_into_place(const std::filesystem::path& from, const std::filesystem::path& to,
-                     const AtomicFile::Options& options);
 
 }  // namespace ckpt

@@ -1,14 +1,18 @@
 #include "libckpt/io/file_set.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <optional>
 
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/hidden_names.h"
+#include "libckpt/io/leftovers.h"
+#include "libckpt/io/mentions.h"
 #include "libckpt/io/pending_files.h"
+#include "libckpt/io/replaced_file.h"
 #include "libckpt/io/writer_lock.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -20,34 +24,37 @@ using detail::file_ops;
 using detail::throw_errno;
 namespace fs = std::filesystem;
 
-constexpr std::string_view kNoteSuffix = ".ckpt-set";
-constexpr std::uint64_t kMaxNote = 16 << 20;
-constexpr std::uint64_t kMaxIndex = 256 << 20;
+/// Who a file is, whatever its name.
+struct Identity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const Identity&) const = default;
+};
 
-/// A name that may be removed: a plain file name that JSON writes as it is.
-bool is_plain(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && name.size() <= 255 && core::is_utf8(name) &&
-         std::none_of(name.begin(), name.end(),
-                      [](unsigned char c) { return c < 0x20 || c == '/' || c == '\\' || c == '"' || c == 0x7f; });
+/// nullopt for what is no regular file, and for nothing.
+std::optional<Identity> identity_of(int folder, const std::string& name) {
+  struct stat status {};
+  if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) return {};
+  return Identity{status.st_dev, status.st_ino};
 }
 
-/// The text of a small regular file; nullopt when that cannot be had.
-std::optional<std::string> text_of(const fs::path& path, std::uint64_t limit) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::nullopt;
-  try {
-    SourcePtr source = open_file(path);
-    if (source->size() > limit) return std::nullopt;
-    core::ByteVector bytes = read_all(*source);
-    return std::string(core::as_text(bytes));
-  } catch (const core::Error&) {
-    return std::nullopt;
-  }
-}
+struct Member {
+  std::string name;
+  std::string hidden;
+  std::optional<Identity> identity;
+  bool placed = false;
+  detail::Pending pending;  ///< what goes with it when the program ends before the set is whole
+};
 
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x80; });
-}
+struct Hidden {
+  std::string name;
+  detail::PendingFile pending;
+};
+
+struct Superseded {
+  std::string name;
+  std::optional<Identity> identity;
+};
 
 }  // namespace
 
@@ -57,21 +64,15 @@ struct FileSet::Impl {
         name(head_path.filename().string()),
         folder(head_path.has_parent_path() ? head_path.parent_path() : fs::path(".")),
         folder_fd(open_folder(folder)),
-        note("." + name.substr(0, 255 - 1 - kNoteSuffix.size()) + std::string(kNoteSuffix)),
         lock(folder_fd.get(), name) {
-    for (const std::string& file : {name, note}) {
-      if (lock.left_behind()) detail::remove_leftovers(folder_fd.get(), file, lock);
-    }
-    clean_up_after_kill();
+    detail::sweep_folder(folder_fd.get(), lock);
     head = std::make_unique<AtomicFile>(
         head_path, AtomicFile::Options{.overwrite = options.overwrite, .durable = options.durable, .lock = false});
   }
 
   ~Impl() {
     if (committed) return;
-    for (const std::string& file : written) remove(file);
-    if (announced) remove(note);
-    pending.clear();
+    for (const Member& member : members) take_back(member);
   }
 
   /// Members lie where a reader looks for them: beside the path of the head, also where that is a link to elsewhere.
@@ -81,61 +82,93 @@ struct FileSet::Impl {
     return fd;
   }
 
-  void remove(const std::string& file) const { file_ops().unlinkat(folder_fd.get(), file.c_str(), 0); }
+  int remove(const std::string& file) const { return file_ops().unlinkat(folder_fd.get(), file.c_str(), 0); }
 
-  /// True when the head or another index in the folder holds the name as a JSON text, or might.
-  bool is_mentioned(const std::string& member) const {
-    std::string quoted = "\"" + member + "\"";
-    std::error_code error;
-    fs::directory_iterator entries(folder, error);
-    for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-      std::string file = entries->path().filename().string();
-      bool is_other = file != name;
-      if (is_other && (file.find(".index.") == std::string::npos || file[0] == '.')) continue;
-      // Another writer may spell what is not ASCII in escapes.
-      if (is_other && !is_ascii(member)) return true;
-      std::optional<std::string> text = text_of(entries->path(), kMaxIndex);
-      if (!text || text->find(quoted) != std::string::npos) return true;
-    }
-    return static_cast<bool>(error);
-  }
-
-  void remove_unmentioned(const std::vector<std::string>& names) const {
-    for (const std::string& file : names) {
-      if (is_plain(file) && !is_mentioned(file)) remove(file);
+  void take_back(const Member& member) const {
+    if (!member.placed) {
+      remove(member.hidden);
+    } else if (member.identity && identity_of(folder_fd.get(), member.name) == member.identity) {
+      remove(member.name);
     }
   }
 
-  void clean_up_after_kill() {
-    std::optional<std::string> text = text_of(folder / note, kMaxNote);
-    if (!text) return;
-    std::vector<std::string> names;
-    for (std::string_view line : core::split(*text, '\n')) names.emplace_back(line);
-    names.pop_back();  // behind the last line break; a name that was cut off is left alone
-    for (const std::string& file : names) {
-      if (is_plain(file)) detail::remove_leftovers(folder_fd.get(), file, lock);
+  void place_members() {
+    for (Member& member : members) {
+      core::with_context((folder / member.name).string(), [&] {
+        detail::Step step;
+        member.identity = identity_of(folder_fd.get(), member.hidden);
+        detail::put_in_place({folder_fd.get(), member.hidden}, {folder_fd.get(), member.name}, detail::Taken::refuse);
+        member.placed = true;
+        member.pending = detail::PendingPart(folder_fd.get(), member.name);
+      });
     }
-    remove_unmentioned(names);
-    remove(note);
-  }
-
-  void sync_folder() const {
-    if (options.durable && file_ops().fsync(folder_fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
+    if (!options.durable || file_ops().fsync(folder_fd.get()) == 0) return;
+    if (errno != EINVAL && errno != ENOTSUP && errno != ENOSYS) {
       throw_errno(errno, "cannot make the files durable (fsync of the folder)");
     }
+  }
+
+  /// The head is in place and the members stay, or neither.
+  void commit_head() {
+    detail::Step step;
+    try {
+      head->commit();
+      committed = true;
+    } catch (...) {
+      committed = head->in_place();
+      if (committed) keep_members();
+      throw;
+    }
+    keep_members();
+  }
+
+  void keep_members() {
+    for (Member& member : members) member.pending.let_go();
+  }
+
+  /// The files first get hidden names: what has such a name cannot be exchanged any more, and goes with the next save
+  /// even when this process is killed, however long the removal of large files takes.
+  void remove_superseded(const detail::IndexMentions& mentions) {
+    std::vector<Hidden> hidden;
+    for (const Superseded& file : superseded) {
+      if (mentions.holds(file.name)) continue;
+      std::string why = hide(file, hidden);
+      if (!why.empty()) left.push_back(core::quote(file.name) + " (" + why + ")");
+    }
+    for (const Hidden& file : hidden) {
+      if (remove(file.name) != 0) {
+        left.push_back(core::quote(file.name) + " (it cannot be removed: " + detail::describe_errno(errno) + ")");
+      }
+    }
+  }
+
+  /// "" when the file has a hidden name now, which is added to `hidden`, else why not.
+  std::string hide(const Superseded& file, std::vector<Hidden>& hidden) const {
+    if (!file.identity) return "it is not a regular file";
+    if (identity_of(folder_fd.get(), file.name) != file.identity) return "it was replaced by another program";
+    std::string fresh = detail::temporary_name(file.name);
+    detail::Place named{folder_fd.get(), file.name};
+    detail::Place away{folder_fd.get(), fresh};
+    detail::Step step;
+    int error = detail::rename_file(named, away, detail::Taken::refuse);
+    if (error != 0) return "it cannot be removed: " + detail::describe_errno(error);
+    if (identity_of(folder_fd.get(), fresh) == file.identity) {
+      hidden.push_back({fresh, detail::PendingFile(folder_fd.get(), fresh)});
+      return "";
+    }
+    error = detail::rename_file(away, named, detail::Taken::refuse);
+    return "it was replaced by another program" + (error == 0 ? "" : " and is now called " + core::quote(fresh));
   }
 
   Options options;
   std::string name;  ///< of the head
   fs::path folder;
   detail::Fd folder_fd;
-  std::string note;
   detail::WriterLock lock;  ///< of the head; members need none of their own
   std::unique_ptr<AtomicFile> head;
-  std::vector<std::string> written;
-  std::vector<std::string> superseded;
-  std::vector<detail::PendingPart> pending;  ///< the note and the members in place
-  bool announced = false;
+  std::vector<Member> members;
+  std::vector<Superseded> superseded;
+  std::vector<std::string> left;
   bool committed = false;
 };
 
@@ -155,20 +188,13 @@ void FileSet::announce(const std::vector<std::string>& members, const std::vecto
   if (::fstatvfs(impl_->folder_fd.get(), &space) == 0 && space.f_bavail < size / space.f_frsize) {
     throw_errno(ENOSPC, "cannot write " + core::format_size(size));
   }
-  std::string text;
   for (const std::string& name : members) {
     if (!is_free(name)) throw core::Error(core::ErrorCode::io, "it already exists").add_context(impl_->folder / name);
-    text += name + "\n";
   }
-  for (const std::string& name : superseded) text += name + "\n";
-  AtomicFile note(impl_->folder / impl_->note, {.durable = impl_->options.durable, .lock = false});
-  note.write(core::as_bytes(text));
-  note.prepare();
-  detail::Step step;
-  note.commit();
-  impl_->pending.emplace_back(impl_->folder_fd.get(), impl_->note);
-  impl_->announced = true;
-  impl_->superseded = superseded;
+  for (const std::string& name : superseded) {
+    if (!detail::is_plain_name(name) || is_free(name)) continue;
+    impl_->superseded.push_back({name, identity_of(impl_->folder_fd.get(), name)});
+  }
 }
 
 void FileSet::write_member(const std::string& name, std::uint64_t size, const std::function<void(AtomicFile&)>& write) {
@@ -177,33 +203,31 @@ void FileSet::write_member(const std::string& name, std::uint64_t size, const st
   write(file);
   file.prepare();
   detail::Step step;
-  try {
-    file.commit();
-  } catch (...) {
-    if (file.in_place()) impl_->written.push_back(name);
-    throw;
-  }
-  impl_->written.push_back(name);
-  impl_->pending.emplace_back(impl_->folder_fd.get(), name);
-  if (!impl_->pending.back().is_claimed()) impl_->pending.front().let_go();  // the note stays with what stays
+  Member member{name, file.leave_hidden(), std::nullopt, false, {}};
+  member.pending = detail::PendingFile(impl_->folder_fd.get(), member.hidden);
+  impl_->members.push_back(std::move(member));
+}
+
+void FileSet::keep_member(const std::string& name) {
+  if (!impl_->options.durable) return;
+  core::with_context((impl_->folder / name).string(), [&] {
+    detail::Fd file(::openat(impl_->folder_fd.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!file || file_ops().fsync(file.get()) != 0) throw_errno(errno, "cannot make the file durable (fsync)");
+  });
 }
 
 void FileSet::commit(Bytes head) {
   impl_->head->write(head);
-  impl_->sync_folder();  // the members before the head that names them
   impl_->head->prepare();
-  detail::Step step;  // the head is in place and the members stay, or neither; and the old members go with it
-  try {
-    impl_->head->commit();
-  } catch (...) {
-    impl_->committed = impl_->head->in_place();
-    if (impl_->committed) impl_->pending.clear();
-    throw;
-  }
-  impl_->committed = true;
-  impl_->pending.clear();
-  impl_->remove_unmentioned(impl_->superseded);
-  impl_->remove(impl_->note);
+  detail::IndexMentions mentions(impl_->folder, impl_->name);
+  mentions.add_text(core::as_text(head));
+  impl_->place_members();
+  impl_->commit_head();
+  impl_->remove_superseded(mentions);
+}
+
+const std::vector<std::string>& FileSet::left() const {
+  return impl_->left;
 }
 
 }  // namespace ckpt

@@ -119,4 +119,37 @@ void keep_attributes(const Target& target, int fd) {
   if (old) copy_attributes(old.get(), fd);
 }
 
+int rename_file(const Place& from, const Place& to, Taken taken) {
+  struct stat file {};
+  bool known = ::fstatat(from.folder, from.name.c_str(), &file, AT_SYMLINK_NOFOLLOW) == 0;
+  const FileOps& ops = file_ops();
+  unsigned flags = taken == Taken::replace ? 0 : RENAME_NOREPLACE;
+  int result = ops.renameat2(from.folder, from.name.c_str(), to.folder, to.name.c_str(), flags);
+  if (result != 0 && errno == EINVAL && taken == Taken::refuse) {
+    // A file system without RENAME_NOREPLACE; a hard link refuses a taken name as well.
+    result = ops.linkat(from.folder, from.name.c_str(), to.folder, to.name.c_str(), 0);
+    if (result == 0) ops.unlinkat(from.folder, from.name.c_str(), 0);
+  }
+  if (result == 0) return 0;
+  int error = errno;
+  // An NFS client may repeat a rename that has succeeded and then report that the old name is gone.
+  struct stat named {};
+  bool repeated = error == ENOENT && known && ::fstatat(to.folder, to.name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+                  named.st_dev == file.st_dev && named.st_ino == file.st_ino;
+  return repeated ? 0 : error;
+}
+
+void put_in_place(const Place& from, const Place& to, Taken taken) {
+  int error = rename_file(from, to, taken);
+  if (error != 0) throw_errno(error, "cannot put the new file in place");
+}
+
+void sync_new_names(int folder) {
+  if (file_ops().fsync(folder) == 0) return;
+  // Some network and FUSE systems have no fsync of a folder; they make renames durable by themselves or never.
+  if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return;
+  throw Error(ErrorCode::io, "the new file is in place, but its durability is unknown: fsync of the folder failed: " +
+                                 describe_errno(errno));
+}
+
 }  // namespace ckpt::detail

@@ -32,4 +32,20 @@ void require_unchanged(const Target& target);
 /// out, never widened.
 void keep_attributes(const Target& target, int fd);
 
+/// A name in an open folder.
+struct Place {
+  int folder = -1;
+  std::string name;
+};
+enum class Taken { replace, refuse };
+/// Renames in one step, within one file system: 0, or the errno of what failed (EEXIST for a taken name that must not
+/// be replaced); `from` then still has its name.
+int rename_file(const Place& from, const Place& to, Taken taken);
+/// The same. Errors: Error(io).
+void put_in_place(const Place& from, const Place& to, Taken taken);
+
+/// Makes the names in an open folder durable. Error(io) saying that the new file is in place, but its durability
+/// unknown.
+void sync_new_names(int folder);
+
 }  // namespace ckpt::detail

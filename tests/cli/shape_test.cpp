@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "libckpt/io/json.h"
+#include "libcore/base/text.h"
 #include "tests/cli/files.h"
 #include "tests/libckpt/transform/views.h"
 #include "tests/support/sha256.h"
@@ -74,7 +75,11 @@ TEST(Split, BySizeByPrefixAndOverItself) {
   EXPECT_THAT(list_folder(dir.path() / "s"),
               ElementsAre("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                           "model.safetensors.index.json"));
-  expect_done(dir, {"split", "--shards", "2", "--in-place", "s/model.safetensors.index.json"});
+  // The same files are found to be there; others need names of their own.
+  EXPECT_THAT(expect_done(dir, {"split", "--shards", "2", "--in-place", "s/model.safetensors.index.json"}).out,
+              HasSubstr(core::format_size(std::filesystem::file_size(dir.path() / "s/model.safetensors.index.json"))));
+  EXPECT_TRUE(std::filesystem::exists(dir.path() / "s" / "model-00001-of-00002.safetensors"));
+  expect_done(dir, {"split", "--prefix", "head.", "--in-place", "s/model.safetensors.index.json"});
   EXPECT_THAT(list_folder(dir.path() / "s"),
               ElementsAre("model-g2-00001-of-00002.safetensors", "model-g2-00002-of-00002.safetensors",
                           "model.safetensors.index.json"));

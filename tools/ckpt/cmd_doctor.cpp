@@ -1,4 +1,4 @@
-// ckpt doctor: what this installation and this machine can do.
+// ckpt doctor: what this installation and this machine can do, and what killed programs left.
 
 #include <algorithm>
 
@@ -13,6 +13,7 @@ namespace {
 
 struct Options {
   std::string path = ".";
+  bool sweep = false;
   bool json = false;
   bool quiet = false;
 };
@@ -20,7 +21,8 @@ struct Options {
 std::vector<DoctorLine> examine(const Options& options) {
   std::vector<DoctorLine> all = {{"tool", "version", std::string("ckpt ") + CKPT_VERSION}};
   for (const std::vector<DoctorLine>& part :
-       {examine_formats(), examine_helpers(), examine_machine(), examine_folder(options.path), examine_defaults()}) {
+       {examine_formats(), examine_helpers(), examine_machine(), examine_folder(options.path),
+        examine_leftovers(options.path), examine_defaults()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -63,7 +65,22 @@ std::string json_text(const std::vector<DoctorLine>& lines, bool good) {
   return json.take() + "\n";
 }
 
+/// Says what was removed and what is left.
+int sweep(Context& context, const Options& options) {
+  std::vector<DoctorLine> lines = sweep_folder(options.path);
+  std::uint64_t removed = lines.size();
+  for (DoctorLine& line : examine_leftovers(options.path)) lines.push_back(std::move(line));
+  if (options.json) {
+    context.out.print(json_text(lines, true));
+  } else if (!options.quiet) {
+    print_lines(context.out, lines);
+    context.out.print(count_of(removed, "file") + " removed\n");
+  }
+  return kDone;
+}
+
 int run(Context& context, const Options& options) {
+  if (options.sweep) return sweep(context, options);
   std::vector<DoctorLine> lines = examine(options);
   auto missing = std::count_if(lines.begin(), lines.end(),
                                [](const DoctorLine& line) { return line.state == DoctorLine::State::missing; });
@@ -85,6 +102,8 @@ void add_doctor(CommandSpec app, Command& chosen) {
                   "Say what this installation can do, what it runs on, and what is missing; exit 1 then.");
   auto options = std::make_shared<Options>();
   command.add_option("PATH", options->path, "folder whose file system is looked at (default: here)").type_name("");
+  command.add_flag("--sweep", options->sweep,
+                   "remove hidden files that killed programs left in the folder, and say what is left");
   add_json_options(command, options->json);
   command.add_flag("-q,--quiet", options->quiet, "only the exit code");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

@@ -2,17 +2,9 @@
 
 #include "libckpt/transform/publish.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-
 #include "libckpt/format/format.h"
-#include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
-#include "libckpt/io/pending_files.h"
+#include "libckpt/io/draft.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
@@ -30,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kHashDigits = 8;
 constexpr std::size_t kMaxListed = 8;
+const std::string kUnknownHash = "HASHHASH";  ///< where the digits are not known yet
 
 struct Options : EditOptions {
   std::string input;
@@ -91,62 +84,63 @@ fs::path hashed_name(const fs::path& path, const std::string& sha256) {
   return path.parent_path() / (path.stem().string() + "-" + sha256.substr(0, kHashDigits) + path.extension().string());
 }
 
-/// Removes the file unless it was moved away.
-class Draft {
- public:
-  explicit Draft(fs::path path) : path_(std::move(path)), pending_(AT_FDCWD, path_.native()) {}
-  ~Draft() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-  ckpt::detail::PendingFile pending_;
-};
-
-void save_to(const Options& options, const Target& target, const fs::path& path, const ckpt::Checkpoint& checkpoint,
-             ckpt::Report& report) {
-  ProgressBar bar(core::printable(target.path.filename().string()), !options.quiet);
+ckpt::SaveOptions publish_save(const Options& options, const Target& target, ckpt::Report& report) {
   ckpt::SaveOptions save = save_options(options);
   save.format = target.format;
-  save.progress = bar.hook();
   save.report = &report;
-  ckpt::save(checkpoint, path, save);
+  return save;
 }
 
-/// Drafts of the same name whose process is gone.
-void remove_dead_drafts(const fs::path& folder, const std::string& start) {
-  std::error_code error;
-  std::vector<fs::path> dead;
-  for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end; at.increment(error)) {
-    std::string name = at->path().filename().string();
-    int pid = name.starts_with(start) ? std::atoi(name.c_str() + start.size()) : 0;
-    if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) dead.push_back(at->path());
+void save_shards(const Options& options, const Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
+                 ckpt::Report& report) {
+  ProgressBar bar(core::printable(target.path.filename().string()), !options.quiet);
+  ckpt::SaveOptions save = publish_save(options, target, report);
+  save.progress = bar.hook();
+  ckpt::save(checkpoint, target.path, save);
+  result.size_after = report.bytes_written;
+}
+
+/// The same error about `shown` where it was about `draft`, whose hidden name says nothing to anybody.
+Error about(const Error& error, const fs::path& draft, const fs::path& shown) {
+  Error out(error.code(), error.message());
+  for (auto at = error.context().rbegin(); at != error.context().rend(); ++at) {
+    out.add_context(*at == draft ? shown.string() : *at);
   }
-  for (const fs::path& path : dead) fs::remove(path, error);
+  return out;
 }
 
-/// Saves, hashes what was saved, and gives the file its name.
+void save_draft(const Options& options, const Target& target, const fs::path& draft, const ckpt::Checkpoint& checkpoint,
+                ckpt::Report& report) {
+  ProgressBar bar(core::printable(target.path.filename().string()), !options.quiet);
+  ckpt::SaveOptions save = publish_save(options, target, report);
+  save.durable = false;  // the draft becomes durable when it is moved
+  save.progress = bar.hook();
+  ckpt::save(checkpoint, draft, save);
+}
+
+/// Saves and hashes a draft, so that whatever can fail has done so when the file gets its name.
+void save_file(const Options& options, Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
+               ckpt::Report& report) {
+  fs::path shown = target.hashed ? hashed_name(target.path, kUnknownHash) : target.path;
+  ckpt::Draft draft(shown);
+  try {
+    save_draft(options, target, draft.path(), checkpoint, report);
+    result.sha256 = ckpt::sha256_hex(*ckpt::open_file(draft.path()));
+  } catch (const Error& error) {
+    throw about(error, draft.path(), shown);
+  }
+  result.size_after = fs::file_size(draft.path());
+  if (target.hashed) target.path = hashed_name(target.path, result.sha256);
+  draft.move_to(target.path, {.overwrite = options.force});
+}
+
 void write_out(const Options& options, Target& target, const ckpt::Checkpoint& checkpoint, Result& result,
                ckpt::Report& report) {
-  if (!target.hashed) {
-    save_to(options, target, target.path, checkpoint, report);
-    result.size_after = report.bytes_written;
-    if (options.max_shard_size == 0) result.sha256 = ckpt::sha256_hex(*ckpt::open_file(target.path));
-    return;
+  if (options.max_shard_size > 0) {
+    save_shards(options, target, checkpoint, result, report);
+  } else {
+    save_file(options, target, checkpoint, result, report);
   }
-  std::string start = "." + target.path.stem().string().substr(0, 200) + ".ckpt-publish-";
-  remove_dead_drafts(target.path.parent_path(), start);
-  Draft draft(target.path.parent_path() / (start + std::to_string(::getpid()) + target.path.extension().string()));
-  save_to(options, target, draft.path(), checkpoint, report);
-  result.sha256 = ckpt::sha256_hex(*ckpt::open_file(draft.path()));
-  result.size_after = fs::file_size(draft.path());
-  target.path = hashed_name(target.path, result.sha256);
-  ckpt::move_into_place(draft.path(), target.path, {.overwrite = options.force});
 }
 
 std::string first_names(const std::vector<std::string>& names) {
@@ -182,7 +176,7 @@ void print_plan(Context& context, const ckpt::Publication& publication) {
 void print_result(Context& context, const Options& options, const Target& target, const ckpt::Publication& publication,
                   const Result& result) {
   std::string name = core::printable(target.path.string());
-  if (options.dry_run && target.hashed) name = core::printable(hashed_name(target.path, "HASHHASH").string());
+  if (options.dry_run && target.hashed) name = core::printable(hashed_name(target.path, kUnknownHash).string());
   std::string line = name + ": " + count_of(publication.tensors, "tensor") + ", " +
                      count_and_size(publication.elements) + " elements, " + core::format_size(result.size_before) +
                      " -> " + core::format_size(options.dry_run ? publication.bytes_after : result.size_after);
@@ -257,7 +251,7 @@ int run(Context& context, const Options& options) {
   ckpt::Report report;
   ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.open(report));
   Target target = target_of(options, source, checkpoint);
-  if (!target.hashed) check_target(options, {source, target.path, "", target.path == fs::path(options.output)});
+  if (!target.hashed) check_target(options, {source, target.path, ""});
   ckpt::Publication publication =
       core::with_context(source.shown(), [&] { return ckpt::publish(checkpoint, publish_options(options, source)); });
   if (!options.json && !options.quiet) print_plan(context, publication);

@@ -93,8 +93,8 @@ int run(Context& context, Options& options) {
 void add_split(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(app, "split", "ckpt split --max-shard-size 2GB net.pth -o net/",
                                     "Write a model as several safetensors files behind an index, in the order of the "
-                                    "file. The index is put in place last; files that an older index there named go "
-                                    "after that.");
+                                    "file. The index is put in place last; shards of an older index there go after "
+                                    "that.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->input, "checkpoint; FILE::path takes only what is there")
       .required()

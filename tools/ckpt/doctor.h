@@ -1,5 +1,5 @@
 #pragma once
-// What `ckpt doctor` looks at: the tool, its helpers, the machine, the file system of a path.
+// What `ckpt doctor` looks at: the tool, its helpers, the machine, the file system of a path, what was left there.
 // Thread safety: one thread. Use: for (const DoctorLine& line : examine_machine()) ...
 
 #include <filesystem>
@@ -29,6 +29,11 @@ std::vector<DoctorLine> examine_machine();
 /// What saving there can rely on; writes, renames and removes a small hidden file of its own. A folder that cannot be
 /// written to is a note.
 std::vector<DoctorLine> examine_folder(const std::filesystem::path& path);
+/// What killed programs left in the folder: hidden files of writers, and shards that no index names.
+std::vector<DoctorLine> examine_leftovers(const std::filesystem::path& path);
+/// Removes hidden files of writers that are gone, as every save to the folder does; what was removed. Errors:
+/// Error(io).
+std::vector<DoctorLine> sweep_folder(const std::filesystem::path& path);
 /// Settings without an option given, and why.
 std::vector<DoctorLine> examine_defaults();
 

@@ -4,6 +4,7 @@
 
 #include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/in_place.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -136,11 +137,13 @@ void save_edit(const EditOptions& options, const Job& job, const Edit& edit, ckp
   ckpt::save(edit.checkpoint, job.target, save);
 }
 
-/// What a dry run can know about the save: whether the target format can hold everything.
+/// What a dry run can know about the save: whether the target format can hold everything, and whether an index lists
+/// all that an edit in place would write.
 void check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
   std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
   const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
   if (format == nullptr) return;
+  if (edit.changed || !options.in_place) ckpt::check_in_place(edit.checkpoint, job.target);
   ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
   ckpt::SaveOptions save = save_options(options);
   save.format = name;

@@ -3,6 +3,7 @@
 // header, where each tensor lay, how tensors were spread over shards. Thread safety: immutable. Use: auto detail =
 // std::dynamic_pointer_cast<const SafetensorsDetail>(checkpoint.detail);
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -35,11 +36,13 @@ struct SafetensorsShard {
 
 /// An index and its shards.
 struct SafetensorsShards final : FormatDetail {
+  std::filesystem::path index_path;  ///< where it was read from
   std::string index_text;
   std::string index_name;                ///< "model.safetensors.index.json"
   TextPairs weight_map;                  ///< in the order of the text
   TextPairs metadata;                    ///< text values of the index's metadata, in order
   std::vector<SafetensorsShard> shards;  ///< in order of first mention
+  bool lenient = false;                  ///< tensors that the index does not list may be left behind
 };
 
 /// Reads one file whole: header and a source for each tensor. Errors: as read_safetensors_header().

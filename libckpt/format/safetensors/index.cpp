@@ -78,6 +78,20 @@ void refuse_blocks(const SafetensorsShards& index) {
   }
 }
 
+std::shared_ptr<const SafetensorsShards> read_shards(const Input& input, const OpenOptions& options) {
+  ShardIndex index = read_shard_index(input, options, kSuffixes);
+  auto shards = std::make_shared<SafetensorsShards>();
+  shards->index_path = input.path;
+  shards->index_text = std::move(index.text);
+  shards->index_name = input.path.filename().string();
+  shards->weight_map = std::move(index.weight_map);
+  shards->metadata = std::move(index.metadata);
+  shards->shards = open_shards(index.files, input.path.parent_path(), options);
+  shards->lenient = options.lenient;
+  refuse_blocks(*shards);
+  return shards;
+}
+
 }  // namespace
 
 std::vector<Finding> find_unlisted_tensors(const SafetensorsShards& shards) {
@@ -97,23 +111,21 @@ std::vector<Finding> find_unlisted_tensors(const SafetensorsShards& shards) {
 }
 
 Checkpoint read_safetensors_index(const Input& input, const OpenOptions& options) {
-  ShardIndex index = read_shard_index(input, options, kSuffixes);
-  auto detail = std::make_shared<SafetensorsShards>();
-  detail->index_text = std::move(index.text);
-  detail->index_name = input.path.filename().string();
-  detail->weight_map = std::move(index.weight_map);
-  detail->metadata = std::move(index.metadata);
-  detail->shards = open_shards(index.files, input.path.parent_path(), options);
-  refuse_blocks(*detail);
+  std::shared_ptr<const SafetensorsShards> shards;
+  std::vector<std::pair<std::string, EntryPtr>> tensors;
+  read_until_it_stands(input, [&](const Input& now) {
+    shards = read_shards(now, options);
+    tensors = collect(*shards);
+  });
   if (options.report != nullptr) {
-    for (const Finding& finding : find_unlisted_tensors(*detail)) {
+    for (const Finding& finding : find_unlisted_tensors(*shards)) {
       options.report->warnings.push_back("tensor " + quote(finding.subject) + " " + finding.text);
     }
   }
   Checkpoint checkpoint;
-  checkpoint.root = make_state_dict(collect(*detail), detail->metadata, options);
-  checkpoint.metadata = detail->metadata;
-  checkpoint.detail = std::move(detail);
+  checkpoint.root = make_state_dict(tensors, shards->metadata, options);
+  checkpoint.metadata = shards->metadata;
+  checkpoint.detail = std::move(shards);
   return checkpoint;
 }
 

@@ -1,12 +1,11 @@
 #include "libckpt/format/safetensors/shards.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/format/safetensors/present_files.h"
 #include "libckpt/io/file_set.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/checked_math.h"
@@ -28,14 +27,6 @@ struct Group {
   std::shared_ptr<const SafetensorsDetail> old;
   std::vector<FlatTensor> tensors;
 };
-
-/// "model" of "model.safetensors.index.json".
-std::string stem_of(const std::filesystem::path& index_path) {
-  std::string name = index_path.filename().string();
-  if (name.ends_with(kIndexSuffix)) name.resize(name.size() - kIndexSuffix.size());
-  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
-  return name;
-}
 
 std::string shard_name(const std::string& stem, std::size_t number, std::size_t count) {
   char text[64];
@@ -162,24 +153,21 @@ std::string generation_name(const std::string& base, std::size_t generation) {
   return base.substr(0, at) + "-g" + std::to_string(generation) + base.substr(at);
 }
 
-/// True when `path` still is the very file that `source` reads.
-bool is_file_of(const ByteSource& source, const std::filesystem::path& path) {
-  std::optional<FileRange> range = source.file_range();
-  struct stat opened {};
-  struct stat named {};
-  return range && ::fstat(range->fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
-/// Names that no file has yet, the same generation for all shards that must be written.
-void choose_names(std::vector<PlannedShard>& shards, const std::function<bool(const std::string&)>& is_free) {
+/// Names that no file has yet, the same generation for all shards that must be written. A file that holds just what a
+/// shard would, as a killed save may have left it, is taken for it.
+void choose_names(std::vector<PlannedShard>& shards, const NameTest& test) {
   for (std::size_t generation = 1;; ++generation) {
+    std::vector<NameUse> uses(shards.size(), NameUse::free);
     auto name = [&](const PlannedShard& shard) { return generation_name(base_name(shard.name), generation); };
-    bool free = std::all_of(shards.begin(), shards.end(),
-                            [&](const PlannedShard& shard) { return shard.kept || is_free(name(shard)); });
-    if (!free) continue;
-    for (PlannedShard& shard : shards) {
-      if (!shard.kept) shard.name = name(shard);
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      if (!shards[i].kept) uses[i] = test(shards[i], name(shards[i]));
+      if (uses[i] == NameUse::taken) break;
+    }
+    if (std::find(uses.begin(), uses.end(), NameUse::taken) != uses.end()) continue;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      if (shards[i].kept) continue;
+      shards[i].name = name(shards[i]);
+      shards[i].kept = shards[i].found = uses[i] == NameUse::holds_it;
     }
     return;
   }
@@ -223,27 +211,35 @@ ShardOfTensor number_tensors(const std::vector<Group>& groups) {
   return shard_of;
 }
 
-/// Shards that the index at `path` names now, [] when there is none or it is none of ours.
-std::vector<std::string> present_shards(const std::filesystem::path& path) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return names;
-  try {
-    SourcePtr file = open_file(path);
-    if (file->size() > Limits().max_json_bytes) return names;
-    JsonDocument json = JsonDocument::parse(read_all(*file));
-    std::unordered_set<std::string> seen;
-    for (const auto& [tensor, shard] : json.root().at("weight_map").members()) {
-      std::string name(shard.is(JsonView::Kind::text) ? shard.as_text() : std::string_view());
-      if (name.ends_with(kSuffix) && seen.insert(name).second) names.push_back(name);
-    }
-  } catch (const Error&) {
-    names.clear();
+/// Whether a name may be used for a new shard.
+NameUse use_of(const FileSet& set, const SaveOptions& options, const PlannedShard& shard,
+               const std::filesystem::path& path) {
+  if (set.is_free(path.filename().string())) return NameUse::free;
+  if (holds_plan(path, shard.plan)) return NameUse::holds_it;
+  return options.overwrite ? NameUse::taken : NameUse::free;  // the set refuses it
+}
+
+/// Files of the old model that are still there and not part of the new one.
+void report_left(const SupersededShards& old, const ShardPlan& plan, const FileSet& set, Report& report) {
+  std::vector<std::string> left = set.left();
+  std::unordered_set<std::string_view> used;
+  for (const PlannedShard& shard : plan.shards) used.insert(shard.name);
+  for (const SupersededShards::Left& file : old.left) {
+    if (!used.contains(file.name)) left.push_back(core::quote(file.name) + " (" + file.reason + ")");
   }
-  return names;
+  if (left.empty()) return;
+  report.warnings.push_back("files that " + core::quote(plan.index_path.filename().string()) +
+                            " named before were left beside it: " + core::join(left, ", "));
 }
 
 }  // namespace
+
+std::string shard_stem(const std::filesystem::path& index_path) {
+  std::string name = index_path.filename().string();
+  if (name.ends_with(kIndexSuffix)) name.resize(name.size() - kIndexSuffix.size());
+  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+  return name;
+}
 
 std::uint64_t tensor_bytes(const std::vector<FlatTensor>& tensors) {
   std::uint64_t total = 0;
@@ -256,7 +252,7 @@ bool wants_shards(const SaveOptions& options) {
 }
 
 ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
-                      const SaveOptions& options, const std::function<bool(const std::string&)>& is_free) {
+                      const SaveOptions& options, const NameTest& test) {
   if (options.shards > 0 && (options.max_shard_size > 0 || !options.shard_prefixes.empty())) {
     throw Error(ErrorCode::usage, "a number of shards goes with neither a size nor prefixes");
   }
@@ -265,7 +261,7 @@ ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::
   std::uint64_t total = tensor_bytes(state.tensors);
   std::vector<std::string> order;
   for (const FlatTensor& tensor : state.tensors) order.push_back(tensor.name);
-  std::string stem = stem_of(index_path);
+  std::string stem = shard_stem(index_path);
   bool same_name = old && old->index_name == index_path.filename().string();
   std::vector<Group> groups = old && !old->shards.empty() ? keep_groups(std::move(state.tensors), *old, same_name, stem)
                                                           : new_groups(std::move(state.tensors), options, stem);
@@ -279,7 +275,7 @@ ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::
     bool kept = file.is_unchanged() && is_file_of(*group.old->file, index_path.parent_path() / group.file_name);
     plan.shards.push_back({group.file_name, std::move(file), kept});
   }
-  choose_names(plan.shards, is_free);
+  choose_names(plan.shards, test);
   TextPairs metadata = index_metadata(checkpoint, state.extra, old.get());
   TextPairs weight_map;
   for (const std::string& name : order) weight_map.emplace_back(name, plan.shards[shard_of.at(name)].name);
@@ -291,16 +287,21 @@ ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::
 void write_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
                   const SaveOptions& options) {
   FileSet set(index_path, {.overwrite = options.overwrite, .durable = options.durable});
-  auto is_free = [&](const std::string& name) { return !options.overwrite || set.is_free(name); };
-  ShardPlan plan = plan_shards(checkpoint, std::move(state), index_path, options, is_free);
+  require_all_listed(checkpoint, index_path);
+  SupersededShards old = find_superseded(checkpoint, state.tensors, index_path);
+  ShardPlan plan = plan_shards(checkpoint, std::move(state), index_path, options,
+                               [&](const PlannedShard& shard, const std::string& name) {
+                                 return use_of(set, options, shard, index_path.parent_path() / name);
+                               });
   std::uint64_t total = plan.index_text.size();
   std::vector<std::string> names;
   for (const PlannedShard& shard : plan.shards) {
+    if (shard.found) set.keep_member(shard.name);
     if (shard.kept) continue;
     total += shard.plan.total_size();
     names.push_back(shard.name);
   }
-  set.announce(names, present_shards(index_path), total);
+  set.announce(names, old.removable, total);
   std::uint64_t done = 0;
   for (const PlannedShard& shard : plan.shards) {
     if (shard.kept) continue;
@@ -312,10 +313,10 @@ void write_shards(const Checkpoint& checkpoint, FlatState state, const std::file
     done += shard.plan.total_size();
   }
   set.commit(core::as_bytes(plan.index_text));
-  if (options.report != nullptr) {
-    options.report->bytes_written += total;
-    options.report->rung = "rewrite";
-  }
+  if (options.report == nullptr) return;
+  options.report->bytes_written += total;
+  options.report->rung = "rewrite";
+  report_left(old, plan, set, *options.report);
 }
 
 }  // namespace ckpt::detail

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/libckpt/io/fault.h"
 #include "tests/support/temp_dir.h"
 
@@ -94,7 +96,8 @@ TEST(FileSet, MembersLieBesideALinkToTheHead) {
   std::filesystem::create_symlink("../blobs/head", dir.path() / "snapshot" / "m.index.json");
   std::filesystem::create_symlink("../blobs/member", dir.path() / "snapshot" / "m-1");
   save(dir.path() / "snapshot" / "m.index.json", {"m-g2-1"}, {"m-1"}, "new");
-  EXPECT_THAT(list_folder(dir.path() / "snapshot"), ElementsAre("m-g2-1", "m.index.json"));
+  // A link is no member of ours: whoever put it there takes it away.
+  EXPECT_THAT(list_folder(dir.path() / "snapshot"), ElementsAre("m-1", "m-g2-1", "m.index.json"));
   EXPECT_EQ(read_file(dir.path() / "blobs" / "head"), index_of({"m-g2-1"}));
   EXPECT_EQ(read_file(dir.path() / "blobs" / "member"), "old");
 }
@@ -117,6 +120,7 @@ std::string state_of(const std::filesystem::path& folder) {
 
 TEST(FileSet, KilledAtAnyCallTheOldOrTheNewSetIsWholeAndTheNextSaveTidiesUp) {
   int kills = 0;
+  int orphans = 0;
   bool seen_new = false;
   for (int at = 0;; ++at) {
     test::TempDir dir;
@@ -132,9 +136,18 @@ TEST(FileSet, KilledAtAnyCallTheOldOrTheNewSetIsWholeAndTheNextSaveTidiesUp) {
     EXPECT_NE(state, "broken") << at;
     EXPECT_TRUE(state == "new" || !seen_new) << at;
     seen_new |= state == "new";
+    Names before = list_folder(dir.path());
     save(head, {"m-g3-1"}, state == "new" ? Names{"m-g2-1", "m-g2-2"} : Names{"m-1", "m-2", "m-3"}, "newest");
-    EXPECT_THAT(list_folder(dir.path()), ElementsAre("m-g3-1", "m.index.json")) << at;
+    // Nothing hidden stays. What had its own name when the process died and is named by no index is nobody's to remove.
+    Names left = list_folder(dir.path());
+    for (const std::string& name : left) {
+      bool orphan = std::find(before.begin(), before.end(), name) != before.end() && name != "m.index.json";
+      if (orphan) ++orphans;
+      EXPECT_TRUE(!orphan || name.starts_with(state == "new" ? "m-" : "m-g2-")) << at << " " << name;
+    }
+    EXPECT_NE(left.front()[0], '.') << at;
   }
+  EXPECT_EQ(orphans, 5 + 9);  // between the renames of two members and the head, and of three that are superseded
   EXPECT_GT(kills, 20);
   EXPECT_TRUE(seen_new);
 }
@@ -150,10 +163,76 @@ TEST(FileSet, WhicheverCallFailsTheOldOrTheNewSetIsWhole) {
       message = error_of([&] { save(head, {"m-g2-1", "m-g2-2"}, {"m-1", "m-2", "m-3"}, "new"); });
       if (!Injection::struck()) break;
     }
-    EXPECT_FALSE(message.empty()) << at;
     bool in_place = message.find("/m.index.json: the new file is in place") != std::string::npos;
-    EXPECT_EQ(state_of(dir.path()), in_place ? "new" : "old") << at << " " << message;
+    bool only_tidying = message.empty();
+    EXPECT_EQ(state_of(dir.path()), in_place || only_tidying ? "new" : "old") << at << " " << message;
+    Names left = list_folder(dir.path());
+    bool sure = !in_place && !only_tidying;  // else the old members are kept, and named by left()
+    if (!sure) continue;
+    EXPECT_THAT(left, ElementsAre("m-1", "m-2", "m-3", "m.index.json")) << at << " " << message;
   }
+}
+
+/// A note of what to remove could be written by whoever may write to the folder.
+TEST(FileSet, NoFileInTheFolderSaysWhatIsRemoved) {
+  test::TempDir dir;
+  write_file(dir.path() / "mine", "precious");
+  write_file(dir.path() / ".m.index.json.ckpt-set", "mine\n");
+  write_file(dir.path() / ".mine.ckpt-lock", "1 host 00000000\n");
+  write_file(dir.path() / ".mine.ckpt-tmp-00000000-1-0123456789abcdef", "mine\n");
+  save(dir.path() / "m.index.json", {"m-1"}, {}, "new");
+  EXPECT_EQ(read_file(dir.path() / "mine"), "precious");
+  EXPECT_THAT(list_folder(dir.path()), ElementsAre(".m.index.json.ckpt-set", "m-1", "m.index.json", "mine"));
+}
+
+TEST(FileSet, MembersHaveNoNamesBeforeAllAreWritten) {
+  test::TempDir dir;
+  {
+    FileSet set(dir.path() / "m.index.json", {});
+    set.announce({"m-1", "m-2"}, {}, 100);
+    for (const std::string& name : Names{"m-1", "m-2"}) {
+      set.write_member(name, 0, [](ckpt::AtomicFile& file) { file.write(core::as_bytes("x")); });
+      for (const std::string& file : list_folder(dir.path())) EXPECT_EQ(file[0], '.') << file;
+    }
+    set.commit(core::as_bytes(index_of({"m-1", "m-2"})));
+  }
+  EXPECT_THAT(list_folder(dir.path()), ElementsAre("m-1", "m-2", "m.index.json"));
+}
+
+TEST(FileSet, AFileThatTookTheNameOfASupersededOneStays) {
+  test::TempDir dir;
+  auto head = dir.path() / "m.index.json";
+  save(head, {"m-1"}, {}, "old");
+  FileSet set(head, {});
+  set.announce({"m-2"}, {"m-1"}, 100);
+  set.write_member("m-2", 0, [](ckpt::AtomicFile& file) { file.write(core::as_bytes("x")); });
+  std::filesystem::rename(dir.path() / "m-1", dir.path() / "kept");
+  write_file(dir.path() / "m-1", "of somebody else");
+  set.commit(core::as_bytes(index_of({"m-2"})));
+  EXPECT_EQ(read_file(dir.path() / "m-1"), "of somebody else");
+  EXPECT_THAT(set.left(), ElementsAre("'m-1' (it was replaced by another program)"));
+}
+
+int refuse_to_hide_m1(int old_dir, const char* old_name, int new_dir, const char* new_name, unsigned flags) {
+  if (std::string(old_name) != "m-1") return ::renameat2(old_dir, old_name, new_dir, new_name, flags);
+  errno = EACCES;
+  return -1;
+}
+
+TEST(FileSet, SupersededFilesThatCannotBeRemovedAreNamed) {
+  test::TempDir dir;
+  auto head = dir.path() / "m.index.json";
+  save(head, {"m-1", "m-2"}, {}, "old");
+  ckpt::detail::FileOps ops = ckpt::detail::system_file_ops();
+  ops.renameat2 = refuse_to_hide_m1;
+  Injection injection(-1, 0, ops);
+  FileSet set(head, {});
+  set.announce({"m-g2-1"}, {"m-1", "m-2"}, 100);
+  set.write_member("m-g2-1", 0, [](ckpt::AtomicFile& file) { file.write(core::as_bytes("x")); });
+  set.commit(core::as_bytes(index_of({"m-g2-1"})));
+  EXPECT_THAT(set.left(), ElementsAre("'m-1' (it cannot be removed: permission denied)"));
+  EXPECT_THAT(list_folder(dir.path()), testing::Contains("m-1"));
+  EXPECT_THAT(list_folder(dir.path()), testing::Not(testing::Contains("m-2")));
 }
 
 }  // namespace
