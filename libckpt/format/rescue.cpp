@@ -73,9 +73,20 @@ class Rescuer {
     report_.format = "native";
     detail::RestoredNative restored = detail::restore_native(input_, options_, scratch_, report_);
     report_.whole = restored.whole;
+    note_edits(restored.edited);
     if (restored.whole && stays_native()) return copy(restored.input);
     Salvage found{detail::read_remains(restored.input, options_), "native", report_.proven, {}, report_.damaged};
     keep_tensors(std::move(found));
+  }
+
+  /// A file that another program changed on purpose is not to lose that unasked.
+  void note_edits(const std::vector<std::string>& edited) {
+    constexpr const char* kText =
+        "it looks as if another program had changed it on purpose; 'ckpt reindex' keeps what it wrote";
+    for (const std::string& name : edited) report_.notes.push_back({name, kText});
+    if (!options_.in_place || edited.empty()) return;
+    throw Error(ErrorCode::refused,
+                core::quote(edited[0]) + ": " + kText + ", and -o writes what was there before to another file");
   }
 
   /// The file as it was, byte for byte.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <mutex>
 
 #include "libckpt/io/erasure_code.h"
 #include "libckpt/io/parallel_io.h"
@@ -25,7 +26,7 @@ class ParityWriter {
         layout_(header.layout),
         code_(static_cast<unsigned>(layout_.data_rows()), layout_.parity),
         threads_(thread_count(options.threads)) {
-    constexpr std::uint64_t kLargestPart = 1ULL << 20;
+    constexpr std::uint64_t kLargestPart = 64ULL << 10;  // all rows together then stay near the processor
     std::uint64_t rows = layout_.data_rows() + layout_.parity;
     std::uint64_t part = options.max_memory / 2 / threads_ / rows;
     if (part < layout_.block) {
@@ -60,7 +61,7 @@ class ParityWriter {
   void encode(std::uint64_t first, std::uint64_t count) {
     std::uint64_t width = count * layout_.block;
     std::uint64_t data_rows = layout_.data_rows();
-    core::ByteVector buffer((data_rows + layout_.parity) * width);
+    core::ByteVector buffer = take_buffer();
     std::vector<std::byte*> rows;
     for (std::uint64_t r = 0; r < data_rows + layout_.parity; ++r) rows.push_back(buffer.data() + r * width);
     for (std::uint64_t r = 0; r < data_rows; ++r) read_row(r, first, {rows[r], width});
@@ -74,14 +75,26 @@ class ParityWriter {
         note_hash(number, block);
       }
     }
+    std::lock_guard lock(mutex_);
+    free_.push_back(std::move(buffer));
   }
 
-  /// The last row may end before its last groups; those blocks stay zero.
+  /// Of all rows. Fresh memory costs as much as the arithmetic, so it is used again.
+  core::ByteVector take_buffer() {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) return core::ByteVector((layout_.data_rows() + layout_.parity) * step_ * layout_.block);
+    core::ByteVector buffer = std::move(free_.back());
+    free_.pop_back();
+    return buffer;
+  }
+
+  /// The last row may end before its last groups; those blocks count as zeros.
   void read_row(std::uint64_t row, std::uint64_t first, MutableBytes out) {
     std::uint64_t begin = (row * layout_.groups + first) * layout_.block;
-    if (begin >= layout_.covered) return;
-    out = out.first(std::min<std::uint64_t>(out.size(), layout_.covered - begin));
-    file_.read_at(begin, out);
+    std::uint64_t there = begin < layout_.covered ? std::min<std::uint64_t>(out.size(), layout_.covered - begin) : 0;
+    std::fill(out.begin() + static_cast<std::ptrdiff_t>(there), out.end(), std::byte{0});
+    out = out.first(there);
+    if (!out.empty()) file_.read_at(begin, out);
     for (std::uint64_t at = 0; at < out.size(); at += layout_.block) {
       note_hash(begin / layout_.block + at / layout_.block, out.subspan(at, layout_.block));
     }
@@ -94,6 +107,8 @@ class ParityWriter {
   unsigned threads_;
   std::uint64_t step_ = 1;  ///< groups that are worked on at a time
   core::ByteVector hashes_;
+  std::mutex mutex_;
+  std::vector<core::ByteVector> free_;
 };
 
 }  // namespace

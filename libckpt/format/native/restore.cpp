@@ -8,6 +8,7 @@
 #include "libckpt/format/native/opened_file.h"
 #include "libckpt/format/native/parity_survey.h"
 #include "libckpt/format/native/payload_names.h"
+#include "libckpt/format/native/verify_tree.h"
 #include "libckpt/io/patched_source.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -140,6 +141,65 @@ void name_parts(const OpenedNative& file, const ParityLayout& layout, const std:
   }
 }
 
+bool same_bytes(const ByteSource& a, const ByteSource& b, std::uint64_t begin, std::uint64_t end) {
+  if (begin >= end || end > a.size() || end > b.size()) return true;
+  core::ByteVector one(end - begin);
+  core::ByteVector other(end - begin);
+  a.read(begin, one);
+  b.read(begin, other);
+  return one == other;
+}
+
+std::uint64_t count_differences(const ByteSource& a, const ByteSource& b, std::uint64_t begin, std::uint64_t end) {
+  constexpr std::uint64_t kPart = 1ULL << 20;
+  std::uint64_t count = 0;
+  for (; begin < end; begin += kPart) {
+    core::ByteVector one(std::min(kPart, end - begin));
+    core::ByteVector other(one.size());
+    a.read(begin, one);
+    b.read(begin, other);
+    for (std::size_t i = 0; i < one.size(); ++i) count += one[i] != other[i] ? 1U : 0U;
+  }
+  return count;
+}
+
+/// One of the restored blocks holds some of the bytes from `begin` to `end`.
+bool touches(const std::vector<std::uint64_t>& restored, const ParityLayout& layout, std::uint64_t begin,
+             std::uint64_t end) {
+  auto at = std::lower_bound(restored.begin(), restored.end(), begin / layout.block);
+  return at != restored.end() && *at <= (end - 1) / layout.block;
+}
+
+/// Decay flips bits, or takes sectors that know nothing of tensors. Most bytes of a tensor replaced, and none beside
+/// it, is what a program does that writes new values.
+void find_replaced_tensors(const Input& before, const OpenedNative& file, const std::vector<std::uint64_t>& restored,
+                           const Limits& limits, RestoredNative& after) {
+  constexpr std::uint64_t kBeside = 64;
+  const ParityLayout& layout = *file.index.parity;
+  PayloadNames names(file, limits);
+  for (std::size_t i = 0; i < file.index.payloads.size(); ++i) {
+    const Payload& payload = file.index.payloads[i];
+    std::uint64_t begin = file.header.user_block + payload.offset;
+    std::uint64_t end = begin + payload.stored;
+    if (payload.stored == 0 || end > before.file->size() || !touches(restored, layout, begin, end)) continue;
+    std::uint64_t differ = count_differences(*before.file, *after.input.file, begin, end);
+    bool alone = differ > payload.stored / 2 && same_bytes(*before.file, *after.input.file, begin - kBeside, begin) &&
+                 same_bytes(*before.file, *after.input.file, end, end + kBeside);
+    if (alone) after.edited.push_back(names.name(static_cast<std::uint32_t>(i)));
+  }
+}
+
+/// The HDF5 part as it stands can be read and shows other names, types or places than the index.
+void find_edited_structure(const Input& before, const OpenedNative& file, const Limits& limits,
+                           std::vector<std::string>& edited) {
+  if (find_stale_range(file) == nullptr) return;
+  VerifyResult views;
+  compare_views(file, before, limits, views);
+  for (const Finding& finding : views.damage) {
+    if (finding.subject != "HDF5 part") edited.push_back(finding.subject);
+  }
+}
+
 /// Both copies of header and table as they should be.
 void patch_tables(const ParityHeader& header, const core::ByteVector& hashes, PatchedSource& out) {
   core::ByteVector head = encode_parity_header(header);
@@ -215,6 +275,10 @@ SourcePtr restore_header(const Input& input, const std::filesystem::path& scratc
   return out;
 }
 
+bool opened_is_cut(const OpenedNative& opened, const Input& input) {
+  return input.file->size() < opened.header.user_block + opened.header.body_size;
+}
+
 /// Everything that has a hash fits it, and everything else is as it has to be.
 bool is_proved(const Input& input, const RescueOptions& options) {
   OpenOptions open;
@@ -252,8 +316,14 @@ RestoredNative restore_native(const Input& input, const RescueOptions& options, 
     out.input = input_of(input.path, std::move(made));
   }
   std::shared_ptr<const OpenedNative> now = try_open_index(out.input, options.limits);
-  if (now != nullptr && parity) name_parts(*now, parity->layout, restored, options.limits, report);
   out.whole = report.blocks_lost == 0 && is_proved(out.input, options);
+  if (now != nullptr && parity) name_parts(*now, parity->layout, restored, options.limits, report);
+  if (out.whole && parity && !restored.empty()) {
+    find_replaced_tensors(input, *now, restored, options.limits, out);
+    if (opened != nullptr && !opened_is_cut(*opened, input)) {
+      find_edited_structure(input, *opened, options.limits, out.edited);
+    }
+  }
   if (!out.whole) report.damaged = true;
   return out;
 }

@@ -12,6 +12,9 @@ namespace ckpt::detail {
 struct RestoredNative {
   Input input;         ///< the file as it should be, as far as that is known
   bool whole = false;  ///< every byte of it is proved by a hash
+  /// What looks as if another program had changed it on purpose: tensors that were replaced as a whole and nothing
+  /// around them, names that HDF5 shows otherwise. Giving back what was there before would undo that.
+  std::vector<std::string> edited = {};
 };
 
 /// True for a file with our header, or with what is left of it, or with our parity data.

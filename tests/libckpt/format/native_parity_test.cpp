@@ -11,9 +11,11 @@
 
 #include "libckpt/format/native/layout.h"
 #include "libckpt/io/erasure_code.h"
+#include "libckpt/reindex.h"
 #include "libckpt/rescue.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/format/native_support.h"
+#include "tests/libckpt/hdf5/hdf5_maker.h"
 #include "tests/support/temp_dir.h"
 
 namespace ckpt {
@@ -285,6 +287,42 @@ TEST_F(Parity, InPlaceReplacesOnlyWhatCameBackWhole) {
   EXPECT_THAT(test::error_of([&] { rescue(path(), path(), {.durable = false, .in_place = true}); }),
               HasSubstr("cannot be restored, the first of them 'b.weight'"));
   EXPECT_EQ(test::read_file(path()), damaged);
+}
+
+TEST_F(Parity, WhatAnotherProgramWroteIsNeverUndoneInPlace) {
+  write(test::small_checkpoint(), 1);
+  {
+    test::Hdf5Maker maker(path(), test::Hdf5Maker::Mode::edit);  // opening and closing changes nothing
+  }
+  EXPECT_EQ(test::read_file(path()), content_);
+  {
+    test::Hdf5Maker maker(path(), test::Hdf5Maker::Mode::edit);
+    maker.overwrite("/data/fc/bias", 5);
+  }
+  std::string edited = test::read_file(path());
+  EXPECT_EQ(edited.size(), content_.size());
+  EXPECT_THAT(test::error_of([&] { rescue(path(), path(), {.durable = false, .in_place = true}); }),
+              StartsWith("refused: 'fc.bias': it looks as if another program had changed it on purpose"));
+  EXPECT_EQ(test::read_file(path()), edited);
+  RescueReport report = rescue(path(), saved(), {.durable = false});
+  EXPECT_EQ(report.notes.size(), 1U);
+  EXPECT_TRUE(reindex(path(), {.durable = false}).needed);
+  EXPECT_TRUE(verify(path()).damage.empty());
+  EXPECT_FALSE(rescue(path(), saved(), {.overwrite = true, .durable = false}).damaged);  // parity data was made anew
+}
+
+TEST_F(Parity, RenameByAnotherProgramIsNotUndone) {
+  write(test::small_checkpoint(), 1);
+  {
+    test::Hdf5Maker maker(path(), test::Hdf5Maker::Mode::edit);
+    maker.move("/data/fc/weight", "/data/fc/kernel");
+  }
+  std::string edited = test::read_file(path());
+  EXPECT_NE(test::error_of([&] { rescue(path(), path(), {.durable = false, .in_place = true}); }), "");
+  EXPECT_EQ(test::read_file(path()), edited);
+  reindex(path(), {.durable = false});
+  EXPECT_NE(open(path()).root.find("fc.kernel"), nullptr);
+  EXPECT_TRUE(verify(path()).damage.empty());
 }
 
 TEST(Rescue, DamagedMagicComesBackWithoutParityData) {
