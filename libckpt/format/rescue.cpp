@@ -48,6 +48,23 @@ Salvage read_remains_of(const Input& input, const RescueOptions& options, const 
   }
 }
 
+/// The tensors of a native file without its index, as any HDF5 reader sees them. There is nothing to prove them by.
+Salvage read_hdf5_part(const Input& input, const RescueOptions& options) {
+  constexpr std::string_view kTopGroup = "data.";
+  OpenOptions open;
+  open.limits = options.limits;
+  open.lenient = true;
+  open.threads = options.threads;
+  Salvage out{find_format("hdf5")->read(input, open), "native", false, {}, true};
+  Dict root = out.checkpoint.root.as_dict();
+  for (auto& [key, value] : root.items) {
+    std::string_view name = key.as_text();
+    if (name.starts_with(kTopGroup)) key = Value::text(std::string(name.substr(kTopGroup.size())));
+  }
+  out.checkpoint.root = Value::dict(std::move(root));
+  return out;
+}
+
 class Rescuer {
  public:
   Rescuer(const std::filesystem::path& path, std::filesystem::path output, const RescueOptions& options)
@@ -75,8 +92,17 @@ class Rescuer {
     report_.whole = restored.whole;
     note_edits(restored.edited);
     if (restored.whole && stays_native()) return copy(restored.input);
-    Salvage found{detail::read_remains(restored.input, options_), "native", report_.proven, {}, report_.damaged};
-    keep_tensors(std::move(found));
+    keep_tensors(read_native_remains(restored.input));
+  }
+
+  Salvage read_native_remains(const Input& restored) {
+    try {
+      return {detail::read_remains(restored, options_), "native", report_.proven, {}, report_.damaged};
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt || !find_format("hdf5")->detect(input_)) throw;
+      report_.notes.push_back({"index", error.message() + "; names, shapes and values come from the HDF5 part"});
+      return read_hdf5_part(input_, options_);
+    }
   }
 
   /// A file that another program changed on purpose is not to lose that unasked.

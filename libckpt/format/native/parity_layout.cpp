@@ -56,6 +56,8 @@ bool is_possible(const ParityLayout& layout) {
   if (!sizes || layout.groups == 0 || layout.groups > layout.data_blocks()) return false;
   bool rows = layout.parity > 0 && layout.parity < ErasureCode::kMaxRows &&
               layout.data_rows() + layout.parity <= ErasureCode::kMaxRows;
+  // What an honest writer makes; tables are allocated by these numbers.
+  if (rows && layout.parity_blocks() > 2 * layout.data_blocks() + 2) return false;
   return rows && layout.share > 0 && layout.share <= 1;
 }
 

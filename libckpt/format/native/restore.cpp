@@ -68,7 +68,9 @@ std::optional<ParityHeader> find_parity(const ByteSource& file, const OpenedNati
   }
   if (opened != nullptr && opened->index.parity) {
     if (auto header = parity_header_at(file, opened->index.parity->covered)) return header;
-    return ParityHeader{*opened->index.parity, opened->header.index_hash};
+    if (file.size() > opened->index.parity->covered) {
+      return ParityHeader{*opened->index.parity, opened->header.index_hash};
+    }
   }
   return opened == nullptr ? look_everywhere(file) : std::nullopt;
 }
@@ -295,7 +297,12 @@ bool is_proved(const Input& input, const RescueOptions& options) {
 }  // namespace
 
 bool is_native_remains(const Input& input) {
-  return detect_native(input) || find_parity(*input.file, nullptr).has_value();
+  if (detect_native(input)) return true;
+  for (const Format* format : formats()) {
+    // Without its head a native file is an HDF5 file behind a user block.
+    if (format->name != "hdf5" && format->detect(input)) return false;
+  }
+  return find_parity(*input.file, nullptr).has_value();
 }
 
 RestoredNative restore_native(const Input& input, const RescueOptions& options, const std::filesystem::path& scratch,

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <random>
 
@@ -354,6 +355,41 @@ TEST(Rescue, NativeTensorsWithoutParityDataAreKeptByTheirHashes) {
   EXPECT_THAT(report.lost[0].text, HasSubstr("cut"));
   EXPECT_EQ(report.tensors, 2U);
   EXPECT_TRUE(verify(dir.path() / "b.ckpt").damage.empty());
+}
+
+TEST(Rescue, TensorsOfAFileWithoutItsIndexComeFromTheHdf5PartUnproved) {
+  test::TempDir dir;
+  std::filesystem::path path = dir.path() / "a.ckpt";
+  save(model(100), path, {.durable = false});
+  test::overwrite(path, 128, std::string(300, 'x'));
+  RescueReport report = rescue(path, dir.path() / "b.ckpt", {.durable = false});
+  EXPECT_FALSE(report.proven);
+  EXPECT_TRUE(report.damaged);
+  EXPECT_EQ(report.tensors, 3U);
+  ASSERT_EQ(report.notes.size(), 1U);
+  EXPECT_THAT(report.notes[0].text, HasSubstr("come from the HDF5 part"));
+  EXPECT_EQ(test::difference(*open(dir.path() / "b.ckpt").root.find("b.weight"), *model(100).root.find("b.weight")),
+            "");
+}
+
+/// A file may claim what it likes of its parity data: nothing is allocated for it, and nothing ends but with an Error.
+TEST_F(Parity, HeadersThatClaimMuchAreRefusedOrIgnored) {
+  write(test::small_checkpoint(), 0.5);
+  for (unsigned round = 1; round < 400; ++round) {
+    core::ByteVector random = test::noise(32, round);
+    detail::ParityHeader header{layout_, {1, 2}};
+    std::memcpy(&header.layout.groups, random.data(), 1 + round % 8);
+    std::memcpy(&header.layout.block, random.data() + 8, round % 5);
+    std::memcpy(&header.layout.parity, random.data() + 12, round % 3);
+    if (round % 2 == 0) std::memcpy(&header.layout.covered, random.data() + 16, round % 8);
+    std::string damaged = content_;
+    core::ByteVector head = detail::encode_parity_header(header);
+    damaged.replace(layout_.covered, head.size(), core::as_text(head));
+    damaged.replace(damaged.size() - head.size(), head.size(), core::as_text(head));
+    damaged.replace(0, round % 3 == 0 ? 4200 : 100, round % 3 == 0 ? 4200 : 100, 'x');
+    std::string error = test::error_of([&] { rescue_of(damaged); });
+    EXPECT_EQ(error.find("another code"), std::string::npos) << error;
+  }
 }
 
 }  // namespace
