@@ -85,7 +85,7 @@ Checkpoint read_keras_zip(const Input& input, const OpenOptions& options) {
   ZipArchive zip = open_archive(input, options);
   SourcePtr weights = weights_of(zip);
   Checkpoint checkpoint = core::with_context(std::string(kWeights), [&] {
-    require_empty_user_block(weights, options);
+    warn_of_user_block(weights, options);
     return read_hdf5_tree(weights, options);
   });
   for (const char* name : {"metadata.json", "config.json"}) {

@@ -21,8 +21,8 @@ Checkpoint read_hdf5_tree(const SourcePtr& file, const OpenOptions& options);
 /// What is wrong with the bytes before the HDF5 part, which its readers skip; "" when there are none, or zeros.
 std::string user_block_fault(const SourcePtr& file);
 
-/// Error(refused) for such bytes, unless lenient.
-void require_empty_user_block(const SourcePtr& file, const OpenOptions& options);
+/// Reads the HDF5 part all the same, as every HDF5 reader does, and says so in the report.
+void warn_of_user_block(const SourcePtr& file, const OpenOptions& options);
 
 /// Reads every tensor of `checkpoint` to its end; what cannot be read is damage.
 void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, const Progress& progress,

@@ -7,6 +7,7 @@
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
 #include "libckpt/format/native/parity_survey.h"
+#include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/native/payload_names.h"
 #include "libckpt/format/native/verify_tree.h"
 #include "libckpt/io/patched_source.h"
@@ -343,6 +344,11 @@ Checkpoint read_remains(const Input& input, const RescueOptions& options) {
   Checkpoint checkpoint;
   checkpoint.root = build_tree(file, open);
   checkpoint.metadata = file->index.metadata;
+  if (file->index.parity) {
+    auto detail = std::make_shared<NativeDetail>();
+    detail->parity = file->index.parity->share;
+    checkpoint.detail = std::move(detail);
+  }
   return checkpoint;
 }
 

@@ -98,15 +98,13 @@ TEST_F(NativeBits, DamagedHeaderWithoutMagicIsStillOurs) {
   EXPECT_THAT(verdict(damaged), StartsWith("corrupt: the header is damaged; it is a native checkpoint"));
 }
 
-TEST_F(NativeBits, UserBlockOfSomebodyElseIsRefusedUnlessLenient) {
+TEST_F(NativeBits, UserBlockOfSomebodyElseIsAFinding) {
   ::unsetenv("CKPT_HDF5_HELPER");
   test::overwrite(path(), 0, std::string(header_.user_block, 'x'));
-  EXPECT_THAT(test::error_of([&] { open(path()); }),
-              StartsWith("refused: a user block of 4.0 KiB before the HDF5 part holds something else than zeros"));
   Report report;
-  Checkpoint read = open(path(), {.lenient = true, .report = &report});
+  Checkpoint read = open(path(), {.report = &report});
   EXPECT_EQ(read.format, "hdf5");
-  EXPECT_EQ(report.relaxations.size(), 1U);
+  EXPECT_THAT(report.warnings, ::testing::Contains(StartsWith("a user block of 4.0 KiB before the HDF5 part holds")));
   VerifyResult result = verify(path());
   ASSERT_EQ(result.damage.size(), 1U);
   EXPECT_EQ(result.damage[0].subject, "user block");
