@@ -20,6 +20,7 @@
 #include "libckpt/open_save.h"
 #include "libckpt/reindex.h"
 #include "libckpt/report.h"
+#include "libckpt/rescue.h"
 #include "libckpt/scan.h"
 #include "libckpt/transform/average.h"
 #include "libckpt/transform/cast.h"

@@ -111,6 +111,10 @@ void check_form(const Format& format, const SaveOptions& options) {
   if (options.codec == Codec::zstd && !format.packs) {
     throw Error(ErrorCode::usage, subject + " is not compressed; leave the codec out, or save as .ckpt");
   }
+  if (options.parity > 1) throw Error(ErrorCode::usage, "the share of parity data is at most 1");
+  if (options.parity > 0 && format.name != "native") {
+    throw Error(ErrorCode::usage, subject + " has no place for parity data; leave it out, or save as .ckpt");
+  }
   bool several = options.max_shard_size > 0 || options.shards > 0 || !options.shard_prefixes.empty();
   if (several && !format.splits) {
     throw Error(ErrorCode::unsupported, subject + " is not split into shards; save as .safetensors");
@@ -147,7 +151,7 @@ VerifyResult verify(const std::filesystem::path& path, const OpenOptions& option
     VerifyResult result = format.verify(input, options, progress);
     ScanResult scanned;
     detail::scan_contents(input, options, scanned);
-    result.complete = scanned.complete();
+    result.complete = result.complete && scanned.complete();
     for (Finding& finding : scanned.unread) result.damage.push_back(std::move(finding));
     for (Finding& finding : scanned.findings) result.damage.push_back(std::move(finding));
     std::string_view promised = detail::promised_instead(input.path, format.name);

@@ -32,7 +32,8 @@ void verify_format(const Input& input, const OpenOptions& options, const Progres
   result.content = format->name;
   try {
     VerifyResult verified = format->verify(input, options, progress);
-    for (Finding& damage : verified.damage) result.findings.push_back(std::move(damage));
+    std::vector<Finding>& list = verified.complete ? result.findings : result.unread;
+    for (Finding& damage : verified.damage) list.push_back(std::move(damage));
     for (Finding& note : verified.notes) result.notes.push_back(std::move(note));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;

@@ -164,6 +164,20 @@ void AtomicFile::write_at(std::uint64_t offset, Bytes bytes) {
   core::with_context(impl_->path.string(), [&] { impl_->write_at(offset, bytes); });
 }
 
+void AtomicFile::read_at(std::uint64_t offset, MutableBytes out) const {
+  core::with_context(impl_->path.string(), [&] {
+    while (!out.empty()) {
+      ssize_t n = ::pread(impl_->fd.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) throw_errno(errno, "cannot read back at byte " + std::to_string(offset));
+      if (n == 0)
+        throw Error(ErrorCode::io, "cannot read back at byte " + std::to_string(offset) + ": nothing is there");
+      offset += static_cast<std::uint64_t>(n);
+      out = out.subspan(static_cast<std::size_t>(n));
+    }
+  });
+}
+
 void AtomicFile::write(Bytes bytes) {
   write_at(impl_->position, bytes);
   impl_->position += bytes.size();

@@ -39,6 +39,8 @@ class AtomicFile final : public ByteSink {
   std::uint64_t position() const override;
   /// Writes at an absolute offset without moving position(). The range may lie behind position().
   void write_at(std::uint64_t offset, Bytes bytes);
+  /// Reads back what was written, at an absolute offset. Complete or Error(io).
+  void read_at(std::uint64_t offset, MutableBytes out) const;
   /// Moves position() forward over bytes that write_at() fills (or that stay zero).
   void skip_to(std::uint64_t offset);
 

@@ -29,6 +29,7 @@ void add_all_commands(CommandSpec app, Command& chosen) {
   add_join(app, chosen);
   add_compact(app, chosen);
   add_reindex(app, chosen);
+  add_rescue(app, chosen);
   add_publish(app, chosen);
   add_avg(app, chosen);
   add_optim(app, chosen);

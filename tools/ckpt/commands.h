@@ -34,6 +34,7 @@ void add_split(CommandSpec app, Command& chosen);
 void add_join(CommandSpec app, Command& chosen);
 void add_compact(CommandSpec app, Command& chosen);
 void add_reindex(CommandSpec app, Command& chosen);
+void add_rescue(CommandSpec app, Command& chosen);
 void add_publish(CommandSpec app, Command& chosen);
 void add_avg(CommandSpec app, Command& chosen);
 void add_optim(CommandSpec app, Command& chosen);

@@ -163,6 +163,7 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
   ckpt::SaveOptions save;
   save.overwrite = options.in_place || options.force;
   save.codec = options.codec;
+  save.parity = options.parity;
   save.max_shard_size = options.max_shard_size;
   save.shards = options.shards;
   save.shard_prefixes = options.shard_prefixes;

@@ -21,7 +21,7 @@ constexpr GroupRow kGroups[] = {
     {"Look at a checkpoint", "ls info tree stat cat hash scan verify diff why"},
     {"Change keys, tags and values", "strip-prefix add-prefix rename remap select meta fix"},
     {"Change format and shape", "convert cast split join compact publish avg optim align"},
-    {"Safety", "reindex"},
+    {"Safety", "rescue reindex"},
     {"Models and devices", "zoo devices"},
     {"The tool itself", "doctor completion man git"},
 };

@@ -1,6 +1,7 @@
 #include "tools/ckpt/options.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
@@ -40,6 +41,31 @@ void add_codec(CommandSpec command, ckpt::Codec& codec) {
           },
           "pack tensors with none or zstd, where the format can")
       .type_name("CODEC");
+}
+
+/// "5%" or "0.05".
+std::optional<double> try_parse_share(std::string_view text) {
+  bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (percent) value /= 100;
+  return value >= 0 && value <= 1 ? std::optional(value) : std::nullopt;
+}
+
+void add_parity(CommandSpec command, double& parity) {
+  command
+      .add_option(
+          "--parity",
+          [&parity](const std::string& text) {
+            std::optional<double> share = try_parse_share(text);
+            if (!share) throw usage_error(core::quote(text) + " is no share of a file such as 5%");
+            parity = *share > 0 ? *share : -1;
+          },
+          "write parity data into a .ckpt, so that this share of it may decay and 'ckpt rescue' still restores it; 0 "
+          "leaves it out (default: as the input has it)")
+      .type_name("SHARE");
 }
 
 void add_retype(CommandSpec command, std::vector<ckpt::Retype>& retype) {
@@ -129,6 +155,7 @@ void add_write_options(CommandSpec command, EditOptions& options) {
   command.add_flag("--drop", options.drop, "leave out what the output format cannot hold, and list it");
   add_retype(command, options.retype);
   add_codec(command, options.codec);
+  add_parity(command, options.parity);
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
   add_size(command, "--max-memory", options.max_memory, "bound of the buffers while writing (default: 256M)");
   add_read_options(command, options);

@@ -54,6 +54,7 @@ struct EditOptions : ReadOptions {
   std::uint32_t shards = 0;
   std::vector<std::string> shard_prefixes;
   std::vector<ckpt::Retype> retype;
+  double parity = 0;  ///< as ckpt::SaveOptions has it; -1: none, also where the input had some
   std::uint64_t max_memory = ckpt::SaveOptions().max_memory;
 };
 

@@ -1,9 +1,13 @@
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 
+#include <algorithm>
 #include <array>
 
+#include "libckpt/format/hdf5_foreign/read.h"
 #include "libckpt/format/hdf5_write/payload.h"
+#include "libckpt/io/checksum.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
@@ -14,24 +18,44 @@ constexpr std::array<std::string_view, 1> kKerasExtensions = {".keras"};
 constexpr std::uint64_t kFirstUserBlock = 512;
 constexpr std::uint64_t kLastUserBlock = 1ULL << 30;
 
-/// HDF5 looks for its signature at 512 and its doubles when it is not at the beginning.
-bool has_user_block(const ByteSource& file) {
+bool has_signature(const ByteSource& file, std::uint64_t at) {
   core::ByteVector found(kHdf5Signature.size());
-  for (std::uint64_t at = kFirstUserBlock; at <= kLastUserBlock && at + found.size() <= file.size(); at *= 2) {
-    try {
-      file.read(at, found);
-    } catch (const core::Error&) {
-      return false;  // whoever reads on will say what is wrong with the file
-    }
-    if (core::as_text(found) == kHdf5Signature) return true;
+  if (at + found.size() > file.size()) return false;
+  file.read(at, found);
+  return core::as_text(found) == kHdf5Signature;
+}
+
+/// HDF5 looks for its signature at 512 and its doubles when it is not at the beginning. 0: it is there, or nowhere.
+std::uint64_t user_block_of(const ByteSource& file) {
+  if (has_signature(file, 0)) return 0;
+  for (std::uint64_t at = kFirstUserBlock; at <= kLastUserBlock && at < file.size(); at *= 2) {
+    if (has_signature(file, at)) return at;
   }
-  return false;
+  return 0;
+}
+
+bool is_zero(Bytes bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
 }  // namespace
 
 bool detect_hdf5(const Input& input) {
-  return core::as_text(input.head).starts_with(kHdf5Signature) || (input.file && has_user_block(*input.file));
+  if (core::as_text(input.head).starts_with(kHdf5Signature)) return true;
+  try {
+    return input.file && user_block_of(*input.file) > 0;
+  } catch (const core::Error&) {
+    return false;  // whoever reads on will say what is wrong with the file
+  }
+}
+
+std::string user_block_fault(const SourcePtr& file) {
+  std::uint64_t size = user_block_of(*file);
+  bool zero = true;
+  for_each_part(*slice(file, 0, size), [&](Bytes part) { zero = zero && is_zero(part); });
+  if (zero) return "";
+  return "a user block of " + core::format_size(size) +
+         " before the HDF5 part holds something else than zeros, which nothing here accounts for";
 }
 
 const Format kHdf5 = {

@@ -84,7 +84,10 @@ bool detect_keras_zip(const Input& input) {
 Checkpoint read_keras_zip(const Input& input, const OpenOptions& options) {
   ZipArchive zip = open_archive(input, options);
   SourcePtr weights = weights_of(zip);
-  Checkpoint checkpoint = core::with_context(std::string(kWeights), [&] { return read_hdf5_tree(weights, options); });
+  Checkpoint checkpoint = core::with_context(std::string(kWeights), [&] {
+    warn_of_user_block(weights, options);
+    return read_hdf5_tree(weights, options);
+  });
   for (const char* name : {"metadata.json", "config.json"}) {
     const ZipMember* member = zip.find(name);
     if (member == nullptr || member->size > kMaxJson) continue;

@@ -245,7 +245,13 @@ Checkpoint read_hdf5_tree(const SourcePtr& file, const OpenOptions& options) {
   return TreeReader(file, options).run();
 }
 
+void warn_of_user_block(const SourcePtr& file, const OpenOptions& options) {
+  std::string fault = user_block_fault(file);
+  if (!fault.empty() && options.report != nullptr) options.report->warnings.push_back(std::move(fault));
+}
+
 Checkpoint read_hdf5(const Input& input, const OpenOptions& options) {
+  warn_of_user_block(input.file, options);
   return read_hdf5_tree(input.file, options);
 }
 

@@ -2,6 +2,8 @@
 // From the structure of an HDF5 file to a Checkpoint. Shared by plain files and ".keras" archives.
 // Thread safety: plain functions. Use: Checkpoint c = read_hdf5_tree(file, options);
 
+#include <string>
+
 #include "libckpt/checkpoint.h"
 #include "libckpt/open_save.h"
 
@@ -16,6 +18,12 @@ struct Hdf5Detail final : FormatDetail {
 /// `file` is the HDF5 file and nothing else. Errors: those of walk_hdf5; Error(refused) naming everything that lies in
 /// other files; Error(corrupt) when two datasets claim one name.
 Checkpoint read_hdf5_tree(const SourcePtr& file, const OpenOptions& options);
+
+/// What is wrong with the bytes before the HDF5 part, which its readers skip; "" when there are none, or zeros.
+std::string user_block_fault(const SourcePtr& file);
+
+/// Reads the HDF5 part all the same, as every HDF5 reader does, and says so in the report.
+void warn_of_user_block(const SourcePtr& file, const OpenOptions& options);
 
 /// Reads every tensor of `checkpoint` to its end; what cannot be read is damage.
 void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, const Progress& progress,

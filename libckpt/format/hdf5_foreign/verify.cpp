@@ -43,7 +43,9 @@ void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, co
 VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
   result.method = "reading every chunk, with its checksum where it has one";
-  Checkpoint checkpoint = read_hdf5(input, options);
+  std::string fault = user_block_fault(input.file);
+  if (!fault.empty()) result.damage.push_back({"user block", fault});
+  Checkpoint checkpoint = read_hdf5_tree(input.file, options);
   result.checksums = dynamic_cast<const Hdf5Detail&>(*checkpoint.detail).checksums;
   verify_tensors(checkpoint, options, progress, result);
   return result;

@@ -59,6 +59,12 @@ std::optional<DType> dtype_of_code(std::uint8_t code) {
   return kDTypeCodes[code];
 }
 
+bool header_hash_fits(core::Bytes header) {
+  Hash128 hash = {core::load_le<std::uint64_t>(header.data() + kHashedBytes),
+                  core::load_le<std::uint64_t>(header.data() + kHashedBytes + 8)};
+  return hash == hash128(header.first(kHashedBytes));
+}
+
 core::ByteVector encode_header(const NativeHeader& header) {
   core::ByteVector out(kHeaderBytes);
   std::size_t at = 0;
@@ -98,11 +104,8 @@ NativeHeader parse_header(core::Bytes head) {
   header.body_size = in.take<std::uint64_t>();
   header.index_hash.low = in.take<std::uint64_t>();
   header.index_hash.high = in.take<std::uint64_t>();
-  in.seek(kHashedBytes);
-  Hash128 hash;
-  hash.low = in.take<std::uint64_t>();
-  hash.high = in.take<std::uint64_t>();
-  if (hash != hash128(head.first(kHashedBytes)) || header_size != kHeaderBytes) {
+  in.seek(kHeaderBytes);
+  if (!header_hash_fits(head.first(kHeaderBytes)) || header_size != kHeaderBytes) {
     throw Error(ErrorCode::corrupt, "the header is damaged: its checksum does not fit its bytes");
   }
   require_sizes(header);

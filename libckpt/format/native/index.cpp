@@ -1,6 +1,7 @@
 // The sections of the packed index. Unknown optional sections are skipped, unknown required ones refused.
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "libckpt/format/native/layout.h"
@@ -22,12 +23,14 @@ enum SectionId : std::uint16_t {
   kTree = 5,
   kMetadata = 6,
   kWrappers = 7,
+  kParity = 8,
 };
 constexpr std::uint16_t kRequired = 1;
 constexpr std::size_t kRequiredSections = 6;  ///< 1 to 6, which every file has
 constexpr std::size_t kSectionHead = 16;
 constexpr std::size_t kPayloadBytes = 48;
 constexpr std::size_t kRangeBytes = 32;
+constexpr std::size_t kParityBytes = 32;
 
 [[noreturn]] void throw_corrupt(const std::string& what) {
   throw Error(ErrorCode::corrupt, "the index contradicts itself: " + what);
@@ -45,13 +48,13 @@ Hash128 take_hash(ByteCursor& in) {
   return hash;
 }
 
-/// The record of wrappers came with version 1.1, and readers may do without it.
+/// Readers may do without the record of wrappers, which came with version 1.1. Parity data came with version 1.2; who
+/// does not know it takes it for bytes that belong to nothing, and would edit the file without making it anew.
 void put_section(core::ByteVector& out, SectionId id, core::Bytes content) {
-  bool required = id <= kRequiredSections;
   core::append_le<std::uint16_t>(out, id);
-  core::append_le<std::uint16_t>(out, required ? kRequired : 0);
+  core::append_le<std::uint16_t>(out, id == kWrappers ? 0 : kRequired);
   core::append_le<std::uint16_t>(out, kNativeMajor);
-  core::append_le<std::uint16_t>(out, required ? 0 : 1);
+  core::append_le<std::uint16_t>(out, id <= kRequiredSections ? 0 : id == kWrappers ? 1 : 2);
   core::append_le<std::uint64_t>(out, content.size());
   core::append(out, content);
 }
@@ -146,6 +149,28 @@ core::ByteVector encode_wrappers(const NativeIndex& index) {
     put_count(out, use.keys);
   }
   return out;
+}
+
+core::ByteVector encode_parity(const ParityLayout& parity, std::uint64_t user_block) {
+  core::ByteVector out;
+  core::append_le<std::uint64_t>(out, parity.covered - user_block);
+  core::append_le<std::uint64_t>(out, parity.groups);
+  core::append_le<std::uint32_t>(out, parity.block);
+  core::append_le<std::uint32_t>(out, parity.parity);
+  core::append_le<std::uint64_t>(out, std::bit_cast<std::uint64_t>(parity.share));
+  return out;
+}
+
+void parse_parity(ByteCursor in, const NativeHeader& header, NativeIndex& index) {
+  ParityLayout& parity = index.parity.emplace();
+  parity.covered = core::checked_add(in.take<std::uint64_t>(), header.user_block);
+  parity.groups = in.take<std::uint64_t>();
+  parity.block = in.take<std::uint32_t>();
+  parity.parity = in.take<std::uint32_t>();
+  parity.share = std::bit_cast<double>(in.take<std::uint64_t>());
+  if (!is_possible(parity) || parity.end() != header.user_block + header.body_size || !in.at_end()) {
+    throw_corrupt("the place of its parity data is impossible");
+  }
 }
 
 void parse_wrappers(ByteCursor in, NativeIndex& index) {
@@ -262,7 +287,7 @@ std::vector<Section> split_sections(core::Bytes bytes) {
     core::Bytes content = in.take_bytes(in.take<std::uint64_t>());
     if (id <= last) throw_corrupt("section " + std::to_string(id) + " stands behind section " + std::to_string(last));
     last = id;
-    if (id <= kWrappers) {
+    if (id <= kParity) {
       sections.push_back({id, content});
     } else if ((flags & kRequired) != 0) {
       throw Error(ErrorCode::unsupported, "the file needs version " + std::to_string(major) + "." +
@@ -287,6 +312,9 @@ void check_extents(const NativeIndex& index, const NativeHeader& header) {
     if (payload.stored > 0) extents.push_back({payload.offset, payload.stored});
   }
   for (const StampedRange& range : index.ranges) extents.push_back({range.offset, range.length});
+  if (index.parity) {
+    extents.push_back({index.parity->covered - header.user_block, index.parity->end() - index.parity->covered});
+  }
   auto before = [](const Extent& a, const Extent& b) { return a.offset < b.offset; };
   if (!std::is_sorted(extents.begin(), extents.end(), before)) std::sort(extents.begin(), extents.end(), before);
   std::uint64_t end = 0;
@@ -299,7 +327,7 @@ void check_extents(const NativeIndex& index, const NativeHeader& header) {
 
 }  // namespace
 
-core::ByteVector encode_index(const NativeIndex& index) {
+core::ByteVector encode_index(const NativeIndex& index, std::uint64_t user_block) {
   core::ByteVector out;
   put_section(out, kRanges, encode_ranges(index));
   put_section(out, kPayloads, encode_payloads(index));
@@ -308,6 +336,7 @@ core::ByteVector encode_index(const NativeIndex& index) {
   put_section(out, kTree, index.tree);
   put_section(out, kMetadata, encode_metadata(index));
   put_section(out, kWrappers, encode_wrappers(index));
+  if (index.parity) put_section(out, kParity, encode_parity(*index.parity, user_block));
   return out;
 }
 
@@ -317,6 +346,7 @@ std::uint64_t encoded_size(const NativeIndex& index) {
   for (const Payload& payload : index.payloads) {
     if (payload.codec == NativeCodec::zstd) size += 16 + payload.chunks.stored.size() * 4;
   }
+  if (index.parity) size += kSectionHead + kParityBytes;
   return size + encode_storages(index).size() + index.tree.size() + encode_metadata(index).size() +
          encode_wrappers(index).size();
 }
@@ -333,7 +363,10 @@ NativeIndex parse_index(core::Bytes bytes, const NativeHeader& header, const Lim
   parse_storages(ByteCursor(sections[3].content, "the table of storages"), limits, index);
   index.tree.assign(sections[4].content.begin(), sections[4].content.end());
   parse_metadata(ByteCursor(sections[5].content, "the metadata"), index);
-  if (sections.size() > kRequiredSections) parse_wrappers(ByteCursor(sections[6].content, "the wrappers"), index);
+  for (std::size_t i = kRequiredSections; i < sections.size(); ++i) {
+    ByteCursor content(sections[i].content, "an optional section");
+    sections[i].id == kWrappers ? parse_wrappers(content, index) : parse_parity(content, header, index);
+  }
   check_extents(index, header);
   return index;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libckpt/format/hdf5_write/payload.h"
+#include "libckpt/format/native/parity_layout.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/limits.h"
 #include "libckpt/wrappers.h"
@@ -20,7 +21,7 @@ namespace ckpt::detail {
 
 inline constexpr std::string_view kNativeMagic{"\x89\x43\x4b\x50\x54\x0d\x0a\x1a", 8};
 inline constexpr std::uint16_t kNativeMajor = 1;
-inline constexpr std::uint16_t kNativeMinor = 1;
+inline constexpr std::uint16_t kNativeMinor = 2;
 inline constexpr std::uint64_t kHeaderBytes = 128;
 inline constexpr std::uint64_t kMinUserBlock = 4096;
 inline constexpr std::uint64_t kMaxUserBlock = 1ULL << 40;
@@ -78,17 +79,21 @@ struct NativeIndex {
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<WrapperUse> wrappers;  ///< what list_wrappers() said of the tree when the file was written
   bool has_wrappers = false;         ///< files of version 1.0 have no record
+  std::optional<ParityLayout> parity;
 };
 
 /// Number of a dtype in a file, and back (nullopt for numbers this version does not know).
 std::uint8_t dtype_code(core::DType dtype);
 std::optional<core::DType> dtype_of_code(std::uint8_t code);
 
+/// The checksum at the end of the header's bytes is that of the bytes before it. REQUIRES: kHeaderBytes of them.
+bool header_hash_fits(core::Bytes header);
 core::ByteVector encode_header(const NativeHeader& header);
 /// Errors: Error(corrupt) for a wrong checksum or impossible sizes; Error(unsupported) for a newer major version.
 NativeHeader parse_header(core::Bytes head);
 
-core::ByteVector encode_index(const NativeIndex& index);
+/// `user_block` counts where there is parity data.
+core::ByteVector encode_index(const NativeIndex& index, std::uint64_t user_block = 0);
 /// Size of encode_index() for the same index, whatever the offsets, sizes and hashes in it.
 std::uint64_t encoded_size(const NativeIndex& index);
 /// Checks everything that can be checked without the rest of the file. Errors: Error(corrupt | unsupported | refused).

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "libckpt/format/native/damaged_head.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -13,6 +14,9 @@ using core::Error;
 using core::ErrorCode;
 
 NativeHeader read_header(const Input& input) {
+  if (HeadDamage damage = find_head_damage(input); damage != HeadDamage::none) {
+    throw Error(ErrorCode::corrupt, describe(damage));
+  }
   if (input.head.size() >= kHeaderBytes) return parse_header(core::Bytes(input.head).first(kHeaderBytes));
   throw Error(ErrorCode::corrupt,
               "the file is cut: it ends after " + std::to_string(input.file->size()) + " bytes, inside its header");
@@ -20,16 +24,12 @@ NativeHeader read_header(const Input& input) {
 
 constexpr const char* kReindex = "; if a program such as h5py edited it, run 'ckpt reindex'";
 
-/// Where the superblock says that the file ends: programs that edit a file and close it properly leave the two equal.
-std::optional<std::uint64_t> end_by_superblock(const NativeHeader& header, const ByteSource& file) {
-  constexpr std::uint64_t kEndOfFile = 40;  // in a superblock of version 0, behind version, sizes and two addresses
-  core::ByteVector superblock(kEndOfFile + 8);
-  if (header.user_block > file.size() || file.size() - header.user_block < superblock.size()) return std::nullopt;
-  file.read(header.user_block, superblock);
-  return core::load_le<std::uint64_t>(superblock.data() + kEndOfFile);
+/// A file whose parity data is cut has all of its tensors, and can be used.
+bool lacks_only_parity(const NativeIndex& index, const ByteSource& file) {
+  return index.parity && file.size() >= index.parity->covered && file.size() < index.parity->end();
 }
 
-void require_size(const NativeHeader& header, const ByteSource& file) {
+void require_size(const NativeHeader& header, const NativeIndex& index, const ByteSource& file) {
   std::uint64_t expected = header.user_block + header.body_size;
   if (file.size() == expected) return;
   std::string sizes = std::to_string(file.size()) + " bytes where " + std::to_string(expected) + " were written";
@@ -37,6 +37,7 @@ void require_size(const NativeHeader& header, const ByteSource& file) {
     throw Error(ErrorCode::corrupt,
                 "another program edited the file, its index is out of date: " + sizes + "; run 'ckpt reindex'");
   }
+  if (lacks_only_parity(index, file)) return;
   if (file.size() < expected) throw Error(ErrorCode::corrupt, "the file is cut: " + sizes);
   throw Error(ErrorCode::corrupt,
               "the file has grown behind its index, another program changed it: " + sizes + kReindex);
@@ -62,29 +63,45 @@ core::ByteVector read_index(const Input& input, const NativeHeader& header, cons
 
 void require_room(const NativeHeader& header, std::uint64_t size) {
   if (size > header.user_block) return;
-  throw Error(ErrorCode::corrupt, "the file is cut: it ends inside its user block");
+  throw Error(ErrorCode::corrupt, "the file is cut: " + std::to_string(size) + " bytes where " +
+                                      std::to_string(header.user_block + header.body_size) + " were written");
 }
 
 }  // namespace
 
-std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const Limits& limits) {
+std::optional<std::uint64_t> end_by_superblock(const NativeHeader& header, const ByteSource& file) {
+  constexpr std::uint64_t kEndOfFile = 40;  // in a superblock of version 0, behind version, sizes and two addresses
+  core::ByteVector superblock(kEndOfFile + 8);
+  if (header.user_block > file.size() || file.size() - header.user_block < superblock.size()) return std::nullopt;
+  file.read(header.user_block, superblock);
+  return core::load_le<std::uint64_t>(superblock.data() + kEndOfFile);
+}
+
+std::shared_ptr<const OpenedNative> open_index(const Input& input, const Limits& limits) {
   auto file = std::make_shared<OpenedNative>();
   file->header = read_header(input);
   require_room(file->header, input.file->size());
   file->body = slice(input.file, file->header.user_block, input.file->size() - file->header.user_block);
-  require_signature(*file->body);
   file->index = parse_index(read_index(input, file->header, limits), file->header, limits);
+  return file;
+}
+
+std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const Limits& limits) {
+  std::shared_ptr<const OpenedNative> file = open_index(input, limits);
+  require_signature(*file->body);
   return file;
 }
 
 std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits) {
   auto file = std::make_shared<OpenedNative>();
   file->header = read_header(input);
-  require_size(file->header, *input.file);
-  file->body = slice(input.file, file->header.user_block, file->header.body_size);
+  std::uint64_t size = input.file->size();
+  if (size < file->header.user_block + file->header.body_size) require_room(file->header, size);
+  file->index = parse_index(read_index(input, file->header, limits), file->header, limits);
+  require_size(file->header, file->index, *input.file);
+  file->parity_cut = lacks_only_parity(file->index, *input.file);
+  file->body = slice(input.file, file->header.user_block, size - file->header.user_block);
   require_signature(*file->body);
-  core::ByteVector bytes = read_index(input, file->header, limits);
-  file->index = parse_index(bytes, file->header, limits);
   return file;
 }
 
@@ -95,9 +112,10 @@ const StampedRange* find_stale_range(const OpenedNative& file) {
   return nullptr;
 }
 
-std::string describe(const StampedRange& range) {
-  return "bytes " + std::to_string(range.offset) + " to " + std::to_string(range.offset + range.length) +
-         " behind the user block";
+std::string stale_text(const StampedRange& range) {
+  return "the index no longer describes the file: its HDF5 part was damaged or changed by another program (bytes " +
+         std::to_string(range.offset) + " to " + std::to_string(range.offset + range.length) +
+         " behind the user block); if a program such as h5py edited it, run 'ckpt reindex'";
 }
 
 }  // namespace ckpt::detail

@@ -13,11 +13,18 @@ namespace ckpt::detail {
 struct OpenedNative {
   NativeHeader header;
   NativeIndex index;
-  SourcePtr body;  ///< the file behind the user block
+  SourcePtr body;           ///< the file behind the user block
+  bool parity_cut = false;  ///< the end of the parity data is missing, and nothing else
 };
 
 /// Reads the user block. Errors: Error(corrupt) when it is damaged, or the file is cut or has grown.
 std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits);
+
+/// Header and index alone; the rest of the file may be anything. Errors: Error(corrupt) when one of them is damaged.
+std::shared_ptr<const OpenedNative> open_index(const Input& input, const Limits& limits);
+
+/// Where the superblock says that the file ends: programs that edit a file and close it properly leave the two equal.
+std::optional<std::uint64_t> end_by_superblock(const NativeHeader& header, const ByteSource& file);
 
 /// The same for a file whose HDF5 part another program may have changed: of any size, whatever its stamps say.
 std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const Limits& limits);
@@ -26,7 +33,11 @@ std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const
 /// ranges, about half a kilobyte a tensor.
 const StampedRange* find_stale_range(const OpenedNative& file);
 
-/// "bytes 4096 to 5120 behind the user block".
-std::string describe(const StampedRange& range);
+/// What reading refuses such a file with, and verifying reports.
+std::string stale_text(const StampedRange& range);
+
+/// The tree with lazy tensors (read.cpp), after every check that reading makes of the index. Errors: Error(corrupt |
+/// refused) for an index that contradicts itself or breaks a limit.
+Value build_tree(const std::shared_ptr<const OpenedNative>& file, const OpenOptions& options);
 
 }  // namespace ckpt::detail

@@ -5,8 +5,10 @@
 #include <tuple>
 
 #include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/format/native/damaged_head.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
+#include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"
@@ -83,35 +85,45 @@ class EntryBuilder {
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, SourcePtr> parts_;
 };
 
+void require_fresh(const OpenedNative& file) {
+  const StampedRange* range = find_stale_range(file);
+  if (range == nullptr) return;
+  throw Error(ErrorCode::corrupt, stale_text(*range));
+}
+
+/// A file that is written with parity data is written so again.
+void note_parity(const OpenedNative& file, const OpenOptions& options, Checkpoint& checkpoint) {
+  if (!file.index.parity) return;
+  auto detail = std::make_shared<NativeDetail>();
+  detail->parity = file.index.parity->share;
+  checkpoint.detail = std::move(detail);
+  if (!file.parity_cut || options.report == nullptr) return;
+  options.report->warnings.emplace_back(
+      "the file is cut inside its parity data; the tensors are all there, and 'ckpt rescue' makes the parity data "
+      "anew");
+}
+
+}  // namespace
+
 Value build_tree(const std::shared_ptr<const OpenedNative>& file, const OpenOptions& options) {
   EntryBuilder builder(file, options);
   EntryCompleter complete = [&](const EntryRecord& record, Entry& entry) { builder.complete(record, entry); };
   return decode_tree(file->index.tree, complete, options.limits);
 }
 
-void require_fresh(const OpenedNative& file) {
-  const StampedRange* range = find_stale_range(file);
-  if (range == nullptr) return;
-  throw Error(ErrorCode::corrupt,
-              "the index no longer describes the file: its HDF5 part was damaged or changed by "
-              "another program (" +
-                  describe(*range) + "); if a program such as h5py edited it, run 'ckpt reindex'");
-}
-
-}  // namespace
-
 bool detect_native(const Input& input) {
-  return core::as_text(input.head).starts_with(kNativeMagic);
+  return core::as_text(input.head).starts_with(kNativeMagic) || find_head_damage(input) != HeadDamage::none;
 }
 
 Checkpoint read_native(const Input& input, const OpenOptions& options) {
   std::shared_ptr<const OpenedNative> file = open_native(input, options.limits);
   Checkpoint checkpoint;
   checkpoint.metadata = file->index.metadata;
+  note_parity(*file, options, checkpoint);
   // The stamps of large files take about as long as the tree.
   const std::array<std::function<void()>, 2> steps = {
-      [&] { require_fresh(*file); },
       [&] { checkpoint.root = build_tree(file, options); },
+      [&] { require_fresh(*file); },
   };
   parallel_for(steps.size(), thread_count(options.threads), [&](std::size_t i) { steps[i](); });
   return checkpoint;

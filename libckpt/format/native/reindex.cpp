@@ -9,6 +9,7 @@
 #include "libckpt/format/hdf5_write/hdf5_types.h"
 #include "libckpt/format/native/hdf5_side.h"
 #include "libckpt/format/native/native.h"
+#include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/native/reindex_tree.h"
 #include "libckpt/hdf5/dataset_source.h"
 #include "libckpt/hdf5/tensor_type.h"
@@ -57,6 +58,7 @@ class Reindexer {
     for (std::size_t i = 0; i < index_.tensors.size(); ++i) changes.push_back(change_of(i));
     made.root = rebuild_tree(index_.root, changes, std::move(added_));
     made.metadata = file_->index.metadata;
+    keep_parity(made);
     result_.tensors = list_entries(made.root).size();
     result_.needed = !result_.changed.empty() || !result_.renamed.empty() || !result_.added.empty() ||
                      !result_.removed.empty() || is_stale();
@@ -71,6 +73,13 @@ class Reindexer {
     bool same_form = false;   ///< its type and shape are those of the index
     bool same_value = false;  ///< and so are its bytes
   };
+
+  void keep_parity(Checkpoint& made) const {
+    if (!file_->index.parity) return;
+    auto detail = std::make_shared<NativeDetail>();
+    detail->parity = file_->index.parity->share;
+    made.detail = std::move(detail);
+  }
 
   bool is_stale() const {
     return input_.file->size() != file_->header.user_block + file_->header.body_size ||

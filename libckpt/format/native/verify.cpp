@@ -1,11 +1,12 @@
 // Verifying: every byte of the file is a checked index, a stamped range, a hashed payload, or padding of zeros.
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
+#include "libckpt/format/native/parity_survey.h"
+#include "libckpt/format/native/payload_names.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/verify_tree.h"
 #include "libckpt/io/parallel_io.h"
@@ -18,29 +19,6 @@ namespace {
 struct Part {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-};
-
-/// Name of the first tensor that each payload holds, for messages.
-class PayloadNames {
- public:
-  PayloadNames(const OpenedNative& file, const Limits& limits) {
-    std::unordered_map<const Entry*, std::uint32_t> payload_of;
-    EntryCompleter note = [&](const EntryRecord& record, Entry& entry) {
-      if (record.window) payload_of.emplace(&entry, record.window->payload);
-    };
-    Value root = decode_tree(file.index.tree, note, limits);
-    for (const NamedEntry& named : list_entries(root)) {
-      auto at = payload_of.find(named.entry.get());
-      if (at != payload_of.end()) names_.emplace(at->second, named.name);
-    }
-  }
-  std::string name(std::uint32_t payload) const {
-    auto at = names_.find(payload);
-    return at == names_.end() ? "payload " + std::to_string(payload) : at->second;
-  }
-
- private:
-  std::unordered_map<std::uint32_t, std::string> names_;
 };
 
 bool is_zero(const ByteSource& source) {
@@ -56,13 +34,15 @@ std::vector<Part> gaps(const OpenedNative& file) {
   std::vector<Part> parts;
   for (const Payload& payload : file.index.payloads) parts.push_back({payload.offset, payload.offset + payload.stored});
   for (const StampedRange& range : file.index.ranges) parts.push_back({range.offset, range.offset + range.length});
-  parts.push_back({file.header.body_size, file.header.body_size});
+  std::uint64_t end = file.header.body_size;
+  if (file.index.parity) end = file.index.parity->covered - file.header.user_block;
+  parts.push_back({end, end});
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
   std::vector<Part> between;
-  std::uint64_t end = 0;
+  std::uint64_t seen = 0;
   for (const Part& part : parts) {
-    if (part.begin > end) between.push_back({end, part.begin});
-    end = std::max(end, part.end);
+    if (part.begin > seen) between.push_back({seen, part.begin});
+    seen = std::max(seen, part.end);
   }
   return between;
 }
@@ -72,15 +52,25 @@ class Verifier {
   Verifier(const Input& input, const OpenOptions& options, const Progress& progress)
       : input_(input), options_(options), progress_(progress), file_(open_native(input, options.limits)) {}
 
-  VerifyResult run() {
+  /// What the file alone can tell.
+  VerifyResult check() {
     result_.method = "128-bit content hashes";
     result_.checksums = ChecksumCover::all;
+    check_tree();
     check_stamps();
     check_padding();
     check_payloads();
     check_wrappers();
+    check_parity();
+    return result_;
+  }
+
+  /// And what the helper program sees in its HDF5 part.
+  VerifyResult run() {
+    check();
     // What was changed behind the index is a finding already, and nothing more is known of it.
     if (result_.damage.empty()) compare_views(*file_, input_, options_.limits, result_);
+    input_.file->require_unchanged();
     return std::move(result_);
   }
 
@@ -89,11 +79,17 @@ class Verifier {
     result_.damage.push_back({std::move(subject), std::move(text)});
   }
 
+  /// Refuses with the same sentence whatever reading refuses, before anything relies on the index.
+  void check_tree() const { build_tree(file_, options_); }
+
+  /// Reading refuses a file with a stale range, so the answer is not complete. The tensors are looked at all the same:
+  /// which of them are whole is what one wants to know next.
   void check_stamps() {
     for (const StampedRange& range : file_->index.ranges) {
       result_.bytes_checked += range.length;
       if (hash128(*slice(file_->body, range.offset, range.length)) == range.hash) continue;
-      damage("HDF5 part", describe(range) + " were damaged or changed by another program after the file was written");
+      damage("HDF5 part", stale_text(range));
+      result_.complete = false;
     }
   }
 
@@ -151,14 +147,39 @@ class Verifier {
     damage("index", "its record of wrappers is not what the keys say");
   }
 
+  void check_parity() {
+    if (!file_->index.parity) return;
+    const ParityLayout& layout = *file_->index.parity;
+    if (file_->parity_cut) damage("parity data", "the file is cut inside it");
+    ParitySurvey survey = survey_blocks(*input_.file, {layout, file_->header.index_hash}, options_.threads);
+    result_.bytes_checked += layout.end() - layout.covered;
+    auto first = std::lower_bound(survey.lost.begin(), survey.lost.end(), layout.data_blocks());
+    auto data = static_cast<std::uint64_t>(first - survey.lost.begin());
+    std::uint64_t parity = survey.lost.size() - data;
+    if (survey.bad_headers > 0) damage("parity data", "its header is damaged, or that of another file");
+    if (survey.bad_entries > 0) damage("parity data", core::format_count(survey.bad_entries) + " hashes are damaged");
+    if (parity > 0) damage("parity data", core::format_count(parity) + " parity blocks are damaged");
+    if (data > 0 && result_.damage.empty()) {
+      damage("parity data", "it does not fit the file, which is whole: it belongs to another state of it");
+    } else if (!survey.lost.empty()) {
+      std::uint64_t good = restorable(layout, survey.lost).size();
+      result_.notes.push_back({"parity data", "of " + core::format_count(survey.lost.size()) + " damaged blocks " +
+                                                  core::format_count(good) + " can be restored by 'ckpt rescue'"});
+    }
+  }
+
   const Input& input_;
   const OpenOptions& options_;
-  const Progress& progress_;
+  const Progress progress_;
   std::shared_ptr<const OpenedNative> file_;
   VerifyResult result_;
 };
 
 }  // namespace
+
+VerifyResult verify_hashes(const Input& input, const OpenOptions& options) {
+  return Verifier(input, options, Progress()).check();
+}
 
 VerifyResult verify_native(const Input& input, const OpenOptions& options, const Progress& progress) {
   return Verifier(input, options, progress).run();

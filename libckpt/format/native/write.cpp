@@ -9,6 +9,7 @@
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
 #include "libckpt/format/native/native.h"
+#include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/native/payload_plan.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
@@ -96,29 +97,47 @@ void write_hdf5(AtomicFile& file, Hdf5Image image, const Hdf5Place& place, Nativ
                   {place.metadata_begin, image.metadata.size(), hash128(image.metadata)}};
 }
 
-void write_user_block(AtomicFile& file, NativeHeader header, const NativeIndex& index) {
-  core::ByteVector packed = encode_index(index);
+/// Where the parity data will lie; the HDF5 part comes to reach behind it.
+ParityLayout add_parity(const Hdf5Place& place, Hdf5Image& image, double share) {
+  ParityLayout layout = plan_parity(place.user_block + place.metadata_begin + image.metadata.size(), share);
+  extend_superblock(image.superblock, layout.end());
+  return layout;
+}
+
+void write_user_block(AtomicFile& file, NativeHeader& header, const NativeIndex& index) {
+  core::ByteVector packed = encode_index(index, header.user_block);
   header.index_size = packed.size();
   header.index_hash = hash128(packed);
-  header.body_size = file.position() - header.user_block;
+  header.body_size = (index.parity ? index.parity->end() : file.position()) - header.user_block;
   file.write_at(0, encode_header(header));
   file.write_at(kHeaderBytes, packed);
+}
+
+/// Room for the whole file, more than it takes.
+std::uint64_t bound_of(std::uint64_t payloads_end, const std::vector<DatasetPlan>& datasets, double parity) {
+  std::uint64_t bound = core::checked_add(payloads_end, metadata_bound(datasets));
+  return parity > 0 ? plan_parity(bound, parity).end() : bound;
 }
 
 }  // namespace
 
 void write_native(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  double parity = parity_share(checkpoint, options);
   PayloadPlan plan = plan_payloads(checkpoint.root);
   NativeIndex index = plan_index(checkpoint, plan, options.codec);
+  if (parity > 0) index.parity.emplace();
   NativeHeader header;
   header.user_block = user_block_for(encoded_size(index));
   std::vector<DatasetPlan> datasets = plan_datasets(checkpoint, plan, index);
   std::uint64_t bound = core::checked_add(header.user_block, bound_of_payloads(index.payloads));
-  AtomicFile file(path, file_options(options, core::checked_add(bound, metadata_bound(datasets))));
+  AtomicFile file(path, file_options(options, bound_of(bound, datasets, parity)));
   std::uint64_t end = write_payloads(file, header.user_block, plan, index, options);
   Hdf5Place place{header.user_block, core::align_up(end, kPageAlignment)};
-  write_hdf5(file, build_hdf5(std::move(datasets), place), place, index);
+  Hdf5Image image = build_hdf5(std::move(datasets), place);
+  if (parity > 0) index.parity = add_parity(place, image, parity);
+  write_hdf5(file, std::move(image), place, index);
   write_user_block(file, header, index);
+  if (index.parity) write_parity(file, {*index.parity, header.index_hash}, options);
   file.commit();
   if (options.report != nullptr) {
     options.report->bytes_written += file.position();

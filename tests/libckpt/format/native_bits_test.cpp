@@ -1,0 +1,204 @@
+// Single bits of a native file: whichever one decays, verify says so, and what opening refuses verifying refuses.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "libckpt/format/format.h"
+#include "libckpt/format/native/layout.h"
+#include "libckpt/io/parallel_io.h"
+#include "libckpt/scan.h"
+#include "libcore/base/error.h"
+#include "tests/libckpt/format/native_support.h"
+#include "tests/support/temp_dir.h"
+
+namespace ckpt {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// Without the helper program: none of what is looked for here is found by it, and starting it takes milliseconds.
+class NativeBits : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("CKPT_HDF5_HELPER", "/nonexistent/ckpt-hdf5", 1);
+    save(test::small_checkpoint(), path(), {.durable = false});
+    content_ = test::read_file(path());
+    header_ = detail::parse_header(core::as_bytes(content_).first(detail::kHeaderBytes));
+  }
+  void TearDown() override { ::unsetenv("CKPT_HDF5_HELPER"); }
+
+  std::filesystem::path path() const { return dir_.path() / "a.ckpt"; }
+
+  static Input input_of(std::string_view content) {
+    core::Bytes bytes = core::as_bytes(content);
+    Input input;
+    input.file = memory_source({bytes.begin(), bytes.end()});
+    input.head.assign(bytes.begin(),
+                      bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(4096, bytes.size())));
+    return input;
+  }
+  /// What verify says of these bytes: "" when they are good.
+  static std::string verdict(std::string_view content) {
+    return test::error_of([&] {
+      Input input = input_of(content);
+      VerifyResult result = detect_format(input).verify(input, {}, {});
+      if (!result.damage.empty()) throw core::Error(core::ErrorCode::value, result.damage[0].text);
+    });
+  }
+  /// How many of the bits from byte `begin` to `end` can flip without a finding.
+  std::size_t unnoticed(std::size_t begin, std::size_t end) const {
+    std::vector<char> missed((end - begin) * 8);
+    parallel_for(missed.size(), 0, [&](std::size_t bit) {
+      std::string flipped = content_;
+      flipped[begin + bit / 8] = static_cast<char>(flipped[begin + bit / 8] ^ (1 << bit % 8));
+      missed[bit] = static_cast<char>(verdict(flipped).empty());
+    });
+    return static_cast<std::size_t>(std::count(missed.begin(), missed.end(), 1));
+  }
+
+  test::TempDir dir_;
+  std::string content_;
+  detail::NativeHeader header_;
+};
+
+TEST_F(NativeBits, NoBitOfTheHeaderIsMissed) {
+  ASSERT_EQ(verdict(content_), "");
+  EXPECT_EQ(unnoticed(0, detail::kHeaderBytes), 0U);
+}
+
+TEST_F(NativeBits, NoBitOfTheUserBlockIsMissed) {
+  EXPECT_EQ(unnoticed(detail::kHeaderBytes, header_.user_block), 0U);
+}
+
+TEST_F(NativeBits, NoBitOfTheWholeFileIsMissed) {
+  EXPECT_EQ(unnoticed(header_.user_block, content_.size()), 0U);
+}
+
+TEST_F(NativeBits, DamagedMagicIsRefusedByWhateverReadsAndVerifies) {
+  test::overwrite(path(), 3, "!");
+  std::string sentence =
+      "corrupt: the first 8 bytes are damaged; it is a native checkpoint, and the rest of its header fits; run 'ckpt "
+      "rescue' to restore it";
+  EXPECT_EQ(test::error_of([&] { open(path()); }), sentence);
+  EXPECT_EQ(test::error_of([&] { open(path(), {.lenient = true}); }), sentence);
+  EXPECT_EQ(test::error_of([&] { verify(path()); }), sentence);
+  ScanResult scanned = scan(path());
+  EXPECT_FALSE(scanned.complete());
+}
+
+TEST_F(NativeBits, DamagedHeaderWithoutMagicIsStillOurs) {
+  std::string damaged = content_;
+  damaged[0] = 'x';
+  damaged[24] = 'x';  // the generation
+  EXPECT_THAT(verdict(damaged), StartsWith("corrupt: the header is damaged; it is a native checkpoint"));
+  damaged.replace(0, detail::kHeaderBytes, detail::kHeaderBytes, '\0');
+  EXPECT_THAT(verdict(damaged), StartsWith("corrupt: the header is damaged; it is a native checkpoint"));
+}
+
+TEST_F(NativeBits, UserBlockOfSomebodyElseIsAFinding) {
+  ::unsetenv("CKPT_HDF5_HELPER");
+  test::overwrite(path(), 0, std::string(header_.user_block, 'x'));
+  Report report;
+  Checkpoint read = open(path(), {.report = &report});
+  EXPECT_EQ(read.format, "hdf5");
+  EXPECT_THAT(report.warnings, ::testing::Contains(StartsWith("a user block of 4.0 KiB before the HDF5 part holds")));
+  VerifyResult result = verify(path());
+  ASSERT_EQ(result.damage.size(), 1U);
+  EXPECT_EQ(result.damage[0].subject, "user block");
+  EXPECT_THAT(result.damage[0].text, HasSubstr("something else than zeros"));
+  EXPECT_FALSE(scan(path()).clean());
+}
+
+TEST_F(NativeBits, EmptyUserBlockIsReadAndSaid) {
+  ::unsetenv("CKPT_HDF5_HELPER");
+  test::overwrite(path(), 0, std::string(header_.user_block, '\0'));
+  Report report;
+  Checkpoint read = open(path(), {.report = &report});
+  EXPECT_EQ(read.format, "hdf5");
+  EXPECT_NE(read.root.find("data.fc.weight"), nullptr);
+  EXPECT_THAT(report.warnings,
+              ::testing::Contains("the HDF5 part begins behind a user block of 4.0 KiB that was not read"));
+}
+
+/// The index with some bytes changed and every checksum made right again.
+std::string with_index(const std::string& content, const detail::NativeHeader& old, core::ByteVector index) {
+  detail::NativeHeader header = old;
+  header.index_size = index.size();
+  header.index_hash = hash128(index);
+  core::ByteVector head = detail::encode_header(header);
+  core::append(head, index);
+  std::string made = content;
+  return made.replace(0, head.size(), core::as_text(head));
+}
+
+class ContradictoryIndex : public NativeBits {
+ protected:
+  core::ByteVector index() const {
+    core::Bytes all = core::as_bytes(content_).subspan(detail::kHeaderBytes, header_.index_size);
+    return {all.begin(), all.end()};
+  }
+  static std::string open_error(const std::string& content) {
+    return test::error_of([&] {
+      Input input = input_of(content);
+      detect_format(input).read(input, {});
+    });
+  }
+};
+
+TEST_F(ContradictoryIndex, PayloadThatIsNotThereIsRefusedByVerifyAsByLs) {
+  detail::NativeIndex made = detail::parse_index(index(), header_, Limits());
+  bool found = false;
+  for (std::byte& byte : made.tree) {
+    // The window of the second tensor: flags, dtype, rank, size 2, "cpu", payload 1, offset 0.
+    std::size_t at = static_cast<std::size_t>(&byte - made.tree.data());
+    if (byte != std::byte{1} || at + 1 >= made.tree.size() || at < 4) continue;
+    if (core::as_text(core::Bytes(made.tree).subspan(at - 3, 3)) != "cpu") continue;
+    byte = std::byte{77};
+    found = true;
+    break;
+  }
+  ASSERT_TRUE(found);
+  std::string content = with_index(content_, header_, detail::encode_index(made));
+  EXPECT_EQ(open_error(content), "corrupt: the index contradicts itself: a tensor names a payload that is not there");
+  EXPECT_EQ(verdict(content), open_error(content));
+}
+
+/// Bytes of the index are changed at random. REQUIRES of verify: it refuses what opening refuses, with the same words,
+/// and ends with nothing but an Error.
+TEST_F(ContradictoryIndex, VerifyRefusesWhateverOpenRefuses) {
+  constexpr std::size_t kRounds = 20'000;
+  std::vector<std::string> wrong(kRounds);
+  core::ByteVector good = index();
+  parallel_for(kRounds, 0, [&](std::size_t round) {
+    core::ByteVector random = test::noise(9, static_cast<unsigned>(round) + 1);
+    core::ByteVector bad = good;
+    for (std::size_t i = 0; i < 3; i += 1 + round % 3) {
+      std::size_t at =
+          (std::to_integer<std::size_t>(random[3 * i]) * 256 + std::to_integer<std::size_t>(random[3 * i + 1]));
+      bad[at % bad.size()] = random[3 * i + 2];
+    }
+    std::string content = with_index(content_, header_, std::move(bad));
+    std::string opened = open_error(content);
+    std::string verified = verdict(content);
+    if (!opened.empty() && verified != opened && verified.substr(7) != opened.substr(9)) {
+      wrong[round] = opened + " | " + verified;
+    }
+  });
+  for (const std::string& text : wrong) EXPECT_EQ(text, "");
+}
+
+TEST_F(ContradictoryIndex, StaleRangeIsNoCompleteAnswer) {
+  test::overwrite(path(), content_.size() - 100, "!!");
+  std::string refused = test::error_of([&] { open(path()); });
+  VerifyResult result = verify(path());
+  EXPECT_FALSE(result.complete);
+  ASSERT_FALSE(result.damage.empty());
+  EXPECT_EQ("corrupt: " + result.damage[0].text, refused);
+  EXPECT_EQ(result.tensors_checked, 2U);  // which of them are whole is said all the same
+}
+
+}  // namespace
+}  // namespace ckpt
