@@ -1,0 +1,46 @@
+#pragma once
+// The verdict rule: after a fault the folder holds the old files or the new ones, byte for byte (the new ones may also
+// be told by what they mean); a call that reported success has left the new ones, one that reported failure the old
+// ones; what is left over is ours and goes with the next save of the same name, which works.
+// Thread safety: one thread (a judge has a scratch folder). Use: std::string wrong = judge.verdict(state, Claim::none);
+
+#include <filesystem>
+#include <string>
+
+#include "tests/faults/operations.h"
+
+namespace test::faults {
+
+/// What the call said before the fault ended it.
+enum class Claim : std::uint8_t { none, success, failure };
+
+class Judge {
+ public:
+  /// Carries the operation and the next save out once, undisturbed. Throws std::runtime_error when they fail.
+  Judge(const Operation& operation, std::filesystem::path scratch);
+
+  /// "" when the state obeys the rule, else what is wrong with it. Tries the next save where something is left over.
+  std::string verdict(const Folder& state, Claim claim);
+  /// Files beyond the old or the new ones.
+  std::vector<std::string> leftovers(const Folder& state) const;
+
+  /// The old or the new files, whichever the state holds.
+  Folder needed(const Folder& state) const;
+
+  const Operation& operation() const { return operation_; }
+
+ private:
+  bool is_old(const Folder& state) const;
+  bool is_new(const Folder& state) const;
+  bool means_new(const Folder& state) const;
+  std::string check_next_save(const Folder& state);
+  std::string find_untidy(const Folder& now) const;
+
+  Operation operation_;
+  std::filesystem::path scratch_;
+  Folder after_;
+  std::string meaning_;       ///< of the new files
+  std::string next_meaning_;  ///< of what the next save leaves
+};
+
+}  // namespace test::faults
