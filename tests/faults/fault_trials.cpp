@@ -22,7 +22,8 @@ using namespace test::faults;
 struct Trial {
   const char* name;
   std::function<void(const Setup&, const Operation&, Tally&)> each;  ///< for every operation, or:
-  std::function<void(const Setup&, Tally&)> whole;
+  std::function<void(const Setup&, Tally&)> whole = {};
+  bool sampled = false;  ///< takes long: also the long run takes the operations of the quick one
 };
 
 const std::vector<Trial>& trials() {
@@ -32,6 +33,8 @@ const std::vector<Trial>& trials() {
       {"kills", try_kills, {}},
       {"second-writer", try_second_writer, {}},
       {"system-calls", try_system_calls, {}},
+      {"small-disks", try_small_disks, {}},
+      {"image-cuts", try_image_cuts, {}, true},
       {"training-loop", {}, try_training_loop},
       {"crowd", {}, try_crowd},
   };
@@ -90,7 +93,7 @@ void run(const Arguments& arguments, Tally& tally) {
     if (trial->whole) trial->whole(arguments.setup, tally);
     if (!trial->each) continue;
     for (const Operation& operation : operations) {
-      bool wanted = arguments.only.empty() ? operation.quick || !arguments.setup.quick
+      bool wanted = arguments.only.empty() ? operation.quick || !(arguments.setup.quick || trial->sampled)
                                            : operation.name.find(arguments.only) != std::string::npos;
       bool stopped = arguments.setup.stop_at_violation && tally.violations() > 0;
       if (wanted && !stopped) trial->each(arguments.setup, operation, tally);

@@ -3,6 +3,7 @@
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/open_save.h"
+#include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/publish.h"
@@ -46,13 +47,17 @@ ckpt::Checkpoint strip(const ckpt::Checkpoint& old) {
   return ckpt::strip_prefix(old);
 }
 
-ckpt::Checkpoint remap(const ckpt::Checkpoint& old) {
+ckpt::Checkpoint rename_blocks(const ckpt::Checkpoint& old) {
   return ckpt::apply_rules(old, ckpt::parse_rules(kRules, "rules.toml"));
 }
 
 ckpt::Checkpoint rename_one(const ckpt::Checkpoint& old) {
   return ckpt::apply_rules(old,
                            ckpt::parse_rules(R"({"module.block_3.weight": "module.block_3.kernel"})", "rules.json"));
+}
+
+ckpt::Checkpoint to_gpu(const ckpt::Checkpoint& old) {
+  return ckpt::map_location(old, {.to = "cuda:0"});
 }
 
 ckpt::Checkpoint set_license(const ckpt::Checkpoint& old) {
@@ -155,14 +160,24 @@ void add_edits(List& list) {
               .command = {"strip-prefix", "-q", "--in-place", file},
               .quick = format == "pth"},
              {save_as(1, file)});
-    list.add({.group = "remap --in-place",
-              .name = "remap --in-place ." + format,
+    list.add({.group = "rename --in-place",
+              .name = "rename --in-place ." + format,
               .head = file,
-              .run = edit(file, remap),
+              .run = edit(file, rename_blocks),
               .next = save_as(3, file),
-              .command = {"remap", "-q", "--in-place", "--rules", "rules.toml", file},
+              .command = {"rename", "-q", "--in-place", "--rules", "rules.toml", file},
               .quick = format == "safetensors"},
              {save_as(1, file), [](const fs::path& folder) { write_file(folder / "rules.toml", kRules); }});
+  }
+  for (const std::string file : {"net.pth", "net.ckpt"}) {
+    list.add({.group = "remap --in-place",
+              .name = "remap --in-place " + file.substr(3),
+              .head = file,
+              .run = edit(file, to_gpu),
+              .next = save_as(3, file),
+              .command = {"remap", "-q", "--in-place", "--to", "cuda:0", file},
+              .quick = file == "net.ckpt"},
+             {save_as(1, file)});
   }
   list.add({.group = "meta --in-place",
             .name = "meta --in-place .safetensors",
@@ -195,7 +210,7 @@ void add_shard_sets(List& list) {
   add("edit a shard set", "strip-prefix --in-place of 4 shards", edit(kIndex, strip), {save_as(1, kIndex, 4)},
       {"strip-prefix", "-q", "--in-place", kIndex});
   add("edit a shard set", "rename one tensor of 4 shards", edit(kIndex, rename_one), {save_as(1, kIndex, 4)},
-      {"rename", "-q", "--in-place", kIndex, "module.block_3.weight=module.block_3.kernel"});
+      {"rename", "-q", "--in-place", "--glob", "module.block_3.weight=module.block_3.kernel", kIndex});
 }
 
 void add_publishing(List& list) {
@@ -220,6 +235,7 @@ void add_publishing(List& list) {
             .run = publish_by_hash,
             .next = publish_by_hash,
             .command = {"publish", "-q", "-f", "last.pth", "--hash-name", "-o", "net.safetensors"},
+            .next_by_tool = true,
             .quick = true},
            {training});
 }

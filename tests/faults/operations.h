@@ -25,6 +25,7 @@ struct Operation {
   Act run;
   Act next;                               ///< the next save of the same name
   std::vector<std::string> command = {};  ///< words of the tool that do the same in the folder; empty: none does
+  bool next_by_tool = false;              ///< what the command leaves behind goes with the next such command
   bool quick = false;                     ///< part of the quick run
 };
 

@@ -65,15 +65,15 @@ struct Trial {
       if (needed.count(name) == 0) again.left_over[name] = content;
     }
     again.run = operation.next;
-    Trial{setup, tally, group, kSecond}.run(again, setup.quick ? 4 : 16);
+    Trial{setup, tally, group, kSecond}.run(again, setup.quick ? 4 : 64);
   }
 };
 
 }  // namespace
 
 void try_power_cuts(const Setup& setup, const Operation& operation, Tally& tally) {
-  Trial trial{setup, tally, operation.group, kFirst, setup.quick ? 2U : 12U};
-  trial.run(operation, setup.quick ? 16 : 64);
+  Trial trial{setup, tally, operation.group, kFirst, setup.quick ? 2U : 24U};
+  trial.run(operation, setup.quick ? 64 : 256);
 }
 
 }  // namespace test::faults

@@ -92,6 +92,7 @@ Operation as_the_tool_does(const Setup& setup, const Operation& operation) {
     Run run = run_tool(setup, operation, folder, "fsync", "");
     if (run.code != 0) throw std::runtime_error(operation.name + ": the tool ends with " + std::to_string(run.code));
   };
+  if (operation.next_by_tool) other.next = other.run;
   return other;
 }
 

@@ -20,6 +20,7 @@ void Tally::print() const {
     cuts += cell.points;
     wrong += cell.violations;
   }
+  for (const std::string& note : notes_) std::printf("%s\n", note.c_str());
   if (cuts > 0) std::printf("power-cut states tried: %lu, violations: %lu\n", cuts, wrong);
   std::printf("points tried: %lu, violations: %lu\n", points(), violations());
 }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,8 @@ class Tally {
   explicit Tally(unsigned shown) : shown_(shown) {}
   void add_point(const std::string& group, const std::string& faults) { ++cells_[{faults, group}].points; }
   void add_violation(const std::string& group, const std::string& faults, const std::string& text);
+  /// What was not tried and why; each said once.
+  void note(const std::string& text) { notes_.insert(text); }
   /// One line of columns a cell: class of faults, operation, points, violations, with '|' between; then the totals.
   void print() const;
   unsigned long points() const;
@@ -30,6 +33,7 @@ class Tally {
   };
   unsigned shown_;
   std::map<std::pair<std::string, std::string>, Cell> cells_;
+  std::set<std::string> notes_;
 };
 
 struct Setup {
@@ -50,6 +54,10 @@ void try_kills(const Setup& setup, const Operation& operation, Tally& tally);
 void try_second_writer(const Setup& setup, const Operation& operation, Tally& tally);
 /// The tool under strace: SIGKILL and errors at every system call that changes a file.
 void try_system_calls(const Setup& setup, const Operation& operation, Tally& tally);
+/// Disks in memory of every size from too small to large enough, and of every number of files. Needs root.
+void try_small_disks(const Setup& setup, const Operation& operation, Tally& tally);
+/// Real file systems (ext4, xfs, btrfs) in an image that is copied before every call and mounted. Needs root.
+void try_image_cuts(const Setup& setup, const Operation& operation, Tally& tally);
 /// A loop that saves every few milliseconds and says so, killed at random moments.
 void try_training_loop(const Setup& setup, Tally& tally);
 /// 8 processes that save the same name and 16 that read it meanwhile.

@@ -27,6 +27,7 @@ class Judge {
   /// The old or the new files, whichever the state holds.
   Folder needed(const Folder& state) const;
 
+  const Folder& after() const { return after_; }
   const Operation& operation() const { return operation_; }
 
  private:
