@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "libckpt/io/atomic_file.h"
@@ -60,12 +61,11 @@ std::vector<NamedError> errors_of(Kind kind) {
   return {};
 }
 
-/// Whether an operation that meets this error has to say that it failed. What remains has another way: a copy by
-/// reading and writing, a disk without reservation, leftovers that go with the next save.
+/// Whether an operation that meets this error has to say that it failed. What remains shows in the folder, or has
+/// another way: a copy by reading and writing, a disk without reservation, leftovers that go with the next save.
 bool must_be_told(Kind kind, int error) {
   if (error == EINTR) return kind == Kind::sync;
-  if (kind == Kind::write || kind == Kind::truncate || kind == Kind::close || kind == Kind::rename) return true;
-  return kind == Kind::sync;
+  return kind == Kind::write || kind == Kind::truncate || kind == Kind::close || kind == Kind::sync;
 }
 
 std::vector<Call> calls_of(const Operation& operation, const fs::path& folder) {
@@ -84,6 +84,12 @@ std::string answer_of(const Operation& operation, const fs::path& folder) {
     return error.code() == core::ErrorCode::io ? text : "of a wrong kind: " + text;
   }
   return "";
+}
+
+/// Whether one of the warnings is of the file.
+bool is_named(const std::vector<std::string>& warnings, const std::string& file) {
+  return std::any_of(warnings.begin(), warnings.end(),
+                     [&](const std::string& text) { return text.find(file) != std::string::npos; });
 }
 
 struct ErrorTrial {
@@ -108,7 +114,8 @@ struct ErrorTrial {
       unlinked = !plan.from_then_on && call.kind != Kind::unlink;
     }
     tally.add_point(operation.group, faults);
-    Folder state = read_folder(folder);
+    std::vector<std::string> warnings = last_report().warnings;
+    Folder state = unlinked ? read_folder(folder) : after_reboot(read_folder(folder));
     std::string wrong;
     bool unknown = said.find("durability is unknown") != std::string::npos;
     if (repeated) wrong = "an fsync that had failed was repeated";
@@ -116,8 +123,10 @@ struct ErrorTrial {
     if (said.starts_with("of a wrong kind")) wrong = said;
     if (wrong.empty())
       wrong = judge.verdict(state, unknown ? Claim::none : said.empty() ? Claim::success : Claim::failure);
-    if (wrong.empty() && unlinked && !unknown && !judge.leftovers(state).empty())
-      wrong = "left behind: " + judge.leftovers(state).front();
+    for (const std::string& file : judge.leftovers(state)) {
+      bool told = judge.is_stranded(file, state) && is_named(warnings, file);
+      if (wrong.empty() && unlinked && !unknown && !told) wrong = "left behind without a word: " + file;
+    }
     if (!wrong.empty())
       tally.add_violation(operation.group, faults,
                           place + ": " + wrong + (said.empty() ? "" : " (it said: " + said + ")"));
@@ -165,6 +174,7 @@ void kill_everywhere(const Setup& setup, const Operation& operation, const std::
       kill_everywhere(setup, again, "kill in the next save", tally, rounds - 1);
     }
   }
+  tally.add_stranded(judge.stranded());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/faults/trials.h"
+#include "tests/faults/verdict.h"
 
 namespace {
 
@@ -96,7 +97,12 @@ void run(const Arguments& arguments, Tally& tally) {
       bool wanted = arguments.only.empty() ? operation.quick || !(arguments.setup.quick || trial->sampled)
                                            : operation.name.find(arguments.only) != std::string::npos;
       bool stopped = arguments.setup.stop_at_violation && tally.violations() > 0;
-      if (wanted && !stopped) trial->each(arguments.setup, operation, tally);
+      if (!wanted || stopped) continue;
+      try {
+        trial->each(arguments.setup, operation, tally);
+      } catch (const BadUndisturbed& error) {
+        tally.add_violation(operation.group, "nothing", error.what());
+      }
     }
   }
 }

@@ -2,6 +2,9 @@
 
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
+#if __has_include("libckpt/io/draft.h")
+#include "libckpt/io/draft.h"
+#endif
 #include "libckpt/open_save.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
@@ -20,10 +23,17 @@ constexpr const char* kIndex = "net.safetensors.index.json";
 constexpr const char* kRules = "[[rule]]\nrename = \"module.block_{#i}.*\"\nto = \"module.layers.{i}.*\"\n";
 const std::vector<std::string> kFormats = {"ckpt", "safetensors", "pth", "npz", "gguf", "h5"};
 
+ckpt::Report& report_of_save() {
+  static ckpt::Report report;
+  return report;
+}
+
 /// One thread, so that calls come in one order.
 ckpt::SaveOptions save_options(std::uint32_t shards = 0) {
   ckpt::SaveOptions options;
   options.threads = 1;
+  report_of_save() = {};
+  options.report = &report_of_save();
   options.shards = shards;
   if (shards > 0) options.format = "safetensors-sharded";
   return options;
@@ -77,15 +87,27 @@ ckpt::Checkpoint published(const fs::path& folder) {
 
 /// As the tool gives a published file its name: saved under a hidden one, read for its hash, moved.
 void publish_by_hash(const fs::path& folder) {
+  auto hashed = [&](const fs::path& draft) {
+    std::string hash = ckpt::sha256_hex(*ckpt::open_file(draft));
+    return folder / ("net-" + hash.substr(0, 8) + ".safetensors");
+  };
+#if __has_include("libckpt/io/draft.h")
+  ckpt::Draft draft(folder / "net.safetensors");
+  ckpt::SaveOptions options = save_options();
+  options.format = "safetensors";
+  options.durable = false;
+  ckpt::save(published(folder), draft.path(), options);
+  draft.move_to(hashed(draft.path()), {});
+#else
   fs::path draft = folder / ".net.ckpt-publish-0.safetensors";
   try {
     ckpt::save(published(folder), draft, save_options());
-    std::string hash = ckpt::sha256_hex(*ckpt::open_file(draft));
-    ckpt::move_into_place(draft, folder / ("net-" + hash.substr(0, 8) + ".safetensors"), {});
+    ckpt::move_into_place(draft, hashed(draft), {});
   } catch (...) {
     fs::remove(draft);
     throw;
   }
+#endif
 }
 
 /// Collects operations; what lies in the folder before is made by real saves.
@@ -263,6 +285,10 @@ ckpt::Checkpoint sample_model(unsigned seed) {
                             ckpt::Value::tensor(std::move(entry)));
   }
   return {.root = ckpt::Value::dict(std::move(dict)), .format = "", .path = "", .metadata = {}, .detail = nullptr};
+}
+
+const ckpt::Report& last_report() {
+  return report_of_save();
 }
 
 std::vector<Operation> make_operations(const fs::path& scratch) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libckpt/checkpoint.h"
+#include "libckpt/report.h"
 #include "tests/faults/simulated_disk.h"
 
 namespace test::faults {
@@ -34,6 +35,9 @@ Folder start_of(const Operation& operation);
 
 /// Ten tensors that depend on `seed` under keys that begin with "module.".
 ckpt::Checkpoint sample_model(unsigned seed);
+
+/// What the last save of an operation reported.
+const ckpt::Report& last_report();
 
 /// `scratch` is a folder that may be emptied.
 std::vector<Operation> make_operations(const std::filesystem::path& scratch);

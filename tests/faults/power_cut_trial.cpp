@@ -39,9 +39,10 @@ struct Trial {
       tally.add_violation(group, faults, operation.name + ": changes files past FileOps, which no power cut sees");
     }
     std::set<std::string> seen;
-    for_each_state(disk, {random_choices, setup.seed}, [&](const PowerCut& cut, const Folder& state) {
+    for_each_state(disk, {random_choices, setup.seed}, [&](const PowerCut& cut, const Folder& left) {
       if (setup.stop_at_violation && tally.violations() > 0) return;
       tally.add_point(group, faults);
+      Folder state = after_reboot(left);
       std::string wrong = judge.verdict(state, cut.returned ? Claim::success : Claim::none);
       if (!wrong.empty()) {
         tally.add_violation(group, faults,
@@ -54,6 +55,7 @@ struct Trial {
       bool wanted = seen.size() < second_cuts && !leftovers.empty();
       if (wanted && seen.insert(kind_of(leftovers)).second) cut_again(operation, state, judge.needed(state));
     });
+    tally.add_stranded(judge.stranded());
   }
 
   /// The next save starts from what the first cut left.

@@ -22,6 +22,8 @@ void Tally::print() const {
   }
   for (const std::string& note : notes_) std::printf("%s\n", note.c_str());
   if (cuts > 0) std::printf("power-cut states tried: %lu, violations: %lu\n", cuts, wrong);
+  if (stranded_ > 0)
+    std::printf("states from which whole shards that no index names stay for ckpt doctor: %lu\n", stranded_);
   std::printf("points tried: %lu, violations: %lu\n", points(), violations());
 }
 

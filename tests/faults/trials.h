@@ -19,6 +19,8 @@ class Tally {
   explicit Tally(unsigned shown) : shown_(shown) {}
   void add_point(const std::string& group, const std::string& faults) { ++cells_[{faults, group}].points; }
   void add_violation(const std::string& group, const std::string& faults, const std::string& text);
+  /// States from which the next save left whole shards that no index mentions.
+  void add_stranded(unsigned long states) { stranded_ += states; }
   /// What was not tried and why; each said once.
   void note(const std::string& text) { notes_.insert(text); }
   /// One line of columns a cell: class of faults, operation, points, violations, with '|' between; then the totals.
@@ -32,6 +34,7 @@ class Tally {
     unsigned long violations = 0;
   };
   unsigned shown_;
+  unsigned long stranded_ = 0;
   std::map<std::pair<std::string, std::string>, Cell> cells_;
   std::set<std::string> notes_;
 };

@@ -5,6 +5,7 @@
 // Thread safety: one thread (a judge has a scratch folder). Use: std::string wrong = judge.verdict(state, Claim::none);
 
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
 #include "tests/faults/operations.h"
@@ -14,13 +15,26 @@ namespace test::faults {
 /// What the call said before the fault ended it.
 enum class Claim : std::uint8_t { none, success, failure };
 
+/// The state as another run of the machine finds it: hidden names say in which one they were made.
+Folder after_reboot(const Folder& state);
+
+/// An operation ends badly although nothing disturbs it.
+struct BadUndisturbed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 class Judge {
  public:
-  /// Carries the operation and the next save out once, undisturbed. Throws std::runtime_error when they fail.
+  /// Carries the operation and the next save out once, undisturbed. Throws BadUndisturbed when they fail.
   Judge(const Operation& operation, std::filesystem::path scratch);
 
   /// "" when the state obeys the rule, else what is wrong with it. Tries the next save where something is left over.
   std::string verdict(const Folder& state, Claim claim);
+  /// How often the next save left whole shards under their own names that no index mentions: nobody may remove what
+  /// could be somebody's, so they are for `ckpt doctor` to list.
+  unsigned long stranded() const { return stranded_; }
+  /// Whether the file is one of those.
+  bool is_stranded(const std::string& name, const Folder& now) const;
   /// Files beyond the old or the new ones.
   std::vector<std::string> leftovers(const Folder& state) const;
 
@@ -36,12 +50,15 @@ class Judge {
   bool means_new(const Folder& state) const;
   std::string check_next_save(const Folder& state);
   std::string find_untidy(const Folder& now) const;
+  Folder without_stranded(const Folder& now) const;
 
   Operation operation_;
   std::filesystem::path scratch_;
   Folder after_;
   std::string meaning_;       ///< of the new files
-  std::string next_meaning_;  ///< of what the next save leaves
+  Folder next_;               ///< what the next save leaves
+  std::string next_meaning_;  ///< what that says
+  unsigned long stranded_ = 0;
 };
 
 }  // namespace test::faults
