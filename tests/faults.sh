@@ -48,13 +48,17 @@ done
 
 # fault|operation|points|violations: kinds of errors and of short writes in one line each.
 awk -F '|' 'NF == 4 {
+    all += $3; all_wrong += $4
     fault = $1
+    if ($2 ~ /^(training loop|saves of one name|reads meanwhile)$/) {
+      whole = whole $2 ", " fault ": " $3 ", violations: " $4 "\n"
+      next
+    }
     if (fault ~ /^error .* of the tool$/) fault = "error at a system call of the tool"
     else if (fault ~ /^error /) fault = "error at a call"
     if (!(fault in order)) { order[fault] = ++count; names[count] = fault }
     if (!($2 in seen)) { seen[$2] = ++rows; lines[rows] = $2 }
     points[$2, fault] += $3; bad[$2, fault] += $4; sum[fault] += $3; wrong[fault] += $4
-    all += $3; all_wrong += $4
   }
   function cell(p, b) { return p == "" ? "-" : b > 0 ? p " (" b " bad)" : p }
   END {
@@ -69,7 +73,7 @@ awk -F '|' 'NF == 4 {
     line = "| all |"
     for (i = 1; i <= count; i++) line = line " " cell(sum[names[i]], wrong[names[i]]) " |"
     print line
-    print ""
+    printf "\n%s", whole
     print "points tried: " all ", violations: " all_wrong
   }' "$out"
 grep -E '^power-cut states|not run|^states from which' "$out" || true

@@ -119,7 +119,8 @@ std::string Judge::verdict(const Folder& state, Claim claim) {
   bool fresh = is_new(state);
   bool moved = !old && !fresh && operation_.several && means_new(state);  // the new one under other names
   if (!old && !fresh && !moved) return "neither the old nor the new files are there:" + list(state);
-  if (claim == Claim::success && old) return "success was reported, but the old files are there:" + list(state);
+  if (claim == Claim::success && !fresh && !moved)
+    return "success was reported, but the old files are there:" + list(state);
   if (claim == Claim::failure && !old) return "failure was reported, but the new files are there:" + list(state);
   for (const std::string& name : leftovers(state)) {
     if (!is_ours(name) && !operation_.several) return "a file is left over that everyone sees: " + name;
