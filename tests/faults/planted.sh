@@ -40,7 +40,7 @@ edit() {
       END { for (i = 1; i <= NR; i++) {
         if (index(lines[i], where) && moved != "") print moved
         if (!index(lines[i], what)) print lines[i] } }' <<<"$before")
-    [ "$after" != "$before" ] || return 1
+    [ "$after" != "$before" ] && [ "$(wc -l <<<"$after")" = "$(wc -l <<<"$before")" ] || return 1
     before=$after
   else
     while [ -n "$script" ]; do
