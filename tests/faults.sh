@@ -9,8 +9,8 @@ length=quick
 
 usage() {
   echo "usage: bash tests/faults.sh [--quick | --long] [--build FOLDER]"
-  echo "  --quick         some operations and a sample of the points, about a minute (the default)"
-  echo "  --long          all of them, also on ext4, xfs and btrfs where root can make such disks: 20 minutes"
+  echo "  --quick         some operations and a sample of the points (the default)"
+  echo "  --long          all of them, also on ext4, xfs and btrfs where root can make such disks"
   echo "  --build FOLDER  the build folder (default: build)"
 }
 
