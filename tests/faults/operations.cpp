@@ -1,0 +1,304 @@
+#include "tests/faults/operations.h"
+
+#include "libckpt/io/atomic_file.h"
+#include "libckpt/io/checksum.h"
+#if __has_include("libckpt/io/draft.h")
+#include "libckpt/io/draft.h"
+#endif
+#include "libckpt/open_save.h"
+#include "libckpt/transform/map_location.h"
+#include "libckpt/transform/metadata.h"
+#include "libckpt/transform/prefix.h"
+#include "libckpt/transform/publish.h"
+#include "libckpt/transform/rules.h"
+#include "tests/support/temp_dir.h"
+
+namespace test::faults {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kTensors = 10;
+constexpr const char* kIndex = "net.safetensors.index.json";
+constexpr const char* kRules = "[[rule]]\nrename = \"module.block_{#i}.*\"\nto = \"module.layers.{i}.*\"\n";
+const std::vector<std::string> kFormats = {"ckpt", "safetensors", "pth", "npz", "gguf", "h5"};
+
+ckpt::Report& report_of_save() {
+  static ckpt::Report report;
+  return report;
+}
+
+/// One thread, so that calls come in one order.
+ckpt::SaveOptions save_options(std::uint32_t shards = 0) {
+  ckpt::SaveOptions options;
+  options.threads = 1;
+  report_of_save() = {};
+  options.report = &report_of_save();
+  options.shards = shards;
+  if (shards > 0) options.format = "safetensors-sharded";
+  return options;
+}
+
+Act save_as(unsigned seed, const std::string& name, std::uint32_t shards = 0) {
+  return [=](const fs::path& folder) { ckpt::save(sample_model(seed), folder / name, save_options(shards)); };
+}
+
+/// Reads a file, changes what is in it, writes it to its own name.
+Act edit(const std::string& name, const std::function<ckpt::Checkpoint(const ckpt::Checkpoint&)>& change) {
+  return [=](const fs::path& folder) {
+    ckpt::Checkpoint old = ckpt::open(folder / name);
+    ckpt::SaveOptions options = save_options();
+    options.format = old.format;
+    ckpt::save(change(old), folder / name, options);
+  };
+}
+
+ckpt::Checkpoint strip(const ckpt::Checkpoint& old) {
+  return ckpt::strip_prefix(old);
+}
+
+ckpt::Checkpoint rename_blocks(const ckpt::Checkpoint& old) {
+  return ckpt::apply_rules(old, ckpt::parse_rules(kRules, "rules.toml"));
+}
+
+ckpt::Checkpoint rename_one(const ckpt::Checkpoint& old) {
+  return ckpt::apply_rules(old,
+                           ckpt::parse_rules(R"({"module.block_3.weight": "module.block_3.kernel"})", "rules.json"));
+}
+
+ckpt::Checkpoint to_gpu(const ckpt::Checkpoint& old) {
+  return ckpt::map_location(old, {.to = "cuda:0"});
+}
+
+ckpt::Checkpoint set_license(const ckpt::Checkpoint& old) {
+  return ckpt::edit_metadata(old, {.set = {{"license", "MIT"}}});
+}
+
+ckpt::Checkpoint training_file(unsigned seed) {
+  ckpt::Dict dict;
+  dict.items.emplace_back(ckpt::Value::text("epoch"), ckpt::Value::integer(seed));
+  dict.items.emplace_back(ckpt::Value::text("model"), sample_model(seed).root);
+  return {.root = ckpt::Value::dict(std::move(dict)), .format = "", .path = "", .metadata = {}, .detail = nullptr};
+}
+
+ckpt::Checkpoint published(const fs::path& folder) {
+  return ckpt::publish(ckpt::open(folder / "last.pth")).checkpoint;
+}
+
+/// As the tool gives a published file its name: saved under a hidden one, read for its hash, moved.
+void publish_by_hash(const fs::path& folder) {
+  auto hashed = [&](const fs::path& draft) {
+    std::string hash = ckpt::sha256_hex(*ckpt::open_file(draft));
+    return folder / ("net-" + hash.substr(0, 8) + ".safetensors");
+  };
+#if __has_include("libckpt/io/draft.h")
+  ckpt::Draft draft(folder / "net.safetensors");
+  ckpt::SaveOptions options = save_options();
+  options.format = "safetensors";
+  options.durable = false;
+  ckpt::save(published(folder), draft.path(), options);
+  draft.move_to(hashed(draft.path()), {});
+#else
+  fs::path draft = folder / ".net.ckpt-publish-0.safetensors";
+  try {
+    ckpt::save(published(folder), draft, save_options());
+    ckpt::move_into_place(draft, hashed(draft), {});
+  } catch (...) {
+    fs::remove(draft);
+    throw;
+  }
+#endif
+}
+
+/// Collects operations; what lies in the folder before is made by real saves.
+class List {
+ public:
+  explicit List(const fs::path& scratch) : scratch_(scratch) {}
+
+  void add(Operation operation, const std::vector<Act>& makers) {
+    write_folder(scratch_, {});
+    for (const Act& make : makers) make(scratch_);
+    operation.before = read_folder(scratch_);
+    operations_.push_back(std::move(operation));
+  }
+
+  const fs::path& scratch() const { return scratch_; }
+  std::vector<Operation> take() { return std::move(operations_); }
+
+ private:
+  fs::path scratch_;
+  std::vector<Operation> operations_;
+};
+
+void add_saves(List& list) {
+  for (const std::string& format : kFormats) {
+    std::string file = "net." + format;
+    bool quick = format == "safetensors";
+    list.add({.group = "save new",
+              .name = "save new ." + format,
+              .head = file,
+              .run = save_as(2, file),
+              .next = save_as(3, file),
+              .quick = quick || format == "ckpt"},
+             {});
+    list.add({.group = "save over",
+              .name = "save over ." + format,
+              .head = file,
+              .run = save_as(2, file),
+              .next = save_as(3, file),
+              .quick = quick},
+             {save_as(1, file)});
+  }
+}
+
+void add_conversions(List& list) {
+  for (const std::string& from : kFormats) {
+    for (const std::string& to : kFormats) {
+      std::string source = "in." + from;
+      std::string target = "net." + to;
+      list.add({.group = "convert",
+                .name = "convert ." + from + " to ." + to,
+                .head = target,
+                .run =
+                    [=](const fs::path& folder) {
+                      ckpt::save(ckpt::open(folder / source), folder / target, save_options());
+                    },
+                .next = save_as(3, target),
+                .command = {"convert", "-q", "-f", source, "-o", target},
+                .quick = from == "pth" && to == "safetensors"},
+               {save_as(1, source), save_as(2, target)});
+    }
+  }
+}
+
+void add_edits(List& list) {
+  for (const std::string& format : kFormats) {
+    std::string file = "net." + format;
+    list.add({.group = "strip-prefix --in-place",
+              .name = "strip-prefix --in-place ." + format,
+              .head = file,
+              .run = edit(file, strip),
+              .next = save_as(3, file),
+              .command = {"strip-prefix", "-q", "--in-place", file},
+              .quick = format == "pth"},
+             {save_as(1, file)});
+    list.add({.group = "rename --in-place",
+              .name = "rename --in-place ." + format,
+              .head = file,
+              .run = edit(file, rename_blocks),
+              .next = save_as(3, file),
+              .command = {"rename", "-q", "--in-place", "--rules", "rules.toml", file},
+              .quick = format == "safetensors"},
+             {save_as(1, file), [](const fs::path& folder) { write_file(folder / "rules.toml", kRules); }});
+  }
+  for (const std::string file : {"net.pth", "net.ckpt"}) {
+    list.add({.group = "remap --in-place",
+              .name = "remap --in-place " + file.substr(3),
+              .head = file,
+              .run = edit(file, to_gpu),
+              .next = save_as(3, file),
+              .command = {"remap", "-q", "--in-place", "--to", "cuda:0", file},
+              .quick = file == "net.ckpt"},
+             {save_as(1, file)});
+  }
+  list.add({.group = "meta --in-place",
+            .name = "meta --in-place .safetensors",
+            .head = "net.safetensors",
+            .run = edit("net.safetensors", set_license),
+            .next = save_as(3, "net.safetensors"),
+            .command = {"meta", "-q", "--set", "license=MIT", "--in-place", "net.safetensors"},
+            .quick = true},
+           {save_as(1, "net.safetensors")});
+}
+
+void add_shard_sets(List& list) {
+  Act next = save_as(3, kIndex, 3);
+  auto add = [&](const std::string& group, const std::string& name, const Act& run, const std::vector<Act>& makers,
+                 const std::vector<std::string>& command) {
+    list.add({.group = group,
+              .name = name,
+              .head = kIndex,
+              .several = true,
+              .run = run,
+              .next = next,
+              .command = command,
+              .quick = true},
+             makers);
+  };
+  add("split", "split into 3 shards", save_as(2, kIndex, 3), {save_as(2, "net.pth")},
+      {"split", "-q", "--shards", "3", "net.pth", "-o", kIndex});
+  add("replace a shard set", "replace 4 shards by 3", save_as(2, kIndex, 3),
+      {save_as(1, kIndex, 4), save_as(2, "in.pth")}, {"split", "-q", "-f", "--shards", "3", "in.pth", "-o", kIndex});
+  add("edit a shard set", "strip-prefix --in-place of 4 shards", edit(kIndex, strip), {save_as(1, kIndex, 4)},
+      {"strip-prefix", "-q", "--in-place", kIndex});
+  add("edit a shard set", "rename one tensor of 4 shards", edit(kIndex, rename_one), {save_as(1, kIndex, 4)},
+      {"rename", "-q", "--in-place", "--glob", "module.block_3.weight=module.block_3.kernel", kIndex});
+}
+
+void add_publishing(List& list) {
+  Act training = [](const fs::path& folder) { ckpt::save(training_file(1), folder / "last.pth", save_options()); };
+  list.add(
+      {.group = "publish",
+       .name = "publish -o",
+       .head = "net.safetensors",
+       .run = [](const fs::path& folder) { ckpt::save(published(folder), folder / "net.safetensors", save_options()); },
+       .next = save_as(3, "net.safetensors"),
+       .command = {"publish", "-q", "-f", "last.pth", "-o", "net.safetensors"},
+       .quick = true},
+      {training, save_as(2, "net.safetensors")});
+  write_folder(list.scratch(), {});
+  training(list.scratch());
+  publish_by_hash(list.scratch());
+  std::string head;
+  for (const auto& [name, content] : read_folder(list.scratch())) head = name == "last.pth" ? head : name;
+  list.add({.group = "publish",
+            .name = "publish under its hash",
+            .head = head,
+            .run = publish_by_hash,
+            .next = publish_by_hash,
+            .command = {"publish", "-q", "-f", "last.pth", "--hash-name", "-o", "net.safetensors"},
+            .next_by_tool = true,
+            .quick = true},
+           {training});
+}
+
+}  // namespace
+
+Folder start_of(const Operation& operation) {
+  Folder start = operation.before;
+  start.insert(operation.left_over.begin(), operation.left_over.end());
+  return start;
+}
+
+ckpt::Checkpoint sample_model(unsigned seed) {
+  constexpr int kSizes[kTensors] = {1, 7, 16, 64, 100, 256, 400, 512, 900, 1100};
+  ckpt::Dict dict;
+  for (int i = 0; i < kTensors; ++i) {
+    core::ByteVector bytes;
+    for (int at = 0; at < kSizes[i]; ++at)
+      core::append_le(bytes, static_cast<float>(at * kTensors + i) / 8 + static_cast<float>(seed) * 1e5F);
+    auto entry = std::make_shared<ckpt::Entry>();
+    entry->dtype = core::DType::f32;
+    entry->shape = core::Shape{kSizes[i]};
+    entry->bytes = ckpt::memory_source(std::move(bytes));
+    dict.items.emplace_back(ckpt::Value::text("module.block_" + std::to_string(i) + ".weight"),
+                            ckpt::Value::tensor(std::move(entry)));
+  }
+  return {.root = ckpt::Value::dict(std::move(dict)), .format = "", .path = "", .metadata = {}, .detail = nullptr};
+}
+
+const ckpt::Report& last_report() {
+  return report_of_save();
+}
+
+std::vector<Operation> make_operations(const fs::path& scratch) {
+  List list(scratch);
+  add_saves(list);
+  add_conversions(list);
+  add_edits(list);
+  add_shard_sets(list);
+  add_publishing(list);
+  return list.take();
+}
+
+}  // namespace test::faults

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Plants ten known mistakes, one at a time, into a copy of one source of libckpt, links it in front of the library, and
+# sees whether the fault trials find it: more violations than without it. A place that is no longer there is an error.
+# usage: bash tests/faults/planted.sh BUILD_FOLDER
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$(cd "${1:?usage: planted.sh BUILD_FOLDER}" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# name | source | what a sed script (several joined by ;) or an awk program does to it | trial | operations
+bugs=()
+bug() { bugs+=("$1|$2|$3|$4|$5"); }
+io=libckpt/io
+file_fsync='file_ops()\.fsync(fd\.get()) != 0'
+folder_fsync='if (impl_->options\.durable) detail::sync_new_names('
+late_fsync='detail::Fd late(::openat(impl_->target.folder.get(), impl_->target.name.c_str(), O_RDONLY \| O_CLOEXEC)); if (late) file_ops().fsync(late.get());'
+one="save over .safetensors"
+set="replace 4 shards"
+bug "no fsync of the file" $io/atomic_file.cpp "s/$file_fsync/false/" power-cuts "$one"
+bug "no fsync of the folder" $io/atomic_file.cpp "s/$folder_fsync/if (false) detail::sync_new_names(/" power-cuts "$one"
+bug "rename before fsync" $io/atomic_file.cpp "s/$file_fsync/false/;;s/$folder_fsync/$late_fsync &/" power-cuts "$one"
+bug "fsync repeated after it failed" $io/atomic_file.cpp "s/$file_fsync/(& \&\& &)/" errors "$one"
+bug "old file removed before the rename" $io/atomic_file.cpp 's/detail::put_in_place({folder, temporary}/file_ops().unlinkat(folder, target.name.c_str(), 0); &/' power-cuts "$one"
+bug "index before its shards" $io/file_set.cpp 'MOVE impl_->place_members(); BEFORE impl_->remove_superseded();' power-cuts "$set"
+bug "superseded shards removed before the commit" $io/file_set.cpp 's/impl_->place_members();/for (const auto\& old : impl_->superseded) file_ops().unlinkat(impl_->folder_fd.get(), old.name.c_str(), 0); &/' power-cuts "$set"
+bug "shards not durable before the index" $io/file_set.cpp 's/\.durable = impl_->options\.durable, \.expected_size/.durable = false, .expected_size/' power-cuts "$set"
+bug "close unchecked" $io/atomic_file.cpp 's/file_ops()\.close(fd\.release()) != 0/(file_ops().close(fd.release()), false)/' errors "$one"
+bug "lock on the target itself" $io/writer_lock.cpp 's/file_(lock_name(name))/file_(::faccessat(folder, name.c_str(), F_OK, 0) == 0 ? name : lock_name(name))/;;s/if (fd_) file_ops()\.unlinkat(/if (fd_ \&\& file_[0] == 46) file_ops().unlinkat(/;;s/\(^  .*\)write_owner();/\1if (file_[0] == 46) write_owner();/' second-writer "$set"
+
+# edit SCRIPT <IN >OUT: each part has to change something.
+edit() {
+  local script=$1 part before after
+  before=$(cat; echo .)
+  if [[ $script == MOVE* ]]; then
+    script=${script#MOVE }
+    after=$(awk -v what="${script%% BEFORE *}" -v where="${script##* BEFORE }" '
+      index($0, what) { moved = $0 }
+      { lines[NR] = $0 }
+      END { for (i = 1; i <= NR; i++) {
+        if (index(lines[i], where) && moved != "") print moved
+        if (!index(lines[i], what)) print lines[i] } }' <<<"$before")
+    [ "$after" != "$before" ] && [ "$(wc -l <<<"$after")" = "$(wc -l <<<"$before")" ] || return 1
+    before=$after
+  else
+    while [ -n "$script" ]; do
+      part=${script%%;;s/*}
+      script=${script#"$part"}
+      script=${script#;;}
+      after=$(sed -e "$part" <<<"$before")
+      [ "$after" != "$before" ] || return 1
+      before=$after
+    done
+  fi
+  printf '%s' "${before%.}"
+}
+
+# violations PROGRAM OPERATIONS TRIAL: how many, or nothing when the trial could not be made.
+violations() {
+  local code=0 said=$work/said.$BASHPID
+  "$1" --only "$2" "$3" >"$said" 2>/dev/null || code=$?
+  [ $code -gt 1 ] || sed -n 's/^points tried: .*violations: //p' "$said"
+  rm -f "$said"
+}
+
+# compile SOURCE COPY OBJECT, as the build does, but quickly.
+compile() {
+  local command
+  command=$(ninja -C "$build" -t commands lib/libckpt.a | grep -F -- "-c $root/$1" | tail -n 1)
+  [ -n "$command" ] || { echo "planted: the build does not compile $1" >&2; return 1; }
+  command=$(sed -E -e 's/ -M[TF] [^ ]+//g; s/ -MD//; s/ -o [^ ]+//' -e "s| -c [^ ]+| -O0 -w -c $2 -o $3|" <<<"$command")
+  (cd "$build" && eval "$command")
+}
+
+link() {
+  local command
+  command=$(ninja -C "$build" -t commands bin/fault_trials | tail -n 1)
+  (cd "$build" && eval "${command/ -o bin\/fault_trials/ -o $2 $1}")
+}
+
+# try NUMBER: leaves "found", "missed" or what went wrong in the file NUMBER.answer.
+try() {
+  local name source script trial only planted plain
+  IFS='|' read -r name source script trial only <<<"${bugs[$1]//\\|/\\x7c}"
+  script=${script//\\x7c/|}
+  local copy=$work/$1.cpp
+  if ! edit "$script" <"$root/$source" >"$copy"; then
+    echo "the place in $source is no longer there" >"$work/$1.answer"
+  elif ! compile "$source" "$copy" "$work/$1.o" || ! link "$work/$1.o" "$work/$1.run"; then
+    echo "does not compile" >"$work/$1.answer"
+  else
+    plain=$(violations "$build/bin/fault_trials" "$only" "$trial")
+    planted=$(violations "$work/$1.run" "$only" "$trial")
+    rm -f "$work/$1.run"
+    if [ -z "$plain" ] || [ -z "$planted" ]; then
+      echo "the trial does not run" >"$work/$1.answer"
+    elif [ "$planted" -gt "$plain" ]; then
+      echo found >"$work/$1.answer"
+    else
+      echo missed >"$work/$1.answer"
+    fi
+  fi
+}
+
+running=0
+for i in "${!bugs[@]}"; do
+  try "$i" &
+  running=$((running + 1))
+  if [ $running -ge "$(nproc)" ]; then wait -n; running=$((running - 1)); fi
+done
+wait
+found=0
+for i in "${!bugs[@]}"; do
+  answer=$(cat "$work/$i.answer")
+  [ "$answer" = found ] && found=$((found + 1))
+  echo "planted bug $((i + 1)), ${bugs[$i]%%|*}: $answer"
+done
+echo "planted bugs: ${#bugs[@]}, found: $found"
+[ $found -eq ${#bugs[@]} ]
