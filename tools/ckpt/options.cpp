@@ -85,6 +85,7 @@ ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
   ckpt::OpenOptions options;
   options.lenient = lenient;
   options.foreign_objects = foreign_objects;
+  options.unsandboxed = unsandboxed;
   options.threads = threads;
   options.report = &report;
   return options;
@@ -117,6 +118,8 @@ void add_read_options(CommandSpec command, ReadOptions& options) {
   command.add_flag("--lenient", options.lenient, "accept known deviations from the format; each one is named");
   command.add_flag("--foreign-objects", options.foreign_objects,
                    "keep objects of unknown Python classes as inert data instead of refusing the file");
+  command.add_flag("--unsandboxed", options.unsandboxed,
+                   "read HDF5 files also where the system does not let the helper program be confined");
 }
 
 void add_write_options(CommandSpec command, EditOptions& options) {

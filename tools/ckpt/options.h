@@ -32,6 +32,7 @@ struct ReadOptions {
   bool quiet = false;
   bool lenient = false;
   bool foreign_objects = false;
+  bool unsandboxed = false;
   unsigned threads = 0;
 
   ckpt::OpenOptions open(ckpt::Report& report) const;

@@ -5,6 +5,7 @@
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
@@ -43,7 +44,14 @@ void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, co
 VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
   result.method = "reading every chunk, with its checksum where it has one";
-  verify_tensors(read_hdf5(input, options), options, progress, result);
+  Checkpoint checkpoint = read_hdf5(input, options);
+  auto detail = std::dynamic_pointer_cast<const Hdf5Detail>(checkpoint.detail);
+  if (detail && input.file->size() > detail->end) {
+    result.damage.push_back({"end of the file", core::format_count(input.file->size() - detail->end) +
+                                                    " bytes follow behind the end of the HDF5 part and belong to "
+                                                    "nothing in it"});
+  }
+  verify_tensors(checkpoint, options, progress, result);
   return result;
 }
 

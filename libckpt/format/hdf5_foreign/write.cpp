@@ -1,4 +1,4 @@
-// Writing a plain ".h5": payloads first, then the description that libhdf5 makes in memory, as in a native file without
+// Writing a plain ".h5": payloads first, then the description that libhdf5 makes in the helper program, as in a native file without
 // its user block. Dotted names become groups, ties hard links, plain values attributes of the root group.
 
 #include <algorithm>
@@ -228,6 +228,7 @@ std::vector<Obstacle> hdf5_obstacles(const Checkpoint& checkpoint, const SaveOpt
 }
 
 void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  Hdf5Describer helper;  // started now, it is ready when the plans are made
   auto old = std::dynamic_pointer_cast<const Hdf5Detail>(checkpoint.detail);
   if (old && old->keras_lists) {
     warn(options,
@@ -237,15 +238,17 @@ void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& 
   Hdf5Style style{.top_group = "", .keep_order = true, .locations = true};
   style.attributes = root_attributes(checkpoint, options);
   PlainPlan plan(checkpoint, options.codec);
+  helper.require_ready();
   std::uint64_t bound =
       core::checked_add(bound_of_payloads(plan.payloads()), kMetadataAtLeast + plan.datasets() * kMetadataPerDataset);
   AtomicFile file(path, {.overwrite = options.overwrite, .durable = options.durable, .expected_size = bound});
   PayloadWriter writer(file, 0, logical_bytes(plan.payloads()), options);
   for (std::size_t i = 0; i < plan.planned().size(); ++i) writer.write(plan.planned()[i], plan.payloads()[i]);
   Hdf5Place place{0, core::align_up(writer.finish(), kPageAlignment)};
-  Hdf5Image image = build_hdf5(plan.plans(), place, style);
-  image.superblock.resize(kFirstPayload);
-  file.write_at(0, image.superblock);
+  Hdf5Image image = build_hdf5(helper, {plan.plans(), place, std::move(style)});
+  core::ByteVector superblock(image.superblock.begin(), image.superblock.end());
+  superblock.resize(kFirstPayload);
+  file.write_at(0, superblock);
   file.skip_to(place.metadata_begin);
   file.write(image.metadata);
   file.commit();

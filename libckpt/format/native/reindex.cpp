@@ -34,7 +34,7 @@ std::optional<std::uint64_t> place_of(const Hdf5Dataset& dataset) {
 class Reindexer {
  public:
   Reindexer(const std::filesystem::path& path, const ReindexOptions& options)
-      : options_(options), input_{path, open_file(path), {}} {
+      : options_(options), input_{path, open_file(path), {}, nullptr} {
     input_.head.resize(std::min<std::uint64_t>(4096, input_.file->size()));
     input_.file->read(0, input_.head);
     if (!detect_native(input_)) {
@@ -42,7 +42,8 @@ class Reindexer {
     }
     file_ = open_edited_native(input_, options.limits);
     index_ = read_index_side(file_->index, options.limits);
-    hdf5_ = read_hdf5_side(*input_.file, options.limits);
+    hdf5_ = read_hdf5_side(*input_.file, {options.limits, options.unsandboxed});
+    for (const std::string& text : unconfined_warnings(hdf5_.tree->layers)) warn(text);
     if (hdf5_.tree->user_block != file_->header.user_block) {
       throw Error(ErrorCode::corrupt, "the HDF5 part begins elsewhere than the header says");
     }

@@ -79,7 +79,7 @@ class Verifier {
     check_payloads();
     check_wrappers();
     // What was changed behind the index is a finding already, and nothing more is known of it.
-    if (result_.damage.empty()) compare_views(*file_, input_, options_.limits, result_);
+    if (result_.damage.empty()) compare_views(*file_, input_, options_, result_);
     return std::move(result_);
   }
 
