@@ -25,8 +25,9 @@ constexpr std::uint64_t kBytesPerSecond = 16ULL << 10;  ///< of the description;
 constexpr std::uint64_t kAnswerAtLeast = 64ULL << 20;
 constexpr std::uint64_t kAnswerPerByte = 1024;  ///< a chunk in 32 dimensions takes half of it
 constexpr std::size_t kHello = kFrameHead + 5;
-constexpr const char* kAdvice = "; nothing was written: save again, or in a format that needs no helper, such as "
-                                ".safetensors";
+constexpr const char* kAdvice =
+    "; nothing was written: save again, or in a format that needs no helper, such as "
+    ".safetensors";
 
 [[noreturn]] void fail_slow() {
   throw Error(ErrorCode::io, std::string("the HDF5 helper takes too long to describe the file") + kAdvice);

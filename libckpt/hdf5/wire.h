@@ -21,8 +21,8 @@ enum FrameTag : std::uint8_t {
   kFrameGroup = 4,    ///< number, flags (1 byte), attributes; behind the link that introduced it
   kFrameDataset = 5,  ///< number, type, space, layout, attributes
   kFrameFailure = 6,  ///< kind (1 byte), text; the last frame of a failed job
-  /// Size of the user block, number of objects, end of what the file's superblock speaks of; or, of a description: number
-  /// of datasets, bytes of metadata. The last frame of a good answer.
+  /// Size of the user block, number of objects, end of what the file's superblock speaks of; or, of a description:
+  /// number of datasets, bytes of metadata. The last frame of a good answer.
   kFrameEnd = 7,
   kFrameSuperblock = 8,  ///< of a described file
   kFrameMetadata = 9,    ///< of a described file

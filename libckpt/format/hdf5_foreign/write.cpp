@@ -1,5 +1,5 @@
-// Writing a plain ".h5": payloads first, then the description that libhdf5 makes in the helper program, as in a native file without
-// its user block. Dotted names become groups, ties hard links, plain values attributes of the root group.
+// Writing a plain ".h5": payloads first, then the description that libhdf5 makes in the helper program, as in a native
+// file without its user block. Dotted names become groups, ties hard links, plain values attributes of the root group.
 
 #include <algorithm>
 #include <map>
@@ -35,6 +35,18 @@ std::string tensor_loss(const Entry& entry) {
   if (!entry.python_class.empty()) return "the tensor subclass " + entry.python_class;
   if (!entry.attributes.is_null()) return "Python attributes of a tensor";
   return "";
+}
+
+/// Why a tensor of this name would not come back under it: its links are too long for readers, or its name differs from
+/// its path and is too long for the attribute that says it.
+std::string name_obstacle(const std::string& name) {
+  if (name.size() <= Limits().max_name / 4) return "";
+  const Hdf5Path path = plan_hdf5_paths({&name, 1}).front();
+  bool long_link =
+      std::any_of(path.begin(), path.end(), [](const std::string& link) { return link.size() > Limits().max_name; });
+  bool unsaid = !path_shows_name(path, name) && name.size() > kMaxHdf5Text;
+  return long_link || unsaid ? "a name of " + std::to_string(name.size()) + " bytes that HDF5 would have to change"
+                             : "";
 }
 
 bool is_attribute_name(std::string_view name) {
@@ -86,6 +98,7 @@ class Flattener {
     if (value.is(Value::Kind::tensor)) {
       std::string reason = tensor_obstacle(value.as_entry());
       if (reason.empty()) reason = tensor_loss(value.as_entry());
+      if (reason.empty()) reason = name_obstacle(name);
       if (!reason.empty()) add(name, reason);
     } else if (value.is(Value::Kind::dict)) {
       look_at_dict(value.as_dict(), name + ".");
@@ -112,7 +125,9 @@ class PlainPlan {
  public:
   PlainPlan(const Checkpoint& checkpoint, Codec codec) {
     std::vector<NamedEntry> entries = list_entries(checkpoint.root);
-    std::erase_if(entries, [](const NamedEntry& named) { return !tensor_obstacle(*named.entry).empty(); });
+    std::erase_if(entries, [](const NamedEntry& named) {
+      return !tensor_obstacle(*named.entry).empty() || !name_obstacle(named.name).empty();
+    });
     require_distinct(entries);
     place(entries);
     pack(codec);

@@ -57,8 +57,8 @@ struct Hdf5Plan {
 };
 
 /// REQUIRES with style.keep_order: plans that share a group follow one another (in_group_order() sees to it).
-/// The same input gives the same bytes. Cost: about 20 µs a dataset in the helper, and its metadata in memory, there and
-/// here (about 500 bytes each). Errors: those of Hdf5Describer::describe().
+/// The same input gives the same bytes. Cost: about 20 µs a dataset in the helper, and its metadata in memory, there
+/// and here (about 500 bytes each). Errors: those of Hdf5Describer::describe().
 Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan);
 
 /// Positions of the paths in an order that keeps groups together and otherwise follows the first appearance.

@@ -79,6 +79,7 @@ class TreeBuilder {
  public:
   TreeBuilder(MemoryFile& memory, const Description& wanted)
       : memory_(memory),
+        user_block_(wanted.user_block()),
         file_(create_file(memory, wanted)),
         links_(utf8_links()),
         groups_(group_list(wanted)),
@@ -150,6 +151,9 @@ class TreeBuilder {
     if (wanted.size > 0) memory_.expect_payload(wanted.offset, wanted.size);
     Handle dataset = create(wanted, raw_.get());
     require_placed();
+    if (wanted.size > 0 && H5Dget_offset(dataset.get()) != user_block_ + wanted.offset) {
+      throw Failure{kFailureInternal, "libhdf5 placed a tensor elsewhere than its bytes are"};
+    }
     return dataset;
   }
 
@@ -216,6 +220,7 @@ class TreeBuilder {
   }
 
   MemoryFile& memory_;
+  std::uint64_t user_block_;
   Handle file_;
   Handle links_;
   Handle groups_;

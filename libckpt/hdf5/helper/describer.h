@@ -6,7 +6,8 @@
 
 namespace ckpt::detail {
 
-/// Reads what the library sends: a length of 8 bytes, and as many bytes. Empty when it hangs up before the last of them.
+/// Reads what the library sends: a length of 8 bytes, and as many bytes. Empty when it hangs up before the last of
+/// them.
 core::ByteVector read_description(int fd);
 
 /// Sends superblock, metadata and the end. The same description gives the same bytes. Cost: about 20 µs a dataset, and

@@ -1,7 +1,7 @@
 // ckpt-hdf5: all that libhdf5 does for the ckpt library, in a process of its own, because libhdf5 is not made for files
-// that nobody vouches for, and what goes wrong in it must not end the program that saves. The library starts it with the
-// file, or what is to be described, as standard input and reads the answer from standard output.
-// Usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer
+// that nobody vouches for, and what goes wrong in it must not end the program that saves. The library starts it with
+// the file, or what is to be described, as standard input and reads the answer from standard output. Usage: ckpt-hdf5
+// walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer
 //        ckpt-hdf5 walk-unsandboxed ...   the same where the system does not let it be confined
 //        ckpt-hdf5 describe <description >answer
 //        ckpt-hdf5 probe      says whether the sandbox holds on this system

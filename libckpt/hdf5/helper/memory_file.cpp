@@ -97,8 +97,8 @@ MemoryFile::MemoryFile(std::uint64_t user_block, std::uint64_t metadata_begin)
 haddr_t MemoryFile::allocate(H5FD_mem_t type, std::uint64_t size) {
   begun_ = true;
   if (type == H5FD_MEM_SUPER) return user_block_;
-  if (type == H5FD_MEM_DRAW) {
-    if (!expected_ || expected_->size != size) return HADDR_UNDEF;
+  // What is no tensor is metadata, also where the library calls it raw data: links and attributes of more than 4 KB.
+  if (type == H5FD_MEM_DRAW && expected_ && expected_->size == size) {
     std::uint64_t offset = expected_->offset;
     expected_.reset();
     return user_block_ + offset;
@@ -122,9 +122,9 @@ void MemoryFile::set_end(haddr_t address) {
 }
 
 bool MemoryFile::write(H5FD_mem_t type, haddr_t address, core::Bytes bytes) {
-  if (type == H5FD_MEM_DRAW) return true;  // written already, or about to be
   if (address < user_block_) return false;
   std::uint64_t at = address - user_block_;
+  if (type == H5FD_MEM_DRAW && at < begin_) return true;  // tensor bytes: written already, or about to be
   bool is_metadata = at >= begin_;
   core::ByteVector& block = is_metadata ? metadata_ : superblock_;
   if (is_metadata) at -= begin_;

@@ -13,8 +13,9 @@ struct FloatLayout {
 
 Handle float_type(const FloatLayout& layout) {
   Handle type(H5Tcopy(H5T_IEEE_F32LE), H5Tclose);
-  require_hdf5(H5Tset_fields(type.get(), layout.size * 8 - 1, layout.exponent_at, layout.exponent_bits, 0,
-                             layout.mantissa_bits), "a type");
+  require_hdf5(
+      H5Tset_fields(type.get(), layout.size * 8 - 1, layout.exponent_at, layout.exponent_bits, 0, layout.mantissa_bits),
+      "a type");
   require_hdf5(H5Tset_ebias(type.get(), layout.bias), "a type");
   require_hdf5(H5Tset_precision(type.get(), layout.size * 8), "a type");
   require_hdf5(H5Tset_size(type.get(), layout.size), "a type");
