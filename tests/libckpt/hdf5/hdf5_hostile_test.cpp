@@ -263,6 +263,35 @@ TEST_F(Hdf5Hostile, TypesOfAnotherSizeThanTheirBytesAreCorrupt) {
   }
 }
 
+TEST_F(Hdf5Hostile, ChunksOfAnotherElementSizeThanTheTypeAreCorrupt) {
+  test::Hdf5Maker maker(path());
+  maker.chunked("x", {64}, {64}, {H5Z_FILTER_DEFLATE});
+  maker.close();
+  EXPECT_EQ(error(), "");
+  // Version 3, in chunks, two sizes: one dimension and the element.
+  std::size_t layout = test::read_file(path()).find("\3\2\2");
+  ASSERT_NE(layout, std::string::npos);
+  constexpr std::size_t kElement = 15;
+  test::overwrite(path(), layout + kElement, {"\0\0\0\4", 4});  // with 2^6 elements: 2^32 bytes a chunk and more
+  EXPECT_NE(error(), "");
+  test::overwrite(path(), layout + kElement, {"\10\0\0\0", 4});
+  EXPECT_THAT(error(), HasSubstr("'/x': its chunks have elements of 8 bytes and its type has 4"));
+  test::overwrite(path(), layout + kElement, {"\4\0\0\0", 4});
+  test::overwrite(path(), size_field_of_floats(path()), {"\10\0\0\0", 4});
+  EXPECT_THAT(error(), HasSubstr("'/x': its chunks have elements of 4 bytes and its type has 8"));
+}
+
+TEST_F(Hdf5Hostile, ChunkedLayoutOfTwoToTheSixtyTwoIsRefused) {
+  test::Hdf5Maker maker(path());
+  hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+  hsize_t chunk = 1024;
+  H5Pset_chunk(list, 1, &chunk);
+  maker.empty("x", {1ULL << 60}, list);
+  H5Pclose(list);
+  maker.close();
+  EXPECT_THAT(error(), StartsWith("refused: its shape declares 4194304 TiB where 0 B are stored"));
+}
+
 TEST_F(Hdf5Hostile, ZipBehindAnHdf5FileIsFoundByVerify) {
   test::Hdf5Maker maker(path());
   maker.floats("x", {2});
