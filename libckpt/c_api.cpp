@@ -90,6 +90,7 @@ ckpt::OpenOptions open_options(const ckpt_open_options* given, ckpt::Report& rep
   open.foreign_objects = options.foreign_objects != 0;
   open.check_hashes = options.check_hashes != 0;
   open.threads = options.threads;
+  open.unsandboxed = options.unsandboxed != 0;
   open.report = &report;
   return open;
 }

@@ -79,9 +79,10 @@ typedef struct ckpt_open_options {
   int foreign_objects; /* keep unknown pickle globals as inert data instead of refusing the file */
   int check_hashes;    /* check content hashes while tensors are read, where the format has them */
   uint32_t threads;    /* 0: one a core */
+  int unsandboxed;     /* read HDF5 files also where the system does not let the helper program be confined */
 } ckpt_open_options;
 #define CKPT_OPEN_OPTIONS_INIT \
-  { sizeof(ckpt_open_options), 0, 0, 0, 0 }
+  { sizeof(ckpt_open_options), 0, 0, 0, 0, 0 }
 
 /* Reads the structure of a file of any known format, found by content; tensors stay in the file. Errors: CKPT_IO,
  * CKPT_CORRUPT, CKPT_REFUSED, CKPT_UNSUPPORTED, with the path in the message. */

@@ -19,6 +19,7 @@ struct ReindexOptions {
   bool overwrite = true;              ///< false: Error(io) when `output` exists
   bool durable = true;                ///< fsync of file and folder
   bool dry_run = false;               ///< find out, write nothing
+  bool unsandboxed = false;           ///< as in OpenOptions
   Limits limits = {};
   unsigned threads = 0;  ///< 0 = all cores
   Progress progress = {};

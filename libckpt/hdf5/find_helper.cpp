@@ -74,15 +74,15 @@ std::filesystem::path find_hdf5_helper() {
     std::filesystem::path path = std::filesystem::absolute(named);
     std::string fault = program_fault(path);
     if (fault.empty()) return path;
-    throw Error(ErrorCode::unsupported, "HDF5 files of other programs are read by a helper program, and " +
-                                            core::quote(path.string()) + ", which " + kVariable +
+    throw Error(ErrorCode::unsupported, std::string("HDF5 (.ckpt, .h5, Keras) needs the helper program ") + kProgram +
+                                            ", and " + core::quote(path.string()) + ", which " + kVariable +
                                             " names, cannot be it: " + fault);
   }
   for (const std::filesystem::path& path : detail::helper_candidates()) {
     if (program_fault(path).empty()) return path;
   }
   throw Error(ErrorCode::unsupported,
-              std::string("HDF5 files of other programs are read by the helper program ") + kProgram +
+              std::string("HDF5 (.ckpt, .h5, Keras) needs the helper program ") + kProgram +
                   ", which was not found beside this program nor in ../libexec/ckpt from it; install it or name it "
                   "in " +
                   kVariable);

@@ -13,6 +13,7 @@ struct HelperJob {
   std::uint64_t max_depth = 0;
   std::uint64_t seconds = 0;     ///< of wall clock, and of processor time
   std::uint64_t max_answer = 0;  ///< bytes
+  bool unsandboxed = false;      ///< it reads the file also where the system does not let it be confined
 };
 
 /// The frames of a good answer or of one that ends with a failure, hello included; they are not looked at any closer.

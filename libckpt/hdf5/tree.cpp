@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/hdf5/helper_child.h"
 #include "libckpt/hdf5/helper_process.h"
 #include "libckpt/io/packed.h"
 #include "libcore/base/checked_math.h"
@@ -28,6 +29,45 @@ std::uint64_t Hdf5Dataset::stored_bytes() const {
 const Hdf5Attribute* find_attribute(const std::vector<Hdf5Attribute>& attributes, std::string_view name) {
   auto at = std::find_if(attributes.begin(), attributes.end(), [&](const Hdf5Attribute& a) { return a.name == name; });
   return at == attributes.end() ? nullptr : &*at;
+}
+
+namespace {
+
+struct LayerText {
+  detail::SandboxLayer layer;
+  const char* name;
+  const char* purpose;
+};
+
+constexpr LayerText kLayers[] = {
+    {detail::kLayerFiles, "Landlock", "keeps it from other files"},
+    {detail::kLayerCalls, "seccomp", "keeps it from other programs and the network"},
+    {detail::kLayerLimits, "setrlimit", "bounds its memory and time"},
+};
+
+std::string refusal_text(std::uint8_t layers) {
+  std::string missing;
+  for (const LayerText& text : kLayers) {
+    if ((layers & text.layer) != 0) continue;
+    missing += std::string(missing.empty() ? "" : ", ") + text.name + " (" + text.purpose + ")";
+  }
+  return "this system does not let the HDF5 helper be confined: it refuses " + missing +
+         "; a hostile HDF5 file could use that; read it with --unsandboxed (unsandboxed in the open options) if you "
+         "trust where it is from";
+}
+
+}  // namespace
+
+UnconfinedHelper::UnconfinedHelper(std::uint8_t layers) : Error(ErrorCode::refused, refusal_text(layers)) {}
+
+std::vector<std::string> unconfined_warnings(std::uint8_t layers) {
+  std::vector<std::string> warnings;
+  for (const LayerText& text : kLayers) {
+    if ((layers & text.layer) != 0) continue;
+    warnings.push_back(std::string("the HDF5 helper ran without ") + text.name + ", which " + text.purpose +
+                       ": this system refuses it");
+  }
+  return warnings;
 }
 
 namespace detail {
@@ -69,7 +109,7 @@ class WalkParser {
 
   Hdf5Tree run(core::Bytes answer) {
     ByteCursor in(answer, "the HDF5 helper's answer");
-    require_protocol(in);
+    tree_.layers = take_hello(in);
     while (!ended_) {
       auto tag = in.take<std::uint8_t>();
       ByteCursor content(in.take_bytes(in.take<std::uint32_t>()), "a part of the HDF5 helper's answer");
@@ -81,13 +121,6 @@ class WalkParser {
   }
 
  private:
-  static void require_protocol(ByteCursor& in) {
-    auto tag = in.take<std::uint8_t>();
-    auto length = in.take<std::uint32_t>();
-    if (tag == kFrameHello && length == 4 && in.take<std::uint32_t>() == kHelperProtocol) return;
-    throw Error(ErrorCode::unsupported, "the HDF5 helper is of another version than this library; reinstall both");
-  }
-
   void take_frame(std::uint8_t tag, ByteCursor& in) {
     switch (tag) {
       case kFrameStage:
@@ -114,6 +147,7 @@ class WalkParser {
 
   [[noreturn]] void fail(ByteCursor& in) {
     auto kind = in.take<std::uint8_t>();
+    if (kind == kFailureUnconfined) throw UnconfinedHelper(tree_.layers);
     std::string text = harmless(in.take_text(in.remaining()));
     if (text.empty()) throw_nonsense("a failure without a reason");
     if (kind != kFailureCorrupt) throw Error(code_of(kind), text);
@@ -122,7 +156,9 @@ class WalkParser {
 
   void take_end(ByteCursor& in) {
     tree_.user_block = take_count(in);
-    if (take_count(in) != tree_.objects.size() || open_dataset_) throw_nonsense("objects are missing");
+    std::uint64_t objects = take_count(in);
+    tree_.end = take_count(in);
+    if (objects != tree_.objects.size() || open_dataset_) throw_nonsense("objects are missing");
     ended_ = true;
   }
 
@@ -376,8 +412,10 @@ Hdf5Tree walk_hdf5(const ByteSource& file, const WalkOptions& options) {
   job.max_depth = limits.max_hdf5_depth;
   job.seconds = std::min(limits.max_helper_seconds, kSecondsAtLeast + (file.size() >> 20));
   job.max_answer = core::checked_add(kAnswerAtLeast, core::checked_mul<std::uint64_t>(2, file.size()));
+  job.unsandboxed = options.unsandboxed;
   core::ByteVector answer = detail::run_hdf5_helper(file, job);
   Hdf5Tree tree = detail::parse_walk(answer, file.size(), limits);
+  if (tree.layers != detail::kAllLayers && !options.unsandboxed) throw UnconfinedHelper(tree.layers);
   file.require_unchanged();
   return tree;
 }

@@ -12,6 +12,7 @@
 #include "libckpt/io/byte_source.h"
 #include "libckpt/limits.h"
 #include "libcore/base/dtype.h"
+#include "libcore/base/error.h"
 
 namespace ckpt {
 
@@ -80,6 +81,8 @@ struct Hdf5Object {
 struct Hdf5Tree {
   std::vector<Hdf5Object> objects;  ///< the root group is number 0; parents stand before their children
   std::uint64_t user_block = 0;     ///< bytes before the HDF5 part
+  std::uint64_t end = 0;            ///< of the HDF5 part, as its superblock says
+  std::uint8_t layers = 0;          ///< of the sandbox that held while it was read (detail::SandboxLayer)
 };
 
 /// Null when there is none of this name.
@@ -87,10 +90,20 @@ const Hdf5Attribute* find_attribute(const std::vector<Hdf5Attribute>& attributes
 
 struct WalkOptions {
   Limits limits = {};
+  bool unsandboxed = false;  ///< read it also where the system does not let the helper be confined
 };
 
+/// The Error(refused) of walk_hdf5() where the system does not let the helper be confined; names the missing layers.
+class UnconfinedHelper : public core::Error {
+ public:
+  explicit UnconfinedHelper(std::uint8_t layers);
+};
+
+/// One sentence for every layer of the sandbox that did not hold.
+std::vector<std::string> unconfined_warnings(std::uint8_t layers);
+
 /// Lets the helper program walk through `file`. Errors: those of run_hdf5_helper; Error(corrupt) with libhdf5's reason
-/// for a file that it cannot read; Error(refused) for groups in circles, bombs and other limits.
+/// for a file that it cannot read; Error(refused) for groups in circles, bombs and other limits; UnconfinedHelper.
 Hdf5Tree walk_hdf5(const ByteSource& file, const WalkOptions& options);
 
 namespace detail {

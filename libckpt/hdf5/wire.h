@@ -1,26 +1,39 @@
 #pragma once
 // What the helper program ckpt-hdf5 says to the library over a pipe: frames of a tag, a length and a content, in which
-// counts are LEB128 and texts carry their length (libckpt/io/packed.h). Both sides include this header and nothing else
-// of each other. The library trusts none of it. Thread safety: constants. Use: reply.begin(kFrameLink).
+// counts are LEB128 and texts carry their length (libckpt/io/packed.h); and what the library says to it for the job
+// "describe". Both sides include this header and nothing else of each other, and neither trusts the other.
+// Thread safety: constants. Use: reply.begin(kFrameLink).
 
 #include <cstdint>
 
 namespace ckpt::detail {
 
 /// Both sides must agree: a helper of another version is refused.
-inline constexpr std::uint32_t kHelperProtocol = 1;
+inline constexpr std::uint32_t kHelperProtocol = 2;
 
 /// A tag (1 byte), the length of the content (4 bytes), the content.
 inline constexpr std::size_t kFrameHead = 5;
 
 enum FrameTag : std::uint8_t {
-  kFrameHello = 1,    ///< protocol (4 bytes); always first
+  kFrameHello = 1,    ///< protocol (4 bytes), SandboxLayer (1 byte); always first
   kFrameStage = 2,    ///< what comes next, as text: the subject of messages should the helper die there
   kFrameLink = 3,     ///< parent, kind (1 byte), target, name; a new target gets the next number
   kFrameGroup = 4,    ///< number, flags (1 byte), attributes; behind the link that introduced it
   kFrameDataset = 5,  ///< number, type, space, layout, attributes
   kFrameFailure = 6,  ///< kind (1 byte), text; the last frame of a failed job
-  kFrameEnd = 7,      ///< size of the user block, number of objects; the last frame of a good one
+  /// Size of the user block, number of objects, end of what the file's superblock speaks of; or, of a description:
+  /// number of datasets, bytes of metadata. The last frame of a good answer.
+  kFrameEnd = 7,
+  kFrameSuperblock = 8,  ///< of a described file
+  kFrameMetadata = 9,    ///< of a described file
+};
+
+/// What confines the helper.
+enum SandboxLayer : std::uint8_t {
+  kLayerFiles = 1,   ///< Landlock: no file can be opened
+  kLayerCalls = 2,   ///< seccomp: a short list of system calls
+  kLayerLimits = 4,  ///< bounds on memory, time and descriptors
+  kAllLayers = 7,
 };
 
 /// The root group is object 0.
@@ -70,6 +83,7 @@ enum FailureKind : std::uint8_t {
   kFailureRefused = 1,
   kFailureUnsupported = 2,
   kFailureInternal = 3,
+  kFailureUnconfined = 4,  ///< no text: the hello says which layers hold
 };
 
 /// Exit codes that say more than frames can, which need memory.
@@ -77,5 +91,27 @@ enum HelperExit : int {
   kExitNoMemory = 12,     ///< the system has none left
   kExitMemoryLimit = 13,  ///< the file asks for more than the sandbox allows
 };
+
+// The job "describe". The library sends the length of what follows (8 bytes), then: size of the user block; where the
+// metadata begins, from the end of the user block; DescribeFlag (1 byte); name of the top group, "" for none;
+// attributes of the root group; number of datasets; the datasets. Attributes are written as in an answer.
+//
+// A dataset: how many links of its path are those of the one before, how many more follow, these; DescribedKind (1
+// byte). Then for a link the path of the other dataset, links joined with "/". For others: name of the dtype; number of
+// dimensions, these; offset from the end of the user block; bytes (kDescribedRaw), or: sizes of a chunk, shuffle (1
+// byte), level of zstd, number of chunks, bytes of each (kDescribedPacked); attributes.
+
+enum DescribeFlag : std::uint8_t {
+  kDescribeInOrder = 1,  ///< links are listed in the order in which they come here
+};
+
+enum DescribedKind : std::uint8_t {
+  kDescribedLink = 0,    ///< a hard link to a dataset that came before
+  kDescribedRaw = 1,     ///< bytes as they are, one behind the other
+  kDescribedPacked = 2,  ///< chunks that zstd packed, one behind the other
+};
+
+inline constexpr std::uint64_t kMaxDescription = 4ULL << 30;  ///< bytes
+inline constexpr std::uint64_t kMaxSuperblock = 4096;         ///< bytes; nothing else lies before that
 
 }  // namespace ckpt::detail

@@ -27,7 +27,7 @@ libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors
 libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
 libckpt/hdf5        : libcore/base libckpt/io libckpt/hdf5 libckpt/MODEL
 libckpt/hdf5/helper : libcore/base libckpt/io/packed.h libckpt/io/byte_cursor.h libckpt/hdf5/wire.h libckpt/hdf5/helper
-libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/format/hdf5_write/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/hdf5/describ libckpt/hdf5/wire.h libckpt/format/hdf5_write/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/hdf5_foreign : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/hdf5_foreign/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/npz  : libcore/base libckpt/io libckpt/format/npz/ libckpt/format/flat_state.h libckpt/format/format.h libckpt/MODEL
@@ -52,8 +52,8 @@ cublas    : libcore/backend/cuda
 dnnl      : libcore/backend/cpu
 oneapi    : libcore/backend/cpu
 cblas     : libcore/backend/cpu
-hdf5      : libckpt/format/hdf5_write libckpt/hdf5/helper
-H5        : libckpt/format/hdf5_write libckpt/hdf5/helper
+hdf5      : libckpt/hdf5/helper
+H5        : libckpt/hdf5/helper
 CLI/      : tools samples
 zstd      : libckpt/io
 isa-l     : libckpt/io

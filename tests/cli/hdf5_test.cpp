@@ -2,8 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
+#include <iterator>
 
 #include "tests/cli/program.h"
 #include "tests/libckpt/hdf5/hdf5_maker.h"
@@ -49,13 +57,83 @@ TEST_F(CliHdf5, OneLineWhenTheHelperIsMissing) {
   test::RunOptions no_helper{.in_child = [] { ::setenv("CKPT_HDF5_HELPER", "/nonexistent/ckpt-hdf5", 1); }};
   test::Outcome done = test::run_ckpt(dir_.path(), {"ls", "a.h5"}, no_helper);
   EXPECT_EQ(done.code, 3);
-  EXPECT_THAT(done.err, StartsWith("ckpt: a.h5: HDF5 files of other programs are read by a helper program"));
+  EXPECT_THAT(done.err, StartsWith("ckpt: a.h5: HDF5 (.ckpt, .h5, Keras) needs the helper program ckpt-hdf5"));
   // Native files need none; verify says what it could not do.
   EXPECT_EQ(test::run_ckpt(dir_.path(), {"ls", "a.ckpt"}, no_helper).code, 0);
   done = test::run_ckpt(dir_.path(), {"verify", "a.ckpt"}, no_helper);
   EXPECT_EQ(done.code, 0);
   EXPECT_THAT(done.out, HasSubstr("note: HDF5 part: not compared with the index"));
 }
+
+TEST_F(CliHdf5, SavingWithoutTheHelperIsOneLineAndWritesNothing) {
+  make_native();
+  test::RunOptions no_helper{.in_child = [] { ::setenv("CKPT_HDF5_HELPER", "/nonexistent/ckpt-hdf5", 1); }};
+  for (const char* name : {"b.ckpt", "b.h5"}) {
+    test::Outcome done = test::run_ckpt(dir_.path(), {"convert", "a.ckpt", name}, no_helper);
+    EXPECT_EQ(done.code, 3);
+    EXPECT_THAT(done.err, HasSubstr("needs the helper program ckpt-hdf5"));
+    EXPECT_FALSE(std::filesystem::exists(dir_.path() / name));
+  }
+}
+
+#if defined(__x86_64__) || defined(__aarch64__)
+/// A system that has neither Landlock nor seccomp for its programs, as some containers do.
+void refuse_sandboxes() {
+  constexpr std::uint32_t kLandlock = 444;
+  constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kLandlock, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_seccomp, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, kRefuse),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_prctl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_SECCOMP, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, kRefuse),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program{std::size(filter), filter};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    ::_exit(99);
+  }
+}
+
+TEST_F(CliHdf5, HelperThatCannotBeConfinedReadsNothingOfOthers) {
+  make_native();
+  test::RunOptions open_system{.in_child = refuse_sandboxes};
+  for (const char* command : {"ls", "verify", "info"}) {
+    test::Outcome done = test::run_ckpt(dir_.path(), {command, "a.h5"}, open_system);
+    EXPECT_EQ(done.code, 3) << command;
+    EXPECT_THAT(done.err, HasSubstr("a.h5: this system does not let the HDF5 helper be confined: it refuses Landlock "
+                                    "(keeps it from other files), seccomp (keeps it from other programs and the "
+                                    "network); "));
+    EXPECT_THAT(done.err, HasSubstr("--unsandboxed"));
+  }
+}
+
+TEST_F(CliHdf5, UnconfinedReadingIsAskedForAndWarnedOf) {
+  make_native();
+  test::Outcome done = test::run_ckpt(dir_.path(), {"ls", "--unsandboxed", "a.h5"}, {.in_child = refuse_sandboxes});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("fc.weight"));
+  EXPECT_THAT(done.err, HasSubstr("warning: the HDF5 helper ran without Landlock"));
+  EXPECT_THAT(done.err, HasSubstr("warning: the HDF5 helper ran without seccomp"));
+  EXPECT_EQ(run({"ls", "--unsandboxed", "a.h5"}).err, "");  // nothing to warn of where it is confined
+}
+
+TEST_F(CliHdf5, WritingNeedsNoConfinement) {
+  make_native();
+  test::RunOptions open_system{.in_child = refuse_sandboxes};
+  test::Outcome done = test::run_ckpt(dir_.path(), {"convert", "a.ckpt", "b.h5"}, open_system);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(run({"diff", "a.h5", "b.h5"}).code, 0);
+  // The file is good as far as it was looked at, and verify says how far that is.
+  done = test::run_ckpt(dir_.path(), {"verify", "a.ckpt"}, open_system);
+  EXPECT_EQ(done.code, 0);
+  EXPECT_THAT(done.out, HasSubstr("note: HDF5 part: not compared with the index: this system does not let"));
+}
+#endif
 
 TEST_F(CliHdf5, ContentOutsideTheFileIsRefusedInOneLine) {
   test::Hdf5Maker maker(dir_.path() / "a.h5");

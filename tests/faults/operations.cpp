@@ -2,7 +2,6 @@
 
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
-#if __has_include("libckpt/io/draft.h")
 #include "libckpt/io/draft.h"
 #endif
 #include "libckpt/open_save.h"
@@ -98,16 +97,6 @@ void publish_by_hash(const fs::path& folder) {
   options.durable = false;
   ckpt::save(published(folder), draft.path(), options);
   draft.move_to(hashed(draft.path()), {});
-#else
-  fs::path draft = folder / ".net.ckpt-publish-0.safetensors";
-  try {
-    ckpt::save(published(folder), draft, save_options());
-    ckpt::move_into_place(draft, hashed(draft), {});
-  } catch (...) {
-    fs::remove(draft);
-    throw;
-  }
-#endif
 }
 
 /// Collects operations; what lies in the folder before is made by real saves.

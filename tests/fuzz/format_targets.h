@@ -23,6 +23,8 @@ void run_dcp_metadata(core::Bytes bytes);
 void run_scan(core::Bytes bytes);
 /// What the helper program says about an HDF5 file.
 void run_hdf5_answer(core::Bytes bytes);
+/// What it answers when a file is written.
+void run_hdf5_image(core::Bytes bytes);
 /// A chunk of an HDF5 dataset: the first byte chooses its filters.
 void run_hdf5_chunk(core::Bytes bytes);
 /// Any format: strip a prefix, save, open again, compare.
@@ -33,6 +35,8 @@ core::ByteVector pickle_of(core::Bytes file);
 /// The index of the native file that holds the same checkpoint.
 core::ByteVector native_index_of(core::Bytes file);
 
+/// The helper program's description of a file without tensors; nothing where there is no helper.
+core::ByteVector hdf5_image_of(core::Bytes file);
 /// What the helper program says about this file; nothing where there is no helper.
 core::ByteVector hdf5_answer_of(core::Bytes file);
 

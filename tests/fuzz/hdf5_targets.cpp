@@ -1,9 +1,12 @@
 #include <algorithm>
 
 #include "libckpt/hdf5/dataset_source.h"
+#include "libckpt/hdf5/described_file.h"
+#include "libckpt/hdf5/describer.h"
 #include "libckpt/hdf5/filters.h"
 #include "libckpt/hdf5/helper_process.h"
 #include "libckpt/hdf5/tree.h"
+#include "libckpt/io/packed.h"
 #include "libckpt/limits.h"
 #include "tests/fuzz/format_targets.h"
 #include "tests/fuzz/targets.h"
@@ -13,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kFileSize = 64 << 10;
 constexpr std::uint64_t kReadBudget = 4 << 20;
+constexpr ckpt::detail::DescribedPlan kEmptyPlan{4096, 8192, 0};
 
 ckpt::SourcePtr some_file() {
   core::ByteVector bytes(kFileSize);
@@ -50,6 +54,25 @@ void run_hdf5_answer(core::Bytes bytes) {
       answer([&] { ckpt::read_all(*sources.open(std::make_shared<ckpt::Hdf5Dataset>(*object.dataset))); });
     }
   });
+}
+
+void run_hdf5_image(core::Bytes bytes) {
+  answer([&] { ckpt::detail::parse_described({bytes.begin(), bytes.end()}, kEmptyPlan); });
+}
+
+core::ByteVector hdf5_image_of(core::Bytes /*file*/) {
+  core::ByteVector out;
+  answer([&] {
+    core::ByteVector wanted;
+    ckpt::detail::put_count(wanted, kEmptyPlan.user_block);
+    ckpt::detail::put_count(wanted, kEmptyPlan.metadata_begin);
+    wanted.push_back(std::byte{0});
+    ckpt::detail::put_text(wanted, "data");
+    ckpt::detail::put_count(wanted, 0);  // attributes
+    ckpt::detail::put_count(wanted, kEmptyPlan.datasets);
+    out = *ckpt::detail::Hdf5Describer().describe(wanted, kEmptyPlan).answer;
+  });
+  return out;
 }
 
 void run_hdf5_chunk(core::Bytes bytes) {

@@ -88,6 +88,7 @@ std::vector<Row> rows() {
       {{"scan", run_scan, {{"torch_2.15", "hostile"}, {"broken", "foreign"}, {"numpy", "object"}, {"gguf", ".gguf"}}},
        ""},
       {{"hdf5_answer", run_hdf5_answer, {{"hdf5", ".h5"}}, hdf5_answer_of}, "hdf5"},
+      {{"hdf5_image", run_hdf5_image, {{"hdf5", ".h5"}}, hdf5_image_of}, "hdf5"},
       {{"hdf5_chunk", run_hdf5_chunk, {}, nullptr, chunk_texts()}, "hdf5"},
       {{"why_text", run_why_text, {{"safetensors/sharded", "index.json"}}, nullptr, why_texts()}, ""},
       {{"ppm", run_ppm, {}, nullptr, ppm_texts()}, ""},

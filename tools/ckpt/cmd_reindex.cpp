@@ -27,6 +27,7 @@ ckpt::ReindexResult reindex_file(const Options& options, const std::string& file
   reindex.output = options.output;
   reindex.overwrite = options.force;
   reindex.dry_run = options.dry_run;
+  reindex.unsandboxed = options.unsandboxed;
   reindex.threads = options.threads;
   reindex.progress = bar.hook();
   reindex.report = &report;

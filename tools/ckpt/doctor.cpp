@@ -109,9 +109,9 @@ class TryFolder {
   std::optional<ckpt::detail::PendingFile> file_;
 };
 
-/// Writes a small plain HDF5 file and reads it back, which only works when the helper does.
+/// Writes a small plain HDF5 file and reads it back, which only works when the helper does; says what confines it.
 DoctorLine hdf5_helper() {
-  DoctorLine line{"helpers", "ckpt-hdf5", "", State::missing, "reads HDF5 files of other programs (.h5, Keras)"};
+  DoctorLine line{"helpers", "ckpt-hdf5", "", State::missing, "writes .ckpt and .h5, reads .h5 and Keras files"};
   const ckpt::Format* format = ckpt::find_format("hdf5");
   if (format == nullptr || format->write == nullptr) {
     line.value = "not part of this build";
@@ -133,12 +133,16 @@ DoctorLine hdf5_helper() {
     ckpt::Checkpoint checkpoint;
     checkpoint.root = ckpt::Value::dict(std::move(dict));
     ckpt::save(checkpoint, folder.file(), {.format = "hdf5", .durable = false});
-    ckpt::open(folder.file());
-    line.value = "found and working";
-    line.state = State::good;
+    ckpt::Report report;
+    ckpt::open(folder.file(), {.unsandboxed = true, .report = &report});
+    line.value = report.warnings.empty() ? "found and working, confined" : "found and working, not confined";
+    line.state = report.warnings.empty() ? State::good : State::note;
+    if (!report.warnings.empty()) line.advice = core::join(report.warnings, "; ") + "; --unsandboxed is needed";
   } catch (const core::Error& error) {
     line.value = error.message();
-    line.advice = "install it beside ckpt, or set CKPT_HDF5_HELPER; without it .h5 files of others cannot be read";
+    line.advice =
+        "install it beside ckpt, or set CKPT_HDF5_HELPER; without it .ckpt and .h5 files cannot be written, nor .h5 "
+        "files read";
   }
   return line;
 }

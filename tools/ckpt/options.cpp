@@ -112,6 +112,7 @@ ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
   options.lenient = lenient;
   options.foreign_objects = foreign_objects;
   options.allow_symlinks = allow_symlinks;
+  options.unsandboxed = unsandboxed;
   options.threads = threads;
   options.report = &report;
   return options;
@@ -146,6 +147,8 @@ void add_read_options(CommandSpec command, ReadOptions& options) {
                    "keep objects of unknown Python classes as inert data instead of refusing the file");
   command.add_flag("--allow-symlinks", options.allow_symlinks,
                    "in a folder, also read files that are links to somewhere outside of it");
+  command.add_flag("--unsandboxed", options.unsandboxed,
+                   "read HDF5 files also where the system does not let the helper program be confined");
 }
 
 void add_write_options(CommandSpec command, EditOptions& options) {

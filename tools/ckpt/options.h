@@ -33,6 +33,7 @@ struct ReadOptions {
   bool lenient = false;
   bool foreign_objects = false;
   bool allow_symlinks = false;
+  bool unsandboxed = false;
   unsigned threads = 0;
 
   ckpt::OpenOptions open(ckpt::Report& report) const;

@@ -36,7 +36,7 @@ class TreeReader {
   TreeReader(const SourcePtr& file, const OpenOptions& options)
       : file_(file),
         options_(options),
-        tree_(std::make_shared<const Hdf5Tree>(walk_hdf5(*file, {options.limits}))),
+        tree_(std::make_shared<const Hdf5Tree>(walk_hdf5(*file, {options.limits, options.unsandboxed}))),
         placed_(ordered_datasets(*tree_)),
         sources_(file) {}
 
@@ -56,6 +56,7 @@ class TreeReader {
     auto detail = std::make_shared<Hdf5Detail>();
     detail->keras_lists = keras_lists_;
     detail->checksums = checksums();
+    detail->end = tree_->end;
     checkpoint_.detail = std::move(detail);
     return std::move(checkpoint_);
   }
@@ -209,6 +210,11 @@ class TreeReader {
   void report() const {
     if (options_.report == nullptr) return;
     std::vector<std::string>& warnings = options_.report->warnings;
+    for (std::string& text : unconfined_warnings(tree_->layers)) warnings.push_back(std::move(text));
+    if (file_->size() > tree_->end) {
+      warnings.push_back(core::format_size(file_->size() - tree_->end) +
+                         " behind the end of the HDF5 part were not read");
+    }
     if (tree_->user_block > 0) {
       warnings.push_back("the HDF5 part begins behind a user block of " + core::format_size(tree_->user_block) +
                          " that was not read");

@@ -9,10 +9,11 @@
 
 namespace ckpt::detail {
 
-/// What a file had that the writer does not write.
+/// What a file had that the writer does not write, and where it says that it ends.
 struct Hdf5Detail final : FormatDetail {
   bool keras_lists = false;  ///< layer_names and weight_names
   ChecksumCover checksums = ChecksumCover::absent;
+  std::uint64_t end = 0;  ///< of the HDF5 part
 };
 
 /// `file` is the HDF5 file and nothing else. Errors: those of walk_hdf5; Error(refused) naming everything that lies in

@@ -5,6 +5,7 @@
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
@@ -46,7 +47,13 @@ VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const P
   std::string fault = user_block_fault(input.file);
   if (!fault.empty()) result.damage.push_back({"user block", fault});
   Checkpoint checkpoint = read_hdf5_tree(input.file, options);
-  result.checksums = dynamic_cast<const Hdf5Detail&>(*checkpoint.detail).checksums;
+  const auto& detail = dynamic_cast<const Hdf5Detail&>(*checkpoint.detail);
+  result.checksums = detail.checksums;
+  if (input.file->size() > detail.end) {
+    result.damage.push_back({"end of the file", core::format_count(input.file->size() - detail.end) +
+                                                    " bytes follow behind the end of the HDF5 part and belong to "
+                                                    "nothing in it"});
+  }
   verify_tensors(checkpoint, options, progress, result);
   return result;
 }

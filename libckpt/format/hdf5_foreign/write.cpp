@@ -1,5 +1,5 @@
-// Writing a plain ".h5": payloads first, then the description that libhdf5 makes in memory, as in a native file without
-// its user block. Dotted names become groups, ties hard links, plain values attributes of the root group.
+// Writing a plain ".h5": payloads first, then the description that libhdf5 makes in the helper program, as in a native
+// file without its user block. Dotted names become groups, ties hard links, plain values attributes of the root group.
 
 #include <algorithm>
 #include <map>
@@ -35,6 +35,18 @@ std::string tensor_loss(const Entry& entry) {
   if (!entry.python_class.empty()) return "the tensor subclass " + entry.python_class;
   if (!entry.attributes.is_null()) return "Python attributes of a tensor";
   return "";
+}
+
+/// Why a tensor of this name would not come back under it: its links are too long for readers, or its name differs from
+/// its path and is too long for the attribute that says it.
+std::string name_obstacle(const std::string& name) {
+  if (name.size() <= Limits().max_name / 4) return "";
+  const Hdf5Path path = plan_hdf5_paths({&name, 1}).front();
+  bool long_link =
+      std::any_of(path.begin(), path.end(), [](const std::string& link) { return link.size() > Limits().max_name; });
+  bool unsaid = !path_shows_name(path, name) && name.size() > kMaxHdf5Text;
+  return long_link || unsaid ? "a name of " + std::to_string(name.size()) + " bytes that HDF5 would have to change"
+                             : "";
 }
 
 bool is_attribute_name(std::string_view name) {
@@ -86,6 +98,7 @@ class Flattener {
     if (value.is(Value::Kind::tensor)) {
       std::string reason = tensor_obstacle(value.as_entry());
       if (reason.empty()) reason = tensor_loss(value.as_entry());
+      if (reason.empty()) reason = name_obstacle(name);
       if (!reason.empty()) add(name, reason);
     } else if (value.is(Value::Kind::dict)) {
       look_at_dict(value.as_dict(), name + ".");
@@ -112,7 +125,9 @@ class PlainPlan {
  public:
   PlainPlan(const Checkpoint& checkpoint, Codec codec) {
     std::vector<NamedEntry> entries = list_entries(checkpoint.root);
-    std::erase_if(entries, [](const NamedEntry& named) { return !tensor_obstacle(*named.entry).empty(); });
+    std::erase_if(entries, [](const NamedEntry& named) {
+      return !tensor_obstacle(*named.entry).empty() || !name_obstacle(named.name).empty();
+    });
     require_distinct(entries);
     place(entries);
     pack(codec);
@@ -228,6 +243,7 @@ std::vector<Obstacle> hdf5_obstacles(const Checkpoint& checkpoint, const SaveOpt
 }
 
 void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
+  Hdf5Describer helper;  // started now, it is ready when the plans are made
   auto old = std::dynamic_pointer_cast<const Hdf5Detail>(checkpoint.detail);
   if (old && old->keras_lists) {
     warn(options,
@@ -237,15 +253,17 @@ void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& 
   Hdf5Style style{.top_group = "", .keep_order = true, .locations = true};
   style.attributes = root_attributes(checkpoint, options);
   PlainPlan plan(checkpoint, options.codec);
+  helper.require_ready();
   std::uint64_t bound =
       core::checked_add(bound_of_payloads(plan.payloads()), kMetadataAtLeast + plan.datasets() * kMetadataPerDataset);
   AtomicFile file(path, {.overwrite = options.overwrite, .durable = options.durable, .expected_size = bound});
   PayloadWriter writer(file, 0, logical_bytes(plan.payloads()), options);
   for (std::size_t i = 0; i < plan.planned().size(); ++i) writer.write(plan.planned()[i], plan.payloads()[i]);
   Hdf5Place place{0, core::align_up(writer.finish(), kPageAlignment)};
-  Hdf5Image image = build_hdf5(plan.plans(), place, style);
-  image.superblock.resize(kFirstPayload);
-  file.write_at(0, image.superblock);
+  Hdf5Image image = build_hdf5(helper, {plan.plans(), place, std::move(style)});
+  core::ByteVector superblock(image.superblock.begin(), image.superblock.end());
+  superblock.resize(kFirstPayload);
+  file.write_at(0, superblock);
   file.skip_to(place.metadata_begin);
   file.write(image.metadata);
   file.commit();

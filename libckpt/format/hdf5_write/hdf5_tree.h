@@ -1,7 +1,7 @@
 #pragma once
-// The HDF5 view of a file: a dataset for every tensor, laid over payload bytes that are already in place.
-// Thread safety: libhdf5 has one lock; any number of threads may call this. Use: Hdf5Image image =
-// build_hdf5(datasets, {.user_block = 4096, .metadata_begin = end});
+// The HDF5 view of a file: a dataset for every tensor, laid over payload bytes that are already in place. libhdf5 makes
+// it in the helper program. Thread safety: a describer has one owner; any number may be at work. Use: Hdf5Describer
+// helper; helper.require_ready(); Hdf5Image image = build_hdf5(helper, {datasets, {.metadata_begin = end}});
 
 #include <cstdint>
 #include <string>
@@ -10,6 +10,7 @@
 #include "libckpt/entry.h"
 #include "libckpt/format/hdf5_write/hdf5_names.h"
 #include "libckpt/format/hdf5_write/payload.h"
+#include "libckpt/hdf5/describer.h"
 
 namespace ckpt::detail {
 
@@ -48,16 +49,17 @@ struct Hdf5Style {
 /// Attributes that are longer do not fit into an object of the old kind.
 inline constexpr std::size_t kMaxHdf5Text = 60'000;
 
-/// What is written at offset 0 and at metadata_begin.
-struct Hdf5Image {
-  core::ByteVector superblock;
-  core::ByteVector metadata;
+/// All that the helper has to know.
+struct Hdf5Plan {
+  std::vector<DatasetPlan> datasets;
+  Hdf5Place place = {};
+  Hdf5Style style = {};
 };
 
 /// REQUIRES with style.keep_order: plans that share a group follow one another (in_group_order() sees to it).
-/// The same input gives the same bytes. Cost: about 20 µs a dataset, and its metadata in memory (about 500 bytes each).
-/// Errors: Error(internal) with libhdf5's reason.
-Hdf5Image build_hdf5(std::vector<DatasetPlan> datasets, const Hdf5Place& place, const Hdf5Style& style = {});
+/// The same input gives the same bytes. Cost: about 20 µs a dataset in the helper, and its metadata in memory, there
+/// and here (about 500 bytes each). Errors: those of Hdf5Describer::describe().
+Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan);
 
 /// Positions of the paths in an order that keeps groups together and otherwise follows the first appearance.
 std::vector<std::size_t> in_group_order(const std::vector<Hdf5Path>& paths);

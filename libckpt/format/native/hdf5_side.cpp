@@ -7,9 +7,10 @@ namespace {
 
 constexpr std::string_view kTopGroup = "data";
 
-/// A file of the most tensors has as many links, and groups besides.
+/// A file of the most tensors has as many links, and groups besides; in the longest name each byte may be escaped.
 Limits walk_limits(Limits limits) {
   limits.max_tensors = 2 * limits.max_tensors + 64;
+  limits.max_name = 3 * limits.max_name + 64;
   return limits;
 }
 
@@ -32,9 +33,10 @@ void add_group(const Hdf5Tree& tree, std::uint32_t number, const Hdf5Path& path,
 
 }  // namespace
 
-Hdf5Side read_hdf5_side(const ByteSource& file, const Limits& limits) {
+Hdf5Side read_hdf5_side(const ByteSource& file, WalkOptions options) {
+  options.limits = walk_limits(options.limits);
   Hdf5Side side;
-  side.tree = std::make_shared<const Hdf5Tree>(walk_hdf5(file, {walk_limits(limits)}));
+  side.tree = std::make_shared<const Hdf5Tree>(walk_hdf5(file, options));
   add_group(*side.tree, 0, {}, false, side);
   return side;
 }

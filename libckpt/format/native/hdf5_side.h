@@ -1,7 +1,7 @@
 #pragma once
 // The HDF5 part of a native file as the helper program sees it, by path below the top group, and the paths and records
 // of the index beside it. Shared by verifying and reindexing. Thread safety: plain values once built.
-// Use: Hdf5Side side = read_hdf5_side(*input.file, header, limits);
+// Use: Hdf5Side side = read_hdf5_side(*input.file, {limits});
 
 #include <map>
 #include <string>
@@ -23,7 +23,7 @@ struct Hdf5Side {
 };
 
 /// Errors: those of walk_hdf5.
-Hdf5Side read_hdf5_side(const ByteSource& file, const Limits& limits);
+Hdf5Side read_hdf5_side(const ByteSource& file, WalkOptions options);
 
 /// A tensor of the index.
 struct IndexedTensor {

@@ -43,7 +43,8 @@ class Reindexer {
     }
     file_ = open_edited_native(input_, options.limits);
     index_ = read_index_side(file_->index, options.limits);
-    hdf5_ = read_hdf5_side(*input_.file, options.limits);
+    hdf5_ = read_hdf5_side(*input_.file, {options.limits, options.unsandboxed});
+    for (const std::string& text : unconfined_warnings(hdf5_.tree->layers)) warn(text);
     if (hdf5_.tree->user_block != file_->header.user_block) {
       throw Error(ErrorCode::corrupt, "the HDF5 part begins elsewhere than the header says");
     }

@@ -69,7 +69,7 @@ class Verifier {
   VerifyResult run() {
     check();
     // What was changed behind the index is a finding already, and nothing more is known of it.
-    if (result_.damage.empty()) compare_views(*file_, input_, options_.limits, result_);
+    if (result_.damage.empty()) compare_views(*file_, input_, options_, result_);
     input_.file->require_unchanged();
     return std::move(result_);
   }

@@ -94,14 +94,20 @@ class ViewComparer {
 
 }  // namespace
 
-void compare_views(const OpenedNative& file, const Input& input, const Limits& limits, VerifyResult& result) {
+void compare_views(const OpenedNative& file, const Input& input, const OpenOptions& options, VerifyResult& result) {
   if (!try_find_hdf5_helper()) {
     result.notes.push_back({"HDF5 part", "not compared with the index: the helper program ckpt-hdf5 is not there"});
     return;
   }
-  ViewComparer comparer(file, limits, result);
+  ViewComparer comparer(file, options.limits, result);
   try {
-    comparer.compare(read_hdf5_side(*input.file, limits));
+    Hdf5Side side = read_hdf5_side(*input.file, {options.limits, options.unsandboxed});
+    for (std::string& text : unconfined_warnings(side.tree->layers)) {
+      if (options.report != nullptr) options.report->warnings.push_back(std::move(text));
+    }
+    comparer.compare(std::move(side));
+  } catch (const UnconfinedHelper& error) {
+    result.notes.push_back({"HDF5 part", "not compared with the index: " + error.message()});
   } catch (const core::Error& error) {
     if (error.code() == core::ErrorCode::io) throw;
     result.damage.push_back({"HDF5 part", error.message()});

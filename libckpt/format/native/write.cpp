@@ -1,5 +1,5 @@
-// Writing: payloads are streamed first, so that compressed sizes are known; then libhdf5 describes them in memory, and
-// the description, the superblock and the index follow.
+// Writing: payloads are streamed first, so that compressed sizes are known; then libhdf5 describes them in the helper
+// program, and the description, the superblock and the index follow.
 
 #include <algorithm>
 #include <bit>
@@ -88,12 +88,13 @@ std::uint64_t write_payloads(AtomicFile& file, std::uint64_t user_block, const P
 }
 
 /// Writes the HDF5 side and stamps it.
-void write_hdf5(AtomicFile& file, Hdf5Image image, const Hdf5Place& place, NativeIndex& index) {
-  image.superblock.resize(kFirstPayload);
-  file.write_at(place.user_block, image.superblock);
+void write_hdf5(AtomicFile& file, const Hdf5Image& image, const Hdf5Place& place, NativeIndex& index) {
+  core::ByteVector superblock(image.superblock.begin(), image.superblock.end());
+  superblock.resize(kFirstPayload);
+  file.write_at(place.user_block, superblock);
   file.skip_to(place.user_block + place.metadata_begin);
   file.write(image.metadata);
-  index.ranges = {{0, kFirstPayload, hash128(image.superblock)},
+  index.ranges = {{0, kFirstPayload, hash128(superblock)},
                   {place.metadata_begin, image.metadata.size(), hash128(image.metadata)}};
 }
 
@@ -123,17 +124,19 @@ std::uint64_t bound_of(std::uint64_t payloads_end, const std::vector<DatasetPlan
 
 void write_native(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   double parity = parity_share(checkpoint, options);
+  Hdf5Describer helper;  // started now, it is ready when the plans are made
   PayloadPlan plan = plan_payloads(checkpoint.root);
   NativeIndex index = plan_index(checkpoint, plan, options.codec);
   if (parity > 0) index.parity.emplace();
   NativeHeader header;
   header.user_block = user_block_for(encoded_size(index));
   std::vector<DatasetPlan> datasets = plan_datasets(checkpoint, plan, index);
+  helper.require_ready();
   std::uint64_t bound = core::checked_add(header.user_block, bound_of_payloads(index.payloads));
   AtomicFile file(path, file_options(options, bound_of(bound, datasets, parity)));
   std::uint64_t end = write_payloads(file, header.user_block, plan, index, options);
   Hdf5Place place{header.user_block, core::align_up(end, kPageAlignment)};
-  Hdf5Image image = build_hdf5(std::move(datasets), place);
+  Hdf5Image image = build_hdf5(helper, {std::move(datasets), place});
   if (parity > 0) index.parity = add_parity(place, image, parity);
   write_hdf5(file, std::move(image), place, index);
   write_user_block(file, header, index);

@@ -1,11 +1,14 @@
 #include "libckpt/hdf5/helper/dataset.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "libckpt/hdf5/helper/chunks.h"
+#include "libckpt/hdf5/helper/layout_message.h"
 #include "libckpt/hdf5/helper/types.h"
 #include "libckpt/io/packed.h"
+#include "libcore/base/checked_math.h"
 
 namespace ckpt::detail {
 namespace {
@@ -38,6 +41,17 @@ std::vector<hsize_t> put_space(hid_t dataset, core::ByteVector& out) {
   return dims;
 }
 
+/// The others are wider in memory or in the file: texts of any length, references, what is made of them.
+bool has_fixed_width(hid_t type) {
+  H5T_class_t kind = H5Tget_class(type);
+  return kind == H5T_INTEGER || kind == H5T_FLOAT || kind == H5T_ENUM || kind == H5T_OPAQUE || kind == H5T_BITFIELD;
+}
+
+bool has_elements(hid_t dataset) {
+  Handle space(H5Dget_space(dataset), H5Sclose);
+  return H5Sget_simple_extent_npoints(space.get()) > 0;
+}
+
 void put_fill_value(hid_t list, hid_t type, std::uint64_t width, core::ByteVector& out) {
   core::ByteVector value;
   H5D_fill_value_t status = H5D_FILL_VALUE_UNDEFINED;
@@ -52,6 +66,26 @@ void put_fill_value(hid_t list, hid_t type, std::uint64_t width, core::ByteVecto
 void put_outside(const std::string& what, core::ByteVector& out) {
   out.push_back(std::byte{kLayoutOutside});
   put_text(out, what);
+}
+
+/// Size and shape are written twice, in the type and the space and in the layout; readers trust either.
+void require_stored(std::uint64_t stored, const std::vector<hsize_t>& dims, std::uint64_t width) {
+  std::optional<std::uint64_t> size = width;
+  for (hsize_t side : dims) {
+    if (size) size = core::try_mul<std::uint64_t>(*size, side);
+  }
+  if (size == stored) return;
+  throw Failure{kFailureCorrupt, "it holds " + std::to_string(stored) + " bytes where its shape and elements of " +
+                                     std::to_string(width) + " bytes need " +
+                                     (size ? std::to_string(*size) : "more than 64 bits can count")};
+}
+
+/// The layout of a dataset in chunks says the size of an element once more.
+void require_same_element(hid_t dataset, ReadOnlyFile& file, std::uint64_t width) {
+  std::optional<std::uint64_t> other = element_in_layout(dataset, file);
+  if (!other || *other == width) return;
+  throw Failure{kFailureCorrupt, "its chunks have elements of " + std::to_string(*other) + " bytes and its type has " +
+                                     std::to_string(width)};
 }
 
 void put_compact(hid_t dataset, hid_t type, core::ByteVector& out) {
@@ -99,6 +133,10 @@ void put_dataset(hid_t dataset, ReadOnlyFile& file, core::ByteVector& out) {
   bool is_number = !facts.dtype.empty();
   put_fill_value(list.get(), type.get(), is_number ? facts.width : UINT64_MAX, out);
   if (H5Pget_external_count(list.get()) != 0) return put_outside("raw data in another file", out);
+  bool in_one_piece = layout == H5D_COMPACT || (layout == H5D_CONTIGUOUS && H5Dget_offset(dataset) != HADDR_UNDEF);
+  if (in_one_piece && has_fixed_width(type.get()) && has_elements(dataset))
+    require_stored(H5Dget_storage_size(dataset), dims, facts.width);
+  if (layout == H5D_CHUNKED && has_fixed_width(type.get())) require_same_element(dataset, file, facts.width);
   if (!is_number) {
     out.push_back(std::byte{kLayoutUnread});
   } else if (layout == H5D_COMPACT) {

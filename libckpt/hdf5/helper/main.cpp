@@ -1,6 +1,9 @@
-// ckpt-hdf5: reads the structure of an HDF5 file in a process of its own, because libhdf5 is not made for files that
-// nobody vouches for. The library starts it with the file as standard input and reads the answer from standard output.
-// Usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer
+// ckpt-hdf5: all that libhdf5 does for the ckpt library, in a process of its own, because libhdf5 is not made for files
+// that nobody vouches for, and what goes wrong in it must not end the program that saves. The library starts it with
+// the file, or what is to be described, as standard input and reads the answer from standard output. Usage: ckpt-hdf5
+// walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer
+//        ckpt-hdf5 walk-unsandboxed ...   the same where the system does not let it be confined
+//        ckpt-hdf5 describe <description >answer
 //        ckpt-hdf5 probe      says whether the sandbox holds on this system
 
 #include <hdf5.h>
@@ -14,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "libckpt/hdf5/helper/describer.h"
 #include "libckpt/hdf5/helper/sandbox.h"
 #include "libckpt/hdf5/helper/walker.h"
 #include "libckpt/io/packed.h"
@@ -24,9 +28,13 @@ using namespace ckpt::detail;
 
 constexpr int kUsage = 2;
 constexpr const char* kUsageText =
-    "ckpt-hdf5 is started by the ckpt library; it reads the structure of an HDF5 file in a sandbox.\n"
+    "ckpt-hdf5 is started by the ckpt library; it reads and makes the structure of HDF5 files in a sandbox.\n"
     "usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer\n"
+    "       ckpt-hdf5 walk-unsandboxed ...   the same where the system does not let it be confined\n"
+    "       ckpt-hdf5 describe <description >answer\n"
     "       ckpt-hdf5 probe     says whether the sandbox holds on this system\n";
+
+enum class Unconfined : std::uint8_t { refused, allowed };
 
 std::optional<std::uint64_t> number(const char* text) {
   char* end = nullptr;
@@ -51,44 +59,80 @@ void put_failure(Reply& reply, const Failure& failure) {
   reply.flush();
 }
 
-/// A failure may strike in the middle of a frame, which is then left out.
-int run_walk(const std::uint64_t (&arguments)[5]) {
-  Reply reply(STDOUT_FILENO);
+void put_hello(Reply& reply, std::uint8_t layers) {
   reply.begin(kFrameHello);
   core::append_le<std::uint32_t>(reply.content(), kHelperProtocol);
+  reply.content().push_back(static_cast<std::byte>(layers));
   reply.end();
-  reply.stage("entering the sandbox");
+}
+
+/// A failure may strike in the middle of a frame, which is then left out.
+template <class Job>
+int answer(Reply& reply, Job&& job) {
   try {
-    if (!enter_sandbox({.cpu_seconds = arguments[4]})) {
-      if (errno == ENOMEM) ::_exit(kExitNoMemory);
-      throw Failure{kFailureInternal, "no sandbox can be made"};
-    }
-    lock_library();
-    ReadOnlyFile file(STDIN_FILENO, arguments[0], arguments[1]);
-    walk(file, {.max_objects = arguments[2], .max_depth = arguments[3]}, reply);
+    job();
   } catch (const Failure& failure) {
     reply.drop_open_frame();
     put_failure(reply, failure);
+  } catch (const core::Error& error) {
+    reply.drop_open_frame();
+    put_failure(reply, {kFailureInternal, error.message()});
   }  // std::bad_alloc does not come: memory.cpp ends the process
   return 0;
 }
 
+int run_walk(const std::uint64_t (&arguments)[5], Unconfined unconfined) {
+  Reply reply(STDOUT_FILENO);
+  std::uint8_t layers = enter_sandbox({.cpu_seconds = arguments[4]});
+  put_hello(reply, layers);
+  return answer(reply, [&] {
+    if (layers != kAllLayers && unconfined == Unconfined::refused) throw Failure{kFailureUnconfined, ""};
+    reply.stage("starting libhdf5");
+    lock_library();
+    ReadOnlyFile file(STDIN_FILENO, arguments[0], arguments[1]);
+    walk(file, {.max_objects = arguments[2], .max_depth = arguments[3]}, reply);
+  });
+}
+
+/// The input is what the library itself says, so that a layer that is missing is no reason to stop; and it knows best
+/// how long it waits. It is greeted before it has anything to say: what is wrong with this program shows early.
+int run_describe() {
+  constexpr std::uint64_t kDay = 24ULL * 3600;
+  Reply reply(STDOUT_FILENO);
+  put_hello(reply, enter_sandbox({.cpu_seconds = kDay, .address_space = 64ULL << 30}));
+  return answer(reply, [&] {
+    lock_library();
+    reply.flush();
+    core::ByteVector description = read_description(STDIN_FILENO);
+    if (!description.empty()) describe(description, reply);
+  });
+}
+
 /// 0 when nothing that the sandbox forbids can be done.
 int run_probe() {
-  bool entered = enter_sandbox({});
-  std::string leaks = entered ? sandbox_leaks() : "everything: there is no sandbox";
-  std::string line = leaks.empty() ? "the sandbox holds\n" : "inside the sandbox one can still " + leaks + "\n";
+  std::uint8_t layers = enter_sandbox({});
+  std::string leaks = sandbox_leaks();
+  std::string line;
+  if ((layers & kLayerFiles) == 0) line += "Landlock does not hold\n";
+  if ((layers & kLayerCalls) == 0) line += "seccomp does not hold\n";
+  if ((layers & kLayerLimits) == 0) line += "limits of memory and time do not hold\n";
+  if (!leaks.empty()) line += "inside the sandbox one can still " + leaks + "\n";
+  bool good = line.empty();
+  if (good) line = "the sandbox holds\n";
   ssize_t written = ::write(STDOUT_FILENO, line.data(), line.size());
-  return leaks.empty() && written > 0 ? 0 : 1;
+  return good && written > 0 ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "probe") ::_exit(run_probe());
-  if (argc != 7 || std::string_view(argv[1]) != "walk") {
-    std::fputs(kUsageText, argc > 1 && std::string_view(argv[1]) == "--help" ? stdout : stderr);
-    return argc > 1 && std::string_view(argv[1]) == "--help" ? 0 : kUsage;
+  std::string_view job = argc > 1 ? argv[1] : "";
+  if (argc == 2 && job == "probe") ::_exit(run_probe());
+  if (argc == 2 && job == "describe") ::_exit(run_describe());
+  bool unsandboxed = job == "walk-unsandboxed";
+  if (argc != 7 || (job != "walk" && !unsandboxed)) {
+    std::fputs(kUsageText, job == "--help" ? stdout : stderr);
+    return job == "--help" ? 0 : kUsage;
   }
   std::uint64_t arguments[5];
   for (int i = 0; i < 5; ++i) {
@@ -97,5 +141,5 @@ int main(int argc, char** argv) {
     arguments[i] = *value;
   }
   // The library is not taken down: on damaged files that has crashed after everything was said.
-  ::_exit(run_walk(arguments));
+  ::_exit(run_walk(arguments, unsandboxed ? Unconfined::allowed : Unconfined::refused));
 }

@@ -12,6 +12,10 @@ namespace {
 constexpr std::size_t kFlushFrom = 256 << 10;
 constexpr std::size_t kMaxStage = 300;
 
+void require_length(std::size_t length) {
+  if (length > UINT32_MAX) throw Failure{kFailureRefused, "the description of one object is larger than 4 GiB"};
+}
+
 }  // namespace
 
 void Reply::begin(FrameTag tag) {
@@ -23,7 +27,7 @@ void Reply::begin(FrameTag tag) {
 
 void Reply::end() {
   std::size_t length = buffer_.size() - frame_ - kFrameHead;
-  if (length > UINT32_MAX) throw Failure{kFailureRefused, "the description of one object is larger than 4 GiB"};
+  require_length(length);
   core::store_le(buffer_.data() + frame_ + 1, static_cast<std::uint32_t>(length));
   open_ = false;
   if (buffer_.size() >= kFlushFrom) flush();
@@ -34,6 +38,15 @@ void Reply::drop_open_frame() {
   open_ = false;
 }
 
+void Reply::send(FrameTag tag, core::Bytes content) {
+  require_length(content.size());
+  begin(tag);
+  core::store_le(buffer_.data() + frame_ + 1, static_cast<std::uint32_t>(content.size()));
+  open_ = false;
+  flush();
+  write_all(content);
+}
+
 void Reply::stage(std::string_view text) {
   begin(kFrameStage);
   core::append(buffer_, core::as_bytes(text.substr(0, kMaxStage)));
@@ -42,14 +55,17 @@ void Reply::stage(std::string_view text) {
 }
 
 void Reply::flush() {
-  core::Bytes left = buffer_;
-  while (!left.empty()) {
-    ssize_t n = ::write(fd_, left.data(), left.size());
+  write_all(buffer_);
+  buffer_.clear();
+}
+
+void Reply::write_all(core::Bytes bytes) const {
+  while (!bytes.empty()) {
+    ssize_t n = ::write(fd_, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) ::_exit(4);
-    left = left.subspan(static_cast<std::size_t>(n));
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
-  buffer_.clear();
 }
 
 }  // namespace ckpt::detail

@@ -21,12 +21,17 @@ class Reply {
   /// Forgets a frame that was begun and not ended.
   void drop_open_frame();
 
+  /// Sends a frame as it is, however large, without a copy. REQUIRES: no frame is open.
+  void send(FrameTag tag, core::Bytes content);
+
   /// Says what is attempted next and sends everything so far, so that the parent knows it should this process die.
   void stage(std::string_view text);
   /// Ends the process quietly when nobody listens any more.
   void flush();
 
  private:
+  void write_all(core::Bytes bytes) const;
+
   int fd_;
   core::ByteVector buffer_;
   std::size_t frame_ = 0;  ///< where the open frame begins

@@ -17,6 +17,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "libckpt/hdf5/wire.h"
+
 namespace ckpt::detail {
 namespace {
 
@@ -58,19 +60,23 @@ std::uint64_t landlock_rights(long abi) {
   return (1ULL << bits) - 1;
 }
 
-/// Every right is handled and none is granted.
-void forbid_files() {
+/// Every right is handled and none is granted. Returns whether that holds.
+bool forbid_files() {
   long abi = ::syscall(__NR_landlock_create_ruleset, nullptr, 0, 1);
-  if (abi < 1) return;
+  if (abi < 1) return false;
   struct {
     std::uint64_t files;
     std::uint64_t network;
   } ruleset{landlock_rights(abi), 3};
   std::size_t size = abi >= 4 ? sizeof ruleset : sizeof ruleset.files;
   long fd = ::syscall(__NR_landlock_create_ruleset, &ruleset, size, 0);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   ::syscall(__NR_landlock_restrict_self, fd, 0);
   ::close(static_cast<int>(fd));
+  // What counts is what can be done, not what the kernel answered.
+  int opened = ::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened >= 0) ::close(opened);
+  return opened < 0 && errno == EACCES;
 }
 
 #if defined(__x86_64__)
@@ -131,26 +137,31 @@ std::vector<sock_filter> call_filter() {
   return filter;
 }
 
-void forbid_calls() {
-  if (kArchitecture == 0) return;
+/// Returns whether calls that are not on the list fail.
+bool forbid_calls() {
+  if (kArchitecture == 0) return false;
   std::vector<sock_filter> filter = call_filter();
   sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return false;
+  return ::syscall(__NR_getppid) < 0 && errno == EPERM;
 }
 
 }  // namespace
 
-bool enter_sandbox(const SandboxLimits& limits) {
+std::uint8_t enter_sandbox(const SandboxLimits& limits) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_DUMPABLE, 0);
 #ifdef __NR_close_range
   ::syscall(__NR_close_range, 3U, ~0U, 0U);
 #endif
-  if (!clean_environment() || ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
-  forbid_files();
-  if (!limit_resources(limits)) return false;
-  forbid_calls();
-  return true;
+  bool clean = clean_environment();
+  if (!clean && errno == ENOMEM) ::_exit(kExitNoMemory);
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // where it fails, so do the next ones, except for root
+  std::uint8_t layers = 0;
+  if (forbid_files()) layers |= kLayerFiles;
+  if (limit_resources(limits) && clean) layers |= kLayerLimits;
+  if (forbid_calls()) layers |= kLayerCalls;
+  return layers;
 }
 
 std::string sandbox_leaks() {

@@ -13,10 +13,10 @@ struct SandboxLimits {
   std::uint64_t address_space = 2ULL << 30;  ///< bytes
 };
 
-/// Descriptors above 2 are closed, the environment is emptied, resources are limited, no_new_privs is set; Landlock (no
-/// file may be opened) and seccomp (a short list of system calls) are used where the kernel has them. Returns false
-/// when a step that every kernel has fails.
-bool enter_sandbox(const SandboxLimits& limits);
+/// Descriptors above 2 are closed, the environment is emptied, resources are limited, no_new_privs is set, Landlock (no
+/// file may be opened) and seccomp (a short list of system calls) are entered. Returns the layers that hold
+/// (SandboxLayer of wire.h); the others are what the system refused, and it is the caller who decides whether to go on.
+std::uint8_t enter_sandbox(const SandboxLimits& limits);
 
 /// What this process can still do that it should not: "open files", "make memory executable"; "" when nothing.
 std::string sandbox_leaks();

@@ -14,6 +14,15 @@ bool is_full(hid_t type, std::uint64_t width) {
   return H5Tget_precision(type) == width * 8 && H5Tget_offset(type) == 0;
 }
 
+/// A number must fit into the bytes that an element takes: the size says how far apart elements lie.
+void require_room(hid_t type, std::uint64_t width) {
+  std::size_t precision = H5Tget_precision(type);
+  int offset = H5Tget_offset(type);
+  if (precision > 0 && offset >= 0 && precision + static_cast<std::size_t>(offset) <= width * 8) return;
+  throw Failure{kFailureCorrupt, "its type has elements of " + std::to_string(width) + " bytes that hold numbers of " +
+                                     std::to_string(precision) + " bits"};
+}
+
 /// Sets the byte order; false for orders of other times.
 bool take_order(hid_t type, TypeFacts& facts) {
   H5T_order_t order = H5Tget_order(type);
@@ -22,6 +31,7 @@ bool take_order(hid_t type, TypeFacts& facts) {
 }
 
 void describe_integer(hid_t type, TypeFacts& facts) {
+  require_room(type, facts.width);
   bool is_signed = H5Tget_sign(type) != H5T_SGN_NONE;
   facts.what = (is_signed ? "int" : "uint") + bits(facts.width);
   bool known = facts.width == 1 || facts.width == 2 || facts.width == 4 || facts.width == 8;
@@ -40,6 +50,7 @@ constexpr FloatGeometry kFloats[] = {
 };
 
 void describe_float(hid_t type, TypeFacts& facts) {
+  require_room(type, facts.width);
   facts.what = "a float of " + bits(facts.width) + " bits with an unknown layout";
   std::size_t sign_at = 0;
   std::size_t exponent_at = 0;
@@ -110,6 +121,7 @@ void describe_text(hid_t type, TypeFacts& facts) {
 TypeFacts describe_type(hid_t type) {
   TypeFacts facts;
   facts.width = H5Tget_size(type);
+  if (facts.width == 0) throw Failure{kFailureCorrupt, "its type has elements of 0 bytes"};
   switch (H5Tget_class(type)) {
     case H5T_INTEGER:
       describe_integer(type, facts);

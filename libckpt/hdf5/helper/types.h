@@ -16,6 +16,7 @@ struct TypeFacts {
   std::uint64_t width = 0;  ///< bytes of an element
 };
 
+/// Throws Failure(corrupt) for a type whose size contradicts what it holds.
 TypeFacts describe_type(hid_t type);
 
 }  // namespace ckpt::detail

@@ -12,7 +12,8 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::size_t kMaxName = 65'535;
+/// Three times the longest key: each byte of it may be escaped.
+constexpr std::size_t kMaxName = 3 * 65'535 + 64;
 
 struct Link {
   std::string name;
@@ -80,6 +81,7 @@ class Walker {
     reply_.begin(kFrameEnd);
     put_count(reply_.content(), user_block);
     put_count(reply_.content(), next_);
+    put_count(reply_.content(), source_.end);
     reply_.end();
     reply_.flush();
   }

@@ -68,7 +68,7 @@ TEST_F(Hdf5Helper, IsLookedForNearTheProgramOfThePath) {
 
 TEST_F(Hdf5Helper, MissingOneIsOneClearError) {
   use(dir_.path() / "absent");
-  EXPECT_EQ(error(), "unsupported: HDF5 files of other programs are read by a helper program, and '" +
+  EXPECT_EQ(error(), "unsupported: HDF5 (.ckpt, .h5, Keras) needs the helper program ckpt-hdf5, and '" +
                          (dir_.path() / "absent").string() +
                          "', which CKPT_HDF5_HELPER names, cannot be it: it does not exist");
   EXPECT_FALSE(try_find_hdf5_helper().has_value());

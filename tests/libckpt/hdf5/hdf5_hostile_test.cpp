@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <stdexcept>
+
 #include "libckpt/hdf5/filters.h"
 #include "libckpt/hdf5/helper_process.h"
 #include "libckpt/hdf5/tree.h"
@@ -231,6 +234,75 @@ TEST_F(Hdf5Hostile, ElementsThatAreNoNumbersAreNamedAndLeftOut) {
   EXPECT_EQ(list_entries(open(path()).root).size(), 1U);
   EXPECT_THAT(warnings(), Contains("no tensors and therefore left out: 'pointers' (references to other objects); "
                                    "'words' (text of any length)"));
+}
+
+/// Where the message that describes the type of a float32 dataset says how wide an element is.
+std::size_t size_field_of_floats(const std::filesystem::path& path) {
+  constexpr std::string_view kFloat32{"\x11\x20\x1f\0\4\0\0\0", 8};
+  std::size_t at = test::read_file(path).find(kFloat32);
+  if (at == std::string::npos) throw std::runtime_error("no float32 in the file");
+  return at + 4;
+}
+
+TEST_F(Hdf5Hostile, TypesOfAnotherSizeThanTheirBytesAreCorrupt) {
+  test::Hdf5Maker maker(path());
+  maker.floats("x", {64});
+  maker.close();
+  std::size_t at = size_field_of_floats(path());
+  const std::pair<std::uint32_t, const char*> cases[] = {
+      {0, "elements of 0 bytes"},
+      {3, "elements of 3 bytes that hold numbers of 32 bits"},
+      {8, "it holds 256 bytes where its shape and elements of 8 bytes need 512"},
+      {UINT32_MAX, "it holds 256 bytes where its shape and elements of 4294967295 bytes need"},
+  };
+  for (const auto& [size, text] : cases) {
+    char field[4];
+    std::memcpy(field, &size, sizeof field);
+    test::overwrite(path(), at, {field, sizeof field});
+    EXPECT_THAT(error(), ::testing::AllOf(StartsWith("corrupt: HDF5: '/x': "), HasSubstr(text)));
+  }
+}
+
+TEST_F(Hdf5Hostile, ChunksOfAnotherElementSizeThanTheTypeAreCorrupt) {
+  test::Hdf5Maker maker(path());
+  maker.chunked("x", {64}, {64}, {H5Z_FILTER_DEFLATE});
+  maker.close();
+  EXPECT_EQ(error(), "");
+  // Version 3, in chunks, two sizes: one dimension and the element.
+  std::size_t layout = test::read_file(path()).find("\3\2\2");
+  ASSERT_NE(layout, std::string::npos);
+  constexpr std::size_t kElement = 15;
+  test::overwrite(path(), layout + kElement, {"\0\0\0\4", 4});  // with 2^6 elements: 2^32 bytes a chunk and more
+  EXPECT_NE(error(), "");
+  test::overwrite(path(), layout + kElement, {"\10\0\0\0", 4});
+  EXPECT_THAT(error(), HasSubstr("'/x': its chunks have elements of 8 bytes and its type has 4"));
+  test::overwrite(path(), layout + kElement, {"\4\0\0\0", 4});
+  test::overwrite(path(), size_field_of_floats(path()), {"\10\0\0\0", 4});
+  EXPECT_THAT(error(), HasSubstr("'/x': its chunks have elements of 4 bytes and its type has 8"));
+}
+
+TEST_F(Hdf5Hostile, ChunkedLayoutOfTwoToTheSixtyTwoIsRefused) {
+  test::Hdf5Maker maker(path());
+  hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+  hsize_t chunk = 1024;
+  H5Pset_chunk(list, 1, &chunk);
+  maker.empty("x", {1ULL << 60}, list);
+  H5Pclose(list);
+  maker.close();
+  EXPECT_THAT(error(), StartsWith("refused: its shape declares 4194304 TiB where 0 B are stored"));
+}
+
+TEST_F(Hdf5Hostile, ZipBehindAnHdf5FileIsFoundByVerify) {
+  test::Hdf5Maker maker(path());
+  maker.floats("x", {2});
+  maker.close();
+  EXPECT_TRUE(verify(path()).damage.empty());
+  constexpr std::string_view kEmptyZip{"PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22};
+  test::write_file(path(), test::read_file(path()) + std::string(kEmptyZip));
+  VerifyResult result = verify(path());
+  ASSERT_FALSE(result.damage.empty());
+  EXPECT_EQ(result.damage.front().text, "22 bytes follow behind the end of the HDF5 part and belong to nothing in it");
+  EXPECT_THAT(warnings(), Contains("22 B behind the end of the HDF5 part were not read"));
 }
 
 TEST_F(Hdf5Hostile, TimeIsLimited) {

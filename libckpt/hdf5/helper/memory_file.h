@@ -1,8 +1,8 @@
 #pragma once
 // A virtual file for libhdf5 that keeps the metadata it writes in memory and hands out addresses that were decided
 // beforehand for tensor bytes, which it never sees. Offsets count from the end of the user block.
-// Thread safety: one owner; several objects may be used at once. Use: Hdf5Memory memory(user_block, metadata_begin);
-// create a file on memory.driver_list(), close it, then write memory.superblock() and memory.metadata() out.
+// Thread safety: one owner. Use: MemoryFile memory(user_block, metadata_begin); create a file on memory.access(), close
+// it, then write memory.take_superblock() and memory.take_metadata() out.
 
 #include <hdf5.h>
 
@@ -10,50 +10,19 @@
 #include <optional>
 #include <utility>
 
+#include "libckpt/hdf5/helper/handle.h"
 #include "libcore/base/bytes.h"
 
 namespace ckpt::detail {
 
-/// An identifier of libhdf5 that closes itself. Error(internal) with the library's reason for a negative one.
-class Hid {
+class MemoryFile {
  public:
-  using Close = herr_t (*)(hid_t);
-  Hid() = default;
-  Hid(hid_t id, Close close);
-  Hid(Hid&& other) noexcept;
-  Hid& operator=(Hid&& other) noexcept;
-  ~Hid();
-  hid_t get() const { return id_; }
-
- private:
-  hid_t id_ = -1;
-  Close close_ = nullptr;
-};
-
-/// Throws Error(internal) with the innermost reason of libhdf5's error stack when `result` is negative.
-void require_hdf5(herr_t result);
-
-/// Stops libhdf5 from printing its error stack in this thread, as long as the object lives.
-class Hdf5Silence {
- public:
-  Hdf5Silence();
-  ~Hdf5Silence();
-  Hdf5Silence(const Hdf5Silence&) = delete;
-  Hdf5Silence& operator=(const Hdf5Silence&) = delete;
-
- private:
-  H5E_auto2_t print_ = nullptr;
-  void* data_ = nullptr;
-};
-
-class Hdf5Memory {
- public:
-  Hdf5Memory(std::uint64_t user_block, std::uint64_t metadata_begin);
-  Hdf5Memory(const Hdf5Memory&) = delete;
-  Hdf5Memory& operator=(const Hdf5Memory&) = delete;
+  MemoryFile(std::uint64_t user_block, std::uint64_t metadata_begin);
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
 
   /// File access property list that opens this object, whatever the file name.
-  hid_t driver_list() const { return access_.get(); }
+  hid_t access() const { return access_.get(); }
 
   /// The next tensor bytes that libhdf5 allocates lie here.
   void expect_payload(std::uint64_t offset, std::uint64_t size) { expected_ = Expected{offset, size}; }
@@ -88,8 +57,8 @@ class Hdf5Memory {
   std::optional<Expected> expected_;
   core::ByteVector superblock_;
   core::ByteVector metadata_;
-  Hid driver_;
-  Hid access_;
+  Handle driver_;
+  Handle access_;
 };
 
 }  // namespace ckpt::detail

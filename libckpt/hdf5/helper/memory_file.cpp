@@ -1,12 +1,10 @@
-#include "libckpt/format/hdf5_write/hdf5_memory.h"
+#include "libckpt/hdf5/helper/memory_file.h"
 
 #include <algorithm>
 #include <new>
-#include <string>
 #include <utility>
 
-#include "libckpt/format/hdf5_write/payload.h"
-#include "libcore/base/error.h"
+#include "libckpt/hdf5/wire.h"
 
 namespace ckpt::detail {
 namespace {
@@ -14,10 +12,10 @@ namespace {
 /// What libhdf5 holds of an open file: its own part first.
 struct OpenFile {
   H5FD_t base;
-  Hdf5Memory* memory;
+  MemoryFile* memory;
 };
 
-Hdf5Memory& memory_of(const H5FD_t* file) {
+MemoryFile& memory_of(const H5FD_t* file) {
   return *reinterpret_cast<const OpenFile*>(file)->memory;
 }
 
@@ -28,7 +26,7 @@ H5FD_t* open_memory(const char* /*name*/, unsigned /*flags*/, hid_t access, hadd
   if (info == nullptr) return nullptr;
   auto* file = new (std::nothrow) OpenFile();
   if (file == nullptr) return nullptr;
-  file->memory = *static_cast<Hdf5Memory* const*>(info);
+  file->memory = *static_cast<MemoryFile* const*>(info);
   return &file->base;
 }
 
@@ -69,7 +67,7 @@ H5FD_class_t driver_class() {
   driver.name = "ckpt_memory";
   driver.maxaddr = INT64_MAX;
   driver.fc_degree = H5F_CLOSE_STRONG;
-  driver.fapl_size = sizeof(Hdf5Memory*);
+  driver.fapl_size = sizeof(MemoryFile*);
   driver.open = open_memory;
   driver.close = close_memory;
   driver.query = query_memory;
@@ -85,59 +83,22 @@ H5FD_class_t driver_class() {
   return driver;
 }
 
-herr_t keep_reason(unsigned depth, const H5E_error2_t* error, void* reason) {
-  if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(reason) = error->desc;
-  return 0;
-}
-
 }  // namespace
 
-void require_hdf5(herr_t result) {
-  if (result >= 0) return;
-  std::string reason = "no reason given";
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_reason, &reason);
-  throw core::Error(core::ErrorCode::internal, "libhdf5 refuses to describe the file: " + reason);
-}
-
-Hid::Hid(hid_t id, Close close) : id_(id), close_(close) {
-  if (id < 0) require_hdf5(-1);
-}
-
-Hid::Hid(Hid&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-
-Hid& Hid::operator=(Hid&& other) noexcept {
-  std::swap(id_, other.id_);
-  std::swap(close_, other.close_);
-  return *this;
-}
-
-Hid::~Hid() {
-  if (id_ >= 0) close_(id_);
-}
-
-Hdf5Silence::Hdf5Silence() {
-  H5Eget_auto2(H5E_DEFAULT, &print_, &data_);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-}
-
-Hdf5Silence::~Hdf5Silence() {
-  H5Eset_auto2(H5E_DEFAULT, print_, data_);
-}
-
-Hdf5Memory::Hdf5Memory(std::uint64_t user_block, std::uint64_t metadata_begin)
+MemoryFile::MemoryFile(std::uint64_t user_block, std::uint64_t metadata_begin)
     : user_block_(user_block), begin_(metadata_begin), end_(metadata_begin) {
   const H5FD_class_t driver = driver_class();
-  driver_ = Hid(H5FDregister(&driver), H5FDunregister);
-  access_ = Hid(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-  Hdf5Memory* self = this;
-  require_hdf5(H5Pset_driver(access_.get(), driver_.get(), &self));
+  driver_ = Handle(H5FDregister(&driver), H5FDunregister);
+  access_ = Handle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  MemoryFile* self = this;
+  require_hdf5(H5Pset_driver(access_.get(), driver_.get(), &self), "no driver");
 }
 
-haddr_t Hdf5Memory::allocate(H5FD_mem_t type, std::uint64_t size) {
+haddr_t MemoryFile::allocate(H5FD_mem_t type, std::uint64_t size) {
   begun_ = true;
   if (type == H5FD_MEM_SUPER) return user_block_;
-  if (type == H5FD_MEM_DRAW) {
-    if (!expected_ || expected_->size != size) return HADDR_UNDEF;
+  // What is no tensor is metadata, also where the library calls it raw data: links and attributes of more than 4 KB.
+  if (type == H5FD_MEM_DRAW && expected_ && expected_->size == size) {
     std::uint64_t offset = expected_->offset;
     expected_.reset();
     return user_block_ + offset;
@@ -147,12 +108,12 @@ haddr_t Hdf5Memory::allocate(H5FD_mem_t type, std::uint64_t size) {
   return user_block_ + offset;
 }
 
-core::ByteVector Hdf5Memory::take_metadata() {
+core::ByteVector MemoryFile::take_metadata() {
   metadata_.resize(end_ - begin_);  // what was allocated and never written is zero
   return std::move(metadata_);
 }
 
-void Hdf5Memory::set_end(haddr_t address) {
+void MemoryFile::set_end(haddr_t address) {
   if (!begun_) {
     early_end_ = address;  // the end of the user block, where the superblock goes
   } else if (address >= user_block_ + begin_) {
@@ -160,14 +121,14 @@ void Hdf5Memory::set_end(haddr_t address) {
   }
 }
 
-bool Hdf5Memory::write(H5FD_mem_t type, haddr_t address, core::Bytes bytes) {
-  if (type == H5FD_MEM_DRAW) return true;  // written already, or about to be
+bool MemoryFile::write(H5FD_mem_t type, haddr_t address, core::Bytes bytes) {
   if (address < user_block_) return false;
   std::uint64_t at = address - user_block_;
+  if (type == H5FD_MEM_DRAW && at < begin_) return true;  // tensor bytes: written already, or about to be
   bool is_metadata = at >= begin_;
   core::ByteVector& block = is_metadata ? metadata_ : superblock_;
   if (is_metadata) at -= begin_;
-  std::uint64_t limit = is_metadata ? end_ - begin_ : kFirstPayload;
+  std::uint64_t limit = is_metadata ? end_ - begin_ : kMaxSuperblock;
   if (at > limit || bytes.size() > limit - at) return false;
   try {
     if (block.size() < at + bytes.size()) block.resize(at + bytes.size());
@@ -178,7 +139,7 @@ bool Hdf5Memory::write(H5FD_mem_t type, haddr_t address, core::Bytes bytes) {
   return true;
 }
 
-bool Hdf5Memory::read(haddr_t address, core::MutableBytes out) const {
+bool MemoryFile::read(haddr_t address, core::MutableBytes out) const {
   if (address < user_block_) return false;
   std::uint64_t at = address - user_block_;
   const core::ByteVector& block = at >= begin_ ? metadata_ : superblock_;

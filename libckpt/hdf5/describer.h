@@ -1,0 +1,34 @@
+#pragma once
+// Lets the helper program make superblock and metadata of an HDF5 file. It is started first, so that whatever is wrong
+// with it shows before a byte of the file is written, and asked when the places of all tensors are known.
+// Thread safety: one owner. Use: Hdf5Describer helper; helper.require_ready(); ... helper.describe(bytes, plan);
+
+#include <memory>
+
+#include "libckpt/hdf5/described_file.h"
+#include "libckpt/hdf5/helper_child.h"
+
+namespace ckpt::detail {
+
+class Hdf5Describer {
+ public:
+  /// Starts the helper. Errors: Error(unsupported) when there is none; Error(io) when it cannot be started.
+  Hdf5Describer();
+
+  /// Waits for its greeting, some milliseconds. Error(unsupported) for another version; Error(io) when it dies.
+  void require_ready();
+
+  /// `description` is what wire.h says of the job. A helper that has died since is started once more. Errors: those of
+  /// parse_described(); Error(io) when it dies or takes too long.
+  Hdf5Image describe(core::Bytes description, const DescribedPlan& plan);
+
+ private:
+  void start();
+  /// False when the helper has died before it was done.
+  bool ask(core::Bytes description);
+
+  Fd socket_;
+  std::unique_ptr<HelperChild> child_;
+};
+
+}  // namespace ckpt::detail
