@@ -68,7 +68,7 @@ std::string_view verdict_text(SymbolVerdict verdict) {
 }
 
 void detail::scan_contents(const Input& input, const OpenOptions& options, ScanResult& result) {
-  ScanWalk walk(options.limits, result);
+  ScanWalk walk(options.limits, *input.budget, result);
   result.content = walk.content(input.file, "");
   try {
     scan_parts(input, options, walk);

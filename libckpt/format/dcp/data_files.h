@@ -17,6 +17,12 @@ class DcpFiles {
   /// Errors: Error(corrupt) when the file is missing or ends before the range does; Error(io).
   SourcePtr range(const DcpPlace& place);
   const std::map<std::string, SourcePtr>& opened() const { return files_; }
+  /// Of all that were opened.
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [name, file] : files_) sum += file->size();
+    return sum;
+  }
 
  private:
   std::filesystem::path folder_;

@@ -1,5 +1,6 @@
 // Verifying: every chunk is decoded. HDF5 keeps checksums only where the writer asked for them.
 
+#include "libckpt/budget.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/read.h"
 #include "libckpt/io/checksum.h"
@@ -15,7 +16,7 @@ std::string fault_of(const ByteSource& source) {
     for_each_part(source, [](Bytes) {});
     return "";
   } catch (const core::Error& error) {
-    if (error.code() == core::ErrorCode::io) throw;
+    if (error.code() == core::ErrorCode::io || error.code() == core::ErrorCode::refused) throw;
     return error.message();
   }
 }
@@ -43,7 +44,9 @@ void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, co
 VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
   result.method = "reading every chunk, with its checksum where it has one";
-  verify_tensors(read_hdf5(input, options), options, progress, result);
+  Checkpoint checkpoint = read_hdf5(input, options);
+  if (input.budget) checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
+  verify_tensors(checkpoint, options, progress, result);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
@@ -108,6 +109,9 @@ Checkpoint read_native(const Input& input, const OpenOptions& options) {
   std::shared_ptr<const OpenedNative> file = open_native(input, options.limits);
   Checkpoint checkpoint;
   checkpoint.metadata = file->index.metadata;
+  for (const Payload& payload : file->index.payloads) {
+    if (payload.codec == NativeCodec::zstd && input.budget) input.budget->add_packed(payload.size);
+  }
   // The stamps of large files take about as long as the tree.
   const std::array<std::function<void()>, 2> steps = {
       [&] { require_fresh(*file); },
