@@ -34,7 +34,7 @@ std::optional<std::uint64_t> place_of(const Hdf5Dataset& dataset) {
 class Reindexer {
  public:
   Reindexer(const std::filesystem::path& path, const ReindexOptions& options)
-      : options_(options), input_{path, open_file(path), {}} {
+      : options_(options), input_{path, open_file(path), {}, nullptr} {
     input_.head.resize(std::min<std::uint64_t>(4096, input_.file->size()));
     input_.file->read(0, input_.head);
     if (!detect_native(input_)) {
