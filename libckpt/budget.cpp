@@ -214,7 +214,7 @@ std::uint64_t Budget::allowed(const Allowance& allowance) const {
 
 void Budget::refuse(const std::string& claim, std::uint64_t allowed, const char* unit) const {
   throw Error(ErrorCode::refused, claim + " more than " + core::format_count(allowed) + " " + unit +
-                                      ", which is not accepted of a file of " + core::format_size(disk_) +
+                                      ", which is not accepted from a file of " + core::format_size(disk_) +
                                       "; raise max_expansion to read it");
 }
 

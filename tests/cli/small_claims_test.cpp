@@ -158,6 +158,7 @@ TEST(SmallClaims, TensorsThatAreListedManyTimesOverAreRefused) {
   write_torch(dir.path() / "many.pth", thousand + list(hundred));
   expect_cheap(dir, "many.pth");
   expect_refused(dir, {"stat", "many.pth"}, 3, "many.pth", "it lists more than");
+  expect_refused(dir, {"verify", "many.pth"}, 3, "many.pth", "it lists more than");
   // The memo is no claim by itself: what is there twice counts twice, and no more.
   write_torch(dir.path() / "some.pth", thousand + list({"h\x03", "h\x03"}));
   EXPECT_EQ(run_limited(dir, {"stat", "some.pth"}).code, 0);
