@@ -291,6 +291,7 @@ ckpt_status ckpt_read(const ckpt_checkpoint* checkpoint, size_t index, uint64_t 
       if (size == 0) return;
       if (buffer == nullptr) throw Error(ErrorCode::usage, "buffer is null");
       tensor.entry->bytes->read(offset, {static_cast<std::byte*>(buffer), size});
+      tensor.entry->bytes->require_unchanged();
     });
   });
 }

@@ -60,12 +60,23 @@ std::uint64_t last_address(std::uint64_t start, std::uint64_t width, const std::
   return start + width;
 }
 
+/// One element `count` times.
+void repeat(std::byte* to, const std::byte* from, std::uint64_t width, std::uint64_t count) {
+  copy_element(to, from, width);
+  for (std::uint64_t done = 1; done < count;) {
+    std::uint64_t part = std::min(done, count - done);
+    std::memcpy(to + done * width, to, part * width);
+    done += part;
+  }
+}
+
 /// The innermost of `dims` element by element, for one position of the outer ones.
 void copy_row(Window& window, const StridedDim& dim, std::uint64_t address, std::uint64_t width, std::byte* to) {
   if (dim.stride == width && dim.step == width && dim.size * width <= kWindowBytes) {
     std::memcpy(to, window.at(address, dim.size * width), dim.size * width);
     return;
   }
+  if (dim.stride == 0 && dim.step == width) return repeat(to, window.at(address, width), width, dim.size);
   for (std::uint64_t i = 0; i < dim.size; ++i, address += dim.stride, to += dim.step) {
     copy_element(to, window.at(address, width), width);
   }
@@ -121,8 +132,9 @@ void GatherSource::read(std::uint64_t offset, MutableBytes out) const {
     std::uint64_t begin = offset / block * block + row * rows_ * dim.step;
     std::uint64_t length = std::min(rows_, dim.size - row * rows_) * dim.step;
     std::uint64_t part = std::min<std::uint64_t>(begin + length - offset, out.size());
-    if (part == length) {
-      gather_piece(piece, out.first(part));
+    bool whole_rows = (offset - begin) % dim.step == 0 && part % dim.step == 0;
+    if (part == length || (whole_rows && lies_close(part / dim.step, part))) {
+      gather_rows(piece, (offset - begin) / dim.step, out.first(part));
     } else {
       copy_from_cache(piece, offset - begin, out.first(part));
     }
@@ -131,15 +143,22 @@ void GatherSource::read(std::uint64_t offset, MutableBytes out) const {
   }
 }
 
-void GatherSource::gather_piece(std::uint64_t piece, MutableBytes out) const {
-  std::uint64_t row = piece % pieces_per_row_ * rows_;
+/// True when so many rows come from hardly more of the storage than they are long: nothing is won by taking more.
+bool GatherSource::lies_close(std::uint64_t rows, std::uint64_t length) const {
+  std::vector<StridedDim> box(layout_.dims.begin() + static_cast<std::ptrdiff_t>(split_), layout_.dims.end());
+  box.front().size = rows;
+  return last_address(0, layout_.width, box) <= 4 * length + (64 << 10);
+}
+
+void GatherSource::gather_rows(std::uint64_t piece, std::uint64_t first, MutableBytes out) const {
+  std::uint64_t row = piece % pieces_per_row_ * rows_ + first;
   std::uint64_t outer = piece / pieces_per_row_;
   std::uint64_t address = layout_.start + row * layout_.dims[split_].stride;
   for (std::size_t d = split_; d-- > 0; outer /= layout_.dims[d].size) {
     address += outer % layout_.dims[d].size * layout_.dims[d].stride;
   }
   std::vector<StridedDim> box(layout_.dims.begin() + static_cast<std::ptrdiff_t>(split_), layout_.dims.end());
-  box.front().size = std::min(rows_, box.front().size - row);
+  box.front().size = out.size() / layout_.dims[split_].step;
   Window window(*layout_.storage, last_address(address, layout_.width, box));
   copy_box(window, std::move(box), address, layout_.width, out.data());
 }
@@ -151,7 +170,7 @@ void GatherSource::copy_from_cache(std::uint64_t piece, std::uint64_t begin, Mut
     std::uint64_t rows = std::min(rows_, dim.size - piece % pieces_per_row_ * rows_);
     cached_ = UINT64_MAX;
     cache_.resize(rows * dim.step);
-    gather_piece(piece, cache_);
+    gather_rows(piece, 0, cache_);
     cached_ = piece;
   }
   std::memcpy(out.data(), cache_.data() + begin, out.size());

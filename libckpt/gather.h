@@ -35,7 +35,8 @@ class GatherSource final : public ByteSource {
   void require_unchanged() const override { layout_.storage->require_unchanged(); }
 
  private:
-  void gather_piece(std::uint64_t piece, MutableBytes out) const;
+  void gather_rows(std::uint64_t piece, std::uint64_t first, MutableBytes out) const;
+  bool lies_close(std::uint64_t rows, std::uint64_t length) const;
   void copy_from_cache(std::uint64_t piece, std::uint64_t begin, MutableBytes out) const;
 
   Layout layout_;

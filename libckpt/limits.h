@@ -21,10 +21,23 @@ struct Limits {
   std::uint64_t max_json_depth = 64;
   std::uint64_t max_json_bytes = 256ULL << 20;
   std::uint64_t max_expansion = 100;  ///< decoded over stored bytes, where more than expansion_floor is decoded
-  std::uint64_t expansion_floor = 4ULL << 30;
-  std::uint64_t max_hdf5_depth = 32;           ///< nesting of groups in an HDF5 file of another program
-  std::uint64_t max_helper_seconds = 60;       ///< for the structure of such a file
-  std::uint64_t max_index_bytes = 1ULL << 30;  ///< packed index of a native file
+  std::uint64_t expansion_floor = 256ULL << 20;  ///< bytes that the smallest file may decode or unfold to
+  std::uint64_t max_hdf5_depth = 32;             ///< nesting of groups in an HDF5 file of another program
+  std::uint64_t max_helper_seconds = 60;         ///< for the structure of such a file
+  std::uint64_t max_index_bytes = 1ULL << 30;    ///< packed index of a native file
 };
+
+/// What a file may ask for whatever its size, and beyond that for each byte that it has on the disk: work and memory
+/// follow the bytes, not the claims. `per_byte` grows with Limits::max_expansion and is meant for 100. budget.h counts,
+/// and says what was too much.
+struct Allowance {
+  std::uint64_t free;
+  double per_byte;
+};
+inline constexpr Allowance kValueAllowance = {1'000'000, 1};      ///< values, every reference counted; containers are 4
+inline constexpr Allowance kTensorAllowance = {65'536, 0.125};    ///< names of tensors
+inline constexpr Allowance kNameAllowance = {96ULL << 20, 16};    ///< bytes of the full names of all values
+inline constexpr Allowance kDecodedAllowance = {1ULL << 20, 1};   ///< bytes of a compressed pickle
+inline constexpr Allowance kChunkAllowance = {64ULL << 20, 100};  ///< bytes of a compressed chunk when decoded
 
 }  // namespace ckpt

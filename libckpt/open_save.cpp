@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/scan_file.h"
@@ -83,6 +85,7 @@ Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
     Input input = open_input(path, options);
     const Format& format = detect_format(input);
     Checkpoint checkpoint = format.read(input, options);
+    checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
     checkpoint.format = format.name;
     checkpoint.path = path;
     return checkpoint;
@@ -121,10 +124,36 @@ void check_form(const Format& format, const SaveOptions& options) {
   }
 }
 
+/// Asks for one byte of every tensor that would be unfolded, before room is made for all of them: those that claim more
+/// than is read say so here.
+void require_values(const Format& format, const Checkpoint& checkpoint) {
+  constexpr std::uint64_t kWorthAsking = 1 << 20;
+  std::unordered_set<const ByteSource*> asked;
+  for (const NamedEntry& named : list_entries(checkpoint.root)) {
+    const Entry& entry = *named.entry;
+    if (entry.byte_size() < kWorthAsking || (format.holds_views && entry.view)) continue;
+    std::byte first{};
+    if (!asked.insert(entry.bytes.get()).second) continue;
+    core::with_context(core::quote(named.name), [&] { entry.bytes->read(0, {&first, 1}); });
+  }
+}
+
+/// Runs the work of a save. What is corrupt or refused then was read: the file at fault is the one that it came from.
+template <class Body>
+void with_file_at_fault(const std::filesystem::path& source, const std::filesystem::path& target, Body body) {
+  try {
+    body();
+  } catch (Error& error) {
+    bool was_read = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::refused;
+    error.add_context(was_read && !source.empty() ? source.string() : target.string());
+    throw;
+  }
+}
+
 }  // namespace
 
 void save(const Checkpoint& given, const std::filesystem::path& path, const SaveOptions& options) {
-  core::with_context(path.string(), [&] {
+  with_file_at_fault(given.path, path, [&] {
     const Checkpoint checkpoint = options.retype.empty() ? given : retype(given, options.retype);
     const Format& format = target_format(checkpoint, path, options);
     check_form(format, options);
@@ -135,6 +164,7 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
       for (const Obstacle& o : obstacles)
         options.report->dropped.push_back(core::quote(o.subject) + " (" + o.reason + ")");
     }
+    require_values(format, checkpoint);
     format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
   });
 }

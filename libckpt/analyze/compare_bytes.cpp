@@ -177,6 +177,15 @@ std::vector<std::size_t> first_alike(const std::vector<ValuePair>& pairs) {
   return out;
 }
 
+void require_unchanged(const std::vector<ValuePair>& pairs) {
+  for (const ValuePair& pair : pairs) {
+    core::with_context(core::quote(pair.name), [&] {
+      pair.a->bytes->require_unchanged();
+      pair.b->bytes->require_unchanged();
+    });
+  }
+}
+
 }  // namespace
 
 void ValueDifference::merge(const ValueDifference& other) {
@@ -231,6 +240,7 @@ std::vector<ValueDifference> compare_values(const std::vector<ValuePair>& pairs,
     parts[u] = wanted ? Comparer(pair, options.tolerance).products(units[u]) : ValueDifference();
   });
   for (std::size_t u = 0; u < units.size(); ++u) out[units[u].pair].merge(parts[u]);
+  require_unchanged(pairs);
   for (std::size_t i = 0; i < pairs.size(); ++i) out[i] = out[same[i]];
   return out;
 }

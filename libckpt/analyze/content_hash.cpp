@@ -23,6 +23,7 @@ Hash128 resolved_hash(const Entry& entry) {
     resolve_flags(entry, piece);
     hasher.update(piece);
   }
+  entry.bytes->require_unchanged();
   return hasher.finish();
 }
 

@@ -32,6 +32,42 @@ bool are_numbers(const Entry& entry) {
   return entry.bytes != nullptr && !entry.blocks && detail::numbers_per_element(entry.dtype) > 0;
 }
 
+/// A tensor whose elements repeat (expand() in PyTorch) with each element once, and how often each counts.
+struct Distinct {
+  EntryPtr entry;
+  std::uint64_t times = 1;
+};
+
+Distinct distinct_elements(const EntryPtr& entry) {
+  bool views = entry->bytes != nullptr && entry->view && entry->view->storage && entry->numel() > 0;
+  if (!views) return {entry};
+  Distinct out{entry};
+  core::Shape shape = entry->shape;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (entry->view->strides[d] != 0 || shape[d] == 1) continue;
+    out.times *= static_cast<std::uint64_t>(shape[d]);
+    shape.data()[d] = 1;
+  }
+  if (out.times == 1) return out;
+  auto once = std::make_shared<Entry>(*entry);
+  once->shape = shape;
+  once->bytes = gather(*once->view, once->dtype, once->shape);
+  // Windows that overlap otherwise are left to whoever refuses to unfold them.
+  if (once->byte_size() > entry->view->storage->bytes->size()) return {entry};
+  out.entry = std::move(once);
+  return out;
+}
+
+/// As if each number had been there `times` times.
+Moments repeated(Moments moments, std::uint64_t times) {
+  for (std::uint64_t* count :
+       {&moments.values, &moments.nan, &moments.inf, &moments.zeros, &moments.negative, &moments.denormals}) {
+    *count *= times;
+  }
+  moments.squares *= static_cast<double>(times);
+  return moments;
+}
+
 /// Calls `body` with blocks of at most kBlock numbers; magnitudes for complex types.
 template <class Body>
 void for_each_block(const Entry& entry, MutableBytes bytes, Body body) {
@@ -98,7 +134,8 @@ class Counter {
       result_.tensors.push_back({named.name, named.entry, {}});
       moments_.emplace_back();
       first_.push_back(is_first(*named.entry));
-      bytes_in_all_ += named.entry->byte_size();
+      distinct_.push_back(distinct_elements(named.entry));
+      bytes_in_all_ += distinct_.back().entry->byte_size();
     }
   }
 
@@ -122,7 +159,7 @@ class Counter {
   }
 
  private:
-  std::uint64_t size_of(std::size_t i) const { return result_.tensors[i].entry->byte_size(); }
+  std::uint64_t size_of(std::size_t i) const { return distinct_[i].entry->byte_size(); }
 
   template <class Body>
   void in_context(std::size_t i, Body body) {
@@ -137,7 +174,8 @@ class Counter {
 
   /// A tensor that is read at once: its bins are exact.
   void count_small(std::size_t i) {
-    const Entry& entry = *result_.tensors[i].entry;
+    const auto& [distinct, times] = distinct_[i];
+    const Entry& entry = *distinct;
     TensorStats& stats = result_.tensors[i].stats;
     stats.numbers = are_numbers(entry);
     if (!stats.numbers) return;
@@ -148,22 +186,25 @@ class Counter {
     Moments moments;
     for_each_block(entry, bytes, [&](std::span<const double> block) {
       moments.merge(detail::moments_of(block, smallest));
-      if (table) table->add(block);
+      if (table) table->add(block, times);
     });
     if (table) totals_.give(std::move(table));
+    moments = repeated(moments, times);
     set_moments(stats, moments);
     if (options_.bins > 0 && moments.finite() > 0) {
       stats.histogram = {moments.min, moments.max, std::vector<std::uint64_t>(options_.bins)};
       for_each_block(entry, again.empty() ? bytes : again, [&](std::span<const double> block) {
         detail::add_to_bins(block, moments.min, moments.max, stats.histogram.counts);
       });
+      for (std::uint64_t& count : stats.histogram.counts) count *= times;
     }
     moments_[i] = moments;
     done_ += bytes.size();
   }
 
   void count_large(std::size_t i) {
-    const Entry& entry = *result_.tensors[i].entry;
+    const auto& [distinct, times] = distinct_[i];
+    const Entry& entry = *distinct;
     TensorStats& stats = result_.tensors[i].stats;
     stats.numbers = are_numbers(entry);
     if (!stats.numbers) {
@@ -174,10 +215,12 @@ class Counter {
     std::vector<Moments> parts((size + kPiece - 1) / kPiece);
     parallel_for(parts.size(), options_.threads, [&](std::size_t p) {
       std::uint64_t begin = p * kPiece;
-      parts[p] = count_piece(entry, begin, std::min(kPiece, size - begin));
+      parts[p] = count_piece(distinct_[i], begin, std::min(kPiece, size - begin));
     });
+    entry.bytes->require_unchanged();
     Moments all;
     for (const Moments& part : parts) all.merge(part);
+    all = repeated(all, times);
     set_moments(stats, all);
     moments_[i] = all;
     if (options_.bins == 0) return;
@@ -187,7 +230,8 @@ class Counter {
     if (counts(i)) total_fine_.add(fine_);
   }
 
-  Moments count_piece(const Entry& entry, std::uint64_t begin, std::uint64_t length) {
+  Moments count_piece(const Distinct& distinct, std::uint64_t begin, std::uint64_t length) {
+    const Entry& entry = *distinct.entry;
     core::ByteVector bytes(length);
     entry.bytes->read(begin, bytes);
     std::unique_ptr<FineCounts> table = options_.bins > 0 ? tables_.take() : nullptr;
@@ -195,7 +239,7 @@ class Counter {
     Moments moments;
     for_each_block(entry, bytes, [&](std::span<const double> block) {
       moments.merge(detail::moments_of(block, smallest));
-      if (table) table->add(block);
+      if (table) table->add(block, distinct.times);
     });
     if (table) tables_.give(std::move(table));
     done_ += length;
@@ -224,6 +268,7 @@ class Counter {
 
   const StatsOptions& options_;
   ModelStats result_;
+  std::vector<Distinct> distinct_;
   std::vector<Moments> moments_;
   std::vector<bool> first_;  ///< not another name of values that were counted
   std::set<std::tuple<const ByteSource*, core::DType, std::string>> seen_;

@@ -92,11 +92,11 @@ std::span<double> magnitudes(std::span<double> pairs) {
   return pairs.first(count);
 }
 
-void FineCounts::add(std::span<const double> numbers) {
+void FineCounts::add(std::span<const double> numbers, std::uint64_t times) {
   for (double x : numbers) {
     if (x - x != 0) continue;
     float narrow = static_cast<float>(std::clamp(x, -3.4e38, 3.4e38));
-    ++counts_[std::bit_cast<std::uint32_t>(narrow) >> 16];
+    counts_[std::bit_cast<std::uint32_t>(narrow) >> 16] += times;
   }
 }
 

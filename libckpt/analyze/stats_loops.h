@@ -36,7 +36,8 @@ class FineCounts {
  public:
   static constexpr std::size_t kBins = 65'536;
   FineCounts() : counts_(kBins) {}
-  void add(std::span<const double> numbers);
+  /// Each of `numbers` counts `times` times.
+  void add(std::span<const double> numbers, std::uint64_t times = 1);
   void add(const FineCounts& other);
   void clear();
   /// `bins` equal bins over [low, high], each fine bin put where its middle is.

@@ -122,6 +122,7 @@ class Printer {
     std::size_t at = bytes_.size();
     bytes_.resize(at + count * width_);
     entry_.bytes->read(first * width_, MutableBytes(bytes_).subspan(at));
+    entry_.bytes->require_unchanged();
   }
 
   void make_texts() {

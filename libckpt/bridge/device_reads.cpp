@@ -59,7 +59,10 @@ std::vector<Load> plan(const std::vector<DeviceRead>& reads, std::size_t slot_by
 void read_pieces(const Load& load, std::byte* slot) {
   for (const Piece& piece : load) {
     const MutableBytes bytes(slot + piece.at, piece.bytes);
-    core::with_context(piece.read->key, [&] { piece.read->source->read(piece.from, bytes); });
+    core::with_context(piece.read->key, [&] {
+      piece.read->source->read(piece.from, bytes);
+      piece.read->source->require_unchanged();
+    });
     if (piece.read->fix != nullptr) piece.read->fix(piece.read->context, bytes);
   }
 }

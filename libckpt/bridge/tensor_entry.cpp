@@ -44,6 +44,7 @@ void read_bytes(const SourcePtr& source, const Tensor& tensor, std::uint64_t cou
   if (backend.is_host_memory()) {
     const MutableBytes bytes(static_cast<std::byte*>(to), static_cast<std::size_t>(count));
     source->read(0, bytes);
+    source->require_unchanged();
     if (rest.fix != nullptr) rest.fix(rest.context, bytes);
     return;
   }

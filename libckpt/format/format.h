@@ -53,6 +53,7 @@ struct Format {
   bool packs = false;          ///< whether it can be written with a codec
   bool splits = false;         ///< whether it can be written as several files
   bool holds_metadata = true;  ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
+  bool holds_views = false;    ///< whether a tensor with a view is written as its storage, never unfolded
 };
 
 /// All formats, in the order in which they are asked whether an input is theirs.

@@ -2,6 +2,7 @@
 #include <array>
 #include <cctype>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/dcp/dcp.h"
 #include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
@@ -79,6 +80,7 @@ Input open_input(const std::filesystem::path& named, const OpenOptions& options)
   constexpr std::uint64_t kHeadBytes = 4096;
   std::filesystem::path path = resolve_folder(named);
   Input input{path, open_named(named, path, options), {}, nullptr};
+  input.budget = std::make_shared<Budget>(options.limits, input.file->size());
   input.head.resize(std::min(kHeadBytes, input.file->size()));
   input.file->read(0, input.head);
   return input;

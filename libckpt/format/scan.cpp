@@ -69,7 +69,9 @@ std::string_view verdict_text(SymbolVerdict verdict) {
 }
 
 void detail::scan_contents(const Input& input, const OpenOptions& options, ScanResult& result) {
-  ScanWalk walk(options.limits, result);
+  // A second look at everything that reading has looked at.
+  Budget budget(options.limits, input.file->size());
+  ScanWalk walk(options.limits, budget, result);
   result.content = walk.content(input.file, "");
   try {
     scan_parts(input, options, walk);

@@ -53,12 +53,16 @@ std::string name_of_zip(const ZipArchive& archive) {
 }  // namespace
 
 SourcePtr ScanWalk::member_bytes(const ZipArchive& archive, const ZipMember& member, const std::string& where) {
-  if (member.method == kZipDeflated && member.size > kMaxInflated) {
-    unread(where, "it would inflate to " + core::format_size(member.size) + ", which is not done here");
-    return nullptr;
-  }
   SourcePtr bytes = archive.payload(member);
-  if (member.method == kZipDeflated) bytes = memory_source(read_all(*bytes));
+  if (member.method == kZipDeflated) {
+    bool large = member.size > kMaxInflated || budget_.is_large_chunk(member.size);
+    if (large || !budget_.take_logical(member.size)) {
+      unread(where, "it would inflate to " + core::format_size(member.size) + ", which is not done here");
+      return nullptr;
+    }
+    if (content_kind(*bytes) == ContentKind::pickle) budget_.take_decoded("it", member.size);
+    bytes = memory_source(read_all(*bytes));
+  }
   if (crc32(*bytes) != member.crc32) finding(where, "its CRC-32 is not the recorded one");
   return bytes;
 }

@@ -1,13 +1,14 @@
 #pragma once
 // ScanWalk: goes through everything inside one file, whatever it is, and writes down what it finds. It never throws for
 // what the bytes say and never passes over anything in silence: each part is analysed, is data of a known kind, or is
-// listed as unread. Thread safety: one owner. Use: ScanWalk(limits, result).content(file, "");
+// listed as unread. Thread safety: one owner. Use: ScanWalk(limits, budget, result).content(file, "");
 
 #include <functional>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/io/zip.h"
@@ -17,7 +18,8 @@ namespace ckpt::detail {
 
 class ScanWalk {
  public:
-  ScanWalk(const Limits& limits, ScanResult& result) : limits_(limits), result_(result) {}
+  ScanWalk(const Limits& limits, Budget& budget, ScanResult& result)
+      : limits_(limits), budget_(budget), result_(result) {}
 
   /// Everything in `source`, which is called `where` ("" for the file itself). Returns the name of what it is:
   /// "torch-zip", "npz", "pickle", ... Errors: Error(io) alone.
@@ -71,6 +73,7 @@ class ScanWalk {
   void json(const SourcePtr& source, const std::string& where);
 
   const Limits& limits_;
+  Budget& budget_;
   ScanResult& result_;
   int depth_ = 0;
 };

@@ -26,7 +26,6 @@ void Hdf5ChunkCache::keep(const Key& key, Chunk chunk) {
 }
 
 void Hdf5ChunkCache::want_room(std::uint64_t bytes) {
-  constexpr std::uint64_t kMaxRoom = 256ULL << 20;
   std::lock_guard lock(mutex_);
   room_ = std::max(room_, std::min(bytes, kMaxRoom));
 }

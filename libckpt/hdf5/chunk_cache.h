@@ -15,6 +15,7 @@ namespace ckpt::detail {
 class Hdf5ChunkCache {
  public:
   using Chunk = std::shared_ptr<const core::ByteVector>;
+  static constexpr std::uint64_t kMaxRoom = 256ULL << 20;
   using Key = std::pair<const void*, std::uint64_t>;  ///< dataset, number
 
   Chunk find(const Key& key);

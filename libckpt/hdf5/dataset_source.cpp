@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "libckpt/budget.h"
 #include "libckpt/hdf5/chunk_cache.h"
 #include "libckpt/hdf5/filters.h"
 #include "libckpt/io/byte_swap.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt {
 namespace {
@@ -33,17 +35,31 @@ void fill_pattern(core::Bytes pattern, std::uint64_t offset, MutableBytes out) {
 /// Nothing is stored: every element is the fill value.
 class FillSource final : public ByteSource {
  public:
-  explicit FillSource(std::shared_ptr<const Hdf5Dataset> dataset) : dataset_(std::move(dataset)) {}
+  FillSource(SourcePtr file, std::shared_ptr<const Hdf5Dataset> dataset)
+      : file_(std::move(file)), dataset_(std::move(dataset)) {}
   std::uint64_t size() const override { return dataset_->size; }
   void read(std::uint64_t offset, MutableBytes out) const override {
     require_inside(size(), offset, out.size());
     fill_pattern(dataset_->fill, offset, out);
   }
-  void require_unchanged() const override {}
+  void require_unchanged() const override { file_->require_unchanged(); }
 
  private:
+  SourcePtr file_;
   std::shared_ptr<const Hdf5Dataset> dataset_;
 };
+
+/// Bytes of the decoded chunks that are read before the first of them is needed again.
+std::uint64_t row_of_chunks(const Hdf5Dataset& dataset) {
+  std::size_t rank = dataset.dims.size();
+  while (rank > 1 && dataset.dims[rank - 1] == dataset.chunk[rank - 1]) --rank;
+  std::uint64_t row = dataset.chunk_bytes();
+  for (std::size_t d = 1; d < rank; ++d) {
+    std::uint64_t across = dataset.dims[d] / dataset.chunk[d] + (dataset.dims[d] % dataset.chunk[d] != 0 ? 1 : 0);
+    row = core::try_mul(row, across).value_or(UINT64_MAX);
+  }
+  return row;
+}
 
 /// A dataset that can be listed but not decoded.
 class RefusedSource final : public ByteSource {
@@ -74,12 +90,8 @@ class ChunkedSource final : public ByteSource {
       dims_.pop_back();
       chunk_.pop_back();
     }
-    std::uint64_t row = dataset_->chunk_bytes();  // of chunks: what is read before the first one is needed again
-    for (std::size_t d = 0; d < dims_.size(); ++d) {
-      grid_.push_back((dims_[d] + chunk_[d] - 1) / chunk_[d]);
-      if (d > 0) row = core::try_mul(row, grid_[d]).value_or(UINT64_MAX);
-    }
-    cache_->want_room(row);
+    for (std::size_t d = 0; d < dims_.size(); ++d) grid_.push_back((dims_[d] + chunk_[d] - 1) / chunk_[d]);
+    cache_->want_room(row_of_chunks(*dataset_));
   }
 
   std::uint64_t size() const override { return dataset_->size; }
@@ -160,12 +172,26 @@ std::string dataset_obstacle(const Hdf5Dataset& dataset) {
   return detail::filter_obstacle(dataset);
 }
 
-Hdf5Sources::Hdf5Sources(SourcePtr file) : file_(std::move(file)), cache_(std::make_shared<Hdf5ChunkCache>()) {}
+Hdf5Sources::Hdf5Sources(SourcePtr file, const Limits& limits)
+    : file_(std::move(file)), limits_(limits), cache_(std::make_shared<Hdf5ChunkCache>()) {}
 Hdf5Sources::~Hdf5Sources() = default;
+
+/// A small file may not claim chunks that take memory for nothing, or that are decoded over and over.
+std::string Hdf5Sources::expansion_obstacle(const Hdf5Dataset& dataset) const {
+  if (dataset.layout != detail::kLayoutChunked || dataset.filters.empty()) return "";
+  std::uint64_t chunk = dataset.chunk_bytes();
+  std::uint64_t row = row_of_chunks(dataset);
+  Budget budget(limits_, file_->size());
+  std::string file = " where the file has only " + core::format_size(file_->size()) + "; --max-expansion allows more";
+  if (budget.is_large_chunk(chunk)) return "its chunks are " + core::format_size(chunk) + " each when decoded," + file;
+  bool scattered = row > Hdf5ChunkCache::kMaxRoom && budget.is_large_chunk(dataset.size);
+  return scattered ? "its rows lie in chunks of " + core::format_size(row) + " when decoded," + file : "";
+}
 
 SourcePtr Hdf5Sources::open(std::shared_ptr<const Hdf5Dataset> dataset) {
   SourcePtr source;
   std::string obstacle = detail::filter_obstacle(*dataset);
+  if (obstacle.empty()) obstacle = expansion_obstacle(*dataset);
   if (dataset->size == 0) {
     return memory_source({});
   } else if (!obstacle.empty()) {
@@ -177,7 +203,7 @@ SourcePtr Hdf5Sources::open(std::shared_ptr<const Hdf5Dataset> dataset) {
   } else if (dataset->layout == detail::kLayoutChunked) {
     source = std::make_shared<ChunkedSource>(file_, dataset, cache_);
   } else {
-    source = std::make_shared<FillSource>(dataset);
+    source = std::make_shared<FillSource>(file_, dataset);
   }
   if (!dataset->big_endian || !dataset->dtype) return source;
   return byte_swapped(std::move(source), swap_width(*dataset->dtype));

@@ -21,15 +21,18 @@ std::string dataset_obstacle(const Hdf5Dataset& dataset);
 /// dataset takes, at most 256 MiB.
 class Hdf5Sources {
  public:
-  explicit Hdf5Sources(SourcePtr file);
+  explicit Hdf5Sources(SourcePtr file, const Limits& limits = {});
   ~Hdf5Sources();
   /// `dataset` is copied where it is needed. A dataset that cannot be decoded gives a source of the right size whose
-  /// read() throws Error(unsupported) with the number of the filter. REQUIRES: dataset.is_tensor() and nothing of it
-  /// lies outside.
+  /// read() throws Error(unsupported) with the number of the filter, or what is too large about it. REQUIRES:
+  /// dataset.is_tensor() and nothing of it lies outside.
   SourcePtr open(std::shared_ptr<const Hdf5Dataset> dataset);
 
  private:
+  std::string expansion_obstacle(const Hdf5Dataset& dataset) const;
+
   SourcePtr file_;
+  Limits limits_;
   std::shared_ptr<detail::Hdf5ChunkCache> cache_;
 };
 

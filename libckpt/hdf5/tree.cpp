@@ -77,6 +77,7 @@ constexpr std::uint64_t kMaxRank = 32;  ///< the library's own limit
 constexpr std::uint64_t kMaxChunkSide = UINT32_MAX;
 constexpr std::uint64_t kMaxChunk = 1ULL << 30;  ///< bytes of a chunk when decoded
 constexpr std::uint64_t kMaxShapeExpansion = 1000;
+constexpr std::uint64_t kMaxFilled = 4ULL << 30;  ///< bytes that may be listed without being stored
 
 [[noreturn]] void throw_nonsense(const std::string& what) {
   throw Error(ErrorCode::corrupt, "the HDF5 helper's answer contradicts itself: " + what);
@@ -340,7 +341,7 @@ class WalkParser {
 
   /// A shape that promises far more than is stored would make every reader reach for memory.
   void require_plausible(const Hdf5Dataset& dataset) const {
-    if (!dataset.is_tensor() || dataset.size <= limits_.expansion_floor) return;
+    if (!dataset.is_tensor() || dataset.size <= kMaxFilled) return;
     std::uint64_t stored = dataset.stored_bytes();
     if (!dataset.outside.empty() || dataset.size / kMaxShapeExpansion <= stored) return;
     throw Error(ErrorCode::refused, "its shape declares " + core::format_size(dataset.size) + " where " +

@@ -50,11 +50,15 @@ class FileSource final : public ByteSource {
       offset += static_cast<std::uint64_t>(n);
       out = out.subspan(static_cast<std::size_t>(n));
     }
+    // Here, so that no reader can forget it: the system sets the time before it writes, so bytes that were read before
+    // this look are those of the file that was opened.
+    require_unchanged();
   }
 
   std::optional<FileRange> file_range() const override { return FileRange{fd_.get(), 0, size_}; }
 
-  // Not the time of the last status change: being replaced by a rename, by our own save for one, changes that as well.
+  // Not the time of the last status change: a rename or a new mode changes that as well, and training programs move
+  // a checkpoint ("epoch3.pth" becomes "best.pth") while it is open here.
   void require_unchanged() const override {
     struct stat now = status_of(fd_.get());
     bool same_time = now.st_mtim.tv_sec == written_.tv_sec && now.st_mtim.tv_nsec == written_.tv_nsec;
@@ -163,6 +167,7 @@ SourcePtr memory_source(core::ByteVector bytes) {
 core::ByteVector read_all(const ByteSource& source) {
   core::ByteVector bytes(source.size());
   source.read(0, bytes);
+  source.require_unchanged();
   return bytes;
 }
 

@@ -283,7 +283,6 @@ Checkpoint average(const std::vector<Checkpoint>& checkpoints, const AverageOpti
   noted.checkpoints = checkpoints.size();
   Checkpoint out;
   out.format = checkpoints.front().format;
-  out.path = checkpoints.front().path;
   out.metadata = checkpoints.front().metadata;
   out.root = Averager(models, std::move(recipe), noted).run();
   if (report != nullptr) *report = std::move(noted);

@@ -151,6 +151,7 @@ bool equal_bytes(const ByteSource& a, const ByteSource& b) {
     equal = std::equal(part.begin(), part.end(), other.begin());
     done += part.size();
   });
+  b.require_unchanged();
   return equal;
 }
 

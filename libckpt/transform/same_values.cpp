@@ -21,6 +21,8 @@ bool same_bytes(const ByteSource& a, const ByteSource& b) {
     b.read(at, MutableBytes(right.data(), length));
     if (std::memcmp(left.data(), right.data(), length) != 0) return false;
   }
+  a.require_unchanged();
+  b.require_unchanged();
   return true;
 }
 

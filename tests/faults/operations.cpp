@@ -3,7 +3,6 @@
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/draft.h"
-#endif
 #include "libckpt/open_save.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
@@ -90,7 +89,6 @@ void publish_by_hash(const fs::path& folder) {
     std::string hash = ckpt::sha256_hex(*ckpt::open_file(draft));
     return folder / ("net-" + hash.substr(0, 8) + ".safetensors");
   };
-#if __has_include("libckpt/io/draft.h")
   ckpt::Draft draft(folder / "net.safetensors");
   ckpt::SaveOptions options = save_options();
   options.format = "safetensors";

@@ -113,6 +113,7 @@ ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
   options.foreign_objects = foreign_objects;
   options.allow_symlinks = allow_symlinks;
   options.unsandboxed = unsandboxed;
+  options.limits.max_expansion = max_expansion;
   options.threads = threads;
   options.report = &report;
   return options;
@@ -149,6 +150,10 @@ void add_read_options(CommandSpec command, ReadOptions& options) {
                    "in a folder, also read files that are links to somewhere outside of it");
   command.add_flag("--unsandboxed", options.unsandboxed,
                    "read HDF5 files also where the system does not let the helper program be confined");
+  command
+      .add_option("--max-expansion", options.max_expansion,
+                  "how many times its size on the disk a file may unfold to, above 256 MiB (default: 100)")
+      .type_name("N");
 }
 
 void add_write_options(CommandSpec command, EditOptions& options) {

@@ -34,6 +34,7 @@ struct ReadOptions {
   bool foreign_objects = false;
   bool allow_symlinks = false;
   bool unsandboxed = false;
+  std::uint64_t max_expansion = ckpt::Limits().max_expansion;
   unsigned threads = 0;
 
   ckpt::OpenOptions open(ckpt::Report& report) const;

@@ -41,6 +41,8 @@ bool same_bytes(const ckpt::Entry& a, const ckpt::Entry& b) {
     b.bytes->read(at, {right.data(), size});
     if (!std::equal(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(size), right.begin())) return false;
   }
+  a.bytes->require_unchanged();
+  b.bytes->require_unchanged();
   return true;
 }
 

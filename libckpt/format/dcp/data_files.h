@@ -19,6 +19,12 @@ class DcpFiles {
   /// leads out of the folder, unless allowed; Error(io).
   SourcePtr range(const DcpPlace& place);
   const std::map<std::string, SourcePtr>& opened() const { return files_; }
+  /// Of all that were opened.
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [name, file] : files_) sum += file->size();
+    return sum;
+  }
 
  private:
   std::filesystem::path folder_;

@@ -1,3 +1,4 @@
+#include "libckpt/budget.h"
 #include "libckpt/format/dcp/chunk_source.h"
 #include "libckpt/format/dcp/data_files.h"
 #include "libckpt/format/dcp/dcp.h"
@@ -103,6 +104,7 @@ Checkpoint read_dcp(const Input& input, const OpenOptions& options) {
       tree.add(item.path.empty() ? std::vector<PathStep>{item.name} : item.path, std::move(value));
     });
   }
+  if (input.budget) input.budget->add_disk(files.bytes());
   Checkpoint checkpoint;
   checkpoint.root = tree.take();
   return checkpoint;

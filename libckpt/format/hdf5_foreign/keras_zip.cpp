@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/read.h"
 #include "libckpt/io/checksum.h"
@@ -107,7 +108,9 @@ VerifyResult verify_keras_zip(const Input& input, const OpenOptions& options, co
     if (crc32(*zip.payload(member)) != member.crc32)
       result.damage.push_back({member.name, "its CRC-32 does not match"});
   }
-  verify_tensors(read_keras_zip(input, options), options, progress, result);
+  Checkpoint checkpoint = read_keras_zip(input, options);
+  if (input.budget) checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
+  verify_tensors(checkpoint, options, progress, result);
   return result;
 }
 

@@ -38,7 +38,7 @@ class TreeReader {
         options_(options),
         tree_(std::make_shared<const Hdf5Tree>(walk_hdf5(*file, {options.limits, options.unsandboxed}))),
         placed_(ordered_datasets(*tree_)),
-        sources_(file) {}
+        sources_(file, options.limits) {}
 
   Checkpoint run() {
     check_outside();

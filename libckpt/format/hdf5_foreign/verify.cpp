@@ -1,5 +1,6 @@
 // Verifying: every chunk is decoded. HDF5 keeps checksums only where the writer asked for them.
 
+#include "libckpt/budget.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/read.h"
 #include "libckpt/io/checksum.h"
@@ -16,7 +17,7 @@ std::string fault_of(const ByteSource& source) {
     for_each_part(source, [](Bytes) {});
     return "";
   } catch (const core::Error& error) {
-    if (error.code() == core::ErrorCode::io) throw;
+    if (error.code() == core::ErrorCode::io || error.code() == core::ErrorCode::refused) throw;
     return error.message();
   }
 }
@@ -54,6 +55,7 @@ VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const P
                                                     " bytes follow behind the end of the HDF5 part and belong to "
                                                     "nothing in it"});
   }
+  if (input.budget) checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
   verify_tensors(checkpoint, options, progress, result);
   return result;
 }

@@ -53,9 +53,15 @@ void PayloadWriter::write(const PlannedPayload& planned, Payload& payload) {
   align(payload.size);
   payload.offset = end_;
   const auto* stored = dynamic_cast<const StoredPayload*>(planned.source.get());
-  if (stored != nullptr && same_packing(stored->payload(), payload)) return take_over(*stored, payload);
-  if (payload.codec == NativeCodec::raw) return write_raw(*planned.source, payload);
-  write_packed(*planned.source, payload);
+  if (stored != nullptr && same_packing(stored->payload(), payload)) {
+    take_over(*stored, payload);
+  } else if (payload.codec == NativeCodec::raw) {
+    write_raw(*planned.source, payload);
+  } else {
+    write_packed(*planned.source, payload);
+  }
+  // The hash in the index vouches for one state of the source.
+  planned.source->require_unchanged();
 }
 
 std::uint64_t PayloadWriter::finish() {

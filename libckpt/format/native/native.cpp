@@ -24,6 +24,7 @@ constexpr Format kNative = {
     .write = write_native,
     .verify = verify_native,
     .packs = true,
+    .holds_views = true,
 };
 
 }  // namespace ckpt::detail

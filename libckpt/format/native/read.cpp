@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/damaged_head.h"
 #include "libckpt/format/native/native.h"
@@ -120,6 +121,9 @@ Checkpoint read_native(const Input& input, const OpenOptions& options) {
   Checkpoint checkpoint;
   checkpoint.metadata = file->index.metadata;
   note_parity(*file, options, checkpoint);
+  for (const Payload& payload : file->index.payloads) {
+    if (payload.codec == NativeCodec::zstd && input.budget) input.budget->add_packed(payload.size);
+  }
   // The stamps of large files take about as long as the tree.
   const std::array<std::function<void()>, 2> steps = {
       [&] { checkpoint.root = build_tree(file, options); },

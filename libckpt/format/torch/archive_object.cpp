@@ -1,3 +1,4 @@
+#include "libckpt/budget.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libckpt/format/torch/torch_archive.h"
@@ -16,6 +17,10 @@ core::ByteVector read_pickle_record(const TorchArchive& archive, const OpenOptio
   if (member.size > options.limits.max_pickle_bytes) {
     throw Error(ErrorCode::refused, "data.pkl holds " + core::format_size(member.size) + " where at most " +
                                         core::format_size(options.limits.max_pickle_bytes) + " are accepted");
+  }
+  // PyTorch stores its pickles as they are. A byte of one is an object, and a deflated byte may be a thousand of them.
+  if (member.method == kZipDeflated) {
+    Budget(options.limits, archive.zip().directory_offset()).take_decoded("data.pkl", member.size);
   }
   core::ByteVector pickle = read_all(*archive.zip().payload(member));
   if (options.report != nullptr && crc32(Bytes(pickle)) != member.crc32) {

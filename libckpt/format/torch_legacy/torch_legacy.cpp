@@ -1,5 +1,6 @@
 #include "libckpt/format/torch_legacy/torch_legacy.h"
 
+#include "libckpt/budget.h"
 #include "libckpt/format/torch/legacy_stream.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libckpt/format/torch_legacy/tar_checkpoint.h"
@@ -46,7 +47,8 @@ VerifyResult verify_stream(const Input& input, const OpenOptions& options, const
   OpenOptions lenient = verifying(options, report);
   LegacyStream stream = read_legacy_pickles(input.file, lenient, SymbolCheck::carry);
   LegacyStorages storages(input.file, stream, lenient);
-  to_value(stream.object, storages, lenient, SymbolCheck::carry);
+  Value root = to_value(stream.object, storages, lenient, SymbolCheck::carry);
+  if (input.budget) within_budget(root, *input.file, *input.budget);
   result.tensors_checked = storages.count();
   finish(input, report, progress, result);
   return result;

@@ -4,6 +4,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/shard_index.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -57,11 +58,12 @@ void merge_report(const std::string& name, const Report& from, Report& to) {
   to.foreign.insert(to.foreign.end(), from.foreign.begin(), from.foreign.end());
 }
 
-Shard read_shard(const std::filesystem::path& folder, const std::string& name, const OpenOptions& options) {
+Shard read_shard(const Input& index, const std::string& name, const OpenOptions& options) {
   Report report;
   OpenOptions inner = options;
   if (options.report != nullptr) inner.report = &report;
-  Input input = open_input(folder, name, options);
+  Input input = open_input(index.path.parent_path(), name, options);
+  if (index.budget) index.budget->add_disk(input.file->size());
   Shard shard{name, shard_format(input).read(input, inner).root, {}};
   if (!shard.root.is(Value::Kind::dict)) throw Error(ErrorCode::corrupt, "it holds no dict of tensors");
   for (const auto& [key, value] : shard.root.as_dict().items) {
@@ -74,8 +76,7 @@ Shard read_shard(const std::filesystem::path& folder, const std::string& name, c
 std::vector<Shard> read_shards(const Input& input, const ShardIndex& index, const OpenOptions& options) {
   std::vector<Shard> shards;
   for (const std::string& name : index.files) {
-    shards.push_back(core::with_context("shard " + quote(name),
-                                        [&] { return read_shard(input.path.parent_path(), name, options); }));
+    shards.push_back(core::with_context("shard " + quote(name), [&] { return read_shard(input, name, options); }));
   }
   return shards;
 }

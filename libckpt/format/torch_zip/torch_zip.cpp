@@ -53,6 +53,7 @@ const Format kTorchZip = {
     .write = write_torch_zip,
     .verify = verify_torch_zip,
     .holds_metadata = false,
+    .holds_views = true,
 };
 
 }  // namespace ckpt::detail

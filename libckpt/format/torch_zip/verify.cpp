@@ -1,3 +1,4 @@
+#include "libckpt/budget.h"
 #include "libckpt/format/torch/archive_check.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
 #include "libcore/base/text.h"
@@ -15,7 +16,8 @@ VerifyResult verify_torch_zip(const Input& input, const OpenOptions& options, co
   lenient.report = &report;
   TorchArchive archive = TorchArchive::open(input.file, lenient);
   check_records(archive, progress, result);
-  read_object(archive, read_object_pickle(archive, lenient), lenient, SymbolCheck::carry);
+  Value root = read_object(archive, read_object_pickle(archive, lenient), lenient, SymbolCheck::carry);
+  if (input.budget) within_budget(root, *input.file, *input.budget);
   for (const std::string& text : report.relaxations) result.damage.push_back({"archive", text});
   for (const std::string& text : report.warnings) result.notes.push_back({"archive", text});
   for (const ZipDeadRange& dead : archive.zip().dead_ranges()) {

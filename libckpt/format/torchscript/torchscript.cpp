@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/torch/archive_check.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/torch_archive.h"
@@ -137,7 +138,8 @@ VerifyResult verify(const Input& input, const OpenOptions& options, const Progre
   lenient.report = &report;
   TorchArchive archive = TorchArchive::open(input.file, lenient, ArchiveKind::script);
   check_records(archive, progress, result);
-  read_program(archive, lenient);
+  Value root = read_program(archive, lenient);
+  if (input.budget) within_budget(root, *input.file, *input.budget);
   for (const std::string& text : report.relaxations) result.damage.push_back({"archive", text});
   for (const std::string& text : report.warnings) result.notes.push_back({"archive", text});
   return result;

@@ -16,6 +16,7 @@ struct ZipSpecMember {
   std::string local_name = {};  ///< "" = as `name`
   std::uint16_t flags = 0;      ///< in both headers
   std::uint32_t crc_xor = 0;    ///< changes the recorded checksum
+  std::string deflated = {};    ///< stored in place of `content`, "" = as it is
 };
 
 struct ZipSpec {
@@ -32,12 +33,14 @@ struct ZipSpec {
       std::uint32_t crc = ckpt::crc32(core::as_bytes(m.content)) ^ m.crc_xor;
       auto size = static_cast<std::uint32_t>(m.content.size());
       std::string local_name = m.local_name.empty() ? m.name : m.local_name;
-      std::string common =
-          raw(m.flags) + raw(std::uint16_t{0}) + raw(std::uint32_t{0}) + raw(crc) + raw(size) + raw(size);
+      std::uint16_t method = m.deflated.empty() ? 0 : 8;
+      const std::string& stored = m.deflated.empty() ? m.content : m.deflated;
+      std::string common = raw(m.flags) + raw(method) + raw(std::uint32_t{0}) + raw(crc) +
+                           raw(static_cast<std::uint32_t>(stored.size())) + raw(size);
       directory += "PK\x01\x02" + raw(std::uint32_t{0}) + common + raw(static_cast<std::uint16_t>(m.name.size())) +
                    std::string(12, '\0') + raw(static_cast<std::uint32_t>(out.size())) + m.name;
       out += "PK\x03\x04" + raw(std::uint16_t{0}) + common + raw(static_cast<std::uint16_t>(local_name.size())) +
-             raw(std::uint16_t{0}) + local_name + m.content;
+             raw(std::uint16_t{0}) + local_name + stored;
     }
     auto count = static_cast<std::uint16_t>(members.size());
     return out + directory + "PK\x05\x06" + raw(std::uint32_t{0}) + raw(count) + raw(count) +

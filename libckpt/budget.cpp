@@ -1,0 +1,269 @@
+#include "libckpt/budget.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libckpt/checkpoint.h"
+#include "libckpt/transform/entry_map.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+std::uint64_t add(std::uint64_t a, std::uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
+  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+/// Adds, and returns the sum.
+std::uint64_t raise(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
+  std::uint64_t now = counter;
+  while (!counter.compare_exchange_weak(now, add(now, by))) {
+  }
+  return add(now, by);
+}
+
+/// What a part of the tree unfolds to when every reference counts; saturating.
+struct Unfolded {
+  std::uint64_t values = 0;
+  std::uint64_t weight = 0;  ///< of the values, a container counting as much as it takes
+  std::uint64_t tensors = 0;
+  std::uint64_t names = 0;  ///< bytes of the names of all values, from here down
+};
+
+/// One walk over the distinct nodes of a tree. Its depth is bounded by whoever built the tree.
+class TreeLook {
+ public:
+  Unfolded look(const Value& value) {
+    if (value.is(Value::Kind::tensor)) {
+      note(value.entry_ptr());
+      return {1, 1, 1, 0};
+    }
+    if (!value.is_sequence() && !value.is(Value::Kind::dict) && !value.is(Value::Kind::object)) return {1, 1, 0, 0};
+    if (auto known = known_.find(value.identity()); known != known_.end()) return known->second;
+    Unfolded sum{1, kContainer, 0, 0};
+    if (value.is_sequence()) {
+      look_list(value.as_list(), sum);
+    } else if (value.is(Value::Kind::dict)) {
+      look_items(value.as_dict().items, sum);
+      look_below(value.as_dict().attributes, 0, sum);
+    } else {
+      look_object(value.as_object(), sum);
+    }
+    known_.emplace(value.identity(), sum);
+    return sum;
+  }
+
+  /// In the order of the tree, each once.
+  const std::vector<EntryPtr>& entries() const { return entries_; }
+
+ private:
+  static constexpr std::uint64_t kStep = 24;      ///< bytes that a step of a path takes beside its text
+  static constexpr std::uint64_t kContainer = 4;  ///< plain values that take as much as an empty dict
+
+  void look_below(const Value& child, std::uint64_t name, Unfolded& sum) {
+    Unfolded below = look(child);
+    sum.values = add(sum.values, below.values);
+    sum.weight = add(sum.weight, below.weight);
+    sum.tensors = add(sum.tensors, below.tensors);
+    sum.names = add(add(sum.names, below.names), multiply(below.values, kStep + name));
+  }
+
+  void look_list(const Value::List& items, Unfolded& sum) {
+    for (const Value& item : items) look_below(item, 0, sum);
+  }
+
+  void look_items(const std::vector<std::pair<Value, Value>>& items, Unfolded& sum) {
+    for (const auto& [key, child] : items) look_below(child, key.is(Value::Kind::text) ? key.as_text().size() : 0, sum);
+  }
+
+  void look_object(const Object& object, Unfolded& sum) {
+    look_below(object.args, 0, sum);
+    look_below(object.kwargs, 0, sum);
+    look_below(object.state, 0, sum);
+    look_list(object.appended, sum);
+    look_items(object.items, sum);
+  }
+
+  void note(const EntryPtr& entry) {
+    if (seen_.insert(entry.get()).second) entries_.push_back(entry);
+  }
+
+  std::unordered_map<const void*, Unfolded> known_;
+  std::unordered_set<const Entry*> seen_;
+  std::vector<EntryPtr> entries_;
+};
+
+/// A tensor that can be listed but whose values are too many to be read.
+class RefusedValues final : public ByteSource {
+ public:
+  RefusedValues(SourcePtr values, std::string reason) : values_(std::move(values)), reason_(std::move(reason)) {}
+  std::uint64_t size() const override { return values_->size(); }
+  void read(std::uint64_t /*offset*/, MutableBytes out) const override {
+    if (!out.empty()) throw Error(ErrorCode::refused, reason_);
+  }
+  void require_unchanged() const override { values_->require_unchanged(); }
+
+ private:
+  SourcePtr values_;
+  std::string reason_;
+};
+
+/// Counts the bytes of every distinct source, and finds those for which nothing is left.
+class LogicalBytes {
+ public:
+  LogicalBytes(const ByteSource& file, Budget& budget) : budget_(budget) {
+    if (std::optional<FileRange> range = file.file_range()) files_.insert(range->fd);
+  }
+
+  void take(const std::vector<EntryPtr>& entries) {
+    for (const EntryPtr& entry : entries) add_files(*entry);
+    for (const EntryPtr& entry : entries) {
+      if (entry->view && entry->view->storage) take(entry->view->storage->bytes);
+      if (entry->bytes) take(entry->bytes);
+    }
+  }
+
+  bool all_fit() const { return refused_.empty(); }
+  bool is_refused(const SourcePtr& source) const { return refused_.contains(source.get()); }
+
+ private:
+  /// Shards and their kin: files beside the one that was opened.
+  void add_files(const Entry& entry) {
+    const SourcePtr& source = entry.view && entry.view->storage ? entry.view->storage->bytes : entry.bytes;
+    std::optional<FileRange> range = source ? source->file_range() : std::nullopt;
+    if (!range || !files_.insert(range->fd).second) return;
+    struct stat status {};
+    if (::fstat(range->fd, &status) == 0) budget_.add_disk(static_cast<std::uint64_t>(status.st_size));
+  }
+
+  void take(const SourcePtr& source) {
+    if (source == nullptr || !taken_.insert(source.get()).second) return;
+    if (!budget_.take_logical(source->size())) refused_.insert(source.get());
+  }
+
+  Budget& budget_;
+  std::unordered_set<int> files_;
+  std::unordered_set<const ByteSource*> taken_;
+  std::unordered_set<const ByteSource*> refused_;
+};
+
+/// The tree with entries that refuse to be read in place of those that do not fit.
+class Refusals {
+ public:
+  Refusals(const LogicalBytes& logical, const Budget& budget) : logical_(logical), budget_(budget) {}
+
+  Value apply(const Value& root) {
+    detail::EntryReplacements replaced;
+    std::unordered_set<const Entry*> seen;
+    for (const NamedEntry& named : list_entries(root)) {
+      if (!seen.insert(named.entry.get()).second) continue;
+      bool storage = named.entry->view && named.entry->view->storage && is_refused(named.entry->view->storage->bytes);
+      if (!storage && !is_refused(named.entry->bytes)) continue;
+      auto entry = std::make_shared<Entry>(*named.entry);
+      entry->bytes = refusing(named.name, entry->bytes);
+      if (storage) entry->view->storage = refusing_storage(named.name, entry->view->storage);
+      replaced.replace(named.entry, std::move(entry));
+    }
+    return replaced.apply(root);
+  }
+
+ private:
+  bool is_refused(const SourcePtr& source) const { return source != nullptr && logical_.is_refused(source); }
+
+  /// The same for the same source: that is what ties tensors.
+  SourcePtr refusing(const std::string& name, const SourcePtr& source) {
+    SourcePtr& made = sources_[source.get()];
+    if (made == nullptr) {
+      made = std::make_shared<RefusedValues>(source, budget_.logical_refusal(name, source->size()));
+    }
+    return made;
+  }
+
+  std::shared_ptr<const Storage> refusing_storage(const std::string& name, const std::shared_ptr<const Storage>& old) {
+    std::shared_ptr<const Storage>& made = storages_[old.get()];
+    if (made == nullptr) {
+      made = std::make_shared<const Storage>(Storage{old->dtype, refusing(name, old->bytes), old->location});
+    }
+    return made;
+  }
+
+  const LogicalBytes& logical_;
+  const Budget& budget_;
+  std::unordered_map<const ByteSource*, SourcePtr> sources_;
+  std::unordered_map<const Storage*, std::shared_ptr<const Storage>> storages_;
+};
+
+}  // namespace
+
+std::uint64_t Budget::allowed(const Allowance& allowance) const {
+  double factor = allowance.per_byte * static_cast<double>(limits_.max_expansion) / 100;
+  double more = static_cast<double>(disk_.load()) * factor;
+  return add(allowance.free, more < 1e18 ? static_cast<std::uint64_t>(more) : 1'000'000'000'000'000'000U);
+}
+
+void Budget::refuse(const std::string& claim, std::uint64_t allowed, const char* unit) const {
+  throw Error(ErrorCode::refused, claim + " more than " + core::format_count(allowed) + " " + unit +
+                                      ", which is not accepted from a file of " + core::format_size(disk_) +
+                                      "; --max-expansion allows more");
+}
+
+void Budget::take_values(std::uint64_t count) {
+  std::uint64_t most = allowed(kValueAllowance);
+  if (raise(values_, count) > most) refuse("its lists and dicts unfold to", most, "values");
+}
+
+void Budget::take_tensors(std::uint64_t count) {
+  std::uint64_t most = allowed(kTensorAllowance);
+  if (raise(tensors_, count) > most) refuse("it lists", most, "tensors");
+}
+
+void Budget::take_names(std::uint64_t bytes) {
+  std::uint64_t most = allowed(kNameAllowance);
+  if (raise(names_, bytes) > most) refuse("the full names of its values would take", most, "bytes");
+}
+
+void Budget::take_decoded(const std::string& what, std::uint64_t bytes) {
+  std::uint64_t most = allowed(kDecodedAllowance);
+  if (raise(decoded_, bytes) > most) refuse(what + " would inflate to", most, "bytes");
+}
+
+bool Budget::take_logical(std::uint64_t bytes) {
+  std::uint64_t most = add(packed_, std::max(limits_.expansion_floor, multiply(limits_.max_expansion, disk_)));
+  std::uint64_t now = logical_;
+  do {
+    if (bytes > most || now > most - bytes) return false;
+  } while (!logical_.compare_exchange_weak(now, now + bytes));
+  return true;
+}
+
+std::string Budget::logical_refusal(const std::string& name, std::uint64_t bytes) const {
+  std::string most = core::format_size(limits_.expansion_floor);
+  return "the values of tensor " + core::quote(name) + " would be " + core::format_size(bytes) +
+         " where the file has only " + core::format_size(disk_) + " (more than " +
+         std::to_string(limits_.max_expansion) + " times as much, and more than " + most +
+         " in all); it can be listed but is not read; store it without expand(), or allow more with --max-expansion";
+}
+
+Value within_budget(const Value& root, const ByteSource& file, Budget& budget) {
+  TreeLook tree;
+  Unfolded all = tree.look(root);
+  budget.take_values(all.weight);
+  budget.take_tensors(all.tensors);
+  budget.take_names(all.names);
+  LogicalBytes logical(file, budget);
+  logical.take(tree.entries());
+  return logical.all_fit() ? root : Refusals(logical, budget).apply(root);
+}
+
+}  // namespace ckpt
