@@ -21,6 +21,8 @@
 namespace ckpt {
 namespace {
 
+using core::Error;
+using core::ErrorCode;
 using detail::file_ops;
 using detail::throw_errno;
 
