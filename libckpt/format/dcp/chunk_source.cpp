@@ -1,6 +1,7 @@
 #include "libckpt/format/dcp/chunk_source.h"
 
 #include <algorithm>
+#include <span>
 
 #include "libcore/base/error.h"
 
@@ -27,14 +28,18 @@ class Runs {
       stride *= extent(shape[d]);
     }
     for (const Outer& dim : outer_) count_ *= dim.size;
+    end_ = place(count_ - 1) + length_;
   }
 
   const ByteSource& bytes() const { return *bytes_; }
+  /// Of the first run in the tensor, and behind the last.
+  std::uint64_t begin() const { return start_; }
+  std::uint64_t end() const { return end_; }
 
   /// Copies what the box has of the bytes [begin, begin + out.size()) of the tensor.
   void copy(std::uint64_t begin, MutableBytes out, core::ByteVector& buffer) const {
     std::uint64_t end = begin + out.size();
-    if (place(0) >= end || place(count_ - 1) + length_ <= begin) return;
+    if (start_ >= end || end_ <= begin) return;
     std::uint64_t first = first_reaching(begin);
     std::uint64_t last = first_starting_at(end);  // one behind
     if (first >= last) return;
@@ -95,12 +100,18 @@ class Runs {
   std::uint64_t start_ = 0;   ///< of the first run in the tensor
   std::uint64_t length_ = 0;  ///< of a run
   std::uint64_t count_ = 1;
+  std::uint64_t end_ = 0;
   std::vector<Outer> outer_;  ///< dimensions that are walked, outermost first
 };
 
 class ChunkSource final : public ByteSource {
  public:
-  ChunkSource(std::uint64_t size, std::vector<Runs> chunks) : size_(size), chunks_(std::move(chunks)) {}
+  ChunkSource(std::uint64_t size, std::vector<Runs> chunks) : size_(size), chunks_(std::move(chunks)) {
+    std::stable_sort(chunks_.begin(), chunks_.end(),
+                     [](const Runs& a, const Runs& b) { return a.begin() < b.begin(); });
+    reach_.reserve(chunks_.size());
+    for (const Runs& chunk : chunks_) reach_.push_back(std::max(reach_.empty() ? 0 : reach_.back(), chunk.end()));
+  }
 
   std::uint64_t size() const override { return size_; }
   void read(std::uint64_t offset, MutableBytes out) const override {
@@ -110,7 +121,7 @@ class ChunkSource final : public ByteSource {
     core::ByteVector buffer;
     for (std::uint64_t done = 0; done < out.size(); done += kPiece) {
       MutableBytes piece = out.subspan(done, std::min<std::uint64_t>(kPiece, out.size() - done));
-      for (const Runs& chunk : chunks_) chunk.copy(offset + done, piece, buffer);
+      for (const Runs& chunk : chunks_at(offset + done, piece.size())) chunk.copy(offset + done, piece, buffer);
     }
   }
   void require_unchanged() const override {
@@ -118,8 +129,17 @@ class ChunkSource final : public ByteSource {
   }
 
  private:
+  /// The chunks that may have some of these bytes: a read of a few rows does not ask those of all others.
+  std::span<const Runs> chunks_at(std::uint64_t offset, std::uint64_t size) const {
+    auto first = std::upper_bound(reach_.begin(), reach_.end(), offset) - reach_.begin();
+    auto behind = std::lower_bound(chunks_.begin(), chunks_.end(), offset + size,
+                                   [](const Runs& chunk, std::uint64_t end) { return chunk.begin() < end; });
+    return {chunks_.begin() + first, std::max(behind, chunks_.begin() + first)};
+  }
+
   std::uint64_t size_;
-  std::vector<Runs> chunks_;
+  std::vector<Runs> chunks_;          ///< by where they begin
+  std::vector<std::uint64_t> reach_;  ///< the end of each and of all before it
 };
 
 }  // namespace
