@@ -143,22 +143,22 @@ void write_keys(const std::filesystem::path& folder, std::size_t count) {
 
 void write_chunks(const std::filesystem::path& folder, std::size_t count) {
   const char* const kModule = "torch.distributed.checkpoint.metadata";
-  constexpr std::int32_t kRow = 1024;
+  constexpr std::int32_t kRows = 256;
   auto sizes = [](std::int32_t rows, std::int32_t columns) {
     return call(symbol("torch", "Size"), {numbers({rows, columns})});
   };
-  std::string object = pickle(tensor(storage("FloatStorage", "0", kRow), 0, {1, kRow}, {kRow, 1}));
+  std::string object = pickle(tensor(storage("FloatStorage", "0", kRows), 0, {kRows, 1}, {1, 1}));
   // All chunks lie in one place: the data are not what is to be large.
-  std::string data = torch_zip(object, {floats(std::vector<float>(kRow, 1))}).bytes();
+  std::string data = torch_zip(object, {floats(std::vector<float>(kRows, 1))}).bytes();
   std::vector<std::string> boxes;
   std::vector<std::string> places;
   for (std::size_t i = 0; i < count; ++i) {
     auto at = static_cast<std::int32_t>(i);
     boxes.push_back(instance(symbol(kModule, "ChunkStorageMetadata"),
-                             dict({{text("offsets"), sizes(at, 0)}, {text("sizes"), sizes(1, kRow)}})));
+                             dict({{text("offsets"), sizes(0, at)}, {text("sizes"), sizes(kRows, 1)}})));
     std::string index =
         instance(symbol(kModule, "MetadataIndex"),
-                 dict({{text("fqn"), text("w")}, {text("offset"), sizes(at, 0)}, {text("index"), none()}}));
+                 dict({{text("fqn"), text("w")}, {text("offset"), sizes(0, at)}, {text("index"), none()}}));
     std::string place = instance(symbol("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
                                  dict({{text("relative_path"), text("__0_0.distcp")},
                                        {text("offset"), number(std::int32_t{0})},
@@ -169,7 +169,7 @@ void write_chunks(const std::filesystem::path& folder, std::size_t count) {
       instance(symbol(kModule, "TensorProperties"), tuple({symbol("torch", "float32"), none(), "\x89"}));
   std::string item = instance(symbol(kModule, "TensorStorageMetadata"),
                               dict({{text("properties"), properties},
-                                    {text("size"), sizes(static_cast<std::int32_t>(count), kRow)},
+                                    {text("size"), sizes(kRows, static_cast<std::int32_t>(count))},
                                     {text("chunks"), batched("]", "e", boxes)}}));
   std::string root =
       instance(symbol(kModule, "Metadata"), dict({{text("state_dict_metadata"), dict({{text("w"), item}})},
