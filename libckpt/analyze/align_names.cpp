@@ -44,10 +44,24 @@ void LearnedNames::learn(const std::string& from, const std::string& to) {
   ++lasts_[std::string(last_of(from))][std::string(last_of(to))];
 }
 
-bool LearnedNames::implies(const std::string& from, const std::string& to) const {
-  if (from == to) return true;
-  if (times(modules_, module_of(from), module_of(to)) == 0) return false;
-  return last_of(from) == last_of(to) || times(lasts_, last_of(from), last_of(to)) > 0;
+std::vector<std::string> LearnedNames::implied(const std::string& from, std::size_t most) const {
+  std::vector<std::string> out = {from};
+  auto modules = modules_.find(module_of(from));
+  if (modules == modules_.end()) return out;
+  std::string_view own(last_of(from));
+  std::vector<std::string_view> lasts = {own};
+  if (auto known = lasts_.find(own); known != lasts_.end()) {
+    for (const auto& [last, times] : known->second) {
+      if (last != own) lasts.push_back(last);
+    }
+  }
+  for (const auto& [module, times] : modules->second) {
+    for (std::string_view last : lasts) {
+      if (out.size() >= most) return out;
+      out.push_back(module.empty() ? std::string(last) : module + "." + std::string(last));
+    }
+  }
+  return out;
 }
 
 double LearnedNames::likeness(std::string_view from, std::string_view to) const {

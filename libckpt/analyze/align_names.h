@@ -1,6 +1,7 @@
 #pragma once
 // What pairs of names teach about other names: where modules go, what last components become. Internal to align.
-// Thread safety: one owner. Use: names.learn("bn1.weight", "norm.weight"); names.implies("bn1.bias", "norm.bias");
+// Thread safety: one owner. Use: names.learn("bn1.weight", "norm.weight"); names.implied("bn1.bias", 8)[1] ==
+// "norm.bias"
 
 #include <cstdint>
 #include <map>
@@ -15,8 +16,8 @@ class LearnedNames {
  public:
   void learn(const std::string& from, const std::string& to);
 
-  /// True when the names are the same, or the modules go there and the last components are alike.
-  bool implies(const std::string& from, const std::string& to) const;
+  /// The name itself, and where modules go what its last component is or became; at most `most` of them.
+  std::vector<std::string> implied(const std::string& from, std::size_t most) const;
   /// How well two names fit: what was learnt counts most, then common components from behind.
   double likeness(std::string_view from, std::string_view to) const;
   /// Pairs of indexes, each index at most once: what is implied first, then the most alike; equal likeness in order.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "libckpt/analyze/name_patterns.h"
+#include "libckpt/analyze/name_selectors.h"
 #include "libckpt/transform/pattern.h"
 
 namespace ckpt::detail {
@@ -47,16 +49,17 @@ class RuleMaker {
   static bool is_split(const Match& match) { return match.to.size() > 1 && !match.tie; }
 
   /// Names of all tensors as they are now.
-  std::vector<std::string> all_now() const {
-    std::vector<std::string> out;
+  NameSelectors& all_now() {
+    if (all_now_) return *all_now_;
+    std::vector<std::string> names;
     for (std::size_t i = 0; i < now_.size(); ++i) {
-      if (!dropped_.contains(i)) out.push_back(now_[i]);
+      if (!dropped_.contains(i)) names.push_back(now_[i]);
     }
-    return out;
+    return all_now_.emplace(std::move(names), options_.generalize);
   }
 
   void add_selected(Rule rule, const std::vector<std::string>& names) {
-    for (const std::string& selector : selectors_for(names, all_now(), options_.generalize)) {
+    for (const std::string& selector : all_now().selectors(names)) {
       rule.from = {selector};
       rules_.push_back(rule);
     }
@@ -70,12 +73,14 @@ class RuleMaker {
     rule.kind = Rule::Kind::drop;
     add_selected(rule, names);
     dropped_.insert(matching_.only_a.begin(), matching_.only_a.end());
+    all_now_.reset();
   }
 
   void add_renames() {
     for (const Match& match : matching_.matches) {
       if (is_single(match)) now_[match.from[0]] = b_[match.to[0]].name;
     }
+    all_now_.reset();
     std::vector<NamePair> wanted;
     for (std::size_t i = 0; i < now_.size(); ++i) {
       if (!dropped_.contains(i)) wanted.emplace_back(a_[i].name, now_[i]);
@@ -129,7 +134,7 @@ class RuleMaker {
       for (std::size_t i = 0; i < now_.size(); ++i) {
         if (!dropped_.contains(i) && a_[i].entry->dtype == types.first) of_type.push_back(now_[i]);
       }
-      for (const std::string& selector : selectors_for(names, of_type, options_.generalize)) {
+      for (const std::string& selector : NameSelectors(std::move(of_type), options_.generalize).selectors(names)) {
         rule.from = {selector};
         rules_.push_back(rule);
       }
@@ -154,7 +159,7 @@ class RuleMaker {
       groups[{match.dim, sizes_of(match.to, b_, match.dim)}].push_back(std::move(names));
     }
     for (const auto& [how, names] : groups) {
-      for (const ManyNames& pattern : split_patterns(names, all_now(), options_.generalize)) {
+      for (const ManyNames& pattern : all_now().splits(names)) {
         Rule rule;
         rule.kind = Rule::Kind::split;
         rule.from = {pattern.from};
@@ -177,7 +182,7 @@ class RuleMaker {
       groups[{match.dim, sizes_of(match.from, a_, dim), names.to.size()}].push_back(std::move(names));
     }
     for (const auto& [how, names] : groups) {
-      for (const ManyNames& pattern : split_patterns(names, all_now(), options_.generalize)) {
+      for (const ManyNames& pattern : all_now().splits(names)) {
         Rule rule;
         rule.kind = Rule::Kind::fuse;
         rule.from = {pattern.from};
@@ -207,6 +212,7 @@ class RuleMaker {
   const AlignOptions& options_;
   std::vector<std::string> now_;  ///< names of A's tensors after the rules so far
   std::set<std::size_t> dropped_;
+  std::optional<NameSelectors> all_now_;  ///< made when it is asked for, until names change
   Rules rules_;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <unordered_set>
 
 #include "libckpt/analyze/branch_names.h"
 #include "libckpt/analyze/content_hash.h"
@@ -276,10 +277,14 @@ class Verdicts {
     Names names;
     for (const SeenPair* pair : unexplained_) names.push_back(pair->a.name);
     bool only = related_.empty() && renamed_.empty() && gone_.empty() && fresh_.empty();
-    std::vector<std::string> optimizers = optimizer_branches(in_.a.root);
-    auto in_optimizer = [&](const std::string& name) {
-      return std::any_of(optimizers.begin(), optimizers.end(),
-                         [&](const std::string& branch) { return branch.empty() || name.starts_with(branch + "."); });
+    std::vector<std::string> branches = optimizer_branches(in_.a.root);
+    std::unordered_set<std::string_view> optimizers(branches.begin(), branches.end());
+    auto in_optimizer = [&](std::string_view name) {
+      if (optimizers.contains("")) return true;
+      for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+        if (optimizers.contains(name.substr(0, dot))) return true;
+      }
+      return false;
     };
     std::string start = only ? "only " : "";
     std::string branch = common_branch(names);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <unordered_set>
 
 #include "libcore/base/text.h"
 
@@ -207,10 +208,10 @@ void read_device(ErrorFacts& facts, std::string_view text) {
 
 void read_globals(ErrorFacts& facts, std::string_view text) {
   constexpr std::string_view kGlobal = "Unsupported global: GLOBAL ";
+  std::unordered_set<std::string> seen(facts.globals.begin(), facts.globals.end());
   for (auto rest = behind(text, kGlobal); rest; rest = behind(*rest, kGlobal)) {
     std::string name(until(until(*rest, " "), "\n"));
-    if (std::find(facts.globals.begin(), facts.globals.end(), name) == facts.globals.end())
-      facts.globals.push_back(name);
+    if (seen.insert(name).second) facts.globals.push_back(name);
     add(facts, Kind::globals);
   }
   constexpr std::string_view kMissing = "Can't get attribute '";

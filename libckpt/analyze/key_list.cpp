@@ -291,9 +291,13 @@ KeyList key_list_of(const Checkpoint& checkpoint, const std::string& name, const
     return list;
   }
   const StateDictRef* best = nullptr;
+  std::uint64_t most = 0;
   std::vector<StateDictRef> dicts = detail::model_state_dicts(checkpoint.root);
   for (const StateDictRef& ref : dicts) {
-    if (best == nullptr || bytes_in(*ref.dict) > bytes_in(*best->dict)) best = &ref;
+    std::uint64_t bytes = bytes_in(*ref.dict);
+    if (best != nullptr && bytes <= most) continue;
+    best = &ref;
+    most = bytes;
   }
   if (best == nullptr) throw Error(ErrorCode::key, "no state dict is in it").add_context(name);
   KeyList list = key_list_of(*best->dict, name);

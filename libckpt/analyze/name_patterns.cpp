@@ -187,26 +187,6 @@ std::vector<NamePair> not_covered(const std::vector<NamePair>& changed, const st
   return out;
 }
 
-std::vector<std::string> selector_of(const std::string& name) {
-  std::string out;
-  for (char c : escape_pattern(name)) out += c == ' ' ? std::string("\\ ") : std::string(1, c);
-  return {out.starts_with('@') ? "\\" + out : out};
-}
-
-/// "*.c_attn.weight" where everything that ends so is wanted; up to three components.
-std::string suffix_selector(const std::string& name, const std::set<std::string>& wanted,
-                            const std::vector<std::string>& all) {
-  std::vector<std::string> parts = components(name);
-  for (std::size_t count = 1; count <= 3 && count < parts.size(); ++count) {
-    std::string suffix = "." + joined(parts, parts.size() - count, parts.size());
-    bool fits = std::all_of(all.begin(), all.end(), [&](const std::string& other) {
-      return !other.ends_with(suffix) || wanted.contains(other);
-    });
-    if (fits) return "*" + selector_of(suffix).front();
-  }
-  return "";
-}
-
 }  // namespace
 
 std::vector<NamePair> rename_patterns(const std::vector<NamePair>& wanted, bool generalize) {
@@ -230,48 +210,6 @@ std::vector<NamePair> rename_patterns(const std::vector<NamePair>& wanted, bool 
     if (done.size() < best.size()) best = std::move(done);
   }
   return best;
-}
-
-std::vector<ManyNames> split_patterns(const std::vector<ManyNames>& wanted, const std::vector<std::string>& all,
-                                      bool generalize) {
-  std::set<std::string> from;
-  for (const ManyNames& names : wanted) from.insert(names.from);
-  std::vector<ManyNames> rules = generalize ? fit_numbers(wanted) : std::vector<ManyNames>();
-  bool exact = rules.empty();
-  for (const ManyNames& rule : rules) {
-    Pattern pattern = Pattern::parse(rule.from);
-    exact |= std::any_of(all.begin(), all.end(),
-                         [&](const std::string& name) { return pattern.matches(name) && !from.contains(name); });
-  }
-  if (!exact) return rules;
-  rules.clear();
-  for (const ManyNames& names : wanted) {
-    ManyNames rule{escape_pattern(names.from), {}};
-    for (const std::string& to : names.to) rule.to.push_back(escape_pattern(to));
-    rules.push_back(std::move(rule));
-  }
-  return rules;
-}
-
-std::vector<std::string> selectors_for(const std::vector<std::string>& wanted, const std::vector<std::string>& all,
-                                       bool generalize) {
-  std::set<std::string> left(wanted.begin(), wanted.end());
-  std::set<std::string> set = left;
-  if (generalize && wanted.size() == all.size()) return {"**"};
-  std::vector<std::string> out;
-  for (const std::string& name : wanted) {
-    if (!left.contains(name)) continue;
-    std::string selector = generalize && wanted.size() > 1 ? suffix_selector(name, set, all) : "";
-    if (selector.empty()) {
-      out.push_back(selector_of(name).front());
-      left.erase(name);
-      continue;
-    }
-    out.push_back(selector);
-    Pattern pattern = Pattern::parse(selector);
-    std::erase_if(left, [&](const std::string& other) { return pattern.matches(other); });
-  }
-  return out;
 }
 
 }  // namespace ckpt::detail

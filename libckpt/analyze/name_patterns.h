@@ -20,12 +20,5 @@ struct ManyNames {
   std::string from;
   std::vector<std::string> to;
 };
-/// Rules that do this to `wanted` and match nothing else of `all`.
-std::vector<ManyNames> split_patterns(const std::vector<ManyNames>& wanted, const std::vector<std::string>& all,
-                                      bool generalize);
-
-/// Selectors that match exactly `wanted` among `all`.
-std::vector<std::string> selectors_for(const std::vector<std::string>& wanted, const std::vector<std::string>& all,
-                                       bool generalize);
 
 }  // namespace ckpt::detail

@@ -196,22 +196,30 @@ class Deduper {
   }
 
   void share(const std::vector<const NamedEntry*>& members) {
-    std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<const NamedEntry*>> kept;
+    Kept kept;
+    // Names that are tied are read once.
+    std::map<std::pair<const ByteSource*, const void*>, const NamedEntry*> twins;
     for (const NamedEntry* member : members) {
       done_ += member->entry->byte_size();
       if (progress_) progress_(done_, total_);
-      Hash128 hash = hash128(*member->entry->bytes);
-      std::vector<const NamedEntry*>& same = kept[{hash.high, hash.low}];
-      auto twin = std::find_if(same.begin(), same.end(), [&](const NamedEntry* other) {
-        return storage_identity(*other->entry) == storage_identity(*member->entry) ||
-               equal_bytes(*other->entry->bytes, *member->entry->bytes);
-      });
-      if (twin == same.end()) {
-        same.push_back(member);
-      } else if (storage_identity(*(*twin)->entry) != storage_identity(*member->entry)) {
-        replace(*member, **twin);
-      }
+      auto [twin, fresh] = twins.try_emplace({member->entry->bytes.get(), storage_identity(*member->entry)}, nullptr);
+      if (fresh) twin->second = keep_or_find(*member, kept);
+      if (twin->second != nullptr) replace(*member, *twin->second);
     }
+  }
+
+  using Kept = std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<const NamedEntry*>>;
+
+  /// A tensor of another storage with the same bytes; null for the first one, which is kept.
+  static const NamedEntry* keep_or_find(const NamedEntry& member, Kept& kept) {
+    Hash128 hash = hash128(*member.entry->bytes);
+    std::vector<const NamedEntry*>& same = kept[{hash.high, hash.low}];
+    for (const NamedEntry* other : same) {
+      if (storage_identity(*other->entry) == storage_identity(*member.entry)) return nullptr;
+      if (equal_bytes(*other->entry->bytes, *member.entry->bytes)) return other;
+    }
+    same.push_back(&member);
+    return nullptr;
   }
 
   void replace(const NamedEntry& duplicate, const NamedEntry& kept) {

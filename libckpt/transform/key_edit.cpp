@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "libckpt/transform/path_set.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -106,15 +107,11 @@ std::uint64_t text_keys(const Dict& dict) {
                                                   [](const auto& item) { return item.first.is(Value::Kind::text); }));
 }
 
-bool starts_with_path(const std::vector<Value>& path, const std::vector<Value>& start) {
-  return path.size() >= start.size() && std::equal(start.begin(), start.end(), path.begin());
-}
-
 /// Paths of dicts that are an optimizer's state_dict: {'state': ..., 'param_groups': [...]}.
-void find_optimizers(const Value& value, std::vector<Value>& path, std::vector<std::vector<Value>>& found) {
+void find_optimizers(const Value& value, std::vector<Value>& path, std::vector<OptimizerValue>& found) {
   if (value.is(Value::Kind::dict)) {
     if (value.find("param_groups") != nullptr && value.find("state") != nullptr) {
-      found.push_back(path);
+      found.emplace_back(path, &value);
       return;
     }
     for (const auto& [key, child] : value.as_dict().items) {
@@ -180,20 +177,23 @@ bool rename_param_names(Dict& dict, const std::function<std::string(const std::s
   return true;
 }
 
-std::vector<std::vector<Value>> optimizer_paths(const Value& root) {
-  std::vector<std::vector<Value>> found;
+std::vector<OptimizerValue> optimizer_values(const Value& root) {
+  std::vector<OptimizerValue> found;
   std::vector<Value> path;
   find_optimizers(root, path, found);
   return found;
 }
 
+std::vector<std::vector<Value>> optimizer_paths(const Value& root) {
+  std::vector<std::vector<Value>> paths;
+  for (auto& [path, value] : optimizer_values(root)) paths.push_back(std::move(path));
+  return paths;
+}
+
 std::vector<StateDictRef> model_state_dicts(const Value& root) {
-  std::vector<std::vector<Value>> optimizers = optimizer_paths(root);
+  PathSet optimizers(optimizer_paths(root));
   std::vector<StateDictRef> found = list_state_dicts(root);
-  std::erase_if(found, [&](const StateDictRef& dict) {
-    return std::any_of(optimizers.begin(), optimizers.end(),
-                       [&](const std::vector<Value>& optimizer) { return starts_with_path(dict.path, optimizer); });
-  });
+  std::erase_if(found, [&](const StateDictRef& dict) { return optimizers.covers(dict.path); });
   return found;
 }
 

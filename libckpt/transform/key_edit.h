@@ -30,6 +30,9 @@ std::vector<StateDictRef> model_state_dicts(const Value& root);
 
 /// Paths of the dicts that are an optimizer's state_dict: {'state': ..., 'param_groups': [...]}.
 std::vector<std::vector<Value>> optimizer_paths(const Value& root);
+/// The same with the dicts themselves, which live as long as `root`.
+using OptimizerValue = std::pair<std::vector<Value>, const Value*>;
+std::vector<OptimizerValue> optimizer_values(const Value& root);
 
 /// The only state dict that `at` can mean: the one there; with "", the only one outside optimizer states.
 /// Error(usage) lists the candidates when there are several.

@@ -1,15 +1,17 @@
 #include "libckpt/transform/optimizer_names.h"
 
-#include <algorithm>
+#include <map>
 #include <set>
 
 #include "libckpt/transform/selector.h"
+#include "libckpt/view_key.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
 
 constexpr std::size_t kNone = SIZE_MAX;
+constexpr std::size_t kMaxRounds = 64;  ///< of groups that make each other certain; beyond that, they stay ambiguous
 
 /// For each parameter of the optimizer its place in the model; kNone where nothing is said.
 using Assignment = std::vector<std::size_t>;
@@ -54,25 +56,68 @@ std::optional<Assignment> by_dimensions(const std::vector<GroupShapes>& groups, 
   return order;
 }
 
+/// The places of the model that no group has taken for certain, found by their shapes.
+class FreePlaces {
+ public:
+  explicit FreePlaces(const Model& model) : model_(model) {
+    for (std::size_t i = 0; i < model.size(); ++i) {
+      all_.insert(all_.end(), i);
+      by_shape_[model[i].shape.to_vector()].insert(i);
+    }
+  }
+
+  void take(std::size_t place) {
+    all_.erase(place);
+    by_shape_[model_[place].shape.to_vector()].erase(place);
+  }
+  /// The first that fits from `begin` on; kNone when there is none.
+  std::size_t first(const std::optional<core::Shape>& shape, std::size_t begin) const {
+    const Places& places = fitting(shape);
+    auto found = places.lower_bound(begin);
+    return found == places.end() ? kNone : *found;
+  }
+  /// The last that fits before `end`; kNone when there is none.
+  std::size_t last(const std::optional<core::Shape>& shape, std::size_t end) const {
+    const Places& places = fitting(shape);
+    auto behind = places.lower_bound(end);
+    return behind == places.begin() ? kNone : *std::prev(behind);
+  }
+
+ private:
+  using Places = std::set<std::size_t>;
+
+  const Places& fitting(const std::optional<core::Shape>& shape) const {
+    static const Places kNothing;
+    if (!shape) return all_;
+    auto found = by_shape_.find(shape->to_vector());
+    return found == by_shape_.end() ? kNothing : found->second;
+  }
+
+  const Model& model_;
+  Places all_;
+  std::map<std::vector<std::int64_t>, Places> by_shape_;
+};
+
 /// The first place for each, in order, that leaves room for none before it; nullopt when they do not fit.
-std::optional<Assignment> embed_left(const GroupShapes& shapes, const Model& model, const std::vector<bool>& taken) {
+std::optional<Assignment> embed_left(const GroupShapes& shapes, const FreePlaces& free) {
   Assignment assignment;
   std::size_t at = 0;
   for (const std::optional<core::Shape>& shape : shapes) {
-    while (at < model.size() && (taken[at] || !fits(shape, model[at]))) ++at;
-    if (at == model.size()) return std::nullopt;
-    assignment.push_back(at++);
+    std::size_t place = free.first(shape, at);
+    if (place == kNone) return std::nullopt;
+    assignment.push_back(place);
+    at = place + 1;
   }
   return assignment;
 }
 
-std::optional<Assignment> embed_right(const GroupShapes& shapes, const Model& model, const std::vector<bool>& taken) {
+std::optional<Assignment> embed_right(const GroupShapes& shapes, const FreePlaces& free) {
   Assignment assignment(shapes.size(), kNone);
-  std::size_t at = model.size();
+  std::size_t at = kNone;
   for (std::size_t i = shapes.size(); i-- > 0;) {
-    while (at > 0 && (taken[at - 1] || !fits(shapes[i], model[at - 1]))) --at;
-    if (at == 0) return std::nullopt;
-    assignment[i] = --at;
+    at = free.last(shapes[i], at);
+    if (at == kNone) return std::nullopt;
+    assignment[i] = at;
   }
   return assignment;
 }
@@ -82,24 +127,27 @@ NameMatch ambiguous(const Model& model, std::size_t first, std::size_t last) {
 }
 
 /// Part of the model's parameters, group by group in the order of the model: certain where the leftmost and the
-/// rightmost way to place them agree.
+/// rightmost way to place them agree. What one group takes for certain may make the next one certain.
 std::vector<NameMatch> embed(const std::vector<GroupShapes>& groups, const Model& model) {
   std::vector<std::vector<NameMatch>> matches(groups.size());
-  std::vector<bool> taken(model.size(), false);
+  FreePlaces free(model);
   std::vector<bool> done(groups.size(), false);
-  for (std::size_t round = 0; round < groups.size(); ++round) {
+  bool progress = true;
+  for (std::size_t round = 0; progress && round < kMaxRounds; ++round) {
+    progress = false;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       if (done[g]) continue;
-      std::optional<Assignment> left = embed_left(groups[g], model, taken);
-      std::optional<Assignment> right = embed_right(groups[g], model, taken);
+      std::optional<Assignment> left = embed_left(groups[g], free);
+      std::optional<Assignment> right = embed_right(groups[g], free);
       matches[g].assign(groups[g].size(), NameMatch{});
       if (!left || !right) continue;
       done[g] = *left == *right;
+      progress |= done[g];
       for (std::size_t i = 0; i < groups[g].size(); ++i) {
         bool certain = (*left)[i] == (*right)[i];
         matches[g][i] = certain ? NameMatch{NameEvidence::shape, model[(*left)[i]].name, ""}
                                 : ambiguous(model, (*left)[i], (*right)[i]);
-        if (done[g]) taken[(*left)[i]] = true;
+        if (done[g]) free.take((*left)[i]);
       }
     }
   }
@@ -127,16 +175,11 @@ std::vector<NameMatch> agree(const std::vector<Assignment>& hypotheses, const Gr
 
 std::vector<ModelParameter> model_parameters(const Value& state_dict) {
   std::vector<ModelParameter> parameters;
-  std::vector<const Entry*> kept;
-  std::set<const void*> storages;
+  std::set<ViewKey> seen;
   for (const NamedEntry& named : list_entries(state_dict)) {
     const Entry& entry = *named.entry;
     if (tensor_kind(named.name, entry) != TensorKind::parameter) continue;
-    bool shares = !storages.insert(storage_identity(entry)).second;
-    if (shares && std::any_of(kept.begin(), kept.end(), [&](const Entry* other) { return same_view(*other, entry); })) {
-      continue;
-    }
-    kept.push_back(&entry);
+    if (storage_identity(entry) != nullptr && !seen.insert(view_key(entry)).second) continue;
     parameters.push_back({named.name, entry.shape});
   }
   return parameters;

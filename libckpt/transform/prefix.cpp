@@ -1,6 +1,7 @@
 #include "libckpt/transform/prefix.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "libckpt/transform/key_edit.h"
 #include "libcore/base/error.h"
@@ -47,19 +48,20 @@ std::string drop_wrappers(std::string_view text, bool last_too) {
 
 /// Takes the prefix out wherever whole components of `text` are it; `last_too` as for drop_wrappers.
 std::string cut_anywhere(std::string_view text, const std::string& prefix, const StripOptions& options, bool last_too) {
-  std::string rest = std::string(text) + (last_too ? "." : "");
+  std::string whole = std::string(text) + (last_too ? "." : "");
+  std::string_view rest = whole;
   std::string out;
   bool found = false;
   while (!rest.empty()) {
     if (rest.starts_with(prefix) && (options.repeat || !found)) {
-      rest.erase(0, prefix.size());
+      rest.remove_prefix(prefix.size());
       found = true;
       continue;
     }
     std::size_t dot = rest.find('.');
-    std::size_t step = dot == std::string::npos ? rest.size() : dot + 1;
+    std::size_t step = dot == std::string_view::npos ? rest.size() : dot + 1;
     out += rest.substr(0, step);
-    rest.erase(0, step);
+    rest.remove_prefix(step);
   }
   if (last_too && !out.empty()) out.pop_back();
   return out;
@@ -84,6 +86,7 @@ detail::KeyEdit strip_edit(const StripOptions& options) {
 /// What the keys begin with, for somebody who named a prefix that is not there.
 void note_starts(const std::vector<StateDictRef>& dicts, const StripOptions& options, KeyChanges& changes) {
   std::string prefix = options.wrappers ? "" : "." + whole_components(options.prefix);
+  std::unordered_map<std::string, std::size_t> places;
   for (const StateDictRef& dict : dicts) {
     for (const auto& [key, value] : dict.dict->items) {
       if (!key.is(Value::Kind::text)) continue;
@@ -92,10 +95,9 @@ void note_starts(const std::vector<StateDictRef>& dicts, const StripOptions& opt
       std::size_t dot = name.find('.');
       if (dot == std::string::npos) continue;
       std::string start = name.substr(0, dot + 1);
-      auto known = std::find_if(changes.starts.begin(), changes.starts.end(),
-                                [&](const auto& item) { return item.first == start; });
-      if (known == changes.starts.end()) known = changes.starts.insert(known, {start, 0});
-      ++known->second;
+      auto [known, fresh] = places.try_emplace(start, changes.starts.size());
+      if (fresh) changes.starts.emplace_back(start, 0);
+      ++changes.starts[known->second].second;
     }
   }
   std::stable_sort(changes.starts.begin(), changes.starts.end(),

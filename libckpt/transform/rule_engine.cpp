@@ -290,21 +290,26 @@ class TieStep final : public RuleStep {
       if (captures) ties.emplace_back(i, alias.expand(*captures));
     }
     std::uint64_t matched = ties.size();
-    for (auto& [place, name] : ties) tie(items, place, std::move(name), notes);
+    Places places;
+    for (std::size_t i = 0; i < items.size() && matched > 0; ++i) {
+      if (items[i].key.is(Value::Kind::text)) places.emplace(items[i].name(), i);
+    }
+    for (auto& [place, name] : ties) tie(items, place, std::move(name), places, notes);
     return matched;
   }
 
  private:
-  static void tie(Items& items, std::size_t place, std::string name, RuleNotes& notes) {
+  using Places = std::unordered_map<std::string, std::size_t>;
+
+  static void tie(Items& items, std::size_t place, std::string name, Places& places, RuleNotes& notes) {
     Value target = items[place].value;
-    auto known = std::find_if(items.begin(), items.end(), [&](const RuleItem& item) {
-      return item.key.is(Value::Kind::text) && item.name() == name;
-    });
-    if (known == items.end()) {
+    auto [at, fresh] = places.try_emplace(name, items.size());
+    if (fresh) {
       notes.made.push_back(name);
       items.push_back({Value::text(std::move(name)), target});
       return;
     }
+    RuleItem* known = &items[at->second];
     bool same = known->is_tensor() && same_values(known->value.as_entry(), target.as_entry());
     if (!same) {
       throw Error(ErrorCode::refused, core::quote(name) + " and " + core::quote(items[place].name()) +

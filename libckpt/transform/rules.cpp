@@ -20,10 +20,13 @@ using detail::RuleItem;
 
 constexpr std::size_t kMaxListed = 8;
 
+/// Old key -> new key, for what is still one tensor.
+using Moved = std::unordered_map<std::string, std::string>;
+
 /// A dict before and after the rules.
 struct Plan {
   std::vector<RuleItem> items;
-  std::unordered_map<std::string, std::string> moved;  ///< old key -> new key, for what is still one tensor
+  Moved moved;
   detail::ModuleMoves modules;
   bool changed = false;
 };
@@ -49,8 +52,8 @@ std::unordered_set<std::string> modules_of(const std::vector<RuleItem>& items) {
 
 class RulesMap final : public detail::TreeMap {
  public:
-  RulesMap(std::unordered_map<const Dict*, Plan> plans, bool param_names)
-      : plans_(std::move(plans)), param_names_(param_names) {}
+  /// `moved`: old names and new ones in all dicts, where the names that optimizers keep are to follow; else null.
+  RulesMap(std::unordered_map<const Dict*, Plan> plans, const Moved* moved) : plans_(std::move(plans)), moved_(moved) {}
 
  protected:
   bool edit_dict(const Value& node, Dict& dict) override {
@@ -58,8 +61,8 @@ class RulesMap final : public detail::TreeMap {
     bool changed = plan != plans_.end() && plan->second.changed;
     if (changed) replace_items(plan->second, dict);
     if (changed) move_versions(node, plan->second, dict);
-    bool named =
-        param_names_ && detail::rename_param_names(dict, [this](const std::string& name) { return moved(name); });
+    bool named = moved_ != nullptr &&
+                 detail::rename_param_names(dict, [this](const std::string& name) { return new_name(name); });
     return changed || named;
   }
 
@@ -93,16 +96,13 @@ class RulesMap final : public detail::TreeMap {
     dict.attributes = Value::dict(std::move(attributes));
   }
 
-  std::string moved(const std::string& name) const {
-    for (const auto& [dict, plan] : plans_) {
-      auto known = plan.moved.find(name);
-      if (known != plan.moved.end()) return known->second;
-    }
-    return name;
+  std::string new_name(const std::string& name) const {
+    auto known = moved_->find(name);
+    return known == moved_->end() ? name : known->second;
   }
 
   std::unordered_map<const Dict*, Plan> plans_;
-  bool param_names_;
+  const Moved* moved_;
 };
 
 template <class Body>
@@ -181,13 +181,17 @@ Checkpoint apply_rules(const Checkpoint& checkpoint, const Rules& rules, const R
   if (scope.empty()) throw Error(ErrorCode::key, "no state dict in the file");
   Applier applier(rules);
   std::unordered_map<const Dict*, Plan> plans;
+  Moved moved;  // in several dicts: as the first says
   for (const StateDictRef& dict : scope) {
-    if (!plans.contains(dict.dict)) plans.emplace(dict.dict, applier.plan(dict));
+    if (plans.contains(dict.dict)) continue;
+    Plan plan = applier.plan(dict);
+    moved.insert(plan.moved.begin(), plan.moved.end());
+    plans.emplace(dict.dict, std::move(plan));
   }
   RuleReport done = applier.finish();
   if (options.require_matches) require_matches(done);
   Checkpoint out = checkpoint;
-  out.root = RulesMap(std::move(plans), options.at.empty()).map(checkpoint.root);
+  out.root = RulesMap(std::move(plans), options.at.empty() ? &moved : nullptr).map(checkpoint.root);
   if (report != nullptr) *report = std::move(done);
   return out;
 }

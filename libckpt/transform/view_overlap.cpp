@@ -4,11 +4,14 @@
 #include <map>
 #include <numeric>
 
+#include "libckpt/view_key.h"
+
 namespace ckpt::detail {
 namespace {
 
-/// Elements that may be looked at for one storage before we assume the worst.
+/// Elements, and pairs of views, that may be looked at for one storage before we assume the worst.
 constexpr std::uint64_t kBudget = 1 << 26;
+constexpr std::uint64_t kMaxPairs = 1 << 22;
 
 struct Dim {
   std::uint64_t size;
@@ -90,10 +93,64 @@ bool share_elements(const ViewSpan& a, const ViewSpan& b, std::uint64_t& budget)
       walked, [&](std::uint64_t offset) { return from + offset >= to && has_element(asked, from + offset - to); });
 }
 
-std::size_t root_of(std::vector<std::size_t>& parent, std::size_t i) {
-  while (parent[i] != i) i = parent[i] = parent[parent[i]];
-  return i;
-}
+/// Which parts spans belong to, while the parts grow together.
+class Parts {
+ public:
+  explicit Parts(const std::vector<ViewSpan>& spans) : spans_(spans), parent_(spans.size()) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+    std::map<ViewKey, std::size_t> first;
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      auto [known, fresh] = first.try_emplace(view_key(*spans[i].entry), i);
+      parent_[i] = known->second;  // the names of one view are one to all that follows
+      if (fresh) distinct_.push_back(i);
+    }
+  }
+
+  /// Puts together what shares elements: pair by pair while the budgets last.
+  void join() {
+    std::uint64_t budget = kBudget;
+    std::uint64_t pairs = kMaxPairs;
+    for (std::size_t n = 0; n < distinct_.size(); ++n) {
+      for (std::size_t m = n + 1; m < distinct_.size() && begin(m) < end(n); ++m) {
+        if (budget == 0 || pairs-- == 0) return join_overlapping(n);
+        std::size_t a = root(distinct_[n]);
+        std::size_t b = root(distinct_[m]);
+        if (a != b && share_elements(spans_[distinct_[n]], spans_[distinct_[m]], budget)) unite(a, b);
+      }
+    }
+  }
+
+  std::vector<std::vector<ViewSpan>> take() {
+    std::map<std::size_t, std::vector<ViewSpan>> groups;
+    for (std::size_t i = 0; i < spans_.size(); ++i) groups[root(i)].push_back(spans_[i]);
+    std::vector<std::vector<ViewSpan>> parts;
+    for (auto& [first, members] : groups) parts.push_back(std::move(members));
+    return parts;
+  }
+
+ private:
+  std::uint64_t begin(std::size_t n) const { return spans_[distinct_[n]].begin; }
+  std::uint64_t end(std::size_t n) const { return spans_[distinct_[n]].end; }
+
+  /// From the n-th view on all that overlap count as sharing: one pass over them, as they are sorted by their begin.
+  void join_overlapping(std::size_t n) {
+    std::uint64_t reach = end(n);
+    for (std::size_t m = n + 1; m < distinct_.size(); ++m) {
+      if (begin(m) < reach) unite(root(distinct_[m - 1]), root(distinct_[m]));
+      reach = std::max(reach, end(m));
+    }
+  }
+
+  std::size_t root(std::size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void unite(std::size_t a, std::size_t b) { parent_[std::max(a, b)] = std::min(a, b); }
+
+  const std::vector<ViewSpan>& spans_;
+  std::vector<std::size_t> parent_;
+  std::vector<std::size_t> distinct_;  ///< the first span of each view
+};
 
 }  // namespace
 
@@ -114,21 +171,9 @@ std::vector<std::vector<ViewSpan>> part_views(std::vector<ViewSpan> spans) {
   std::vector<ViewSpan> empty(first_empty, spans.end());
   spans.erase(first_empty, spans.end());
   std::stable_sort(spans.begin(), spans.end(), [](const ViewSpan& a, const ViewSpan& b) { return a.begin < b.begin; });
-  std::vector<std::size_t> parent(spans.size());
-  std::iota(parent.begin(), parent.end(), std::size_t{0});
-  std::uint64_t budget = kBudget;
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    for (std::size_t k = i + 1; k < spans.size() && spans[k].begin < spans[i].end; ++k) {
-      budget -= budget > 0 ? 1 : 0;
-      std::size_t a = root_of(parent, i);
-      std::size_t b = root_of(parent, k);
-      if (a != b && share_elements(spans[i], spans[k], budget)) parent[std::max(a, b)] = std::min(a, b);
-    }
-  }
-  std::map<std::size_t, std::vector<ViewSpan>> groups;
-  for (std::size_t i = 0; i < spans.size(); ++i) groups[root_of(parent, i)].push_back(spans[i]);
-  std::vector<std::vector<ViewSpan>> parts;
-  for (auto& [root, members] : groups) parts.push_back(std::move(members));
+  Parts joined(spans);
+  joined.join();
+  std::vector<std::vector<ViewSpan>> parts = joined.take();
   if (!empty.empty()) parts.push_back(std::move(empty));
   return parts;
 }

@@ -1,5 +1,6 @@
 #include "tools/ckpt/edit.h"
 
+#include <set>
 #include <unordered_set>
 
 #include "libckpt/format/folder.h"
@@ -210,13 +211,12 @@ int run_edits(Context& context, const EditOptions& options, const EditCommand& c
     throw Error(ErrorCode::usage, "-o and --in-place contradict each other");
   }
   std::vector<Job> jobs;
+  std::set<fs::path> targets;
   for (const std::string& file : options.files) {
     Address source = parse_address(file);
     fs::path target = target_of(options, command, source);
-    for (const Job& other : jobs) {
-      if (other.target == target) {
-        throw Error(ErrorCode::usage, "two inputs would be written to it").add_context(target.string());
-      }
+    if (!targets.insert(target).second) {
+      throw Error(ErrorCode::usage, "two inputs would be written to it").add_context(target.string());
     }
     bool named = options.in_place || target == fs::path(options.output);
     jobs.push_back({std::move(source), std::move(target), "", named});

@@ -133,12 +133,18 @@ bool ends_with_any(std::string_view key, const Table& table) {
 class TiedNames {
  public:
   explicit TiedNames(const Attempt& attempt) : stated_(!attempt.wanted().list().ties.empty()) {
-    for (const auto& group : attempt.wanted().list().ties) {
-      for (const std::string& name : group) groups_.emplace(name, &group);
-    }
+    std::unordered_map<std::string_view, const FileKey*> file;
     for (const FileKey& key : attempt.file()) {
-      file_.emplace(key.name, &key);
+      file.emplace(key.name, &key);
       if (!stated_ && ends_with_any(key.name, kTiedTables)) tables_.push_back(&key);
+    }
+    for (const auto& group : attempt.wanted().list().ties) {
+      std::vector<const FileKey*>& there = there_.emplace_back();
+      for (const std::string& name : group) {
+        groups_.emplace(name, there_.size() - 1);
+        auto found = file.find(name);
+        if (found != file.end() && there.size() < kMaxPartners) there.push_back(found->second);
+      }
     }
   }
 
@@ -154,16 +160,18 @@ class TiedNames {
   const FileKey* stated_partner(const WantedKey& wanted) const {
     auto group = groups_.find(wanted.key);
     if (group == groups_.end()) return nullptr;
-    for (const std::string& name : *group->second) {
-      auto found = file_.find(name);
-      if (found != file_.end() && shape_fits(wanted, found->second->shape)) return found->second;
+    for (const FileKey* key : there_[group->second]) {
+      if (shape_fits(wanted, key->shape)) return key;
     }
     return nullptr;
   }
 
+  static constexpr std::size_t kMaxPartners =
+      64;  ///< of one group that are looked at; one does where the file is right
+
   bool stated_;
-  std::unordered_map<std::string_view, const std::vector<std::string>*> groups_;
-  std::unordered_map<std::string_view, const FileKey*> file_;
+  std::vector<std::vector<const FileKey*>> there_;            ///< of each group what the file has
+  std::unordered_map<std::string_view, std::size_t> groups_;  ///< by name
   std::vector<const FileKey*> tables_;
 };
 

@@ -1,8 +1,9 @@
 #include "libckpt/analyze/why/trees.h"
 
-#include <algorithm>
+#include <unordered_map>
 
 #include "libckpt/transform/key_edit.h"
+#include "libckpt/transform/path_set.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -40,23 +41,6 @@ std::uint64_t bytes_below(const Value& value) {
   return bytes;
 }
 
-const Value& value_of_path(const Value& root, const std::vector<Value>& path) {
-  const Value* value = &root;
-  for (const Value& step : path) {
-    if (value->is_sequence()) {
-      value = &value->as_list()[static_cast<std::size_t>(step.as_integer())];
-      continue;
-    }
-    for (const auto& [key, child] : value->as_dict().items) {
-      if (key == step) {
-        value = &child;
-        break;
-      }
-    }
-  }
-  return *value;
-}
-
 std::string path_name(const std::vector<Value>& path) {
   std::string name;
   for (const Value& step : path) name = joined(name, step_text(step));
@@ -73,14 +57,11 @@ FixStep Candidate::step() const {
 }
 
 Dict flat_state(const Value& root) {
-  std::vector<std::vector<Value>> optimizers = optimizer_paths(root);
+  PathSet optimizers(optimizer_paths(root));
   Dict out;
   out.type = "collections.OrderedDict";
   for (const NamedEntry& named : list_entries(root)) {
-    bool optimizer = std::any_of(optimizers.begin(), optimizers.end(), [&](const std::vector<Value>& path) {
-      return path.size() <= named.path.size() && std::equal(path.begin(), path.end(), named.path.begin());
-    });
-    if (!optimizer) out.items.emplace_back(Value::text(named.name), Value::tensor(named.entry));
+    if (!optimizers.covers(named.path)) out.items.emplace_back(Value::text(named.name), Value::tensor(named.entry));
   }
   return out;
 }
@@ -102,8 +83,8 @@ std::vector<Candidate> list_candidates(const Value& root, const std::string& at)
 
 std::vector<OptimizerFacts> list_optimizers(const Value& root) {
   std::vector<OptimizerFacts> found;
-  for (const std::vector<Value>& path : optimizer_paths(root)) {
-    const Value& optimizer = value_of_path(root, path);
+  for (const auto& [path, value] : optimizer_values(root)) {
+    const Value& optimizer = *value;
     OptimizerFacts facts{path_name(path), {}, bytes_below(optimizer)};
     const Value* groups = optimizer.find("param_groups");
     if (groups->is_sequence()) {
@@ -116,15 +97,13 @@ std::vector<OptimizerFacts> list_optimizers(const Value& root) {
 
 std::vector<std::pair<std::string, std::size_t>> list_devices(const Value& root) {
   std::vector<std::pair<std::string, std::size_t>> found;
+  std::unordered_map<std::string, std::size_t> places;
   for (const NamedEntry& named : list_entries(root)) {
     const std::string& tag = named.entry->location;
     if (tag == "cpu" || tag == "meta" || tag.empty()) continue;
-    auto known = std::find_if(found.begin(), found.end(), [&](const auto& pair) { return pair.first == tag; });
-    if (known == found.end()) {
-      found.emplace_back(tag, 1);
-    } else {
-      ++known->second;
-    }
+    auto [known, fresh] = places.try_emplace(tag, found.size());
+    if (fresh) found.emplace_back(tag, 0);
+    ++found[known->second].second;
   }
   return found;
 }

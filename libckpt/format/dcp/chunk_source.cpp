@@ -1,13 +1,19 @@
 #include "libckpt/format/dcp/chunk_source.h"
 
 #include <algorithm>
+#include <mutex>
+#include <span>
 
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
 namespace {
 
-constexpr std::uint64_t kPiece = 4 << 20;
+/// What is assembled at once: enough that each chunk has about a kilobyte of it, so that the work on a tensor is that
+/// on its bytes however many chunks it has.
+constexpr std::uint64_t kFromEach = 1024;
+constexpr std::uint64_t kLeastPiece = 4 << 20;
+constexpr std::uint64_t kMostPiece = 64 << 20;
 
 /// One box as a sequence of runs: bytes that follow each other both in the box and in the tensor. Run i of the box lies
 /// at i * run_length in its source; where it lies in the tensor grows with i.
@@ -27,14 +33,18 @@ class Runs {
       stride *= extent(shape[d]);
     }
     for (const Outer& dim : outer_) count_ *= dim.size;
+    end_ = place(count_ - 1) + length_;
   }
 
   const ByteSource& bytes() const { return *bytes_; }
+  /// Of the first run in the tensor, and behind the last.
+  std::uint64_t begin() const { return start_; }
+  std::uint64_t end() const { return end_; }
 
   /// Copies what the box has of the bytes [begin, begin + out.size()) of the tensor.
   void copy(std::uint64_t begin, MutableBytes out, core::ByteVector& buffer) const {
     std::uint64_t end = begin + out.size();
-    if (place(0) >= end || place(count_ - 1) + length_ <= begin) return;
+    if (start_ >= end || end_ <= begin) return;
     std::uint64_t first = first_reaching(begin);
     std::uint64_t last = first_starting_at(end);  // one behind
     if (first >= last) return;
@@ -95,22 +105,39 @@ class Runs {
   std::uint64_t start_ = 0;   ///< of the first run in the tensor
   std::uint64_t length_ = 0;  ///< of a run
   std::uint64_t count_ = 1;
+  std::uint64_t end_ = 0;
   std::vector<Outer> outer_;  ///< dimensions that are walked, outermost first
 };
 
 class ChunkSource final : public ByteSource {
  public:
-  ChunkSource(std::uint64_t size, std::vector<Runs> chunks) : size_(size), chunks_(std::move(chunks)) {}
+  ChunkSource(std::uint64_t size, std::vector<Runs> chunks) : size_(size), chunks_(std::move(chunks)) {
+    std::stable_sort(chunks_.begin(), chunks_.end(),
+                     [](const Runs& a, const Runs& b) { return a.begin() < b.begin(); });
+    reach_.reserve(chunks_.size());
+    for (const Runs& chunk : chunks_) {
+      interleaved_ |= !reach_.empty() && chunk.begin() < reach_.back();
+      reach_.push_back(std::max(reach_.empty() ? 0 : reach_.back(), chunk.end()));
+    }
+    piece_ = std::clamp(chunks_.size() * kFromEach, kLeastPiece, kMostPiece);
+  }
 
   std::uint64_t size() const override { return size_; }
   void read(std::uint64_t offset, MutableBytes out) const override {
     if (offset > size_ || out.size() > size_ - offset) {
       throw core::Error(core::ErrorCode::corrupt, "a read past the end of a sharded tensor");
     }
-    core::ByteVector buffer;
-    for (std::uint64_t done = 0; done < out.size(); done += kPiece) {
-      MutableBytes piece = out.subspan(done, std::min<std::uint64_t>(kPiece, out.size() - done));
-      for (const Runs& chunk : chunks_) chunk.copy(offset + done, piece, buffer);
+    while (!out.empty()) {
+      std::uint64_t begin = offset / piece_ * piece_;
+      std::uint64_t length = std::min(piece_, size_ - begin);
+      std::uint64_t part = std::min<std::uint64_t>(begin + length - offset, out.size());
+      if (!interleaved_ || part == length) {
+        assemble(offset, out.first(part));
+      } else {
+        copy_from_cache({begin, length}, offset, out.first(part));
+      }
+      offset += part;
+      out = out.subspan(part);
     }
   }
   void require_unchanged() const override {
@@ -118,8 +145,47 @@ class ChunkSource final : public ByteSource {
   }
 
  private:
+  struct Piece {
+    std::uint64_t begin;
+    std::uint64_t length;
+  };
+
+  void assemble(std::uint64_t offset, MutableBytes out) const {
+    core::ByteVector buffer;
+    for (const Runs& chunk : chunks_at(offset, out.size())) chunk.copy(offset, out, buffer);
+  }
+
+  /// Where every chunk has a little of each row, a small read would ask all of them for a few bytes each.
+  void copy_from_cache(const Piece& piece, std::uint64_t offset, MutableBytes out) const {
+    std::lock_guard lock(mutex_);
+    if (cached_ != piece.begin) {
+      cached_ = UINT64_MAX;
+      cache_.resize(piece.length);
+      assemble(piece.begin, cache_);
+      cached_ = piece.begin;
+    }
+    std::copy_n(cache_.begin() + static_cast<std::ptrdiff_t>(offset - piece.begin), out.size(), out.begin());
+    if (offset + out.size() < piece.begin + piece.length) return;
+    cached_ = UINT64_MAX;  // read to its end: thousands of tensors must not each hold a piece
+    cache_ = core::ByteVector();
+  }
+
+  /// The chunks that may have some of these bytes: a read of a few rows does not ask those of all others.
+  std::span<const Runs> chunks_at(std::uint64_t offset, std::uint64_t size) const {
+    auto first = std::upper_bound(reach_.begin(), reach_.end(), offset) - reach_.begin();
+    auto behind = std::lower_bound(chunks_.begin(), chunks_.end(), offset + size,
+                                   [](const Runs& chunk, std::uint64_t end) { return chunk.begin() < end; });
+    return {chunks_.begin() + first, std::max(behind, chunks_.begin() + first)};
+  }
+
   std::uint64_t size_;
-  std::vector<Runs> chunks_;
+  std::vector<Runs> chunks_;          ///< by where they begin
+  std::vector<std::uint64_t> reach_;  ///< the end of each and of all before it
+  bool interleaved_ = false;          ///< some chunk has bytes before and behind those of another
+  std::uint64_t piece_ = kLeastPiece;
+  mutable std::mutex mutex_;
+  mutable std::uint64_t cached_ = UINT64_MAX;  ///< where the cached piece begins
+  mutable core::ByteVector cache_;
 };
 
 }  // namespace

@@ -25,13 +25,16 @@ bool comes_before(const Hdf5Link& a, const Hdf5Link& b) {
 
 /// A list of names: one attribute, or numbered parts of a long one.
 std::vector<std::string> listed_names(const Hdf5Object& group, const std::string& name) {
-  const Hdf5Attribute* whole = find_attribute(group.attributes, name);
-  if (whole != nullptr) return whole->texts;
+  std::unordered_map<std::string_view, const Hdf5Attribute*> lists;
+  for (const Hdf5Attribute& attribute : group.attributes) {
+    if (attribute.name.starts_with(name)) lists.emplace(attribute.name, &attribute);
+  }
+  if (auto whole = lists.find(name); whole != lists.end()) return whole->second->texts;
   std::vector<std::string> all;
   for (std::size_t part = 0;; ++part) {
-    const Hdf5Attribute* found = find_attribute(group.attributes, name + std::to_string(part));
-    if (found == nullptr) return all;
-    all.insert(all.end(), found->texts.begin(), found->texts.end());
+    auto found = lists.find(name + std::to_string(part));
+    if (found == lists.end()) return all;
+    all.insert(all.end(), found->second->texts.begin(), found->second->texts.end());
   }
 }
 

@@ -1,9 +1,11 @@
 #include "libckpt/format/native/payload_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_set>
 
+#include "libckpt/view_key.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -126,6 +128,7 @@ class Planner {
 
  private:
   using Group = std::vector<const Entry*>;
+  using Copies = std::map<ViewKey, Window>;  ///< of the views of one storage
 
   static void check(const Entry& entry) {
     std::optional<std::uint64_t> numel = core::try_numel(entry.shape.span());
@@ -185,7 +188,7 @@ class Planner {
     const Storage& shared = *group.front()->view->storage;
     std::uint32_t payload = add_payload(shared.bytes, nullptr);
     std::uint32_t storage = add_storage(payload, shared, std::nullopt);
-    std::vector<const Entry*> copied;
+    Copies copied;
     for (const Entry* entry : group) {
       EntryRecord& record = plan_.records[entry];
       record.view = ViewRecord{storage, entry->view->offset, entry->view->strides};
@@ -196,12 +199,10 @@ class Planner {
   }
 
   /// A strided view of a shared storage also gets its logical bytes, because HDF5 readers know no strides.
-  Window copy_of(const Entry& entry, std::vector<const Entry*>& copied) {
-    for (const Entry* other : copied) {
-      if (same_view(*other, entry)) return *plan_.records[other].window;
-    }
-    copied.push_back(&entry);
-    return Window{add_payload(entry.bytes, &entry), 0};
+  Window copy_of(const Entry& entry, Copies& copied) {
+    auto [known, fresh] = copied.try_emplace(view_key(entry));
+    if (fresh) known->second = Window{add_payload(entry.bytes, &entry), 0};
+    return known->second;
   }
 
   PayloadPlan plan_;

@@ -1,8 +1,10 @@
 #include "libckpt/format/safetensors/plan.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "libckpt/io/json.h"
 #include "libckpt/limits.h"
@@ -41,35 +43,48 @@ const std::string* value_of(const TextPairs& pairs, std::string_view key) {
   return found == pairs.end() ? nullptr : &found->second;
 }
 
-/// Hints that an earlier save left and that its notes account for; the new notes bring their own.
-bool is_stale_hint(const std::pair<std::string, std::string>& pair, const std::optional<Extra>& noted) {
-  return noted && std::find(noted->tied.begin(), noted->tied.end(), pair) != noted->tied.end();
+/// What the file had beside our own notes. Hints that an earlier save left and that its notes account for are stale:
+/// the new notes bring their own.
+TextPairs without_old_notes(const TextPairs& metadata) {
+  const std::string* note = value_of(metadata, kExtraKey);
+  std::optional<Extra> noted = note == nullptr ? std::nullopt : parse_extra(*note);
+  if (!noted) return metadata;
+  std::set<TextPairs::value_type> stale(noted->tied.begin(), noted->tied.end());
+  TextPairs kept;
+  for (const auto& pair : metadata) {
+    if (pair.first != kExtraKey && !stale.contains(pair)) kept.push_back(pair);
+  }
+  return kept;
+}
+
+/// Keys that the old header has in its order, new ones behind them.
+void sort_as(const TextPairs& old, TextPairs& wanted) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < old.size(); ++i) places.emplace(old[i].first, i);
+  auto place = [&](const auto& pair) {
+    auto found = places.find(pair.first);
+    return found == places.end() ? old.size() : found->second;
+  };
+  std::stable_sort(wanted.begin(), wanted.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
 }
 
 }  // namespace
 
 TextPairs plan_metadata(const Checkpoint& checkpoint, const Extra& extra, const TextPairs* old) {
-  const std::string* note = value_of(checkpoint.metadata, kExtraKey);
-  std::optional<Extra> noted = note == nullptr ? std::nullopt : parse_extra(*note);
-  TextPairs wanted;
-  for (const auto& pair : checkpoint.metadata) {
-    bool ours = noted && pair.first == kExtraKey;
-    if (!ours && !is_stale_hint(pair, noted)) wanted.push_back(pair);
-  }
-  for (const auto& [dropped, kept] : extra.tied) {
-    if (value_of(wanted, dropped) == nullptr) wanted.emplace_back(dropped, kept);
-  }
-  if (!extra.empty() && value_of(wanted, kExtraKey) == nullptr) wanted.emplace_back(kExtraKey, extra_json(extra));
-  if (old == nullptr) {
-    if (value_of(wanted, "format") == nullptr) wanted.emplace_back("format", "pt");
-    std::sort(wanted.begin(), wanted.end());
-    return wanted;
-  }
-  auto place = [&](const auto& pair) {
-    return std::find_if(old->begin(), old->end(), [&](const auto& other) { return other.first == pair.first; }) -
-           old->begin();
+  TextPairs wanted = without_old_notes(checkpoint.metadata);
+  std::unordered_set<std::string> named;
+  for (const auto& [key, text] : wanted) named.insert(key);
+  auto add = [&](const std::string& key, auto&& text) {
+    if (named.insert(key).second) wanted.emplace_back(key, text());
   };
-  std::stable_sort(wanted.begin(), wanted.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  for (const auto& [dropped, kept] : extra.tied) add(dropped, [&] { return kept; });
+  if (!extra.empty()) add(std::string(kExtraKey), [&] { return extra_json(extra); });
+  if (old == nullptr) {
+    add("format", [] { return "pt"; });
+    std::sort(wanted.begin(), wanted.end());
+  } else {
+    sort_as(*old, wanted);
+  }
   return wanted;
 }
 

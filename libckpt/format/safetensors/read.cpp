@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "libckpt/format/safetensors/detail.h"
 #include "libckpt/format/safetensors/extra.h"
@@ -12,28 +13,39 @@ void warn(const OpenOptions& options, std::string text) {
   if (options.report != nullptr) options.report->warnings.push_back(std::move(text));
 }
 
+/// The items of a state dict by name. Views into texts that the dict's keys own, so that it may grow.
+using Places = std::unordered_map<std::string_view, std::size_t>;
+
+Places places_of(const Dict& dict) {
+  Places places;
+  places.reserve(dict.items.size());
+  for (std::size_t i = 0; i < dict.items.size(); ++i) places.emplace(dict.items[i].first.as_text(), i);
+  return places;
+}
+
 /// Python attributes of tensors, which the entries do not have yet.
-void add_attributes(Dict& dict, const Extra& extra) {
+void add_attributes(Dict& dict, const Places& places, const Extra& extra) {
   for (const auto& [name, attributes] : extra.attributes) {
-    for (auto& [key, value] : dict.items) {
-      if (key.as_text() != name) continue;
-      Entry entry = value.as_entry();
-      entry.attributes = attributes;
-      value = Value::tensor(std::make_shared<const Entry>(std::move(entry)));
-    }
+    auto found = places.find(name);
+    if (found == places.end()) continue;
+    Value& value = dict.items[found->second].second;
+    Entry entry = value.as_entry();
+    entry.attributes = attributes;
+    value = Value::tensor(std::make_shared<const Entry>(std::move(entry)));
   }
 }
 
 /// Names that were left out because another name has the same tensor.
-void add_tied(Dict& dict, const Extra& extra, const OpenOptions& options) {
+void add_tied(Dict& dict, Places& places, const Extra& extra, const OpenOptions& options) {
   for (const auto& [dropped, kept] : extra.tied) {
-    const Value* tensor = dict.find(kept);
-    if (tensor == nullptr || dict.find(dropped) != nullptr) {
+    auto tensor = places.find(kept);
+    if (tensor == places.end() || places.contains(dropped)) {
       warn(options, "the note that " + core::quote(dropped) + " is tied to " + core::quote(kept) + " fits no tensor");
       continue;
     }
-    Value shared = *tensor;
+    Value shared = dict.items[tensor->second].second;
     dict.items.emplace_back(Value::text(dropped), std::move(shared));
+    places.emplace(dict.items.back().first.as_text(), dict.items.size() - 1);
   }
 }
 
@@ -72,8 +84,9 @@ Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tenso
     warn(options, "the metadata " + core::quote(kExtraKey) + " cannot be understood and is left as it is");
     return Value::dict(std::move(dict));
   }
-  add_attributes(dict, *extra);
-  add_tied(dict, *extra, options);
+  Places places = places_of(dict);
+  add_attributes(dict, places, *extra);
+  add_tied(dict, places, *extra, options);
   if (!extra->module_metadata.is_null()) {
     dict.type = "collections.OrderedDict";
     Dict attributes;
