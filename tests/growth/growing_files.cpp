@@ -143,7 +143,7 @@ void write_keys(const std::filesystem::path& folder, std::size_t count) {
 
 void write_chunks(const std::filesystem::path& folder, std::size_t count) {
   const char* const kModule = "torch.distributed.checkpoint.metadata";
-  constexpr std::int32_t kRows = 256;
+  constexpr std::int32_t kRows = 2048;
   auto sizes = [](std::int32_t rows, std::int32_t columns) {
     return call(symbol("torch", "Size"), {numbers({rows, columns})});
   };

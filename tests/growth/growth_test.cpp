@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
+#include <ostream>
 
 #include "tests/cli/program.h"
 #include "tests/growth/growing_files.h"
@@ -43,6 +45,10 @@ std::string line_of(const Command& command) {
   std::string line = "ckpt";
   for (const std::string& word : command) line += " " + word;
   return line;
+}
+
+void PrintTo(const CommandRun& run, std::ostream* out) {
+  *out << line_of(run.command);
 }
 
 /// "convert_a_pth_out_a_safetensors"
