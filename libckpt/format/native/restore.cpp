@@ -197,7 +197,7 @@ void find_edited_structure(const Input& before, const OpenedNative& file, const 
                            std::vector<std::string>& edited) {
   if (find_stale_range(file) == nullptr) return;
   VerifyResult views;
-  compare_views(file, before, limits, views);
+  compare_views(file, before, {.limits = limits}, views);
   for (const Finding& finding : views.damage) {
     if (finding.subject != "HDF5 part") edited.push_back(finding.subject);
   }

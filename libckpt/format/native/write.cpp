@@ -90,6 +90,7 @@ std::uint64_t write_payloads(AtomicFile& file, std::uint64_t user_block, const P
 /// Writes the HDF5 side and stamps it.
 void write_hdf5(AtomicFile& file, const Hdf5Image& image, const Hdf5Place& place, NativeIndex& index) {
   core::ByteVector superblock(image.superblock.begin(), image.superblock.end());
+  if (index.parity) extend_superblock(superblock, index.parity->end());  // the HDF5 part comes to reach behind it
   superblock.resize(kFirstPayload);
   file.write_at(place.user_block, superblock);
   file.skip_to(place.user_block + place.metadata_begin);
@@ -98,11 +99,9 @@ void write_hdf5(AtomicFile& file, const Hdf5Image& image, const Hdf5Place& place
                   {place.metadata_begin, image.metadata.size(), hash128(image.metadata)}};
 }
 
-/// Where the parity data will lie; the HDF5 part comes to reach behind it.
-ParityLayout add_parity(const Hdf5Place& place, Hdf5Image& image, double share) {
-  ParityLayout layout = plan_parity(place.user_block + place.metadata_begin + image.metadata.size(), share);
-  extend_superblock(image.superblock, layout.end());
-  return layout;
+/// Where the parity data will lie.
+ParityLayout place_parity(const Hdf5Place& place, const Hdf5Image& image, double share) {
+  return plan_parity(place.user_block + place.metadata_begin + image.metadata.size(), share);
 }
 
 void write_user_block(AtomicFile& file, NativeHeader& header, const NativeIndex& index) {
@@ -137,7 +136,7 @@ void write_native(const Checkpoint& checkpoint, const std::filesystem::path& pat
   std::uint64_t end = write_payloads(file, header.user_block, plan, index, options);
   Hdf5Place place{header.user_block, core::align_up(end, kPageAlignment)};
   Hdf5Image image = build_hdf5(helper, {std::move(datasets), place});
-  if (parity > 0) index.parity = add_parity(place, image, parity);
+  if (parity > 0) index.parity = place_parity(place, image, parity);
   write_hdf5(file, std::move(image), place, index);
   write_user_block(file, header, index);
   if (index.parity) write_parity(file, {*index.parity, header.index_hash}, options);
