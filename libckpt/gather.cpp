@@ -9,29 +9,37 @@ namespace {
 
 constexpr std::uint64_t kPieceBytes = 16 << 20;
 constexpr std::uint64_t kWindowBytes = 1 << 20;
+constexpr std::uint64_t kLeastWindow = 4096;
+constexpr std::uint64_t kWorthReading = 64;  ///< bytes read for one that is needed
 
 /// Bytes of a storage around an address that mostly moves forward.
 class Window {
  public:
-  /// `end`: nothing at or past it will be asked for.
-  Window(const ByteSource& storage, std::uint64_t end) : storage_(storage), memory_(storage.memory()), end_(end) {}
+  /// `end`: nothing at or past it will be asked for. `needed`: how many bytes will be asked for in all; of a few that
+  /// lie far apart, what lies between them is not read.
+  Window(const ByteSource& storage, std::uint64_t end, std::uint64_t needed)
+      : storage_(storage),
+        memory_(storage.memory()),
+        end_(end),
+        ahead_(std::clamp(needed * kWorthReading, kLeastWindow, kWindowBytes)) {}
 
   const std::byte* at(std::uint64_t address, std::uint64_t width) {
     if (!memory_.empty()) return memory_.data() + address;
-    if (address < begin_ || address + width > begin_ + buffer_.size()) fill(address);
+    if (address < begin_ || address + width > begin_ + buffer_.size()) fill(address, width);
     return buffer_.data() + (address - begin_);
   }
 
  private:
-  void fill(std::uint64_t address) {
+  void fill(std::uint64_t address, std::uint64_t width) {
     begin_ = address;
-    buffer_.resize(std::min(kWindowBytes, end_ - address));
+    buffer_.resize(std::min(std::max(ahead_, width), end_ - address));
     storage_.read(address, buffer_);
   }
 
   const ByteSource& storage_;
   Bytes memory_;
   std::uint64_t end_;
+  std::uint64_t ahead_;
   std::uint64_t begin_ = 0;
   core::ByteVector buffer_;
 };
@@ -159,7 +167,7 @@ void GatherSource::gather_rows(std::uint64_t piece, std::uint64_t first, Mutable
   }
   std::vector<StridedDim> box(layout_.dims.begin() + static_cast<std::ptrdiff_t>(split_), layout_.dims.end());
   box.front().size = out.size() / layout_.dims[split_].step;
-  Window window(*layout_.storage, last_address(address, layout_.width, box));
+  Window window(*layout_.storage, last_address(address, layout_.width, box), out.size());
   copy_box(window, std::move(box), address, layout_.width, out.data());
 }
 
