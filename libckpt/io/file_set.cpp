@@ -108,9 +108,7 @@ struct FileSet::Impl {
     }
   }
 
-  /// The head is in place and the members stay, or neither.
   void commit_head() {
-    detail::Step step;
     try {
       head->commit();
       committed = true;
@@ -128,13 +126,17 @@ struct FileSet::Impl {
 
   /// The files first get hidden names: what has such a name cannot be exchanged any more, and goes with the next save
   /// even when this process is killed, however long the removal of large files takes.
-  void remove_superseded(const detail::IndexMentions& mentions) {
+  std::vector<Hidden> hide_superseded(const detail::IndexMentions& mentions) {
     std::vector<Hidden> hidden;
     for (const Superseded& file : superseded) {
       if (mentions.holds(file.name)) continue;
       std::string why = hide(file, hidden);
       if (!why.empty()) left.push_back(core::quote(file.name) + " (" + why + ")");
     }
+    return hidden;
+  }
+
+  void remove_hidden(const std::vector<Hidden>& hidden) {
     for (const Hidden& file : hidden) {
       if (remove(file.name) != 0) {
         left.push_back(core::quote(file.name) + " (it cannot be removed: " + detail::describe_errno(errno) + ")");
@@ -149,7 +151,6 @@ struct FileSet::Impl {
     std::string fresh = detail::temporary_name(file.name);
     detail::Place named{folder_fd.get(), file.name};
     detail::Place away{folder_fd.get(), fresh};
-    detail::Step step;
     int error = detail::rename_file(named, away, detail::Taken::refuse);
     if (error != 0) return "it cannot be removed: " + detail::describe_errno(error);
     if (identity_of(folder_fd.get(), fresh) == file.identity) {
@@ -222,8 +223,13 @@ void FileSet::commit(Bytes head) {
   detail::IndexMentions mentions(impl_->folder, impl_->name);
   mentions.add_text(core::as_text(head));
   impl_->place_members();
-  impl_->commit_head();
-  impl_->remove_superseded(mentions);
+  std::vector<Hidden> hidden;
+  {
+    detail::Step step;  // the head is in place, the members stay and the old ones go, or none of it
+    impl_->commit_head();
+    hidden = impl_->hide_superseded(mentions);
+  }
+  impl_->remove_hidden(hidden);
 }
 
 const std::vector<std::string>& FileSet::left() const {
