@@ -242,7 +242,7 @@ TEST_F(Dcp, FilesLieInTheFolder) {
     EXPECT_THAT(open_error(), HasSubstr("names the file")) << name;
   }
   write({1}, {{{0}, {1}, archive_of({1}, {1}), "__9_0.distcp"}});
-  EXPECT_THAT(open_error(), HasSubstr("'__9_0.distcp' is missing"));
+  EXPECT_THAT(open_error(), HasSubstr("'__9_0.distcp': it is missing"));
 }
 
 TEST_F(Dcp, TransformedDataAreRefusedByName) {

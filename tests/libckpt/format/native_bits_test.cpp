@@ -19,12 +19,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// Without the helper program: none of what is looked for here is found by it, and starting it takes milliseconds.
+/// Reading without the helper program: none of what is looked for here is found by it, and starting it takes milliseconds.
 class NativeBits : public ::testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("CKPT_HDF5_HELPER", "/nonexistent/ckpt-hdf5", 1);
     save(test::small_checkpoint(), path(), {.durable = false});
+    ::setenv("CKPT_HDF5_HELPER", "/nonexistent/ckpt-hdf5", 1);
     content_ = test::read_file(path());
     header_ = detail::parse_header(core::as_bytes(content_).first(detail::kHeaderBytes));
   }

@@ -139,8 +139,8 @@ TEST_F(Parity, SameBytesWhateverThreadsAndMemory) {
 }
 
 TEST_F(Parity, EveryBitOfTheParityDataIsVerified) {
-  ::setenv("CKPT_HDF5_HELPER", "/nonexistent/ckpt-hdf5", 1);
   write(test::small_checkpoint(), 0.05);
+  ::setenv("CKPT_HDF5_HELPER", "/nonexistent/ckpt-hdf5", 1);
   for (std::uint64_t at = layout_.covered; at < content_.size(); at += 3) {
     std::string damaged = content_;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));

@@ -218,7 +218,7 @@ TEST_F(NpzFile, SavedBytesDependOnTheContentAlone) {
   EXPECT_EQ(test::read_file(path_), first);
 }
 
-TEST(NpzFile, IsToldByTheFirstMemberHoweverLongItsName) {
+TEST(NpzName, IsToldByTheFirstMemberHoweverLongItsName) {
   test::TempDir dir;
   const std::string name(5000, 'n');
   ckpt::save(test::checkpoint(test::dict({{name, test::tensor({1, 2})}})), dir.path() / "long.npz");
