@@ -22,11 +22,11 @@ bug "no fsync of the folder" $io/atomic_file.cpp "s/$folder_fsync/if (false) det
 bug "rename before fsync" $io/atomic_file.cpp "s/$file_fsync/false/;;s/$folder_fsync/$late_fsync &/" power-cuts "$one"
 bug "fsync repeated after it failed" $io/atomic_file.cpp "s/$file_fsync/(& \&\& &)/" errors "$one"
 bug "old file removed before the rename" $io/atomic_file.cpp 's/detail::put_in_place({folder, temporary}/file_ops().unlinkat(folder, target.name.c_str(), 0); &/' power-cuts "$one"
-bug "index before its shards" $io/file_set.cpp 'MOVE impl_->place_members(); BEFORE impl_->remove_superseded();' power-cuts "$set"
+bug "index before its shards" $io/file_set.cpp 'MOVE impl_->place_members(); BEFORE impl_->remove_hidden(hidden);' power-cuts "$set"
 bug "superseded shards removed before the commit" $io/file_set.cpp 's/impl_->place_members();/for (const auto\& old : impl_->superseded) file_ops().unlinkat(impl_->folder_fd.get(), old.name.c_str(), 0); &/' power-cuts "$set"
 bug "shards not durable before the index" $io/file_set.cpp 's/\.durable = impl_->options\.durable, \.expected_size/.durable = false, .expected_size/' power-cuts "$set"
 bug "close unchecked" $io/atomic_file.cpp 's/file_ops()\.close(fd\.release()) != 0/(file_ops().close(fd.release()), false)/' errors "$one"
-bug "lock on the target itself" $io/writer_lock.cpp 's/file_(lock_name(name))/file_(::faccessat(folder, name.c_str(), F_OK, 0) == 0 ? name : lock_name(name))/;;s/if (fd_) file_ops()\.unlinkat(/if (fd_ \&\& file_[0] == 46) file_ops().unlinkat(/;;s/\(^  .*\)write_owner();/\1if (file_[0] == 46) write_owner();/' second-writer "$set"
+bug "lock on the target itself" $io/writer_lock.cpp 's/file_(lock_name(name))/file_(::faccessat(folder, name.c_str(), F_OK, 0) == 0 ? name : lock_name(name))/;;s/if (!fd_) return;/if (!fd_) return; if (file_[0] != 46) return;/;;s/if (file\.existed/if (file_[0] == 46 \&\& file.existed/;;s/\(^  .*\)write_owner();/\1if (file_[0] == 46) write_owner();/' second-writer "$set"
 
 # edit SCRIPT <IN >OUT: each part has to change something.
 edit() {
