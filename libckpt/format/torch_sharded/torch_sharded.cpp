@@ -136,10 +136,16 @@ Value join_shards(const ShardIndex& index, const std::vector<Shard>& shards) {
 }
 
 Checkpoint read(const Input& input, const OpenOptions& options) {
-  ShardIndex index = read_shard_index(input, options, kSuffixes);
-  std::vector<Shard> shards = read_shards(input, index, options);
+  const Report before = options.report == nullptr ? Report() : *options.report;
+  ShardIndex index;
+  std::vector<Shard> shards;
   Checkpoint checkpoint;
-  checkpoint.root = join_shards(index, shards);
+  read_until_it_stands(input, [&](const Input& now) {
+    if (options.report != nullptr) *options.report = before;
+    index = read_shard_index(now, options, kSuffixes);
+    shards = read_shards(now, index, options);
+    checkpoint.root = join_shards(index, shards);
+  });
   checkpoint.metadata = index.metadata;
   if (options.report != nullptr) {
     for (const Finding& stray : find_strays(index, shards)) {

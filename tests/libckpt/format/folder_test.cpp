@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <thread>
+
 #include "libckpt/ckpt.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/format/zip_maker.h"
@@ -119,6 +122,27 @@ TEST_F(Sharded, AnIndexIsNoShard) {
   write("x.bin.index.json", index);
   write("x.bin", index);
   EXPECT_THAT(open_error().what(), HasSubstr("where a PyTorch file is needed"));
+}
+
+TEST_F(Folder, AReaderWhileShardsAreReplacedGetsOneModelWhole) {
+  const std::string weights = shard({"a"});
+  auto put = [&](int generation) {
+    std::string name = "part-" + std::to_string(generation) + ".bin";
+    write(name, weights);
+    write("next", R"({"weight_map": {"a": ")" + name + R"("}})");
+    std::filesystem::rename(dir_.path() / "next", dir_.path() / "model.bin.index.json");
+    std::filesystem::remove(dir_.path() / ("part-" + std::to_string(generation - 1) + ".bin"));
+  };
+  put(0);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (int generation = 1; !done; ++generation) put(generation);
+  });
+  for (int reading = 0; reading < 300; ++reading) {
+    EXPECT_NO_THROW(ckpt::open(dir_.path() / "model.bin.index.json")) << reading;
+  }
+  done = true;
+  writer.join();
 }
 
 }  // namespace
