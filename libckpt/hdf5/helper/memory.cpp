@@ -76,6 +76,7 @@ char* __wrap_strdup(const char* text) {
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
+#ifndef __SANITIZE_ADDRESS__  // which has all of these operators itself, and tells them from malloc
 void* operator new(std::size_t size) {
   return required(std::malloc(size), size == 0 ? 1 : size);
 }
@@ -85,3 +86,4 @@ void operator delete(void* block) noexcept {
 void operator delete(void* block, std::size_t /*size*/) noexcept {
   std::free(block);
 }
+#endif
