@@ -96,7 +96,7 @@ class Ending : public testing::Test {
       longest_ = std::max(longest_, ended.seconds);
       if (ended.outcome.signal == 0 && !options.in_child) {
         EXPECT_LE(ended.outcome.code, 1) << ended.outcome.err;  // done before
-        std::filesystem::remove_all(dir_.path() / output);
+        if (!output.empty()) std::filesystem::remove_all(dir_.path() / output);
       } else {
         EXPECT_EQ(ended.outcome.signal, signal) << ended.outcome.code << ended.outcome.err;
         EXPECT_EQ(ended.outcome.err, "");

@@ -27,7 +27,7 @@ constexpr double kPatience = 250e6;
 
 using Sizes = std::vector<std::size_t>;
 const Sizes kToLarge = {10'000, 20'000, 40'000, 80'000, 160'000};
-const Sizes kToMiddle = {10'000, 20'000, 40'000};
+const Sizes kToMiddle = {5'000, 10'000, 20'000, 40'000};
 
 using Command = std::vector<std::string>;
 using Make = void (*)(const fs::path& folder, std::size_t count);
