@@ -19,7 +19,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// Reading without the helper program: none of what is looked for here is found by it, and starting it takes milliseconds.
+/// Reading without the helper program: none of what is looked for here is found by it, and starting it takes
+/// milliseconds.
 class NativeBits : public ::testing::Test {
  protected:
   void SetUp() override {
