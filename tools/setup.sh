@@ -54,6 +54,8 @@ say_what_to_install() {
 configure() {
   local folder=$1
   shift
+  # Where ccache is there, clones of this repository share what it keeps, wherever they lie.
+  export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=true CCACHE_SLOPPINESS=pch_defines,time_macros
   if ! cmake -S "$root" -B "$folder" -G Ninja "$@" >"$folder.configure.log" 2>&1; then
     cat "$folder.configure.log" >&2
     return 1
