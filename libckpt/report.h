@@ -16,6 +16,7 @@ struct Report {
   std::vector<std::string> foreign;      ///< pickle symbols that nobody knows and whose objects were kept as inert data
   std::vector<std::string> globals;      ///< names in a pickle that torch.load(weights_only=True) refuses
   std::vector<std::string> modules;      ///< classes of pickled modules whose tensors were read as a state dict
+  std::vector<const void*> module_dicts;  ///< Value::identity() of the dict that each of them became
   std::uint64_t bytes_written = 0;
   std::string rung;  ///< how the output was made: "rewrite", "in place", "append", ...
 };

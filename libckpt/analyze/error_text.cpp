@@ -5,6 +5,7 @@
 #include <charconv>
 #include <unordered_set>
 
+#include "libcore/base/load_rules.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
@@ -281,6 +282,35 @@ constexpr std::array kMarkers = {
 };
 
 }  // namespace
+
+namespace {
+
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "\"" : ", \"") + name + "\"";
+  return text;
+}
+
+bool can_be_quoted(const std::vector<std::string>& names) {
+  return std::all_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.find_first_of("\"'\\\n") == std::string::npos; });
+}
+
+}  // namespace
+
+std::string short_error_text(const ErrorFacts& facts) {
+  bool keys_alone = facts.kinds == std::vector{Kind::keys} && can_be_quoted(facts.missing) && can_be_quoted(facts.unexpected);
+  if (!keys_alone) return "";
+  std::string text;
+  if (!facts.model.empty()) text += "Error(s) in loading state_dict for " + facts.model + ": ";
+  if (!facts.missing.empty()) text += "Missing key(s) in state_dict: " + quoted_list(facts.missing) + ". ";
+  if (!facts.unexpected.empty()) text += "Unexpected key(s) in state_dict: " + quoted_list(facts.unexpected) + ". ";
+  for (const ErrorFacts::Mismatch& mismatch : facts.mismatched) {
+    text += core::size_mismatch_text(mismatch.key, mismatch.in_file, mismatch.in_model) + " ";
+  }
+  while (text.ends_with(' ')) text.pop_back();
+  return text;
+}
 
 bool ErrorFacts::has(Kind kind) const {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();

@@ -56,4 +56,7 @@ struct ErrorFacts {
 /// linear in the text.
 ErrorFacts parse_error_text(std::string_view text);
 
+/// The facts about keys, devices and dtypes in one line that parse_error_text() reads back; "" when they hold others.
+std::string short_error_text(const ErrorFacts& facts);
+
 }  // namespace ckpt

@@ -22,6 +22,7 @@ struct WantedKey {
   std::optional<core::Shape> shape = {};
   std::optional<core::DType> dtype = {};
   Kind kind = Kind::unknown;
+  bool optional = false;  ///< the model loads without it, and with it
 };
 
 struct KeyList {

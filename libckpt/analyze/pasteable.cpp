@@ -160,10 +160,6 @@ ShellCommand& ShellCommand::file_option(std::string_view name, std::string_view 
   return add(name, " ", path, shell_file(path));
 }
 
-ShellCommand& ShellCommand::standard_input(std::string_view path) {
-  return add("", "< ", path, shell_word(path));
-}
-
 std::string python_text(std::string_view text) {
   return python_string(text, Surrogates::keep);
 }

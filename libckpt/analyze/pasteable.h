@@ -27,7 +27,6 @@ class ShellCommand {
   ShellCommand& option(std::string_view name, std::string_view value);
   /// "-o net.pth".
   ShellCommand& file_option(std::string_view name, std::string_view path);
-  ShellCommand& standard_input(std::string_view path);  ///< "< error.txt"
   const std::string& text() const { return text_; }
   /// False when a part holds a NUL: no argument of a program can.
   bool is_exact() const { return exact_; }

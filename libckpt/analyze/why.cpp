@@ -11,7 +11,9 @@
 #include "libckpt/analyze/why/leftover_causes.h"
 #include "libckpt/analyze/why/name_causes.h"
 #include "libckpt/analyze/why/shape_causes.h"
+#include "libckpt/analyze/why/simulated_load.h"
 #include "libckpt/analyze/why/unreadable.h"
+#include "libckpt/analyze/why_fix.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -59,8 +61,8 @@ Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const Kn
   }
   find_order_cause(attempt);
   find_layout_causes(attempt);
-  find_leftovers(attempt);
   bool other = find_other_model(attempt, nearest);
+  if (!other) find_leftovers(attempt);
   std::size_t named = wanted.size() - attempt.unmatched_wanted().size();
   bool alike = named * 2 >= wanted.size();
   if (!other && !alike) {
@@ -78,11 +80,14 @@ Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const Kn
 struct Tried {
   const Candidate* candidate = nullptr;
   std::optional<Attempt> attempt;
+  bool module = false;  ///< a module that was pickled whole, as Lightning keeps among its hyper_parameters
 };
 
+/// A state dict was saved for loading; a module beside it may hold what the weights were before the training.
 bool better(const Tried& a, const Tried& b) {
   if (!b.attempt) return true;
   if (a.attempt->match().keys != b.attempt->match().keys) return a.attempt->match().keys > b.attempt->match().keys;
+  if (a.module != b.module) return b.module;
   if (a.attempt->causes.size() != b.attempt->causes.size()) return a.attempt->causes.size() < b.attempt->causes.size();
   return false;
 }
@@ -99,18 +104,19 @@ std::vector<const Candidate*> worth_trying(const std::vector<Candidate>& candida
   return chosen;
 }
 
-Tried best_candidate(const std::vector<Candidate>& candidates, const KeyTable& wanted, const Value& root,
+Tried best_candidate(const std::vector<Candidate>& candidates, const KeyTable& wanted, const WhyInput& input,
                      const WhyOptions& options) {
+  const Value& root = input.checkpoint->root;
   Tried best;
   for (const Candidate* candidate : worth_trying(candidates)) {
-    Tried tried{candidate, Attempt(candidate->keys, wanted)};
+    Tried tried{candidate, Attempt(candidate->keys, wanted), candidate->is_one_of(input.module_dicts)};
     if (!tried.attempt->complete()) {
       tried.attempt = attempt_all(*candidate, wanted, options.packs, [&] {
         return other_known_model(options, dict_of(*candidate, root), wanted.list().name);
       });
     }
     if (better(tried, best)) best = std::move(tried);
-    if (best.attempt->complete() && best.attempt->causes.empty()) break;
+    if (!best.module && best.attempt->complete() && best.attempt->causes.empty()) break;
   }
   return best;
 }
@@ -121,12 +127,6 @@ Match match_at_top(const std::vector<Candidate>& candidates, const KeyTable& wan
   }
   Match none = Attempt({}, wanted).match();
   return none;
-}
-
-std::string mismatch_line(const Attempt& attempt, std::size_t t) {
-  const FileKey& key = attempt.file()[static_cast<std::size_t>(attempt.pairing().file_of_wanted[t])];
-  return key.name + ": " + core::to_list(key.shape) + " in the file, " + core::to_list(*attempt.wanted()[t].shape) +
-         " wanted";
 }
 
 /// A dropped key such as "fc" beside "fc.weight".
@@ -150,9 +150,52 @@ void take_over(Diagnosis& diagnosis, const Attempt& attempt) {
   for (const FixStep& step : attempt.plan.steps) diagnosis.plan.steps.push_back(step);
   diagnosis.plan.loses |= attempt.plan.loses;
   diagnosis.after = attempt.match();
-  for (std::size_t t : attempt.unmatched_wanted()) diagnosis.missing.push_back(attempt.wanted()[t].key);
-  for (std::size_t i : attempt.unmatched_file()) diagnosis.unexpected.push_back(attempt.file()[i].name);
-  for (std::size_t t : attempt.mismatched()) diagnosis.mismatched.push_back(mismatch_line(attempt, t));
+}
+
+/// Wanted keys that are missing without harm are not counted.
+Match all_of(const Match& match) {
+  Match all = match;
+  all.wanted = all.keys;
+  all.bytes_wanted = all.bytes;
+  return all;
+}
+
+/// What load_state_dict says of the file once the plan is carried out.
+core::LoadProblems problems_after(const FixPlan& plan, const Checkpoint& file, const KeyList& wanted) {
+  try {
+    Checkpoint fixed = apply_fix(file, plan);
+    const Value& state = value_at(fixed.root, plan.at);
+    if (state.is(Value::Kind::dict)) return detail::simulate_load(state.as_dict(), wanted);
+    return {.errors = {"Expected state_dict to be dict-like, got <class '" + type_text(state) + "'>."}};
+  } catch (const Error& error) {
+    return {.errors = {error.message()}};
+  }
+}
+
+/// Counters that the versions in the file let PyTorch add by itself need no step.
+void drop_needless_counters(Diagnosis& diagnosis, const Checkpoint& file, const KeyList& wanted) {
+  FixPlan plan = diagnosis.plan;
+  auto added = std::erase_if(plan.steps, [](const FixStep& step) { return step.kind == FixStep::Kind::add_counters; });
+  if (added == 0 || !problems_after(plan, file, wanted).none()) return;
+  diagnosis.plan = std::move(plan);
+  std::erase_if(diagnosis.causes, [](const Cause& cause) { return cause.kind == CauseKind::missing_counters; });
+}
+
+/// Nothing is promised before the plan went through the rules of load_state_dict.
+void prove(Diagnosis& diagnosis, const Checkpoint& file, const KeyList& wanted) {
+  drop_needless_counters(diagnosis, file, wanted);
+  core::LoadProblems problems = problems_after(diagnosis.plan, file, wanted);
+  diagnosis.proven = problems.none();
+  diagnosis.missing = std::move(problems.missing);
+  diagnosis.unexpected = std::move(problems.unexpected);
+  diagnosis.mismatched = std::move(problems.errors);
+  if (diagnosis.proven) diagnosis.after = all_of(diagnosis.after);
+  if (diagnosis.plan.empty()) diagnosis.before = diagnosis.after;
+}
+
+/// Where load_state_dict takes the dict as it is, whatever the names look like, there is nothing to rename.
+bool is_taken(const Candidate& candidate, const Value& root, const KeyList& wanted) {
+  return detail::simulate_load(dict_of(candidate, root), wanted).none();
 }
 
 /// The file holds only the state of an optimizer.
@@ -166,6 +209,13 @@ void add_optimizer_file(Diagnosis& diagnosis, const Value& root) {
   diagnosis.causes.push_back(std::move(cause));
 }
 
+/// What torch.load gives is no dict of tensors, and holds none.
+void add_no_state_dict(Diagnosis& diagnosis, const Value& root) {
+  Cause cause{CauseKind::no_state_dict, "the file holds no state dict: the top of it is a " + type_text(root)};
+  cause.advice = "load_state_dict takes a dict of tensors; look at what is there with 'ckpt tree'";
+  diagnosis.causes.push_back(std::move(cause));
+}
+
 Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts, const KeyList& list) {
   const Value& root = input.checkpoint->root;
   Diagnosis diagnosis;
@@ -173,8 +223,9 @@ Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorF
   diagnosis.format = input.checkpoint->format;
   diagnosis.target = list.name;
   KeyTable wanted(list);
+  diagnosis.shapes_known = wanted.shapes_known();
   std::vector<Candidate> candidates = detail::list_candidates(root, options.at);
-  Tried best = candidates.empty() ? Tried{} : best_candidate(candidates, wanted, root, options);
+  Tried best = candidates.empty() ? Tried{} : best_candidate(candidates, wanted, input, options);
   diagnosis.description = detail::describe_file(root, best.candidate);
   bool same_place = best.candidate != nullptr && best.candidate->kind == Candidate::Kind::dict &&
                     (best.candidate->at == list.at || best.candidate->at == options.at);
@@ -188,16 +239,18 @@ Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorF
   diagnosis.after = context.in_chosen;
   add_before_names(diagnosis, context);
   if (best.attempt) {
-    take_over(diagnosis, *best.attempt);
-    diagnosis.plan.reaches = drops_a_parent(*best.candidate, diagnosis.plan);
+    if (is_taken(*best.candidate, root, list)) {
+      diagnosis.after = all_of(context.in_chosen);
+    } else {
+      take_over(diagnosis, *best.attempt);
+      diagnosis.plan.reaches = drops_a_parent(*best.candidate, diagnosis.plan);
+    }
   } else {
     add_optimizer_file(diagnosis, root);
-    for (const WantedKey& key : list.keys) diagnosis.missing.push_back(key.key);
-    if (diagnosis.causes.empty()) {
-      diagnosis.causes.push_back({CauseKind::missing_keys, "the file holds no state dict"});
-    }
+    if (diagnosis.causes.empty()) add_no_state_dict(diagnosis, root);
   }
   add_behind_names(diagnosis, context);
+  prove(diagnosis, *input.checkpoint, list);
   return diagnosis;
 }
 
@@ -276,8 +329,13 @@ void add_names_alone(Diagnosis& diagnosis, const Candidate& candidate, const Val
     diagnosis.target = diagnosis.nearest;
     diagnosis.before = Attempt(candidate.keys, implied.attempt->wanted()).match();
     if (!candidate.at_top()) diagnosis.before.keys = diagnosis.before.bytes = 0;
-    take_over(diagnosis, *implied.attempt);
-    diagnosis.plan.reaches = drops_a_parent(candidate, diagnosis.plan);
+    const KeyList& list = implied.attempt->wanted().list();
+    if (is_taken(candidate, root, list)) {
+      diagnosis.after = all_of(implied.attempt->match());
+    } else {
+      take_over(diagnosis, *implied.attempt);
+      diagnosis.plan.reaches = drops_a_parent(candidate, diagnosis.plan);
+    }
     return;
   }
   add_wrappers(diagnosis, candidate);
@@ -291,6 +349,31 @@ void add_names_alone(Diagnosis& diagnosis, const Candidate& candidate, const Val
   if (!implied.near.empty()) {
     diagnosis.notes.push_back("nearest known model: " + implied.near[0].model->name + " (" +
                               share_text(implied.near[0].share) + " of the shapes)");
+  }
+}
+
+const KeyList* model_named(const WhyOptions& options, const std::string& name) {
+  if (name.empty()) return nullptr;
+  const std::vector<KeyList>& known = options.known();
+  auto found = std::find_if(known.begin(), known.end(), [&](const KeyList& list) { return list.name == name; });
+  return found == known.end() ? nullptr : &*found;
+}
+
+/// Where nobody says what the file is for: what the plan leaves has to be a dict of tensors.
+void prove_alone(Diagnosis& diagnosis, const Checkpoint& file) {
+  try {
+    Checkpoint fixed = apply_fix(file, diagnosis.plan);
+    const Value& state = value_at(fixed.root, diagnosis.plan.at);
+    diagnosis.proven = detail::is_dict_of_tensors(state);
+    if (diagnosis.proven || !diagnosis.causes.empty() || !state.is(Value::Kind::dict)) return;
+    std::vector<std::string> others;
+    for (const auto& [key, value] : state.as_dict().items) {
+      if (!value.is(Value::Kind::tensor)) others.push_back(step_text(key) + " (" + type_text(value) + ")");
+    }
+    diagnosis.causes.push_back({CauseKind::extra_keys, "the dict holds other things than tensors: " +
+                                                           detail::some_names(others)});
+  } catch (const Error&) {
+    diagnosis.proven = false;
   }
 }
 
@@ -308,7 +391,13 @@ Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFac
   add_before_names(diagnosis, context);
   if (main != nullptr) add_names_alone(diagnosis, *main, root, options);
   if (main == nullptr) add_optimizer_file(diagnosis, root);
+  if (main == nullptr && diagnosis.causes.empty()) add_no_state_dict(diagnosis, root);
   add_behind_names(diagnosis, context);
+  if (const KeyList* near = model_named(options, diagnosis.nearest)) {
+    prove(diagnosis, *input.checkpoint, *near);
+  } else {
+    prove_alone(diagnosis, *input.checkpoint);
+  }
   for (const Candidate& other : candidates) {
     bool state = &other != main && other.kind != Candidate::Kind::flat && main != nullptr &&
                  other.keys.size() == main->keys.size();
@@ -388,7 +477,7 @@ Diagnosis best_diagnosis(const WhyInput& input, const WhyOptions& options) {
 
 bool Diagnosis::fixable() const {
   bool all_cured = std::all_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cured; });
-  return readable && all_cured && missing.empty() && unexpected.empty() && mismatched.empty();
+  return readable && all_cured && proven;
 }
 
 bool Diagnosis::guesses() const {
@@ -421,7 +510,7 @@ Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
     detail::diagnose_unreadable(diagnosis, path, error);
     return diagnosis;
   }
-  WhyInput input{&checkpoint, path.string(), report.globals, report.modules};
+  WhyInput input{&checkpoint, path.string(), report.globals, report.modules, report.module_dicts};
   return core::with_context(path.string(), [&] { return why(input, options); });
 }
 

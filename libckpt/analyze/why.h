@@ -63,6 +63,8 @@ enum class CauseKind : std::uint8_t {
   missing_keys,
   optimizer_groups,  ///< parameter groups of another number or size
   optimizer_file,    ///< holds an optimizer state and no model
+  no_state_dict,     ///< what torch.load gives is not a dict of tensors
+  other_format,      ///< torch.load does not read the format
   unsupported_dtype,
   shared_tensors,  ///< tensors share memory, which safetensors' save_file refuses
 };
@@ -114,6 +116,7 @@ struct FixStep {
     fuse,          ///< keys[1...] into keys[0] along dimension 0
     cast,          ///< tensors of the dtypes `keys` to `to`
     remap,         ///< every device tag becomes `to`
+    convert,       ///< what is written is a PyTorch file
   };
   Kind kind;
   std::string text;  ///< "strip 'module.'"
@@ -160,14 +163,23 @@ struct Diagnosis {
   Match after;
   std::vector<std::string> missing;     ///< wanted keys that stay missing after the plan
   std::vector<std::string> unexpected;  ///< keys that nobody wants and that the plan leaves
-  std::vector<std::string> mismatched;  ///< "fc.weight: [1000, 512] in the file, [10, 512] wanted"
+  std::vector<std::string> mismatched;  ///< PyTorch's lines: "size mismatch for fc.weight: ..."
   FixPlan plan;
   std::vector<Value> place = {};  ///< steps from the top of the file to the dict that the plan takes or changes
   std::vector<Match> others;      ///< one for each of `also`: what else was tried
   std::vector<std::string> also;
   std::string nearest;  ///< known model that it was found to be, "" for none
 
-  bool loads() const { return readable && causes.empty(); }
+  /// The plan was applied to the names, shapes and versions of the file, and load_state_dict(strict=True) takes what
+  /// comes out; without a target: there is a dict of tensors.
+  bool proven = false;
+
+  bool shapes_known = true;  ///< the target has a shape for every key; else what is proven is so of the names alone
+
+  /// Nothing has to be done, and that was checked.
+  bool loads() const { return names_match() && shapes_known; }
+  /// The same, as far as it can be known where the target has no shapes.
+  bool names_match() const { return readable && causes.empty() && proven; }
   /// The plan makes it load, strictly, into what was wanted.
   bool fixable() const;
   /// The plan rests on a cause with a confidence below one half: tensors of equal shape may end up exchanged.
@@ -193,8 +205,9 @@ struct WhyOptions {
 struct WhyInput {
   const Checkpoint* checkpoint = nullptr;
   std::string subject;
-  std::vector<std::string> foreign_globals;  ///< that torch.load(weights_only=True) refuses
-  std::vector<std::string> pickled_modules;  ///< classes of modules that were opened as their state dicts
+  std::vector<std::string> foreign_globals = {};  ///< that torch.load(weights_only=True) refuses
+  std::vector<std::string> pickled_modules = {};  ///< classes of modules that were opened as their state dicts
+  std::vector<const void*> module_dicts = {};     ///< Value::identity() of those dicts
 };
 
 /// Diagnoses an opened checkpoint. Errors: Error(key) when options.at names nothing.

@@ -18,7 +18,7 @@ Checkpoint apply_fix(const Checkpoint& checkpoint, const FixPlan& plan);
 struct FixCommand {
   std::string program = "ckpt";
   std::vector<std::pair<std::string, std::string>> options = {};  ///< what `why` was told: --for resnet50
-  bool from_stdin = false;                                        ///< the error text came from standard input
+  bool lacks_message = false;  ///< the message came by a pipe and is too long to be an option
 };
 
 /// One shell line: the special command where one step has one ("ckpt strip-prefix best.pth"), else `ckpt fix`. For a

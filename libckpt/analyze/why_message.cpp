@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/analyze/why.h"
+#include "libckpt/analyze/why/shape_causes.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -38,15 +39,29 @@ Diagnosis device_alone(const ErrorFacts& facts) {
   Diagnosis diagnosis;
   Cause cause{CauseKind::device_tags, "tensors were saved on devices that are not here: " + tag_of(facts)};
   cause.cured = true;
+  diagnosis.proven = true;
   diagnosis.causes.push_back(std::move(cause));
   diagnosis.plan.steps.push_back({FixStep::Kind::remap, "move the tags to cpu", "", "cpu"});
   return diagnosis;
 }
 
+/// Layers beyond those of the model are no spare keys: dropped, they would leave half of another model.
+void add_depth(Diagnosis& diagnosis, const ErrorFacts& facts) {
+  std::optional<std::string> layer = detail::layers_that_go_on(facts.unexpected, facts.missing);
+  if (!layer) return;
+  Cause cause{CauseKind::depth, "the file seems to be of a deeper model: it goes on with " + core::quote(*layer) +
+                                    ", which the model does not have"};
+  cause.advice = "build the model with as many layers as the file has";
+  cause.confidence = 0.8;
+  diagnosis.causes.insert(diagnosis.causes.begin(), std::move(cause));
+}
+
 Diagnosis diagnose(const ErrorFacts& facts, const WhyOptions& options) {
   if (facts.keys()) {
     Checkpoint file = file_of(facts);
-    return why(WhyInput{&file, "FILE", {}, {}}, options);
+    Diagnosis diagnosis = why(WhyInput{&file, "FILE"}, options);
+    if (options.wanted.empty()) add_depth(diagnosis, facts);
+    return diagnosis;
   }
   if (facts.has(Kind::device)) return device_alone(facts);
   throw Error(ErrorCode::usage, facts.empty() ? "the text holds no error message about a checkpoint; name the file"
@@ -59,8 +74,9 @@ Diagnosis why_message(const WhyOptions& options) {
   Diagnosis diagnosis = diagnose(parse_error_text(options.error), options);
   diagnosis.subject = "FILE";
   diagnosis.path = "FILE";
-  diagnosis.description = "as the message tells of it";
-  diagnosis.notes.push_back("the file itself was not looked at; more is known with it: ckpt why FILE --error ...");
+  diagnosis.description = "known from the error message alone";
+  diagnosis.notes.push_back("the file was not read: keys that the message does not name are kept. 'ckpt why FILE' with "
+                            "the message knows more");
   return diagnosis;
 }
 

@@ -53,6 +53,8 @@ constexpr std::array kNames = {
     Naming{CauseKind::missing_keys, "missing_keys", "keys the file does not have"},
     Naming{CauseKind::optimizer_groups, "optimizer_groups", "other parameter groups"},
     Naming{CauseKind::optimizer_file, "optimizer_file", "an optimizer state without a model"},
+    Naming{CauseKind::no_state_dict, "no_state_dict", "torch.load does not give a dict of tensors"},
+    Naming{CauseKind::other_format, "other_format", "torch.load does not read the format"},
     Naming{CauseKind::unsupported_dtype, "unsupported_dtype", "a dtype the reader does not know"},
     Naming{CauseKind::shared_tensors, "shared_tensors", "tensors share memory"},
 };

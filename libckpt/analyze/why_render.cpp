@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why_fix.h"
@@ -15,6 +16,11 @@ using Step = FixStep::Kind;
 constexpr std::size_t kMaxGlobs = 4;
 constexpr std::size_t kLongestSpecial = 2000;  // a line that is longer says less than `ckpt fix`
 
+bool converts(const Diagnosis& diagnosis) {
+  const std::vector<FixStep>& steps = diagnosis.plan.steps;
+  return std::any_of(steps.begin(), steps.end(), [](const FixStep& step) { return step.kind == Step::convert; });
+}
+
 /// "best.pth" -> "best.fixed.pth"; of an index the name of the single file.
 std::string output_name(const Diagnosis& diagnosis) {
   std::string path = diagnosis.path == "-" ? "standard_input" : diagnosis.path;
@@ -24,7 +30,17 @@ std::string output_name(const Diagnosis& diagnosis) {
   std::size_t slash = path.rfind('/');
   std::size_t dot = path.rfind('.');
   bool extension = dot != std::string::npos && dot > 0 && (slash == std::string::npos || dot > slash + 1);
-  return extension ? path.substr(0, dot) + ".fixed" + path.substr(dot) : path + ".fixed.pth";
+  std::string stem = extension ? path.substr(0, dot) : path;
+  std::string end = extension ? path.substr(dot) : ".pth";
+  // Behind .ckpt our own format would be written.
+  if (converts(diagnosis) || (end == ".ckpt" && diagnosis.format.starts_with("torch"))) end = ".pth";
+  std::error_code ignored;
+  std::string name = stem + ".fixed" + end;
+  constexpr int kMaxTried = 1000;
+  for (int i = 2; i < kMaxTried && std::filesystem::exists(std::filesystem::symlink_status(name, ignored)); ++i) {
+    name = stem + ".fixed" + std::to_string(i) + end;
+  }
+  return name;
 }
 
 /// "best.pth::model".
@@ -37,13 +53,17 @@ bool can_be_named(const std::string& at) {
   return at.find("::") == std::string::npos && !at.starts_with(':');
 }
 
+/// What one command reads and writes.
+struct Files {
+  std::string program;
+  std::string input;   ///< with "::place" where there is one
+  std::string output;  ///< "" to change the input itself
+};
+
 /// A command that does one thing to the file; its options come between.
 class SpecialCommand {
  public:
-  SpecialCommand(const Diagnosis& diagnosis, const FixCommand& command, std::string_view name)
-      : diagnosis_(diagnosis), line_(command.program) {
-    line_.word(name);
-  }
+  SpecialCommand(const Files& files, std::string_view name) : files_(files), line_(files.program) { line_.word(name); }
   SpecialCommand& word(std::string_view text) {
     line_.word(text);
     return *this;
@@ -53,67 +73,98 @@ class SpecialCommand {
     return *this;
   }
   std::string text() {
-    const std::string& at = diagnosis_.at.empty() ? diagnosis_.plan.at : diagnosis_.at;
-    line_.file(address(diagnosis_.path, at)).file_option("-o", output_name(diagnosis_));
-    return can_be_named(at) && line_.is_exact() ? line_.text() : "";
+    line_.file(files_.input);
+    files_.output.empty() ? line_.word("--in-place") : line_.file_option("-o", files_.output);
+    return line_.is_exact() ? line_.text() : "";
   }
 
  private:
-  const Diagnosis& diagnosis_;
+  const Files& files_;
   ShellCommand line_;
 };
 
-std::string rename_command(const Diagnosis& diagnosis, const FixCommand& command, const KeyRule& rule) {
-  if (rule.kind == KeyRule::Kind::wrappers) {
-    return SpecialCommand(diagnosis, command, "strip-prefix").word("--wrappers").text();
-  }
+std::string rename_command(const Files& files, const KeyRule& rule) {
+  if (rule.kind == KeyRule::Kind::wrappers) return SpecialCommand(files, "strip-prefix").word("--wrappers").text();
   // The commands take whole components that are not nothing.
   if (rule.kind != KeyRule::Kind::prefix || rule.from.empty() == rule.to.empty()) return "";
   const std::string& prefix = rule.to.empty() ? rule.from : rule.to;
   if (!prefix.ends_with('.') || prefix == ".") return "";
-  return SpecialCommand(diagnosis, command, rule.to.empty() ? "strip-prefix" : "add-prefix")
-      .option("--prefix", prefix)
-      .text();
+  return SpecialCommand(files, rule.to.empty() ? "strip-prefix" : "add-prefix").option("--prefix", prefix).text();
 }
 
-std::string select_command(const Diagnosis& diagnosis, const FixCommand& command, const FixStep& step) {
+std::string select_command(const Diagnosis& diagnosis, const Files& files, const FixStep& step) {
   bool empty = std::find(step.keys.begin(), step.keys.end(), "") != step.keys.end();
   if (empty || diagnosis.plan.reaches || step.keys.size() > kMaxGlobs) return "";
-  SpecialCommand line(diagnosis, command, "select");
+  SpecialCommand line(files, "select");
   for (const std::string& key : step.keys) line.option("--exclude", selector_of(key));
   return line.text();
 }
 
-std::string take_command(const Diagnosis& diagnosis, const FixCommand& command, const FixStep& step) {
-  if (!diagnosis.plan.at.empty() || !diagnosis.at.empty() || step.at.empty() || !can_be_named(step.at)) return "";
-  ShellCommand line(command.program);
-  line.word("convert").file(address(diagnosis.path, step.at)).file(output_name(diagnosis));
+std::string take_command(const Diagnosis& diagnosis, const Files& files, const FixStep& step) {
+  bool first = &step == &diagnosis.plan.steps.front() && diagnosis.plan.at.empty() && diagnosis.at.empty();
+  if (!first || step.at.empty() || !can_be_named(step.at)) return "";
+  ShellCommand line(files.program);
+  line.word("convert").file(address(diagnosis.path, step.at)).file(files.output);
   return line.is_exact() ? line.text() : "";
 }
 
-/// The special command of a plan of one step, "" when it has none.
-std::string special_command(const Diagnosis& diagnosis, const FixCommand& command) {
-  if (diagnosis.plan.steps.size() != 1) return "";
-  const FixStep& step = diagnosis.plan.steps.front();
-  if (step.kind == Step::rename) return rename_command(diagnosis, command, step.rule);
-  if (step.kind == Step::drop) return select_command(diagnosis, command, step);
-  if (step.kind == Step::take) return take_command(diagnosis, command, step);
-  if (step.kind == Step::remap) return SpecialCommand(diagnosis, command, "remap").option("--to", step.to).text();
-  if (step.kind == Step::rules) {
-    SpecialCommand line(diagnosis, command, "rename");
-    line.option("--rules", step.at);
-    if (!step.to.empty()) line.word("--reverse");
-    return line.text();
-  }
-  if (step.kind != Step::cast) return "";
-  SpecialCommand line(diagnosis, command, "cast");
+std::string cast_command(const Files& files, const FixStep& step) {
+  SpecialCommand line(files, "cast");
   for (const std::string& dtype : step.keys) line.option("--from", dtype);
   return line.option("--to", step.to).text();
 }
 
+/// The special command of a step, "" when it has none.
+std::string step_command(const Diagnosis& diagnosis, const Files& files, const FixStep& step) {
+  switch (step.kind) {
+    case Step::rename:
+      return rename_command(files, step.rule);
+    case Step::drop:
+      return select_command(diagnosis, files, step);
+    case Step::take:
+      return take_command(diagnosis, files, step);
+    case Step::remap:
+      return SpecialCommand(files, "remap").option("--to", step.to).text();
+    case Step::cast:
+      return cast_command(files, step);
+    case Step::convert: {
+      ShellCommand line(files.program);
+      line.word("convert").file(files.input).file(files.output);
+      return line.is_exact() && !files.output.empty() ? line.text() : "";
+    }
+    case Step::rules: {
+      SpecialCommand line(files, "rename");
+      line.option("--rules", step.at);
+      if (!step.to.empty()) line.word("--reverse");
+      return line.text();
+    }
+    default:
+      return "";
+  }
+}
+
+/// The special commands of all steps, one after the other: the first writes the output, the others change it. "" when a
+/// step has none.
+std::string special_commands(const Diagnosis& diagnosis, const FixCommand& command) {
+  const std::string& at = diagnosis.at.empty() ? diagnosis.plan.at : diagnosis.at;
+  if (!can_be_named(at)) return "";
+  Files files{command.program, address(diagnosis.path, at), output_name(diagnosis)};
+  const std::string output = address(files.output, at);
+  std::string all;
+  for (const FixStep& step : diagnosis.plan.steps) {
+    std::string one = step_command(diagnosis, files, step);
+    if (one.empty()) return "";
+    all += (all.empty() ? "" : " && ") + one;
+    files.input = output;
+    files.output.clear();
+  }
+  return all;
+}
+
 std::string fetch_command(const Diagnosis& diagnosis) {
   const Cause& cause = diagnosis.causes.front();
-  if (diagnosis.path == "-") return "";
+  std::error_code ignored;
+  if (diagnosis.path == "-" || std::filesystem::is_directory(diagnosis.path, ignored)) return "";
   if (cause.kind == CauseKind::lfs_pointer) return cause.advice;
   ShellCommand curl("curl");
   curl.word("-L");
@@ -200,7 +251,7 @@ bool starts_with_any(const std::string& text, std::initializer_list<std::string_
 
 /// torch.load and safetensors read a file of the format, or what the fix makes of it.
 bool is_for_python(const Diagnosis& diagnosis) {
-  return diagnosis.format.empty() || starts_with_any(diagnosis.format, {"torch", "safetensors", "dcp"});
+  return converts(diagnosis) || starts_with_any(diagnosis.format, {"torch", "safetensors", "dcp"});
 }
 
 /// One call reads the file as it is: it is one file, and not of a form that weights_only refuses.
@@ -213,8 +264,7 @@ bool is_loaded_at_once(const Diagnosis& diagnosis) {
 }
 
 bool reads_as_safetensors(const Diagnosis& diagnosis) {
-  if (diagnosis.format.empty()) return diagnosis.path.find(".safetensors") != std::string::npos;
-  return diagnosis.format.starts_with("safetensors");
+  return diagnosis.format == "safetensors" && !converts(diagnosis);
 }
 
 std::string load_call(const Diagnosis& diagnosis, const std::string& path, bool to_cpu) {
@@ -226,26 +276,28 @@ std::string load_call(const Diagnosis& diagnosis, const std::string& path, bool 
 
 std::string command_line(const Diagnosis& diagnosis, const FixCommand& command) {
   if (!diagnosis.readable) return diagnosis.causes.empty() ? "" : fetch_command(diagnosis);
-  if (diagnosis.plan.empty()) return "";
-  std::string special = special_command(diagnosis, command);
-  if (!special.empty() && special.size() <= kLongestSpecial) return special;
+  if (diagnosis.plan.empty() || !diagnosis.fixable()) return "";
+  bool special = diagnosis.plan.steps.size() == 1 || command.lacks_message;
+  if (std::string line = special ? special_commands(diagnosis, command) : ""; !line.empty()) {
+    if (line.size() <= kLongestSpecial) return line;
+  }
+  if (command.lacks_message) return "";
   ShellCommand line(command.program);
   line.word("fix").file(address(diagnosis.path, diagnosis.at));
   for (const auto& [name, value] : command.options) line.option(name, value);
   if (diagnosis.guesses()) line.word("--guess");
-  line.file_option("-o", output_name(diagnosis));
-  if (command.from_stdin) line.standard_input("error.txt");
-  return line.text();
+  return line.file_option("-o", output_name(diagnosis)).text();
 }
 
 std::string python_line(const Diagnosis& diagnosis) {
-  bool nothing = !diagnosis.readable || diagnosis.plan.empty() || diagnosis.path == "-";
+  // A message alone does not say where in the file the keys lie.
+  bool nothing = !diagnosis.fixable() || diagnosis.plan.empty() || diagnosis.path == "-" || diagnosis.format.empty();
   if (nothing || !is_for_python(diagnosis)) return "";
-  std::string strict = diagnosis.missing.empty() ? "" : ", strict=False";
   std::optional<std::string> subscripts = python_subscripts(diagnosis.place);
   PythonNames names;
   bool to_cpu = false;
   bool takes = false;
+  const std::string imports = reads_as_safetensors(diagnosis) ? "import safetensors.torch; " : "";
   bool said = subscripts.has_value() && is_loaded_at_once(diagnosis);
   for (const FixStep& step : diagnosis.plan.steps) {
     if (step.kind == Step::take) {
@@ -258,14 +310,15 @@ std::string python_line(const Diagnosis& diagnosis) {
   }
   if (!said) {
     std::string below = diagnosis.plan.at.empty() || takes ? "" : subscripts.value_or("");
-    return "model.load_state_dict(" + load_call(diagnosis, output_name(diagnosis), false) + below + strict +
-           ")  # after the command above";
+    std::string load = load_call(diagnosis, output_name(diagnosis), false) + below;
+    return imports + (diagnosis.target.empty() ? "state_dict = " + load : "model.load_state_dict(" + load + ")") +
+           "  # after the command above";
   }
   std::string load = load_call(diagnosis, diagnosis.path, to_cpu) + *subscripts;
-  std::string imports = std::string(reads_as_safetensors(diagnosis) ? "import safetensors.torch; " : "") +
-                        (names.regex() ? "import re; " : "");
-  if (!names.changed()) return imports + "model.load_state_dict(" + load + strict + ")";
-  return imports + "sd = " + load + "; model.load_state_dict(" + names.comprehension() + strict + ")";
+  if (diagnosis.target.empty()) return imports + "state_dict = " + load;
+  if (!names.changed()) return imports + "model.load_state_dict(" + load + ")";
+  return imports + (names.regex() ? "import re; " : "") + "sd = " + load + "; model.load_state_dict(" +
+         names.comprehension() + ")";
 }
 
 }  // namespace ckpt

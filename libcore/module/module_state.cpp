@@ -3,6 +3,7 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/load_rules.h"
 #include "libcore/base/text.h"
 #include "libcore/base/warning.h"
 #include "libcore/module/hooks.h"
@@ -154,13 +155,11 @@ void Loader::load_tensor(const TensorMember& member, const std::string& key, con
                 "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call "
                 "`forward` to initialize the parameters before accessing their attributes.");
   }
-  const bool old_scalar = target.dim() == 0 && given.dim() == 1 && given.numel() == 1;
-  const Tensor value = old_scalar ? given.detach().reshape({}) : given.detach();
-  if (value.sizes() != target.sizes()) {
-    errors_.push_back("size mismatch for " + key + ": copying a param with shape torch.Size(" + to_list(given.sizes()) +
-                      ") from checkpoint, the shape in current model is torch.Size(" + to_list(target.sizes()) + ").");
+  if (!load_takes_shape(target.sizes(), given.sizes())) {
+    errors_.push_back(size_mismatch_text(key, given.sizes(), target.sizes()));
     return;
   }
+  const Tensor value = given.dim() == target.dim() ? given.detach() : given.detach().reshape({});
   if (target.is_meta() && !given.is_meta() && !assign_) warn_meta(key);
   try {
     const NoGradGuard no_grad;
@@ -199,20 +198,12 @@ void Loader::find_unexpected(const Members& own, const std::string& prefix, cons
   }
 }
 
-std::string quoted_list(const std::vector<std::string>& keys) {
-  std::string text;
-  for (const std::string& key : keys) text += (text.empty() ? "\"" : ", \"") + key + "\"";
-  return text;
-}
-
 std::string Loader::problems(const std::string& class_name, bool strict) const {
-  std::vector<std::string> lines;
-  const auto& [missing, unexpected] = incompatible_;
-  if (strict && !missing.empty()) lines.push_back("Missing key(s) in state_dict: " + quoted_list(missing) + ". ");
-  if (strict && !unexpected.empty())
-    lines.push_back("Unexpected key(s) in state_dict: " + quoted_list(unexpected) + ". ");
-  lines.insert(lines.end(), errors_.begin(), errors_.end());
-  return lines.empty() ? "" : "Error(s) in loading state_dict for " + class_name + ":\n\t" + join(lines, "\n\t");
+  LoadProblems problems;
+  if (strict) problems = {incompatible_.missing_keys, incompatible_.unexpected_keys};
+  problems.errors = errors_;
+  if (problems.none()) return "";
+  return "Error(s) in loading state_dict for " + class_name + ":\n\t" + join(load_problem_lines(problems), "\n\t");
 }
 
 }  // namespace

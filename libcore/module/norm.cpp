@@ -2,6 +2,7 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/base/load_rules.h"
 #include "libcore/base/text.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
@@ -47,7 +48,7 @@ std::string BatchNormState::describe() const {
 }
 
 void BatchNormState::upgrade(StateDict& state, std::string_view prefix, std::optional<int> saved_version) const {
-  if (saved_version.value_or(0) >= 2 || !options.track_running_stats) return;
+  if (!load_adds_counter(saved_version) || !options.track_running_stats) return;
   const std::string key = std::string(prefix) + "num_batches_tracked";
   if (!state.contains(key)) state.set(key, num_batches_tracked.detach());
 }

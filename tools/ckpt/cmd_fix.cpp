@@ -19,6 +19,15 @@ struct Options : EditOptions {
   bool guess = false;
 };
 
+/// "missing keys (2), size mismatch for fc.weight: ...".
+std::string problems_text(const ckpt::Diagnosis& d) {
+  std::vector<std::string> parts;
+  if (!d.missing.empty()) parts.push_back("missing keys (" + core::format_count(d.missing.size()) + ")");
+  if (!d.unexpected.empty()) parts.push_back("unexpected keys (" + core::format_count(d.unexpected.size()) + ")");
+  if (!d.mismatched.empty()) parts.push_back(d.mismatched.front());
+  return core::join(parts, ", ");
+}
+
 /// Where no edit helps, the error says what does.
 void require_curable(const ckpt::Diagnosis& d) {
   if (!d.readable) {
@@ -28,10 +37,13 @@ void require_curable(const ckpt::Diagnosis& d) {
     throw Error(foreign ? ErrorCode::unsupported : ErrorCode::corrupt,
                 cause.text + "; " + (command.empty() ? cause.advice : command));
   }
-  if (d.loads() || !d.plan.empty()) return;
-  const ckpt::Cause& cause = d.causes.front();
+  if (d.names_match() || d.fixable()) return;
+  std::string left = problems_text(d);
+  std::string reason = d.causes.empty() ? left : d.causes.front().text;
+  if (!left.empty() && !d.causes.empty()) reason += "; after the fix: " + left;
+  std::string advice = d.causes.empty() ? "" : d.causes.front().advice;
   throw Error(ErrorCode::unsupported,
-              "no change to the file cures this: " + cause.text + (cause.advice.empty() ? "" : "; " + cause.advice));
+              "no change to the file makes it load: " + reason + (advice.empty() ? "" : "; " + advice));
 }
 
 void write_steps(ckpt::JsonWriter& json, const ckpt::Diagnosis& d) {

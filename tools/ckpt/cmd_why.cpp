@@ -51,18 +51,34 @@ std::string confidence_text(double confidence) {
 
 void print_match(Output& out, const ckpt::Diagnosis& d) {
   if (d.target.empty() || d.before.wanted == 0) return;
-  bool all = d.before.keys == d.before.wanted;
-  out.print(std::string(all ? "\u2713 " : "\u2717 ") + match_text(d.before) + " keys match " +
+  out.print(std::string(d.names_match() ? "\u2713 " : "\u2717 ") + match_text(d.before) + " keys match " +
             core::printable(d.target) + percent(d.before.bytes, d.before.bytes_wanted));
   if (!d.plan.empty()) {
-    bool cured = d.after.keys == d.after.wanted;
-    out.print(std::string(" \u00b7 ") + (cured ? "\u2713 " : "\u2717 ") + match_text(d.after) +
+    out.print(std::string(" \u00b7 ") + (d.fixable() ? "\u2713 " : "\u2717 ") + match_text(d.after) +
               " after: " + one_line(steps_text(d.plan)));
   }
   out.print("\n");
   for (std::size_t i = 0; i < d.also.size(); ++i) {
     out.print("  " + core::printable(d.also[i]) + ": " + match_text(d.others[i]) + " keys would match\n");
   }
+}
+
+/// What load_state_dict would still say, in its words.
+void print_problems(Output& out, const ckpt::Diagnosis& d) {
+  auto print = [&](std::string_view what, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    constexpr std::size_t kShown = 6;
+    std::string text;
+    for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + core::quote(names[i]);
+    if (names.size() > kShown) text += " and " + core::format_count(names.size() - kShown) + " more";
+    out.print("  " + std::string(what) + " (" + core::format_count(names.size()) + "): " + text + "\n");
+  };
+  if (d.target.empty() || d.proven) return;
+  out.print_heading(d.plan.empty() ? "load_state_dict says\n" : "load_state_dict would still say\n");
+  print("missing keys", d.missing);
+  print("unexpected keys", d.unexpected);
+  for (std::size_t i = 0; i < d.mismatched.size() && i < 4; ++i) out.print("  " + one_line(d.mismatched[i]) + "\n");
+  if (d.mismatched.size() > 4) out.print("  and " + core::format_count(d.mismatched.size() - 4) + " more of another shape\n");
 }
 
 void print_cause(Output& out, const ckpt::Diagnosis& d, std::size_t i) {
@@ -73,23 +89,35 @@ void print_cause(Output& out, const ckpt::Diagnosis& d, std::size_t i) {
   }
   out.print("\n");
   for (const std::string& line : cause.evidence) out.print("     " + one_line(line) + "\n");
-  if (!cause.advice.empty() && d.readable) out.print("     what helps: " + one_line(cause.advice) + "\n");
+  if (!cause.advice.empty() && d.readable) out.print("     advice: " + one_line(cause.advice) + "\n");
+}
+
+std::string loads_text(const ckpt::Diagnosis& d) {
+  if (d.format == "native") return "libckpt loads it as it is; for PyTorch convert it to .pth or .safetensors";
+  if (!d.shapes_known) return "every name matches; there are no shapes to compare";
+  return d.target.empty() ? "nothing stands in the way of loading it" : "it loads as it is";
 }
 
 void print_text(Output& out, const Options& options, const ckpt::Diagnosis& d, const std::string& title) {
   out.print_heading(core::printable(d.subject));
   out.print("  " + title + (title.empty() || d.description.empty() ? "" : ", ") + one_line(d.description) + "\n");
   print_match(out, d);
-  if (d.loads()) out.print(d.target.empty() ? "nothing stands in the way of loading it\n" : "it loads as it is\n");
+  if (d.names_match()) out.print(loads_text(d) + "\n");
   if (!d.causes.empty()) out.print_heading("causes\n");
   for (std::size_t i = 0; i < d.causes.size(); ++i) print_cause(out, d, i);
+  print_problems(out, d);
+  if (!d.shapes_known && d.fixable() && !d.plan.empty()) {
+    out.print("note: only names were compared: " + core::printable(d.target) + " gives no shapes\n");
+  }
   for (const std::string& note : d.notes) out.print("note: " + one_line(note) + "\n");
   std::string command = ckpt::command_line(d, options.target.command());
   if (!command.empty()) {
     out.print_heading("fix\n");
     out.print("  " + command + "\n");
+  } else if (d.fixable() && !d.plan.empty()) {
+    out.print("the message came by a pipe: save it in a file and name that with --error, and the command is shown\n");
   } else if (!d.readable && !d.causes.empty()) {
-    out.print("what helps: " + one_line(d.causes.front().advice) + "\n");
+    out.print("advice: " + one_line(d.causes.front().advice) + "\n");
   }
   std::string python = ckpt::python_line(d);
   if (!python.empty()) {
@@ -136,6 +164,7 @@ std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   json.key("readable").value(d.readable);
   json.key("loads").value(d.loads());
   json.key("fixable").value(d.fixable());
+  json.key("shapes_known").value(d.shapes_known);
   json.key("target").value(d.target);
   json.key("nearest").value(d.nearest);
   write_match(json, "before", d.before);
@@ -193,7 +222,7 @@ int run(Context& context, Options options) {
     print_text(context.out, options, d, title_of(d));
   }
   if (!d.readable) return kBad;
-  return d.loads() ? kDone : kNo;
+  return d.names_match() ? kDone : kNo;
 }
 
 }  // namespace
@@ -203,8 +232,8 @@ void add_why(CommandSpec app, Command& chosen) {
       add_command(app, "why",
                   "ckpt why best.pth --for resnet50\n  python train.py 2>&1 | ckpt why best.pth --error -\n  ckpt why "
                   "best.pth < error.txt",
-                  "Say why a checkpoint does not load, and the one command that makes it load. Exit 0: it loads as it "
-                  "is; 1: a cause was found; 3: it cannot be read.");
+                  "Say why a checkpoint does not load, and the one command that makes it load. Exit 0: nothing "
+                  "has to be changed; 1: a cause was found; 3: it cannot be read.");
   auto options = std::make_shared<Options>();
   command
       .add_option(

@@ -22,12 +22,27 @@ using core::Error;
 using core::ErrorCode;
 
 constexpr std::uint64_t kMaxText = 256ULL << 20;
-constexpr std::size_t kShortMessage = 1000;  // as an argument of the command that is proposed
+constexpr std::size_t kShortMessage = 4000;  // as an argument of the command that is proposed
 
 std::string read_text(const std::filesystem::path& path) {
   ckpt::SourcePtr file = ckpt::open_file(path);
   if (file->size() > kMaxText) throw Error(ErrorCode::refused, "is too long for a text").add_context(path.string());
   return std::string(core::as_text(ckpt::read_all(*file)));
+}
+
+/// The name of the file that standard input is, "" for a pipe, a terminal or one that has no name any more.
+std::string name_of_standard_input() {
+  struct stat open_file {};
+  struct stat named {};
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/fd/0", error);
+  bool file = !error && ::fstat(STDIN_FILENO, &open_file) == 0 && S_ISREG(open_file.st_mode) &&
+              ::stat(path.c_str(), &named) == 0 && named.st_dev == open_file.st_dev && named.st_ino == open_file.st_ino;
+  if (!file) return "";
+  std::filesystem::path here = std::filesystem::current_path(error);
+  if (error) return path.string();
+  std::filesystem::path relative = path.lexically_relative(here);
+  return !relative.empty() && *relative.begin() != ".." ? relative.string() : path.string();
 }
 
 std::string read_stdin() {
@@ -104,7 +119,9 @@ ckpt::KeyList known_model(const std::string& name) {
 void TargetOptions::read_message() {
   if (error.empty() && standard_input_has_message()) error = "-";
   if (error == "-") {
+    std::string name = name_of_standard_input();
     message = read_stdin();
+    if (!name.empty()) error = name;
   } else if (!error.empty()) {
     bool file = error.find('\n') == std::string::npos && error.size() < 4096 && exists(error);
     message = file ? read_text(error) : error;
@@ -123,14 +140,23 @@ ckpt::WhyOptions TargetOptions::why(const ReadOptions& read, const std::string& 
   return options;
 }
 
+bool TargetOptions::decides(const ckpt::ErrorFacts& facts) const {
+  using Kind = ckpt::ErrorFacts::Kind;
+  return (facts.keys() && names.empty()) || facts.has(Kind::dtype) || facts.has(Kind::optimizer_groups) ||
+         facts.has(Kind::device);
+}
+
 ckpt::FixCommand TargetOptions::command() const {
   ckpt::FixCommand command;
   for (const std::string& name : names) command.options.emplace_back("--for", name);
-  if (error.empty()) return command;
-  bool file = error != "-" && error.size() < 4096 && exists(error);
-  bool short_text = error != "-" && error.size() <= kShortMessage && error.find('\n') == std::string::npos;
-  command.from_stdin = !file && !short_text;
-  command.options.emplace_back("--error", command.from_stdin ? "-" : error);
+  if (error.empty() || !decides(ckpt::parse_error_text(message))) return command;
+  if (error != "-" && error.size() < 4096 && exists(error)) {
+    command.options.emplace_back("--error", error);
+    return command;
+  }
+  std::string said = ckpt::short_error_text(ckpt::parse_error_text(message));
+  command.lacks_message = said.empty() || said.size() > kShortMessage;
+  if (!command.lacks_message) command.options.emplace_back("--error", said);
   return command;
 }
 

@@ -27,6 +27,10 @@ struct TargetOptions {
   ckpt::WhyOptions why(const ReadOptions& read, const std::string& at) const;
   /// The same words for a command line that is shown.
   ckpt::FixCommand command() const;
+
+ private:
+  /// Whether a fix is another one without the message.
+  bool decides(const ckpt::ErrorFacts& facts) const;
 };
 
 void add_target_options(CommandSpec command, TargetOptions& target);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "libcore/base/load_rules.h"
+
 namespace ckpt::detail {
 namespace {
 
@@ -26,7 +28,7 @@ std::ptrdiff_t KeyTable::find(std::string_view key) const {
 }
 
 bool shape_fits(const WantedKey& wanted, const core::Shape& shape) {
-  return !wanted.shape || *wanted.shape == shape;
+  return !wanted.shape || core::load_takes_shape(*wanted.shape, shape);
 }
 
 std::string_view parent_of(std::string_view key) {
@@ -74,10 +76,11 @@ std::uint64_t Attempt::score(const std::vector<FileKey>& file, const Pairing& pa
 
 Match Attempt::count(const std::vector<FileKey>& file, const Pairing& pairing) const {
   Match match;
-  match.wanted = wanted_->size();
   for (std::size_t i = 0; i < wanted_->size(); ++i) {
     const WantedKey& wanted = (*wanted_)[i];
     std::ptrdiff_t at = pairing.file_of_wanted[i];
+    if (at < 0 && wanted.optional) continue;
+    ++match.wanted;
     const FileKey* key = at < 0 ? nullptr : &file[static_cast<std::size_t>(at)];
     std::uint64_t bytes = 0;
     if (key != nullptr) bytes = bytes_of(key->shape, key->dtype);
@@ -92,7 +95,7 @@ Match Attempt::count(const std::vector<FileKey>& file, const Pairing& pairing) c
 }
 
 bool Attempt::complete() const {
-  return match_.keys == match_.wanted && file_.size() == wanted_->size();
+  return match_.keys == match_.wanted && unmatched_file().empty();
 }
 
 std::vector<std::size_t> Attempt::unmatched_file() const {
@@ -106,7 +109,7 @@ std::vector<std::size_t> Attempt::unmatched_file() const {
 std::vector<std::size_t> Attempt::unmatched_wanted() const {
   std::vector<std::size_t> left;
   for (std::size_t i = 0; i < wanted_->size(); ++i) {
-    if (pairing_.file_of_wanted[i] < 0) left.push_back(i);
+    if (pairing_.file_of_wanted[i] < 0 && !(*wanted_)[i].optional) left.push_back(i);
   }
   return left;
 }

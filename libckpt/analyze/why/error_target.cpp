@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/analyze/why/attempt.h"
 #include "libckpt/transform/key_edit.h"
 #include "libcore/base/text.h"
 
@@ -55,6 +56,18 @@ class Builder {
   std::unordered_set<std::string> known_;
 };
 
+/// A norm whose running mean is missing has a counter too, which a message names only when the file has a version for
+/// the norm: without one PyTorch adds the counter.
+void add_counters(Builder& builder, const std::vector<std::string>& missing) {
+  for (const std::string& key : missing) {
+    if (leaf_of(key) != "running_mean") continue;
+    std::string module(parent_of(key));
+    WantedKey counter{(module.empty() ? "" : module + ".") + "num_batches_tracked", core::Shape{}, core::DType::i64};
+    counter.optional = true;
+    builder.add(std::move(counter));
+  }
+}
+
 }  // namespace
 
 std::optional<KeyList> target_of(const ErrorFacts& facts, const Value& root) {
@@ -74,7 +87,8 @@ std::optional<KeyList> target_of(const ErrorFacts& facts, const Value& root) {
     builder.add({step_text(key), shape == wanted_shape.end() ? value.as_entry().shape : shape->second, {}});
   }
   for (const std::string& key : facts.missing) builder.add({key, {}, {}});
-  if (list.keys.empty()) return std::nullopt;
+  add_counters(builder, facts.missing);
+  if (list.keys.empty() && facts.unexpected.empty()) return std::nullopt;
   return list;
 }
 

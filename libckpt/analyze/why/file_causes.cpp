@@ -1,10 +1,12 @@
 #include "libckpt/analyze/why/file_causes.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_set>
 
 #include "libckpt/analyze/why/shape_causes.h"
+#include "libckpt/format/format.h"
 #include "libckpt/transform/key_edit.h"
 #include "libcore/base/text.h"
 
@@ -53,12 +55,18 @@ std::string what_else(const Value& root, const std::string& at) {
   return names.empty() ? "" : "; beside it: " + some_names(names, 6);
 }
 
+std::string module_class(const FileContext& context) {
+  const std::vector<const void*>& dicts = context.input.module_dicts;
+  auto at = std::find(dicts.begin(), dicts.end(), static_cast<const void*>(context.chosen->dict)) - dicts.begin();
+  return context.input.pickled_modules[static_cast<std::size_t>(at)];
+}
+
 /// A pickled module is opened as its state dict; the step says so, and takes it.
 void add_module(Diagnosis& diagnosis, const FileContext& context) {
   const std::string& at = context.chosen->at;
   std::string place = at.empty() ? "" : " under " + core::quote(at);
   Cause cause{CauseKind::pickled_module,
-              "the module itself, a " + core::printable(context.input.pickled_modules.front()) + ", was pickled" +
+              "the module itself, a " + core::printable(module_class(context)) + ", was pickled" +
                   place + " instead of its state_dict(), so PyTorch needs its source code to load it"};
   cause.before = context.at_top;
   cause.before.keys = cause.before.bytes = 0;
@@ -71,7 +79,9 @@ void add_module(Diagnosis& diagnosis, const FileContext& context) {
 }
 
 void add_place(Diagnosis& diagnosis, const FileContext& context) {
-  if (context.chosen != nullptr && !context.input.pickled_modules.empty()) return add_module(diagnosis, context);
+  if (context.chosen != nullptr && context.chosen->is_one_of(context.input.module_dicts)) {
+    return add_module(diagnosis, context);
+  }
   if (!takes_part(context)) return;
   const Candidate& chosen = *context.chosen;
   const Value& root = context.input.checkpoint->root;
@@ -203,6 +213,25 @@ void add_optimizer(Diagnosis& diagnosis, const FileContext& context) {
   add(diagnosis, std::move(cause), {{FixStep::Kind::drop_optimizer, "drop the optimizer's state"}});
 }
 
+/// torch.load and safetensors' load_file read these into a dict. Our own format has a library of its own, and a message
+/// alone says nothing of the format.
+bool is_read_at_once(std::string_view format) {
+  constexpr std::array<std::string_view, 5> kAtOnce = {"", "torch-zip", "torch-legacy", "safetensors", "native"};
+  return std::find(kAtOnce.begin(), kAtOnce.end(), format) != kAtOnce.end();
+}
+
+void add_format(Diagnosis& diagnosis, const FileContext& context) {
+  const std::string& name = context.input.checkpoint->format;
+  if (is_read_at_once(name) || diagnosis.description.empty()) return;
+  const Format* format = find_format(name);
+  std::string title = format == nullptr ? name : std::string(format->title);
+  Cause cause{CauseKind::other_format, "torch.load does not give a dict of tensors for this format: " + title};
+  cause.before = diagnosis.after;
+  cause.after = diagnosis.after;
+  FixStep step{FixStep::Kind::convert, "write a PyTorch file"};
+  add(diagnosis, std::move(cause), {std::move(step)});
+}
+
 /// Names of the objects that a part of the tree still holds.
 bool holds_objects(const Value& value) {
   std::vector<const Value*> todo = {&value};
@@ -245,6 +274,7 @@ void add_behind_names(Diagnosis& diagnosis, const FileContext& context) {
   add_dtypes(diagnosis, context);
   add_shared(diagnosis, context);
   add_optimizer(diagnosis, context);
+  add_format(diagnosis, context);
 }
 
 std::string describe_file(const Value& root, const Candidate* chosen) {

@@ -155,7 +155,8 @@ bool has_wrapper(std::string_view key) {
 /// Where model and file are wrapped at different places: by the names without wrappers.
 void reconcile_wrappers(Attempt& attempt) {
   std::unordered_map<std::string, std::ptrdiff_t> bare;
-  for (std::size_t t : attempt.unmatched_wanted()) {
+  for (std::size_t t = 0; t < attempt.wanted().size(); ++t) {
+    if (attempt.pairing().file_of_wanted[t] >= 0) continue;
     auto [at, fresh] =
         bare.try_emplace(without_wrappers(attempt.wanted()[t].key, false), static_cast<std::ptrdiff_t>(t));
     if (!fresh) at->second = -1;
@@ -209,6 +210,14 @@ std::optional<Found> best_of(const Attempt& attempt, const std::vector<RuleVote>
   return best;
 }
 
+/// Without shapes a name that has nothing in common with the other is no evidence.
+bool is_coincidence(const Found& found, CauseKind kind) {
+  const KeyRule& rule = found.vote.rule;
+  bool exchanged = rule.kind == KeyRule::Kind::table || (!rule.from.empty() && !rule.to.empty());
+  bool renamed = kind == CauseKind::component_renamed || kind == CauseKind::prefix_offset;
+  return !found.rivals.empty() || (renamed && exchanged && found.vote.likeness < 0.5);
+}
+
 bool find_one_rule(Attempt& attempt) {
   if (attempt.unmatched_file().empty() || attempt.unmatched_wanted().empty()) return false;
   std::optional<Found> found = best_of(attempt, prefix_votes(attempt));
@@ -219,6 +228,7 @@ bool find_one_rule(Attempt& attempt) {
   if (!found) return false;
   KeyRule& rule = found->vote.rule;
   CauseKind kind = rule.kind == KeyRule::Kind::table ? CauseKind::component_renamed : kind_of(rule);
+  if (!attempt.wanted().shapes_known() && is_coincidence(*found, kind)) return false;
   Cause cause{kind, rule.kind == KeyRule::Kind::table
                         ? of(found->trial.changed, attempt.file().size()) + " keys have another name in the model"
                         : cause_text(kind, rule, found->trial.changed, attempt.file().size())};

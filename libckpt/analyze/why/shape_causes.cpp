@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -141,13 +142,41 @@ void add_size_cause(Attempt& attempt, CauseKind kind, const std::vector<Odd>& gr
 /// Numbers under each prefix: "layer1." has 0 and 1. All of them, however deep.
 using Layers = std::map<std::string, std::set<std::int64_t>>;
 
+constexpr std::size_t kDigits = 6;
+
+/// The layer that a recurrent module's parameter names: "rnn.weight_ih_l2_reverse" is layer 2 of "rnn.weight_ih_l".
+struct RecurrentLayer {
+  std::string_view prefix;
+  std::int64_t number = 0;
+};
+std::optional<RecurrentLayer> recurrent_layer(std::string_view key) {
+  std::string_view name = key;
+  if (name.ends_with("_reverse")) name.remove_suffix(8);
+  std::size_t at = name.rfind("_l");
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view number = name.substr(at + 2);
+  std::string_view leaf = leaf_of(name.substr(0, at));
+  bool known = leaf == "weight_ih" || leaf == "weight_hh" || leaf == "bias_ih" || leaf == "bias_hh" || leaf == "weight_hr";
+  if (!known || !is_number(number) || number.size() > kDigits) return std::nullopt;
+  return RecurrentLayer{name.substr(0, at + 2), std::stoll(std::string(number))};
+}
+
+/// Where the number of a layer begins in a component: 0 in "12", 14 in "encoder_layer_2"; its size where it has none.
+std::size_t number_at(std::string_view part) {
+  std::size_t line = part.rfind('_');
+  std::size_t at = line == std::string_view::npos ? 0 : line + 1;
+  std::string_view number = part.substr(at);
+  return is_number(number) && number.size() <= kDigits ? at : part.size();
+}
+
 void note_layers(Layers& layers, std::string_view key) {
-  constexpr std::size_t kDigits = 6;
+  if (auto layer = recurrent_layer(key)) layers[std::string(layer->prefix)].insert(layer->number);
   std::size_t start = 0;
   for (std::size_t dot = key.find('.'); dot != std::string_view::npos; start = dot + 1, dot = key.find('.', start)) {
     std::string_view part = key.substr(start, dot - start);
-    if (is_number(part) && part.size() <= kDigits)
-      layers[std::string(key.substr(0, start))].insert(std::stoll(std::string(part)));
+    std::size_t digits = number_at(part);
+    if (digits < part.size())
+      layers[std::string(key.substr(0, start + digits))].insert(std::stoll(std::string(part.substr(digits))));
   }
 }
 
@@ -184,6 +213,7 @@ std::vector<DepthDifference> depth_differences(const Attempt& attempt) {
 bool beyond(std::string_view key, const std::vector<DepthDifference>& differences) {
   return std::any_of(differences.begin(), differences.end(), [&](const DepthDifference& d) {
     if (!key.starts_with(d.prefix)) return false;
+    if (auto layer = recurrent_layer(key)) return layer->prefix == d.prefix && layer->number >= d.common;
     std::string_view rest = key.substr(d.prefix.size());
     std::string_view number = rest.substr(0, rest.find('.'));
     return is_number(number) && number.size() < 10 && std::stoll(std::string(number)) >= d.common;
@@ -212,7 +242,7 @@ void name_nearest(Cause& cause, const std::string& nearest) {
     return;
   }
   cause.evidence.push_back("the file's shapes are those of " + nearest);
-  cause.advice = "build the model as " + nearest;
+  cause.advice = "build the model as " + nearest + "; 'ckpt why' says more with --for " + nearest;
 }
 
 bool find_depth(Attempt& attempt, const Nearest& nearest) {
@@ -222,7 +252,9 @@ bool find_depth(Attempt& attempt, const Nearest& nearest) {
   const DepthDifference& first = differences.front();
   std::string place =
       first.prefix.empty() ? "at the top" : "under " + core::quote(first.prefix.substr(0, first.prefix.size() - 1));
-  Cause cause{CauseKind::depth, "the file has " + core::format_count(first.file) + " layers " + place +
+  if (!first.prefix.ends_with('.')) place = "in " + core::quote(parent_of(first.prefix));
+  std::string model = nearest();
+  Cause cause{CauseKind::depth, (model.empty() ? "the file is another model: it has " : "this is a " + model + ": it has ") + core::format_count(first.file) + " layers " + place +
                                     " where the model has " + core::format_count(first.model)};
   for (const DepthDifference& d : differences) {
     if (cause.evidence.size() < 4)
@@ -230,7 +262,7 @@ bool find_depth(Attempt& attempt, const Nearest& nearest) {
                                " in the model");
   }
   cause.confidence = 0.9;
-  name_nearest(cause, nearest());
+  name_nearest(cause, model);
   attempt.add(std::move(cause));
   return true;
 }
@@ -250,20 +282,37 @@ bool find_width(Attempt& attempt, const Nearest& nearest) {
   std::string sizes = most == ratios.end() ? ""
                                            : "; most often " + std::to_string(most->first.first) + " in the file and " +
                                                  std::to_string(most->first.second) + " in the model";
-  Cause cause{CauseKind::width, core::format_count(odd.size()) + " of " + core::format_count(there) +
+  std::string model = nearest();
+  Cause cause{CauseKind::width, (model.empty() ? "the file is another model: " : "this is a " + model + ": ") +
+                                    core::format_count(odd.size()) + " of " + core::format_count(there) +
                                     " tensors have other sizes than in the model" + sizes};
   for (std::size_t i = 0; i < 3; ++i) cause.evidence.push_back(size_text(CauseKind::shape_mismatch, odd[i]));
   cause.confidence = 0.9;
-  name_nearest(cause, nearest());
+  name_nearest(cause, model);
   attempt.add(std::move(cause));
   return true;
 }
 
 }  // namespace
 
+std::optional<std::string> layers_that_go_on(const std::vector<std::string>& unexpected,
+                                             const std::vector<std::string>& missing) {
+  Layers extra;
+  Layers wanted;
+  for (const std::string& key : unexpected) note_layers(extra, key);
+  for (const std::string& key : missing) note_layers(wanted, key);
+  for (const auto& [prefix, numbers] : extra) {
+    if (*numbers.begin() > 0 && !wanted.contains(prefix)) return prefix + std::to_string(*numbers.begin());
+  }
+  return std::nullopt;
+}
+
 bool find_other_model(Attempt& attempt, const Nearest& nearest) {
+  const std::size_t before = attempt.causes.size();
   bool width = find_width(attempt, nearest);
   bool depth = find_depth(attempt, nearest);
+  // What the file is comes before what its names are.
+  std::rotate(attempt.causes.begin(), attempt.causes.begin() + static_cast<std::ptrdiff_t>(before), attempt.causes.end());
   return width || depth;
 }
 

@@ -3,6 +3,7 @@
 // Thread safety: one owner of the attempt. Use: find_layout_causes(attempt); find_size_causes(attempt, nearest);
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ void find_layout_causes(Attempt& attempt);
 /// `nearest` gives the known model that the shapes belong to, "" for none; it is asked only then.
 using Nearest = std::function<std::string()>;
 bool find_other_model(Attempt& attempt, const Nearest& nearest);
+
+/// For a message without its file: the first layer of those that the file has beyond the model's last one, which says
+/// that the file is of a deeper model: "layer1.2".
+std::optional<std::string> layers_that_go_on(const std::vector<std::string>& unexpected,
+                                             const std::vector<std::string>& missing);
 
 /// Single tensors of another size: the head, the vocabulary, positions, input channels. The step drops them, so that
 /// the rest loads.

@@ -1,5 +1,6 @@
 #include "libckpt/analyze/why/trees.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "libckpt/transform/key_edit.h"
@@ -11,7 +12,7 @@ namespace ckpt::detail {
 namespace {
 
 Candidate from_dict(const Dict& dict, std::string at, Candidate::Kind kind) {
-  Candidate candidate{kind, std::move(at), {}, 0};
+  Candidate candidate{kind, std::move(at), kind == Candidate::Kind::dict ? &dict : nullptr, {}, 0};
   candidate.keys.reserve(dict.items.size());
   for (const auto& [key, value] : dict.items) {
     if (!key.is(Value::Kind::text)) continue;
@@ -48,6 +49,10 @@ std::string path_name(const std::vector<Value>& path) {
 }
 
 }  // namespace
+
+bool Candidate::is_one_of(const std::vector<const void*>& identities) const {
+  return std::find(identities.begin(), identities.end(), static_cast<const void*>(dict)) != identities.end();
+}
 
 FixStep Candidate::step() const {
   if (kind == Kind::flat) return {FixStep::Kind::flatten, "join the dicts into dotted keys"};

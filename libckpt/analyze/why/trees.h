@@ -13,9 +13,12 @@ struct Candidate {
   enum class Kind : std::uint8_t { dict, flat };
   Kind kind = Kind::dict;
   std::string at;  ///< dotted path, "" for the top
+  const Dict* dict = nullptr;  ///< in the tree; null for a flat one
   std::vector<FileKey> keys;
   std::uint64_t bytes = 0;  ///< of its tensors
 
+  /// Whether it is the dict behind one of `identities` (Value::identity()).
+  bool is_one_of(const std::vector<const void*>& identities) const;
   bool at_top() const { return kind == Kind::dict && at.empty(); }
   /// What makes it the whole file. REQUIRES: not at_top().
   FixStep step() const;

@@ -89,12 +89,14 @@ class Replacement {
   Value replace_module(const Value& value, const Value& state) {
     ModuleWalk walk;
     walk.add(state, "");
+    Value tensors = Value::dict(walk.take());
     if (report_ != nullptr) {
       report_->modules.push_back(object_of(value)->symbol);
+      report_->module_dicts.push_back(tensors.identity());
       report_->warnings.push_back(core::quote(object_of(value)->symbol) +
                                   " is a pickled module: its tensors are read as a state dict, the rest is left out");
     }
-    return Value::dict(walk.take());
+    return tensors;
   }
 
   Value replace_dict(const Value& value) {

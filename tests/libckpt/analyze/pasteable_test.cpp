@@ -30,8 +30,6 @@ TEST(Pasteable, FilesAreNoOptions) {
   EXPECT_EQ(ckpt::shell_file("[a]"), "'./[a]'");
   EXPECT_EQ(ckpt::ShellCommand("ckpt").word("fix").file("a b").option("--prefix", "-x.").file_option("-o", "-y").text(),
             "ckpt fix 'a b' --prefix=-x. -o ./-y");
-  EXPECT_EQ(ckpt::ShellCommand("ckpt").option("--for", "x y").standard_input("e.txt").text(),
-            "ckpt --for 'x y' < e.txt");
 }
 
 TEST(Pasteable, CommandsSayThatNoArgumentHoldsANul) {

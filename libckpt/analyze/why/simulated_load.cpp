@@ -1,0 +1,76 @@
+#include "libckpt/analyze/why/simulated_load.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libckpt/analyze/why/attempt.h"
+
+namespace ckpt::detail {
+namespace {
+
+/// Which counters of batch norms may be missing: of modules whose version says so.
+class Counters {
+ public:
+  Counters(const Dict& state_dict, const KeyList& wanted) {
+    for (const WantedKey& key : wanted.keys) {
+      if (leaf_of(key.key) == "running_mean") norms_.insert(parent_of(key.key));
+    }
+    if (norms_.empty()) return;
+    for (const auto& [path, version] : module_versions(state_dict)) versions_.emplace(path, version);
+  }
+  bool may_be_missing(const std::string& key) const {
+    if (!is_counter(key) || !norms_.contains(parent_of(key))) return false;
+    auto version = versions_.find(std::string(parent_of(key)));
+    return core::load_adds_counter(version == versions_.end() ? std::nullopt : std::optional(version->second));
+  }
+
+ private:
+  std::unordered_set<std::string_view> norms_;
+  std::unordered_map<std::string, std::int64_t> versions_;
+};
+
+std::string no_tensor_text(const std::string& key, const Value& value) {
+  return "While copying the parameter named \"" + key +
+         "\", expected torch.Tensor or Tensor-like object from checkpoint but received <class '" + type_text(value) +
+         "'>";
+}
+
+}  // namespace
+
+core::LoadProblems simulate_load(const Dict& state_dict, const KeyList& wanted) {
+  core::LoadProblems problems;
+  std::unordered_map<std::string_view, const Value*> there;
+  for (const auto& [key, value] : state_dict.items) {
+    if (key.is(Value::Kind::text)) there.emplace(key.as_text(), &value);
+  }
+  Counters counters(state_dict, wanted);
+  std::unordered_set<std::string_view> known;
+  for (const WantedKey& want : wanted.keys) {
+    known.insert(want.key);
+    auto found = there.find(want.key);
+    if (found == there.end()) {
+      if (!want.optional && !counters.may_be_missing(want.key)) problems.missing.push_back(want.key);
+    } else if (!found->second->is(Value::Kind::tensor)) {
+      problems.errors.push_back(no_tensor_text(want.key, *found->second));
+    } else if (const core::Shape& shape = found->second->as_entry().shape;
+               want.shape && !core::load_takes_shape(*want.shape, shape)) {
+      problems.errors.push_back(core::size_mismatch_text(want.key, shape, *want.shape));
+    }
+  }
+  for (const auto& [key, value] : state_dict.items) {
+    std::string name = step_text(key);
+    if (!known.contains(name)) problems.unexpected.push_back(std::move(name));
+  }
+  return problems;
+}
+
+bool is_dict_of_tensors(const Value& value) {
+  if (!value.is(Value::Kind::dict) || value.as_dict().items.empty()) return false;
+  const Dict& dict = value.as_dict();
+  return std::all_of(dict.items.begin(), dict.items.end(), [](const auto& item) {
+    return item.first.is(Value::Kind::text) && item.second.is(Value::Kind::tensor);
+  });
+}
+
+}  // namespace ckpt::detail
