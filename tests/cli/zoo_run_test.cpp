@@ -139,7 +139,7 @@ TEST_F(ZooRun, NamesClassesFromAFile) {
 TEST_F(ZooRun, PrintsJson) {
   make_cifar();
   const Outcome done = run({"cifar_net", "cifar.pth", "--input", "dog.ppm", "--top", "1", "--json"});
-  EXPECT_THAT(done.out, StartsWith("{\n  \"schema\": 1,"));
+  EXPECT_THAT(done.out, StartsWith("{\n  \"schema\": 2,"));
   EXPECT_THAT(done.out, HasSubstr("\"steps\": [\n    \"strip 'module.'\""));
   EXPECT_THAT(done.out, HasSubstr("\"class\": 1,\n          \"probability\": 0.3679"));
   EXPECT_EQ(done.err, "");

@@ -25,7 +25,9 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_add_prefix(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "add-prefix", "ckpt add-prefix --prefix encoder. net.pth -o enc.pth",
+  CommandSpec command = add_command(app, "add-prefix",
+                                    "ckpt add-prefix --prefix encoder. net.pth -o enc.pth\n  ckpt add-prefix "
+                                    "best.pth::model     # 'module.', as DataParallel wants it",
                                     "Put a prefix before every key; of several state dicts, name one: FILE::model.");
   auto options = std::make_shared<Options>();
   command.add_option("--prefix", options->add.prefix, "whole dotted components (default: module.)").type_name("PREFIX");

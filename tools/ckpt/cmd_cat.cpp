@@ -17,6 +17,7 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/input.h"
 #include "tools/ckpt/listing.h"
+#include "tools/ckpt/standard_output.h"
 
 namespace cli {
 namespace {
@@ -53,7 +54,7 @@ void write_bytes(Context& context, const Options& options, const ckpt::Entry& en
     throw Error(ErrorCode::unsupported, "the tensor is lazily conjugated or negated; convert it first");
   }
   std::string header = options.npy ? ckpt::npy_header(entry) : "";
-  if (!options.output.empty()) {
+  if (!options.output.empty() && !is_standard_output(options.output)) {
     ckpt::AtomicFile file(options.output, {.overwrite = options.force});
     file.write(core::as_bytes(header));
     file.write_from(*entry.bytes);
@@ -154,9 +155,10 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_cat(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "cat", "ckpt cat net.pth fc.weight --slice 0:5,:",
-                                    "Print the values of one tensor as PyTorch does, or write them as bytes or .npy; "
-                                    "also shows a plain value.");
+  CommandSpec command =
+      add_command(app, "cat", "ckpt cat net.pth fc.weight --slice 0:5,:\n  ckpt cat net.pth fc.weight --npy -o fc.npy",
+                  "Print the values of one tensor as PyTorch does, or write them as bytes or .npy; "
+                  "also shows a plain value.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->file, "checkpoint, or FILE::path").required().type_name("");
   command.add_option("KEY", options->key, "name of the tensor or value, as ckpt ls shows it").required().type_name("");

@@ -68,9 +68,11 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_compact(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "compact", "ckpt compact net.pth               # writes net.compact.pth",
-                                    "Write the same values in fewer bytes: small views no longer keep a large storage, "
-                                    "superseded records, dead bytes and unused storages are left behind.");
+  CommandSpec command = add_command(
+      app, "compact",
+      "ckpt compact net.pth               # writes net.compact.pth\n  ckpt compact --dedupe --in-place net.safetensors",
+      "Write the same values in fewer bytes: small views no longer keep a large storage, "
+      "superseded records, dead bytes and unused storages are left behind.");
   auto options = std::make_shared<Options>();
   OptionSpec dedupe = command.add_flag("--dedupe", options->compact.dedupe,
                                        "tensors with equal bytes share them; they are then tied when loaded");

@@ -94,9 +94,10 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_hash(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "hash", "ckpt hash best.pth::model best.safetensors",
-                                    "One digest of all tensors: the same in every format, order, sharding and "
-                                    "compression; names, dtypes, shapes and values count.");
+  CommandSpec command =
+      add_command(app, "hash", "ckpt hash best.pth::model best.safetensors\n  ckpt hash --depth 1 net.pth",
+                  "One digest of all tensors: the same in every format, order, sharding and "
+                  "compression; names, dtypes, shapes and values count.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint, or FILE::path").required().type_name("");
   command.add_option("--depth", options->depth, "also one digest a branch, down to N components").type_name("N");

@@ -126,8 +126,9 @@ int show(Context& context, const Options& options) {
 }  // namespace
 
 void add_meta(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "meta", "ckpt meta net.safetensors --set license=MIT --in-place",
-                                    "Show the metadata of a file, or change it with --set, --unset and --clear.");
+  CommandSpec command =
+      add_command(app, "meta", "ckpt meta net.safetensors\n  ckpt meta net.safetensors --set license=MIT --in-place",
+                  "Show the metadata of a file, or change it with --set, --unset and --clear.");
   auto options = std::make_shared<Options>();
   command.add_option("--set", options->set, "give this key this text; may be repeated")
       .type_name("KEY=TEXT")

@@ -234,8 +234,9 @@ void add_model_option(CommandSpec command, std::string& model) {
 }
 
 void add_show(CommandSpec optim, Command& chosen) {
-  CommandSpec command = add_command(optim, "show", "ckpt optim show last.pth",
-                                    "List the state of every parameter by name, with its size.");
+  CommandSpec command =
+      add_command(optim, "show", "ckpt optim show last.pth\n  ckpt optim show optim.pth --model net.pth",
+                  "List the state of every parameter by name, with its size.");
   auto options = std::make_shared<ShowOptions>();
   command.add_option("FILE", options->file, "checkpoint; FILE::path names one optimizer").required().type_name("");
   add_model_option(command, options->model);
@@ -253,26 +254,28 @@ void add_change(CommandSpec command, std::shared_ptr<ChangeOptions> options, con
 }  // namespace
 
 void add_optim(CommandSpec app, Command& chosen) {
-  CommandSpec optim = add_command(app, "optim", "ckpt optim show last.pth",
+  CommandSpec optim = add_command(app, "optim", "ckpt optim show last.pth\n  ckpt optim drop last.pth -o weights.pth",
                                   "Work on the state of optimizers: show it by parameter, drop, move or rekey it.");
   optim.require_subcommand();
   add_show(optim, chosen);
   auto dropped = std::make_shared<ChangeOptions>();
-  CommandSpec drop_command = add_command(optim, "drop", "ckpt optim drop last.pth -o weights.pth",
-                                         "Write the file without optimizer state; all else stays.");
+  CommandSpec drop_command =
+      add_command(optim, "drop", "ckpt optim drop last.pth -o weights.pth\n  ckpt optim drop --in-place last.pth",
+                  "Write the file without optimizer state; all else stays.");
   add_change(drop_command, dropped, "NAME.weights.EXT beside the input", chosen, drop);
   auto moved = std::make_shared<ChangeOptions>();
-  CommandSpec move_command =
-      add_command(optim, "move", "ckpt optim move --to cpu last.pth",
-                  "Change the device tags of the optimizer state alone; step counters stay on the "
-                  "CPU unless a group is capturable or fused.");
+  CommandSpec move_command = add_command(
+      optim, "move", "ckpt optim move --to cpu last.pth\n  ckpt optim move --to cuda:1 last.pth -o gpu1.pth",
+      "Change the device tags of the optimizer state alone; step counters stay on the "
+      "CPU unless a group is capturable or fused.");
   move_command.add_option("--to", moved->to, "device").required().type_name("DEV");
   add_change(move_command, moved, "NAME.moved.EXT beside the input", chosen, move);
   auto rekeyed = std::make_shared<ChangeOptions>();
-  CommandSpec rekey_command =
-      add_command(optim, "rekey", "ckpt optim rekey --to name last.pth -o named.pth",
-                  "Key the state by parameter names (as FSDP does) or by numbers (as torch.optim "
-                  "loads it; the names are kept in param_names).");
+  CommandSpec rekey_command = add_command(
+      optim, "rekey",
+      "ckpt optim rekey --to name last.pth -o named.pth\n  ckpt optim rekey --to index named.pth -o last.pth",
+      "Key the state by parameter names (as FSDP does) or by numbers (as torch.optim "
+      "loads it; the names are kept in param_names).");
   rekey_command.add_option("--to", rekeyed->to, "name or index").required().type_name("KEYS");
   add_model_option(rekey_command, rekeyed->model);
   add_change(rekey_command, rekeyed, "NAME.rekeyed.EXT beside the input", chosen, rekey);

@@ -75,7 +75,9 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_remap(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "remap", "ckpt remap --to cpu net.pth         # or --map cuda:1=cuda:0",
+  CommandSpec command = add_command(app, "remap",
+                                    "ckpt remap --to cpu net.pth          # writes net.remapped.pth\n  ckpt remap "
+                                    "--map cuda:1=cuda:0 net.pth -o net0.pth",
                                     "Change the device tags of tensors; needs no GPU and moves no byte of them.");
   auto options = std::make_shared<Options>();
   OptionSpec to = command.add_option("--to", options->to, "put everything there").type_name("DEV");

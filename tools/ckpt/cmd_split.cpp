@@ -1,15 +1,10 @@
 // ckpt split: one model as several safetensors files behind an index.
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <optional>
-
-#include "libckpt/io/pending_files.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
+#include "tools/ckpt/new_folder.h"
 
 namespace cli {
 namespace {
@@ -53,25 +48,6 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
   return edit;
 }
 
-/// Made where it is missing; removed again when nothing came into it.
-class NewFolder {
- public:
-  explicit NewFolder(fs::path path) : path_(std::move(path)) {
-    ckpt::detail::Step step;
-    std::error_code ignored;
-    if (!path_.empty() && fs::create_directories(path_, ignored)) pending_.emplace(AT_FDCWD, path_.native());
-  }
-  ~NewFolder() {
-    if (pending_) ::rmdir(path_.c_str());  // which only works on an empty one
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
- private:
-  fs::path path_;
-  std::optional<ckpt::detail::PendingFolder> pending_;
-};
-
 int run(Context& context, Options& options) {
   int ways = (options.max_shard_size > 0 || !options.shard_prefixes.empty() ? 1 : 0) + (options.shards > 0 ? 1 : 0);
   if (ways != 1) {
@@ -83,18 +59,19 @@ int run(Context& context, Options& options) {
   check_target(options, job);
   NewFolder folder(options.dry_run ? "" : target.parent_path());
   ckpt::JsonWriter json(2);
-  run_job(context, options, {"split", ""}, job, take, json);
+  int code = run_job(context, options, {"split", ""}, job, take, json);
   if (options.json) context.out.print(json.text() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace
 
 void add_split(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "split", "ckpt split --max-shard-size 2GB net.pth -o net/",
-                                    "Write a model as several safetensors files behind an index, in the order of the "
-                                    "file. The index is put in place last; shards of an older index there go after "
-                                    "that.");
+  CommandSpec command = add_command(
+      app, "split", "ckpt split --max-shard-size 2GB net.pth -o net/\n  ckpt split --shards 4 net.safetensors",
+      "Write a model as several safetensors files behind an index, in the order of the "
+      "file. The index is put in place last; shards of an older index there go after "
+      "that.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->input, "checkpoint; FILE::path takes only what is there")
       .required()

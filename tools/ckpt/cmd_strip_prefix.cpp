@@ -49,7 +49,9 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_strip_prefix(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "strip-prefix", "ckpt strip-prefix net.pth           # writes net.plain.pth",
+  CommandSpec command = add_command(app, "strip-prefix",
+                                    "ckpt strip-prefix net.pth           # writes net.plain.pth\n  ckpt strip-prefix "
+                                    "--prefix model. epoch*.pth -o plain/",
                                     "Take a prefix such as 'module.' off every key that has it.");
   auto options = std::make_shared<Options>();
   OptionSpec prefix =

@@ -52,12 +52,14 @@ std::string confidence_text(double confidence) {
 void print_match(Output& out, const ckpt::Diagnosis& d) {
   if (d.target.empty() || d.before.wanted == 0) return;
   bool all = d.before.keys == d.before.wanted;
-  out.print(std::string(all ? "\u2713 " : "\u2717 ") + match_text(d.before) + " keys match " +
-            core::printable(d.target) + percent(d.before.bytes, d.before.bytes_wanted));
+  out.print_tone(all ? Tone::good : Tone::bad, all ? "\u2713 " : "\u2717 ");
+  out.print(match_text(d.before) + " keys match " + core::printable(d.target) +
+            percent(d.before.bytes, d.before.bytes_wanted));
   if (!d.plan.empty()) {
     bool cured = d.after.keys == d.after.wanted;
-    out.print(std::string(" \u00b7 ") + (cured ? "\u2713 " : "\u2717 ") + match_text(d.after) +
-              " after: " + one_line(steps_text(d.plan)));
+    out.print(" \u00b7 ");
+    out.print_tone(cured ? Tone::good : Tone::bad, cured ? "\u2713 " : "\u2717 ");
+    out.print(match_text(d.after) + " after: " + one_line(steps_text(d.plan)));
   }
   out.print("\n");
   for (std::size_t i = 0; i < d.also.size(); ++i) {

@@ -104,9 +104,9 @@ std::string page_of(const CLI::App& command) {
   if (!subcommands(command).empty()) out += section("COMMANDS") + list_commands(command);
   std::string options = list_options(command);
   if (!options.empty()) out += section("OPTIONS") + options;
-  out += section("EXAMPLE") + ".nf\n" + escape(example_of(command)) + "\n.fi\n";
+  out += section("EXAMPLES") + ".nf\n" + escape(examples_of(command)) + "\n.fi\n";
   if (top) out += exit_codes() + environment();
-  out += section("SEE ALSO") + (top ? "ckpt help of each command: \\fBckpt COMMAND \\-\\-help\\fR" : "\\fBckpt\\fR(1)");
+  out += section("SEE ALSO") + (top ? "\\fBckpt help COMMAND\\fR" : "\\fBckpt\\fR(1)");
   return out + "\n";
 }
 

@@ -158,8 +158,10 @@ void add_read_options(CommandSpec command, ReadOptions& options) {
 
 void add_write_options(CommandSpec command, EditOptions& options) {
   command.add_flag("--in-place", options.in_place, "replace the input, atomically");
+  command.add_flag("--follow", options.follow, "with --in-place: change the file behind a symbolic link");
   command.add_flag("-n,--dry-run", options.dry_run, "say what would be done and write nothing");
-  command.add_flag("-f,--force", options.force, "overwrite an existing output");
+  command.add_flag("-f,--force", options.force,
+                   "overwrite an existing output; with --in-place also a read-only file or one with hard links");
   command.add_flag("--drop", options.drop, "leave out what the output format cannot hold, and list it");
   add_retype(command, options.retype);
   add_codec(command, options.codec);
@@ -175,7 +177,9 @@ void add_edit_options(CommandSpec command, EditOptions& options, const std::stri
       .type_name("");
   command
       .add_option("-o,--output", options.output,
-                  "output; a folder when several files are given (default: " + default_name + ")")
+                  "output, or - for standard output; a folder when several files are given, made if its name ends in / "
+                  "(default: " +
+                      default_name + ")")
       .type_name("OUT");
   add_write_options(command, options);
 }
@@ -203,7 +207,7 @@ void say_report(const ReadOptions& options, const std::filesystem::path& file, c
 
 CommandSpec add_command(CommandSpec app, const std::string& name, const std::string& example,
                         const std::string& description) {
-  return app.add_command(name, description, "Example:\n  " + example);
+  return app.add_command(name, description, "Examples:\n  " + example);
 }
 
 }  // namespace cli

@@ -37,7 +37,9 @@ void add_text_options(CommandSpec run, RunOptions& options) {
 }  // namespace
 
 CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
-  CommandSpec run = add_command(zoo, "run", "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3",
+  CommandSpec run = add_command(zoo, "run",
+                                "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3\n  ckpt zoo run "
+                                "lenet5 lenet.ckpt --input digits.npy",
                                 "Run a model on images, tensors or text, and show its likeliest answers.");
   run.add_option("NAME", options.model, "model").required().type_name("");
   run.add_option("FILE", options.weights, "its weights, in any file that 'ckpt why' understands").type_name("");
@@ -59,7 +61,7 @@ CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
 
 CommandSpec define_devices(CommandSpec app, DevicesOptions& options) {
   CommandSpec devices =
-      add_command(app, "devices", "ckpt devices --measure",
+      add_command(app, "devices", "ckpt devices\n  ckpt devices --measure",
                   "List the devices that models can run on, with their memory; measure what moving data costs.");
   devices.add_flag("--measure", options.measure, "copy data of many sizes to and from every device and time it");
   add_json_options(devices, options.json);
