@@ -1,6 +1,7 @@
 // Where tensors of a file go: a file remembers the device of each tensor as a tag, map_location says what to make of
 // it, and a model takes values wherever it is. Tutorial 004: saved on one device, wanted on another. Use:
-// CORE_LOGICAL_DEVICES=2 map_location; then map_location --load on a machine without devices.
+// CORE_LOGICAL_DEVICES=2 sample_map_location --file a.pth; then sample_map_location --load --file a.pth without
+// devices.
 #include <functional>
 #include <optional>
 

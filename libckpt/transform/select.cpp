@@ -155,7 +155,7 @@ Checkpoint select(const Checkpoint& checkpoint, const SelectOptions& options, Se
   }
   const Value& top = value_at(checkpoint.root, options.at);
   if (!top.is(Value::Kind::dict)) {
-    throw Error(ErrorCode::key, (options.at.empty() ? "the top" : core::quote(options.at)) + " is no dict");
+    throw Error(ErrorCode::key, (options.at.empty() ? "the top" : core::quote(options.at)) + " is not a dict");
   }
   Selecting selecting(options);
   std::optional<Value> kept = selecting.run(top);

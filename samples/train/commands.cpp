@@ -295,7 +295,7 @@ void load_weights(core::Module& model, const std::string& file) {
 RunOptions config_of_run(const std::string& folder) {
   if (folder.empty()) throw Error(ErrorCode::usage, "RUN is empty: the folder of a run");
   const std::string file = (fs::path(folder) / "config.toml").string();
-  if (!fs::exists(file)) throw Error(ErrorCode::io, folder + ": holds no config.toml, so it is no folder of a run");
+  if (!fs::exists(file)) throw Error(ErrorCode::io, folder + ": holds no config.toml, so it is not a folder of a run");
   const Config config = read_config(file, 0);
   RunOptions o;
   o.is_text = config.is_text;

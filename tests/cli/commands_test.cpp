@@ -220,7 +220,7 @@ TEST(Rename, RefusesUnknownNamesAndBrokenTables) {
   write_file(dir.path() / "broken.json", R"({"a": )");
   expect_refused(dir, {"rename", "--map", "broken.json", "net.pth"}, 3, "broken.json", "");
   write_file(dir.path() / "number.json", R"({"a": 1})");
-  expect_refused(dir, {"rename", "--map", "number.json", "net.pth"}, 3, "number.json", "new name of 'a' is no text");
+  expect_refused(dir, {"rename", "--map", "number.json", "net.pth"}, 3, "number.json", "new name of 'a' is not text");
 }
 
 TEST(Remap, ChangesTagsExactly) {
@@ -236,7 +236,7 @@ TEST(Remap, ChangesTagsExactly) {
 TEST(Remap, RefusesWhatIsNoDevice) {
   TempDir dir;
   write_model(dir, "net.pth", {"a"});
-  expect_refused(dir, {"remap", "--to", "cuda:x", "net.pth"}, 2, "'cuda:x'", "is no device");
+  expect_refused(dir, {"remap", "--to", "cuda:x", "net.pth"}, 2, "'cuda:x'", "is not a device");
   expect_refused(dir, {"remap", "--map", "cuda:0", "net.pth"}, 2, "'cuda:0'", "OLD=NEW");
   expect_refused(dir, {"remap", "net.pth"}, 2, "--to DEVICE", "--map OLD=NEW");
 }

@@ -44,7 +44,7 @@ TEST(Usage, GuessesCommandsAndOptions) {
   TempDir dir;
   expect_refused(dir, {"dif", "a", "b"}, 2, "'dif'", "did you mean 'diff'?; see 'ckpt --help'");
   expect_refused(dir, {"ls", "--jsno", "a"}, 2, "'--jsno'", "did you mean '--json'?; see 'ckpt ls --help'");
-  expect_refused(dir, {"diff", "a", "b", "c"}, 2, "'c'", "one too many");
+  expect_refused(dir, {"diff", "a", "b", "c"}, 2, "'c'", "unexpected word");
   expect_refused(dir, {"git", "instal"}, 2, "'instal'", "did you mean 'install'?; see 'ckpt git --help'");
 }
 
@@ -73,7 +73,7 @@ TEST(Man, SaysWhatHelpSays) {
   TempDir dir;
   std::string page = run_ckpt(dir.path(), {"man", "strip-prefix"}).out;
   EXPECT_THAT(page, StartsWith(".TH CKPT-STRIP-PREFIX 1 "));
-  for (const char* part : {".SH NAME\nckpt\\-strip\\-prefix \\- Take a prefix", ".SH OPTIONS\n", "\\-\\-in\\-place",
+  for (const char* part : {".SH NAME\nckpt\\-strip\\-prefix \\- Remove a prefix", ".SH OPTIONS\n", "\\-\\-in\\-place",
                            ".SH EXAMPLES\n", "ckpt strip\\-prefix net.pth"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }

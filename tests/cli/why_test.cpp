@@ -266,5 +266,5 @@ TEST(ZooCommand, ComparesModuleVersionsWhereTheFileHasThem) {
               Not(HasSubstr("version: features")));
   write_checkpoint(dir.path() / "net.pth", lenet());
   EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "verify", "lenet5", "net.pth"}).out,
-              HasSubstr("note: the file says nothing of module versions\n"));
+              HasSubstr("note: the file has no module versions\n"));
 }

@@ -29,7 +29,7 @@ std::vector<double> parse_weights(const std::string& text) {
     double weight = 0;
     auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), weight);
     if (error != std::errc() || end != part.data() + part.size()) {
-      throw Error(ErrorCode::usage, "--weights " + core::quote(text) + " is no list such as 0.5,0.3,0.2");
+      throw Error(ErrorCode::usage, "--weights " + core::quote(text) + " is not a list such as 0.5,0.3,0.2");
     }
     weights.push_back(weight);
   }
@@ -38,10 +38,11 @@ std::vector<double> parse_weights(const std::string& text) {
 
 void warn(const ckpt::AverageReport& done, ckpt::Report& report) {
   if (!done.norm_buffers.empty()) {
-    report.warnings.push_back(count_of(done.norm_buffers.size(), "batch-norm statistic") + " averaged too (" +
-                              core::quote(done.norm_buffers.front()) +
-                              ", ...); they fit no single set of weights: run some training batches through the model "
-                              "to recompute them (torch.optim.swa_utils.update_bn)");
+    report.warnings.push_back(
+        count_of(done.norm_buffers.size(), "batch-norm statistic") + " averaged too (" +
+        core::quote(done.norm_buffers.front()) +
+        ", ...); they do not belong to the averaged weights: run some training batches through the model "
+        "to recompute them (torch.optim.swa_utils.update_bn)");
   }
   if (!done.taken_last.empty()) {
     report.warnings.push_back(count_of(done.taken_last.size(), "integer tensor") +
@@ -127,7 +128,8 @@ void add_avg(CommandSpec app, Command& chosen) {
       .type_name("");
   command.add_option("-o,--output", options->output, "output, or - for standard output").required().type_name("OUT");
   OptionSpec weights =
-      command.add_option("--weights", options->weights, "one a file, such as 0.5,0.3,0.2; divided by their sum")
+      command
+          .add_option("--weights", options->weights, "one weight per file, such as 0.5,0.3,0.2; divided by their sum")
           .type_name("W,...");
   command.add_option("--ema", options->ema, "moving average in the order given: a = DECAY * a + (1 - DECAY) * x")
       .type_name("DECAY")

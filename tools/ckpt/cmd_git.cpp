@@ -95,7 +95,7 @@ void add_git(CommandSpec app, Command& chosen) {
                                 "Let git show which tensors changed: a diff driver for checkpoints.");
   git.require_subcommand();
   add_part(git, chosen, "install", "Write patterns to .gitattributes and the driver to git's configuration.", install);
-  add_part(git, chosen, "uninstall", "Take both away again.", uninstall);
+  add_part(git, chosen, "uninstall", "Remove both again.", uninstall);
   add_part(git, chosen, "status", "Say whether the driver is installed; exit 1 when not.", status);
   CommandSpec text = add_command(git, "textconv", "ckpt git textconv net.pth\n  ckpt git textconv net.safetensors",
                                  "Print a checkpoint as the text that git compares.");

@@ -84,7 +84,7 @@ void print_optimizer(Context& context, const ckpt::OptimizerState& optimizer) {
                {"group", Align::right},
                {"size", Align::right},
                {"state", Align::left},
-               {"known by", Align::left}});
+               {"named by", Align::left}});
   for (const ckpt::OptimizerParam& param : optimizer.params) {
     table.add_row({optimizer.by_name ? "" : core::printable(ckpt::step_text(param.key)), name_text(param),
                    std::to_string(param.group), core::format_size(param.bytes), slots_text(param),
@@ -216,7 +216,7 @@ int move(Context& context, const ChangeOptions& options) {
 
 int rekey(Context& context, const ChangeOptions& options) {
   if (options.to != "name" && options.to != "index") {
-    throw core::Error(core::ErrorCode::usage, "--to " + core::quote(options.to) + " is neither name nor index");
+    throw core::Error(core::ErrorCode::usage, "--to " + core::quote(options.to) + " is not 'name' or 'index'");
   }
   ModelFile model = open_model(options, options.model);
   ckpt::OptimizerKeys keys = options.to == "name" ? ckpt::OptimizerKeys::name : ckpt::OptimizerKeys::index;
@@ -229,8 +229,7 @@ int rekey(Context& context, const ChangeOptions& options) {
 }
 
 void add_model_option(CommandSpec command, std::string& model) {
-  command.add_option("--model", model, "file that holds the model's state dict, where it is another one")
-      .type_name("FILE");
+  command.add_option("--model", model, "file with the model's state dict, if it is not in this one").type_name("FILE");
 }
 
 void add_show(CommandSpec optim, Command& chosen) {
@@ -254,14 +253,15 @@ void add_change(CommandSpec command, std::shared_ptr<ChangeOptions> options, con
 }  // namespace
 
 void add_optim(CommandSpec app, Command& chosen) {
-  CommandSpec optim = add_command(app, "optim", "ckpt optim show last.pth\n  ckpt optim drop last.pth -o weights.pth",
-                                  "Work on the state of optimizers: show it by parameter, drop, move or rekey it.");
+  CommandSpec optim =
+      add_command(app, "optim", "ckpt optim show last.pth\n  ckpt optim drop last.pth -o weights.pth",
+                  "Work on optimizer state: show it by parameter, drop it, move it, or change its keys.");
   optim.require_subcommand();
   add_show(optim, chosen);
   auto dropped = std::make_shared<ChangeOptions>();
   CommandSpec drop_command =
       add_command(optim, "drop", "ckpt optim drop last.pth -o weights.pth\n  ckpt optim drop --in-place last.pth",
-                  "Write the file without optimizer state; all else stays.");
+                  "Write the file without optimizer state; everything else stays.");
   add_change(drop_command, dropped, "NAME.weights.EXT beside the input", chosen, drop);
   auto moved = std::make_shared<ChangeOptions>();
   CommandSpec move_command = add_command(

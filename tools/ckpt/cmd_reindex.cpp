@@ -54,8 +54,8 @@ void print_result(Output& out, const Options& options, const std::string& file, 
   print_names(out, "removed", result.removed);
   std::string target = core::printable(options.output.empty() ? file : options.output);
   std::string did = !result.needed && options.output.empty() ? "the index is up to date"
-                    : options.dry_run                        ? "the index would be written anew"
-                                                             : "the index was written anew";
+                    : options.dry_run                        ? "the index would be rewritten"
+                                                             : "the index was rewritten";
   out.print(target + ": " + did + "; " + count_of(result.tensors, "tensor") + "\n");
 }
 

@@ -69,7 +69,7 @@ std::string verdict_of(const ckpt::RescueReport& report) {
   if (!report.damaged) return "nothing is damaged, " + count_of(report.tensors, "tensor");
   if (report.whole) return "restored byte for byte, " + count_of(report.tensors, "tensor");
   std::string kept = count_of(report.tensors, "tensor") + " kept, " + core::format_count(report.lost.size()) + " lost";
-  return report.proven ? kept : kept + "; whole, but not proved: there is no checksum to compare with";
+  return report.proven ? kept : kept + "; they look intact, but there is no checksum to prove it";
 }
 
 void print_result(Output& out, const Options& options, const std::filesystem::path& target,
@@ -168,7 +168,7 @@ void add_rescue(CommandSpec app, Command& chosen) {
   CommandSpec command =
       add_command(app, "rescue", "ckpt rescue net.ckpt -o saved.ckpt\n  ckpt rescue --dry-run net.pth",
                   "Save what can be saved of a damaged file. A .ckpt with parity data (--parity) is restored byte for "
-                  "byte; of other files the tensors are kept that are provably whole. Exit 1 when some are lost.");
+                  "byte; of other files, the tensors that are provably intact are kept. Exit 1 when some are lost.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->file, "damaged checkpoint: .ckpt, .pth, .npz, .safetensors, ...")
       .required()

@@ -23,7 +23,7 @@ struct Options : EditOptions {
 fs::path index_path(const Options& options, const Address& source) {
   if (options.in_place) {
     if (options.output.empty() && source.path.string().ends_with(kIndex)) return source.path;
-    throw Error(ErrorCode::usage, "only an index can be split anew --in-place, without -o").add_context(source.shown());
+    throw Error(ErrorCode::usage, "--in-place needs an index to split again, and no -o").add_context(source.shown());
   }
   if (options.output.ends_with(kIndex)) return options.output;
   fs::path folder = options.output;
@@ -69,8 +69,8 @@ int run(Context& context, Options& options) {
 void add_split(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "split", "ckpt split --max-shard-size 2GB net.pth -o net/\n  ckpt split --shards 4 net.safetensors",
-      "Write a model as several safetensors files behind an index, in the order of the "
-      "file. The index is put in place last; shards of an older index there go after "
+      "Split a model into several safetensors files with an index, in the order of the "
+      "file. The index is written last; shards of an older index there are removed after "
       "that.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->input, "checkpoint; FILE::path takes only what is there")
@@ -78,10 +78,10 @@ void add_split(CommandSpec app, Command& chosen) {
       .type_name("");
   command.add_option("-o,--output", options->output, "folder, or NAME.safetensors.index.json (default: NAME-shards/)")
       .type_name("DIR");
-  command.add_option("--shards", options->shards, "this many files of about the same size")
+  command.add_option("--shards", options->shards, "write this many files of about the same size")
       .type_name("N")
       .range(1, 99999);
-  command.add_option("--prefix", options->shard_prefixes, "keys below it get files of their own; may be repeated")
+  command.add_option("--prefix", options->shard_prefixes, "keys with this prefix get their own files; may be repeated")
       .type_name("P")
       .one_value_each();
   add_write_options(command, *options);

@@ -67,7 +67,7 @@ int run_ls(Context& context, const Options& options) {
     }
     table.print(context.out);
     context.out.print(count_of(models.size(), "model") + ", " + core::format_count(running) +
-                      " of which 'ckpt zoo run' can run; of the others the keys are known\n");
+                      " of which 'ckpt zoo run' can run; of the others only the keys are known\n");
   }
   return models.empty() ? kNo : kDone;
 }
@@ -159,7 +159,7 @@ int run_keys(Context& context, const Options& options) {
 void add_zoo(CommandSpec app, Command& chosen) {
   CommandSpec zoo =
       add_command(app, "zoo", "ckpt zoo ls 'resnet*'\n  ckpt zoo verify resnet50 best.pth",
-                  "Known models: their names, key lists, whether a file holds one, and what it says to an input.");
+                  "Known models: list them, print their keys, check a file against one, or run one on an input.");
   zoo.require_subcommand();
   auto options = std::make_shared<Options>();
 

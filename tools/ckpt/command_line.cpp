@@ -91,7 +91,7 @@ std::string describe_extras(const CLI::App& command, const std::string& fallback
   if (!word.starts_with('-')) {
     bool nested = !subcommands(command).empty();
     if (nested) return "no command is named " + core::quote(word) + did_you_mean_command(command, word);
-    return "the word " + core::quote(word) + " is one too many";
+    return "unexpected word " + core::quote(word);
   }
   return "no option is named " + core::quote(name) + did_you_mean(name, option_names(command));
 }
@@ -105,8 +105,7 @@ void check_files(const Reached& at) {
     const auto& given = option->results();
     if (std::find(kFiles.begin(), kFiles.end(), word) == kFiles.end()) continue;
     if (std::find(given.begin(), given.end(), "") == given.end()) continue;
-    throw Error(ErrorCode::usage,
-                option->get_name() + " is empty, where a file is wanted; see '" + at.name + " --help'");
+    throw Error(ErrorCode::usage, option->get_name() + " is empty: expected a file name; see '" + at.name + " --help'");
   }
 }
 

@@ -48,7 +48,7 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
   if (folder)
     return fs::path(options.output) / (is_folder(source.path) ? single_name(source.path) : source.path).filename();
   if (options.files.size() > 1) {
-    throw Error(ErrorCode::usage, "several files need a folder to go to; create it, or name one with a final '/'")
+    throw Error(ErrorCode::usage, "several files need an output folder; create it, or end its name with '/'")
         .add_context(options.output);
   }
   return options.output;
@@ -82,14 +82,14 @@ void check_in_place(const EditOptions& options, const Job& job, const ckpt::Chec
   bool several = checkpoint.format == "dcp" || checkpoint.format == "torch-sharded";
   if (!options.in_place || !several) return;
   throw Error(ErrorCode::unsupported, "a " + std::string(ckpt::find_format(checkpoint.format)->title) +
-                                          " is only read, not edited in place; name an output with -o")
+                                          " can be read but not edited in place; name an output with -o")
       .add_context(job.source.path.string());
 }
 
 void report_new_form(const ckpt::Checkpoint& checkpoint, const std::string& format, ckpt::Report& report) {
   if (!is_old_torch(checkpoint) || format != kTorch) return;
   report.warnings.push_back("a " + std::string(ckpt::find_format(checkpoint.format)->title) +
-                            " is only read: the result is a PyTorch zip checkpoint");
+                            " can only be read, so the result is a PyTorch zip checkpoint");
 }
 
 /// A distributed checkpoint names each tensor by its dotted path and keeps everything else beside them as objects. So a

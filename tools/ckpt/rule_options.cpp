@@ -36,7 +36,7 @@ GivenRules read_rules(const std::string& name) {
   if (!is_file && name.find_first_of("./") == std::string::npos) {
     std::vector<std::string> names;
     for (const ckpt::RulePack& pack : zoo::rule_packs()) names.push_back(pack.name);
-    throw core::Error(core::ErrorCode::usage, core::quote(name) + " is neither a file nor the name of shipped rules" +
+    throw core::Error(core::ErrorCode::usage, core::quote(name) + " is not a file and not the name of built-in rules" +
                                                   did_you_mean(name, names) + "; see 'ckpt zoo rules'");
   }
   core::ByteVector text = read_text(name);

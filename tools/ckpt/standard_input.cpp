@@ -43,7 +43,8 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& wh
   while (size > 0) {
     ssize_t n = ::write(fd, data, size);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot copy it to a temporary file in " + core::quote(where) + " (TMPDIR names another folder)");
+    if (n < 0)
+      fail("cannot copy it to a temporary file in " + core::quote(where) + " (set TMPDIR to use another folder)");
     data += n;
     size -= static_cast<std::size_t>(n);
   }

@@ -29,7 +29,7 @@ StandardOutputFile::StandardOutputFile() : folder_(temporary_folder() + "/ckpt-X
   ckpt::detail::Step step;
   if (::mkdtemp(folder_.data()) == nullptr) {
     throw core::Error(core::ErrorCode::io, std::string("cannot create a temporary folder: ") + std::strerror(errno) +
-                                               " (TMPDIR names another place)")
+                                               " (set TMPDIR to use another folder)")
         .add_context(folder_);
   }
   pending_folder_.emplace(AT_FDCWD, folder_);

@@ -68,7 +68,7 @@ void compare_copies(const ckpt::Dict& dict, const std::vector<std::vector<std::s
     if (alike) {
       findings.notes.push_back(all + ": one tensor in the model, written several times with the same values");
     } else {
-      findings.unequal.push_back(all + ": one tensor in the model, several with other values in the file");
+      findings.unequal.push_back(all + ": one tensor in the model, several with different values in the file");
     }
   }
 }
@@ -119,8 +119,8 @@ void print_findings(Output& out, const Options& options, const ckpt::KeyList& mo
     out.print_bad("does not match " + model.name);
     out.print(": missing keys (" + core::format_count(d.missing.size()) + "), unexpected keys (" +
               core::format_count(d.unexpected.size()) + "), " + core::format_count(d.shapes.size()) +
-              " of another shape, " + core::format_count(d.dtypes.size()) + " of another dtype, " +
-              count_of(findings.versions.size(), "module") + " of another version, " +
+              " with another shape, " + core::format_count(d.dtypes.size()) + " with another dtype, " +
+              count_of(findings.versions.size(), "module") + " with another version, " +
               count_of(findings.unequal.size(), "tie") + " broken\n");
   }
   print_list(out, "missing", d.missing);
@@ -130,7 +130,7 @@ void print_findings(Output& out, const Options& options, const ckpt::KeyList& mo
   print_list(out, "version", findings.versions);
   print_list(out, "tie", findings.unequal);
   print_list(out, "note", findings.notes);
-  if (!findings.knows_versions) out.print("  note: the file says nothing of module versions\n");
+  if (!findings.knows_versions) out.print("  note: the file has no module versions\n");
   if (d.none()) return;
   out.print("see: " + ckpt::ShellCommand("ckpt").word("why").file(options.file).option("--for", model.name).text() +
             "\n");

@@ -68,7 +68,7 @@ TEST(Pattern, RegularExpressionsMatchTheWholeKey) {
 }
 
 TEST(Pattern, NamesWhatIsWrong) {
-  EXPECT_THAT(message("re:(", "x"), testing::HasSubstr("is no regular expression: missing )"));
+  EXPECT_THAT(message("re:(", "x"), testing::HasSubstr("is not a regular expression: missing )"));
   EXPECT_THAT(message("a{b", "x"), testing::HasSubstr("'\\{'"));
   EXPECT_EQ(message("", "x"), "the pattern is empty");
 }

@@ -102,7 +102,7 @@ TEST(Selector, CoversWhatLiesBelow) {
 }
 
 TEST(Selector, QuotesThePartThatIsWrong) {
-  EXPECT_THAT(message("@dtype=nonsense"), testing::HasSubstr("'@dtype=nonsense' names no dtype"));
+  EXPECT_THAT(message("@dtype=nonsense"), testing::HasSubstr("'@dtype=nonsense' needs a dtype"));
   EXPECT_THAT(message("@size>3"), testing::HasSubstr("known are dtype"));
   EXPECT_THAT(message("@numel>many"), testing::HasSubstr("no count"));
   EXPECT_THAT(message("@kind=thing"), testing::HasSubstr("neither buffer nor parameter"));
