@@ -66,6 +66,10 @@ TEST(Guess, FindsTensorsPlacesFilesDtypesAndRules) {
   EXPECT_THAT(said({"ls", "nett.pth"}), HasSubstr("no such file or folder; did you mean 'net.pth'?"));
   EXPECT_THAT(said({"ls", "quite-another-name"}), Not(HasSubstr("did you mean")));
   EXPECT_THAT(said({"cast", "--to", "bflot16", "net.pth"}), HasSubstr("is not a dtype; did you mean 'bfloat16'?"));
+  EXPECT_THAT(said({"select", "--include", "modle.*", "net.pth"}), HasSubstr("did you mean 'model.*'?"));
+  write_model(dir, "flat.pth", {"layer1.0.weight", "layer1.0.bias", "fc.weight"});
+  EXPECT_THAT(said({"select", "--include", "layre1.*", "flat.pth"}), HasSubstr("did you mean 'layer1.*'?"));
+  EXPECT_THAT(said({"rename", "--glob", "layr1.*=body.*", "flat.pth"}), HasSubstr("did you mean 'layer1.*'?"));
   EXPECT_THAT(said({"rename", "--rules", "timm-vitt", "net.pth"}), HasSubstr("did you mean 'timm-vit'?"));
 }
 

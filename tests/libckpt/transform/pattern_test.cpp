@@ -93,7 +93,7 @@ TEST(Template, CountingBelowZeroIsAnError) {
 TEST(Template, NamesACaptureThatIsNotThere) {
   EXPECT_THAT(message("a.*", "b.*.*"), testing::HasSubstr("more '*'"));
   EXPECT_THAT(message("a.{x}", "b.{y}"), testing::HasSubstr("{y}"));
-  EXPECT_THAT(message("a.{x}", "b.{x+1}"), testing::HasSubstr("no number"));
+  EXPECT_THAT(message("a.{x}", "b.{x+1}"), testing::HasSubstr("not a number"));
   EXPECT_THAT(message("a.*", "b.$2"), testing::HasSubstr("capture 2"));
   EXPECT_THAT(message("a.{#x}", "b.{x%2}"), testing::HasSubstr("{x%2}"));
 }
