@@ -52,7 +52,7 @@ void ScanWalk::check_getattr(const PickleGraph& graph, const std::string& where)
     if (graph.symbol(graph.call(id).callable).full != "builtins.getattr") continue;
     std::span<const NodeId> args = graph.children(graph.call(id).args);
     bool plain = args.size() == 2 && graph.kind(args[0]) == NodeKind::global && graph.kind(args[1]) == NodeKind::text;
-    if (!plain) finding(where, "it calls 'builtins.getattr' on something that is no class");
+    if (!plain) finding(where, "it calls 'builtins.getattr' on something that is not a class");
   }
 }
 
@@ -138,7 +138,7 @@ void ScanWalk::bare_pickles(const SourcePtr& source, const std::string& where) {
     unread(where, core::format_size(source->size() - end) + " behind the last pickle were not analysed");
   }
   if (result_.pickles.size() > before + 1) {
-    finding(where, "several pickles stand one after another, and they are no stream of PyTorch");
+    finding(where, "several pickles follow one another, and they are not a PyTorch stream");
   }
 }
 

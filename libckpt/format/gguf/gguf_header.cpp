@@ -49,7 +49,7 @@ class HeaderReader {
 
  private:
   void read_version() {
-    if (in_.take_text(kGgufMagic.size()) != kGgufMagic) corrupt("this is no GGUF file");
+    if (in_.take_text(kGgufMagic.size()) != kGgufMagic) corrupt("this is not a GGUF file");
     auto version = in_.take<std::uint32_t>();
     header_.big_endian = (version & 0xffffU) == 0 && version != 0;
     in_.set_big_endian(header_.big_endian);
@@ -160,7 +160,8 @@ class HeaderReader {
       }
       header_.alignment = core::load_le<std::uint32_t>(value.stored.data());
       bool power = header_.alignment != 0 && (header_.alignment & (header_.alignment - 1)) == 0;
-      if (!power) corrupt("general.alignment is " + std::to_string(header_.alignment) + ", which is no power of two");
+      if (!power)
+        corrupt("general.alignment is " + std::to_string(header_.alignment) + ", which is not a power of two");
     }
   }
 

@@ -72,7 +72,7 @@ SourcePtr weights_of(const ZipArchive& zip) {
     throw Error(ErrorCode::unsupported,
                 "the weights of this Keras archive are pickled NumPy objects (model.weights.npz), which are not read");
   }
-  throw Error(ErrorCode::unsupported, "this Keras archive holds no weights: model.weights.h5 is missing");
+  throw Error(ErrorCode::unsupported, "this Keras archive has no weights: model.weights.h5 is missing");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ void require_size(const NativeHeader& header, const NativeIndex& index, const By
   if (lacks_only_parity(index, file)) return;
   if (file.size() < expected) throw Error(ErrorCode::corrupt, "the file is cut: " + sizes);
   throw Error(ErrorCode::corrupt,
-              "the file has grown behind its index, another program changed it: " + sizes + kReindex);
+              "the file is longer than its index says, another program changed it: " + sizes + kReindex);
 }
 
 void require_signature(const ByteSource& body) {

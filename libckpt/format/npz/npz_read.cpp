@@ -51,7 +51,7 @@ void read_member(const SourcePtr& file, const ZipArchive& zip, const ZipMember& 
   NpyHeader header = read_npy_header(*member_bytes(file, zip, member), options.limits.max_rank);
   NpyArray array = array_behind(header, out.file);
   if (array.trailing > 0) {
-    out.problem = "an array with " + core::format_count(array.trailing) + " bytes behind it";
+    out.problem = "an array with " + core::format_count(array.trailing) + " bytes after it";
     return;
   }
   out.entry = std::move(array.entry);
@@ -87,7 +87,8 @@ void report_problems(const NpzArchive& archive, const OpenOptions& options) {
   }
   if (count == 0 || options.lenient) return;
   if (count > kMaxListed) list += "; and " + core::format_count(count - kMaxListed) + " more";
-  throw Error(code, core::format_count(count) + (count == 1 ? " member is" : " members are") + " no tensor: " + list +
+  throw Error(code, core::format_count(count) +
+                        (count == 1 ? " member is not a tensor: " : " members are not tensors: ") + list +
                         "; --lenient reads the others");
 }
 

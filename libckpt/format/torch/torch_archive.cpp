@@ -150,7 +150,8 @@ std::shared_ptr<const Storage> ArchiveStorages::provide(const StorageRequest& re
     return found->second.storage;
   }
   if (!is_plain_key(request.key)) {
-    throw Error(ErrorCode::refused, "a storage has the key " + core::quote(request.key) + ", which is no plain name");
+    throw Error(ErrorCode::refused,
+                "a storage has the key " + core::quote(request.key) + ", which is not a plain name");
   }
   auto storage = std::make_shared<Storage>();
   storage->dtype = request.untyped ? core::DType::u8 : request.dtype;

@@ -118,8 +118,8 @@ TEST_F(GgufFile, MetadataThatIsRefused) {
   EXPECT_THAT(refusal(Builder().number("a", 13, 1U)), HasSubstr("unknown type 13"));
   EXPECT_THAT(refusal(Builder().number("a", kU32Value, 1U).number("a", kU32Value, 2U)),
               HasSubstr("metadata key 'a' is there twice"));
-  EXPECT_THAT(refusal(Builder().number("general.alignment", kU32Value, 13U)), HasSubstr("no power of two"));
-  EXPECT_THAT(refusal(Builder().number("general.alignment", kU32Value, 0U)), HasSubstr("no power of two"));
+  EXPECT_THAT(refusal(Builder().number("general.alignment", kU32Value, 13U)), HasSubstr("not a power of two"));
+  EXPECT_THAT(refusal(Builder().number("general.alignment", kU32Value, 0U)), HasSubstr("not a power of two"));
   EXPECT_THAT(refusal(Builder().number("general.alignment", 10, std::uint64_t{32})), HasSubstr("UINT64, not UINT32"));
 }
 

@@ -293,7 +293,7 @@ TEST_F(TorchTar, LyingHeadersAreRefused) {
   std::string whole = tar_parts().bytes();
   whole[130] = '7';  // the size of the first member, without its checksum
   EXPECT_THAT(error_of(whole).what(), HasSubstr("checksum"));
-  EXPECT_THAT(error_of(tar_parts().bytes() + "x").what(), HasSubstr("behind its end"));
+  EXPECT_THAT(error_of(tar_parts().bytes() + "x").what(), HasSubstr("after its end"));
 }
 
 }  // namespace

@@ -206,8 +206,8 @@ TEST(ZipReader, SupersededRecordsAreListed) {
   EXPECT_EQ(content(archive, "net/data.pkl"), "second pickle");
   EXPECT_EQ(content(archive, "net/version"), "3\n");
   ASSERT_EQ(archive.dead_ranges().size(), 2U);
-  EXPECT_EQ(archive.dead_ranges()[0].what, "superseded record 'net/data.pkl'");
-  EXPECT_EQ(archive.dead_ranges()[1].what, "superseded directory");
+  EXPECT_EQ(archive.dead_ranges()[0].what, "replaced record 'net/data.pkl'");
+  EXPECT_EQ(archive.dead_ranges()[1].what, "replaced directory");
   EXPECT_EQ(content(open(twice), "net/data.pkl"), "third");
   EXPECT_EQ(open(twice).dead_ranges().size(), 4U);
 }
