@@ -171,6 +171,8 @@ TEST(Convert, NamesALoneTensorAfterItsFile) {
     EXPECT_EQ(done.code, 0) << done.err;
     EXPECT_THAT(names_in(dir.path() / name), ElementsAre("embedding")) << name;
   }
+  EXPECT_EQ(run_ckpt(dir.path(), {"cast", "--to", "f16", "embedding.npy", "-o", "half.safetensors"}).code, 0);
+  EXPECT_THAT(names_in(dir.path() / "half.safetensors"), ElementsAre("embedding"));
   EXPECT_EQ(run_ckpt(dir.path(), {"convert", "embedding.npy", "out.pth"}).code, 0);
   EXPECT_THAT(names_in(dir.path() / "out.pth"), ElementsAre("")) << "torch.load gives the tensor itself";
 }

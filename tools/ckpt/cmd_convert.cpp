@@ -85,21 +85,11 @@ Job make_job(const Options& options) {
   return {std::move(source), std::move(target), format == nullptr ? "" : std::string(format->name)};
 }
 
-/// A file of one tensor without a name (.npy) becomes a state dict with one key, in formats that name their tensors.
-void name_lone_tensor(ckpt::Checkpoint& checkpoint, const Job& job) {
-  if (!checkpoint.root.is(ckpt::Value::Kind::tensor) || job.format == "npy" || job.format == "torch-zip") return;
-  ckpt::Dict dict;
-  std::string name = job.source.is_standard_input() ? "tensor" : job.source.path.stem().string();
-  dict.items.emplace_back(ckpt::Value::text(name), checkpoint.root);
-  checkpoint.root = ckpt::Value::dict(std::move(dict));
-}
-
 /// All of the file, or the one dict that was named.
-Edit take(const ckpt::Checkpoint& checkpoint, const Job& job) {
+Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
   Edit edit;
   edit.checkpoint = checkpoint;
-  edit.checkpoint.root = ckpt::value_at(checkpoint.root, job.source.at);
-  name_lone_tensor(edit.checkpoint, job);
+  edit.checkpoint.root = ckpt::value_at(checkpoint.root, at);
   std::size_t tensors = ckpt::list_entries(edit.checkpoint.root).size();
   edit.summary = count_of(tensors, "tensor") + " from " + checkpoint.format;
   edit.json = [tensors, from = checkpoint.format](ckpt::JsonWriter& json) {
@@ -115,8 +105,7 @@ int run(Context& context, Options& options) {
   check_format(options, job);
   check_target(options, job);
   ckpt::JsonWriter json(2);
-  auto take_it = [&job](const ckpt::Checkpoint& checkpoint, const std::string&) { return take(checkpoint, job); };
-  int code = run_job(context, options, {"convert", ""}, job, take_it, json);
+  int code = run_job(context, options, {"convert", ""}, job, take, json);
   if (options.json) context.out.print(json.text() + "\n");
   return code;
 }

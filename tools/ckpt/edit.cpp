@@ -86,6 +86,23 @@ void check_in_place(const EditOptions& options, const Job& job, const ckpt::Chec
       .add_context(job.source.path.string());
 }
 
+/// The format that a job writes, null where its name says none.
+const ckpt::Format* format_written(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
+  std::string name = job.format.empty() ? format_of(options, job, checkpoint) : job.format;
+  return name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
+}
+
+/// A file of one tensor without a name (.npy) becomes a state dict with one key, in formats that name their tensors.
+void name_lone_tensor(const EditOptions& options, const Job& job, ckpt::Checkpoint& checkpoint) {
+  const ckpt::Format* format = format_written(options, job, checkpoint);
+  bool fits = format == nullptr || format->name == "npy" || format->name == kTorch;
+  if (!checkpoint.root.is(ckpt::Value::Kind::tensor) || fits) return;
+  ckpt::Dict dict;
+  std::string name = job.source.is_standard_input() ? "tensor" : job.source.path.stem().string();
+  dict.items.emplace_back(ckpt::Value::text(name), checkpoint.root);
+  checkpoint.root = ckpt::Value::dict(std::move(dict));
+}
+
 void report_new_form(const ckpt::Checkpoint& checkpoint, const std::string& format, ckpt::Report& report) {
   if (!is_old_torch(checkpoint) || format != kTorch) return;
   report.warnings.push_back("a " + std::string(ckpt::find_format(checkpoint.format)->title) +
@@ -149,13 +166,12 @@ std::string save_edit(Context& context, const EditOptions& options, const Job& j
 /// What a dry run can know about the save: whether the target format can hold everything, and whether an index lists
 /// all that an edit in place would write.
 void check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
-  std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
-  const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
+  const ckpt::Format* format = format_written(options, job, edit.checkpoint);
   if (format == nullptr) return;
   if (edit.changed || !options.in_place) ckpt::check_in_place(edit.checkpoint, job.target);
   ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
   ckpt::SaveOptions save = save_options(options);
-  save.format = name;
+  save.format = std::string(format->name);
   bool drops = options.drop || leaves_out_objects(edit.checkpoint, job, save);
   for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, written, save)) {
     std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
@@ -242,6 +258,7 @@ int run_job(Context& context, const EditOptions& options, const EditCommand& com
   ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, options.open(report));
   check_in_place(options, job, checkpoint);
   Edit done = core::with_context(job.source.path.string(), [&] { return edit(checkpoint, job.source.at); });
+  name_lone_tensor(options, job, done.checkpoint);
   report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
   bool useless = !done.nothing.empty();
   bool writes = !options.dry_run && !useless && (done.changed || !options.in_place);
