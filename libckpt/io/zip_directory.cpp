@@ -250,7 +250,7 @@ ZipEnd find_zip_end(const ByteSource& file, bool accept_trailing) {
   if (!early) throw_no_end();
   ZipEnd end = read_end(file, *early);
   if (accept_trailing) return end;
-  corrupt(core::format_count(file.size() - end.end) + " bytes lie behind the end of the zip archive");
+  corrupt(core::format_count(file.size() - end.end) + " bytes lie after the end of the zip archive");
 }
 
 std::optional<ZipEnd> try_zip_end_at(const ByteSource& file, std::uint64_t begin, std::uint64_t end) {

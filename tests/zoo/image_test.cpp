@@ -114,7 +114,7 @@ TEST(Ppm, ChecksEveryFieldOfTheHeader) {
   EXPECT_EQ(error("P6 0 2 255 "), "corrupt: an image of 0 x 2 pixels has no content");
   EXPECT_EQ(error("P6 1 1 0 abc"), "corrupt: its largest value is 0; 1 to 65535 are possible");
   EXPECT_EQ(error("P6 1 1 65536 abcdef"), "corrupt: its largest value is 65536; 1 to 65535 are possible");
-  EXPECT_EQ(error("P6 1 1 255"), "corrupt: cut off behind its header");
+  EXPECT_EQ(error("P6 1 1 255"), "corrupt: cut off after its header");
   EXPECT_EQ(error("P6 1 1 255#abc"), "corrupt: its header does not end in a space");
   EXPECT_EQ(error("P6 100000 100000 255 abc"),
             "refused: an image of 100000 x 100000 pixels; at most 178956970 are read");

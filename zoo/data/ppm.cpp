@@ -40,7 +40,7 @@ class Reader {
 
   /// What stands behind the one space that ends the header.
   std::string_view body() {
-    if (at_ == text_.size()) throw Error(ErrorCode::corrupt, "cut off behind its header");
+    if (at_ == text_.size()) throw Error(ErrorCode::corrupt, "cut off after its header");
     if (!is_space(text_[at_])) throw Error(ErrorCode::corrupt, "its header does not end in a space");
     return text_.substr(at_ + 1);
   }

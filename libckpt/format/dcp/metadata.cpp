@@ -217,7 +217,7 @@ PickleGraph read_dcp_pickle(const ByteSource& file, const OpenOptions& options) 
   }
   PickleGraph graph = read_pickle(read_all(file), options.limits);
   if (graph.consumed() != file.size()) {
-    corrupt("the metadata have " + core::format_size(file.size() - graph.consumed()) + " behind their end");
+    corrupt("the metadata have " + core::format_size(file.size() - graph.consumed()) + " after their end");
   }
   return graph;
 }

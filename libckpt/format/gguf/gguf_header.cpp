@@ -223,7 +223,7 @@ class HeaderReader {
     }
     std::uint64_t end = header_.tensors.empty() ? in_.position() : core::checked_add(begin, expected);
     if (size_ <= end || is_padding(end)) return;
-    std::string what = core::format_count(size_ - end) + " bytes behind the last tensor";
+    std::string what = core::format_count(size_ - end) + " bytes after the last tensor";
     if (!options_.lenient) corrupt(what + " belong to nothing");
     if (options_.report != nullptr) options_.report->relaxations.push_back(what + " are let pass");
   }

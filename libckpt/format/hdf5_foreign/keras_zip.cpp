@@ -41,7 +41,7 @@ ZipArchive open_archive(const Input& input, const OpenOptions& options) {
   zip_options.expansion_floor = options.limits.expansion_floor;
   ZipArchive zip = ZipArchive::open(input.file, zip_options);
   if (zip.trailing_bytes() > 0 && options.report != nullptr) {
-    options.report->relaxations.push_back(core::format_size(zip.trailing_bytes()) + " follow behind the archive");
+    options.report->relaxations.push_back(core::format_size(zip.trailing_bytes()) + " follow the archive");
   }
   return zip;
 }

@@ -143,7 +143,7 @@ Checkpoint read_npz(const Input& input, const OpenOptions& options) {
   report_problems(archive, options);
   if (archive.zip.trailing_bytes() > 0 && options.report != nullptr) {
     options.report->relaxations.push_back(core::format_count(archive.zip.trailing_bytes()) +
-                                          " bytes behind the zip archive are let pass");
+                                          " bytes after the zip archive are ignored");
   }
   auto detail = std::make_shared<NpzDetail>();
   Dict dict;

@@ -42,7 +42,7 @@ void relax(const OpenOptions& options, const std::string& text) {
 TorchArchive TorchArchive::open(const SourcePtr& file, const OpenOptions& options, ArchiveKind kind) {
   TorchArchive archive(ZipArchive::open(file, zip_options(options)));
   if (std::uint64_t trailing = archive.zip_.trailing_bytes(); trailing > 0) {
-    relax(options, core::format_size(trailing) + " behind the end of the archive are ignored");
+    relax(options, core::format_size(trailing) + " after the end of the archive are ignored");
   }
   archive.find_root();
   archive.kind_ = kind;

@@ -170,7 +170,7 @@ TEST_F(GgufFile, DataLieOneBehindTheOther) {
   EXPECT_THAT(refusal(at(0)), HasSubstr("offset 0 where 32 follows"));
   EXPECT_THAT(refusal(at(4)), HasSubstr("offset 4 where 32 follows"));
   EXPECT_THAT(refusal(Builder{.data = 8}.tensor("a", {3}, kF32, 0)), HasSubstr("cut off"));
-  EXPECT_THAT(refusal(at(32)), HasSubstr("64 bytes behind the last tensor"));
+  EXPECT_THAT(refusal(at(32)), HasSubstr("64 bytes after the last tensor"));
   EXPECT_THAT(refusal(Builder{.data = 0}.tensor("a", {1LL << 50}, kF32, 0)), HasSubstr("cut off"));
 }
 

@@ -119,7 +119,7 @@ TEST_F(NativeDamage, GrownFileIsStale) {
 
 TEST_F(NativeDamage, MissingSignatureIsNamed) {
   flip(header_.user_block);
-  EXPECT_EQ(open_error(), "corrupt: the HDF5 part is damaged: no signature stands behind the user block");
+  EXPECT_EQ(open_error(), "corrupt: the HDF5 part is damaged: no signature after the user block");
 }
 
 // With right checksums the parser itself has to hold.

@@ -121,7 +121,7 @@ TEST_F(NpyFile, HeadersThatAreNoneAreRefused) {
 
 TEST_F(NpyFile, DataAreExactlyThere) {
   EXPECT_THAT(refusal(npy(f4("(2,)"), "1234567"), ErrorCode::corrupt), HasSubstr("7 of 8 bytes"));
-  EXPECT_THAT(refusal(npy(f4("(2,)"), "123456789"), ErrorCode::corrupt), HasSubstr("1 bytes behind"));
+  EXPECT_THAT(refusal(npy(f4("(2,)"), "123456789"), ErrorCode::corrupt), HasSubstr("1 bytes after"));
   ckpt::Report report;
   EXPECT_NO_THROW(open(npy(f4("(2,)"), "123456789"), {.lenient = true, .report = &report}));
   EXPECT_EQ(report.relaxations.size(), 1U);

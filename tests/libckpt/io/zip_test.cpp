@@ -115,7 +115,7 @@ TEST(ZipReader, CutOffAnywhereIsSaid) {
 TEST(ZipReader, BytesOutsideTheArchive) {
   std::string zip = make_zip(kFiles);
   EXPECT_EQ(error_of("junk" + zip).code(), core::ErrorCode::corrupt);
-  EXPECT_THAT(error_of(zip + "junk").message(), testing::HasSubstr("4 bytes lie behind the end"));
+  EXPECT_THAT(error_of(zip + "junk").message(), testing::HasSubstr("4 bytes lie after the end"));
   EXPECT_EQ(open(zip + "junk", {.accept_trailing = true}).trailing_bytes(), 4U);
   // A comment belongs to the archive, unless it hides another end record.
   std::string commented = patched(zip, kEnd, 20, std::string("\x05\0", 2)) + "hello";
