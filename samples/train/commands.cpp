@@ -415,7 +415,7 @@ int list(const Manners& manners) {
   if (!manners.json) {
     std::cout << list_row("FOLDER", "train-images-idx3-ubyte ..., or train_x.npy, train_y.npy, or x.npy, y.npy")
               << list_row("FOLDER",
-                          "of folders of PNG, JPEG, PPM and PGM images, one a class; or train/ and test/ of such")
+                          "of folders of PNG, JPEG, PPM and PGM images, one per class; or train/ and test/ of such")
               << list_row("FILE.csv", "numbers; the target is the last column or --target") << "\nMODELS\n"
               << list_row("linear", "one layer, for classes and values")
               << list_row("mlp", "a hidden layer, for classes and values")

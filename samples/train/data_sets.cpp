@@ -401,7 +401,7 @@ DataSet load_folder(const fs::path& folder, const DataRequest& request) {
       throw Error(ErrorCode::usage, folder.string() +
                                         ": holds neither train-images-idx3-ubyte and train-labels-idx1-ubyte (.gz) "
                                         "nor train_x.npy and train_y.npy nor x.npy and y.npy "
-                                        "nor folders of images, one a class");
+                                        "nor folders of images, one per class");
     }
     data.classes = class_count(numbers_of(data.train.targets));
     data.divisor = 255;

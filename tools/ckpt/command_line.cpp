@@ -43,8 +43,10 @@ void add_commands(CLI::App& app, Command& chosen, ColorWhen& color) {
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", CKPT_VERSION, "print the version");
   app.footer(
-      "Examples:\n  ckpt why best.pth --for resnet50      # why it does not load, and the command that fixes it\n"
-      "  ckpt strip-prefix net.pth            # writes net.plain.pth; 'ckpt help COMMAND' says more");
+      "Examples:\n"
+      "  ckpt why best.pth --for resnet50  # why it does not load, and what fixes it\n"
+      "  ckpt strip-prefix net.pth         # writes net.plain.pth\n"
+      "  ckpt help strip-prefix            # says more about one command");
   app.set_help_flag("-h,--help", "print this text");
   set_help_style(app);
   add_all_commands(CommandSpec(app), chosen);
