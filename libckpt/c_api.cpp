@@ -169,7 +169,7 @@ ckpt::Codec parse_codec(const char* name) {
   if (name == nullptr) return ckpt::Codec::automatic;
   if (std::strcmp(name, "none") == 0) return ckpt::Codec::none;
   if (std::strcmp(name, "zstd") == 0) return ckpt::Codec::zstd;
-  throw Error(ErrorCode::usage, core::quote(name) + " is no codec; use none or zstd");
+  throw Error(ErrorCode::usage, core::quote(name) + " is not a codec; use none or zstd");
 }
 
 ckpt::SaveOptions save_options(const ckpt_save_options* given, ckpt::Report& report) {

@@ -79,7 +79,7 @@ typedef struct ckpt_open_options {
   int foreign_objects; /* keep unknown pickle globals as inert data instead of refusing the file */
   int check_hashes;    /* check content hashes while tensors are read, where the format has them */
   uint32_t threads;    /* 0: one a core */
-  int unsandboxed;     /* read HDF5 files also where the system does not let the helper program be confined */
+  int unsandboxed;     /* read HDF5 files even where the helper program cannot be sandboxed */
 } ckpt_open_options;
 #define CKPT_OPEN_OPTIONS_INIT \
   { sizeof(ckpt_open_options), 0, 0, 0, 0, 0 }

@@ -1,5 +1,6 @@
 #include "libckpt/checkpoint.h"
 
+#include "libckpt/nearest_path.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -116,7 +117,7 @@ const Value* try_value_at(const Value& value, std::string_view path) {
 }
 
 std::string describe_keys(const Value& root) {
-  if (!root.is(Value::Kind::dict)) return "the top is no dict";
+  if (!root.is(Value::Kind::dict)) return "the top is not a dict";
   std::string keys;
   std::size_t shown = 0;
   for (const auto& [key, child] : root.as_dict().items) {
@@ -207,7 +208,8 @@ std::vector<StateDictRef> list_state_dicts(const Value& root) {
 const Value& value_at(const Value& root, std::string_view path) {
   if (path.empty()) return root;
   if (const Value* found = try_value_at(root, path)) return *found;
-  throw core::Error(core::ErrorCode::key, "no " + core::quote(path) + " in the file: " + describe_keys(root));
+  throw core::Error(core::ErrorCode::key,
+                    "no " + core::quote(path) + " in the file: " + describe_keys(root) + did_you_mean_path(root, path));
 }
 
 std::vector<std::pair<std::string, std::int64_t>> module_versions(const Dict& state_dict) {

@@ -1,5 +1,5 @@
 // What is in a checkpoint, without reading a tensor: format, names, types, shapes, plain values.
-// usage: inspect FILE
+// usage: sample_inspect FILE
 #include <cstdio>
 #include <iostream>
 
@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: inspect FILE\n");
+    std::fprintf(stderr, "usage: sample_inspect FILE\n");
     return 2;
   }
   try {

@@ -1,6 +1,6 @@
 // Takes "module." off every key of a file and saves it where it was: no tensor passes through memory as a whole, and a
 // reader sees the old file or the new one, also after a power cut.
-// usage: strip_in_place FILE
+// usage: sample_strip_in_place FILE
 #include <cstdio>
 
 #include "libckpt/ckpt.h"
@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: strip_in_place FILE\n");
+    std::fprintf(stderr, "usage: sample_strip_in_place FILE\n");
     return 2;
   }
   try {

@@ -1,6 +1,6 @@
 // Writes a checkpoint in another format. What the new format cannot hold is an error that lists it, before a byte is
 // written; with --drop it is left out and named. Progress goes to a function of the caller.
-// usage: convert IN OUT [--drop]
+// usage: sample_convert IN OUT [--drop]
 #include <cstdio>
 #include <cstring>
 
@@ -10,12 +10,13 @@
 int main(int argc, char** argv) {
   const bool drops = argc == 4 && std::strcmp(argv[3], "--drop") == 0;
   if (argc != 3 && !drops) {
-    std::fprintf(stderr, "usage: convert IN OUT [--drop]\n");
+    std::fprintf(stderr, "usage: sample_convert IN OUT [--drop]\n");
     return 2;
   }
   try {
     ckpt::Report report;
     ckpt::SaveOptions options;
+    options.overwrite = false;  // an existing OUT is an error
     options.drop_inexpressible = drops;
     options.max_memory = 64 << 20;  // bytes of buffers, however large the file is
     options.report = &report;

@@ -1,5 +1,5 @@
 // What differs between two checkpoints of any formats; the program's exit code says whether anything does.
-// usage: diff A B
+// usage: sample_diff A B
 #include <cstdio>
 
 #include "libckpt/ckpt.h"
@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fprintf(stderr, "usage: diff A B\n");
+    std::fprintf(stderr, "usage: sample_diff A B\n");
     return 2;
   }
   try {

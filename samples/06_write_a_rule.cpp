@@ -1,6 +1,6 @@
 // Rules are data: here a model's names and layout become those of another, and back again. The same text in a file
 // works with `ckpt rename --map rules.toml`.
-// usage: write_a_rule IN OUT
+// usage: sample_write_a_rule IN OUT
 #include <cstdio>
 
 #include "libckpt/ckpt.h"
@@ -22,7 +22,7 @@ was = "float32"                 # so that it can be undone
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fprintf(stderr, "usage: write_a_rule IN OUT\n");
+    std::fprintf(stderr, "usage: sample_write_a_rule IN OUT\n");
     return 2;
   }
   try {
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     for (const ckpt::RuleReport::Step& step : report.steps) {
       std::printf("%s: %zu\n", step.rule.c_str(), static_cast<std::size_t>(step.matched));
     }
-    ckpt::save(after, argv[2]);  // transposed and cast while being written
+    ckpt::save(after, argv[2], {.overwrite = false});  // transposed and cast while being written
     ckpt::Checkpoint back = ckpt::apply_rules(ckpt::open(argv[2]), ckpt::reversed(rules));
     std::printf("and back: %s\n", ckpt::diff(before, back).equal() ? "the same" : "different");
   } catch (const core::Error& error) {

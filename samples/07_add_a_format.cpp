@@ -1,6 +1,6 @@
 // A format in sixty lines is one row: how to find itself by content, read, say what it cannot hold, write. This one is
 // text, a line a tensor: "fc.bias 2 : 0.5 -0.5". In the library the row would stand in libckpt/format/registry.cpp;
-// here it is used directly. usage: add_a_format IN OUT.txt
+// here it is used directly. usage: sample_add_a_format IN OUT.txt
 #include <cstdio>
 #include <cstring>
 #include <sstream>
@@ -78,14 +78,14 @@ const Format kText = {.name = "text",
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fprintf(stderr, "usage: add_a_format IN OUT.txt\n");
+    std::fprintf(stderr, "usage: sample_add_a_format IN OUT.txt\n");
     return 2;
   }
   try {
     Checkpoint checkpoint = open(argv[1]);
     for (const Obstacle& o : kText.obstacles(checkpoint, {}))
       std::printf("%s: %s\n", o.subject.c_str(), o.reason.c_str());
-    kText.write(checkpoint, argv[2], {});
+    kText.write(checkpoint, argv[2], {.overwrite = false});
     Input input{argv[2], open_file(argv[2]), {}};
     input.head = read_all(*input.file);
     std::printf("found by content: %s\n", kText.detect(input) ? "yes" : "no");

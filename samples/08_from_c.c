@@ -1,5 +1,5 @@
 /* The library from C: opens a file of any format, prints the mean of every float32 tensor, and saves it stripped of
- * "module.". usage: from_c IN OUT */
+ * "module.". usage: sample_from_c IN OUT */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +31,15 @@ int main(int argc, char** argv) {
   ckpt_checkpoint* wrapped = NULL;
   ckpt_checkpoint* plain = NULL;
   ckpt_error* error = NULL;
+  ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
   int failed;
   if (argc != 3) {
-    fprintf(stderr, "usage: from_c IN OUT\n");
+    fprintf(stderr, "usage: sample_from_c IN OUT\n");
     return 2;
   }
+  options.keep_existing = 1; /* an existing OUT is an error */
   failed = ckpt_open(argv[1], NULL, &wrapped, &error) || ckpt_strip_prefix(wrapped, NULL, &plain, &error) ||
-           print_means(plain, &error) || ckpt_save(plain, argv[2], NULL, &error);
+           print_means(plain, &error) || ckpt_save(plain, argv[2], &options, &error);
   if (failed) fprintf(stderr, "%s\n", ckpt_error_message(error));
   ckpt_error_free(error);
   ckpt_close(plain);

@@ -14,7 +14,7 @@ struct Net : core::ModuleOf<Net> {
   core::Tensor forward(const core::Tensor& x) { return out(drop(core::relu(hidden(x)))); }
 };
 
-int main() {
+int main(int argc, char** argv) {
   core::manual_seed(0);
   core::Tensor x = core::randn({120, 4});
   core::Tensor y = core::argmax(x.slice(1, 0, 3), 1);
@@ -45,5 +45,5 @@ int main() {
     std::cout << net(x.slice(0, 0, 2)) << '\n';
   }
   std::cout << net(x).sum() << '\n';
-  ckpt::save(net.state_dict(), "net.pth");
+  if (argc > 1) ckpt::save(net.state_dict(), argv[1]);
 }

@@ -1,4 +1,6 @@
 # The program of 09_from_pytorch.cpp in PyTorch: the two print the same text.
+import sys
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -42,4 +44,5 @@ net.eval()
 with torch.no_grad():
     print(net(x[:2]))
 print(net(x).sum())
-torch.save(net.state_dict(), "net.pth")
+if len(sys.argv) > 1:
+    torch.save(net.state_dict(), sys.argv[1])

@@ -5,6 +5,7 @@
 #include "libcore/core.h"
 #include "samples/support/program.h"
 #include "samples/support/say.h"
+#include "samples/support/scratch_folder.h"
 
 namespace {
 
@@ -25,6 +26,7 @@ void run(samples::Program& program) {
   core::manual_seed(static_cast<std::uint64_t>(program.integer("seed")));
   std::int64_t i = program.integer("i"), o = program.integer("o");
   MyModule net(i, o);
+  samples::ScratchFolder scratch;  // all files of this program
   ckpt::save(net.state_dict(), "net_parm.pth");
   print_keys(ckpt::load("net_parm.pth"));
 

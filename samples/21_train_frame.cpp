@@ -7,6 +7,7 @@
 #include "libcore/core.h"
 #include "samples/support/program.h"
 #include "samples/support/say.h"
+#include "samples/support/scratch_folder.h"
 
 namespace {
 
@@ -65,6 +66,7 @@ void run(samples::Program& program) {
 
   Trained trained(program.number("lr"), cuda);
   std::vector<Tensor> losses = trained.steps(x, y, 5);
+  samples::ScratchFolder scratch;  // for the file
   ckpt::save_training("train_frame.ckpt", trained.net, trained.optimizer, {.step = 5});
   std::vector<Tensor> straight = trained.steps(x, y, 5);
 

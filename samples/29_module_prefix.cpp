@@ -7,6 +7,7 @@
 #include "libcore/core.h"
 #include "samples/support/program.h"
 #include "samples/support/say.h"
+#include "samples/support/scratch_folder.h"
 
 namespace {
 
@@ -69,6 +70,7 @@ void run(samples::Program& program) {
   core::manual_seed(static_cast<std::uint64_t>(program.integer("seed")));
   MyModule saved;
   core::DataParallel paral_net(saved);
+  samples::ScratchFolder scratch;  // all files of this program
   ckpt::save(paral_net.state_dict(), "wrapped.pth");
   ckpt::save(paral_net.module().state_dict(), "inner.pth");
   cures_at_loading(saved);
@@ -80,5 +82,6 @@ void run(samples::Program& program) {
 
 int main(int argc, char** argv) {
   return samples::run_program(
-      argc, argv, {.about = "The module. error and its cures", .options = {{"seed", 0, "of all random numbers"}}}, run);
+      argc, argv, {.about = "The module. error and how to fix it", .options = {{"seed", 0, "of all random numbers"}}},
+      run);
 }

@@ -1,11 +1,13 @@
 // Training that goes on where it stopped, bit for bit: model, optimizer, schedule, order of the data and dropout.
 // Tutorial 004's "save/load to resume training". Every epoch is saved; --stop_after N ends the run as a kill would.
-// Use: resume; resume --stop_after 2 --state half.ckpt; resume --resume --state half.ckpt
+// Use: sample_resume; sample_resume --stop_after 2 --state half.ckpt; sample_resume --resume --state half.ckpt
 #include <cstdio>
+#include <optional>
 
 #include "libckpt/bridge.h"
 #include "libcore/core.h"
 #include "samples/support/program.h"
+#include "samples/support/scratch_folder.h"
 
 namespace {
 
@@ -29,7 +31,13 @@ void run(samples::Program& program) {
   core::CosineAnnealingLR schedule(optimizer, {.T_max = program.integer("epochs")});
 
   ckpt::TrainingProgress progress;
-  const std::string& state = program.text("state");
+  std::string state = program.text("state");
+  std::optional<samples::ScratchFolder> scratch;
+  if (state.empty() && program.flag("resume")) throw core::Error(core::ErrorCode::usage, "--resume needs --state FILE");
+  if (state.empty()) {
+    scratch.emplace();
+    state = "resume.ckpt";
+  }
   if (program.flag("resume")) {
     progress = ckpt::resume_training(state, net, optimizer);
     const ckpt::Value* saved = progress.extra.find("schedule");
@@ -63,7 +71,7 @@ int main(int argc, char** argv) {
                               {.about = "Training that goes on where it stopped",
                                .options = {{"epochs", 5, "of the whole run", 1},
                                            {"stop_after", 0, "stop behind this epoch"},
-                                           {"state", "resume.ckpt", "the file with the state"},
+                                           {"state", "", "the file with the state (default: a temporary one)"},
                                            {"resume", false, "go on from it"},
                                            {"seed", 0, "of all random numbers"}}},
                               run);

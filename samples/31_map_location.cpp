@@ -1,12 +1,15 @@
 // Where tensors of a file go: a file remembers the device of each tensor as a tag, map_location says what to make of
 // it, and a model takes values wherever it is. Tutorial 004: saved on one device, wanted on another. Use:
-// CORE_LOGICAL_DEVICES=2 map_location; then map_location --load on a machine without devices.
+// CORE_LOGICAL_DEVICES=2 sample_map_location --file a.pth; then sample_map_location --load --file a.pth without
+// devices.
 #include <functional>
+#include <optional>
 
 #include "libckpt/bridge.h"
 #include "libcore/core.h"
 #include "samples/support/program.h"
 #include "samples/support/say.h"
+#include "samples/support/scratch_folder.h"
 
 namespace {
 
@@ -43,7 +46,13 @@ void load(const std::string& file) {
 }
 
 void run(samples::Program& program) {
-  const std::string& file = program.text("file");
+  std::string file = program.text("file");
+  std::optional<samples::ScratchFolder> scratch;
+  if (file.empty() && program.flag("load")) throw core::Error(core::ErrorCode::usage, "--load needs --file FILE");
+  if (file.empty()) {
+    scratch.emplace();
+    file = "on_cuda.pth";
+  }
   if (!program.flag("load")) {
     if (core::cuda::device_count() < 1) {
       throw core::Error(core::ErrorCode::device, "saving needs a device; CORE_LOGICAL_DEVICES=2 stands in for two");
@@ -56,9 +65,10 @@ void run(samples::Program& program) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return samples::run_program(argc, argv,
-                              {.about = "Loading on another device than the one that saved",
-                               .options = {{"file", std::string("on_cuda.pth"), "the state of a small model"},
-                                           {"load", false, "only load it"}}},
-                              run);
+  return samples::run_program(
+      argc, argv,
+      {.about = "Loading on another device than the one that saved",
+       .options = {{"file", std::string(), "the state of a small model (default: a temporary file)"},
+                   {"load", false, "only load it"}}},
+      run);
 }

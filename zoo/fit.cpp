@@ -189,7 +189,7 @@ std::int64_t heads_of(const File& file, const NanoGPT::Options& sizes, const Nan
                       std::int64_t asked) {
   std::int64_t heads = asked != 0 ? asked : argument_in(file, "n_head");
   if (heads == 0 && sizes.n_embd == own.n_embd && sizes.n_layer == own.n_layer) heads = own.n_head;
-  if (heads == 0) throw Error(ErrorCode::usage, "how many attention heads it has stands nowhere in the file");
+  if (heads == 0) throw Error(ErrorCode::usage, "the file does not say how many attention heads the model has");
   if (heads < 0 || sizes.n_embd % heads != 0) {
     throw Error(ErrorCode::usage,
                 std::to_string(heads) + " attention heads do not divide its width of " + std::to_string(sizes.n_embd));

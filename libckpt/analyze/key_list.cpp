@@ -82,7 +82,7 @@ WantedKey parse_key_line(std::string_view line) {
   if (trim(line).empty()) return wanted;
   std::string_view shape = take_shape(line);
   wanted.shape = parse_shape(shape);
-  if (!wanted.shape) throw_bad(core::quote(shape) + " behind key " + core::quote(wanted.key) + " is no shape");
+  if (!wanted.shape) throw_bad(core::quote(shape) + " after key " + core::quote(wanted.key) + " is not a shape");
   std::string_view dtype = trim(take_word(line), ",");
   if (!dtype.empty()) wanted.dtype = core::try_parse_dtype(dtype);
   wanted.kind = parse_kind(take_word(line));
@@ -167,7 +167,8 @@ WantedKey json_key(std::string_view key, const JsonView& value) {
   wanted.key = key;
   const JsonView shape = value.is(JsonView::Kind::object) && value.has("shape") ? value.at("shape") : value;
   wanted.shape = json_shape(shape);
-  if (!wanted.shape && shape.is(JsonView::Kind::array)) throw_bad("the shape of " + core::quote(key) + " is no shape");
+  if (!wanted.shape && shape.is(JsonView::Kind::array))
+    throw_bad("the shape of " + core::quote(key) + " is not a shape");
   if (is_text(value, "dtype")) wanted.dtype = core::try_parse_dtype(value.at("dtype").as_text());
   if (is_text(value, "kind")) wanted.kind = parse_kind(value.at("kind").as_text());
   return wanted;

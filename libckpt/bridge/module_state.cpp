@@ -34,7 +34,8 @@ std::vector<PlacedEntry> entries_of(const Dict& dict) {
   for (const auto& [key, value] : dict.items) {
     std::string name = step_text(key);
     if (!value.is(Value::Kind::tensor)) {
-      throw Error(ErrorCode::type, core::quote(name) + " is no tensor, so this is no state dict; name the one to load");
+      throw Error(ErrorCode::type,
+                  core::quote(name) + " is not a tensor, so this is not a state dict; name the one to load");
     }
     entries.push_back({std::move(name), value.entry_ptr(), {}});
   }

@@ -118,7 +118,7 @@ core::OptionValue to_numbers(const std::string& name, const Value& value) {
   std::vector<Scalar> numbers;
   for (const Value& item : value.as_list()) {
     if (!is_number(item) && !item.is_null())
-      throw Error(ErrorCode::type, "option " + core::quote(name) + " holds something that is no number");
+      throw Error(ErrorCode::type, "option " + core::quote(name) + " is not a number");
     some.push_back(item.is_null() ? std::nullopt : std::optional<Scalar>(to_number(item)));
     if (some.back()) numbers.push_back(*some.back());
   }
@@ -178,7 +178,8 @@ struct StateReader {
     for (const Value& item : items) {
       if (item.is_null()) continue;  // scratch of LBFGS that was not used yet
       if (!item.is(Value::Kind::tensor)) {
-        throw Error(ErrorCode::type, "state " + core::quote(name) + " of the optimizer holds what is no tensor");
+        throw Error(ErrorCode::type,
+                    "state " + core::quote(name) + " of the optimizer has a value that is not a tensor");
       }
       list.push_back(maker.tensor(item.as_entry()));
     }

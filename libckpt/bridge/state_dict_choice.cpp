@@ -47,7 +47,7 @@ std::string list_candidates(const std::vector<StateDictRef>& candidates) {
 StateDictRef choose_state_dict(const Value& root, const std::string& path) {
   if (!path.empty()) {
     const Value& value = value_at(root, path);
-    if (!value.is(Value::Kind::dict)) throw Error(ErrorCode::key, core::quote(path) + " is no dict of tensors");
+    if (!value.is(Value::Kind::dict)) throw Error(ErrorCode::key, core::quote(path) + " is not a dict of tensors");
     return {{}, path, value.as_dict().items.size(), &value.as_dict()};
   }
   std::vector<StateDictRef> candidates;
@@ -58,7 +58,7 @@ StateDictRef choose_state_dict(const Value& root, const std::string& path) {
   if (candidates.size() == 1) return std::move(candidates.front());
   if (candidates.empty()) {
     if (root.is(Value::Kind::dict) && root.as_dict().items.empty()) return {{}, "", 0, &root.as_dict()};
-    throw Error(ErrorCode::key, "the file holds no state dict (a dict of tensors)");
+    throw Error(ErrorCode::key, "the file has no state dict (a dict of tensors)");
   }
   throw Error(ErrorCode::key, "the file holds several state dicts: " + list_candidates(candidates) + "; name one");
 }

@@ -29,7 +29,7 @@ Value bytes_as_tensor(core::ByteVector bytes) {
 
 const Value& required(const Value& root, const char* key) {
   if (const Value* value = root.find(key)) return *value;
-  throw Error(ErrorCode::key, "no " + core::quote(key) + " in the file, so it is no training state");
+  throw Error(ErrorCode::key, "no " + core::quote(key) + " in the file, so it is not a training state");
 }
 
 std::int64_t integer_or_zero(const Value& root, const char* key) {
@@ -41,7 +41,7 @@ std::int64_t integer_or_zero(const Value& root, const char* key) {
 core::ByteVector state_bytes(const Value& value, const char* key) {
   if (!value.is(Value::Kind::tensor) || value.as_entry().dtype != core::DType::u8 ||
       value.as_entry().byte_size() > core::Generator::kCpuStateSize) {
-    throw Error(ErrorCode::corrupt, core::quote(key) + " is no generator state (a small uint8 tensor)");
+    throw Error(ErrorCode::corrupt, core::quote(key) + " is not a generator state (a small uint8 tensor)");
   }
   return read_all(*value.as_entry().bytes);
 }

@@ -64,7 +64,7 @@ class ObstacleFinder {
 
 std::vector<Obstacle> flat_obstacles(const Checkpoint& checkpoint, const EntryObstacle& obstacle) {
   if (!checkpoint.root.is(Value::Kind::dict)) {
-    return {{"", "the top is no dict of tensors but a value of type " + type_text(checkpoint.root)}};
+    return {{"", "the top is not a dict of tensors but a value of type " + type_text(checkpoint.root)}};
   }
   ObstacleFinder finder(obstacle);
   finder.run(checkpoint.root.as_dict());

@@ -69,7 +69,7 @@ fs::path resolve_folder(const fs::path& path) {
                 "this is a distributed checkpoint whose save never finished: the .metadata file is missing");
   }
   throw Error(ErrorCode::unsupported,
-              "the folder is no checkpoint: it has neither an index (*.index.json) nor the "
+              "the folder is not a checkpoint: it has neither an index (*.index.json) nor the "
               ".metadata of a distributed checkpoint" +
                   checkpoints_among(names));
 }

@@ -130,8 +130,7 @@ Salvage salvage_npz(const SourcePtr& file, const std::vector<FoundRecord>& recor
     }
   }
   out.checkpoint.root = Value::dict(std::move(dict));
-  out.lost.push_back(
-      {"what may have come behind", "nothing says what it was: the directory of the archive is damaged"});
+  out.lost.push_back({"what may have come after", "nothing says what it was: the directory of the archive is damaged"});
   return out;
 }
 

@@ -52,7 +52,7 @@ void ScanWalk::check_getattr(const PickleGraph& graph, const std::string& where)
     if (graph.symbol(graph.call(id).callable).full != "builtins.getattr") continue;
     std::span<const NodeId> args = graph.children(graph.call(id).args);
     bool plain = args.size() == 2 && graph.kind(args[0]) == NodeKind::global && graph.kind(args[1]) == NodeKind::text;
-    if (!plain) finding(where, "it calls 'builtins.getattr' on something that is no class");
+    if (!plain) finding(where, "it calls 'builtins.getattr' on something that is not a class");
   }
 }
 
@@ -92,7 +92,7 @@ ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string
     out.complete = complete && graph.consumed() == out.bytes;
     look(graph);
     if (graph.consumed() < out.bytes) {
-      unread(where, core::format_size(out.bytes - graph.consumed()) + " behind the end of the pickle");
+      unread(where, core::format_size(out.bytes - graph.consumed()) + " after the end of the pickle");
       core::Bytes behind = graph.pickle().subspan(graph.consumed());
       rest.assign(behind.begin(), behind.end());
     }
@@ -102,7 +102,7 @@ ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string
   }
   yield.complete = out.complete;
   result_.pickles.push_back(std::move(out));
-  if (!rest.empty()) pickle_sequence(memory_source(std::move(rest)), join(where, "behind its end"), ids, UINT64_MAX);
+  if (!rest.empty()) pickle_sequence(memory_source(std::move(rest)), join(where, "after its end"), ids, UINT64_MAX);
   return yield;
 }
 
@@ -135,10 +135,10 @@ void ScanWalk::bare_pickles(const SourcePtr& source, const std::string& where) {
   std::size_t before = result_.pickles.size();
   std::uint64_t end = pickle_sequence(source, where, PickleIds::storages, UINT64_MAX);
   if (end < source->size()) {
-    unread(where, core::format_size(source->size() - end) + " behind the last pickle were not analysed");
+    unread(where, core::format_size(source->size() - end) + " after the last pickle were not analysed");
   }
   if (result_.pickles.size() > before + 1) {
-    finding(where, "several pickles stand one after another, and they are no stream of PyTorch");
+    finding(where, "several pickles follow one another, and they are not a PyTorch stream");
   }
 }
 

@@ -30,21 +30,21 @@ void check_shard_name(std::string_view name, std::span<const std::string_view> s
   auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::refused, "the index names the shard " + quote(name) + ", which " + why);
   };
-  if (name.empty() || name == "." || name == "..") refuse("is no file name");
+  if (name.empty() || name == "." || name == "..") refuse("is not a file name");
   if (name.find_first_of("/\\") != std::string_view::npos) refuse("is not beside the index");
   if (name.find('\0') != std::string_view::npos) refuse("holds a NUL byte");
   bool known = std::any_of(suffixes.begin(), suffixes.end(), [&](auto suffix) { return name.ends_with(suffix); });
-  if (!known) refuse("is no " + std::string(suffixes.front()) + " file");
+  if (!known) refuse("is not a " + std::string(suffixes.front()) + " file");
 }
 
 void read_weight_map(const JsonView& root, const OpenOptions& options, std::span<const std::string_view> suffixes,
                      ShardIndex& index) {
   if (!root.is(JsonView::Kind::object) || !root.has("weight_map")) corrupt("the index has no weight_map");
   JsonView map = root.at("weight_map");
-  if (!map.is(JsonView::Kind::object)) corrupt("the weight_map of the index is no object");
+  if (!map.is(JsonView::Kind::object)) corrupt("the weight_map of the index is not an object");
   std::unordered_set<std::string> seen;
   for (const auto& [tensor, file] : map.members()) {
-    if (!file.is(JsonView::Kind::text)) corrupt("the index names a shard that is no text for tensor " + quote(tensor));
+    if (!file.is(JsonView::Kind::text)) corrupt("the index names a shard that is not text for tensor " + quote(tensor));
     check_shard_name(file.as_text(), suffixes);
     index.weight_map.emplace_back(tensor, file.as_text());
     if (seen.insert(std::string(file.as_text())).second) index.files.emplace_back(file.as_text());

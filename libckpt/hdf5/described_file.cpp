@@ -79,7 +79,7 @@ Hdf5Image parse_described(core::ByteVector answer, const DescribedPlan& plan) {
       throw_nonsense("a part with the tag " + std::to_string(tag));
     }
   }
-  if (!in.at_end()) throw_nonsense("bytes are left behind its end");
+  if (!in.at_end()) throw_nonsense("bytes are left after its end");
   check_superblock(image, plan);
   return image;
 }

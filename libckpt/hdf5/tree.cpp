@@ -117,7 +117,7 @@ class WalkParser {
       take_frame(tag, content);
       if (!content.at_end()) throw_nonsense("bytes are left in a part");
     }
-    if (!in.at_end()) throw_nonsense("bytes are left behind its end");
+    if (!in.at_end()) throw_nonsense("bytes are left after its end");
     return std::move(tree_);
   }
 
@@ -182,7 +182,7 @@ class WalkParser {
     if (++links_ > limits_.max_tensors) throw Error(ErrorCode::refused, "it has more links than the limit");
     bool is_new = link.kind == kLinkGroup || link.kind == kLinkDataset;
     if (is_new ? target != tree_.objects.size() : target >= tree_.objects.size())
-      throw_nonsense("a link leads nowhere");
+      throw_nonsense("a link has no target");
     if (link.kind == kLinkKnown && !tree_.objects[target].dataset) throw_nonsense("a group has two parents");
     link.object = static_cast<std::uint32_t>(target);
     open_dataset_ = link.kind == kLinkDataset;

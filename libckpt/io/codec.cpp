@@ -152,7 +152,7 @@ void require_inflated(libdeflate_result result, std::size_t used, std::size_t si
   if (result == LIBDEFLATE_SHORT_OUTPUT) damaged("it holds fewer bytes than recorded");
   if (result == LIBDEFLATE_INSUFFICIENT_SPACE) damaged("it holds more bytes than recorded");
   if (result != LIBDEFLATE_SUCCESS) damaged("it cannot be inflated");
-  if (used != size) damaged("more bytes follow behind its end");
+  if (used != size) damaged("more bytes follow its end");
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ JsonDocument JsonDocument::parse(core::ByteVector text, const JsonOptions& optio
   require_no_duplicates(state->root, view, options);
   if (std::optional<std::uint64_t> at = detail::find_negative_zero(view)) {
     throw Error(ErrorCode::corrupt, std::string(options.what) + " has the number -0 at byte " +
-                                        std::to_string(options.offset + *at) + ", which is no count");
+                                        std::to_string(options.offset + *at) + ", which is not a count");
   }
   return JsonDocument(std::move(state));
 }

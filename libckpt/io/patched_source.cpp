@@ -87,7 +87,7 @@ void PatchedSource::read(std::uint64_t offset, MutableBytes out) const {
 
 void PatchedSource::read_unpatched(std::uint64_t offset, MutableBytes out) const {
   if (offset + out.size() > file_->size()) {
-    throw Error(ErrorCode::corrupt, "its bytes lie behind the end of the file, which is cut");
+    throw Error(ErrorCode::corrupt, "its bytes lie after the end of the file, which is cut");
   }
   file_->read(offset, out);
 }

@@ -164,7 +164,7 @@ class TarReader {
     for (std::uint64_t at = position_; at < file_.size(); at += buffer.size()) {
       buffer.resize(std::min<std::uint64_t>(64 << 10, file_.size() - at));
       file_.read(at, buffer);
-      if (!is_zero(buffer)) corrupt("the tar archive has bytes behind its end");
+      if (!is_zero(buffer)) corrupt("the tar archive has bytes after its end");
     }
     if (file_.size() - position_ < 2 * kBlock) corrupt("the file is cut off: the end of the tar archive is missing");
   }

@@ -68,13 +68,13 @@ class DeadSpace {
 
   std::uint64_t explain_directory(const ZipEnd& old) {
     if (records_.size() + old.entries > options_.max_members) {
-      throw Error(ErrorCode::refused, "the zip archive has more superseded records than allowed");
+      throw Error(ErrorCode::refused, "the zip archive has more replaced records than allowed");
     }
     for (ZipMember& member : detail::read_zip_directory(file_, old, options_)) {
       std::uint64_t offset = member.record_offset;
       records_.insert_or_assign(offset, std::move(member));
     }
-    found_.push_back({old.directory_offset, old.end - old.directory_offset, "superseded directory"});
+    found_.push_back({old.directory_offset, old.end - old.directory_offset, "replaced directory"});
     return old.directory_offset;
   }
 
@@ -83,7 +83,7 @@ class DeadSpace {
       throw Error(ErrorCode::corrupt, "zip record " + core::quote(member.name) + " is not in the directory");
     }
     found_.push_back({member.record_offset, member.record_end - member.record_offset,
-                      "superseded record " + core::quote(member.name)});
+                      "replaced record " + core::quote(member.name)});
     return member.record_offset;
   }
 

@@ -103,7 +103,7 @@ void check_name(const std::string& name, std::uint16_t flags) {
   if (name.find('\0') != std::string::npos) refuse("holds a NUL byte");
   if (name.find('\\') != std::string::npos) refuse("holds a backslash");
   if (name.front() == '/' || (name.size() > 1 && name[1] == ':')) refuse("is an absolute path");
-  if ((flags & kFlagUtf8) != 0 && !core::is_utf8(name)) refuse("is no valid UTF-8");
+  if ((flags & kFlagUtf8) != 0 && !core::is_utf8(name)) refuse("is not valid UTF-8");
   for (std::string_view part : core::split(name, '/')) {
     if (part == "..") refuse("leaves the archive");
   }
@@ -148,7 +148,7 @@ void check_entry(const ZipMember& member, std::uint64_t directory_offset) {
 }
 
 ZipMember read_entry(ByteCursor& in, std::uint64_t directory_offset, const ZipReadOptions& options) {
-  if (in.take<std::uint32_t>() != kCentralSignature) corrupt("the zip directory holds something that is no entry");
+  if (in.take<std::uint32_t>() != kCentralSignature) corrupt("the zip directory holds something that is not an entry");
   ZipMember member;
   in.skip(4);  // versions
   member.flags = in.take<std::uint16_t>();
@@ -250,7 +250,7 @@ ZipEnd find_zip_end(const ByteSource& file, bool accept_trailing) {
   if (!early) throw_no_end();
   ZipEnd end = read_end(file, *early);
   if (accept_trailing) return end;
-  corrupt(core::format_count(file.size() - end.end) + " bytes lie behind the end of the zip archive");
+  corrupt(core::format_count(file.size() - end.end) + " bytes lie after the end of the zip archive");
 }
 
 std::optional<ZipEnd> try_zip_end_at(const ByteSource& file, std::uint64_t begin, std::uint64_t end) {
@@ -305,7 +305,7 @@ void read_zip_record(HeaderWindow& window, ZipMember& member) {
   if (member.record_end > window.limit()) corrupt_member(member, "it reaches into the directory");
   if ((member.flags & kFlagDescriptor) == 0) return;
   std::uint64_t length = descriptor_length(window, member.record_end, member);
-  if (length == 0) corrupt_member(member, "the descriptor behind its data disagrees with the directory");
+  if (length == 0) corrupt_member(member, "the descriptor after its data disagrees with the directory");
   member.record_end += length;
 }
 

@@ -44,7 +44,7 @@ Recipe recipe_of(const AverageOptions& options, std::size_t count) {
   if (recipe.factors.empty()) recipe.factors.assign(count, 1);
   for (double weight : recipe.factors) {
     if (!(weight >= 0) || !std::isfinite(weight)) {
-      throw Error(ErrorCode::usage, "the weight " + core::python_float(weight) + " is no positive number");
+      throw Error(ErrorCode::usage, "the weight " + core::python_float(weight) + " is not a positive number");
     }
     recipe.divisor += weight;
   }

@@ -255,7 +255,7 @@ SourcePtr cast_source(SourcePtr source, DType from, DType to) {
   }
   if (source->size() % width_of(from) != 0) {
     throw Error(ErrorCode::corrupt, "the data of a tensor of type " + std::string(core::name(from)) + " are " +
-                                        std::to_string(source->size()) + " bytes long, no whole number of elements");
+                                        std::to_string(source->size()) + " bytes long, not a whole number of elements");
   }
   return std::make_shared<CastSource>(std::move(source), from, to);
 }

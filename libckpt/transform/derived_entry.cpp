@@ -58,7 +58,7 @@ std::vector<std::int64_t> full_order(const Entry& entry, std::vector<std::int64_
   if (dims.empty()) {
     if (rank < 2) {
       throw Error(ErrorCode::value,
-                  "a tensor of shape " + core::to_list(entry.shape) + " has no two dimensions to exchange");
+                  "a tensor of shape " + core::to_list(entry.shape) + " does not have two dimensions to swap");
     }
     dims.resize(entry.shape.size());
     std::iota(dims.begin(), dims.end(), 0);
@@ -70,7 +70,7 @@ std::vector<std::int64_t> full_order(const Entry& entry, std::vector<std::int64_
   for (std::size_t d = 0; valid && d < sorted.size(); ++d) valid = sorted[d] == static_cast<std::int64_t>(d);
   if (!valid) {
     throw Error(ErrorCode::value,
-                "dims = " + text_of(dims) + " is no order of the dimensions of " + core::to_list(entry.shape));
+                "dims = " + text_of(dims) + " is not an order of the dimensions of " + core::to_list(entry.shape));
   }
   return dims;
 }
@@ -79,8 +79,8 @@ std::size_t dim_of(const Entry& entry, std::int64_t dim) {
   auto rank = static_cast<std::int64_t>(entry.shape.size());
   std::int64_t from_front = dim < 0 ? dim + rank : dim;
   if (from_front < 0 || from_front >= rank) {
-    throw Error(ErrorCode::value,
-                "dim = " + std::to_string(dim) + " is no dimension of a tensor of shape " + core::to_list(entry.shape));
+    throw Error(ErrorCode::value, "dim = " + std::to_string(dim) + " is not a dimension of a tensor of shape " +
+                                      core::to_list(entry.shape));
   }
   return static_cast<std::size_t>(from_front);
 }

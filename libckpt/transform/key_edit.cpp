@@ -200,7 +200,7 @@ std::vector<StateDictRef> model_state_dicts(const Value& root) {
 std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::string& at) {
   const Value& top = value_at(root, at);
   std::vector<StateDictRef> found = list_state_dicts(top);
-  if (found.empty() && !at.empty()) throw Error(ErrorCode::key, core::quote(at) + " holds no state dict");
+  if (found.empty() && !at.empty()) throw Error(ErrorCode::key, core::quote(at) + " has no state dict");
   if (at.empty()) return found;
   if (found.front().path.empty()) found.resize(1);
   for (StateDictRef& dict : found) dict.name = at + (dict.name.empty() ? "" : "." + dict.name);

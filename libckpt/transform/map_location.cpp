@@ -41,7 +41,7 @@ void require_target(const std::string& tag, const std::set<std::string, std::les
   bool known = std::find(kPrivateTypes.begin(), kPrivateTypes.end(), type_of(tag)) != kPrivateTypes.end() ||
                known_types.contains(type_of(tag));
   if (known && is_tag(tag)) return;
-  throw Error(ErrorCode::usage, core::quote(tag) + " is no device; use cpu, cuda, cuda:0, mps, xpu:1, ...");
+  throw Error(ErrorCode::usage, core::quote(tag) + " is not a device; use cpu, cuda, cuda:0, mps, xpu:1, ...");
 }
 
 void check(const MapLocationOptions& options) {
@@ -51,7 +51,7 @@ void check(const MapLocationOptions& options) {
   std::set<std::string, std::less<>> types;
   std::set<std::string> seen;
   for (const auto& [from, to] : options.map) {
-    if (!is_tag(from)) throw Error(ErrorCode::usage, core::quote(from) + " is no device tag");
+    if (!is_tag(from)) throw Error(ErrorCode::usage, core::quote(from) + " is not a device tag");
     if (!seen.insert(from).second) throw Error(ErrorCode::usage, "the map names " + core::quote(from) + " twice");
     types.emplace(type_of(from));
   }

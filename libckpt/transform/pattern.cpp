@@ -127,7 +127,7 @@ struct Pattern::State {
     is_regex = true;
     expression = text.substr(kRegex.size());
     const RE2& re = regex();
-    if (!re.ok()) throw_bad(text, "is no regular expression: " + re.error());
+    if (!re.ok()) throw_bad(text, "is not a regular expression: " + re.error());
     captures.resize(static_cast<std::size_t>(re.NumberOfCapturingGroups()));
     numbers.resize(captures.size(), true);
     for (const auto& [index, group] : re.CapturingGroupNames()) {

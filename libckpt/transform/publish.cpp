@@ -63,7 +63,7 @@ const WeightsRef* choose_model(const std::vector<WeightsRef>& all, const Publish
   std::vector<const WeightsRef*> candidates;
   if (!options.at.empty()) {
     candidates = below(all, options.at);
-    if (candidates.empty()) throw Error(ErrorCode::key, core::quote(options.at) + " holds no state dict");
+    if (candidates.empty()) throw Error(ErrorCode::key, core::quote(options.at) + " has no state dict");
   } else {
     for (const WeightsRef& weights : all) {
       if (!weights.is_average) candidates.push_back(&weights);

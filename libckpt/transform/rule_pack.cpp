@@ -42,7 +42,7 @@ std::vector<std::int64_t> proportion(const std::string& key, const TextNode& nod
     if (item.kind == NodeKind::integer && item.integer > 0) out.push_back(item.integer);
   }
   bool valid = node.kind == NodeKind::list && node.items.size() == 2 && out.size() == 2;
-  if (!valid) throw_bad("has a " + core::quote(key) + " that is no pair of numbers");
+  if (!valid) throw_bad("has a " + core::quote(key) + " that is not a pair of numbers");
   return out;
 }
 
@@ -51,7 +51,7 @@ void read_field(RulePack& pack, const std::string& key, const TextNode& node) {
   if (key == "to_shape") return void(pack.to_shape = proportion(key, node));
   auto field = std::find_if(kTexts.begin(), kTexts.end(), [&](const TextField& text) { return text.name == key; });
   if (field == kTexts.end()) throw_bad("has an unknown field " + core::quote(key));
-  if (node.kind != NodeKind::text || node.text.empty()) throw_bad("has a " + core::quote(key) + " that is no text");
+  if (node.kind != NodeKind::text || node.text.empty()) throw_bad("has a " + core::quote(key) + " that is not text");
   pack.*(field->member) = node.text;
 }
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/nearest_path.h"
 #include "libckpt/transform/key_edit.h"
 #include "libckpt/transform/module_moves.h"
 #include "libckpt/transform/rule_engine.h"
@@ -163,13 +164,25 @@ class Applier {
   RuleReport report_;
 };
 
-void require_matches(const RuleReport& report) {
+/// For the first rule that matches nothing: the pattern that was probably meant.
+std::string guess_pattern(const RuleReport& report, const Rules& rules, const Value& root) {
+  for (const Rule& rule : rules) {
+    for (const auto& [pattern, name] : rule.names) {
+      bool is_it = report.unmatched.front().find(core::quote(pattern)) != std::string::npos;
+      if (is_it) return did_you_mean_pattern(root, pattern);
+    }
+  }
+  return "";
+}
+
+void require_matches(const RuleReport& report, const Rules& rules, const Value& root) {
   std::vector<std::string> unknown = report.unmatched;
   if (unknown.empty()) return;
   std::size_t more = unknown.size() - std::min(unknown.size(), kMaxListed);
   unknown.resize(unknown.size() - more);
   throw Error(ErrorCode::key, "rules that match nothing: " + core::join(unknown, "; ") +
-                                  (more > 0 ? " and " + core::format_count(more) + " more" : ""));
+                                  (more > 0 ? " and " + core::format_count(more) + " more" : "") +
+                                  guess_pattern(report, rules, root));
 }
 
 }  // namespace
@@ -189,7 +202,7 @@ Checkpoint apply_rules(const Checkpoint& checkpoint, const Rules& rules, const R
     plans.emplace(dict.dict, std::move(plan));
   }
   RuleReport done = applier.finish();
-  if (options.require_matches) require_matches(done);
+  if (options.require_matches) require_matches(done, rules, checkpoint.root);
   Checkpoint out = checkpoint;
   out.root = RulesMap(std::move(plans), options.at.empty() ? &moved : nullptr).map(checkpoint.root);
   if (report != nullptr) *report = std::move(done);

@@ -31,7 +31,7 @@ std::vector<std::int64_t> inverse_order(const std::vector<std::int64_t>& dims) {
   std::vector<std::int64_t> out(dims.size(), -1);
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] < 0 || static_cast<std::size_t>(dims[d]) >= dims.size())
-      throw_one_way("dims is no order of dimensions");
+      throw_one_way("dims is not an order of dimensions");
     out[static_cast<std::size_t>(dims[d])] = static_cast<std::int64_t>(d);
   }
   return out;

@@ -33,7 +33,7 @@ constexpr std::array<Kind, 8> kKinds = {Kind::rename, Kind::drop, Kind::transpos
 class Fields {
  public:
   explicit Fields(const TextNode& table) : table_(table) {
-    if (table.kind != NodeKind::table) throw_bad("is no table");
+    if (table.kind != NodeKind::table) throw_bad("is not a table");
   }
 
   bool has(std::string_view key) const { return table_.find(key) != nullptr; }
@@ -45,7 +45,7 @@ class Fields {
   }
   std::string text(const std::string& key) {
     const TextNode& node = take(key);
-    if (node.kind != NodeKind::text) throw_bad("has a " + core::quote(key) + " that is no text");
+    if (node.kind != NodeKind::text) throw_bad("has a " + core::quote(key) + " that is not text");
     return node.text;
   }
   std::vector<std::string> texts(const std::string& key) {
@@ -55,7 +55,7 @@ class Fields {
       if (item.kind == NodeKind::text) out.push_back(item.text);
     }
     bool valid = node.kind == NodeKind::list && out.size() == node.items.size() && out.size() >= 2;
-    if (!valid) throw_bad("has a " + core::quote(key) + " that is no list of two or more texts");
+    if (!valid) throw_bad("has a " + core::quote(key) + " that is not a list of two or more texts");
     return out;
   }
   std::vector<std::int64_t> integers(const std::string& key) {
@@ -65,13 +65,13 @@ class Fields {
       if (item.kind == NodeKind::integer) out.push_back(item.integer);
     }
     bool valid = node.kind == NodeKind::list && out.size() == node.items.size();
-    if (!valid) throw_bad("has a " + core::quote(key) + " that is no list of integers");
+    if (!valid) throw_bad("has a " + core::quote(key) + " that is not a list of integers");
     return out;
   }
   core::DType dtype(const std::string& key) {
     std::string name = text(key);
     std::optional<core::DType> dtype = core::try_parse_dtype(name);
-    if (!dtype) throw_bad("has a " + core::quote(key) + " that is no dtype: " + core::quote(name));
+    if (!dtype) throw_bad("has a " + core::quote(key) + " that is not a dtype: " + core::quote(name));
     return *dtype;
   }
   void require_all_taken() const {
@@ -90,14 +90,14 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const TextNode& node) 
   std::vector<std::pair<std::string, std::string>> out;
   for (const auto& [from, to] : node.members) {
     if (to.kind != NodeKind::text) {
-      throw Error(ErrorCode::corrupt, "the new name of " + core::quote(from) + " is no text");
+      throw Error(ErrorCode::corrupt, "the new name of " + core::quote(from) + " is not text");
     }
     out.emplace_back(from, to.text);
   }
   for (const TextNode& item : node.items) {
     bool pair = item.kind == NodeKind::list && item.items.size() == 2 && item.items[0].kind == NodeKind::text &&
                 item.items[1].kind == NodeKind::text;
-    if (!pair) throw_bad("has a 'rename' that is no list of pairs [\"old\", \"new\"]");
+    if (!pair) throw_bad("has a 'rename' that is not a list of pairs [\"old\", \"new\"]");
     out.emplace_back(item.items[0].text, item.items[1].text);
   }
   return out;
@@ -116,7 +116,7 @@ void read_cut(Fields& fields, Rule& rule) {
   if (fields.has("sizes")) rule.sizes = fields.integers("sizes");
   if (!fields.has("dim")) return;
   const TextNode& dim = fields.take("dim");
-  if (dim.kind != NodeKind::integer) throw_bad("has a 'dim' that is no integer");
+  if (dim.kind != NodeKind::integer) throw_bad("has a 'dim' that is not an integer");
   rule.dim = dim.integer;
 }
 
@@ -167,7 +167,7 @@ Rule read_rule(const TextNode& table) {
     ++kinds;
   }
   if (kinds != 1) {
-    throw_bad(std::string(kinds == 0 ? "says nothing to do" : "says more than one thing to do") +
+    throw_bad(std::string(kinds == 0 ? "has no action" : "has more than one action") +
               "; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, tie");
   }
   read_fields(fields, rule);
@@ -177,7 +177,7 @@ Rule read_rule(const TextNode& table) {
 }
 
 void read_rules(const TextNode& list, Rules& rules) {
-  if (list.kind != NodeKind::list) throw_bad("the rules are no list");
+  if (list.kind != NodeKind::list) throw_bad("the rules are not a list");
   for (const TextNode& table : list.items) {
     std::string place = "rule " + std::to_string(rules.size() + 1);
     rules.push_back(core::with_context(place, [&] { return read_rule(table); }));

@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "libckpt/nearest_path.h"
 #include "libckpt/transform/selector.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -79,8 +80,8 @@ class Selecting {
 
   std::optional<Value> run(const Value& top) {
     std::optional<Value> kept = filter(top, "");
-    require_used(include_);
-    require_used(exclude_);
+    require_used(include_, top);
+    require_used(exclude_, top);
     return kept;
   }
   const SelectChanges& changes() const { return changes_; }
@@ -119,9 +120,11 @@ class Selecting {
     changes_.values_kept += keep ? 1 : 0;
   }
 
-  static void require_used(const std::vector<Use>& uses) {
+  static void require_used(const std::vector<Use>& uses, const Value& top) {
     for (const Use& use : uses) {
-      if (!use.used) throw Error(ErrorCode::key, "no name matches " + core::quote(use.selector.text()));
+      if (use.used) continue;
+      const std::string& text = use.selector.text();
+      throw Error(ErrorCode::key, "no name matches " + core::quote(text) + did_you_mean_pattern(top, text));
     }
   }
 
@@ -155,7 +158,7 @@ Checkpoint select(const Checkpoint& checkpoint, const SelectOptions& options, Se
   }
   const Value& top = value_at(checkpoint.root, options.at);
   if (!top.is(Value::Kind::dict)) {
-    throw Error(ErrorCode::key, (options.at.empty() ? "the top" : core::quote(options.at)) + " is no dict");
+    throw Error(ErrorCode::key, (options.at.empty() ? "the top" : core::quote(options.at)) + " is not a dict");
   }
   Selecting selecting(options);
   std::optional<Value> kept = selecting.run(top);

@@ -33,7 +33,7 @@ std::optional<std::int64_t> parse_number(std::string_view text, std::string_view
   std::int64_t number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw Error(ErrorCode::usage, core::quote(spec) + " is no slice such as 0:5,:,-1");
+    throw Error(ErrorCode::usage, core::quote(spec) + " is not a slice such as 0:5,:,-1");
   }
   return number;
 }
@@ -42,7 +42,7 @@ Range parse_range(std::string_view part, std::int64_t size, std::string_view spe
   std::vector<std::string_view> pieces = core::split(part, ':');
   if (pieces.size() == 1) {
     std::optional<std::int64_t> index = parse_number(part, spec);
-    if (!index) throw Error(ErrorCode::usage, core::quote(spec) + " is no slice such as 0:5,:,-1");
+    if (!index) throw Error(ErrorCode::usage, core::quote(spec) + " is not a slice such as 0:5,:,-1");
     std::int64_t at = *index < 0 ? *index + size : *index;
     if (at < 0 || at >= size) {
       throw Error(ErrorCode::value, "index " + std::to_string(*index) + " is out of range for a dimension of size " +
@@ -52,7 +52,7 @@ Range parse_range(std::string_view part, std::int64_t size, std::string_view spe
   }
   std::int64_t step = pieces.size() > 2 ? parse_number(pieces[2], spec).value_or(1) : 1;
   if (pieces.size() > 3 || step <= 0) {
-    throw Error(ErrorCode::usage, core::quote(spec) + " is no slice with a positive step such as 0:100:2");
+    throw Error(ErrorCode::usage, core::quote(spec) + " is not a slice with a positive step such as 0:100:2");
   }
   auto clip = [size](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size); };
   std::int64_t begin = clip(std::max(parse_number(pieces[0], spec).value_or(0), -size));

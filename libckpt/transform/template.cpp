@@ -103,13 +103,13 @@ struct TemplateParser {
     auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     bool is_number = error == std::errc() && end == name.data() + name.size();
     if (!is_number || number == 0 || number > names.size())
-      bad("uses {" + std::string(name) + "}, which is no capture");
+      bad("uses {" + std::string(name) + "}, which is not a capture");
     return number - 1;
   }
 
   void add_steps(std::string_view steps) {
     if (!steps.empty() && !pattern.number_captures()[parts.back().capture]) {
-      bad("counts with a capture that is no number; write {#name} in the name");
+      bad("counts with a capture that is not a number; write {#name} in the name");
     }
     while (!steps.empty()) {
       std::int64_t number = 0;

@@ -9,7 +9,7 @@
 namespace {
 
 [[noreturn]] void throw_malformed() {
-  throw core::Error(core::ErrorCode::corrupt, "the text is no TOML");
+  throw core::Error(core::ErrorCode::corrupt, "the text is not TOML");
 }
 
 }  // namespace
@@ -128,13 +128,13 @@ const TextNode* TextNode::find(std::string_view key) const {
 }
 
 TextNode parse_toml_node(std::string_view text) {
-  if (!core::is_utf8(text)) throw core::Error(core::ErrorCode::corrupt, "the text is no TOML: it is not UTF-8");
+  if (!core::is_utf8(text)) throw core::Error(core::ErrorCode::corrupt, "the text is not TOML: it is not UTF-8");
   const AsciiCover cover(text);
   try {
     return node_of(toml::parse(cover.text()), cover);
   } catch (const toml::parse_error& error) {
     throw core::Error(core::ErrorCode::corrupt, "line " + std::to_string(error.source().begin.line) +
-                                                    " is no TOML: " + cover.lifted(error.description()));
+                                                    " is not TOML: " + cover.lifted(error.description()));
   }
 }
 

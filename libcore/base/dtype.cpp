@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "libcore/base/checked_math.h"
+#include "libcore/base/edit_distance.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace core {
 namespace {
@@ -102,9 +105,33 @@ std::optional<DType> try_parse_dtype(std::string_view text) {
   return std::nullopt;
 }
 
+namespace {
+
+/// "; did you mean 'bfloat16'?" or "".
+std::string did_you_mean(std::string_view text) {
+  constexpr std::size_t kLongest = 20;
+  std::string_view best;
+  std::size_t least = text.size() / 3 + 1;
+  auto look_at = [&](std::string_view name) {
+    std::size_t distance = edit_distance(text, name);
+    if (distance < least) best = name;
+    least = std::min(least, distance);
+  };
+  if (text.size() > kLongest) return "";
+  for (const Row& row : kRows) {
+    look_at(row.name);
+    look_at(row.short_name);
+  }
+  for (const auto& synonym : kSynonyms) look_at(synonym.first);
+  return best.empty() ? "" : "; did you mean " + quote(best) + "?";
+}
+
+}  // namespace
+
 DType parse_dtype(std::string_view text) {
   if (auto dtype = try_parse_dtype(text)) return *dtype;
-  throw Error(ErrorCode::usage, "'" + std::string(text) + "' is no dtype; use a name such as float32, bf16 or int64");
+  throw Error(ErrorCode::usage,
+              quote(text) + " is not a dtype" + did_you_mean(text) + "; use a name such as float32, bf16 or int64");
 }
 
 std::optional<std::uint64_t> byte_size(DType dtype, std::uint64_t count) {

@@ -295,7 +295,7 @@ void load_weights(core::Module& model, const std::string& file) {
 RunOptions config_of_run(const std::string& folder) {
   if (folder.empty()) throw Error(ErrorCode::usage, "RUN is empty: the folder of a run");
   const std::string file = (fs::path(folder) / "config.toml").string();
-  if (!fs::exists(file)) throw Error(ErrorCode::io, folder + ": holds no config.toml, so it is no folder of a run");
+  if (!fs::exists(file)) throw Error(ErrorCode::io, folder + ": holds no config.toml, so it is not a folder of a run");
   const Config config = read_config(file, 0);
   RunOptions o;
   o.is_text = config.is_text;
@@ -415,7 +415,7 @@ int list(const Manners& manners) {
   if (!manners.json) {
     std::cout << list_row("FOLDER", "train-images-idx3-ubyte ..., or train_x.npy, train_y.npy, or x.npy, y.npy")
               << list_row("FOLDER",
-                          "of folders of PNG, JPEG, PPM and PGM images, one a class; or train/ and test/ of such")
+                          "of folders of PNG, JPEG, PPM and PGM images, one per class; or train/ and test/ of such")
               << list_row("FILE.csv", "numbers; the target is the last column or --target") << "\nMODELS\n"
               << list_row("linear", "one layer, for classes and values")
               << list_row("mlp", "a hidden layer, for classes and values")

@@ -134,12 +134,12 @@ double value_of(const Numbered& row, std::size_t column, const Table& table) {
   if (number && std::isfinite(*number)) return *number;
   const bool is_decimal = field.find(',') != std::string::npos;
   fail(row.line, core::quote(field) + " in " + field_name(table.names, column) +
-                     (is_decimal ? " is no number: decimals stand behind a point" : " is no number"));
+                     (is_decimal ? " is not a number: write decimals with a point" : " is not a number"));
 }
 
 Table parse(std::string_view text, const TableOptions& options) {
   if (text.find('\0') != std::string_view::npos) {
-    throw Error(ErrorCode::corrupt, "is no text: has a byte 0, as text in UTF-16 has");
+    throw Error(ErrorCode::corrupt, "is not text: has a byte 0, as text in UTF-16 has");
   }
   std::vector<Numbered> rows = rows_of(text, options.skip.value_or(0));
   Table table;

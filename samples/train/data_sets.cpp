@@ -120,7 +120,7 @@ bool wants_classes(const DataRequest& request, const std::vector<double>& target
     throw Error(ErrorCode::usage, "--kind is classes or values, not " + core::quote(request.kind));
   }
   if (request.kind == "classes" && !possible) {
-    throw Error(ErrorCode::usage, "the target is no class: classes are whole numbers from 0, or words");
+    throw Error(ErrorCode::usage, "the target is not a class: classes are whole numbers from 0, or words");
   }
   return request.kind == "classes";
 }
@@ -332,7 +332,7 @@ Rows read_idx_pair(const fs::path& folder, const std::string& prefix) {
 Tensor read_npy(const fs::path& path) {
   const ckpt::Checkpoint file = ckpt::open(path);
   const auto entries = ckpt::list_entries(file.root);
-  if (entries.size() != 1) throw Error(ErrorCode::unsupported, path.string() + ": is no single array");
+  if (entries.size() != 1) throw Error(ErrorCode::unsupported, path.string() + ": is not a single array");
   return ckpt::to_tensor(*entries.front().entry, core::Device());
 }
 
@@ -401,7 +401,7 @@ DataSet load_folder(const fs::path& folder, const DataRequest& request) {
       throw Error(ErrorCode::usage, folder.string() +
                                         ": holds neither train-images-idx3-ubyte and train-labels-idx1-ubyte (.gz) "
                                         "nor train_x.npy and train_y.npy nor x.npy and y.npy "
-                                        "nor folders of images, one a class");
+                                        "nor folders of images, one per class");
     }
     data.classes = class_count(numbers_of(data.train.targets));
     data.divisor = 255;

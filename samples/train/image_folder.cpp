@@ -50,7 +50,7 @@ zoo::Image read_image(const fs::path& path) {
   return core::with_context(path.string(), [&] {
     const core::ByteVector bytes = ckpt::read_all(*ckpt::open_file(path));
     std::optional<zoo::Image> image = cli::try_read_image(bytes);
-    if (!image) throw Error(ErrorCode::corrupt, "is no image, though its name says so");
+    if (!image) throw Error(ErrorCode::corrupt, "is not an image, though its name says so");
     return std::move(*image);
   });
 }

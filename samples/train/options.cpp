@@ -46,7 +46,7 @@ std::string argument(const std::string& key, const TextNode& node) {
     case TextNode::Kind::boolean:
       return name + "=" + (node.integer != 0 ? "true" : "false");
     default:
-      throw Error(ErrorCode::usage, "the value of " + core::quote(key) + " is no text, number or boolean");
+      throw Error(ErrorCode::usage, "the value of " + core::quote(key) + " is not text, number or boolean");
   }
 }
 
@@ -171,7 +171,7 @@ Config read_config(const std::string& file, unsigned where) {
     for (const auto& [key, node] : root.members) {
       if (key == "command") continue;
       if (std::find(names.begin(), names.end(), key) == names.end()) {
-        throw Error(ErrorCode::usage, core::quote(key) + " is no option" + cli::did_you_mean(key, names));
+        throw Error(ErrorCode::usage, core::quote(key) + " is not an option" + cli::did_you_mean(key, names));
       }
       config.arguments.push_back(argument(key, node));
     }

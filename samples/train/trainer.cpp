@@ -144,7 +144,7 @@ bool Trainer::take_step() {
   const auto loss = out.loss.item<float>();
   if (!std::isfinite(loss)) {
     throw Error(ErrorCode::runtime,
-                "the loss of step " + std::to_string(step() + 1) + " is no number; try a lower --lr, or --clip 1");
+                "the loss of step " + std::to_string(step() + 1) + " is not a number; try a lower --lr, or --clip 1");
   }
   curve_.losses.push_back(loss);
   curve_.rates.push_back(optimizer_->param_groups().front().lr());

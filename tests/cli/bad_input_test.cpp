@@ -209,11 +209,12 @@ TEST(BadOutput, NameWithoutAFormat) {
   EXPECT_EQ(run_ckpt(dir.path(), {"convert", "net.pth", "out.xyz", "--format", "torch-zip"}).code, 0);
 }
 
-TEST(BadOutput, SymbolicLinkIsFollowedInPlace) {
+TEST(BadOutput, SymbolicLinkIsFollowedInPlaceWhenAsked) {
   TempDir dir;
   write_model(dir, "real.pth", {"module.w"});
   std::filesystem::create_symlink("real.pth", dir.path() / "link.pth");
-  EXPECT_EQ(run_ckpt(dir.path(), {"strip-prefix", "--in-place", "link.pth"}).code, 0);
+  expect_refused(dir, {"strip-prefix", "--in-place", "link.pth"}, 2, "link.pth", "'real.pth'; --follow changes that");
+  EXPECT_EQ(run_ckpt(dir.path(), {"strip-prefix", "--in-place", "--follow", "link.pth"}).code, 0);
   EXPECT_TRUE(std::filesystem::is_symlink(dir.path() / "link.pth"));
   EXPECT_THAT(names_in(dir.path() / "real.pth"), ElementsAre("w"));
 }

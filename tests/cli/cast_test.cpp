@@ -36,10 +36,10 @@ TEST(CastCommand, CountsForPrograms) {
   Outcome outcome = run_ckpt(dir.path(), {"cast", "--json", "--dry-run", "--to", "f16", "net.pth"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   ckpt::JsonDocument json = ckpt::JsonDocument::parse(outcome.out);
-  EXPECT_EQ(json.root().at("tensors_cast").as_integer(), 2);
-  EXPECT_EQ(json.root().at("bytes_before").as_integer(), 8);
-  EXPECT_EQ(json.root().at("bytes_after").as_integer(), 4);
-  EXPECT_EQ(json.root().at("casts").items()[0].at("to").as_text(), "float16");
+  EXPECT_EQ(first_file(json).at("tensors_cast").as_integer(), 2);
+  EXPECT_EQ(first_file(json).at("bytes_before").as_integer(), 8);
+  EXPECT_EQ(first_file(json).at("bytes_after").as_integer(), 4);
+  EXPECT_EQ(first_file(json).at("casts").items()[0].at("to").as_text(), "float16");
 }
 
 TEST(CastCommand, RefusesTypesThatAreNone) {

@@ -67,9 +67,9 @@ TEST(Ls, JsonIsExact) {
   write_checkpoint(dir.path() / "net.pth", dict({{"a", shared}, {"tied", shared}, {"epoch", Value::integer(3)}}));
   Outcome outcome = expect_done(dir, {"inspect", "--json", "net.pth"});
   JsonDocument json = JsonDocument::parse(outcome.out);
-  EXPECT_EQ(json.root().at("format").as_text(), "torch-zip");
-  EXPECT_EQ(json.root().at("path").as_text(), "net.pth");
-  std::vector<ckpt::JsonView> tensors = json.root().at("tensors").items();
+  EXPECT_EQ(first_file(json).at("format").as_text(), "torch-zip");
+  EXPECT_EQ(first_file(json).at("path").as_text(), "net.pth");
+  std::vector<ckpt::JsonView> tensors = first_file(json).at("tensors").items();
   ASSERT_EQ(tensors.size(), 2U);
   EXPECT_EQ(tensors[1].at("name").as_text(), "tied");
   EXPECT_EQ(tensors[1].at("dtype").as_text(), "float32");
@@ -77,7 +77,7 @@ TEST(Ls, JsonIsExact) {
   EXPECT_EQ(tensors[1].at("location").as_text(), "cuda:1");
   EXPECT_EQ(tensors[1].at("bytes").as_integer(), 8);
   EXPECT_EQ(tensors[1].at("tied").as_text(), "a");
-  EXPECT_EQ(json.root().at("values").items()[0].at("value").as_integer(), 3);
+  EXPECT_EQ(first_file(json).at("values").items()[0].at("value").as_integer(), 3);
 }
 
 TEST(Ls, ListsOneDictOfAFile) {
@@ -104,7 +104,7 @@ TEST(Info, SaysWhatAFileIs) {
   EXPECT_THAT(text, HasSubstr("value        epoch = 3\n"));
   Outcome json = expect_done(dir, {"info", "--json", "best.pth"});
   JsonDocument parsed = JsonDocument::parse(json.out);
-  EXPECT_EQ(parsed.root().at("state_dicts").items()[0].at("wrappers").at("module.").as_integer(), 1);
+  EXPECT_EQ(first_file(parsed).at("state_dicts").items()[0].at("wrappers").at("module.").as_integer(), 1);
 }
 
 TEST(StripPrefix, WritesANewFileBesideTheInputByDefault) {
@@ -112,7 +112,9 @@ TEST(StripPrefix, WritesANewFileBesideTheInputByDefault) {
   write_model(dir, "net.pth", kWrapped);
   std::string before = read_file(dir.path() / "net.pth");
   Outcome outcome = expect_done(dir, {"strip-prefix", "net.pth"});
-  EXPECT_THAT(outcome.out, testing::MatchesRegex("net.plain.pth: 3 of 3 keys renamed, [0-9.]+ [KM]?i?B written\n"));
+  EXPECT_THAT(outcome.out,
+              testing::MatchesRegex(
+                  "net.plain.pth: 3 of 3 keys renamed, [0-9.]+ [KM]?i?B written as PyTorch zip checkpoint\n"));
   EXPECT_THAT(names_in(dir.path() / "net.plain.pth"), ElementsAre("fc1.weight", "fc1.bias", "fc2.weight"));
   EXPECT_EQ(read_file(dir.path() / "net.pth"), before);
   EXPECT_THAT(list_folder(dir.path()), ElementsAre("net.plain.pth", "net.pth"));
@@ -152,10 +154,11 @@ TEST(StripPrefix, JsonSaysWhatChanged) {
   TempDir dir;
   write_model(dir, "net.pth", {"module.a", "b"});
   JsonDocument json = JsonDocument::parse(expect_done(dir, {"strip-prefix", "--json", "net.pth"}).out);
-  EXPECT_EQ(json.root().at("output").as_text(), "net.plain.pth");
-  EXPECT_EQ(json.root().at("keys").as_integer(), 2);
-  EXPECT_EQ(json.root().at("renamed").items()[0].at("to").as_text(), "a");
-  EXPECT_EQ(json.root().at("bytes_written").as_unsigned(), std::filesystem::file_size(dir.path() / "net.plain.pth"));
+  EXPECT_EQ(first_file(json).at("output").as_text(), "net.plain.pth");
+  EXPECT_EQ(first_file(json).at("keys").as_integer(), 2);
+  EXPECT_EQ(first_file(json).at("renamed").items()[0].at("to").as_text(), "a");
+  EXPECT_EQ(first_file(json).at("bytes_written").as_unsigned(),
+            std::filesystem::file_size(dir.path() / "net.plain.pth"));
 }
 
 TEST(StripPrefix, PeelsKnownWrappersAndRepeats) {
@@ -217,7 +220,7 @@ TEST(Rename, RefusesUnknownNamesAndBrokenTables) {
   write_file(dir.path() / "broken.json", R"({"a": )");
   expect_refused(dir, {"rename", "--map", "broken.json", "net.pth"}, 3, "broken.json", "");
   write_file(dir.path() / "number.json", R"({"a": 1})");
-  expect_refused(dir, {"rename", "--map", "number.json", "net.pth"}, 3, "number.json", "new name of 'a' is no text");
+  expect_refused(dir, {"rename", "--map", "number.json", "net.pth"}, 3, "number.json", "new name of 'a' is not text");
 }
 
 TEST(Remap, ChangesTagsExactly) {
@@ -233,7 +236,7 @@ TEST(Remap, ChangesTagsExactly) {
 TEST(Remap, RefusesWhatIsNoDevice) {
   TempDir dir;
   write_model(dir, "net.pth", {"a"});
-  expect_refused(dir, {"remap", "--to", "cuda:x", "net.pth"}, 2, "'cuda:x'", "is no device");
+  expect_refused(dir, {"remap", "--to", "cuda:x", "net.pth"}, 2, "'cuda:x'", "is not a device");
   expect_refused(dir, {"remap", "--map", "cuda:0", "net.pth"}, 2, "'cuda:0'", "OLD=NEW");
   expect_refused(dir, {"remap", "net.pth"}, 2, "--to DEVICE", "--map OLD=NEW");
 }
@@ -361,5 +364,5 @@ TEST(Verify, FindsAFlippedBit) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("net.pth: finding: "));
   JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"verify", "--json", "net.pth"}).out);
-  EXPECT_FALSE(json.root().at("good").as_boolean());
+  EXPECT_FALSE(first_file(json).at("good").as_boolean());
 }

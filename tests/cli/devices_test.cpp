@@ -35,7 +35,7 @@ TEST_F(CliDevices, ListsLogicalDevicesAndSaysWhatTheyAre) {
 
 TEST_F(CliDevices, PrintsJson) {
   const test::Outcome done = run("host:2", {"devices", "--json"});
-  EXPECT_THAT(done.out, StartsWith("{\n  \"schema\": 1,"));
+  EXPECT_THAT(done.out, StartsWith("{\n  \"schema\": 2,"));
   EXPECT_THAT(done.out, HasSubstr("\"device\": \"cuda:1\""));
   EXPECT_THAT(done.out, HasSubstr("\"logical\": true"));
   EXPECT_THAT(run("host:2", {"devices", "--jsonl"}).out, HasSubstr("{\"of\":\"devices\",\"device\":\"cuda:1\""));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "libckpt/io/json.h"
 #include "libckpt/open_save.h"
 #include "tests/cli/program.h"
 #include "tests/libckpt/transform/trees.h"
@@ -27,6 +28,11 @@ inline void write_model(const TempDir& dir, const std::string& name, const std::
 /// Names of the tensors of a file, in order.
 inline std::vector<std::string> names_in(const std::filesystem::path& path) {
   return names(ckpt::open(path));
+}
+
+/// What a command that takes several files says of the first: {"schema":2,"version":"...","files":[THIS]}.
+inline ckpt::JsonView first_file(const ckpt::JsonDocument& document) {
+  return document.root().at("files").items().at(0);
 }
 
 /// The program refuses: this exit code, one line on standard error that names `subject` and says `text`, nothing on

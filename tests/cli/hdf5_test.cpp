@@ -168,8 +168,8 @@ TEST_F(CliHdf5, ReindexTakesOverWhatAnotherProgramDid) {
       "  changed  fc.bias\n"
       "  renamed  fc.weight -> fc.kernel\n";
   EXPECT_EQ(run({"reindex", "--dry-run", "a.ckpt"}).out,
-            expected + "a.ckpt: the index would be written anew; 2 tensors\n");
-  EXPECT_EQ(run({"reindex", "a.ckpt"}).out, expected + "a.ckpt: the index was written anew; 2 tensors\n");
+            expected + "a.ckpt: the index would be rewritten; 2 tensors\n");
+  EXPECT_EQ(run({"reindex", "a.ckpt"}).out, expected + "a.ckpt: the index was rewritten; 2 tensors\n");
   EXPECT_EQ(run({"verify", "a.ckpt"}).code, 0);
   EXPECT_EQ(run({"reindex", "a.ckpt"}).out, "a.ckpt: the index is up to date; 2 tensors\n");
 }

@@ -44,7 +44,7 @@ TEST(Usage, GuessesCommandsAndOptions) {
   TempDir dir;
   expect_refused(dir, {"dif", "a", "b"}, 2, "'dif'", "did you mean 'diff'?; see 'ckpt --help'");
   expect_refused(dir, {"ls", "--jsno", "a"}, 2, "'--jsno'", "did you mean '--json'?; see 'ckpt ls --help'");
-  expect_refused(dir, {"diff", "a", "b", "c"}, 2, "'c'", "one too many");
+  expect_refused(dir, {"diff", "a", "b", "c"}, 2, "'c'", "unexpected word");
   expect_refused(dir, {"git", "instal"}, 2, "'instal'", "did you mean 'install'?; see 'ckpt git --help'");
 }
 
@@ -58,7 +58,7 @@ TEST(Help, ShowsHowACommandIsCalled) {
 TEST(Help, HasGroupsAndNestedCommands) {
   TempDir dir;
   std::string text = run_ckpt(dir.path(), {"--help"}).out;
-  EXPECT_THAT(text, StartsWith("Example:\n"));
+  EXPECT_THAT(text, StartsWith("Examples:\n"));
   std::size_t look = text.find("Look at a checkpoint:\n");
   std::size_t keys = text.find("Change keys, tags and values:\n");
   EXPECT_LT(look, text.find("\n  ls, inspect "));
@@ -66,15 +66,15 @@ TEST(Help, HasGroupsAndNestedCommands) {
   EXPECT_LT(keys, text.find("\n  strip-prefix "));
   EXPECT_THAT(run_ckpt(dir.path(), {"git", "--help"}).out, AllOf(HasSubstr("install"), HasSubstr("textconv")));
   EXPECT_THAT(run_ckpt(dir.path(), {"git", "install", "--help"}).out,
-              AllOf(StartsWith("Example:\n  ckpt git install"), HasSubstr("Usage: ckpt git install")));
+              AllOf(StartsWith("Examples:\n  ckpt git install"), HasSubstr("Usage: ckpt git install")));
 }
 
 TEST(Man, SaysWhatHelpSays) {
   TempDir dir;
   std::string page = run_ckpt(dir.path(), {"man", "strip-prefix"}).out;
   EXPECT_THAT(page, StartsWith(".TH CKPT-STRIP-PREFIX 1 "));
-  for (const char* part : {".SH NAME\nckpt\\-strip\\-prefix \\- Take a prefix", ".SH OPTIONS\n", "\\-\\-in\\-place",
-                           ".SH EXAMPLE\n", "ckpt strip\\-prefix net.pth"}) {
+  for (const char* part : {".SH NAME\nckpt\\-strip\\-prefix \\- Remove a prefix", ".SH OPTIONS\n", "\\-\\-in\\-place",
+                           ".SH EXAMPLES\n", "ckpt strip\\-prefix net.pth"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   std::string all = run_ckpt(dir.path(), {"man"}).out;
@@ -91,7 +91,7 @@ TEST(Man, WritesAllPages) {
   for (const std::string& page : pages) {
     std::string text = read_file(dir.path() / "man1" / page);
     EXPECT_EQ(text.find("\n."), text.find("\n.SH NAME")) << page;
-    for (const char* part : {".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n", ".SH EXAMPLE\n"}) {
+    for (const char* part : {".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n", ".SH EXAMPLES\n"}) {
       EXPECT_THAT(text, HasSubstr(part)) << page;
     }
   }

@@ -76,7 +76,7 @@ TEST(Tree, JsonIsExact) {
   Value shared = tensor({1, 2});
   write_checkpoint(dir.path() / "net.pth", dict({{"a.w", shared}, {"b.w", shared}}));
   JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"tree", "--json", "net.pth"}).out);
-  std::vector<ckpt::JsonView> branches = json.root().at("branches").items();
+  std::vector<ckpt::JsonView> branches = first_file(json).at("branches").items();
   ASSERT_EQ(branches.size(), 3U);
   EXPECT_EQ(branches[0].at("bytes").as_integer(), 8);
   EXPECT_EQ(branches[0].at("elements").as_integer(), 4);
@@ -122,7 +122,7 @@ TEST(Meta, ShowsAndEdits) {
   EXPECT_THAT(run({"--unset", "a", "--set", "license=BSD", "-o", "other.safetensors"}),
               StartsWith("other.safetensors: 0 added, 1 changed, 1 removed, "));
   EXPECT_THAT(run({"--set", "license=MIT", "--in-place"}), HasSubstr("file left as it is"));
-  EXPECT_EQ(JsonDocument::parse(run({"--json"})).root().at("metadata").at("license").as_text(), "MIT");
+  EXPECT_EQ(first_file(JsonDocument::parse(run({"--json"}))).at("metadata").at("license").as_text(), "MIT");
   EXPECT_EQ(names_in(dir.path() / "other.safetensors"), std::vector<std::string>{"a"});
 }
 

@@ -15,6 +15,7 @@
 #include "tools/ckpt/progress.h"
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 using namespace test;
 
@@ -53,7 +54,7 @@ TEST(Usage, AnEmptyFileNameIsOne) {
                                              {"strip-prefix", ""},
                                              {"publish", "", "-o", "x.pth"},
                                              {"zoo", "run", "lenet5", ""}}) {
-    expect_refused(dir, arguments, 2, "FILE is empty, where a file is wanted", "ckpt " + arguments[0]);
+    expect_refused(dir, arguments, 2, "FILE is empty: expected a file name", "ckpt " + arguments[0]);
   }
   expect_refused(dir, {"diff", "net.pth", ""}, 2, "B is empty", "ckpt diff --help");
   expect_refused(dir, {"strip-prefix", "net.pth", "-o", ""}, 2, "--output is empty", "ckpt strip-prefix --help");
@@ -68,6 +69,33 @@ TEST(Terminal, GetsBoldHeadingsUnlessNoColorIsSet) {
   EXPECT_THAT(bold, StartsWith("\x1b[1mNAME"));
   EXPECT_THAT(on_terminal(dir, {"ls", "net.pth"}, "1"), StartsWith("NAME"));
   EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, StartsWith("NAME"));
+}
+
+TEST(Color, MarksVerdictsOnATerminalOrWhenAsked) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a"});
+  const std::string green = "net.pth: \x1b[32mgood\x1b[0m;";
+  EXPECT_THAT(run_ckpt(dir.path(), {"verify", "--color", "always", "net.pth"}).out, HasSubstr(green));
+  EXPECT_THAT(run_ckpt(dir.path(), {"--color", "always", "verify", "net.pth"}).out, HasSubstr(green));
+  EXPECT_THAT(run_ckpt(dir.path(), {"scan", "--color=always", "net.pth"}).out, HasSubstr("\x1b[32mclean"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"verify", "net.pth"}).out, HasSubstr("net.pth: good;"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"verify", "--color", "always", "--json", "net.pth"}).out, Not(HasSubstr("\x1b")));
+  expect_refused(dir, {"verify", "--color", "pink", "net.pth"}, 2, "'pink'", "auto, always or never");
+  std::string on = on_terminal(dir, {"verify", "net.pth"}, "");
+  if (on == "no terminal") GTEST_SKIP() << "no pseudo-terminals here";
+  EXPECT_THAT(on, HasSubstr(green));
+  EXPECT_THAT(on_terminal(dir, {"verify", "net.pth"}, "1"), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(on_terminal(dir, {"verify", "--color", "never", "net.pth"}, ""), Not(HasSubstr("\x1b")));
+}
+
+TEST(Color, OfBadNewsIsRed) {
+  TempDir dir;
+  write_model(dir, "a.pth", {"a"});
+  write_model(dir, "b.pth", {"b"});
+  EXPECT_THAT(run_ckpt(dir.path(), {"diff", "--color", "always", "a.pth", "b.pth"}).out, HasSubstr("\x1b[31m"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"diff", "--color", "always", "a.pth", "a.pth"}).out, HasSubstr("\x1b[32m"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"zoo", "verify", "--color", "always", "lenet5", "a.pth"}).out,
+              HasSubstr("\x1b[31mdoes not match lenet5"));
 }
 
 TEST(Terminal, ThatIsNarrowGetsShortenedNames) {
@@ -86,11 +114,71 @@ TEST(Help, OfEveryCommandBeginsWithAnExample) {
   for (const char* command : kCommands) {
     Outcome outcome = run_ckpt(dir.path(), {command, "--help"});
     EXPECT_EQ(outcome.code, 0);
-    EXPECT_THAT(outcome.out, StartsWith("Example:\n  ckpt ")) << command;
+    EXPECT_THAT(outcome.out, StartsWith("Examples:\n  ckpt ")) << command;
     EXPECT_THAT(outcome.out, HasSubstr("--json")) << command;
   }
   Outcome all = run_ckpt(dir.path(), {"--help"});
   for (const char* command : kCommands) EXPECT_THAT(all.out, HasSubstr(command));
+}
+
+namespace {
+
+/// Every command, with those below it: {"zoo", "run"}.
+std::vector<std::vector<std::string>> all_commands(const TempDir& dir, const std::vector<std::string>& above = {}) {
+  std::vector<std::string> asked = above;
+  asked.emplace_back("--help");
+  std::istringstream lines(run_ckpt(dir.path(), asked).out);
+  std::vector<std::vector<std::string>> found;
+  bool lists = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with(":") && !line.starts_with(" ") && line != "Options:" && line != "Positionals:")
+      lists = line != "Examples:";
+    if (line == "Options:" || line == "Positionals:") lists = false;
+    if (!lists || !line.starts_with("  ") || line.starts_with("   ")) continue;
+    std::vector<std::string> command = above;
+    command.push_back(line.substr(2, line.find_first_of(", ", 2) - 2));
+    found.push_back(command);
+    for (auto& below : all_commands(dir, command)) found.push_back(below);
+  }
+  return found;
+}
+
+std::vector<std::string> examples_in(const std::string& help) {
+  std::vector<std::string> examples;
+  std::istringstream lines(help);
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line) && !line.empty();) examples.push_back(line.substr(2));
+  return examples;
+}
+
+}  // namespace
+
+/// A mistake in a command line is exit 2; here all files are missing, which is another code.
+TEST(Help, OfEveryCommandHasTwoExamplesWhoseCommandLinesParse) {
+  TempDir dir;
+  std::vector<std::vector<std::string>> commands = all_commands(dir);
+  EXPECT_GT(commands.size(), 45U);
+  commands.emplace_back();
+  RunOptions home;
+  home.in_child = [&] { ::setenv("HOME", dir.path().c_str(), 1); };
+  for (std::vector<std::string> command : commands) {
+    command.emplace_back("--help");
+    std::vector<std::string> examples = examples_in(run_ckpt(dir.path(), command).out);
+    EXPECT_GE(examples.size(), 2U) << command.front();
+    for (const std::string& example : examples) {
+      auto has = [&](const char* word) { return example.find(word) != std::string::npos; };
+      bool stays = example.starts_with("eval ") || has("ssh ") || has("--measure");  // needs more, or takes long
+      std::string line = has("--error -") ? example.substr(example.find("ckpt")) : example;
+      if (stays) continue;
+      std::string script = "ckpt() { '" + ckpt_program().string() +
+                           "' \"$@\"; }\nman() { cat; }\nset -o pipefail\nexec </dev/null\n" + line;
+      if (line.find('<') != std::string::npos) write_file(dir.path() / "error.txt", "no");
+      Outcome outcome = run_program("/bin/bash", dir.path(), {"-c", script + "\n"}, home);
+      EXPECT_THAT(outcome.err, Not(HasSubstr("--help'"))) << line;
+      bool is_usage = outcome.code == 2 && outcome.err.find("is not a") != std::string::npos;
+      EXPECT_FALSE(is_usage) << line << "\n" << outcome.err;
+    }
+  }
 }
 
 TEST(Help, OfEveryWritingCommandNamesItsOptions) {
@@ -120,7 +208,7 @@ TEST(Usage, MistakesAreOneLineAndExitTwo) {
   expect_refused(dir, {"strip-prefix", "x.pth", "-o", "y.pth", "--in-place"}, 2, "--in-place", "contradict");
   expect_refused(dir, {"convert", "x.pth"}, 2, "OUT", "missing");
   expect_refused(dir, {"convert", "x.pth", "y.pth", "--codec", "lzma"}, 2, "'lzma'", "none or zstd");
-  expect_refused(dir, {"convert", "x.pth", "y.pth", "--max-memory", "lots"}, 2, "'lots'", "no size");
+  expect_refused(dir, {"convert", "x.pth", "y.pth", "--max-memory", "lots"}, 2, "'lots'", "not a size");
   expect_refused(dir, {"strip-prefix", "a.pth", "b.pth", "-o", "c.pth"}, 2, "c.pth", "folder");
   expect_refused(dir, {"strip-prefix", "a.pth", "./sub/a.pth", "-o", "out/"}, 2, "out/a.pth", "two inputs");
 }
@@ -141,7 +229,7 @@ TEST(Usage, SaysWhatAValueNeedsToBe) {
               HasSubstr("--shards: needs a number from 1 to 99999, and got '0'"));
   EXPECT_THAT(error({"stat", "--fail-on", "nan,x", "a"}),
               HasSubstr("--fail-on: needs one of nan, inf, zero, any, and got 'x'"));
-  EXPECT_THAT(error({"convert", "--codec", "x", "a", "b"}), HasSubstr("--codec: 'x' is no codec; use none or zstd"));
+  EXPECT_THAT(error({"convert", "--codec", "x", "a", "b"}), HasSubstr("--codec: 'x' is not a codec; use none or zstd"));
 }
 
 /// Options that say how a file is read or replaced are there where they do so.
@@ -160,9 +248,14 @@ TEST(Help, OffersNoOptionThatDoesNothing) {
 
 TEST(Help, FitsEightyColumns) {
   TempDir dir;
-  for (const char* command : {"strip-prefix", "diff", "why", "publish"}) {
-    std::istringstream lines(run_ckpt(dir.path(), {command, "--help"}).out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  std::vector<std::vector<std::string>> commands = all_commands(dir);
+  commands.emplace_back();
+  for (std::vector<std::string> command : commands) {
+    command.emplace_back("--help");
+    std::istringstream lines(run_ckpt(dir.path(), command).out);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), line.starts_with("  ckpt ") ? 90U : 80U) << line;
+    }
   }
 }
 

@@ -288,7 +288,7 @@ void paste_lines(std::uint32_t seed, std::size_t count) {
 /// The first thing in a text that a terminal would not show as it is, "" for none.
 std::string first_raw(const std::string& text) {
   std::string shown = core::printable(text);
-  if (!core::is_utf8(text)) return "bytes that are no UTF-8";
+  if (!core::is_utf8(text)) return "bytes that are not UTF-8";
   std::string plain;
   for (char c : text) {  // what printable() escapes for other reasons
     if (c != '\n' && c != '\\') plain += c;

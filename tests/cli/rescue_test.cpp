@@ -99,7 +99,7 @@ TEST_F(CliRescue, KeepsWhatIsWholeOfACutPyTorchFile) {
 TEST_F(CliRescue, ParityIsCarriedOverAndCanBeLeftOut) {
   Outcome done = run({"add-prefix", "b.ckpt", "-o", "c.ckpt"});
   EXPECT_EQ(done.code, 0);
-  EXPECT_THAT(done.err, HasSubstr("warning: the parity data of the input, for 10 % of the file, was made anew"));
+  EXPECT_THAT(done.err, HasSubstr("warning: the parity data of the input, for 10 % of the file, was rebuilt"));
   damage("c.ckpt", 9000, 100);
   EXPECT_EQ(run({"rescue", "--in-place", "c.ckpt"}).code, 0);
   EXPECT_EQ(run({"verify", "c.ckpt"}).code, 0);

@@ -93,9 +93,9 @@ TEST(Split, RefusesWhatMakesNoSense) {
   expect_refused(dir, {"split", "net.safetensors"}, 2, "", "say how to split");
   expect_refused(dir, {"split", "--shards", "2", "--max-shard-size", "1K", "net.safetensors"}, 2, "",
                  "say how to split");
-  expect_refused(dir, {"split", "--shards", "2", "net.safetensors", "-o", "x"}, 2, "x", "cannot spread 1 tensors");
+  expect_refused(dir, {"split", "--shards", "2", "net.safetensors", "-o", "x"}, 2, "x", "cannot spread 1 tensor");
   expect_refused(dir, {"split", "--shards", "1", "nested.pth", "-o", "x"}, 3, "nested", "cannot hold");
-  expect_refused(dir, {"split", "--shards", "1", "--in-place", "net.safetensors"}, 2, "", "only an index");
+  expect_refused(dir, {"split", "--shards", "1", "--in-place", "net.safetensors"}, 2, "", "--in-place needs an index");
   expect_refused(dir, {"split", "--shards", "1", "net.safetensors", "-o", "net.safetensors"}, 4, "net.safetensors",
                  "is a file");
 }
@@ -186,7 +186,7 @@ TEST(Avg, AveragesAndWarns) {
   write_model(dir, "other.pth", {"v"});
   expect_refused(dir, {"avg", "1.pth", "other.pth", "-o", "x.pth"}, 3, "other.pth", "'w' is missing");
   expect_refused(dir, {"avg", "1.pth", "-o", "x.pth"}, 2, "", "two checkpoints or more");
-  expect_refused(dir, {"avg", "--weights", "1,x", "1.pth", "2.pth", "-o", "x.pth"}, 2, "", "no list");
+  expect_refused(dir, {"avg", "--weights", "1,x", "1.pth", "2.pth", "-o", "x.pth"}, 2, "", "not a list");
   expect_refused(dir, {"avg", "1.pth", "2.pth", "-o", "1.pth"}, 2, "1.pth", "both input and output");
 }
 
@@ -219,7 +219,8 @@ TEST(Optim, DropsMovesAndRekeys) {
             "module.fc.weight");
   write_model(dir, "plain.pth", {"w"});
   expect_refused(dir, {"optim", "show", "plain.pth"}, 2, "plain.pth", "no optimizer state");
-  expect_refused(dir, {"optim", "rekey", "--to", "colour", "last.pth", "-o", "x.pth"}, 2, "", "neither name nor index");
+  expect_refused(dir, {"optim", "rekey", "--to", "colour", "last.pth", "-o", "x.pth"}, 2, "",
+                 "is not 'name' or 'index'");
 }
 
 TEST(StripPrefix, SaysWhenThereIsNothingToStrip) {
@@ -230,7 +231,7 @@ TEST(StripPrefix, SaysWhenThereIsNothingToStrip) {
             "ckpt: net.pth: warning: no key begins with 'module.'; the keys begin with 'encoder.' (1), 'head.' (1)\n");
   EXPECT_TRUE(std::filesystem::exists(dir.path() / "net.plain.pth"));
   write_model(dir, "mid.pth", {"features.module.0.w"});
-  EXPECT_THAT(expect_done(dir, {"strip-prefix", "mid.pth"}).err, HasSubstr("--anywhere takes it out there"));
+  EXPECT_THAT(expect_done(dir, {"strip-prefix", "mid.pth"}).err, HasSubstr("--anywhere removes it there"));
   expect_done(dir, {"strip-prefix", "-f", "--anywhere", "mid.pth"});
   EXPECT_THAT(names_in(dir.path() / "mid.plain.pth"), ElementsAre("features.0.w"));
 }

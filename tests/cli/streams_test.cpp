@@ -104,20 +104,30 @@ TEST(Json, CarriesItsVersion) {
     Outcome outcome = run_ckpt(dir.path(), arguments);
     JsonDocument json = JsonDocument::parse(outcome.out);
     EXPECT_EQ(json.root().members().front().first, "schema") << arguments.front();
-    EXPECT_EQ(json.root().at("schema").as_integer(), 1);
+    EXPECT_EQ(json.root().at("schema").as_integer(), 2);
     EXPECT_EQ(std::string(json.root().at("version").as_text()), CKPT_VERSION);
   }
 }
 
-TEST(Json, OfSeveralFilesIsAnObjectToo) {
+TEST(Json, OfOneFileHasTheShapeOfSeveral) {
   TempDir dir;
   write_model(dir, "a.pth", {"x"});
   write_model(dir, "b.pth", {"y"});
   for (const char* command : {"ls", "info", "tree", "meta", "verify"}) {
     JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {command, "--json", "a.pth", "b.pth"}).out);
-    EXPECT_EQ(json.root().at("schema").as_integer(), 1);
+    EXPECT_EQ(json.root().at("schema").as_integer(), 2);
     EXPECT_EQ(json.root().at("files").items().size(), 2U) << command;
+    JsonDocument one = JsonDocument::parse(run_ckpt(dir.path(), {command, "--json", "a.pth"}).out);
+    ASSERT_EQ(one.root().at("files").items().size(), 1U) << command;
+    EXPECT_EQ(first_file(one).at("path").as_text(), "a.pth");
   }
+}
+
+TEST(Json, OfAnAnswerForAllFilesTogetherIsOneObject) {
+  TempDir dir;
+  write_model(dir, "a.pth", {"x"});
+  Outcome outcome = run_ckpt(dir.path(), {"avg", "--json", "a.pth", "a.pth", "-o", "mean.pth"});
+  EXPECT_EQ(JsonDocument::parse(outcome.out).root().at("inputs").items().size(), 2U) << outcome.out;
 }
 
 TEST(Json, ErrorsAreOneObject) {
@@ -126,7 +136,7 @@ TEST(Json, ErrorsAreOneObject) {
   EXPECT_EQ(outcome.code, 4);
   EXPECT_EQ(outcome.out, "");
   JsonDocument json = JsonDocument::parse(outcome.err);
-  EXPECT_EQ(json.root().at("schema").as_integer(), 1);
+  EXPECT_EQ(json.root().at("schema").as_integer(), 2);
   ckpt::JsonView error = json.root().at("error");
   EXPECT_EQ(error.at("code").as_text(), "io");
   EXPECT_EQ(error.at("exit").as_integer(), 4);
@@ -164,6 +174,7 @@ TEST(JsonLines, ComeForEveryCommandAndEveryFile) {
     starts.emplace_back(item.root().at(first).as_text());
   }
   EXPECT_EQ(starts, (std::vector<std::string>{"net.pth", "tensors", "values", "b.pth", "tensors"}));
+  EXPECT_THAT(run_ckpt(dir.path(), {"ls", "--jsonl", "b.pth"}).out, testing::HasSubstr("\"path\":\"b.pth\""));
   Outcome differ = run_ckpt(dir.path(), {"diff", "--jsonl", "net.pth", "b.pth"});
   EXPECT_EQ(differ.code, 1);
   EXPECT_NE(differ.out.find("{\"of\":\"differences\","), std::string::npos) << differ.out;

@@ -116,9 +116,9 @@ TEST(ScanCommand, JsonHasTheSame) {
   Outcome outcome = run_ckpt(dir.path(), {"scan", "--json", "bad.pkl"});
   EXPECT_EQ(outcome.code, 1);
   JsonDocument json = JsonDocument::parse(outcome.out);
-  EXPECT_FALSE(json.root().at("clean").as_boolean());
-  EXPECT_TRUE(json.root().at("complete").as_boolean());
-  auto symbol = json.root().at("pickles").items().at(0).at("symbols").items().at(0);
+  EXPECT_FALSE(first_file(json).at("clean").as_boolean());
+  EXPECT_TRUE(first_file(json).at("complete").as_boolean());
+  auto symbol = first_file(json).at("pickles").items().at(0).at("symbols").items().at(0);
   EXPECT_EQ(symbol.at("name").as_text(), "posix.system");
   EXPECT_EQ(symbol.at("verdict").as_text(), "not allowed");
 }

@@ -139,7 +139,7 @@ TEST_F(ZooRun, NamesClassesFromAFile) {
 TEST_F(ZooRun, PrintsJson) {
   make_cifar();
   const Outcome done = run({"cifar_net", "cifar.pth", "--input", "dog.ppm", "--top", "1", "--json"});
-  EXPECT_THAT(done.out, StartsWith("{\n  \"schema\": 1,"));
+  EXPECT_THAT(done.out, StartsWith("{\n  \"schema\": 2,"));
   EXPECT_THAT(done.out, HasSubstr("\"steps\": [\n    \"strip 'module.'\""));
   EXPECT_THAT(done.out, HasSubstr("\"class\": 1,\n          \"probability\": 0.3679"));
   EXPECT_EQ(done.err, "");
@@ -355,7 +355,7 @@ TEST_F(ZooRunText, GeneratesJsonWithTokens) {
 
 TEST_F(ZooRunText, RefusesPromptsThatMakeNoSense) {
   expect_error({"char_lstm", "text.pt", "-q", "--prompt", "abx"}, 2, "the vocabulary of 5 has no 'x'");
-  expect_error({"char_lstm", "plain.pth", "-q", "--prompt", "abc"}, 2, "no list of token ids such as 15496,11,995");
+  expect_error({"char_lstm", "plain.pth", "-q", "--prompt", "abc"}, 2, "not a list of token ids such as 15496,11,995");
   expect_error({"char_lstm", "plain.pth", "-q", "--prompt", "7"}, 2,
                "token 7 is past the last of the model's 5 tokens");
 }
@@ -363,7 +363,8 @@ TEST_F(ZooRunText, RefusesPromptsThatMakeNoSense) {
 TEST_F(ZooRunText, AsksForTheHeadsOfAGptByTheOptionsName) {
   const zoo::NanoGPT net({.block_size = 4, .vocab_size = 5, .n_layer = 1, .n_head = 2, .n_embd = 6});
   ckpt::save(net.state_dict(), dir_.path() / "gpt.pth");
-  expect_error({"nanogpt_gpt2", "gpt.pth", "-q", "--prompt", "1"}, 2, "stands nowhere in the file; --heads says it");
+  expect_error({"nanogpt_gpt2", "gpt.pth", "-q", "--prompt", "1"}, 2,
+               "how many attention heads the model has; --heads says it");
   EXPECT_EQ(run({"nanogpt_gpt2", "gpt.pth", "-q", "--prompt", "1", "--heads", "2"}).code, 0);
 }
 

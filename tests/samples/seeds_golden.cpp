@@ -33,7 +33,7 @@ fs::path program_of(Json json) {
   std::string name = fs::path(test::text(member(json, "program"))).stem();
   if (name == "train") name = "train_frame";
   const char* folder = std::getenv("CKPT_BIN_DIR");
-  return fs::absolute(folder != nullptr ? folder : "build/bin") / "samples" / name;
+  return fs::absolute(folder != nullptr ? folder : "build/bin") / "samples" / ("sample_" + name);
 }
 
 std::string quoted(const std::string& word) {
@@ -71,7 +71,8 @@ Result run_program(Json json, const fs::path& folder, const fs::path& scratch) {
   if (devices > 0) command += std::string("CORE_LOGICAL_DEVICES=") + kind + std::to_string(devices) + " ";
   command += quoted(program_of(json).string()) + options_of(json);
   fs::path table = folder / "data" / "boston_house_prices.csv";
-  if (fs::exists(table) && program_of(json).filename() == "boston") command += " --path " + quoted(table.string());
+  if (fs::exists(table) && program_of(json).filename() == "sample_boston")
+    command += " --path " + quoted(table.string());
   command += " --save values.safetensors >out 2>err </dev/null";
   int status = std::system(command.c_str());  // NOLINT(cert-env33-c): the words are ours and quoted
   Result result{.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1, .lines = {}};

@@ -14,7 +14,6 @@ for pair in "$@"; do
   [ -f "${pair%=*}" ] || { echo "skipped: golden data are not unpacked (${pair%=*})"; exit 77; }
   cp "${pair%=*}" "$scratch/${pair##*=}"
 done
-diff=$(command -v diff)  # a sample has that name too
 export PATH=$folders:$PATH LC_ALL=C.UTF-8 NO_COLOR=1
 cd "$scratch"
 while IFS= read -r line; do
@@ -27,5 +26,5 @@ done <"$transcript" >"$scratch/.actual"
 if [ $update = yes ]; then
   cp "$scratch/.actual" "$transcript"
 else
-  "$diff" -u "$transcript" "$scratch/.actual" --label expected --label actual
+  diff -u "$transcript" "$scratch/.actual" --label expected --label actual
 fi

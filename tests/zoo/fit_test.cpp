@@ -116,7 +116,7 @@ TEST_F(ZooFit, DoesNotGuessTheNumberOfHeads) {
     }
     return std::string("no error");
   };
-  EXPECT_EQ(error(0), "how many attention heads it has stands nowhere in the file");
+  EXPECT_EQ(error(0), "the file does not say how many attention heads the model has");
   EXPECT_EQ(error(5), "5 attention heads do not divide its width of 12");
 }
 

@@ -125,7 +125,7 @@ void check_state(core::Module& module, Json rows, DType dtype, double relative) 
     const bool f64 = dtype == DType::f64;
     const double elements = static_cast<double>(tensor.numel());
     const double tolerance = f64 ? 10 * relative * std::max(1.0, n[4]) : elements * n[5] * 4 + 1e-6 * n[4];
-    check_sums(tensor, n[3], n[4], tolerance, name + " behind the last step");
+    check_sums(tensor, n[3], n[4], tolerance, name + " after the last step");
   }
 }
 

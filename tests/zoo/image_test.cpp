@@ -109,12 +109,12 @@ TEST(Ppm, ChecksEveryFieldOfTheHeader) {
   EXPECT_EQ(error("P6 # only a comment"), "corrupt: cut off before its width");
   EXPECT_EQ(error("P6 2"), "corrupt: cut off before its height");
   EXPECT_EQ(error("P6 2 2"), "corrupt: cut off before its largest value");
-  EXPECT_EQ(error("P6 -2 2 255 "), "corrupt: its width is no number");
-  EXPECT_EQ(error("P6 99999999999999999999 1 255 "), "corrupt: its width is no sensible number");
+  EXPECT_EQ(error("P6 -2 2 255 "), "corrupt: its width is not a number");
+  EXPECT_EQ(error("P6 99999999999999999999 1 255 "), "corrupt: its width is not a sensible number");
   EXPECT_EQ(error("P6 0 2 255 "), "corrupt: an image of 0 x 2 pixels has no content");
   EXPECT_EQ(error("P6 1 1 0 abc"), "corrupt: its largest value is 0; 1 to 65535 are possible");
   EXPECT_EQ(error("P6 1 1 65536 abcdef"), "corrupt: its largest value is 65536; 1 to 65535 are possible");
-  EXPECT_EQ(error("P6 1 1 255"), "corrupt: cut off behind its header");
+  EXPECT_EQ(error("P6 1 1 255"), "corrupt: cut off after its header");
   EXPECT_EQ(error("P6 1 1 255#abc"), "corrupt: its header does not end in a space");
   EXPECT_EQ(error("P6 100000 100000 255 abc"),
             "refused: an image of 100000 x 100000 pixels; at most 178956970 are read");
@@ -124,7 +124,7 @@ TEST(Ppm, ChecksTheValues) {
   auto error = [](std::string_view text) { return message([&] { zoo::parse_ppm(core::as_bytes(text)); }); };
   EXPECT_EQ(error("P6 2 1 255 abcd"), "corrupt: cut off: at most 4 of the 6 values of an image of 2 x 1 pixels");
   EXPECT_EQ(error("P5 1 1 100 z"), "corrupt: holds the value 122 where its header says at most 100");
-  EXPECT_EQ(error("P2 2 1 9 5 x"), "corrupt: its next value is no number");
+  EXPECT_EQ(error("P2 2 1 9 5 x"), "corrupt: its next value is not a number");
   EXPECT_EQ(error("P2 2 1 9 55"), "corrupt: holds the value 55 where its header says at most 9");
   EXPECT_EQ(error("P2 2 1 9 5 "), "corrupt: cut off before its next value");
 }

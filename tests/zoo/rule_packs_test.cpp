@@ -211,9 +211,9 @@ TEST(ParseRulePack, RefusesATableThatIsNotOne) {
   EXPECT_EQ(message("[about]\nfrom = \"a\"\n"), "mine: the table 'about' has no 'to'");
   EXPECT_EQ(message("[about]\nfrom = \"a\"\nto = \"b\"\nfrm = \"c\"\n"),
             "mine: the table 'about' has an unknown field 'frm'");
-  EXPECT_EQ(message("[about]\nfrom = 3\nto = \"b\"\n"), "mine: the table 'about' has a 'from' that is no text");
+  EXPECT_EQ(message("[about]\nfrom = 3\nto = \"b\"\n"), "mine: the table 'about' has a 'from' that is not text");
   EXPECT_EQ(message("[about]\nfrom = \"a\"\nto = \"b\"\nfrom_key = \"c\"\n"),
             "mine: the table 'about' has one of 'from_key' and 'to_key' alone");
   EXPECT_EQ(message("[about]\nfrom = \"a\"\nto = \"b\"\nfrom_shape = [1]\n"),
-            "mine: the table 'about' has a 'from_shape' that is no pair of numbers");
+            "mine: the table 'about' has a 'from_shape' that is not a pair of numbers");
 }

@@ -32,7 +32,7 @@ Address parse_address(const std::string& text) {
   std::error_code ignored;
   std::size_t at = text.rfind("::");
   if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
-  if (at == 0) throw core::Error(core::ErrorCode::usage, core::quote(text) + " names no file before '::'");
+  if (at == 0) throw core::Error(core::ErrorCode::usage, core::quote(text) + " has no file name before '::'");
   return {text.substr(0, at), text.substr(at + 2)};
 }
 

@@ -153,7 +153,7 @@ std::vector<std::string> CommandSpec::told() const {
   std::vector<std::string> words;
   std::vector<std::string> positionals;
   for (const CLI::Option* option : command_->get_options()) {
-    if (option->count() == 0) continue;
+    if (option->count() == 0 || option->check_lname("color")) continue;
     if (option->get_positional()) {
       for (const std::string& value : option->results()) positionals.push_back(value);
     } else if (option->get_items_expected_max() == 0) {

@@ -62,7 +62,8 @@ class CommandSpec {
   void remove_options(const std::vector<std::string>& names);
   /// Whether the command line has it.
   bool was_given(const std::string& name) const;
-  /// All that the command line has of it, as words: "--top=3", "--", "resnet18".
+  /// All that the command line has of it, as words for another program: "--top=3", "--", "resnet18". --color is left
+  /// out: that is for what this program prints.
   std::vector<std::string> told() const;
 
   void require_subcommand();

@@ -25,10 +25,14 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_add_prefix(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "add-prefix", "ckpt add-prefix --prefix encoder. net.pth -o enc.pth",
-                                    "Put a prefix before every key; of several state dicts, name one: FILE::model.");
+  CommandSpec command =
+      add_command(app, "add-prefix",
+                  "ckpt add-prefix --prefix encoder. net.pth -o enc.pth\n  ckpt add-prefix "
+                  "best.pth::model     # 'module.', as DataParallel wants it",
+                  "Add a prefix to every key. Where a file has several state dicts, name one: FILE::model.");
   auto options = std::make_shared<Options>();
-  command.add_option("--prefix", options->add.prefix, "whole dotted components (default: module.)").type_name("PREFIX");
+  command.add_option("--prefix", options->add.prefix, "prefix, whole parts between dots (default: module.)")
+      .type_name("PREFIX");
   add_edit_options(command, *options, "NAME.prefixed.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

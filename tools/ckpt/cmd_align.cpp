@@ -130,7 +130,7 @@ int run(Context& context, const Options& options) {
 
 void add_align(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
-      app, "align", "ckpt align torchvision.pth timm.safetensors -o rules.toml",
+      app, "align", "ckpt align torchvision.pth timm.safetensors -o rules.toml\n  ckpt align --pairs old.pth new.pth",
       "Learn the rules that make B of A: renamed, transposed, reshaped, split, fused, cast and tied tensors, "
       "found by their contents, then by names, shapes and order, and checked. 'ckpt rename --map rules.toml' "
       "applies them. Exit 1 when something stays unexplained.");
@@ -146,7 +146,10 @@ void add_align(CommandSpec app, Command& chosen) {
   command.add_flag("--exact", options->exact, "one pair a key, no patterns");
   command.add_flag("--pairs", options->pairs, "list which tensor became which");
   add_read_options(command, *options);
-  command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
+  command.callback([&chosen, options] {
+    if (options->output == "-") options->output.clear();
+    chosen = [options](Context& context) { return run(context, *options); };
+  });
 }
 
 }  // namespace cli

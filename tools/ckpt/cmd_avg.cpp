@@ -9,7 +9,7 @@
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
 #include "tools/ckpt/listing.h"
-#include "tools/ckpt/progress.h"
+#include "tools/ckpt/standard_output.h"
 
 namespace cli {
 namespace {
@@ -29,7 +29,7 @@ std::vector<double> parse_weights(const std::string& text) {
     double weight = 0;
     auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), weight);
     if (error != std::errc() || end != part.data() + part.size()) {
-      throw Error(ErrorCode::usage, "--weights " + core::quote(text) + " is no list such as 0.5,0.3,0.2");
+      throw Error(ErrorCode::usage, "--weights " + core::quote(text) + " is not a list such as 0.5,0.3,0.2");
     }
     weights.push_back(weight);
   }
@@ -38,10 +38,11 @@ std::vector<double> parse_weights(const std::string& text) {
 
 void warn(const ckpt::AverageReport& done, ckpt::Report& report) {
   if (!done.norm_buffers.empty()) {
-    report.warnings.push_back(count_of(done.norm_buffers.size(), "batch-norm statistic") + " averaged too (" +
-                              core::quote(done.norm_buffers.front()) +
-                              ", ...); they fit no single set of weights: run some training batches through the model "
-                              "to recompute them (torch.optim.swa_utils.update_bn)");
+    report.warnings.push_back(
+        count_of(done.norm_buffers.size(), "batch-norm statistic") + " averaged too (" +
+        core::quote(done.norm_buffers.front()) +
+        ", ...); they do not belong to the averaged weights: run some training batches through the model "
+        "to recompute them (torch.optim.swa_utils.update_bn)");
   }
   if (!done.taken_last.empty()) {
     report.warnings.push_back(count_of(done.taken_last.size(), "integer tensor") +
@@ -71,14 +72,15 @@ void write_json(ckpt::JsonWriter& json, const Options& options, const ckpt::Aver
   json.end_object();
 }
 
-void write_average(const Options& options, const ckpt::Checkpoint& average, ckpt::Report& report) {
-  ProgressBar bar(core::printable(options.output), !options.quiet);
+/// Returns what was written, for the closing line.
+std::string write_average(Context& context, const Options& options, const ckpt::Checkpoint& average,
+                          ckpt::Report& report) {
   ckpt::SaveOptions save = save_options(options);
   const ckpt::Format* by_name = ckpt::find_format_for(options.output);
   save.format = by_name != nullptr ? std::string(by_name->name) : average.format;
-  save.progress = bar.hook();
   save.report = &report;
-  ckpt::save(average, options.output, save);
+  std::string title = save_to(context, options, average, options.output, save);
+  return written_text(report.bytes_written, title);
 }
 
 int run(Context& context, const Options& options) {
@@ -94,17 +96,19 @@ int run(Context& context, const Options& options) {
   ckpt::AverageReport done;
   ckpt::Checkpoint result = ckpt::average(checkpoints, average, &done);
   warn(done, report);
-  if (!options.dry_run) write_average(options, result, report);
+  std::string written = options.dry_run ? "nothing written (dry run)" : write_average(context, options, result, report);
   say_report(options, options.output, report);
   if (options.json) {
+    context.out.answer_is_one();
     ckpt::JsonWriter json(2);
     write_json(json, options, done, report);
     context.out.print(json.text() + "\n");
   } else if (!options.quiet) {
-    context.out.print(core::printable(options.output) + ": " + count_of(done.averaged, "tensor") + " averaged over " +
-                      count_of(done.checkpoints, "file") +
-                      (options.dry_run ? ", nothing written (dry run)\n"
-                                       : ", " + core::format_size(report.bytes_written) + " written\n"));
+    bool piped = is_standard_output(options.output);
+    std::string line = (piped ? "standard output" : core::printable(options.output)) + ": " +
+                       count_of(done.averaged, "tensor") + " averaged over " + count_of(done.checkpoints, "file") +
+                       ", " + written;
+    piped ? print_error_line(line) : context.out.print(line + "\n");
   }
   return 0;
 }
@@ -113,22 +117,25 @@ int run(Context& context, const Options& options) {
 
 void add_avg(CommandSpec app, Command& chosen) {
   CommandSpec command =
-      add_command(app, "avg", "ckpt avg epoch8.pth epoch9.pth epoch10.pth -o soup.pth",
+      add_command(app, "avg",
+                  "ckpt avg epoch8.pth epoch9.pth epoch10.pth -o soup.pth\n  ckpt avg --weights 0.7,0.3 a.safetensors "
+                  "b.safetensors -o mix.safetensors",
                   "Average the weights of checkpoints of one model, in double precision, rounded once. "
                   "The result is a plain state dict.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "two checkpoints or more; FILE::path names the state dict")
       .required()
       .type_name("");
-  command.add_option("-o,--output", options->output, "output").required().type_name("OUT");
+  command.add_option("-o,--output", options->output, "output, or - for standard output").required().type_name("OUT");
   OptionSpec weights =
-      command.add_option("--weights", options->weights, "one a file, such as 0.5,0.3,0.2; divided by their sum")
+      command
+          .add_option("--weights", options->weights, "one weight per file, such as 0.5,0.3,0.2; divided by their sum")
           .type_name("W,...");
   command.add_option("--ema", options->ema, "moving average in the order given: a = DECAY * a + (1 - DECAY) * x")
       .type_name("DECAY")
       .excludes(weights);
   add_write_options(command, *options);
-  command.remove_options({"--in-place"});
+  command.remove_options({"--in-place", "--follow"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

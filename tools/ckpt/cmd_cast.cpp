@@ -37,6 +37,10 @@ Edit describe(ckpt::Checkpoint checkpoint, const ckpt::CastReport& report) {
   Edit edit;
   edit.checkpoint = std::move(checkpoint);
   edit.changed = report.changed > 0;
+  if (report.changed == 0) {
+    edit.nothing = "nothing to cast: 0 of " + count_of(report.tensors, "tensor") + " would change";
+    if (report.kept > 0) edit.nothing += " (" + core::format_count(report.kept) + " kept)";
+  }
   edit.summary = core::format_count(report.changed) + " of " + count_of(report.tensors, "tensor") + " cast, " +
                  core::format_size(report.bytes_before) + " -> " + core::format_size(report.bytes_after);
   if (report.kept > 0) edit.summary += ", " + core::format_count(report.kept) + " kept";
@@ -67,9 +71,13 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_cast(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "cast", "ckpt cast --to bf16 --keep '*norm*' net.safetensors",
+  CommandSpec command = add_command(app, "cast",
+                                    "ckpt cast --to bf16 net.safetensors    # writes net.bf16.safetensors\n  ckpt cast "
+                                    "--to f16 --keep-norms --keep 'lm_head.*' net.pth -o half.pth",
                                     "Change the element type, rounding as PyTorch does. Floats become floats and "
-                                    "integers integers, unless --from says which types are meant.");
+                                    "integers integers, unless --from says which types are meant. Normalization layers "
+                                    "are cast too, as by model.to(dtype); --keep-norms leaves them. Exit 1, with no "
+                                    "output, when nothing would change.");
   auto options = std::make_shared<Options>();
   command.add_option("--to", options->to, "the new type: f32, bf16, f16, f8_e4m3fn, i32, ...")
       .required()
@@ -80,7 +88,7 @@ void add_cast(CommandSpec app, Command& chosen) {
   command.add_option("--keep", options->cast.keep.include, "tensors that keep their type; may be repeated")
       .type_name("SELECTOR")
       .one_value_each();
-  command.add_flag("--keep-norms", options->cast.keep_norms, "normalisation layers keep their type");
+  command.add_flag("--keep-norms", options->cast.keep_norms, "normalization layers keep their type");
   add_edit_options(command, *options, "NAME.DTYPE.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

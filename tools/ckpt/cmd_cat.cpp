@@ -17,6 +17,7 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/input.h"
 #include "tools/ckpt/listing.h"
+#include "tools/ckpt/standard_output.h"
 
 namespace cli {
 namespace {
@@ -53,7 +54,7 @@ void write_bytes(Context& context, const Options& options, const ckpt::Entry& en
     throw Error(ErrorCode::unsupported, "the tensor is lazily conjugated or negated; convert it first");
   }
   std::string header = options.npy ? ckpt::npy_header(entry) : "";
-  if (!options.output.empty()) {
+  if (!options.output.empty() && !is_standard_output(options.output)) {
     ckpt::AtomicFile file(options.output, {.overwrite = options.force});
     file.write(core::as_bytes(header));
     file.write_from(*entry.bytes);
@@ -131,7 +132,7 @@ int run(Context& context, const Options& options) {
                                 [&] { return show_tensor(context, input, options, value.entry_ptr()); });
     }
     if (options.raw || options.npy || !options.slice.empty() || !options.dtype.empty() || options.stats) {
-      throw Error(ErrorCode::usage, core::quote(options.key) + " is no tensor but " + ckpt::type_text(value));
+      throw Error(ErrorCode::usage, core::quote(options.key) + " is not a tensor but " + ckpt::type_text(value));
     }
     std::string text = ckpt::value_text(value, 1 << 20);
     if (options.json) {
@@ -154,18 +155,21 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_cat(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "cat", "ckpt cat net.pth fc.weight --slice 0:5,:",
-                                    "Print the values of one tensor as PyTorch does, or write them as bytes or .npy; "
-                                    "also shows a plain value.");
+  CommandSpec command =
+      add_command(app, "cat", "ckpt cat net.pth fc.weight --slice 0:5,:\n  ckpt cat net.pth fc.weight --npy -o fc.npy",
+                  "Print the values of one tensor as PyTorch does, or write them as bytes or .npy; "
+                  "also shows a plain value.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->file, "checkpoint, or FILE::path").required().type_name("");
-  command.add_option("KEY", options->key, "name of the tensor or value, as ckpt ls shows it").required().type_name("");
-  command.add_option("--slice", options->slice, "part of it as in Python: 0:5,:,-1").type_name("SLICE");
+  command.add_option("KEY", options->key, "name of the tensor or value, as 'ckpt ls' shows it")
+      .required()
+      .type_name("");
+  command.add_option("--slice", options->slice, "part of the tensor, as in Python: 0:5,:,-1").type_name("SLICE");
   command.add_option("--dtype", options->dtype, "cast the values first").type_name("DTYPE");
   command.add_option("--threshold", options->threshold, "print all of up to N values (default: 1000)").type_name("N");
-  command.add_flag("--stats", options->stats, "range, mean and a histogram instead of the values");
-  command.add_flag("--raw", options->raw, "the little-endian bytes of the values");
-  command.add_flag("--npy", options->npy, "a numpy file");
+  command.add_flag("--stats", options->stats, "print range, mean and a histogram instead of the values");
+  command.add_flag("--raw", options->raw, "write the values as little-endian bytes");
+  command.add_flag("--npy", options->npy, "write a NumPy file");
   command.add_option("-o,--output", options->output, "file for --raw and --npy (default: standard output)")
       .type_name("OUT");
   command.add_flag("-f,--force", options->force, "overwrite an existing output");

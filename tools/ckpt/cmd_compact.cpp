@@ -68,15 +68,17 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_compact(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "compact", "ckpt compact net.pth               # writes net.compact.pth",
-                                    "Write the same values in fewer bytes: small views no longer keep a large storage, "
-                                    "superseded records, dead bytes and unused storages are left behind.");
+  CommandSpec command = add_command(
+      app, "compact",
+      "ckpt compact net.pth               # writes net.compact.pth\n  ckpt compact --dedupe --in-place net.safetensors",
+      "Write the same values in fewer bytes: small views no longer keep a large storage, "
+      "old records, dead bytes and unused storages are left out.");
   auto options = std::make_shared<Options>();
   OptionSpec dedupe = command.add_flag("--dedupe", options->compact.dedupe,
                                        "tensors with equal bytes share them; they are then tied when loaded");
   command
       .add_flag("--untie", options->compact.untie,
-                "every name gets bytes of its own, so that formats without ties hold them all")
+                "every name gets its own bytes, so that formats without shared tensors can hold them all")
       .excludes(dedupe);
   add_edit_options(command, *options, "NAME.compact.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

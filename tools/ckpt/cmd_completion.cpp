@@ -21,7 +21,9 @@ Command print(std::string text) {
 }  // namespace
 
 void add_completion(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "completion", "eval \"$(ckpt completion bash)\"    # in ~/.bashrc",
+  CommandSpec command = add_command(app, "completion",
+                                    "eval \"$(ckpt completion bash)\"      # in ~/.bashrc\n  ckpt completion fish > "
+                                    "ckpt.fish    # for ~/.config/fish/completions",
                                     "Print the completion script of a shell: bash, zsh or fish.");
   auto options = std::make_shared<Options>();
   command.add_option("SHELL", options->shell, "bash, zsh or fish").required().type_name("");

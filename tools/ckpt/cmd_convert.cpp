@@ -5,6 +5,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
+#include "tools/ckpt/standard_output.h"
 
 namespace cli {
 namespace {
@@ -26,40 +27,62 @@ std::string writable_formats() {
   return names;
 }
 
-/// Unlike an edit, a conversion to a name that says no format is a mistake, not a copy in the old format.
-void check_format(const Options& options, const Job& job) {
+const ckpt::Format* named_format(const Options& options) {
   const ckpt::Format* format = options.format.empty() ? nullptr : ckpt::find_format(options.format);
   if (!options.format.empty() && (format == nullptr || format->write == nullptr)) {
     throw Error(ErrorCode::usage,
                 "--format " + core::quote(options.format) + " cannot be written; use one of " + writable_formats());
   }
-  if (options.in_place || format != nullptr || ckpt::find_format_for(job.target) != nullptr) return;
+  return format;
+}
+
+/// Unlike an edit, a conversion to a name that says no format is a mistake, not a copy in the old format.
+void check_format(const Options& options, const Job& job) {
+  if (options.in_place || !options.format.empty()) return;
+  if (is_standard_output(job.target)) {
+    throw Error(ErrorCode::usage, "say which format to write, such as --format safetensors")
+        .add_context("standard output");
+  }
+  if (ckpt::find_format_for(job.target) != nullptr) return;
   throw Error(ErrorCode::usage,
               "its name does not say a format; use an extension such as .ckpt, .pth or "
               ".safetensors, or --format")
       .add_context(job.target.string());
 }
 
-Job make_job(const Options& options) {
+/// "net.pth" in the folder "out" as safetensors: "out/net.safetensors".
+std::filesystem::path name_in_folder(const std::string& folder, const Address& source, const ckpt::Format* format) {
+  if (format == nullptr) {
+    throw Error(ErrorCode::io, "is a folder; name a file in it, or say the format too: --format safetensors")
+        .add_context(folder);
+  }
+  if (source.is_standard_input()) {
+    throw Error(ErrorCode::usage, "is a folder; name a file for what comes from standard input").add_context(folder);
+  }
+  std::string name = single_name(source.path).stem().string() + std::string(format->extensions.front());
+  return std::filesystem::path(folder) / name;
+}
+
+std::filesystem::path target_of(const Options& options, const Address& source, const ckpt::Format* format) {
   if (!options.target.empty() && !options.output.empty()) {
     throw Error(ErrorCode::usage, "the output is named twice, as OUT and with -o");
   }
-  std::string named = options.target.empty() ? options.output : options.target;
+  const std::string& named = options.target.empty() ? options.output : options.target;
   if (named.empty() != options.in_place) {
     throw Error(ErrorCode::usage, options.in_place ? "OUT and --in-place contradict each other" : "OUT is missing");
   }
-  Address source = parse_address(options.input);
-  std::filesystem::path target = options.in_place ? source.path : std::filesystem::path(named);
+  if (options.in_place) return source.path;
   std::error_code ignored;
-  if (!options.in_place && std::filesystem::is_directory(target, ignored)) {
-    throw Error(ErrorCode::io, "is a folder; name a file").add_context(named);
-  }
-  std::string format = options.format;
-  if (format.empty() && !options.in_place) {
-    const ckpt::Format* by_name = ckpt::find_format_for(target);
-    format = by_name != nullptr ? std::string(by_name->name) : "";
-  }
-  return {std::move(source), std::move(target), std::move(format)};
+  bool folder = named.ends_with('/') || std::filesystem::is_directory(named, ignored);
+  return folder ? name_in_folder(named, source, format) : std::filesystem::path(named);
+}
+
+Job make_job(const Options& options) {
+  Address source = parse_address(options.input);
+  const ckpt::Format* format = named_format(options);
+  std::filesystem::path target = target_of(options, source, format);
+  if (format == nullptr && !options.in_place) format = ckpt::find_format_for(target);
+  return {std::move(source), std::move(target), format == nullptr ? "" : std::string(format->name)};
 }
 
 /// All of the file, or the one dict that was named.
@@ -76,24 +99,31 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
   return edit;
 }
 
-int run(Context& context, const Options& options) {
+int run(Context& context, Options& options) {
   Job job = make_job(options);
+  if (options.output.empty()) options.output = options.target;  // whose final '/' asks for a folder
   check_format(options, job);
   check_target(options, job);
   ckpt::JsonWriter json(2);
-  run_job(context, options, {"convert", ""}, job, take, json);
+  int code = run_job(context, options, {"convert", ""}, job, take, json);
   if (options.json) context.out.print(json.text() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace
 
 void add_convert(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "convert", "ckpt convert net.pth net.safetensors",
-                                    "Write a checkpoint in another format, named by the extension of OUT or --format.");
+  CommandSpec command =
+      add_command(app, "convert",
+                  "ckpt convert net.pth net.safetensors\n  ckpt convert best.pth::model net.ckpt         # .ckpt: "
+                  "native (HDF5)\n  ckpt convert net.pth - --format safetensors | ssh host 'cat > net.safetensors'",
+                  "Write a checkpoint in another format, named by the extension of OUT or --format.");
   auto options = std::make_shared<Options>();
   command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there").required().type_name("");
-  command.add_option("OUT", options->target, "output; has no default name").type_name("");
+  command
+      .add_option("OUT", options->target,
+                  "output, or - for standard output, which needs --format; a folder is made if its name ends in /")
+      .type_name("");
   command.add_option("-o,--output", options->output, "the same as OUT").type_name("OUT");
   command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
   add_write_options(command, *options);

@@ -98,10 +98,10 @@ void add_verdict_options(CommandSpec command, Options& options) {
 }  // namespace
 
 void add_diff(CommandSpec app, Command& chosen) {
-  CommandSpec command =
-      add_command(app, "diff", "ckpt diff old.pth new.safetensors",
-                  "Compare two checkpoints of any formats, bit for bit or within a tolerance, and say in words what "
-                  "happened; exit 1 when they differ.");
+  CommandSpec command = add_command(
+      app, "diff", "ckpt diff old.pth new.safetensors\n  ckpt diff --rtol 1e-5 best.pth::model last.pth::model",
+      "Compare two checkpoints of any formats, bit for bit or within a tolerance, and say in words what "
+      "happened; exit 1 when they differ.");
   auto options = std::make_shared<Options>();
   command.add_option("A", options->a, "checkpoint, or FILE::path").required().type_name("");
   command.add_option("B", options->b, "checkpoint, or FILE::path").required().type_name("");

@@ -41,7 +41,8 @@ void print_lines(Output& out, const std::vector<DoctorLine>& lines) {
     std::string mark = line.state == DoctorLine::State::good   ? "  "
                        : line.state == DoctorLine::State::note ? "- "
                                                                : "! ";
-    out.print(mark + line.name + std::string(widest - display_width(line.name) + 2, ' ') + line.value);
+    out.print_tone(line.state == DoctorLine::State::missing ? Tone::bad : Tone::warning, mark);
+    out.print(line.name + std::string(widest - display_width(line.name) + 2, ' ') + line.value);
     out.print(line.advice.empty() ? "\n" : "  (" + line.advice + ")\n");
   }
 }
@@ -89,7 +90,8 @@ int run(Context& context, const Options& options) {
   } else if (!options.quiet) {
     print_lines(context.out, lines);
     auto count = static_cast<std::uint64_t>(missing);
-    context.out.print(missing == 0 ? "nothing is missing\n" : count_of(count, "thing") + " missing, marked '!'\n");
+    context.out.print_tone(missing == 0 ? Tone::good : Tone::bad,
+                           missing == 0 ? "nothing is missing\n" : count_of(count, "thing") + " missing, marked '!'\n");
   }
   return missing == 0 ? kDone : kNo;
 }
@@ -98,7 +100,7 @@ int run(Context& context, const Options& options) {
 
 void add_doctor(CommandSpec app, Command& chosen) {
   CommandSpec command =
-      add_command(app, "doctor", "ckpt doctor /data/runs",
+      add_command(app, "doctor", "ckpt doctor\n  ckpt doctor /data/runs",
                   "Say what this installation can do, what it runs on, and what is missing; exit 1 then.");
   auto options = std::make_shared<Options>();
   command.add_option("PATH", options->path, "folder whose file system is looked at (default: here)").type_name("");

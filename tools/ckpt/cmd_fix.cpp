@@ -106,10 +106,10 @@ int run(Context& context, Options options) {
 }  // namespace
 
 void add_fix(CommandSpec app, Command& chosen) {
-  CommandSpec command =
-      add_command(app, "fix", "ckpt fix best.pth --for resnet50 -o resnet50.pth",
-                  "Do what 'ckpt why' proposes with the same options: take the state dict, rename keys, "
-                  "drop or add what is too much or missing, transpose, move device tags.");
+  CommandSpec command = add_command(
+      app, "fix", "ckpt fix best.pth --for resnet50 -o resnet50.pth\n  ckpt fix best.pth --for resnet50 --dry-run",
+      "Do what 'ckpt why' proposes with the same options: take the state dict, rename keys, "
+      "drop or add what is too much or missing, transpose, move device tags.");
   auto options = std::make_shared<Options>();
   add_target_options(command, options->target);
   command.add_flag("--guess", options->guess, "also take steps that 'ckpt why' calls a guess");

@@ -78,7 +78,7 @@ int status(Context& context, const Options& options) {
 using Run = int (*)(Context&, const Options&);
 
 void add_part(CommandSpec git, Command& chosen, const std::string& name, const std::string& description, Run run) {
-  CommandSpec command = add_command(git, name, "ckpt git " + name, description);
+  CommandSpec command = add_command(git, name, "ckpt git " + name + "\n  ckpt git " + name + " --global", description);
   auto options = std::make_shared<Options>();
   command.add_flag("--global", options->scope.global, "for all repositories of the user, not only this one");
   if (name != "status") command.add_flag("-n,--dry-run", options->dry_run, "say what would be done and write nothing");
@@ -91,14 +91,14 @@ void add_part(CommandSpec git, Command& chosen, const std::string& name, const s
 }  // namespace
 
 void add_git(CommandSpec app, Command& chosen) {
-  CommandSpec git = add_command(app, "git", "ckpt git install    # then: git diff HEAD~1 -- net.pth",
+  CommandSpec git = add_command(app, "git", "ckpt git install    # then: git diff HEAD~1 -- net.pth\n  ckpt git status",
                                 "Let git show which tensors changed: a diff driver for checkpoints.");
   git.require_subcommand();
   add_part(git, chosen, "install", "Write patterns to .gitattributes and the driver to git's configuration.", install);
-  add_part(git, chosen, "uninstall", "Take both away again.", uninstall);
+  add_part(git, chosen, "uninstall", "Remove both again.", uninstall);
   add_part(git, chosen, "status", "Say whether the driver is installed; exit 1 when not.", status);
-  CommandSpec text =
-      add_command(git, "textconv", "ckpt git textconv net.pth", "Print a checkpoint as the text that git compares.");
+  CommandSpec text = add_command(git, "textconv", "ckpt git textconv net.pth\n  ckpt git textconv net.safetensors",
+                                 "Print a checkpoint as the text that git compares.");
   auto options = std::make_shared<Options>();
   text.add_option("FILE", options->file, "checkpoint").required().type_name("");
   text.callback([&chosen, options] {

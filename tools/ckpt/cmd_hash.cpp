@@ -94,13 +94,14 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_hash(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "hash", "ckpt hash best.pth::model best.safetensors",
-                                    "One digest of all tensors: the same in every format, order, sharding and "
-                                    "compression; names, dtypes, shapes and values count.");
+  CommandSpec command =
+      add_command(app, "hash", "ckpt hash best.pth::model best.safetensors\n  ckpt hash --depth 1 net.pth",
+                  "One digest of all tensors: the same in every format, order, sharding and "
+                  "compression; names, dtypes, shapes and values count.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint, or FILE::path").required().type_name("");
-  command.add_option("--depth", options->depth, "also one digest a branch, down to N components").type_name("N");
-  command.add_flag("--tensors", options->tensors, "also one digest a tensor");
+  command.add_option("--depth", options->depth, "also one digest per module, down to N levels").type_name("N");
+  command.add_flag("--tensors", options->tensors, "also one digest per tensor");
   add_selection_options(command, options->selection);
   add_read_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

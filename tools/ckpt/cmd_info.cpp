@@ -95,7 +95,7 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_info(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "info", "ckpt info best.pth",
+  CommandSpec command = add_command(app, "info", "ckpt info best.pth\n  ckpt info --html best.html best.pth",
                                     "Say what a file is: format, sizes, devices, state dicts, wrappers, plain values.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only").required().type_name("");

@@ -39,25 +39,26 @@ int run(Context& context, const Options& options) {
   Job job{parse_address(options.input), target, std::string(format->name)};
   check_target(options, job);
   ckpt::JsonWriter json(2);
-  run_job(context, options, {"join", ""}, job, take, json);
+  int code = run_job(context, options, {"join", ""}, job, take, json);
   if (options.json) context.out.print(json.text() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace
 
 void add_join(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "join", "ckpt join net/ -o net.safetensors",
-                                    "Write a sharded model as one file: the shards that the index names, nothing that "
-                                    "merely lies beside them.");
+  CommandSpec command = add_command(
+      app, "join", "ckpt join net/ -o net.safetensors\n  ckpt join net/model.safetensors.index.json -o net.pth",
+      "Merge a sharded model into one file: the shards that the index names, and no other "
+      "files of the folder.");
   auto options = std::make_shared<Options>();
   command.add_option("DIR", options->input, "folder with an index, or the index itself").required().type_name("");
-  command.add_option("-o,--output", options->output, "the one file; its extension says the format")
+  command.add_option("-o,--output", options->output, "output; its extension says the format")
       .required()
       .type_name("FILE");
   command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
   add_write_options(command, *options);
-  command.remove_options({"--in-place"});
+  command.remove_options({"--in-place", "--follow"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

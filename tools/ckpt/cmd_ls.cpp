@@ -162,7 +162,8 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_ls(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "ls", "ckpt ls net.pth", "List the tensors of a file (also: ckpt inspect).");
+  CommandSpec command = add_command(app, "ls", "ckpt ls net.pth\n  ckpt ls --sort size --top 10 best.pth::model",
+                                    "List the tensors of a file (also: ckpt inspect).");
   command.alias("inspect");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint; FILE::path lists what is there").required().type_name("");

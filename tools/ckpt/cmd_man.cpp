@@ -31,8 +31,8 @@ int write_pages(Context& context, const std::string& folder, const std::vector<M
 }  // namespace
 
 void add_man(CommandSpec app, Command& chosen) {
-  CommandSpec command =
-      add_command(app, "man", "ckpt man ls | man -l -", "Print the manual page of a command, or of ckpt.");
+  CommandSpec command = add_command(app, "man", "ckpt man ls | man -l -\n  ckpt man --write man1",
+                                    "Print the manual page of a command, or of ckpt.");
   auto options = std::make_shared<Options>();
   command.add_option("COMMAND", options->command, "command (default: ckpt itself)").type_name("");
   command.add_option("--write", options->folder, "write all pages into this folder instead").type_name("DIR");

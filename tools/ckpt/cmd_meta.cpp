@@ -126,15 +126,16 @@ int show(Context& context, const Options& options) {
 }  // namespace
 
 void add_meta(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "meta", "ckpt meta net.safetensors --set license=MIT --in-place",
-                                    "Show the metadata of a file, or change it with --set, --unset and --clear.");
+  CommandSpec command =
+      add_command(app, "meta", "ckpt meta net.safetensors\n  ckpt meta net.safetensors --set license=MIT --in-place",
+                  "Show the metadata of a file, or change it with --set, --unset and --clear.");
   auto options = std::make_shared<Options>();
-  command.add_option("--set", options->set, "give this key this text; may be repeated")
+  command.add_option("--set", options->set, "set this key to this text; may be repeated")
       .type_name("KEY=TEXT")
       .one_value_each();
   command.add_option("--unset", options->unset, "remove this key; may be repeated").type_name("KEY").one_value_each();
-  command.add_flag("--clear", options->clear, "remove all others");
-  command.add_option("--get", options->get, "print the text of this key alone").type_name("KEY");
+  command.add_flag("--clear", options->clear, "remove all keys that --set does not name");
+  command.add_option("--get", options->get, "print only the text of this key").type_name("KEY");
   add_edit_options(command, *options, "NAME.meta.EXT beside the input");
   command.callback([&chosen, options] {
     bool edits = !options->set.empty() || !options->unset.empty() || options->clear;

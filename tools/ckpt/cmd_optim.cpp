@@ -84,7 +84,7 @@ void print_optimizer(Context& context, const ckpt::OptimizerState& optimizer) {
                {"group", Align::right},
                {"size", Align::right},
                {"state", Align::left},
-               {"known by", Align::left}});
+               {"named by", Align::left}});
   for (const ckpt::OptimizerParam& param : optimizer.params) {
     table.add_row({optimizer.by_name ? "" : core::printable(ckpt::step_text(param.key)), name_text(param),
                    std::to_string(param.group), core::format_size(param.bytes), slots_text(param),
@@ -216,7 +216,7 @@ int move(Context& context, const ChangeOptions& options) {
 
 int rekey(Context& context, const ChangeOptions& options) {
   if (options.to != "name" && options.to != "index") {
-    throw core::Error(core::ErrorCode::usage, "--to " + core::quote(options.to) + " is neither name nor index");
+    throw core::Error(core::ErrorCode::usage, "--to " + core::quote(options.to) + " is not 'name' or 'index'");
   }
   ModelFile model = open_model(options, options.model);
   ckpt::OptimizerKeys keys = options.to == "name" ? ckpt::OptimizerKeys::name : ckpt::OptimizerKeys::index;
@@ -229,13 +229,13 @@ int rekey(Context& context, const ChangeOptions& options) {
 }
 
 void add_model_option(CommandSpec command, std::string& model) {
-  command.add_option("--model", model, "file that holds the model's state dict, where it is another one")
-      .type_name("FILE");
+  command.add_option("--model", model, "file with the model's state dict, if it is not in this one").type_name("FILE");
 }
 
 void add_show(CommandSpec optim, Command& chosen) {
-  CommandSpec command = add_command(optim, "show", "ckpt optim show last.pth",
-                                    "List the state of every parameter by name, with its size.");
+  CommandSpec command =
+      add_command(optim, "show", "ckpt optim show last.pth\n  ckpt optim show optim.pth --model net.pth",
+                  "List the state of every parameter by name, with its size.");
   auto options = std::make_shared<ShowOptions>();
   command.add_option("FILE", options->file, "checkpoint; FILE::path names one optimizer").required().type_name("");
   add_model_option(command, options->model);
@@ -253,26 +253,29 @@ void add_change(CommandSpec command, std::shared_ptr<ChangeOptions> options, con
 }  // namespace
 
 void add_optim(CommandSpec app, Command& chosen) {
-  CommandSpec optim = add_command(app, "optim", "ckpt optim show last.pth",
-                                  "Work on the state of optimizers: show it by parameter, drop, move or rekey it.");
+  CommandSpec optim =
+      add_command(app, "optim", "ckpt optim show last.pth\n  ckpt optim drop last.pth -o weights.pth",
+                  "Work on optimizer state: show it by parameter, drop it, move it, or change its keys.");
   optim.require_subcommand();
   add_show(optim, chosen);
   auto dropped = std::make_shared<ChangeOptions>();
-  CommandSpec drop_command = add_command(optim, "drop", "ckpt optim drop last.pth -o weights.pth",
-                                         "Write the file without optimizer state; all else stays.");
+  CommandSpec drop_command =
+      add_command(optim, "drop", "ckpt optim drop last.pth -o weights.pth\n  ckpt optim drop --in-place last.pth",
+                  "Write the file without optimizer state; everything else stays.");
   add_change(drop_command, dropped, "NAME.weights.EXT beside the input", chosen, drop);
   auto moved = std::make_shared<ChangeOptions>();
-  CommandSpec move_command =
-      add_command(optim, "move", "ckpt optim move --to cpu last.pth",
-                  "Change the device tags of the optimizer state alone; step counters stay on the "
-                  "CPU unless a group is capturable or fused.");
+  CommandSpec move_command = add_command(
+      optim, "move", "ckpt optim move --to cpu last.pth\n  ckpt optim move --to cuda:1 last.pth -o gpu1.pth",
+      "Change the device tags of the optimizer state alone; step counters stay on the "
+      "CPU unless a group is capturable or fused.");
   move_command.add_option("--to", moved->to, "device").required().type_name("DEV");
   add_change(move_command, moved, "NAME.moved.EXT beside the input", chosen, move);
   auto rekeyed = std::make_shared<ChangeOptions>();
-  CommandSpec rekey_command =
-      add_command(optim, "rekey", "ckpt optim rekey --to name last.pth -o named.pth",
-                  "Key the state by parameter names (as FSDP does) or by numbers (as torch.optim "
-                  "loads it; the names are kept in param_names).");
+  CommandSpec rekey_command = add_command(
+      optim, "rekey",
+      "ckpt optim rekey --to name last.pth -o named.pth\n  ckpt optim rekey --to index named.pth -o last.pth",
+      "Key the state by parameter names (as FSDP does) or by numbers (as torch.optim "
+      "loads it; the names are kept in param_names).");
   rekey_command.add_option("--to", rekeyed->to, "name or index").required().type_name("KEYS");
   add_model_option(rekey_command, rekeyed->model);
   add_change(rekey_command, rekeyed, "NAME.rekeyed.EXT beside the input", chosen, rekey);

@@ -11,6 +11,7 @@
 #include "tools/ckpt/edit.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
+#include "tools/ckpt/new_folder.h"
 #include "tools/ckpt/progress.h"
 
 namespace cli {
@@ -27,7 +28,8 @@ const std::string kUnknownHash = "HASHHASH";  ///< where the digits are not know
 struct Options : EditOptions {
   std::string input;
   std::string to;
-  bool cast_norms = false;
+  bool cast_norms = false;  ///< of older command lines; that is the default now
+  bool keep_norms = false;
   bool keep_wrappers = false;
   bool allow_nan = false;
   bool hash_name = false;
@@ -180,6 +182,7 @@ void print_result(Context& context, const Options& options, const Target& target
   std::string line = name + ": " + count_of(publication.tensors, "tensor") + ", " +
                      count_and_size(publication.elements) + " elements, " + core::format_size(result.size_before) +
                      " -> " + core::format_size(options.dry_run ? publication.bytes_after : result.size_after);
+  if (!options.dry_run) line += " written as " + std::string(ckpt::find_format(target.format)->title);
   if (!result.sha256.empty()) line += ", sha256 " + result.sha256;
   context.out.print(line + (options.dry_run ? ", nothing written (dry run)\n" : "\n"));
 }
@@ -235,7 +238,7 @@ std::uint64_t file_size(const ckpt::Checkpoint& checkpoint, const ckpt::Publicat
 ckpt::PublishOptions publish_options(const Options& options, const Address& source) {
   ckpt::PublishOptions publish = options.publish;
   publish.at = source.at;
-  publish.keep_norms = !options.cast_norms;
+  publish.keep_norms = options.keep_norms;
   publish.strip_wrappers = !options.keep_wrappers;
   if (!options.to.empty()) publish.to = core::parse_dtype(options.to);
   return publish;
@@ -252,6 +255,7 @@ int run(Context& context, const Options& options) {
   ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.open(report));
   Target target = target_of(options, source, checkpoint);
   if (!target.hashed) check_target(options, {source, target.path, ""});
+  NewFolder folder(options.output.ends_with('/') && !options.dry_run ? target.path.parent_path() : fs::path());
   ckpt::Publication publication =
       core::with_context(source.shown(), [&] { return ckpt::publish(checkpoint, publish_options(options, source)); });
   if (!options.json && !options.quiet) print_plan(context, publication);
@@ -281,7 +285,9 @@ int run(Context& context, const Options& options) {
 
 void add_publish(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
-      app, "publish", "ckpt publish --to bf16 last.pth      # writes last-1a2b3c4d.pth",
+      app, "publish",
+      "ckpt publish last.pth                # writes last-1a2b3c4d.pth\n  ckpt publish --to bf16 last.pth -o "
+      "model.safetensors",
       "Make the file to hand out: the moving average where there is one, as a plain state dict on the CPU, without "
       "wrappers, optimizer, schedulers and old storages. Weights with NaN are refused.");
   auto options = std::make_shared<Options>();
@@ -293,16 +299,18 @@ void add_publish(CommandSpec app, Command& chosen) {
       .type_name("OUT");
   command.add_option("--ema", options->publish.ema, "moving average: auto, off, or the key of it (default: auto)")
       .type_name("WHICH");
-  command.add_option("--to", options->to, "change the type of floats: bf16, f16, f32, ...").type_name("DTYPE");
+  command.add_option("--to", options->to, "change the type of all floats, as model.to(dtype) does: bf16, f16, f32, ...")
+      .type_name("DTYPE");
   command.add_option("--keep", options->publish.keep.include, "tensors that keep their type; may be repeated")
       .type_name("SELECTOR")
       .one_value_each();
-  command.add_flag("--cast-norms", options->cast_norms, "change the type of normalisation layers, too");
+  command.add_flag("--keep-norms", options->keep_norms, "normalization layers keep their type");
+  command.add_flag("--cast-norms", options->cast_norms, "").hidden();
   command.add_flag("--keep-wrappers", options->keep_wrappers, "leave prefixes such as 'module.' on");
   command.add_flag("--allow-nan", options->allow_nan, "publish weights with NaN");
   command.add_flag("--hash-name", options->hash_name, "put the digits into the name given with -o, too");
   add_write_options(command, *options);
-  command.remove_options({"--in-place"});
+  command.remove_options({"--in-place", "--follow"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

@@ -7,6 +7,7 @@
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
+#include "tools/ckpt/replaced_file.h"
 
 namespace cli {
 namespace {
@@ -17,6 +18,7 @@ struct Options : ReadOptions {
   std::vector<std::string> files;
   std::string output;
   bool in_place = false;
+  bool follow = false;
   bool dry_run = false;
   bool force = false;
 };
@@ -52,8 +54,8 @@ void print_result(Output& out, const Options& options, const std::string& file, 
   print_names(out, "removed", result.removed);
   std::string target = core::printable(options.output.empty() ? file : options.output);
   std::string did = !result.needed && options.output.empty() ? "the index is up to date"
-                    : options.dry_run                        ? "the index would be written anew"
-                                                             : "the index was written anew";
+                    : options.dry_run                        ? "the index would be rewritten"
+                                                             : "the index was rewritten";
   out.print(target + ": " + did + "; " + count_of(result.tensors, "tensor") + "\n");
 }
 
@@ -85,8 +87,12 @@ void check(const Options& options) {
   using core::Error;
   using core::ErrorCode;
   if (options.in_place && !options.output.empty())
-    throw Error(ErrorCode::usage, "-o and --in-place exclude each other");
+    throw Error(ErrorCode::usage, "-o and --in-place contradict each other");
   if (options.files.size() > 1 && !options.output.empty()) throw Error(ErrorCode::usage, "-o takes one file");
+  if (!options.output.empty() || options.dry_run) return;
+  for (const std::string& file : options.files) {
+    check_replaced(file, {.follow = options.follow, .force = options.force});
+  }
 }
 
 int run(Context& context, const Options& options) {
@@ -111,15 +117,17 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_reindex(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "reindex", "ckpt reindex net.ckpt",
+  CommandSpec command = add_command(app, "reindex", "ckpt reindex net.ckpt\n  ckpt reindex --dry-run net.ckpt",
                                     "Bring the index of a native file up to date after h5py or another HDF5 program "
                                     "edited it. The file itself is replaced, atomically, unless -o names another.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "native checkpoint (.ckpt)").required().type_name("");
   command.add_option("-o,--output", options->output, "write a new file instead").type_name("OUT");
   command.add_flag("--in-place", options->in_place, "replace FILE; this is the default");
-  command.add_flag("--dry-run", options->dry_run, "say what changed, write nothing");
-  command.add_flag("-f,--force", options->force, "overwrite OUT");
+  command.add_flag("--follow", options->follow, "change the file behind a symbolic link");
+  command.add_flag("-n,--dry-run", options->dry_run, "say what changed, write nothing");
+  command.add_flag("-f,--force", options->force,
+                   "overwrite OUT; without -o also a read-only file or one with hard links");
   add_read_options(command, *options);
   command.remove_options({"--lenient", "--foreign-objects"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

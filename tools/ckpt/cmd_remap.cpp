@@ -75,11 +75,14 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_remap(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "remap", "ckpt remap --to cpu net.pth         # or --map cuda:1=cuda:0",
-                                    "Change the device tags of tensors; needs no GPU and moves no byte of them.");
+  CommandSpec command =
+      add_command(app, "remap",
+                  "ckpt remap --to cpu net.pth          # writes net.remapped.pth\n  ckpt remap "
+                  "--map cuda:1=cuda:0 net.pth -o net0.pth",
+                  "Change the device tags of tensors; needs no GPU, and the values stay as they are.");
   auto options = std::make_shared<Options>();
-  OptionSpec to = command.add_option("--to", options->to, "put everything there").type_name("DEV");
-  command.add_option("--map", options->map, "exactly this tag to that one; may be repeated, all at once")
+  OptionSpec to = command.add_option("--to", options->to, "tag all tensors with this device").type_name("DEV");
+  command.add_option("--map", options->map, "change this tag to that one; may be repeated, all apply at once")
       .type_name("OLD=NEW")
       .one_value_each()
       .excludes(to);

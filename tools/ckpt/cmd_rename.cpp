@@ -26,7 +26,8 @@ struct Options : EditOptions {
 ckpt::Rule parse_glob_rule(const std::string& text) {
   std::size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    throw Error(ErrorCode::usage, core::quote(text) + " is no pair of a pattern and a name such as 'enc.*=encoder.*'");
+    throw Error(ErrorCode::usage,
+                core::quote(text) + " is not a pair of a pattern and a name such as 'enc.*=encoder.*'");
   }
   ckpt::Rule rule;
   rule.names = {{text.substr(0, equals), text.substr(equals + 1)}};
@@ -149,9 +150,9 @@ void add_rename(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "rename",
       "ckpt rename --glob 'encoder.layer{#i}.*=blocks.{i}.*' net.pth\n  ckpt rename --rules timm-vit vit.pth",
-      "New keys by patterns or by a file of rules, which may also drop, transpose, reshape, split, fuse, cast "
+      "Rename keys by patterns or by a file of rules, which can also drop, transpose, reshape, split, fuse, cast "
       "and tie tensors. '*' stands for any characters, {name} for one component, {#i} for a number, and each "
-      "may be used again in the new name ({i-1} counts). Two keys of one name are refused.");
+      "may be used again in the new name ({i-1} counts). Two keys that would get one name are an error.");
   auto options = std::make_shared<Options>();
   command.add_option("--map,--rules", options->map, kRulesHelp).type_name("RULES");
   command
@@ -162,7 +163,7 @@ void add_rename(CommandSpec app, Command& chosen) {
       .one_value_each();
   command.add_flag("--reverse", options->reverse, "undo what the rules do");
   command.add_flag("--allow-unknown", options->allow_unknown,
-                   "let rules pass that match nothing, and shipped ones whose names the file does not have");
+                   "accept rules that match nothing, and built-in ones made for other names");
   add_edit_options(command, *options, "NAME.renamed.EXT beside the input");
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -9,6 +9,7 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
+#include "tools/ckpt/replaced_file.h"
 #include "tools/support/interrupt.h"
 
 namespace cli {
@@ -24,6 +25,7 @@ struct Options : ReadOptions {
   std::string output;
   std::string format;
   bool in_place = false;
+  bool follow = false;
   bool dry_run = false;
   bool force = false;
 };
@@ -35,9 +37,10 @@ std::filesystem::path target_of(const Options& options) {
 
 void check(const Options& options, const std::filesystem::path& target) {
   if (options.in_place && !options.output.empty()) {
-    throw Error(ErrorCode::usage, "-o and --in-place exclude each other");
+    throw Error(ErrorCode::usage, "-o and --in-place contradict each other");
   }
   std::error_code ignored;
+  if (options.in_place) check_replaced(target, {.follow = options.follow, .force = options.force});
   if (options.in_place || !std::filesystem::exists(target, ignored)) return;
   if (same_file(options.file, target)) {
     throw Error(ErrorCode::usage, "is both input and output; use --in-place to replace it")
@@ -66,7 +69,7 @@ std::string verdict_of(const ckpt::RescueReport& report) {
   if (!report.damaged) return "nothing is damaged, " + count_of(report.tensors, "tensor");
   if (report.whole) return "restored byte for byte, " + count_of(report.tensors, "tensor");
   std::string kept = count_of(report.tensors, "tensor") + " kept, " + core::format_count(report.lost.size()) + " lost";
-  return report.proven ? kept : kept + "; whole, but not proved: there is no checksum to compare with";
+  return report.proven ? kept : kept + "; they look intact, but there is no checksum to prove it";
 }
 
 void print_result(Output& out, const Options& options, const std::filesystem::path& target,
@@ -79,7 +82,8 @@ void print_result(Output& out, const Options& options, const std::filesystem::pa
               core::format_size(report.block_bytes) + " restored, " + core::format_count(report.blocks_lost) +
               " beyond what the parity data can restore\n");
   }
-  out.print(core::printable(target.string()) + ": " + verdict_of(report));
+  out.print(core::printable(target.string()) + ": ");
+  out.print_tone(report.lost.empty() ? Tone::good : Tone::warning, verdict_of(report));
   if (!report.written) out.print(options.dry_run ? ", nothing written (dry run)" : ", nothing written");
   out.print("\n");
 }
@@ -162,9 +166,9 @@ int run(Context& context, const Options& options) {
 
 void add_rescue(CommandSpec app, Command& chosen) {
   CommandSpec command =
-      add_command(app, "rescue", "ckpt rescue net.ckpt -o saved.ckpt",
+      add_command(app, "rescue", "ckpt rescue net.ckpt -o saved.ckpt\n  ckpt rescue --dry-run net.pth",
                   "Save what can be saved of a damaged file. A .ckpt with parity data (--parity) is restored byte for "
-                  "byte; of other files the tensors are kept that are provably whole. Exit 1 when some are lost.");
+                  "byte; of other files, the tensors that are provably intact are kept. Exit 1 when some are lost.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->file, "damaged checkpoint: .ckpt, .pth, .npz, .safetensors, ...")
       .required()
@@ -173,8 +177,10 @@ void add_rescue(CommandSpec app, Command& chosen) {
       .type_name("OUT");
   command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
   command.add_flag("--in-place", options->in_place, "replace the input, atomically; only when nothing of it is lost");
+  command.add_flag("--follow", options->follow, "with --in-place: replace the file behind a symbolic link");
   command.add_flag("-n,--dry-run", options->dry_run, "say what could be saved and write nothing");
-  command.add_flag("-f,--force", options->force, "overwrite an existing output");
+  command.add_flag("-f,--force", options->force,
+                   "overwrite an existing output; with --in-place also a read-only file or one with hard links");
   add_read_options(command, *options);
   command.remove_options({"--lenient", "--foreign-objects"});
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

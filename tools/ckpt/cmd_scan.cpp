@@ -59,8 +59,9 @@ void print_result(Output& out, const std::string& name, const ckpt::ScanResult& 
   }
   print_findings(out, start, "finding", result.findings);
   print_findings(out, start, "not analysed", result.unread);
-  out.print(start + verdict_of(result) + "; " + count_of(result.parts, "part") + " looked at, " +
-            count_of(result.pickles.size(), "pickle") + "\n");
+  out.print(start);
+  out.print_tone(result.clean() && result.complete() ? Tone::good : Tone::bad, verdict_of(result));
+  out.print("; " + count_of(result.parts, "part") + " looked at, " + count_of(result.pickles.size(), "pickle") + "\n");
 }
 
 void write_findings(ckpt::JsonWriter& json, std::string_view key, const std::vector<ckpt::Finding>& findings) {
@@ -131,7 +132,7 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_scan(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "scan", "ckpt scan best.pth",
+  CommandSpec command = add_command(app, "scan", "ckpt scan best.pth\n  ckpt scan --json downloads/*.pth",
                                     "List every symbol that the pickles in a file name, and all other code it carries. "
                                     "Exit 0: clean; 1: findings; 3: not analysed to its end. Nothing is executed.");
   auto options = std::make_shared<Options>();

@@ -50,7 +50,9 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_select(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "select", "ckpt select --include 'model.*' best.pth -o model.pth",
+  CommandSpec command = add_command(app, "select",
+                                    "ckpt select --include 'model.*' best.pth -o model.pth\n  ckpt select --exclude "
+                                    "'*.num_batches_tracked' net.pth -o small.pth",
                                     "Keep part of a checkpoint. '*' matches any characters, dots too; a pattern that "
                                     "names a dict or a module means all of it; --exclude wins.");
   auto options = std::make_shared<Options>();

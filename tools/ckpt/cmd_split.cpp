@@ -1,15 +1,10 @@
 // ckpt split: one model as several safetensors files behind an index.
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <optional>
-
-#include "libckpt/io/pending_files.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
+#include "tools/ckpt/new_folder.h"
 
 namespace cli {
 namespace {
@@ -28,7 +23,7 @@ struct Options : EditOptions {
 fs::path index_path(const Options& options, const Address& source) {
   if (options.in_place) {
     if (options.output.empty() && source.path.string().ends_with(kIndex)) return source.path;
-    throw Error(ErrorCode::usage, "only an index can be split anew --in-place, without -o").add_context(source.shown());
+    throw Error(ErrorCode::usage, "--in-place needs an index to split again, and no -o").add_context(source.shown());
   }
   if (options.output.ends_with(kIndex)) return options.output;
   fs::path folder = options.output;
@@ -53,25 +48,6 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
   return edit;
 }
 
-/// Made where it is missing; removed again when nothing came into it.
-class NewFolder {
- public:
-  explicit NewFolder(fs::path path) : path_(std::move(path)) {
-    ckpt::detail::Step step;
-    std::error_code ignored;
-    if (!path_.empty() && fs::create_directories(path_, ignored)) pending_.emplace(AT_FDCWD, path_.native());
-  }
-  ~NewFolder() {
-    if (pending_) ::rmdir(path_.c_str());  // which only works on an empty one
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
- private:
-  fs::path path_;
-  std::optional<ckpt::detail::PendingFolder> pending_;
-};
-
 int run(Context& context, Options& options) {
   int ways = (options.max_shard_size > 0 || !options.shard_prefixes.empty() ? 1 : 0) + (options.shards > 0 ? 1 : 0);
   if (ways != 1) {
@@ -83,28 +59,29 @@ int run(Context& context, Options& options) {
   check_target(options, job);
   NewFolder folder(options.dry_run ? "" : target.parent_path());
   ckpt::JsonWriter json(2);
-  run_job(context, options, {"split", ""}, job, take, json);
+  int code = run_job(context, options, {"split", ""}, job, take, json);
   if (options.json) context.out.print(json.text() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace
 
 void add_split(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "split", "ckpt split --max-shard-size 2GB net.pth -o net/",
-                                    "Write a model as several safetensors files behind an index, in the order of the "
-                                    "file. The index is put in place last; shards of an older index there go after "
-                                    "that.");
+  CommandSpec command = add_command(
+      app, "split", "ckpt split --max-shard-size 2GB net.pth -o net/\n  ckpt split --shards 4 net.safetensors",
+      "Split a model into several safetensors files with an index, in the order of the "
+      "file. The index is written last; shards of an older index there are removed after "
+      "that.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->input, "checkpoint; FILE::path takes only what is there")
       .required()
       .type_name("");
   command.add_option("-o,--output", options->output, "folder, or NAME.safetensors.index.json (default: NAME-shards/)")
       .type_name("DIR");
-  command.add_option("--shards", options->shards, "this many files of about the same size")
+  command.add_option("--shards", options->shards, "write this many files of about the same size")
       .type_name("N")
       .range(1, 99999);
-  command.add_option("--prefix", options->shard_prefixes, "keys below it get files of their own; may be repeated")
+  command.add_option("--prefix", options->shard_prefixes, "keys with this prefix get their own files; may be repeated")
       .type_name("P")
       .one_value_each();
   add_write_options(command, *options);

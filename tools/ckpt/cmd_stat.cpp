@@ -126,7 +126,8 @@ void print_result(Output& out, const Options& options, const ckpt::ModelStats& m
     std::string what = finding.what == "zero"
                            ? "all " + count_of(finding.count, "value") + " are zero"
                            : count_of(finding.count, "value") + (finding.what == "nan" ? " NaN" : " Inf");
-    out.print("found: " + core::quote(finding.name) + ": " + what + "\n");
+    out.print_bad("found: ");
+    out.print(core::quote(finding.name) + ": " + what + "\n");
   }
 }
 
@@ -238,7 +239,7 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_stat(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "stat", "ckpt stat --fail-on nan,inf best.pth",
+  CommandSpec command = add_command(app, "stat", "ckpt stat best.pth\n  ckpt stat --fail-on nan,inf best.pth",
                                     "Range, mean, spread, zeros, NaN and infinities of every tensor in one pass. "
                                     "With --fail-on, exit 1 when something bad is found.");
   auto options = std::make_shared<Options>();

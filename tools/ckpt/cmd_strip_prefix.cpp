@@ -19,10 +19,10 @@ constexpr std::size_t kMaxStarts = 5;
 
 /// Nothing to do is no failure, but hardly what was wanted.
 std::string describe_nothing(const ckpt::StripOptions& options, const ckpt::KeyChanges& changes) {
-  std::string text = options.wrappers ? "no key has a component that a known wrapper adds"
+  std::string text = options.wrappers ? "no key has a part that a known wrapper adds"
                                       : "no key begins with " + core::quote(options.prefix);
   if (!changes.inside.empty()) {
-    return text + "; it stands inside of others (" + core::quote(changes.inside) + "): --anywhere takes it out there";
+    return text + "; some have it further inside (" + core::quote(changes.inside) + "): --anywhere removes it there";
   }
   std::string starts;
   for (std::size_t i = 0; i < std::min(changes.starts.size(), kMaxStarts); ++i) {
@@ -49,19 +49,21 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_strip_prefix(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "strip-prefix", "ckpt strip-prefix net.pth           # writes net.plain.pth",
-                                    "Take a prefix such as 'module.' off every key that has it.");
+  CommandSpec command = add_command(app, "strip-prefix",
+                                    "ckpt strip-prefix net.pth           # writes net.plain.pth\n  ckpt strip-prefix "
+                                    "--prefix model. epoch*.pth -o plain/",
+                                    "Remove a prefix such as 'module.' from every key that has it.");
   auto options = std::make_shared<Options>();
   OptionSpec prefix =
-      command.add_option("--prefix", options->strip.prefix, "whole dotted components (default: module.)")
+      command.add_option("--prefix", options->strip.prefix, "prefix, whole parts between dots (default: module.)")
           .type_name("PREFIX");
-  command.add_flag("--repeat", options->strip.repeat, "again while a key still begins with it (module.module.)");
+  command.add_flag("--repeat", options->strip.repeat, "repeat while a key still begins with it (module.module.)");
   OptionSpec anywhere = command.add_flag("--anywhere", options->strip.anywhere,
-                                         "wherever it stands between dots, once a key (with --repeat: always): "
+                                         "also inside a key, once per key (with --repeat: every time): "
                                          "features.module.0.w becomes features.0.w");
   command
       .add_flag("--wrappers", options->strip.wrappers,
-                "all components that known wrappers add (module, _orig_mod, _fsdp_wrapped_module, "
+                "all parts that known wrappers add (module, _orig_mod, _fsdp_wrapped_module, "
                 "_checkpoint_wrapped_module, _forward_module), at any depth")
       .excludes(prefix)
       .excludes(anywhere);

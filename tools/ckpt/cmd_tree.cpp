@@ -152,7 +152,8 @@ int run(Context& context, const Options& options) {
 
 void add_tree(CommandSpec app, Command& chosen) {
   CommandSpec command =
-      add_command(app, "tree", "ckpt tree best.pth --depth 2", "Show the modules of a file with the totals of each.");
+      add_command(app, "tree", "ckpt tree best.pth --depth 2\n  ckpt tree --sort size best.pth::model",
+                  "Show the modules of a file with the totals of each.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only").required().type_name("");
   command.add_option("--depth", options->depth, "levels to show (default: 3)").type_name("N");

@@ -40,14 +40,18 @@ std::string verdict_of(const ckpt::VerifyResult& result) {
 void print_result(Output& out, const std::string& file, const ckpt::VerifyResult& result) {
   std::string start = core::printable(file) + ": ";
   for (const ckpt::Finding& finding : result.damage) {
-    out.print(start + "finding: " + core::printable(finding.subject) + ": " + core::printable(finding.text) + "\n");
+    out.print(start);
+    out.print_bad("finding: ");
+    out.print(core::printable(finding.subject) + ": " + core::printable(finding.text) + "\n");
   }
   for (const ckpt::Finding& note : result.notes) {
     out.print(start + "note: " + core::printable(note.subject) + ": " + one_line(note.text) + "\n");
   }
   bool compared = result.checksums >= ckpt::ChecksumCover::some;
-  out.print(start + verdict_of(result) + "; " + count_of(result.tensors_checked, "tensor") + ", " +
-            core::format_size(result.bytes_checked) + (compared ? " checked by " : " read: ") + result.method + "\n");
+  out.print(start);
+  out.print_tone(result.damage.empty() ? Tone::good : Tone::bad, verdict_of(result));
+  out.print("; " + count_of(result.tensors_checked, "tensor") + ", " + core::format_size(result.bytes_checked) +
+            (compared ? " checked by " : " read: ") + result.method + "\n");
 }
 
 void write_findings(ckpt::JsonWriter& json, std::string_view key, const std::vector<ckpt::Finding>& findings) {
@@ -103,7 +107,7 @@ int run(Context& context, const Options& options) {
 
 void add_verify(CommandSpec app, Command& chosen) {
   CommandSpec command =
-      add_command(app, "verify", "ckpt verify net.ckpt",
+      add_command(app, "verify", "ckpt verify net.ckpt\n  ckpt verify --json runs/*.pth",
                   "Read every byte, compare it with the checksums the file has, and look for code and foreign "
                   "symbols; exit 1 on findings. 'readable' instead of 'good' means that there is no checksum to "
                   "compare with.");

@@ -51,11 +51,13 @@ std::string confidence_text(double confidence) {
 
 void print_match(Output& out, const ckpt::Diagnosis& d) {
   if (d.target.empty() || d.before.wanted == 0) return;
-  out.print(std::string(d.names_match() ? "\u2713 " : "\u2717 ") + match_text(d.before) + " keys match " +
-            core::printable(d.target) + percent(d.before.bytes, d.before.bytes_wanted));
+  out.print_tone(d.names_match() ? Tone::good : Tone::bad, d.names_match() ? "\u2713 " : "\u2717 ");
+  out.print(match_text(d.before) + " keys match " + core::printable(d.target) +
+            percent(d.before.bytes, d.before.bytes_wanted));
   if (!d.plan.empty()) {
-    out.print(std::string(" \u00b7 ") + (d.fixable() ? "\u2713 " : "\u2717 ") + match_text(d.after) +
-              " after: " + one_line(steps_text(d.plan)));
+    out.print(" \u00b7 ");
+    out.print_tone(d.fixable() ? Tone::good : Tone::bad, d.fixable() ? "\u2713 " : "\u2717 ");
+    out.print(match_text(d.after) + " after: " + one_line(steps_text(d.plan)));
   }
   out.print("\n");
   for (std::size_t i = 0; i < d.also.size(); ++i) {

@@ -67,7 +67,7 @@ int run_ls(Context& context, const Options& options) {
     }
     table.print(context.out);
     context.out.print(count_of(models.size(), "model") + ", " + core::format_count(running) +
-                      " of which 'ckpt zoo run' can run; of the others the keys are known\n");
+                      " of which 'ckpt zoo run' can run; of the others only the keys are known\n");
   }
   return models.empty() ? kNo : kDone;
 }
@@ -158,19 +158,19 @@ int run_keys(Context& context, const Options& options) {
 
 void add_zoo(CommandSpec app, Command& chosen) {
   CommandSpec zoo =
-      add_command(app, "zoo", "ckpt zoo keys resnet50",
-                  "Known models: their names, key lists, whether a file holds one, and what it says to an input.");
+      add_command(app, "zoo", "ckpt zoo ls 'resnet*'\n  ckpt zoo verify resnet50 best.pth",
+                  "Known models: list them, print their keys, check a file against one, or run one on an input.");
   zoo.require_subcommand();
   auto options = std::make_shared<Options>();
 
-  CommandSpec ls = add_command(zoo, "ls", "ckpt zoo ls 'resnet*'",
+  CommandSpec ls = add_command(zoo, "ls", "ckpt zoo ls\n  ckpt zoo ls 'resnet*'",
                                "List the models whose keys are known, and say which of them run.");
   ls.add_option("GLOB", options->name, "only names that match").type_name("");
   add_answer_options(ls, *options);
   ls.callback([&chosen, options] { chosen = [options](Context& context) { return run_ls(context, *options); }; });
 
-  CommandSpec keys =
-      add_command(zoo, "keys", "ckpt zoo keys resnet50", "Print the keys of a model with shapes and dtypes, in order.");
+  CommandSpec keys = add_command(zoo, "keys", "ckpt zoo keys resnet50\n  ckpt zoo keys vit_b_16 --json",
+                                 "Print the keys of a model with shapes and dtypes, in order.");
   keys.add_option("NAME", options->name, "model").required().type_name("");
   add_answer_options(keys, *options);
   keys.callback([&chosen, options] { chosen = [options](Context& context) { return run_keys(context, *options); }; });

@@ -9,6 +9,7 @@
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/command_guess.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/help.h"
@@ -20,23 +21,36 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-void add_commands(CLI::App& app, Command& chosen) {
+ColorWhen parse_color(const std::string& when) {
+  if (when == "auto") return ColorWhen::automatic;
+  if (when == "always") return ColorWhen::always;
+  if (when == "never") return ColorWhen::never;
+  throw Error(ErrorCode::usage, core::quote(when) + " is not auto, always or never");
+}
+
+/// --color, for the program and for every command that does something.
+void add_color(CLI::App& app, ColorWhen& color) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) add_color(*command, color);
+  if (app.get_parent() != nullptr && !subcommands(app).empty()) return;
+  CommandSpec(app)
+      .add_option(
+          "--color", [&color](const std::string& when) { color = parse_color(when); },
+          "color verdicts: auto (on a terminal, unless NO_COLOR is set), always or never (default: auto)")
+      .type_name("WHEN");
+}
+
+void add_commands(CLI::App& app, Command& chosen, ColorWhen& color) {
   app.require_subcommand(1);
-  app.set_version_flag("--version", CKPT_VERSION, "print the version");
+  app.set_version_flag("-V,--version", CKPT_VERSION, "print the version");
   app.footer(
-      "Example:\n  ckpt strip-prefix net.pth            # writes net.plain.pth; 'ckpt COMMAND --help' says more");
+      "Examples:\n"
+      "  ckpt why best.pth --for resnet50  # why it does not load, and what fixes it\n"
+      "  ckpt strip-prefix net.pth         # writes net.plain.pth\n"
+      "  ckpt help strip-prefix            # says more about one command");
   app.set_help_flag("-h,--help", "print this text");
   set_help_style(app);
   add_all_commands(CommandSpec(app), chosen);
-}
-
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : subcommands(app)) {
-    names.push_back(command->get_name());
-    for (const std::string& alias : command->get_aliases()) names.push_back(alias);
-  }
-  return names;
+  add_color(app, color);
 }
 
 std::vector<std::string> option_names(const CLI::App& command) {
@@ -52,8 +66,8 @@ void check_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   auto named = app.get_subcommands([&](const CLI::App* command) { return command->check_name(argv[1]); });
   if (!named.empty()) return;
-  throw Error(ErrorCode::usage, "no command is named " + core::quote(argv[1]) +
-                                    did_you_mean(argv[1], command_names(app)) + "; see 'ckpt --help'");
+  throw Error(ErrorCode::usage, "no command is named " + core::quote(argv[1]) + did_you_mean_command(app, argv[1]) +
+                                    "; see 'ckpt --help'");
 }
 
 /// The command that the words reached, and what it is called with those above it.
@@ -78,8 +92,8 @@ std::string describe_extras(const CLI::App& command, const std::string& fallback
   std::string name = word.substr(0, word.find('='));
   if (!word.starts_with('-')) {
     bool nested = !subcommands(command).empty();
-    if (nested) return "no command is named " + core::quote(word) + did_you_mean(word, command_names(command));
-    return "the word " + core::quote(word) + " is one too many";
+    if (nested) return "no command is named " + core::quote(word) + did_you_mean_command(command, word);
+    return "unexpected word " + core::quote(word);
   }
   return "no option is named " + core::quote(name) + did_you_mean(name, option_names(command));
 }
@@ -93,8 +107,20 @@ void check_files(const Reached& at) {
     const auto& given = option->results();
     if (std::find(kFiles.begin(), kFiles.end(), word) == kFiles.end()) continue;
     if (std::find(given.begin(), given.end(), "") == given.end()) continue;
+    throw Error(ErrorCode::usage, option->get_name() + " is empty: expected a file name; see '" + at.name + " --help'");
+  }
+}
+
+/// A command that writes several files, or the file and its name, has no use for a stream; it must not make a file "-".
+void check_stream(const Reached& at) {
+  constexpr std::array<std::string_view, 5> kNoStream = {"split", "publish", "rescue", "reindex", "man"};
+  const std::string name = at.command->get_name();
+  if (std::find(kNoStream.begin(), kNoStream.end(), name) == kNoStream.end()) return;
+  for (const char* flag : {"--output", "--write"}) {
+    const CLI::Option* option = at.command->get_option_no_throw(flag);
+    if (option == nullptr || option->count() == 0 || option->results().back() != "-") continue;
     throw Error(ErrorCode::usage,
-                option->get_name() + " is empty, where a file is wanted; see '" + at.name + " --help'");
+                std::string(flag) + " -: '" + at.name + "' cannot write to standard output; name a file or a folder");
   }
 }
 
@@ -126,17 +152,25 @@ bool has_flag(const CLI::App& app, const std::string& flag) {
   return false;
 }
 
-/// All that is printed as JSON carries the version of its form.
-Command with_schema(Command command) {
-  return [command = std::move(command)](Context& context) {
-    context.out.expect_json();
+/// Whether the chosen command takes several files and so answers with a list.
+bool takes_files(const CLI::App& command) {
+  for (const CLI::Option* option : positionals_of(command)) {
+    if (option->get_name(true) == "FILE" && option->get_expected_max() > 1) return true;
+  }
+  return false;
+}
+
+Command with_color(Command command, ColorWhen color) {
+  return [command = std::move(command), color](Context& context) {
+    context.out.use_colors(color);
     return command(context);
   };
 }
 
-Command as_lines(Command command) {
-  return [command = std::move(command)](Context& context) {
-    context.out.expect_json_lines();
+/// All that is printed as JSON carries the version of its form.
+Command with_schema(Command command, JsonShape shape) {
+  return [command = std::move(command), shape](Context& context) {
+    context.out.expect_json(shape);
     return command(context);
   };
 }
@@ -172,17 +206,19 @@ Command say_version_json() {
 Command parse_command_line(int argc, char** argv) {
   CLI::App app("Looks into model checkpoints and changes them: keys, devices, formats.", "ckpt");
   Command chosen;
-  add_commands(app, chosen);
+  ColorWhen color = ColorWhen::automatic;
+  add_commands(app, chosen, color);
   check_command(app, argc, argv);
   try {
     app.parse(words_of(argc, argv));
     check_files(reached(app));
+    check_stream(reached(app));
   } catch (const CLI::CallForHelp&) {
     Reached at = reached(app);
     std::size_t last = at.name.rfind(' ');
     return say(last == std::string::npos ? app.help() : at.command->help(at.name.substr(0, last)));
   } catch (const CLI::CallForVersion&) {
-    return wants_json(argc, argv) ? with_schema(say_version_json()) : say("ckpt " CKPT_VERSION "\n");
+    return wants_json(argc, argv) ? with_schema(say_version_json(), {}) : say("ckpt " CKPT_VERSION "\n");
   } catch (const CLI::ExtrasError& error) {
     Reached at = reached(app);
     throw Error(ErrorCode::usage, describe_extras(*at.command, error.what()) + "; see '" + at.name + " --help'");
@@ -193,8 +229,10 @@ Command parse_command_line(int argc, char** argv) {
     std::string what = lacks_command ? describe_extras(*at.command, at.name + " needs a command") : error.what();
     throw Error(ErrorCode::usage, what + "; see '" + at.name + " --help'");
   }
-  if (has_flag(app, "--jsonl")) return as_lines(std::move(chosen));
-  return has_flag(app, "--json") ? with_schema(std::move(chosen)) : chosen;
+  chosen = with_color(std::move(chosen), color);
+  const bool lines = has_flag(app, "--jsonl");
+  if (!lines && !has_flag(app, "--json")) return chosen;
+  return with_schema(std::move(chosen), {.lines = lines, .of_files = takes_files(*reached(app).command)});
 }
 
 }  // namespace cli

@@ -35,6 +35,7 @@ void add_all_commands(CommandSpec app, Command& chosen) {
   add_optim(app, chosen);
   add_zoo(app, chosen);
   add_devices(app, chosen);
+  add_help(app, chosen);
   add_completion(app, chosen);
   add_man(app, chosen);
   add_doctor(app, chosen);

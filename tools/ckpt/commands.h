@@ -10,6 +10,7 @@ namespace cli {
 void add_all_commands(CommandSpec app, Command& chosen);
 
 void add_devices(CommandSpec app, Command& chosen);
+void add_help(CommandSpec app, Command& chosen);
 void add_doctor(CommandSpec app, Command& chosen);
 void add_git(CommandSpec app, Command& chosen);
 void add_meta(CommandSpec app, Command& chosen);

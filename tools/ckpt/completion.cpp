@@ -206,6 +206,7 @@ std::optional<std::vector<Candidate>> listed(const CLI::App& app, const Cursor& 
   if (what == "SHELL") return texts("bash zsh fish");
   if (what == "COMMAND") return commands(app);
   if (what == "ORDER") return texts("file name size numel dtype");
+  if (what == "WHEN") return texts("auto always never");
   if (what == "CODEC") return texts("none zstd");
   if (what == "DEV") return texts("cpu cuda:0 cuda:1 meta mps");
   if (what == "DTYPE") return dtypes();

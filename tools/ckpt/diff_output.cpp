@@ -128,7 +128,7 @@ void add_bars(HtmlPage& page, const ckpt::DiffResult& result) {
 void print_diff(Output& out, const ckpt::DiffResult& result) {
   for (const ckpt::Difference& difference : result.differences) out.print(line_of(difference) + "\n");
   for (const ckpt::Difference& note : result.notes) out.print("not counted: " + line_of(note).substr(2) + "\n");
-  out.print(summary_of(result) + "\n");
+  out.print_tone(result.equal() ? Tone::good : Tone::bad, summary_of(result) + "\n");
   if (result.differences.empty() && result.notes.empty()) return;
   for (const std::string& verdict : result.verdicts) out.print("in short: " + one_line(verdict) + "\n");
 }

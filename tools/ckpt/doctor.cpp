@@ -197,7 +197,8 @@ std::vector<DoctorLine> examine_machine() {
 std::vector<DoctorLine> examine_defaults() {
   ckpt::SaveOptions save;
   return {
-      {"defaults", "threads (-j)", "one a core", State::good, "copying and hashing scale until the disk is the limit"},
+      {"defaults", "threads (-j)", "one per core", State::good,
+       "copying and hashing scale until the disk is the limit"},
       {"defaults", "--max-memory", core::format_size(save.max_memory), State::good,
        "bound of the buffers while writing; larger gains nothing measurable"},
       {"defaults", "--codec", "the format's own choice", State::good,

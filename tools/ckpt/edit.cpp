@@ -1,5 +1,6 @@
 #include "tools/ckpt/edit.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_set>
 
@@ -9,8 +10,12 @@
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
+#include "tools/ckpt/new_folder.h"
 #include "tools/ckpt/progress.h"
+#include "tools/ckpt/replaced_file.h"
+#include "tools/ckpt/standard_output.h"
 
 namespace cli {
 namespace {
@@ -43,11 +48,13 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
   if (folder)
     return fs::path(options.output) / (is_folder(source.path) ? single_name(source.path) : source.path).filename();
   if (options.files.size() > 1) {
-    throw Error(ErrorCode::usage, "several files need a folder to go to; create it, or name one with a final '/'")
+    throw Error(ErrorCode::usage, "several files need an output folder; create it, or end its name with '/'")
         .add_context(options.output);
   }
   return options.output;
 }
+
+constexpr std::string_view kShards = "safetensors-sharded";
 
 /// What PyTorch wrote in other forms is written as PyTorch writes it now.
 constexpr std::string_view kTorch = "torch-zip";
@@ -64,8 +71,8 @@ bool is_old_torch(const ckpt::Checkpoint& checkpoint) {
 /// A new extension asks for another format; the same one keeps the format, whatever the extension usually means (a
 /// .ckpt may well be a PyTorch file).
 std::string format_of(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
-  bool same =
-      options.in_place || job.source.is_standard_input() || job.target.extension() == job.source.path.extension();
+  bool same = options.in_place || job.source.is_standard_input() || is_standard_output(job.target) ||
+              job.target.extension() == job.source.path.extension();
   if (is_old_torch(checkpoint)) return same || ckpt::find_format_for(job.target) == nullptr ? std::string(kTorch) : "";
   return same && !is_only_read(checkpoint) ? checkpoint.format : "";
 }
@@ -75,14 +82,31 @@ void check_in_place(const EditOptions& options, const Job& job, const ckpt::Chec
   bool several = checkpoint.format == "dcp" || checkpoint.format == "torch-sharded";
   if (!options.in_place || !several) return;
   throw Error(ErrorCode::unsupported, "a " + std::string(ckpt::find_format(checkpoint.format)->title) +
-                                          " is only read, not edited in place; name an output with -o")
+                                          " can be read but not edited in place; name an output with -o")
       .add_context(job.source.path.string());
+}
+
+/// The format that a job writes, null where its name says none.
+const ckpt::Format* format_written(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
+  std::string name = job.format.empty() ? format_of(options, job, checkpoint) : job.format;
+  return name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
+}
+
+/// A file of one tensor without a name (.npy) becomes a state dict with one key, in formats that name their tensors.
+void name_lone_tensor(const EditOptions& options, const Job& job, ckpt::Checkpoint& checkpoint) {
+  const ckpt::Format* format = format_written(options, job, checkpoint);
+  bool fits = format == nullptr || format->name == "npy" || format->name == kTorch;
+  if (!checkpoint.root.is(ckpt::Value::Kind::tensor) || fits) return;
+  ckpt::Dict dict;
+  std::string name = job.source.is_standard_input() ? "tensor" : job.source.path.stem().string();
+  dict.items.emplace_back(ckpt::Value::text(name), checkpoint.root);
+  checkpoint.root = ckpt::Value::dict(std::move(dict));
 }
 
 void report_new_form(const ckpt::Checkpoint& checkpoint, const std::string& format, ckpt::Report& report) {
   if (!is_old_torch(checkpoint) || format != kTorch) return;
   report.warnings.push_back("a " + std::string(ckpt::find_format(checkpoint.format)->title) +
-                            " is only read: the result is a PyTorch zip checkpoint");
+                            " can only be read, so the result is a PyTorch zip checkpoint");
 }
 
 /// A distributed checkpoint names each tensor by its dotted path and keeps everything else beside them as objects. So a
@@ -113,41 +137,41 @@ void write_json(ckpt::JsonWriter& json, const EditOptions& options, const EditCo
 }
 
 void say_closing(Context& context, const EditOptions& options, const Job& job, const Edit& edit,
-                 const ckpt::Report& report) {
-  std::string line = core::printable(job.target.string()) + ": " + edit.summary;
+                 const std::string& written) {
+  bool piped = is_standard_output(job.target);
+  auto say = [&](const std::string& line) { piped ? print_error_line(line) : context.out.print(line + "\n"); };
+  std::string line = piped ? "standard output: " : core::printable(job.target.string()) + ": ";
+  if (!edit.nothing.empty()) return say(line + edit.nothing + "; nothing written");
+  line += edit.summary;
   if (options.dry_run) {
-    for (const std::string& step : edit.steps) context.out.print("  " + step + "\n");
-    context.out.print(line + ", nothing written (dry run)\n");
-    return;
+    for (const std::string& step : edit.steps) say("  " + step);
+    return say(line + ", nothing written (dry run)");
   }
-  if (options.in_place && !edit.changed) {
-    context.out.print(line + ", file left as it is\n");
-    return;
-  }
-  context.out.print(line + ", " + core::format_size(report.bytes_written) + " written\n");
+  if (options.in_place && !edit.changed) return say(line + ", file left as it is");
+  say(line + ", " + written);
 }
 
-void save_edit(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
-  ProgressBar bar(core::printable(job.target.filename().string()), !options.quiet);
+/// Returns what was written, for the closing line.
+std::string save_edit(Context& context, const EditOptions& options, const Job& job, const Edit& edit,
+                      ckpt::Report& report) {
   ckpt::SaveOptions save = save_options(options);
   save.format = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
   if (job.format.empty()) report_new_form(edit.checkpoint, save.format, report);
   if (leaves_out_objects(edit.checkpoint, job, save)) save.drop_inexpressible = true;
-  save.progress = bar.hook();
   save.report = &report;
-  ckpt::save(edit.checkpoint, job.target, save);
+  std::string title = save_to(context, options, edit.checkpoint, job.target, save);
+  return written_text(report.bytes_written, title);
 }
 
 /// What a dry run can know about the save: whether the target format can hold everything, and whether an index lists
 /// all that an edit in place would write.
 void check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
-  std::string name = job.format.empty() ? format_of(options, job, edit.checkpoint) : job.format;
-  const ckpt::Format* format = name.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(name);
+  const ckpt::Format* format = format_written(options, job, edit.checkpoint);
   if (format == nullptr) return;
   if (edit.changed || !options.in_place) ckpt::check_in_place(edit.checkpoint, job.target);
   ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
   ckpt::SaveOptions save = save_options(options);
-  save.format = name;
+  save.format = std::string(format->name);
   bool drops = options.drop || leaves_out_objects(edit.checkpoint, job, save);
   for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, written, save)) {
     std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
@@ -156,6 +180,17 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
     }
     report.dropped.push_back(text);
   }
+}
+
+/// Standard output takes one file, and nothing else may be printed there.
+void check_stream(const EditOptions& options) {
+  if (options.json) {
+    throw Error(ErrorCode::usage, "--json and '-o -' contradict each other: both write to standard output");
+  }
+  if (options.max_shard_size > 0 || options.shards > 0 || !options.shard_prefixes.empty()) {
+    throw Error(ErrorCode::usage, "takes one file, not several; name a folder with -o").add_context("standard output");
+  }
+  check_standard_output();
 }
 
 }  // namespace
@@ -175,15 +210,41 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
   return save;
 }
 
+std::string save_to(Context& context, const EditOptions& options, const ckpt::Checkpoint& checkpoint,
+                    const fs::path& target, ckpt::SaveOptions save) {
+  bool piped = is_standard_output(target);
+  if (piped && save.format == kShards) save.format = "safetensors";
+  const ckpt::Format* format = save.format.empty() ? ckpt::find_format_for(target) : ckpt::find_format(save.format);
+  std::string title(format == nullptr ? ckpt::find_format(checkpoint.format)->title : format->title);
+  ProgressBar bar(piped ? "standard output" : core::printable(target.filename().string()), !options.quiet);
+  save.progress = bar.hook();
+  if (piped) {
+    StandardOutputFile file;
+    save.durable = false;
+    core::with_context("standard output", [&] { ckpt::save(checkpoint, file.path(), save); });
+    file.send(context.out);
+  } else {
+    NewFolder folder(options.output.ends_with('/') ? target.parent_path() : fs::path());
+    ckpt::save(checkpoint, target, save);
+  }
+  return title;
+}
+
+std::string written_text(std::uint64_t bytes, const std::string& format_title) {
+  return core::format_size(bytes) + " written as " + format_title;
+}
+
 void check_target(const EditOptions& options, const Job& job) {
   std::error_code ignored;
-  if (options.in_place) return;
+  if (options.in_place) return check_replaced(job.target, {.follow = options.follow, .force = options.force});
+  if (is_standard_output(job.target)) return check_stream(options);
   if (!job.named && fs::is_symlink(job.target, ignored)) {
     throw Error(ErrorCode::io, "is a symbolic link; name the file itself with -o, or remove the link")
         .add_context(job.target);
   }
-  if (!fs::exists(job.target, ignored)) return;
   std::string name = job.target.string();
+  if (!job.target.has_filename()) throw Error(ErrorCode::usage, "is a folder; name a file").add_context(name);
+  if (!fs::exists(job.target, ignored)) return;
   if (same_file(job.source.path, job.target)) {
     throw Error(ErrorCode::usage, "is both input and output; use --in-place to replace it").add_context(name);
   }
@@ -191,19 +252,22 @@ void check_target(const EditOptions& options, const Job& job) {
   if (!options.force) throw Error(ErrorCode::io, "exists already; use -f to overwrite it").add_context(name);
 }
 
-void run_job(Context& context, const EditOptions& options, const EditCommand& command, const Job& job,
-             const EditFunction& edit, ckpt::JsonWriter& json) {
+int run_job(Context& context, const EditOptions& options, const EditCommand& command, const Job& job,
+            const EditFunction& edit, ckpt::JsonWriter& json) {
   ckpt::Report report;
   ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, options.open(report));
   check_in_place(options, job, checkpoint);
   Edit done = core::with_context(job.source.path.string(), [&] { return edit(checkpoint, job.source.at); });
+  name_lone_tensor(options, job, done.checkpoint);
   report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
-  bool writes = !options.dry_run && (done.changed || !options.in_place);
-  if (writes) save_edit(options, job, done, report);
-  if (options.dry_run) check_expressible(options, job, done, report);
+  bool useless = !done.nothing.empty();
+  bool writes = !options.dry_run && !useless && (done.changed || !options.in_place);
+  std::string written = writes ? save_edit(context, options, job, done, report) : "";
+  if (options.dry_run && !useless) check_expressible(options, job, done, report);
   say_report(options, job.source.path, report);
   if (options.json) write_json(json, options, command, job, done, report);
-  if (!options.json && !options.quiet) say_closing(context, options, job, done, report);
+  if (!options.json && !options.quiet) say_closing(context, options, job, done, written);
+  return useless ? kNo : kDone;
 }
 
 int run_edits(Context& context, const EditOptions& options, const EditCommand& command, const EditFunction& edit) {
@@ -224,13 +288,14 @@ int run_edits(Context& context, const EditOptions& options, const EditCommand& c
   }
   ckpt::JsonWriter json(2);
   if (jobs.size() > 1) json.begin_array();
+  int code = kDone;
   for (const Job& job : jobs) {
-    run_job(context, options, command, job, edit, json);
+    code = std::max(code, run_job(context, options, command, job, edit, json));
     if (!options.json) context.out.flush();
   }
   if (jobs.size() > 1) json.end_array();
   if (options.json) context.out.print(json.text() + "\n");
-  return 0;
+  return code;
 }
 
 }  // namespace cli

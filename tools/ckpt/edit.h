@@ -20,6 +20,7 @@ struct Edit {
   bool changed = true;
   std::string summary;                          ///< "142 of 142 keys renamed"
   std::vector<std::string> steps;               ///< one line each, for --dry-run
+  std::string nothing;                          ///< why no output is worth writing; the exit code is then 1
   std::vector<std::string> warnings;            ///< what the user should know, one sentence each
   std::function<void(ckpt::JsonWriter&)> json;  ///< members that --json adds
 };
@@ -43,15 +44,24 @@ struct Job {
   bool named = true;   ///< the user wrote the target down, so a symbolic link there is followed
 };
 
-/// The rest of run_edits for one file whose target is known and checked.
-void run_job(Context& context, const EditOptions& options, const EditCommand& command, const Job& job,
-             const EditFunction& edit, ckpt::JsonWriter& json);
+/// The rest of run_edits for one file whose target is known and checked. Returns the exit code.
+int run_job(Context& context, const EditOptions& options, const EditCommand& command, const Job& job,
+            const EditFunction& edit, ckpt::JsonWriter& json);
+
+/// Saves to `target`, standard output ("-") and a folder that is to be made (a final '/' in options.output) included.
+/// Returns the title of the format that was written.
+std::string save_to(Context& context, const EditOptions& options, const ckpt::Checkpoint& checkpoint,
+                    const std::filesystem::path& target, ckpt::SaveOptions save);
+
+/// "2.0 KiB written as PyTorch zip checkpoint".
+std::string written_text(std::uint64_t bytes, const std::string& format_title);
 
 /// What the options say about the save itself; format, progress and report are the caller's.
 ckpt::SaveOptions save_options(const EditOptions& options);
 
-/// Error(usage) when `target` is the source; Error(io) when it exists or is a folder, without --force, and when it is a
-/// symbolic link that the user did not name: that might lead anywhere.
+/// Error(usage) when `target` is the source, or standard output that is a terminal or wanted for JSON, and for a file
+/// that --in-place is not to touch without being asked (replaced_file.h); Error(io) when it exists or is a folder,
+/// without --force, and when it is a symbolic link that the user did not name: that might lead anywhere.
 void check_target(const EditOptions& options, const Job& job);
 
 }  // namespace cli

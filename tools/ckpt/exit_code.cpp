@@ -5,20 +5,10 @@
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
+#include "tools/ckpt/output.h"
+#include "tools/ckpt/visible_text.h"
 
 namespace cli {
-namespace {
-
-/// Messages escape the names they quote; this only keeps a stray control character from leaving the line.
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return text;
-}
-
-}  // namespace
-
 ExitCode exit_code(core::ErrorCode code) {
   using core::ErrorCode;
   switch (code) {
@@ -50,7 +40,7 @@ std::string error_line(const core::Error& error) {
 std::string error_json(const core::Error& error) {
   ckpt::JsonWriter json;
   json.begin_object();
-  json.key("schema").value(1);
+  json.key("schema").value(kSchema);
   json.key("version").value(CKPT_VERSION);
   json.key("error").begin_object();
   json.key("code").value(core::name(error.code()));

@@ -23,7 +23,7 @@ ExitCode exit_code(core::ErrorCode code);
 /// "ckpt: net.pth: what is wrong; what to do", always one line.
 std::string error_line(const core::Error& error);
 
-/// The same for programs, what a failing command prints to standard error under --json: {"schema":1,"version":...,
+/// The same for programs, what a failing command prints to standard error under --json: {"schema":2,"version":...,
 /// "error":{"code":"corrupt","exit":3,"message":"net.pth: what is wrong","subject":["net.pth"]}}.
 std::string error_json(const core::Error& error);
 

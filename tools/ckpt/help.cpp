@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/command_guess.h"
 
 namespace cli {
 namespace {
@@ -23,7 +25,7 @@ constexpr GroupRow kGroups[] = {
     {"Change format and shape", "convert cast split join compact publish avg optim align"},
     {"Safety", "rescue reindex"},
     {"Models and devices", "zoo devices"},
-    {"The tool itself", "doctor completion man git"},
+    {"The tool itself", "doctor help completion man git"},
 };
 
 class HelpStyle final : public CLI::Formatter {
@@ -66,6 +68,25 @@ std::vector<const CLI::App*> subcommands(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
 }
 
+std::string help_of(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  std::string above;
+  for (const std::string& word : words) {
+    const CLI::App* below = nullptr;
+    for (const CLI::App* command : subcommands(*at)) {
+      if (command->check_name(word)) below = command;
+    }
+    if (below == nullptr) {
+      throw core::Error(core::ErrorCode::usage,
+                        "no command is named " + core::quote(word) + did_you_mean_command(*at, word));
+    }
+    above += (above.empty() ? "" : " ") + at->get_name();
+    at = below;
+  }
+  above += (above.empty() ? "" : " ") + at->get_name();
+  return at->get_formatter()->make_help(at, above, CLI::AppFormatMode::Normal);
+}
+
 std::vector<CommandGroup> command_groups(const CLI::App& app) {
   std::vector<const CLI::App*> left = subcommands(app);
   std::vector<CommandGroup> groups;
@@ -88,7 +109,7 @@ std::vector<CommandGroup> command_groups(const CLI::App& app) {
   return groups;
 }
 
-std::string example_of(const CLI::App& command) {
+std::string examples_of(const CLI::App& command) {
   std::string text = command.get_footer();
   std::size_t label = text.find('\n');
   return label == std::string::npos ? "" : text.substr(label + 1);

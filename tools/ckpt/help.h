@@ -20,8 +20,12 @@ std::vector<CommandGroup> command_groups(const CLI::App& app);
 /// Visible subcommands, in the order in which they were added.
 std::vector<const CLI::App*> subcommands(const CLI::App& app);
 
-/// The example of a command's footer, without its label.
-std::string example_of(const CLI::App& command);
+/// The text of --help for the command that the words name, "zoo run"; of `app` itself for none. Error(usage) for a
+/// command that is not there.
+std::string help_of(const CLI::App& app, const std::vector<std::string>& words);
+
+/// The examples of a command's footer, without their label.
+std::string examples_of(const CLI::App& command);
 
 /// The first clause of a description: "Compare two checkpoints of any formats".
 std::string summary_of(const CLI::App& command);
@@ -39,7 +43,7 @@ std::string synopsis_of(const CLI::App& command, const std::string& program);
 /// Breaks at spaces so that no line is longer than `width`, where that is possible.
 std::string wrap(const std::string& text, std::size_t width);
 
-/// The look of --help: the example first, plain columns, commands in groups.
+/// The look of --help: the examples first, plain columns, commands in groups.
 void set_help_style(CLI::App& app);
 
 }  // namespace cli

@@ -98,7 +98,7 @@ std::string json_lines(std::string_view document) {
   ckpt::JsonDocument parsed = ckpt::JsonDocument::parse(document);
   JsonView root = parsed.root();
   std::string lines;
-  // A command that was given several files lists their documents under "files", beside "schema" and "version".
+  // A command that takes several files lists their documents under "files", beside "schema" and "version".
   bool several = root.members().size() == 3 && root.has("files");
   if (!several) {
     append_line(lines, root, [](JsonWriter&) {});

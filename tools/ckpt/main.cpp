@@ -2,6 +2,7 @@
 
 #include "tools/ckpt/command_line.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/missing_file.h"
 #include "tools/ckpt/run_main.h"
 #include "tools/ckpt/sudden_end.h"
 
@@ -11,9 +12,13 @@ using namespace cli;
 
 int run(int argc, char** argv) {
   static Context& context = *new Context();  // never destroyed, see Context::kept
-  int code = parse_command_line(argc, argv)(context);
-  context.out.finish();
-  return code;
+  try {
+    int code = parse_command_line(argc, argv)(context);
+    context.out.finish();
+    return code;
+  } catch (const core::Error& error) {
+    throw with_file_guess(error);
+  }
 }
 
 /// Before the libraries are initialised, which allocates too.

@@ -76,20 +76,19 @@ std::string list_commands(const CLI::App& command) {
 
 std::string exit_codes() {
   return section("EXIT STATUS") + entry("0", "done") + entry("1", "the answer is no: they differ, a finding") +
-         entry("2", "the command line makes no sense") + entry("3", "the input is corrupt, refused or unsupported") +
-         entry("4", "the operating system said no") + entry("5", "a device is missing or failing") +
+         entry("2", "usage error") + entry("3", "the input is corrupt, refused or unsupported") +
+         entry("4", "input/output error, or out of memory") + entry("5", "a device is missing or failing") +
          entry("70", "a bug of ckpt");
 }
 
 std::string environment() {
-  return section("ENVIRONMENT") + entry("NO_COLOR", "set to anything: no colors on a terminal") +
+  return section("ENVIRONMENT") + entry("NO_COLOR", "set to anything: no colors, unless --color always") +
          entry("TMPDIR", "folder for the copy of what comes through a pipe (FILE is '-'); default /var/tmp") +
          entry("CKPT_HDF5_HELPER", "the helper program for HDF5 files, where it is not beside ckpt") +
          entry("CKPT_RUN", "the program that runs models, where it is not beside ckpt") +
          entry("CORE_LOGICAL_DEVICES",
                "N: cuda:0 to cuda:N-1 on host memory, where there is no GPU; host:N: always; opaque:N: memory that "
-               "faults when "
-               "the host touches it");
+               "faults when the host touches it");
 }
 
 std::string page_of(const CLI::App& command) {
@@ -104,9 +103,9 @@ std::string page_of(const CLI::App& command) {
   if (!subcommands(command).empty()) out += section("COMMANDS") + list_commands(command);
   std::string options = list_options(command);
   if (!options.empty()) out += section("OPTIONS") + options;
-  out += section("EXAMPLE") + ".nf\n" + escape(example_of(command)) + "\n.fi\n";
+  out += section("EXAMPLES") + ".nf\n" + escape(examples_of(command)) + "\n.fi\n";
   if (top) out += exit_codes() + environment();
-  out += section("SEE ALSO") + (top ? "ckpt help of each command: \\fBckpt COMMAND \\-\\-help\\fR" : "\\fBckpt\\fR(1)");
+  out += section("SEE ALSO") + (top ? "\\fBckpt help COMMAND\\fR" : "\\fBckpt\\fR(1)");
   return out + "\n";
 }
 

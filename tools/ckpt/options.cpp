@@ -22,7 +22,7 @@ void add_size(CommandSpec command, const std::string& name, std::uint64_t& targe
           name,
           [&target](const std::string& text) {
             std::optional<std::uint64_t> size = core::try_parse_size(text);
-            if (!size || *size == 0) throw usage_error(core::quote(text) + " is no size such as 512M or 4GB");
+            if (!size || *size == 0) throw usage_error(core::quote(text) + " is not a size such as 512M or 4GB");
             target = *size;
           },
           description)
@@ -35,11 +35,11 @@ void add_codec(CommandSpec command, ckpt::Codec& codec) {
           "--codec",
           [&codec](const std::string& text) {
             if (text != "none" && text != "zstd") {
-              throw usage_error(core::quote(text) + " is no codec; use none or zstd");
+              throw usage_error(core::quote(text) + " is not a codec; use none or zstd");
             }
             codec = text == "none" ? ckpt::Codec::none : ckpt::Codec::zstd;
           },
-          "pack tensors with none or zstd, where the format can")
+          "compress tensors: none or zstd, where the format can")
       .type_name("CODEC");
 }
 
@@ -60,11 +60,11 @@ void add_parity(CommandSpec command, double& parity) {
           "--parity",
           [&parity](const std::string& text) {
             std::optional<double> share = try_parse_share(text);
-            if (!share) throw usage_error(core::quote(text) + " is no share of a file such as 5%");
+            if (!share) throw usage_error(core::quote(text) + " is not a share such as 5%");
             parity = *share > 0 ? *share : -1;
           },
-          "write parity data into a .ckpt, so that this share of it may decay and 'ckpt rescue' still restores it; 0 "
-          "leaves it out (default: as the input has it)")
+          "add parity data to a .ckpt, so that 'ckpt rescue' can restore it when up to this share, such as 5%, is "
+          "damaged; 0: none (default: as in the input)")
       .type_name("SHARE");
 }
 
@@ -77,7 +77,7 @@ void add_retype(CommandSpec command, std::vector<ckpt::Retype>& retype) {
               std::size_t equals = std::min(pair.find('='), pair.size());
               auto from = core::try_parse_dtype(pair.substr(0, equals));
               auto to = core::try_parse_dtype(pair.substr(std::min(equals + 1, pair.size())));
-              if (!from || !to) throw usage_error(core::quote(pair) + " is no pair of types such as bf16=f32");
+              if (!from || !to) throw usage_error(core::quote(pair) + " is not a pair of types such as bf16=f32");
               retype.push_back({*from, *to});
             }
           },
@@ -131,41 +131,41 @@ int ReadOptions::looked(const ckpt::Report& report) const {
 
 void add_json_options(CommandSpec command, bool& json) {
   OptionSpec document = command.add_flag("--json", json, "machine-readable output");
-  command.add_flag("--jsonl", json, "the same as lines: one for the file, then one for each thing listed")
-      .excludes(document);
+  command.add_flag("--jsonl", json, "the same as lines of JSON: one per file, then one per item").excludes(document);
 }
 
 void add_answer_options(CommandSpec command, ReadOptions& options) {
   add_json_options(command, options.json);
-  command.add_flag("-q,--quiet", options.quiet, "only what was asked for: no talk, no progress");
+  command.add_flag("-q,--quiet", options.quiet, "print only the result: no messages, no progress");
 }
 
 void add_read_options(CommandSpec command, ReadOptions& options) {
   add_answer_options(command, options);
-  command.add_option("-j,--threads", options.threads, "threads (default: one a core)").type_name("N");
+  command.add_option("-j,--threads", options.threads, "threads (default: one per core)").type_name("N");
   command.add_flag("--lenient", options.lenient, "accept known deviations from the format; each one is named");
   command.add_flag("--foreign-objects", options.foreign_objects,
                    "keep objects of unknown Python classes as inert data instead of refusing the file");
-  command.add_flag("--allow-symlinks", options.allow_symlinks,
-                   "in a folder, also read files that are links to somewhere outside of it");
+  command.add_flag("--allow-symlinks", options.allow_symlinks, "in a folder, also follow links that lead out of it");
   command.add_flag("--unsandboxed", options.unsandboxed,
-                   "read HDF5 files also where the system does not let the helper program be confined");
+                   "read HDF5 files even where the helper program cannot be sandboxed");
   command
       .add_option("--max-expansion", options.max_expansion,
-                  "how many times its size on the disk a file may unfold to, above 256 MiB (default: 100)")
+                  "refuse a file that unpacks to over 256 MiB and N times its size on disk (default: 100)")
       .type_name("N");
 }
 
 void add_write_options(CommandSpec command, EditOptions& options) {
   command.add_flag("--in-place", options.in_place, "replace the input, atomically");
+  command.add_flag("--follow", options.follow, "with --in-place: change the file behind a symbolic link");
   command.add_flag("-n,--dry-run", options.dry_run, "say what would be done and write nothing");
-  command.add_flag("-f,--force", options.force, "overwrite an existing output");
+  command.add_flag("-f,--force", options.force,
+                   "overwrite an existing output; with --in-place also a read-only file or one with hard links");
   command.add_flag("--drop", options.drop, "leave out what the output format cannot hold, and list it");
   add_retype(command, options.retype);
   add_codec(command, options.codec);
   add_parity(command, options.parity);
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
-  add_size(command, "--max-memory", options.max_memory, "bound of the buffers while writing (default: 256M)");
+  add_size(command, "--max-memory", options.max_memory, "limit of the buffers while writing (default: 256M)");
   add_read_options(command, options);
 }
 
@@ -175,7 +175,9 @@ void add_edit_options(CommandSpec command, EditOptions& options, const std::stri
       .type_name("");
   command
       .add_option("-o,--output", options.output,
-                  "output; a folder when several files are given (default: " + default_name + ")")
+                  "output, or - for standard output; a folder when several files are given, made if its name ends in / "
+                  "(default: " +
+                      default_name + ")")
       .type_name("OUT");
   add_write_options(command, options);
 }
@@ -183,7 +185,7 @@ void add_edit_options(CommandSpec command, EditOptions& options, const std::stri
 void add_selection_options(CommandSpec command, ckpt::Selection& selection) {
   command
       .add_option("--include", selection.include,
-                  "take what matches: a glob, re:EXPRESSION, @dtype=bf16, @numel>1M, @ndim=1, @kind=buffer, "
+                  "only what matches: a glob, re:EXPRESSION, @dtype=bf16, @numel>1M, @ndim=1, @kind=buffer, "
                   "@location=cuda:1, @bytes>1MiB; several in one argument must all hold; may be repeated")
       .type_name("SELECTOR")
       .one_value_each();
@@ -203,7 +205,7 @@ void say_report(const ReadOptions& options, const std::filesystem::path& file, c
 
 CommandSpec add_command(CommandSpec app, const std::string& name, const std::string& example,
                         const std::string& description) {
-  return app.add_command(name, description, "Example:\n  " + example);
+  return app.add_command(name, description, "Examples:\n  " + example);
 }
 
 }  // namespace cli

@@ -48,6 +48,7 @@ struct EditOptions : ReadOptions {
   std::vector<std::string> files;
   std::string output;
   bool in_place = false;
+  bool follow = false;
   bool dry_run = false;
   bool force = false;
   bool drop = false;
@@ -68,8 +69,8 @@ void add_answer_options(CommandSpec command, ReadOptions& options);
 /// Those, and -j, --lenient, --foreign-objects.
 void add_read_options(CommandSpec command, ReadOptions& options);
 
-/// Those, FILE..., and -o, --in-place, --dry-run, -f, --codec, --max-shard-size, --drop, --retype, --max-memory.
-/// `default_name` says in --help what the output is called without -o.
+/// Those, FILE..., and -o, --in-place, --follow, --dry-run, -f, --codec, --max-shard-size, --drop, --retype,
+/// --max-memory. `default_name` says in --help what the output is called without -o.
 void add_edit_options(CommandSpec command, EditOptions& options, const std::string& default_name);
 /// The same without FILE... and -o, for convert, which names its files itself.
 void add_write_options(CommandSpec command, EditOptions& options);

@@ -56,7 +56,7 @@ Order parse_order(const std::string& text) {
   auto found = std::find(std::begin(kNames), std::end(kNames), text);
   if (found != std::end(kNames)) return static_cast<Order>(found - std::begin(kNames));
   throw core::Error(core::ErrorCode::usage,
-                    "--sort " + core::quote(text) + " is no order; use file, name, size, numel or dtype");
+                    "--sort " + core::quote(text) + " is not an order; use file, name, size, numel or dtype");
 }
 
 std::vector<std::size_t> ordered(const Listing& listing, Order order) {

@@ -76,23 +76,26 @@ void append_cell(std::string& line, std::string_view cell, std::size_t width, Ta
 Output::Output() : colors_(wants_colors()), width_(terminal_width()) {}
 
 std::string_view Output::open_json(std::string_view text) {
-  std::string_view members = "\"schema\":1,\"version\":\"" CKPT_VERSION "\"";
-  if (text.front() == '[') {
-    buffer_ += "{" + std::string(members) + ",\"files\":";
-    json_ = Json::list;
+  const std::string schema = std::to_string(kSchema);
+  const std::string members = "\"schema\":" + schema + ",\"version\":\"" CKPT_VERSION "\"";
+  if (text.front() == '[' || (shape_.of_files && text.front() == '{')) {
+    json_ = text.front() == '[' ? Json::list : Json::list_of_one;
+    buffer_ += "{" + members + (json_ == Json::list ? ",\"files\":" : ",\"files\":[");
     return text;
   }
   json_ = Json::object;
   if (text.front() != '{') return text;
   bool indented = text.size() > 1 && text[1] == '\n';
-  std::string head(indented ? "{\n  \"schema\": 1,\n  \"version\": \"" CKPT_VERSION "\"" : "{" + std::string(members));
+  std::string head = "{" + members;
+  if (indented) head = "{\n  \"schema\": " + schema + ",\n  \"version\": \"" CKPT_VERSION "\"";
   buffer_ += text.size() > 1 && text[1] == '}' ? head : head + ",";
   return text.substr(1);
 }
 
 void Output::finish() {
+  if (json_ == Json::list_of_one) buffer_ += "]}\n";
   if (json_ == Json::list) buffer_ += "}\n";
-  if (lines_ && json_ != Json::expected) buffer_ = visible_json(json_lines(buffer_));
+  if (shape_.lines && json_ != Json::expected) buffer_ = visible_json(json_lines(buffer_));
   json_ = Json::none;
   flush();
 }
@@ -101,6 +104,18 @@ void Output::print_heading(std::string_view text) {
   if (colors_) buffer_ += "\033[1m";
   buffer_ += visible(text);
   if (colors_) buffer_ += "\033[0m";
+}
+
+void Output::use_colors(ColorWhen when) {
+  if (when != ColorWhen::automatic) colors_ = when == ColorWhen::always;
+}
+
+void Output::print_tone(Tone tone, std::string_view text) {
+  static constexpr std::string_view kCodes[] = {"\033[32m", "\033[31m", "\033[33m"};
+  if (!colors_ || json_ != Json::none) return print(text);
+  buffer_ += kCodes[static_cast<std::size_t>(tone)];
+  buffer_ += visible(text);
+  buffer_ += "\033[0m";
 }
 
 void Output::flush() {

@@ -14,27 +14,42 @@
 
 namespace cli {
 
+/// The form of all JSON documents. It goes up when a program that reads one would have to change.
+inline constexpr int kSchema = 2;
+
+struct JsonShape {
+  bool lines = false;     ///< what is written out in the end are the lines of the document (tools/ckpt/json_lines.h)
+  bool of_files = false;  ///< of a command that takes several files: one file is a list of one
+};
+
+/// What a verdict says: green, red and yellow on a terminal.
+enum class Tone : std::uint8_t { good, bad, warning };
+
+/// --color. Automatic: on a terminal, unless NO_COLOR or TERM=dumb say no.
+enum class ColorWhen : std::uint8_t { automatic, always, never };
+
 class Output {
  public:
   Output();
-  /// True when standard output is a terminal that wants colors (NO_COLOR and TERM=dumb say no).
+  /// True when what is printed is to have colors.
   bool colors() const { return colors_; }
+  void use_colors(ColorWhen when);
   /// Columns of the terminal that standard output is ($COLUMNS where the system does not know); 0 for a file or a pipe,
   /// which take lines of any length.
   std::size_t width() const { return width_; }
-  /// What follows is one JSON document of a command: "schema" (1) and "version" (of the tool) become the first members
-  /// of its object; a list is put under "files".
-  void expect_json() { json_ = Json::expected; }
-  /// The same; what is written out in the end are the lines of that document (tools/ckpt/json_lines.h).
-  void expect_json_lines() {
+  /// What follows is one JSON document of a command: "schema" and "version" (of the tool) become the first members of
+  /// its object; a list is put under "files".
+  void expect_json(JsonShape shape = {}) {
     json_ = Json::expected;
-    lines_ = true;
+    shape_ = shape;
   }
+  /// The document answers for all files together.
+  void answer_is_one() { shape_.of_files = false; }
   /// REQUIRES: `text` holds whole characters. Error(io) as flush(), when enough has come together.
   void print(std::string_view text) {
     if (json_ == Json::expected && !text.empty()) text = open_json(text);
     is_plain_text(text) ? buffer_ += text : buffer_ += json_ == Json::none ? visible(text) : visible_json(text);
-    if (buffer_.size() >= kPiece && !lines_) flush();
+    if (buffer_.size() >= kPiece && !shape_.lines) flush();
   }
   /// The bytes as they are, for what is no text: the values of a tensor.
   void print_bytes(std::string_view bytes) {
@@ -43,13 +58,19 @@ class Output {
   }
   /// `text` in bold on a terminal.
   void print_heading(std::string_view text);
+  /// A verdict, or the mark in front of one, in its color: "good", "3 findings". The words alone say as much. JSON and
+  /// files get no color.
+  void print_tone(Tone tone, std::string_view text);
+  void print_good(std::string_view text) { print_tone(Tone::good, text); }
+  void print_bad(std::string_view text) { print_tone(Tone::bad, text); }
+  void print_warning(std::string_view text) { print_tone(Tone::warning, text); }
   /// To be called once, behind everything else: flush() and what a JSON document still needs.
   void finish();
   /// Writes everything out. Error(io) when that fails; a reader that went away ends the program quietly.
   void flush();
 
  private:
-  enum class Json : std::uint8_t { none, expected, object, list };
+  enum class Json : std::uint8_t { none, expected, object, list, list_of_one };
   static constexpr std::size_t kPiece = 64 << 10;
   /// Writes the head of the document; returns what is left of `text`.
   std::string_view open_json(std::string_view text);
@@ -58,7 +79,7 @@ class Output {
   bool colors_ = false;
   std::size_t width_ = 0;
   Json json_ = Json::none;
-  bool lines_ = false;
+  JsonShape shape_;
 };
 
 /// Writes a line (or lines) to standard error, for warnings and errors, without control characters; a JSON object stays

@@ -6,6 +6,7 @@
 #include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/support/suggest.h"
 #include "zoo/rules/rule_packs.h"
 
 namespace cli {
@@ -33,9 +34,10 @@ GivenRules read_rules(const std::string& name) {
   const ckpt::RulePack* shipped = is_file ? nullptr : zoo::find_rule_pack(name);
   if (shipped != nullptr) return {shipped->rules, *shipped};
   if (!is_file && name.find_first_of("./") == std::string::npos) {
-    throw core::Error(core::ErrorCode::usage, core::quote(name) +
-                                                  " is neither a file of rules nor the name of shipped ones; see 'ckpt "
-                                                  "zoo rules'");
+    std::vector<std::string> names;
+    for (const ckpt::RulePack& pack : zoo::rule_packs()) names.push_back(pack.name);
+    throw core::Error(core::ErrorCode::usage, core::quote(name) + " is not a file and not the name of built-in rules" +
+                                                  did_you_mean(name, names) + "; see 'ckpt zoo rules'");
   }
   core::ByteVector text = read_text(name);
   GivenRules given;

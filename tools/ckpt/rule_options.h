@@ -20,7 +20,8 @@ GivenRules read_rules(const std::string& name);
 
 /// What --help says of such an option.
 inline constexpr const char* kRulesHelp =
-    "rules in TOML, or JSON {\"old key\": \"new key\"} (at once: a swap works), or the name of shipped ones, such as "
+    "rules in TOML, or JSON {\"old key\": \"new key\"} (applied at once, so a swap works), or the name of built-in "
+    "ones, such as "
     "timm-vit ('ckpt zoo rules')";
 
 }  // namespace cli

@@ -29,13 +29,6 @@ std::string& stored_path() {
   throw Error(ErrorCode::io, doing + ": " + std::strerror(errno)).add_context("standard input");
 }
 
-/// A file for large temporary data: /tmp often lies in memory.
-std::string folder() {
-  const char* chosen = std::getenv("TMPDIR");
-  if (chosen != nullptr && *chosen != '\0') return chosen;
-  return ::access("/var/tmp", W_OK | X_OK) == 0 ? "/var/tmp" : "/tmp";
-}
-
 int create_unlinked(const std::string& where) {
   int fd = ::open(where.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0) return fd;
@@ -50,14 +43,15 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& wh
   while (size > 0) {
     ssize_t n = ::write(fd, data, size);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot copy it to a temporary file in " + core::quote(where) + " (TMPDIR names another folder)");
+    if (n < 0)
+      fail("cannot copy it to a temporary file in " + core::quote(where) + " (set TMPDIR to use another folder)");
     data += n;
     size -= static_cast<std::size_t>(n);
   }
 }
 
 int copy_pipe() {
-  std::string where = folder();
+  std::string where = temporary_folder();
   int fd = create_unlinked(where);
   std::vector<char> buffer(kPiece);
   for (;;) {
@@ -83,6 +77,12 @@ std::string spool_standard_input() {
   int fd = S_ISREG(status.st_mode) ? STDIN_FILENO : copy_pipe();
   path = "/proc/self/fd/" + std::to_string(fd);
   return path;
+}
+
+std::string temporary_folder() {
+  const char* chosen = std::getenv("TMPDIR");
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  return ::access("/var/tmp", W_OK | X_OK) == 0 ? "/var/tmp" : "/tmp";  // which often lies in memory
 }
 
 const std::string& standard_input_path() {

@@ -11,6 +11,9 @@ namespace cli {
 /// Errors: Error(usage) when it is a terminal; Error(io) when it cannot be read, or there is no room for its copy.
 std::string spool_standard_input();
 
+/// Where large temporary files go: $TMPDIR, else /var/tmp, else /tmp.
+std::string temporary_folder();
+
 /// What spool_standard_input() returned, "" before.
 const std::string& standard_input_path();
 

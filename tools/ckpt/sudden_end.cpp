@@ -39,7 +39,7 @@ void write_pieces(const std::array<const char*, kCount>& pieces) {
   ckpt::remove_pending();
   wipe_progress_bar();
   if (last_words.json) {
-    write_pieces<10>({R"({"schema":1,"version":")", CKPT_VERSION, R"(","error":{"code":")", code, R"(","exit":)", exit,
+    write_pieces<10>({R"({"schema":2,"version":")", CKPT_VERSION, R"(","error":{"code":")", code, R"(","exit":)", exit,
                       R"(,"message":")", before, message, "\",\"subject\":[]}}\n"});
   } else {
     write_pieces<4>({"ckpt: ", before, message, "\n"});

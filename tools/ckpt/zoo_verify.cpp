@@ -68,7 +68,7 @@ void compare_copies(const ckpt::Dict& dict, const std::vector<std::vector<std::s
     if (alike) {
       findings.notes.push_back(all + ": one tensor in the model, written several times with the same values");
     } else {
-      findings.unequal.push_back(all + ": one tensor in the model, several with other values in the file");
+      findings.unequal.push_back(all + ": one tensor in the model, several with different values in the file");
     }
   }
 }
@@ -110,13 +110,17 @@ void print_findings(Output& out, const Options& options, const ckpt::KeyList& mo
   const std::string start = core::printable(options.file) + ": ";
   const ckpt::KeyDifferences& d = findings.keys;
   if (findings.good()) {
-    out.print(start + "all " + core::format_count(model.keys.size()) + " keys, shapes and dtypes of " + model.name +
+    out.print(start);
+    out.print_good("matches " + model.name);
+    out.print(": all " + core::format_count(model.keys.size()) + " keys, shapes and dtypes" +
               compared_rest(findings, model) + (d.order ? ", in another order" : "") + "\n");
   } else {
-    out.print(start + "not as " + model.name + ": " + count_of(d.missing.size(), "key") + " missing, " +
-              core::format_count(d.unexpected.size()) + " unexpected, " + core::format_count(d.shapes.size()) +
-              " of another shape, " + core::format_count(d.dtypes.size()) + " of another dtype, " +
-              count_of(findings.versions.size(), "module") + " of another version, " +
+    out.print(start);
+    out.print_bad("does not match " + model.name);
+    out.print(": missing keys (" + core::format_count(d.missing.size()) + "), unexpected keys (" +
+              core::format_count(d.unexpected.size()) + "), " + core::format_count(d.shapes.size()) +
+              " with another shape, " + core::format_count(d.dtypes.size()) + " with another dtype, " +
+              count_of(findings.versions.size(), "module") + " with another version, " +
               count_of(findings.unequal.size(), "tie") + " broken\n");
   }
   print_list(out, "missing", d.missing);
@@ -126,7 +130,7 @@ void print_findings(Output& out, const Options& options, const ckpt::KeyList& mo
   print_list(out, "version", findings.versions);
   print_list(out, "tie", findings.unequal);
   print_list(out, "note", findings.notes);
-  if (!findings.knows_versions) out.print("  note: the file says nothing of module versions\n");
+  if (!findings.knows_versions) out.print("  note: the file has no module versions\n");
   if (d.none()) return;
   out.print("see: " + ckpt::ShellCommand("ckpt").word("why").file(options.file).option("--for", model.name).text() +
             "\n");
@@ -171,10 +175,10 @@ int run_verify(Context& context, const Options& options) {
 
 void add_zoo_verify(CommandSpec zoo, Command& chosen) {
   auto options = std::make_shared<Options>();
-  CommandSpec verify =
-      add_command(zoo, "verify", "ckpt zoo verify resnet50 resnet50.pth",
-                  "Compare a file with a model: keys, shapes, dtypes, module versions, shared tensors; "
-                  "exit 1 when they differ.");
+  CommandSpec verify = add_command(
+      zoo, "verify", "ckpt zoo verify resnet50 resnet50.pth\n  ckpt zoo verify gpt2 model.safetensors --json",
+      "Compare a file with a model: keys, shapes, dtypes, module versions, shared tensors; "
+      "exit 1 when they differ.");
   verify.add_option("NAME", options->name, "model").required().type_name("");
   verify.add_option("FILE", options->file, "checkpoint; FILE::path means the dict of that name inside")
       .required()

@@ -64,7 +64,7 @@ int run(int argc, char** argv) {
   const Chosen chosen = parse(argc, argv);
   Context context;
   if (chosen.lines) {
-    context.out.expect_json_lines();
+    context.out.expect_json({.lines = true});
   } else if (chosen.json) {
     context.out.expect_json();
   }

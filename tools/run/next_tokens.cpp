@@ -61,9 +61,10 @@ ModelInput read_prompt(const std::string& prompt, RunModel& model) {
   if (!model.vocabulary.empty()) {
     ids = model.vocabulary.encode(prompt);
   } else if (ids.empty()) {
-    throw Error(ErrorCode::usage, core::quote(prompt) +
-                                      " is no list of token ids such as 15496,11,995, and the file has no vocabulary; "
-                                      "--vocabulary names a text that gives one")
+    throw Error(ErrorCode::usage,
+                core::quote(prompt) +
+                    " is not a list of token ids such as 15496,11,995, and the file has no vocabulary; "
+                    "--vocabulary names a text that gives one")
         .add_context("--prompt");
   }
   const std::int64_t tokens = tokens_of(model);

@@ -108,8 +108,7 @@ Expected expected_of(const RunOptions& options, const std::string& file) {
 std::string in_words_of_the_command(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
       {"set LoadOptions::guess to take it", "--guess takes it"},
-      {"attention heads it has stands nowhere in the file",
-       "attention heads it has stands nowhere in the file; --heads says it"},
+      {"how many attention heads the model has", "how many attention heads the model has; --heads says it"},
   };
   for (const auto& [from, to] : kWords) {
     if (const std::size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);

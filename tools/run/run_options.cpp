@@ -7,14 +7,12 @@ void add_image_options(CommandSpec run, RunOptions& options) {
   run.add_option("-i,--input", options.inputs,
                  "images (PNG, JPEG, PPM, PGM), or files with one tensor; FILE::name picks a tensor")
       .type_name("FILE");
-  run.add_option("--top", options.top, "how many of the likeliest classes to show (default: 5)").type_name("N").from(1);
-  run.add_option("--labels", options.labels, "names of the classes: one a line, or JSON").type_name("FILE");
-  run.add_option("--resize", options.resize, "shorter side in pixels, instead of what the model's weights want")
+  run.add_option("--top", options.top, "how many top classes to show (default: 5)").type_name("N").from(1);
+  run.add_option("--labels", options.labels, "names of the classes: one per line, or JSON").type_name("FILE");
+  run.add_option("--resize", options.resize, "resize the shorter side to N pixels, instead of what the weights expect")
       .type_name("N")
       .from(1);
-  run.add_option("--crop", options.crop, "width and height of the middle that is looked at, likewise; 0: all")
-      .type_name("N")
-      .from(0);
+  run.add_option("--crop", options.crop, "width and height of the center crop; 0: none").type_name("N").from(0);
 }
 
 void add_text_options(CommandSpec run, RunOptions& options) {
@@ -24,12 +22,13 @@ void add_text_options(CommandSpec run, RunOptions& options) {
   run.add_option("--vocabulary", options.vocabulary,
                  "text whose characters, sorted, are the vocabulary (default: the one in the checkpoint)")
       .type_name("FILE");
-  run.add_option("--generate", options.generate, "go on for N tokens").type_name("N").from(1);
+  run.add_option("--generate", options.generate, "generate N tokens").type_name("N").from(1);
   run.add_option("--temperature", options.temperature,
-                 "of what is drawn: below 1 the likely more often, 0 the likeliest alone (default: 1)")
+                 "sampling temperature: below 1 is less random, 0 always takes the top token (default: 1)")
       .type_name("X")
       .from(0);
-  run.add_option("--heads", options.heads, "attention heads, where neither the model's name nor the file says")
+  run.add_option("--heads", options.heads,
+                 "number of attention heads, if neither the model's name nor the file says it")
       .type_name("N")
       .from(1);
 }
@@ -37,20 +36,22 @@ void add_text_options(CommandSpec run, RunOptions& options) {
 }  // namespace
 
 CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
-  CommandSpec run = add_command(zoo, "run", "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3",
-                                "Run a model on images, tensors or text, and show its likeliest answers.");
+  CommandSpec run = add_command(zoo, "run",
+                                "ckpt zoo run resnet18 resnet18.pth --input dog.jpg cat.png --top 3\n  ckpt zoo run "
+                                "lenet5 lenet.ckpt --input digits.npy",
+                                "Run a model on images, tensors or text, and show its top predictions.");
   run.add_option("NAME", options.model, "model").required().type_name("");
-  run.add_option("FILE", options.weights, "its weights, in any file that 'ckpt why' understands").type_name("");
+  run.add_option("FILE", options.weights, "weights, in any format that ckpt reads").type_name("");
   add_image_options(run, options);
   add_text_options(run, options);
   run.add_option("--device", options.device, "where it runs (default: cpu)").type_name("DEV");
-  run.add_flag("--random", options.random, "without a file: freshly drawn weights");
-  run.add_option("--seed", options.seed, "of everything that is drawn (default: 0)").type_name("N");
+  run.add_flag("--random", options.random, "without a file: random weights");
+  run.add_option("--seed", options.seed, "seed of all random numbers (default: 0)").type_name("N");
   run.add_flag("--guess", options.guess, "also pair tensors of equal shape by their order alone");
   run.add_option("--num-classes", options.num_classes, "classes (default: as many as the file has)")
       .type_name("N")
       .from(1);
-  run.add_option("-o,--output", options.output, "also write what the model gives, as a file with one tensor")
+  run.add_option("-o,--output", options.output, "also write the model's output, as a file with one tensor")
       .type_name("OUT");
   run.add_flag("-f,--force", options.force, "overwrite an existing output");
   add_read_options(run, options);
@@ -59,7 +60,7 @@ CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
 
 CommandSpec define_devices(CommandSpec app, DevicesOptions& options) {
   CommandSpec devices =
-      add_command(app, "devices", "ckpt devices --measure",
+      add_command(app, "devices", "ckpt devices\n  ckpt devices --measure",
                   "List the devices that models can run on, with their memory; measure what moving data costs.");
   devices.add_flag("--measure", options.measure, "copy data of many sizes to and from every device and time it");
   add_json_options(devices, options.json);

@@ -31,16 +31,16 @@ class Reader {
     std::size_t digits = 0;
     for (; at_ < text_.size() && is_digit(text_[at_]); ++at_, ++digits) {
       value = value * 10 + (text_[at_] - '0');
-      if (value > kMaxNumber) throw Error(ErrorCode::corrupt, std::string("its ") + what + " is no sensible number");
+      if (value > kMaxNumber) throw Error(ErrorCode::corrupt, std::string("its ") + what + " is not a sensible number");
     }
     if (digits != 0) return value;
     if (at_ == text_.size()) throw Error(ErrorCode::corrupt, std::string("cut off before its ") + what);
-    throw Error(ErrorCode::corrupt, std::string("its ") + what + " is no number");
+    throw Error(ErrorCode::corrupt, std::string("its ") + what + " is not a number");
   }
 
   /// What stands behind the one space that ends the header.
   std::string_view body() {
-    if (at_ == text_.size()) throw Error(ErrorCode::corrupt, "cut off behind its header");
+    if (at_ == text_.size()) throw Error(ErrorCode::corrupt, "cut off after its header");
     if (!is_space(text_[at_])) throw Error(ErrorCode::corrupt, "its header does not end in a space");
     return text_.substr(at_ + 1);
   }

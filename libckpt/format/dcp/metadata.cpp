@@ -90,7 +90,7 @@ void check_file_name(std::string_view name) {
   };
   if (name.find_first_of("/\\") != std::string_view::npos) refuse("is not beside it");
   if (name.find('\0') != std::string_view::npos) refuse("holds a NUL byte");
-  if (!name.ends_with(".distcp")) refuse("is no .distcp file");
+  if (!name.ends_with(".distcp")) refuse("is not a .distcp file");
 }
 
 DcpPlace read_place(const PickleGraph& graph, NodeId id) {
@@ -217,7 +217,7 @@ PickleGraph read_dcp_pickle(const ByteSource& file, const OpenOptions& options) 
   }
   PickleGraph graph = read_pickle(read_all(file), options.limits);
   if (graph.consumed() != file.size()) {
-    corrupt("the metadata have " + core::format_size(file.size() - graph.consumed()) + " behind their end");
+    corrupt("the metadata have " + core::format_size(file.size() - graph.consumed()) + " after their end");
   }
   return graph;
 }

@@ -31,7 +31,7 @@ SourcePtr read_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files
   return core::with_context(where, [&] {
     if (!chunk.place) corrupt("the metadata do not say where it lies");
     Value value = read_archive(files.range(*chunk.place), options);
-    if (!value.is(Value::Kind::tensor)) corrupt("it holds no tensor");
+    if (!value.is(Value::Kind::tensor)) corrupt("it has no tensor");
     const Entry& entry = value.as_entry();
     if (entry.dtype != item.dtype || entry.shape != chunk.sizes || entry.bytes == nullptr) {
       corrupt("it holds " + std::string(core::name(entry.dtype)) + " " + core::to_list(entry.shape) + " where " +

@@ -49,7 +49,7 @@ class HeaderReader {
 
  private:
   void read_version() {
-    if (in_.take_text(kGgufMagic.size()) != kGgufMagic) corrupt("this is no GGUF file");
+    if (in_.take_text(kGgufMagic.size()) != kGgufMagic) corrupt("this is not a GGUF file");
     auto version = in_.take<std::uint32_t>();
     header_.big_endian = (version & 0xffffU) == 0 && version != 0;
     in_.set_big_endian(header_.big_endian);
@@ -160,7 +160,8 @@ class HeaderReader {
       }
       header_.alignment = core::load_le<std::uint32_t>(value.stored.data());
       bool power = header_.alignment != 0 && (header_.alignment & (header_.alignment - 1)) == 0;
-      if (!power) corrupt("general.alignment is " + std::to_string(header_.alignment) + ", which is no power of two");
+      if (!power)
+        corrupt("general.alignment is " + std::to_string(header_.alignment) + ", which is not a power of two");
     }
   }
 
@@ -222,7 +223,7 @@ class HeaderReader {
     }
     std::uint64_t end = header_.tensors.empty() ? in_.position() : core::checked_add(begin, expected);
     if (size_ <= end || is_padding(end)) return;
-    std::string what = core::format_count(size_ - end) + " bytes behind the last tensor";
+    std::string what = core::format_count(size_ - end) + " bytes after the last tensor";
     if (!options_.lenient) corrupt(what + " belong to nothing");
     if (options_.report != nullptr) options_.report->relaxations.push_back(what + " are let pass");
   }

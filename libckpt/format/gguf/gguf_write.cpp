@@ -31,7 +31,7 @@ std::string gguf_obstacle(const std::string& name, const Entry& entry) {
     return "a name of " + std::to_string(name.size()) + " bytes, where at most " + std::to_string(kGgufMaxName) +
            " are allowed";
   }
-  return core::is_utf8(name) ? "" : "a name that is no valid UTF-8";
+  return core::is_utf8(name) ? "" : "a name that is not valid UTF-8";
 }
 
 std::uint64_t alignment_of(const std::vector<GgufValue>& values) {
@@ -103,7 +103,7 @@ std::vector<Obstacle> gguf_obstacles(const Checkpoint& checkpoint, const SaveOpt
   std::vector<Obstacle> found = flat_obstacles(checkpoint, gguf_obstacle);
   std::vector<std::string> bad;
   metadata_values(checkpoint, &bad);
-  for (const std::string& key : bad) found.push_back({key, "metadata whose text is no value of its type"});
+  for (const std::string& key : bad) found.push_back({key, "metadata whose text is not a value of its type"});
   return found;
 }
 

@@ -41,7 +41,7 @@ ZipArchive open_archive(const Input& input, const OpenOptions& options) {
   zip_options.expansion_floor = options.limits.expansion_floor;
   ZipArchive zip = ZipArchive::open(input.file, zip_options);
   if (zip.trailing_bytes() > 0 && options.report != nullptr) {
-    options.report->relaxations.push_back(core::format_size(zip.trailing_bytes()) + " follow behind the archive");
+    options.report->relaxations.push_back(core::format_size(zip.trailing_bytes()) + " follow the archive");
   }
   return zip;
 }
@@ -72,7 +72,7 @@ SourcePtr weights_of(const ZipArchive& zip) {
     throw Error(ErrorCode::unsupported,
                 "the weights of this Keras archive are pickled NumPy objects (model.weights.npz), which are not read");
   }
-  throw Error(ErrorCode::unsupported, "this Keras archive holds no weights: model.weights.h5 is missing");
+  throw Error(ErrorCode::unsupported, "this Keras archive has no weights: model.weights.h5 is missing");
 }
 
 }  // namespace

@@ -213,10 +213,10 @@ class TreeReader {
     for (std::string& text : unconfined_warnings(tree_->layers)) warnings.push_back(std::move(text));
     if (file_->size() > tree_->end) {
       warnings.push_back(core::format_size(file_->size() - tree_->end) +
-                         " behind the end of the HDF5 part were not read");
+                         " after the end of the HDF5 part were not read");
     }
     if (tree_->user_block > 0) {
-      warnings.push_back("the HDF5 part begins behind a user block of " + core::format_size(tree_->user_block) +
+      warnings.push_back("the HDF5 part begins after a user block of " + core::format_size(tree_->user_block) +
                          " that was not read");
     }
     if (!left_out_.empty()) warnings.push_back("no tensors and therefore left out: " + some_of(left_out_));

@@ -52,7 +52,7 @@ VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const P
   result.checksums = detail.checksums;
   if (input.file->size() > detail.end) {
     result.damage.push_back({"end of the file", core::format_count(input.file->size() - detail.end) +
-                                                    " bytes follow behind the end of the HDF5 part and belong to "
+                                                    " bytes follow the end of the HDF5 part and belong to "
                                                     "nothing in it"});
   }
   if (input.budget) checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);

@@ -69,7 +69,7 @@ class Flattener {
 
   void run(const Value& root) {
     if (!root.is(Value::Kind::dict)) {
-      obstacles.push_back({"", "the top is no dict but a value of type " + type_text(root)});
+      obstacles.push_back({"", "the top is not a dict but a value of type " + type_text(root)});
       return;
     }
     look_at_dict(root.as_dict(), "");

@@ -74,7 +74,7 @@ std::string describe(HeadDamage damage) {
            kRescue;
   }
   if (damage == HeadDamage::header) {
-    return std::string("the header is damaged; it is a native checkpoint, and its index stands behind the header; ") +
+    return std::string("the header is damaged; it is a native checkpoint, and its index follows the header; ") +
            kRescue;
   }
   return std::string("the head of the file is damaged; it is a native checkpoint with parity data at its end; ") +

@@ -42,7 +42,7 @@ void require_sizes(const NativeHeader& header) {
   throw Error(ErrorCode::corrupt, "the header states impossible sizes: a user block of " +
                                       std::to_string(header.user_block) + " bytes with an index of " +
                                       std::to_string(header.index_size) + " and " + std::to_string(header.body_size) +
-                                      " bytes behind it");
+                                      " bytes after it");
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ core::ByteVector encode_header(const NativeHeader& header) {
 
 NativeHeader parse_header(core::Bytes head) {
   ByteCursor in(head, "the file");
-  if (in.take_text(kNativeMagic.size()) != kNativeMagic) throw Error(ErrorCode::corrupt, "this is no native file");
+  if (in.take_text(kNativeMagic.size()) != kNativeMagic) throw Error(ErrorCode::corrupt, "this is not a native file");
   NativeHeader header;
   header.major = in.take<std::uint16_t>();
   header.minor = in.take<std::uint16_t>();

@@ -241,7 +241,7 @@ void parse_chunks(ByteCursor in, NativeIndex& index) {
     for (std::uint32_t& stored : payload.chunks.stored) total += stored = sizes.take<std::uint32_t>();
     if (total != payload.stored) throw_corrupt("the chunks of a payload do not add up");
   }
-  if (!in.at_end()) throw_corrupt("bytes are left behind the chunk tables");
+  if (!in.at_end()) throw_corrupt("bytes are left after the chunk tables");
 }
 
 void parse_storages(ByteCursor in, const Limits& limits, NativeIndex& index) {
@@ -285,7 +285,7 @@ std::vector<Section> split_sections(core::Bytes bytes) {
     auto major = in.take<std::uint16_t>();
     auto minor = in.take<std::uint16_t>();
     core::Bytes content = in.take_bytes(in.take<std::uint64_t>());
-    if (id <= last) throw_corrupt("section " + std::to_string(id) + " stands behind section " + std::to_string(last));
+    if (id <= last) throw_corrupt("section " + std::to_string(id) + " comes after section " + std::to_string(last));
     last = id;
     if (id <= kParity) {
       sections.push_back({id, content});
@@ -322,7 +322,7 @@ void check_extents(const NativeIndex& index, const NativeHeader& header) {
     if (extent.offset < end) throw_corrupt("two parts of the file overlap at byte " + std::to_string(extent.offset));
     end = core::checked_add(extent.offset, extent.length);
   }
-  if (end > header.body_size) throw_corrupt("a part ends at byte " + std::to_string(end) + " behind the user block");
+  if (end > header.body_size) throw_corrupt("a part ends at byte " + std::to_string(end) + " after the user block");
 }
 
 }  // namespace

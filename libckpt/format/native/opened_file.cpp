@@ -40,14 +40,14 @@ void require_size(const NativeHeader& header, const NativeIndex& index, const By
   if (lacks_only_parity(index, file)) return;
   if (file.size() < expected) throw Error(ErrorCode::corrupt, "the file is cut: " + sizes);
   throw Error(ErrorCode::corrupt,
-              "the file has grown behind its index, another program changed it: " + sizes + kReindex);
+              "the file is longer than its index says, another program changed it: " + sizes + kReindex);
 }
 
 void require_signature(const ByteSource& body) {
   core::ByteVector found(kHdf5Signature.size());
   body.read(0, found);
   if (core::as_text(found) == kHdf5Signature) return;
-  throw Error(ErrorCode::corrupt, "the HDF5 part is damaged: no signature stands behind the user block");
+  throw Error(ErrorCode::corrupt, "the HDF5 part is damaged: no signature after the user block");
 }
 
 core::ByteVector read_index(const Input& input, const NativeHeader& header, const Limits& limits) {
@@ -115,7 +115,7 @@ const StampedRange* find_stale_range(const OpenedNative& file) {
 std::string stale_text(const StampedRange& range) {
   return "the index no longer describes the file: its HDF5 part was damaged or changed by another program (bytes " +
          std::to_string(range.offset) + " to " + std::to_string(range.offset + range.length) +
-         " behind the user block); if a program such as h5py edited it, run 'ckpt reindex'";
+         " after the user block); if a program such as h5py edited it, run 'ckpt reindex'";
 }
 
 }  // namespace ckpt::detail

@@ -119,7 +119,7 @@ double parity_share(const Checkpoint& checkpoint, const SaveOptions& options) {
   if (options.parity < 0 || !native || native->parity <= 0) return 0;
   if (options.report != nullptr) {
     options.report->warnings.push_back("the parity data of the input, for " + percent(native->parity) +
-                                       " of the file, was made anew for the output");
+                                       " of the file, was rebuilt for the output");
   }
   return native->parity;
 }

@@ -100,8 +100,8 @@ void note_parity(const OpenedNative& file, const OpenOptions& options, Checkpoin
   checkpoint.detail = std::move(detail);
   if (!file.parity_cut || options.report == nullptr) return;
   options.report->warnings.emplace_back(
-      "the file is cut inside its parity data; the tensors are all there, and 'ckpt rescue' makes the parity data "
-      "anew");
+      "the file is cut inside its parity data; the tensors are all there, and 'ckpt rescue' rebuilds the "
+      "parity data");
 }
 
 }  // namespace

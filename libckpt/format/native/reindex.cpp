@@ -134,7 +134,7 @@ class Reindexer {
     }
     Hdf5TensorType type = hdf5_tensor_type(dataset);
     if (!type.dtype || !dataset.outside.empty()) {
-      warn("the dataset " + core::quote(name) + " is no tensor (" + dataset.type + ") and is left out");
+      warn("the dataset " + core::quote(name) + " is not a tensor (" + dataset.type + ") and is left out");
       return;
     }
     auto entry = std::make_shared<Entry>();
@@ -259,7 +259,7 @@ class Reindexer {
     Hdf5TensorType type = hdf5_tensor_type(*match.dataset);
     if (!type.dtype || !match.dataset->outside.empty()) {
       throw Error(ErrorCode::unsupported,
-                  core::quote(tensor.named.name) + " is no tensor any more but " + match.dataset->type);
+                  core::quote(tensor.named.name) + " is not a tensor any more but " + match.dataset->type);
     }
     entry.dtype = *type.dtype;
     entry.shape = std::move(type.shape);
@@ -276,7 +276,7 @@ class Reindexer {
       SourcePtr gathered = gather(*entry.view, entry.dtype, entry.shape);
       if (entry.bytes == nullptr) entry.bytes = std::move(gathered);
     } else if (match.dataset != nullptr) {
-      warn(core::quote(tensor.named.name) + " is no view of a larger storage any more");
+      warn(core::quote(tensor.named.name) + " is not a view of a larger storage any more");
     } else {
       throw Error(ErrorCode::corrupt, core::quote(tensor.named.name) + " is a view of a storage that was changed");
     }

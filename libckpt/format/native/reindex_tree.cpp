@@ -99,7 +99,7 @@ class Rebuilder {
     if (change.entry != nullptr && change.new_name == change.name) return Value::tensor(change.entry);
     throw Error(ErrorCode::unsupported, core::quote(change.name) + " was " +
                                             (change.entry == nullptr ? "deleted" : "renamed") +
-                                            ", but it stands in a list or object, where it cannot be");
+                                            ", but it is in a list or object, where it cannot be");
   }
 
   Value map_dict(const Dict& dict, const std::string& name) {
@@ -139,7 +139,8 @@ class Rebuilder {
     std::unordered_set<std::string_view> keys;
     for (const auto& [key, child] : dict.items) {
       if (!key.is(Value::Kind::text) || keys.insert(key.as_text()).second) continue;
-      throw Error(ErrorCode::collision, "the key " + core::quote(joined(name, key.as_text())) + " would stand twice");
+      throw Error(ErrorCode::collision,
+                  "the key " + core::quote(joined(name, key.as_text())) + " would be there twice");
     }
   }
 

@@ -266,7 +266,7 @@ SourcePtr restore_header(const Input& input, const std::filesystem::path& scratc
     made.assign(core::as_bytes(kNativeMagic).begin(), core::as_bytes(kNativeMagic).end());
   } else if (std::optional<NativeHeader> header = remade_header(input)) {
     made = encode_header(*header);
-    report.notes.push_back({"header", "it was made anew from the index; the generation of the file is not known"});
+    report.notes.push_back({"header", "it was rebuilt from the index; the generation of the file is not known"});
     report.proven = index_hash_in(input) == header->index_hash;
   } else {
     return nullptr;

@@ -22,7 +22,7 @@ class Decoder {
 
   Value run() {
     Value root = take();
-    if (!in_.at_end()) throw_corrupt(std::to_string(in_.remaining()) + " bytes are left behind it");
+    if (!in_.at_end()) throw_corrupt(std::to_string(in_.remaining()) + " bytes are left after it");
     return root;
   }
 

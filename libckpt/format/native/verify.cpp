@@ -97,13 +97,13 @@ class Verifier {
     std::uint64_t used = kHeaderBytes + file_->header.index_size;
     result_.bytes_checked += file_->header.user_block;
     if (!is_zero(*slice(input_.file, used, file_->header.user_block - used))) {
-      damage("user block", "the unused bytes behind the index are not zero");
+      damage("user block", "the unused bytes after the index are not zero");
     }
     for (const Part& gap : gaps(*file_)) {
       result_.bytes_checked += gap.end - gap.begin;
       if (is_zero(*slice(file_->body, gap.begin, gap.end - gap.begin))) continue;
       damage("padding", "bytes " + std::to_string(gap.begin) + " to " + std::to_string(gap.end) +
-                            " behind the user block belong to nothing and are not zero");
+                            " after the user block belong to nothing and are not zero");
     }
   }
 

@@ -85,7 +85,7 @@ class HeaderScanner {
   std::string scan_descr() {
     skip_blanks();
     if (at_ < text_.size() && text_[at_] == '[') {
-      throw Error(ErrorCode::unsupported, "a structured array (records of named fields) is no tensor");
+      throw Error(ErrorCode::unsupported, "a structured array (records of named fields) is not a tensor");
     }
     return std::string(scan_string());
   }
@@ -124,7 +124,7 @@ class HeaderScanner {
       }
       comma = accept(',');
     }
-    if (shape.size() == 1 && !comma) fail("has a shape that is no tuple");
+    if (shape.size() == 1 && !comma) fail("has a shape that is not a tuple");
     return shape;
   }
 
@@ -133,7 +133,7 @@ class HeaderScanner {
     std::int64_t value = 0;
     auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (error == std::errc::result_out_of_range) fail("has a size past 64 bits");
-    if (error != std::errc()) fail("has a shape that is no tuple of integers");
+    if (error != std::errc()) fail("has a shape that is not a tuple of integers");
     if (value < 0) fail("has the negative size " + std::to_string(value));
     at_ = static_cast<std::size_t>(end - text_.data());
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2
@@ -161,7 +161,7 @@ class HeaderScanner {
 /// What is no number, in words.
 void refuse_kind(const std::string& descr, char kind) {
   auto unsupported = [&](const std::string& what) {
-    throw Error(ErrorCode::unsupported, what + " (descr " + core::quote(descr, 40) + ") is no tensor");
+    throw Error(ErrorCode::unsupported, what + " (descr " + core::quote(descr, 40) + ") is not a tensor");
   };
   switch (kind) {
     case 'O':

@@ -44,7 +44,7 @@ bool detect_npz(const Input& input) {
 NpyArray open_array(const Input& input, const OpenOptions& options) {
   NpyArray array = array_behind(read_npy_header(*input.file, options.limits.max_rank), input.file);
   if (array.trailing == 0) return array;
-  std::string what = core::format_count(array.trailing) + " bytes behind the array";
+  std::string what = core::format_count(array.trailing) + " bytes after the array";
   if (!options.lenient) {
     throw Error(ErrorCode::corrupt, what + " belong to nothing (a second array, perhaps); --lenient reads the first");
   }

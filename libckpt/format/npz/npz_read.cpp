@@ -51,7 +51,7 @@ void read_member(const SourcePtr& file, const ZipArchive& zip, const ZipMember& 
   NpyHeader header = read_npy_header(*member_bytes(file, zip, member), options.limits.max_rank);
   NpyArray array = array_behind(header, out.file);
   if (array.trailing > 0) {
-    out.problem = "an array with " + core::format_count(array.trailing) + " bytes behind it";
+    out.problem = "an array with " + core::format_count(array.trailing) + " bytes after it";
     return;
   }
   out.entry = std::move(array.entry);
@@ -87,7 +87,8 @@ void report_problems(const NpzArchive& archive, const OpenOptions& options) {
   }
   if (count == 0 || options.lenient) return;
   if (count > kMaxListed) list += "; and " + core::format_count(count - kMaxListed) + " more";
-  throw Error(code, core::format_count(count) + (count == 1 ? " member is" : " members are") + " no tensor: " + list +
+  throw Error(code, core::format_count(count) +
+                        (count == 1 ? " member is not a tensor: " : " members are not tensors: ") + list +
                         "; --lenient reads the others");
 }
 
@@ -142,7 +143,7 @@ Checkpoint read_npz(const Input& input, const OpenOptions& options) {
   report_problems(archive, options);
   if (archive.zip.trailing_bytes() > 0 && options.report != nullptr) {
     options.report->relaxations.push_back(core::format_count(archive.zip.trailing_bytes()) +
-                                          " bytes behind the zip archive are let pass");
+                                          " bytes after the zip archive are ignored");
   }
   auto detail = std::make_shared<NpzDetail>();
   Dict dict;

@@ -14,7 +14,7 @@ constexpr std::size_t kMaxRank = 64;  ///< NumPy 2; older ones stop at 32
 /// The rules of zip.h about names that may leave the archive.
 std::string name_obstacle(const std::string& name) {
   if (name.size() > kMaxName) return "a name of more than " + core::format_count(kMaxName) + " bytes";
-  if (!core::is_utf8(name)) return "a name that is no valid UTF-8";
+  if (!core::is_utf8(name)) return "a name that is not valid UTF-8";
   if (name.find('\0') != std::string::npos || name.find('\\') != std::string::npos) {
     return "a name with a NUL byte or a backslash, which archives do not hold";
   }

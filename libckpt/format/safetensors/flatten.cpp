@@ -18,14 +18,14 @@ std::string tensor_obstacle(const std::string& name, const Entry& entry) {
   if (entry.dtype == core::DType::f4_e2m1fn_x2 && entry.shape.empty()) return "a scalar of two F4 values";
   if (entry.conjugate || entry.negative) return "a tensor whose conjugation or negation is pending";
   if (name == kMetadataKey) return "a name that the format keeps for itself";
-  if (!core::is_utf8(name)) return "a name that is no valid UTF-8";
+  if (!core::is_utf8(name)) return "a name that is not valid UTF-8";
   return "";
 }
 
 /// Why something about a tensor would be lost although its values are kept.
 std::string tensor_loss(const Entry& entry) {
   if (!entry.python_class.empty()) return "the tensor subclass " + entry.python_class;
-  if (!is_json_value(entry.attributes)) return "Python attributes that are no plain values";
+  if (!is_json_value(entry.attributes)) return "Python attributes that are not plain values";
   return "";
 }
 
@@ -35,7 +35,7 @@ class ObstacleFinder {
 
   void look_at_root(const Value& root) {
     if (!root.is(Value::Kind::dict)) {
-      add("", "the top is no dict of tensors but a value of type " + type_text(root));
+      add("", "the top is not a dict of tensors but a value of type " + type_text(root));
       return;
     }
     look_at_attributes(root.as_dict());
@@ -49,7 +49,7 @@ class ObstacleFinder {
     if (dict.attributes.is_null()) return;
     for (const auto& [key, value] : dict.attributes.as_dict().items) {
       if (!is_json_value(value) || step_text(key) != "_metadata") {
-        add(step_text(key), "an attribute of the state dict that is no plain value");
+        add(step_text(key), "an attribute of the state dict that is not a plain value");
       }
     }
   }

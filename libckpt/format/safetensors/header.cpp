@@ -93,7 +93,7 @@ void check_padding(std::string_view text, const OpenOptions& options) {
 TextPairs read_metadata(const JsonView& node) {
   TextPairs pairs;
   if (node.is(JsonView::Kind::null)) return pairs;
-  if (!node.is(JsonView::Kind::object)) corrupt("'__metadata__' is no object");
+  if (!node.is(JsonView::Kind::object)) corrupt("'__metadata__' is not an object");
   for (const auto& [key, value] : node.members()) {
     if (!value.is(JsonView::Kind::text)) {
       corrupt("'__metadata__' has the value of " + core::quote(key) + " as something else than text");
@@ -104,12 +104,12 @@ TextPairs read_metadata(const JsonView& node) {
 }
 
 std::uint64_t read_count(const JsonView& node, const char* what) {
-  if (!node.is_count()) corrupt(std::string(what) + " is no whole number from 0 to 2^63-1");
+  if (!node.is_count()) corrupt(std::string(what) + " is not a whole number from 0 to 2^63-1");
   return node.as_unsigned();
 }
 
 core::Shape read_shape(const JsonView& node, const OpenOptions& options) {
-  if (!node.is(JsonView::Kind::array)) corrupt("its shape is no list");
+  if (!node.is(JsonView::Kind::array)) corrupt("its shape is not a list");
   core::Shape shape;
   for (const JsonView& size : node.items()) {
     shape.push_back(static_cast<std::int64_t>(read_count(size, "a size of its shape")));
@@ -122,7 +122,7 @@ core::Shape read_shape(const JsonView& node, const OpenOptions& options) {
 }
 
 DType read_dtype(const JsonView& node) {
-  if (!node.is(JsonView::Kind::text)) corrupt("its dtype is no text");
+  if (!node.is(JsonView::Kind::text)) corrupt("its dtype is not text");
   for (const TypeName& type : kTypes) {
     if (type.name == node.as_text()) return type.dtype;
   }
@@ -155,14 +155,14 @@ void warn_about_extra_fields(const JsonView& node, const std::string& name, cons
 }
 
 SafetensorsItem read_item(std::string_view name, const JsonView& node, const OpenOptions& options) {
-  if (!node.is(JsonView::Kind::object)) corrupt("its entry is no object");
+  if (!node.is(JsonView::Kind::object)) corrupt("its entry is not an object");
   SafetensorsItem item;
   item.name = name;
   item.dtype = read_dtype(node.at("dtype"));
   item.shape = read_shape(node.at("shape"), options);
   JsonView pair = node.at("data_offsets");
   std::vector<JsonView> offsets = pair.is(JsonView::Kind::array) ? pair.items() : std::vector<JsonView>();
-  if (offsets.size() != 2) corrupt("its data_offsets are no pair");
+  if (offsets.size() != 2) corrupt("its data_offsets are not a pair");
   item.begin = read_count(offsets[0], "the begin of its data");
   item.end = read_count(offsets[1], "the end of its data");
   if (item.end < item.begin) corrupt("its data end before they begin");
@@ -225,7 +225,7 @@ void check_lists(std::string_view text) {
 }
 
 void check_limits(const JsonDocument& json, const OpenOptions& options) {
-  if (!json.root().is(JsonView::Kind::object)) corrupt("the header is no JSON object");
+  if (!json.root().is(JsonView::Kind::object)) corrupt("the header is not a JSON object");
   const Limits& limits = options.limits;
   auto members = json.root().members();
   if (members.size() > limits.max_tensors + 1) {

@@ -43,7 +43,7 @@ void note_missing_checksums(const TorchArchive& archive, std::size_t bad, Verify
   result.damage.clear();
   result.damage.push_back({"archive",
                            "no record has a valid CRC-32: it was saved without checksums, so damage cannot be "
-                           "told from good data"});
+                           "seen"});
 }
 
 }  // namespace

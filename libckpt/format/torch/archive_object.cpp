@@ -33,7 +33,7 @@ core::ByteVector read_pickle_record(const TorchArchive& archive, const OpenOptio
 void check_consumed(const PickleGraph& graph, const OpenOptions& options) {
   std::size_t rest = graph.pickle().size() - graph.consumed();
   if (rest == 0) return;
-  std::string text = "data.pkl has " + core::format_size(rest) + " behind its end";
+  std::string text = "data.pkl has " + core::format_size(rest) + " after its end";
   if (!options.lenient) throw Error(ErrorCode::corrupt, text);
   if (options.report != nullptr) options.report->relaxations.push_back(text);
 }

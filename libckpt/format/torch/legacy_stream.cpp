@@ -170,7 +170,7 @@ void LegacyStorages::lay_out(const LegacyStream& stream, const OpenOptions& opti
   }
   std::uint64_t rest = file_->size() - position;
   if (rest == 0) return;
-  std::string text = core::format_size(rest) + " behind the last storage belong to nothing";
+  std::string text = core::format_size(rest) + " after the last storage belong to nothing";
   if (!options.lenient) corrupt(text);
   if (options.report != nullptr) options.report->relaxations.push_back(text);
 }

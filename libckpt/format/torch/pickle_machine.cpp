@@ -122,7 +122,7 @@ std::vector<NodeId>& PickleMachine::append_target(NodeId target) {
     SymbolRole role = callee(target).role;
     if (role >= SymbolRole::inert) return graph_.list_of(graph_.call_at(target).appended);
   }
-  fail("items are appended to " + describe_node(graph_, target) + ", which is no list");
+  fail("items are appended to " + describe_node(graph_, target) + ", which is not a list");
 }
 
 std::vector<NodeId>& PickleMachine::item_target(NodeId target) {
@@ -132,7 +132,7 @@ std::vector<NodeId>& PickleMachine::item_target(NodeId target) {
     if (role == SymbolRole::dict_class || role >= SymbolRole::inert)
       return graph_.list_of(graph_.call_at(target).items);
   }
-  fail("items are set in " + describe_node(graph_, target) + ", which is no dict");
+  fail("items are set in " + describe_node(graph_, target) + ", which is not a dict");
 }
 
 void PickleMachine::append() {
@@ -193,9 +193,9 @@ void PickleMachine::stack_global() {
 void PickleMachine::push_call(NodeId callable, NodeId args, bool instance) {
   if (graph_.kind(callable) != NodeKind::global) {
     throw Error(ErrorCode::refused, "the pickle calls " + describe_node(graph_, callable) +
-                                        ", which is no plain symbol; that is never accepted");
+                                        ", which is not a plain symbol; that is never accepted");
   }
-  if (graph_.kind(args) != NodeKind::tuple) fail("a call whose arguments are no tuple");
+  if (graph_.kind(args) != NodeKind::tuple) fail("a call whose arguments are not a tuple");
   PickleCall call;
   call.callable = callable;
   call.args = args;
@@ -218,7 +218,7 @@ void PickleMachine::new_object() {
 void PickleMachine::new_object_kwargs() {
   NodeId kwargs = pop();
   new_object();
-  if (graph_.kind(kwargs) != NodeKind::dict) fail("keyword arguments that are no dict");
+  if (graph_.kind(kwargs) != NodeKind::dict) fail("keyword arguments that are not a dict");
   graph_.call_at(top()).kwargs = kwargs;
 }
 

@@ -66,7 +66,7 @@ void PickleMachine::text_real() {
   PickleNode node;
   node.kind = NodeKind::real;
   node.real = std::strtod(line.c_str(), &end);
-  if (line.empty() || *end != '\0') fail("a float that is no number");
+  if (line.empty() || *end != '\0') fail("a float that is not a number");
   push_node(node);
 }
 

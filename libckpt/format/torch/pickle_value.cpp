@@ -240,7 +240,7 @@ Value ValueBuilder::dict_class(const Use& use) {
   if (use.call != nullptr && use.call->state != kNoNode) {
     dict.attributes = build(use.call->state);
     if (!dict.attributes.is(Value::Kind::dict)) {
-      throw Error(ErrorCode::unsupported, "a dict has attributes that are no dict");
+      throw Error(ErrorCode::unsupported, "a dict has attributes that are not a dict");
     }
   }
   return Value::dict(std::move(dict));
@@ -291,7 +291,7 @@ Value ValueBuilder::enum_member(const Use& use) {
   bool plain = use.args.size() == 2 && use.args.kind(0) == NodeKind::global && use.args.kind(1) == NodeKind::text;
   if (!plain) {
     throw Error(ErrorCode::refused,
-                "the pickle calls 'builtins.getattr' on something that is no class; only members of "
+                "the pickle calls 'builtins.getattr' on something that is not a class; only members of "
                 "known enumerations are accepted");
   }
   return object(use);
@@ -319,7 +319,7 @@ void report_symbols(const PickleGraph& graph, Report& report) {
 
 [[noreturn]] void refuse_symbols(const std::vector<std::string>& names, bool keepable) {
   std::string message = "the pickle names " + core::join(names, ", ") +
-                        ", which is no plain data; nothing was loaded and nothing was run";
+                        ", which is not plain data; nothing was loaded and nothing was run";
   if (keepable) message += "; --foreign-objects keeps such objects as inert data";
   throw Error(ErrorCode::refused, message);
 }

@@ -42,7 +42,7 @@ void relax(const OpenOptions& options, const std::string& text) {
 TorchArchive TorchArchive::open(const SourcePtr& file, const OpenOptions& options, ArchiveKind kind) {
   TorchArchive archive(ZipArchive::open(file, zip_options(options)));
   if (std::uint64_t trailing = archive.zip_.trailing_bytes(); trailing > 0) {
-    relax(options, core::format_size(trailing) + " behind the end of the archive are ignored");
+    relax(options, core::format_size(trailing) + " after the end of the archive are ignored");
   }
   archive.find_root();
   archive.kind_ = kind;
@@ -150,7 +150,8 @@ std::shared_ptr<const Storage> ArchiveStorages::provide(const StorageRequest& re
     return found->second.storage;
   }
   if (!is_plain_key(request.key)) {
-    throw Error(ErrorCode::refused, "a storage has the key " + core::quote(request.key) + ", which is no plain name");
+    throw Error(ErrorCode::refused,
+                "a storage has the key " + core::quote(request.key) + ", which is not a plain name");
   }
   auto storage = std::make_shared<Storage>();
   storage->dtype = request.untyped ? core::DType::u8 : request.dtype;

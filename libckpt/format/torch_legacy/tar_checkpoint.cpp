@@ -54,7 +54,7 @@ class MemberReader {
   }
   std::uint64_t left() const { return bytes_->size() - position_; }
   void expect_end(const char* name) const {
-    if (left() > 0) corrupt(core::format_size(left()) + " are left behind the " + name);
+    if (left() > 0) corrupt(core::format_size(left()) + " are left after the " + name);
   }
 
  private:

@@ -65,7 +65,7 @@ Shard read_shard(const Input& index, const std::string& name, const OpenOptions&
   Input input = open_input(index.path.parent_path(), name, options);
   if (index.budget) index.budget->add_disk(input.file->size());
   Shard shard{name, shard_format(input).read(input, inner).root, {}};
-  if (!shard.root.is(Value::Kind::dict)) throw Error(ErrorCode::corrupt, "it holds no dict of tensors");
+  if (!shard.root.is(Value::Kind::dict)) throw Error(ErrorCode::corrupt, "it is not a dict of tensors");
   for (const auto& [key, value] : shard.root.as_dict().items) {
     if (key.is(Value::Kind::text)) shard.values.emplace(key.as_text(), &value);
   }

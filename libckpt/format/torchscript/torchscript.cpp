@@ -61,7 +61,7 @@ void check_symbols(const PickleGraph& graph, const OpenOptions& options) {
   }
   if (unknown.empty()) return;
   throw Error(ErrorCode::refused, "the pickle names " + core::join(unknown, ", ") +
-                                      ", which is no plain data; nothing was loaded and nothing was run");
+                                      ", which is not plain data; nothing was loaded and nothing was run");
 }
 
 /// Attributes of a module, or null for anything else.
@@ -95,7 +95,7 @@ class WeightWalk {
 
 Value weights_of(const Value& program, const OpenOptions& options) {
   const Dict* attributes = attributes_of(program);
-  if (attributes == nullptr) throw Error(ErrorCode::corrupt, "the archive holds no module of a program");
+  if (attributes == nullptr) throw Error(ErrorCode::corrupt, "the archive has no module");
   WeightWalk walk;
   walk.add(*attributes, "");
   // Every module has these two; they say nothing about the weights.
@@ -104,7 +104,7 @@ Value weights_of(const Value& program, const OpenOptions& options) {
   if (options.report != nullptr && !walk.left_out.empty()) {
     std::vector<std::string> names(walk.left_out.begin(), walk.left_out.end());
     std::sort(names.begin(), names.end());
-    options.report->warnings.push_back("attributes of the program that are no tensors are left out: " +
+    options.report->warnings.push_back("attributes of the module that are not tensors are left out: " +
                                        core::printable(core::join(names, ", ")));
   }
   Dict dict;

@@ -65,7 +65,7 @@ Description::Description(core::Bytes bytes) : in_(bytes, "the description") {
 
 bool Description::next() {
   if (done_ == datasets_) {
-    if (!in_.at_end()) throw_nonsense("bytes are left behind its end");
+    if (!in_.at_end()) throw_nonsense("bytes are left after its end");
     return false;
   }
   ++done_;

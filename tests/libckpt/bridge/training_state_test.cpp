@@ -115,7 +115,7 @@ TEST(TrainingState, PlainWeightsAreRefusedByName) {
     ckpt::resume_training(dir.path() / "net.ckpt", model, optimizer);
     FAIL();
   } catch (const core::Error& error) {
-    EXPECT_EQ(error.message(), "no 'model' in the file, so it is no training state");
+    EXPECT_EQ(error.message(), "no 'model' in the file, so it is not a training state");
   }
 }
 

@@ -36,7 +36,7 @@ void add_containers(std::vector<Evasion>& out) {
                      std::string(100, '\1')});
   out.push_back({3, "HTML", "a.pth", "<html><body>403</body></html>"});
   out.push_back(
-      {3, "HDF5 behind a user block", "a.h5", std::string(512, '\0') + "\x89HDF\r\n\x1a\n" + std::string(600, '\0')});
+      {3, "HDF5 after a user block", "a.h5", std::string(512, '\0') + "\x89HDF\r\n\x1a\n" + std::string(600, '\0')});
 }
 
 void add_broken_pickles(std::vector<Evasion>& out) {
@@ -64,7 +64,7 @@ void add_zips(std::vector<Evasion>& out) {
   ZipSpec hidden = torch_zip(harmless_pickle());
   hidden.add("x/first.pkl", "\x80\x02\xff");
   hidden.add("x/second.pkl", harmful_pickle());
-  out.push_back({8, "behind a broken member", "a.pth", hidden.bytes()});
+  out.push_back({8, "after a broken member", "a.pth", hidden.bytes()});
   ZipSpec nested;
   nested.add("model/policy.pth", torch_zip(harmful_pickle()).bytes());
   out.push_back({9, "zip in a zip", "a.zip", nested.bytes()});
@@ -98,12 +98,12 @@ void add_opcodes(std::vector<Evasion>& out) {
 }
 
 void add_streams(std::vector<Evasion>& out) {
-  out.push_back({13, "behind STOP in a zip", "a.pth", torch_zip(harmless_pickle() + harmful_pickle()).bytes()});
+  out.push_back({13, "after STOP in a zip", "a.pth", torch_zip(harmless_pickle() + harmful_pickle()).bytes()});
   out.push_back({13, "second pickle of a file", "a.pkl", harmless_pickle() + harmful_pickle()});
-  out.push_back({13, "data behind a pickle", "a.pkl", harmless_pickle() + std::string(40, '\xee')});
+  out.push_back({13, "data after a pickle", "a.pkl", harmless_pickle() + std::string(40, '\xee')});
   out.push_back(
       {13, "fifth pickle of a stream", "a.pth", legacy_head() + harmless_pickle() + pickle(list({harmful_call()}))});
-  out.push_back({13, "behind a stream", "a.pth", legacy_stream(dict({}), {}) + harmful_pickle()});
+  out.push_back({13, "after a stream", "a.pth", legacy_stream(dict({}), {}) + harmful_pickle()});
   std::string magic = pickle(call(symbol("builtins", "int"), {text("0x1950a86a20f9469cfc6c"), number(16)}));
   out.push_back({14, "a computed magic number", "a.pth", magic + legacy_stream(dict({}), {}).substr(15)});
   std::string bomb = "]q\0"s;

@@ -93,7 +93,7 @@ TEST_F(Sharded, WhatTheIndexPromisesMustBeThere) {
   write("1.bin", shard({"b"}));
   EXPECT_THAT(open_error().what(), HasSubstr("which does not hold it"));
   write("1.bin", test::torch_zip(test::pickle(test::list({}))).bytes());
-  EXPECT_THAT(open_error().what(), HasSubstr("it holds no dict"));
+  EXPECT_THAT(open_error().what(), HasSubstr("it is not a dict"));
 }
 
 TEST_F(Sharded, NamesStayBesideTheIndex) {

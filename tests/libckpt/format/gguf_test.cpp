@@ -118,8 +118,8 @@ TEST_F(GgufFile, MetadataThatIsRefused) {
   EXPECT_THAT(refusal(Builder().number("a", 13, 1U)), HasSubstr("unknown type 13"));
   EXPECT_THAT(refusal(Builder().number("a", kU32Value, 1U).number("a", kU32Value, 2U)),
               HasSubstr("metadata key 'a' is there twice"));
-  EXPECT_THAT(refusal(Builder().number("general.alignment", kU32Value, 13U)), HasSubstr("no power of two"));
-  EXPECT_THAT(refusal(Builder().number("general.alignment", kU32Value, 0U)), HasSubstr("no power of two"));
+  EXPECT_THAT(refusal(Builder().number("general.alignment", kU32Value, 13U)), HasSubstr("not a power of two"));
+  EXPECT_THAT(refusal(Builder().number("general.alignment", kU32Value, 0U)), HasSubstr("not a power of two"));
   EXPECT_THAT(refusal(Builder().number("general.alignment", 10, std::uint64_t{32})), HasSubstr("UINT64, not UINT32"));
 }
 
@@ -170,7 +170,7 @@ TEST_F(GgufFile, DataLieOneBehindTheOther) {
   EXPECT_THAT(refusal(at(0)), HasSubstr("offset 0 where 32 follows"));
   EXPECT_THAT(refusal(at(4)), HasSubstr("offset 4 where 32 follows"));
   EXPECT_THAT(refusal(Builder{.data = 8}.tensor("a", {3}, kF32, 0)), HasSubstr("cut off"));
-  EXPECT_THAT(refusal(at(32)), HasSubstr("64 bytes behind the last tensor"));
+  EXPECT_THAT(refusal(at(32)), HasSubstr("64 bytes after the last tensor"));
   EXPECT_THAT(refusal(Builder{.data = 0}.tensor("a", {1LL << 50}, kF32, 0)), HasSubstr("cut off"));
 }
 

@@ -121,7 +121,7 @@ TEST_F(NativeBits, EmptyUserBlockIsReadAndSaid) {
   EXPECT_EQ(read.format, "hdf5");
   EXPECT_NE(read.root.find("data.fc.weight"), nullptr);
   EXPECT_THAT(report.warnings,
-              ::testing::Contains("the HDF5 part begins behind a user block of 4.0 KiB that was not read"));
+              ::testing::Contains("the HDF5 part begins after a user block of 4.0 KiB that was not read"));
 }
 
 /// The index with some bytes changed and every checksum made right again.

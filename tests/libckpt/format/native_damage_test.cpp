@@ -112,14 +112,14 @@ TEST_F(NativeDamage, EditOfTheHdf5PartMakesTheIndexStale) {
 
 TEST_F(NativeDamage, GrownFileIsStale) {
   test::write_file(path(), content_ + "more");
-  EXPECT_EQ(open_error(), "corrupt: the file has grown behind its index, another program changed it: " +
+  EXPECT_EQ(open_error(), "corrupt: the file is longer than its index says, another program changed it: " +
                               std::to_string(content_.size() + 4) + " bytes where " + std::to_string(content_.size()) +
                               " were written; if a program such as h5py edited it, run 'ckpt reindex'");
 }
 
 TEST_F(NativeDamage, MissingSignatureIsNamed) {
   flip(header_.user_block);
-  EXPECT_EQ(open_error(), "corrupt: the HDF5 part is damaged: no signature stands behind the user block");
+  EXPECT_EQ(open_error(), "corrupt: the HDF5 part is damaged: no signature after the user block");
 }
 
 // With right checksums the parser itself has to hold.

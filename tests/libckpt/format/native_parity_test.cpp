@@ -123,7 +123,7 @@ TEST_F(Parity, FileIsReadAndVerifiedAndCarriesItsShareOver) {
   Report report;
   save(open(path()), saved(), {.durable = false, .report = &report});
   EXPECT_EQ(test::read_file(saved()), content_);
-  EXPECT_THAT(report.warnings, ::testing::Contains(HasSubstr("5 % of the file, was made anew")));
+  EXPECT_THAT(report.warnings, ::testing::Contains(HasSubstr("5 % of the file, was rebuilt")));
   save(open(path()), saved(), {.durable = false, .parity = -1});
   EXPECT_LT(test::read_file(saved()).size(), layout_.covered + 1);
   EXPECT_EQ(test::error_of([&] { save(model(1), saved(), {.parity = 1.5}); }),
@@ -309,7 +309,7 @@ TEST_F(Parity, WhatAnotherProgramWroteIsNeverUndoneInPlace) {
   EXPECT_EQ(report.notes.size(), 1U);
   EXPECT_TRUE(reindex(path(), {.durable = false}).needed);
   EXPECT_TRUE(verify(path()).damage.empty());
-  EXPECT_FALSE(rescue(path(), saved(), {.overwrite = true, .durable = false}).damaged);  // parity data was made anew
+  EXPECT_FALSE(rescue(path(), saved(), {.overwrite = true, .durable = false}).damaged);  // parity data was rebuilt
 }
 
 TEST_F(Parity, RenameByAnotherProgramIsNotUndone) {

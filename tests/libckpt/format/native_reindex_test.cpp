@@ -221,7 +221,7 @@ TEST_F(NativeReindex, TensorsInListsCanChangeButNotLeave) {
   }
   std::string before = test::read_file(path());
   EXPECT_EQ(test::error_of([&] { reindex(path()); }),
-            "unsupported: 'list.1' was deleted, but it stands in a list or object, where it cannot be");
+            "unsupported: 'list.1' was deleted, but it is in a list or object, where it cannot be");
   EXPECT_EQ(test::read_file(path()), before);
 }
 

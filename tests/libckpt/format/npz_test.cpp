@@ -105,7 +105,7 @@ TEST_F(NpyFile, WhatIsNoTensorIsNamed) {
 
 TEST_F(NpyFile, HeadersThatAreNoneAreRefused) {
   const std::string data = floats({1, 2});
-  EXPECT_THAT(refusal(npy(f4("(2)"), data), ErrorCode::corrupt), HasSubstr("no tuple"));
+  EXPECT_THAT(refusal(npy(f4("(2)"), data), ErrorCode::corrupt), HasSubstr("not a tuple"));
   EXPECT_THAT(refusal(npy(f4("(-2,)"), data), ErrorCode::corrupt), HasSubstr("negative size -2"));
   EXPECT_THAT(refusal(npy(f4("(99999999999999999999,)"), data), ErrorCode::corrupt), HasSubstr("64 bits"));
   EXPECT_THAT(refusal(npy(f4("(4294967296, 4294967296)"), data), ErrorCode::corrupt), HasSubstr("impossible shape"));
@@ -121,7 +121,7 @@ TEST_F(NpyFile, HeadersThatAreNoneAreRefused) {
 
 TEST_F(NpyFile, DataAreExactlyThere) {
   EXPECT_THAT(refusal(npy(f4("(2,)"), "1234567"), ErrorCode::corrupt), HasSubstr("7 of 8 bytes"));
-  EXPECT_THAT(refusal(npy(f4("(2,)"), "123456789"), ErrorCode::corrupt), HasSubstr("1 bytes behind"));
+  EXPECT_THAT(refusal(npy(f4("(2,)"), "123456789"), ErrorCode::corrupt), HasSubstr("1 bytes after"));
   ckpt::Report report;
   EXPECT_NO_THROW(open(npy(f4("(2,)"), "123456789"), {.lenient = true, .report = &report}));
   EXPECT_EQ(report.relaxations.size(), 1U);
@@ -167,7 +167,7 @@ TEST_F(NpzFile, WhatIsNoArrayIsListed) {
   std::string object = npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "pickle");
   std::string bytes = zip({{"good.npy", one}, {"bad.npy", object}, {"notes.txt", "hello"}});
   std::string text = refusal(bytes, ErrorCode::refused);
-  EXPECT_THAT(text, HasSubstr("2 members are no tensor: 'bad' (an object array"));
+  EXPECT_THAT(text, HasSubstr("2 members are not tensors: 'bad' (an object array"));
   EXPECT_THAT(text, HasSubstr("'notes.txt' (not a .npy array)"));
   ckpt::Report report;
   EXPECT_THAT(test::names(open(bytes, {.lenient = true, .report = &report})), testing::ElementsAre("good"));

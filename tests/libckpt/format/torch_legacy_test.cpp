@@ -142,10 +142,10 @@ TEST_F(TorchLegacy, CountsMustBeThoseOfTheTensors) {
 }
 
 TEST_F(TorchLegacy, BytesBehindTheLastStorageNeedLenience) {
-  EXPECT_THAT(error_of(one_tensor() + "12345").what(), HasSubstr("5 B behind the last storage"));
+  EXPECT_THAT(error_of(one_tensor() + "12345").what(), HasSubstr("5 B after the last storage"));
   Report report;
   opened(one_tensor() + "12345", {.lenient = true, .report = &report});
-  EXPECT_THAT(report.relaxations, ElementsAre(HasSubstr("5 B behind the last storage")));
+  EXPECT_THAT(report.relaxations, ElementsAre(HasSubstr("5 B after the last storage")));
 }
 
 TEST_F(TorchLegacy, EveryCutIsNoticed) {
@@ -293,7 +293,7 @@ TEST_F(TorchTar, LyingHeadersAreRefused) {
   std::string whole = tar_parts().bytes();
   whole[130] = '7';  // the size of the first member, without its checksum
   EXPECT_THAT(error_of(whole).what(), HasSubstr("checksum"));
-  EXPECT_THAT(error_of(tar_parts().bytes() + "x").what(), HasSubstr("behind its end"));
+  EXPECT_THAT(error_of(tar_parts().bytes() + "x").what(), HasSubstr("after its end"));
 }
 
 }  // namespace

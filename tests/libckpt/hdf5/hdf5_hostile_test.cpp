@@ -301,8 +301,8 @@ TEST_F(Hdf5Hostile, ZipBehindAnHdf5FileIsFoundByVerify) {
   test::write_file(path(), test::read_file(path()) + std::string(kEmptyZip));
   VerifyResult result = verify(path());
   ASSERT_FALSE(result.damage.empty());
-  EXPECT_EQ(result.damage.front().text, "22 bytes follow behind the end of the HDF5 part and belong to nothing in it");
-  EXPECT_THAT(warnings(), Contains("22 B behind the end of the HDF5 part were not read"));
+  EXPECT_EQ(result.damage.front().text, "22 bytes follow the end of the HDF5 part and belong to nothing in it");
+  EXPECT_THAT(warnings(), Contains("22 B after the end of the HDF5 part were not read"));
 }
 
 TEST_F(Hdf5Hostile, TimeIsLimited) {

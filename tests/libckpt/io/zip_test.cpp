@@ -115,7 +115,7 @@ TEST(ZipReader, CutOffAnywhereIsSaid) {
 TEST(ZipReader, BytesOutsideTheArchive) {
   std::string zip = make_zip(kFiles);
   EXPECT_EQ(error_of("junk" + zip).code(), core::ErrorCode::corrupt);
-  EXPECT_THAT(error_of(zip + "junk").message(), testing::HasSubstr("4 bytes lie behind the end"));
+  EXPECT_THAT(error_of(zip + "junk").message(), testing::HasSubstr("4 bytes lie after the end"));
   EXPECT_EQ(open(zip + "junk", {.accept_trailing = true}).trailing_bytes(), 4U);
   // A comment belongs to the archive, unless it hides another end record.
   std::string commented = patched(zip, kEnd, 20, std::string("\x05\0", 2)) + "hello";
@@ -206,8 +206,8 @@ TEST(ZipReader, SupersededRecordsAreListed) {
   EXPECT_EQ(content(archive, "net/data.pkl"), "second pickle");
   EXPECT_EQ(content(archive, "net/version"), "3\n");
   ASSERT_EQ(archive.dead_ranges().size(), 2U);
-  EXPECT_EQ(archive.dead_ranges()[0].what, "superseded record 'net/data.pkl'");
-  EXPECT_EQ(archive.dead_ranges()[1].what, "superseded directory");
+  EXPECT_EQ(archive.dead_ranges()[0].what, "replaced record 'net/data.pkl'");
+  EXPECT_EQ(archive.dead_ranges()[1].what, "replaced directory");
   EXPECT_EQ(content(open(twice), "net/data.pkl"), "third");
   EXPECT_EQ(open(twice).dead_ranges().size(), 4U);
 }

@@ -68,7 +68,7 @@ TEST(Pattern, RegularExpressionsMatchTheWholeKey) {
 }
 
 TEST(Pattern, NamesWhatIsWrong) {
-  EXPECT_THAT(message("re:(", "x"), testing::HasSubstr("is no regular expression: missing )"));
+  EXPECT_THAT(message("re:(", "x"), testing::HasSubstr("is not a regular expression: missing )"));
   EXPECT_THAT(message("a{b", "x"), testing::HasSubstr("'\\{'"));
   EXPECT_EQ(message("", "x"), "the pattern is empty");
 }
@@ -93,7 +93,7 @@ TEST(Template, CountingBelowZeroIsAnError) {
 TEST(Template, NamesACaptureThatIsNotThere) {
   EXPECT_THAT(message("a.*", "b.*.*"), testing::HasSubstr("more '*'"));
   EXPECT_THAT(message("a.{x}", "b.{y}"), testing::HasSubstr("{y}"));
-  EXPECT_THAT(message("a.{x}", "b.{x+1}"), testing::HasSubstr("no number"));
+  EXPECT_THAT(message("a.{x}", "b.{x+1}"), testing::HasSubstr("not a number"));
   EXPECT_THAT(message("a.*", "b.$2"), testing::HasSubstr("capture 2"));
   EXPECT_THAT(message("a.{#x}", "b.{x%2}"), testing::HasSubstr("{x%2}"));
 }

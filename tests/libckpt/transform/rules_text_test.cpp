@@ -87,7 +87,7 @@ TEST(RulesText, MayBeEmpty) {
 TEST(RulesText, NamesTheLineThatIsNoToml) {
   core::Error error = error_of("[[rule]]\ndrop = 'a'\nrename = = 3\n");
   EXPECT_EQ(error.code(), core::ErrorCode::corrupt);
-  EXPECT_THAT(error.message(), testing::StartsWith("line 3 is no TOML"));
+  EXPECT_THAT(error.message(), testing::StartsWith("line 3 is not TOML"));
   EXPECT_EQ(error.context()[0], "my.toml");
   EXPECT_EQ(error_of("{\"a\": ").code(), core::ErrorCode::corrupt);
 }
@@ -100,7 +100,7 @@ TEST(RulesText, TakesLettersOutsideAscii) {
   EXPECT_EQ(rules[0].names[0].second, "\u00e9");
   const ckpt::Rules table = ckpt::parse_rules("[rename]\n'\u03a4' = '\u0244'\n", "r.toml");
   EXPECT_EQ(table[0].names[0].first, "\u03a4");
-  EXPECT_THAT(error_of("[[rule]]\nrename =0\"h\u0244\"\n").message(), testing::StartsWith("line 2 is no TOML"));
+  EXPECT_THAT(error_of("[[rule]]\nrename =0\"h\u0244\"\n").message(), testing::StartsWith("line 2 is not TOML"));
   EXPECT_THAT(error_of("a = '\xff'").message(), testing::HasSubstr("not UTF-8"));
 }
 
@@ -110,21 +110,20 @@ TEST(RulesText, NamesTheRuleAndTheField) {
     EXPECT_EQ(error.code(), core::ErrorCode::usage) << text;
     return std::string(error.what());
   };
-  EXPECT_EQ(
-      said("[[rule]]\ndrop = 'a'\n[[rule]]\nto = 'b'\n"),
-      "my.toml: rule 2: says nothing to do; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, "
-      "tie");
-  EXPECT_THAT(said("[[rule]]\ndrop = 'a'\ncast = 'b'\n"), testing::HasSubstr("more than one thing"));
+  EXPECT_EQ(said("[[rule]]\ndrop = 'a'\n[[rule]]\nto = 'b'\n"),
+            "my.toml: rule 2: has no action; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, "
+            "tie");
+  EXPECT_THAT(said("[[rule]]\ndrop = 'a'\ncast = 'b'\n"), testing::HasSubstr("more than one action"));
   EXPECT_THAT(said("[[rule]]\nrename = 'a'\n"), testing::HasSubstr("has no 'to'"));
   EXPECT_THAT(said("[[rule]]\ndrop = 'a'\ncolor = 'red'\n"), testing::HasSubstr("unknown field 'color'"));
   EXPECT_THAT(said("[[rule]]\ncast = 'a'\ndtype = 'f33'\n"), testing::HasSubstr("'f33'"));
-  EXPECT_THAT(said("[[rule]]\nsplit = 'a'\nto = 'b'\n"), testing::HasSubstr("no list of two or more"));
+  EXPECT_THAT(said("[[rule]]\nsplit = 'a'\nto = 'b'\n"), testing::HasSubstr("not a list of two or more"));
   EXPECT_THAT(said("[[rule]]\nsplit = 'a'\nto = ['b', 'c']\nsizes = [1]\n"), testing::HasSubstr("number of sizes"));
   EXPECT_THAT(said("[[rule]]\nreshape = 'a'\nshape = [-1, -1]\n"), testing::HasSubstr("more than one -1"));
-  EXPECT_THAT(said("[[rule]]\nreshape = 'a'\nshape = ['x']\n"), testing::HasSubstr("no list of integers"));
+  EXPECT_THAT(said("[[rule]]\nreshape = 'a'\nshape = ['x']\n"), testing::HasSubstr("not a list of integers"));
   EXPECT_THAT(said("[[rule]]\nrename = 'a'\nto = 'b.*'\n"), testing::HasSubstr("more '*'"));
-  EXPECT_THAT(said("[[rule]]\ndrop = '@x=1'\n"), testing::HasSubstr("asks for something unknown"));
+  EXPECT_THAT(said("[[rule]]\ndrop = '@x=1'\n"), testing::HasSubstr("has an unknown name"));
   EXPECT_THAT(said("colour = 3\n[[rule]]\ndrop = 'a'\n"), testing::HasSubstr("unknown entry 'colour'"));
   EXPECT_THAT(said("{}"), testing::HasSubstr("there is no rule"));
-  EXPECT_EQ(error_of("{\"a\": 3}").message(), "the new name of 'a' is no text");
+  EXPECT_EQ(error_of("{\"a\": 3}").message(), "the new name of 'a' is not text");
 }

@@ -81,7 +81,7 @@ TEST(Select, InsideOneDictTheRestStays) {
 }
 
 TEST(Select, NamesAPatternThatMatchesNothing) {
-  EXPECT_EQ(message_of({.include = {"modle.*"}}), "no name matches 'modle.*'");
+  EXPECT_EQ(message_of({.include = {"modle.*"}}), "no name matches 'modle.*'; did you mean 'model.*'?");
   EXPECT_EQ(message_of({.exclude = {"*"}}), "nothing would be left");
   EXPECT_EQ(message_of({}), "name what to include or to exclude");
 }

@@ -102,14 +102,14 @@ TEST(Selector, CoversWhatLiesBelow) {
 }
 
 TEST(Selector, QuotesThePartThatIsWrong) {
-  EXPECT_THAT(message("@dtype=nonsense"), testing::HasSubstr("'@dtype=nonsense' names no dtype"));
-  EXPECT_THAT(message("@size>3"), testing::HasSubstr("known are dtype"));
-  EXPECT_THAT(message("@numel>many"), testing::HasSubstr("no count"));
-  EXPECT_THAT(message("@kind=thing"), testing::HasSubstr("neither buffer nor parameter"));
+  EXPECT_THAT(message("@dtype=nonsense"), testing::HasSubstr("'@dtype=nonsense' needs a dtype"));
+  EXPECT_THAT(message("@size>3"), testing::HasSubstr("use dtype"));
+  EXPECT_THAT(message("@numel>many"), testing::HasSubstr("needs a count"));
+  EXPECT_THAT(message("@kind=thing"), testing::HasSubstr("needs buffer or parameter"));
   EXPECT_THAT(message("@ndim"), testing::HasSubstr("no comparison"));
   EXPECT_THAT(message("@dtype>f32"), testing::HasSubstr("only = and !="));
-  EXPECT_THAT(message("@shape=ax3"), testing::HasSubstr("no shape"));
-  EXPECT_THAT(message("@bytes>x"), testing::HasSubstr("no size"));
+  EXPECT_THAT(message("@shape=ax3"), testing::HasSubstr("needs a shape"));
+  EXPECT_THAT(message("@bytes>x"), testing::HasSubstr("needs a size"));
   EXPECT_THAT(message("@ndim="), testing::HasSubstr("compares with nothing"));
   EXPECT_EQ(message("  "), "the selector is empty");
 }

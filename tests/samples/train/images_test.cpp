@@ -73,7 +73,7 @@ TEST_F(ImageFolder, SaysWhatIsWrongWithAnImage) {
   EXPECT_THAT(error_of(request("linear")), HasSubstr("b/1.pgm: an image of [1, 28, 20] where"));
   EXPECT_EQ(error_of(request("linear", 8)), "no error");
   test::write_file(at("b/2.png"), "nothing of that kind");
-  EXPECT_THAT(error_of(request()), HasSubstr("b/2.png: is no image, though its name says so"));
+  EXPECT_THAT(error_of(request()), HasSubstr("b/2.png: is not an image, though its name says so"));
   test::write_file(at("b/2.png"), "GIF89a..............");
   EXPECT_THAT(error_of(request()), HasSubstr("b/2.png: a GIF image is not read"));
 }

@@ -291,10 +291,10 @@ TEST(Train, TakesOptionsFromAFileAndThoseOfTheCommandLineFirst) {
   test::write_file(dir.path() / "bad.toml", "epoch = 3\n");
   const Outcome bad = train(dir, {"fit", "--config", "bad.toml"});
   EXPECT_EQ(bad.code, 2);
-  EXPECT_EQ(bad.err, "train: bad.toml: 'epoch' is no option; did you mean 'epochs'?\n");
+  EXPECT_EQ(bad.err, "train: bad.toml: 'epoch' is not an option; did you mean 'epochs'?\n");
   test::write_file(dir.path() / "bad.toml", "epochs = [3]\n");
   EXPECT_EQ(train(dir, {"fit", "--config", "bad.toml"}).err,
-            "train: bad.toml: the value of 'epochs' is no text, number or boolean\n");
+            "train: bad.toml: the value of 'epochs' is not text, number or boolean\n");
   test::write_file(dir.path() / "bad.toml", "lr = \"fast\"\n");
   EXPECT_EQ(train(dir, {"fit", "--config", "bad.toml"}).err, "train: bad.toml: Could not convert: --lr = fast\n");
   EXPECT_THAT(train(dir, {"text", "--config", "run.toml"}).err, HasSubstr("is a config of `train fit`"));
@@ -347,7 +347,7 @@ TEST(Train, SaysWhatIsWrongWithItsArguments) {
       {{"text"}, "--text FILE: which text is to be learnt"},
       {{"text", "--text", "points.csv", "--model", "gpt2"},
        "'gpt2' continues no texts; there are char_lstm and nanogpt"},
-      {{"resume", "nowhere"}, "nowhere: holds no config.toml, so it is no folder of a run"},
+      {{"resume", "nowhere"}, "nowhere: holds no config.toml, so it is not a folder of a run"},
   };
   for (const Wrong& wrong : cases) {
     const Outcome done = train(dir, wrong.arguments);

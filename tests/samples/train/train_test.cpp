@@ -69,14 +69,14 @@ TEST(TrainTable, ReadsWhatSpreadsheetsWrite) {
 TEST(TrainTable, NamesTheLineThatIsWrong) {
   EXPECT_EQ(table_error("1,2\n3\n"), "line 2: 1 field where the first row has 2");
   EXPECT_EQ(table_error("1,2\n3,\n"), "line 2: field 2 is empty; rows with missing values must be filled or left out");
-  EXPECT_EQ(table_error("a,b\n1,2\n3,x\n5,6\n"), "line 3: 'x' in field 2 (b) is no number");
-  EXPECT_EQ(table_error("a,b\nNA,2\n3,4\n5,6\n"), "line 2: 'NA' in field 1 (a) is no number");
-  EXPECT_EQ(table_error("1,2\nnan,4\n"), "line 2: 'nan' in field 1 is no number");
+  EXPECT_EQ(table_error("a,b\n1,2\n3,x\n5,6\n"), "line 3: 'x' in field 2 (b) is not a number");
+  EXPECT_EQ(table_error("a,b\nNA,2\n3,4\n5,6\n"), "line 2: 'NA' in field 1 (a) is not a number");
+  EXPECT_EQ(table_error("1,2\nnan,4\n"), "line 2: 'nan' in field 1 is not a number");
   EXPECT_EQ(table_error("a,b\n1,2,3\n"), "line 2: 3 fields where the line of names has 2");
-  EXPECT_EQ(table_error("1;2,5\n2;3\n4;5\n"), "line 1: '2,5' in field 2 is no number: decimals stand behind a point");
+  EXPECT_EQ(table_error("1;2,5\n2;3\n4;5\n"), "line 1: '2,5' in field 2 is not a number: write decimals with a point");
   EXPECT_EQ(table_error("\n"), "holds no row");
   EXPECT_EQ(table_error("a,b\n"), "holds a line of names and no row");
-  EXPECT_EQ(table_error(std::string("a\0,\0", 4)), "is no text: has a byte 0, as text in UTF-16 has");
+  EXPECT_EQ(table_error(std::string("a\0,\0", 4)), "is not text: has a byte 0, as text in UTF-16 has");
 }
 
 TEST(TrainProgress, FitsItsTerminal) {
@@ -396,7 +396,7 @@ TEST(Train, StopsAtALossThatIsNoNumber) {
   o.lr = 1e30;
   const auto task = new_task(o, data);
   train::Trainer trainer(*task, o);
-  EXPECT_THAT(error_of([&] { trainer.run({}); }), testing::HasSubstr("is no number; try a lower --lr, or --clip 1"));
+  EXPECT_THAT(error_of([&] { trainer.run({}); }), testing::HasSubstr("is not a number; try a lower --lr, or --clip 1"));
 }
 
 TEST(Train, ClippingBoundsTheStep) {
