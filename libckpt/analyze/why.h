@@ -174,7 +174,8 @@ struct Diagnosis {
   /// comes out; without a target: there is a dict of tensors.
   bool proven = false;
 
-  bool shapes_known = true;  ///< the target has a shape for every key; else what is proven is so of the names alone
+  bool from_message = false;  ///< the file was not read: all that is known of it is what a message says
+  bool shapes_known = true;   ///< the target has a shape for every key; else what is proven is so of the names alone
 
   /// Nothing has to be done, and that was checked.
   bool loads() const { return names_match() && shapes_known; }

@@ -74,6 +74,7 @@ Diagnosis why_message(const WhyOptions& options) {
   Diagnosis diagnosis = diagnose(parse_error_text(options.error), options);
   diagnosis.subject = "FILE";
   diagnosis.path = "FILE";
+  diagnosis.from_message = true;
   diagnosis.description = "known from the error message alone";
   diagnosis.notes.push_back("the file was not read: keys that the message does not name are kept. 'ckpt why FILE' with "
                             "the message knows more");

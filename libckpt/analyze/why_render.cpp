@@ -251,7 +251,7 @@ bool starts_with_any(const std::string& text, std::initializer_list<std::string_
 
 /// torch.load and safetensors read a file of the format, or what the fix makes of it.
 bool is_for_python(const Diagnosis& diagnosis) {
-  return converts(diagnosis) || starts_with_any(diagnosis.format, {"torch", "safetensors", "dcp"});
+  return converts(diagnosis) || diagnosis.format.empty() || starts_with_any(diagnosis.format, {"torch", "safetensors", "dcp"});
 }
 
 /// One call reads the file as it is: it is one file, and not of a form that weights_only refuses.
@@ -264,7 +264,8 @@ bool is_loaded_at_once(const Diagnosis& diagnosis) {
 }
 
 bool reads_as_safetensors(const Diagnosis& diagnosis) {
-  return diagnosis.format == "safetensors" && !converts(diagnosis);
+  bool named = diagnosis.format.empty() && diagnosis.path.ends_with(".safetensors");
+  return (named || diagnosis.format == "safetensors") && !converts(diagnosis);
 }
 
 std::string load_call(const Diagnosis& diagnosis, const std::string& path, bool to_cpu) {
@@ -291,7 +292,7 @@ std::string command_line(const Diagnosis& diagnosis, const FixCommand& command) 
 
 std::string python_line(const Diagnosis& diagnosis) {
   // A message alone does not say where in the file the keys lie.
-  bool nothing = !diagnosis.fixable() || diagnosis.plan.empty() || diagnosis.path == "-" || diagnosis.format.empty();
+  bool nothing = !diagnosis.fixable() || diagnosis.plan.empty() || diagnosis.path == "-" || diagnosis.from_message;
   if (nothing || !is_for_python(diagnosis)) return "";
   std::optional<std::string> subscripts = python_subscripts(diagnosis.place);
   PythonNames names;

@@ -199,7 +199,7 @@ TEST(FixCommand, RefusesWhatNoEditCures) {
   write_checkpoint(dir.path() / "net.pth", lenet());
   Outcome fix = run_ckpt(dir.path(), {"fix", "net.pth", "--for", "resnet18"});
   EXPECT_EQ(fix.code, 3);
-  EXPECT_THAT(fix.err, HasSubstr("no change to the file cures this"));
+  EXPECT_THAT(fix.err, HasSubstr("no change to the file makes it load"));
   EXPECT_THAT(list_folder(dir.path()), ElementsAre("net.pth"));
   Outcome nothing = run_ckpt(dir.path(), {"fix", "net.pth", "--for", "lenet5", "--in-place"});
   EXPECT_EQ(nothing.code, 0) << nothing.err;

@@ -210,12 +210,14 @@ std::optional<Found> best_of(const Attempt& attempt, const std::vector<RuleVote>
   return best;
 }
 
-/// Without shapes a name that has nothing in common with the other is no evidence.
+/// Without shapes a name that has little in common with the other is no evidence, above all for few keys.
 bool is_coincidence(const Found& found, CauseKind kind) {
   const KeyRule& rule = found.vote.rule;
   bool exchanged = rule.kind == KeyRule::Kind::table || (!rule.from.empty() && !rule.to.empty());
   bool renamed = kind == CauseKind::component_renamed || kind == CauseKind::prefix_offset;
-  return !found.rivals.empty() || (renamed && exchanged && found.vote.likeness < 0.5);
+  constexpr std::size_t kFew = 6;
+  double least = found.trial.changed < kFew ? 0.75 : 0.5;
+  return !found.rivals.empty() || (renamed && exchanged && found.vote.likeness < least);
 }
 
 bool find_one_rule(Attempt& attempt) {

@@ -142,6 +142,7 @@ KeyRule table_of(const Attempt& attempt, const Pairs& pairs) {
 }  // namespace
 
 void find_order_cause(Attempt& attempt) {
+  if (!attempt.wanted().shapes_known()) return;  // the order alone is no evidence
   if (attempt.unmatched_file().empty() || attempt.unmatched_wanted().empty()) return;
   Choice choice = choose(attempt);
   KeyRule rule = table_of(attempt, choice.pairs);

@@ -182,9 +182,6 @@ std::vector<Case> name_cases() {
        }},
       {"index_shift", "objax#85", CauseKind::order_only, Outcome::loads, "",
        [] { return named(sequential(), one_less); }},
-      {"missing_counters", "torchvision: published files without num_batches_tracked", CauseKind::missing_counters,
-       Outcome::loads, "",
-       [] { return named(net(), [](const std::string& key) { return without(key, "num_batches_tracked"); }); }},
       {"extra_counters", "a model of PyTorch before 0.4.1", CauseKind::extra_counters, Outcome::loads, "",
        [] {
          Parts truth = net();
