@@ -299,7 +299,8 @@ bool can_be_quoted(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string short_error_text(const ErrorFacts& facts) {
-  bool keys_alone = facts.kinds == std::vector{Kind::keys} && can_be_quoted(facts.missing) && can_be_quoted(facts.unexpected);
+  bool keys_alone =
+      facts.kinds == std::vector{Kind::keys} && can_be_quoted(facts.missing) && can_be_quoted(facts.unexpected);
   if (!keys_alone) return "";
   std::string text;
   if (!facts.model.empty()) text += "Error(s) in loading state_dict for " + facts.model + ": ";

@@ -370,8 +370,8 @@ void prove_alone(Diagnosis& diagnosis, const Checkpoint& file) {
     for (const auto& [key, value] : state.as_dict().items) {
       if (!value.is(Value::Kind::tensor)) others.push_back(step_text(key) + " (" + type_text(value) + ")");
     }
-    diagnosis.causes.push_back({CauseKind::extra_keys, "the dict holds other things than tensors: " +
-                                                           detail::some_names(others)});
+    diagnosis.causes.push_back(
+        {CauseKind::extra_keys, "the dict holds other things than tensors: " + detail::some_names(others)});
   } catch (const Error&) {
     diagnosis.proven = false;
   }

@@ -76,8 +76,9 @@ Diagnosis why_message(const WhyOptions& options) {
   diagnosis.path = "FILE";
   diagnosis.from_message = true;
   diagnosis.description = "known from the error message alone";
-  diagnosis.notes.push_back("the file was not read: keys that the message does not name are kept. 'ckpt why FILE' with "
-                            "the message knows more");
+  diagnosis.notes.push_back(
+      "the file was not read: keys that the message does not name are kept. 'ckpt why FILE' with "
+      "the message knows more");
   return diagnosis;
 }
 

@@ -251,7 +251,8 @@ bool starts_with_any(const std::string& text, std::initializer_list<std::string_
 
 /// torch.load and safetensors read a file of the format, or what the fix makes of it.
 bool is_for_python(const Diagnosis& diagnosis) {
-  return converts(diagnosis) || diagnosis.format.empty() || starts_with_any(diagnosis.format, {"torch", "safetensors", "dcp"});
+  return converts(diagnosis) || diagnosis.format.empty() ||
+         starts_with_any(diagnosis.format, {"torch", "safetensors", "dcp"});
 }
 
 /// One call reads the file as it is: it is one file, and not of a form that weights_only refuses.

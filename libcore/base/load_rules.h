@@ -2,7 +2,8 @@
 // The rules of load_state_dict that need no tensor: which shape a parameter takes, which key may be missing, and the
 // words for what does not fit. Module::load_state_dict loads by them, and whoever has only names and shapes foretells
 // by them whether it would. Source: torch.nn.Module._load_from_state_dict, _NormBase._load_from_state_dict.
-// Thread safety: pure. Use: if (!core::load_takes_shape(wanted, given)) errors.push_back(core::size_mismatch_text(...));
+// Thread safety: pure. Use: if (!core::load_takes_shape(wanted, given))
+// errors.push_back(core::size_mismatch_text(...));
 
 #include <cstdint>
 #include <optional>

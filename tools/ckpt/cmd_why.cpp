@@ -80,7 +80,8 @@ void print_problems(Output& out, const ckpt::Diagnosis& d) {
   print("missing keys", d.missing);
   print("unexpected keys", d.unexpected);
   for (std::size_t i = 0; i < d.mismatched.size() && i < 4; ++i) out.print("  " + one_line(d.mismatched[i]) + "\n");
-  if (d.mismatched.size() > 4) out.print("  and " + core::format_count(d.mismatched.size() - 4) + " more of another shape\n");
+  if (d.mismatched.size() > 4)
+    out.print("  and " + core::format_count(d.mismatched.size() - 4) + " more of another shape\n");
 }
 
 void print_cause(Output& out, const ckpt::Diagnosis& d, std::size_t i) {

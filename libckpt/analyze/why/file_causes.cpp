@@ -66,8 +66,8 @@ void add_module(Diagnosis& diagnosis, const FileContext& context) {
   const std::string& at = context.chosen->at;
   std::string place = at.empty() ? "" : " under " + core::quote(at);
   Cause cause{CauseKind::pickled_module,
-              "the module itself, a " + core::printable(module_class(context)) + ", was pickled" +
-                  place + " instead of its state_dict(), so PyTorch needs its source code to load it"};
+              "the module itself, a " + core::printable(module_class(context)) + ", was pickled" + place +
+                  " instead of its state_dict(), so PyTorch needs its source code to load it"};
   cause.before = context.at_top;
   cause.before.keys = cause.before.bytes = 0;
   cause.after = context.in_chosen;

@@ -156,7 +156,8 @@ std::optional<RecurrentLayer> recurrent_layer(std::string_view key) {
   if (at == std::string_view::npos) return std::nullopt;
   std::string_view number = name.substr(at + 2);
   std::string_view leaf = leaf_of(name.substr(0, at));
-  bool known = leaf == "weight_ih" || leaf == "weight_hh" || leaf == "bias_ih" || leaf == "bias_hh" || leaf == "weight_hr";
+  bool known =
+      leaf == "weight_ih" || leaf == "weight_hh" || leaf == "bias_ih" || leaf == "bias_hh" || leaf == "weight_hr";
   if (!known || !is_number(number) || number.size() > kDigits) return std::nullopt;
   return RecurrentLayer{name.substr(0, at + 2), std::stoll(std::string(number))};
 }
@@ -254,8 +255,10 @@ bool find_depth(Attempt& attempt, const Nearest& nearest) {
       first.prefix.empty() ? "at the top" : "under " + core::quote(first.prefix.substr(0, first.prefix.size() - 1));
   if (!first.prefix.ends_with('.')) place = "in " + core::quote(parent_of(first.prefix));
   std::string model = nearest();
-  Cause cause{CauseKind::depth, (model.empty() ? "the file is another model: it has " : "this is a " + model + ": it has ") + core::format_count(first.file) + " layers " + place +
-                                    " where the model has " + core::format_count(first.model)};
+  Cause cause{CauseKind::depth,
+              (model.empty() ? "the file is another model: it has " : "this is a " + model + ": it has ") +
+                  core::format_count(first.file) + " layers " + place + " where the model has " +
+                  core::format_count(first.model)};
   for (const DepthDifference& d : differences) {
     if (cause.evidence.size() < 4)
       cause.evidence.push_back(d.prefix + "*: " + std::to_string(d.file) + " in the file, " + std::to_string(d.model) +
@@ -312,7 +315,8 @@ bool find_other_model(Attempt& attempt, const Nearest& nearest) {
   bool width = find_width(attempt, nearest);
   bool depth = find_depth(attempt, nearest);
   // What the file is comes before what its names are.
-  std::rotate(attempt.causes.begin(), attempt.causes.begin() + static_cast<std::ptrdiff_t>(before), attempt.causes.end());
+  std::rotate(attempt.causes.begin(), attempt.causes.begin() + static_cast<std::ptrdiff_t>(before),
+              attempt.causes.end());
   return width || depth;
 }
 

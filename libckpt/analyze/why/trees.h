@@ -12,7 +12,7 @@ namespace ckpt::detail {
 struct Candidate {
   enum class Kind : std::uint8_t { dict, flat };
   Kind kind = Kind::dict;
-  std::string at;  ///< dotted path, "" for the top
+  std::string at;              ///< dotted path, "" for the top
   const Dict* dict = nullptr;  ///< in the tree; null for a flat one
   std::vector<FileKey> keys;
   std::uint64_t bytes = 0;  ///< of its tensors

@@ -226,7 +226,8 @@ TEST(Promise, LoadsIsSaidOfADictOfTensorsAlone) {
   EXPECT_EQ(diagnose(dict_of({{"last_epoch", Value::integer(3)}}), {}).causes.front().kind, CauseKind::no_state_dict);
   EXPECT_FALSE(diagnose(dict_of({{"w", tensor}, {"epoch", Value::integer(3)}}), {}).loads());
   EXPECT_FALSE(diagnose(dict_of({{"model", build(kNet)}}), {}).loads());
-  for (std::string format : {"torchscript", "npz", "npy", "hdf5", "gguf", "safetensors-sharded", "torch-sharded", "dcp"}) {
+  for (std::string format :
+       {"torchscript", "npz", "npy", "hdf5", "gguf", "safetensors-sharded", "torch-sharded", "dcp"}) {
     Diagnosis d = diagnose(build(kNet), {.wanted = {wanted(kNet)}}, format);
     EXPECT_FALSE(d.loads()) << format;
     EXPECT_EQ(line_of(d), "ckpt convert net.pth net.fixed.pth") << format;
@@ -236,8 +237,8 @@ TEST(Promise, LoadsIsSaidOfADictOfTensorsAlone) {
 TEST(Promise, AModuleAmongHyperParametersIsNotTakenForTheWeights) {
   ckpt::Checkpoint checkpoint;
   Value module = build(small_mlp());
-  checkpoint.root = dict_of({{"hyper_parameters", dict_of({{"net", module}})},
-                             {"state_dict", build(small_mlp(), with_prefix("model."))}});
+  checkpoint.root = dict_of(
+      {{"hyper_parameters", dict_of({{"net", module}})}, {"state_dict", build(small_mlp(), with_prefix("model."))}});
   ckpt::WhyInput input{&checkpoint, "net.pth", {"torch.nn.Sequential"}, {"torch.nn.Sequential"}, {module.identity()}};
   Diagnosis d = ckpt::why(input, {.wanted = {wanted(small_mlp())}});
   EXPECT_TRUE(d.fixable());
