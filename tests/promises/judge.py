@@ -190,6 +190,7 @@ def judge_attempt(line, name, through="", free=()):
             whole = whole[:1] + [whole[own[0]], "    " + line + "\n"] + whole[own[0] + 1:]
         text = "".join(whole).replace(sys.prefix, "/usr/local")
         said = str(error).replace(sys.prefix, "/usr/local")
-        return {"loads": False, "says": f"{type(error).__name__}: {said}", "traceback": text}
+        kind = "" if type(error) is Exception else type(error).__name__ + ": "
+        return {"loads": False, "says": kind + said, "traceback": text}
     told.update(outcome(lambda: check_values(model, name, through, free)))
     return told
