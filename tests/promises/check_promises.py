@@ -109,6 +109,7 @@ def judged(case, folder, work):
 
 
 def must_load(case):
+    """A model is known, or the file alone tells all."""
     return case.has_target or case.record["expect"] in ("fixable", "loads")
 
 
@@ -161,7 +162,8 @@ def check_one(case, kind, line, folder):
     if kind == "check mark":
         return {"loads": False, "says": "a check mark, and no command that would do it"}
     if kind == "python":
-        if not must_load(case):
+        unknown = case.record["mode"] in WITHOUT_FILE and case.situation["format"] not in ("zip", "legacy")
+        if not must_load(case) or unknown:  # a message does not say what the file is that it calls FILE
             return None
         return judged(case, folder, lambda: judge_line(line, case.model, **case.told))
     if line.startswith(FETCHES):
@@ -178,9 +180,7 @@ def needless_or_wrong(case, kind, verdict):
 def was_missed(case, promises):
     expect = case.record["expect"]
     kept = [p for p in promises if p["kept"]]
-    if expect == "loads":
-        return not any(p["kind"] == "loads as it is" for p in kept)
-    return expect == "fixable" and not any(p["kind"] in ("fix", "python", "loads as it is") for p in kept)
+    return expect in ("loads", "fixable") and not any(p["kind"] in ("fix", "python", "loads as it is") for p in kept)
 
 
 def check_case(case, folder):

@@ -31,7 +31,7 @@ import situation
 from judge import in_child, judge_attempt
 from situation import MODES, PIPED, SITUATIONS, WITHOUT_FILE
 
-SAME_RULES = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d"}
+WITH_LIST = {"for_shapes", "for_json", "for_file", "for_known", "all_three"}
 
 
 # ---- models ----
@@ -131,9 +131,11 @@ def situation_record(s, before):
 def expected(s, mode, before):
     if mode == "alone":
         return s.alone
-    if mode in WITHOUT_FILE:
-        return s.by_message or (s.expect if "state_dict for" in before["says"] else "any")
-    return s.expect
+    if mode in ("for_text", "for_printed"):
+        return s.by_names or s.expect
+    if mode in WITHOUT_FILE and "state_dict for" not in before["says"]:
+        return s.by_message or "any"
+    return s.by_message or s.expect if mode not in WITH_LIST else s.expect
 
 
 def case_of(s, mode, before):
@@ -148,6 +150,11 @@ def case_of(s, mode, before):
     return case
 
 
+def modes_of(s, number):
+    """Both ways to pipe a message, in turn."""
+    return ["both_dash" if mode == "both_pipe" and number % 2 else mode for mode in s.modes]
+
+
 def make(options):
     situations, cases = {}, []
     for s in SITUATIONS:
@@ -158,7 +165,7 @@ def make(options):
         write_files(s, folder)
         before = attempt_in(folder, s)
         situations[s.id] = situation_record(s, before)
-        cases += [case for mode in s.modes if (case := case_of(s, mode, before))]
+        cases += [case for mode in modes_of(s, len(situations)) if (case := case_of(s, mode, before))]
     return situations, cases
 
 

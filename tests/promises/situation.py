@@ -24,12 +24,13 @@ MODES = {
     "error_pipe": ["why"],
     "both_error": ["why", "{file}", "--error", "error.txt"],
     "both_pipe": ["why", "{file}"],
+    "both_dash": ["why", "{file}", "--error", "-"],
     "both_text": ["why", "{file}", "--error", "{text}"],
     "traceback": ["why", "{file}", "--error", "traceback.txt"],
     "traceback_pipe": ["why"],
     "all_three": ["why", "{file}", "--for", "shapes.txt", "--error", "error.txt"],
 }
-PIPED = {"error_pipe": "error.txt", "both_pipe": "error.txt", "traceback_pipe": "traceback.txt"}
+PIPED = {"error_pipe": "error.txt", "both_pipe": "error.txt", "both_dash": "error.txt", "traceback_pipe": "traceback.txt"}
 WITHOUT_FILE = {"error_file", "error_pipe", "traceback_pipe"}
 
 
@@ -43,9 +44,10 @@ class Situation:
     form: str = "zip"
     model: str = ""  # what it is to be loaded into; the family itself where nothing is said
     attempt: str = ""  # the line that the user wrote
-    expect: str = "fixable"  # loads | fixable | no (no file is made of it that loads) | any
+    expect: str = "fixable"  # loads | fixable | partial (parts fit) | no (nothing is made of it that loads) | any
     alone: str = "any"  # the same where only the file is known
-    by_message: str = ""  # the same where only the message is known; as `expect` where nothing is said
+    by_names: str = ""  # the same where the names of the model's keys are known, and no shapes; else as `expect`
+    by_message: str = ""  # the same where the message is all that is known of the model; else as `expect`
     through: str = ""  # dtype that the weights went through
     free: list = field(default_factory=list)  # ends of keys whose values nothing in the file tells
     known: str = ""  # the model's name for --for
