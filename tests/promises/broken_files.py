@@ -61,24 +61,24 @@ def flip_in_member(member):
 
 def add_damage():
     for family in ("resnet18", "gpt2"):
-        add(family, "cut_at_60", after(saved(family), lambda d: d[:len(d) * 6 // 10]), "alone for_text both_pipe error_pipe traceback", expect="no")
-    add("lstm", "cut_at_60", after(saved("lstm", form="legacy"), lambda d: d[:len(d) * 6 // 10]), "alone both_pipe", form="legacy", expect="no")
+        add(family, "cut_at_60", after(saved(family), lambda d: d[:len(d) * 6 // 10]), "alone for_text both_stdin error_pipe traceback", expect="no")
+    add("lstm", "cut_at_60", after(saved("lstm", form="legacy"), lambda d: d[:len(d) * 6 // 10]), "alone both_stdin", form="legacy", expect="no")
     add("lstm", "cut_at_60", after(saved("lstm", form="safetensors"), lambda d: d[:len(d) * 6 // 10], "best.safetensors"),
-        "alone both_pipe error_pipe", form="safetensors", expect="no")
-    add("lstm", "cut_in_header", after(saved("lstm", form="safetensors"), lambda d: d[:300], "best.safetensors"), "alone both_pipe",
+        "alone both_stdin error_pipe", form="safetensors", expect="no")
+    add("lstm", "cut_in_header", after(saved("lstm", form="safetensors"), lambda d: d[:300], "best.safetensors"), "alone both_stdin",
         form="safetensors", expect="no")
     add("lenet", "byte_in_data", after(saved("lenet"), flip_in_member("data/4")), "alone for_text", expect="no")
-    add("lenet", "byte_in_pickle", after(saved("lenet"), flip_in_member("data.pkl")), "alone for_text both_pipe", expect="any")
+    add("lenet", "byte_in_pickle", after(saved("lenet"), flip_in_member("data.pkl")), "alone for_text both_stdin", expect="any")
     add("lenet", "byte_in_wrapped", after(saved("lenet", lambda s: with_prefix(s, "module.")), flip_in_member("data/4")), "for_text",
         expect="no")
     for what, text in (("lfs_pointer", LFS), ("web_page", PAGE), ("empty", ""), ("json_answer", '{"error": "Repository not found"}'),
                        ("log", "epoch 1 loss 0.33\nepoch 2 loss 0.21\n")):
-        add("resnet18", what, write_text(text), "alone for_text both_pipe error_pipe", expect="no", form="text")
+        add("resnet18", what, write_text(text), "alone for_text both_stdin error_pipe", expect="no", form="text")
         if what in ("lfs_pointer", "web_page"):
-            add("resnet18", what + "_as_safetensors", write_text(text, "best.safetensors"), "alone both_pipe error_pipe", expect="no",
+            add("resnet18", what + "_as_safetensors", write_text(text, "best.safetensors"), "alone both_stdin error_pipe", expect="no",
                 form="text", file="best.safetensors",
                 attempt="from safetensors.torch import load_file; model.load_state_dict(load_file('best.safetensors'))")
-    add("resnet18", "zeros", after(write_text(""), lambda d: bytes(40000)), "alone both_pipe", expect="no", form="text")
+    add("resnet18", "zeros", after(write_text(""), lambda d: bytes(40000)), "alone both_stdin", expect="no", form="text")
 
 
 def packed(kind, family="lenet"):
@@ -103,28 +103,28 @@ def packed(kind, family="lenet"):
 
 def add_packed():
     for kind, file in (("gz", "best.pth.gz"), ("tar.gz", "best.tar.gz"), ("tar", "best.tar"), ("zip_in_zip", "best.zip")):
-        add("lenet", kind, packed(kind), "alone for_text both_pipe", file=file, form="packed", expect="fixable", alone="fixable")
+        add("lenet", kind, packed(kind), "alone for_text both_stdin", file=file, form="packed", expect="fixable", alone="fixable")
     def gz_as_pth():
         packed("gz")()
         os.rename("best.pth.gz", "best.pth")
-    add("lenet", "gz_named_pth", gz_as_pth, "alone for_text both_pipe", form="packed", alone="fixable")
+    add("lenet", "gz_named_pth", gz_as_pth, "alone for_text both_stdin", form="packed", alone="fixable")
 
 
 def add_wrong_files():
     def other(tree, path="best.pth"):
         return lambda: torch.save(tree() if callable(tree) else tree, path)
-    add("resnet18", "optimizer_only", other(lambda: some_optimizer("resnet18")), "alone for_text both_pipe", expect="no")
-    add("resnet18", "bare_tensor", other(lambda: torch.ones(3, 2)), "alone for_text both_pipe", expect="no")
+    add("resnet18", "optimizer_only", other(lambda: some_optimizer("resnet18")), "alone for_text both_stdin", expect="no")
+    add("resnet18", "bare_tensor", other(lambda: torch.ones(3, 2)), "alone for_text both_stdin", expect="no")
     add("resnet18", "list_of_tensors", other(lambda: [torch.ones(3, 2), torch.ones(2)]), "alone for_text", expect="no")
-    add("resnet18", "other_network", saved("lstm"), "for_shapes both_pipe error_pipe", expect="no")
+    add("resnet18", "other_network", saved("lstm"), "for_shapes both_stdin error_pipe", expect="no")
     add("resnet18", "scheduler_only", other({"step_size": 30, "gamma": 0.1, "last_epoch": 4, "_last_lr": [0.1]}), "alone for_text", expect="no")
-    add("lenet", "whole_model", lambda: torch.save(trained_model("lenet"), "best.pth"), "alone for_text both_pipe error_pipe",
+    add("lenet", "whole_model", lambda: torch.save(trained_model("lenet"), "best.pth"), "alone for_text both_stdin error_pipe",
         alone="fixable")
-    add("resnet18", "whole_model", lambda: torch.save(trained_model("resnet18"), "best.pth"), "for_text both_pipe traceback")
+    add("resnet18", "whole_model", lambda: torch.save(trained_model("resnet18"), "best.pth"), "for_text both_stdin traceback")
     add("mlp_bn", "whole_model", lambda: torch.save(trained_model("mlp_bn"), "best.pth", _use_new_zipfile_serialization=False),
-        "for_text both_pipe alone", form="legacy")
-    add("lenet", "whole_model_wrapped", lambda: torch.save(torch.nn.DataParallel(trained_model("lenet")), "best.pth"), "for_text both_pipe")
-    add("lenet", "whole_model_nested", lambda: torch.save({"model": trained_model("lenet"), "epoch": 3}, "best.pth"), "for_text both_pipe alone",
+        "for_text both_stdin alone", form="legacy")
+    add("lenet", "whole_model_wrapped", lambda: torch.save(torch.nn.DataParallel(trained_model("lenet")), "best.pth"), "for_text both_stdin")
+    add("lenet", "whole_model_nested", lambda: torch.save({"model": trained_model("lenet"), "epoch": 3}, "best.pth"), "for_text both_stdin alone",
         attempt="model.load_state_dict(torch.load('best.pth')['model'].state_dict())")
 
 
@@ -147,18 +147,18 @@ def converted(write, first, second):
 
 def add_formats():
     for family in ("lenet",):
-        add(family, "script", lambda f=family: torch.jit.script(trained_model(f)).save("best.pt"), "alone for_text both_pipe error_pipe",
+        add(family, "script", lambda f=family: torch.jit.script(trained_model(f)).save("best.pt"), "alone for_text both_stdin error_pipe",
             form="script")
     add("mlp_bn", "script_wrapped", lambda: torch.jit.script(torch.nn.Sequential(trained_model("mlp_bn"))).save("best.pt"),
-        "for_text both_pipe", form="script")
+        "for_text both_stdin", form="script")
     for family in ("lenet", "resnet18"):
         npz = "import numpy; model.load_state_dict({k: torch.from_numpy(v) for k, v in numpy.load('best.npz').items()})"
         add(family, "good", saved(family, form="npz"), "alone for_text", form="npz", expect="any")
-        add(family, "wrapped_arrays", saved(family, lambda s: with_prefix(s, "module."), "npz"), "for_text both_pipe", form="npz", attempt=npz)
+        add(family, "wrapped_arrays", saved(family, lambda s: with_prefix(s, "module."), "npz"), "for_text both_stdin", form="npz", attempt=npz)
     for form, extension in (("native", ".ckpt"), ("h5", ".h5"), ("gguf", ".gguf")):
         family = "lenet"
         add(family, "good", converted(saved(family), "best.pth", "best" + extension), "alone for_text", form=form, expect="any")
-        add(family, "wrapped", converted(saved(family, lambda s: with_prefix(s, "module.")), "best.pth", "best" + extension), "for_text both_pipe",
+        add(family, "wrapped", converted(saved(family, lambda s: with_prefix(s, "module.")), "best.pth", "best" + extension), "for_text both_stdin",
             form=form, expect="any")
     add("lenet", "npy", lambda: __import__("numpy").save("best.npy", models.trained("lenet")["fc1.weight"].numpy()), "alone for_text",
         form="npy", file="best.npy", expect="no")
@@ -261,11 +261,11 @@ def add_folders():
                ("trainer", "checkpoint-500", trainer_files, "any"), ("deepspeed", "ds", deepspeed_files, "any"),
                ("peft", "adapter", adapter_files, "no"), ("tensorflow", "saved", tensorflow_files, "no")]
     for what, name, files, expect in folders:
-        add("bert_classifier", what, hf_folder(files, name), "alone for_text" + (" both_pipe" if what in ("trainer", "peft") else ""),
+        add("bert_classifier", what, hf_folder(files, name), "alone for_text" + (" both_stdin" if what in ("trainer", "peft") else ""),
             file=name, form="folder", attempt=load.format(name), expect=expect)
     add("lenet", "empty_folder", lambda: os.makedirs("nothing/logs"), "alone for_text", file="nothing", form="folder", expect="no",
         attempt=load.format("nothing"))
-    add("lenet", "not_there", lambda: None, "alone for_text both_pipe", file="best.pth", form="folder", expect="no")
+    add("lenet", "not_there", lambda: None, "alone for_text both_stdin", file="best.pth", form="folder", expect="no")
     for rank in (0, 1):
         add("attentive", f"dtensor_rank_{rank}", dtensor_ranks, "alone for_text", file=f"rank{rank}.pth", form="dtensor", expect="no")
 
@@ -314,7 +314,7 @@ MESSAGES = {
 def add_messages():
     """A good file that was used in the wrong way, and what was said about it."""
     for what, text in MESSAGES.items():
-        s = add("lenet", "message_" + what, saved("lenet"), "error_pipe error_file both_pipe", form="message", file="best.pth",
+        s = add("lenet", "message_" + what, saved("lenet"), "error_pipe error_file both_stdin", form="message", file="best.pth",
                 expect="any", by_message="any")
         s.attempt = "raise Exception(" + repr(text) + ")"
 

@@ -5,6 +5,7 @@ interpreter, and what comes of it is loaded strictly by PyTorch and compared, bi
 Run where torch is installed, after make_cases.py (about a minute for 700 cases):
 
     OMP_NUM_THREADS=1 python check_promises.py --ckpt build/bin/ckpt --cases OUT [--only REGEX] [--table] [--results FILE]
+    ... --pack tests/golden/promises.tar.xz    # also records the verdicts, for tests that have no PyTorch
 
 Exit 1 when a promise was broken. Promises are: "it loads as it is" (and exit 0), a check mark behind "after", each command
 below "fix", each line below "python". Missed is what was possible and not offered.
@@ -19,6 +20,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -53,14 +55,24 @@ class Case:
                 shutil.copy(path, os.path.join(folder, "FILE"))
         for name, text in (("error.txt", self.situation["before"]["says"]), ("traceback.txt", self.situation.get("traceback", ""))):
             if name in self.record["argv"]:
-                with open(os.path.join(folder, name), "w") as out:
-                    out.write(text + "\n")
+                write_text(os.path.join(folder, name), text)
+        if "redirect" in self.record:
+            write_text(os.path.join(folder, self.record["redirect"]), self.situation["before"]["says"])
 
-    def stdin(self):
-        kind = self.record.get("stdin")
+    def command(self):
+        redirect = " < " + self.record["redirect"] if "redirect" in self.record else ""
+        return shlex.join(["ckpt"] + self.record["argv"]), redirect
+
+    def piped(self):
+        kind = self.record.get("pipe")
         if not kind:
             return ""
         return self.situation["before"]["says"] if kind == "error.txt" else self.situation["traceback"]
+
+
+def write_text(path, text):
+    with open(path, "w") as out:
+        out.write(text + "\n")
 
 
 def run_sh(command, folder, text=""):
@@ -185,9 +197,9 @@ def was_missed(case, promises):
 
 def check_case(case, folder):
     case.fill(folder)
-    words = shlex.join(["ckpt"] + case.record["argv"])
-    told = run_sh(words, folder, case.stdin())
-    asked = run_sh(words + " --json", folder, case.stdin())
+    words, redirect = case.command()
+    told = run_sh(words + redirect, folder, case.piped())
+    asked = run_sh(words + " --json" + redirect, folder, case.piped())
     try:
         facts = json.loads(asked.stdout)
     except ValueError:
@@ -199,7 +211,7 @@ def check_case(case, folder):
         if verdict is not None:
             verdict = needless_or_wrong(case, kind, verdict)
             promises.append({"kind": kind, "line": line, "kept": verdict["loads"], "says": verdict["says"]})
-    return {"id": case.record["id"], "command": words, "exit": told.returncode, "out": told.stdout, "err": told.stderr,
+    return {"id": case.record["id"], "command": words + redirect, "exit": told.returncode, "out": told.stdout, "err": told.stderr,
             "expect": case.record["expect"], "promises": promises, "missed": was_missed(case, promises),
             "claims": {"loads": bool(facts.get("loads")), "fixable": bool(facts.get("fixable"))}}
 
@@ -240,12 +252,33 @@ def table(results):
     return "\n".join(lines), broken
 
 
+def pack(folder, results, archive):
+    """The corpus and PyTorch's verdicts on what was printed, as one archive that is the same whenever it is made."""
+    verdicts = {r["id"]: [[p["kind"], p["line"], p["kept"], p["says"]] for p in r["promises"]] for r in results}
+    with open(folder + "/verdicts.json", "w") as out:
+        json.dump(verdicts, out, indent=0, ensure_ascii=False)
+
+    def plain(info):
+        info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
+        info.mode = 0o755 if info.isdir() else 0o644
+        return info
+
+    with tarfile.open(archive, "w:xz", preset=9) as out:
+        for place, folders, names in os.walk(folder):
+            folders.sort()
+            inside = os.path.relpath(place, folder)
+            for name in sorted(names) or [""]:
+                path = os.path.normpath(os.path.join(inside, name))
+                out.add(os.path.join(folder, path), os.path.normpath(os.path.join("promises", path)), recursive=False, filter=plain)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ckpt", default="build/bin/ckpt")
     parser.add_argument("--cases", required=True, help="what make_cases.py wrote")
     parser.add_argument("--only", default="", help="cases whose name this regular expression finds")
     parser.add_argument("--table", action="store_true", help="only the table")
+    parser.add_argument("--pack", help="the archive to write, of all cases")
     parser.add_argument("--results", help="where to write all results as JSON")
     options = parser.parse_args()
     program = os.path.abspath(options.ckpt)
@@ -276,6 +309,8 @@ def main():
     if options.results:
         with open(options.results, "w") as out:
             json.dump(results, out, indent=1)
+    if options.pack:
+        pack(options.cases, results, options.pack)
     return 1 if broken else 0
 
 

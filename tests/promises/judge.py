@@ -107,12 +107,15 @@ def load_strictly(model, path):
     tree = state_of(path)
     try:
         model.load_state_dict(tree)
-    except RuntimeError:
+    except RuntimeError as first:
         if not path.endswith(".safetensors"):
             raise
-        from safetensors.torch import load_model  # brings back the names that were dropped for a tie
+        from safetensors.torch import load_model
 
-        load_model(model, path)
+        try:
+            load_model(model, path)  # brings back the names that were dropped for a tie
+        except RuntimeError:
+            raise first from None
 
 
 def wrong_values(model, truth, through="", free=()):

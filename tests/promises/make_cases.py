@@ -29,7 +29,7 @@ import models
 import renamings
 import situation
 from judge import in_child, judge_attempt
-from situation import MODES, PIPED, SITUATIONS, WITHOUT_FILE
+from situation import MODES, PIPED, REDIRECTED, SITUATIONS, WITHOUT_FILE
 
 WITH_LIST = {"for_shapes", "for_json", "for_file", "for_known", "all_three"}
 
@@ -49,6 +49,8 @@ def write_key_lists(name, folder):
     with open(folder + "/printed.txt", "w") as out:
         out.write(str(state.keys()) + "\n")
     if not models.is_known(name):
+        for value in state.values():
+            value.zero_()  # nothing depends on the values, and they take no room in an archive
         torch.save(state, folder + "/fresh.pth")
 
 
@@ -139,20 +141,22 @@ def expected(s, mode, before):
 
 
 def case_of(s, mode, before):
-    needs_error = mode in PIPED or mode in WITHOUT_FILE or "error" in mode or mode in ("both_text", "traceback", "all_three")
+    needs_error = mode in PIPED or mode in REDIRECTED or mode in WITHOUT_FILE or "error" in mode or mode in ("both_text", "traceback", "all_three")
     if needs_error and before["loads"]:
         return None
     words = {"file": "./" + s.file if s.file.startswith("-") else s.file, "text": before["says"], "known": s.known}
     argv = [words[word[1:-1]] if word[:1] == "{" and word[1:-1] in words else word for word in MODES[mode]]
     case = {"id": f"{s.id}-{mode}", "situation": s.id, "mode": mode, "argv": argv, "expect": expected(s, mode, before)}
     if mode in PIPED:
-        case["stdin"] = PIPED[mode]
+        case["pipe"] = PIPED[mode]
+    if mode in REDIRECTED:
+        case["redirect"] = REDIRECTED[mode]
     return case
 
 
 def modes_of(s, number):
-    """Both ways to pipe a message, in turn."""
-    return ["both_dash" if mode == "both_pipe" and number % 2 else mode for mode in s.modes]
+    """Both ways to give a message by standard input, in turn."""
+    return ["both_dash" if mode == "both_stdin" and number % 2 else mode for mode in s.modes]
 
 
 def make(options):

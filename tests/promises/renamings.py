@@ -24,42 +24,42 @@ def metadata_under(state, prefix):
 
 def add_wrappers():
     for i, family in enumerate(BATCH_NORMS):
-        whole = ["for_text both_pipe error_pipe", "for_shapes both_error error_file", "for_json traceback traceback_pipe"][i % 3]
+        whole = ["for_text both_stdin error_pipe", "for_shapes both_error error_file", "for_json traceback traceback_pipe"][i % 3]
         add(family, "data_parallel", saved(family, lambda s: metadata_under(s, "module.")), whole + " alone", alone="fixable")
         add(family, "data_parallel_plain", saved(family, lambda s: with_prefix(s, "module.")), "both_error error_pipe for_text")
     for family in ("lenet", "llama", "lstm"):
         add(family, "data_parallel", saved(family, lambda s: metadata_under(s, "module.")), "for_file both_text")
     for form in ("legacy", "safetensors", "npz"):
         for family in ("resnet18", "mlp_bn"):
-            modes = "for_text" if form == "npz" else "for_shapes both_pipe error_pipe"
+            modes = "for_text" if form == "npz" else "for_shapes both_stdin error_pipe"
             add(family, "data_parallel", saved(family, lambda s: with_prefix(s, "module."), form), modes, form=form)
     for family in ("resnet18", "vgg11_bn", "gpt2", "lenet", "mobilenet_v2"):
-        add(family, "into_data_parallel", saved(family), "for_text both_pipe error_pipe", model="data_parallel " + family)
+        add(family, "into_data_parallel", saved(family), "for_text both_stdin error_pipe", model="data_parallel " + family)
         if family != "gpt2":
             add(family, "plain_into_data_parallel", saved(family, plain), "both_error error_file", model="data_parallel " + family)
-    add("unet", "into_data_parallel", saved("unet", form="safetensors"), "for_json both_pipe", model="data_parallel unet",
+    add("unet", "into_data_parallel", saved("unet", form="safetensors"), "for_json both_stdin", model="data_parallel unet",
         form="safetensors")
     for family in ("unet", "vit", "llama", "mobilenet_v2"):
-        add(family, "compiled", saved(family, lambda s: metadata_under(s, "_orig_mod.")), "for_text both_pipe error_pipe alone",
+        add(family, "compiled", saved(family, lambda s: metadata_under(s, "_orig_mod.")), "for_text both_stdin error_pipe alone",
             alone="fixable")
-    add("mobilenet_v2", "into_compiled", saved("mobilenet_v2"), "for_text both_pipe error_pipe", model="compile mobilenet_v2")
+    add("mobilenet_v2", "into_compiled", saved("mobilenet_v2"), "for_text both_stdin error_pipe", model="compile mobilenet_v2")
     add("mobilenet_v2", "plain_into_compiled", saved("mobilenet_v2", plain), "both_error", model="compile mobilenet_v2")
     for prefix in ("module._orig_mod.", "_orig_mod.module."):
         add("resnet18", "wrapped_twice_" + prefix[:-1].replace(".", "_"), saved("resnet18", lambda s, p=prefix: metadata_under(s, p)),
-            "for_text both_pipe error_pipe")
-    add("lenet", "into_both", saved("lenet"), "for_text both_pipe", model="both lenet")
-    add("unet", "data_parallel_into_compiled", saved("unet", lambda s: metadata_under(s, "module.")), "for_text both_pipe",
+            "for_text both_stdin error_pipe")
+    add("lenet", "into_both", saved("lenet"), "for_text both_stdin", model="both lenet")
+    add("unet", "data_parallel_into_compiled", saved("unet", lambda s: metadata_under(s, "module.")), "for_text both_stdin",
         model="compile unet")
     add("vgg11_bn", "features_in_data_parallel", saved("vgg11_bn", lambda s: renamed(s, lambda k: k.replace("features.", "features.module."))),
-        "for_text both_pipe error_pipe")
+        "for_text both_stdin error_pipe")
     for prefix in ("_fsdp_wrapped_module.", "_forward_module."):
-        add("attentive", prefix.strip("._"), saved("attentive", lambda s, p=prefix: with_prefix(s, p)), "for_text both_pipe")
+        add("attentive", prefix.strip("._"), saved("attentive", lambda s, p=prefix: with_prefix(s, p)), "for_text both_stdin")
     add("attentive", "checkpoint_wrapped", saved("attentive", lambda s: renamed(
-        s, lambda k: re.sub(r"layers\.(\d+)\.", r"layers.\1._checkpoint_wrapped_module.", k))), "for_text both_pipe error_pipe")
+        s, lambda k: re.sub(r"layers\.(\d+)\.", r"layers.\1._checkpoint_wrapped_module.", k))), "for_text both_stdin error_pipe")
     for family in ("resnet18", "mlp_bn"):
         def averaged(s):
             return {"n_averaged": torch.tensor(7), **with_prefix(s, "module.")}
-        add(family, "averaged_model", saved(family, averaged), "for_text both_pipe error_pipe")
+        add(family, "averaged_model", saved(family, averaged), "for_text both_stdin error_pipe")
 
 
 def lightning(state, prefix="model.", **hyper_parameters):
@@ -70,30 +70,30 @@ def lightning(state, prefix="model.", **hyper_parameters):
 
 def add_prefixes():
     for family in ("resnet18", "unet", "lstm", "bert_classifier"):
-        add(family, "lightning", saved(family, lightning), "for_text both_pipe error_pipe", attempt=NESTED.format("state_dict"))
+        add(family, "lightning", saved(family, lightning), "for_text both_stdin error_pipe", attempt=NESTED.format("state_dict"))
     add("resnet18", "lightning_whole", saved("resnet18", lightning), "both_error for_shapes alone")
     named = "epoch=9-val_loss=0.12.ckpt"
     add("unet", "lightning_named", saved("unet", lightning, file=named), "for_text alone", file=named)
     add("mlp_bn", "lightning_namespace", saved("mlp_bn", lambda s: lightning(s, config=argparse.Namespace(width=8))),
-        "for_text both_pipe error_pipe")
+        "for_text both_stdin error_pipe")
     add("mlp_bn", "lightning_pickled_loss", saved("mlp_bn", lambda s: lightning(s, criterion=torch.nn.CrossEntropyLoss())),
-        "for_text both_pipe alone")
-    add("mlp_bn", "lightning_pickled_module", saved("mlp_bn", lambda s: lightning(s, net=models.build("mlp_bn"))), "for_text both_pipe")
+        "for_text both_stdin alone")
+    add("mlp_bn", "lightning_pickled_module", saved("mlp_bn", lambda s: lightning(s, net=models.build("mlp_bn"))), "for_text both_stdin")
     add("mlp_bn", "lightning_with_loss_weight", saved("mlp_bn", lambda s: {"state_dict": {
         **with_prefix(s, "net."), "criterion.weight": torch.ones(4)}, "epoch": 3}), "for_text for_shapes")
     for family in ("resnet18", "mobilenet_v2", "densenet"):
         def headed(s):
             return {**with_prefix(s, "backbone."), "head.weight": torch.ones(3, 4), "head.bias": torch.ones(3)}
-        add(family, "backbone_and_head", saved(family, headed), "for_text both_pipe error_pipe")
-        add(family, "backbone", saved(family, lambda s: metadata_under(s, "backbone.")), "both_pipe error_file for_shapes")
-    add("bert_base", "encoder", saved("bert_base", lambda s: with_prefix(s, "encoder.")), "for_text both_pipe")
+        add(family, "backbone_and_head", saved(family, headed), "for_text both_stdin error_pipe")
+        add(family, "backbone", saved(family, lambda s: metadata_under(s, "backbone.")), "both_stdin error_file for_shapes")
+    add("bert_base", "encoder", saved("bert_base", lambda s: with_prefix(s, "encoder.")), "for_text both_stdin")
     add("vit", "module_encoder_q", saved("vit", lambda s: {"state_dict": {
         **with_prefix(s, "module.encoder_q."), **with_prefix(renamed_values(s), "module.encoder_k."), "module.queue": torch.ones(2, 3)}}),
         "for_text for_shapes", expect="any")
-    add("bert", "base_of_masked_lm", saved("bert"), "for_text both_pipe", model="bert_base",
+    add("bert", "base_of_masked_lm", saved("bert"), "for_text both_stdin", model="bert_base",
         expect="partial")
-    add("gpt2", "base_of_lm", saved("gpt2"), "for_text both_pipe error_pipe", model="gpt2_base")
-    add("gpt2_base", "lm_of_base", saved("gpt2_base"), "for_text for_file both_pipe", model="gpt2", by_names="any", by_message="any")
+    add("gpt2", "base_of_lm", saved("gpt2"), "for_text both_stdin error_pipe", model="gpt2_base")
+    add("gpt2_base", "lm_of_base", saved("gpt2_base"), "for_text for_file both_stdin", model="gpt2", by_names="any", by_message="any")
 
 
 def renamed_values(state):
@@ -104,15 +104,15 @@ def add_nesting():
     for key, family in (("state_dict", "resnet18"), ("model", "mobilenet_v2"), ("net", "unet"), ("model_state_dict", "lstm")):
         def nested(s, key=key, family=family):
             return {"epoch": 4, key: s, "optimizer": some_optimizer(family), "best_acc": 71.5}
-        add(family, "nested_in_" + key, saved(family, nested), "for_text both_pipe error_pipe alone", alone="fixable")
+        add(family, "nested_in_" + key, saved(family, nested), "for_text both_stdin error_pipe alone", alone="fixable")
     def imagenet(s):
         return {"epoch": 90, "arch": "resnet18", "state_dict": metadata_under(s, "module."), "best_acc1": torch.tensor(69.5),
                 "optimizer": some_optimizer("resnet18", torch.optim.SGD, momentum=0.9)}
     for form in ("zip", "legacy"):
-        add("resnet18", "imagenet_example", saved("resnet18", imagenet, form, "model_best.pth.tar"), "for_text both_pipe alone",
+        add("resnet18", "imagenet_example", saved("resnet18", imagenet, form, "model_best.pth.tar"), "for_text both_stdin alone",
             file="model_best.pth.tar", form=form)
-    add("mlp_bn", "deeply_nested", saved("mlp_bn", lambda s: {"checkpoint": {"models": {"net": s}}, "step": 3}), "for_text both_pipe")
-    add("mlp_bn", "in_a_tuple", saved("mlp_bn", lambda s: (s, some_optimizer("mlp_bn"), 3)), "for_text both_pipe")
+    add("mlp_bn", "deeply_nested", saved("mlp_bn", lambda s: {"checkpoint": {"models": {"net": s}}, "step": 3}), "for_text both_stdin")
+    add("mlp_bn", "in_a_tuple", saved("mlp_bn", lambda s: (s, some_optimizer("mlp_bn"), 3)), "for_text both_stdin")
     add("mlp_bn", "in_a_list", saved("mlp_bn", lambda s: [3, {"params": plain(s)}]), "for_text")
     for other in ("ema", "state_dict_ema", "model_ema"):
         def beside(s, other=other):
@@ -120,13 +120,13 @@ def add_nesting():
         add("vit", "beside_" + other, saved("vit", beside), "for_text alone")
     def two_networks(s):
         return {"generator": s, "discriminator": models.trained("discriminator"), "g_optim": some_optimizer("unet")}
-    add("unet", "generator_of_gan", saved("unet", two_networks), "for_text both_pipe")
+    add("unet", "generator_of_gan", saved("unet", two_networks), "for_text both_stdin")
     def parts(s):
         return {"encoder": {k[8:]: v for k, v in s.items() if k.startswith("encoder.")},
                 "decoder": {k[8:]: v for k, v in s.items() if k.startswith("decoder.")}}
-    add("autoencoder", "in_parts", saved("autoencoder", parts), "for_text both_pipe")
+    add("autoencoder", "in_parts", saved("autoencoder", parts), "for_text both_stdin")
     add("resnet18", "nested_wrapped_on_gpu", tagged("resnet18", lambda s: {"state_dict": with_prefix(s, "module."), "epoch": 3}, "cuda:3"),
-        "for_text both_pipe error_pipe alone", alone="fixable")
+        "for_text both_stdin error_pipe alone", alone="fixable")
 
 
 def tagged(family, change, tag, form="zip"):
@@ -150,22 +150,22 @@ def add_heads_and_siblings():
     heads = [("resnet18_37", "resnet18"), ("mobilenet_v2_37", "mobilenet_v2"), ("timm_vit_11", "timm_vit"),
              ("bert_vocabulary", "bert"), ("vit_large_image", "vit"), ("lenet_100", "lenet"), ("mlp_bn_9", "mlp_bn")]
     for file, model in heads:
-        add(file, "other_head", saved(file), "for_shapes both_pipe error_pipe", model=model, expect="partial")
+        add(file, "other_head", saved(file), "for_shapes both_stdin error_pipe", model=model, expect="partial")
     add("resnet18_37", "other_head_wrapped", saved("resnet18_37", lambda s: {"state_dict": with_prefix(s, "module.")}),
-        "for_shapes both_pipe", model="resnet18", expect="partial")
+        "for_shapes both_stdin", model="resnet18", expect="partial")
     siblings = [("resnet34", "resnet18"), ("gpt2_4", "gpt2"), ("llama_3", "llama"), ("lstm_3_layers", "lstm"),
                 ("attentive_4", "attentive"), ("vit_4", "vit"), ("resnet18", "resnet34"), ("resnet18_wide", "resnet18"),
                 ("resnet50", "resnet18"), ("gpt2", "gpt2_4")]
     for file, model in siblings:
-        add(file, "for_" + model, saved(file), "for_shapes for_text both_pipe error_pipe", model=model, expect="no")
-    add("resnet34", "wrapped_for_resnet18", saved("resnet34", lambda s: with_prefix(s, "module.")), "for_shapes both_pipe error_pipe",
+        add(file, "for_" + model, saved(file), "for_shapes for_text both_stdin error_pipe", model=model, expect="no")
+    add("resnet34", "wrapped_for_resnet18", saved("resnet34", lambda s: with_prefix(s, "module.")), "for_shapes both_stdin error_pipe",
         model="resnet18", expect="no")
     for file, model in (("resnet34", "resnet18"), ("wide_resnet50_2", "resnet50"), ("resnet50", "resnet18"), ("resnet18", "resnet34")):
-        add("known_" + file, "for_" + model, saved("known_" + file), "for_known both_pipe", model="known_" + model, known=model, expect="no")
+        add("known_" + file, "for_" + model, saved("known_" + file), "for_known both_stdin", model="known_" + model, known=model, expect="no")
     add("known_resnet18_10", "other_head", saved("known_resnet18_10"), "for_known alone", model="known_resnet18", known="resnet18", expect="partial")
     for family in ("resnet18", "mobilenet_v2"):
         known = "known_" + family
-        add(known, "data_parallel", saved(known, lambda s: with_prefix(s, "module.")), "for_known alone both_pipe", known=family,
+        add(known, "data_parallel", saved(known, lambda s: with_prefix(s, "module.")), "for_known alone both_stdin", known=family,
             alone="fixable")
         add(known, "good", saved(known), "for_known alone", known=family, expect="loads", alone="loads")
         add(known, "nested_on_gpu", tagged(known, lambda s: {"model": s, "epoch": 1}, "cuda:0"), "for_known alone", known=family,
@@ -175,44 +175,44 @@ def add_heads_and_siblings():
 def add_leftovers():
     counter = "num_batches_tracked"
     for family in ("resnet18", "unet", "mobilenet_v2"):
-        add(family, "no_counters", saved(family, lambda s: without(s, counter)), "for_text both_pipe error_pipe", free=[counter])
+        add(family, "no_counters", saved(family, lambda s: without(s, counter)), "for_text both_stdin error_pipe", free=[counter])
         add(family, "no_counters_plain", saved(family, lambda s: plain(without(s, counter))), "for_text", expect="loads", free=[counter])
-        add(family, "no_counters_wrapped", saved(family, lambda s: with_prefix(without(s, counter), "module.")), "for_text both_pipe error_pipe",
+        add(family, "no_counters_wrapped", saved(family, lambda s: with_prefix(without(s, counter), "module.")), "for_text both_stdin error_pipe",
             free=[counter])
     add("resnet18", "no_counters", saved("resnet18", lambda s: without(s, counter), "safetensors"), "for_text", form="safetensors",
         expect="loads", free=[counter])
-    add("resnet18", "fc_missing", saved("resnet18", lambda s: without(s, "fc.weight", "fc.bias")), "for_text both_pipe error_pipe", expect="partial")
+    add("resnet18", "fc_missing", saved("resnet18", lambda s: without(s, "fc.weight", "fc.bias")), "for_text both_stdin error_pipe", expect="partial")
     add("resnet18", "fc_missing_wrapped", saved("resnet18", lambda s: with_prefix(without(s, "fc.weight", "fc.bias"), "module.")),
-        "for_text both_pipe error_pipe", expect="partial")
+        "for_text both_stdin error_pipe", expect="partial")
     add("resnet18", "parameters_only", saved("resnet18", lambda s: without(s, "running_mean", "running_var", counter)),
-        "for_text both_pipe error_pipe", expect="partial")
+        "for_text both_stdin error_pipe", expect="partial")
     add("unet", "extra_head", saved("unet", lambda s: {**s, "aux.weight": torch.ones(2, 3), "aux.bias": torch.ones(2)}),
-        "for_text both_pipe error_pipe")
+        "for_text both_stdin error_pipe")
     add("unet", "extra_head_on_wrapped", saved("unet", lambda s: with_prefix({**s, "aux.weight": torch.ones(2, 3)}, "module.")),
-        "for_text both_pipe error_pipe")
+        "for_text both_stdin error_pipe")
     def profiled(s):
         extra = {}
         for key in list(s)[::6]:
             module = key.rpartition(".")[0]
             extra[module + ".total_ops"] = extra[module + ".total_params"] = torch.zeros(1, dtype=torch.float64)
         return {**s, **extra}
-    add("mobilenet_v2", "profiled", saved("mobilenet_v2", profiled), "for_text both_pipe error_pipe")
+    add("mobilenet_v2", "profiled", saved("mobilenet_v2", profiled), "for_text both_stdin error_pipe")
     add("bert", "stale_position_ids", saved("bert", lambda s: {**s, "bert.embeddings.position_ids": torch.arange(14)[None]}),
-        "for_text both_pipe error_pipe")
+        "for_text both_stdin error_pipe")
     def old_masks(s):
         extra = {}
         for layer in range(2):
             extra[f"transformer.h.{layer}.attn.bias"] = torch.ones(1, 1, 12, 12, dtype=torch.bool)
             extra[f"transformer.h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
         return {**s, **extra}
-    add("gpt2", "stale_masks", saved("gpt2", old_masks), "for_text both_pipe")
-    add("swin", "no_position_index", saved("swin", lambda s: without(s, "relative_position_index")), "for_shapes for_file both_pipe")
+    add("gpt2", "stale_masks", saved("gpt2", old_masks), "for_text both_stdin")
+    add("swin", "no_position_index", saved("swin", lambda s: without(s, "relative_position_index")), "for_shapes for_file both_stdin")
 
 
 def add_ties():
     last = {"gpt2": "lm_head.weight", "llama": "lm_head.weight", "bert": "cls.predictions.decoder.weight", "t5": "lm_head.weight"}
     for family, key in last.items():
-        add(family, "tied_key_missing", saved(family, lambda s, key=key: without(s, key)), "for_file for_text both_pipe",
+        add(family, "tied_key_missing", saved(family, lambda s, key=key: without(s, key)), "for_file for_text both_stdin",
             by_names="any", by_message="any")
 
         def dropped(family=family):
@@ -222,7 +222,7 @@ def add_ties():
             model.load_state_dict(models.trained(family))
             save_model(model, "best.safetensors", metadata={"format": "pt"})
 
-        add(family, "save_model", dropped, "for_file for_text both_pipe error_pipe", form="safetensors",
+        add(family, "save_model", dropped, "for_file for_text both_stdin error_pipe", form="safetensors",
             by_names="any", by_message="any")
     def dropped_branch():
         from safetensors.torch import save_model
@@ -230,8 +230,8 @@ def add_ties():
         model = models.build("siamese")
         model.load_state_dict(models.trained("siamese"))
         save_model(model, "best.safetensors")
-    add("siamese", "save_model", dropped_branch, "for_file both_pipe", form="safetensors", by_message="any")
-    add("siamese", "one_branch", saved("siamese", lambda s: {k: v for k, v in s.items() if not k.startswith("right.")}), "for_file both_pipe",
+    add("siamese", "save_model", dropped_branch, "for_file both_stdin", form="safetensors", by_message="any")
+    add("siamese", "one_branch", saved("siamese", lambda s: {k: v for k, v in s.items() if not k.startswith("right.")}), "for_file both_stdin",
         by_message="any")
 
 
@@ -240,26 +240,28 @@ def add_types():
         for family in ("lenet", "vit"):
             half = saved(family, lambda s, d=dtype: {k: v.to(getattr(torch, d)) if v.is_floating_point() else v for k, v in s.items()})
             add(family, dtype, half, "for_file", expect="loads", through=dtype)
-    add("llama", "bfloat16_wrapped", saved("llama", lambda s: {"module." + k: v.bfloat16() for k, v in s.items()}), "for_text both_pipe",
+    add("llama", "bfloat16_wrapped", saved("llama", lambda s: {"module." + k: v.bfloat16() for k, v in s.items()}), "for_text both_stdin",
         through="bfloat16")
     add("lenet", "bfloat16", saved("lenet", lambda s: {k: v.bfloat16() for k, v in s.items()}, "safetensors"), "for_text",
         form="safetensors", expect="loads", through="bfloat16")
     for tag in ("cuda:0", "cuda:3", "mps"):
         for form in ("zip", "legacy"):
             family = "unet" if form == "zip" else "lstm"
-            modes = "for_text both_pipe error_pipe alone" if tag == "cuda:3" else "for_text alone"
+            modes = "for_text both_stdin error_pipe alone" if tag == "cuda:3" else "for_text alone"
             add(family, "on_" + tag.replace(":", ""), tagged(family, lambda s: s, tag, form), modes, form=form, alone="fixable")
     add("temperature", "scalar_as_one_element", saved("temperature", lambda s: {**s, "logit_scale": s["logit_scale"].reshape(1)}),
         "for_shapes for_file", expect="loads")
-    add("temperature", "wrapped", saved("temperature", lambda s: metadata_under(s, "module.")), "for_text both_pipe")
-    add("temperature", "saved_mask", saved("temperature", lambda s: {**s, "mask": torch.zeros(4, 4)}), "for_text both_pipe error_pipe")
-    add("styled", "wrapped", saved("styled", lambda s: with_prefix(s, "module.")), "for_text both_pipe error_pipe")
-    add("styled", "no_counters", saved("styled", lambda s: without(s, "num_batches_tracked")), "for_text both_pipe",
+    add("temperature", "wrapped", saved("temperature", lambda s: metadata_under(s, "module.")), "for_text both_stdin")
+    add("temperature", "saved_mask", saved("temperature", lambda s: {**s, "mask": torch.zeros(4, 4)}), "for_text both_stdin error_pipe")
+    add("styled", "wrapped", saved("styled", lambda s: with_prefix(s, "module.")), "for_text both_stdin error_pipe")
+    add("styled", "no_counters", saved("styled", lambda s: without(s, "num_batches_tracked")), "for_text both_stdin",
         free=["num_batches_tracked"])
-    add("discriminator", "wrapped", saved("discriminator", lambda s: with_prefix(s, "module.")), "for_text both_pipe error_pipe")
+    add("styled", "no_counters_plain", saved("styled", lambda s: plain(without(s, "num_batches_tracked"))), "for_text", expect="loads",
+        free=["num_batches_tracked"])
+    add("discriminator", "wrapped", saved("discriminator", lambda s: with_prefix(s, "module.")), "for_text both_stdin error_pipe")
     def as_arrays(s):
         return {key: value.numpy() for key, value in s.items()}
-    add("mlp_bn", "numpy_arrays", saved("mlp_bn", as_arrays), "for_text both_pipe error_pipe", expect="any")
+    add("mlp_bn", "numpy_arrays", saved("mlp_bn", as_arrays), "for_text both_stdin error_pipe", expect="any")
     add("mlp_bn", "parameters", saved("mlp_bn", lambda s: {k: torch.nn.Parameter(v) if v.is_floating_point() else v for k, v in s.items()}),
         "for_text alone", expect="loads", alone="loads")
 
@@ -269,13 +271,13 @@ def add_layouts():
     back = {new: old for old, new in names.items()}
     def swap(table):
         return lambda key: next((key.removesuffix(old) + new for old, new in table.items() if key.endswith(old)), key)
-    add("wave_new", "old_weight_norm", saved("wave_new", lambda s: renamed(s, swap(back))), "for_text both_pipe", expect="any")
-    add("wave_old", "new_weight_norm", saved("wave_old", lambda s: renamed(s, swap(names))), "for_text both_pipe error_pipe")
+    add("wave_new", "old_weight_norm", saved("wave_new", lambda s: renamed(s, swap(back))), "for_text both_stdin", expect="any")
+    add("wave_old", "new_weight_norm", saved("wave_old", lambda s: renamed(s, swap(names))), "for_text both_stdin error_pipe")
     def transpose(keys):
         return lambda s: {k: v.t().contiguous() if re.search(keys, k) else v for k, v in s.items()}
-    add("gpt2", "linear_for_conv1d", saved("gpt2", transpose(r"c_(attn|fc|proj)\.weight")), "for_shapes for_file both_pipe", expect="any")
-    add("lenet", "fc_transposed", saved("lenet", transpose(r"fc\d\.weight")), "for_shapes both_pipe error_pipe")
-    add("lenet", "fc_as_convolution", saved("lenet", lambda s: {**s, "fc1.weight": s["fc1.weight"].reshape(12, 8, 4, 4)}), "for_shapes both_pipe")
+    add("gpt2", "linear_for_conv1d", saved("gpt2", transpose(r"c_(attn|fc|proj)\.weight")), "for_shapes for_file both_stdin", expect="any")
+    add("lenet", "fc_transposed", saved("lenet", transpose(r"fc\d\.weight")), "for_shapes both_stdin error_pipe")
+    add("lenet", "fc_as_convolution", saved("lenet", lambda s: {**s, "fc1.weight": s["fc1.weight"].reshape(12, 8, 4, 4)}), "for_shapes both_stdin")
     def split_qkv(s):
         out = {}
         for key, value in s.items():
@@ -285,7 +287,7 @@ def add_layouts():
             for name, part in zip(("q", "k", "v"), value.chunk(3)):
                 out[key.replace(".qkv.", f".{name}_proj.")] = part.clone()
         return out
-    add("timm_vit", "split_qkv", saved("timm_vit", split_qkv), "for_shapes for_file both_pipe")
+    add("timm_vit", "split_qkv", saved("timm_vit", split_qkv), "for_shapes for_file both_stdin")
     def fuse_qkv(s):
         out = {}
         for key, value in s.items():
@@ -294,11 +296,11 @@ def add_layouts():
             elif ".key." not in key and ".value." not in key:
                 out[key] = value
         return out
-    add("bert_classifier", "fused_qkv", saved("bert_classifier", fuse_qkv), "for_shapes both_pipe")
+    add("bert_classifier", "fused_qkv", saved("bert_classifier", fuse_qkv), "for_shapes both_stdin")
     add("bert", "gamma_and_beta", saved("bert", lambda s: renamed(s, lambda k: re.sub(
-        r"LayerNorm\.(weight|bias)", lambda m: "LayerNorm." + {"weight": "gamma", "bias": "beta"}[m[1]], k))), "for_text both_pipe error_pipe")
+        r"LayerNorm\.(weight|bias)", lambda m: "LayerNorm." + {"weight": "gamma", "bias": "beta"}[m[1]], k))), "for_text both_stdin error_pipe")
     add("densenet", "norm_1", saved("densenet", lambda s: renamed(s, lambda k: re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", k))),
-        "for_text both_pipe error_pipe")
+        "for_text both_stdin error_pipe")
     def old_mlp(s):
         s = plain(s)
         return renamed(s, lambda k: re.sub(r"mlp\.(0|3)\.", lambda m: "mlp.linear_" + {"0": "1", "3": "2"}[m[1]] + ".", k))
@@ -307,7 +309,7 @@ def add_layouts():
         return {f"layers.{i // 2}.{k.rpartition('.')[2]}": v for i, (k, v) in enumerate(s.items())}
     add("lenet", "other_names", saved("lenet", numbered), "for_shapes", expect="any")
     add("resnet18", "gray_input", saved("resnet18", lambda s: {**s, "conv1.weight": s["conv1.weight"].sum(1, keepdim=True)}),
-        "for_shapes both_pipe error_pipe", expect="partial")
+        "for_shapes both_stdin error_pipe", expect="partial")
     add("resnet18", "timm_names", saved("resnet18"), "for_text for_shapes", model="timm_resnet18", expect="loads")
 
 

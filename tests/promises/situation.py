@@ -1,6 +1,6 @@
 """What happened to a checkpoint: files as they lie in the user's folder, the line that failed, and what would be right.
 
-Use: add("resnet18", "data_parallel", save({...}), modes="for_text both_pipe")
+Use: add("resnet18", "data_parallel", save({...}), modes="for_text both_stdin")
 """
 
 import os
@@ -11,7 +11,7 @@ import torch
 
 import models
 
-# How the tool is asked. {file} is the file, {error} a file that holds the text of the exception.
+# How the tool is asked. {file} is the file, {text} the text of the exception, {known} the name of a known model.
 MODES = {
     "alone": ["why", "{file}"],
     "for_text": ["why", "{file}", "--for", "keys.txt"],
@@ -23,14 +23,15 @@ MODES = {
     "error_file": ["why", "--error", "error.txt"],
     "error_pipe": ["why"],
     "both_error": ["why", "{file}", "--error", "error.txt"],
-    "both_pipe": ["why", "{file}"],
+    "both_stdin": ["why", "{file}"],
     "both_dash": ["why", "{file}", "--error", "-"],
     "both_text": ["why", "{file}", "--error", "{text}"],
     "traceback": ["why", "{file}", "--error", "traceback.txt"],
     "traceback_pipe": ["why"],
     "all_three": ["why", "{file}", "--for", "shapes.txt", "--error", "error.txt"],
 }
-PIPED = {"error_pipe": "error.txt", "both_pipe": "error.txt", "both_dash": "error.txt", "traceback_pipe": "traceback.txt"}
+REDIRECTED = {"both_stdin": "log.txt"}  # ckpt why best.pth < log.txt
+PIPED = {"error_pipe": "error.txt", "both_dash": "error.txt", "traceback_pipe": "traceback.txt"}
 WITHOUT_FILE = {"error_file", "error_pipe", "traceback_pipe"}
 
 
@@ -69,7 +70,7 @@ def default_attempt(s):
     return f"model.load_state_dict(torch.load({s.file!r}))"
 
 
-def add(family, what, write, modes="for_text both_pipe", **more):
+def add(family, what, write, modes="for_text both_stdin", **more):
     s = Situation(family, what, write, modes.split(), **more)
     s.model = s.model or family
     if s.file == "best.pth" and s.form in EXTENSIONS:

@@ -1,0 +1,174 @@
+// Holds `ckpt why` to what it says, without PyTorch: each command below "fix" is pasted into a shell, and what it makes,
+// or what is said to load as it is, is loaded strictly by libcore into the model that PyTorch listed. The judge itself is
+// held to PyTorch: of every broken file it must say what PyTorch's load_state_dict said, to the letter.
+// Where PyTorch is installed, check_promises.py does the same with the real one, and the lines of Python too.
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+#include "libcore/base/error.h"
+#include "tests/promises/promise_judge.h"
+#include "tests/promises/user_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using test::Json;
+
+/// What came of the promises of one case.
+struct Promises {
+  int kept = 0;
+  std::vector<std::string> broken;
+  void judge(const std::string& promise, const std::string& why_not) {
+    if (why_not.empty()) {
+      ++kept;
+    } else {
+      broken.push_back(promise + ": " + why_not);
+    }
+  }
+};
+
+struct Case {
+  fs::path corpus;
+  Json record, situation, model;
+  bool has(const char* expected) const { return test::text(record["expect"]) == expected; }
+  test::Judged judged() const {
+    test::Judged judged{model, {}};
+    if (test::has(situation, "free")) judged.free = test::texts(situation["free"]);
+    return judged;
+  }
+};
+
+/// The indented lines below a heading.
+std::vector<std::string> lines_below(const std::string& out, const std::string& heading) {
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (std::size_t at = 0; at < out.size();) {
+    const std::size_t end = std::min(out.find('\n', at), out.size());
+    const std::string line = out.substr(at, end - at);
+    at = end + 1;
+    if (inside && line.starts_with("  ")) {
+      lines.push_back(line.substr(2));
+    } else {
+      inside = line == heading;
+    }
+  }
+  return lines;
+}
+
+bool fetches(const std::string& line) {
+  constexpr std::array<std::string_view, 5> kFetches = {"curl ", "git ", "wget ", "hf ", "pip "};
+  return std::any_of(kFetches.begin(), kFetches.end(), [&](std::string_view start) { return line.starts_with(start); });
+}
+
+/// "" when the folder's owner got what the line promises.
+std::string why_not_fixed(test::UserFolder& user, const Case& one, const std::string& line, bool must_load) {
+  user.look();
+  const test::Outcome done = user.run_line(line);
+  if (done.code != 0) return "exit " + std::to_string(done.code) + ": " + done.err.substr(0, 300);
+  const std::optional<fs::path> made = user.made();
+  if (!made) return "the command wrote nothing";
+  if (!must_load) return test::why_no_dict_of_tensors(*made);
+  const std::string why = test::why_not_loaded(*made, one.judged());
+  if (!why.empty()) return why;
+  return one.has("no") ? "it loads, but it is made of a file of another model, or of a damaged one" : "";
+}
+
+/// The user's target is known, or the file alone tells all.
+bool must_load(const Case& one, Json facts) {
+  return !test::text(facts["target"]).empty() || one.has("fixable") || one.has("loads");
+}
+
+std::string why_not_as_it_is(const test::UserFolder& user, const Case& one, Json facts) {
+  const bool target = !test::text(facts["target"]).empty() || test::text(one.record["mode"]) != "alone";
+  const std::string why = test::why_no_dict_of_tensors(user.file());
+  return why.empty() && target ? test::why_not_loaded(user.file(), one.judged()) : why;
+}
+
+Promises promises_of(const Case& one) {
+  Promises promises;
+  test::UserFolder user(one.corpus, one.record, one.situation);
+  const test::Outcome told = user.ask(""), asked = user.ask("--json");
+  simdjson::dom::parser parser;
+  Json facts;
+  if (parser.parse(asked.out).get(facts) != simdjson::SUCCESS) return promises;  // an error message instead
+  const std::vector<std::string> fixes = lines_below(told.out, "fix");
+  const bool loads = test::boolean(facts["loads"]);
+  if (loads) promises.judge("it loads as it is", why_not_as_it_is(user, one, facts));
+  const bool mark = told.out.find("after: ") != std::string::npos && test::boolean(facts["fixable"]);
+  if (mark && !loads && fixes.empty() && lines_below(told.out, "python").empty()) {
+    promises.judge("a check mark", "no command that would do it");
+  }
+  for (const std::string& line : fixes) {
+    if (!fetches(line)) promises.judge(line, why_not_fixed(user, one, line, must_load(one, facts)));
+  }
+  return promises;
+}
+
+/// Commands and "as it is" that PyTorch found kept when the corpus was recorded.
+int kept_before(Json verdicts, const std::string& id) {
+  int kept = 0;
+  if (!test::has(verdicts, id)) return 0;
+  for (Json promise : test::items(verdicts[id])) {
+    const std::string kind = test::text(promise.at(0));
+    kept += (kind == "fix" || kind == "loads as it is") && test::boolean(promise.at(2)) ? 1 : 0;
+  }
+  return kept;
+}
+
+/// libcore says of the file, as it is, what PyTorch said.
+void check_judge(const fs::path& corpus, std::string_view id, const Case& one, test::GoldenRun& run) {
+  constexpr std::string_view kStart = "RuntimeError: ";
+  const std::string said = test::text(one.situation["before"]["says"]);
+  const bool loaded = test::boolean(one.situation["before"]["loads"]);
+  const std::string attempt = test::text(one.situation["attempt"]);
+  const bool whole = attempt.ends_with("))") || attempt.ends_with(".pth'))");
+  const bool about_keys = said.starts_with("RuntimeError: Error(s) in loading state_dict for");
+  if (!whole || test::boolean(one.model["full_size"]) || !test::items(one.model["own_rules"]).empty()) return;
+  if (!loaded && !about_keys) return;
+  const std::string ours =
+      test::message_of_load(corpus / "files" / std::string(id) / test::text(one.situation["file"]), one.model);
+  if (ours.empty()) return;  // nested: PyTorch's loader is given more than tensors
+  const std::string theirs = loaded ? "loads" : said.substr(kStart.size());
+  run.check("judge/" + std::string(id), ours == theirs, "says '" + ours.substr(0, 300) + "' where PyTorch says '" +
+                                                            theirs.substr(0, 300) + "'");
+}
+
+void run_corpus(const fs::path& folder, std::size_t every, test::GoldenRun& run) {
+  test::GoldenJson cases(folder / "cases.json"), recorded(folder / "verdicts.json");
+  const Json root = cases.root();
+  const auto case_of = [&](Json record, Json situation) {
+    return Case{folder, record, situation, root["models"][test::text(situation["model"])]};
+  };
+  for (const auto field : root["situations"].get_object()) {
+    const Case one = case_of(field.value, field.value);
+    test::guarded(run, "judge/" + std::string(field.key), [&] { check_judge(folder, field.key, one, run); });
+  }
+  int kept = 0, broken = 0, count = 0;
+  for (Json record : test::items(root["cases"])) {
+    if (static_cast<std::size_t>(count++) % every != 0) continue;
+    const std::string id = test::text(record["id"]);
+    test::guarded(run, id, [&] {
+      const Promises promises = promises_of(case_of(record, root["situations"][test::text(record["situation"])]));
+      kept += promises.kept;
+      broken += static_cast<int>(promises.broken.size());
+      if (!promises.broken.empty()) return run.fail(id, promises.broken.front());
+      const bool lost = promises.kept == 0 && kept_before(recorded.root(), id) > 0;
+      run.check(id, !lost, "nothing is offered, where what was offered before did load in PyTorch");
+    });
+  }
+  std::cout << "promises: " << kept + broken << " made, " << kept << " kept, " << broken << " broken\n";
+}
+
+}  // namespace
+
+/// usage: golden_promises [--every N]: only each Nth case.
+int main(int argc, char** argv) {
+  const auto folder = test::golden_file("promises");
+  if (!folder) return 77;
+  test::GoldenRun run("promises");
+  const bool some = argc == 3 && std::string(argv[1]) == "--every";
+  test::guarded(run, "(whole corpus)", [&] { run_corpus(*folder, some ? std::stoul(argv[2]) : 1, run); });
+  return run.finish() == 0 ? 0 : 1;
+}
