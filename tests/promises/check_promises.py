@@ -133,9 +133,10 @@ def check_command(case, command, folder):
     out = made_by(before, folder)
     if out is None:
         return {"loads": False, "says": "the command wrote nothing"}
+    ours = case.situation["format"] in ("native", "h5", "gguf")
     if must_load(case):
-        return judged(case, folder, lambda: judge_file(out, case.model, **case.told))
-    return judged(case, folder, lambda: judge_as_it_is(out, case.model, target=False))
+        return judged(case, folder, lambda: judge_file(out, case.model, ours=ours, **case.told))
+    return judged(case, folder, lambda: judge_as_it_is(out, case.model, target=False, ours=ours))  # its keys are nobody's yet
 
 
 def check_fetch(case, command, folder):

@@ -1,7 +1,7 @@
-// Holds `ckpt why` to what it says, without PyTorch: each command below "fix" is pasted into a shell, and what it makes,
-// or what is said to load as it is, is loaded strictly by libcore into the model that PyTorch listed. The judge itself is
-// held to PyTorch: of every broken file it must say what PyTorch's load_state_dict said, to the letter.
-// Where PyTorch is installed, check_promises.py does the same with the real one, and the lines of Python too.
+// Holds `ckpt why` to what it says, without PyTorch: each command below "fix" is pasted into a shell, and what it
+// makes, or what is said to load as it is, is loaded strictly by libcore into the model that PyTorch listed. The judge
+// itself is held to PyTorch: of every broken file it must say what PyTorch's load_state_dict said, to the letter. Where
+// PyTorch is installed, check_promises.py does the same with the real one, and the lines of Python too.
 
 #include <algorithm>
 #include <array>
@@ -33,8 +33,13 @@ struct Case {
   fs::path corpus;
   Json record, situation, model;
   bool has(const char* expected) const { return test::text(record["expect"]) == expected; }
+  /// Its files are of a format that only this library reads.
+  bool ours() const {
+    const std::string format = test::text(situation["format"]);
+    return format == "native" || format == "h5" || format == "gguf";
+  }
   test::Judged judged() const {
-    test::Judged judged{model, {}};
+    test::Judged judged{.model = model, .ours = ours()};
     if (test::has(situation, "free")) judged.free = test::texts(situation["free"]);
     return judged;
   }
@@ -69,7 +74,7 @@ std::string why_not_fixed(test::UserFolder& user, const Case& one, const std::st
   if (done.code != 0) return "exit " + std::to_string(done.code) + ": " + done.err.substr(0, 300);
   const std::optional<fs::path> made = user.made();
   if (!made) return "the command wrote nothing";
-  if (!must_load) return test::why_no_dict_of_tensors(*made);
+  if (!must_load) return test::why_no_dict_of_tensors(*made, one.ours());
   const std::string why = test::why_not_loaded(*made, one.judged());
   if (!why.empty()) return why;
   return one.has("no") ? "it loads, but it is made of a file of another model, or of a damaged one" : "";
@@ -82,7 +87,7 @@ bool must_load(const Case& one, Json facts) {
 
 std::string why_not_as_it_is(const test::UserFolder& user, const Case& one, Json facts) {
   const bool target = !test::text(facts["target"]).empty() || test::text(one.record["mode"]) != "alone";
-  const std::string why = test::why_no_dict_of_tensors(user.file());
+  const std::string why = test::why_no_dict_of_tensors(user.file(), false);
   return why.empty() && target ? test::why_not_loaded(user.file(), one.judged()) : why;
 }
 
@@ -131,11 +136,16 @@ void check_judge(const fs::path& corpus, std::string_view id, const Case& one, t
       test::message_of_load(corpus / "files" / std::string(id) / test::text(one.situation["file"]), one.model);
   if (ours.empty()) return;  // nested: PyTorch's loader is given more than tensors
   const std::string theirs = loaded ? "loads" : said.substr(kStart.size());
-  run.check("judge/" + std::string(id), ours == theirs, "says '" + ours.substr(0, 300) + "' where PyTorch says '" +
-                                                            theirs.substr(0, 300) + "'");
+  run.check("judge/" + std::string(id), ours == theirs,
+            "says '" + ours.substr(0, 300) + "' where PyTorch says '" + theirs.substr(0, 300) + "'");
 }
 
-void run_corpus(const fs::path& folder, std::size_t every, test::GoldenRun& run) {
+struct Options {
+  std::size_t every = 1;
+  bool tell = false;  ///< print every broken promise
+};
+
+void run_corpus(const fs::path& folder, const Options& options, test::GoldenRun& run) {
   test::GoldenJson cases(folder / "cases.json"), recorded(folder / "verdicts.json");
   const Json root = cases.root();
   const auto case_of = [&](Json record, Json situation) {
@@ -147,12 +157,15 @@ void run_corpus(const fs::path& folder, std::size_t every, test::GoldenRun& run)
   }
   int kept = 0, broken = 0, count = 0;
   for (Json record : test::items(root["cases"])) {
-    if (static_cast<std::size_t>(count++) % every != 0) continue;
+    if (static_cast<std::size_t>(count++) % options.every != 0) continue;
     const std::string id = test::text(record["id"]);
     test::guarded(run, id, [&] {
       const Promises promises = promises_of(case_of(record, root["situations"][test::text(record["situation"])]));
       kept += promises.kept;
       broken += static_cast<int>(promises.broken.size());
+      for (const std::string& promise : promises.broken) {
+        if (options.tell) std::cout << "BROKEN " << id << ": " << promise << '\n';
+      }
       if (!promises.broken.empty()) return run.fail(id, promises.broken.front());
       const bool lost = promises.kept == 0 && kept_before(recorded.root(), id) > 0;
       run.check(id, !lost, "nothing is offered, where what was offered before did load in PyTorch");
@@ -163,12 +176,16 @@ void run_corpus(const fs::path& folder, std::size_t every, test::GoldenRun& run)
 
 }  // namespace
 
-/// usage: golden_promises [--every N]: only each Nth case.
+/// usage: golden_promises [--every N] [--tell]: only each Nth case; print all that is broken.
 int main(int argc, char** argv) {
   const auto folder = test::golden_file("promises");
   if (!folder) return 77;
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    options.tell |= std::string(argv[i]) == "--tell";
+    if (std::string(argv[i]) == "--every" && i + 1 < argc) options.every = std::stoul(argv[i + 1]);
+  }
   test::GoldenRun run("promises");
-  const bool some = argc == 3 && std::string(argv[1]) == "--every";
-  test::guarded(run, "(whole corpus)", [&] { run_corpus(*folder, some ? std::stoul(argv[2]) : 1, run); });
+  test::guarded(run, "(whole corpus)", [&] { run_corpus(*folder, options, run); });
   return run.finish() == 0 ? 0 : 1;
 }

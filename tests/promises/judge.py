@@ -15,10 +15,6 @@ import torch
 import models
 
 
-class NoVerdict(Exception):
-    """PyTorch has no reader for the file."""
-
-
 def in_child(work, seconds=60):
     """What `work` gives, computed in a process of its own: a crash, a changed model or folder stays there."""
     read_end, write_end = os.pipe()
@@ -55,8 +51,8 @@ def outcome(work):
         return {"loads": False, "says": f"{type(error).__name__}: {error}"}
 
 
-def state_of(path):
-    """What the usual call reads from a file, by its name."""
+def state_of(path, ours=False):
+    """What the usual call reads from a file, by its name. `ours`: the file may be of a format that PyTorch does not read."""
     if os.path.isdir(path):
         return joined(path)
     if path.endswith(".index.json"):
@@ -69,14 +65,9 @@ def state_of(path):
         import numpy
 
         return {key: torch.from_numpy(value) for key, value in numpy.load(path).items()}
-    if path.endswith((".h5", ".hdf5", ".gguf")) or is_native(path):
+    if ours and not path.endswith((".pth", ".pt", ".bin")):
         return by_our_tool(path)
     return torch.load(path)
-
-
-def is_native(path):
-    with open(path, "rb") as file:
-        return path.endswith(".ckpt") and not file.read(2) in (b"PK", b"\x80\x02")
 
 
 def by_our_tool(path):
@@ -84,7 +75,7 @@ def by_our_tool(path):
     other = path + ".judged.pth"
     made = subprocess.run([os.environ["CKPT"], "convert", path, other, "-f", "-q"], capture_output=True, text=True)
     if made.returncode != 0:
-        raise NoVerdict(made.stderr.strip())
+        raise OSError(made.stderr.strip())
     return torch.load(other)
 
 
@@ -99,12 +90,19 @@ def joined(folder, index=None):
     return whole
 
 
+def default_load(path):
+    """torch.load with its defaults; of .safetensors what stands for it."""
+    if path.endswith(".safetensors"):
+        return state_of(path)
+    return torch.load(path)
+
+
 def is_state_dict(tree):
     return isinstance(tree, dict) and len(tree) > 0 and all(isinstance(v, torch.Tensor) for v in tree.values())
 
 
-def load_strictly(model, path):
-    tree = state_of(path)
+def load_strictly(model, path, ours=False):
+    tree = state_of(path, ours)
     try:
         model.load_state_dict(tree)
     except RuntimeError as first:
@@ -138,22 +136,22 @@ def check_values(model, name, through="", free=()):
         raise AssertionError(f"{len(wrong)} tensors hold other values than in training, such as {wrong[0]}")
 
 
-def judge_file(path, name, through="", free=()):
+def judge_file(path, name, through="", free=(), ours=False):
     """A file that is said to load strictly."""
 
     def work():
         model = models.build(name)
-        load_strictly(model, path)
+        load_strictly(model, path, ours)
         check_values(model, name, through, free)
 
     return outcome(work)
 
 
-def judge_as_it_is(path, name, through="", free=(), target=True):
+def judge_as_it_is(path, name, through="", free=(), target=True, ours=False):
     """A file that is said to load as it is: the default call gives a dict of tensors, which loads strictly."""
 
     def work():
-        tree = state_of(path)
+        tree = state_of(path, True) if ours else default_load(path)
         if not is_state_dict(tree):
             raise TypeError(f"the default load gives {type(tree).__name__}, not a dict of tensors")
         if target:

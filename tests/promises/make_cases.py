@@ -88,12 +88,21 @@ def has_own_rules(module):
     return (own and not known) or bool(module._load_state_dict_pre_hooks) or bool(module._load_state_dict_post_hooks)
 
 
+def ties_of(state):
+    """Groups of names that share one tensor."""
+    groups = {}
+    for key, value in state.items():
+        if value.numel() and value.device.type != "meta":
+            groups.setdefault((value.data_ptr(), value.shape), []).append(key)
+    return [names for names in groups.values() if len(names) > 1]
+
+
 def model_record(name):
     model = models.prototype(name)
     modules = list(model.named_modules(remove_duplicate=False))
     return {"name": type(model).__name__, "modules": [module_record(path, module) for path, module in modules],
             "own_rules": sorted({type(m).__name__ for _, m in modules if has_own_rules(m)}), "sums": weight_sums(name),
-            "full_size": models.is_known(name)}
+            "ties": ties_of(model.state_dict()), "full_size": models.is_known(name)}
 
 
 # ---- situations ----

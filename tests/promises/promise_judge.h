@@ -12,17 +12,18 @@
 namespace test {
 
 struct Judged {
-  Json model;                     ///< record of the model, with "sums"
-  std::vector<std::string> free;  ///< ends of keys whose values nothing tells
+  Json model;                          ///< record of the model, with "sums"
+  std::vector<std::string> free = {};  ///< ends of keys whose values nothing tells
+  bool ours = false;                   ///< the file may be of a format that PyTorch does not read
 };
 
 /// "" when the file loads strictly and every tensor is the one of the training; else why not. Values are compared only
 /// where the load is right.
 std::string why_not_loaded(const std::filesystem::path& file, const Judged& judged);
 
-/// "" when a default torch.load (of .safetensors: load_file) gives a dict of tensors: nothing nested, nothing foreign, no
-/// device that is not there.
-std::string why_no_dict_of_tensors(const std::filesystem::path& file);
+/// "" when a default torch.load (of .safetensors: load_file) gives a dict of tensors: nothing nested, nothing foreign,
+/// no device that is not there. `ours` as above.
+std::string why_no_dict_of_tensors(const std::filesystem::path& file, bool ours);
 
 /// What load_state_dict says of the dict at the top of the file; nothing when that is no dict of tensors.
 std::string message_of_load(const std::filesystem::path& file, Json model);

@@ -28,7 +28,9 @@ UserFolder::UserFolder(const fs::path& corpus, Json record, Json situation) : re
   const fs::path files = corpus / "files" / text(record["situation"]);
   if (fs::exists(files)) fs::copy(files, path(), fs::copy_options::recursive);
   const std::vector<std::string> words = texts(record["argv"]);
-  const auto named = [&](const std::string& name) { return std::find(words.begin(), words.end(), name) != words.end(); };
+  const auto named = [&](const std::string& name) {
+    return std::find(words.begin(), words.end(), name) != words.end();
+  };
   for (const auto& list : fs::directory_iterator(corpus / "models" / folder_of_model(text(situation["model"])))) {
     if (named(list.path().filename())) fs::copy(list.path(), path());
   }
