@@ -71,9 +71,10 @@ def add_damage():
     add("lenet", "byte_in_pickle", after(saved("lenet"), flip_in_member("data.pkl")), "alone for_text both_stdin", expect="any")
     add("lenet", "byte_in_wrapped", after(saved("lenet", lambda s: with_prefix(s, "module.")), flip_in_member("data/4")), "for_text",
         expect="no")
-    for what, text in (("lfs_pointer", LFS), ("web_page", PAGE), ("empty", ""), ("json_answer", '{"error": "Repository not found"}'),
-                       ("log", "epoch 1 loss 0.33\nepoch 2 loss 0.21\n")):
-        add("resnet18", what, write_text(text), "alone for_text both_stdin error_pipe", expect="no", form="text")
+    for what, text, tells in (("lfs_pointer", LFS, "lfs"), ("web_page", PAGE, "html"), ("empty", "", "empty"),
+                              ("json_answer", '{"error": "Repository not found"}', "json"),
+                              ("log", "epoch 1 loss 0.33\nepoch 2 loss 0.21\n", "text")):
+        add("resnet18", what, write_text(text), "alone for_text both_stdin", expect="no", form="text", tells=[tells])
         if what in ("lfs_pointer", "web_page"):
             add("resnet18", what + "_as_safetensors", write_text(text, "best.safetensors"), "alone both_stdin error_pipe", expect="no",
                 form="text", file="best.safetensors",
@@ -172,6 +173,10 @@ def add_names():
         add("lenet", f"name_{i}", saved("lenet", lambda s: with_prefix(s, "module."), file=name), modes, file=name, alone="fixable")
     add("lenet", "name_wrapped_safetensors", saved("lenet", lambda s: with_prefix(s, "module."), "safetensors", "-my model.safetensors"),
         "for_text both_error", form="safetensors", file="-my model.safetensors")
+    def with_old_output():
+        save_as("zip", with_prefix(models.trained("lenet"), "module."), "best.pth")
+        save_as("zip", models.trained("lenet_100"), "best.fixed.pth")
+    add("lenet", "output_is_there", with_old_output, "for_text both_error")
     add("lenet", "name_good", saved("lenet", file="-good.pth"), "alone for_text", file="-good.pth", expect="loads", alone="loads")
 
 
@@ -250,7 +255,7 @@ def add_folders():
         add("bert_classifier", "shards_of_wrapped", sharded(form, prefix="module."), "for_text", file="model", form=kind,
             attempt=load.format("model"))
         add("bert_classifier", "missing_shard", sharded(form, True), "for_text alone", file="model", form=kind, attempt=load.format("model"),
-            expect="no")
+            expect="no", tells=["-00002-of-00002"])
         add("bert_classifier", "index_named", sharded(form), "for_text", file=f"model/{stem}.index.json", form=kind,
             attempt=load.format(f"model/{stem}.index.json"), expect="any")
         add("bert_classifier", "one_shard_named", sharded(form), "for_text", form=kind, expect="any",
@@ -260,14 +265,17 @@ def add_folders():
                ("one_bin", "final", lambda n: save_as("zip", models.trained("bert_classifier"), n + "/pytorch_model.bin"), "any"),
                ("trainer", "checkpoint-500", trainer_files, "any"), ("deepspeed", "ds", deepspeed_files, "any"),
                ("peft", "adapter", adapter_files, "no"), ("tensorflow", "saved", tensorflow_files, "no")]
+    told = {"one_safetensors": "model.safetensors", "one_bin": "pytorch_model.bin", "trainer": "model.safetensors", "deepspeed": "deepspeed",
+            "peft": "peft", "tensorflow": "tensorflow"}
     for what, name, files, expect in folders:
         add("bert_classifier", what, hf_folder(files, name), "alone for_text" + (" both_stdin" if what in ("trainer", "peft") else ""),
-            file=name, form="folder", attempt=load.format(name), expect=expect)
+            file=name, form="folder", attempt=load.format(name), expect=expect, tells=[told[what]])
     add("lenet", "empty_folder", lambda: os.makedirs("nothing/logs"), "alone for_text", file="nothing", form="folder", expect="no",
         attempt=load.format("nothing"))
     add("lenet", "not_there", lambda: None, "alone for_text both_stdin", file="best.pth", form="folder", expect="no")
     for rank in (0, 1):
-        add("attentive", f"dtensor_rank_{rank}", dtensor_ranks, "alone for_text", file=f"rank{rank}.pth", form="dtensor", expect="no")
+        add("attentive", f"dtensor_rank_{rank}", dtensor_ranks, "alone for_text", file=f"rank{rank}.pth", form="dtensor", expect="no",
+            tells=[f"rank {rank} of 2"])
 
 
 def dtensor_ranks():
@@ -294,6 +302,12 @@ def write_dtensor_ranks():
             dist.destroy_process_group()
 
 
+# What the answer to each message must speak of.
+ABOUT = {"lfs_key": ["lfs"], "page_key": ["html", "web page"], "no_state_dict": ["'state_dict'"], "no_eval": ["state dict", "load_state_dict"],
+         "magic_number": ["cut", "damaged", "another format", "not a"], "central_directory": ["cut", "truncated"],
+         "transformers_bin": ["cut", "damaged", "lfs"], "out_of_memory": ["memory", "map_location"], "device": ["cpu"],
+         "groups": ["parameter group", "optimizer"]}
+
 MESSAGES = {
     "lfs_key": "_pickle.UnpicklingError: invalid load key, 'v'.",
     "page_key": "_pickle.UnpicklingError: invalid load key, '<'.",
@@ -306,6 +320,7 @@ MESSAGES = {
                         "'model/pytorch_model.bin'. If you tried to load a PyTorch model from a TF 2.0 checkpoint, please set from_tf=True.",
     "out_of_memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 7.79 GiB of "
                      "which 12.00 MiB is free.",
+    "groups": "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
     "device": "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running "
               "on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU.",
 }
@@ -315,7 +330,7 @@ def add_messages():
     """A good file that was used in the wrong way, and what was said about it."""
     for what, text in MESSAGES.items():
         s = add("lenet", "message_" + what, saved("lenet"), "error_pipe error_file both_stdin", form="message", file="best.pth",
-                expect="any", by_message="any")
+                expect="any", by_message="any", tells=ABOUT[what])
         s.attempt = "raise Exception(" + repr(text) + ")"
 
 

@@ -8,7 +8,8 @@ Run where torch is installed, after make_cases.py (about a minute for 700 cases)
     ... --pack tests/golden/promises.tar.xz    # also records the verdicts, for tests that have no PyTorch
 
 Exit 1 when a promise was broken. Promises are: "it loads as it is" (and exit 0), a check mark behind "after", each command
-below "fix", each line below "python". Missed is what was possible and not offered.
+below "fix", each line below "python". Missed is what was possible and not offered; silent an answer without the word it is
+about ("LFS" of a pointer).
 """
 
 import argparse
@@ -212,8 +213,10 @@ def check_case(case, folder):
         if verdict is not None:
             verdict = needless_or_wrong(case, kind, verdict)
             promises.append({"kind": kind, "line": line, "kept": verdict["loads"], "says": verdict["says"]})
-    return {"id": case.record["id"], "command": words + redirect, "exit": told.returncode, "out": told.stdout, "err": told.stderr,
-            "expect": case.record["expect"], "promises": promises, "missed": was_missed(case, promises),
+    tells = case.record.get("tells", [])
+    silent = bool(tells) and not any(word in (told.stdout + told.stderr).lower() for word in tells)
+    return {"silent": silent, "id": case.record["id"], "situation": case.record["situation"], "command": words + redirect, "exit": told.returncode, "out": told.stdout, "err": told.stderr,
+            "expect": case.record["expect"], "tells": tells, "promises": promises, "missed": was_missed(case, promises),
             "claims": {"loads": bool(facts.get("loads")), "fixable": bool(facts.get("fixable"))}}
 
 
@@ -225,7 +228,7 @@ def indented(text):
 
 
 def tell(result, corpus):
-    situation = corpus["situations"][next(c for c in corpus["cases"] if c["id"] == result["id"])["situation"]]
+    situation = corpus["situations"][result["situation"]]
     print(f"\n{result['id']}  (right: {result['expect']}; PyTorch before: {situation['before']['says'][:120] or 'loads'!r})")
     print(f"  $ {result['command'][:300]}   -> exit {result['exit']}")
     print(indented(result["out"][:1500] + result["err"][:300]), end="")
@@ -249,13 +252,14 @@ def table(results):
     broken = sum(n for (_, ok), n in count.items() if not ok)
     lines.append(f"{'all':18}{kept + broken:6}{kept:6}{broken:8}")
     bad = sum(any(not p["kept"] for p in r["promises"]) for r in results)
-    lines.append(f"{len(results)} cases, {bad} with a broken promise, {sum(r['missed'] for r in results)} missed")
+    lines.append(f"{len(results)} cases, {bad} with a broken promise, {sum(r['missed'] for r in results)} missed, {sum(r['silent'] for r in results)} silent")
     return "\n".join(lines), broken
 
 
 def pack(folder, results, archive):
     """The corpus and PyTorch's verdicts on what was printed, as one archive that is the same whenever it is made."""
-    verdicts = {r["id"]: [[p["kind"], p["line"], p["kept"], p["says"]] for p in r["promises"]] for r in results}
+    verdicts = {r["id"]: {"silent": r["silent"], "promises": [[p["kind"], p["line"], p["kept"], p["says"]] for p in r["promises"]]}
+                for r in results}
     with open(folder + "/verdicts.json", "w") as out:
         json.dump(verdicts, out, indent=0, ensure_ascii=False)
 
@@ -305,6 +309,9 @@ def main():
     missed = [r["id"] for r in results if r["missed"]]
     if missed and not options.table:
         print("\nmissed:\n  " + "\n  ".join(missed))
+    silent = [f"{r['id']}: {' | '.join(r['tells'])}" for r in results if r["silent"]]
+    if silent and not options.table:
+        print("\nnot said, of what the answer must speak:\n  " + "\n  ".join(silent))
     text, broken = table(results)
     print(f"\n{text} ({time.time() - started:.0f} s)")
     if options.results:

@@ -130,7 +130,7 @@ def attempt_in(folder, s):
 
 def situation_record(s, before):
     record = {"family": s.family, "what": s.what, "format": s.form, "file": s.file, "model": s.model, "attempt": s.attempt,
-              "before": {"loads": before["loads"], "says": before["says"]}, "recorded": s.recorded}
+              "before": {"loads": before["loads"], "says": before["says"]}}
     for name in ("through", "free", "known"):
         if getattr(s, name):
             record[name] = getattr(s, name)
@@ -149,13 +149,20 @@ def expected(s, mode, before):
     return s.by_message or s.expect if mode not in WITH_LIST else s.expect
 
 
+def with_words(word, words):
+    """"{file}::state_dict" with the file's name."""
+    return re.sub(r"\{(\w+)\}", lambda m: words[m[1]], word)
+
+
 def case_of(s, mode, before):
     needs_error = mode in PIPED or mode in REDIRECTED or mode in WITHOUT_FILE or "error" in mode or mode in ("both_text", "traceback", "all_three")
     if needs_error and before["loads"]:
         return None
     words = {"file": "./" + s.file if s.file.startswith("-") else s.file, "text": before["says"], "known": s.known}
-    argv = [words[word[1:-1]] if word[:1] == "{" and word[1:-1] in words else word for word in MODES[mode]]
+    argv = [with_words(word, words) for word in MODES[mode]]
     case = {"id": f"{s.id}-{mode}", "situation": s.id, "mode": mode, "argv": argv, "expect": expected(s, mode, before)}
+    if s.tells and (s.form != "message" or mode in WITHOUT_FILE):  # of a good file there is nothing to tell
+        case["tells"] = s.tells
     if mode in PIPED:
         case["pipe"] = PIPED[mode]
     if mode in REDIRECTED:

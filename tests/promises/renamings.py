@@ -35,6 +35,8 @@ def add_wrappers():
             add(family, "data_parallel", saved(family, lambda s: with_prefix(s, "module."), form), modes, form=form)
     for family in ("resnet18", "vgg11_bn", "gpt2", "lenet", "mobilenet_v2"):
         add(family, "into_data_parallel", saved(family), "for_text both_stdin error_pipe", model="data_parallel " + family)
+        add(family, "wrapped_all_told", saved(family, lambda s: {"state_dict": with_prefix(s, "module."), "epoch": 3}),
+            "all_three for_printed")
         if family != "gpt2":
             add(family, "plain_into_data_parallel", saved(family, plain), "both_error error_file", model="data_parallel " + family)
     add("unet", "into_data_parallel", saved("unet", form="safetensors"), "for_json both_stdin", model="data_parallel unet",
@@ -109,8 +111,22 @@ def add_nesting():
         return {"epoch": 90, "arch": "resnet18", "state_dict": metadata_under(s, "module."), "best_acc1": torch.tensor(69.5),
                 "optimizer": some_optimizer("resnet18", torch.optim.SGD, momentum=0.9)}
     for form in ("zip", "legacy"):
-        add("resnet18", "imagenet_example", saved("resnet18", imagenet, form, "model_best.pth.tar"), "for_text both_stdin alone",
+        add("resnet18", "imagenet_example", saved("resnet18", imagenet, form, "model_best.pth.tar"), "for_text for_place both_stdin alone",
             file="model_best.pth.tar", form=form)
+    def timm_run(s):
+        return {"epoch": 12, "arch": "vit", "state_dict": s, "optimizer": some_optimizer("timm_vit"), "version": 2,
+                "args": argparse.Namespace(model="vit", lr=0.1), "metric": 71.2}
+    add("timm_vit", "timm_run", saved("timm_vit", timm_run), "for_text both_stdin alone for_place")
+    def detector(s):
+        head = {"bbox_head.cls.weight": torch.ones(3, 2), "bbox_head.cls.bias": torch.ones(3)}
+        return {"meta": {"epoch": 12, "CLASSES": ("a", "b")}, "state_dict": {**with_prefix(s, "backbone."), **head},
+                "optimizer": some_optimizer("resnet18")}
+    add("resnet18", "backbone_of_detector", saved("resnet18", detector), "for_shapes both_stdin alone")
+    def half_module(s):
+        model = models.build("mlp_bn")
+        model.load_state_dict(s)
+        return {"epoch": -1, "model": model.half(), "ema": None, "train_args": {"lr": 0.1}}
+    add("mlp_bn", "half_module_nested", saved("mlp_bn", half_module), "for_text alone", through="float16")
     add("mlp_bn", "deeply_nested", saved("mlp_bn", lambda s: {"checkpoint": {"models": {"net": s}}, "step": 3}), "for_text both_stdin")
     add("mlp_bn", "in_a_tuple", saved("mlp_bn", lambda s: (s, some_optimizer("mlp_bn"), 3)), "for_text both_stdin")
     add("mlp_bn", "in_a_list", saved("mlp_bn", lambda s: [3, {"params": plain(s)}]), "for_text")
@@ -157,11 +173,13 @@ def add_heads_and_siblings():
                 ("attentive_4", "attentive"), ("vit_4", "vit"), ("resnet18", "resnet34"), ("resnet18_wide", "resnet18"),
                 ("resnet50", "resnet18"), ("gpt2", "gpt2_4")]
     for file, model in siblings:
-        add(file, "for_" + model, saved(file), "for_shapes for_text both_stdin error_pipe", model=model, expect="no")
+        tells = ["deep", "layers", "wide", "width", "depth", "other model", "another model", "sizes"]
+        add(file, "for_" + model, saved(file), "for_shapes for_text both_stdin error_pipe", model=model, expect="no", tells=tells)
     add("resnet34", "wrapped_for_resnet18", saved("resnet34", lambda s: with_prefix(s, "module.")), "for_shapes both_stdin error_pipe",
         model="resnet18", expect="no")
     for file, model in (("resnet34", "resnet18"), ("wide_resnet50_2", "resnet50"), ("resnet50", "resnet18"), ("resnet18", "resnet34")):
-        add("known_" + file, "for_" + model, saved("known_" + file), "for_known both_stdin", model="known_" + model, known=model, expect="no")
+        add("known_" + file, "for_" + model, saved("known_" + file), "for_known both_stdin", model="known_" + model, known=model, expect="no",
+            tells=[file])
     add("known_resnet18_10", "other_head", saved("known_resnet18_10"), "for_known alone", model="known_resnet18", known="resnet18", expect="partial")
     for family in ("resnet18", "mobilenet_v2"):
         known = "known_" + family

@@ -28,6 +28,7 @@ MODES = {
     "both_text": ["why", "{file}", "--error", "{text}"],
     "traceback": ["why", "{file}", "--error", "traceback.txt"],
     "traceback_pipe": ["why"],
+    "for_place": ["why", "{file}::state_dict", "--for", "keys.txt"],
     "all_three": ["why", "{file}", "--for", "shapes.txt", "--error", "error.txt"],
 }
 REDIRECTED = {"both_stdin": "log.txt"}  # ckpt why best.pth < log.txt
@@ -52,7 +53,7 @@ class Situation:
     through: str = ""  # dtype that the weights went through
     free: list = field(default_factory=list)  # ends of keys whose values nothing in the file tells
     known: str = ""  # the model's name for --for
-    recorded: bool = True  # part of what is judged without PyTorch
+    tells: list = field(default_factory=list)  # words of which one must be in the answer, in small letters
 
     @property
     def id(self):
