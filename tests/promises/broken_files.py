@@ -85,11 +85,12 @@ def add_damage():
 def packed(kind, family="lenet"):
     def write():
         save_as("zip", models.trained(family), "best.pth")
+        os.utime("best.pth", (1e9, 1e9))
         if kind == "gz":
             with open("best.pth", "rb") as file, open("best.pth.gz", "wb") as out:
                 out.write(gzip.compress(file.read(), mtime=0))
         elif kind == "tar.gz":
-            with tarfile.open("best.tar.gz", "w:gz") as archive:
+            with gzip.GzipFile("best.tar.gz", "w", mtime=0) as out, tarfile.open(fileobj=out, mode="w") as archive:
                 archive.add("best.pth")
         elif kind == "tar":
             with tarfile.open("best.tar", "w") as archive:
@@ -173,10 +174,6 @@ def add_names():
         add("lenet", f"name_{i}", saved("lenet", lambda s: with_prefix(s, "module."), file=name), modes, file=name, alone="fixable")
     add("lenet", "name_wrapped_safetensors", saved("lenet", lambda s: with_prefix(s, "module."), "safetensors", "-my model.safetensors"),
         "for_text both_error", form="safetensors", file="-my model.safetensors")
-    def with_old_output():
-        save_as("zip", with_prefix(models.trained("lenet"), "module."), "best.pth")
-        save_as("zip", models.trained("lenet_100"), "best.fixed.pth")
-    add("lenet", "output_is_there", with_old_output, "for_text both_error")
     add("lenet", "name_good", saved("lenet", file="-good.pth"), "alone for_text", file="-good.pth", expect="loads", alone="loads")
 
 

@@ -136,7 +136,8 @@ def check_command(case, command, folder):
         return {"loads": False, "says": "the command wrote nothing"}
     ours = case.situation["format"] in ("native", "h5", "gguf")
     if must_load(case):
-        return judged(case, folder, lambda: judge_file(out, case.model, ours=ours, **case.told))
+        at = "state_dict" if case.record["mode"] == "for_place" else ""
+        return judged(case, folder, lambda: judge_file(out, case.model, ours=ours, at=at, **case.told))
     return judged(case, folder, lambda: judge_as_it_is(out, case.model, target=False, ours=ours))  # its keys are nobody's yet
 
 

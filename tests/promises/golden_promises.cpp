@@ -44,6 +44,7 @@ struct Case {
   }
   test::Judged judged() const {
     test::Judged judged{.model = model, .ours = ours()};
+    if (test::has(record, "mode") && test::text(record["mode"]) == "for_place") judged.at = "state_dict";
     if (test::has(situation, "free")) judged.free = test::texts(situation["free"]);
     return judged;
   }

@@ -101,8 +101,10 @@ def is_state_dict(tree):
     return isinstance(tree, dict) and len(tree) > 0 and all(isinstance(v, torch.Tensor) for v in tree.values())
 
 
-def load_strictly(model, path, ours=False):
+def load_strictly(model, path, ours=False, at=""):
     tree = state_of(path, ours)
+    if at and at in tree:  # the user named the dict, so the rest of the file stays
+        tree = tree[at]
     try:
         model.load_state_dict(tree)
     except RuntimeError as first:
@@ -136,12 +138,12 @@ def check_values(model, name, through="", free=()):
         raise AssertionError(f"{len(wrong)} tensors hold other values than in training, such as {wrong[0]}")
 
 
-def judge_file(path, name, through="", free=(), ours=False):
+def judge_file(path, name, through="", free=(), ours=False, at=""):
     """A file that is said to load strictly."""
 
     def work():
         model = models.build(name)
-        load_strictly(model, path, ours)
+        load_strictly(model, path, ours, at)
         check_values(model, name, through, free)
 
     return outcome(work)
@@ -186,7 +188,7 @@ def judge_attempt(line, name, through="", free=()):
         exec(compile(line, "train.py", "exec"), {"torch": torch, "model": model, "__name__": "__main__"})
     except BaseException as error:
         whole = traceback.format_exc().splitlines(keepends=True)
-        own = [i for i, text in enumerate(whole) if '"train.py"' in text]
+        own = [i for i, text in enumerate(whole) if 'File "train.py"' in text]
         if own:
             whole = whole[:1] + [whole[own[0]], "    " + line + "\n"] + whole[own[0] + 1:]
         text = "".join(whole).replace(sys.prefix, "/usr/local")

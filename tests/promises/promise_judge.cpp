@@ -95,10 +95,15 @@ std::string wrong_values(const core::Module& module, const Judged& judged) {
 std::string why_not_loaded(const fs::path& file, const Judged& judged) {
   try {
     const ckpt::Checkpoint checkpoint = ckpt::open(file);
-    if (!is_dict_of_tensors(checkpoint.root)) return "the top of the file is not a dict of tensors";
+    const ckpt::Value* below = judged.at.empty() ? nullptr : checkpoint.root.find(judged.at);
+    if (!is_dict_of_tensors(below != nullptr ? *below : checkpoint.root)) return "this is not a dict of tensors";
     if (!judged.ours && !is_read_by_python(checkpoint.format)) return "nothing in Python reads " + checkpoint.format;
     auto module = make_listed_module(judged.model);
-    load_strictly(*module, file, checkpoint.format, judged.model);
+    if (below != nullptr) {
+      module->load_state_dict(ckpt::load(file, {.path = judged.at}));
+    } else {
+      load_strictly(*module, file, checkpoint.format, judged.model);
+    }
     return wrong_values(*module, judged);
   } catch (const core::Error& error) {
     return error.what();

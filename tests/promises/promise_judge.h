@@ -14,6 +14,7 @@ namespace test {
 struct Judged {
   Json model;                          ///< record of the model, with "sums"
   std::vector<std::string> free = {};  ///< ends of keys whose values nothing tells
+  std::string at = {};                 ///< the dict that the user named, where the file still has it
   bool ours = false;                   ///< the file may be of a format that PyTorch does not read
 };
 
