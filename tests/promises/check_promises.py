@@ -54,7 +54,10 @@ class Case:
             path = os.path.join(folder, self.situation["file"])
             if os.path.isfile(path):
                 shutil.copy(path, os.path.join(folder, "FILE"))
-        for name, text in (("error.txt", self.situation["before"]["says"]), ("traceback.txt", self.situation.get("traceback", ""))):
+        for name, text in (
+            ("error.txt", self.situation["before"]["says"]),
+            ("traceback.txt", self.situation.get("traceback", "")),
+        ):
             if name in self.record["argv"]:
                 write_text(os.path.join(folder, name), text)
         if "redirect" in self.record:
@@ -77,7 +80,9 @@ def write_text(path, text):
 
 
 def run_sh(command, folder, text=""):
-    return subprocess.run(["sh", "-c", command], cwd=folder, input=text, capture_output=True, text=True, errors="replace", timeout=120)
+    return subprocess.run(
+        ["sh", "-c", command], cwd=folder, input=text, capture_output=True, text=True, errors="replace", timeout=120
+    )
 
 
 def lines_below(text, heading):
@@ -216,9 +221,20 @@ def check_case(case, folder):
             promises.append({"kind": kind, "line": line, "kept": verdict["loads"], "says": verdict["says"]})
     tells = case.record.get("tells", [])
     silent = bool(tells) and not any(word in (told.stdout + told.stderr).lower() for word in tells)
-    return {"silent": silent, "id": case.record["id"], "situation": case.record["situation"], "command": words + redirect, "exit": told.returncode, "out": told.stdout, "err": told.stderr,
-            "expect": case.record["expect"], "tells": tells, "promises": promises, "missed": was_missed(case, promises),
-            "claims": {"loads": bool(facts.get("loads")), "fixable": bool(facts.get("fixable"))}}
+    return {
+        "silent": silent,
+        "id": case.record["id"],
+        "situation": case.record["situation"],
+        "command": words + redirect,
+        "exit": told.returncode,
+        "out": told.stdout,
+        "err": told.stderr,
+        "expect": case.record["expect"],
+        "tells": tells,
+        "promises": promises,
+        "missed": was_missed(case, promises),
+        "claims": {"loads": bool(facts.get("loads")), "fixable": bool(facts.get("fixable"))},
+    }
 
 
 # ---- report ----
@@ -253,14 +269,18 @@ def table(results):
     broken = sum(n for (_, ok), n in count.items() if not ok)
     lines.append(f"{'all':18}{kept + broken:6}{kept:6}{broken:8}")
     bad = sum(any(not p["kept"] for p in r["promises"]) for r in results)
-    lines.append(f"{len(results)} cases, {bad} with a broken promise, {sum(r['missed'] for r in results)} missed, {sum(r['silent'] for r in results)} silent")
+    lines.append(
+        f"{len(results)} cases, {bad} with a broken promise, {sum(r['missed'] for r in results)} missed, {sum(r['silent'] for r in results)} silent"
+    )
     return "\n".join(lines), broken
 
 
 def pack(folder, results, archive):
     """The corpus and PyTorch's verdicts on what was printed, as one archive that is the same whenever it is made."""
-    verdicts = {r["id"]: {"silent": r["silent"], "promises": [[p["kind"], p["line"], p["kept"], p["says"]] for p in r["promises"]]}
-                for r in results}
+    verdicts = {
+        r["id"]: {"silent": r["silent"], "promises": [[p["kind"], p["line"], p["kept"], p["says"]] for p in r["promises"]]}
+        for r in results
+    }
     with open(folder + "/verdicts.json", "w") as out:
         json.dump(verdicts, out, indent=0, ensure_ascii=False)
 
@@ -275,7 +295,9 @@ def pack(folder, results, archive):
             inside = os.path.relpath(place, folder)
             for name in sorted(names) or [""]:
                 path = os.path.normpath(os.path.join(inside, name))
-                out.add(os.path.join(folder, path), os.path.normpath(os.path.join("promises", path)), recursive=False, filter=plain)
+                out.add(
+                    os.path.join(folder, path), os.path.normpath(os.path.join("promises", path)), recursive=False, filter=plain
+                )
 
 
 def main():
@@ -297,6 +319,7 @@ def main():
     for name in {corpus["situations"][c["situation"]]["model"] for c in chosen}:
         models.trained(name)  # once, for all children
     import safetensors.torch  # noqa: F401
+
     started, results = time.time(), []
     for record in chosen:
         folder = tempfile.mkdtemp(prefix="promise-")

@@ -174,7 +174,9 @@ def judge_line(line, name, through="", free=()):
         allowed = tuple(free)
         if "strict=False" in line:  # what was said to be missing keeps its values
             truth = models.trained(name)
-            allowed += tuple(k for k, v in model.state_dict().items() if torch.equal(v, before[k]) and not torch.equal(v, truth[k]))
+            allowed += tuple(
+                k for k, v in model.state_dict().items() if torch.equal(v, before[k]) and not torch.equal(v, truth[k])
+            )
         check_values(model, name, through, allowed)
 
     return outcome(work)
@@ -190,7 +192,7 @@ def judge_attempt(line, name, through="", free=()):
         whole = traceback.format_exc().splitlines(keepends=True)
         own = [i for i, text in enumerate(whole) if 'File "train.py"' in text]
         if own:
-            whole = whole[:1] + [whole[own[0]], "    " + line + "\n"] + whole[own[0] + 1:]
+            whole = whole[:1] + [whole[own[0]], "    " + line + "\n"] + whole[own[0] + 1 :]
         text = "".join(whole).replace(sys.prefix, "/usr/local")
         said = str(error).replace(sys.prefix, "/usr/local")
         kind = "" if type(error) is Exception else type(error).__name__ + ": "

@@ -26,9 +26,11 @@ import warnings
 import torch
 
 import broken_files
+import differences
+import folders
+import messages
 import models
-import renamings
-import situation
+import wrappings
 from judge import in_child, judge_attempt
 from situation import MODES, PIPED, REDIRECTED, SITUATIONS, WITHOUT_FILE
 
@@ -69,13 +71,19 @@ def weight_sums(name):
 
 
 def own_tensors(module, named):
-    return [[name, list(tensor.shape), str(tensor.dtype).removeprefix("torch.")] for name, tensor in named if tensor is not None]
+    return [
+        [name, list(tensor.shape), str(tensor.dtype).removeprefix("torch.")] for name, tensor in named if tensor is not None
+    ]
 
 
 def module_record(path, module):
     saved = [(n, b) for n, b in module._buffers.items() if n not in module._non_persistent_buffers_set]
-    record = {"path": path, "class": type(module).__name__, "parameters": own_tensors(module, module._parameters.items()),
-              "buffers": own_tensors(module, saved)}
+    record = {
+        "path": path,
+        "class": type(module).__name__,
+        "parameters": own_tensors(module, module._parameters.items()),
+        "buffers": own_tensors(module, saved),
+    }
     version = getattr(module, "_version", 1)
     if version != 1:
         record["version"] = version
@@ -101,9 +109,14 @@ def ties_of(state):
 def model_record(name):
     model = models.prototype(name)
     modules = list(model.named_modules(remove_duplicate=False))
-    return {"name": type(model).__name__, "modules": [module_record(path, module) for path, module in modules],
-            "own_rules": sorted({type(m).__name__ for _, m in modules if has_own_rules(m)}), "sums": weight_sums(name),
-            "ties": ties_of(model.state_dict()), "full_size": models.is_known(name)}
+    return {
+        "name": type(model).__name__,
+        "modules": [module_record(path, module) for path, module in modules],
+        "own_rules": sorted({type(m).__name__ for _, m in modules if has_own_rules(m)}),
+        "sums": weight_sums(name),
+        "ties": ties_of(model.state_dict()),
+        "full_size": models.is_known(name),
+    }
 
 
 # ---- situations ----
@@ -130,8 +143,15 @@ def attempt_in(folder, s):
 
 
 def situation_record(s, before):
-    record = {"family": s.family, "what": s.what, "format": s.form, "file": s.file, "model": s.model, "attempt": s.attempt,
-              "before": {"loads": before["loads"], "says": before["says"]}}
+    record = {
+        "family": s.family,
+        "what": s.what,
+        "format": s.form,
+        "file": s.file,
+        "model": s.model,
+        "attempt": s.attempt,
+        "before": {"loads": before["loads"], "says": before["says"]},
+    }
     for name in ("through", "free", "known"):
         if getattr(s, name):
             record[name] = getattr(s, name)
@@ -152,12 +172,18 @@ def expected(s, mode, before):
 
 
 def with_words(word, words):
-    """"{file}::state_dict" with the file's name."""
+    """ "{file}::state_dict" with the file's name."""
     return re.sub(r"\{(\w+)\}", lambda m: words[m[1]], word)
 
 
 def case_of(s, mode, before):
-    needs_error = mode in PIPED or mode in REDIRECTED or mode in WITHOUT_FILE or "error" in mode or mode in ("both_text", "traceback", "all_three")
+    needs_error = (
+        mode in PIPED
+        or mode in REDIRECTED
+        or mode in WITHOUT_FILE
+        or "error" in mode
+        or mode in ("both_text", "traceback", "all_three")
+    )
     if needs_error and before["loads"]:
         return None
     words = {"file": "./" + s.file if s.file.startswith("-") else s.file, "text": before["says"], "known": s.known}
@@ -204,15 +230,19 @@ def main():
     os.environ["CKPT"] = os.path.abspath(options.ckpt)
     torch.set_num_threads(1)
     options.out = os.path.abspath(options.out)
-    renamings.add_all()
-    broken_files.add_all()
+    for part in (wrappings, differences, broken_files, folders, messages):
+        part.add_all()
     started = time.time()
     situations, cases = make(options)
     names = sorted({record["model"] for record in situations.values()})
     for name in names:
         write_key_lists(name, os.path.join(options.out, "models", name.replace(" ", "_")))
-    corpus = {"made_with": f"torch {torch.__version__.partition('+')[0]}", "models": {n: model_record(n) for n in names},
-              "situations": situations, "cases": cases}
+    corpus = {
+        "made_with": f"torch {torch.__version__.partition('+')[0]}",
+        "models": {n: model_record(n) for n in names},
+        "situations": situations,
+        "cases": cases,
+    }
     with open(options.out + "/cases.json", "w") as out:
         json.dump(corpus, out, indent=1, ensure_ascii=False)
     print(f"{len(situations)} situations, {len(cases)} cases, {len(names)} models in {time.time() - started:.0f} s")

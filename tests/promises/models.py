@@ -11,7 +11,6 @@ import zlib
 import torch
 from torch import nn
 
-
 OUTER = re.compile(r"^(?:module\.|_orig_mod\.|bert\.|transformer\.)*")
 
 # ---- making models narrow ----
@@ -28,7 +27,9 @@ def narrow_layer(layer, by, keep_out):
         into = layer.in_channels if layer.in_channels <= 3 else fewer(layer.in_channels, by)
         out = layer.out_channels if keep_out else fewer(layer.out_channels, by)
         groups = into if depthwise else 1
-        return type(layer)(into, out, layer.kernel_size, layer.stride, layer.padding, groups=groups, bias=layer.bias is not None)
+        return type(layer)(
+            into, out, layer.kernel_size, layer.stride, layer.padding, groups=groups, bias=layer.bias is not None
+        )
     if isinstance(layer, nn.Linear) and type(layer) is not nn.modules.linear.NonDynamicallyQuantizableLinear:
         out = layer.out_features if keep_out else fewer(layer.out_features, by)
         return nn.Linear(fewer(layer.in_features, by), out, layer.bias is not None)
@@ -69,8 +70,13 @@ class ConvBlock(nn.Module):
     def __init__(self, into, out):
         super().__init__()
         self.double_conv = nn.Sequential(
-            nn.Conv2d(into, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(inplace=True),
-            nn.Conv2d(out, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(inplace=True))
+            nn.Conv2d(into, out, 3, padding=1, bias=False),
+            nn.BatchNorm2d(out),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(out, out, 3, padding=1, bias=False),
+            nn.BatchNorm2d(out),
+            nn.ReLU(inplace=True),
+        )
 
 
 class UNet(nn.Module):
@@ -120,8 +126,13 @@ class Discriminator(nn.Module):
     def __init__(self):
         super().__init__()
         sn = nn.utils.spectral_norm
-        self.main = nn.Sequential(sn(nn.Conv2d(3, 4, 4, 2, 1)), nn.LeakyReLU(0.2), sn(nn.Conv2d(4, 6, 4, 2, 1)),
-                                  nn.LeakyReLU(0.2), sn(nn.Linear(6, 1)))
+        self.main = nn.Sequential(
+            sn(nn.Conv2d(3, 4, 4, 2, 1)),
+            nn.LeakyReLU(0.2),
+            sn(nn.Conv2d(4, 6, 4, 2, 1)),
+            nn.LeakyReLU(0.2),
+            sn(nn.Linear(6, 1)),
+        )
 
 
 class WaveStack(nn.Module):
@@ -156,25 +167,19 @@ class Siamese(nn.Module):
         self.out = nn.Linear(6, 1)
 
 
-class WithHead(nn.Module):
-    """A network as others wrap it: backbone and head."""
-
-    def __init__(self, backbone, classes):
-        super().__init__()
-        self.backbone = backbone
-        self.head = nn.Linear(4, classes)
-
-
 def mlp_bn(classes=4):
-    return nn.Sequential(nn.Linear(9, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 6), nn.BatchNorm1d(6), nn.ReLU(),
-                         nn.Linear(6, classes))
+    return nn.Sequential(
+        nn.Linear(9, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, classes)
+    )
 
 
 def autoencoder():
-    return nn.ModuleDict({
-        "encoder": nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 6, 3)),
-        "decoder": nn.Sequential(nn.ConvTranspose2d(6, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.ConvTranspose2d(4, 3, 3)),
-    })
+    return nn.ModuleDict(
+        {
+            "encoder": nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 6, 3)),
+            "decoder": nn.Sequential(nn.ConvTranspose2d(6, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.ConvTranspose2d(4, 3, 3)),
+        }
+    )
 
 
 # ---- models of libraries ----
@@ -231,19 +236,48 @@ def gpt2(layers=2, kind="GPT2LMHeadModel", **options):
 
 
 def bert(kind="BertForMaskedLM", vocabulary=26, **options):
-    return hugging_face(kind, "BertConfig", hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12,
-                        vocab_size=vocabulary, max_position_embeddings=14, **options)
+    return hugging_face(
+        kind,
+        "BertConfig",
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=12,
+        vocab_size=vocabulary,
+        max_position_embeddings=14,
+        **options,
+    )
 
 
 def t5():
-    return hugging_face("T5ForConditionalGeneration", "T5Config", d_model=8, d_kv=4, d_ff=12, num_layers=2, num_heads=2,
-                        vocab_size=22, relative_attention_num_buckets=8, decoder_start_token_id=0)
+    return hugging_face(
+        "T5ForConditionalGeneration",
+        "T5Config",
+        d_model=8,
+        d_kv=4,
+        d_ff=12,
+        num_layers=2,
+        num_heads=2,
+        vocab_size=22,
+        relative_attention_num_buckets=8,
+        decoder_start_token_id=0,
+    )
 
 
 def llama(tied=True, layers=2):
-    return hugging_face("LlamaForCausalLM", "LlamaConfig", hidden_size=8, intermediate_size=12, num_hidden_layers=layers,
-                        num_attention_heads=2, num_key_value_heads=1, vocab_size=20, tie_word_embeddings=tied,
-                        bos_token_id=0, eos_token_id=1)
+    return hugging_face(
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        hidden_size=8,
+        intermediate_size=12,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        vocab_size=20,
+        tie_word_embeddings=tied,
+        bos_token_id=0,
+        eos_token_id=1,
+    )
 
 
 def known(name, **options):

@@ -61,8 +61,16 @@ class Situation:
 
 
 SITUATIONS = []
-EXTENSIONS = {"zip": ".pth", "legacy": ".pth", "safetensors": ".safetensors", "npz": ".npz", "script": ".pt", "native": ".ckpt",
-              "h5": ".h5", "gguf": ".gguf"}
+EXTENSIONS = {
+    "zip": ".pth",
+    "legacy": ".pth",
+    "safetensors": ".safetensors",
+    "npz": ".npz",
+    "script": ".pt",
+    "native": ".ckpt",
+    "h5": ".h5",
+    "gguf": ".gguf",
+}
 
 
 def default_attempt(s):
