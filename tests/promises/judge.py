@@ -170,7 +170,12 @@ def judge_line(line, name, through="", free=()):
     def work():
         model = models.build(name)
         before = {key: value.clone() for key, value in model.state_dict().items()}
-        exec(compile(line, "pasted", "exec"), {"torch": torch, "model": model, "__name__": "__main__"})
+        names = {"torch": torch, "model": model, "__name__": "__main__"}
+        exec(compile(line, "pasted", "exec"), names)
+        if "load_state_dict" not in line and "state_dict" in names:  # no model is known: it is only read
+            if not is_state_dict(names["state_dict"]):
+                raise TypeError("it gives no dict of tensors")
+            return
         allowed = tuple(free)
         if "strict=False" in line:  # what was said to be missing keeps its values
             truth = models.trained(name)

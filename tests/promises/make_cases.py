@@ -34,7 +34,7 @@ import wrappings
 from judge import in_child, judge_attempt
 from situation import MODES, PIPED, REDIRECTED, SITUATIONS, WITHOUT_FILE
 
-WITH_LIST = {"for_shapes", "for_json", "for_file", "for_known", "all_three"}
+WITH_LIST = {"for_place", "for_shapes", "for_json", "for_file", "for_known", "all_three"}
 
 
 # ---- models ----
@@ -168,7 +168,11 @@ def expected(s, mode, before):
     nested = s.what.startswith("nested_in")  # a message does not say what lies below
     if mode in WITHOUT_FILE and (nested or "state_dict for" not in before["says"]):
         return s.by_message or "any"
-    return s.by_message or s.expect if mode not in WITH_LIST else s.expect
+    if mode in WITH_LIST:
+        return s.expect
+    if "state_dict for" not in before["says"] and s.expect == "fixable":
+        return s.alone  # the message does not speak of a model
+    return s.by_message or s.expect
 
 
 def with_words(word, words):
