@@ -10,6 +10,7 @@
 #include "libckpt/analyze/why/foreign_names.h"
 #include "libckpt/analyze/why/leftover_causes.h"
 #include "libckpt/analyze/why/name_causes.h"
+#include "libckpt/analyze/why/rank_part.h"
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libckpt/analyze/why/unreadable.h"
 #include "libcore/base/error.h"
@@ -166,6 +167,32 @@ void add_optimizer_file(Diagnosis& diagnosis, const Value& root) {
   diagnosis.causes.push_back(std::move(cause));
 }
 
+/// Whether another dict gives the model too, once the names are those of the model.
+bool fits_too(const Candidate& candidate, const KeyTable& wanted, const KnownPacks& packs) {
+  if (candidate.keys.size() < wanted.size() || candidate.keys.size() > 2 * wanted.size()) return false;
+  return attempt_all(candidate, wanted, packs, [] { return std::string(); }).complete();
+}
+
+/// The dict that is taken and the others that would do as well, in one sentence.
+void note_others_that_fit(Diagnosis& diagnosis, const Tried& best, const std::vector<Candidate>& candidates,
+                          const KeyTable& wanted, const WhyOptions& options) {
+  if (!best.attempt || !best.attempt->complete() || best.candidate->kind != Candidate::Kind::dict) return;
+  std::vector<std::string> names = {best.candidate->at.empty() ? "the top" : core::quote(best.candidate->at)};
+  std::string other;
+  for (const Candidate* candidate : worth_trying(candidates)) {
+    if (candidate == best.candidate || candidate->kind != Candidate::Kind::dict) continue;
+    if (!fits_too(*candidate, wanted, options.packs)) continue;
+    if (other.empty()) other = candidate->at;
+    names.push_back(core::quote(candidate->at));
+  }
+  if (other.empty()) return;
+  std::string last = names.back();
+  std::string taken = names.front();
+  names.pop_back();
+  diagnosis.notes.push_back(core::join(names, ", ") + " and " + last + (names.size() > 1 ? " all" : " both") +
+                            " fit the model; " + taken + " is taken, name another as FILE::" + shell_word(other));
+}
+
 Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts, const KeyList& list) {
   const Value& root = input.checkpoint->root;
   Diagnosis diagnosis;
@@ -186,6 +213,7 @@ Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorF
   }
   diagnosis.before = context.at_top;
   diagnosis.after = context.in_chosen;
+  note_others_that_fit(diagnosis, best, candidates, wanted, options);
   add_before_names(diagnosis, context);
   if (best.attempt) {
     take_over(diagnosis, *best.attempt);
@@ -356,7 +384,17 @@ std::string file_of(const std::string& subject, const std::string& at) {
   return !at.empty() && subject.ends_with(place) ? subject.substr(0, subject.size() - place.size()) : subject;
 }
 
+Diagnosis of_one_rank(const WhyInput& input, const detail::RankPart& part) {
+  Diagnosis diagnosis;
+  diagnosis.subject = input.subject;
+  diagnosis.format = input.checkpoint->format;
+  diagnosis.description = detail::describe_file(input.checkpoint->root, nullptr);
+  diagnosis.causes.push_back(detail::rank_cause(part));
+  return diagnosis;
+}
+
 Diagnosis best_diagnosis(const WhyInput& input, const WhyOptions& options) {
+  if (auto part = detail::rank_part(input.checkpoint->root)) return of_one_rank(input, *part);
   ErrorFacts facts = parse_error_text(options.error);
   std::vector<KeyList> wanted = options.wanted;
   std::optional<KeyList> said = wanted.empty() ? detail::target_of(facts, input.checkpoint->root) : std::nullopt;
