@@ -10,10 +10,11 @@
 #include "libckpt/analyze/why/foreign_names.h"
 #include "libckpt/analyze/why/leftover_causes.h"
 #include "libckpt/analyze/why/name_causes.h"
+#include "libckpt/analyze/why/proof.h"
+#include "libckpt/analyze/why/rank_part.h"
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libckpt/analyze/why/simulated_load.h"
 #include "libckpt/analyze/why/unreadable.h"
-#include "libckpt/analyze/why_fix.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -152,47 +153,6 @@ void take_over(Diagnosis& diagnosis, const Attempt& attempt) {
   diagnosis.after = attempt.match();
 }
 
-/// Wanted keys that are missing without harm are not counted.
-Match all_of(const Match& match) {
-  Match all = match;
-  all.wanted = all.keys;
-  all.bytes_wanted = all.bytes;
-  return all;
-}
-
-/// What load_state_dict says of the file once the plan is carried out.
-core::LoadProblems problems_after(const FixPlan& plan, const Checkpoint& file, const KeyList& wanted) {
-  try {
-    Checkpoint fixed = apply_fix(file, plan);
-    const Value& state = value_at(fixed.root, plan.at);
-    if (state.is(Value::Kind::dict)) return detail::simulate_load(state.as_dict(), wanted);
-    return {.errors = {"Expected state_dict to be dict-like, got <class '" + type_text(state) + "'>."}};
-  } catch (const Error& error) {
-    return {.errors = {error.message()}};
-  }
-}
-
-/// Counters that the versions in the file let PyTorch add by itself need no step.
-void drop_needless_counters(Diagnosis& diagnosis, const Checkpoint& file, const KeyList& wanted) {
-  FixPlan plan = diagnosis.plan;
-  auto added = std::erase_if(plan.steps, [](const FixStep& step) { return step.kind == FixStep::Kind::add_counters; });
-  if (added == 0 || !problems_after(plan, file, wanted).none()) return;
-  diagnosis.plan = std::move(plan);
-  std::erase_if(diagnosis.causes, [](const Cause& cause) { return cause.kind == CauseKind::missing_counters; });
-}
-
-/// Nothing is promised before the plan went through the rules of load_state_dict.
-void prove(Diagnosis& diagnosis, const Checkpoint& file, const KeyList& wanted) {
-  drop_needless_counters(diagnosis, file, wanted);
-  core::LoadProblems problems = problems_after(diagnosis.plan, file, wanted);
-  diagnosis.proven = problems.none();
-  diagnosis.missing = std::move(problems.missing);
-  diagnosis.unexpected = std::move(problems.unexpected);
-  diagnosis.mismatched = std::move(problems.errors);
-  if (diagnosis.proven) diagnosis.after = all_of(diagnosis.after);
-  if (diagnosis.plan.empty()) diagnosis.before = diagnosis.after;
-}
-
 /// Where load_state_dict takes the dict as it is, whatever the names look like, there is nothing to rename.
 bool is_taken(const Candidate& candidate, const Value& root, const KeyList& wanted) {
   return detail::simulate_load(dict_of(candidate, root), wanted).none();
@@ -209,11 +169,31 @@ void add_optimizer_file(Diagnosis& diagnosis, const Value& root) {
   diagnosis.causes.push_back(std::move(cause));
 }
 
-/// What torch.load gives is no dict of tensors, and holds none.
-void add_no_state_dict(Diagnosis& diagnosis, const Value& root) {
-  Cause cause{CauseKind::no_state_dict, "the file holds no state dict: the top of it is a " + type_text(root)};
-  cause.advice = "load_state_dict takes a dict of tensors; look at what is there with 'ckpt tree'";
-  diagnosis.causes.push_back(std::move(cause));
+/// Whether another dict gives the model too, once the names are those of the model.
+bool fits_too(const Candidate& candidate, const KeyTable& wanted, const KnownPacks& packs) {
+  if (candidate.keys.size() < wanted.size() || candidate.keys.size() > 2 * wanted.size()) return false;
+  return attempt_all(candidate, wanted, packs, [] { return std::string(); }).complete();
+}
+
+/// The dict that is taken and the others that would do as well, in one sentence.
+void note_others_that_fit(Diagnosis& diagnosis, const Tried& best, const std::vector<Candidate>& candidates,
+                          const KeyTable& wanted, const WhyInput& input, const WhyOptions& options) {
+  if (!best.attempt || !best.attempt->complete() || best.candidate->kind != Candidate::Kind::dict) return;
+  std::vector<std::string> names = {best.candidate->at.empty() ? "the top" : core::quote(best.candidate->at)};
+  std::string other;
+  for (const Candidate* candidate : worth_trying(candidates)) {
+    if (candidate == best.candidate || candidate->kind != Candidate::Kind::dict) continue;
+    if (candidate->is_one_of(input.module_dicts)) continue;  // not what the training left
+    if (!fits_too(*candidate, wanted, options.packs)) continue;
+    if (other.empty()) other = candidate->at;
+    names.push_back(core::quote(candidate->at));
+  }
+  if (other.empty()) return;
+  std::string last = names.back();
+  std::string taken = names.front();
+  names.pop_back();
+  diagnosis.notes.push_back(core::join(names, ", ") + " and " + last + (names.size() > 1 ? " all" : " both") +
+                            " fit the model; " + taken + " is taken, name another as FILE::" + shell_word(other));
 }
 
 Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts, const KeyList& list) {
@@ -237,20 +217,21 @@ Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorF
   }
   diagnosis.before = context.at_top;
   diagnosis.after = context.in_chosen;
+  note_others_that_fit(diagnosis, best, candidates, wanted, input, options);
   add_before_names(diagnosis, context);
   if (best.attempt) {
     if (is_taken(*best.candidate, root, list)) {
-      diagnosis.after = all_of(context.in_chosen);
+      diagnosis.after = detail::all_of(context.in_chosen);
     } else {
       take_over(diagnosis, *best.attempt);
       diagnosis.plan.reaches = drops_a_parent(*best.candidate, diagnosis.plan);
     }
   } else {
     add_optimizer_file(diagnosis, root);
-    if (diagnosis.causes.empty()) add_no_state_dict(diagnosis, root);
+    if (diagnosis.causes.empty()) detail::add_no_state_dict(diagnosis, root);
   }
   add_behind_names(diagnosis, context);
-  prove(diagnosis, *input.checkpoint, list);
+  detail::prove(diagnosis, *input.checkpoint, list);
   return diagnosis;
 }
 
@@ -331,7 +312,7 @@ void add_names_alone(Diagnosis& diagnosis, const Candidate& candidate, const Val
     if (!candidate.at_top()) diagnosis.before.keys = diagnosis.before.bytes = 0;
     const KeyList& list = implied.attempt->wanted().list();
     if (is_taken(candidate, root, list)) {
-      diagnosis.after = all_of(implied.attempt->match());
+      diagnosis.after = detail::all_of(implied.attempt->match());
     } else {
       take_over(diagnosis, *implied.attempt);
       diagnosis.plan.reaches = drops_a_parent(candidate, diagnosis.plan);
@@ -359,24 +340,6 @@ const KeyList* model_named(const WhyOptions& options, const std::string& name) {
   return found == known.end() ? nullptr : &*found;
 }
 
-/// Where nobody says what the file is for: what the plan leaves has to be a dict of tensors.
-void prove_alone(Diagnosis& diagnosis, const Checkpoint& file) {
-  try {
-    Checkpoint fixed = apply_fix(file, diagnosis.plan);
-    const Value& state = value_at(fixed.root, diagnosis.plan.at);
-    diagnosis.proven = detail::is_dict_of_tensors(state);
-    if (diagnosis.proven || !diagnosis.causes.empty() || !state.is(Value::Kind::dict)) return;
-    std::vector<std::string> others;
-    for (const auto& [key, value] : state.as_dict().items) {
-      if (!value.is(Value::Kind::tensor)) others.push_back(step_text(key) + " (" + type_text(value) + ")");
-    }
-    diagnosis.causes.push_back(
-        {CauseKind::extra_keys, "the dict holds other things than tensors: " + detail::some_names(others)});
-  } catch (const Error&) {
-    diagnosis.proven = false;
-  }
-}
-
 Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts) {
   const Value& root = input.checkpoint->root;
   Diagnosis diagnosis;
@@ -391,12 +354,12 @@ Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFac
   add_before_names(diagnosis, context);
   if (main != nullptr) add_names_alone(diagnosis, *main, root, options);
   if (main == nullptr) add_optimizer_file(diagnosis, root);
-  if (main == nullptr && diagnosis.causes.empty()) add_no_state_dict(diagnosis, root);
+  if (main == nullptr && diagnosis.causes.empty()) detail::add_no_state_dict(diagnosis, root);
   add_behind_names(diagnosis, context);
   if (const KeyList* near = model_named(options, diagnosis.nearest)) {
-    prove(diagnosis, *input.checkpoint, *near);
+    detail::prove(diagnosis, *input.checkpoint, *near);
   } else {
-    prove_alone(diagnosis, *input.checkpoint);
+    detail::prove_alone(diagnosis, *input.checkpoint);
   }
   for (const Candidate& other : candidates) {
     bool state = &other != main && other.kind != Candidate::Kind::flat && main != nullptr &&
@@ -445,7 +408,17 @@ std::string file_of(const std::string& subject, const std::string& at) {
   return !at.empty() && subject.ends_with(place) ? subject.substr(0, subject.size() - place.size()) : subject;
 }
 
+Diagnosis of_one_rank(const WhyInput& input, const detail::RankPart& part) {
+  Diagnosis diagnosis;
+  diagnosis.subject = input.subject;
+  diagnosis.format = input.checkpoint->format;
+  diagnosis.description = detail::describe_file(input.checkpoint->root, nullptr);
+  diagnosis.causes.push_back(detail::rank_cause(part));
+  return diagnosis;
+}
+
 Diagnosis best_diagnosis(const WhyInput& input, const WhyOptions& options) {
+  if (auto part = detail::rank_part(input.checkpoint->root)) return of_one_rank(input, *part);
   ErrorFacts facts = parse_error_text(options.error);
   std::vector<KeyList> wanted = options.wanted;
   std::optional<KeyList> said = wanted.empty() ? detail::target_of(facts, input.checkpoint->root) : std::nullopt;

@@ -31,6 +31,7 @@ enum class CauseKind : std::uint8_t {
   pickled_module,   ///< the module itself was pickled, not its state dict
   nested_dict,      ///< the state dict lies below other things
   scattered_dicts,  ///< the model's parts lie in several dicts
+  rank_part,        ///< one process of several saved its own part of the model
   device_tags,      ///< saved on devices that are not there
   // names
   wrapper_prefix,      ///< DataParallel, torch.compile, FSDP, ... at the start of every key

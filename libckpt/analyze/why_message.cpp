@@ -47,7 +47,11 @@ Diagnosis device_alone(const ErrorFacts& facts) {
 
 /// Layers beyond those of the model are no spare keys: dropped, they would leave half of another model.
 void add_depth(Diagnosis& diagnosis, const ErrorFacts& facts) {
-  std::optional<std::string> layer = detail::layers_that_go_on(facts.unexpected, facts.missing);
+  std::vector<std::string> dropped;
+  for (const FixStep& step : diagnosis.plan.steps) {
+    if (step.kind == FixStep::Kind::drop) dropped.insert(dropped.end(), step.keys.begin(), step.keys.end());
+  }
+  std::optional<std::string> layer = detail::layers_that_go_on(dropped, facts.missing);
   if (!layer) return;
   Cause cause{CauseKind::depth, "the file seems to be of a deeper model: it goes on with " + core::quote(*layer) +
                                     ", which the model does not have"};

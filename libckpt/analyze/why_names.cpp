@@ -24,6 +24,7 @@ constexpr std::array kNames = {
     Naming{CauseKind::pickled_module, "pickled_module", "the module was pickled, not its state dict"},
     Naming{CauseKind::nested_dict, "nested_dict", "the state dict lies below other things"},
     Naming{CauseKind::scattered_dicts, "scattered_dicts", "the model lies in several dicts"},
+    Naming{CauseKind::rank_part, "rank_part", "one rank's part of the model"},
     Naming{CauseKind::device_tags, "device_tags", "saved on a device that is not here"},
     Naming{CauseKind::wrapper_prefix, "wrapper_prefix", "a wrapper's prefix on the keys"},
     Naming{CauseKind::wrapper_inside, "wrapper_inside", "wrapper components inside the keys"},

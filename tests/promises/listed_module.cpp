@@ -33,15 +33,6 @@ class ListedModule : public core::ModuleOf<ListedModule> {
   int version_;
 };
 
-/// PyTorch fills in the counters of old states for instance norms as for batch norms.
-template <class Norm>
-struct CountedInstanceNorm : Norm {
-  using Norm::Norm;
-  void before_load(core::StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
-    this->upgrade(state, prefix, saved_version);
-  }
-};
-
 Named tensors_of(Json list) {
   Named named;
   for (Json item : items(list)) {
@@ -59,8 +50,8 @@ std::shared_ptr<core::Module> norm_of(const std::string& kind, const Named& para
   if (kind == "BatchNorm1d") return std::make_shared<core::BatchNorm1d>(features, batch);
   if (kind == "BatchNorm2d") return std::make_shared<core::BatchNorm2d>(features, batch);
   if (kind == "BatchNorm3d") return std::make_shared<core::BatchNorm3d>(features, batch);
-  if (kind == "InstanceNorm1d") return std::make_shared<CountedInstanceNorm<core::InstanceNorm1d>>(features, instance);
-  if (kind == "InstanceNorm2d") return std::make_shared<CountedInstanceNorm<core::InstanceNorm2d>>(features, instance);
+  if (kind == "InstanceNorm1d") return std::make_shared<core::InstanceNorm1d>(features, instance);
+  if (kind == "InstanceNorm2d") return std::make_shared<core::InstanceNorm2d>(features, instance);
   return nullptr;
 }
 

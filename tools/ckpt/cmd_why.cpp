@@ -51,7 +51,9 @@ std::string confidence_text(double confidence) {
 
 void print_match(Output& out, const ckpt::Diagnosis& d) {
   if (d.target.empty() || d.before.wanted == 0) return;
-  out.print_tone(d.names_match() ? Tone::good : Tone::bad, d.names_match() ? "\u2713 " : "\u2717 ");
+  if (!d.names_match() || d.shapes_known) {
+    out.print_tone(d.names_match() ? Tone::good : Tone::bad, d.names_match() ? "\u2713 " : "\u2717 ");
+  }
   out.print(match_text(d.before) + " keys match " + core::printable(d.target) +
             percent(d.before.bytes, d.before.bytes_wanted));
   if (!d.plan.empty()) {
@@ -101,6 +103,12 @@ std::string loads_text(const ckpt::Diagnosis& d) {
   return d.target.empty() ? "nothing stands in the way of loading it" : "it loads as it is";
 }
 
+/// A line that loads what the command writes is nothing without it.
+std::string python_of(const ckpt::Diagnosis& d, const std::string& command) {
+  std::string python = ckpt::python_line(d);
+  return command.empty() && python.ends_with("# after the command above") ? "" : python;
+}
+
 void print_text(Output& out, const Options& options, const ckpt::Diagnosis& d, const std::string& title) {
   out.print_heading(core::printable(d.subject));
   out.print("  " + title + (title.empty() || d.description.empty() ? "" : ", ") + one_line(d.description) + "\n");
@@ -109,22 +117,20 @@ void print_text(Output& out, const Options& options, const ckpt::Diagnosis& d, c
   if (!d.causes.empty()) out.print_heading("causes\n");
   for (std::size_t i = 0; i < d.causes.size(); ++i) print_cause(out, d, i);
   print_problems(out, d);
-  if (!d.shapes_known && d.fixable() && !d.plan.empty()) {
-    out.print("note: only names were compared: " + core::printable(d.target) + " gives no shapes\n");
-  }
   for (const std::string& note : d.notes) out.print("note: " + one_line(note) + "\n");
   std::string command = ckpt::command_line(d, options.target.command());
+  const std::string hedge = d.shapes_known ? "" : ", as far as names tell";
   if (!command.empty()) {
-    out.print_heading("fix\n");
+    out.print_heading("fix" + hedge + "\n");
     out.print("  " + command + "\n");
   } else if (d.fixable() && !d.plan.empty()) {
     out.print("the message came by a pipe: save it in a file and name that with --error, and the command is shown\n");
   } else if (!d.readable && !d.causes.empty()) {
     out.print("advice: " + one_line(d.causes.front().advice) + "\n");
   }
-  std::string python = ckpt::python_line(d);
+  std::string python = python_of(d, command);
   if (!python.empty()) {
-    out.print_heading("python\n");
+    out.print_heading("python" + hedge + "\n");
     out.print("  " + python + "\n");
   }
 }
@@ -165,7 +171,7 @@ std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   json.key("path").value(d.subject);
   json.key("description").value(d.description);
   json.key("readable").value(d.readable);
-  json.key("loads").value(d.loads());
+  json.key("loads").value(d.loads() && d.format != "native");  // in PyTorch, as it is
   json.key("fixable").value(d.fixable());
   json.key("shapes_known").value(d.shapes_known);
   json.key("target").value(d.target);
@@ -178,8 +184,9 @@ std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   json.key("steps").begin_array();
   for (const ckpt::FixStep& step : d.plan.steps) json.value(step.text);
   json.end_array();
-  json.key("fix").value(ckpt::command_line(d, options.target.command()));
-  json.key("python").value(ckpt::python_line(d));
+  std::string command = ckpt::command_line(d, options.target.command());
+  json.key("fix").value(command);
+  json.key("python").value(python_of(d, command));
   write_texts(json, "missing", d.missing);
   write_texts(json, "unexpected", d.unexpected);
   write_texts(json, "mismatched", d.mismatched);

@@ -6,7 +6,6 @@
 #include <unordered_set>
 
 #include "libckpt/analyze/why/shape_causes.h"
-#include "libckpt/format/format.h"
 #include "libckpt/transform/key_edit.h"
 #include "libcore/base/text.h"
 
@@ -220,12 +219,22 @@ bool is_read_at_once(std::string_view format) {
   return std::find(kAtOnce.begin(), kAtOnce.end(), format) != kAtOnce.end();
 }
 
+/// Whether what is loaded has a tensor under several names.
+bool has_ties(const Diagnosis& diagnosis, const FileContext& context) {
+  const std::vector<FixStep>& steps = diagnosis.plan.steps;
+  bool tied = std::any_of(steps.begin(), steps.end(), [](const FixStep& step) { return step.kind == FixStep::Kind::tie; });
+  const Dict* dict = context.chosen == nullptr ? nullptr : context.chosen->dict;
+  return tied || (dict != nullptr && !key_list_of(*dict, "").ties.empty());
+}
+
 void add_format(Diagnosis& diagnosis, const FileContext& context) {
   const std::string& name = context.input.checkpoint->format;
-  if (is_read_at_once(name) || diagnosis.description.empty()) return;
-  const Format* format = find_format(name);
-  std::string title = format == nullptr ? name : std::string(format->title);
-  Cause cause{CauseKind::other_format, "torch.load does not give a dict of tensors for this format: " + title};
+  bool ties = name == "safetensors" && has_ties(diagnosis, context);
+  if (is_read_at_once(name) && !ties) return;
+  Cause cause{CauseKind::other_format, ties ? "a safetensors file holds a tied tensor under one of its names, and load_file "
+                                              "gives that name alone"
+                                            : "torch.load does not read this format (" + name + ")"};
+  if (ties) cause.advice = "safetensors.torch.load_model ties the names of a model by itself";
   cause.before = diagnosis.after;
   cause.after = diagnosis.after;
   FixStep step{FixStep::Kind::convert, "write a PyTorch file"};

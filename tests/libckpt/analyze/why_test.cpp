@@ -242,3 +242,60 @@ TEST(Why, MovesTagsOfAbsentDevicesOnly) {
                           "Please use torch.load with map_location to map your storages to an existing device."));
   EXPECT_EQ(ckpt::python_line(d), "model.load_state_dict(torch.load('net.pth', map_location='cpu'))");
 }
+
+TEST(Why, NamesTheDictThatIsTakenTogetherWithTheOthersThatFit) {
+  Value root = dict_of({{"model", build(small_mlp(), with_prefix("module."))},
+                        {"ema", build(small_mlp())},
+                        {"other", build(small_bert())},
+                        {"epoch", Value::integer(1)}});
+  Diagnosis d = diagnose_for(root, small_mlp());
+  EXPECT_EQ(d.plan.steps.front().at, "ema");
+  EXPECT_THAT(d.notes, testing::Contains("'ema' and 'model' both fit the model; 'ema' is taken, name another as "
+                                         "FILE::model"));
+  Value one = dict_of({{"model", build(small_mlp())}, {"other", build(small_bert())}});
+  EXPECT_THAT(diagnose_for(one, small_mlp()).notes, testing::IsEmpty());
+}
+
+namespace {
+
+Value object_of(const std::string& symbol, Value args, Value state = {}) {
+  ckpt::Object object;
+  object.symbol = symbol;
+  object.form = args.is_null() ? ckpt::Object::Form::global : ckpt::Object::Form::instance;
+  object.args = std::move(args);
+  object.has_state = !state.is_null();
+  object.state = std::move(state);
+  return Value::object(std::move(object));
+}
+
+/// A tensor of a program of two processes as torch.save writes it from one of them.
+Value distributed_tensor(std::int64_t rank, const std::string& placement) {
+  Value mesh = object_of("torch.distributed.device_mesh.DeviceMesh", Value::tuple({}),
+                         dict_of({{"_rank", Value::integer(rank)},
+                                  {"_flatten_rank_map", Value::tuple({Value::integer(0), Value::integer(1)})}}));
+  Value spec =
+      object_of("torch.distributed.tensor._dtensor_spec.DTensorSpec", Value::tuple({}),
+                dict_of({{"mesh", mesh}, {"placements", Value::tuple({object_of(placement, Value::tuple({}))})}}));
+  Value local = Value::tensor(entry_of({"local", core::Shape{2, 3}}));
+  return object_of("torch._tensor._rebuild_from_type_v2",
+                   Value::tuple({object_of("torch.distributed.tensor.DTensor", {}),
+                                 Value::tuple({Value(), dict_of({{"_local_tensor", local}, {"_spec", spec}})})}));
+}
+
+}  // namespace
+
+TEST(Why, SaysWhichRankSavedAPartOfTheModel) {
+  Value root = dict_of({{"fc1.weight", distributed_tensor(1, "torch.distributed.tensor.placement_types.Shard")},
+                        {"steps", Value::tensor(entry_of({"steps", core::Shape{}}))}});
+  for (const ckpt::WhyOptions& options : {ckpt::WhyOptions{}, ckpt::WhyOptions{.wanted = {wanted(small_mlp())}}}) {
+    Diagnosis d = diagnose(file_of(root), options);
+    ASSERT_EQ(d.causes.size(), 1u);
+    EXPECT_EQ(d.causes[0].kind, CauseKind::rank_part);
+    EXPECT_THAT(d.causes[0].text, HasSubstr("rank 1 of 2"));
+    EXPECT_FALSE(d.loads());
+    EXPECT_EQ(ckpt::command_line(d), "");
+    EXPECT_EQ(ckpt::python_line(d), "");
+  }
+  Value whole = dict_of({{"fc1.weight", distributed_tensor(1, "torch.distributed.tensor.placement_types.Replicate")}});
+  for (const ckpt::Cause& cause : diagnose(file_of(whole), {}).causes) EXPECT_NE(cause.kind, CauseKind::rank_part);
+}
