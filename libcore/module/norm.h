@@ -139,6 +139,9 @@ struct InstanceNormModule : ModuleOf<Derived>, BatchNormState {
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   int version() const override { return 2; }
+  void before_load(StateDict& state, std::string_view prefix, std::optional<int> saved_version) override {
+    upgrade(state, prefix, saved_version);
+  }
   Tensor forward(const Tensor& x) { return normalise_instances(x, Rank, this->is_training()); }
 };
 struct InstanceNorm1d : InstanceNormModule<InstanceNorm1d, 1> {
