@@ -246,6 +246,11 @@ Cause from_error(const FileStart& bytes, const core::Error& error) {
     cause.advice = says(error, {"(gunzip)"}) ? "gunzip it first" : "see what the sentence says";
     return cause;
   }
+  if (says(error, {"is missing, although the index names it"})) {
+    Cause cause{CauseKind::missing_keys, words};
+    cause.advice = "download or copy the missing file again, into the same folder";
+    return cause;
+  }
   bool cut = says(error, {"past the end", "cut", "truncated", "ends inside", "ends before", "shorter", "too short"});
   Cause cause{cut ? CauseKind::truncated : CauseKind::corrupt, words};
   cause.evidence.push_back(core::format_size(bytes.size) + " are here");
@@ -260,8 +265,10 @@ void diagnose_unreadable(Diagnosis& diagnosis, const std::filesystem::path& path
   diagnosis.readable = false;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
-    Cause cause{CauseKind::corrupt, error.message()};
-    cause.advice = again(0);
+    // The sentence about a folder says what to do; nothing is downloaded over it.
+    Cause cause = from_error({}, error);
+    cause.evidence.clear();
+    if (cause.kind == CauseKind::not_a_checkpoint) cause.advice = "name the file or folder that holds the weights";
     diagnosis.causes.push_back(std::move(cause));
     return;
   }
