@@ -89,9 +89,9 @@ TEST(KeyList, ReadsJsonInEveryUsualForm) {
 TEST(KeyList, NamesWhatIsWrong) {
   EXPECT_THAT(error_of(""), HasSubstr("keys.txt: it names no key"));
   EXPECT_THAT(error_of("a\na\n"), HasSubstr("'a' twice"));
-  EXPECT_THAT(error_of("a 3xx4\n"), HasSubstr("'3xx4' behind key 'a' is no shape"));
-  EXPECT_THAT(error_of("a -3\n"), HasSubstr("no shape"));
-  EXPECT_THAT(error_of("{\"a\": [1.5]}"), HasSubstr("no shape"));
+  EXPECT_THAT(error_of("a 3xx4\n"), HasSubstr("'3xx4' behind key 'a' is not a shape"));
+  EXPECT_THAT(error_of("a -3\n"), HasSubstr("not a shape"));
+  EXPECT_THAT(error_of("{\"a\": [1.5]}"), HasSubstr("not a shape"));
   EXPECT_THAT(error_of("[1]"), HasSubstr("neither a name"));
   EXPECT_THAT(error_of("['a"), HasSubstr("not closed"));
   EXPECT_THAT(error_of("{\"a\": [1]"), HasSubstr("keys.txt"));
