@@ -1,0 +1,66 @@
+// A checkpoint packed in another file: the printed line is pasted into a shell, and what comes out is the checkpoint.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "tests/cli/files.h"
+
+using testing::HasSubstr;
+using namespace test;
+
+namespace {
+
+RunOptions with_program_in_path() {
+  return {.in_child = [] {
+    std::filesystem::path folder = std::filesystem::absolute(built_program("")).parent_path();
+    ::setenv("PATH", (folder.string() + ":/usr/bin:/bin").c_str(), 1);
+  }};
+}
+
+bool is_installed(const std::string& program) {
+  return std::filesystem::exists("/usr/bin/" + program) || std::filesystem::exists("/bin/" + program);
+}
+
+struct Packed {
+  std::string pack;  ///< shell line that packs net.pth
+  std::string file;
+  std::string program;  ///< that unpacks it
+};
+
+class PackedFiles : public testing::TestWithParam<Packed> {};
+
+TEST_P(PackedFiles, EndInALineThatUnpacksThem) {
+  const Packed& packed = GetParam();
+  if (!is_installed(packed.program) || !is_installed("python3")) GTEST_SKIP() << packed.program << " is not installed";
+  TempDir dir;
+  write_model(dir, "net.pth", {"a", "b"});
+  Outcome made = run_program("/bin/sh", dir.path(), {"-c", packed.pack}, with_program_in_path());
+  ASSERT_EQ(made.code, 0) << made.err;
+  Outcome why = run_ckpt(dir.path(), {"why", "--", packed.file});
+  EXPECT_EQ(why.code, 3);
+  std::size_t at = why.out.rfind(": ", why.out.find(" && ckpt why "));
+  std::size_t heading = why.out.rfind("\n  ", why.out.find(" && ckpt why "));
+  ASSERT_NE(at, std::string::npos) << why.out;
+  std::size_t start = heading != std::string::npos && heading + 3 > at + 2 ? heading + 3 : at + 2;
+  std::string line = why.out.substr(start, why.out.find('\n', start) - start);
+  Outcome pasted = run_program("/bin/sh", dir.path(), {"-c", line}, with_program_in_path());
+  EXPECT_EQ(pasted.code, 0) << line << "\n" << pasted.err << pasted.out;
+  EXPECT_THAT(pasted.out, HasSubstr("2 tensors")) << line;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PackedFiles,
+    testing::Values(Packed{"gzip net.pth", "net.pth.gz", "gunzip"},
+                    Packed{"gzip net.pth; mv net.pth.gz net.pth", "net.pth", "gunzip"},
+                    Packed{"gzip net.pth; mv net.pth.gz ./-net.pth.gz", "-net.pth.gz", "gunzip"},
+                    Packed{"bzip2 net.pth", "net.pth.bz2", "bunzip2"}, Packed{"xz net.pth", "net.pth.xz", "unxz"},
+                    Packed{"zstd -q --rm net.pth", "net.pth.zst", "unzstd"},
+                    Packed{"tar cf net.tar net.pth; rm net.pth", "net.tar", "tar"},
+                    Packed{"mkdir w; mv net.pth 'w/my net.pth'; tar cf ./-net.tar w; rm -r w", "-net.tar", "tar"},
+                    Packed{"python3 -m zipfile -c net.zip net.pth; rm net.pth", "net.zip", "unzip"},
+                    Packed{"mv net.pth in.pth; python3 -m zipfile -c net.pth in.pth; rm in.pth", "net.pth", "unzip"}));
+
+}  // namespace
