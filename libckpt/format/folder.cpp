@@ -79,4 +79,13 @@ fs::path resolve_folder(const fs::path& path) {
                   checkpoints_among(names));
 }
 
+fs::path named_file(const fs::path& path) {
+  try {
+    fs::path file = resolve_folder(path);
+    return file.filename() == kMetadata ? path : file;
+  } catch (const Error&) {
+    return path;
+  }
+}
+
 }  // namespace ckpt

@@ -16,6 +16,10 @@ namespace ckpt {
 /// are several; Error(io).
 std::filesystem::path resolve_folder(const std::filesystem::path& path);
 
+/// The file that stands for `path` in a command line or a program: of a folder of one model file that file, any other
+/// path as it is (a distributed checkpoint is named by its folder). Never throws.
+std::filesystem::path named_file(const std::filesystem::path& path);
+
 namespace detail {
 
 /// How far the files of a folder may lead.

@@ -1,4 +1,4 @@
-// A checkpoint packed in another file: the printed line is pasted into a shell, and what comes out is the checkpoint.
+// A checkpoint packed in another file or lying in a folder: the printed lines name what can be opened.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,5 +62,26 @@ INSTANTIATE_TEST_SUITE_P(
                     Packed{"mkdir w; mv net.pth 'w/my net.pth'; tar cf ./-net.tar w; rm -r w", "-net.tar", "tar"},
                     Packed{"python3 -m zipfile -c net.zip net.pth; rm net.pth", "net.zip", "unzip"},
                     Packed{"mv net.pth in.pth; python3 -m zipfile -c net.pth in.pth; rm in.pth", "net.pth", "unzip"}));
+
+TEST(ModelFolder, CommandAndPythonNameTheFileInIt) {
+  TempDir dir;
+  std::filesystem::create_directory(dir.path() / "hf");
+  write_model(dir, "hf/model.safetensors", {"module.a", "module.b"});
+  write_model(dir, "want.pth", {"a", "b"});
+  Outcome why = run_ckpt(dir.path(), {"why", "hf", "--for", "want.pth"});
+  EXPECT_THAT(why.out,
+              HasSubstr("ckpt strip-prefix --prefix module. hf/model.safetensors -o hf/model.fixed.safetensors"));
+  EXPECT_THAT(why.out, HasSubstr("load_file('hf/model.safetensors')"));
+  EXPECT_EQ(run_ckpt(dir.path(), {"ls", "hf"}).code, 0);
+  EXPECT_EQ(run_ckpt(dir.path(), {"convert", "hf", "hf.pth"}).code, 0);
+}
+
+TEST(ModelFolder, AnAdapterSaysWhichModelItBelongsTo) {
+  TempDir dir;
+  std::filesystem::create_directory(dir.path() / "lora");
+  write_model(dir, "lora/adapter_model.safetensors", {"base_model.model.a.lora_A.weight"});
+  write_file(dir.path() / "lora/adapter_config.json", R"({"base_model_name_or_path": "some/base"})");
+  EXPECT_THAT(run_ckpt(dir.path(), {"why", "lora"}).out, HasSubstr("this is a PEFT adapter of 'some/base'"));
+}
 
 }  // namespace

@@ -90,7 +90,8 @@ TEST_F(Sharded, KeysThatTheIndexDoesNotPlaceThereAreReportedAndDamage) {
 
 TEST_F(Sharded, WhatTheIndexPromisesMustBeThere) {
   write("x.bin.index.json", R"({"weight_map": {"a": "1.bin"}})");
-  EXPECT_THAT(open_error().what(), HasSubstr("the shard '1.bin' is missing, although the index names it: 1 tensor lies in it"));
+  EXPECT_THAT(open_error().what(),
+              HasSubstr("the shard '1.bin' is missing, although the index names it: 1 tensor lies in it"));
   write("1.bin", shard({"b"}));
   EXPECT_THAT(open_error().what(), HasSubstr("which does not hold it"));
   write("1.bin", test::torch_zip(test::pickle(test::list({}))).bytes());
