@@ -84,4 +84,19 @@ TEST(ModelFolder, AnAdapterSaysWhichModelItBelongsTo) {
   EXPECT_THAT(run_ckpt(dir.path(), {"why", "lora"}).out, HasSubstr("this is a PEFT adapter of 'some/base'"));
 }
 
+TEST(OutputName, HasAnExtensionThatTheCommandWrites) {
+  for (const char* name : {"net.pth.tar", "net.tar", "net.pkl", "net.t7", "net", "net.pt.tar"}) {
+    TempDir dir;
+    write_checkpoint(dir.path() / "x.pth",
+                     dict({{"epoch", ckpt::Value::integer(3)}, {"model", state_dict({"a", "b"})}}));
+    write_model(dir, "want.pth", {"a", "b"});
+    std::filesystem::rename(dir.path() / "x.pth", dir.path() / name);
+    Outcome why = run_ckpt(dir.path(), {"why", "-q", name, "--for", "want.pth"});
+    Outcome pasted = run_program("/bin/sh", dir.path(), {"-c", why.out}, with_program_in_path());
+    EXPECT_EQ(pasted.code, 0) << why.out << pasted.err;
+    std::string fixed = std::string(name) == "net.pth.tar" ? "net.fixed.pth.tar" : "net.fixed.pth";
+    EXPECT_EQ(run_ckpt(dir.path(), {"why", fixed, "--for", "want.pth"}).code, 0) << why.out;
+  }
+}
+
 }  // namespace
