@@ -329,6 +329,8 @@ ErrorFacts parse_error_text(std::string_view text) {
     // The text about weights_only also stands around other troubles of the pickle.
     if (said && !(marker.kind == Kind::globals && facts.has(Kind::load_key))) add(facts, marker.kind);
   }
+  facts.known = facts.keys() ? nullptr : find_known_message(text);
+  if (facts.known != nullptr) add(facts, Kind::known);
   return facts;
 }
 

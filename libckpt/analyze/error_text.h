@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libckpt/analyze/known_messages.h"
 #include "libcore/base/shape.h"
 
 namespace ckpt {
@@ -33,6 +34,7 @@ struct ErrorFacts {
     not_a_dict,        ///< load_state_dict was given a module or something else
     dtype,             ///< a dtype that the reader does not know
     shape,             ///< a size mismatch without the name of a key
+    known,             ///< `known` says what it is
   };
   std::vector<Kind> kinds;
   std::string model;                    ///< class named by the message: "ResNet"
@@ -44,6 +46,8 @@ struct ErrorFacts {
   std::string dtype;                    ///< the name the reader does not know: "BFloat16", "F8_E4M3"
   std::optional<std::int64_t> device;   ///< index of the CUDA device that the file asks for
   std::optional<std::int64_t> devices;  ///< how many there are
+
+  const KnownMessage* known = nullptr;  ///< what a message that names no key means
 
   bool has(Kind kind) const;
   bool keys() const { return has(Kind::keys); }

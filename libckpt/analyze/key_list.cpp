@@ -1,6 +1,7 @@
 #include "libckpt/analyze/key_list.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <unordered_map>
 #include <unordered_set>
@@ -111,12 +112,70 @@ void add_ties(KeyList& list, std::string_view line) {
   list.ties.push_back(std::move(group));
 }
 
+/// The cells of a printed table: two blanks stand between them.
+std::vector<std::string_view> cells_of(std::string_view line) {
+  std::vector<std::string_view> cells;
+  for (line = trim(line); !line.empty(); line = trim(line)) {
+    std::size_t end = std::min(line.find("  "), line.size());
+    cells.push_back(trim(line.substr(0, end)));
+    line.remove_prefix(end);
+  }
+  return cells;
+}
+
+/// Where the columns of a table of `ckpt ls` or `ckpt zoo keys` stand.
+struct TableColumns {
+  std::size_t shape = 0;
+  std::size_t dtype = 0;
+  std::size_t kind = 0;  ///< 0 for none
+};
+
+std::optional<TableColumns> columns_of(std::string_view line) {
+  std::vector<std::string_view> titles = cells_of(line);
+  auto at = [&](std::string_view title) {
+    return static_cast<std::size_t>(std::find(titles.begin(), titles.end(), title) - titles.begin());
+  };
+  TableColumns columns{at("SHAPE"), at("DTYPE"), at("KIND")};
+  bool whole = !titles.empty() && titles[0] == "NAME" && columns.shape < titles.size() && columns.dtype < titles.size();
+  if (!whole) return std::nullopt;
+  if (columns.kind == titles.size()) columns.kind = 0;
+  return columns;
+}
+
+/// The rows below the titles, up to the first line that is not one; "tied: a, b" behind them is taken too.
+void parse_table(KeyList& list, const TableColumns& columns, std::string_view text) {
+  bool rows = true;
+  for (std::string_view line : core::split(text, '\n')) {
+    std::vector<std::string_view> cells = cells_of(line);
+    bool row = rows && cells.size() > std::max(columns.shape, columns.dtype) && cells[columns.shape].starts_with('[');
+    rows = row;
+    if (row) {
+      WantedKey wanted;
+      wanted.key = cells[0];
+      wanted.shape = parse_shape(cells[columns.shape]);
+      if (!wanted.shape) throw_bad(core::quote(cells[columns.shape]) + " is not a shape");
+      wanted.dtype = core::try_parse_dtype(cells[columns.dtype]);
+      if (columns.kind > 0 && cells.size() > columns.kind) wanted.kind = parse_kind(cells[columns.kind]);
+      list.keys.push_back(std::move(wanted));
+    } else if (trim(line).starts_with("tied: ")) {
+      std::vector<std::string> group;
+      for (std::string_view name : core::split(trim(line).substr(6), ',')) group.emplace_back(trim(name));
+      list.ties.push_back(std::move(group));
+    }
+  }
+}
+
 void parse_lines(KeyList& list, std::string_view text) {
+  std::string_view first = text.substr(0, text.find('\n'));
+  if (std::optional<TableColumns> columns = columns_of(first)) {
+    return parse_table(list, *columns, text.substr(std::min(first.size() + 1, text.size())));
+  }
   while (!text.empty()) {
     std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty()) continue;
+    if (line.ends_with("state_dict:")) continue;  // "Model's state_dict:", a heading
     bool special = line.size() > 1 && line[1] == ' ';
     if (line[0] == '#') {
       describe(list, line.substr(1));
@@ -133,18 +192,36 @@ void parse_lines(KeyList& list, std::string_view text) {
   }
 }
 
-/// Names in quotes, as Python prints lists and dict keys.
+/// The shape that Python prints behind a key: "': torch.Size([4, 3])", "', (4, 3)". Nothing for anything else.
+std::optional<core::Shape> shape_behind(std::string_view text) {
+  text = trim(text, " \t\r\n:,");
+  if (text.starts_with("torch.Size(")) text.remove_prefix(10);
+  while (text.starts_with("([")) text.remove_prefix(1);
+  if (!text.starts_with('(') && !text.starts_with('[')) return std::nullopt;
+  std::size_t end = text.find_first_of(")]");
+  if (end == std::string_view::npos) return std::nullopt;
+  std::string_view sizes = trim(text.substr(1, end - 1));
+  bool numbers = sizes.find_first_not_of("0123456789, \t") == std::string_view::npos;
+  return numbers ? parse_shape(trim(sizes, ", \t")) : std::nullopt;
+}
+
+/// Names in quotes, as Python prints lists, dict keys, and dicts or pairs of names with shapes or tensors.
 void parse_printed(KeyList& list, std::string_view text) {
   for (std::size_t at = text.find_first_of("'\""); at != std::string_view::npos; at = text.find_first_of("'\"", at)) {
     std::size_t end = text.find(text[at], at + 1);
     if (end == std::string_view::npos) throw_bad("a quote at byte " + std::to_string(at) + " is not closed");
-    list.keys.push_back({std::string(text.substr(at + 1, end - at - 1))});
+    bool argument = at > 0 && text[at - 1] == '=';  // device='cuda:0' of a printed tensor
+    if (!argument) {
+      list.keys.push_back({std::string(text.substr(at + 1, end - at - 1)), shape_behind(text.substr(end + 1))});
+    }
     at = end + 1;
   }
 }
 
 bool is_printed(std::string_view text) {
-  return text.starts_with("odict_keys(") || text.starts_with("dict_keys(") || text.starts_with("['");
+  constexpr std::array<std::string_view, 9> kStarts = {
+      "odict_keys(", "dict_keys(", "odict_items(", "dict_items(", "OrderedDict(", "['", "{'", "[('", "('"};
+  return std::any_of(kStarts.begin(), kStarts.end(), [&](std::string_view start) { return text.starts_with(start); });
 }
 
 std::optional<core::Shape> json_shape(const JsonView& value) {

@@ -41,7 +41,10 @@ struct KeyList {
 ///  * text, one key a line, optionally followed by shape, dtype and kind: "fc.weight 10x512 float32 parameter",
 ///    "fc.weight [10, 512]", "fc.weight torch.Size([10, 512])"; "scalar" is a shape. Lines "# word value" describe,
 ///    "~ path version", "= key key" and "- key shape dtype" are versions, ties and unsaved buffers;
-///  * what Python prints: odict_keys(['fc.weight', 'fc.bias']) or a list of names in quotes;
+///  * the table that `ckpt ls` or `ckpt zoo keys` prints;
+///  * what Python prints: odict_keys(['fc.weight', 'fc.bias']), a list of names in quotes, a state dict with its
+///  tensors,
+///    {'fc.weight': torch.Size([10, 512])}, or pairs ('fc.weight', (10, 512));
 ///  * JSON: a list of names; an object of names with shapes ([10, 512], or {"shape": .., "dtype": ..}, or null); the
 ///    output of `ckpt ls --json`; the index of a sharded file ("weight_map"); a "state_dict" list of objects with
 ///    "key".

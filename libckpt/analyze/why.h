@@ -26,6 +26,7 @@ enum class CauseKind : std::uint8_t {
   corrupt,           ///< damaged otherwise
   not_a_checkpoint,  ///< something else: gzip, a program, text, zeros
   unsafe_pickle,     ///< names functions that no checkpoint needs
+  program,           ///< the file may be good; the program expects something else, or more memory
   // its tree
   foreign_globals,  ///< objects that torch.load(weights_only=True) refuses
   pickled_module,   ///< the module itself was pickled, not its state dict

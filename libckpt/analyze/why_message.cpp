@@ -60,6 +60,39 @@ void add_depth(Diagnosis& diagnosis, const ErrorFacts& facts) {
   diagnosis.causes.insert(diagnosis.causes.begin(), std::move(cause));
 }
 
+CauseKind kind_of(KnownMessage::About about) {
+  switch (about) {
+    case KnownMessage::About::lfs_pointer:
+      return CauseKind::lfs_pointer;
+    case KnownMessage::About::web_page:
+      return CauseKind::web_page;
+    case KnownMessage::About::packed:
+      return CauseKind::not_a_checkpoint;
+    case KnownMessage::About::cut:
+      return CauseKind::truncated;
+    case KnownMessage::About::damaged:
+      return CauseKind::corrupt;
+    case KnownMessage::About::classes:
+      return CauseKind::foreign_globals;
+    case KnownMessage::About::place:
+      return CauseKind::nested_dict;
+    case KnownMessage::About::program:
+    case KnownMessage::About::memory:
+      break;
+  }
+  return CauseKind::program;
+}
+
+/// A message that names no key: what it means, and what to do with the file.
+Diagnosis known_alone(const KnownMessage& known) {
+  Diagnosis diagnosis;
+  Cause cause{kind_of(known.about), std::string(known.cause)};
+  cause.confidence = known.about == KnownMessage::About::classes ? 0.8 : 0.9;
+  cause.advice = known.advice;
+  diagnosis.causes.push_back(std::move(cause));
+  return diagnosis;
+}
+
 Diagnosis diagnose(const ErrorFacts& facts, const WhyOptions& options) {
   if (facts.keys()) {
     Checkpoint file = file_of(facts);
@@ -68,6 +101,7 @@ Diagnosis diagnose(const ErrorFacts& facts, const WhyOptions& options) {
     return diagnosis;
   }
   if (facts.has(Kind::device)) return device_alone(facts);
+  if (facts.known != nullptr) return known_alone(*facts.known);
   throw Error(ErrorCode::usage, facts.empty() ? "the text holds no error message about a checkpoint; name the file"
                                               : "the message is about what the file is; name it too");
 }

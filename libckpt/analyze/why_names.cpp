@@ -20,6 +20,7 @@ constexpr std::array kNames = {
     Naming{CauseKind::corrupt, "corrupt", "the file is damaged"},
     Naming{CauseKind::not_a_checkpoint, "not_a_checkpoint", "the file is something else"},
     Naming{CauseKind::unsafe_pickle, "unsafe_pickle", "the pickle would run code"},
+    Naming{CauseKind::program, "program", "the program expects something else"},
     Naming{CauseKind::foreign_globals, "foreign_globals", "objects that weights_only=True refuses"},
     Naming{CauseKind::pickled_module, "pickled_module", "the module was pickled, not its state dict"},
     Naming{CauseKind::nested_dict, "nested_dict", "the state dict lies below other things"},

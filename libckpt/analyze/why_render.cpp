@@ -21,14 +21,32 @@ bool converts(const Diagnosis& diagnosis) {
   return std::any_of(steps.begin(), steps.end(), [](const FixStep& step) { return step.kind == Step::convert; });
 }
 
+bool ends_with_any(std::string_view text, std::initializer_list<std::string_view> ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return text.ends_with(end); });
+}
+
+/// "best.pkl", "best.tar" and "best" -> "best.pth": every command writes a file of this extension. What says a
+/// format already stays as it is.
+std::string with_known_extension(const Diagnosis& diagnosis, const std::string& path) {
+  if (ends_with_any(path, {".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".npz", ".npy", ".h5", ".hdf5", ".gguf",
+                           ".pth.tar"})) {
+    return path;
+  }
+  std::filesystem::path name = path;
+  if (ends_with_any(path, {".pt.tar", ".pkl", ".pickle", ".tar", ".t7", ".th"})) name.replace_extension();
+  if (ends_with_any(name.string(), {".pth", ".pt"})) name.replace_extension();
+  return name.string() + (diagnosis.format.starts_with("safetensors") ? ".safetensors" : ".pth");
+}
+
 /// "best.pth" -> "best.fixed.pth"; of an index the name of the single file.
 std::string output_name(const Diagnosis& diagnosis) {
   std::string path = diagnosis.path == "-" ? "standard_input" : diagnosis.path;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   constexpr std::string_view kIndex = ".index.json";
   if (path.size() > kIndex.size() && path.ends_with(kIndex)) path.resize(path.size() - kIndex.size());
+  path = with_known_extension(diagnosis, path);
   std::size_t slash = path.rfind('/');
-  std::size_t dot = path.rfind('.');
+  std::size_t dot = path.ends_with(".pth.tar") ? path.size() - 8 : path.rfind('.');
   bool extension = dot != std::string::npos && dot > 0 && (slash == std::string::npos || dot > slash + 1);
   std::string stem = extension ? path.substr(0, dot) : path;
   std::string end = extension ? path.substr(dot) : ".pth";

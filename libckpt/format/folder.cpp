@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libckpt/format/folder_kind.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -60,6 +61,9 @@ fs::path resolve_folder(const fs::path& path) {
     pieces = pieces || name.ends_with(kPiece);
   }
   if (found.size() == 1) return path / found[0];
+  detail::FolderModel model = pieces ? detail::FolderModel() : detail::find_model(path, names);
+  bool among = std::find(found.begin(), found.end(), model.file) != found.end();
+  if (!model.file.empty() && (found.empty() || among)) return path / model.file;
   if (found.size() > 1) {
     for (std::string& name : found) name = core::quote(name);
     throw Error(ErrorCode::usage, "the folder holds several models: " + core::join(found, ", ") + "; name one of them");
@@ -68,10 +72,20 @@ fs::path resolve_folder(const fs::path& path) {
     throw Error(ErrorCode::corrupt,
                 "this is a distributed checkpoint whose save never finished: the .metadata file is missing");
   }
+  if (!model.sentence.empty()) throw Error(ErrorCode::unsupported, model.sentence);
   throw Error(ErrorCode::unsupported,
               "the folder is not a checkpoint: it has neither an index (*.index.json) nor the "
               ".metadata of a distributed checkpoint" +
                   checkpoints_among(names));
+}
+
+fs::path named_file(const fs::path& path) {
+  try {
+    fs::path file = resolve_folder(path);
+    return file.filename() == kMetadata ? path : file;
+  } catch (const Error&) {
+    return path;
+  }
 }
 
 }  // namespace ckpt

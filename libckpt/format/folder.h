@@ -9,11 +9,16 @@
 
 namespace ckpt {
 
-/// `path` itself unless it is a folder; else the one file in it that describes a model: an index (*.index.json) or the
-/// .metadata of a distributed checkpoint. Errors: Error(unsupported) saying what was looked for and what is there
-/// instead; Error(corrupt) for a distributed checkpoint whose save never finished; Error(usage) naming all candidates
-/// when there are several; Error(io).
+/// `path` itself unless it is a folder; else the one file in it that is or describes a model: an index (*.index.json),
+/// the .metadata of a distributed checkpoint, model.safetensors, an adapter, the only file of weights. Errors:
+/// Error(unsupported) saying what the folder is and what to do, or what was looked for and what is there instead;
+/// Error(corrupt) for a distributed checkpoint whose save never finished; Error(usage) naming all candidates when there
+/// are several; Error(io).
 std::filesystem::path resolve_folder(const std::filesystem::path& path);
+
+/// The file that stands for `path` in a command line or a program: of a folder of one model file that file, any other
+/// path as it is (a distributed checkpoint is named by its folder). Never throws.
+std::filesystem::path named_file(const std::filesystem::path& path);
 
 namespace detail {
 

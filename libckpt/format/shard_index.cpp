@@ -106,6 +106,25 @@ ShardIndex read_shard_index(const Input& input, const OpenOptions& options,
   return index;
 }
 
+void require_shards(const std::filesystem::path& folder, const ShardIndex& index) {
+  std::vector<std::string> missing;
+  for (const std::string& file : index.files) {
+    std::error_code error;
+    auto type = std::filesystem::symlink_status(folder / file, error).type();
+    if (type == std::filesystem::file_type::not_found) missing.push_back(file);
+  }
+  if (missing.empty()) return;
+  auto count = [&](const std::string& file) {
+    return std::count_if(index.weight_map.begin(), index.weight_map.end(),
+                         [&](const auto& item) { return item.second == file; });
+  };
+  auto tensors = count(missing[0]);
+  std::string rest = missing.size() > 1 ? ", and " + std::to_string(missing.size() - 1) + " more of " : ", one of ";
+  corrupt("the shard " + quote(missing[0]) + " is missing, although the index names it: " + std::to_string(tensors) +
+          (tensors == 1 ? " tensor lies" : " tensors lie") + " in it" + rest + std::to_string(index.files.size()) +
+          " shards; download or copy the missing files into the folder");
+}
+
 void read_until_it_stands(const Input& input, const std::function<void(const Input&)>& read) {
   Input now = input;
   for (int reading = 0; reading < kMaxReadings; ++reading) {

@@ -33,6 +33,10 @@ ShardIndex read_shard_index(const Input& input, const OpenOptions& options, std:
 /// for an index that stands; Error(io) when it is replaced without end.
 void read_until_it_stands(const Input& input, const std::function<void(const Input&)>& read);
 
+/// Every shard that the index names lies in `folder`. Errors: Error(corrupt) naming the first that does not, and how
+/// many tensors are in it.
+void require_shards(const std::filesystem::path& folder, const ShardIndex& index);
+
 /// Error(corrupt) when the file is missing; Error(refused) for a link that leads out of the folder, unless allowed;
 /// Error(io) when it cannot be read.
 SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name, const OpenOptions& options);

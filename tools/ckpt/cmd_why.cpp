@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
@@ -217,7 +218,7 @@ ckpt::Diagnosis diagnose(Options& options) {
   if (alone) return ckpt::why_message(why);
   ckpt::Diagnosis d = ckpt::why(address.path, why);
   d.subject = address.text();
-  d.path = address.is_standard_input() ? "-" : address.path.string();
+  d.path = address.is_standard_input() ? "-" : ckpt::named_file(address.path).string();
   return d;
 }
 

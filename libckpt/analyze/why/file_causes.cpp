@@ -5,8 +5,12 @@
 #include <map>
 #include <unordered_set>
 
+#include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/shape_causes.h"
+#include "libckpt/io/byte_source.h"
+#include "libckpt/io/json.h"
 #include "libckpt/transform/key_edit.h"
+#include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -261,6 +265,51 @@ bool holds_objects(const Value& value) {
   return false;
 }
 
+/// A message that names no key, about a file that can be read.
+void add_known_message(Diagnosis& diagnosis, const FileContext& context) {
+  using About = KnownMessage::About;
+  const KnownMessage* known = context.facts.known;
+  if (known == nullptr) return;
+  bool use = known->about == About::program || known->about == About::memory || known->about == About::place;
+  if (!use) return;
+  std::string advice(known->advice);
+  std::string path = context.input.checkpoint->path.string();
+  for (std::size_t at = advice.find("FILE"); at != std::string::npos && !path.empty(); at = advice.find("FILE", at)) {
+    bool quoted = at > 0 && advice[at - 1] == '\'';
+    std::string name = quoted ? python_path(path) : shell_file(path);
+    advice.replace(quoted ? at - 1 : at, quoted ? 6 : 4, name);
+    at += name.size();
+  }
+  diagnosis.notes.push_back("the message: " + std::string(known->cause) + "; " + advice);
+}
+
+/// An adapter holds what training added to another model, which its adapter_config.json names.
+void add_adapter(Diagnosis& diagnosis, const FileContext& context) {
+  constexpr std::uint64_t kMaxConfig = 1 << 20;
+  const std::filesystem::path& path = context.input.checkpoint->path;
+  std::error_code error;
+  bool folder = std::filesystem::is_directory(path, error);
+  if (!folder && !path.filename().string().starts_with("adapter_model.")) return;
+  std::filesystem::path config = (folder ? path : path.parent_path()) / "adapter_config.json";
+  if (!std::filesystem::is_regular_file(config, error)) return;
+  std::string base = "another model";
+  try {
+    SourcePtr file = open_file(config);
+    if (file->size() > kMaxConfig) return;
+    JsonDocument json = JsonDocument::parse(read_all(*file));
+    constexpr std::string_view kBase = "base_model_name_or_path";
+    bool named = json.root().is(JsonView::Kind::object) && json.root().has(kBase) &&
+                 json.root().at(kBase).is(JsonView::Kind::text);
+    if (named) base = core::quote(json.root().at(kBase).as_text());
+  } catch (const core::Error&) {
+    return;  // the note is all that is lost
+  }
+  diagnosis.notes.push_back("this is a PEFT adapter of " + base +
+                            ": it holds only the weights that were added; load that model first, then "
+                            "peft.PeftModel.from_pretrained(model, " +
+                            python_path((folder ? path : path.parent_path() / "").string()) + ")");
+}
+
 }  // namespace
 
 void add_before_names(Diagnosis& diagnosis, const FileContext& context) {
@@ -283,6 +332,8 @@ void add_behind_names(Diagnosis& diagnosis, const FileContext& context) {
   add_dtypes(diagnosis, context);
   add_shared(diagnosis, context);
   add_optimizer(diagnosis, context);
+  add_known_message(diagnosis, context);
+  add_adapter(diagnosis, context);
   add_format(diagnosis, context);
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "libckpt/analyze/pasteable.h"
+#include "libckpt/analyze/why/packed_file.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
@@ -243,7 +244,12 @@ Cause from_error(const FileStart& bytes, const core::Error& error) {
   }
   if (error.code() == ErrorCode::unsupported) {
     Cause cause{CauseKind::not_a_checkpoint, words};
-    cause.advice = says(error, {"(gunzip)"}) ? "gunzip it first" : "see what the sentence says";
+    cause.advice = says(error, {"(gunzip)"}) ? "gunzip it first" : "find the file with the weights, and look at that";
+    return cause;
+  }
+  if (says(error, {"is missing, although the index names it"})) {
+    Cause cause{CauseKind::missing_keys, words};
+    cause.advice = "download or copy the missing file again, into the same folder";
     return cause;
   }
   bool cut = says(error, {"past the end", "cut", "truncated", "ends inside", "ends before", "shorter", "too short"});
@@ -260,8 +266,10 @@ void diagnose_unreadable(Diagnosis& diagnosis, const std::filesystem::path& path
   diagnosis.readable = false;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
-    Cause cause{CauseKind::corrupt, error.message()};
-    cause.advice = again(0);
+    // The sentence about a folder says what to do; nothing is downloaded over it.
+    Cause cause = from_error({}, error);
+    cause.evidence.clear();
+    if (cause.kind == CauseKind::not_a_checkpoint) cause.advice = "name the file or folder that holds the weights";
     diagnosis.causes.push_back(std::move(cause));
     return;
   }
@@ -273,7 +281,11 @@ void diagnose_unreadable(Diagnosis& diagnosis, const std::filesystem::path& path
   if (!cause) cause = cut_safetensors(bytes);
   if (!cause) cause = cut_in_header(bytes);
   if (!cause) cause = cut_zip(bytes, error);
-  diagnosis.causes.push_back(cause ? std::move(*cause) : from_error(bytes, error));
+  if (!cause) cause = from_error(bytes, error);
+  if (cause->kind == CauseKind::not_a_checkpoint) {
+    cause->advice = unpack_command(path, bytes.file, bytes.head).value_or(cause->advice);
+  }
+  diagnosis.causes.push_back(std::move(*cause));
 }
 
 }  // namespace ckpt::detail

@@ -80,6 +80,7 @@ void refuse_blocks(const SafetensorsShards& index) {
 
 std::shared_ptr<const SafetensorsShards> read_shards(const Input& input, const OpenOptions& options) {
   ShardIndex index = read_shard_index(input, options, kSuffixes);
+  require_shards(input.path.parent_path(), index);
   auto shards = std::make_shared<SafetensorsShards>();
   shards->index_path = input.path;
   shards->index_text = std::move(index.text);

@@ -74,6 +74,7 @@ Shard read_shard(const Input& index, const std::string& name, const OpenOptions&
 }
 
 std::vector<Shard> read_shards(const Input& input, const ShardIndex& index, const OpenOptions& options) {
+  require_shards(input.path.parent_path(), index);
   std::vector<Shard> shards;
   for (const std::string& name : index.files) {
     shards.push_back(core::with_context("shard " + quote(name), [&] { return read_shard(input, name, options); }));

@@ -44,9 +44,10 @@ TEST_F(Folder, AnyOtherPathIsLeftAlone) {
 
 TEST_F(Folder, AFolderThatIsNoModelSaysWhatWasLookedFor) {
   EXPECT_THAT(open_error().what(), HasSubstr("neither an index (*.index.json) nor the .metadata"));
-  write("model.safetensors");
+  write("a.safetensors");
+  write("b.safetensors");
   EXPECT_EQ(open_error().code(), core::ErrorCode::unsupported);
-  EXPECT_THAT(open_error().what(), HasSubstr("it holds 'model.safetensors': name the file"));
+  EXPECT_THAT(open_error().what(), HasSubstr("it holds 'a.safetensors', 'b.safetensors': name the file"));
 }
 
 TEST_F(Folder, SeveralModelsAreAllNamed) {
@@ -89,7 +90,8 @@ TEST_F(Sharded, KeysThatTheIndexDoesNotPlaceThereAreReportedAndDamage) {
 
 TEST_F(Sharded, WhatTheIndexPromisesMustBeThere) {
   write("x.bin.index.json", R"({"weight_map": {"a": "1.bin"}})");
-  EXPECT_THAT(open_error().what(), HasSubstr("shard '1.bin': it is missing"));
+  EXPECT_THAT(open_error().what(),
+              HasSubstr("the shard '1.bin' is missing, although the index names it: 1 tensor lies in it"));
   write("1.bin", shard({"b"}));
   EXPECT_THAT(open_error().what(), HasSubstr("which does not hold it"));
   write("1.bin", test::torch_zip(test::pickle(test::list({}))).bytes());

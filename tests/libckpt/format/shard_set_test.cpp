@@ -82,7 +82,7 @@ TEST(ShardSet, AMissingShardOfAnIndexThatStandsIsSaidAtOnce) {
     FAIL() << "a model without one of its files was opened";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.code(), core::ErrorCode::corrupt);
-    EXPECT_THAT(error.what(), HasSubstr("it is missing, although the index names it"));
+    EXPECT_THAT(error.what(), HasSubstr("is missing, although the index names it"));
   }
 }
 
