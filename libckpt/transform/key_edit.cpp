@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "libckpt/transform/optimizer_keys.h"
 #include "libckpt/transform/path_set.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -27,6 +28,7 @@ std::string place(const StateDictRef& dict) {
 
 DictPlan plan_dict(const StateDictRef& dict, const KeyEdit& edit) {
   DictPlan plan;
+  bool flat_optimizer = edit.param_names && is_flat_optimizer(*dict.dict);
   std::unordered_map<std::string, std::string> taken;  // new name -> old name
   for (const auto& [key, value] : dict.dict->items) {
     if (!key.is(Value::Kind::text)) {
@@ -34,7 +36,7 @@ DictPlan plan_dict(const StateDictRef& dict, const KeyEdit& edit) {
       continue;
     }
     const std::string& from = key.as_text();
-    std::string to = edit.key(from);
+    std::string to = flat_optimizer ? renamed_flat_key(from, edit.key) : edit.key(from);
     if (to.empty() && !from.empty()) {
       throw Error(ErrorCode::refused, "key " + core::quote(from) + place(dict) + " would be left without a name");
     }
@@ -58,7 +60,7 @@ class KeyRewriter final : public TreeMap {
   bool edit_dict(const Value& node, Dict& dict) override {
     bool changed = rename_items(node, dict);
     if (plans_.contains(&node.as_dict())) changed |= rename_metadata(dict);
-    return (edit_.param_names && rename_param_names(dict, edit_.key)) || changed;
+    return (edit_.param_names && rename_in_optimizer(node, dict, edit_.key)) || changed;
   }
 
  private:
@@ -158,25 +160,6 @@ Value rename_modules(const Value& metadata, const std::function<std::string(cons
   return Value::dict(std::move(out));
 }
 
-bool rename_param_names(Dict& dict, const std::function<std::string(const std::string&)>& rename) {
-  const Value* names = dict.find("param_names");
-  if (names == nullptr || !names->is(Value::Kind::list) || dict.find("params") == nullptr) return false;
-  Value::List renamed = names->as_list();
-  bool changed = false;
-  for (Value& name : renamed) {
-    if (!name.is(Value::Kind::text)) return false;
-    std::string to = rename(name.as_text());
-    if (to.empty() || to == name.as_text()) continue;
-    name = Value::text(std::move(to));
-    changed = true;
-  }
-  if (!changed) return false;
-  for (auto& [key, value] : dict.items) {
-    if (key.is(Value::Kind::text) && key.as_text() == "param_names") value = Value::list(renamed);
-  }
-  return true;
-}
-
 std::vector<OptimizerValue> optimizer_values(const Value& root) {
   std::vector<OptimizerValue> found;
   std::vector<Value> path;
@@ -194,6 +177,8 @@ std::vector<StateDictRef> model_state_dicts(const Value& root) {
   PathSet optimizers(optimizer_paths(root));
   std::vector<StateDictRef> found = list_state_dicts(root);
   std::erase_if(found, [&](const StateDictRef& dict) { return optimizers.covers(dict.path); });
+  auto is_flat = [](const StateDictRef& dict) { return is_flat_optimizer(*dict.dict); };
+  if (!std::all_of(found.begin(), found.end(), is_flat)) std::erase_if(found, is_flat);
   return found;
 }
 
@@ -224,6 +209,9 @@ Checkpoint rewrite_keys(const Checkpoint& checkpoint, const std::vector<StateDic
     if (!fresh) continue;  // the same dict under a second name
     plan->second = plan_dict(dict, edit);
     note_changes(dict, plan->second, noted);
+  }
+  for (const StateDictRef& dict : edit.param_names ? list_state_dicts(checkpoint.root) : std::vector<StateDictRef>()) {
+    if (is_flat_optimizer(*dict.dict) && !plans.contains(dict.dict)) plans.emplace(dict.dict, plan_dict(dict, edit));
   }
   if (noted.renamed.empty()) {
     for (const auto& [dict, plan] : plans) noted.keys += text_keys(*dict);

@@ -1,6 +1,6 @@
 #pragma once
 // What prefix and rename have in common: new keys for the state dicts of a tree, all computed and checked before
-// anything is built. Per-module versions (_metadata) and an optimizer's param_names follow their keys.
+// anything is built. Per-module versions (_metadata) and the names in optimizer states follow their keys.
 // Thread safety: pure. Use: rewrite_keys(checkpoint, "", edit, &changes).
 
 #include <functional>
@@ -41,10 +41,6 @@ StateDictRef only_state_dict(const Value& root, const std::string& at);
 /// _metadata with its module paths renamed. Where two paths meet, the one that moved wins: stripping `module.` puts the
 /// module's own version at "" in place of the wrapper's.
 Value rename_modules(const Value& metadata, const std::function<std::string(const std::string&)>& module);
-
-/// Renames what an optimizer's group knows of names: {'params': [0, 1], 'param_names': ['module.fc.weight', ...]}.
-/// False when `dict` is none or nothing changed.
-bool rename_param_names(Dict& dict, const std::function<std::string(const std::string&)>& rename);
 
 /// Applies `edit` to the text keys of `scope`. Errors: Error(collision) naming both keys; Error(refused) for a key
 /// that would become empty. Nothing is built when an error is thrown.

@@ -7,6 +7,7 @@
 #include "libckpt/nearest_path.h"
 #include "libckpt/transform/key_edit.h"
 #include "libckpt/transform/module_moves.h"
+#include "libckpt/transform/optimizer_keys.h"
 #include "libckpt/transform/rule_engine.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -62,12 +63,17 @@ class RulesMap final : public detail::TreeMap {
     bool changed = plan != plans_.end() && plan->second.changed;
     if (changed) replace_items(plan->second, dict);
     if (changed) move_versions(node, plan->second, dict);
-    bool named = moved_ != nullptr &&
-                 detail::rename_param_names(dict, [this](const std::string& name) { return new_name(name); });
-    return changed || named;
+    return (moved_ != nullptr && rename_parameters(node, dict)) || changed;
   }
 
  private:
+  bool rename_parameters(const Value& node, Dict& dict) const {
+    auto rename = [this](const std::string& name) { return new_name(name); };
+    bool changed = detail::rename_in_optimizer(node, dict, rename);
+    bool flat = detail::is_flat_optimizer(node.as_dict()) && !plans_.contains(&node.as_dict());
+    return (flat && detail::rename_flat_keys(dict, rename)) || changed;
+  }
+
   /// Children that are no tensors were mapped already: they are taken from `dict`.
   static void replace_items(const Plan& plan, Dict& dict) {
     std::vector<std::pair<Value, Value>> items;

@@ -93,7 +93,7 @@ struct RuleReport {
 };
 
 /// Nothing is read (but by a tie of two that are both there): new tensors are computed when their bytes are asked for,
-/// with bounded memory. Tied tensors stay tied, per-module versions and an optimizer's param_names follow their keys.
+/// with bounded memory. Tied tensors stay tied, per-module versions and names in optimizer states follow.
 /// Errors: Error(collision) naming both keys that would become one; Error(key) for a part of a fuse or the target of a
 /// tie that is not there; Error(value) naming the tensor whose shape does not fit a rule; Error(refused) for a tie of
 /// tensors with different values; Error(key) when there is no state dict.

@@ -48,9 +48,14 @@ struct SafetensorsShards final : FormatDetail {
 /// Reads one file whole: header and a source for each tensor. Errors: as read_safetensors_header().
 std::shared_ptr<const SafetensorsDetail> read_safetensors_file(SourcePtr file, const OpenOptions& options);
 
-/// Puts tensors in a dict in the order given, together with what kExtraKey in `metadata` says about them.
+/// Puts tensors in a dict in the order given, together with what kExtraKey in `metadata` says about them and the names
+/// that save_model() of the reference library left out for a tie.
 Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tensors, const TextPairs& metadata,
                       const OpenOptions& options);
+/// The metadata without the pairs "dropped name": "kept name" that became tensors of `root` beside `tensors`, those of
+/// the file; a save writes them again.
+TextPairs without_tie_hints(const TextPairs& metadata, const Value& root,
+                            const std::vector<std::pair<std::string, EntryPtr>>& tensors);
 /// The entry of an item.
 EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source);
 

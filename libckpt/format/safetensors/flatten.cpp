@@ -87,14 +87,20 @@ std::string tie_key(const Entry& entry) {
   return key;
 }
 
-/// Keeps the first name in the alphabet of each group of ties, as the reference library does.
-void drop_tied(FlatState& state) {
+/// Of each group of ties keeps the name that the file has which it was read from, else the first in the alphabet, as
+/// the reference library does.
+void drop_tied(FlatState& state, const SafetensorsDetail* old) {
   std::unordered_map<std::string, std::string> kept;
+  auto stands = [&](const FlatTensor& tensor) {
+    const SafetensorsItem* item = old == nullptr ? nullptr : old->find(*tensor.entry);
+    return item != nullptr && item->name == tensor.name;
+  };
   for (const FlatTensor& tensor : state.tensors) {
     std::string key = tie_key(*tensor.entry);
     if (key.empty()) continue;
     auto [found, is_new] = kept.emplace(key, tensor.name);
-    if (!is_new && tensor.name < found->second) found->second = tensor.name;
+    bool before = stands(tensor) || (tensor.name < found->second && !stands({found->second, tensor.entry}));
+    if (!is_new && before) found->second = tensor.name;
   }
   std::erase_if(state.tensors, [&](const FlatTensor& tensor) {
     auto found = kept.find(tie_key(*tensor.entry));
@@ -127,7 +133,7 @@ FlatState flatten(const Checkpoint& checkpoint) {
     state.tensors.push_back({std::move(named.name), std::move(named.entry)});
   }
   require_distinct(state.tensors);
-  drop_tied(state);
+  drop_tied(state, dynamic_cast<const SafetensorsDetail*>(checkpoint.detail.get()));
   for (const FlatTensor& tensor : state.tensors) {
     const Value& attributes = tensor.entry->attributes;
     if (!attributes.is_null() && is_json_value(attributes))

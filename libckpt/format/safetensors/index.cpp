@@ -125,7 +125,7 @@ Checkpoint read_safetensors_index(const Input& input, const OpenOptions& options
   }
   Checkpoint checkpoint;
   checkpoint.root = make_state_dict(tensors, shards->metadata, options);
-  checkpoint.metadata = shards->metadata;
+  checkpoint.metadata = without_tie_hints(shards->metadata, checkpoint.root, tensors);
   checkpoint.detail = std::move(shards);
   return checkpoint;
 }

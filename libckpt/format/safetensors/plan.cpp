@@ -57,6 +57,13 @@ TextPairs without_old_notes(const TextPairs& metadata) {
   return kept;
 }
 
+std::set<TextPairs::value_type> ties_noted_in(const TextPairs* metadata) {
+  const std::string* note = metadata == nullptr ? nullptr : value_of(*metadata, kExtraKey);
+  std::optional<Extra> noted = note == nullptr ? std::nullopt : parse_extra(*note);
+  if (!noted) return {};
+  return {noted->tied.begin(), noted->tied.end()};
+}
+
 /// Keys that the old header has in its order, new ones behind them.
 void sort_as(const TextPairs& old, TextPairs& wanted) {
   std::unordered_map<std::string_view, std::size_t> places;
@@ -77,8 +84,15 @@ TextPairs plan_metadata(const Checkpoint& checkpoint, const Extra& extra, const 
   auto add = [&](const std::string& key, auto&& text) {
     if (named.insert(key).second) wanted.emplace_back(key, text());
   };
-  for (const auto& [dropped, kept] : extra.tied) add(dropped, [&] { return kept; });
-  if (!extra.empty()) add(std::string(kExtraKey), [&] { return extra_json(extra); });
+  // A tie is a note of ours only where the hint has no place, or the file had it so: nothing changes that need not.
+  std::set<TextPairs::value_type> before = ties_noted_in(old);
+  Extra noted = extra;
+  std::erase_if(noted.tied, [&](const auto& tie) {
+    if (tie.first == "format" || tie.first.empty() || named.contains(tie.first)) return false;
+    add(tie.first, [&] { return tie.second; });
+    return !before.contains(tie);
+  });
+  if (!noted.empty()) add(std::string(kExtraKey), [&] { return extra_json(noted); });
   if (old == nullptr) {
     add("format", [] { return "pt"; });
     std::sort(wanted.begin(), wanted.end());

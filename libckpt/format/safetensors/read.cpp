@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "libckpt/format/safetensors/detail.h"
 #include "libckpt/format/safetensors/extra.h"
@@ -49,7 +50,46 @@ void add_tied(Dict& dict, Places& places, const Extra& extra, const OpenOptions&
   }
 }
 
+/// Names that save_model() of the reference library left out: a metadata text that is the name of a tensor of the file,
+/// under a key that is none. Anything else in the metadata means something else.
+bool is_hint(const std::pair<std::string, std::string>& pair, const Places& places, std::size_t in_file) {
+  if (pair.first.empty() || pair.first == kExtraKey || pair.first == "format" || places.contains(pair.first)) {
+    return false;
+  }
+  auto kept = places.find(pair.second);
+  return kept != places.end() && kept->second < in_file;
+}
+
+/// REQUIRES: nothing but the tensors of the file, `in_file` of them, and notes behind them are in `dict`.
+void add_hinted(Dict& dict, Places& places, const TextPairs& metadata, std::size_t in_file) {
+  std::vector<std::pair<std::string, std::size_t>> hinted;
+  for (const auto& pair : metadata) {
+    if (is_hint(pair, places, in_file)) hinted.emplace_back(pair.first, places.at(pair.second));
+  }
+  std::sort(hinted.begin(), hinted.end());
+  for (auto& [dropped, place] : hinted) {
+    if (dict.items.back().first.as_text() == dropped) continue;  // said twice
+    Value shared = dict.items[place].second;
+    dict.items.emplace_back(Value::text(std::move(dropped)), std::move(shared));
+  }
+}
+
 }  // namespace
+
+TextPairs without_tie_hints(const TextPairs& metadata, const Value& root,
+                            const std::vector<std::pair<std::string, EntryPtr>>& tensors) {
+  std::unordered_set<std::string_view> in_file;
+  for (const auto& [name, entry] : tensors) in_file.insert(name);
+  std::unordered_set<std::string_view> restored;
+  for (const auto& [name, value] : root.as_dict().items) {
+    if (!in_file.contains(name.as_text())) restored.insert(name.as_text());
+  }
+  TextPairs rest;
+  for (const auto& pair : metadata) {
+    if (!restored.contains(pair.first) || !in_file.contains(pair.second)) rest.push_back(pair);
+  }
+  return rest;
+}
 
 EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source) {
   Entry entry;
@@ -77,16 +117,16 @@ Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tenso
   Dict dict;
   dict.items.reserve(tensors.size());
   for (const auto& [name, entry] : tensors) dict.items.emplace_back(Value::text(name), Value::tensor(entry));
+  Places places = places_of(dict);
   auto noted = std::find_if(metadata.begin(), metadata.end(), [](const auto& pair) { return pair.first == kExtraKey; });
-  if (noted == metadata.end()) return Value::dict(std::move(dict));
-  std::optional<Extra> extra = parse_extra(noted->second);
+  std::optional<Extra> extra = noted == metadata.end() ? Extra() : parse_extra(noted->second);
   if (!extra) {
     warn(options, "the metadata " + core::quote(kExtraKey) + " cannot be understood and is left as it is");
-    return Value::dict(std::move(dict));
+    extra.emplace();
   }
-  Places places = places_of(dict);
   add_attributes(dict, places, *extra);
   add_tied(dict, places, *extra, options);
+  add_hinted(dict, places, metadata, tensors.size());
   if (!extra->module_metadata.is_null()) {
     dict.type = "collections.OrderedDict";
     Dict attributes;
@@ -106,7 +146,7 @@ Checkpoint read_safetensors(const Input& input, const OpenOptions& options) {
   }
   Checkpoint checkpoint;
   checkpoint.root = make_state_dict(tensors, detail->header.metadata, options);
-  checkpoint.metadata = detail->header.metadata;
+  checkpoint.metadata = without_tie_hints(detail->header.metadata, checkpoint.root, tensors);
   checkpoint.detail = std::move(detail);
   return checkpoint;
 }

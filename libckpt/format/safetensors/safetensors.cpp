@@ -10,6 +10,7 @@
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
@@ -57,6 +58,23 @@ void warn_about_locations(const FlatState& state, const SaveOptions& options) {
                                      ") are not kept: the format has none");
 }
 
+/// Names that a new file does not have because another tensor of it is the same; reading brings them back.
+void warn_about_ties(const Checkpoint& checkpoint, const FlatState& state, const SaveOptions& options) {
+  constexpr std::size_t kMaxListed = 5;
+  bool known = dynamic_cast<const SafetensorsDetail*>(checkpoint.detail.get()) != nullptr ||
+               dynamic_cast<const SafetensorsShards*>(checkpoint.detail.get()) != nullptr;
+  const auto& tied = state.extra.tied;
+  if (options.report == nullptr || known || tied.empty()) return;
+  std::vector<std::string> list;
+  for (const auto& [dropped, kept] : tied) {
+    if (list.size() < kMaxListed) list.push_back(core::quote(dropped) + " (tied to " + core::quote(kept) + ")");
+  }
+  std::string rest =
+      tied.size() > kMaxListed ? " and " + core::format_count(tied.size() - kMaxListed) + " more" : std::string();
+  options.report->warnings.push_back("tied tensors are stored once, without the names " + core::join(list, ", ") +
+                                     rest + "; load the file with safetensors.torch.load_model");
+}
+
 void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& path,
                const SaveOptions& options) {
   auto old = std::dynamic_pointer_cast<const SafetensorsDetail>(checkpoint.detail);
@@ -76,6 +94,7 @@ void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesys
 void write_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   FlatState state = flatten(checkpoint);
   warn_about_locations(state, options);
+  warn_about_ties(checkpoint, state, options);
   bool fits = options.max_shard_size == 0 || tensor_bytes(state.tensors) <= options.max_shard_size;
   if (fits && !wants_shards(options)) {
     return write_one(checkpoint, std::move(state), path, options);
@@ -87,6 +106,7 @@ void write_file(const Checkpoint& checkpoint, const std::filesystem::path& path,
 void write_index(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   FlatState state = flatten(checkpoint);
   warn_about_locations(state, options);
+  warn_about_ties(checkpoint, state, options);
   write_shards(checkpoint, std::move(state), path, options);
 }
 
