@@ -170,6 +170,7 @@ std::string special_commands(const Diagnosis& diagnosis, const FixCommand& comma
   const std::string output = address(files.output, at);
   std::string all;
   for (const FixStep& step : diagnosis.plan.steps) {
+    if (step.kind == Step::convert && !all.empty()) continue;  // the name of the output says it
     std::string one = step_command(diagnosis, files, step);
     if (one.empty()) return "";
     all += (all.empty() ? "" : " && ") + one;

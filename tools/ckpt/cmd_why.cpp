@@ -98,7 +98,14 @@ void print_cause(Output& out, const ckpt::Diagnosis& d, std::size_t i) {
   if (!cause.advice.empty() && d.readable) out.print("     advice: " + one_line(cause.advice) + "\n");
 }
 
+/// The place that was named is a folder, with the file in it.
+bool is_folder(const ckpt::Diagnosis& d) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(d.subject, ignored);
+}
+
 std::string loads_text(const ckpt::Diagnosis& d) {
+  if (is_folder(d)) return core::printable(d.path) + ": every key " + (d.shapes_known ? "and shape " : "") + "is as it should be";
   if (d.format == "native") return "libckpt loads it as it is; for PyTorch convert it to .pth or .safetensors";
   if (!d.shapes_known) return "every name matches; there are no shapes to compare";
   return d.target.empty() ? "nothing stands in the way of loading it" : "it loads as it is";
@@ -172,8 +179,8 @@ std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   json.key("path").value(d.subject);
   json.key("description").value(d.description);
   json.key("readable").value(d.readable);
-  json.key("loads").value(d.loads() && d.format != "native");  // in PyTorch, as it is
-  json.key("fixable").value(d.fixable());
+  json.key("loads").value(d.loads() && d.format != "native" && !is_folder(d));  // in PyTorch, as it is
+  json.key("fixable").value(d.fixable() && !d.plan.empty());
   json.key("shapes_known").value(d.shapes_known);
   json.key("target").value(d.target);
   json.key("nearest").value(d.nearest);
