@@ -105,10 +105,10 @@ bool is_folder(const ckpt::Diagnosis& d) {
 }
 
 std::string loads_text(const ckpt::Diagnosis& d) {
-  if (is_folder(d)) return core::printable(d.path) + ": every key " + (d.shapes_known ? "and shape " : "") + "is as it should be";
-  if (d.format == "native") return "libckpt loads it as it is; for PyTorch convert it to .pth or .safetensors";
-  if (!d.shapes_known) return "every name matches; there are no shapes to compare";
-  return d.target.empty() ? "nothing stands in the way of loading it" : "it loads as it is";
+  std::string file = is_folder(d) ? core::printable(d.path) + ": " : "";
+  if (d.format == "native") return file + "libckpt loads it as it is; for PyTorch convert it to .pth or .safetensors";
+  if (!d.shapes_known) return file + "every name matches; there are no shapes to compare";
+  return file + (d.target.empty() ? "nothing stands in the way of loading it" : "it loads as it is");
 }
 
 /// A line that loads what the command writes is nothing without it.
