@@ -1,19 +1,54 @@
-// Dropout of channels and alpha dropout: random masks, then differentiable arithmetic.
+// Dropout of elements, of channels, and alpha dropout: random masks, then differentiable arithmetic. CUDA devices drop
+// elements in one kernel, whose threads make neighbouring elements: other numbers than a mask by bernoulli_ would have.
 #include "libcore/tensor/dropout_ops.h"
 
 #include <cmath>
 #include <string>
 
+#include "libcore/autograd/function_nodes.h"
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/base/warning.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/random_on_device.h"
 
 namespace core {
 namespace {
+
+/// Saved: where elements were kept.
+struct NativeDropoutBackward final : Node {
+  double scale = 1;
+  std::string_view name() const override { return "NativeDropoutBackward0"; }
+  TensorList apply(TensorList grads) override {
+    if (!grads[0].defined()) return {Tensor()};
+    return {mul(mul(grads[0], saved(0)), scale)};
+  }
+};
+
+Tensor dropped_on_cuda(const Tensor& x, double p) {
+  detail::DroppedOut result = detail::cuda_dropped_out(x, p);
+  if (needs_grad(x)) {
+    auto node = make_node<NativeDropoutBackward>(x);
+    node->scale = 1 / (1 - p);
+    node->save(result.kept);
+    record(result.out, node);
+  }
+  return result.out;
+}
+
+/// 0 with probability p, else 1 / (1 - p).
+Tensor dropout_mask(const Tensor& x, double p) {
+  const NoGradGuard no_history;
+  if (p == 1) return zeros_like(x.detach());
+  const Tensor mask = empty_like(x.detach());
+  bernoulli_(mask, 1 - p);
+  return mask.div_(1 - p);
+}
 
 bool does_nothing(const Tensor& x, double p, bool training) {
   check_dropout_probability(p);
@@ -60,6 +95,24 @@ Tensor alpha_dropped(const Tensor& x, const Shape& mask_sizes, double p) {
 }
 
 }  // namespace
+
+void check_dropout_probability(double p) {
+  if (p >= 0 && p <= 1) return;
+  throw Error(ErrorCode::value, "dropout probability has to be between 0 and 1, but got " + python_float(p));
+}
+
+Tensor dropout(const Tensor& x, double p, bool training) {
+  check_dropout_probability(p);
+  if (!training || p == 0 || x.numel() == 0) return x;
+  if (x.device().is_cuda() && x.is_floating_point() && p < 1) return dropped_on_cuda(x, p);
+  return mul(x, dropout_mask(x, p));
+}
+
+Tensor dropout_(const Tensor& x, double p, bool training) {
+  check_dropout_probability(p);
+  if (!training || p == 0 || x.numel() == 0) return x;
+  return x.mul_(dropout_mask(x, p));
+}
 
 Tensor feature_dropout(const Tensor& x, double p, bool training) {
   if (does_nothing(x, p, training)) return x;

@@ -1,13 +1,11 @@
-// Softmax, losses, dropout, embedding.
+// Softmax, losses, embedding.
 #include "libcore/autograd/function_nodes.h"
 #include "libcore/autograd/loss_common.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
-#include "libcore/base/text.h"
 #include "libcore/base/warning.h"
 #include "libcore/tensor/device_assert.h"
 #include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/random.h"
 #include "libcore/tensor/raw_nn_ops.h"
 
 namespace core {
@@ -116,15 +114,6 @@ struct MseLossBackward final : Node {
     return result;
   }
 };
-
-/// 0 with probability p, else 1 / (1 - p).
-Tensor dropout_mask(const Tensor& x, double p) {
-  const NoGradGuard no_history;
-  if (p == 1) return zeros_like(x.detach());
-  const Tensor mask = empty_like(x.detach());
-  bernoulli_(mask, 1 - p);
-  return mask.div_(1 - p);
-}
 
 /// The dimension of the classes.
 std::int64_t class_dim(const Tensor& logits) {
@@ -261,23 +250,6 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
     record(out, node);
   }
   return out;
-}
-
-void check_dropout_probability(double p) {
-  if (p >= 0 && p <= 1) return;
-  throw Error(ErrorCode::value, "dropout probability has to be between 0 and 1, but got " + python_float(p));
-}
-
-Tensor dropout(const Tensor& x, double p, bool training) {
-  check_dropout_probability(p);
-  if (!training || p == 0 || x.numel() == 0) return x;
-  return mul(x, dropout_mask(x, p));
-}
-
-Tensor dropout_(const Tensor& x, double p, bool training) {
-  check_dropout_probability(p);
-  if (!training || p == 0 || x.numel() == 0) return x;
-  return x.mul_(dropout_mask(x, p));
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {

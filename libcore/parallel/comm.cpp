@@ -43,10 +43,25 @@ std::vector<Indices> packed_groups(const std::vector<Tensor>& tensors, std::int6
   return groups;
 }
 
+/// Elements from the start of a tensor in a flat buffer to that of the next: whole steps of 256 bytes, as allocations
+/// of their own would lie, for kernels that read several elements at once.
+std::int64_t slot_size(const Tensor& tensor) {
+  const std::int64_t step = 256 / static_cast<std::int64_t>(element_bytes(tensor.dtype()));
+  return (tensor.numel() + step - 1) / step * step;
+}
+
+/// One after the other, each from a multiple of 256 bytes on, zeros between them.
 Tensor flattened(const std::vector<Tensor>& tensors, const Indices& group) {
+  const Tensor& first = tensors[group[0]];
+  if (group.size() == 1) return first.reshape({-1});
+  const Tensor gap = zeros({256}, {.dtype = first.dtype(), .device = first.device()});
   std::vector<Tensor> parts;
-  for (std::size_t i : group) parts.push_back(tensors[i].reshape({-1}));
-  return parts.size() == 1 ? parts[0] : cat(parts, 0);
+  for (std::size_t i : group) {
+    parts.push_back(tensors[i].reshape({-1}));
+    const std::int64_t rest = slot_size(tensors[i]) - tensors[i].numel();
+    if (rest > 0 && i != group.back()) parts.push_back(gap.narrow(0, 0, rest));
+  }
+  return cat(parts, 0);
 }
 
 /// Of its own memory, whatever is in the group.
@@ -115,7 +130,7 @@ void unflatten(const Tensor& flat, const std::vector<Tensor>& shapes, const Indi
   std::int64_t at = 0;
   for (std::size_t i : group) {
     out[i] = flat.narrow(0, at, shapes[i].numel()).view(shapes[i].sizes()).data_alias();
-    at += shapes[i].numel();
+    at += slot_size(shapes[i]);
   }
 }
 

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "libcore/backend/device_registry.h"
-#include "libcore/backend/graph_random.h"
 #include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/device_assert.h"
 #include "libcore/tensor/ops.h"
+#include "libcore/tensor/random_cuda.h"
 #include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_on_device.h"
 #include "libcore/tensor/random_stream.h"
 
 namespace core {
@@ -40,23 +41,6 @@ struct DeviceFill {
   double a = 0, b = 0;
   std::int64_t from = 0;
   std::uint64_t size = 0;
-
-  /// Elements that a thread makes of four words.
-  int parts(DType dtype) const {
-    const bool wide = dtype == DType::f64 || dtype == DType::i64 || dtype == DType::u64;
-    switch (op) {
-      case RandomOp::uniform:
-      case RandomOp::normal:
-      case RandomOp::log_normal:
-        return dtype == DType::f64 ? 2 : 4;
-      case RandomOp::integers:
-        return size >= 1ULL << 28 ? 2 : 4;
-      case RandomOp::any_integer:
-        return wide ? 2 : 4;
-      default:
-        return 4;
-    }
-  }
 };
 
 /// By the device's own kernel, with the same numbers; false where it has none.
@@ -64,21 +48,18 @@ bool fill_on_device(const Tensor& x, const Generator& generator, const DeviceFil
   const RandomTable* table = backend_for(x.device()).ops().random;
   const auto kernel = table == nullptr || how.op == RandomOp::count_ ? nullptr : table->fill.at(how.op, x.dtype());
   if (kernel == nullptr) return false;
-  const std::uint64_t step = random_offset_step(x.numel(), how.parts(x.dtype()));
-  RandomParams params{x.mutable_raw_data(), x.numel(), 0, 0, how.a, how.b, how.from, how.size};
-  if (GraphRandom* graph = capturing_random(x.device())) {
-    const GraphRandom::Place place = graph->draw(generator.stream().shared_from_this(), detail::take_numbers, step);
-    params.state = place.state;
-    params.offset = place.offset;
-    kernel(params);
-    return true;
-  }
-  detail::RandomStream& stream = generator.stream();
-  const std::scoped_lock lock(stream.mutex);
-  params.seed = stream.seed;
-  params.offset = stream.offset;
-  kernel(params);
-  stream.offset += step;
+  const std::int64_t element_size = bit_width(x.dtype()) / 8;
+  const RandomLaunches launches = random_launches(x.numel(), element_size, random_parts(how.op, x.dtype(), how.size));
+  detail::draw_on_device(x.device(), generator, launches.used, [&](const RandomParams& where) {
+    for (const RandomLaunch& launch : launches.parts) {
+      RandomParams params = where;
+      params.out = static_cast<std::byte*>(x.mutable_raw_data()) + launch.first * element_size;
+      params.count = launch.count;
+      params.offset += launch.offset;
+      params.a = how.a, params.b = how.b, params.from = how.from, params.size = how.size;
+      kernel(params);
+    }
+  });
   return true;
 }
 
@@ -94,14 +75,6 @@ void fill_dense(const Tensor& x, const Generator& generator, Fill fill, const De
   x.copy_(on_host);
 }
 
-/// Dimensions from the largest stride to the smallest: the order in which PyTorch walks through memory.
-Shape memory_order(const Tensor& x) {
-  Shape dims(static_cast<std::size_t>(x.dim()), 0);
-  std::iota(dims.begin(), dims.end(), 0);
-  std::stable_sort(dims.begin(), dims.end(), [&](auto a, auto b) { return x.stride(a) > x.stride(b); });
-  return dims;
-}
-
 /// Fills any tensor in place. Tensors with history or gaps get their values through copy_, which checks and records.
 template <class Fill>
 const Tensor& fill_in_place(const Tensor& x, const MaybeGenerator& given, Fill fill, const DeviceFill& how = {}) {
@@ -112,7 +85,7 @@ const Tensor& fill_in_place(const Tensor& x, const MaybeGenerator& given, Fill f
     x.impl()->bump_version();
     return x;
   }
-  Tensor in_memory_order = x.permute(memory_order(x));
+  Tensor in_memory_order = x.permute(detail::memory_order(x));
   Tensor values = empty(in_memory_order.sizes(), {.dtype = x.dtype(), .device = x.device()});
   fill_dense(values, generator, fill, how);
   if (x.is_contiguous()) return x.copy_(values);
@@ -227,6 +200,8 @@ Tensor largest_quotients(const Tensor& weights, const MultinomialOptions& option
   check(some, "invalid multinomial distribution (sum of probabilities <= 0)");
   Tensor waiting = empty_like(weights);
   exponential_(waiting, 1, options.generator);
+  // In f16 a number below 2^-25 rounds to 0 on the CPU, and a weight of 0 divided by it would win.
+  if (weights.dtype() == DType::f16) waiting = waiting.clamp(0x1p-24);
   Tensor quotients = weights.div(waiting);
   if (options.num_samples == 1) return quotients.argmax(-1, true);
   return topk(quotients, options.num_samples).indices;
@@ -249,32 +224,60 @@ std::vector<T> cumulated(const std::vector<T>& weights) {
   return sums;
 }
 
+/// Uniform numbers for all samples of a row: doubles in [0, 1) of the CPU, floats in (0, 1] of CUDA devices.
+std::vector<double> sample_numbers(const Generator& generator, std::int64_t rows, std::int64_t samples) {
+  if (generator.device().is_cuda()) {
+    const std::vector<float> drawn = detail::cuda_sample_numbers(generator.stream(), rows, samples);
+    return {drawn.begin(), drawn.end()};
+  }
+  std::vector<double> drawn(static_cast<std::size_t>(rows * samples));
+  detail::fill_uniform(generator, {drawn.data(), DType::f64, rows * samples}, {});
+  return drawn;
+}
+
 template <class T>
 Tensor draw_with_replacement(const Tensor& weights, const MultinomialOptions& options) {
-  Generator generator = generator_for(weights, options.generator);
+  const Generator generator = generator_for(weights, options.generator);
   std::vector<T> all = weights.template to_vector<T>();
   std::int64_t categories = weights.size(-1);
   std::int64_t rows = weights.dim() == 2 ? weights.size(0) : 1;
-  std::vector<std::int64_t> indices;
-  std::vector<double> uniform(static_cast<std::size_t>(options.num_samples));
+  std::vector<std::vector<T>> sums;
   for (std::int64_t row = 0; row < rows; ++row) {
     auto begin = all.begin() + row * categories;
-    std::vector<T> sums = cumulated(std::vector<T>(begin, begin + categories));
-    detail::fill_uniform(generator, {uniform.data(), DType::f64, options.num_samples}, {});
-    for (double u : uniform) {
-      auto at = std::lower_bound(sums.begin(), sums.end(), u, [](T sum, double value) { return sum < value; });
-      indices.push_back(std::min(at - sums.begin(), static_cast<std::ptrdiff_t>(categories - 1)));
-    }
+    sums.push_back(cumulated(std::vector<T>(begin, begin + categories)));
+  }
+  std::vector<std::int64_t> indices;
+  const std::vector<double> drawn = sample_numbers(generator, rows, options.num_samples);
+  for (std::int64_t i = 0; i < rows * options.num_samples; ++i) {
+    const std::vector<T>& row = sums[static_cast<std::size_t>(i / options.num_samples)];
+    auto at = std::lower_bound(row.begin(), row.end(), drawn[static_cast<std::size_t>(i)],
+                               [](T sum, double value) { return sum < value; });
+    indices.push_back(std::min(at - row.begin(), static_cast<std::ptrdiff_t>(categories - 1)));
   }
   Shape sizes = weights.dim() == 2 ? Shape{rows, options.num_samples} : Shape{options.num_samples};
   return from_values(std::span<const std::int64_t>(indices), sizes, {.device = weights.device()});
 }
 
-Tensor bernoulli_on_device(const Tensor& p, const MaybeGenerator& generator) {
-  if (p.numel() > 0) detail::assert_none(logical_not(logical_and(ge(p, 0), le(p, 1))));
-  const RandomOptions drawn{
-      .dtype = p.dtype() == DType::f64 ? DType::f64 : DType::f32, .device = p.device(), .generator = generator};
-  return lt(rand(p.sizes(), drawn), p).to(p.dtype());
+/// The kernel compares f32 probabilities, f64 ones for f64.
+Tensor bernoulli_on_device(const Tensor& p, const MaybeGenerator& given) {
+  Tensor out = empty(p.sizes(), {.dtype = p.dtype(), .device = p.device()});
+  if (p.numel() == 0) return out;
+  detail::assert_none(logical_not(logical_and(ge(p, 0), le(p, 1))));
+  const Tensor compared = p.to(p.dtype() == DType::f64 ? DType::f64 : DType::f32).contiguous();
+  const auto kernel = backend_for(p.device()).ops().random->fill.at(RandomOp::bernoulli_each, p.dtype());
+  detail::draw_on_device(p.device(), generator_for(p, given), kBernoulliEachStep, [&](RandomParams params) {
+    params.out = out.mutable_raw_data();
+    params.in = compared.raw_data();
+    params.count = p.numel();
+    kernel(params);
+  });
+  return out;
+}
+
+bool has_bernoulli_kernel(const Tensor& p) {
+  if (!is_floating(p.dtype()) || !detail::asserts_later(p)) return false;
+  const RandomTable* table = backend_for(p.device()).ops().random;
+  return table != nullptr && table->fill.at(RandomOp::bernoulli_each, p.dtype()) != nullptr;
 }
 
 }  // namespace
@@ -326,7 +329,7 @@ Tensor normal(const Tensor& mean, const Tensor& std, const std::optional<Generat
 }
 
 Tensor bernoulli(const Tensor& probabilities, const std::optional<Generator>& generator) {
-  if (is_floating(probabilities.dtype()) && detail::asserts_later(probabilities)) {
+  if (has_bernoulli_kernel(probabilities)) {
     return bernoulli_on_device(probabilities.detach(), generator);
   }
   Tensor p = probabilities.detach().cpu().contiguous();
@@ -391,6 +394,10 @@ const Tensor& log_normal_(const Tensor& x, double mean, double std, const std::o
 }
 
 const Tensor& cauchy_(const Tensor& x, double median, double sigma, const std::optional<Generator>& generator) {
+  check(is_floating(x.dtype()),
+        "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
+        "specified " +
+            std::string(c_type_name(x.dtype())));
   check(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=" + number(sigma));
   return fill_in_place(x, generator,
                        [=](const Generator& g, RandomOut out) {

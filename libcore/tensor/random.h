@@ -1,5 +1,8 @@
 #pragma once
-// Random tensors, as torch's functions of the same names and with the same bits.
+// Random tensors, as torch's functions of the same names and with the same bits. On CUDA devices these are the bits of
+// a GPU of 132 multiprocessors (H100, H200), but for the last places of logarithms, sines and tangents that PyTorch
+// takes from approximations of the hardware (libcore/backend/random_arithmetic.h): exponential_, geometric_, cauchy_,
+// normal_ and log_normal_ off such a GPU. Sums of weights in multinomial with replacement may differ in theirs too.
 // Thread safety: each call locks the generator it draws from. Without one, that of the tensor's device (generator.h).
 // Use: core::manual_seed(0); core::Tensor x = core::randn({100, 5}); core::uniform_(x, -1, 1);
 

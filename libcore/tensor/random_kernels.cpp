@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <numeric>
 #include <type_traits>
@@ -82,14 +81,35 @@ std::int64_t any_integer(Mt19937& engine) {
   return static_cast<std::int64_t>(number % (max_integer<T>() + 1));
 }
 
-/// Element-wise distributions made from one uniform double each.
+/// A distribution made from one uniform number an element: for CUDA generators the kernel `op` with the parameters a
+/// and b, which takes its own; else `transform` of a double.
+struct Transformed {
+  const char* what;
+  RandomOp op;
+  double a;
+  double b = 0;
+};
 template <class Transform>
-void fill_transformed(const Generator& generator, RandomOut out, const char* what, Transform transform) {
-  if (is_cuda(generator)) return cuda_fill_from_uniform(generator.stream(), out, transform);
-  for_dtype(out.dtype, what, [&]<class T>() {
+void fill_transformed(const Generator& generator, RandomOut out, const Transformed& how, Transform transform) {
+  if (is_cuda(generator)) return cuda_fill_transformed(generator.stream(), out, how.op, how.a, how.b);
+  for_dtype(out.dtype, how.what, [&]<class T>() {
     generate<T>(generator, out,
                 [&](RandomStream& stream) { return from_number<T>(transform(uniform64(stream.engine))); });
   });
+}
+
+/// Probabilities as a CUDA device compares them: doubles for f64, floats for any other dtype.
+template <class P>
+void fill_bernoulli_on_cuda(RandomStream& stream, RandomOut out, const P* probabilities) {
+  const auto count = static_cast<std::size_t>(out.count);
+  if (out.dtype == DType::f64) {
+    std::vector<double> wide(count);
+    for (std::size_t i = 0; i < count; ++i) wide[i] = widened(probabilities[i]);
+    return cuda_fill_bernoulli_each(stream, out, wide.data());
+  }
+  std::vector<float> narrow(count);
+  for (std::size_t i = 0; i < count; ++i) narrow[i] = static_cast<float>(widened(probabilities[i]));
+  cuda_fill_bernoulli_each(stream, out, narrow.data());
 }
 
 }  // namespace
@@ -160,7 +180,7 @@ void fill_permutation(const Generator& generator, RandomOut out) {
   std::int64_t* order = out.dtype == DType::i64 ? elements<std::int64_t>(out) : buffer.data();
   std::iota(order, order + out.count, 0);
   if (is_cuda(generator)) {
-    cuda_shuffle(generator.stream(), {order, static_cast<std::size_t>(out.count)});
+    cuda_permutation(generator.stream(), {order, static_cast<std::size_t>(out.count)});
   } else {
     RandomStream& stream = generator.stream();
     std::scoped_lock lock(stream.mutex);
@@ -173,7 +193,8 @@ void fill_permutation(const Generator& generator, RandomOut out) {
 }
 
 void fill_bernoulli(const Generator& generator, RandomOut out, double p) {
-  fill_transformed(generator, out, "bernoulli_scalar_cpu_", [p](double u) { return u < p ? 1.0 : 0.0; });
+  fill_transformed(generator, out, {"bernoulli_scalar_cpu_", RandomOp::bernoulli, p},
+                   [p](double u) { return u < p ? 1.0 : 0.0; });
 }
 
 void fill_bernoulli_each(const Generator& generator, RandomOut out, const void* probabilities, DType dtype) {
@@ -182,6 +203,7 @@ void fill_bernoulli_each(const Generator& generator, RandomOut out, const void* 
   for_floating(dtype, "bernoulli_tensor_cpu_p_", [&]<class P>() {
     using Drawn = std::conditional_t<std::is_same_v<P, double>, double, float>;
     const P* p = static_cast<const P*>(probabilities);
+    if (is_cuda(generator)) return fill_bernoulli_on_cuda(generator.stream(), out, p);
     std::vector<Drawn> drawn(static_cast<std::size_t>(out.count));
     fill_uniform(generator, {drawn.data(), drawn_dtype, out.count}, {});
     for_dtype(out.dtype, "bernoulli_tensor_cpu_self_", [&]<class T>() {
@@ -193,22 +215,18 @@ void fill_bernoulli_each(const Generator& generator, RandomOut out, const void* 
 }
 
 void fill_exponential(const Generator& generator, RandomOut out, double lambda) {
-  if (is_cuda(generator)) {  // its uniform numbers include 1, not 0
-    return cuda_fill_from_uniform(generator.stream(), out, [lambda](double u) { return -1.0 / lambda * std::log(u); });
-  }
-  fill_transformed(generator, out, "exponential_", [lambda](double u) { return -1.0 / lambda * std::log1p(-u); });
+  fill_transformed(generator, out, {"exponential_", RandomOp::exponential, lambda},
+                   [lambda](double u) { return -1.0 / lambda * std::log1p(-u); });
 }
 
 void fill_geometric(const Generator& generator, RandomOut out, double p) {
-  fill_transformed(generator, out, "geometric_cpu", [p](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
+  fill_transformed(generator, out, {"geometric_cpu", RandomOp::geometric, p},
+                   [p](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
 }
 
 void fill_cauchy(const Generator& generator, RandomOut out, NormalShape shape) {
-  fill_transformed(generator, out, "cauchy", [shape](double u) {
-    constexpr double kLowest = std::numeric_limits<double>::epsilon();
-    double inside = std::clamp(u, kLowest, 1 - kLowest);
-    return shape.mean + shape.std * std::tan(std::numbers::pi * (inside - 0.5));
-  });
+  fill_transformed(generator, out, {"cauchy", RandomOp::cauchy, shape.mean, shape.std},
+                   [shape](double u) { return shape.mean + shape.std * std::tan(std::numbers::pi * (u - 0.5)); });
 }
 
 void fill_log_normal(const Generator& generator, RandomOut out, NormalShape shape) {

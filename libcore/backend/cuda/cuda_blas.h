@@ -93,8 +93,8 @@ class Blas {
   void* workspace(StreamHandle stream);
   void plain_product(const BlasProduct& p, StreamHandle stream);
   bool product_with_bias(const BlasProduct& p, const void* bias, StreamHandle stream);
-  const Plan& plan_for(const BlasProduct& p, const void* bias);
-  static const Plan& no_plan();
+  /// Null when too many are known.
+  Plan* plan_for(const BlasProduct& p, const void* bias);
   void fill_plan(Plan& plan, const BlasProduct& p, const void* bias);
 
   const BlasApi& api_;

@@ -53,11 +53,14 @@ Blas::~Blas() {
   api_.destroy(handle_);
 }
 
-/// False when cuBLASLt is missing or knows no way.
+/// False when cuBLASLt is missing, knows no way, or gives up on the way that it chose.
 bool Blas::product_with_bias(const BlasProduct& p, const void* bias, StreamHandle stream) {
-  if (api_.lt_product == nullptr) return false;
-  const Plan& plan = plan_for(p, bias);
-  if (!plan.is_usable) return false;
+  // Its kernels read the bias in pieces of 16 bytes and cannot be told that it starts between two of them.
+  constexpr std::uint32_t kBiasAlignment = 16;
+  if (api_.lt_product == nullptr || alignment(bias) < kBiasAlignment) return false;
+  Plan* found = plan_for(p, bias);
+  if (found == nullptr || !found->is_usable) return false;
+  Plan& plan = *found;
   void* scratch = plan.choice.workspace_bytes > 0 ? workspace(stream) : nullptr;
   check(api_.lt_set(plan.operation, kBiasPointer, &bias, sizeof bias), "cublasLtMatmulDescSetAttribute");
   const float single_alpha = static_cast<float>(p.alpha), single_beta = 0;
@@ -65,26 +68,24 @@ bool Blas::product_with_bias(const BlasProduct& p, const void* bias, StreamHandl
   const bool is_double = p.compute == BlasCompute::f64;
   const void* alpha = is_double ? static_cast<const void*>(&p.alpha) : &single_alpha;
   const void* beta = is_double ? static_cast<const void*>(&double_beta) : &single_beta;
-  check(api_.lt_product(handle_, plan.operation, alpha, p.a.data, plan.a, p.b.data, plan.b, beta, p.c, plan.c, p.c,
-                        plan.c, plan.choice.algorithm, scratch, plan.choice.workspace_bytes, stream),
-        "cublasLtMatmul");
-  return true;
+  const int status =
+      api_.lt_product(handle_, plan.operation, alpha, p.a.data, plan.a, p.b.data, plan.b, beta, p.c, plan.c, p.c,
+                      plan.c, plan.choice.algorithm, scratch, plan.choice.workspace_bytes, stream);
+  if (status == 0) return true;
+  backend_.check(backend_.api().last_error());  // a device that is in trouble helps no other way either
+  plan.is_usable = false;
+  return false;
 }
 
-const Blas::Plan& Blas::plan_for(const BlasProduct& p, const void* bias) {
+Blas::Plan* Blas::plan_for(const BlasProduct& p, const void* bias) {
   constexpr std::size_t kMaxPlans = 4096;
   const std::string key = key_of(p, bias);
   const auto known = plans_.find(key);
-  if (known != plans_.end()) return known->second;
-  if (plans_.size() >= kMaxPlans) return no_plan();
+  if (known != plans_.end()) return &known->second;
+  if (plans_.size() >= kMaxPlans) return nullptr;
   Plan& plan = plans_[key];
   fill_plan(plan, p, bias);
-  return plan;
-}
-
-const Blas::Plan& Blas::no_plan() {
-  static const Plan none;
-  return none;
+  return &plan;
 }
 
 void Blas::fill_plan(Plan& plan, const BlasProduct& p, const void* bias) {

@@ -172,7 +172,7 @@ void each_pointer(RnnCellGradParams& p, Visit visit) {
 
 template <class Visit>
 void each_pointer(RandomParams& p, Visit visit) {
-  visit("out", p.out), visit("state", p.state);
+  visit("out", p.out), visit("state", p.state), visit("in", p.in), visit("kept", p.kept);
 }
 
 // Lists of tensors: the list itself is host memory, of the caller's to change.

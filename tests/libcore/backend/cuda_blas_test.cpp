@@ -33,7 +33,7 @@ struct Log {
   int products = 0, lt_products = 0, choices = 0, workspaces = 0;
   BlasCompute compute{};
   BlasType type{};
-  int status = 0;
+  int status = 0, lt_status = 0;
   bool knows_a_way = true;
 } seen;
 
@@ -148,6 +148,7 @@ int lt_product(void*, void* operation, const void* alpha, const void* a, void* l
                const void* beta, const void*, void*, void* d, void* layout_d, const void*, void*, std::size_t,
                core::gpu::StreamHandle) {
   ++seen.lt_products;
+  if (seen.lt_status != 0) return seen.lt_status;
   const auto& op = *static_cast<LtOperation*>(operation);
   const auto &la = *static_cast<LtLayout*>(layout_a), &lb = *static_cast<LtLayout*>(layout_b),
              &ld = *static_cast<LtLayout*>(layout_d);
@@ -302,6 +303,32 @@ TEST_F(CudaBlas, WithoutAWayOfCublasLtTheBiasComesFirst) {
   blas->product(DType::f32, p);
   EXPECT_THAT(c, ElementsAre(1058, 2064, 1139, 2154));
   EXPECT_EQ(seen.products, 1);
+}
+
+// A bias may lie at any element of a buffer of parameters; cuBLASLt's kernels read 16 bytes at once.
+TEST_F(CudaBlas, ABiasBetweenTwoPiecesOf16BytesComesFirst) {
+  const Floats parameters = {0, 1000, 2000};
+  Floats c(4);
+  GemmParams p = small(kA, false, kBT, true, c);
+  p.bias = parameters.data() + 1;
+  blas->product(DType::f32, p);
+  EXPECT_THAT(c, ElementsAre(1058, 2064, 1139, 2154));
+  EXPECT_EQ(seen.lt_products, 0);
+  EXPECT_EQ(seen.products, 1);
+}
+
+TEST_F(CudaBlas, AWayThatCublasLtGivesUpOnIsTriedOnce) {
+  seen.lt_status = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
+  const Floats bias = {1000, 2000};
+  Floats c(4);
+  GemmParams p = small(kA, false, kBT, true, c);
+  p.bias = bias.data();
+  for (int i = 0; i < 2; ++i) {
+    blas->product(DType::f32, p);
+    EXPECT_THAT(c, ElementsAre(1058, 2064, 1139, 2154));
+  }
+  EXPECT_EQ(seen.lt_products, 1);
+  EXPECT_EQ(seen.products, 2);
 }
 
 TEST_F(CudaBlas, F32IsNotRoundedUnlessAllowed) {

@@ -70,6 +70,16 @@ TEST_F(Comm, ASmallBufferSizeMakesSeveralBuffers) {
   EXPECT_THAT(floats(copies[1][1]), ElementsAre(2));
 }
 
+// Kernels that read several elements at once want them where an allocation would put them.
+TEST_F(Comm, CoalescedTensorsStartAtMultiplesOf256Bytes) {
+  const std::vector<Tensor> tensors{on(0, {1, 2, 3}), on(0, {4}), on(0, {5, 6})};
+  const auto copies = comm::broadcast_coalesced(tensors, {0, 1});
+  const auto* first = static_cast<const std::byte*>(copies[1][0].raw_data());
+  EXPECT_EQ(static_cast<const std::byte*>(copies[1][1].raw_data()) - first, 256);
+  EXPECT_EQ(static_cast<const std::byte*>(copies[1][2].raw_data()) - first, 512);
+  for (std::size_t i = 0; i < tensors.size(); ++i) EXPECT_TRUE(copies[1][i].cpu().equal(tensors[i].cpu()));
+}
+
 TEST_F(Comm, CoalescedBroadcastWantsItsTensorsOnTheFirstDevice) {
   EXPECT_EQ(message_of([] {
               comm::broadcast_coalesced({on(1, {1})}, {0, 1});

@@ -5,10 +5,11 @@
 
 #include <thread>
 
+#include "libcore/backend/logical_devices.h"
+#include "libcore/backend/philox.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/mt19937.h"
 #include "libcore/tensor/ops.h"
-#include "libcore/tensor/philox.h"
 #include "libcore/tensor/random_kernels.h"
 
 namespace {
@@ -37,7 +38,7 @@ TEST(Mt19937, GivesTheKnownFirstNumbers) {
 }
 
 TEST(Philox, GivesTheKnownBlockForZeroes) {
-  EXPECT_THAT(core::detail::philox({.key = 0, .offset = 0, .thread = 0}),
+  EXPECT_THAT(core::philox({.key = 0, .offset = 0, .thread = 0}).at,
               ElementsAre(0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U));
 }
 
@@ -159,6 +160,53 @@ TEST(Random, ChecksParametersWithTheReferenceTexts) {
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
   EXPECT_EQ(message_of([] { core::multinomial(core::zeros({2}), {.num_samples = 2, .replacement = true}); }),
             "invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
+// One of 4,021 elements of f16 was 1, one of 508 of bf16: 1 was turned into 0 before a number was rounded.
+TEST(Random, NeverGivesTheUpperLimitOfHalfTypes) {
+  for (const char* device : {"cpu", "cuda:0"}) {
+    Generator g{core::Device(device)};
+    g.manual_seed(0);
+    std::vector<core::Half> f16(100000);
+    core::detail::fill_uniform(g, {f16.data(), DType::f16, 100000}, {});
+    for (core::Half value : f16) ASSERT_NE(value.bits, 0x3c00) << device;
+    std::vector<core::BFloat16> bf16(100000);
+    core::detail::fill_uniform(g, {bf16.data(), DType::bf16, 100000}, {-3, 2});
+    for (core::BFloat16 value : bf16) ASSERT_NE(value.bits, 0x4000) << device;
+  }
+}
+
+/// The state of a generator for which number `element` of `count` uniform ones on a CUDA device is 1.
+struct OneAt {
+  std::uint64_t seed, offset;
+  std::int64_t element, count;
+};
+constexpr OneAt kOne{7, 32064, 2312, 4096};
+
+Generator cuda_generator_before(const OneAt& one) {
+  Generator g("cuda:0");
+  ByteVector state(16);
+  core::store_le<std::uint64_t>(state.data(), one.seed);
+  core::store_le<std::uint64_t>(state.data() + 8, one.offset);
+  g.set_state(state);
+  return g;
+}
+
+// It was 0, and 0 / 0 was the largest quotient: a category of weight 0 was picked.
+TEST(Random, ExponentialIsNeverZeroOnCudaDevices) {
+  std::vector<float> x(static_cast<std::size_t>(kOne.count));
+  core::detail::fill_exponential(cuda_generator_before(kOne), {x.data(), DType::f32, kOne.count}, 1);
+  EXPECT_EQ(x[static_cast<std::size_t>(kOne.element)], 0x1p-24F);
+}
+
+TEST(Random, MultinomialPicksNoCategoryOfWeightZero) {
+  core::set_logical_devices(1);
+  Tensor weights = core::zeros({kOne.count}, {.device = "cuda:0"});
+  weights.select(0, 0).fill_(1);
+  const Generator g = cuda_generator_before(kOne);
+  EXPECT_EQ(core::multinomial(weights, {.num_samples = 1, .generator = g}).item<std::int64_t>(), 0);
+  weights = Tensor();
+  core::set_logical_devices(0);
 }
 
 TEST(Random, FillsTensorsWithGapsWithoutTouchingTheRest) {

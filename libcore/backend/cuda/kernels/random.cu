@@ -1,72 +1,25 @@
 // Random fills: what libcore/tensor/random_cuda.cpp computes on the host for logical devices, on the device. Each
 // thread of the launch that PyTorch would make has four words of the Philox generator a round; an element takes one or
-// two of them. Words and their use are the same bit for bit; logarithms, sines and tangents may differ in the last
-// places. Source of the generator: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-#include <algorithm>
+// two of them. What is computed from the words is random_arithmetic.h's.
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numbers>
 #include <type_traits>
 
 #include "libcore/backend/cuda/kernels/elements.h"
 #include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/backend/random_arithmetic.h"
 
 namespace core::CORE_KERNELS {
 namespace {
 
-struct Words {
-  std::uint32_t at[4];
-  /// at[k] without an address, which would put the words into memory.
-  CORE_BODY std::uint32_t pick(int k) const { return k < 2 ? (k == 0 ? at[0] : at[1]) : (k == 2 ? at[2] : at[3]); }
-};
+namespace numbers = core::random_arithmetic;
 
-CORE_BODY Words philox(std::uint64_t key, std::uint64_t offset, std::uint64_t thread) {
-  auto key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
-  Words c = {{static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(offset >> 32),
-              static_cast<std::uint32_t>(thread), static_cast<std::uint32_t>(thread >> 32)}};
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c.at[0], p1 = std::uint64_t{0xCD9E8D57} * c.at[2];
-    c = {{static_cast<std::uint32_t>(p1 >> 32) ^ c.at[1] ^ key0, static_cast<std::uint32_t>(p1),
-          static_cast<std::uint32_t>(p0 >> 32) ^ c.at[3] ^ key1, static_cast<std::uint32_t>(p0)}};
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
-  }
-  return c;
-}
+/// double for f64, else float: also for integers.
+template <class T>
+using Drawn = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// (0, 1]. Rounded twice, as the host does: no fused multiplication.
-CORE_BODY float unit32(std::uint32_t word) {
-#ifdef __CUDACC__
-  return __fadd_rn(__fmul_rn(static_cast<float>(word), 2.3283064e-10F), 1.1641532e-10F);
-#else
-  return static_cast<float>(word) * 2.3283064e-10F + 1.1641532e-10F;
-#endif
-}
-/// (0, 1] from two words. Exact in the multiplication, so that fusing changes nothing.
-CORE_BODY double unit64(std::uint32_t low, std::uint32_t high) {
-  const std::uint64_t bits = low ^ (static_cast<std::uint64_t>(high) << 21);
-  return static_cast<double>(bits) * 0x1p-53 + 0x1p-54;
-}
-
-/// Standard normal numbers by the Box-Muller rule; `part` of what four words give.
-CORE_BODY float normal32(const Words& words, int part) {
-  constexpr float kStep = 2.3283064e-10F * 6.2831855F;
-  const float radius = std::sqrt(-2.0F * std::log(unit32(words.at[part & ~1])));
-#ifdef __CUDACC__
-  const float angle = __fadd_rn(__fmul_rn(static_cast<float>(words.at[part | 1]), kStep), kStep / 2);
-#else
-  const float angle = static_cast<float>(words.at[part | 1]) * kStep + kStep / 2;
-#endif
-  return radius * ((part & 1) == 0 ? std::sin(angle) : std::cos(angle));
-}
-CORE_BODY double normal64(const Words& words, int part) {
-  const double radius = std::sqrt(-2.0 * std::log(unit64(words.at[0], words.at[1])));
-  const double angle = 2.0 * std::numbers::pi * unit64(words.at[2], words.at[3]);
-  return radius * (part == 0 ? std::sin(angle) : std::cos(angle));
-}
-
-/// From a double or an integer to an element; the halves through f32.
+/// From a drawn number or an integer to an element; the halves through f32.
 template <class T, class Number>
 CORE_BODY T element_from(Number value) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
@@ -87,17 +40,28 @@ struct Draws {
   int parts;
   Splitter rounds;
 
-  CORE_BODY Words words(std::int64_t round, std::int64_t thread) const {
+  /// The words of block `block` behind the generator's offset.
+  CORE_BODY PhiloxWords words(std::uint64_t block, std::uint64_t thread) const {
     const std::uint64_t key = state != nullptr ? state[0] : seed;
     const std::uint64_t first = state != nullptr ? state[1] + offset : offset;
-    return philox(key, first / 4 + static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(thread));
+    return philox({.key = key, .offset = first / 4 + block, .thread = thread});
+  }
+  /// Calls store(element, words, part) for what thread i of all rounds makes.
+  template <class Store>
+  CORE_BODY void each(std::int64_t i, Store store) const {
+    const std::int64_t round = rounds.quotient(i), thread = rounds.rest(i, round);
+    const PhiloxWords drawn = words(static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(thread));
+    CORE_NO_UNROLL
+    for (int part = 0; part < parts; ++part) {
+      const std::int64_t at = (round * parts + part) * threads + thread;
+      if (at < count) store(at, drawn, part);
+    }
   }
 };
 
 Draws draws_of(const RandomParams& p, int parts) {
-  constexpr std::int64_t kThreadsPerBlock = 256, kBlocks = 132 * 2048 / kThreadsPerBlock;
-  const std::int64_t threads = std::min(divide_up(p.count, kThreadsPerBlock), kBlocks) * kThreadsPerBlock;
-  return {p.seed, p.offset, p.state, p.count, threads, parts, Splitter(threads, p.count + threads)};
+  const std::int64_t threads = p.count > 0 ? random_threads(p.count) : 1;
+  return {p.seed, p.offset, p.state, p.count, threads, parts, Splitter(threads, p.count + threads * parts)};
 }
 
 /// fill(i) for every thread i of every round.
@@ -107,93 +71,88 @@ void for_each_draw(const Fill& fill) {
   for_each(divide_up(fill.draws.count, fill.draws.threads * fill.draws.parts) * fill.draws.threads, fill);
 }
 
-/// uniform, normal and log_normal: in double for f64, in float for the rest.
+/// [from, to): what rounds to `to` becomes `from`.
 template <class T>
-struct FloatFill {
+struct UniformFill {
+  using C = Computed<T>;
+  Draws draws;
+  T* out;
+  numbers::UniformRange<C> limits;
+
+  CORE_BODY void operator()(std::int64_t i) const {
+    draws.each(i, [this](std::int64_t at, const PhiloxWords& words, int part) { out[at] = value(words, part); });
+  }
+  CORE_BODY T value(const PhiloxWords& words, int part) const {
+    const T rounded = narrow<T>(std::fma(numbers::unit_number<C>(words, part), limits.range, limits.from));
+    return widen(rounded) == limits.to ? narrow<T>(limits.from) : rounded;
+  }
+};
+
+template <class T>
+void uniform_fill(const RandomParams& p) {
+  using C = Computed<T>;
+  const C from = widen(narrow<T>(static_cast<C>(p.a))), to = widen(narrow<T>(static_cast<C>(p.b)));
+  const Draws draws = draws_of(p, numbers::kParts<C>);
+  for_each_draw(UniformFill<T>{draws, static_cast<T*>(p.out), {from, to, widen(narrow<T>(to - from))}});
+}
+
+/// normal and log_normal.
+template <class T>
+struct NormalFill {
   using C = Computed<T>;
   RandomOp op;
   Draws draws;
   T* out;
-  C a, b;  // uniform: lowest and width
+  C mean, std;
 
   CORE_BODY void operator()(std::int64_t i) const {
-    constexpr int kParts = std::is_same_v<C, double> ? 2 : 4;
-    const std::int64_t round = draws.rounds.quotient(i), thread = draws.rounds.rest(i, round);
-    const Words words = draws.words(round, thread);
-    for (int part = 0; part < kParts; ++part) {
-      const std::int64_t at = (round * kParts + part) * draws.threads + thread;
-      if (at < draws.count) out[at] = narrow<T>(value(words, part));
-    }
-  }
-  CORE_BODY C value(const Words& words, int part) const {
-    if (op == RandomOp::uniform) {
-      const C u = unit(words, part);
-      return std::fma(u == C(1) ? C(0) : u, b, a);
-    }
-    const C drawn = std::fma(normal(words, part), b, a);
-    return op == RandomOp::log_normal ? std::exp(drawn) : drawn;
-  }
-  CORE_BODY static C unit(const Words& words, int part) {
-    if constexpr (std::is_same_v<C, double>) return unit64(words.at[2 * part], words.at[2 * part + 1]);
-    if constexpr (!std::is_same_v<C, double>) return unit32(words.at[part]);
-  }
-  CORE_BODY static C normal(const Words& words, int part) {
-    if constexpr (std::is_same_v<C, double>) return normal64(words, part);
-    if constexpr (!std::is_same_v<C, double>) return normal32(words, part);
+    draws.each(i, [this](std::int64_t at, const PhiloxWords& words, int part) {
+      out[at] = narrow<T>(numbers::from_normal(op, numbers::normal_number<C>(words, part), mean, std));
+    });
   }
 };
 
 template <class T, RandomOp kOp>
-void float_fill(const RandomParams& p) {
+void normal_fill(const RandomParams& p) {
   using C = Computed<T>;
-  const Draws draws = draws_of(p, std::is_same_v<C, double> ? 2 : 4);
-  const C a = static_cast<C>(p.a);
-  const C b = kOp == RandomOp::uniform ? static_cast<C>(p.b) - a : static_cast<C>(p.b);
-  for_each_draw(FloatFill<T>{kOp, draws, static_cast<T*>(p.out), a, b});
+  const Draws draws = draws_of(p, numbers::kParts<C>);
+  for_each_draw(NormalFill<T>{kOp, draws, static_cast<T*>(p.out), static_cast<C>(p.a), static_cast<C>(p.b)});
 }
 
-/// Made from one uniform number of 32 bits in (0, 1], in double.
-CORE_BODY double from_uniform(RandomOp op, double u, double a, double b) {
-  switch (op) {
-    case RandomOp::bernoulli:
-      return u < a ? 1.0 : 0.0;
-    case RandomOp::exponential:
-      return -1.0 / a * std::log(u);
-    case RandomOp::geometric:
-      return std::ceil(std::log(u) / std::log1p(-a));
-    default: {  // cauchy
-      constexpr double kLowest = std::numeric_limits<double>::epsilon();
-      const double inside = u < kLowest ? kLowest : u > 1 - kLowest ? 1 - kLowest : u;
-      return a + b * std::tan(std::numbers::pi * (inside - 0.5));
-    }
-  }
-}
-
+/// What is made from one uniform number.
 template <class T>
-struct NumberFill {
+struct TransformedFill {
+  using C = Drawn<T>;
   RandomOp op;
   Draws draws;
   T* out;
-  double a, b;
+  C a, b;
+
+  CORE_BODY void operator()(std::int64_t i) const {
+    draws.each(i, [this](std::int64_t at, const PhiloxWords& words, int part) {
+      out[at] = element_from<T>(numbers::from_uniform(op, numbers::unit_number<C>(words, part), a, b));
+    });
+  }
+};
+
+template <class T, RandomOp kOp>
+void transformed_fill(const RandomParams& p) {
+  using C = Drawn<T>;
+  const Draws draws = draws_of(p, numbers::kParts<C>);
+  for_each_draw(TransformedFill<T>{kOp, draws, static_cast<T*>(p.out), static_cast<C>(p.a), static_cast<C>(p.b)});
+}
+
+template <class T>
+struct IntegerFill {
+  Draws draws;
+  T* out;
   std::uint64_t from, size;
 
   CORE_BODY void operator()(std::int64_t i) const {
-    const std::int64_t round = draws.rounds.quotient(i), thread = draws.rounds.rest(i, round);
-    const Words words = draws.words(round, thread);
-    CORE_NO_UNROLL
-    for (int part = 0; part < draws.parts; ++part) {
-      const std::int64_t at = (round * draws.parts + part) * draws.threads + thread;
-      if (at < draws.count) out[at] = value(words, part);
-    }
-  }
-  CORE_BODY T value(const Words& words, int part) const {
-    if (op != RandomOp::integers) {
-      return element_from<T>(from_uniform(op, static_cast<double>(unit32(words.pick(part))), a, b));
-    }
-    const std::uint64_t number = draws.parts == 2
-                                     ? static_cast<std::uint64_t>(words.pick(2 * part)) << 32 | words.pick(2 * part + 1)
-                                     : words.pick(part);
-    return element_from<T>(static_cast<std::int64_t>(from + number % size));
+    draws.each(i, [this](std::int64_t at, const PhiloxWords& words, int part) {
+      const std::uint64_t number = draws.parts == 2 ? numbers::wide_number(words, part) : words.pick(part);
+      out[at] = element_from<T>(static_cast<std::int64_t>(from + number % size));
+    });
   }
 };
 
@@ -209,28 +168,100 @@ constexpr std::uint64_t max_integer() {
 }
 
 template <class T, RandomOp kOp>
-void number_fill(const RandomParams& p) {
+void integer_fill(const RandomParams& p) {
   const bool any = kOp == RandomOp::any_integer;
   const std::uint64_t size = any ? max_integer<T>() + 1 : p.size;
-  const bool is_wide = any ? sizeof(T) == 8 : kOp == RandomOp::integers && size >= 1ULL << 28;
-  for_each_draw(NumberFill<T>{any ? RandomOp::integers : kOp, draws_of(p, is_wide ? 2 : 4), static_cast<T*>(p.out), p.a,
-                              p.b, any ? 0 : static_cast<std::uint64_t>(p.from), size});
+  const Draws draws = draws_of(p, random_parts(kOp, dtype_of<T>, size));
+  for_each_draw(IntegerFill<T>{draws, static_cast<T*>(p.out), any ? 0 : static_cast<std::uint64_t>(p.from), size});
 }
 
-template <class T, RandomOp... kOps>
-void set_numbers(RandomTable& table) {
-  (table.fill.set(kOps, dtype_of<T>, number_fill<T, kOps>), ...);
+/// A thread makes four neighbours, however many there are.
+template <class T>
+struct BernoulliEachFill {
+  Draws draws;
+  T* out;
+  const Drawn<T>* probabilities;
+
+  CORE_BODY void operator()(std::int64_t thread) const {
+    const PhiloxWords words = draws.words(0, static_cast<std::uint64_t>(thread));
+    CORE_NO_UNROLL
+    for (int part = 0; part < 4; ++part) {
+      const std::int64_t at = thread * 4 + part;
+      if (at < draws.count) out[at] = element_from<T>(numbers::unit32(words.pick(part)) <= probabilities[at] ? 1 : 0);
+    }
+  }
+};
+
+template <class T>
+void bernoulli_each(const RandomParams& p) {
+  const auto* probabilities = static_cast<const Drawn<T>*>(p.in);
+  for_each(divide_up(p.count, 4), BernoulliEachFill<T>{draws_of(p, 4), static_cast<T*>(p.out), probabilities});
 }
+
+/// kWidth neighbours at a time; 1: single elements. REQUIRES: kWidth divides the count, `in` lies on a whole pack.
+template <class T, int kWidth>
+struct DropoutFill {
+  using C = Computed<T>;
+  Draws draws;
+  const T* in;
+  T* out;
+  bool* kept;
+  C keep, scale;
+
+  CORE_BODY void operator()(std::int64_t pack) const {
+    const Pack<T, kWidth> from = reinterpret_cast<const Pack<T, kWidth>*>(in)[pack];
+    Pack<T, kWidth> to;
+    Pack<bool, kWidth> is_kept;
+    PhiloxWords words;
+    for (int k = 0; k < kWidth; ++k) {
+      const auto place = numbers::dropout_place(pack * kWidth + k, draws.threads, kWidth);
+      if (k % 4 == 0) words = draws.words(place.block, place.thread);
+      is_kept.values[k] = numbers::unit32(words.pick(place.part)) < keep;
+      to.values[k] = narrow<T>(widen(from.values[k]) * (is_kept.values[k] ? C(1) : C(0)) * scale);
+    }
+    reinterpret_cast<Pack<T, kWidth>*>(out)[pack] = to;
+    reinterpret_cast<Pack<bool, kWidth>*>(kept)[pack] = is_kept;
+  }
+};
+
+template <class T, int kWidth>
+void drop(const RandomParams& p) {
+  using C = Computed<T>;
+  const C keep = static_cast<C>(p.a);
+  for_each(p.count / kWidth, DropoutFill<T, kWidth>{draws_of(p, 4), static_cast<const T*>(p.in), static_cast<T*>(p.out),
+                                                    p.kept, keep, static_cast<C>(1.0 / static_cast<double>(keep))});
+}
+
+template <class T>
+void dropout(const RandomParams& p) {
+  if constexpr (sizeof(T) <= 2) {
+    if (p.size == 8) return drop<T, 8>(p);
+  }
+  if constexpr (sizeof(T) <= 4) {
+    if (p.size == 4) return drop<T, 4>(p);
+  }
+  if (p.size == 2) return drop<T, 2>(p);
+  drop<T, 1>(p);
+}
+
 template <class... Ts>
 void fill_numbers(RandomTable& table) {
   using R = RandomOp;
-  (set_numbers<Ts, R::bernoulli, R::exponential, R::geometric, R::cauchy, R::integers, R::any_integer>(table), ...);
+  (table.fill.set(R::bernoulli, dtype_of<Ts>, transformed_fill<Ts, R::bernoulli>), ...);
+  (table.fill.set(R::geometric, dtype_of<Ts>, transformed_fill<Ts, R::geometric>), ...);
+  (table.fill.set(R::integers, dtype_of<Ts>, integer_fill<Ts, R::integers>), ...);
+  (table.fill.set(R::any_integer, dtype_of<Ts>, integer_fill<Ts, R::any_integer>), ...);
+  (table.fill.set(R::bernoulli_each, dtype_of<Ts>, bernoulli_each<Ts>), ...);
 }
 template <class... Ts>
 void fill_floats(RandomTable& table) {
-  (table.fill.set(RandomOp::uniform, dtype_of<Ts>, float_fill<Ts, RandomOp::uniform>), ...);
-  (table.fill.set(RandomOp::normal, dtype_of<Ts>, float_fill<Ts, RandomOp::normal>), ...);
-  (table.fill.set(RandomOp::log_normal, dtype_of<Ts>, float_fill<Ts, RandomOp::log_normal>), ...);
+  using R = RandomOp;
+  (table.fill.set(R::uniform, dtype_of<Ts>, uniform_fill<Ts>), ...);
+  (table.fill.set(R::normal, dtype_of<Ts>, normal_fill<Ts, R::normal>), ...);
+  (table.fill.set(R::log_normal, dtype_of<Ts>, normal_fill<Ts, R::log_normal>), ...);
+  (table.fill.set(R::exponential, dtype_of<Ts>, transformed_fill<Ts, R::exponential>), ...);
+  (table.fill.set(R::cauchy, dtype_of<Ts>, transformed_fill<Ts, R::cauchy>), ...);
+  (table.fill.set(R::dropout, dtype_of<Ts>, dropout<Ts>), ...);
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+#include "libcore/tensor/random_on_device.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/graph_random.h"
+#include "libcore/base/error.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/ops.h"
+#include "libcore/tensor/random_cuda.h"
+#include "libcore/tensor/random_stream.h"
+
+namespace core::detail {
+namespace {
+
+Shape inverse(const Shape& order) {
+  Shape back(order.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  return back;
+}
+
+/// REQUIRES: x is contiguous. `width`: how many neighbours a thread makes.
+DroppedOut dropped_out(const Tensor& x, double p, int width) {
+  DroppedOut result{empty(x.sizes(), {.dtype = x.dtype(), .device = x.device()}),
+                    empty(x.sizes(), {.dtype = DType::boolean, .device = x.device()})};
+  Generator generator = default_generator(x.device());
+  Backend& backend = backend_for(x.device());
+  auto* kept = static_cast<bool*>(result.kept.mutable_raw_data());
+  if (backend.is_host_memory()) {
+    cuda_dropout(generator.stream(), {result.out.mutable_raw_data(), x.dtype(), x.numel()},
+                 {.in = x.raw_data(), .kept = kept, .keep = 1 - p, .width = width});
+    return result;
+  }
+  const RandomTable* table = backend.ops().random;
+  const auto kernel = table == nullptr ? nullptr : table->fill.at(RandomOp::dropout, x.dtype());
+  if (kernel == nullptr) {
+    throw Error(ErrorCode::not_implemented,
+                std::string("\"fused_dropout\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
+  }
+  draw_on_device(x.device(), generator, random_offset_step(x.numel(), 4), [&](RandomParams params) {
+    params.out = result.out.mutable_raw_data();
+    params.in = x.raw_data();
+    params.kept = kept;
+    params.count = x.numel();
+    params.a = 1 - p;
+    params.size = static_cast<std::uint64_t>(width);
+    kernel(params);
+  });
+  return result;
+}
+
+}  // namespace
+
+void draw_on_device(Device device, const Generator& generator, std::uint64_t used,
+                    const std::function<void(const RandomParams&)>& run) {
+  RandomParams params{};
+  RandomStream& stream = generator.stream();
+  if (GraphRandom* graph = capturing_random(device)) {
+    const GraphRandom::Place place = graph->draw(stream.shared_from_this(), take_numbers, used);
+    params.state = place.state;
+    params.offset = place.offset;
+    return run(params);
+  }
+  const std::scoped_lock lock(stream.mutex);
+  params.seed = stream.seed;
+  params.offset = stream.offset;
+  run(params);
+  stream.offset += used;
+}
+
+Shape memory_order(const Tensor& x) {
+  Shape dims(static_cast<std::size_t>(x.dim()), 0);
+  std::iota(dims.begin(), dims.end(), 0);
+  std::stable_sort(dims.begin(), dims.end(), [&](auto a, auto b) { return x.stride(a) > x.stride(b); });
+  return dims;
+}
+
+DroppedOut cuda_dropped_out(const Tensor& x, double p) {
+  const NoGradGuard no_history;
+  const Shape order = memory_order(x);
+  const Tensor in_memory_order = x.detach().permute(order);
+  const int width = in_memory_order.is_contiguous() ? dropout_width(reinterpret_cast<std::uintptr_t>(x.raw_data()),
+                                                                    x.numel(), bit_width(x.dtype()) / 8)
+                                                    : 1;
+  if (width == 1) return dropped_out(x.detach().contiguous(), p, 1);
+  DroppedOut result = dropped_out(in_memory_order, p, width);
+  const Shape back = inverse(order);
+  return {result.out.permute(back), result.kept.permute(back)};
+}
+
+}  // namespace core::detail
