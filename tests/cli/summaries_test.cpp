@@ -7,6 +7,7 @@
 
 #include "libckpt/io/json.h"
 #include "tests/cli/files.h"
+#include "tests/libckpt/transform/views.h"
 
 using ckpt::JsonDocument;
 using ckpt::Value;
@@ -54,4 +55,53 @@ TEST(DiffVerdict, ValuesThatBecameNanAreNoRounding) {
   JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"diff", "--json", "a.pth", "b.pth"}).out);
   EXPECT_EQ(json.root().at("differences").items()[0].at("nans_b").as_integer(), 2);
   EXPECT_EQ(run_ckpt(dir.path(), {"diff", "b.pth", "b.pth"}).code, 0) << "a NaN of the same bits is equal";
+}
+
+namespace {
+
+Value optimizer(const std::vector<std::string>& slots, std::vector<std::pair<std::string, Value>> settings) {
+  std::vector<std::pair<std::string, Value>> state;
+  for (const std::string& slot : slots) state.emplace_back(slot, tensor({1, 2}));
+  settings.emplace_back("params", Value::list({Value::integer(0)}));
+  ckpt::Dict numbered;
+  numbered.items.emplace_back(Value::integer(0), dict(state));
+  return dict({{"state", Value::dict(numbered)}, {"param_groups", Value::list({dict(settings)})}});
+}
+
+}  // namespace
+
+TEST(InfoOfTraining, NamesTheOptimizerOnlyAsFarAsTheFileTells) {
+  TempDir dir;
+  auto kind = [&](const Value& state) {
+    write_checkpoint(dir.path() / "run.pth", dict({{"model", dict({{"w", tensor({1, 2})}})}, {"optimizer", state}}));
+    JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"info", "--json", "run.pth"}).out);
+    EXPECT_EQ(json.root().at("model_parameters").as_integer(), 2);
+    return std::string(json.root().at("optimizers").items().at(0).at("kind").as_text());
+  };
+  Value no = Value::boolean(false);
+  Value yes = Value::boolean(true);
+  const std::vector<std::string> adam = {"exp_avg", "exp_avg_sq"};
+  EXPECT_EQ(kind(optimizer(adam, {{"amsgrad", no}, {"decoupled_weight_decay", yes}})), "AdamW");
+  EXPECT_EQ(kind(optimizer(adam, {{"amsgrad", no}, {"decoupled_weight_decay", no}})), "Adam");
+  EXPECT_EQ(kind(optimizer(adam, {{"amsgrad", no}})), "Adam or AdamW");
+  EXPECT_EQ(kind(optimizer(adam, {{"decoupled_weight_decay", no}})), "RAdam");
+  EXPECT_EQ(kind(optimizer({"exp_avg", "exp_avg_sq", "mu_product"}, {})), "NAdam");
+  EXPECT_EQ(kind(optimizer({"momentum_buffer"}, {{"dampening", no}, {"nesterov", no}})), "SGD");
+  EXPECT_EQ(kind(optimizer({"square_avg"}, {{"alpha", no}})), "RMSprop");
+  EXPECT_EQ(kind(optimizer({"sum"}, {{"lr_decay", no}})), "Adagrad");
+  EXPECT_EQ(kind(optimizer({"something"}, {})), "unknown optimizer");
+  std::string text = run_ckpt(dir.path(), {"info", "run.pth"}).out;
+  EXPECT_THAT(text, HasSubstr("  parameters   2, without the optimizer\n"));
+  EXPECT_THAT(text, HasSubstr("  optimizer    'optimizer': unknown optimizer, 1 parameter, 8 B\n"));
+  EXPECT_THAT(text, Not(HasSubstr("optimizer.state.0")));
+}
+
+TEST(InfoOfStorages, CountsUnusedBytesAndTheCommandFreesThem) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "small view.pth", dict({{"w", view(floats_storage(1000), {2}, {1})}}));
+  std::string info = run_ckpt(dir.path(), {"info", "small view.pth"}).out;
+  EXPECT_THAT(info,
+              HasSubstr("  unused       3.9 KiB that no tensor uses; to free them: ckpt compact 'small view.pth'\n"));
+  EXPECT_EQ(run_ckpt(dir.path(), {"compact", "small view.pth"}).code, 0);
+  EXPECT_THAT(run_ckpt(dir.path(), {"info", "small view.compact.pth"}).out, Not(HasSubstr("unused")));
 }
