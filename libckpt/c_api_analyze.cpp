@@ -26,6 +26,7 @@ void write_findings(ckpt::JsonWriter& json, const char* key, const std::vector<c
 std::string scan_json(const ckpt::ScanResult& result) {
   ckpt::JsonWriter json;
   json.begin_object();
+  json.key("verdict").value(result.verdict());
   json.key("clean").value(result.clean());
   json.key("complete").value(result.complete());
   json.key("content").value(result.content);

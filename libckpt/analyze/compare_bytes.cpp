@@ -90,10 +90,13 @@ class Comparer {
       Bytes bytes = left.read(unit.first + at, std::min(kPieceElements, unit.count - at));
       for_each_block(bytes, width_of(a_), [&](Bytes block) {
         double numbers[2 * kBlock];
-        out.dot += sum_of_squares(numbers_of(a_.dtype, block, numbers));
+        std::span<const double> values = numbers_of(a_.dtype, block, numbers);
+        out.dot += sum_of_squares(values);
+        out.nans_a += count_nans(values, parts_);
       });
     }
     out.squares_a = out.squares_b = out.dot;
+    out.nans_b = out.nans_a;
     return out;
   }
 
@@ -198,12 +201,20 @@ void ValueDifference::merge(const ValueDifference& other) {
   dot += other.dot;
   squares_a += other.squares_a;
   squares_b += other.squares_b;
+  squares_difference += other.squares_difference;
+  nans_a += other.nans_a;
+  nans_b += other.nans_b;
 }
 
 std::optional<double> ValueDifference::cosine() const {
   double size = std::sqrt(squares_a) * std::sqrt(squares_b);
   if (!numbers || !(size > 0)) return std::nullopt;
   return std::clamp(dot / size, -1.0, 1.0);
+}
+
+std::optional<double> ValueDifference::relative_norm() const {
+  if (!numbers || !(squares_a > 0)) return std::nullopt;
+  return std::sqrt(squares_difference) / std::sqrt(squares_a);
 }
 
 bool are_comparable(const Entry& a, const Entry& b) {

@@ -28,10 +28,15 @@ struct ValueDifference {
   double dot = 0;  ///< sum of products, and of squares of each side; finite pairs only
   double squares_a = 0;
   double squares_b = 0;
+  double squares_difference = 0;  ///< of a - b; finite pairs only
+  std::uint64_t nans_a = 0;       ///< elements that are NaN
+  std::uint64_t nans_b = 0;
 
   void merge(const ValueDifference& other);
   /// None when a side is zero.
   std::optional<double> cosine() const;
+  /// ||a - b|| / ||a||; none when a is zero.
+  std::optional<double> relative_norm() const;
 };
 
 /// REQUIRES: same shape and bytes on both sides; the same dtype, or both numbers of as many parts.

@@ -67,6 +67,9 @@ void compare_numbers(std::span<const double> a, std::span<const double> b, unsig
   double dot = 0;
   double squares_a = 0;
   double squares_b = 0;
+  double squares = 0;
+  std::uint64_t nans_a = 0;
+  std::uint64_t nans_b = 0;
   std::uint64_t beyond = 0;
   for (std::size_t i = 0; i < a.size(); i += parts) {
     double x = a[i];
@@ -76,12 +79,16 @@ void compare_numbers(std::span<const double> a, std::span<const double> b, unsig
     double size_y = std::abs(y);
     bool same = x == y || (x != x && y != y);
     double product = x * y;
+    bool nan_x = x != x;
+    bool nan_y = y != y;
     if (parts == 2) {
       distance = std::hypot(x - y, a[i + 1] - b[i + 1]);
       size_x = std::hypot(x, a[i + 1]);
       size_y = std::hypot(y, b[i + 1]);
       same &= a[i + 1] == b[i + 1] || (a[i + 1] != a[i + 1] && b[i + 1] != b[i + 1]);
       product += a[i + 1] * b[i + 1];
+      nan_x |= a[i + 1] != a[i + 1];
+      nan_y |= b[i + 1] != b[i + 1];
     }
     beyond += !same && !(distance <= tolerance.atol + tolerance.rtol * size_y) ? 1 : 0;
     largest = distance > largest ? distance : largest;
@@ -89,6 +96,9 @@ void compare_numbers(std::span<const double> a, std::span<const double> b, unsig
     relative = quotient > relative ? quotient : relative;
     bool finite = size_x - size_x == 0 && size_y - size_y == 0;
     dot += finite ? product : 0;
+    squares += finite ? distance * distance : 0;
+    nans_a += nan_x ? 1 : 0;
+    nans_b += nan_y ? 1 : 0;
     squares_a += finite ? size_x * size_x : 0;
     squares_b += finite ? size_y * size_y : 0;
   }
@@ -98,6 +108,9 @@ void compare_numbers(std::span<const double> a, std::span<const double> b, unsig
   out.dot += dot;
   out.squares_a += squares_a;
   out.squares_b += squares_b;
+  out.squares_difference += squares;
+  out.nans_a += nans_a;
+  out.nans_b += nans_b;
 }
 
 std::uint64_t largest_ulp(Bytes a, Bytes b, std::size_t width, std::span<const double> x, std::span<const double> y) {
@@ -111,6 +124,14 @@ std::uint64_t largest_ulp(Bytes a, Bytes b, std::size_t width, std::span<const d
     default:
       return ulp_as<std::uint64_t>(a, b, x, y);
   }
+}
+
+std::uint64_t count_nans(std::span<const double> numbers, unsigned parts) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < numbers.size(); i += parts) {
+    count += numbers[i] != numbers[i] || numbers[i + parts - 1] != numbers[i + parts - 1] ? 1 : 0;
+  }
+  return count;
 }
 
 double sum_of_squares(std::span<const double> numbers) {

@@ -18,6 +18,9 @@ void compare_numbers(std::span<const double> a, std::span<const double> b, unsig
 /// Largest distance of floats of `width` bytes (1, 2, 4, 8) counted in representable numbers; NaN left out.
 std::uint64_t largest_ulp(Bytes a, Bytes b, std::size_t width, std::span<const double> x, std::span<const double> y);
 
+/// Elements that are NaN, one of whose `parts` (1 or 2) is.
+std::uint64_t count_nans(std::span<const double> numbers, unsigned parts);
+
 /// Sum of squares of the finite ones.
 double sum_of_squares(std::span<const double> numbers);
 

@@ -93,13 +93,24 @@ class Differ {
     compare_tensors();
     compare_plain_values();
     compare_metadata();
-    if (options_.verdicts) result_.verdicts = detail::find_verdicts({a_, b_, seen_, result_, options_.threads});
+    result_.relative_norm = all_.relative_norm();
+    if (options_.verdicts) add_verdicts();
     return std::move(result_);
   }
 
  private:
   void add(Difference difference, bool counts) {
     (counts ? result_.differences : result_.notes).push_back(std::move(difference));
+  }
+
+  void add_verdicts() {
+    detail::FoundVerdicts found = detail::find_verdicts({a_, b_, seen_, result_, options_.threads});
+    result_.verdicts = std::move(found.texts);
+    for (Difference& d : result_.differences) {
+      auto says = found.of_tensor.find(d.name);
+      bool same = d.kind != Kind::location && d.kind != Kind::order && d.kind != Kind::metadata;
+      if (d.tensor && same && says != found.of_tensor.end()) d.verdict = says->second;
+    }
   }
 
   std::vector<NamedEntry> entries_of(const Checkpoint& checkpoint) const {
@@ -187,7 +198,7 @@ class Differ {
     result_.tensors_equal += equal ? 1 : 0;
   }
 
-  static void set_numbers(Difference& difference, const Entry& entry, const ValueDifference& found) {
+  void set_numbers(Difference& difference, const Entry& entry, const ValueDifference& found) {
     difference.elements = entry.numel();
     difference.differing = found.differing;
     difference.beyond = found.beyond;
@@ -195,6 +206,10 @@ class Differ {
     difference.max_difference = found.max_difference;
     difference.max_relative = found.max_relative;
     difference.cosine = found.cosine();
+    difference.relative_norm = found.relative_norm();
+    difference.nans_a = found.nans_a;
+    difference.nans_b = found.nans_b;
+    if (found.differing > 0) all_.merge(found);
     if (difference.kind == Kind::values && core::is_floating(entry.dtype)) difference.max_ulp = found.max_ulp;
   }
 
@@ -254,6 +269,7 @@ class Differ {
   SelectionMatcher selection_;
   detail::Seen seen_;
   DiffResult result_;
+  ValueDifference all_;  ///< of all tensors whose numbers differ
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
 };

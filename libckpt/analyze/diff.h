@@ -59,6 +59,10 @@ struct Difference {
   std::optional<double> max_relative = {};    ///< largest |a - b| / max(|a|, |b|)
   std::optional<std::uint64_t> max_ulp = {};  ///< largest distance in representable numbers; floats of one dtype
   std::optional<double> cosine = {};          ///< of the two as vectors; none when one is zero
+  std::optional<double> relative_norm = {};   ///< ||a - b|| / ||a|| of what is finite; none when a is zero
+  std::uint64_t nans_a = 0;                   ///< elements of each side that are NaN
+  std::uint64_t nans_b = 0;
+  std::optional<std::size_t> verdict = {};  ///< the one of DiffResult::verdicts that says all there is to say of it
 };
 
 /// "only in A", "shape", ...: for a person and for JSON ("only_in_a").
@@ -73,6 +77,8 @@ struct DiffResult {
   std::uint64_t tensors_compared = 0;
   std::uint64_t tensors_equal = 0;
   std::uint64_t bytes_compared = 0;  ///< of one side
+  /// ||A - B|| / ||A|| of all tensors whose numbers differ, as one vector; none when there are none.
+  std::optional<double> relative_norm = {};
   bool equal() const { return differences.empty(); }
 };
 

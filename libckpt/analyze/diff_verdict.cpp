@@ -80,7 +80,7 @@ class Verdicts {
  public:
   explicit Verdicts(const VerdictInput& input) : in_(input) {}
 
-  std::vector<std::string> run() {
+  FoundVerdicts run() {
     relate_pairs();
     relate_leftovers();
     if (nothing_differs_in_tensors()) {
@@ -92,7 +92,7 @@ class Verdicts {
       say_unexplained();
     }
     say_notes();
-    return std::move(out_);
+    return {std::move(out_), std::move(of_tensor_)};
   }
 
  private:
@@ -211,6 +211,10 @@ class Verdicts {
       bool other_way = key.starts_with(kOtherWay);
       std::string relation = key.substr(other_way ? kOtherWay.size() : 0);
       std::string is = other_way ? "A is B " : "B is A ";
+      bool shapes = relation == "reshaped" || relation.starts_with("with rows");  // which only the tensor's line says
+      for (const std::string& name : names) {
+        if (!shapes) of_tensor_.emplace(name, out_.size());
+      }
       bool of_all = relation.find("cast") == 0 || relation.find("rounded") == 0;
       if (whole && of_all && names.size() == floats()) {
         out_.push_back(is + relation);
@@ -243,6 +247,11 @@ class Verdicts {
     if (how.empty()) {
       how = core::quote(renamed_[0].first) + " is " + core::quote(renamed_[0].second) +
             (renamed_.size() > 1 ? ", ..." : "");
+    } else {
+      for (const auto& [from, to] : renamed_) {
+        of_tensor_.emplace(from, out_.size());
+        of_tensor_.emplace(to, out_.size());
+      }
     }
     out_.push_back((whole ? "B is A with keys renamed" : count_text(renamed_.size(), "key") + " renamed") + ": " + how);
   }
@@ -316,6 +325,11 @@ class Verdicts {
     }
     std::optional<double> cosine = all.cosine();
     if (all.differing == 0) return;
+    if (all.nans_a != all.nans_b) {
+      out_.push_back("NaN: " + core::format_count(all.nans_a) + " in A, " + core::format_count(all.nans_b) + " in B (" +
+                     count_text(unexplained_.size(), "tensor") + ")");
+      if (all.squares_difference == 0) return;
+    }
     if (floats && all.max_ulp <= kRounding) {
       out_.push_back("values differ by rounding (at most " + count_text(all.max_ulp, "unit") + " in the last place)");
     } else if (cosine) {
@@ -335,11 +349,12 @@ class Verdicts {
   Names gone_;
   Names fresh_;
   std::vector<std::string> out_;
+  std::unordered_map<std::string, std::size_t> of_tensor_;  ///< index in out_
 };
 
 }  // namespace
 
-std::vector<std::string> find_verdicts(const VerdictInput& input) {
+FoundVerdicts find_verdicts(const VerdictInput& input) {
   return Verdicts(input).run();
 }
 

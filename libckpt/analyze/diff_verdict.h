@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "libckpt/analyze/compare_bytes.h"
@@ -34,7 +35,13 @@ struct VerdictInput {
   unsigned threads = 0;
 };
 
-/// One sentence each; names in them are quoted, or escaped as core::printable() does.
-std::vector<std::string> find_verdicts(const VerdictInput& input);
+struct FoundVerdicts {
+  /// One sentence each; names in them are quoted, or escaped as core::printable() does.
+  std::vector<std::string> texts;
+  /// Tensors of which one of the texts says all that happened to them: a cast, a transposition, another name.
+  std::unordered_map<std::string, std::size_t> of_tensor;
+};
+
+FoundVerdicts find_verdicts(const VerdictInput& input);
 
 }  // namespace ckpt::detail

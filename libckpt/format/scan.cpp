@@ -32,8 +32,9 @@ void verify_format(const Input& input, const OpenOptions& options, const Progres
   result.content = format->name;
   try {
     VerifyResult verified = format->verify(input, options, progress);
-    std::vector<Finding>& list = verified.complete ? result.findings : result.unread;
-    for (Finding& damage : verified.damage) list.push_back(std::move(damage));
+    for (Finding& damage : verified.damage) {
+      verified.complete ? result.add_finding(std::move(damage)) : result.unread.push_back(std::move(damage));
+    }
     for (Finding& note : verified.notes) result.notes.push_back(std::move(note));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;
@@ -62,10 +63,36 @@ std::string_view verdict_text(SymbolVerdict verdict) {
       return "allowed";
     case SymbolVerdict::inert:
       return "inert";
-    case SymbolVerdict::not_allowed:
+    case SymbolVerdict::foreign:
+      return "foreign";
+    case SymbolVerdict::dangerous:
       break;
   }
-  return "not allowed";
+  return "dangerous";
+}
+
+std::string_view name(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::danger:
+      return "danger";
+    case FindingKind::foreign:
+      return "foreign";
+    case FindingKind::problem:
+      break;
+  }
+  return "finding";
+}
+
+std::string_view ScanResult::verdict() const {
+  if (has(FindingKind::danger)) return "dangerous";
+  if (!complete()) return "not analysed";
+  if (has(FindingKind::problem)) return "findings";
+  return has(FindingKind::foreign) ? "foreign" : "clean";
+}
+
+void ScanResult::add_finding(Finding finding, FindingKind kind) {
+  findings.push_back(std::move(finding));
+  kinds.push_back(kind);
 }
 
 void detail::scan_contents(const Input& input, const OpenOptions& options, ScanResult& result) {
@@ -89,8 +116,8 @@ ScanResult scan(const std::filesystem::path& path, const OpenOptions& options, c
     verify_format(input, options, progress, result);
     std::string_view promised = detail::promised_instead(input.path, result.content);
     if (!promised.empty()) {
-      result.findings.push_back({"name", "the name promises " + std::string(promised) + ", but this is " +
-                                             (result.content == "unknown" ? "not one" : result.content)});
+      result.add_finding({"name", "the name promises " + std::string(promised) + ", but this is " +
+                                      (result.content == "unknown" ? "not one" : result.content)});
     }
     return result;
   });

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "libckpt/format/scan_walk.h"
+#include "libckpt/format/torch/dangerous_symbols.h"
 #include "libckpt/format/torch/legacy_stream.h"
 #include "libckpt/format/torch/pickle_extent.h"
 #include "libckpt/format/torch/pickle_machine.h"
@@ -19,9 +20,18 @@ using core::ErrorCode;
 constexpr std::uint64_t kLegacyPickles = 5;
 constexpr std::string_view kLoadBytes = "torch.storage._load_from_bytes";
 
+constexpr std::size_t kCallsShown = 3;  // of one symbol
+
 SymbolVerdict verdict_of(const PickleSymbol& symbol) {
-  if (symbol.role >= SymbolRole::foreign) return SymbolVerdict::not_allowed;
-  return symbol.role == SymbolRole::inert ? SymbolVerdict::inert : SymbolVerdict::allowed;
+  if (symbol.role < SymbolRole::inert) return SymbolVerdict::allowed;
+  if (symbol.role == SymbolRole::inert) return SymbolVerdict::inert;
+  return is_dangerous(symbol.full) ? SymbolVerdict::dangerous : SymbolVerdict::foreign;
+}
+
+/// Unpickles bytes that it is given, so what they say counts as said by this pickle.
+bool loads_bytes(std::string_view symbol) {
+  return symbol == kLoadBytes || symbol == "pickle.loads" || symbol == "_pickle.loads" || symbol == "cPickle.loads" ||
+         symbol == "dill.loads" || symbol == "dill._dill.loads" || symbol == "cloudpickle.loads";
 }
 
 core::ByteVector read_range(const ByteSource& source, std::uint64_t offset, std::uint64_t length) {
@@ -33,15 +43,24 @@ core::ByteVector read_range(const ByteSource& source, std::uint64_t offset, std:
 }  // namespace
 
 void ScanWalk::note_symbols(const PickleGraph& graph, ScannedPickle& out) {
-  std::map<std::string, std::uint64_t> calls;
+  std::map<std::string_view, std::vector<NodeId>> calls;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    if (graph.kind(id) == NodeKind::call) ++calls[graph.symbol(graph.call(id).callable).full];
+    if (graph.kind(id) == NodeKind::call) calls[graph.symbol(graph.call(id).callable).full].push_back(id);
   }
   for (const PickleSymbol& symbol : graph.symbols()) {
-    out.symbols.push_back({symbol.full, verdict_of(symbol), calls[symbol.full]});
-    if (out.symbols.back().verdict != SymbolVerdict::not_allowed) continue;
-    std::string how = calls[symbol.full] > 0 ? "it calls " : "it names ";
-    finding(out.where, how + core::quote(symbol.full) + ", which is not allowed");
+    const std::vector<NodeId>& made = calls[symbol.full];
+    ScannedSymbol seen{symbol.full, verdict_of(symbol), made.size()};
+    if (seen.verdict == SymbolVerdict::foreign) {
+      std::string how = made.empty() ? "it names " : "it calls ";
+      finding(out.where, how + core::quote(symbol.full) + ", which no table knows", FindingKind::foreign);
+    } else if (seen.verdict == SymbolVerdict::dangerous) {
+      for (std::size_t i = 0; i < std::min(made.size(), kCallsShown); ++i) {
+        seen.call_texts.push_back(call_text(graph, made[i]));
+        finding(out.where, "it calls " + seen.call_texts.back(), FindingKind::danger);
+      }
+      if (made.empty()) finding(out.where, "it names " + core::quote(symbol.full), FindingKind::danger);
+    }
+    out.symbols.push_back(std::move(seen));
   }
 }
 
@@ -51,8 +70,9 @@ void ScanWalk::check_getattr(const PickleGraph& graph, const std::string& where)
     if (graph.kind(id) != NodeKind::call) continue;
     if (graph.symbol(graph.call(id).callable).full != "builtins.getattr") continue;
     std::span<const NodeId> args = graph.children(graph.call(id).args);
-    bool plain = args.size() == 2 && graph.kind(args[0]) == NodeKind::global && graph.kind(args[1]) == NodeKind::text;
-    if (!plain) finding(where, "it calls 'builtins.getattr' on something that is not a class");
+    bool plain = args.size() == 2 && graph.kind(args[0]) == NodeKind::global && graph.kind(args[1]) == NodeKind::text &&
+                 !graph.text(args[1]).starts_with("__");
+    if (!plain) finding(where, "it calls " + call_text(graph, id), FindingKind::danger);
   }
 }
 
@@ -65,7 +85,7 @@ ScanWalk::PickleYield ScanWalk::yield_of(const PickleGraph& graph) {
       NodeId key = keyed ? graph.children(tuple)[2] : kNoNode;
       if (keyed && graph.kind(key) == NodeKind::text) yield.storages.emplace_back(graph.text(key));
     }
-    bool loads = graph.kind(id) == NodeKind::call && graph.symbol(graph.call(id).callable).full == kLoadBytes;
+    bool loads = graph.kind(id) == NodeKind::call && loads_bytes(graph.symbol(graph.call(id).callable).full);
     if (!loads) continue;
     for (NodeId arg : graph.children(graph.call(id).args)) {
       if (graph.kind(arg) != NodeKind::bytes) continue;
@@ -98,6 +118,8 @@ ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string
     }
   } catch (const Error& error) {
     look(machine.graph());
+    // No program that saves data writes such a pickle: what it calls is computed while it is read.
+    if (machine.hides_calls()) finding(where, error.message(), FindingKind::danger);
     unread(where, error.what());
   }
   yield.complete = out.complete;
@@ -108,7 +130,7 @@ ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string
 
 void ScanWalk::inner_pickles(const PickleYield& yield, const std::string& where) {
   for (const core::ByteVector& bytes : yield.inner) {
-    content(memory_source(bytes), join(where, "bytes of _load_from_bytes"));
+    content(memory_source(bytes), join(where, "pickled bytes"));
   }
 }
 

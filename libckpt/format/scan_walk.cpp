@@ -12,8 +12,8 @@ std::string ScanWalk::join(const std::string& where, std::string_view name) cons
   return where.empty() ? std::string(name) : where + "/" + std::string(name);
 }
 
-void ScanWalk::finding(const std::string& where, std::string text) {
-  result_.findings.push_back({where.empty() ? "file" : where, std::move(text)});
+void ScanWalk::finding(const std::string& where, std::string text, FindingKind kind) {
+  result_.add_finding({where.empty() ? "file" : where, std::move(text)}, kind);
 }
 
 void ScanWalk::unread(const std::string& where, std::string text) {

@@ -25,7 +25,7 @@ class ScanWalk {
   /// "torch-zip", "npz", "pickle", ... Errors: Error(io) alone.
   std::string content(const SourcePtr& source, const std::string& where);
 
-  void finding(const std::string& where, std::string text);
+  void finding(const std::string& where, std::string text, FindingKind kind = FindingKind::problem);
   void unread(const std::string& where, std::string text);
 
  private:

@@ -332,11 +332,13 @@ TEST(Diff, SaysWhetherAndWhereTheyDiffer) {
   Outcome outcome = run_ckpt(dir.path(), {"diff", "a.pth", "b.pth"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.out,
+            "A and B differ: 'only' is gone\n"
+            "also: values are close, as after some more training (cosine 0.9762 over 1 tensor)\n"
+            "2 differences: 0 of 1 common tensor equal, 8 B compared, \u2016A\u2212B\u2016/\u2016A\u2016 0.894 where "
+            "they differ\n"
             "- only  float32 [1]\n"
-            "~ x  1 of 2 elements differ, by up to 2 (relative 0.5, 8,388,608 ULP, cosine 0.976187)\n"
-            "2 differences: 0 of 1 common tensor equal, 8 B compared\n"
-            "in short: 'only' is gone\n"
-            "in short: values are close, as after some more training (cosine 0.9762 over 1 tensor)\n");
+            "~ x  1 of 2 elements differ, by up to 2 (relative 0.5, 8,388,608 ULP, cosine 0.976187, "
+            "\u2016A\u2212B\u2016/\u2016A\u2016 0.894)\n");
   EXPECT_EQ(expect_done(dir, {"diff", "a.pth", "a.pth"}).out,
             "no difference: 2 of 2 common tensors equal, 12 B compared\n");
   JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"diff", "--json", "a.pth", "b.pth"}).out);

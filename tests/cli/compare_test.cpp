@@ -111,7 +111,7 @@ TEST(DiffUnderRules, SaysWhatHappened) {
   write_layers(dir, "a.pth");
   expect_code(dir, {"add-prefix", "a.pth", "-o", "b.pth"});
   EXPECT_THAT(expect_code(dir, {"diff", "a.pth", "b.pth"}, 1).out,
-              HasSubstr("in short: B is A with keys renamed: 'module.' is added\n"));
+              HasSubstr("A and B differ: B is A with keys renamed: 'module.' is added\n"));
   expect_code(dir, {"diff", "--ignore-prefix", "module.", "a.pth", "b.pth"});
   expect_code(dir, {"cast", "--to", "bf16", "a.pth", "-o", "half.pth"});
   JsonDocument json = JsonDocument::parse(expect_code(dir, {"diff", "--json", "a.pth", "half.pth"}, 1).out);

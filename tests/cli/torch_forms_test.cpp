@@ -103,10 +103,10 @@ TEST(ScanCommand, SaysCleanAndListsWhatIsNot) {
   EXPECT_THAT(good.out, HasSubstr("good.pkl: clean; "));
   Outcome bad = run_ckpt(dir.path(), {"scan", "bad.pkl"});
   EXPECT_EQ(bad.code, 1);
-  EXPECT_THAT(bad.out, HasSubstr("not allowed  posix.system (1 call)"));
+  EXPECT_THAT(bad.out, HasSubstr("dangerous  posix.system (1 call)"));
   Outcome cut = run_ckpt(dir.path(), {"scan", "cut.pkl"});
   EXPECT_EQ(cut.code, 3);
-  EXPECT_THAT(cut.out, HasSubstr("not analysed to its end, so it is not cleared"));
+  EXPECT_THAT(cut.out, HasSubstr("not read to its end, so nothing is cleared"));
   EXPECT_EQ(run_ckpt(dir.path(), {"scan", "good.pkl", "bad.pkl", "cut.pkl"}).code, 3);
 }
 
@@ -120,5 +120,7 @@ TEST(ScanCommand, JsonHasTheSame) {
   EXPECT_TRUE(first_file(json).at("complete").as_boolean());
   auto symbol = first_file(json).at("pickles").items().at(0).at("symbols").items().at(0);
   EXPECT_EQ(symbol.at("name").as_text(), "posix.system");
-  EXPECT_EQ(symbol.at("verdict").as_text(), "not allowed");
+  EXPECT_EQ(symbol.at("verdict").as_text(), "dangerous");
+  EXPECT_EQ(symbol.at("arguments").items().at(0).as_text(), "posix.system('true')");
+  EXPECT_EQ(json.root().at("verdict").as_text(), "dangerous");
 }

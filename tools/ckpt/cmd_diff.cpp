@@ -20,6 +20,8 @@ struct Options : ReadOptions {
   std::string rules;
   std::string html;
   std::vector<std::string> fail_on;
+  bool summary = false;
+  bool all = false;
   ckpt::DiffOptions diff;
 };
 
@@ -55,7 +57,10 @@ int run(Context& context, const Options& options) {
   if (options.json) {
     context.out.print(diff_json(a, b, result));
   } else if (!options.quiet && options.html != "-") {
-    print_diff(context.out, result);
+    print_diff(context.out, result,
+               options.summary ? DiffDetail::summary
+               : options.all   ? DiffDetail::all
+                               : DiffDetail::folded);
   }
   return result.equal() ? kDone : kNo;
 }
@@ -91,6 +96,8 @@ void add_verdict_options(CommandSpec command, Options& options) {
   command.add_flag("--order", options.diff.order, "the order of tensors counts too");
   command.add_flag("--metadata", options.diff.metadata, "file metadata and module versions count too");
   command.add_flag("--locations", options.diff.locations, "device tags count too");
+  OptionSpec all = command.add_flag("--all", options.all, "list what a verdict explains too, and every note");
+  command.add_flag("--summary", options.summary, "only the verdict and the totals").excludes(all);
   command.add_option("--html", options.html, "write a page with all differences; - is standard output")
       .type_name("PAGE");
 }

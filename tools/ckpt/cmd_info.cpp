@@ -53,6 +53,15 @@ void write_json(ckpt::JsonWriter& json, const Info& info, const ckpt::Report& re
   json.key("parameters").value(info.listing.parameters);
   json.key("bytes").value(info.listing.bytes);
   json.key("tied").value(info.tied);
+  json.key("model_parameters").value(info.model_parameters);
+  json.key("unused_bytes").value(info.unused_bytes);
+  if (!info.compact_command.empty()) json.key("unused_command").value(info.compact_command);
+  json.key("optimizers").begin_array();
+  for (const OptimizerFact& o : info.optimizers) {
+    json.begin_object().key("at").value(o.at).key("kind").value(o.kind);
+    json.key("parameters").value(o.params).key("bytes").value(o.bytes).end_object();
+  }
+  json.end_array();
   write_counts(json, "dtypes", info.dtypes);
   write_counts(json, "locations", info.locations);
   json.key("state_dicts").begin_array();

@@ -32,23 +32,45 @@ void print_pickle(Output& out, const ckpt::ScannedPickle& pickle) {
             (pickle.complete ? "" : ", not read to its end") + "\n");
   for (const ckpt::ScannedSymbol& symbol : pickle.symbols) {
     std::string verdict(ckpt::verdict_text(symbol.verdict));
-    verdict.resize(std::max<std::size_t>(verdict.size(), 11), ' ');
+    verdict.resize(std::max<std::size_t>(verdict.size(), 9), ' ');
     out.print("    " + verdict + "  " + core::printable(symbol.name) +
               (symbol.calls > 0 ? " (" + count_of(symbol.calls, "call") + ")" : "") + "\n");
   }
 }
 
-void print_findings(Output& out, const std::string& start, const std::string& word,
-                    const std::vector<ckpt::Finding>& findings) {
-  for (const ckpt::Finding& finding : findings) {
-    out.print(start + word + ": " + core::printable(finding.subject) + ": " + core::printable(finding.text) + "\n");
+void print_finding(Output& out, const std::string& start, const ckpt::Finding& finding) {
+  out.print(start + core::printable(finding.subject) + ": " + one_line(finding.text) + "\n");
+}
+
+/// What attacks stands before what is merely foreign.
+void print_findings(Output& out, const std::string& start, const ckpt::ScanResult& result) {
+  for (ckpt::FindingKind kind : {ckpt::FindingKind::danger, ckpt::FindingKind::problem, ckpt::FindingKind::foreign}) {
+    for (std::size_t i = 0; i < result.findings.size(); ++i) {
+      if (result.kinds[i] != kind) continue;
+      print_finding(out, start + std::string(ckpt::name(kind)) + ": ", result.findings[i]);
+    }
   }
+  for (const ckpt::Finding& part : result.unread) print_finding(out, start + "not analysed: ", part);
 }
 
 std::string verdict_of(const ckpt::ScanResult& result) {
-  if (!result.complete()) return "not analysed to its end, so it is not cleared";
-  if (!result.findings.empty()) return count_of(result.findings.size(), "finding");
-  return "clean";
+  auto count = [&](ckpt::FindingKind kind) { return std::count(result.kinds.begin(), result.kinds.end(), kind); };
+  auto found = [&](ckpt::FindingKind kind, const char* noun) {
+    return count_of(static_cast<std::uint64_t>(count(kind)), noun);
+  };
+  std::vector<std::string> parts;
+  if (result.has(ckpt::FindingKind::danger)) {
+    parts.push_back("DANGEROUS, do not load it with pickle or torch.load: " + found(ckpt::FindingKind::danger, "sign") +
+                    " of an attack");
+  }
+  if (!result.complete()) parts.emplace_back("not read to its end, so nothing is cleared");
+  if (result.has(ckpt::FindingKind::problem)) parts.push_back(found(ckpt::FindingKind::problem, "finding"));
+  if (result.has(ckpt::FindingKind::foreign)) {
+    parts.push_back(
+        found(ckpt::FindingKind::foreign, "foreign name") +
+        (result.verdict() == "foreign" ? ", none known as an attack; loading needs and runs their code" : ""));
+  }
+  return parts.empty() ? "clean" : core::join(parts, "; ");
 }
 
 void print_result(Output& out, const std::string& name, const ckpt::ScanResult& result, bool pickles) {
@@ -57,19 +79,20 @@ void print_result(Output& out, const std::string& name, const ckpt::ScanResult& 
     out.print(start + one_line(result.content) + "\n");
     for (const ckpt::ScannedPickle& pickle : result.pickles) print_pickle(out, pickle);
   }
-  print_findings(out, start, "finding", result.findings);
-  print_findings(out, start, "not analysed", result.unread);
+  print_findings(out, start, result);
   out.print(start);
   out.print_tone(result.clean() && result.complete() ? Tone::good : Tone::bad, verdict_of(result));
   out.print("; " + count_of(result.parts, "part") + " looked at, " + count_of(result.pickles.size(), "pickle") + "\n");
 }
 
-void write_findings(ckpt::JsonWriter& json, std::string_view key, const std::vector<ckpt::Finding>& findings) {
+void write_findings(ckpt::JsonWriter& json, std::string_view key, const std::vector<ckpt::Finding>& findings,
+                    const std::vector<ckpt::FindingKind>& kinds = {}) {
   json.key(key).begin_array();
-  for (const ckpt::Finding& finding : findings) {
+  for (std::size_t i = 0; i < findings.size(); ++i) {
     json.begin_object();
-    json.key("subject").value(finding.subject);
-    json.key("text").value(finding.text);
+    if (i < kinds.size()) json.key("kind").value(ckpt::name(kinds[i]));
+    json.key("subject").value(findings[i].subject);
+    json.key("text").value(findings[i].text);
     json.end_object();
   }
   json.end_array();
@@ -86,6 +109,11 @@ void write_pickle(ckpt::JsonWriter& json, const ckpt::ScannedPickle& pickle) {
     json.key("name").value(symbol.name);
     json.key("verdict").value(ckpt::verdict_text(symbol.verdict));
     json.key("calls").value(symbol.calls);
+    if (!symbol.call_texts.empty()) {
+      json.key("arguments").begin_array();
+      for (const std::string& text : symbol.call_texts) json.value(text);
+      json.end_array();
+    }
     json.end_object();
   }
   json.end_array();
@@ -96,13 +124,14 @@ void write_json(ckpt::JsonWriter& json, const std::string& name, const ckpt::Sca
   json.begin_object();
   json.key("path").value(name);
   json.key("content").value(result.content);
+  json.key("verdict").value(result.verdict());
   json.key("clean").value(result.clean());
   json.key("complete").value(result.complete());
   json.key("parts").value(result.parts);
   json.key("pickles").begin_array();
   for (const ckpt::ScannedPickle& pickle : result.pickles) write_pickle(json, pickle);
   json.end_array();
-  write_findings(json, "findings", result.findings);
+  write_findings(json, "findings", result.findings, result.kinds);
   write_findings(json, "unread", result.unread);
   write_findings(json, "notes", result.notes);
   json.end_object();
@@ -132,9 +161,12 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_scan(CommandSpec app, Command& chosen) {
-  CommandSpec command = add_command(app, "scan", "ckpt scan best.pth\n  ckpt scan --json downloads/*.pth",
-                                    "List every symbol that the pickles in a file name, and all other code it carries. "
-                                    "Exit 0: clean; 1: findings; 3: not analysed to its end. Nothing is executed.");
+  CommandSpec command =
+      add_command(app, "scan", "ckpt scan best.pth\n  ckpt scan --json downloads/*.pth",
+                  "List every symbol that the pickles in a file name, and all other code it carries. "
+                  "What attacks is told apart from what is merely foreign, a class of somebody's project. "
+                  "Exit 0: clean; 1: dangerous, foreign or another finding; 3: not read to its end. "
+                  "Nothing is executed.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "any file, or the folder of a model").required().type_name("");
   add_read_options(command, *options);

@@ -13,6 +13,8 @@ namespace {
 using Kind = ckpt::Difference::Kind;
 
 constexpr std::size_t kBars = 40;
+constexpr std::size_t kNotes = 3;  // of a kind, unless all are asked for
+const std::string kNorm = "\u2016A\u2212B\u2016/\u2016A\u2016 ";
 
 std::string number_text(double value) {
   char buffer[32];
@@ -20,21 +22,29 @@ std::string number_text(double value) {
   return buffer;
 }
 
-/// "1 of 2 elements differ, by up to 2 (relative 0.5, 8388608 ULP, cosine 0.9)".
+/// "NaN: 3 in A, 0 in B", "" when there is none.
+std::string nan_text(const ckpt::Difference& d) {
+  if (d.nans_a == 0 && d.nans_b == 0) return "";
+  return "NaN: " + core::format_count(d.nans_a) + " in A, " + core::format_count(d.nans_b) + " in B";
+}
+
+/// "1 of 2 elements differ, by up to 2 (relative 0.5, 8388608 ULP, cosine 0.9, norm 0.9)".
 std::string values_text(const ckpt::Difference& d) {
   std::string line = core::format_count(d.differing) + " of " + count_of(d.elements, "element") + " differ";
   if (d.beyond != d.differing) line += ", " + core::format_count(d.beyond) + " beyond the tolerance";
-  if (!d.max_difference) return line;
+  if (std::string nans = nan_text(d); !nans.empty()) line += ", " + nans;
+  if (!d.max_difference || (*d.max_difference == 0 && d.nans_a != d.nans_b)) return line;
   line += ", by up to " + number_text(*d.max_difference);
-  std::vector<std::string> more;
-  if (d.max_relative) more.push_back("relative " + number_text(*d.max_relative));
-  if (d.max_ulp) more.push_back(core::format_count(*d.max_ulp) + " ULP");
+  std::vector<std::string> numbers;
+  if (d.max_relative) numbers.push_back("relative " + number_text(*d.max_relative));
+  if (d.max_ulp) numbers.push_back(core::format_count(*d.max_ulp) + " ULP");
   if (d.cosine) {
     char buffer[32];
     std::snprintf(buffer, sizeof buffer, "cosine %.6g", *d.cosine);
-    more.emplace_back(buffer);
+    numbers.emplace_back(buffer);
   }
-  return line + (more.empty() ? "" : " (" + core::join(more, ", ") + ")");
+  if (d.relative_norm) numbers.push_back(kNorm + number_text(*d.relative_norm));
+  return line + (numbers.empty() ? "" : " (" + core::join(numbers, ", ") + ")");
 }
 
 /// What stands behind the name.
@@ -80,7 +90,11 @@ void write_difference(ckpt::JsonWriter& json, const ckpt::Difference& d) {
     json.key("max_ulp");
     d.max_ulp ? json.value(*d.max_ulp) : json.null();
     write_number(json, "cosine", d.cosine);
+    write_number(json, "relative_norm", d.relative_norm);
+    json.key("nans_a").value(d.nans_a);
+    json.key("nans_b").value(d.nans_b);
   }
+  if (d.verdict) json.key("verdict").value(static_cast<std::uint64_t>(*d.verdict));
   json.end_object();
 }
 
@@ -94,6 +108,7 @@ std::string summary_of(const ckpt::DiffResult& result) {
   std::string compared = core::format_count(result.tensors_equal) + " of " +
                          count_of(result.tensors_compared, "common tensor") + " equal, " +
                          core::format_size(result.bytes_compared) + " compared";
+  if (result.relative_norm.value_or(0) > 0) compared += ", " + kNorm + number_text(*result.relative_norm) + " where they differ";
   return (result.equal() ? "no difference: " : count_of(result.differences.size(), "difference") + ": ") + compared;
 }
 
@@ -123,14 +138,59 @@ void add_bars(HtmlPage& page, const ckpt::DiffResult& result) {
   page.add_bars("largest relative differences", bars);
 }
 
+/// How many differences each verdict explains.
+std::vector<std::size_t> explained(const ckpt::DiffResult& result) {
+  std::vector<std::size_t> counts(result.verdicts.size());
+  for (const ckpt::Difference& d : result.differences) {
+    if (d.verdict) ++counts[*d.verdict];
+  }
+  return counts;
+}
+
+void print_verdicts(Output& out, const ckpt::DiffResult& result) {
+  for (std::size_t i = 0; i < result.verdicts.size(); ++i) {
+    std::string start = i > 0 ? "also: " : result.equal() ? "in short: " : "A and B differ: ";
+    out.print(start + one_line(result.verdicts[i]) + "\n");
+  }
+}
+
+void print_differences(Output& out, const ckpt::DiffResult& result, DiffDetail detail) {
+  std::vector<std::size_t> folded = explained(result);
+  std::size_t left_out = 0;
+  for (const ckpt::Difference& d : result.differences) {
+    bool fold = detail != DiffDetail::all && d.verdict && folded[*d.verdict] > 2;
+    left_out += fold ? 1 : 0;
+    if (!fold) out.print(line_of(d) + "\n");
+  }
+  if (left_out > 0) {
+    out.print("  " + count_of(left_out, "difference") + " explained above (--all lists them)\n");
+  }
+}
+
+void print_notes(Output& out, const ckpt::DiffResult& result, DiffDetail detail) {
+  std::map<Kind, std::size_t> seen;
+  for (const ckpt::Difference& note : result.notes) {
+    if (++seen[note.kind] <= kNotes || detail == DiffDetail::all) {
+      out.print("not counted: " + line_of(note).substr(2) + "\n");
+    }
+  }
+  for (const auto& [kind, count] : seen) {
+    if (count <= kNotes || detail == DiffDetail::all) continue;
+    out.print("not counted: " + core::format_count(count - kNotes) + " more of kind " + std::string(ckpt::name(kind)) +
+              " (--all lists them)\n");
+  }
+}
+
 }  // namespace
 
-void print_diff(Output& out, const ckpt::DiffResult& result) {
-  for (const ckpt::Difference& difference : result.differences) out.print(line_of(difference) + "\n");
-  for (const ckpt::Difference& note : result.notes) out.print("not counted: " + line_of(note).substr(2) + "\n");
+void print_diff(Output& out, const ckpt::DiffResult& result, DiffDetail detail) {
+  bool silent = result.differences.empty() && result.notes.empty();
+  if (!result.equal()) print_verdicts(out, result);
   out.print_tone(result.equal() ? Tone::good : Tone::bad, summary_of(result) + "\n");
-  if (result.differences.empty() && result.notes.empty()) return;
-  for (const std::string& verdict : result.verdicts) out.print("in short: " + one_line(verdict) + "\n");
+  if (result.equal() && !silent) print_verdicts(out, result);
+  if (detail == DiffDetail::summary) return;
+  print_differences(out, result, detail);
+  print_notes(out, result, detail);
 }
 
 std::string diff_json(const Input& a, const Input& b, const ckpt::DiffResult& result) {
@@ -145,6 +205,7 @@ std::string diff_json(const Input& a, const Input& b, const ckpt::DiffResult& re
   json.key("tensors_compared").value(result.tensors_compared);
   json.key("tensors_equal").value(result.tensors_equal);
   json.key("bytes_compared").value(result.bytes_compared);
+  write_number(json, "relative_norm", result.relative_norm);
   write_differences(json, "differences", result.differences);
   write_differences(json, "notes", result.notes);
   json.end_object();

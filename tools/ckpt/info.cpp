@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
+#include "libckpt/analyze/pasteable.h"
 #include "libckpt/transform/prefix.h"
+#include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/unused_bytes.h"
 
 namespace cli {
 namespace {
@@ -56,6 +60,44 @@ std::string describe(const ckpt::StateDictRef& dict) {
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
+std::string where_text(const std::string& at) {
+  return at.empty() ? "the top" : core::quote(at);
+}
+
+/// Each bit of memory once, as Listing::parameters counts.
+std::uint64_t parameters_outside(const Listing& listing, const OptimizerPlaces& optimizers) {
+  std::uint64_t count = 0;
+  std::unordered_set<const void*> seen;
+  for (const ckpt::NamedEntry& tensor : listing.tensors) {
+    if (optimizers.hold(tensor.name)) continue;
+    if (tensor.entry->bytes && !seen.insert(tensor.entry->bytes.get()).second) continue;
+    bool parameter = ckpt::tensor_kind(tensor.name, *tensor.entry) == ckpt::TensorKind::parameter;
+    if (tensor.entry->bytes && parameter) count += tensor.entry->numel();
+  }
+  return count;
+}
+
+/// The state of each parameter is a dict of tensors too, and no state dict that somebody would load.
+/// The state of each parameter is a dict of tensors too, and no state dict that somebody would load.
+void drop_optimizer_states(Info& info, const OptimizerPlaces& optimizers) {
+  std::erase_if(info.state_dicts, [&](const ckpt::StateDictRef& dict) { return optimizers.hold(dict.name); });
+}
+
+void find_unused(Info& info) {
+  if (!info.address.at.empty()) return;
+  info.unused_bytes = unused_bytes(info.checkpoint);
+  if (info.unused_bytes == 0) return;
+  info.compact_command = ckpt::ShellCommand("ckpt").word("compact").file(info.address.path.string()).text();
+}
+
+void add_optimizers(Facts& facts, const Info& info) {
+  for (std::size_t i = 0; i < std::min(info.optimizers.size(), kMaxShown); ++i) {
+    const OptimizerFact& o = info.optimizers[i];
+    facts.emplace_back("optimizer", where_text(o.at) + ": " + o.kind + ", " + count_of(o.params, "parameter") + ", " +
+                                        core::format_size(o.bytes));
+  }
+}
+
 void add_state_dicts(Facts& facts, const Info& info) {
   for (std::size_t i = 0; i < std::min(info.state_dicts.size(), kMaxShown); ++i) {
     facts.emplace_back("state dict", describe(info.state_dicts[i]));
@@ -104,21 +146,36 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
   info.tied = static_cast<std::uint64_t>(
       std::count_if(info.listing.tied_to.begin(), info.listing.tied_to.end(), [](auto to) { return to >= 0; }));
   info.file_bytes = size_on_disk(address.path);
+  if (address.at.empty()) info.optimizers = optimizer_facts(info.checkpoint);
+  OptimizerPlaces optimizers(info.optimizers);
+  info.model_parameters = parameters_outside(info.listing, optimizers);
+  drop_optimizer_states(info, optimizers);
+  find_unused(info);
   return info;
 }
 
 Facts facts_of(const Info& info) {
   const Listing& listing = info.listing;
-  Facts facts = {{"format", format_title(info.checkpoint) + " (" + info.checkpoint.format + ")"},
+  std::string format = format_title(info.checkpoint) + " (" + info.checkpoint.format + ")";
+  if (info.checkpoint.format == "native") format = "native (HDF5)";  // PyTorch calls other files .ckpt
+  Facts facts = {{"format", format},
                  {"file size", core::format_size(info.file_bytes)},
                  {"tensors", count_of(listing.tensors.size(), "tensor") + ", " + count_of(listing.elements, "element") +
                                  ", " + core::format_size(listing.bytes)}};
-  if (listing.parameters > 0) facts.emplace_back("parameters", count_and_size(listing.parameters));
+  if (info.model_parameters > 0) {
+    std::string note = info.model_parameters < listing.parameters ? ", without the optimizer" : "";
+    facts.emplace_back("parameters", count_and_size(info.model_parameters) + note);
+  }
   if (!listing.tensors.empty()) {
     facts.emplace_back("dtypes", list_counts(info.dtypes));
     facts.emplace_back("locations", list_counts(info.locations));
   }
   if (info.tied > 0) facts.emplace_back("tied", count_of(info.tied, "tensor") + " share a storage with another");
+  if (info.unused_bytes > 0) {
+    facts.emplace_back(
+        "unused", core::format_size(info.unused_bytes) + " that no tensor uses; to free them: " + info.compact_command);
+  }
+  add_optimizers(facts, info);
   add_state_dicts(facts, info);
   add_values(facts, info);
   return facts;

@@ -10,6 +10,7 @@
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/html.h"
 #include "tools/ckpt/listing.h"
+#include "tools/ckpt/optimizer_facts.h"
 
 namespace cli {
 
@@ -24,7 +25,11 @@ struct Info {
   Counts locations;
   std::vector<ckpt::StateDictRef> state_dicts;
   std::uint64_t tied = 0;
-  std::uint64_t file_bytes = 0;  ///< of a folder all files in it
+  std::vector<OptimizerFact> optimizers;
+  std::uint64_t model_parameters = 0;  ///< elements of parameters outside of the optimizers
+  std::uint64_t unused_bytes = 0;      ///< that `ckpt compact` leaves behind
+  std::string compact_command;         ///< which does so, "" when there are none
+  std::uint64_t file_bytes = 0;        ///< of a folder all files in it
 };
 
 /// Looks at what lies at the address. Errors: Error(key) when there is nothing.

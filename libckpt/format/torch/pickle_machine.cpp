@@ -185,6 +185,7 @@ void PickleMachine::stack_global() {
   NodeId name = pop();
   NodeId module = pop();
   if (graph_.kind(name) != NodeKind::text || graph_.kind(module) != NodeKind::text) {
+    hides_calls_ = true;
     throw Error(ErrorCode::refused, "the pickle computes the name of a symbol, which is never accepted");
   }
   push(graph_.add_global(graph_.text(module), graph_.text(name)));
@@ -192,6 +193,7 @@ void PickleMachine::stack_global() {
 
 void PickleMachine::push_call(NodeId callable, NodeId args, bool instance) {
   if (graph_.kind(callable) != NodeKind::global) {
+    hides_calls_ = true;
     throw Error(ErrorCode::refused, "the pickle calls " + describe_node(graph_, callable) +
                                         ", which is not a plain symbol; that is never accepted");
   }

