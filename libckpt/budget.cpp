@@ -113,6 +113,7 @@ class RefusedValues final : public ByteSource {
     if (!out.empty()) throw Error(ErrorCode::refused, reason_);
   }
   void require_unchanged() const override { values_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { values_->visit_checked(see); }
 
  private:
   SourcePtr values_;

@@ -33,6 +33,7 @@ class GatherSource final : public ByteSource {
   std::uint64_t size() const override { return layout_.size; }
   void read(std::uint64_t offset, MutableBytes out) const override;
   void require_unchanged() const override { layout_.storage->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { layout_.storage->visit_checked(see); }
 
  private:
   void gather_rows(std::uint64_t piece, std::uint64_t first, MutableBytes out) const;

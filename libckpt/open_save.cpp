@@ -8,6 +8,7 @@
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/scan_file.h"
+#include "libckpt/io/checked_source.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -138,14 +139,38 @@ void require_values(const Format& format, const Checkpoint& checkpoint) {
   }
 }
 
+/// The name of the first tensor whose bytes are known to be damaged.
+std::string first_damaged(const Value& root) {
+  for (const NamedEntry& named : list_entries(root)) {
+    if (named.entry->bytes != nullptr && is_damaged(*named.entry->bytes)) return named.name;
+  }
+  return "";
+}
+
+/// What lenient reading passed on.
+void warn_of_damage(const Value& root, Report& report) {
+  for (const NamedEntry& named : list_entries(root)) {
+    if (named.entry->bytes == nullptr || !is_damaged(*named.entry->bytes)) continue;
+    report.warnings.push_back(core::quote(named.name) +
+                              " is damaged: its bytes do not have their recorded checksum; they were passed on as they "
+                              "are");
+  }
+}
+
 /// Runs the work of a save. What is corrupt or refused then was read: the file at fault is the one that it came from.
 template <class Body>
-void with_file_at_fault(const std::filesystem::path& source, const std::filesystem::path& target, Body body) {
+void with_file_at_fault(const Checkpoint& given, const std::filesystem::path& target, Body body) {
   try {
     body();
   } catch (Error& error) {
     bool was_read = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::refused;
-    error.add_context(was_read && !source.empty() ? source.string() : target.string());
+    if (error.code() == ErrorCode::corrupt) {
+      std::string name = first_damaged(given.root);
+      if (!name.empty() && error.message().find(core::quote(name)) == std::string::npos) {
+        error.add_context(core::quote(name));
+      }
+    }
+    error.add_context(was_read && !given.path.empty() ? given.path.string() : target.string());
     throw;
   }
 }
@@ -153,7 +178,7 @@ void with_file_at_fault(const std::filesystem::path& source, const std::filesyst
 }  // namespace
 
 void save(const Checkpoint& given, const std::filesystem::path& path, const SaveOptions& options) {
-  with_file_at_fault(given.path, path, [&] {
+  with_file_at_fault(given, path, [&] {
     const Checkpoint checkpoint = options.retype.empty() ? given : retype(given, options.retype);
     const Format& format = target_format(checkpoint, path, options);
     check_form(format, options);
@@ -166,6 +191,7 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     }
     require_values(format, checkpoint);
     format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
+    if (options.report != nullptr) warn_of_damage(given.root, *options.report);
   });
 }
 

@@ -7,11 +7,10 @@
 #include "libckpt/format/npz/npy_header.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/torch/byte_swap.h"
-#include "libckpt/format/torch/crc_checked.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libckpt/format/torch/rebuild.h"
-#include "libckpt/io/checksum.h"
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/inflate_source.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/patched_source.h"
@@ -31,7 +30,10 @@ constexpr std::string_view kArray = ".npy";
 /// The bytes of a complete record, compared with its CRC-32 before the first of them is handed out.
 SourcePtr record_bytes(const SourcePtr& file, const FoundRecord& record) {
   SourcePtr stored = slice(file, record.payload_offset, record.stored_size);
-  if (record.method == kZipStored) return crc_checked(std::move(stored), *record.crc32, record.name);
+  if (record.method == kZipStored) {
+    return checked(std::move(stored), *record.crc32,
+                   {.subject = "the record " + core::quote(record.name) + " is damaged", .before_use = true});
+  }
   return inflated(std::move(stored), {record.size, record.crc32, "zip record " + core::quote(record.name)});
 }
 

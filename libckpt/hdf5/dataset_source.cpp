@@ -43,6 +43,7 @@ class FillSource final : public ByteSource {
     fill_pattern(dataset_->fill, offset, out);
   }
   void require_unchanged() const override { file_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { file_->visit_checked(see); }
 
  private:
   SourcePtr file_;
@@ -107,6 +108,7 @@ class ChunkedSource final : public ByteSource {
     }
   }
   void require_unchanged() const override { file_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { file_->visit_checked(see); }
 
  private:
   struct Place {

@@ -9,6 +9,7 @@
 #include <cassert>
 #include <cerrno>
 
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/leftovers.h"
@@ -187,7 +188,7 @@ void AtomicFile::write(Bytes bytes) {
 
 void AtomicFile::write_from(const ByteSource& source) {
   std::optional<FileRange> range = source.file_range();
-  if (!range) return ByteSink::write_from(source);
+  if (!range || awaits_check(source)) return ByteSink::write_from(source);
   std::uint64_t done = core::with_context(impl_->path.string(), [&] { return impl_->copy_range(*range); });
   impl_->position += done;
   if (done == source.size()) return source.require_unchanged();

@@ -114,6 +114,7 @@ class SliceSource final : public ByteSource {
     return range;
   }
   void require_unchanged() const override { whole_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { whole_->visit_checked(see); }
   const SourcePtr& whole() const { return whole_; }
   std::uint64_t offset() const { return offset_; }
 

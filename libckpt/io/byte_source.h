@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -22,6 +23,9 @@ struct FileRange {
   std::uint64_t length = 0;
 };
 
+class CheckedSource;
+using CheckedVisitor = std::function<void(const CheckedSource&)>;
+
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -37,9 +41,13 @@ class ByteSource {
   virtual std::optional<FileRange> file_range() const { return std::nullopt; }
   /// Error(io) when the file behind the bytes was written to since it was opened: what has been read may then be half
   /// old and half new. Whoever has read all of a source and is about to rely on it asks: sinks after every copy, and
-  /// what only looks (verify, stat, diff, hash) before it answers. A source that wraps others asks them; bytes that lie
+  /// what only looks (verify, stat, diff, hash) before it answers. Error(corrupt) when bytes that were read do not have
+  /// the checksum that was recorded with them. A source that wraps others asks them; bytes that lie
   /// in memory never change.
   virtual void require_unchanged() const = 0;
+  /// Calls `see` with every part that the bytes come from and that has a checksum of its own (checked_source.h). A
+  /// source that wraps others asks them.
+  virtual void visit_checked(const CheckedVisitor& see) const { static_cast<void>(see); }
 };
 
 using SourcePtr = std::shared_ptr<const ByteSource>;

@@ -13,6 +13,7 @@ class SwappedSource final : public ByteSource {
 
   std::uint64_t size() const override { return source_->size(); }
   void require_unchanged() const override { source_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { source_->visit_checked(see); }
   void read(std::uint64_t offset, MutableBytes out) const override {
     core::ByteVector buffer;
     while (!out.empty()) {

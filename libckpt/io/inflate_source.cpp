@@ -97,6 +97,7 @@ class InflateSource final : public ByteSource {
 
   std::uint64_t size() const override { return options_.size; }
   void require_unchanged() const override { packed_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { packed_->visit_checked(see); }
 
   void read(std::uint64_t offset, MutableBytes out) const override {
     if (offset > options_.size || out.size() > options_.size - offset) {

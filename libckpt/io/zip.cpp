@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/inflate_source.h"
 #include "libckpt/io/zip_directory.h"
 #include "libcore/base/checked_math.h"
@@ -26,6 +27,7 @@ class StoredSource final : public ByteSource {
   Bytes memory() const override { return range_->memory(); }
   std::optional<FileRange> file_range() const override { return range_->file_range(); }
   void require_unchanged() const override { range_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { range_->visit_checked(see); }
   std::uint32_t recorded() const { return crc32_; }
 
  private:
@@ -170,7 +172,7 @@ SourcePtr ZipArchive::payload(const ZipMember& member) const {
 }
 
 std::optional<std::uint32_t> recorded_crc32(const ByteSource& source) {
-  const auto* stored = dynamic_cast<const StoredSource*>(&source);
+  const auto* stored = dynamic_cast<const StoredSource*>(&unchecked(source));
   return stored == nullptr ? std::nullopt : std::optional(stored->recorded());
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/io/zip_directory.h"
@@ -129,11 +130,13 @@ ByteVector end_records(std::uint64_t entries, std::uint64_t offset, std::uint64_
   return out;
 }
 
-/// Copies the payload and returns its checksum: the recorded one where it comes from an archive unchanged.
+/// Copies the payload and returns its checksum: the recorded one where it comes from an archive unchanged, and one that
+/// cannot match for bytes that are known to be damaged.
 std::uint32_t copy_payload(const SourcePtr& payload, ByteSink& sink, const std::function<void()>& step) {
   if (std::optional<std::uint32_t> known = recorded_crc32(*payload)) {
-    for (std::uint64_t done = 0; done < payload->size(); done += kCopyStep) {
-      sink.write_from(*slice(payload, done, std::min(kCopyStep, payload->size() - done)));
+    SourcePtr stored(payload, &unchecked(*payload));
+    for (std::uint64_t done = 0; done < stored->size(); done += kCopyStep) {
+      sink.write_from(*slice(stored, done, std::min(kCopyStep, stored->size() - done)));
       step();
     }
     return *known;
@@ -144,7 +147,7 @@ std::uint32_t copy_payload(const SourcePtr& payload, ByteSink& sink, const std::
     sink.write(part);
     step();
   });
-  return crc;
+  return is_damaged(*payload) ? ~crc : crc;
 }
 
 }  // namespace

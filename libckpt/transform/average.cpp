@@ -83,6 +83,9 @@ class AverageSource final : public ByteSource {
   void require_unchanged() const override {
     for (const SourcePtr& part : parts_) part->require_unchanged();
   }
+  void visit_checked(const CheckedVisitor& see) const override {
+    for (const SourcePtr& part : parts_) part->visit_checked(see);
+  }
 
  private:
   /// `narrow` is filled with the elements from `first` on.

@@ -132,6 +132,7 @@ class CastSource final : public ByteSource {
   }
 
   void require_unchanged() const override { source_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { source_->visit_checked(see); }
 
  private:
   std::uint64_t read_elements(std::uint64_t first, std::uint64_t whole, MutableBytes out, core::ByteVector& raw) const {

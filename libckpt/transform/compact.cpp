@@ -251,6 +251,7 @@ class OwnSource final : public ByteSource {
   Bytes memory() const override { return inner_->memory(); }
   std::optional<FileRange> file_range() const override { return inner_->file_range(); }
   void require_unchanged() const override { inner_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { inner_->visit_checked(see); }
 
  private:
   SourcePtr inner_;

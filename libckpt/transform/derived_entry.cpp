@@ -105,6 +105,9 @@ class FusedSource final : public ByteSource {
   void require_unchanged() const override {
     for (const Part& part : parts_) part.source->require_unchanged();
   }
+  void visit_checked(const CheckedVisitor& see) const override {
+    for (const Part& part : parts_) part.source->visit_checked(see);
+  }
 
   void read(std::uint64_t offset, MutableBytes out) const override {
     if (offset > size_ || out.size() > size_ - offset) throw Error(ErrorCode::corrupt, "read past the end");

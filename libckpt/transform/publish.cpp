@@ -374,7 +374,7 @@ NonFinite find_non_finite(const Publication& publication, const Progress& progre
     done += named.entry->byte_size();
     if (progress) progress(done, publication.bytes_after);
     if (!may_be_non_finite(*named.entry)) continue;
-    Found found = core::with_context(named.name, [&] { return look_for_non_finite(*named.entry); });
+    Found found = core::with_context(core::quote(named.name), [&] { return look_for_non_finite(*named.entry); });
     if (found.nan) out.nan.push_back(named.name);
     if (!found.infinite) continue;
     EntryPtr old = before.at(named.name);

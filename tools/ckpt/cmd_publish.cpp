@@ -246,7 +246,7 @@ ckpt::PublishOptions publish_options(const Options& options, const Address& sour
 
 ckpt::NonFinite look_for_nan(const Options& options, const Address& source, const ckpt::Publication& publication) {
   ProgressBar bar("looking for NaN in " + core::printable(source.path.filename().string()), !options.quiet);
-  return ckpt::find_non_finite(publication, bar.hook());
+  return core::with_context(source.shown(), [&] { return ckpt::find_non_finite(publication, bar.hook()); });
 }
 
 int run(Context& context, const Options& options) {

@@ -143,6 +143,9 @@ class ChunkSource final : public ByteSource {
   void require_unchanged() const override {
     for (const Runs& chunk : chunks_) chunk.bytes().require_unchanged();
   }
+  void visit_checked(const CheckedVisitor& see) const override {
+    for (const Runs& chunk : chunks_) chunk.bytes().visit_checked(see);
+  }
 
  private:
   struct Piece {

@@ -8,6 +8,7 @@
 #include "libckpt/budget.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/read.h"
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/zip.h"
@@ -63,9 +64,12 @@ SourcePtr spooled(const SourcePtr& source) {
   return open_file("/proc/self/fd/" + std::to_string(fd.get()));
 }
 
-SourcePtr weights_of(const ZipArchive& zip) {
+SourcePtr weights_of(const ZipArchive& zip, const OpenOptions& options) {
   if (const ZipMember* member = zip.find(kWeights)) {
-    SourcePtr payload = zip.payload(*member);
+    SourcePtr payload = checked(zip.payload(*member), member->crc32,
+                                {.subject = "the record " + core::quote(kWeights) + " is damaged",
+                                 .before_use = options.check_hashes,
+                                 .lenient = options.lenient && !options.check_hashes});
     return payload->file_range() ? payload : spooled(payload);
   }
   if (zip.find("model.weights.npz") != nullptr) {
@@ -84,7 +88,7 @@ bool detect_keras_zip(const Input& input) {
 
 Checkpoint read_keras_zip(const Input& input, const OpenOptions& options) {
   ZipArchive zip = open_archive(input, options);
-  SourcePtr weights = weights_of(zip);
+  SourcePtr weights = weights_of(zip, options);
   Checkpoint checkpoint = core::with_context(std::string(kWeights), [&] {
     warn_of_user_block(weights, options);
     return read_hdf5_tree(weights, options);
@@ -108,6 +112,7 @@ VerifyResult verify_keras_zip(const Input& input, const OpenOptions& options, co
     if (crc32(*zip.payload(member)) != member.crc32)
       result.damage.push_back({member.name, "its CRC-32 does not match"});
   }
+  if (!result.damage.empty()) return result;  // no tensor can be told from another then
   Checkpoint checkpoint = read_keras_zip(input, options);
   if (input.budget) checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
   verify_tensors(checkpoint, options, progress, result);

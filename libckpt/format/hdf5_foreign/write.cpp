@@ -10,7 +10,9 @@
 #include "libckpt/format/hdf5_foreign/read.h"
 #include "libckpt/format/hdf5_write/hdf5_tree.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
@@ -258,7 +260,12 @@ void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& 
       core::checked_add(bound_of_payloads(plan.payloads()), kMetadataAtLeast + plan.datasets() * kMetadataPerDataset);
   AtomicFile file(path, {.overwrite = options.overwrite, .durable = options.durable, .expected_size = bound});
   PayloadWriter writer(file, 0, logical_bytes(plan.payloads()), options);
-  for (std::size_t i = 0; i < plan.planned().size(); ++i) writer.write(plan.planned()[i], plan.payloads()[i]);
+  for (std::size_t i = 0; i < plan.planned().size(); ++i) {
+    // A payload of a native file is taken over unread, with its hash; here there is no place for the hash.
+    const ByteSource& source = *plan.planned()[i].source;
+    if (stored_payload(source) != nullptr && awaits_check(source)) for_each_part(source, [](Bytes) {});
+    writer.write(plan.planned()[i], plan.payloads()[i]);
+  }
   Hdf5Place place{0, core::align_up(writer.finish(), kPageAlignment)};
   Hdf5Image image = build_hdf5(helper, {plan.plans(), place, std::move(style)});
   core::ByteVector superblock(image.superblock.begin(), image.superblock.end());

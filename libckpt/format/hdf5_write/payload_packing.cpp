@@ -64,7 +64,7 @@ ChunkTable chunk_table(const Hdf5Form& form, std::uint64_t size, std::uint64_t t
 
 /// The packing that a payload of a native file has, when a dataset of this form can describe it.
 std::optional<Payload> packing_of(const ByteSource& source, const Hdf5Form& form) {
-  const auto* stored = dynamic_cast<const StoredPayload*>(&source);
+  const auto* stored = stored_payload(source);
   if (stored == nullptr) return std::nullopt;
   const Payload& payload = stored->payload();
   if (payload.size == 0 || payload.codec == NativeCodec::raw)

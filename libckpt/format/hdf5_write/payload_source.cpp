@@ -4,6 +4,7 @@
 #include <list>
 #include <mutex>
 
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/codec.h"
 #include "libcore/base/error.h"
 
@@ -125,28 +126,6 @@ class ZstdPayload final : public StoredPayload {
   std::vector<std::uint64_t> starts_;
 };
 
-class CheckedSource final : public ByteSource {
- public:
-  CheckedSource(SourcePtr source, const Hash128& hash) : source_(std::move(source)), hash_(hash) {}
-  std::uint64_t size() const override { return source_->size(); }
-  void require_unchanged() const override { source_->require_unchanged(); }
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    std::call_once(checked_, [&] { check(); });
-    source_->read(offset, out);
-  }
-
- private:
-  void check() const {
-    Hash128 found = hash128(*source_);
-    if (found == hash_) return;
-    throw core::Error(core::ErrorCode::corrupt, "the tensor's bytes are damaged: their hash is " + to_hex(found) +
-                                                    " where " + to_hex(hash_) + " was written");
-  }
-  SourcePtr source_;
-  Hash128 hash_;
-  mutable std::once_flag checked_;
-};
-
 }  // namespace
 
 std::shared_ptr<ChunkCache> make_chunk_cache() {
@@ -161,8 +140,8 @@ SourcePtr open_payload(SourcePtr body, const Payload* payload, std::shared_ptr<c
   return std::make_shared<ZstdPayload>(std::move(body), payload, std::move(owner), std::move(cache));
 }
 
-SourcePtr checked_source(SourcePtr source, const Hash128& hash) {
-  return std::make_shared<CheckedSource>(std::move(source), hash);
+const StoredPayload* stored_payload(const ByteSource& source) {
+  return dynamic_cast<const StoredPayload*>(&unchecked(source));
 }
 
 }  // namespace ckpt::detail

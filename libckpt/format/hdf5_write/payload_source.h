@@ -38,7 +38,7 @@ std::shared_ptr<ChunkCache> make_chunk_cache();
 SourcePtr open_payload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
                        std::shared_ptr<ChunkCache> cache);
 
-/// Compares the hash of all bytes before the first of them is handed out. Error(corrupt) when they differ.
-SourcePtr checked_source(SourcePtr source, const Hash128& hash);
+/// The payload that `source` is, whether or not its hash is compared when it is read; null for anything else.
+const StoredPayload* stored_payload(const ByteSource& source);
 
 }  // namespace ckpt::detail

@@ -4,6 +4,7 @@
 
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/codec.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"
@@ -52,16 +53,20 @@ PayloadWriter::PayloadWriter(AtomicFile& file, std::uint64_t user_block, std::ui
 void PayloadWriter::write(const PlannedPayload& planned, Payload& payload) {
   align(payload.size);
   payload.offset = end_;
-  const auto* stored = dynamic_cast<const StoredPayload*>(planned.source.get());
+  const StoredPayload* stored = stored_payload(*planned.source);
   if (stored != nullptr && same_packing(stored->payload(), payload)) {
     take_over(*stored, payload);
-  } else if (payload.codec == NativeCodec::raw) {
+    return stored->require_unchanged();
+  }
+  if (payload.codec == NativeCodec::raw) {
     write_raw(*planned.source, payload);
   } else {
     write_packed(*planned.source, payload);
   }
   // The hash in the index vouches for one state of the source.
   planned.source->require_unchanged();
+  // Known damage must not get a hash that vouches for it.
+  if (is_damaged(*planned.source)) payload.hash = {~payload.hash.low, ~payload.hash.high};
 }
 
 std::uint64_t PayloadWriter::finish() {

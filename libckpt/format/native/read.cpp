@@ -11,6 +11,7 @@
 #include "libckpt/format/native/opened_file.h"
 #include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/native/value_codec.h"
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
@@ -33,8 +34,10 @@ class EntryBuilder {
     payloads_.reserve(file_->index.payloads.size());
     for (const Payload& payload : file_->index.payloads) {
       SourcePtr source = open_payload(file_->body, &payload, file_, cache);
-      if (options.check_hashes) source = checked_source(std::move(source), payload.hash);
-      payloads_.push_back(std::move(source));
+      payloads_.push_back(checked(std::move(source), payload.hash,
+                                  {.subject = "the tensor's bytes are damaged",
+                                   .before_use = options.check_hashes,
+                                   .lenient = options.lenient && !options.check_hashes}));
     }
     storages_.resize(file_->index.storages.size());
   }

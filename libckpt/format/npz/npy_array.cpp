@@ -40,6 +40,7 @@ class HeadedSource final : public ByteSource {
   HeadedSource(std::string head, SourcePtr body) : head_(std::move(head)), body_(std::move(body)) {}
   std::uint64_t size() const override { return head_.size() + body_->size(); }
   void require_unchanged() const override { body_->require_unchanged(); }
+  void visit_checked(const CheckedVisitor& see) const override { body_->visit_checked(see); }
   void read(std::uint64_t offset, MutableBytes out) const override {
     if (offset < head_.size()) {
       std::uint64_t count = std::min<std::uint64_t>(head_.size() - offset, out.size());

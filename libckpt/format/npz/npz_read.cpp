@@ -1,8 +1,6 @@
-#include <mutex>
-
 #include "libckpt/format/npz/npz_archive.h"
+#include "libckpt/io/checked_source.h"
 #include "libckpt/io/checksum.h"
-#include "libckpt/io/inflate_source.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -33,22 +31,22 @@ ZipReadOptions zip_options(const OpenOptions& options) {
   return zip;
 }
 
-/// The bytes of a member; deflated ones are compared with their checksum in any case, being decoded anyhow.
-SourcePtr member_bytes(const SourcePtr& file, const ZipArchive& zip, const ZipMember& member) {
-  if (member.method == kZipStored) return zip.payload(member);
-  return inflated(slice(file, member.payload_offset, member.stored_size),
-                  {member.size, member.crc32, "zip record " + core::quote(member.name)});
+/// The bytes of a member, which are compared with their checksum when they are read.
+SourcePtr member_bytes(const ZipArchive& zip, const ZipMember& member, const OpenOptions& options) {
+  return checked(zip.payload(member), member.crc32,
+                 {.subject = "the array is damaged",
+                  .before_use = options.check_hashes,
+                  .lenient = options.lenient && !options.check_hashes});
 }
 
-void read_member(const SourcePtr& file, const ZipArchive& zip, const ZipMember& member, const OpenOptions& options,
-                 NpzMember& out) {
+void read_member(const ZipArchive& zip, const ZipMember& member, const OpenOptions& options, NpzMember& out) {
   if (!member.name.ends_with(kExtension)) {
     out.problem = "not a .npy array";
     return;
   }
-  out.file = member_bytes(file, zip, member);
+  out.file = member_bytes(zip, member, options);
   // The header is read through a source of its own, so that no decoder stays behind.
-  NpyHeader header = read_npy_header(*member_bytes(file, zip, member), options.limits.max_rank);
+  NpyHeader header = read_npy_header(*zip.payload(member), options.limits.max_rank);
   NpyArray array = array_behind(header, out.file);
   if (array.trailing > 0) {
     out.problem = "an array with " + core::format_count(array.trailing) + " bytes after it";
@@ -57,13 +55,12 @@ void read_member(const SourcePtr& file, const ZipArchive& zip, const ZipMember& 
   out.entry = std::move(array.entry);
 }
 
-NpzMember make_member(const SourcePtr& file, const ZipArchive& zip, const ZipMember& member,
-                      const OpenOptions& options) {
+NpzMember make_member(const ZipArchive& zip, const ZipMember& member, const OpenOptions& options) {
   NpzMember out;
   out.name = member.name;
   if (out.name.ends_with(kExtension)) out.name.resize(out.name.size() - kExtension.size());
   try {
-    read_member(file, zip, member, options, out);
+    read_member(zip, member, options, out);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;
     out.problem = error.what();
@@ -92,36 +89,6 @@ void report_problems(const NpzArchive& archive, const OpenOptions& options) {
                         "; --lenient reads the others");
 }
 
-/// Compares the bytes with the recorded checksum before the first of them is handed out.
-class CheckedSource final : public ByteSource {
- public:
-  CheckedSource(SourcePtr whole, std::uint32_t crc, SourcePtr part)
-      : whole_(std::move(whole)), crc_(crc), part_(std::move(part)) {}
-  std::uint64_t size() const override { return part_->size(); }
-  void require_unchanged() const override { part_->require_unchanged(); }
-  void read(std::uint64_t offset, MutableBytes out) const override {
-    std::call_once(checked_, [this] {
-      if (crc32(*whole_) != crc_)
-        throw Error(ErrorCode::corrupt, "the array is damaged: its CRC-32 is not the recorded one");
-    });
-    part_->read(offset, out);
-  }
-
- private:
-  SourcePtr whole_;
-  std::uint32_t crc_;
-  SourcePtr part_;
-  mutable std::once_flag checked_;
-};
-
-std::shared_ptr<const Entry> checked(const NpzMember& member) {
-  std::optional<std::uint32_t> crc = recorded_crc32(*member.file);
-  if (!crc) return member.entry;  // deflated: compared anyhow
-  auto entry = std::make_shared<Entry>(*member.entry);
-  entry->bytes = std::make_shared<CheckedSource>(member.file, *crc, member.entry->bytes);
-  return entry;
-}
-
 }  // namespace
 
 NpzArchive open_npz(const SourcePtr& file, const OpenOptions& options) {
@@ -133,7 +100,7 @@ NpzArchive open_npz(const SourcePtr& file, const OpenOptions& options) {
   }
   for (const ZipMember& member : archive.zip.members()) {
     if (member.is_folder()) continue;
-    archive.members.push_back(make_member(file, archive.zip, member, options));
+    archive.members.push_back(make_member(archive.zip, member, options));
   }
   return archive;
 }
@@ -149,7 +116,6 @@ Checkpoint read_npz(const Input& input, const OpenOptions& options) {
   Dict dict;
   for (NpzMember& member : archive.members) {
     if (member.entry == nullptr) continue;
-    if (options.check_hashes) member.entry = checked(member);
     warn_about_void(member.name, *member.entry, options.report);
     dict.items.emplace_back(Value::text(member.name), Value::tensor(member.entry));
     detail->members.push_back(std::move(member));

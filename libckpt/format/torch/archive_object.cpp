@@ -12,6 +12,15 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
+/// What describes the tensors, and all plain values, may be wrong then.
+void note_wrong_checksum(const TorchArchive& archive, const OpenOptions& options) {
+  std::string text = "the record 'data.pkl' is damaged: its CRC-32 is not the recorded one";
+  if (archive.has_checksums() && !options.lenient) throw Error(ErrorCode::corrupt, text);
+  if (options.report == nullptr) return;
+  if (archive.has_checksums()) return options.report->relaxations.push_back(text);
+  options.report->warnings.emplace_back("the file was saved without checksums, so damage cannot be seen");
+}
+
 core::ByteVector read_pickle_record(const TorchArchive& archive, const OpenOptions& options) {
   const ZipMember& member = archive.member("data.pkl");
   if (member.size > options.limits.max_pickle_bytes) {
@@ -23,10 +32,7 @@ core::ByteVector read_pickle_record(const TorchArchive& archive, const OpenOptio
     Budget(options.limits, archive.zip().directory_offset()).take_decoded("data.pkl", member.size);
   }
   core::ByteVector pickle = read_all(*archive.zip().payload(member));
-  if (options.report != nullptr && crc32(Bytes(pickle)) != member.crc32) {
-    options.report->warnings.emplace_back(
-        "the CRC-32 of data.pkl is not the recorded one: the file is damaged, or was written without checksums");
-  }
+  if (crc32(Bytes(pickle)) != member.crc32) note_wrong_checksum(archive, options);
   return pickle;
 }
 

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "libckpt/format/torch/byte_swap.h"
-#include "libckpt/format/torch/crc_checked.h"
+#include "libckpt/io/checked_source.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -51,6 +51,7 @@ TorchArchive TorchArchive::open(const SourcePtr& file, const OpenOptions& option
   }
   archive.check_version();
   archive.read_byte_order();
+  archive.look_for_checksums();
   return archive;
 }
 
@@ -119,6 +120,15 @@ void TorchArchive::check_version() const {
   }
 }
 
+/// PyTorch can be told to write none; then not even the records that are the same in every file have theirs.
+void TorchArchive::look_for_checksums() {
+  auto matches = [&](std::string_view name) {
+    const ZipMember* record = find(name);
+    return record != nullptr && record->method == kZipStored && crc32(*zip_.payload(*record)) == record->crc32;
+  };
+  has_checksums_ = matches("version") || matches(".data/version") || matches("byteorder") || matches("data.pkl");
+}
+
 void TorchArchive::read_byte_order() {
   const ZipMember* record = find("byteorder");
   if (record == nullptr) return;
@@ -170,7 +180,12 @@ SourcePtr ArchiveStorages::payload(const StorageRequest& request) const {
                                         " where its elements need " + core::format_size(request.bytes));
   }
   SourcePtr source = archive_.zip().payload(member);
-  if (options_.check_hashes) source = crc_checked(std::move(source), member.crc32, name);
+  if (archive_.has_checksums()) {
+    source = checked(std::move(source), member.crc32,
+                     {.subject = "the record " + core::quote(name) + " is damaged",
+                      .before_use = options_.check_hashes,
+                      .lenient = options_.lenient && !options_.check_hashes});
+  }
   if (longer) {
     relax(options_, "the storage " + core::quote(name) + " is " + core::format_size(member.size - request.bytes) +
                         " longer than its elements need");

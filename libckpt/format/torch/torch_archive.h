@@ -28,6 +28,8 @@ class TorchArchive {
 
   const ZipArchive& zip() const { return zip_; }
   bool big_endian() const { return big_endian_; }
+  /// False for an archive that was saved without checksums.
+  bool has_checksums() const { return has_checksums_; }
   /// The member "<root>/<name>", or null.
   const ZipMember* find(std::string_view name) const;
   /// Error(corrupt) when it is not there.
@@ -42,11 +44,13 @@ class TorchArchive {
   void find_root();
   void check_version() const;
   void read_byte_order();
+  void look_for_checksums();
   std::string small_text(const ZipMember& member) const;
 
   ZipArchive zip_;
   std::string root_;  ///< with its slash
   bool big_endian_ = false;
+  bool has_checksums_ = false;
   ArchiveKind kind_ = ArchiveKind::checkpoint;
 };
 

@@ -1,0 +1,145 @@
+#include "libckpt/io/checked_source.h"
+
+#include <algorithm>
+
+#include "libcore/base/error.h"
+
+namespace ckpt {
+namespace {
+
+constexpr std::uint64_t kPart = 1 << 20;
+constexpr std::size_t kMaxEarly = 64;  ///< several threads are a few pieces apart; whoever jumps about is read again
+
+}  // namespace
+
+CheckedSource::CheckedSource(SourcePtr raw, Checksum expected, CheckOptions options)
+    : raw_(std::move(raw)), expected_(expected), options_(std::move(options)) {}
+
+void CheckedSource::read(std::uint64_t offset, MutableBytes out) const {
+  if (options_.before_use && is_open()) {
+    std::lock_guard lock(mutex_);
+    finish();
+  }
+  if (is_damaged()) throw_damage();
+  raw_->read(offset, out);
+  if (!is_open() || out.empty()) return;
+  std::lock_guard lock(mutex_);
+  note(offset, out);
+}
+
+Bytes CheckedSource::memory() const {
+  Bytes bytes = raw_->memory();
+  if (bytes.empty()) return bytes;
+  std::lock_guard lock(mutex_);
+  finish();
+  return bytes;
+}
+
+void CheckedSource::require_unchanged() const {
+  raw_->require_unchanged();
+  std::lock_guard lock(mutex_);
+  if (touched_) finish();
+}
+
+void CheckedSource::visit_checked(const CheckedVisitor& see) const {
+  see(*this);
+  raw_->visit_checked(see);
+}
+
+void CheckedSource::note(std::uint64_t offset, Bytes bytes) const {
+  if (!is_open()) return;
+  touched_ = true;
+  std::uint64_t end = offset + bytes.size();
+  if (offset > next_) {
+    if (early_.size() < kMaxEarly) early_[offset] = std::max(early_[offset], end);
+    return;
+  }
+  if (end <= next_) return;
+  update(bytes.subspan(next_ - offset));
+  catch_up();
+  if (next_ == size()) judge();
+}
+
+void CheckedSource::update(Bytes bytes) const {
+  if (std::holds_alternative<std::uint32_t>(expected_)) {
+    crc_ = crc32(bytes, crc_);
+  } else {
+    if (hasher_ == nullptr) hasher_ = std::make_unique<Hasher128>();
+    hasher_->update(bytes);
+  }
+  next_ += bytes.size();
+}
+
+void CheckedSource::read_up_to(std::uint64_t end) const {
+  core::ByteVector buffer(next_ < end ? std::min(kPart, end - next_) : 0);
+  while (next_ < end) {
+    MutableBytes part = MutableBytes(buffer).first(std::min<std::uint64_t>(buffer.size(), end - next_));
+    raw_->read(next_, part);
+    update(part);
+  }
+}
+
+/// What came before its turn is read again: it was read a moment ago, so the system still has it in memory.
+void CheckedSource::catch_up() const {
+  while (!early_.empty() && early_.begin()->first <= next_) {
+    std::uint64_t end = early_.begin()->second;
+    early_.erase(early_.begin());
+    read_up_to(end);
+  }
+}
+
+void CheckedSource::judge() const {
+  bool same = false;
+  if (const auto* crc = std::get_if<std::uint32_t>(&expected_)) {
+    same = crc_ == *crc;
+  } else {
+    if (hasher_ == nullptr) hasher_ = std::make_unique<Hasher128>();
+    same = hasher_->finish() == std::get<Hash128>(expected_);
+  }
+  state_ = same ? State::good : State::damaged;
+  early_.clear();
+  throw_damage();
+}
+
+void CheckedSource::finish() const {
+  if (is_open()) {
+    touched_ = true;
+    read_up_to(size());
+    judge();
+  }
+  throw_damage();
+}
+
+void CheckedSource::throw_damage() const {
+  if (!is_damaged() || options_.lenient) return;
+  std::string text = options_.subject + ": ";
+  if (const auto* hash = std::get_if<Hash128>(&expected_)) {
+    text += "their hash is " + to_hex(hasher_->finish()) + " where " + to_hex(*hash) + " was written";
+  } else {
+    text += "its CRC-32 is not the recorded one";
+  }
+  throw core::Error(core::ErrorCode::corrupt, std::move(text));
+}
+
+SourcePtr checked(SourcePtr raw, Checksum expected, CheckOptions options) {
+  return std::make_shared<CheckedSource>(std::move(raw), expected, std::move(options));
+}
+
+bool is_damaged(const ByteSource& source) {
+  bool found = false;
+  source.visit_checked([&](const CheckedSource& part) { found = found || part.is_damaged(); });
+  return found;
+}
+
+bool awaits_check(const ByteSource& source) {
+  bool found = false;
+  source.visit_checked([&](const CheckedSource& part) { found = found || part.is_open(); });
+  return found;
+}
+
+const ByteSource& unchecked(const ByteSource& source) {
+  const auto* part = dynamic_cast<const CheckedSource*>(&source);
+  return part == nullptr ? source : *part->raw();
+}
+
+}  // namespace ckpt

@@ -1,0 +1,87 @@
+// One byte of a tensor is not what was written: no command may end with 0 and leave a file that verifies as good.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/files.h"
+
+using testing::HasSubstr;
+using namespace test;
+
+namespace {
+
+constexpr float kMark = 1234.5F;  // no other value of a file has its bytes
+
+std::string bytes_of(float value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+/// Two tensors, the second of which has one wrong byte.
+void write_damaged(const TempDir& dir, const std::string& name) {
+  write_checkpoint(dir.path() / name, dict({{"module.a", tensor({1, 2, 3})}, {"module.b", tensor({4, kMark, 6})}}));
+  std::string bytes = read_file(dir.path() / name);
+  std::size_t at = bytes.find(bytes_of(kMark));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] ^= 1;
+  write_file(dir.path() / name, bytes);
+}
+
+class Damage : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    write_damaged(dir_, input());
+    write_checkpoint(dir_.path() / "good.pth",
+                     dict({{"module.a", tensor({1, 2, 3})}, {"module.b", tensor({4, kMark, 6})}}));
+  }
+  std::string input() const { return std::string("in") + GetParam(); }
+  TempDir dir_;
+};
+
+TEST_P(Damage, CommandsThatOnlyLookNameTheTensor) {
+  for (std::vector<std::string> command : std::vector<std::vector<std::string>>{
+           {"stat", input()}, {"hash", input()}, {"diff", input(), "good.pth"}, {"diff", "good.pth", input()}}) {
+    Outcome outcome = run_ckpt(dir_.path(), command);
+    EXPECT_EQ(outcome.code, 3) << command[0] << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("module.b")) << command[0];
+    EXPECT_THAT(outcome.err, HasSubstr("damaged")) << command[0];
+  }
+}
+
+TEST_P(Damage, NoCommandWritesAFileThatVerifiesAsGood) {
+  for (const char* extension : {".safetensors", ".pth", ".npz", ".ckpt", ".h5"}) {
+    std::string out = std::string("out") + extension;
+    for (std::vector<std::string> command : std::vector<std::vector<std::string>>{{"convert", input()},
+                                                                                  {"strip-prefix", input()},
+                                                                                  {"cast", input(), "--to", "f64"},
+                                                                                  {"publish", input()},
+                                                                                  {"avg", input(), "good.pth"},
+                                                                                  {"avg", "good.pth", input()}}) {
+      command.insert(command.end(), {"-o", out});
+      Outcome outcome = run_ckpt(dir_.path(), command);
+      if (outcome.code == 0) {
+        EXPECT_NE(run_ckpt(dir_.path(), {"verify", out}).code, 0) << command[0] << " " << input() << " " << out;
+        std::filesystem::remove(dir_.path() / out);
+        continue;
+      }
+      EXPECT_EQ(outcome.code, 3) << command[0] << " " << out << " " << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("b'")) << command[0] << " " << out;  // without its prefix where that goes
+      EXPECT_THAT(outcome.err, HasSubstr("ckpt: in.")) << command[0] << " " << out;
+      EXPECT_FALSE(std::filesystem::exists(dir_.path() / out));
+    }
+  }
+}
+
+TEST_P(Damage, LenientPassesItOnWithAWarningAndWithoutAGoodChecksum) {
+  for (const char* extension : {".pth", ".npz", ".ckpt"}) {
+    std::string out = std::string("out") + extension;
+    Outcome outcome = run_ckpt(dir_.path(), {"cast", input(), "--to", "f64", "--lenient", "-o", out});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("'module.b' is damaged"));
+    Outcome verified = run_ckpt(dir_.path(), {"verify", out});
+    EXPECT_NE(verified.code, 0) << input() << " to " << out << verified.out;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Damage, testing::Values(".pth", ".npz", ".ckpt"));
+
+}  // namespace
