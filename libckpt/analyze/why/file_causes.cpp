@@ -226,7 +226,8 @@ bool is_read_at_once(std::string_view format) {
 /// Whether what is loaded has a tensor under several names.
 bool has_ties(const Diagnosis& diagnosis, const FileContext& context) {
   const std::vector<FixStep>& steps = diagnosis.plan.steps;
-  bool tied = std::any_of(steps.begin(), steps.end(), [](const FixStep& step) { return step.kind == FixStep::Kind::tie; });
+  bool tied =
+      std::any_of(steps.begin(), steps.end(), [](const FixStep& step) { return step.kind == FixStep::Kind::tie; });
   const Dict* dict = context.chosen == nullptr ? nullptr : context.chosen->dict;
   return tied || (dict != nullptr && !key_list_of(*dict, "").ties.empty());
 }
@@ -235,9 +236,10 @@ void add_format(Diagnosis& diagnosis, const FileContext& context) {
   const std::string& name = context.input.checkpoint->format;
   bool ties = name == "safetensors" && has_ties(diagnosis, context);
   if (is_read_at_once(name) && !ties) return;
-  Cause cause{CauseKind::other_format, ties ? "a safetensors file holds a tied tensor under one of its names, and load_file "
-                                              "gives that name alone"
-                                            : "torch.load does not read this format (" + name + ")"};
+  Cause cause{CauseKind::other_format,
+              ties ? "a safetensors file holds a tied tensor under one of its names, and load_file "
+                     "gives that name alone"
+                   : "torch.load does not read this format (" + name + ")"};
   if (ties) cause.advice = "safetensors.torch.load_model ties the names of a model by itself";
   cause.before = diagnosis.after;
   cause.after = diagnosis.after;
