@@ -159,6 +159,10 @@ std::string objection(const ckpt::NonFinite& found) {
     text += (text.empty() ? "" : "; ") + count_of(found.overflowed.size(), "tensor") +
             " with values too large for the new type: " + first_names(found.overflowed);
   }
+  if (!found.infinite.empty()) {
+    text += (text.empty() ? "" : "; ") + count_of(found.infinite.size(), "tensor") +
+            " with infinities: " + first_names(found.infinite);
+  }
   return text;
 }
 
@@ -283,7 +287,7 @@ void add_publish(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "publish", "ckpt publish --to bf16 last.pth      # writes last-1a2b3c4d.pth",
       "Make the file to hand out: the moving average where there is one, as a plain state dict on the CPU, without "
-      "wrappers, optimizer, schedulers and old storages. Weights with NaN are refused.");
+      "wrappers, optimizer, schedulers and old storages. Weights with NaN or infinities are refused.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->input, "checkpoint; FILE::path names the state dict").required().type_name("");
   command
@@ -299,7 +303,7 @@ void add_publish(CommandSpec app, Command& chosen) {
       .one_value_each();
   command.add_flag("--cast-norms", options->cast_norms, "change the type of normalisation layers, too");
   command.add_flag("--keep-wrappers", options->keep_wrappers, "leave prefixes such as 'module.' on");
-  command.add_flag("--allow-nan", options->allow_nan, "publish weights with NaN");
+  command.add_flag("--allow-nan", options->allow_nan, "publish weights with NaN or infinities");
   command.add_flag("--hash-name", options->hash_name, "put the digits into the name given with -o, too");
   add_write_options(command, *options);
   command.remove_options({"--in-place"});
