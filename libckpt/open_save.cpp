@@ -170,7 +170,8 @@ void with_file_at_fault(const Checkpoint& given, const std::filesystem::path& ta
         error.add_context(core::quote(name));
       }
     }
-    error.add_context(was_read && !given.path.empty() ? given.path.string() : target.string());
+    // Of several files that were read, only the sources themselves know which it was.
+    if (!was_read || !given.path.empty()) error.add_context(was_read ? given.path.string() : target.string());
     throw;
   }
 }

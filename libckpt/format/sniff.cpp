@@ -98,6 +98,7 @@ std::string describe_foreign(const Input& input) {
     }
   }
   if (head.starts_with("PK\x03\x04")) return describe_zip(head);
+  if (head.starts_with("PK\x05\x06")) return "this is an empty zip archive: nothing was saved in it";
   if (looks_like_text(head.substr(0, 512))) return describe_text(head);
   if (head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5) {
     return "this is a bare pickle, not a checkpoint written by torch.save";

@@ -55,8 +55,9 @@ Recipe recipe_of(const AverageOptions& options, std::size_t count) {
 /// Computes elements of the average when they are read.
 class AverageSource final : public ByteSource {
  public:
-  AverageSource(std::vector<SourcePtr> parts, DType dtype, Recipe recipe)
+  AverageSource(std::vector<SourcePtr> parts, std::vector<std::string> files, DType dtype, Recipe recipe)
       : parts_(std::move(parts)),
+        files_(std::move(files)),
         dtype_(dtype),
         wide_(core::is_complex(dtype) ? DType::c128 : DType::f64),
         width_(static_cast<std::uint64_t>(core::bit_width(dtype)) / 8),
@@ -81,7 +82,9 @@ class AverageSource final : public ByteSource {
   }
 
   void require_unchanged() const override {
-    for (const SourcePtr& part : parts_) part->require_unchanged();
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      core::with_context(files_[i], [&] { parts_[i]->require_unchanged(); });
+    }
   }
   void visit_checked(const CheckedVisitor& see) const override {
     for (const SourcePtr& part : parts_) part->visit_checked(see);
@@ -96,7 +99,7 @@ class AverageSource final : public ByteSource {
     std::vector<double> values(doubles);
     core::ByteVector raw(narrow.size());
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i]->read(first * width_, raw);
+      core::with_context(files_[i], [&] { parts_[i]->read(first * width_, raw); });
       cast_values(raw, dtype_, std::as_writable_bytes(std::span(values)), wide_);
       add(i, values, sum);
     }
@@ -117,6 +120,7 @@ class AverageSource final : public ByteSource {
   }
 
   std::vector<SourcePtr> parts_;
+  std::vector<std::string> files_;  ///< that they come from, for messages
   DType dtype_;
   DType wide_;
   std::uint64_t width_;
@@ -124,6 +128,7 @@ class AverageSource final : public ByteSource {
 };
 
 struct Model {
+  std::string file;  ///< for messages
   const Value* value = nullptr;
   std::vector<NamedEntry> entries;
   std::map<std::string, const Entry*, std::less<>> by_name;
@@ -242,7 +247,11 @@ class Averager {
       sources.push_back(part->bytes);
     }
     SourcePtr& known = sources_[key];
-    if (known == nullptr) known = std::make_shared<AverageSource>(std::move(sources), parts.front()->dtype, recipe_);
+    if (known == nullptr) {
+      std::vector<std::string> files;
+      for (const Model& model : models_) files.push_back(model.file);
+      known = std::make_shared<AverageSource>(std::move(sources), std::move(files), parts.front()->dtype, recipe_);
+    }
     return known;
   }
 
@@ -280,6 +289,7 @@ Checkpoint average(const std::vector<Checkpoint>& checkpoints, const AverageOpti
   for (std::size_t i = 0; i < checkpoints.size(); ++i) {
     std::string file = file_of(checkpoints[i], i);
     models.push_back(core::with_context(file, [&] { return model_of(checkpoints[i], place_of(options, i)); }));
+    models.back().file = file;
     require_same_keys(models.front(), models.back(), file);
   }
   AverageReport noted;

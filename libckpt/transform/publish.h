@@ -56,7 +56,7 @@ struct NonFinite {
   std::vector<std::string> nan;         ///< hold NaN
   std::vector<std::string> overflowed;  ///< hold infinities that they did not before the type was changed
   std::vector<std::string> infinite;    ///< hold infinities that the file already had
-  bool none() const { return nan.empty() && overflowed.empty(); }
+  bool none() const { return nan.empty() && overflowed.empty() && infinite.empty(); }
 };
 
 /// Reads all floats of the publication.

@@ -170,6 +170,15 @@ TEST(Publish, RefusesNan) {
   EXPECT_EQ(run_ckpt(dir.path(), {"publish", "--allow-nan", "bad.pth"}).code, 0);
 }
 
+TEST(Publish, RefusesInfinities) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "bad.pth", dict({{"w", tensor({1, INFINITY})}, {"v", tensor({1})}}));
+  Outcome outcome = run_ckpt(dir.path(), {"publish", "bad.pth"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("bad.pth: not published, 1 tensor with infinities: 'w'"));
+  EXPECT_EQ(run_ckpt(dir.path(), {"publish", "--allow-nan", "bad.pth"}).code, 0);
+}
+
 TEST(Avg, AveragesAndWarns) {
   TempDir dir;
   for (int i : {1, 2, 3}) {

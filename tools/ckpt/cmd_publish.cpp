@@ -161,6 +161,10 @@ std::string objection(const ckpt::NonFinite& found) {
     text += (text.empty() ? "" : "; ") + count_of(found.overflowed.size(), "tensor") +
             " with values too large for the new type: " + first_names(found.overflowed);
   }
+  if (!found.infinite.empty()) {
+    text += (text.empty() ? "" : "; ") + count_of(found.infinite.size(), "tensor") +
+            " with infinities: " + first_names(found.infinite);
+  }
   return text;
 }
 
@@ -289,7 +293,7 @@ void add_publish(CommandSpec app, Command& chosen) {
       "ckpt publish last.pth                # writes last-1a2b3c4d.pth\n  ckpt publish --to bf16 last.pth -o "
       "model.safetensors",
       "Make the file to hand out: the moving average where there is one, as a plain state dict on the CPU, without "
-      "wrappers, optimizer, schedulers and old storages. Weights with NaN are refused.");
+      "wrappers, optimizer, schedulers and old storages. Weights with NaN or infinities are refused.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->input, "checkpoint; FILE::path names the state dict").required().type_name("");
   command
@@ -307,7 +311,7 @@ void add_publish(CommandSpec app, Command& chosen) {
   command.add_flag("--keep-norms", options->keep_norms, "normalization layers keep their type");
   command.add_flag("--cast-norms", options->cast_norms, "").hidden();
   command.add_flag("--keep-wrappers", options->keep_wrappers, "leave prefixes such as 'module.' on");
-  command.add_flag("--allow-nan", options->allow_nan, "publish weights with NaN");
+  command.add_flag("--allow-nan", options->allow_nan, "publish weights with NaN or infinities");
   command.add_flag("--hash-name", options->hash_name, "put the digits into the name given with -o, too");
   add_write_options(command, *options);
   command.remove_options({"--in-place", "--follow"});

@@ -135,6 +135,8 @@ class HeaderScanner {
     if (error == std::errc::result_out_of_range) fail("has a size past 64 bits");
     if (error != std::errc()) fail("has a shape that is not a tuple of integers");
     if (value < 0) fail("has the negative size " + std::to_string(value));
+    bool zeros = text_[at_] == '0' && end > text_.data() + at_ + 1;
+    if (zeros) fail("has a size with leading zeros in its shape, which NumPy does not read");
     at_ = static_cast<std::size_t>(end - text_.data());
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2
     return value;

@@ -22,10 +22,16 @@ bool detect_npy(const Input& input) {
   return core::as_text(input.head).starts_with(kNpyMagic);
 }
 
+/// An archive without records is an .npz of no arrays, unless its name says that PyTorch should have filled it.
+bool is_for_pytorch(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  return extension == ".pt" || extension == ".pth" || extension == ".bin";
+}
+
 /// The first record is an array, or there is none at all. Also true for files that are cut off.
 bool detect_npz(const Input& input) {
   std::string_view head = core::as_text(input.head);
-  if (head.starts_with(kEmptyZip)) return true;
+  if (head.starts_with(kEmptyZip)) return !is_for_pytorch(input.path);
   if (!head.starts_with(kZipMagic) || head.size() < kLocalHeader) return false;
   auto length = core::load_le<std::uint16_t>(input.head.data() + 26);
   constexpr std::string_view kEnd = ".npy";

@@ -67,6 +67,7 @@ StorageRequest read_storage_id(const PickleGraph& graph, NodeId persistent) {
   std::optional<std::uint64_t> bytes = core::byte_size(*dtype, static_cast<std::uint64_t>(count));
   if (!bytes) parts.fail(4, "a count of elements that fills whole bytes");
   out.bytes = *bytes;
+  out.has_view_part = graph.children(graph.persistent_id(persistent)).size() > kParts;
   out.window = read_window(graph, parts, out);
   return out;
 }

@@ -24,6 +24,7 @@ struct StorageRequest {
     std::int64_t size = 0;
   };
   std::optional<Window> window;
+  bool has_view_part = false;  ///< the id has a sixth part, as in legacy streams; it may be None
 };
 
 /// ('storage', class, key, location, count) or the same with a view behind it. REQUIRES: `persistent` is a persistent

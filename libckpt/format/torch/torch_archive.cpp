@@ -155,6 +155,10 @@ void ArchiveStorages::check_agreement(const Known& known, const StorageRequest& 
 }
 
 std::shared_ptr<const Storage> ArchiveStorages::provide(const StorageRequest& request) {
+  if (request.has_view_part) {
+    throw Error(ErrorCode::corrupt, "the persistent id of the storage " + core::quote(request.key) +
+                                        " has six parts where zip files have five; PyTorch does not read it");
+  }
   if (auto found = known_.find(request.key); found != known_.end()) {
     check_agreement(found->second, request);
     return found->second.storage;
