@@ -108,7 +108,8 @@ std::string summary_of(const ckpt::DiffResult& result) {
   std::string compared = core::format_count(result.tensors_equal) + " of " +
                          count_of(result.tensors_compared, "common tensor") + " equal, " +
                          core::format_size(result.bytes_compared) + " compared";
-  if (result.relative_norm.value_or(0) > 0) compared += ", " + kNorm + number_text(*result.relative_norm) + " where they differ";
+  if (result.relative_norm.value_or(0) > 0)
+    compared += ", " + kNorm + number_text(*result.relative_norm) + " where they differ";
   return (result.equal() ? "no difference: " : count_of(result.differences.size(), "difference") + ": ") + compared;
 }
 
