@@ -77,6 +77,60 @@ TEST(HtmlPage, FoldsLongTablesAndJoinsSmallBlocks) {
   EXPECT_THAT(page.text(), HasSubstr("601 more"));
 }
 
+namespace {
+
+double attribute_of(const std::string& tag, const std::string& name) {
+  std::size_t at = tag.find(" " + name + "=\"");
+  return at == std::string::npos ? 0 : std::stod(tag.substr(at + name.size() + 3));
+}
+
+/// Each <rect> of a map and the <text> behind it, which must lie inside, at 7.3 units a letter.
+void expect_labels_inside(const std::string& page) {
+  std::size_t labels = 0;
+  std::string box;
+  for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
+    std::string tag = page.substr(at, page.find('>', at) - at);
+    if (tag.starts_with("<rect")) box = tag;
+    if (!tag.starts_with("<text") || box.empty()) continue;
+    bool in_box = tag.find("class=\"b\"") != std::string::npos || tag.find("class=\"t\"") != std::string::npos;
+    std::size_t begin = page.find('>', at) + 1;
+    std::string text = page.substr(begin, page.find('<', begin) - begin);
+    double end = attribute_of(tag, "x") + 7.3 * static_cast<double>(text.size());
+    EXPECT_LE(end, in_box ? attribute_of(box, "x") + attribute_of(box, "width") : 960.0) << text;
+    if (in_box) {
+      EXPECT_LE(attribute_of(tag, "y"), attribute_of(box, "y") + attribute_of(box, "height")) << text;
+    }
+    ++labels;
+  }
+  EXPECT_GT(labels, 5U);
+}
+
+}  // namespace
+
+TEST(HtmlPage, LabelsStayInsideTheirBoxes) {
+  HtmlPage page("labels");
+  std::vector<HtmlPage::Block> blocks;
+  std::vector<HtmlPage::Bar> bars;
+  for (int i = 1; i < 60; ++i) {
+    std::string outer = "model.encoder_of_a_long_name_" + std::to_string(i % 5);
+    std::string name = outer + ".block" + std::to_string(i) + ".attention.projection";
+    blocks.push_back({name, "type " + std::to_string(i % 12), 10.0 * i, "1 KiB", outer});
+    bars.push_back({name, 1.0 * i, "9.99 MiB  [1024, 1024, 3, 3]"});
+  }
+  page.add_layer_map("Map", blocks);
+  page.add_bars("Bars", bars);
+  expect_labels_inside(page.text());
+}
+
+TEST(HtmlPage, TheMapIsNestedByModule) {
+  HtmlPage page("nested");
+  page.add_layer_map("Map",
+                     {{"enc.a", "f", 50, "", "enc"}, {"dec.a", "f", 45, "", "dec"}, {"enc.b", "f", 40, "", "enc"}});
+  std::string text = page.text();
+  EXPECT_EQ(count(text, "<g class=\"m\">"), 2U);
+  EXPECT_LT(text.find(">enc.b  f<"), text.find(">dec.a  f<")) << "blocks of a module lie together";
+}
+
 TEST(Treemap, FillsTheRectangleInProportion) {
   std::vector<double> areas = {6, 6, 4, 3, 2, 2, 1};  // the example of the paper
   std::vector<cli::Rect> rects = cli::treemap(areas, {0, 0, 6, 4});

@@ -105,3 +105,45 @@ TEST(InfoOfStorages, CountsUnusedBytesAndTheCommandFreesThem) {
   EXPECT_EQ(run_ckpt(dir.path(), {"compact", "small view.pth"}).code, 0);
   EXPECT_THAT(run_ckpt(dir.path(), {"info", "small view.compact.pth"}).out, Not(HasSubstr("unused")));
 }
+
+namespace {
+
+/// Eight blocks, alike but for h.5, and a head.
+Value blocks() {
+  std::vector<std::pair<std::string, Value>> items;
+  for (int i = 0; i < 8; ++i) {
+    std::string block = "h." + std::to_string(i);
+    items.emplace_back(block + ".attn.weight", tensor({1, 2}));
+    items.emplace_back(block + ".attn.bias", i == 5 ? tensor({1, 2}) : tensor({1}));
+  }
+  items.emplace_back("head", tensor({1}));
+  return dict(items);
+}
+
+}  // namespace
+
+TEST(RepeatedLayers, AreShownOnceOnDemandAndEachInAPipe) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "net.pth", blocks());
+  std::string each = run_ckpt(dir.path(), {"ls", "net.pth"}).out;
+  EXPECT_THAT(each, HasSubstr("h.4.attn.weight")) << "ckpt ls FILE | grep finds every name";
+  EXPECT_EQ(run_ckpt(dir.path(), {"ls", "--all", "net.pth"}).out, each);
+  std::string folded = run_ckpt(dir.path(), {"ls", "--fold", "net.pth"}).out;
+  EXPECT_THAT(folded, HasSubstr("h.0-4.attn.weight"));
+  EXPECT_THAT(folded, HasSubstr("\u00d75\n"));
+  EXPECT_THAT(folded, HasSubstr("h.5.attn.bias")) << "a layer of another shape stays apart";
+  EXPECT_THAT(folded, HasSubstr("h.6.attn.bias")) << "two are no run";
+  EXPECT_THAT(folded, Not(HasSubstr("h.1.")));
+  EXPECT_THAT(folded, HasSubstr("17 tensors, "));
+  EXPECT_EQ(run_ckpt(dir.path(), {"ls", "-q", "--fold", "net.pth"}).out,
+            run_ckpt(dir.path(), {"ls", "-q", "net.pth"}).out);
+}
+
+TEST(RepeatedLayers, HaveTheTotalsOfAllInTree) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "net.pth", blocks());
+  std::string folded = run_ckpt(dir.path(), {"tree", "--fold", "net.pth"}).out;
+  EXPECT_THAT(folded, HasSubstr("0-4.attn \u00d75       10        15   60 B"));
+  EXPECT_THAT(folded, HasSubstr("--all shows each\n"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"tree", "net.pth"}).out, HasSubstr("4.attn"));
+}

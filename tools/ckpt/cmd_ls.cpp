@@ -1,6 +1,7 @@
 // ckpt ls (also: inspect): the tensors of a file, one a line.
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
@@ -10,6 +11,7 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/order.h"
+#include "tools/ckpt/repeated_layers.h"
 
 namespace cli {
 namespace {
@@ -20,6 +22,8 @@ struct Options : ReadOptions {
   std::string sort = "file";
   Order order = Order::file;
   bool reverse = false;
+  bool all = false;
+  bool fold = false;
   std::uint64_t top = 0;
   ckpt::Selection selection;
 };
@@ -27,7 +31,8 @@ struct Options : ReadOptions {
 struct Listed {
   ckpt::Checkpoint checkpoint;
   Listing listing;
-  std::vector<std::size_t> shown;  ///< tensors in the order to show
+  std::vector<std::size_t> shown;                         ///< tensors in the order to show
+  std::unordered_map<std::string, LayerFold> folds = {};  ///< by the name of the tensor; empty: each is shown
 };
 
 /// The tensors that were asked for, in the order that was asked for.
@@ -54,15 +59,46 @@ std::string notes_of(const Listing& listing, std::size_t index) {
   return notes;
 }
 
-void print_table(Output& out, const Listing& listing, const std::vector<std::size_t>& shown) {
+/// A terminal gets repeated layers once, as long as the whole list is asked for, in the order of the file.
+bool wants_folds(const Options& options, const Output& out) {
+  bool whole = options.order == Order::file && !options.reverse && options.top == 0 && options.selection.empty();
+  if (options.all || options.json || options.quiet || !whole) return false;
+  return options.fold || out.width() > 0;
+}
+
+void find_folds(Listed& listed, const ckpt::Value& top) {
+  std::vector<ckpt::Branch> all = ckpt::branches(top);
+  std::vector<LayerFold> folds = fold_layers(all, children_of(all));
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].entry != nullptr) listed.folds.emplace(all[i].name, whole_fold(all, folds, i));
+  }
+}
+
+bool is_folded(const Listed& listed, std::size_t index) {
+  auto found = listed.folds.find(listed.listing.tensors[index].name);
+  return found != listed.folds.end() && found->second.hidden;
+}
+
+void print_table(Output& out, const Listed& listed) {
+  const Listing& listing = listed.listing;
   Table table({{"NAME"}, {"DTYPE"}, {"SHAPE"}, {"LOCATION"}, {"SIZE", Table::Align::right}, {""}});
-  for (std::size_t i : shown) {
+  bool folded = false;
+  for (std::size_t i : listed.shown) {
+    if (is_folded(listed, i)) {
+      folded = true;
+      continue;
+    }
     const ckpt::Entry& entry = *listing.tensors[i].entry;
-    table.add_row({core::printable(listing.tensors[i].name), ckpt::type_name(entry),
+    auto fold = listed.folds.find(listing.tensors[i].name);
+    bool several = fold != listed.folds.end() && fold->second.count > 1;
+    std::string notes = notes_of(listing, i);
+    if (several) notes = "\u00d7" + core::format_count(fold->second.count) + (notes.empty() ? "" : ", ") + notes;
+    table.add_row({core::printable(several ? fold->second.label : listing.tensors[i].name), ckpt::type_name(entry),
                    core::to_list(ckpt::value_shape(entry)), core::printable(entry.location),
-                   core::format_size(entry.byte_size()), notes_of(listing, i)});
+                   core::format_size(entry.byte_size()), notes});
   }
   table.print(out);
+  if (folded) out.print("repeated layers are shown once, with the size of one; --all shows each\n");
 }
 
 void print_values(Output& out, const Listing& listing) {
@@ -122,7 +158,7 @@ void print_file(Context& context, const Options& options, const Address& address
     return;
   }
   if (options.files.size() > 1) out.print(core::printable(address.text()) + ":\n");
-  print_table(out, listed.listing, listed.shown);
+  print_table(out, listed);
   if (options.values) print_values(out, listed.listing);
   print_summary(out, listed);
 }
@@ -136,6 +172,7 @@ int list_file(Context& context, const Options& options, const std::string& file,
   core::with_context(address.path.string(),
                      [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
   listed->shown = choose(options, listed->listing);
+  if (wants_folds(options, context.out)) find_folds(*listed, ckpt::value_at(listed->checkpoint.root, address.at));
   say_report(options, address.path, report);
   if (options.json) {
     write_json(context.out, json, address, *listed, report);
@@ -173,6 +210,11 @@ void add_ls(CommandSpec app, Command& chosen) {
   command.add_flag("-r,--reverse", options->reverse, "the other way round");
   command.add_option("--top", options->top, "only the first N of them").type_name("N");
   add_selection_options(command, options->selection);
+  OptionSpec all = command.add_flag("--all", options->all, "each of repeated layers, as a file or a pipe gets them");
+  command
+      .add_flag("--fold", options->fold,
+                "repeated layers (same names, shapes and dtypes) once, as h.0-299.attn: what a terminal gets")
+      .excludes(all);
   command.add_flag("--values", options->values, "plain values too (--json always has them)");
   add_read_options(command, *options);
   command.callback([&chosen, options] {

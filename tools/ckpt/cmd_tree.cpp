@@ -10,6 +10,7 @@
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/order.h"
+#include "tools/ckpt/repeated_layers.h"
 
 namespace cli {
 namespace {
@@ -20,6 +21,8 @@ struct Options : ReadOptions {
   std::vector<std::string> files;
   std::uint64_t depth = 3;
   bool tensors = false;
+  bool all = false;
+  bool fold = false;
   std::string sort = "file";
   Order order = Order::file;
 };
@@ -56,24 +59,43 @@ bool is_shown(const Options& options, const ckpt::Branch& branch) {
   return branch.depth <= options.depth && (options.tensors || !branch.leaf || branch.depth == 0);
 }
 
-/// Branches in the order to show them: below each, its own by the chosen order.
-std::vector<std::size_t> arrange(const Branches& all, Order order) {
-  std::vector<std::vector<std::size_t>> below(all.size());
-  for (std::size_t i = 1; i < all.size(); ++i) below[all[i].parent].push_back(i);
+/// Below each branch its own, by the chosen order.
+BranchOrder sorted_children(const Branches& all, Order order) {
+  BranchOrder below = children_of(all);
+  if (order == Order::file) return below;
   auto less = [&](std::size_t a, std::size_t b) {
     if (order == Order::name) return natural_less(all[a].label, all[b].label);
     return order == Order::numel ? all[a].elements > all[b].elements : all[a].bytes > all[b].bytes;
   };
+  for (std::vector<std::size_t>& children : below) std::stable_sort(children.begin(), children.end(), less);
+  return below;
+}
+
+/// Branches in the order to show them, without those that a repeated layer stands for.
+std::vector<std::size_t> arrange(const BranchOrder& below, const std::vector<LayerFold>& folds = {}) {
   std::vector<std::size_t> out;
   std::vector<std::size_t> stack = {0};
   while (!stack.empty()) {
     std::size_t at = stack.back();
     stack.pop_back();
+    if (!folds.empty() && folds[at].hidden) continue;
     out.push_back(at);
-    if (order != Order::file) std::stable_sort(below[at].begin(), below[at].end(), less);
     stack.insert(stack.end(), below[at].rbegin(), below[at].rend());
   }
   return out;
+}
+
+/// The totals of a run of siblings that begins with branch `first`.
+void add_up(ckpt::Branch& branch, const Branches& all, const std::vector<std::size_t>& siblings, std::size_t first,
+            std::uint64_t count) {
+  auto at = std::find(siblings.begin(), siblings.end(), first);
+  for (std::uint64_t k = 1; k < count; ++k) {
+    const ckpt::Branch& other = all[*++at];
+    branch.tensors += other.tensors;
+    branch.elements += other.elements;
+    branch.bytes += other.bytes;
+  }
+  for (auto& [dtype, tensors] : branch.dtypes) tensors *= count;
 }
 
 void print_tree(Context& context, const Options& options, const Address& address, const Branches& all) {
@@ -83,15 +105,25 @@ void print_tree(Context& context, const Options& options, const Address& address
                {"SIZE", Table::Align::right},
                {"SHARE"},
                {"DTYPES"}});
-  for (std::size_t i : arrange(all, options.order)) {
-    const ckpt::Branch& branch = all[i];
-    if (!is_shown(options, branch)) continue;
-    std::string label = i == 0 ? core::printable(address.text()) : core::printable(branch.label);
+  BranchOrder below = sorted_children(all, options.order);
+  bool fold = options.fold || (context.out.width() > 0 && !options.all);
+  std::vector<LayerFold> folds = fold ? fold_layers(all, below) : std::vector<LayerFold>();
+  bool folded = false;
+  for (std::size_t i : arrange(below, folds)) {
+    if (!is_shown(options, all[i])) continue;
+    std::string label = i == 0 ? core::printable(address.text()) : core::printable(all[i].label);
+    ckpt::Branch branch = all[i];
+    if (fold && folds[i].count > 1) {
+      label = core::printable(folds[i].label) + " \u00d7" + core::format_count(folds[i].count);
+      add_up(branch, all, below[branch.parent], i, folds[i].count);
+      folded = true;
+    }
     table.add_row({std::string(2 * branch.depth, ' ') + label, core::format_count(branch.tensors),
                    core::format_count(branch.elements), core::format_size(branch.bytes),
                    share_text(share_of(branch, all.front())), dtypes_of(branch)});
   }
   table.print(context.out);
+  if (folded) context.out.print("a repeated layer has the totals of all, and below it one of them; --all shows each\n");
 }
 
 void write_branch(ckpt::JsonWriter& json, const ckpt::Branch& branch, const ckpt::Branch& whole) {
@@ -116,7 +148,7 @@ void write_json(ckpt::JsonWriter& json, const Options& options, const Address& a
   if (!address.at.empty()) json.key("at").value(address.at);
   write_report(json, report);
   json.key("branches").begin_array();
-  for (std::size_t i : arrange(all, options.order)) {
+  for (std::size_t i : arrange(sorted_children(all, options.order))) {
     if (is_shown(options, all[i])) write_branch(json, all[i], all.front());
   }
   json.end_array();
@@ -158,6 +190,11 @@ void add_tree(CommandSpec app, Command& chosen) {
   command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only").required().type_name("");
   command.add_option("--depth", options->depth, "levels to show (default: 3)").type_name("N");
   command.add_flag("--tensors", options->tensors, "the tensors too, as the last level");
+  OptionSpec all = command.add_flag("--all", options->all, "each of repeated layers, as a file or a pipe gets them");
+  command
+      .add_flag("--fold", options->fold,
+                "repeated layers (same names, shapes and dtypes) once, as h.0-299 \u00d7300: what a terminal gets")
+      .excludes(all);
   command.add_option("--sort", options->sort, "file, name (layer2 before layer10), size or numel (default: file)")
       .type_name("ORDER");
   add_read_options(command, *options);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
+#include <unordered_map>
 
 #include "libckpt/io/atomic_file.h"
 #include "libcore/base/error.h"
@@ -18,6 +20,7 @@ constexpr std::string_view kStart = "<!doctype html>";
 constexpr double kWidth = 960;
 constexpr std::size_t kMaxBlocks = 400;
 constexpr std::size_t kColors = 8;
+constexpr double kLetter = 7.3;  // of the monospace fonts at 12 pixels and below, at most
 
 std::string number(double value) {
   char buffer[64];
@@ -86,15 +89,32 @@ std::string color_of(const std::vector<std::string>& groups, const std::string& 
   return "f" + std::to_string(std::min(at, kColors - 1));
 }
 
+/// Columns that `text` takes at most in any font: letters beyond ASCII count twice.
+std::size_t widest(std::string_view text) {
+  auto wide = static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0xc0U; }));
+  return display_width(text) + wide;
+}
+
+/// A label that stays inside `width`; "" where nothing readable would be left.
+std::string fitting(std::string_view text, double width) {
+  auto letters = static_cast<std::size_t>(std::max(0.0, width / kLetter));
+  std::string shown = core::printable(text);
+  for (std::size_t columns = letters; columns >= 4; --columns) {
+    std::string cut = shorten_middle(shown, columns, "...");
+    if (widest(cut) <= letters) return cut;
+  }
+  return "";
+}
+
 std::string draw_block(const HtmlPage::Block& block, const Rect& r, const std::string& color) {
-  constexpr double kLetter = 6.8;
   std::string full = block.label + (block.text.empty() ? "" : "  " + block.text);
   std::string out = "<g>" + rect(r, "g " + color) + "/><title>" +
                     html_escape(core::printable(full + "  " + block.group)) + "</title>";
-  auto letters = static_cast<std::size_t>(std::max(0.0, (r.width - 8) / kLetter));
-  if (letters >= 4 && r.height >= 14) {
-    out += label(r.x + 4, r.y + 12, "b", shorten_middle(core::printable(block.label), letters, "..."));
-  }
+  std::string inside = block.label;
+  if (!block.outer.empty() && inside.starts_with(block.outer + ".")) inside.erase(0, block.outer.size() + 1);
+  std::string shown = r.height >= 14 ? fitting(inside, r.width - 8) : "";
+  if (!shown.empty()) out += label(r.x + 4, r.y + 12, "b", shown);
   return out + "</g>\n";
 }
 
@@ -103,11 +123,60 @@ std::string draw_legend(const std::vector<std::string>& groups, double y) {
   double x = 0;
   for (const std::string& group : groups) {
     std::string shown = core::printable(group);
-    out += rect({x, y, 10, 10}, color_of(groups, group)) + "/>" + label(x + 15, y + 9, "s", shown) + "\n";
-    x += 40 + 7.5 * static_cast<double>(display_width(shown));
-    if (x > kWidth) break;
+    double width = 40 + 7.5 * static_cast<double>(widest(shown));
+    if (x + width > kWidth && x > 0) break;
+    out += rect({x, y, 10, 10}, color_of(groups, group)) + "/>" +
+           label(x + 15, y + 9, "s", fitting(shown, kWidth - x - 15)) + "\n";
+    x += width;
   }
   return out;
+}
+
+std::string draw_blocks(const std::vector<const HtmlPage::Block*>& blocks, const Rect& whole,
+                        const std::vector<std::string>& groups) {
+  std::vector<double> areas;
+  for (const HtmlPage::Block* block : blocks) areas.push_back(block->value);
+  std::vector<Rect> rects = treemap(areas, whole);
+  std::string out;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    out += draw_block(*blocks[i], rects[i], color_of(groups, blocks[i]->group));
+  }
+  return out;
+}
+
+/// The blocks of one module, in a frame with its name where there is room.
+std::string draw_module(const std::vector<const HtmlPage::Block*>& blocks, const Rect& r,
+                        const std::vector<std::string>& groups) {
+  constexpr double kHead = 15;
+  const std::string& name = blocks.front()->outer;
+  std::string shown = r.height >= 3 * kHead ? fitting(name, r.width - 8) : "";
+  if (name.empty() || shown.empty()) return draw_blocks(blocks, r, groups);
+  std::string out = "<g class=\"m\"><title>" + html_escape(core::printable(name)) + "</title>" + rect(r, "o") + "/>" +
+                    label(r.x + 4, r.y + 12, "t", shown) + "\n";
+  Rect inner{r.x + 2, r.y + kHead, std::max(1.0, r.width - 4), r.height - kHead - 2};
+  return out + draw_blocks(blocks, inner, groups) + "</g>\n";
+}
+
+/// Blocks by module, the largest module first; inside each in the order given, largest first.
+std::vector<std::vector<const HtmlPage::Block*>> by_module(const Blocks& blocks) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  std::vector<std::vector<const HtmlPage::Block*>> out;
+  std::vector<double> sums;
+  for (const HtmlPage::Block& block : blocks) {
+    auto [at, fresh] = places.try_emplace(block.outer, out.size());
+    if (fresh) {
+      out.emplace_back();
+      sums.push_back(0);
+    }
+    out[at->second].push_back(&block);
+    sums[at->second] += block.value;
+  }
+  std::vector<std::size_t> order(out.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sums[a] > sums[b]; });
+  std::vector<std::vector<const HtmlPage::Block*>> sorted;
+  for (std::size_t i : order) sorted.push_back(std::move(out[i]));
+  return sorted;
 }
 
 std::string cells(const std::vector<Table::Column>& columns, const std::vector<std::string>& texts,
@@ -183,18 +252,21 @@ void HtmlPage::add_bars(std::string_view title, const std::vector<Bar>& bars) {
   if (bars.empty()) return;
   constexpr double kRow = 20;
   constexpr double kLeft = 300;
-  constexpr double kLongest = 500;
+  constexpr std::size_t kMaxText = 44;
+  std::size_t longest_text = 0;
+  for (const Bar& bar : bars) longest_text = std::max(longest_text, std::min(kMaxText, widest(bar.text)));
+  double longest = kWidth - kLeft - 8 - kLetter * static_cast<double>(longest_text + 1);
   double largest_value = 0;
   for (const Bar& bar : bars) largest_value = std::max(largest_value, positive(bar.value));
   add_heading(title);
   body_ += svg_start(kRow * static_cast<double>(bars.size()), title);
   double y = 0;
   for (const Bar& bar : bars) {
-    double length = largest_value > 0 ? kLongest * positive(bar.value) / largest_value : 0;
+    double length = largest_value > 0 ? longest * positive(bar.value) / largest_value : 0;
     std::string name = core::printable(bar.label);
-    body_ += "<g><title>" + html_escape(name) + "</title>" + label(0, y + 14, "", shorten_middle(name, 40, "...")) +
-             rect({kLeft, y + 3, length, kRow - 6}, "f0") + "/>" + label(kLeft + length + 6, y + 14, "s", bar.text) +
-             "</g>\n";
+    body_ += "<g><title>" + html_escape(name) + "</title>" + label(0, y + 14, "", fitting(name, kLeft - 8)) +
+             rect({kLeft, y + 3, length, kRow - 6}, "f0") + "/>" +
+             label(kLeft + length + 6, y + 14, "s", shorten_middle(bar.text, kMaxText, "...")) + "</g>\n";
     y += kRow;
   }
   body_ += "</svg>\n";
@@ -228,13 +300,16 @@ void HtmlPage::add_layer_map(std::string_view title, const std::vector<Block>& b
   if (shown.empty()) return;
   constexpr double kHigh = 480;
   std::vector<std::string> groups = groups_of(shown);
+  std::vector<std::vector<const Block*>> modules = by_module(shown);
   std::vector<double> areas;
-  for (const Block& block : shown) areas.push_back(block.value);
+  for (const auto& module : modules) {
+    areas.push_back(0);
+    for (const Block* block : module) areas.back() += block->value;
+  }
   std::vector<Rect> rects = treemap(areas, {0, 0, kWidth, kHigh});
   add_heading(title);
   body_ += svg_start(kHigh + 24, title);
-  for (std::size_t i = 0; i < shown.size(); ++i)
-    body_ += draw_block(shown[i], rects[i], color_of(groups, shown[i].group));
+  for (std::size_t i = 0; i < modules.size(); ++i) body_ += draw_module(modules[i], rects[i], groups);
   body_ += draw_legend(groups, kHigh + 10) + "</svg>\n";
 }
 

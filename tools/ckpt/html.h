@@ -52,6 +52,8 @@ class HtmlPage {
     std::string group;      ///< what its color stands for: "float32"
     double value = 0;       ///< its area; blocks without any are left out
     std::string text = {};  ///< behind the label where the pointer rests: "144 KiB"
+    /// The module that it is drawn inside of, "" for none; its blocks lie together in a box of their own.
+    std::string outer = {};
   };
   /// A rectangle divided among the blocks (a squarified treemap), colored by group with a legend. Beyond a few hundred
   /// blocks the smallest become one, "N more".

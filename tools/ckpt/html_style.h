@@ -17,6 +17,7 @@ th{background:var(--head)}.r{text-align:right}
 summary{cursor:pointer;font-weight:600}
 svg{width:100%;height:auto;font:12px ui-monospace,monospace}svg text{fill:var(--fg)}svg .s{fill:var(--soft)}
 svg .b{fill:#fff;font-size:11px}svg .g{stroke:var(--bg);stroke-width:1}svg .a{stroke:var(--line)}
+svg .o{fill:var(--head);stroke:var(--line)}svg .t{fill:var(--fg);font-size:11px;font-weight:600}
 .f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}.f3{fill:var(--c3)}.f4{fill:var(--c4)}.f5{fill:var(--c5)}.f6{fill:var(--c6)}.f7{fill:var(--c7)}
 )css";
 

@@ -170,7 +170,8 @@ Facts facts_of(const Info& info) {
     facts.emplace_back("dtypes", list_counts(info.dtypes));
     facts.emplace_back("locations", list_counts(info.locations));
   }
-  if (info.tied > 0) facts.emplace_back("tied", count_of(info.tied, "tensor") + " share a storage with another");
+  if (info.tied > 0)
+    facts.emplace_back("tied", count_of(info.tied, "tensor") + " share a storage with another; its bytes count once");
   if (info.unused_bytes > 0) {
     facts.emplace_back(
         "unused", core::format_size(info.unused_bytes) + " that no tensor uses; to free them: " + info.compact_command);

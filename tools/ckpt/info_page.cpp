@@ -1,6 +1,8 @@
 // The HTML page of `ckpt info`.
 
 #include <algorithm>
+#include <map>
+#include <unordered_set>
 
 #include "libckpt/analyze/branches.h"
 #include "libcore/base/text.h"
@@ -16,12 +18,15 @@ constexpr std::size_t kLargest = 20;
 constexpr std::size_t kMaxRows = 5000;  // a page stays a page
 
 void add_dtypes(HtmlPage& page, const Info& info) {
+  std::map<std::string, std::uint64_t> sums;
+  std::unordered_set<const void*> seen;  // what several tensors share counts once
+  for (const ckpt::NamedEntry& tensor : info.listing.tensors) {
+    bool fresh = tensor.entry->bytes && seen.insert(tensor.entry->bytes.get()).second;
+    if (fresh) sums[ckpt::type_name(*tensor.entry)] += tensor.entry->byte_size();
+  }
   std::vector<HtmlPage::Bar> bars;
   for (const auto& [dtype, count] : info.dtypes) {
-    std::uint64_t bytes = 0;
-    for (const ckpt::NamedEntry& tensor : info.listing.tensors) {
-      if (core::name(tensor.entry->dtype) == dtype) bytes += tensor.entry->byte_size();
-    }
+    std::uint64_t bytes = sums[dtype];
     bars.push_back({dtype, static_cast<double>(bytes), core::format_size(bytes) + ", " + count_of(count, "tensor")});
   }
   page.add_bars("Bytes by type", bars);
@@ -39,6 +44,14 @@ void add_largest(HtmlPage& page, const Info& info) {
   page.add_bars("Largest tensors", bars);
 }
 
+/// The branch at the second level that it lies in: what a model's parts are called.
+std::string module_of(const Branches& branches, const ckpt::Branch& branch) {
+  const ckpt::Branch* at = &branch;
+  while (at->depth > 2) at = &branches[at->parent];
+  if (at->leaf && at->depth > 0) at = &branches[at->parent];
+  return at->name;
+}
+
 /// Modules that hold tensors themselves, each with what is directly in it.
 void add_layers(HtmlPage& page, const Branches& branches) {
   std::vector<HtmlPage::Block> blocks;
@@ -46,8 +59,9 @@ void add_layers(HtmlPage& page, const Branches& branches) {
     if (!branch.leaf || branch.entry == nullptr) continue;
     const std::string& above = branches[branch.parent].name;
     std::string group(core::name(branch.entry->dtype));
+    std::string outer = module_of(branches, branch);
     bool same = !blocks.empty() && blocks.back().label == above && blocks.back().group == group;
-    if (!same) blocks.push_back({above.empty() ? branch.name : above, group, 0, ""});
+    if (!same) blocks.push_back({above.empty() ? branch.name : above, group, 0, "", outer});
     blocks.back().value += static_cast<double>(branch.bytes);
     blocks.back().text = core::format_size(static_cast<std::uint64_t>(blocks.back().value));
   }
