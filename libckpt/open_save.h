@@ -28,8 +28,10 @@ struct OpenOptions {
   /// The HDF5 helper may read a file where the system refuses to confine it (Landlock, seccomp); each layer that is
   /// missing is then a warning in the report. Without it that is Error(refused).
   bool unsandboxed = false;
-  bool check_hashes = false;  ///< check content hashes and CRCs while reading payloads, where the format has them
-  unsigned threads = 0;       ///< 0 = all cores
+  /// Compare recorded hashes and CRCs before the first byte of a tensor is handed out. Without it they are compared
+  /// while it is read, and the last read or require_unchanged() is Error(corrupt).
+  bool check_hashes = false;
+  unsigned threads = 0;  ///< 0 = all cores
   Report* report = nullptr;
 };
 

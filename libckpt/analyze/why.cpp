@@ -446,6 +446,26 @@ Diagnosis best_diagnosis(const WhyInput& input, const WhyOptions& options) {
   return diagnosis;
 }
 
+/// A file that is not large is read whole: nothing is promised of bytes that are not those that were written.
+void add_damage(Diagnosis& diagnosis, const Checkpoint& checkpoint) {
+  constexpr std::uint64_t kMost = 64ULL << 20;
+  std::vector<NamedEntry> entries = list_entries(checkpoint.root);
+  std::uint64_t bytes = 0;
+  for (const NamedEntry& named : entries) bytes += std::min(kMost, named.entry->byte_size());
+  if (bytes >= kMost) return;
+  for (const NamedEntry& named : entries) {
+    try {
+      if (named.entry->bytes) for_each_part(*named.entry->bytes, [](Bytes) {});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt) throw;
+      Cause cause{CauseKind::corrupt, core::quote(named.name) + ": " + error.message()};
+      cause.advice = "fetch or copy the file again; PyTorch loads the damaged values without a word";
+      diagnosis.causes.insert(diagnosis.causes.begin(), std::move(cause));
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 bool Diagnosis::fixable() const {
@@ -484,7 +504,11 @@ Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
     return diagnosis;
   }
   WhyInput input{&checkpoint, path.string(), report.globals, report.modules, report.module_dicts};
-  return core::with_context(path.string(), [&] { return why(input, options); });
+  return core::with_context(path.string(), [&] {
+    Diagnosis diagnosis = why(input, options);
+    add_damage(diagnosis, checkpoint);
+    return diagnosis;
+  });
 }
 
 }  // namespace ckpt
