@@ -15,6 +15,7 @@
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libckpt/analyze/why/simulated_load.h"
 #include "libckpt/analyze/why/unreadable.h"
+#include "libckpt/io/checksum.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 

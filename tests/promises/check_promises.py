@@ -67,6 +67,11 @@ class Case:
         redirect = " < " + self.record["redirect"] if "redirect" in self.record else ""
         return shlex.join(["ckpt"] + self.record["argv"]), redirect
 
+    def named_place(self):
+        """The user named it, or took it from there before there was a message, which does not say so."""
+        taken = "['state_dict']" in self.situation.get("attempt", "") and self.record["mode"] in WITHOUT_FILE
+        return "state_dict" if taken or self.record["mode"] == "for_place" else ""
+
     def piped(self):
         kind = self.record.get("pipe")
         if not kind:
@@ -141,7 +146,7 @@ def check_command(case, command, folder):
         return {"loads": False, "says": "the command wrote nothing"}
     ours = case.situation["format"] in ("native", "h5", "gguf")
     if must_load(case):
-        at = "state_dict" if case.record["mode"] == "for_place" else ""
+        at = case.named_place()
         return judged(case, folder, lambda: judge_file(out, case.model, ours=ours, at=at, **case.told))
     if case.record["mode"] in WITHOUT_FILE:  # nobody knows what lies in it
         return judged(case, folder, lambda: outcome(lambda: torch.load(out)))

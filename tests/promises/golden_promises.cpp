@@ -42,9 +42,16 @@ struct Case {
     const std::string format = test::text(situation["format"]);
     return format == "native" || format == "h5" || format == "gguf";
   }
+  /// The user named it, or took it from there before there was a message, which does not say so.
+  bool named_a_place() const {
+    const std::string mode = test::has(record, "mode") ? test::text(record["mode"]) : "";
+    const bool taken =
+        test::has(situation, "attempt") && test::text(situation["attempt"]).find("['state_dict']") != std::string::npos;
+    return mode == "for_place" || (taken && (mode == "error_pipe" || mode == "error_file" || mode == "traceback_pipe"));
+  }
   test::Judged judged() const {
     test::Judged judged{.model = model, .ours = ours()};
-    if (test::has(record, "mode") && test::text(record["mode"]) == "for_place") judged.at = "state_dict";
+    if (named_a_place()) judged.at = "state_dict";
     if (test::has(situation, "free")) judged.free = test::texts(situation["free"]);
     return judged;
   }
