@@ -191,6 +191,7 @@ void check_judge(const fs::path& corpus, std::string_view id, const Case& one, t
   const std::string ours =
       test::message_of_load(corpus / "files" / std::string(id) / test::text(one.situation["file"]), one.model);
   if (ours.empty()) return;  // nested: PyTorch's loader is given more than tensors
+  if (ours.find("is damaged: its CRC-32") != std::string::npos) return;  // which PyTorch does not look at
   const std::string theirs = loaded ? "loads" : said.substr(kStart.size());
   run.check("judge/" + std::string(id), ours == theirs,
             "says '" + ours.substr(0, 300) + "' where PyTorch says '" + theirs.substr(0, 300) + "'");
