@@ -290,7 +290,7 @@ TEST_F(ZooRun, RefusesCommandLinesThatMakeNoSense) {
 }
 
 TEST_F(ZooRun, IsInHelpManualAndCompletion) {
-  EXPECT_THAT(run({"--help"}).out, AllOf(HasSubstr("--input"), HasSubstr("--prompt"), HasSubstr("Example:")));
+  EXPECT_THAT(run({"--help"}).out, AllOf(HasSubstr("--input"), HasSubstr("--prompt"), HasSubstr("Examples:")));
   EXPECT_THAT(test::run_ckpt(dir_.path(), {"man", "zoo"}).out, HasSubstr("\\-\\-vocabulary"));
   EXPECT_THAT(test::run_ckpt(dir_.path(), {"completion", "bash", "--", "zoo", "run", "resnet1"}).out,
               HasSubstr("resnet18"));
