@@ -171,6 +171,11 @@ SourcePtr ZipArchive::payload(const ZipMember& member) const {
   return inflated(std::move(range), {member.size, std::nullopt, "zip record " + core::quote(member.name)});
 }
 
+SourcePtr ZipArchive::payload_without_checksum(const ZipMember& member) const {
+  if (member.method != kZipStored) return payload(member);
+  return slice(file_, member.payload_offset, member.stored_size);
+}
+
 std::optional<std::uint32_t> recorded_crc32(const ByteSource& source) {
   const auto* stored = dynamic_cast<const StoredSource*>(&unchecked(source));
   return stored == nullptr ? std::nullopt : std::optional(stored->recorded());

@@ -65,6 +65,8 @@ class ZipArchive {
   /// The member's bytes. Stored ones are a range of the file. Deflated ones are decoded while they are read, in bounded
   /// memory (inflate_source.h); Error(corrupt) from read() when they do not inflate to their size.
   SourcePtr payload(const ZipMember& member) const;
+  /// The same for an archive whose recorded checksums are false: a copy computes new ones.
+  SourcePtr payload_without_checksum(const ZipMember& member) const;
 
   /// Superseded parts, in file order.
   std::span<const ZipDeadRange> dead_ranges() const { return dead_; }

@@ -183,7 +183,8 @@ SourcePtr ArchiveStorages::payload(const StorageRequest& request) const {
     throw Error(ErrorCode::corrupt, "the storage " + core::quote(name) + " holds " + core::format_size(member.size) +
                                         " where its elements need " + core::format_size(request.bytes));
   }
-  SourcePtr source = archive_.zip().payload(member);
+  SourcePtr source =
+      archive_.has_checksums() ? archive_.zip().payload(member) : archive_.zip().payload_without_checksum(member);
   if (archive_.has_checksums()) {
     source = checked(std::move(source), member.crc32,
                      {.subject = "the record " + core::quote(name) + " is damaged",

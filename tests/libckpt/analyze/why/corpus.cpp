@@ -135,7 +135,9 @@ ckpt::Checkpoint open_any(const fs::path& path) {
 std::string check_fix(const Case& c, const Broken& broken, const Diagnosis& d, const fs::path& path) {
   if (c.outcome == Outcome::advice) return d.fixable() ? "an edit is said to cure it" : "";
   fs::path out = path;
-  out.replace_filename(path.stem().string() + ".fixed" + path.extension().string());
+  bool converts = std::any_of(d.plan.steps.begin(), d.plan.steps.end(),
+                              [](const ckpt::FixStep& step) { return step.kind == ckpt::FixStep::Kind::convert; });
+  out.replace_filename(path.stem().string() + ".fixed" + (converts ? ".pth" : path.extension().string()));
   ckpt::save(ckpt::apply_fix(open_any(path), d.plan), out, {.durable = false});
   ckpt::Checkpoint fixed = ckpt::open(out);
   ckpt::WhyOptions again = options_of(broken);
