@@ -453,14 +453,20 @@ void add_damage(Diagnosis& diagnosis, const Checkpoint& checkpoint) {
   std::vector<NamedEntry> entries = list_entries(checkpoint.root);
   std::uint64_t bytes = 0;
   for (const NamedEntry& named : entries) bytes += std::min(kMost, named.entry->byte_size());
-  if (bytes >= kMost) return;
+  if (bytes >= kMost) {
+    diagnosis.notes.push_back(
+        "the values were not read; 'ckpt verify' compares them with the checksums that the file has");
+    return;
+  }
   for (const NamedEntry& named : entries) {
     try {
       if (named.entry->bytes) for_each_part(*named.entry->bytes, [](Bytes) {});
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::corrupt) throw;
+      if (error.code() == ErrorCode::io) throw;
+      if (error.code() != ErrorCode::corrupt) continue;  // refused for its size: says nothing of damage
       Cause cause{CauseKind::corrupt, core::quote(named.name) + ": " + error.message()};
-      cause.advice = "fetch or copy the file again; PyTorch loads the damaged values without a word";
+      cause.advice =
+          "fetch or copy the file again; PyTorch does not compare checksums and would load the damaged values";
       diagnosis.causes.insert(diagnosis.causes.begin(), std::move(cause));
       return;
     }
