@@ -8,7 +8,7 @@ namespace {
 
 using About = KnownMessage::About;
 
-constexpr std::string_view kLook = "let the file be looked at: ckpt why FILE";
+constexpr std::string_view kLook = "look at the file itself: ckpt why FILE";
 constexpr std::string_view kAgain =
     "download or copy it again (curl -L -C - -o FILE URL goes on where it stopped); what is whole can be saved with "
     "ckpt rescue FILE";
@@ -24,12 +24,12 @@ constexpr std::string_view kPlace =
     "the program takes the weights from under a key that the file does not have: they lie at its top or under another "
     "name";
 constexpr std::string_view kWhere =
-    "see what the file holds: ckpt info FILE; with the model's name: ckpt why FILE --for "
-    "NAME";
+    "see what the file holds: ckpt info FILE; with the model's name: ckpt why FILE "
+    "--for NAME";
 constexpr std::string_view kMemory = "there is not enough memory for the file and the model at once";
 constexpr std::string_view kMap =
-    "let PyTorch read each tensor when it is used: torch.load('FILE', map_location='cpu', "
-    "mmap=True)";
+    "let PyTorch read each tensor when it is used: torch.load('FILE', "
+    "map_location='cpu', mmap=True)";
 constexpr std::string_view kNotSafetensors =
     "the file is not a safetensors file: it may be a git-LFS pointer, a web page or a PyTorch file of another name";
 
