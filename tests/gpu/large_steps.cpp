@@ -1,0 +1,237 @@
+// See large_steps.h. The sizes fill the memory system or the tensor cores of one large GPU.
+#include "tests/gpu/large_steps.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <initializer_list>
+
+namespace bench {
+
+using core::DType;
+using core::NoGradGuard;
+using core::Tensor;
+
+std::int64_t LargeSteps::sized(std::int64_t n) const {
+  return std::max<std::int64_t>(8, static_cast<std::int64_t>(static_cast<double>(n) * scale_) / 8 * 8);
+}
+
+Tensor LargeSteps::randn(const core::Shape& shape, DType dtype) const {
+  return core::randn(shape, {.dtype = dtype, .device = device_});
+}
+
+namespace {
+
+struct Typed {
+  const char* name;
+  DType dtype;
+};
+
+void clear(std::initializer_list<Tensor> tensors) {
+  for (Tensor tensor : tensors) tensor.set_grad({});
+}
+
+void add_long_vectors(const LargeSteps& steps) {
+  const std::int64_t n = steps.sized(1 << 28);
+  {
+    const Tensor a = steps.randn({n}), b = steps.randn({n});
+    steps.add("add f32 2^28", [=] { (void)(a + b); });
+    steps.add("exp f32 2^28", [=] { (void)core::exp(a); });
+    steps.add("gelu f32 2^28", [=] { (void)core::gelu(a); });
+    steps.add("sum f32 2^28", [=] { (void)core::sum(a); });
+    steps.add("cast f32 to bf16 2^28", [=] { (void)a.to(DType::bf16); });
+    steps.add("cumsum f32 2^28", [=] { (void)core::cumsum(a, 0); });
+    const core::Device device = steps.device();
+    steps.add("rand f32 2^28", [=] { (void)core::rand({n}, {.device = device}); });
+    steps.add("dropout f32 2^28", [=] { (void)core::dropout(a, 0.1, true); });
+  }
+  const Tensor a = steps.randn({n}, DType::bf16), b = steps.randn({n}, DType::bf16);
+  steps.add("add bf16 2^28", [=] { (void)(a + b); });
+  steps.add("sum bf16 2^28", [=] { (void)core::sum(a); });
+}
+
+void add_rows(const LargeSteps& steps) {
+  const std::int64_t rows = steps.sized(16384);
+  const Tensor x = steps.randn({rows, 4096}), bias = steps.randn({4096}), column = steps.randn({rows, 1});
+  steps.add("add row f32 16384x4096", [=] { (void)(x + bias); });
+  steps.add("add column f32 16384x4096", [=] { (void)(x + column); });
+  steps.add("transpose f32 16384x4096", [=] { (void)x.t().contiguous(); });
+  steps.add("sum rows f32 16384x4096", [=] { (void)core::sum(x, {.dims = core::Shape{1}}); });
+  steps.add("sum columns f32 16384x4096", [=] { (void)core::sum(x, {.dims = core::Shape{0}}); });
+  steps.add("softmax f32 16384x4096", [=] { (void)core::softmax(x, 1); });
+  const Tensor weight = steps.randn({4096});
+  steps.add("layer_norm f32 16384x4096", [=] { (void)core::layer_norm(x, {4096}, {.weight = weight, .bias = bias}); });
+  const Tensor h = x.to(DType::bf16), hw = weight.to(DType::bf16), hb = bias.to(DType::bf16);
+  steps.add("softmax bf16 16384x4096", [=] { (void)core::softmax(h, 1); });
+  steps.add("layer_norm bf16 16384x4096", [=] { (void)core::layer_norm(h, {4096}, {.weight = hw, .bias = hb}); });
+}
+
+void add_sorts(const LargeSteps& steps) {
+  const Tensor keys = steps.randn({std::max<std::int64_t>(512, steps.sized(1 << 24) / 512 * 512)});
+  steps.add("sort f32 2^24", [=] { (void)core::sort(keys); });
+  steps.add("sort f32 rows of 512", [=] { (void)core::sort(keys.view({-1, 512}), 1); });
+}
+
+void add_memory_bound(const LargeSteps& steps) {
+  add_long_vectors(steps);
+  add_rows(steps);
+  add_sorts(steps);
+}
+
+void add_products(const LargeSteps& steps) {
+  for (const auto& [name, dtype] :
+       {Typed{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"f64", DType::f64}}) {
+    const std::int64_t n = steps.sized(dtype == DType::f32 || dtype == DType::f64 ? 4096 : 8192);
+    const Tensor a = steps.randn({n, n}, dtype), b = steps.randn({n, n}, dtype), c = steps.randn({n}, dtype);
+    if (dtype == DType::f32) {
+      core::cuda::set_allow_tf32(true);
+      steps.add("matmul tf32", [=] { (void)core::matmul(a, b); });
+      core::cuda::set_allow_tf32(false);
+    }
+    steps.add(std::string("matmul ") + name, [=] { (void)core::matmul(a, b); });
+    steps.add(std::string("linear with bias ") + name, [=] { (void)core::linear(a, b, c); });
+  }
+  const std::int64_t batch = steps.sized(1024);
+  const Tensor a = steps.randn({batch, 128, 64}, DType::bf16), b = steps.randn({batch, 64, 128}, DType::bf16);
+  steps.add("bmm bf16 1024 of 128x64x128", [=] { (void)core::bmm(a, b); });
+}
+
+void add_attention_of(const LargeSteps& steps, const Typed& type, bool causal, std::int64_t width) {
+  const std::int64_t length = steps.sized(type.dtype == DType::f32 ? 1024 : 4096);
+  const std::string text = std::string(type.name) + (causal ? " causal " : " ") + std::to_string(width);
+  const auto make = [&] { return steps.randn({4, 16, length, width}, type.dtype); };
+  const Tensor q = make().requires_grad_(), k = make().requires_grad_(), v = make().requires_grad_(), g = make();
+  steps.add("sdpa forward " + text, [=] {
+    const NoGradGuard none;
+    (void)core::scaled_dot_product_attention(q, k, v, {.is_causal = causal});
+  });
+  steps.add("sdpa both " + text, [=] {
+    core::scaled_dot_product_attention(q, k, v, {.is_causal = causal}).backward(g);
+    clear({q, k, v});
+  });
+}
+
+void add_attention(const LargeSteps& steps) {
+  for (const Typed& type : {Typed{"bf16", DType::bf16}, {"f32", DType::f32}}) {
+    for (const bool causal : {false, true}) {
+      for (const std::int64_t width : {64, 128}) add_attention_of(steps, type, causal, width);
+    }
+  }
+}
+
+struct Convolution {
+  const char* name;
+  std::int64_t batch, in, out, size, kernel, stride, groups;
+};
+
+void add_convolution(const LargeSteps& steps, const Convolution& c, const Typed& type) {
+  const Tensor x = steps.randn({steps.sized(c.batch), c.in, c.size, c.size}, type.dtype).requires_grad_();
+  const Tensor w = steps.randn({c.out, c.in / c.groups, c.kernel, c.kernel}, type.dtype).requires_grad_();
+  const core::Conv2dOptions options{.stride = c.stride, .padding = c.kernel / 2, .groups = c.groups};
+  const std::string text = std::string(type.name) + " " + c.name;
+  steps.add("conv forward " + text, [=] {
+    const NoGradGuard none;
+    (void)core::conv2d(x, w, {}, options);
+  });
+  steps.add("conv both " + text, [=] {
+    core::conv2d(x, w, {}, options).sum().backward();
+    clear({x, w});
+  });
+}
+
+void add_convolutions(const LargeSteps& steps) {
+  for (const Convolution& c : {Convolution{"64-64 56 k3", 64, 64, 64, 56, 3, 1, 1},
+                               {"256-256 14 k3", 64, 256, 256, 14, 3, 1, 1},
+                               {"3-64 224 k7 s2", 64, 3, 64, 224, 7, 2, 1},
+                               {"256-1024 14 k1", 64, 256, 1024, 14, 1, 1, 1},
+                               {"96 depthwise 56 k3", 64, 96, 96, 56, 3, 1, 96}}) {
+    for (const Typed& type : {Typed{"f32", DType::f32}, {"bf16", DType::bf16}}) add_convolution(steps, c, type);
+  }
+}
+
+void add_indexing(const LargeSteps& steps) {
+  const core::Device device = steps.device();
+  const std::int64_t n = steps.sized(16384);
+  const Tensor table = steps.randn({50304, 768}).requires_grad_(), g = steps.randn({n, 768});
+  const Tensor ids = core::randint(0, 50257, {n}, {.device = device}),
+               few = core::randint(0, 10, {n}, {.device = device});
+  steps.add("embedding forward", [=] {
+    const NoGradGuard none;
+    (void)core::embedding(ids, table);
+  });
+  steps.add("embedding both", [=] {
+    core::embedding(ids, table).backward(g);
+    clear({table});
+  });
+  const Tensor ten = core::zeros({10, 768}, {.device = device});
+  steps.add("index_add into 10 rows", [=] { (void)core::index_add(ten, 0, few, g); });
+  const Tensor weights = core::rand({64, 50257}, {.device = device});
+  steps.add("multinomial 64 of 50257", [=] { (void)core::multinomial(weights, {.num_samples = 1}); });
+}
+
+void add_training(const LargeSteps& steps) {
+  core::LSTM lstm(512, 512);
+  core::GRU gru(512, 512);
+  lstm.to(steps.device());
+  gru.to(steps.device());
+  const Tensor sequence = steps.randn({100, steps.sized(64), 512});
+  steps.add("LSTM 512, 100 steps, batch 64, both", [&] {
+    lstm.zero_grad();
+    std::get<0>(lstm(sequence)).sum().backward();
+  });
+  steps.add("GRU 512, 100 steps, batch 64, both", [&] {
+    gru.zero_grad();
+    std::get<0>(gru(sequence)).sum().backward();
+  });
+  std::vector<Tensor> params;
+  for (int i = 0; i < 100; ++i) params.push_back(steps.randn({steps.sized(1 << 20)}).requires_grad_());
+  for (Tensor& p : params) p.set_grad(steps.randn({p.numel()}));
+  core::AdamW adam(params, {.lr = 1e-3});
+  steps.add("AdamW of 100 x 2^20", [&] { adam.step(); });
+  const Tensor small = steps.randn({64, 64});
+  steps.add("add of 64x64 (launch)", [=] { (void)(small + small); });
+  core::Linear layer(64, 64);
+  layer.to(steps.device());
+  steps.add("Linear 64 (launch)", [&] {
+    const NoGradGuard none;
+    (void)layer(small);
+  });
+  steps.add("item()", [=] { (void)small.select(0, 0).select(0, 0).item<float>(); });
+}
+
+void add_transfers(const LargeSteps& steps) {
+  const core::Device device = steps.device();
+  const std::int64_t n = steps.sized(1 << 26);
+  const Tensor pageable = core::randn({n}), pinned = core::pin_memory(pageable), there = steps.randn({n});
+  steps.add("to device, pageable, 256 MiB", [=] { (void)pageable.to(device); });
+  steps.add("to device, pinned, 256 MiB", [=] { (void)pinned.to({.device = device, .non_blocking = true}); });
+  steps.add("to host, 256 MiB", [=] { (void)there.cpu(); });
+}
+
+/// Each step also fails where the result is far from the product and the sum one after the other.
+void add_odd_biases(const LargeSteps& steps) {
+  for (const auto& [name, dtype] : {Typed{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}}) {
+    for (const std::int64_t n : {std::int64_t{64}, std::int64_t{1024}, std::int64_t{4096}}) {
+      const Tensor x = steps.randn({256, n}, dtype), w = steps.randn({n, n}, dtype);
+      const Tensor bias = steps.randn({n + 1}, dtype).narrow(0, 1, n);
+      steps.add(std::string("linear, odd bias ") + name + " " + std::to_string(n),
+                [=] { (void)core::linear(x, w, bias); });
+      const Tensor near = core::matmul(x, w.t()) + bias, got = core::linear(x, w, bias);
+      const double off = core::max(core::abs((near - got).to(DType::f32))).item<double>();
+      const double allowed = (dtype == DType::f32 ? 1e-4 : 0.1) * static_cast<double>(n);
+      if (!(off <= allowed)) {
+        throw core::Error(core::ErrorCode::runtime, std::string("linear, odd bias ") + name + " " + std::to_string(n) +
+                                                        ": off by " + std::to_string(off));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, AddLargeSteps>> large_step_groups() {
+  return {{"memory", add_memory_bound},       {"products", add_products},    {"attention", add_attention},
+          {"convolutions", add_convolutions}, {"indexing", add_indexing},    {"training", add_training},
+          {"transfers", add_transfers},       {"odd biases", add_odd_biases}};
+}
+
+}  // namespace bench
