@@ -1,6 +1,6 @@
 // Picking and placing by an index tensor. An index out of range raises the device's flag and is passed over. Placing
 // and adding sort the places first: with repeated indices the last element wins and sums have the order of the
-// elements, as on the CPU, bit for bit.
+// elements, as on the CPU, bit for bit. Many elements that meet in one place are added up by teams (run_sums.h).
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "libcore/backend/cuda/kernels/elements.h"
+#include "libcore/backend/cuda/kernels/run_sums.h"
 #include "libcore/backend/cuda/kernels/sort.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/cuda/kernels/word_loops.h"
@@ -97,6 +98,24 @@ struct PlaceKeys {
   }
 };
 
+/// The elements of places in the order of their keys, for add_long_runs().
+template <class T, class Key>
+struct OrderedElements {
+  T* out;
+  const T* in;
+  const Key* keys;
+  const std::uint32_t* order;
+  Indexer<3> places, elements;
+  CORE_BODY Computed<T> element(std::int64_t j, std::int64_t column) const {
+    return widen(in[places(order[j])[1] + elements(column)[1]]);
+  }
+  CORE_BODY T& at(std::int64_t j, std::int64_t column) const {
+    return out[static_cast<std::int64_t>(keys[j]) + elements(column)[0]];
+  }
+  CORE_BODY Computed<T> target(std::int64_t j, std::int64_t column) const { return widen(at(j, column)); }
+  CORE_BODY void put(std::int64_t j, std::int64_t column, Computed<T> sum) const { at(j, column) = narrow<T>(sum); }
+};
+
 /// Element `i` of the places in order: of all that share a place, the first adds all up or the last is put.
 template <class T, class Key, bool kAdd>
 struct PutInOrder {
@@ -116,6 +135,7 @@ struct PutInOrder {
     const auto element = elements(per_place.rest(i, j));
     T& target = out[static_cast<std::int64_t>(key) + element[0]];
     if constexpr (kAdd) {
+      if (is_long_run(keys, j, count)) return;
       Computed<T> sum = widen(target);
       for (std::int64_t k = j; k < count && keys[k] == key; ++k) {
         sum = static_cast<Computed<T>>(sum + widen(in[places(order[k])[1] + element[1]]));
@@ -142,6 +162,12 @@ void put_by_key(const IndexParams& p, const Places& parts, std::int64_t step, st
            PutInOrder<T, Key, kAdd>{static_cast<T*>(p.out), static_cast<const T*>(p.in), sorted.as<Key>(),
                                     order.as<std::uint32_t>(), count, nowhere, places, Indexer<3>(parts.elements),
                                     Splitter(parts.elements.numel, count * parts.elements.numel)});
+  if constexpr (kAdd) {
+    const OrderedElements<T, Key> elements{
+        static_cast<T*>(p.out),    static_cast<const T*>(p.in), sorted.as<Key>(), order.as<std::uint32_t>(), places,
+        Indexer<3>(parts.elements)};
+    add_long_runs<T>(elements, sorted.as<Key>(), count, parts.elements.numel, nowhere);
+  }
 }
 
 template <class T, bool kAdd>

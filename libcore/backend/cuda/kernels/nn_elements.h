@@ -34,6 +34,18 @@ struct Parameter {
     if (data == nullptr) return otherwise;
     return is_wide ? static_cast<const Computed<T>*>(data)[i] : Computed<T>(widen(static_cast<const T*>(data)[i]));
   }
+  /// Elements [i, i + V) to `to`. REQUIRES: data begins at a multiple of 16 bytes, and i is one of V.
+  template <int V>
+  CORE_HD void load(std::int64_t i, Computed<T> otherwise, Computed<T>* to) const {
+    if (data == nullptr || is_wide) {
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) to[k] = value_or(i + k, otherwise);
+      return;
+    }
+    const auto pack = *reinterpret_cast<const Pack<T, V>*>(static_cast<const T*>(data) + i);
+    CORE_UNROLL
+    for (int k = 0; k < V; ++k) to[k] = widen(pack.values[k]);
+  }
   CORE_HD void put(std::int64_t i, Computed<T> value) const {
     if (data == nullptr) return;
     if (is_wide) {
@@ -129,6 +141,37 @@ void for_each_line(std::int64_t lines, std::int64_t length, bool many, const Bod
 
 /// Rows of neighbouring elements that are so short that a lane takes one alone.
 inline constexpr std::int64_t kShortRow = 16;
+
+/// Elements that 16 bytes hold: what a lane reads and writes at once, where it can.
+template <class T>
+inline constexpr int kPackSize = static_cast<int>(16 / sizeof(T));
+
+/// Whether rows of `length` neighbouring elements can be moved as packs. Arrays that are not there do not count.
+template <class T, class... Arrays>
+bool fit_packs(std::int64_t length, const Arrays*... arrays) {
+  return length % kPackSize<T> == 0 && (is_aligned(arrays, 16) && ...);
+}
+
+/// Elements [0, V) at `from`, as they are computed.
+template <int V, class T>
+CORE_BODY void load_pack(const T* from, Computed<T>* to) {
+  const auto pack = *reinterpret_cast<const Pack<T, V>*>(from);
+  CORE_UNROLL
+  for (int k = 0; k < V; ++k) to[k] = widen(pack.values[k]);
+}
+template <int V, class T>
+CORE_BODY void store_pack(const Computed<T>* from, T* to) {
+  Pack<T, V> pack;
+  CORE_UNROLL
+  for (int k = 0; k < V; ++k) pack.values[k] = narrow<T>(from[k]);
+  *reinterpret_cast<Pack<T, V>*>(to) = pack;
+}
+
+/// body<kPackSize<T>>() where packs fit, else body<1>().
+template <class T, class Body>
+void with_packs(bool fit, const Body& body) {
+  fit ? body.template operator()<kPackSize<T>>() : body.template operator()<1>();
+}
 
 /// Calls fill<T>(DType) for the four floating types.
 template <class Fill>

@@ -1,5 +1,5 @@
-// Layer normalisation and the derivative of gelu. A team takes a row, or a lane alone where rows are short; the rows
-// are read again from the nearest cache. Statistics of f16 and bf16 are f32.
+// Layer normalisation and the derivative of gelu. A team takes a row, in packs of 16 bytes where rows allow, or a lane
+// alone where rows are short; the rows are read again from the nearest cache. Statistics of f16 and bf16 are f32.
 #include "libcore/backend/cuda/kernels/nn_elements.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/nn_table.h"
@@ -7,7 +7,7 @@
 namespace core::CORE_KERNELS {
 namespace {
 
-template <class T>
+template <class T, int V>
 struct NormRow {
   LayerNormParams p;
 
@@ -17,17 +17,28 @@ struct NormRow {
     const T* in = static_cast<const T*>(p.input) + row * p.length;
     T* out = static_cast<T*>(p.output) + row * p.length;
     const Parameter<T> weight(p.weight, p.parameters_in_f32), bias(p.bias, p.parameters_in_f32);
-    W sum = 0, squares = 0;
-    for (std::int64_t i = team.lane(); i < p.length; i += team.size()) sum += widen(in[i]);
+    const std::int64_t begin = std::int64_t{V} * team.lane(), stride = std::int64_t{V} * team.size();
+    W sum = 0, squares = 0, x[V], w[V], b[V];
+    for (std::int64_t i = begin; i < p.length; i += stride) {
+      load_pack<V>(in + i, x);
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) sum += x[k];
+    }
     const W mean = team.reduce(sum, Plus()) / static_cast<W>(p.length);
-    for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      const W off = widen(in[i]) - mean;
-      squares += off * off;
+    for (std::int64_t i = begin; i < p.length; i += stride) {
+      load_pack<V>(in + i, x);
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) squares += (x[k] - mean) * (x[k] - mean);
     }
     const W var = team.reduce(squares, Plus()) / static_cast<W>(p.length);
     const W scale = 1 / std::sqrt(var + static_cast<W>(p.eps));
-    for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      out[i] = narrow<T>((widen(in[i]) - mean) * scale * weight.value_or(i, 1) + bias.value_or(i, 0));
+    for (std::int64_t i = begin; i < p.length; i += stride) {
+      load_pack<V>(in + i, x);
+      weight.template load<V>(i, 1, w);
+      bias.template load<V>(i, 0, b);
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) x[k] = (x[k] - mean) * scale * w[k] + b[k];
+      store_pack<V>(x, out + i);
     }
     if (team.lane() != 0) return;
     static_cast<W*>(p.mean)[row] = mean;
@@ -35,7 +46,7 @@ struct NormRow {
   }
 };
 
-template <class T>
+template <class T, int V>
 struct InputGradRow {
   LayerNormGradParams p;
 
@@ -47,25 +58,37 @@ struct InputGradRow {
     const Parameter<T> weight(p.weight, p.parameters_in_f32);
     T* out = static_cast<T*>(p.input_grad) + row * p.length;
     const W mean = static_cast<const W*>(p.mean)[row], inverse_std = static_cast<const W*>(p.inverse_std)[row];
-    W alone = 0, with_input = 0;
-    for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      const W g = widen(grad[i]) * weight.value_or(i, 1);
-      alone += g;
-      with_input += g * (widen(in[i]) - mean);
+    const std::int64_t begin = std::int64_t{V} * team.lane(), stride = std::int64_t{V} * team.size();
+    W alone = 0, with_input = 0, g[V], x[V], w[V];
+    for (std::int64_t i = begin; i < p.length; i += stride) {
+      load_pack<V>(grad + i, g);
+      load_pack<V>(in + i, x);
+      weight.template load<V>(i, 1, w);
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) {
+        alone += g[k] * w[k];
+        with_input += g[k] * w[k] * (x[k] - mean);
+      }
     }
     const W share = inverse_std / static_cast<W>(p.length);
     const W shift = -team.reduce(alone, Plus()) * share;
     const W slope = -team.reduce(with_input, Plus()) * inverse_std * inverse_std * share;
-    for (std::int64_t i = team.lane(); i < p.length; i += team.size()) {
-      const W g = widen(grad[i]) * weight.value_or(i, 1);
-      out[i] = narrow<T>(g * inverse_std + ((widen(in[i]) - mean) * slope + shift));
+    for (std::int64_t i = begin; i < p.length; i += stride) {
+      load_pack<V>(grad + i, g);
+      load_pack<V>(in + i, x);
+      weight.template load<V>(i, 1, w);
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) x[k] = g[k] * w[k] * inverse_std + ((x[k] - mean) * slope + shift);
+      store_pack<V>(x, out + i);
     }
   }
 };
 
 template <class T>
 void layer_norm(const LayerNormParams& p) {
-  for_each_line(p.rows, p.length, p.length <= kShortRow, NormRow<T>{p});
+  const bool alone = p.length <= kShortRow;
+  with_packs<T>(!alone && fit_packs<T>(p.length, p.input, p.output, p.weight, p.bias),
+                [&]<int V>() { for_each_line(p.rows, p.length, alone, NormRow<T, V>{p}); });
 }
 
 /// Sums down the columns: a team sums a block of columns over a part of the rows; the parts are added in their order.
@@ -155,7 +178,10 @@ void parameter_grads(const LayerNormGradParams& p) {
 template <class T>
 void layer_norm_grad(const LayerNormGradParams& p) {
   if (p.weight_grad != nullptr || p.bias_grad != nullptr) parameter_grads<T>(p);
-  if (p.input_grad != nullptr) for_each_line(p.rows, p.length, p.length <= kShortRow, InputGradRow<T>{p});
+  if (p.input_grad == nullptr) return;
+  const bool alone = p.length <= kShortRow;
+  with_packs<T>(!alone && fit_packs<T>(p.length, p.output_grad, p.input, p.input_grad, p.weight),
+                [&]<int V>() { for_each_line(p.rows, p.length, alone, InputGradRow<T, V>{p}); });
 }
 
 /// grad * (0.5 (1 + t) + 0.5 x (1 - t^2) u'), t = tanh(u), u = sqrt(2 / pi) (x + 0.044715 x^3)

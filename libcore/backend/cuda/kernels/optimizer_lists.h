@@ -1,5 +1,5 @@
 #pragma once
-// Steps of optimizers over lists of tensors: a few dozen tensors a launch, each cut into runs that a team updates.
+// Steps of optimizers over lists of tensors: up to 256 tensors a launch, each cut into runs that a team updates.
 // Thread safety: plain values. For optimizer.cu and optimizer_adaptive.cu alone: for_each_tensor<SgdTensor>(params,
 // update), where update has start(), ready() and operator(), see there.
 
@@ -14,7 +14,9 @@ namespace core::CORE_KERNELS {
 namespace lists {
 inline constexpr std::int64_t kRun = 16384;  // elements of a team
 inline constexpr std::int64_t kLanes = 512;
-inline constexpr int kTensors = 32;  // of a launch: they travel as its argument, of which 4 KiB are allowed
+inline constexpr int kTensors = 256;  // of a launch: they travel as its argument
+/// What CUDA 12.1 and newer let a launch have.
+inline constexpr std::size_t kArgumentBytes = 32764;
 }  // namespace lists
 
 /// Some tensors of a list, and the runs they are cut into.
@@ -45,6 +47,7 @@ template <class Tensor, class Update, class Params>
 void for_each_tensor(const Params& p, const Update& update,
                      void (*finish)(const TensorBatch<Tensor>& batch) = nullptr) {
   const std::int64_t count = p.tensor_count;
+  static_assert(sizeof(TensorBatch<Tensor>) + sizeof(Update) + 64 <= lists::kArgumentBytes);
   for (std::int64_t first = 0; first < count; first += lists::kTensors) {
     TensorBatch<Tensor> batch;
     batch.count = static_cast<int>(smaller<std::int64_t>(lists::kTensors, count - first));

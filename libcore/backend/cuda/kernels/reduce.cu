@@ -14,22 +14,33 @@ namespace core::CORE_KERNELS {
 namespace {
 
 // How elements are read and results written. Which of several types it is may be known when the kernel runs only, so
-// that types that are seldom reduced share a kernel.
+// that types that are seldom reduced share a kernel. kPack: elements of 16 bytes, where they are read as one, else 1.
 
 template <class T>
 struct Plain {
   using Value = T;
+  static constexpr int kPack = static_cast<int>(sizeof(Wide) / sizeof(T));
+  CORE_HD void load_pack(const void* from, std::int64_t at, T* to) const {
+    const auto pack = *reinterpret_cast<const Pack<T, kPack>*>(static_cast<const T*>(from) + at);
+    for (int k = 0; k < kPack; ++k) to[k] = pack.values[k];
+  }
   CORE_HD T load(const void* from, std::int64_t at) const { return static_cast<const T*>(from)[at]; }
   CORE_HD void store(void* to, std::int64_t at, T value) const { static_cast<T*>(to)[at] = value; }
 };
 
 struct AnyHalf {
   using Value = float;
+  static constexpr int kPack = 8;
   bool is_bfloat16;
   CORE_HD float load(const void* from, std::int64_t at) const {
-    const std::uint16_t bits = static_cast<const std::uint16_t*>(from)[at];
-    return is_bfloat16 ? widen(BFloat16{bits}) : widen(Half{bits});
+    return value_of(static_cast<const std::uint16_t*>(from)[at]);
   }
+  CORE_HD void load_pack(const void* from, std::int64_t at, float* to) const {
+    const auto pack =
+        *reinterpret_cast<const Pack<std::uint16_t, kPack>*>(static_cast<const std::uint16_t*>(from) + at);
+    for (int k = 0; k < kPack; ++k) to[k] = value_of(pack.values[k]);
+  }
+  CORE_HD float value_of(std::uint16_t bits) const { return is_bfloat16 ? widen(BFloat16{bits}) : widen(Half{bits}); }
   CORE_HD void store(void* to, std::int64_t at, float value) const {
     static_cast<std::uint16_t*>(to)[at] = is_bfloat16 ? to_bfloat16(value).bits : to_half(value).bits;
   }
@@ -37,6 +48,7 @@ struct AnyHalf {
 
 struct AnyInteger {
   using Value = std::int64_t;
+  static constexpr int kPack = 1;
   DType dtype;
   CORE_HD std::int64_t load(const void* from, std::int64_t at) const {
     switch (dtype) {
@@ -72,6 +84,7 @@ struct AnyInteger {
 /// Whether elements of any type differ from 0; results are bytes.
 struct AnyTruth {
   using Value = bool;
+  static constexpr int kPack = 1;
   DType dtype;
   CORE_HD bool load(const void* from, std::int64_t at) const {
     switch (dtype) {
@@ -276,15 +289,25 @@ Cut cut_for(const ReduceParams& p) {
   cut.tiles = divide_up(cut.outputs, cut.wide);
   const std::int64_t step = cut.lanes / cut.wide;
   cut.pieces = std::max<std::int64_t>(1, std::min(kEnoughTeams / cut.tiles, cut.count / (step * kPieceSteps)));
-  cut.length = divide_up(divide_up(cut.count, cut.pieces), step) * step;
+  constexpr std::int64_t kMostPack = 8;  // pieces begin where packs do
+  cut.length = divide_up(divide_up(cut.count, cut.pieces), step * kMostPack) * step * kMostPack;
   cut.pieces = std::max<std::int64_t>(1, divide_up(cut.count, std::max<std::int64_t>(cut.length, 1)));
   return cut;
+}
+
+/// Whether every lane can read packs of `pack` elements: outputs and pieces begin where one does.
+bool fit_packs(const ReduceParams& p, const Cut& cut, int pack) {
+  bool fit =
+      pack > 1 && !cut.across && p.inner.ndim == 1 && p.inner.strides[0][0] == 1 && is_aligned(p.in, sizeof(Wide));
+  for (int d = 0; d < p.outer.ndim; ++d) fit = fit && p.outer.strides[1][d] % pack == 0;
+  return fit;
 }
 
 /// Row number: piece * tiles + tile.
 template <class Reducer>
 struct ReduceTile {
   using State = typename Reducer::State;
+  static constexpr int kPack = decltype(Reducer::elements)::kPack;
   Reducer reducer;
   Cut cut;
   const void* in;
@@ -294,6 +317,7 @@ struct ReduceTile {
   Indexer<1> inner;
   bool is_even;  // the inner loop has one dimension, of stride `step`
   std::int64_t step;
+  bool packs;     // fit_packs()
   State* states;  // of [piece][output], where there are several pieces
 
   CORE_BODY void operator()(const Team& team, std::int64_t row) const {
@@ -307,8 +331,8 @@ struct ReduceTile {
     if (output < cut.outputs) {
       const auto offsets = outer(output);
       at = offsets[0];
-      const std::int64_t end = (piece + 1) * cut.length;
-      fold(state, offsets[1], piece * cut.length + depth, end < cut.count ? end : cut.count, deep);
+      const std::int64_t begin = piece * cut.length, end = begin + cut.length;
+      fold_piece(state, offsets[1], {begin, end < cut.count ? end : cut.count}, {depth, deep});
     }
     combine(team, state, column, depth);
     if (depth != 0 || output >= cut.outputs) return;
@@ -317,6 +341,40 @@ struct ReduceTile {
     } else {
       reducer.finish(state, cut.count, out, indices, at);
     }
+  }
+
+  struct Range {
+    std::int64_t begin, end;
+  };
+  struct Share {
+    int depth, deep;  // this lane, and the lanes that share a piece
+  };
+  CORE_BODY void fold_piece(State& state, std::int64_t from, Range range, Share share) const {
+    if constexpr (kPack > 1) {
+      if (packs) range.begin = fold_packs(state, from, range, share);
+    }
+    fold(state, from, range.begin + share.depth, range.end, share.deep);
+  }
+
+  /// Whole packs of the range; returns where the rest begins. Two packs are on their way at once.
+  CORE_BODY std::int64_t fold_packs(State& state, std::int64_t from, Range range, Share share) const {
+    const std::int64_t count = (range.end - range.begin) / kPack;
+    typename decltype(Reducer::elements)::Value x[2][kPack];
+    const auto fold_one = [&](const auto& values, std::int64_t pack) {
+      for (int k = 0; k < kPack; ++k) reducer.fold(state, values[k], range.begin + pack * kPack + k);
+    };
+    std::int64_t i = share.depth;
+    for (; i + share.deep < count; i += 2 * share.deep) {
+      reducer.elements.load_pack(in, from + range.begin + i * kPack, x[0]);
+      reducer.elements.load_pack(in, from + range.begin + (i + share.deep) * kPack, x[1]);
+      fold_one(x[0], i);
+      fold_one(x[1], i + share.deep);
+    }
+    if (i < count) {
+      reducer.elements.load_pack(in, from + range.begin + i * kPack, x[0]);
+      fold_one(x[0], i);
+    }
+    return range.begin + count * kPack;
   }
 
   /// Elements i, i + skip, ... below `end`. Several loads are on their way at once.
@@ -385,9 +443,10 @@ void run_reduction(const ReduceParams& p, const Reducer& reducer) {
   const auto state_count = static_cast<std::size_t>(cut.pieces > 1 ? cut.pieces * cut.outputs : 0);
   const Scratch states(state_count * sizeof(State));
   const std::size_t shared = cut.wide > 1 ? sizeof(State) * static_cast<std::size_t>(cut.lanes) : 0;
-  for_each_row(cut.tiles * cut.pieces, cut.lanes, shared,
-               ReduceTile<Reducer>{reducer, cut, p.in, p.out, p.indices, outer, Indexer<1>(p.inner), p.inner.ndim == 1,
-                                   p.inner.strides[0][0], states.as<State>()});
+  for_each_row(
+      cut.tiles * cut.pieces, cut.lanes, shared,
+      ReduceTile<Reducer>{reducer, cut, p.in, p.out, p.indices, outer, Indexer<1>(p.inner), p.inner.ndim == 1,
+                          p.inner.strides[0][0], fit_packs(p, cut, ReduceTile<Reducer>::kPack), states.as<State>()});
   if (cut.pieces == 1) return;
   for_each_row(cut.outputs, cut.pieces,
                MergePieces<Reducer>{reducer, cut, p.out, p.indices, outer, states.as<State>()});

@@ -1,5 +1,5 @@
 // Softmax and its logarithm along one dimension. The largest element and the sum of exponentials are found together, in
-// one reading; sums run in float at least.
+// one reading; sums run in float at least. Lines of neighbouring elements are read in packs of 16 bytes.
 #include <limits>
 
 #include "libcore/backend/cuda/kernels/nn_elements.h"
@@ -17,9 +17,14 @@ struct ExpSum {
   W sum = 0;
 
   CORE_BODY W scaled(W to) const { return sum == 0 ? W(0) : sum * std::exp(most - to); }
-  CORE_BODY void see(W x) {
-    const W all = Most()(most, x);
-    sum = scaled(all) + (x == -std::numeric_limits<W>::infinity() ? W(0) : std::exp(x - all));
+  template <int V>
+  CORE_BODY void see_all(const W* x) {
+    W all = most;
+    CORE_UNROLL
+    for (int k = 0; k < V; ++k) all = Most()(all, x[k]);
+    sum = scaled(all);
+    CORE_UNROLL
+    for (int k = 0; k < V; ++k) sum += x[k] == -std::numeric_limits<W>::infinity() ? W(0) : std::exp(x[k] - all);
     most = all;
   }
 };
@@ -45,7 +50,8 @@ struct Lines {
   }
 };
 
-template <class T, bool kLog>
+/// V elements of a line are taken at once. REQUIRES: V == 1, or lines.inner == 1 and packs fit.
+template <class T, bool kLog, int V>
 struct Softmax {
   Lines lines;
   const T* input;
@@ -54,19 +60,28 @@ struct Softmax {
   template <class Lanes>
   CORE_BODY void operator()(const Lanes& team, std::int64_t line) const {
     using W = Computed<T>;
-    const std::int64_t first = lines.first(line), step = lines.inner;
+    const std::int64_t first = lines.first(line), step = lines.inner, stride = std::int64_t{V} * team.size();
     ExpSum<W> mine;
-    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) mine.see(widen(input[first + i * step]));
+    W x[V];
+    for (std::int64_t i = std::int64_t{V} * team.lane(); i < lines.length; i += stride) {
+      load_pack<V>(input + first + i * step, x);
+      mine.template see_all<V>(x);
+    }
     const ExpSum<W> all = team.reduce(mine, Merge());
     const W log_sum = std::log(all.sum);
-    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
-      const W x = widen(input[first + i * step]) - all.most;
-      output[first + i * step] = narrow<T>(kLog ? x - log_sum : std::exp(x) / all.sum);
+    for (std::int64_t i = std::int64_t{V} * team.lane(); i < lines.length; i += stride) {
+      load_pack<V>(input + first + i * step, x);
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) {
+        x[k] -= all.most;
+        x[k] = kLog ? x[k] - log_sum : std::exp(x[k]) / all.sum;
+      }
+      store_pack<V>(x, output + first + i * step);
     }
   }
 };
 
-template <class T, bool kLog>
+template <class T, bool kLog, int V>
 struct SoftmaxGrad {
   Lines lines;
   const T* output_grad;
@@ -76,16 +91,21 @@ struct SoftmaxGrad {
   template <class Lanes>
   CORE_BODY void operator()(const Lanes& team, std::int64_t line) const {
     using W = Computed<T>;
-    const std::int64_t first = lines.first(line), step = lines.inner;
-    W mine = 0;
-    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
-      const W grad = widen(output_grad[first + i * step]);
-      mine += kLog ? grad : grad * widen(output[first + i * step]);
+    const std::int64_t first = lines.first(line), step = lines.inner, stride = std::int64_t{V} * team.size();
+    W mine = 0, grad[V], out[V];
+    for (std::int64_t i = std::int64_t{V} * team.lane(); i < lines.length; i += stride) {
+      load_pack<V>(output_grad + first + i * step, grad);
+      if (!kLog) load_pack<V>(output + first + i * step, out);
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) mine += kLog ? grad[k] : grad[k] * out[k];
     }
     const W sum = team.reduce(mine, Plus());
-    for (std::int64_t i = team.lane(); i < lines.length; i += team.size()) {
-      const W grad = widen(output_grad[first + i * step]), out = widen(output[first + i * step]);
-      input_grad[first + i * step] = narrow<T>(kLog ? grad - std::exp(out) * sum : (grad - sum) * out);
+    for (std::int64_t i = std::int64_t{V} * team.lane(); i < lines.length; i += stride) {
+      load_pack<V>(output_grad + first + i * step, grad);
+      load_pack<V>(output + first + i * step, out);
+      CORE_UNROLL
+      for (int k = 0; k < V; ++k) grad[k] = kLog ? grad[k] - std::exp(out[k]) * sum : (grad[k] - sum) * out[k];
+      store_pack<V>(grad, input_grad + first + i * step);
     }
   }
 };
@@ -100,15 +120,21 @@ bool is_for_lanes(const Params& p) {
 
 template <class T, bool kLog>
 void softmax(const SoftmaxParams& p) {
-  const Softmax<T, kLog> body{Lines(p), static_cast<const T*>(p.input), static_cast<T*>(p.output)};
-  for_each_line(p.outer * p.inner, p.length, is_for_lanes(p), body);
+  const bool fit = p.inner == 1 && !is_for_lanes(p) && fit_packs<T>(p.length, p.input, p.output);
+  with_packs<T>(fit, [&]<int V>() {
+    const Softmax<T, kLog, V> body{Lines(p), static_cast<const T*>(p.input), static_cast<T*>(p.output)};
+    for_each_line(p.outer * p.inner, p.length, is_for_lanes(p), body);
+  });
 }
 
 template <class T, bool kLog>
 void softmax_grad(const SoftmaxGradParams& p) {
-  const SoftmaxGrad<T, kLog> body{Lines(p), static_cast<const T*>(p.output_grad), static_cast<const T*>(p.output),
-                                  static_cast<T*>(p.input_grad)};
-  for_each_line(p.outer * p.inner, p.length, is_for_lanes(p), body);
+  const bool fit = p.inner == 1 && !is_for_lanes(p) && fit_packs<T>(p.length, p.output_grad, p.output, p.input_grad);
+  with_packs<T>(fit, [&]<int V>() {
+    const SoftmaxGrad<T, kLog, V> body{Lines(p), static_cast<const T*>(p.output_grad), static_cast<const T*>(p.output),
+                                       static_cast<T*>(p.input_grad)};
+    for_each_line(p.outer * p.inner, p.length, is_for_lanes(p), body);
+  });
 }
 
 }  // namespace

@@ -117,8 +117,8 @@ TEST(NnParityOfHalves, BatchNormByF32Parameters) {
   check_wide_batch_norm<BFloat16>({2, 3, 5});
 }
 
-/// rows, length: a lane a row; a team a row; several teams a column.
-const std::vector<std::pair<std::int64_t, std::int64_t>> kRows{{5, 3}, {1, 1}, {4, 100}, {300, 33}};
+/// rows, length: a lane a row; a team a row; packs; several teams a column.
+const std::vector<std::pair<std::int64_t, std::int64_t>> kRows{{5, 3}, {1, 1}, {4, 100}, {3, 520}, {300, 33}};
 
 TYPED_TEST(NnParity, LayerNorm) {
   using T = typename TypeParam::Element;
@@ -210,8 +210,8 @@ TEST(NnParityF32, GeluTanhGrad) {
   EXPECT_TRUE(is_near(y, 1e-5));
 }
 
-/// outer, length, inner: a lane a line, a team a line, neighbouring columns.
-const std::vector<std::array<std::int64_t, 3>> kLines{{3, 10, 1},  {2, 301, 1}, {2, 5, 7},
+/// outer, length, inner: a lane a line, a team a line, packs, neighbouring columns.
+const std::vector<std::array<std::int64_t, 3>> kLines{{3, 10, 1},  {2, 301, 1}, {3, 520, 1},  {2, 5, 7},
                                                       {2, 100, 3}, {4, 1, 1},   {3000, 70, 3}};
 
 /// With a line of -infinity, one with a NaN and one with some -infinity.

@@ -62,6 +62,7 @@ const std::vector<Shape>& shapes() {
                                          {"short rows", {4, 300}, {0}},     {"many rows", {21, 2200}, {0}},
                                          {"columns", {45, 70}, {1}},        {"many short columns", {700, 9}, {1}},
                                          {"long columns", {40, 2000}, {1}}, {"middle", {6, 40, 5}, {1}},
+                                         {"rows of packs", {40, 30}, {0}},  {"all of packs", {81920}, {0}},
                                          {"ends", {11, 7, 13}, {0, 2}},     {"two of four", {3, 8, 5, 17}, {1, 3}}};
   return all;
 }
@@ -362,6 +363,10 @@ std::vector<IndexShape> index_shapes(bool placing) {
   std::vector<IndexShape> all = {rows("rows", 6, 50, 9),          rows("wide rows", 16, 5, 7),   full("full", 6, 50, 9),
                                  line("line", 200, 30),           line("long line", 3000, 2000), line("one", 1, 1),
                                  full("columns of one", 1, 7, 3), rows("no rows", 4, 0, 5)};
+  // Many meet in few places: runs that teams add up, also of more than a tile, beside short ones.
+  all.push_back(rows("few rows", 20, 700, 3));
+  all.push_back(rows("long and short runs", 3, 600, 9));
+  all.push_back(line("few places", 9000, 2));
   // One index for all positions: they meet in one place.
   IndexShape same = rows("same index", 3, 8, 4);
   same.loop.strides[2][1] = 0;
@@ -421,6 +426,13 @@ TEST(CudaIndexing, AgreesWithCpuOnTeams) {
   const test::Lanes lanes(4);
   for (IndexOp op : {IndexOp::take, IndexOp::put, IndexOp::accumulate}) {
     for (const IndexShape& shape : index_shapes(op != IndexOp::take)) compare_indexing(op, DType::f32, shape);
+  }
+}
+// Some lanes add up what the others bring.
+TEST(CudaIndexing, LargeTeamsAddUpLongRuns) {
+  const test::Lanes lanes(256);
+  for (const IndexShape& shape : index_shapes(true)) {
+    if (shape.indices > 500) compare_indexing(IndexOp::accumulate, DType::f32, shape);
   }
 }
 
