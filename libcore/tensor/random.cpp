@@ -192,12 +192,22 @@ void check_weights(const Tensor& weights, const MultinomialOptions& options) {
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
 }
 
+/// Devices that assert later are not waited for: sampling words one by one would wait three times for each.
+void check_distribution(const Tensor& weights) {
+  const Tensor odd = logical_not(logical_and(ge(weights, 0), isfinite(weights)));
+  const Tensor of_nothing = le(weights.sum(Shape{-1}), 0);
+  if (detail::asserts_later(weights)) {
+    detail::assert_none(odd);
+    detail::assert_none(of_nothing);
+    return;
+  }
+  check(!any(odd).item<bool>(), "probability tensor contains either `inf`, `nan` or element < 0");
+  check(!any(of_nothing).item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
 /// The largest of weight / exponential: PyTorch's rule for one sample and for samples without replacement.
 Tensor largest_quotients(const Tensor& weights, const MultinomialOptions& options) {
-  bool valid = all(ge(weights, 0)).item<bool>() && all(isfinite(weights)).item<bool>();
-  check(valid, "probability tensor contains either `inf`, `nan` or element < 0");
-  bool some = all(gt(weights.sum(Shape{-1}), 0)).item<bool>();
-  check(some, "invalid multinomial distribution (sum of probabilities <= 0)");
+  check_distribution(weights);
   Tensor waiting = empty_like(weights);
   exponential_(waiting, 1, options.generator);
   // In f16 a number below 2^-25 rounds to 0 on the CPU, and a weight of 0 divided by it would win.

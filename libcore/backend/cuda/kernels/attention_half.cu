@@ -1,6 +1,8 @@
 // Attention of f16 and bf16 without the matrix of scores, on tensor cores: a team takes a tile of queries and goes
-// through tiles of keys; of each row it keeps the largest score and the sum of exponentials so far. Weights are rounded
-// to the type of the data for their product with the values; sums stay f32. Source: Dao et al., "FlashAttention", 2022.
+// through tiles of keys; of each row it keeps the largest score and the sum of exponentials so far. Keys and values are
+// brought while it computes: the values of a tile during its scores, the next keys during what follows. Weights are
+// rounded to the type of the data for their product with the values; sums stay f32.
+// Source: Dao et al., "FlashAttention", 2022.
 #include "libcore/backend/cuda/kernels/attention_blocks.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 
@@ -10,19 +12,20 @@ namespace {
 constexpr int kParts = 4;         // lanes that look at a row of scores
 constexpr int kFactorPitch = 20;  // of a block whose rows are one number each
 
-/// Shared memory of a team. The results go through where q and kv were.
+/// Shared memory of a team. The results go through where q and k were.
 template <class T>
 struct AttentionRoom {
-  T *q, *kv, *weights;
+  T *q, *k, *v, *weights;
   float *scores, *factors;
   float *most, *next_most, *sum;  // of each row
   float *part_most, *part_sum;    // of each part of a row
 
   CORE_BODY AttentionRoom(const BlockTiles& t, unsigned char* shared) {
     q = reinterpret_cast<T*>(shared);
-    kv = reinterpret_cast<T*>(shared + t.rows_bytes());
-    weights = reinterpret_cast<T*>(shared + 2 * t.rows_bytes());
-    scores = reinterpret_cast<float*>(shared + 2 * t.rows_bytes() + t.weights_bytes());
+    k = reinterpret_cast<T*>(shared + t.rows_bytes());
+    v = reinterpret_cast<T*>(shared + 2 * t.rows_bytes());
+    weights = reinterpret_cast<T*>(shared + 3 * t.rows_bytes());
+    scores = reinterpret_cast<float*>(shared + 3 * t.rows_bytes() + t.weights_bytes());
     factors = scores + t.tile * t.score_pitch;
     most = factors + t.tile * kFactorPitch;
     next_most = most + t.tile;
@@ -31,7 +34,7 @@ struct AttentionRoom {
     part_sum = part_most + kParts * t.tile;
   }
   static int bytes(const BlockTiles& t) {
-    return 2 * t.rows_bytes() + t.weights_bytes() + t.scores_bytes() + t.tile * (kFactorPitch + 3 + 2 * kParts) * 4;
+    return 3 * t.rows_bytes() + t.weights_bytes() + t.scores_bytes() + t.tile * (kFactorPitch + 3 + 2 * kParts) * 4;
   }
 };
 
@@ -48,7 +51,8 @@ struct HalfAttention {
     const std::int64_t head = place.quotient;
     const std::int64_t query = (t.query_tiles.divisor() - 1 - place.remainder) * t.tile;  // long rows first
     const Room m(t, team.shared<unsigned char>());
-    load_rows<T>(team, t, rows_of<const T>(p.q, t.s, head), query, t.s.queries, m.q);
+    start_rows<T>(team, t, rows_of<const T>(p.q, t.s, head), query, t.s.queries, m.q);
+    start_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), 0, t.s.keys, m.k);
     for (int row = team.lane(); row < t.tile; row += team.size()) {
       m.most[row] = kNothing;
       m.sum[row] = 0;
@@ -57,23 +61,26 @@ struct HalfAttention {
     for (std::int64_t key = 0; key < t.keys_before(query + t.tile); key += t.tile) {
       pass_keys(team, m, head, query, key, out);
     }
+    wait_for_copies<0>();
     finish(team, m, head, query, out);
   }
 
  private:
   CORE_BODY void pass_keys(const Team& team, const Room& m, std::int64_t head, std::int64_t query, std::int64_t key,
                            SharedBlocks<kEach>& out) const {
-    load_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), key, t.s.keys, m.kv);
+    start_rows<T>(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.v);
+    wait_for_copies<1>();  // all but the values
     team.sync();
-    multiply_rows(team, t, m.q, m.kv, m.scores);
+    multiply_rows(team, t, m.q, m.k, m.scores);
     team.sync();
-    load_rows<T>(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.kv);
+    start_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), key + t.tile, t.s.keys, m.k);
     find_most(team, m, query, key);
     team.sync();
     exponentiate(team, m);
+    wait_for_copies<1>();  // all but the next keys
     team.sync();
     scale(out, m);
-    multiply_blocks<Lying::straight, Lying::straight>(out, m.weights, t.weight_pitch, m.kv, t.pitch, t.tile);
+    multiply_blocks<Lying::straight, Lying::straight>(out, m.weights, t.weight_pitch, m.v, t.pitch, t.tile);
     take_sums(team, m);
     team.sync();
   }
@@ -148,7 +155,7 @@ void run(const AttentionParams& p, const BlockTiles& tiles) {
 
 template <class T>
 void attention(const AttentionParams& p) {
-  const BlockTiles tiles = block_tiles<AttentionRoom<T>>(p.sizes, 8);
+  const BlockTiles tiles = block_tiles<AttentionRoom<T>>(p.sizes, 8, {p.q, p.k, p.v, p.output});
   tiles.blocks_each() <= 2 ? run<T, 2>(p, tiles) : tiles.blocks_each() <= 4 ? run<T, 4>(p, tiles) : run<T, 8>(p, tiles);
 }
 

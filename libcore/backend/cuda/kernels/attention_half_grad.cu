@@ -62,16 +62,18 @@ struct HalfQueryGrad {
     const std::int64_t head = place.quotient;
     const std::int64_t query = (t.query_tiles.divisor() - 1 - place.remainder) * t.tile;
     const GradRoom<T> m(t, team.shared<unsigned char>());
-    load_rows<T>(team, t, rows_of<const T>(p.q, t.s, head), query, t.s.queries, m.q);
-    load_rows<T>(team, t, rows_of<const T>(p.output_grad, t.s, head), query, t.s.queries, m.output_grad);
-    load_rows<T>(team, t, rows_of<const T>(p.output, t.s, head), query, t.s.queries, m.v);
+    start_rows<T>(team, t, rows_of<const T>(p.q, t.s, head), query, t.s.queries, m.q);
+    start_rows<T>(team, t, rows_of<const T>(p.output_grad, t.s, head), query, t.s.queries, m.output_grad);
+    start_rows<T>(team, t, rows_of<const T>(p.output, t.s, head), query, t.s.queries, m.v);
+    wait_for_copies<0>();
     team.sync();
     find_along(team, t, m, p, along, head, query);
     SharedBlocks<kEach> out(team, t.down(), t.across());
     for (std::int64_t key = 0; key < t.keys_before(query + t.tile); key += t.tile) {
       team.sync();
-      load_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), key, t.s.keys, m.k);
-      load_rows<T>(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.v);
+      start_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), key, t.s.keys, m.k);
+      start_rows<T>(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.v);
+      wait_for_copies<0>();
       team.sync();
       make_slopes(team, t, m, query, key);
       multiply_blocks<Lying::straight, Lying::straight>(out, m.slopes, t.weight_pitch, m.k, t.pitch, t.tile);
@@ -91,11 +93,12 @@ struct HalfKeyGrad {
     const auto place = t.key_tiles.divide(index);
     const std::int64_t head = place.quotient, key = place.remainder * t.tile;
     const GradRoom<T> m(t, team.shared<unsigned char>());
-    load_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), key, t.s.keys, m.k);
-    load_rows<T>(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.v);
+    start_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), key, t.s.keys, m.k);
+    start_rows<T>(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.v);
     SharedBlocks<kEach> of_keys(team, t.down(), t.across()), of_values(team, t.down(), t.across());
     for (std::int64_t query = t.s.causal ? key : 0; query < t.s.queries; query += t.tile) {
       load_queries(team, m, head, query);
+      wait_for_copies<0>();
       team.sync();
       make_slopes(team, t, m, query, key);
       multiply_blocks<Lying::turned, Lying::straight>(of_keys, m.slopes, t.weight_pitch, m.q, t.pitch, t.tile);
@@ -110,8 +113,8 @@ struct HalfKeyGrad {
 
  private:
   CORE_BODY void load_queries(const Team& team, const GradRoom<T>& m, std::int64_t head, std::int64_t query) const {
-    load_rows<T>(team, t, rows_of<const T>(p.q, t.s, head), query, t.s.queries, m.q);
-    load_rows<T>(team, t, rows_of<const T>(p.output_grad, t.s, head), query, t.s.queries, m.output_grad);
+    start_rows<T>(team, t, rows_of<const T>(p.q, t.s, head), query, t.s.queries, m.q);
+    start_rows<T>(team, t, rows_of<const T>(p.output_grad, t.s, head), query, t.s.queries, m.output_grad);
     const std::int64_t first = head * t.s.queries + query;
     for (int row = team.lane(); row < t.tile; row += team.size()) {
       const bool inside = query + row < t.s.queries;
@@ -134,7 +137,8 @@ void run(const AttentionGradParams& p, const BlockTiles& tiles) {
 
 template <class T>
 void attention_grad(const AttentionGradParams& p) {
-  const BlockTiles tiles = block_tiles<GradRoom<T>>(p.sizes, 8);
+  const BlockTiles tiles =
+      block_tiles<GradRoom<T>>(p.sizes, 8, {p.q, p.k, p.v, p.output, p.output_grad, p.q_grad, p.k_grad, p.v_grad});
   tiles.blocks_each() <= 2 ? run<T, 2>(p, tiles) : tiles.blocks_each() <= 4 ? run<T, 4>(p, tiles) : run<T, 8>(p, tiles);
 }
 
