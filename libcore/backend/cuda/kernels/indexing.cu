@@ -98,24 +98,6 @@ struct PlaceKeys {
   }
 };
 
-/// The elements of places in the order of their keys, for add_long_runs().
-template <class T, class Key>
-struct OrderedElements {
-  T* out;
-  const T* in;
-  const Key* keys;
-  const std::uint32_t* order;
-  Indexer<3> places, elements;
-  CORE_BODY Computed<T> element(std::int64_t j, std::int64_t column) const {
-    return widen(in[places(order[j])[1] + elements(column)[1]]);
-  }
-  CORE_BODY T& at(std::int64_t j, std::int64_t column) const {
-    return out[static_cast<std::int64_t>(keys[j]) + elements(column)[0]];
-  }
-  CORE_BODY Computed<T> target(std::int64_t j, std::int64_t column) const { return widen(at(j, column)); }
-  CORE_BODY void put(std::int64_t j, std::int64_t column, Computed<T> sum) const { at(j, column) = narrow<T>(sum); }
-};
-
 /// Element `i` of the places in order: of all that share a place, the first adds all up or the last is put.
 template <class T, class Key, bool kAdd>
 struct PutInOrder {
@@ -163,10 +145,13 @@ void put_by_key(const IndexParams& p, const Places& parts, std::int64_t step, st
                                     order.as<std::uint32_t>(), count, nowhere, places, Indexer<3>(parts.elements),
                                     Splitter(parts.elements.numel, count * parts.elements.numel)});
   if constexpr (kAdd) {
-    const OrderedElements<T, Key> elements{
-        static_cast<T*>(p.out),    static_cast<const T*>(p.in), sorted.as<Key>(), order.as<std::uint32_t>(), places,
-        Indexer<3>(parts.elements)};
-    add_long_runs<T>(elements, sorted.as<Key>(), count, parts.elements.numel, nowhere);
+    const Scratch from(static_cast<std::size_t>(count) * sizeof(std::int64_t));
+    auto* offsets = from.as<std::int64_t>();
+    const auto* ordered = order.as<std::uint32_t>();
+    for_each(count, [=] CORE_BODY(std::int64_t j) { offsets[j] = places(ordered[j])[1]; });
+    add_long_runs<T, Key>({static_cast<T*>(p.out), static_cast<const T*>(p.in), sorted.as<Key>(), offsets, count,
+                           Indexer<3>(parts.elements), parts.elements.numel},
+                          nowhere);
   }
 }
 

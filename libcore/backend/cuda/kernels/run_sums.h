@@ -58,23 +58,36 @@ struct FindLongRuns {
   }
 };
 
-/// Adds the elements of one run to one block of the columns of its place. `Source`: see add_long_runs().
-template <class T, class Key, class Source>
+/// Where the elements of the places lie, in the order of their keys, and where they go. Elements of a place count as
+/// columns.
+template <class T, class Key>
+struct OrderedElements {
+  T* out;
+  const T* in;
+  const Key* keys;           // offsets in out
+  const std::int64_t* from;  // offsets in in, of each place
+  std::int64_t places;
+  Indexer<3> columns;  // (out, in, ...)
+  std::int64_t column_count;
+};
+
+/// Adds the elements of one run to one block of the columns of its place.
+template <class T, class Key>
 struct AddLongRun {
   using W = Computed<T>;
   static constexpr int kTile = 4096;  // elements that are brought at once
   static constexpr int kMostColumns = 16;
   static constexpr int kTogether = 8;  // loads of a lane that are on their way at once
+  static constexpr int kAdders = 32;   // lanes of a large team that add while the others bring
 
-  Source source;
+  OrderedElements<T, Key> e;
   const KeyRun* runs;
-  std::int64_t columns;       // elements of a place
-  int block;                  // columns of a team: a power of two
+  int block;                  // columns of a team: a power of two, at most its lanes
   SizeDivider column_blocks;  // of a run
 
-  static int block_for(std::int64_t columns) {
+  static int block_for(std::int64_t columns, int lanes) {
     int block = 1;
-    while (block < kMostColumns && block < columns) block *= 2;
+    while (block < kMostColumns && block < columns && block * 2 <= lanes) block *= 2;
     return block;
   }
   static std::size_t shared_bytes() { return 2 * kTile * sizeof(W); }
@@ -83,86 +96,68 @@ struct AddLongRun {
     const auto at = column_blocks.divide(row);
     const KeyRun run = runs[at.quotient];
     if (run.begin < 0) return;
-    const std::int64_t first_column = at.remainder * block;
+    const std::int64_t column = at.remainder * block + team.lane() % block;
+    const bool inside = column < e.column_count;
+    const auto offsets = e.columns(inside ? column : 0);
     const int deep = kTile / block;  // places of a tile
+    const int adders = team.size() > kAdders ? kAdders : 0;
+    const bool adds = team.lane() < block && inside;
+    T* target = e.out + static_cast<std::int64_t>(e.keys[run.begin]) + offsets[0];
     W* tiles = team.shared<W>();
-    load(team.lane(), team.size(), run.begin, run.end, first_column, tiles);
-    const int adders = team.size() > kMostColumns * 2 ? kMostColumns * 2 : 0;
-    W sums[kMostColumns];
-    start(team, run.begin, first_column, sums);
+    load({team.lane(), team.size()}, run.begin, run.end, offsets[1], tiles);
+    W sum = adds ? widen(*target) : W(0);
     int now = 0;
     for (std::int64_t j = run.begin; j < run.end; j += deep) {
       team.sync();
-      // Lanes of the first warp add up this tile while the others bring the next one.
       if (j + deep < run.end && team.lane() >= adders) {
-        load(team.lane() - adders, team.size() - adders, j + deep, run.end, first_column, tiles + (1 - now) * kTile);
+        load({team.lane() - adders, team.size() - adders}, j + deep, run.end, offsets[1], tiles + (1 - now) * kTile);
       }
-      add(team, tiles + now * kTile, smaller<std::int64_t>(deep, run.end - j), sums);
+      const std::int64_t places = smaller<std::int64_t>(deep, run.end - j);
+      for (std::int64_t k = 0; adds && k < places; ++k) {
+        sum = static_cast<W>(sum + tiles[now * kTile + k * block + team.lane()]);
+      }
       now = 1 - now;
     }
-    finish(team, run.begin, first_column, sums);
+    if (adds) *target = narrow<T>(sum);
   }
 
  private:
-  CORE_BODY void load(int lane, int lanes, std::int64_t begin, std::int64_t end, std::int64_t first_column,
-                      W* tile) const {
-    const std::int64_t count = smaller<std::int64_t>(kTile, (end - begin) * block);
-    for (std::int64_t first = lane; first < count; first += std::int64_t{kTogether} * lanes) {
+  struct Share {
+    int lane, lanes;  // lanes: a multiple of block
+  };
+  /// This lane's column of the places from `begin` on, as many as a tile has or the run.
+  CORE_BODY void load(Share share, std::int64_t begin, std::int64_t end, std::int64_t column, W* tile) const {
+    const int deep = share.lanes / block;
+    const std::int64_t last = smaller<std::int64_t>(end, begin + kTile / block);
+    W* to = tile + share.lane % block;
+    for (std::int64_t first = begin + share.lane / block; first < last; first += std::int64_t{kTogether} * deep) {
       W values[kTogether];
       CORE_UNROLL
       for (int k = 0; k < kTogether; ++k) {
-        const std::int64_t i = first + std::int64_t{k} * lanes;
-        const std::int64_t column = first_column + i % block;
-        values[k] = i < count && column < columns ? source.element(begin + i / block, column) : W(0);
+        const std::int64_t j = first + std::int64_t{k} * deep;
+        values[k] = j < last ? W(widen(e.in[e.from[j] + column])) : W(0);
       }
       CORE_UNROLL
       for (int k = 0; k < kTogether; ++k) {
-        const std::int64_t i = first + std::int64_t{k} * lanes;
-        if (i < count) tile[i] = values[k];
+        const std::int64_t j = first + std::int64_t{k} * deep;
+        if (j < last) to[(j - begin) * block] = values[k];
       }
     }
   }
-
-  /// visit(column of the block, its sum) for the columns of this lane.
-  template <class Visit>
-  CORE_BODY void for_columns(const Team& team, W* sums, const Visit& visit) const {
-    const int step = smaller(team.size(), block);
-    CORE_UNROLL
-    for (int k = 0; k < kMostColumns; ++k) {
-      const int column = team.lane() + k * step;
-      if (team.lane() < step && column < block) visit(column, sums[k]);
-    }
-  }
-  CORE_BODY void start(const Team& team, std::int64_t place, std::int64_t first_column, W* sums) const {
-    for_columns(team, sums, [&](int column, W& sum) {
-      sum = first_column + column < columns ? source.target(place, first_column + column) : W(0);
-    });
-  }
-  CORE_BODY void add(const Team& team, const W* tile, std::int64_t places, W* sums) const {
-    for_columns(team, sums, [&](int column, W& sum) {
-      for (std::int64_t j = 0; j < places; ++j) sum = static_cast<W>(sum + tile[j * block + column]);
-    });
-  }
-  CORE_BODY void finish(const Team& team, std::int64_t place, std::int64_t first_column, W* sums) const {
-    for_columns(team, sums, [&](int column, W& sum) {
-      if (first_column + column < columns) source.put(place, first_column + column, sum);
-    });
-  }
 };
 
-/// Adds every long run up. `source`: element(place, column), an element as it is computed; target(place, column), what
-/// is there now; put(place, column, sum).
-template <class T, class Key, class Source>
-void add_long_runs(const Source& source, const Key* keys, std::int64_t count, std::int64_t columns, Key nowhere) {
-  using Adding = AddLongRun<T, Key, Source>;
-  if (count < kLongRun) return;
-  const std::int64_t slots = divide_up(count, kLongRun);
+/// Adds every long run up. Keys of `nowhere` are passed over.
+template <class T, class Key>
+void add_long_runs(const OrderedElements<T, Key>& elements, Key nowhere) {
+  using Adding = AddLongRun<T, Key>;
+  if (elements.places < kLongRun) return;
+  const std::int64_t slots = divide_up(elements.places, kLongRun);
   const Scratch runs(static_cast<std::size_t>(slots) * sizeof(KeyRun));
-  for_each(slots, FindLongRuns<Key>{keys, runs.as<KeyRun>(), count, nowhere});
-  const int block = Adding::block_for(columns);
-  const std::int64_t blocks = divide_up(columns, block);
+  for_each(slots, FindLongRuns<Key>{elements.keys, runs.as<KeyRun>(), elements.places, nowhere});
+  const int block = Adding::block_for(elements.column_count, team_size(256));
+  const std::int64_t blocks = divide_up(elements.column_count, block);
   for_each_row(slots * blocks, 256, Adding::shared_bytes(),
-               Adding{source, runs.as<KeyRun>(), columns, block, SizeDivider(blocks)});
+               Adding{elements, runs.as<KeyRun>(), block, SizeDivider(blocks)});
 }
 
 }  // namespace core::CORE_KERNELS
