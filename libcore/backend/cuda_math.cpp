@@ -2,19 +2,28 @@
 
 #include <atomic>
 
-namespace core::cuda {
+namespace core {
 namespace {
 
-std::atomic<bool> tf32_allowed{false};
+std::atomic<bool> products_in_tf32{false};
+std::atomic<bool> convolutions_in_tf32{true};
 
 }  // namespace
 
-void set_allow_tf32(bool allowed) {
-  tf32_allowed = allowed;
+void cuda::set_allow_tf32(bool allowed) {
+  products_in_tf32 = allowed;
 }
 
-bool is_tf32_allowed() {
-  return tf32_allowed.load(std::memory_order_relaxed);
+bool cuda::is_tf32_allowed() {
+  return products_in_tf32.load(std::memory_order_relaxed);
 }
 
-}  // namespace core::cuda
+void cudnn::set_allow_tf32(bool allowed) {
+  convolutions_in_tf32 = allowed;
+}
+
+bool cudnn::is_tf32_allowed() {
+  return convolutions_in_tf32.load(std::memory_order_relaxed);
+}
+
+}  // namespace core

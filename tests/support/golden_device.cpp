@@ -4,6 +4,7 @@
 #include <string>
 
 #include "libcore/backend/cpu/cpu_backend.h"
+#include "libcore/backend/cuda_math.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/tensor/factory.h"
@@ -37,6 +38,7 @@ bool on_golden_device() {
 
 void compute_on_golden_device() {
   set_golden_devices(0);
+  core::cudnn::set_allow_tf32(false);  // the data were computed in f32
   core::set_default_device(golden_device());
 }
 

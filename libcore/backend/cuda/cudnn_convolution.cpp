@@ -92,7 +92,7 @@ Cudnn::Key Cudnn::key_of(const CudnnTask& task, bool tf32) {
 }
 
 const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
-  const bool tf32 = task.dtype == DType::f32 && cuda::is_tf32_allowed();
+  const bool tf32 = task.dtype == DType::f32 && cudnn::is_tf32_allowed();
   const Key key = key_of(task, tf32);
   {
     const std::lock_guard lock(mutex_);

@@ -2,7 +2,7 @@
 // Convolution by cuDNN 9, which is loaded when the first convolution is computed: neither its header nor its library is
 // needed to build, and a machine without it runs everything else. Only deterministic algorithms are taken, those that
 // cuDNN's heuristics hold for the fastest. f32 is computed in f32 (in TF32 where
-// core::cuda::set_allow_tf32 said so), f16 and bf16 on tensor cores with sums in f32.
+// core::cudnn::set_allow_tf32 said so), f16 and bf16 on tensor cores with sums in f32.
 // Thread safety: all functions. Use: if (Cudnn* dnn = loaded_cudnn()) ... dnn->plan(...) ... dnn->run(...); see
 // kernels/conv.cu.
 

@@ -196,16 +196,17 @@ TEST(Cudnn, SaysWhenCudnnRefuses) {
   EXPECT_FALSE(cudnn.run(*plan, usual_arrays()));
 }
 
-TEST(Cudnn, RoundsToTf32WhereAllowed) {
+// As in PyTorch: f32 convolutions may be rounded unless one says no, whatever is said of products.
+TEST(Cudnn, RoundsToTf32UnlessForbidden) {
   constexpr int kDefault = 0, kExact = 3;
   Cudnn cudnn(simulated_api());
   simulated.choices[0].math = kDefault;
   cudnn.plan(usual_task());
-  EXPECT_EQ(simulated.math, kExact);
-  cuda::set_allow_tf32(true);
-  cudnn.plan(usual_task());
-  cuda::set_allow_tf32(false);
   EXPECT_EQ(simulated.math, kDefault);
+  core::cudnn::set_allow_tf32(false);
+  cudnn.plan(usual_task());
+  core::cudnn::set_allow_tf32(true);
+  EXPECT_EQ(simulated.math, kExact);
 }
 
 }  // namespace
