@@ -26,19 +26,22 @@ struct SgdUpdate {
   W rate, momentum, fresh;
   bool nesterov;
 
+  using Stored = T;
+  static constexpr int kArrays = 3;
+  CORE_HD static const void* array(const SgdTensor& tensor, int k) {
+    return k == kParameter ? tensor.param : k == kGradient ? tensor.grad : tensor.momentum;
+  }
   SgdTensor start(const SgdTensor& tensor, const SgdTensor*) const { return tensor; }
   CORE_BODY const SgdTensor& ready(const SgdTensor& tensor) const { return tensor; }
-  CORE_BODY void operator()(const SgdTensor& tensor, std::int64_t i) const {
-    T* param = static_cast<T*>(tensor.param);
-    T* momenta = static_cast<T*>(tensor.momentum);
-    const W p = widen(param[i]);
-    W step = gradient(widen(static_cast<const T*>(tensor.grad)[i]), p);
-    if (momenta != nullptr) {
-      const W velocity = tensor.first ? step : std::fma(step, fresh, widen(momenta[i]) * momentum);
-      momenta[i] = narrow<T>(velocity);
+  CORE_BODY void operator()(const SgdTensor& tensor, W* element) const {
+    const W p = element[kParameter];
+    W step = gradient(element[kGradient], p);
+    if (tensor.momentum != nullptr) {
+      W& velocity = element[2];
+      velocity = tensor.first ? step : std::fma(step, fresh, velocity * momentum);
       step = nesterov ? std::fma(velocity, momentum, step) : velocity;
     }
-    param[i] = narrow<T>(std::fma(step, rate, p));
+    element[kParameter] = std::fma(step, rate, p);
   }
 };
 
@@ -93,22 +96,22 @@ struct AdamUpdate {
     if (run.step_count != nullptr) set_step(run, static_cast<double>(*run.step_count) + 1);
     return run;
   }
-  CORE_BODY void operator()(const AdamRun& run, std::int64_t i) const {
-    T *param = static_cast<T*>(run.param), *means = static_cast<T*>(run.exp_avg);
-    T *squares = static_cast<T*>(run.exp_avg_sq), *tops = static_cast<T*>(run.max_exp_avg_sq);
-    const W old = widen(param[i]) * shrink;
-    const W grad = gradient(widen(static_cast<const T*>(run.grad)[i]), old);
-    const W mean = lerp_between<W>(widen(means[i]), grad, weight1);
-    W second = std::fma(weight2 * grad, grad, widen(squares[i]) * beta2);
-    means[i] = narrow<T>(mean);
-    squares[i] = narrow<T>(second);
-    if (tops != nullptr) {
-      const W top = widen(tops[i]);
-      second = top < second ? second : top;
-      tops[i] = narrow<T>(second);
-    }
+  using Stored = T;
+  static constexpr int kArrays = 5;
+  CORE_HD static const void* array(const AdamTensor& tensor, int k) {
+    const void* arrays[] = {tensor.param, tensor.grad, tensor.exp_avg, tensor.exp_avg_sq, tensor.max_exp_avg_sq};
+    return arrays[k];
+  }
+  CORE_BODY void operator()(const AdamRun& run, W* element) const {
+    const W old = element[kParameter] * shrink;
+    const W grad = gradient(element[kGradient], old);
+    W &mean = element[2], &square = element[3], &top = element[4];
+    mean = lerp_between<W>(mean, grad, weight1);
+    square = std::fma(weight2 * grad, grad, square * beta2);
+    W second = square;
+    if (run.max_exp_avg_sq != nullptr) second = top = top < second ? second : top;
     const W denominator = std::sqrt(second) / static_cast<W>(run.correction2) + eps;
-    param[i] = narrow<T>(old + static_cast<W>(run.rate) * mean / denominator);
+    element[kParameter] = old + static_cast<W>(run.rate) * mean / denominator;
   }
 };
 

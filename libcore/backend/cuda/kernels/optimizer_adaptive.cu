@@ -33,22 +33,20 @@ struct AdaptiveUpdate {
         third(static_cast<W>(p.numbers[2])),
         fourth(static_cast<W>(p.numbers[3])) {}
 
+  using Stored = T;
+  static constexpr int kArrays = 5;
+  CORE_HD static const void* array(const AdaptiveTensor& tensor, int k) {
+    return k == kParameter ? tensor.param : k == kGradient ? tensor.grad : tensor.state[k - 2];
+  }
   AdaptiveTensor start(const AdaptiveTensor& tensor, const AdaptiveTensor*) const { return tensor; }
   CORE_BODY const AdaptiveTensor& ready(const AdaptiveTensor& tensor) const { return tensor; }
-  CORE_BODY void operator()(const AdaptiveTensor& tensor, std::int64_t i) const {
-    T* param = static_cast<T*>(tensor.param);
-    Element<W> e{widen(param[i]) * shrink, 0, {}};
-    e.g = gradient(widen(static_cast<const T*>(tensor.grad)[i]), e.p);
-    CORE_UNROLL
-    for (int k = 0; k < 3; ++k) {
-      if (tensor.state[k] != nullptr) e.state[k] = widen(static_cast<const T*>(tensor.state[k])[i]);
-    }
+  CORE_BODY void operator()(const AdaptiveTensor& tensor, W* element) const {
+    Element<W> e{element[kParameter] * shrink, 0, {element[2], element[3], element[4]}};
+    e.g = gradient(element[kGradient], e.p);
     update(tensor, e);
-    param[i] = narrow<T>(e.p);
+    element[kParameter] = e.p;
     CORE_UNROLL
-    for (int k = 0; k < 3; ++k) {
-      if (tensor.state[k] != nullptr) static_cast<T*>(tensor.state[k])[i] = narrow<T>(e.state[k]);
-    }
+    for (int k = 0; k < 3; ++k) element[2 + k] = e.state[k];
   }
 
  private:

@@ -221,7 +221,7 @@ struct Parameter {
 template <class T>
 std::vector<Parameter<T>> parameters() {
   std::vector<Parameter<T>> all;
-  for (int i = 0; i < 40; ++i) all.emplace_back(i == 3 ? 0 : i == 35 ? 40000 : 1 + i, 1 + i / 10);
+  for (int i = 0; i < 300; ++i) all.emplace_back(i == 3 ? 0 : i == 35 ? 40000 : 1 + i, 1 + i / 10);
   return all;
 }
 
