@@ -40,7 +40,7 @@ double share_of(const ckpt::Branch& branch, const ckpt::Branch& whole) {
 
 std::string share_text(double share) {
   char buffer[16];
-  std::snprintf(buffer, sizeof buffer, "%5.1f%%", share * 100);
+  std::snprintf(buffer, sizeof buffer, " %5.1f%%", share * 100);
   auto filled = static_cast<std::size_t>(share * kBar + 0.5);
   return std::string(filled, '#') + std::string(kBar - std::min(kBar, filled), '.') + buffer;
 }
@@ -85,17 +85,16 @@ std::vector<std::size_t> arrange(const BranchOrder& below, const std::vector<Lay
   return out;
 }
 
-/// The totals of a run of siblings that begins with branch `first`.
-void add_up(ckpt::Branch& branch, const Branches& all, const std::vector<std::size_t>& siblings, std::size_t first,
-            std::uint64_t count) {
-  auto at = std::find(siblings.begin(), siblings.end(), first);
-  for (std::uint64_t k = 1; k < count; ++k) {
-    const ckpt::Branch& other = all[*++at];
-    branch.tensors += other.tensors;
-    branch.elements += other.elements;
-    branch.bytes += other.bytes;
+/// Adds the totals of the layers that branch `at` stands for.
+void add_up(ckpt::Branch& branch, const Branches& all, const std::vector<std::size_t>& siblings,
+            const std::vector<LayerFold>& folds, std::size_t at) {
+  for (std::size_t i : siblings) {
+    if (!folds[i].hidden || folds[i].shown_by != at) continue;
+    branch.tensors += all[i].tensors;
+    branch.elements += all[i].elements;
+    branch.bytes += all[i].bytes;
   }
-  for (auto& [dtype, tensors] : branch.dtypes) tensors *= count;
+  for (auto& [dtype, tensors] : branch.dtypes) tensors *= folds[at].count;
 }
 
 void print_tree(Context& context, const Options& options, const Address& address, const Branches& all) {
@@ -115,7 +114,7 @@ void print_tree(Context& context, const Options& options, const Address& address
     ckpt::Branch branch = all[i];
     if (fold && folds[i].count > 1) {
       label = core::printable(folds[i].label) + " \u00d7" + core::format_count(folds[i].count);
-      add_up(branch, all, below[branch.parent], i, folds[i].count);
+      add_up(branch, all, below[branch.parent], folds, i);
       folded = true;
     }
     table.add_row({std::string(2 * branch.depth, ' ') + label, core::format_count(branch.tensors),

@@ -80,7 +80,7 @@ TEST(DiffVerdict, KeysRenamed) {
   EXPECT_THAT(verdicts(model(), changed("[[rule]]\nrename = '*'\nto = 'module.*'\n")),
               ElementsAre("B is A with keys renamed: 'module.' is added"));
   EXPECT_THAT(verdicts(changed("[[rule]]\nrename = '*'\nto = 'module.*'\n"), model()),
-              ElementsAre("B is A with keys renamed: 'module.' is taken off"));
+              ElementsAre("B is A with keys renamed: 'module.' is removed"));
   EXPECT_THAT(verdicts(model(), changed("[[rule]]\nrename = 'fc1.bias'\nto = 'fc1.b'\n")),
               ElementsAre("B is A with keys renamed: 'fc1.bias' is 'fc1.b'"));
 }
