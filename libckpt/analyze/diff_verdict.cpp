@@ -220,7 +220,9 @@ class Verdicts {
         out_.push_back(is + relation);
       } else if (names.size() == 1) {
         std::string start = whole && !of_all ? "only one tensor differs: " : "";
-        out_.push_back(start + core::quote(names[0]) + (other_way ? " of A is B's " : " is ") + relation);
+        bool has = relation.starts_with("with ");
+        std::string verb = has ? " has " : other_way ? " of A is B's " : " is ";
+        out_.push_back(start + core::quote(names[0]) + verb + (has ? relation.substr(5) : relation));
       } else if (whole && of_all) {
         out_.push_back(is + "with " + core::format_count(names.size()) + " of " +
                        count_text(in_.seen.pairs.size(), "tensor") + " " + relation);
