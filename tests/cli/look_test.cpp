@@ -103,7 +103,7 @@ TEST(Info, WritesAPage) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_EQ(run_ckpt(dir.path(), {"info", "net.pth", "--html", "-"}).out, page);
-  expect_refused(dir, {"info", "net.pth", "--html", "net.pth"}, 4, "net.pth", "no HTML page");
+  expect_refused(dir, {"info", "net.pth", "--html", "net.pth"}, 4, "net.pth", "not an HTML page");
 }
 
 TEST(Meta, ShowsAndEdits) {

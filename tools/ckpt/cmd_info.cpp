@@ -115,7 +115,7 @@ void add_info(CommandSpec app, Command& chosen) {
   OptionSpec html =
       command.add_option("--html", options->html, "write a page with charts and a map of the layers instead")
           .type_name("OUT");
-  command.add_flag("--all", options->all, "a row in the page for each of repeated layers");
+  command.add_flag("--all", options->all, "in the page, show each of the repeated layers");
   add_read_options(command, *options);
   command.option("--json").excludes(html);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

@@ -178,13 +178,15 @@ void add_ls(CommandSpec app, Command& chosen) {
   command
       .add_option("--sort", options->sort, "file, name (layer2 before layer10), size, numel or dtype (default: file)")
       .type_name("ORDER");
-  command.add_flag("-r,--reverse", options->reverse, "the other way round");
+  command.add_flag("-r,--reverse", options->reverse, "reverse the order");
   command.add_option("--top", options->top, "only the first N of them").type_name("N");
   add_selection_options(command, options->selection);
-  OptionSpec all = command.add_flag("--all", options->all, "each of repeated layers, as a file or a pipe gets them");
+  OptionSpec all =
+      command.add_flag("--all", options->all, "show each of the repeated layers (the default into a file or a pipe)");
   command
-      .add_flag("--fold", options->fold,
-                "repeated layers (same names, shapes and dtypes) once, as h.0-299.attn: what a terminal gets")
+      .add_flag(
+          "--fold", options->fold,
+          "show repeated layers (same names, shapes and dtypes) once, as h.0-299.attn (the default on a terminal)")
       .excludes(all);
   command.add_flag("--values", options->values, "plain values too (--json always has them)");
   add_read_options(command, *options);

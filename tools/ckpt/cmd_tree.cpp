@@ -122,7 +122,9 @@ void print_tree(Context& context, const Options& options, const Address& address
                    share_text(share_of(branch, all.front())), dtypes_of(branch)});
   }
   table.print(context.out);
-  if (folded) context.out.print("a repeated layer has the totals of all, and below it one of them; --all shows each\n");
+  if (folded)
+    context.out.print(
+        "repeated layers are one row with their totals, and one of them is shown below it; --all shows each\n");
 }
 
 void write_branch(ckpt::JsonWriter& json, const ckpt::Branch& branch, const ckpt::Branch& whole) {
@@ -189,10 +191,12 @@ void add_tree(CommandSpec app, Command& chosen) {
   command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only").required().type_name("");
   command.add_option("--depth", options->depth, "levels to show (default: 3)").type_name("N");
   command.add_flag("--tensors", options->tensors, "the tensors too, as the last level");
-  OptionSpec all = command.add_flag("--all", options->all, "each of repeated layers, as a file or a pipe gets them");
+  OptionSpec all =
+      command.add_flag("--all", options->all, "show each of the repeated layers (the default into a file or a pipe)");
   command
-      .add_flag("--fold", options->fold,
-                "repeated layers (same names, shapes and dtypes) once, as h.0-299 \u00d7300: what a terminal gets")
+      .add_flag(
+          "--fold", options->fold,
+          "show repeated layers (same names, shapes and dtypes) once, as h.0-299 \u00d7300 (the default on a terminal)")
       .excludes(all);
   command.add_option("--sort", options->sort, "file, name (layer2 before layer10), size or numel (default: file)")
       .type_name("ORDER");
@@ -200,7 +204,7 @@ void add_tree(CommandSpec app, Command& chosen) {
   command.callback([&chosen, options] {
     options->order = parse_order(options->sort);
     if (options->order == Order::dtype)
-      throw core::Error(core::ErrorCode::usage, "a module has no one dtype to sort by");
+      throw core::Error(core::ErrorCode::usage, "modules cannot be sorted by dtype: one module can hold several");
     chosen = [options](Context& context) { return run(context, *options); };
   });
 }
