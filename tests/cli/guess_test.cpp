@@ -83,7 +83,7 @@ TEST(Guess, FindsFormatsExtensionsAndKeysToRename) {
   EXPECT_THAT(said({"convert", "net.pth", "o", "--format", "safetensor"}), HasSubstr("did you mean 'safetensors'?"));
   EXPECT_THAT(said({"cast", "--to", "bfloat", "net.pth"}), HasSubstr("did you mean 'bfloat16'?"));
   EXPECT_THAT(said({"rename", "--glob", "fc.weigth=w", "net.pth"}), HasSubstr("did you mean 'fc.weight'?"));
-  expect_refused(dir, {"convert", "net.pth", "out/"}, 2, "out/", "say which format to write: --format safetensors");
+  expect_refused(dir, {"convert", "net.pth", "out/"}, 4, "out/", "say which format to write: --format safetensors");
 }
 
 /// The parser's own words were printed: "The following argument was not expected: -q".

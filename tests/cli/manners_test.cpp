@@ -71,6 +71,44 @@ TEST(Terminal, GetsBoldHeadingsUnlessNoColorIsSet) {
   EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, StartsWith("NAME"));
 }
 
+namespace {
+
+/// Whether a program is ready for Ctrl-C: what it does with SIGINT is its own.
+bool catches_interrupts(int pid) {
+  std::string status = read_file("/proc/" + std::to_string(pid) + "/status");
+  std::size_t at = status.find("SigCgt:\t");
+  if (at == std::string::npos) return false;
+  return (std::stoull(status.substr(at + 8), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+}
+
+}  // namespace
+
+/// The terminal showed nothing but ^C, which left open what became of the output.
+TEST(Terminal, IsToldThatCtrlCLeavesNoUnfinishedFile) {
+  TempDir dir;
+  int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudo-terminals here";
+  std::string other_end = ::ptsname(terminal);
+  int input[2];
+  ASSERT_EQ(::pipe(input), 0);
+  RunOptions options;
+  options.in_child = [&] {
+    ::dup2(input[0], 0);
+    ::dup2(::open(other_end.c_str(), O_RDWR | O_NOCTTY), 2);
+  };
+  options.while_running = [&](int pid) {
+    for (int i = 0; i < 2000 && !catches_interrupts(pid); ++i) ::usleep(5000);
+    ::kill(pid, SIGINT);
+  };
+  Outcome outcome = run_ckpt(dir.path(), {"ls", "-"}, options);
+  EXPECT_EQ(outcome.signal, SIGINT);
+  std::string text(4096, '\0');
+  ::fcntl(terminal, F_SETFL, O_NONBLOCK);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(terminal, text.data(), text.size()), 0)));
+  EXPECT_THAT(text, HasSubstr("ckpt: interrupted; no unfinished file is left\r\n"));
+  for (int end : {terminal, input[0], input[1]}) ::close(end);
+}
+
 TEST(Color, MarksVerdictsOnATerminalOrWhenAsked) {
   TempDir dir;
   write_model(dir, "net.pth", {"a"});

@@ -66,7 +66,7 @@ void check_format(const Options& options, const Job& job) {
 /// "net.pth" in the folder "out" as safetensors: "out/net.safetensors".
 std::filesystem::path name_in_folder(const std::string& folder, const Address& source, const ckpt::Format* format) {
   if (format == nullptr) {
-    throw Error(ErrorCode::usage, "is a folder; name a file in it, or say which format to write: --format safetensors")
+    throw Error(ErrorCode::io, "is a folder; name a file in it, or say which format to write: --format safetensors")
         .add_context(folder);
   }
   if (source.is_standard_input()) {
