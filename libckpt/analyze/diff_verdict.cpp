@@ -265,6 +265,8 @@ class Verdicts {
     for (std::size_t i = 0; i < gone_.size(); ++i) pairs.emplace_back(gone_[i], fresh_[i]);
     std::string how = prefix_change(pairs);
     if (how.empty()) return false;
+    bool one_side = how.ends_with(" is added") || how.ends_with(" is removed");
+    if (one_side) how += "; --ignore-prefix " + how.substr(0, how.rfind(" is ")) + " compares them";
     out_.push_back(count_text(gone_.size(), "tensor") + " with another name and other values: " + how);
     return true;
   }

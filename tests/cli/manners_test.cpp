@@ -147,6 +147,20 @@ TEST(Terminal, ThatIsNarrowGetsShortenedNames) {
   EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, HasSubstr("encoder.layers.0.attention.query.weight"));
 }
 
+/// All names were "modul…weight", and the lines wrapped all the same.
+TEST(Terminal, ThatIsTooNarrowForTheTableGetsWholeNames) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"encoder.layers.0.attention.query.weight"});
+  ::setenv("COLUMNS", "40", 1);
+  std::string names = on_terminal(dir, {"ls", "net.pth"}, "1");
+  ::setenv("COLUMNS", "70", 1);
+  std::string bars = on_terminal(dir, {"tree", "net.pth"}, "1");
+  ::unsetenv("COLUMNS");
+  if (names == "no terminal") GTEST_SKIP() << "no pseudo-terminals here";
+  EXPECT_THAT(names, HasSubstr("encoder.layers.0.attention.query.weight  float32"));
+  EXPECT_THAT(bars, HasSubstr("########## 100.0%"));
+}
+
 TEST(Help, OfEveryCommandBeginsWithAnExample) {
   TempDir dir;
   for (const char* command : kCommands) {

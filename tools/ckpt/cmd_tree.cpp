@@ -102,7 +102,7 @@ void print_tree(Context& context, const Options& options, const Address& address
                {"TENSORS", Table::Align::right},
                {"ELEMENTS", Table::Align::right},
                {"SIZE", Table::Align::right},
-               {"SHARE"},
+               {"SHARE", Table::Align::bar},
                {"DTYPES"}});
   BranchOrder below = sorted_children(all, options.order);
   bool fold = options.fold || (context.out.width() > 0 && !options.all);

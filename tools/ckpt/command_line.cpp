@@ -117,7 +117,7 @@ void check_files(const Reached& at) {
 
 /// A command that writes several files, or the file and its name, has no use for a stream; it must not make a file "-".
 void check_stream(const Reached& at) {
-  constexpr std::array<std::string_view, 5> kNoStream = {"split", "publish", "rescue", "reindex", "man"};
+  constexpr std::array<std::string_view, 6> kNoStream = {"split", "join", "publish", "rescue", "reindex", "man"};
   const std::string name = at.command->get_name();
   if (std::find(kNoStream.begin(), kNoStream.end(), name) == kNoStream.end()) return;
   for (const char* flag : {"--output", "--write"}) {

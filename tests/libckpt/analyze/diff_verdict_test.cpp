@@ -90,7 +90,8 @@ TEST(DiffVerdict, KeysRenamed) {
 TEST(DiffVerdict, KeysRenamedWithOtherValues) {
   Checkpoint b = test::checkpoint(dict({{"module.fc1.weight", matrix(5)}, {"module.fc1.bias", matrix(6, {4})}}));
   Checkpoint a = test::checkpoint(dict({{"fc1.weight", matrix(1)}, {"fc1.bias", matrix(2, {4})}}));
-  EXPECT_THAT(verdicts(a, b), ElementsAre("2 tensors with another name and other values: 'module.' is added"));
+  EXPECT_THAT(verdicts(a, b), ElementsAre("2 tensors with another name and other values: 'module.' is added; "
+                                          "--ignore-prefix 'module.' compares them"));
 }
 
 /// NaN in one of two tensors that differ was said to be in both.
