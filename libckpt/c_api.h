@@ -78,7 +78,7 @@ typedef struct ckpt_open_options {
   int lenient;         /* accept the named relaxations of FORMAT_SUPPORT.md; each used one is in ckpt_report_json() */
   int foreign_objects; /* keep unknown pickle globals as inert data instead of refusing the file */
   int check_hashes;    /* check content hashes while tensors are read, where the format has them */
-  uint32_t threads;    /* 0: one a core */
+  uint32_t threads;    /* 0: one per core */
   int unsandboxed;     /* read HDF5 files even where the helper program cannot be sandboxed */
 } ckpt_open_options;
 #define CKPT_OPEN_OPTIONS_INIT \
@@ -155,7 +155,7 @@ CKPT_API ckpt_status ckpt_add_prefix(const ckpt_checkpoint* checkpoint, const ck
 CKPT_API ckpt_status ckpt_rename(const ckpt_checkpoint* checkpoint, const char* const* from, const char* const* to,
                                  size_t count, ckpt_checkpoint** out, ckpt_error** error);
 /* Device tags: `count` old tags to new ones, or all to to[0] when `from` is null (and count 1). Errors: CKPT_USAGE for
- * a tag that is no device. */
+ * a tag that is not a device. */
 CKPT_API ckpt_status ckpt_remap(const ckpt_checkpoint* checkpoint, const char* const* from, const char* const* to,
                                 size_t count, ckpt_checkpoint** out, ckpt_error** error);
 /* Part of it by selectors (globs, "re:...", "@dtype=bf16"). Errors: CKPT_KEY for a selector that matches nothing, or
@@ -216,7 +216,7 @@ typedef struct ckpt_save_options {
   const char* codec;       /* null: the format's choice; "none", "zstd" */
   uint64_t max_shard_size; /* bytes a file; 0: one file */
   uint64_t max_memory;     /* bytes of buffers; 0: 256 MiB */
-  uint32_t threads;        /* 0: one a core */
+  uint32_t threads;        /* 0: one per core */
   ckpt_progress progress;  /* null: none */
   void* user;              /* handed to `progress` */
 } ckpt_save_options;

@@ -64,7 +64,10 @@ std::string advice_for(const std::vector<Obstacle>& obstacles) {
     std::string pair = widens ? std::string(core::short_name(*dtype)) + "=f32" : "OLD=NEW";
     return "drop them (--drop), write another type (--retype " + pair + ") or choose another format";
   }
-  return "drop them (--drop) or choose another format";
+  bool nested = std::any_of(obstacles.begin(), obstacles.end(),
+                            [](const Obstacle& obstacle) { return obstacle.reason.starts_with("a nested dict"); });
+  return std::string(nested ? "take one dict alone (FILE::NAME), " : "") +
+         "drop them (--drop) or choose another format";
 }
 
 /// All obstacles in one sentence, the first few by name.

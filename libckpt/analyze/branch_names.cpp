@@ -42,7 +42,7 @@ std::string prefix_change(const std::vector<std::pair<std::string, std::string>>
     if (!a.starts_with(before) || b != after + a.substr(before.size())) return "";
   }
   if (before.empty()) return core::quote(after) + " is added";
-  if (after.empty()) return core::quote(before) + " is taken off";
+  if (after.empty()) return core::quote(before) + " is removed";
   return core::quote(before) + " becomes " + core::quote(after);
 }
 

@@ -16,7 +16,7 @@ std::string common_branch(const std::vector<std::string>& names);
 /// The last component when all have the same, else "".
 std::string common_last(const std::vector<std::string>& names);
 
-/// "'module.' is added" or "'module.' is taken off" or "'a.' becomes 'b.'" when that explains every pair, else "".
+/// "'module.' is added" or "'module.' is removed" or "'a.' becomes 'b.'" when that explains every pair, else "".
 std::string prefix_change(const std::vector<std::pair<std::string, std::string>>& pairs);
 
 /// Dotted paths of the dicts that are an optimizer's state: {'state': ..., 'param_groups': ...}; "" is the top.

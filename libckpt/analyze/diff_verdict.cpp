@@ -220,7 +220,9 @@ class Verdicts {
         out_.push_back(is + relation);
       } else if (names.size() == 1) {
         std::string start = whole && !of_all ? "only one tensor differs: " : "";
-        out_.push_back(start + core::quote(names[0]) + (other_way ? " of A is B's " : " is ") + relation);
+        bool has = relation.starts_with("with ");
+        std::string verb = has ? " has " : other_way ? " of A is B's " : " is ";
+        out_.push_back(start + core::quote(names[0]) + verb + (has ? relation.substr(5) : relation));
       } else if (whole && of_all) {
         out_.push_back(is + "with " + core::format_count(names.size()) + " of " +
                        count_text(in_.seen.pairs.size(), "tensor") + " " + relation);
@@ -256,7 +258,21 @@ class Verdicts {
     out_.push_back((whole ? "B is A with keys renamed" : count_text(renamed_.size(), "key") + " renamed") + ": " + how);
   }
 
+  /// Tensors of one side only that would pair up without a prefix, so that they differ in values.
+  bool say_prefixed() {
+    if (gone_.empty() || gone_.size() != fresh_.size()) return false;
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (std::size_t i = 0; i < gone_.size(); ++i) pairs.emplace_back(gone_[i], fresh_[i]);
+    std::string how = prefix_change(pairs);
+    if (how.empty()) return false;
+    bool one_side = how.ends_with(" is added") || how.ends_with(" is removed");
+    if (one_side) how += "; --ignore-prefix " + how.substr(0, how.rfind(" is ")) + " compares them";
+    out_.push_back(count_text(gone_.size(), "tensor") + " with another name and other values: " + how);
+    return true;
+  }
+
   void say_added() {
+    if (say_prefixed()) return;
     bool only = related_.empty() && unexplained_.empty() && renamed_.empty();
     say_side(fresh_, only && gone_.empty(), "added", "B has ");
     say_side(gone_, only && fresh_.empty(), "gone", "B lacks ");
@@ -318,16 +334,18 @@ class Verdicts {
   void say_distance() {
     ValueDifference all;
     bool floats = true;
+    std::size_t nan_tensors = 0;
     for (const SeenPair* pair : unexplained_) {
       if (!pair->values || !pair->values->numbers) continue;
       floats &= core::is_floating(pair->a.entry->dtype) && pair->a.entry->dtype == pair->b.entry->dtype;
       all.merge(*pair->values);
+      nan_tensors += pair->values->nans_a != pair->values->nans_b ? 1 : 0;
     }
     std::optional<double> cosine = all.cosine();
     if (all.differing == 0) return;
     if (all.nans_a != all.nans_b) {
       out_.push_back("NaN: " + core::format_count(all.nans_a) + " in A, " + core::format_count(all.nans_b) + " in B (" +
-                     count_text(unexplained_.size(), "tensor") + ")");
+                     count_text(nan_tensors, "tensor") + ")");
       if (all.squares_difference == 0) return;
     }
     if (floats && all.max_ulp <= kRounding) {

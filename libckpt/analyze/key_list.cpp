@@ -142,6 +142,42 @@ std::optional<TableColumns> columns_of(std::string_view line) {
   return columns;
 }
 
+/// "h.0-11.attn.weight" of a folded table stands for that name with each number; `times` is what the row says, 12.
+void add_folded(KeyList& list, const WantedKey& row, std::uint64_t times) {
+  constexpr std::uint64_t kMostRows = 1'000'000;
+  std::vector<std::string> names = {""};
+  for (std::string_view part : core::split(row.key, '.')) {
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    const char* end = part.data() + part.size();
+    auto dash = std::from_chars(part.data(), end, first);
+    bool range = dash.ec == std::errc() && dash.ptr != end && *dash.ptr == '-';
+    auto rest = range ? std::from_chars(dash.ptr + 1, end, last) : dash;
+    range = range && rest.ec == std::errc() && rest.ptr == end && first <= last && last - first < kMostRows;
+    if (range && names.size() * (last - first + 1) > kMostRows) break;
+    std::vector<std::string> longer;
+    for (const std::string& name : names) {
+      std::string start = name.empty() ? "" : name + ".";
+      if (!range) longer.push_back(start + std::string(part));
+      for (std::uint64_t n = first; range && n <= last; ++n) longer.push_back(start + std::to_string(n));
+    }
+    names = std::move(longer);
+  }
+  if (names.size() != times) throw_bad(core::quote(row.key) + " is not " + core::format_count(times) + " names");
+  for (const std::string& name : names) list.keys.push_back({name, row.shape, row.dtype, row.kind});
+}
+
+/// The count of a folded row, "×12" or "×12, shares 'a'", where it has one.
+std::uint64_t times_of(std::string_view cell) {
+  constexpr std::string_view kTimes = "\u00d7";
+  if (!cell.starts_with(kTimes)) return 1;
+  std::uint64_t times = 0;
+  for (char c : cell.substr(kTimes.size(), cell.find(", ") - kTimes.size())) {
+    if (c >= '0' && c <= '9' && times < (1U << 30)) times = 10 * times + static_cast<std::uint64_t>(c - '0');
+  }
+  return times;
+}
+
 /// The rows below the titles, up to the first line that is not one; "tied: a, b" behind them is taken too.
 void parse_table(KeyList& list, const TableColumns& columns, std::string_view text) {
   bool rows = true;
@@ -156,7 +192,12 @@ void parse_table(KeyList& list, const TableColumns& columns, std::string_view te
       if (!wanted.shape) throw_bad(core::quote(cells[columns.shape]) + " is not a shape");
       wanted.dtype = core::try_parse_dtype(cells[columns.dtype]);
       if (columns.kind > 0 && cells.size() > columns.kind) wanted.kind = parse_kind(cells[columns.kind]);
-      list.keys.push_back(std::move(wanted));
+      std::uint64_t times = times_of(cells.back());
+      if (times > 1) {
+        add_folded(list, wanted, times);
+      } else {
+        list.keys.push_back(std::move(wanted));
+      }
     } else if (trim(line).starts_with("tied: ")) {
       std::vector<std::string> group;
       for (std::string_view name : core::split(trim(line).substr(6), ',')) group.emplace_back(trim(name));
@@ -283,10 +324,32 @@ void parse_json(KeyList& list, const JsonView& root) {
       return parse_json_ties(list, root);
     }
   }
+  if (root.has("files") && root.at("files").is(JsonView::Kind::array)) {
+    std::vector<JsonView> files = root.at("files").items();
+    if (files.size() != 1) throw_bad("it lists " + core::format_count(files.size()) + " files where one is expected");
+    return parse_json(list, files.front());
+  }
   bool index = root.has("weight_map") && root.at("weight_map").is(JsonView::Kind::object);
   for (const auto& [key, value] : (index ? root.at("weight_map") : root).members()) {
     if (key == "__metadata__") continue;
     list.keys.push_back(json_key(key, value));
+  }
+}
+
+/// What `ckpt ls --jsonl` and `ckpt zoo keys --jsonl` print: an object a line, the first one about the whole.
+bool is_json_lines(std::string_view body) {
+  std::size_t end = body.find('\n');
+  return end != std::string_view::npos && body.starts_with('{') && trim(body.substr(0, end)).ends_with('}') &&
+         body.substr(end + 1).starts_with('{');
+}
+
+void parse_json_lines(KeyList& list, std::string_view text) {
+  for (std::string_view line : core::split(text, '\n')) {
+    if (trim(line).empty()) continue;
+    JsonDocument document = JsonDocument::parse(trim(line));
+    const JsonView item = document.root();
+    if (!is_text(item, "of") || item.at("of").as_text() != "tensors" || !is_text(item, "name")) continue;
+    list.keys.push_back(json_key(item.at("name").as_text(), item));
   }
 }
 
@@ -333,6 +396,8 @@ KeyList parse_key_list(std::string_view text, const std::string& name) {
     std::string_view body = trim(text, " \t\r\n");
     if (is_printed(body)) {
       parse_printed(list, body);
+    } else if (is_json_lines(body)) {
+      parse_json_lines(list, body);
     } else if (body.starts_with('{') || body.starts_with('[')) {
       parse_json(list, JsonDocument::parse(body).root());
     } else {

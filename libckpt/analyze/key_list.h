@@ -46,8 +46,8 @@ struct KeyList {
 ///  tensors,
 ///    {'fc.weight': torch.Size([10, 512])}, or pairs ('fc.weight', (10, 512));
 ///  * JSON: a list of names; an object of names with shapes ([10, 512], or {"shape": .., "dtype": ..}, or null); the
-///    output of `ckpt ls --json`; the index of a sharded file ("weight_map"); a "state_dict" list of objects with
-///    "key".
+///    output of `ckpt ls` or `ckpt zoo keys` with --json or --jsonl, of one file; the index of a sharded file
+///    ("weight_map"); a "state_dict" list of objects with "key".
 /// Errors: Error(corrupt) with `name` as context for JSON that is none, a shape that is no shape, a key twice, or a
 /// text without any key.
 KeyList parse_key_list(std::string_view text, const std::string& name);

@@ -305,7 +305,7 @@ void add_names_alone(Diagnosis& diagnosis, const Candidate& candidate, const Val
   Implied implied = implied_model(candidate, root, options, tables);
   if (implied.attempt) {
     diagnosis.nearest = implied.attempt->wanted().list().name;
-    std::string with = implied.attempt->causes.empty() ? "" : " once its names are put right";
+    std::string with = implied.attempt->causes.empty() ? "" : " once its keys are renamed";
     diagnosis.notes.push_back("this is a " + diagnosis.nearest + with + ": all " +
                               core::format_count(implied.attempt->wanted().size()) + " keys and shapes agree");
     diagnosis.target = diagnosis.nearest;

@@ -103,7 +103,7 @@ Diagnosis diagnose(const ErrorFacts& facts, const WhyOptions& options) {
   if (facts.has(Kind::device)) return device_alone(facts);
   if (facts.known != nullptr) return known_alone(*facts.known);
   throw Error(ErrorCode::usage, facts.empty() ? "the text holds no error message about a checkpoint; name the file"
-                                              : "the message is about what the file is; name it too");
+                                              : "the message is about the file itself; name the file too");
 }
 
 }  // namespace

@@ -141,7 +141,8 @@ OptimizerState::Group to_group(const Value& value) {
     throw Error(ErrorCode::key, "a parameter group has no list 'params'");
   OptimizerState::Group group;
   for (const Value& id : params->as_list()) {
-    if (!id.is(Value::Kind::integer)) throw Error(ErrorCode::type, "a parameter group names a parameter by no integer");
+    if (!id.is(Value::Kind::integer))
+      throw Error(ErrorCode::type, "a parameter group names a parameter by something other than an integer");
     group.params.push_back(id.as_integer());
   }
   for (const auto& [key, option] : value.as_dict().items) {
@@ -282,7 +283,7 @@ OptimizerState to_optimizer_state(const Value& value, TensorMaker& maker) {
   OptimizerState state;
   for (const auto& [id, values] : value.find("state")->as_dict().items) {
     if (!id.is(Value::Kind::integer) || !values.is(Value::Kind::dict)) {
-      throw Error(ErrorCode::type, "the optimizer state names a parameter by no integer");
+      throw Error(ErrorCode::type, "the optimizer state names a parameter by something other than an integer");
     }
     core::ParamState tensors;
     std::vector<std::pair<std::string, core::StateValue>> others;

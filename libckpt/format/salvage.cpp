@@ -65,7 +65,7 @@ class FoundStorages final : public StorageProvider {
     std::string subject = "the record " + core::quote(name);
     if (at == records_.end()) return missing_source(request.bytes, subject + " is not in the file, which is cut");
     const FoundRecord& record = *at->second;
-    if (!record.complete()) return missing_source(request.bytes, subject + " is cut or its checksum is");
+    if (!record.complete()) return missing_source(request.bytes, subject + " is cut off, or its checksum is missing");
     if (record.size != request.bytes) return missing_source(request.bytes, subject + " is of another size");
     return record_bytes(file_, record);
   }

@@ -52,7 +52,7 @@ void ScanWalk::note_symbols(const PickleGraph& graph, ScannedPickle& out) {
     ScannedSymbol seen{symbol.full, verdict_of(symbol), made.size()};
     if (seen.verdict == SymbolVerdict::foreign) {
       std::string how = made.empty() ? "it names " : "it calls ";
-      finding(out.where, how + core::quote(symbol.full) + ", which no table knows", FindingKind::foreign);
+      finding(out.where, how + core::quote(symbol.full) + ", which is not known to be safe", FindingKind::foreign);
     } else if (seen.verdict == SymbolVerdict::dangerous) {
       for (std::size_t i = 0; i < std::min(made.size(), kCallsShown); ++i) {
         seen.call_texts.push_back(call_text(graph, made[i]));

@@ -76,7 +76,7 @@ std::string ScanWalk::dispatch(ContentKind kind, const SourcePtr& source, const 
       json(source, where);
       return "json";
     case ContentKind::text:
-      if (!text_with_symbols(source, where) && where.empty()) unread(where, "this is text, no checkpoint");
+      if (!text_with_symbols(source, where) && where.empty()) unread(where, "this is text, not a checkpoint");
       return "text";
     case ContentKind::unknown:
       break;

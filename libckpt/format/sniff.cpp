@@ -60,7 +60,7 @@ std::string describe_zip(std::string_view head) {
     auto length = core::load_le<std::uint16_t>(core::as_bytes(head).data() + 26);
     name = head.substr(kLocalHeader, length);
   }
-  return "this is a zip archive, but no PyTorch checkpoint: it has no data.pkl";
+  return "this is a zip archive, but not a PyTorch checkpoint: it has no data.pkl";
 }
 
 std::string describe_text(std::string_view head) {

@@ -39,7 +39,7 @@ std::uint64_t number_field(const Block& block, std::size_t offset, std::size_t s
   }
   for (char c : field(block, offset, size)) {
     if (c == ' ') continue;
-    if (c < '0' || c > '7') corrupt("a tar header holds a number that is none");
+    if (c < '0' || c > '7') corrupt("a tar header holds a number that cannot be read");
     value = value << 3 | static_cast<std::uint64_t>(c - '0');
   }
   return value;

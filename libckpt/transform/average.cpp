@@ -36,7 +36,7 @@ Recipe recipe_of(const AverageOptions& options, std::size_t count) {
                                       core::format_count(count) + " checkpoints");
   }
   bool decays = options.ema_decay != 0;
-  if (decays && !options.weights.empty()) throw Error(ErrorCode::usage, "weights and a decay contradict each other");
+  if (decays && !options.weights.empty()) throw Error(ErrorCode::usage, "give either weights or a decay, not both");
   if (!(options.ema_decay >= 0 && options.ema_decay < 1)) {
     throw Error(ErrorCode::usage, "the decay " + core::python_float(options.ema_decay) + " is not between 0 and 1");
   }

@@ -275,7 +275,7 @@ void untie(const std::vector<NamedEntry>& entries, EntryReplacements& replaced, 
 
 Checkpoint compact(const Checkpoint& checkpoint, const CompactOptions& options, CompactChanges* changes) {
   if (options.dedupe && options.untie) {
-    throw core::Error(core::ErrorCode::usage, "equal tensors cannot be both shared and parted");
+    throw core::Error(core::ErrorCode::usage, "equal tensors cannot be both shared and kept apart");
   }
   CompactChanges noted;
   Checkpoint out = checkpoint;

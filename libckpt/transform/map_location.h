@@ -31,7 +31,7 @@ struct LocationChanges {
   std::vector<Count> counts;
 };
 
-/// Tensors on "meta" have no bytes and stay there. Errors: Error(usage) for a tag that is no device, for an old tag
+/// Tensors on "meta" have no bytes and stay there. Errors: Error(usage) for a tag that is not a device, for an old tag
 /// given twice, and for neither or both of `to` and `map`.
 Checkpoint map_location(const Checkpoint& checkpoint, const MapLocationOptions& options,
                         LocationChanges* changes = nullptr);

@@ -76,7 +76,8 @@ std::vector<OptimizerRef> optimizers_in_scope(const Checkpoint& checkpoint, cons
   std::erase_if(found, [&](const OptimizerRef& ref) {
     return !detail::same_node(*ref.value, wanted) && !(ref.name + ".").starts_with(options.at + ".");
   });
-  if (found.empty()) throw Error(ErrorCode::key, core::quote(options.at) + " is no optimizer state; there is " + names);
+  if (found.empty())
+    throw Error(ErrorCode::key, core::quote(options.at) + " is not an optimizer state; there is " + names);
   return found;
 }
 

@@ -75,7 +75,7 @@ Checkpoint drop_optimizers(const Checkpoint& checkpoint, const OptimizerOptions&
                            OptimizerChanges* changes = nullptr);
 
 /// Other device tags for the state. Step counters stay on the CPU where PyTorch wants them there: unless a group is
-/// capturable or fused. Errors: as above; Error(usage) for a tag that is no device.
+/// capturable or fused. Errors: as above; Error(usage) for a tag that is not a device.
 Checkpoint move_optimizers(const Checkpoint& checkpoint, const std::string& to, const OptimizerOptions& options = {},
                            LocationChanges* changes = nullptr);
 

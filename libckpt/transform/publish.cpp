@@ -86,7 +86,7 @@ const WeightsRef* choose_average(const std::vector<WeightsRef>& all, const Publi
     candidates = below(all, options.ema);
     if (candidates.empty()) throw Error(ErrorCode::key, "no weights at " + core::quote(options.ema));
   }
-  if (candidates.size() > 1) throw_several("averages", candidates, "name one with --ema, or say --ema off");
+  if (candidates.size() > 1) throw_several("averages", candidates, "name one with --ema, or use --ema off");
   return candidates.empty() ? nullptr : candidates.front();
 }
 
@@ -144,7 +144,7 @@ class Publisher {
     KeyChanges changes;
     Checkpoint bare = strip_prefix(checkpoint_of(file_, dict), {.wrappers = true}, &changes);
     if (!changes.renamed.empty()) {
-      say("took wrapper prefixes off " + core::format_count(changes.renamed.size()) + " keys" +
+      say("removed wrapper prefixes from " + core::format_count(changes.renamed.size()) + " keys" +
           (place.empty() ? "" : " of " + core::quote(place)) + " (" + changes.renamed.front().from + " -> " +
           changes.renamed.front().to + ")");
     }

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/nearest_path.h"
 #include "libckpt/transform/key_edit.h"
 #include "libckpt/transform/module_moves.h"
 #include "libcore/base/error.h"
@@ -30,7 +31,7 @@ Table make_table(const RenameOptions& options) {
   return table;
 }
 
-void require_known(const RenameOptions& options, const std::vector<StateDictRef>& scope) {
+void require_known(const Value& root, const RenameOptions& options, const std::vector<StateDictRef>& scope) {
   std::unordered_set<std::string_view> keys;
   for (const StateDictRef& dict : scope) {
     for (const auto& [key, value] : dict.dict->items) {
@@ -38,14 +39,17 @@ void require_known(const RenameOptions& options, const std::vector<StateDictRef>
     }
   }
   std::vector<std::string> unknown;
+  std::string hint;
   for (const auto& [from, to] : options.table) {
-    if (!keys.contains(from)) unknown.push_back(core::quote(from));
+    if (keys.contains(from)) continue;
+    if (unknown.empty()) hint = did_you_mean_path(root, from);
+    unknown.push_back(core::quote(from));
   }
   if (unknown.empty()) return;
   std::size_t more = unknown.size() - std::min(unknown.size(), kMaxListed);
   unknown.resize(unknown.size() - more);
-  throw Error(ErrorCode::key, "the table renames keys that the file does not have: " + core::join(unknown, ", ") +
-                                  (more > 0 ? " and " + core::format_count(more) + " more" : ""));
+  throw Error(ErrorCode::key, "the file does not have the keys to rename: " + core::join(unknown, ", ") +
+                                  (more > 0 ? " and " + core::format_count(more) + " more" : "") + hint);
 }
 
 }  // namespace
@@ -53,7 +57,7 @@ void require_known(const RenameOptions& options, const std::vector<StateDictRef>
 Checkpoint rename_keys(const Checkpoint& checkpoint, const RenameOptions& options, KeyChanges* changes) {
   Table table = make_table(options);
   std::vector<StateDictRef> scope = detail::state_dicts_in_scope(checkpoint.root, options.at);
-  if (!options.allow_unknown) require_known(options, scope);
+  if (!options.allow_unknown) require_known(checkpoint.root, options, scope);
   auto renamed = [&table](const std::string& key) {
     auto known = table.find(key);
     return known == table.end() ? key : known->second;

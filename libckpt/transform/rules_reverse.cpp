@@ -23,7 +23,7 @@ std::string list_of(const std::vector<std::string>& names) {
 }
 
 [[noreturn]] void throw_one_way(const std::string& why) {
-  throw Error(ErrorCode::unsupported, "cannot be turned round: " + why);
+  throw Error(ErrorCode::unsupported, "cannot be reversed: " + why);
 }
 
 /// The order of dimensions that undoes `dims`.

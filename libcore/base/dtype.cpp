@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "libcore/base/checked_math.h"
 #include "libcore/base/edit_distance.h"
@@ -118,6 +119,11 @@ std::string did_you_mean(std::string_view text) {
     least = std::min(least, distance);
   };
   if (text.size() > kLongest) return "";
+  std::vector<std::string_view> longer;  // "bfloat" is the start of one name, and a letter from another
+  for (const Row& row : kRows) {
+    if (text.size() > 2 && row.name.starts_with(text)) longer.push_back(row.name);
+  }
+  if (longer.size() == 1) return "; did you mean " + quote(longer[0]) + "?";
   for (const Row& row : kRows) {
     look_at(row.name);
     look_at(row.short_name);

@@ -56,7 +56,8 @@ Split split_rows(std::int64_t rows, const std::string& how) {
   const std::int64_t count =
       colon == std::string::npos ? 0 : try_count(std::string_view(how).substr(colon + 1)).value_or(0);
   const bool known = (how == "none") || (kind == "every" && count > 1) || (kind == "last" && count > 0);
-  if (!known) throw Error(ErrorCode::usage, "--split is none, every:N (N from 2) or last:N, not " + core::quote(how));
+  if (!known)
+    throw Error(ErrorCode::usage, "--split takes none, every:N (N from 2) or last:N, not " + core::quote(how));
   Split split;
   for (std::int64_t i = 0; i < rows; ++i) {
     const bool tests = (kind == "every" && i % count == count - 1) || (kind == "last" && i >= rows - count);
@@ -140,7 +141,7 @@ void rename_classes(Matrix& m, DataSet& data, const DataSet& like) {
     const std::string& name = data.class_names[static_cast<std::size_t>(target)];
     const auto found = std::find(like.class_names.begin(), like.class_names.end(), name);
     if (found == like.class_names.end()) {
-      throw Error(ErrorCode::corrupt, "class " + core::quote(name) + " is none of those that the model learnt: " +
+      throw Error(ErrorCode::corrupt, "class " + core::quote(name) + " is not one of those the model learned: " +
                                           core::join(like.class_names, ", "));
     }
     target = static_cast<double>(found - like.class_names.begin());

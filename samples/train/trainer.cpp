@@ -85,7 +85,7 @@ Value bytes_of(const core::ByteVector& bytes) {
 const Value& part(const Value& extra, const char* key, Value::Kind kind) {
   const Value* value = extra.find(key);
   if (value == nullptr || !value->is(kind)) {
-    throw Error(ErrorCode::key, std::string("no ") + key + " in the state, so it is none of this program's");
+    throw Error(ErrorCode::key, std::string("no ") + key + " in the state, so this program did not write it");
   }
   return *value;
 }

@@ -28,7 +28,9 @@ TEST(Guess, FindsCommandsByWhatTheyDo) {
       {"check", "'verify'"},  {"rename-keys", "'rename'"},  {"compare", "'diff'"},
       {"checksum", "'hash'"}, {"shard", "'split'"},         {"repair", "'fix' or 'rescue'"},
       {"verfy", "'verify'"},  {"diagnose", "'why'"},        {"unwrap", "'strip-prefix'"},
-      {"to", "'remap'"}};
+      {"to", "'remap'"},      {"mv", "'rename'"},           {"cp", "'convert'"},
+      {"rm", "'select'"},     {"ensemble", "'avg'"},        {"sha256sum", "'hash'"},
+      {"lint", "'verify'"},   {"graph", "'tree'"}};
   for (const auto& [word, command] : meant) {
     expect_refused(dir, {word, "net.pth"}, 2, "'" + word + "'", "did you mean " + command + "?; see 'ckpt --help'");
     expect_refused(dir, {"help", word}, 2, "'" + word + "'", "did you mean " + command + "?");
@@ -71,6 +73,23 @@ TEST(Guess, FindsTensorsPlacesFilesDtypesAndRules) {
   EXPECT_THAT(said({"select", "--include", "layre1.*", "flat.pth"}), HasSubstr("did you mean 'layer1.*'?"));
   EXPECT_THAT(said({"rename", "--glob", "layr1.*=body.*", "flat.pth"}), HasSubstr("did you mean 'layer1.*'?"));
   EXPECT_THAT(said({"rename", "--rules", "timm-vitt", "net.pth"}), HasSubstr("did you mean 'timm-vit'?"));
+}
+
+TEST(Guess, FindsFormatsExtensionsAndKeysToRename) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"fc.weight", "fc.bias"});
+  auto said = [&](const std::vector<std::string>& arguments) { return refused(dir, arguments).err; };
+  EXPECT_THAT(said({"convert", "net.pth", "net.safetensor"}), HasSubstr("did you mean '.safetensors'?"));
+  EXPECT_THAT(said({"convert", "net.pth", "o", "--format", "safetensor"}), HasSubstr("did you mean 'safetensors'?"));
+  EXPECT_THAT(said({"cast", "--to", "bfloat", "net.pth"}), HasSubstr("did you mean 'bfloat16'?"));
+  EXPECT_THAT(said({"rename", "--glob", "fc.weigth=w", "net.pth"}), HasSubstr("did you mean 'fc.weight'?"));
+  expect_refused(dir, {"convert", "net.pth", "out/"}, 4, "out/", "say which format to write: --format safetensors");
+}
+
+/// The parser's own words were printed: "The following argument was not expected: -q".
+TEST(Usage, SaysThatOptionsGoBehindTheCommand) {
+  TempDir dir;
+  expect_refused(dir, {"-q", "verify", "net.pth"}, 2, "'-q'", "options of 'verify' go behind it");
 }
 
 TEST(Guess, InAHugeFileCostsLittle) {

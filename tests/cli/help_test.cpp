@@ -108,7 +108,7 @@ TEST(Completion, OffersCommandsOptionsAndValues) {
   EXPECT_EQ(complete(dir, "bash", {"convert", "a", "--format", "safet"}), "words\nsafetensors\nsafetensors-sharded\n");
   EXPECT_THAT(complete(dir, "bash", {"why", "a.pth", "--for", "resnet5"}), HasSubstr("\nresnet50\n"));
   EXPECT_THAT(complete(dir, "bash", {"zoo", "keys", "resnet5"}), HasSubstr("\nresnet50\n"));
-  EXPECT_THAT(complete(dir, "fish", {"ls", "--rev"}), testing::Eq("--reverse\tthe other way round\n"));
+  EXPECT_THAT(complete(dir, "fish", {"ls", "--rev"}), testing::Eq("--reverse\treverse the order\n"));
   EXPECT_THAT(complete(dir, "zsh", {"d"}), HasSubstr("diff\t"));
 }
 

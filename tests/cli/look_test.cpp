@@ -59,15 +59,15 @@ TEST(Tree, ShowsTheTotalsOfEveryBranch) {
       dict({{"model", dict({{"enc.a.w", tensor({1, 2, 3})}, {"enc.b.w", tensor({1})}, {"head", tensor({1, 2})}})},
             {"epoch", Value::integer(1)}}));
   EXPECT_EQ(run_ckpt(dir.path(), {"tree", "net.pth"}).out,
-            "MODULE   TENSORS  ELEMENTS  SIZE  SHARE             DTYPES\n"
-            "net.pth        3         6  24 B  ##########100.0%  float32\n"
-            "  model        3         6  24 B  ##########100.0%  float32\n"
-            "    enc        2         4  16 B  #######... 66.7%  float32\n"
-            "      a        1         3  12 B  #####..... 50.0%  float32\n"
-            "      b        1         1   4 B  ##........ 16.7%  float32\n");
+            "MODULE   TENSORS  ELEMENTS  SIZE  SHARE              DTYPES\n"
+            "net.pth        3         6  24 B  ########## 100.0%  float32\n"
+            "  model        3         6  24 B  ########## 100.0%  float32\n"
+            "    enc        2         4  16 B  #######...  66.7%  float32\n"
+            "      a        1         3  12 B  #####.....  50.0%  float32\n"
+            "      b        1         1   4 B  ##........  16.7%  float32\n");
   EXPECT_THAT(run_ckpt(dir.path(), {"tree", "--depth", "1", "net.pth"}).out, testing::Not(HasSubstr("enc")));
   EXPECT_THAT(run_ckpt(dir.path(), {"tree", "--tensors", "net.pth"}).out,
-              HasSubstr("    head        1         2   8 B  ###....... 33.3%  float32 [2]\n"));
+              HasSubstr("    head        1         2   8 B  ###.......  33.3%  float32 [2]\n"));
   EXPECT_THAT(run_ckpt(dir.path(), {"tree", "net.pth::model"}).out, StartsWith("MODULE          "));
 }
 
@@ -103,7 +103,7 @@ TEST(Info, WritesAPage) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_EQ(run_ckpt(dir.path(), {"info", "net.pth", "--html", "-"}).out, page);
-  expect_refused(dir, {"info", "net.pth", "--html", "net.pth"}, 4, "net.pth", "no HTML page");
+  expect_refused(dir, {"info", "net.pth", "--html", "net.pth"}, 4, "net.pth", "not an HTML page");
 }
 
 TEST(Meta, ShowsAndEdits) {

@@ -71,6 +71,44 @@ TEST(Terminal, GetsBoldHeadingsUnlessNoColorIsSet) {
   EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, StartsWith("NAME"));
 }
 
+namespace {
+
+/// Whether a program is ready for Ctrl-C: what it does with SIGINT is its own.
+bool catches_interrupts(int pid) {
+  std::string status = read_file("/proc/" + std::to_string(pid) + "/status");
+  std::size_t at = status.find("SigCgt:\t");
+  if (at == std::string::npos) return false;
+  return (std::stoull(status.substr(at + 8), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+}
+
+}  // namespace
+
+/// The terminal showed nothing but ^C, which left open what became of the output.
+TEST(Terminal, IsToldThatCtrlCLeavesNoUnfinishedFile) {
+  TempDir dir;
+  int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudo-terminals here";
+  std::string other_end = ::ptsname(terminal);
+  int input[2];
+  ASSERT_EQ(::pipe(input), 0);
+  RunOptions options;
+  options.in_child = [&] {
+    ::dup2(input[0], 0);
+    ::dup2(::open(other_end.c_str(), O_RDWR | O_NOCTTY), 2);
+  };
+  options.while_running = [&](int pid) {
+    for (int i = 0; i < 2000 && !catches_interrupts(pid); ++i) ::usleep(5000);
+    ::kill(pid, SIGINT);
+  };
+  Outcome outcome = run_ckpt(dir.path(), {"ls", "-"}, options);
+  EXPECT_EQ(outcome.signal, SIGINT);
+  std::string text(4096, '\0');
+  ::fcntl(terminal, F_SETFL, O_NONBLOCK);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(terminal, text.data(), text.size()), 0)));
+  EXPECT_THAT(text, HasSubstr("ckpt: interrupted; no unfinished file is left\r\n"));
+  for (int end : {terminal, input[0], input[1]}) ::close(end);
+}
+
 TEST(Color, MarksVerdictsOnATerminalOrWhenAsked) {
   TempDir dir;
   write_model(dir, "net.pth", {"a"});
@@ -107,6 +145,20 @@ TEST(Terminal, ThatIsNarrowGetsShortenedNames) {
   if (narrow == "no terminal") GTEST_SKIP() << "no pseudo-terminals here";
   EXPECT_THAT(narrow, HasSubstr("encoder\u2026y.weight  float32"));
   EXPECT_THAT(run_ckpt(dir.path(), {"ls", "net.pth"}).out, HasSubstr("encoder.layers.0.attention.query.weight"));
+}
+
+/// All names were "modul…weight", and the lines wrapped all the same.
+TEST(Terminal, ThatIsTooNarrowForTheTableGetsWholeNames) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"encoder.layers.0.attention.query.weight"});
+  ::setenv("COLUMNS", "40", 1);
+  std::string names = on_terminal(dir, {"ls", "net.pth"}, "1");
+  ::setenv("COLUMNS", "70", 1);
+  std::string bars = on_terminal(dir, {"tree", "net.pth"}, "1");
+  ::unsetenv("COLUMNS");
+  if (names == "no terminal") GTEST_SKIP() << "no pseudo-terminals here";
+  EXPECT_THAT(names, HasSubstr("encoder.layers.0.attention.query.weight  float32"));
+  EXPECT_THAT(bars, HasSubstr("########## 100.0%"));
 }
 
 TEST(Help, OfEveryCommandBeginsWithAnExample) {

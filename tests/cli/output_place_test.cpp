@@ -65,6 +65,7 @@ TEST(StandardOutput, IsRefusedWhereItCannotBeWhatIsMeant) {
   EXPECT_THAT(json.err, HasSubstr("--json and '-o -' contradict each other"));
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"publish", "net.pth", "-o", "-"},
                                                     {"split", "net.pth", "--shards", "2", "-o", "-"},
+                                                    {"join", "net.pth", "-o", "-"},
                                                     {"rescue", "net.pth", "-o", "-"},
                                                     {"reindex", "net.ckpt", "-o", "-"},
                                                     {"man", "--write", "-"}}) {

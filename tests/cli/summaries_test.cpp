@@ -147,3 +147,84 @@ TEST(RepeatedLayers, HaveTheTotalsOfAllInTree) {
   EXPECT_THAT(folded, HasSubstr("--all shows each\n"));
   EXPECT_THAT(run_ckpt(dir.path(), {"tree", "net.pth"}).out, HasSubstr("4.attn"));
 }
+
+namespace {
+
+Value shared_view(const std::shared_ptr<const ckpt::Storage>& storage) {
+  return view(storage, {2}, {1});
+}
+
+}  // namespace
+
+/// One row stood for all layers, and said nothing of those that share a tensor with another.
+TEST(RepeatedLayers, KeepApartWhatSharesOtherTensors) {
+  TempDir dir;
+  auto first = floats_storage(2);
+  std::vector<std::pair<std::string, Value>> items;
+  for (int i = 0; i < 9; ++i) {
+    items.emplace_back("h." + std::to_string(i) + ".w", i == 2 || i == 5 ? shared_view(first) : tensor({1, 2}));
+  }
+  write_checkpoint(dir.path() / "net.pth", dict(items));
+  std::string folded = run_ckpt(dir.path(), {"ls", "--fold", "net.pth"}).out;
+  EXPECT_THAT(folded, HasSubstr("h.0-4.w "));
+  EXPECT_THAT(folded, testing::ContainsRegex("h\\.5\\.w .* shares 'h\\.2\\.w'\n"));
+  EXPECT_THAT(folded, HasSubstr("h.6-8.w "));
+  EXPECT_THAT(run_ckpt(dir.path(), {"tree", "--fold", "net.pth"}).out, HasSubstr("0-4 \u00d75 "));
+}
+
+TEST(RepeatedLayers, SayWhatAllOfThemShare) {
+  TempDir dir;
+  auto outer = floats_storage(2);
+  std::vector<std::pair<std::string, Value>> items = {{"norm", shared_view(outer)}};
+  for (int i = 0; i < 4; ++i) {
+    auto inner = floats_storage(2);
+    std::string layer = "h." + std::to_string(i);
+    items.emplace_back(layer + ".a", shared_view(inner));
+    items.emplace_back(layer + ".b", shared_view(inner));
+    items.emplace_back(layer + ".norm", shared_view(outer));
+  }
+  write_checkpoint(dir.path() / "net.pth", dict(items));
+  std::string folded = run_ckpt(dir.path(), {"ls", "--fold", "net.pth"}).out;
+  EXPECT_THAT(folded, HasSubstr("\u00d74, shares 'h.0-3.a'\n"));
+  EXPECT_THAT(folded, HasSubstr("\u00d74, shares 'norm'\n"));
+}
+
+/// safetensors files are sorted by name: 0, 1, 10, 11, 2. Layers 2 to 9 were one row, and four stood alone.
+TEST(RepeatedLayers, FoldInAnyOrderOfTheFile) {
+  TempDir dir;
+  std::vector<std::string> keys;
+  for (const char* number : {"0", "1", "10", "11", "2", "3", "4", "5", "6", "7", "8", "9"}) {
+    keys.push_back(std::string("h.") + number + ".w");
+  }
+  write_model(dir, "net.safetensors", keys);
+  std::string folded = run_ckpt(dir.path(), {"ls", "--fold", "net.safetensors"}).out;
+  EXPECT_THAT(folded, HasSubstr("h.0-11.w "));
+  EXPECT_THAT(folded, Not(HasSubstr("h.2-9")));
+  EXPECT_EQ(run_ckpt(dir.path(), {"why", "net.safetensors", "--for", "folded.txt"},
+                     {.in_child = [&] { write_file(dir.path() / "folded.txt", folded); }})
+                .code,
+            run_ckpt(dir.path(), {"why", "net.safetensors", "--for", "net.safetensors"}).code)
+      << "the folded list names the same keys";
+}
+
+TEST(RepeatedLayers, HaveOneRowInThePageUnlessAllIsAskedFor) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "net.pth", blocks());
+  std::string page = run_ckpt(dir.path(), {"info", "net.pth", "--html", "-"}).out;
+  EXPECT_THAT(page, HasSubstr("h.0-4.attn.weight"));
+  EXPECT_THAT(page, HasSubstr("ckpt info --html OUT --all shows each"));
+  std::string all = run_ckpt(dir.path(), {"info", "net.pth", "--html", "-", "--all"}).out;
+  EXPECT_THAT(all, HasSubstr(">h.3.attn.weight<"));
+  EXPECT_THAT(all, Not(HasSubstr("h.0-4")));
+  expect_refused(dir, {"info", "--all", "net.pth"}, 2, "--all", "add --html OUT");
+}
+
+/// Twelve settings of the optimizer stood before the epoch.
+TEST(Info, ShowsTheOptimizersSettingsLast) {
+  TempDir dir;
+  Value group = dict({{"lr", Value::real(0.5)}, {"params", Value::list({Value::integer(0)})}});
+  Value state = dict({{"state", dict({})}, {"param_groups", Value::list({group})}});
+  write_checkpoint(dir.path() / "net.pth", dict({{"optimizer", state}, {"epoch", Value::integer(3)}}));
+  std::string text = run_ckpt(dir.path(), {"info", "net.pth"}).out;
+  EXPECT_LT(text.find("epoch = 3"), text.find("optimizer.param_groups.0.lr = 0.5"));
+}

@@ -131,7 +131,7 @@ int run(Context& context, const Options& options) {
 void add_align(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "align", "ckpt align torchvision.pth timm.safetensors -o rules.toml\n  ckpt align --pairs old.pth new.pth",
-      "Learn the rules that make B of A: renamed, transposed, reshaped, split, fused, cast and tied tensors, "
+      "Learn the rules that turn A into B: renamed, transposed, reshaped, split, fused, cast and tied tensors, "
       "found by their contents, then by names, shapes and order, and checked. 'ckpt rename --map rules.toml' "
       "applies them. Exit 1 when something stays unexplained.");
   auto options = std::make_shared<Options>();
@@ -141,9 +141,9 @@ void add_align(CommandSpec app, Command& chosen) {
       .type_name("RULES");
   command.add_flag("-f,--force", options->force, "overwrite an existing file");
   command.add_flag("-n,--dry-run", options->dry_run, "write no file");
-  command.add_flag("--drop-unused", options->align.drop_unused, "drop what B does not have by a rule");
-  command.add_flag("--by-content", options->by_content, "pair no tensors with different values");
-  command.add_flag("--exact", options->exact, "one pair a key, no patterns");
+  command.add_flag("--drop-unused", options->align.drop_unused, "add rules that drop what B does not have");
+  command.add_flag("--by-content", options->by_content, "do not pair tensors with different values");
+  command.add_flag("--exact", options->exact, "one pair per key, no patterns");
   command.add_flag("--pairs", options->pairs, "list which tensor became which");
   add_read_options(command, *options);
   command.callback([&chosen, options] {

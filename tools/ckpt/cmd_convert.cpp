@@ -8,6 +8,7 @@
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
 #include "tools/ckpt/standard_output.h"
+#include "tools/support/suggest.h"
 
 namespace cli {
 namespace {
@@ -21,10 +22,19 @@ struct Options : EditOptions {
   std::string format;
 };
 
-std::string writable_formats() {
-  std::string names;
+std::vector<std::string> writable_formats() {
+  std::vector<std::string> names;
   for (const ckpt::Format* format : ckpt::formats()) {
-    if (format->write != nullptr) names += (names.empty() ? "" : ", ") + std::string(format->name);
+    if (format->write != nullptr) names.emplace_back(format->name);
+  }
+  return names;
+}
+
+std::vector<std::string> written_extensions() {
+  std::vector<std::string> names;
+  for (const ckpt::Format* format : ckpt::formats()) {
+    if (format->write == nullptr) continue;
+    for (std::string_view extension : format->extensions) names.emplace_back(extension);
   }
   return names;
 }
@@ -32,8 +42,9 @@ std::string writable_formats() {
 const ckpt::Format* named_format(const Options& options) {
   const ckpt::Format* format = options.format.empty() ? nullptr : ckpt::find_format(options.format);
   if (!options.format.empty() && (format == nullptr || format->write == nullptr)) {
-    throw Error(ErrorCode::usage,
-                "--format " + core::quote(options.format) + " cannot be written; use one of " + writable_formats());
+    std::vector<std::string> names = writable_formats();
+    throw Error(ErrorCode::usage, "--format " + core::quote(options.format) + " cannot be written" +
+                                      did_you_mean(options.format, names) + "; use one of " + core::join(names, ", "));
   }
   return format;
 }
@@ -46,16 +57,16 @@ void check_format(const Options& options, const Job& job) {
         .add_context("standard output");
   }
   if (ckpt::find_format_for(job.target) != nullptr) return;
-  throw Error(ErrorCode::usage,
-              "its name does not say a format; use an extension such as .ckpt, .pth or "
-              ".safetensors, or --format")
+  throw Error(ErrorCode::usage, "its name does not say a format" +
+                                    did_you_mean(job.target.extension().string(), written_extensions()) +
+                                    "; use an extension such as .ckpt, .pth or .safetensors, or --format")
       .add_context(job.target.string());
 }
 
 /// "net.pth" in the folder "out" as safetensors: "out/net.safetensors".
 std::filesystem::path name_in_folder(const std::string& folder, const Address& source, const ckpt::Format* format) {
   if (format == nullptr) {
-    throw Error(ErrorCode::io, "is a folder; name a file in it, or say the format too: --format safetensors")
+    throw Error(ErrorCode::io, "is a folder; name a file in it, or say which format to write: --format safetensors")
         .add_context(folder);
   }
   if (source.is_standard_input()) {

@@ -68,7 +68,7 @@ int run(Context& context, const Options& options) {
 void add_scope_options(CommandSpec command, Options& options) {
   command
       .add_option("--ignore-prefix", options.diff.ignore_prefixes,
-                  "take this off names of both sides first, as in 'module.'; may be repeated")
+                  "remove this prefix from the names of both sides first, such as 'module.'; may be repeated")
       .type_name("PREFIX")
       .one_value_each();
   command
@@ -79,10 +79,12 @@ void add_scope_options(CommandSpec command, Options& options) {
 }
 
 void add_verdict_options(CommandSpec command, Options& options) {
-  command.add_option("--rtol", options.diff.rtol, "values may differ by this, times the value of B (default: 0)")
+  command
+      .add_option("--rtol", options.diff.rtol,
+                  "relative tolerance: values may differ by X times the value of B (default: 0)")
       .type_name("X")
       .from(0);
-  command.add_option("--atol", options.diff.atol, "values may differ by this much more (default: 0)")
+  command.add_option("--atol", options.diff.atol, "absolute tolerance, added to the relative one (default: 0)")
       .type_name("X")
       .from(0);
   command

@@ -100,7 +100,7 @@ int run(Context& context, const Options& options) {
 
 void add_doctor(CommandSpec app, Command& chosen) {
   CommandSpec command =
-      add_command(app, "doctor", "ckpt doctor\n  ckpt doctor /data/runs",
+      add_command(app, "doctor", "ckpt doctor\n  ckpt doctor runs/",
                   "Say what this installation can do, what it runs on, and what is missing; exit 1 then.");
   auto options = std::make_shared<Options>();
   command.add_option("PATH", options->path, "folder whose file system is looked at (default: here)").type_name("");

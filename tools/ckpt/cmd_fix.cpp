@@ -71,7 +71,7 @@ Edit fix_one(const Options& options, const ckpt::Checkpoint& checkpoint, const s
   ckpt::Diagnosis d = ckpt::why(checkpoint.path, options.target.why(options, at));
   require_curable(d);
   if (options.in_place && d.plan.loses && !options.force) {
-    throw Error(ErrorCode::usage, "the fix leaves out part of the file; write it to another one with -o, or say -f");
+    throw Error(ErrorCode::usage, "the fix leaves out part of the file; use -o to write another file, or -f");
   }
   if (d.guesses() && !options.guess) {
     throw Error(ErrorCode::usage,
@@ -109,7 +109,7 @@ void add_fix(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "fix", "ckpt fix best.pth --for resnet50 -o resnet50.pth\n  ckpt fix best.pth --for resnet50 --dry-run",
       "Do what 'ckpt why' proposes with the same options: take the state dict, rename keys, "
-      "drop or add what is too much or missing, transpose, move device tags.");
+      "drop unexpected keys, add missing ones, transpose, move device tags.");
   auto options = std::make_shared<Options>();
   add_target_options(command, options->target);
   command.add_flag("--guess", options->guess, "also take steps that 'ckpt why' calls a guess");

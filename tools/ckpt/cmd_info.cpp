@@ -14,6 +14,7 @@ namespace {
 struct Options : ReadOptions {
   std::vector<std::string> files;
   std::string html;
+  bool all = false;
 };
 
 void print_info(Output& out, const Info& info) {
@@ -77,6 +78,9 @@ int run(Context& context, const Options& options) {
   if (!options.html.empty() && options.files.size() > 1) {
     throw core::Error(core::ErrorCode::usage, "--html makes a page of one file; run it once for each");
   }
+  if (options.all && options.html.empty()) {
+    throw core::Error(core::ErrorCode::usage, "--all is for the page of --html; add --html OUT");
+  }
   ckpt::JsonWriter json(2);
   int code = kDone;
   if (options.files.size() > 1) json.begin_array();
@@ -89,7 +93,7 @@ int run(Context& context, const Options& options) {
     say_report(options, address.path, report);
     code = std::max(code, options.looked(report));
     if (!options.html.empty()) {
-      write_page(info_page(info), options.html, context.out);
+      write_page(info_page(info, options.all ? PageRows::all : PageRows::folded), options.html, context.out);
     } else if (options.json) {
       write_json(json, info, report);
     } else {
@@ -111,6 +115,7 @@ void add_info(CommandSpec app, Command& chosen) {
   OptionSpec html =
       command.add_option("--html", options->html, "write a page with charts and a map of the layers instead")
           .type_name("OUT");
+  command.add_flag("--all", options->all, "in the page, show each of the repeated layers");
   add_read_options(command, *options);
   command.option("--json").excludes(html);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });

@@ -1,7 +1,6 @@
 // ckpt ls (also: inspect): the tensors of a file, one a line.
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
@@ -9,9 +8,9 @@
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/folded_names.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/order.h"
-#include "tools/ckpt/repeated_layers.h"
 
 namespace cli {
 namespace {
@@ -31,8 +30,8 @@ struct Options : ReadOptions {
 struct Listed {
   ckpt::Checkpoint checkpoint;
   Listing listing;
-  std::vector<std::size_t> shown;                         ///< tensors in the order to show
-  std::unordered_map<std::string, LayerFold> folds = {};  ///< by the name of the tensor; empty: each is shown
+  std::vector<std::size_t> shown;  ///< tensors in the order to show
+  FoldedNames folds = {};          ///< empty: each is shown
 };
 
 /// The tensors that were asked for, in the order that was asked for.
@@ -48,17 +47,6 @@ std::vector<std::size_t> choose(const Options& options, const Listing& listing) 
   return shown;
 }
 
-std::string notes_of(const Listing& listing, std::size_t index) {
-  const ckpt::Entry& entry = *listing.tensors[index].entry;
-  std::string notes;
-  std::ptrdiff_t tied = listing.tied_to[index];
-  if (tied >= 0 && static_cast<std::size_t>(tied) != index) {
-    notes = "shares " + core::quote(listing.tensors[static_cast<std::size_t>(tied)].name);
-  }
-  if (!entry.bytes) notes += (notes.empty() ? "" : ", ") + std::string("no values");
-  return notes;
-}
-
 /// A terminal gets repeated layers once, as long as the whole list is asked for, in the order of the file.
 bool wants_folds(const Options& options, const Output& out) {
   bool whole = options.order == Order::file && !options.reverse && options.top == 0 && options.selection.empty();
@@ -66,36 +54,17 @@ bool wants_folds(const Options& options, const Output& out) {
   return options.fold || out.width() > 0;
 }
 
-void find_folds(Listed& listed, const ckpt::Value& top) {
-  std::vector<ckpt::Branch> all = ckpt::branches(top);
-  std::vector<LayerFold> folds = fold_layers(all, children_of(all));
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    if (all[i].entry != nullptr) listed.folds.emplace(all[i].name, whole_fold(all, folds, i));
-  }
-}
-
-bool is_folded(const Listed& listed, std::size_t index) {
-  auto found = listed.folds.find(listed.listing.tensors[index].name);
-  return found != listed.folds.end() && found->second.hidden;
-}
-
 void print_table(Output& out, const Listed& listed) {
   const Listing& listing = listed.listing;
   Table table({{"NAME"}, {"DTYPE"}, {"SHAPE"}, {"LOCATION"}, {"SIZE", Table::Align::right}, {""}});
   bool folded = false;
   for (std::size_t i : listed.shown) {
-    if (is_folded(listed, i)) {
-      folded = true;
-      continue;
-    }
+    ListedName row = listed_name(listing, listed.folds, i);
+    folded |= row.hidden;
+    if (row.hidden) continue;
     const ckpt::Entry& entry = *listing.tensors[i].entry;
-    auto fold = listed.folds.find(listing.tensors[i].name);
-    bool several = fold != listed.folds.end() && fold->second.count > 1;
-    std::string notes = notes_of(listing, i);
-    if (several) notes = "\u00d7" + core::format_count(fold->second.count) + (notes.empty() ? "" : ", ") + notes;
-    table.add_row({core::printable(several ? fold->second.label : listing.tensors[i].name), ckpt::type_name(entry),
-                   core::to_list(ckpt::value_shape(entry)), core::printable(entry.location),
-                   core::format_size(entry.byte_size()), notes});
+    table.add_row({row.name, ckpt::type_name(entry), core::to_list(ckpt::value_shape(entry)),
+                   core::printable(entry.location), core::format_size(entry.byte_size()), row.notes});
   }
   table.print(out);
   if (folded) out.print("repeated layers are shown once, with the size of one; --all shows each\n");
@@ -172,7 +141,9 @@ int list_file(Context& context, const Options& options, const std::string& file,
   core::with_context(address.path.string(),
                      [&] { listed->listing = make_listing(ckpt::value_at(listed->checkpoint.root, address.at)); });
   listed->shown = choose(options, listed->listing);
-  if (wants_folds(options, context.out)) find_folds(*listed, ckpt::value_at(listed->checkpoint.root, address.at));
+  if (wants_folds(options, context.out)) {
+    listed->folds = fold_names(listed->listing, ckpt::branches(ckpt::value_at(listed->checkpoint.root, address.at)));
+  }
   say_report(options, address.path, report);
   if (options.json) {
     write_json(context.out, json, address, *listed, report);
@@ -207,13 +178,15 @@ void add_ls(CommandSpec app, Command& chosen) {
   command
       .add_option("--sort", options->sort, "file, name (layer2 before layer10), size, numel or dtype (default: file)")
       .type_name("ORDER");
-  command.add_flag("-r,--reverse", options->reverse, "the other way round");
+  command.add_flag("-r,--reverse", options->reverse, "reverse the order");
   command.add_option("--top", options->top, "only the first N of them").type_name("N");
   add_selection_options(command, options->selection);
-  OptionSpec all = command.add_flag("--all", options->all, "each of repeated layers, as a file or a pipe gets them");
+  OptionSpec all =
+      command.add_flag("--all", options->all, "show each of the repeated layers (the default into a file or a pipe)");
   command
-      .add_flag("--fold", options->fold,
-                "repeated layers (same names, shapes and dtypes) once, as h.0-299.attn: what a terminal gets")
+      .add_flag(
+          "--fold", options->fold,
+          "show repeated layers (same names, shapes and dtypes) once, as h.0-299.attn (the default on a terminal)")
       .excludes(all);
   command.add_flag("--values", options->values, "plain values too (--json always has them)");
   add_read_options(command, *options);

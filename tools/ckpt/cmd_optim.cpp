@@ -273,7 +273,7 @@ void add_optim(CommandSpec app, Command& chosen) {
   auto rekeyed = std::make_shared<ChangeOptions>();
   CommandSpec rekey_command = add_command(
       optim, "rekey",
-      "ckpt optim rekey --to name last.pth -o named.pth\n  ckpt optim rekey --to index named.pth -o last.pth",
+      "ckpt optim rekey --to name last.pth -o named.pth\n  ckpt optim rekey --to index named.pth -o indexed.pth",
       "Key the state by parameter names (as FSDP does) or by numbers (as torch.optim "
       "loads it; the names are kept in param_names).");
   rekey_command.add_option("--to", rekeyed->to, "name or index").required().type_name("KEYS");

@@ -278,7 +278,7 @@ int run(Context& context, const Options& options) {
   if (!allowed) {
     context.out.flush();
     print_error_line("ckpt: " + core::printable(source.shown()) + ": not published, " + refusal +
-                     "; --allow-nan publishes it nevertheless");
+                     "; --allow-nan publishes it anyway");
     return kNo;
   }
   if (!options.json && !options.quiet) print_result(context, options, target, publication, result);
@@ -292,7 +292,8 @@ void add_publish(CommandSpec app, Command& chosen) {
       app, "publish",
       "ckpt publish last.pth                # writes last-1a2b3c4d.pth\n  ckpt publish --to bf16 last.pth -o "
       "model.safetensors",
-      "Make the file to hand out: the moving average where there is one, as a plain state dict on the CPU, without "
+      "Make the file to share with others: the moving average where there is one, as a plain state dict on the CPU, "
+      "without "
       "wrappers, optimizer, schedulers and old storages. Weights with NaN or infinities are refused.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->input, "checkpoint; FILE::path names the state dict").required().type_name("");

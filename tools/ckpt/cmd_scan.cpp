@@ -63,12 +63,12 @@ std::string verdict_of(const ckpt::ScanResult& result) {
     parts.push_back("DANGEROUS, do not load it with pickle or torch.load: " + found(ckpt::FindingKind::danger, "sign") +
                     " of an attack");
   }
-  if (!result.complete()) parts.emplace_back("not read to its end, so nothing is cleared");
+  if (!result.complete()) parts.emplace_back("not read to its end, so it may hold more");
   if (result.has(ckpt::FindingKind::problem)) parts.push_back(found(ckpt::FindingKind::problem, "finding"));
   if (result.has(ckpt::FindingKind::foreign)) {
     parts.push_back(
         found(ckpt::FindingKind::foreign, "foreign name") +
-        (result.verdict() == "foreign" ? ", none known as an attack; loading needs and runs their code" : ""));
+        (result.verdict() == "foreign" ? ", none known as an attack; loading imports and runs their code" : ""));
   }
   return parts.empty() ? "clean" : core::join(parts, "; ");
 }
@@ -164,7 +164,7 @@ void add_scan(CommandSpec app, Command& chosen) {
   CommandSpec command =
       add_command(app, "scan", "ckpt scan best.pth\n  ckpt scan --json downloads/*.pth",
                   "List every symbol that the pickles in a file name, and all other code it carries. "
-                  "What attacks is told apart from what is merely foreign, a class of somebody's project. "
+                  "Signs of an attack are told apart from names that are merely foreign, such as classes of a project. "
                   "Exit 0: clean; 1: dangerous, foreign or another finding; 3: not read to its end. "
                   "Nothing is executed.");
   auto options = std::make_shared<Options>();

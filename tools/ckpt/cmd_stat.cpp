@@ -245,7 +245,7 @@ void add_stat(CommandSpec app, Command& chosen) {
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->file, "checkpoint, or FILE::path").required().type_name("");
   add_selection_options(command, options->selection);
-  command.add_option("--fail-on", options->fail_on, "any of nan, inf, zero (a tensor of nothing but zeros), or any")
+  command.add_option("--fail-on", options->fail_on, "any of nan, inf, zero (a tensor of only zeros), or any")
       .type_name("LIST")
       .separated_by(',')
       .one_value_each()

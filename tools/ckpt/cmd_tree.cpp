@@ -40,7 +40,7 @@ double share_of(const ckpt::Branch& branch, const ckpt::Branch& whole) {
 
 std::string share_text(double share) {
   char buffer[16];
-  std::snprintf(buffer, sizeof buffer, "%5.1f%%", share * 100);
+  std::snprintf(buffer, sizeof buffer, " %5.1f%%", share * 100);
   auto filled = static_cast<std::size_t>(share * kBar + 0.5);
   return std::string(filled, '#') + std::string(kBar - std::min(kBar, filled), '.') + buffer;
 }
@@ -85,17 +85,16 @@ std::vector<std::size_t> arrange(const BranchOrder& below, const std::vector<Lay
   return out;
 }
 
-/// The totals of a run of siblings that begins with branch `first`.
-void add_up(ckpt::Branch& branch, const Branches& all, const std::vector<std::size_t>& siblings, std::size_t first,
-            std::uint64_t count) {
-  auto at = std::find(siblings.begin(), siblings.end(), first);
-  for (std::uint64_t k = 1; k < count; ++k) {
-    const ckpt::Branch& other = all[*++at];
-    branch.tensors += other.tensors;
-    branch.elements += other.elements;
-    branch.bytes += other.bytes;
+/// Adds the totals of the layers that branch `at` stands for.
+void add_up(ckpt::Branch& branch, const Branches& all, const std::vector<std::size_t>& siblings,
+            const std::vector<LayerFold>& folds, std::size_t at) {
+  for (std::size_t i : siblings) {
+    if (!folds[i].hidden || folds[i].shown_by != at) continue;
+    branch.tensors += all[i].tensors;
+    branch.elements += all[i].elements;
+    branch.bytes += all[i].bytes;
   }
-  for (auto& [dtype, tensors] : branch.dtypes) tensors *= count;
+  for (auto& [dtype, tensors] : branch.dtypes) tensors *= folds[at].count;
 }
 
 void print_tree(Context& context, const Options& options, const Address& address, const Branches& all) {
@@ -103,7 +102,7 @@ void print_tree(Context& context, const Options& options, const Address& address
                {"TENSORS", Table::Align::right},
                {"ELEMENTS", Table::Align::right},
                {"SIZE", Table::Align::right},
-               {"SHARE"},
+               {"SHARE", Table::Align::bar},
                {"DTYPES"}});
   BranchOrder below = sorted_children(all, options.order);
   bool fold = options.fold || (context.out.width() > 0 && !options.all);
@@ -115,7 +114,7 @@ void print_tree(Context& context, const Options& options, const Address& address
     ckpt::Branch branch = all[i];
     if (fold && folds[i].count > 1) {
       label = core::printable(folds[i].label) + " \u00d7" + core::format_count(folds[i].count);
-      add_up(branch, all, below[branch.parent], i, folds[i].count);
+      add_up(branch, all, below[branch.parent], folds, i);
       folded = true;
     }
     table.add_row({std::string(2 * branch.depth, ' ') + label, core::format_count(branch.tensors),
@@ -123,7 +122,9 @@ void print_tree(Context& context, const Options& options, const Address& address
                    share_text(share_of(branch, all.front())), dtypes_of(branch)});
   }
   table.print(context.out);
-  if (folded) context.out.print("a repeated layer has the totals of all, and below it one of them; --all shows each\n");
+  if (folded)
+    context.out.print(
+        "repeated layers are one row with their totals, and one of them is shown below it; --all shows each\n");
 }
 
 void write_branch(ckpt::JsonWriter& json, const ckpt::Branch& branch, const ckpt::Branch& whole) {
@@ -190,10 +191,12 @@ void add_tree(CommandSpec app, Command& chosen) {
   command.add_option("FILE", options->files, "checkpoint; FILE::path looks there only").required().type_name("");
   command.add_option("--depth", options->depth, "levels to show (default: 3)").type_name("N");
   command.add_flag("--tensors", options->tensors, "the tensors too, as the last level");
-  OptionSpec all = command.add_flag("--all", options->all, "each of repeated layers, as a file or a pipe gets them");
+  OptionSpec all =
+      command.add_flag("--all", options->all, "show each of the repeated layers (the default into a file or a pipe)");
   command
-      .add_flag("--fold", options->fold,
-                "repeated layers (same names, shapes and dtypes) once, as h.0-299 \u00d7300: what a terminal gets")
+      .add_flag(
+          "--fold", options->fold,
+          "show repeated layers (same names, shapes and dtypes) once, as h.0-299 \u00d7300 (the default on a terminal)")
       .excludes(all);
   command.add_option("--sort", options->sort, "file, name (layer2 before layer10), size or numel (default: file)")
       .type_name("ORDER");
@@ -201,7 +204,7 @@ void add_tree(CommandSpec app, Command& chosen) {
   command.callback([&chosen, options] {
     options->order = parse_order(options->sort);
     if (options->order == Order::dtype)
-      throw core::Error(core::ErrorCode::usage, "a module has no one dtype to sort by");
+      throw core::Error(core::ErrorCode::usage, "modules cannot be sorted by dtype: one module can hold several");
     chosen = [options](Context& context) { return run(context, *options); };
   });
 }

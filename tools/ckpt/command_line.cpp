@@ -85,8 +85,12 @@ Reached reached(const CLI::App& app) {
 }
 
 /// The words that no option and no positional took: an option with a typing mistake, or a word too many.
-std::string describe_extras(const CLI::App& command, const std::string& fallback) {
+std::string describe_extras(const CLI::App& app, const CLI::App& command, const std::string& fallback) {
   std::vector<std::string> extras = command.remaining(true);
+  if (extras.empty() && &command != &app && !app.remaining().empty()) {
+    return core::quote(app.remaining().front()) + " stands before the command; options of " +
+           core::quote(command.get_name()) + " go behind it";
+  }
   if (extras.empty()) return fallback;
   const std::string& word = extras.front();
   std::string name = word.substr(0, word.find('='));
@@ -113,7 +117,7 @@ void check_files(const Reached& at) {
 
 /// A command that writes several files, or the file and its name, has no use for a stream; it must not make a file "-".
 void check_stream(const Reached& at) {
-  constexpr std::array<std::string_view, 5> kNoStream = {"split", "publish", "rescue", "reindex", "man"};
+  constexpr std::array<std::string_view, 6> kNoStream = {"split", "join", "publish", "rescue", "reindex", "man"};
   const std::string name = at.command->get_name();
   if (std::find(kNoStream.begin(), kNoStream.end(), name) == kNoStream.end()) return;
   for (const char* flag : {"--output", "--write"}) {
@@ -221,12 +225,12 @@ Command parse_command_line(int argc, char** argv) {
     return wants_json(argc, argv) ? with_schema(say_version_json(), {}) : say("ckpt " CKPT_VERSION "\n");
   } catch (const CLI::ExtrasError& error) {
     Reached at = reached(app);
-    throw Error(ErrorCode::usage, describe_extras(*at.command, error.what()) + "; see '" + at.name + " --help'");
+    throw Error(ErrorCode::usage, describe_extras(app, *at.command, error.what()) + "; see '" + at.name + " --help'");
   } catch (const CLI::ParseError& error) {
     Reached at = reached(app);
     bool lacks_command =
         dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !subcommands(*at.command).empty();
-    std::string what = lacks_command ? describe_extras(*at.command, at.name + " needs a command") : error.what();
+    std::string what = lacks_command ? describe_extras(app, *at.command, at.name + " needs a command") : error.what();
     throw Error(ErrorCode::usage, what + "; see '" + at.name + " --help'");
   }
   chosen = with_color(std::move(chosen), color);

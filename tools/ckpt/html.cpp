@@ -335,7 +335,8 @@ void write_page(const HtmlPage& page, const std::string& path, Output& out) {
       core::ByteVector head(std::min<std::uint64_t>(old->size(), kStart.size()));
       old->read(0, head);
       if (!std::equal(head.begin(), head.end(), core::as_bytes(kStart).begin(), core::as_bytes(kStart).end())) {
-        throw core::Error(core::ErrorCode::io, "exists already and is no HTML page; choose another name for --html");
+        throw core::Error(core::ErrorCode::io,
+                          "exists already and is not an HTML page; choose another name for --html");
       }
     }
     ckpt::AtomicFile file(path, {.overwrite = taken});

@@ -78,7 +78,6 @@ std::uint64_t parameters_outside(const Listing& listing, const OptimizerPlaces& 
 }
 
 /// The state of each parameter is a dict of tensors too, and no state dict that somebody would load.
-/// The state of each parameter is a dict of tensors too, and no state dict that somebody would load.
 void drop_optimizer_states(Info& info, const OptimizerPlaces& optimizers) {
   std::erase_if(info.state_dicts, [&](const ckpt::StateDictRef& dict) { return optimizers.hold(dict.name); });
 }
@@ -108,7 +107,10 @@ void add_state_dicts(Facts& facts, const Info& info) {
 }
 
 void add_values(Facts& facts, const Info& info) {
-  const std::vector<ckpt::NamedValue>& values = info.listing.values;
+  std::vector<ckpt::NamedValue> values = info.listing.values;
+  OptimizerPlaces optimizers(info.optimizers);  // whose settings stand last: their line says what they are
+  std::stable_partition(values.begin(), values.end(),
+                        [&](const ckpt::NamedValue& value) { return !optimizers.hold(value.name); });
   for (std::size_t i = 0; i < std::min(values.size(), kMaxShown); ++i) {
     facts.emplace_back("value", core::printable(values[i].name) + " = " + ckpt::value_text(values[i].value));
   }

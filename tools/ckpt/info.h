@@ -41,7 +41,12 @@ Counts wrappers_of(const ckpt::Dict& dict);
 /// Name and value of each line; printable text.
 std::vector<std::pair<std::string, std::string>> facts_of(const Info& info);
 
+enum class PageRows {
+  folded,  ///< repeated layers have one row
+  all,
+};
+
 /// Facts, sizes by module and dtype, a map of the layers, the largest tensors, all tensors.
-HtmlPage info_page(const Info& info);
+HtmlPage info_page(const Info& info, PageRows rows = PageRows::folded);
 
 }  // namespace cli

@@ -6,8 +6,10 @@
 
 #include "libckpt/analyze/branches.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/folded_names.h"
 #include "tools/ckpt/info.h"
 #include "tools/ckpt/order.h"
+#include "tools/ckpt/repeated_layers.h"
 
 namespace cli {
 namespace {
@@ -68,30 +70,45 @@ void add_layers(HtmlPage& page, const Branches& branches) {
   page.add_layer_map("Layers by bytes", blocks);
 }
 
-void add_modules(HtmlPage& page, const Branches& branches) {
+/// Repeated layers have one row, with the totals of one; no folds: each has its own.
+void add_modules(HtmlPage& page, const Branches& branches, const std::vector<LayerFold>& folds) {
   constexpr std::uint64_t kDepth = 3;
-  HtmlPage::TableData table{
-      "Modules",
-      {{"module"}, {"tensors", Table::Align::right}, {"elements", Table::Align::right}, {"size", Table::Align::right}}};
-  for (const ckpt::Branch& branch : branches) {
+  HtmlPage::TableData table{"Modules",
+                            {{"module"},
+                             {"tensors", Table::Align::right},
+                             {"elements", Table::Align::right},
+                             {"size", Table::Align::right},
+                             {""}}};
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    const ckpt::Branch& branch = branches[i];
     if (branch.leaf || branch.depth == 0 || branch.depth > kDepth || table.rows.size() >= kMaxRows) continue;
-    table.rows.push_back({core::printable(branch.name), core::format_count(branch.tensors),
-                          core::format_count(branch.elements), core::format_size(branch.bytes)});
+    LayerFold fold = folds.empty() ? LayerFold{1, branch.name} : whole_fold(branches, folds, i);
+    if (fold.hidden) continue;
+    table.rows.push_back({core::printable(fold.label), core::format_count(branch.tensors),
+                          core::format_count(branch.elements), core::format_size(branch.bytes),
+                          fold.count > 1 ? "\u00d7" + core::format_count(fold.count) : ""});
   }
   if (!table.rows.empty()) page.add_table(table);
 }
 
-void add_tensors(HtmlPage& page, const Info& info) {
-  HtmlPage::TableData table{"Tensors", {{"name"}, {"dtype"}, {"shape"}, {"location"}, {"size", Table::Align::right}}};
-  for (const ckpt::NamedEntry& tensor : info.listing.tensors) {
+void add_tensors(HtmlPage& page, const Info& info, const FoldedNames& folds) {
+  HtmlPage::TableData table{"Tensors",
+                            {{"name"}, {"dtype"}, {"shape"}, {"location"}, {"size", Table::Align::right}, {""}}};
+  std::size_t hidden = 0;
+  for (std::size_t i = 0; i < info.listing.tensors.size(); ++i) {
     if (table.rows.size() >= kMaxRows) break;
-    const ckpt::Entry& entry = *tensor.entry;
-    table.rows.push_back({core::printable(tensor.name), std::string(core::name(entry.dtype)),
-                          core::to_list(entry.shape), core::printable(entry.location),
-                          core::format_size(entry.byte_size())});
+    ListedName row = listed_name(info.listing, folds, i);
+    hidden += row.hidden ? 1 : 0;
+    if (row.hidden) continue;
+    const ckpt::Entry& entry = *info.listing.tensors[i].entry;
+    table.rows.push_back({row.name, std::string(core::name(entry.dtype)), core::to_list(entry.shape),
+                          core::printable(entry.location), core::format_size(entry.byte_size()), row.notes});
+  }
+  if (hidden > 0) {
+    page.add_paragraph("Repeated layers are shown once, with the size of one; ckpt info --html OUT --all shows each.");
   }
   if (!table.rows.empty()) page.add_table(table);
-  if (info.listing.tensors.size() > kMaxRows) {
+  if (table.rows.size() >= kMaxRows) {
     page.add_paragraph("The first " + core::format_count(kMaxRows) + " of " +
                        count_of(info.listing.tensors.size(), "tensor") + ".");
   }
@@ -99,15 +116,16 @@ void add_tensors(HtmlPage& page, const Info& info) {
 
 }  // namespace
 
-HtmlPage info_page(const Info& info) {
+HtmlPage info_page(const Info& info, PageRows rows) {
   HtmlPage page(info.address.text());
   page.add_facts(facts_of(info));
   Branches branches = ckpt::branches(ckpt::value_at(info.checkpoint.root, info.address.at));
   add_layers(page, branches);
   add_dtypes(page, info);
   add_largest(page, info);
-  add_modules(page, branches);
-  add_tensors(page, info);
+  bool fold = rows == PageRows::folded;
+  add_modules(page, branches, fold ? fold_layers(branches, children_of(branches)) : std::vector<LayerFold>());
+  add_tensors(page, info, fold ? fold_names(info.listing, branches) : FoldedNames());
   return page;
 }
 

@@ -60,7 +60,7 @@ void add_parity(CommandSpec command, double& parity) {
           "--parity",
           [&parity](const std::string& text) {
             std::optional<double> share = try_parse_share(text);
-            if (!share) throw usage_error(core::quote(text) + " is not a share such as 5%");
+            if (!share) throw usage_error(core::quote(text) + " is not a percentage such as 5%");
             parity = *share > 0 ? *share : -1;
           },
           "add parity data to a .ckpt, so that 'ckpt rescue' can restore it when up to this share, such as 5%, is "

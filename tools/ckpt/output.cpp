@@ -39,9 +39,11 @@ std::size_t terminal_width() {
   return width > 0 ? width : kUsual;
 }
 
-/// Narrows the widest left-aligned columns, all to one width, until the row fits or they are of `kLeast`.
+/// Narrows the widest left-aligned columns, all to one width, until the row fits. Where it does not fit with columns of
+/// `kLeast`, lines wrap anyway, so names stay whole.
 void fit_columns(const std::vector<Table::Column>& columns, std::vector<std::size_t>& widths, std::size_t terminal) {
   constexpr std::size_t kLeast = 12;
+  const std::vector<std::size_t> whole = widths;
   std::size_t total = 2 * (widths.size() - 1);
   for (std::size_t width : widths) total += width;
   while (total > terminal) {
@@ -50,7 +52,10 @@ void fit_columns(const std::vector<Table::Column>& columns, std::vector<std::siz
       bool shrinks = columns[i].align == Table::Align::left && widths[i] > kLeast;
       if (shrinks && (widest == columns.size() || widths[i] > widths[widest])) widest = i;
     }
-    if (widest == columns.size()) return;
+    if (widest == columns.size()) {
+      widths = whole;
+      return;
+    }
     --widths[widest];
     --total;
   }
@@ -67,7 +72,7 @@ void append_cell(std::string& line, std::string_view cell, std::size_t width, Ta
   if (align == Table::Align::right) line.append(padding, ' ');
   line += cell;
   if (last) return;
-  if (align == Table::Align::left) line.append(padding, ' ');
+  if (align != Table::Align::right) line.append(padding, ' ');
   line += "  ";
 }
 

@@ -87,11 +87,11 @@ class Output {
 void print_error_line(std::string_view line);
 
 /// Text in columns, as wide as their longest cell; on a terminal that is too narrow the widest left-aligned columns are
-/// shortened in the middle of their cells, in a pipe never. A cell is one line, whatever its text; all of them lie in
-/// one buffer, so that a table of 100,000 rows costs little more than its text.
+/// shortened in the middle of their cells, as long as that helps, in a pipe never. A cell is one line, whatever its
+/// text; all of them lie in one buffer, so that a table of 100,000 rows costs little more than its text.
 class Table {
  public:
-  enum class Align : std::uint8_t { left, right };
+  enum class Align : std::uint8_t { left, right, bar };  ///< a bar is never shortened
   struct Column {
     std::string title;
     Align align = Align::left;

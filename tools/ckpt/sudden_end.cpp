@@ -63,6 +63,9 @@ void write_pieces(const std::array<const char*, kCount>& pieces) {
   be_the_one_that_ends();
   ckpt::remove_pending();
   wipe_progress_bar();
+  if (signal == SIGINT && ::isatty(STDERR_FILENO) == 1) {
+    write_pieces<1>({"\rckpt: interrupted; no unfinished file is left\n"});  // over the terminal's ^C
+  }
   std::signal(signal, SIG_DFL);
   sigset_t one;
   ::sigemptyset(&one);

@@ -87,7 +87,7 @@ bool is_text(const std::string& path) {
 
 /// A checkpoint where it is one, else a list of keys.
 ckpt::KeyList list_of_file(const ReadOptions& read, const Address& address) {
-  std::string name = address.path.string();
+  std::string name = address.shown();
   ckpt::Report report;
   ckpt::OpenOptions options = read.open(report);
   options.foreign_objects = true;
@@ -96,7 +96,7 @@ ckpt::KeyList list_of_file(const ReadOptions& read, const Address& address) {
     return core::with_context(name, [&] { return ckpt::key_list_of(checkpoint, address.text(), address.at); });
   } catch (const Error&) {
     std::error_code ignored;
-    if (!std::filesystem::is_regular_file(address.path, ignored) || !is_text(name)) throw;
+    if (!std::filesystem::is_regular_file(address.path, ignored) || !is_text(address.path.string())) throw;
   }
   return ckpt::parse_key_list(read_text(address.path), name);
 }

@@ -106,6 +106,22 @@ std::string compared_rest(const Findings& findings, const ckpt::KeyList& model) 
   return rest;
 }
 
+/// "missing keys (2), 1 module with another version": what was found, and nothing of the rest.
+std::string count_all(const Findings& findings) {
+  const ckpt::KeyDifferences& d = findings.keys;
+  std::vector<std::string> parts;
+  auto add = [&](std::size_t count, const std::string& text) {
+    if (count > 0) parts.push_back(text);
+  };
+  add(d.missing.size(), "missing keys (" + core::format_count(d.missing.size()) + ")");
+  add(d.unexpected.size(), "unexpected keys (" + core::format_count(d.unexpected.size()) + ")");
+  add(d.shapes.size(), count_of(d.shapes.size(), "key") + " with another shape");
+  add(d.dtypes.size(), count_of(d.dtypes.size(), "key") + " with another dtype");
+  add(findings.versions.size(), count_of(findings.versions.size(), "module") + " with another version");
+  add(findings.unequal.size(), count_of(findings.unequal.size(), "tied tensor") + " with different values");
+  return core::join(parts, ", ");
+}
+
 void print_findings(Output& out, const Options& options, const ckpt::KeyList& model, const Findings& findings) {
   const std::string start = core::printable(options.file) + ": ";
   const ckpt::KeyDifferences& d = findings.keys;
@@ -117,11 +133,7 @@ void print_findings(Output& out, const Options& options, const ckpt::KeyList& mo
   } else {
     out.print(start);
     out.print_bad("does not match " + model.name);
-    out.print(": missing keys (" + core::format_count(d.missing.size()) + "), unexpected keys (" +
-              core::format_count(d.unexpected.size()) + "), " + core::format_count(d.shapes.size()) +
-              " with another shape, " + core::format_count(d.dtypes.size()) + " with another dtype, " +
-              count_of(findings.versions.size(), "module") + " with another version, " +
-              count_of(findings.unequal.size(), "tie") + " broken\n");
+    out.print(": " + count_all(findings) + "\n");
   }
   print_list(out, "missing", d.missing);
   print_list(out, "unexpected", d.unexpected);

@@ -105,7 +105,7 @@ DcpPlace read_place(const PickleGraph& graph, NodeId id) {
   bool is_list = graph.kind(transforms) == NodeKind::list || graph.kind(transforms) == NodeKind::tuple;
   if (is_list && graph.children(transforms).empty()) return place;
   std::string named = is_list ? describe_node(graph, graph.children(transforms)[0]) : describe_node(graph, transforms);
-  throw Error(ErrorCode::unsupported, "the data are transformed by " + named + ", which is not undone here");
+  throw Error(ErrorCode::unsupported, "the data are transformed by " + named + ", which ckpt cannot undo");
 }
 
 Places read_places(const PickleGraph& graph, NodeId dict) {

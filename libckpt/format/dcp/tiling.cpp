@@ -68,7 +68,7 @@ bool overlap(const Box& a, const Box& b) {
 
 void check_pairs(const std::vector<const Box*>& boxes) {
   if (boxes.size() > kMaxCompared) {
-    throw Error(ErrorCode::refused, core::format_count(boxes.size()) + " chunks form no grid; at most " +
+    throw Error(ErrorCode::refused, core::format_count(boxes.size()) + " chunks do not form a grid; at most " +
                                         core::format_count(kMaxCompared) + " such chunks are accepted");
   }
   for (std::size_t i = 0; i < boxes.size(); ++i) {

@@ -55,7 +55,7 @@ std::string user_block_fault(const SourcePtr& file) {
   for_each_part(*slice(file, 0, size), [&](Bytes part) { zero = zero && is_zero(part); });
   if (zero) return "";
   return "a user block of " + core::format_size(size) +
-         " before the HDF5 part holds something else than zeros, which nothing here accounts for";
+         " before the HDF5 part holds something other than zeros, and its meaning is not known";
 }
 
 const Format kHdf5 = {

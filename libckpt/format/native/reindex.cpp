@@ -39,7 +39,7 @@ class Reindexer {
     input_.head.resize(std::min<std::uint64_t>(4096, input_.file->size()));
     input_.file->read(0, input_.head);
     if (!detect_native(input_)) {
-      throw Error(ErrorCode::unsupported, "only native files (.ckpt) have an index; this is none");
+      throw Error(ErrorCode::unsupported, "only native files (.ckpt) have an index; this is not one");
     }
     file_ = open_edited_native(input_, options.limits);
     index_ = read_index_side(file_->index, options.limits);

@@ -212,7 +212,7 @@ Extent read_extent(const ByteSource& file) {
   core::ByteVector start(std::min<std::uint64_t>(file.size(), kVersionSize + 4));
   file.read(0, start);
   ByteCursor in(start, "the .npy file");
-  if (in.take_text(kNpyMagic.size()) != kNpyMagic) throw Error(ErrorCode::corrupt, "this is no .npy array");
+  if (in.take_text(kNpyMagic.size()) != kNpyMagic) throw Error(ErrorCode::corrupt, "this is not a .npy array");
   auto major = static_cast<unsigned>(in.take<std::uint8_t>());
   auto minor = static_cast<unsigned>(in.take<std::uint8_t>());
   if (major < 1 || major > 3 || minor != 0) {

@@ -96,7 +96,7 @@ TextPairs read_metadata(const JsonView& node) {
   if (!node.is(JsonView::Kind::object)) corrupt("'__metadata__' is not an object");
   for (const auto& [key, value] : node.members()) {
     if (!value.is(JsonView::Kind::text)) {
-      corrupt("'__metadata__' has the value of " + core::quote(key) + " as something else than text");
+      corrupt("'__metadata__' has the value of " + core::quote(key) + " that is not text");
     }
     pairs.emplace_back(key, value.as_text());
   }

@@ -164,6 +164,13 @@ bool is_system_module(std::string_view component) {
   return std::find(kSystem.begin(), kSystem.end(), component) != kSystem.end();
 }
 
+/// Where classes live that are no part of a library: a script's, and those of a TorchScript program, which
+/// torch.jit.load compiles from the code in the same archive ("__torch__.net.___torch_mangle_0.Block").
+bool is_program_name(std::string_view component, bool first) {
+  if (first) return component == "__main__" || component == "__torch__";
+  return component.starts_with("___torch_mangle_");
+}
+
 /// Exceptions and warnings are plain classes; the rest of builtins that no table allows compiles, runs or fetches.
 bool is_dangerous_builtin(std::string_view name) {
   return !name.ends_with("Error") && !name.ends_with("Exception") && !name.ends_with("Warning") && name != "Ellipsis" &&
@@ -248,8 +255,8 @@ bool is_dangerous(std::string_view symbol) {
   for (std::size_t begin = 0; begin <= symbol.size();) {
     std::size_t end = std::min(symbol.find('.', begin), symbol.size());
     std::string_view component = symbol.substr(begin, end - begin);
-    bool main_module = begin == 0 && component == "__main__";
-    if (is_system_module(component) || (component.starts_with("__") && !main_module)) return true;
+    bool inside = component.starts_with("__") && !is_program_name(component, begin == 0);
+    if (is_system_module(component) || inside) return true;
     begin = end + 1;
   }
   return false;

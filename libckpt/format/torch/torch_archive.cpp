@@ -47,7 +47,7 @@ TorchArchive TorchArchive::open(const SourcePtr& file, const OpenOptions& option
   archive.find_root();
   archive.kind_ = kind;
   if (kind == ArchiveKind::checkpoint && archive.find("constants.pkl") != nullptr) {
-    throw Error(ErrorCode::unsupported, "this is a TorchScript archive (a program with its weights), no checkpoint");
+    throw Error(ErrorCode::unsupported, "this is a TorchScript archive (a program with its weights), not a checkpoint");
   }
   archive.check_version();
   archive.read_byte_order();

@@ -219,7 +219,7 @@ void TarStorages::read_tensor(MemberReader& in) {
 void require_members(const TarArchive& tar) {
   for (const char* name : {"storages", "tensors", "pickle"}) {
     if (tar.find(name) != nullptr) continue;
-    throw Error(ErrorCode::unsupported, "this is a tar archive, but no PyTorch checkpoint: it has no member " +
+    throw Error(ErrorCode::unsupported, "this is a tar archive, but not a PyTorch checkpoint: it has no member " +
                                             core::quote(name) + "; extract it first");
   }
 }

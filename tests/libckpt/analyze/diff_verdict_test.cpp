@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "libckpt/analyze/diff.h"
@@ -73,16 +74,31 @@ TEST(DiffVerdict, Reshaped) {
 TEST(DiffVerdict, RowsAdded) {
   Checkpoint a = test::checkpoint(dict({{"emb", matrix(1, {4, 2})}}));
   Checkpoint b = test::checkpoint(dict({{"emb", matrix(1, {6, 2})}}));
-  EXPECT_THAT(verdicts(a, b), ElementsAre("only one tensor differs: 'emb' is with rows added"));
+  EXPECT_THAT(verdicts(a, b), ElementsAre("only one tensor differs: 'emb' has rows added"));
 }
 
 TEST(DiffVerdict, KeysRenamed) {
   EXPECT_THAT(verdicts(model(), changed("[[rule]]\nrename = '*'\nto = 'module.*'\n")),
               ElementsAre("B is A with keys renamed: 'module.' is added"));
   EXPECT_THAT(verdicts(changed("[[rule]]\nrename = '*'\nto = 'module.*'\n"), model()),
-              ElementsAre("B is A with keys renamed: 'module.' is taken off"));
+              ElementsAre("B is A with keys renamed: 'module.' is removed"));
   EXPECT_THAT(verdicts(model(), changed("[[rule]]\nrename = 'fc1.bias'\nto = 'fc1.b'\n")),
               ElementsAre("B is A with keys renamed: 'fc1.bias' is 'fc1.b'"));
+}
+
+/// Every tensor of another name was told as gone and added, which says nothing of the prefix.
+TEST(DiffVerdict, KeysRenamedWithOtherValues) {
+  Checkpoint b = test::checkpoint(dict({{"module.fc1.weight", matrix(5)}, {"module.fc1.bias", matrix(6, {4})}}));
+  Checkpoint a = test::checkpoint(dict({{"fc1.weight", matrix(1)}, {"fc1.bias", matrix(2, {4})}}));
+  EXPECT_THAT(verdicts(a, b), ElementsAre("2 tensors with another name and other values: 'module.' is added; "
+                                          "--ignore-prefix 'module.' compares them"));
+}
+
+/// NaN in one of two tensors that differ was said to be in both.
+TEST(DiffVerdict, CountsTheTensorsThatHaveNan) {
+  Checkpoint a = test::checkpoint(dict({{"a", test::tensor({1, 2})}, {"b", test::tensor({3})}}));
+  Checkpoint b = test::checkpoint(dict({{"a", test::tensor({1, std::nanf("")})}, {"b", test::tensor({4})}}));
+  EXPECT_THAT(verdicts(a, b), Contains("NaN: 0 in A, 1 in B (1 tensor)"));
 }
 
 TEST(DiffVerdict, LoraAdded) {

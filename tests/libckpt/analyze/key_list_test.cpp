@@ -174,3 +174,32 @@ TEST(ErrorText, FindsNothingInOtherText) {
     ckpt::parse_error_text(cut);
   }
 }
+
+/// `ckpt ls --json FILE | ckpt why --for -` said that the shape of 'files' is no shape.
+TEST(KeyList, ReadsWhatLsPrintsAsJson) {
+  KeyList list = parse(R"({"schema":2,"files":[{"path":"a","tensors":[{"name":"w","dtype":"float32","shape":[2]}]}]})");
+  EXPECT_THAT(names(list), ElementsAre("w"));
+  EXPECT_EQ(*list.keys[0].shape, core::Shape{2});
+  EXPECT_THAT(error_of(R"({"files":[{"tensors":[]},{"tensors":[]}]})"), HasSubstr("2 files where one is expected"));
+}
+
+TEST(KeyList, ReadsLinesOfJson) {
+  KeyList list = parse(
+      "{\"schema\":2,\"path\":\"a\",\"tensors\":2}\n"
+      "{\"of\":\"tensors\",\"name\":\"w\",\"dtype\":\"float32\",\"shape\":[2]}\n"
+      "{\"of\":\"values\",\"name\":\"epoch\",\"value\":3}\n");
+  EXPECT_THAT(names(list), ElementsAre("w"));
+  EXPECT_EQ(list.keys[0].dtype, core::DType::f32);
+}
+
+TEST(KeyList, ReadsATableOfRepeatedLayers) {
+  KeyList list = parse(
+      "NAME      DTYPE    SHAPE  LOCATION  SIZE\n"
+      "h.0-2.w   float32  [2]    cpu        8 B  \u00d73, shares 'a'\n"
+      "h.3-4.0-1.w  float32  [2]  cpu  8 B  \u00d74\n"
+      "x.5-6     float32  [2]    cpu        8 B\n");
+  EXPECT_THAT(names(list), ElementsAre("h.0.w", "h.1.w", "h.2.w", "h.3.0.w", "h.3.1.w", "h.4.0.w", "h.4.1.w", "x.5-6"));
+  EXPECT_THAT(error_of("NAME  DTYPE  SHAPE\nh.0-2.w  float32  [2]  \u00d74\n"), HasSubstr("is not 4 names"));
+  EXPECT_THAT(error_of("NAME  DTYPE  SHAPE\nh.0-9999999.0-9999999.w  float32  [2]  \u00d74\n"),
+              HasSubstr("is not 4 names"));
+}

@@ -51,7 +51,7 @@ TEST(Tiling, OverlapsGapsAndOverhangsAreNamed) {
 
 TEST(Tiling, ManyChunksThatFormNoGridAreRefused) {
   std::vector<Box> boxes(5000, Box{{0}, {1}});
-  EXPECT_THAT(message_of([&] { ckpt::detail::check_tiling({5000}, boxes); }), HasSubstr("form no grid"));
+  EXPECT_THAT(message_of([&] { ckpt::detail::check_tiling({5000}, boxes); }), HasSubstr("do not form a grid"));
 }
 
 /// Cuts a box in two at random until there are `count`.

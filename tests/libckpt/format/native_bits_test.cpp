@@ -109,7 +109,7 @@ TEST_F(NativeBits, UserBlockOfSomebodyElseIsAFinding) {
   VerifyResult result = verify(path());
   ASSERT_EQ(result.damage.size(), 1U);
   EXPECT_EQ(result.damage[0].subject, "user block");
-  EXPECT_THAT(result.damage[0].text, HasSubstr("something else than zeros"));
+  EXPECT_THAT(result.damage[0].text, HasSubstr("something other than zeros"));
   EXPECT_FALSE(scan(path()).clean());
 }
 

@@ -240,7 +240,7 @@ TEST_F(NativeReindex, WhatIsNoTensorIsLeftOutAndNamed) {
 TEST_F(NativeReindex, OtherFormatsHaveNoIndex) {
   save(test::checkpoint({{"a", test::tensor(DType::f32, {2})}}), dir_.path() / "a.h5");
   EXPECT_EQ(test::error_of([&] { reindex(dir_.path() / "a.h5"); }),
-            "unsupported: only native files (.ckpt) have an index; this is none");
+            "unsupported: only native files (.ckpt) have an index; this is not one");
 }
 
 TEST_F(NativeReindex, VerifyFindsAnIndexThatTellsAnotherStory) {

@@ -231,6 +231,19 @@ TEST_F(Scan, ClassesOfAProjectAreForeignAndNoAttack) {
   EXPECT_EQ(plain.verdict(), "clean");
 }
 
+/// A ResNet-18 of torch.jit.save had 53 signs of an attack: the names of its own classes begin with two underscores.
+TEST_F(Scan, ClassesOfATorchScriptProgramAreForeignAndNoAttack) {
+  auto verdict = [&](const std::string& module, const std::string& name) {
+    ScanResult result = scanned(test::pickle(test::instance(test::symbol(module, name), test::dict({}))), "a.pkl");
+    return std::string(result.verdict());
+  };
+  EXPECT_EQ(verdict("__torch__.torchvision.models.resnet", "ResNet"), "foreign");
+  EXPECT_EQ(verdict("__torch__.torch.nn.modules.conv.___torch_mangle_0", "Conv2d"), "foreign");
+  EXPECT_EQ(verdict("__torch__.net", "Net.__init__"), "dangerous");
+  EXPECT_EQ(verdict("net.__torch__", "Net"), "dangerous");
+  EXPECT_EQ(verdict("__torch__.os", "system"), "dangerous");
+}
+
 TEST_F(Scan, ArgumentsAreShortenedAndTheirWorkIsBounded) {
   std::string deep = test::text(std::string(100000, 'x'));
   for (int i = 0; i < 60; ++i) deep += "q\x01" + std::string("0(h\x01h\x01h\x01h\x01h\x01h\x01t");  // 6^60 as a tree

@@ -278,7 +278,7 @@ TEST_F(TorchTar, HostilePicklesAreRefusedHereToo) {
 TEST_F(TorchTar, OtherTarsAreNamed) {
   core::Error error = error_of(tar_member("README", "hello") + std::string(1024, '\0'));
   EXPECT_EQ(error.code(), core::ErrorCode::unsupported);
-  EXPECT_THAT(error.what(), HasSubstr("tar archive, but no PyTorch checkpoint"));
+  EXPECT_THAT(error.what(), HasSubstr("tar archive, but not a PyTorch checkpoint"));
 }
 
 TEST_F(TorchTar, EveryCutIsNoticed) {

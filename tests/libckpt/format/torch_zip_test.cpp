@@ -353,7 +353,7 @@ TEST_F(TorchZip, OtherArchivesAreNotTakenForPyTorchs) {
   write_archive({{"readme.txt", "x"}, {"b.txt", "x"}});
   core::Error error = open_error();
   EXPECT_EQ(error.code(), core::ErrorCode::unsupported);
-  EXPECT_THAT(error.what(), HasSubstr("no PyTorch checkpoint"));
+  EXPECT_THAT(error.what(), HasSubstr("not a PyTorch checkpoint"));
 }
 
 TEST_F(TorchZip, AFormatThatIsAllMetadataSaysIsNoLoss) {

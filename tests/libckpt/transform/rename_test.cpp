@@ -41,7 +41,7 @@ TEST(RenameKeys, RefusesCollisionsUnknownNamesAndContradictions) {
   ckpt::Checkpoint file = checkpoint(state_dict({"a", "b"}));
   EXPECT_EQ(message_of(file, {.table = {{"a", "b"}}}), "keys 'a' and 'b' would both become 'b'");
   EXPECT_EQ(message_of(file, {.table = {{"nope", "x"}, {"a", "c"}}}),
-            "the table renames keys that the file does not have: 'nope'");
+            "the file does not have the keys to rename: 'nope'");
   EXPECT_EQ(message_of(file, {.table = {{"a", "x"}, {"a", "y"}}}),
             "the table names 'a' twice, once to become 'x' and once 'y'");
 }

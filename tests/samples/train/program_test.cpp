@@ -120,7 +120,7 @@ TEST(Train, OtherDataAreMeasuredByTheScaleAndTheClassesOfTheRun) {
   EXPECT_THAT(train(dir, {"evaluate", "run", "--data", "right.csv"}).out, HasSubstr("test accuracy 100.00 %"));
   test::write_file(dir.path() / "up.csv", "x,y,side\n1,2,up\n3,4,left\n");
   EXPECT_THAT(train(dir, {"evaluate", "run", "--data", "up.csv"}).err,
-              HasSubstr("up.csv: class 'up' is none of those that the model learnt: left, right\n"));
+              HasSubstr("up.csv: class 'up' is not one of those the model learned: left, right\n"));
   test::write_file(dir.path() / "wide.csv", "x,y,z,side\n1,2,3,left\n3,4,5,left\n");
   const Outcome wide = train(dir, {"evaluate", "run", "--data", "wide.csv"});
   EXPECT_EQ(wide.code, 3);
@@ -325,7 +325,7 @@ TEST(Train, SaysWhatIsWrongWithItsArguments) {
       {{"fit", "points.csv", "--momentum", "0.9"}, "--momentum: adam has none"},
       {{"fit", "points.csv", "--target", "z"}, "--target z: there is no such column; there are x, y, side"},
       {{"fit", "points.csv", "--target", "x"}, "column 2 holds words ('left'); only the target may"},
-      {{"fit", "points.csv", "--split", "half"}, "--split is none, every:N (N from 2) or last:N, not 'half'"},
+      {{"fit", "points.csv", "--split", "half"}, "--split takes none, every:N (N from 2) or last:N, not 'half'"},
       {{"fit", "points.csv", "--resize", "32"}, "--resize: points.csv holds no images"},
       {{"fit", "points.csv", "--format", "zip"},
        "--format is ckpt, pth or safetensors (several with commas), not 'zip'"},
