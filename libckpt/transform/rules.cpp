@@ -58,6 +58,8 @@ class RulesMap final : public detail::TreeMap {
   RulesMap(std::unordered_map<const Dict*, Plan> plans, const Moved* moved) : plans_(std::move(plans)), moved_(moved) {}
 
  protected:
+  Value map_object(const Value& object) override { return object; }
+
   bool edit_dict(const Value& node, Dict& dict) override {
     auto plan = plans_.find(&node.as_dict());
     bool changed = plan != plans_.end() && plan->second.changed;
