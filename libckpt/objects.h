@@ -11,8 +11,8 @@
 
 namespace ckpt {
 
-/// Names of the classes and functions that a tree needs: of its objects, of tensors of a class of their own, and of dicts
-/// that are neither dict nor OrderedDict. Each once, in file order. Empty for plain data and plain tensors.
+/// Names of the classes and functions that a tree needs: of its objects, of tensors of a class of their own, and of
+/// dicts that are neither dict nor OrderedDict. Each once, in file order. Empty for plain data and plain tensors.
 std::vector<std::string> list_classes(const Value& root);
 
 /// An object of a class that no table knows, or that holds such an object.
@@ -20,6 +20,7 @@ struct ForeignObject {
   std::string name;            ///< dotted, as list_entries() names tensors; "" for the root
   std::string symbol;          ///< the unknown class: "my.project.Net"
   const void* node = nullptr;  ///< Value::identity() of the object
+  bool is_tensor = false;      ///< a tensor of a class of its own
 };
 
 /// The outermost ones, in file order.

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "libckpt/bridge/optimizer_order.h"
 #include "libckpt/bridge/save_async.h"
 #include "libckpt/bridge/tensor_entry.h"
 #include "libcore/backend/device_registry.h"
@@ -124,7 +125,7 @@ TrainingProgress resume_training(const std::filesystem::path& path, core::Module
   const Value& root = checkpoint.root;
   return core::with_context(path.string(), [&] {
     const Value& of_model = required(root, "model");
-    const Value& of_optimizer = required(root, "optimizer");
+    const Value of_optimizer = detail::in_order_of(required(root, "optimizer"), model, optimizer);
     std::vector<PlacedEntry> entries = optimizer_entries(of_optimizer);
     check_locations(of_model, entries, options.map_location);
     place_with_parameters(entries, of_optimizer, optimizer);

@@ -105,7 +105,7 @@ class ForeignLister {
     bool plain = value.is(Value::Kind::tensor) && value.as_entry().python_class.empty();
     if (plain || !seen_.insert(value.identity()).second) return;
     if (std::string symbol = foreign_class_in(value); !symbol.empty()) {
-      found_.push_back({name, std::move(symbol), value.identity()});
+      found_.push_back({name, std::move(symbol), value.identity(), value.is(Value::Kind::tensor)});
     }
   }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/transform/flat_optimizer.h"
 #include "libckpt/transform/optimizer_keys.h"
 #include "libckpt/transform/path_set.h"
 #include "libckpt/transform/tree_map.h"
@@ -57,6 +58,7 @@ std::string place(const StateDictRef& dict) {
 DictPlan plan_dict(const StateDictRef& dict, const KeyEdit& edit) {
   DictPlan plan;
   bool flat_optimizer = edit.param_names && is_flat_optimizer(*dict.dict);
+  FlatOptimizer beside(*dict.dict);
   std::unordered_map<std::string, std::string> taken;  // new name -> old name
   for (const auto& [key, value] : dict.dict->items) {
     if (!key.is(Value::Kind::text)) {
@@ -64,7 +66,9 @@ DictPlan plan_dict(const StateDictRef& dict, const KeyEdit& edit) {
       continue;
     }
     const std::string& from = key.as_text();
-    std::string to = flat_optimizer ? renamed_flat_key(from, edit.key) : edit.key(from);
+    std::optional<std::string> of_optimizer =
+        flat_optimizer ? renamed_flat_key(from, edit.key) : beside.renamed(from, edit.key);
+    std::string to = of_optimizer ? *of_optimizer : edit.key(from);
     if (to.empty() && !from.empty()) {
       throw Error(ErrorCode::refused, "key " + core::quote(from) + place(dict) + " would be left without a name");
     }
@@ -240,7 +244,8 @@ Checkpoint rewrite_keys(const Checkpoint& checkpoint, const std::vector<StateDic
     plan->second = plan_dict(dict, edit);
     note_changes(dict, plan->second, noted);
   }
-  for (const StateDictRef& dict : edit.param_names ? editable_state_dicts(checkpoint.root) : std::vector<StateDictRef>()) {
+  for (const StateDictRef& dict :
+       edit.param_names ? editable_state_dicts(checkpoint.root) : std::vector<StateDictRef>()) {
     if (is_flat_optimizer(*dict.dict) && !plans.contains(dict.dict)) plans.emplace(dict.dict, plan_dict(dict, edit));
   }
   if (noted.renamed.empty()) {

@@ -35,9 +35,13 @@ std::string weights_command(const ckpt::Checkpoint& checkpoint, const CarryPlan&
   std::erase_if(dicts, [](const ckpt::StateDictRef& dict) {
     return dict.name.empty() || dict.name.find("::") != std::string::npos;
   });
-  if (dicts.empty() || plan.source.is_standard_input() || is_standard_output(plan.output)) return "";
-  auto largest = std::max_element(dicts.begin(), dicts.end(),
-                                  [](const auto& a, const auto& b) { return a.tensors < b.tensors; });
+  std::filesystem::path folder = plan.output.parent_path();
+  std::error_code ignored;
+  bool is_place = folder.empty() || std::filesystem::is_directory(folder, ignored);
+  bool piped = plan.source.is_standard_input() || is_standard_output(plan.output);
+  if (dicts.empty() || !is_place || piped) return "";
+  auto largest =
+      std::max_element(dicts.begin(), dicts.end(), [](const auto& a, const auto& b) { return a.tensors < b.tensors; });
   ckpt::ShellCommand command("ckpt");
   command.word("convert").file(plan.source.path.string() + "::" + largest->name).file(plan.output.string());
   bool named = ckpt::find_format_for(plan.output) == plan.target;

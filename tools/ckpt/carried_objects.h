@@ -1,7 +1,7 @@
 #pragma once
 // Objects of unknown classes beside the weights of a file that is edited: Lightning keeps pickled modules and losses
-// among its settings. A PyTorch file gets them back as they were, with a note; other formats get no such object unasked.
-// Thread safety: one thread. Use: carry_objects(checkpoint, {.target = format, ...}, report);
+// among its settings. A PyTorch file gets them back as they were, with a note; other formats get no such object
+// unasked. Thread safety: one thread. Use: carry_objects(checkpoint, {.target = format, ...}, report);
 
 #include <filesystem>
 #include <string>
@@ -15,7 +15,7 @@ namespace cli {
 
 struct CarryPlan {
   const ckpt::Format* target = nullptr;  ///< null when the name of the output says no format
-  const Address& source;
+  Address source;
   std::filesystem::path output;
   bool drop = false;       ///< --drop
   bool asked_for = false;  ///< --foreign-objects
