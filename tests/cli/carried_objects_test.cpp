@@ -115,6 +115,7 @@ TEST_F(Carried, OtherFormatsAreRefusedWithACommandThatWorks) {
   EXPECT_THAT(names_in(dir_.path() / "out.safetensors"), ElementsAre("model.b", "model.w"));
   Outcome dropped = run({"convert", "--drop", "last.pth", "out.ckpt"});
   EXPECT_EQ(dropped.code, 0);
+  EXPECT_THAT(dropped.out, HasSubstr("2 tensors from torch-zip"));
   EXPECT_THAT(dropped.err, HasSubstr("left out: 'hyper_parameters.net' (not plain data: 'my.project.Net')"));
   EXPECT_THAT(names_in(dir_.path() / "out.ckpt"), ElementsAre("state_dict.model.w", "state_dict.model.b"));
 }

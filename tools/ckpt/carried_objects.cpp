@@ -70,16 +70,22 @@ void note_carried(const std::vector<ckpt::ForeignObject>& objects, ckpt::Report&
 
 }  // namespace
 
+void leave_out_objects(ckpt::Checkpoint& checkpoint, const CarryPlan& plan, ckpt::Report& report) {
+  if (!plan.drop || plan.asked_for || takes_objects(plan.target, checkpoint)) return;
+  std::vector<ckpt::ForeignObject> objects = ckpt::list_foreign_objects(checkpoint.root);
+  if (objects.empty()) return;
+  checkpoint.root = ckpt::drop_objects(checkpoint.root, objects);
+  for (const ckpt::ForeignObject& object : objects) report.dropped.push_back(dropped_text(object));
+}
+
 void carry_objects(ckpt::Checkpoint& checkpoint, const CarryPlan& plan, ckpt::Report& report) {
+  leave_out_objects(checkpoint, plan, report);
   ckpt::narrow_report(report, checkpoint.root);
   if (plan.asked_for) return;
   std::vector<ckpt::ForeignObject> objects = ckpt::list_foreign_objects(checkpoint.root);
   if (objects.empty()) return;
-  if (takes_objects(plan.target, checkpoint)) return note_carried(objects, report);
-  if (!plan.drop) refuse(objects.front(), checkpoint, plan);
-  checkpoint.root = ckpt::drop_objects(checkpoint.root, objects);
-  for (const ckpt::ForeignObject& object : objects) report.dropped.push_back(dropped_text(object));
-  ckpt::narrow_report(report, checkpoint.root);
+  if (!takes_objects(plan.target, checkpoint)) refuse(objects.front(), checkpoint, plan);
+  note_carried(objects, report);
 }
 
 }  // namespace cli

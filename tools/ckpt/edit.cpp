@@ -183,10 +183,8 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
   }
 }
 
-void carry(const EditOptions& options, const Job& job, ckpt::Checkpoint& checkpoint, ckpt::Report& report) {
-  CarryPlan plan{format_written(options, job, checkpoint), job.source, job.target, options.drop,
-                 options.foreign_objects};
-  carry_objects(checkpoint, plan, report);
+CarryPlan carry_plan(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
+  return {format_written(options, job, checkpoint), job.source, job.target, options.drop, options.foreign_objects};
 }
 
 /// Standard output takes one file, and nothing else may be printed there.
@@ -266,10 +264,11 @@ int run_job(Context& context, const EditOptions& options, const EditCommand& com
   open.foreign_objects |= options.take_modules;
   ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, open);
   check_in_place(options, job, checkpoint);
+  if (!options.take_modules) leave_out_objects(checkpoint, carry_plan(options, job, checkpoint), report);
   Edit done = core::with_context(job.source.path.string(), [&] { return edit(checkpoint, job.source.at); });
   name_lone_tensor(options, job, done.checkpoint);
   bool useless = !done.nothing.empty();
-  if (!useless) carry(options, job, done.checkpoint, report);
+  if (!useless) carry_objects(done.checkpoint, carry_plan(options, job, done.checkpoint), report);
   report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
   bool writes = !options.dry_run && !useless && (done.changed || !options.in_place);
   std::string written = writes ? save_edit(context, options, job, done, report) : "";
