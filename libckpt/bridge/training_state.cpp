@@ -120,6 +120,7 @@ void save_training(const std::filesystem::path& path, const core::Module& model,
 TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
                                  const ResumeOptions& options) {
   OpenOptions open_options = options.open;
+  open_options.look_past_foreign = true;
   open_options.check_hashes = open_options.check_hashes || options.check_hashes;
   Checkpoint checkpoint = open(path, open_options);
   const Value& root = checkpoint.root;

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "libckpt/checkpoint.h"
+#include "libckpt/format/torch/dangerous_symbols.h"
 #include "libckpt/format/torch/loops.h"
 #include "libckpt/format/torch/symbols.h"
 #include "libcore/base/text.h"
@@ -70,13 +71,20 @@ bool is_foreign(const std::string& symbol) {
   return make_symbol(module, symbol.substr(dot + 1)).role >= SymbolRole::foreign;
 }
 
-/// The first unknown class at or below a node; "" when all are known.
-std::string foreign_class_in(const Value& value) {
-  std::string found;
+/// As it stands, functools.partial does nothing; what it is to call is looked at as well.
+bool is_attack(const std::string& symbol) {
+  return symbol != "functools.partial" && is_dangerous(symbol);
+}
+
+/// The first unknown class at or below a node, "" when all are known, and the first name that attacks use.
+ForeignObject look_into(const Value& value) {
+  ForeignObject found;
   for_each_node(value, [&](const Value& node) {
     std::string symbol = class_of(node);
-    if (is_foreign(symbol)) found = std::move(symbol);
-    return found.empty();
+    if (!is_foreign(symbol)) return true;
+    if (found.symbol.empty()) found.symbol = symbol;
+    if (is_attack(symbol)) found.attack = symbol;
+    return found.attack.empty();
   });
   return found;
 }
@@ -104,9 +112,12 @@ class ForeignLister {
   void look_at(const Value& value, const std::string& name) {
     bool plain = value.is(Value::Kind::tensor) && value.as_entry().python_class.empty();
     if (plain || !seen_.insert(value.identity()).second) return;
-    if (std::string symbol = foreign_class_in(value); !symbol.empty()) {
-      found_.push_back({name, std::move(symbol), value.identity(), value.is(Value::Kind::tensor)});
-    }
+    ForeignObject found = look_into(value);
+    if (found.symbol.empty()) return;
+    found.name = name;
+    found.node = value.identity();
+    found.is_tensor = value.is(Value::Kind::tensor);
+    found_.push_back(std::move(found));
   }
 
   std::vector<ForeignObject> found_;

@@ -91,6 +91,19 @@ TEST_F(Carried, KeysInsideAModuleAreNotRenamed) {
               ElementsAre("state_dict.w", "state_dict.b", "hyper_parameters.net._parameters.model.weight"));
 }
 
+TEST_F(Carried, WhatAttacksUseIsNotPassedOn) {
+  write_checkpoint(dir_.path() / "bad.pth", lightning(object("runpy._TempModule", dict({}))));
+  expect_refused(dir_, {"strip-prefix", "--prefix", "model", "bad.pth"}, 3, "bad.pth",
+                 "'hyper_parameters.net' names 'runpy._TempModule', which attacks use, and is not passed on");
+  EXPECT_EQ(run({"strip-prefix", "--prefix", "model", "--drop", "bad.pth", "-o", "out.pth"}).code, 0);
+  EXPECT_EQ(ckpt::open(dir_.path() / "out.pth").root.find("hyper_parameters")->find("net"), nullptr);
+}
+
+TEST_F(Carried, APartialOfAFunctionIsPassedOn) {
+  write_checkpoint(dir_.path() / "net.pth", lightning(object("functools.partial", dict({}))));
+  EXPECT_EQ(run({"strip-prefix", "--prefix", "model", "net.pth", "-o", "out.pth"}).code, 0);
+}
+
 TEST_F(Carried, InPlaceTheModuleStays) {
   ASSERT_EQ(run({"strip-prefix", "--prefix", "model", "--in-place", "last.pth"}).code, 0);
   EXPECT_EQ(outline(kept("last.pth")), outline(module()));

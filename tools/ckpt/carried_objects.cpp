@@ -1,6 +1,7 @@
 #include "tools/ckpt/carried_objects.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/objects.h"
@@ -59,6 +60,17 @@ std::string weights_command(const ckpt::Checkpoint& checkpoint, const CarryPlan&
   throw core::Error(core::ErrorCode::refused, text).add_context(plan.source.shown());
 }
 
+[[noreturn]] void refuse_attack(const ckpt::ForeignObject& object, const CarryPlan& plan) {
+  throw core::Error(core::ErrorCode::refused, core::quote(object.name) + " names " + core::quote(object.attack) +
+                                                  ", which attacks use, and is not passed on; see what it does (ckpt "
+                                                  "scan), or leave it out (--drop)")
+      .add_context(plan.source.shown());
+}
+
+bool is_attack(const ckpt::ForeignObject& object) {
+  return !object.attack.empty();
+}
+
 void note_carried(const std::vector<ckpt::ForeignObject>& objects, ckpt::Report& report) {
   for (const std::string& symbol : report.foreign) std::erase(report.warnings, ckpt::unknown_class_text(symbol));
   for (std::size_t i = 0; i < std::min(objects.size(), kMaxListed); ++i) {
@@ -71,8 +83,9 @@ void note_carried(const std::vector<ckpt::ForeignObject>& objects, ckpt::Report&
 }  // namespace
 
 void leave_out_objects(ckpt::Checkpoint& checkpoint, const CarryPlan& plan, ckpt::Report& report) {
-  if (!plan.drop || plan.asked_for || takes_objects(plan.target, checkpoint)) return;
+  if (!plan.drop || plan.asked_for) return;
   std::vector<ckpt::ForeignObject> objects = ckpt::list_foreign_objects(checkpoint.root);
+  if (takes_objects(plan.target, checkpoint)) std::erase_if(objects, std::not_fn(is_attack));
   if (objects.empty()) return;
   checkpoint.root = ckpt::drop_objects(checkpoint.root, objects);
   for (const ckpt::ForeignObject& object : objects) report.dropped.push_back(dropped_text(object));
@@ -84,6 +97,8 @@ void carry_objects(ckpt::Checkpoint& checkpoint, const CarryPlan& plan, ckpt::Re
   if (plan.asked_for) return;
   std::vector<ckpt::ForeignObject> objects = ckpt::list_foreign_objects(checkpoint.root);
   if (objects.empty()) return;
+  auto attack = std::find_if(objects.begin(), objects.end(), is_attack);
+  if (attack != objects.end()) refuse_attack(*attack, plan);
   if (!takes_objects(plan.target, checkpoint)) refuse(objects.front(), checkpoint, plan);
   note_carried(objects, report);
 }

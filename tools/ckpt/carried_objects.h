@@ -21,12 +21,13 @@ struct CarryPlan {
   bool asked_for = false;  ///< --foreign-objects
 };
 
-/// With --drop, takes out of `checkpoint` the objects that the target is not given, and says so in `report`.
+/// With --drop, takes out of `checkpoint` the objects that the target is not given, and those that name what attacks
+/// use, and says so in `report`.
 void leave_out_objects(ckpt::Checkpoint& checkpoint, const CarryPlan& plan, ckpt::Report& report);
 
 /// Makes `checkpoint` fit for the target and says in `report` what became of each object; what the report said of
-/// classes that `checkpoint` does not hold is taken out of it. Errors: Error(refused) when the target is another format
-/// and neither option was given.
+/// classes that `checkpoint` does not hold is taken out of it. Errors: Error(refused) when the target is another
+/// format, or an object names what attacks use, and neither option was given.
 void carry_objects(ckpt::Checkpoint& checkpoint, const CarryPlan& plan, ckpt::Report& report);
 
 }  // namespace cli
