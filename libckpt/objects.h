@@ -21,7 +21,7 @@ struct ForeignObject {
   std::string symbol;          ///< the unknown class: "my.project.Net"
   const void* node = nullptr;  ///< Value::identity() of the object
   bool is_tensor = false;      ///< a tensor of a class of its own
-  std::string attack;          ///< a name in it that attacks use, such as "runpy.run_path"; "" for none
+  std::string attack;          ///< a name in it that attacks use, such as "torch.hub.load"; "" for none
 };
 
 /// The outermost ones, in file order.

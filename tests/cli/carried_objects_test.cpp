@@ -92,9 +92,9 @@ TEST_F(Carried, KeysInsideAModuleAreNotRenamed) {
 }
 
 TEST_F(Carried, WhatAttacksUseIsNotPassedOn) {
-  write_checkpoint(dir_.path() / "bad.pth", lightning(object("runpy._TempModule", dict({}))));
+  write_checkpoint(dir_.path() / "bad.pth", lightning(object("torch.utils.collect_env.run", dict({}))));
   expect_refused(dir_, {"strip-prefix", "--prefix", "model", "bad.pth"}, 3, "bad.pth",
-                 "'hyper_parameters.net' names 'runpy._TempModule', which attacks use, and is not passed on");
+                 "'hyper_parameters.net' names 'torch.utils.collect_env.run', which attacks use, and is not passed on");
   EXPECT_EQ(run({"strip-prefix", "--prefix", "model", "--drop", "bad.pth", "-o", "out.pth"}).code, 0);
   EXPECT_EQ(ckpt::open(dir_.path() / "out.pth").root.find("hyper_parameters")->find("net"), nullptr);
 }
