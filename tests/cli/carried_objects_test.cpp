@@ -62,8 +62,8 @@ class Carried : public testing::Test {
   void expect_kept(const std::vector<std::string>& arguments) {
     Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << arguments[0] << ": " << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr("'hyper_parameters.net' is not plain data ('my.project.Net'): it is passed on "
-                                       "unchanged, and nothing of it was run"));
+    EXPECT_THAT(outcome.err, HasSubstr("'hyper_parameters.net' is not plain data ('my.project.Net'): it is passed on, "
+                                       "and nothing of it was run"));
     EXPECT_THAT(outcome.err, Not(HasSubstr("kept as inert data")));
     EXPECT_EQ(outline(kept("out.pth")), outline(module())) << arguments[0];
     std::filesystem::remove(dir_.path() / "out.pth");

@@ -74,7 +74,7 @@ bool is_attack(const ckpt::ForeignObject& object) {
 void note_carried(const std::vector<ckpt::ForeignObject>& objects, ckpt::Report& report) {
   for (const std::string& symbol : report.foreign) std::erase(report.warnings, ckpt::unknown_class_text(symbol));
   for (std::size_t i = 0; i < std::min(objects.size(), kMaxListed); ++i) {
-    report.warnings.push_back(object_text(objects[i]) + ": it is passed on unchanged, and nothing of it was run");
+    report.warnings.push_back(object_text(objects[i]) + ": it is passed on, and nothing of it was run");
   }
   if (objects.size() <= kMaxListed) return;
   report.warnings.push_back("so are " + core::format_count(objects.size() - kMaxListed) + " more objects");
