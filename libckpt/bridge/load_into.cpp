@@ -7,6 +7,7 @@
 #include "libckpt/bridge/module_state.h"
 #include "libckpt/bridge/state_dict_choice.h"
 #include "libckpt/bridge/tensor_entry.h"
+#include "libckpt/objects.h"
 #include "libckpt/transform/prefix.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -220,12 +221,14 @@ LoadReport load_into(Module& module, const Checkpoint& checkpoint, const LoadInt
 LoadReport load_into(Module& module, const std::filesystem::path& file, const LoadIntoOptions& options) {
   Report reading;
   OpenOptions open_options = options.open;
+  open_options.look_past_foreign = true;  // what lies beside the state dict does not matter
   if (open_options.report == nullptr) open_options.report = &reading;
   Checkpoint checkpoint = open(file, open_options);
   return core::with_context(file.string(), [&] {
     LoadReport report = load_into(module, checkpoint, options);
-    report.warnings.insert(report.warnings.begin(), open_options.report->warnings.begin(),
-                           open_options.report->warnings.end());
+    Report noted = *open_options.report;
+    narrow_report(noted, value_at(checkpoint.root, report.path));
+    report.warnings.insert(report.warnings.begin(), noted.warnings.begin(), noted.warnings.end());
     return report;
   });
 }

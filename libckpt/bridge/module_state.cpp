@@ -76,7 +76,9 @@ StateDict to_state_dict(const Dict& dict, const MapLocation& map_location, const
 }
 
 StateDict load(const std::filesystem::path& path, const LoadOptions& options) {
-  Checkpoint checkpoint = open(path, options.open);
+  OpenOptions open_options = options.open;
+  open_options.look_past_foreign = true;  // what lies beside the state dict does not matter
+  Checkpoint checkpoint = open(path, open_options);
   return core::with_context(path.string(), [&] {
     const Dict& chosen = *choose_state_dict(checkpoint.root, options.path).dict;
     const Value ruled = options.rules.empty() ? Value() : apply_load_rules(chosen, options.rules);

@@ -37,10 +37,11 @@ struct LoadIntoOptions {
   std::string path = {};
   /// Missing and unexpected keys are an error, as in load_state_dict.
   bool strict = true;
-  /// Wrapper components (module, _orig_mod, _fsdp_wrapped_module, ...) that only one side has are put right first.
+  /// Wrapper components (module, _orig_mod, _fsdp_wrapped_module, ...) that only one side has are added or taken off
+  /// first.
   bool reconcile = true;
   OpenOptions open = {};
-  Rules rules = {};  ///< as for load(), before wrapper components are put right; one that matches nothing is a warning
+  Rules rules = {};  ///< as for load(), before wrapper components change; one that matches nothing is a warning
   DeviceRing ring = {};
 };
 
@@ -69,7 +70,8 @@ std::ostream& operator<<(std::ostream& out, const LoadReport& report);
 /// blocks of 4 MiB, which go back when the last of them goes). To a GPU the bytes go through `options.ring`, read by
 /// open.threads threads; when this returns they have been read from the file, and what the current stream of the device
 /// is given next finds them there, without a synchronisation. Other streams wait for that one, as always.
-/// Errors: those of open(); Error(key) listing the candidates when a file holds several state dicts and `path` names
+/// Errors: those of open(), which looks past objects of unknown classes (Lightning keeps pickled modules among its
+/// settings); Error(key) listing the candidates when a file holds several state dicts and `path` names
 /// none; Error(device) with PyTorch's text for a missing device, before a tensor's first byte is read.
 core::StateDict load(const std::filesystem::path& path, const LoadOptions& options = {});
 

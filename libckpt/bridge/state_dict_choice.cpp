@@ -14,11 +14,11 @@ bool is_optimizer_state(const Value& value) {
   return value.find("state") != nullptr && value.find("param_groups") != nullptr;
 }
 
-/// True when some container above the dict is an optimizer's state.
-bool is_inside_optimizer(const Value& root, const StateDictRef& ref) {
+/// True when the dict belongs to an optimizer's state, or to an object such as a pickled module among the settings.
+bool is_part_of_another(const Value& root, const StateDictRef& ref) {
   const Value* at = &root;
   for (const Value& step : ref.path) {
-    if (is_optimizer_state(*at)) return true;
+    if (is_optimizer_state(*at) || at->is(Value::Kind::object)) return true;
     const Value* next = nullptr;
     if (at->is(Value::Kind::dict)) {
       for (const auto& [key, child] : at->as_dict().items) {
@@ -53,7 +53,7 @@ StateDictRef choose_state_dict(const Value& root, const std::string& path) {
   std::vector<StateDictRef> candidates;
   for (StateDictRef& ref : list_state_dicts(root)) {
     if (ref.path.empty()) return ref;
-    if (!is_inside_optimizer(root, ref)) candidates.push_back(std::move(ref));
+    if (!is_part_of_another(root, ref)) candidates.push_back(std::move(ref));
   }
   if (candidates.size() == 1) return std::move(candidates.front());
   if (candidates.empty()) {

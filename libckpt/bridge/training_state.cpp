@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "libckpt/bridge/optimizer_order.h"
 #include "libckpt/bridge/save_async.h"
 #include "libckpt/bridge/tensor_entry.h"
 #include "libcore/backend/device_registry.h"
@@ -119,12 +120,13 @@ void save_training(const std::filesystem::path& path, const core::Module& model,
 TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
                                  const ResumeOptions& options) {
   OpenOptions open_options = options.open;
+  open_options.look_past_foreign = true;
   open_options.check_hashes = open_options.check_hashes || options.check_hashes;
   Checkpoint checkpoint = open(path, open_options);
   const Value& root = checkpoint.root;
   return core::with_context(path.string(), [&] {
     const Value& of_model = required(root, "model");
-    const Value& of_optimizer = required(root, "optimizer");
+    const Value of_optimizer = detail::in_order_of(required(root, "optimizer"), model, optimizer);
     std::vector<PlacedEntry> entries = optimizer_entries(of_optimizer);
     check_locations(of_model, entries, options.map_location);
     place_with_parameters(entries, of_optimizer, optimizer);

@@ -34,8 +34,11 @@ struct ResumeOptions {
 };
 
 /// Puts model, optimizer and generators into the state that was saved. Files that PyTorch programs saved under the same
-/// names work as well; generators are left alone when the file has none. Errors: those of load_into(); Error(key)
-/// naming what the file lacks; Error(value) with PyTorch's text when the optimizer's groups do not fit.
+/// names work as well; generators are left alone when the file has none. State of the optimizer goes to its parameters
+/// by name where a group of the file has param_names (PyTorch 2.6 and later write them) and these are, in any order,
+/// the names that the model has for the parameters of the optimizer's group; else, and in to_optimizer_state(), by
+/// order, as PyTorch's load_state_dict always does. Errors: those of load_into(); Error(key) naming what the file
+/// lacks; Error(value) with PyTorch's text when the optimizer's groups do not fit.
 TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
                                  const ResumeOptions& options = {});
 

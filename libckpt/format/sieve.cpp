@@ -3,23 +3,12 @@
 #include <optional>
 #include <unordered_map>
 
-#include "libckpt/io/checksum.h"
 #include "libckpt/io/parallel_io.h"
-#include "libcore/base/error.h"
+#include "libckpt/io/read_fault.h"
+#include "libckpt/sequence_of.h"
 
 namespace ckpt::detail {
 namespace {
-
-/// Empty when all bytes can be read.
-std::string fault_of(const ByteSource& source) {
-  try {
-    for_each_part(source, [](Bytes) {});
-    return "";
-  } catch (const core::Error& error) {
-    if (error.code() != core::ErrorCode::corrupt) throw;
-    return error.message();
-  }
-}
 
 struct Judgement {
   std::string fault;           ///< of the tensor's own bytes
@@ -28,9 +17,9 @@ struct Judgement {
 
 Judgement judge(const Entry& entry) {
   Judgement made;
-  if (entry.bytes != nullptr) made.fault = fault_of(*entry.bytes);
+  if (entry.bytes != nullptr) made.fault = read_fault(*entry.bytes);
   if (made.fault.empty() && entry.view && entry.view->storage->bytes != nullptr) {
-    made.storage_fault = !fault_of(*entry.view->storage->bytes).empty();
+    made.storage_fault = !read_fault(*entry.view->storage->bytes).empty();
   }
   return made;
 }
@@ -73,16 +62,7 @@ class Sieve {
   Value sequence(const Value& value) {
     Value::List items;
     for (const Value& item : value.as_list()) items.push_back(keep_or_null(item));
-    switch (value.kind()) {
-      case Value::Kind::list:
-        return Value::list(std::move(items));
-      case Value::Kind::tuple:
-        return Value::tuple(std::move(items));
-      case Value::Kind::set:
-        return Value::set(std::move(items));
-      default:
-        return Value::frozenset(std::move(items));
-    }
+    return sequence_of(value.kind(), std::move(items));
   }
 
   Value dict(const Value& value) {

@@ -16,7 +16,7 @@ struct Sieved {
 };
 
 /// A lost tensor leaves a dict with its key; in a list, tuple or object None stands in its place. A view whose bytes
-/// are whole stays a tensor when the storage around it is not. Errors: whatever is not Error(corrupt) is passed on.
+/// are whole stays a tensor when the storage around it is not. Errors: Error(io) and Error(refused) are passed on.
 Sieved sieve(const Checkpoint& checkpoint, unsigned threads, const Progress& progress);
 
 }  // namespace ckpt::detail

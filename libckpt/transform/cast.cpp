@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "libckpt/transform/tree_map.h"
+#include "libckpt/view_key.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -82,6 +83,7 @@ class Caster {
     std::vector<NamedEntry> entries = list_entries(value_at(checkpoint.root, options.at));
     NormModules norms(entries);
     for (const NamedEntry& named : entries) decide(named, norms);
+    if (!kept_.empty()) keep_ties(entries);
     for (const NamedEntry& named : list_entries(checkpoint.root)) note_storage(*named.entry);
   }
 
@@ -119,6 +121,18 @@ class Caster {
     bool kept = (is_step_counter(named) && !is_exact_cast(from, options_.to)) ||
                 (options_.keep_norms && norms.contains(named)) || (keeps_ && keep_.contains(named.name, *named.entry));
     if (kept) kept_.insert(named.entry.get());
+  }
+
+  /// One parameter under several names has one type: what is kept under one of them is kept under all.
+  void keep_ties(const std::vector<NamedEntry>& entries) {
+    std::set<detail::ViewKey> kept;
+    for (const Entry* entry : kept_) {
+      if (storage_identity(*entry) != nullptr) kept.insert(detail::view_key(*entry));
+    }
+    for (const NamedEntry& named : entries) {
+      bool tied = storage_identity(*named.entry) != nullptr && kept.contains(detail::view_key(*named.entry));
+      if (tied && wanted_.contains(named.entry.get())) kept_.insert(named.entry.get());
+    }
   }
 
   void note_storage(const Entry& entry) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "libckpt/transform/flat_optimizer.h"
 #include "libckpt/transform/optimizer_keys.h"
 #include "libckpt/transform/path_set.h"
 #include "libckpt/transform/tree_map.h"
@@ -15,6 +17,33 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
+
+/// The dicts of a tree that are not part of an object: what a pickled module keeps inside has no keys to edit.
+std::unordered_set<const Dict*> dicts_outside_objects(const Value& root) {
+  std::unordered_set<const Dict*> found;
+  std::unordered_set<const void*> seen;
+  std::vector<const Value*> todo = {&root};
+  while (!todo.empty()) {
+    const Value* here = todo.back();
+    todo.pop_back();
+    bool container = here->is(Value::Kind::dict) || here->is_sequence();
+    if (!container || !seen.insert(here->identity()).second) continue;
+    if (here->is_sequence()) {
+      for (const Value& item : here->as_list()) todo.push_back(&item);
+      continue;
+    }
+    found.insert(&here->as_dict());
+    for (const auto& [key, child] : here->as_dict().items) todo.push_back(&child);
+  }
+  return found;
+}
+
+std::vector<StateDictRef> editable_state_dicts(const Value& root) {
+  std::unordered_set<const Dict*> outside = dicts_outside_objects(root);
+  std::vector<StateDictRef> found = list_state_dicts(root);
+  std::erase_if(found, [&](const StateDictRef& dict) { return !outside.contains(dict.dict); });
+  return found;
+}
 
 /// New names of one dict's items, in order; not for keys that are no text.
 struct DictPlan {
@@ -29,6 +58,7 @@ std::string place(const StateDictRef& dict) {
 DictPlan plan_dict(const StateDictRef& dict, const KeyEdit& edit) {
   DictPlan plan;
   bool flat_optimizer = edit.param_names && is_flat_optimizer(*dict.dict);
+  FlatOptimizer beside(*dict.dict);
   std::unordered_map<std::string, std::string> taken;  // new name -> old name
   for (const auto& [key, value] : dict.dict->items) {
     if (!key.is(Value::Kind::text)) {
@@ -36,7 +66,9 @@ DictPlan plan_dict(const StateDictRef& dict, const KeyEdit& edit) {
       continue;
     }
     const std::string& from = key.as_text();
-    std::string to = flat_optimizer ? renamed_flat_key(from, edit.key) : edit.key(from);
+    std::optional<std::string> of_optimizer =
+        flat_optimizer ? renamed_flat_key(from, edit.key) : beside.renamed(from, edit.key);
+    std::string to = of_optimizer ? *of_optimizer : edit.key(from);
     if (to.empty() && !from.empty()) {
       throw Error(ErrorCode::refused, "key " + core::quote(from) + place(dict) + " would be left without a name");
     }
@@ -57,6 +89,8 @@ class KeyRewriter final : public TreeMap {
       : edit_(edit), plans_(std::move(plans)) {}
 
  protected:
+  Value map_object(const Value& object) override { return object; }
+
   bool edit_dict(const Value& node, Dict& dict) override {
     bool changed = rename_items(node, dict);
     if (plans_.contains(&node.as_dict())) changed |= rename_metadata(dict);
@@ -175,7 +209,7 @@ std::vector<std::vector<Value>> optimizer_paths(const Value& root) {
 
 std::vector<StateDictRef> model_state_dicts(const Value& root) {
   PathSet optimizers(optimizer_paths(root));
-  std::vector<StateDictRef> found = list_state_dicts(root);
+  std::vector<StateDictRef> found = editable_state_dicts(root);
   std::erase_if(found, [&](const StateDictRef& dict) { return optimizers.covers(dict.path); });
   auto is_flat = [](const StateDictRef& dict) { return is_flat_optimizer(*dict.dict); };
   if (!std::all_of(found.begin(), found.end(), is_flat)) std::erase_if(found, is_flat);
@@ -184,7 +218,7 @@ std::vector<StateDictRef> model_state_dicts(const Value& root) {
 
 std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::string& at) {
   const Value& top = value_at(root, at);
-  std::vector<StateDictRef> found = list_state_dicts(top);
+  std::vector<StateDictRef> found = editable_state_dicts(top);
   if (found.empty() && !at.empty()) throw Error(ErrorCode::key, core::quote(at) + " has no state dict");
   if (at.empty()) return found;
   if (found.front().path.empty()) found.resize(1);
@@ -210,7 +244,8 @@ Checkpoint rewrite_keys(const Checkpoint& checkpoint, const std::vector<StateDic
     plan->second = plan_dict(dict, edit);
     note_changes(dict, plan->second, noted);
   }
-  for (const StateDictRef& dict : edit.param_names ? list_state_dicts(checkpoint.root) : std::vector<StateDictRef>()) {
+  for (const StateDictRef& dict :
+       edit.param_names ? editable_state_dicts(checkpoint.root) : std::vector<StateDictRef>()) {
     if (is_flat_optimizer(*dict.dict) && !plans.contains(dict.dict)) plans.emplace(dict.dict, plan_dict(dict, edit));
   }
   if (noted.renamed.empty()) {

@@ -22,7 +22,8 @@ struct KeyEdit {
 };
 
 /// The dicts that a transform acts on: all state dicts of the tree; with `at`, the dict there, or, when that holds no
-/// tensor itself, all below it. Error(key) when there is nothing at `at`, or no state dict.
+/// tensor itself, all below it. Objects are not looked into. Error(key) when there is nothing at `at`, or no state
+/// dict.
 std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::string& at);
 
 /// State dicts that a person may mean: all but those inside the state of an optimizer, outermost first, in file order.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "libckpt/transform/key_edit.h"
+#include "libckpt/transform/nested_optimizer.h"
 #include "libckpt/transform/optimizer_names.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -386,7 +387,8 @@ std::string_view name(NameEvidence evidence) {
   return kNames.at(static_cast<std::size_t>(evidence));
 }
 
-std::vector<OptimizerState> describe_optimizers(const Checkpoint& checkpoint, const OptimizerOptions& options) {
+std::vector<OptimizerState> describe_optimizers(const Checkpoint& file, const OptimizerOptions& options) {
+  Checkpoint checkpoint = detail::nest_optimizers(file, options.at);
   std::vector<OptimizerState> out;
   std::string note;
   const Value* model = options.model != nullptr ? options.model : model_beside(checkpoint.root, note);
@@ -400,7 +402,8 @@ std::vector<OptimizerState> describe_optimizers(const Checkpoint& checkpoint, co
   return out;
 }
 
-Checkpoint drop_optimizers(const Checkpoint& checkpoint, const OptimizerOptions& options, OptimizerChanges* changes) {
+Checkpoint drop_optimizers(const Checkpoint& file, const OptimizerOptions& options, OptimizerChanges* changes) {
+  Checkpoint checkpoint = detail::nest_optimizers(file, options.at);
   std::vector<OptimizerRef> found = optimizers_in_scope(checkpoint, options);
   std::set<const void*> nodes;
   for (const OptimizerRef& ref : found) {
@@ -416,14 +419,16 @@ Checkpoint drop_optimizers(const Checkpoint& checkpoint, const OptimizerOptions&
 Checkpoint move_optimizers(const Checkpoint& checkpoint, const std::string& to, const OptimizerOptions& options,
                            LocationChanges* changes) {
   Value::List moving;
-  for (const OptimizerRef& ref : optimizers_in_scope(checkpoint, options)) {
+  Checkpoint nested = detail::nest_optimizers(checkpoint, options.at);
+  for (const OptimizerRef& ref : optimizers_in_scope(nested, options)) {
     moving.push_back(moving_tensors(*ref.value, to == "cpu"));
   }
   return detail::move_below(checkpoint, Value::list(std::move(moving)), to, changes);
 }
 
-Checkpoint rekey_optimizers(const Checkpoint& checkpoint, OptimizerKeys keys, const OptimizerOptions& options,
+Checkpoint rekey_optimizers(const Checkpoint& file, OptimizerKeys keys, const OptimizerOptions& options,
                             OptimizerChanges* changes) {
+  Checkpoint checkpoint = detail::nest_optimizers(file, options.at);
   std::vector<OptimizerRef> found = optimizers_in_scope(checkpoint, options);
   std::vector<OptimizerState> states = describe_optimizers(checkpoint, options);
   std::map<const void*, Value> fresh;

@@ -1,7 +1,8 @@
 #pragma once
 // The state of optimizers in a training file: whose it is, by name; without it, on another device, under other keys.
 // An optimizer is a dict with "state" and "param_groups", as torch.optim writes it, wherever it stands (Lightning's
-// optimizer_states too); parameters are numbered there, or named where FSDP or a rekey wrote it. Thread safety: pure.
+// optimizer_states too); parameters are numbered there, or named where FSDP or a rekey wrote it. One with flat keys
+// ("state.fc.weight.exp_avg", of a distributed checkpoint) is read as one that is keyed by names. Thread safety: pure.
 // Use: for (const OptimizerState& o : describe_optimizers(open("last.pth"))) for (const OptimizerParam& p : o.params)
 // ...
 

@@ -9,6 +9,7 @@
 #include "libckpt/io/checksum.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/compact.h"
+#include "libckpt/transform/drop_objects.h"
 #include "libckpt/transform/entry_map.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/optimizer_names.h"
@@ -59,6 +60,12 @@ std::vector<const WeightsRef*> below(const std::vector<WeightsRef>& all, const s
   return found;
 }
 
+/// Settings may hold modules of their own beside the state dict of the model.
+void prefer_dicts(std::vector<const WeightsRef*>& candidates) {
+  auto is_module = [](const WeightsRef* weights) { return weights->is_module; };
+  if (!std::all_of(candidates.begin(), candidates.end(), is_module)) std::erase_if(candidates, is_module);
+}
+
 const WeightsRef* choose_model(const std::vector<WeightsRef>& all, const PublishOptions& options) {
   std::vector<const WeightsRef*> candidates;
   if (!options.at.empty()) {
@@ -68,6 +75,7 @@ const WeightsRef* choose_model(const std::vector<WeightsRef>& all, const Publish
     for (const WeightsRef& weights : all) {
       if (!weights.is_average) candidates.push_back(&weights);
     }
+    prefer_dicts(candidates);
   }
   if (candidates.size() == 1) return candidates.front();
   if (candidates.empty()) return nullptr;
@@ -125,7 +133,7 @@ class Publisher {
     out_.source = average_ != nullptr ? average_->name : model_->name;
     out_.is_average = average_ != nullptr;
     Checkpoint taken = checkpoint_of(file_, combine());
-    taken = plain(map_location(taken, {.to = "cpu"}));
+    taken = plain(map_location(without_objects(std::move(taken)), {.to = "cpu"}));
     count_parts();
     out_.uncast = compact(taken);
     out_.checkpoint = changed_type(out_.uncast);
@@ -262,14 +270,30 @@ class Publisher {
     return Value::dict(std::move(out));
   }
 
-  /// Tensors as state_dict() gives them: no Parameter, no gradient wanted.
+  /// Nobody else has the classes of a project, and loading an object of one runs code.
+  Checkpoint without_objects(Checkpoint taken) {
+    std::vector<ForeignObject> objects;
+    for (ForeignObject& object : list_foreign_objects(taken.root)) {
+      if (!object.is_tensor) objects.push_back(std::move(object));
+    }
+    for (const ForeignObject& object : objects) {
+      say("left out " + core::quote(object.name) + ", which is not plain data (" + core::quote(object.symbol) + ")");
+    }
+    if (!objects.empty()) taken.root = drop_objects(taken.root, objects);
+    return taken;
+  }
+
+  /// Tensors as state_dict() gives them: no Parameter, no gradient wanted, no class of their own.
   Checkpoint plain(Checkpoint taken) const {
     detail::EntryReplacements replaced;
     for (const NamedEntry& named : list_entries(taken.root)) {
-      if (!named.entry->parameter && !named.entry->requires_grad) continue;
+      bool is_plain = !named.entry->parameter && named.entry->python_class.empty();
+      if (is_plain && !named.entry->requires_grad) continue;
       auto entry = std::make_shared<Entry>(*named.entry);
       entry->parameter = false;
       entry->requires_grad = false;
+      entry->attributes = is_plain ? entry->attributes : Value();
+      entry->python_class.clear();
       replaced.replace(named.entry, std::move(entry));
     }
     taken.root = replaced.apply(taken.root);

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "libckpt/nearest_path.h"
+#include "libckpt/transform/flat_optimizer.h"
 #include "libckpt/transform/key_edit.h"
 #include "libckpt/transform/module_moves.h"
 #include "libckpt/transform/optimizer_keys.h"
@@ -58,6 +59,8 @@ class RulesMap final : public detail::TreeMap {
   RulesMap(std::unordered_map<const Dict*, Plan> plans, const Moved* moved) : plans_(std::move(plans)), moved_(moved) {}
 
  protected:
+  Value map_object(const Value& object) override { return object; }
+
   bool edit_dict(const Value& node, Dict& dict) override {
     auto plan = plans_.find(&node.as_dict());
     bool changed = plan != plans_.end() && plan->second.changed;
@@ -133,6 +136,7 @@ class Applier {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       report_.steps[i].matched += in_rule(rules_, i, [&] { return steps_[i]->apply(out.items, notes); });
     }
+    follow_moves(*dict.dict, out);
     note_moves(dict, out);
     out.changed |= notes.changed > 0 || !notes.made.empty() || !notes.dropped.empty();
     report_.changed += notes.changed;
@@ -151,6 +155,28 @@ class Applier {
   }
 
  private:
+  /// Keys of an optimizer beside the model's follow where no rule has named them.
+  static void follow_moves(const Dict& dict, Plan& plan) {
+    Moved moved;
+    for (const RuleItem& item : plan.items) {
+      if (item.origin == RuleItem::kMade || !item.key.is(Value::Kind::text)) continue;
+      const std::string& from = dict.items[item.origin].first.as_text();
+      if (from != item.name()) moved.emplace(from, item.name());
+    }
+    if (moved.empty()) return;
+    detail::FlatOptimizer beside(dict);
+    auto rename = [&](const std::string& name) { return moved.contains(name) ? moved.at(name) : name; };
+    std::unordered_set<std::string> taken;
+    for (RuleItem& item : plan.items) {
+      if (!item.key.is(Value::Kind::text)) continue;
+      bool named = item.origin == RuleItem::kMade || moved.contains(dict.items[item.origin].first.as_text());
+      std::optional<std::string> to = named ? std::nullopt : beside.renamed(item.name(), rename);
+      if (to && *to != item.name()) item.key = Value::text(*to);
+      if (taken.insert(item.name()).second) continue;
+      throw Error(ErrorCode::collision, "two keys would both become " + core::quote(item.name()));
+    }
+  }
+
   void note_moves(const StateDictRef& dict, Plan& plan) {
     const auto& before = dict.dict->items;
     for (const RuleItem& item : plan.items) {

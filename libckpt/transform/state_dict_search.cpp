@@ -108,12 +108,12 @@ std::vector<WeightsRef> find_weights(const Value& root) {
     for (const Value& step : place.path) steps.push_back(step_text(step));
     Value module = module_state_dict(value);
     bool is_dict = value.is(Value::Kind::dict);
-    if (!module.is_null()) found.push_back({place.path, core::join(steps, "."), module, place.is_average});
+    if (!module.is_null()) found.push_back({place.path, core::join(steps, "."), module, place.is_average, true});
     if (is_dict && holds_tensors(value.as_dict())) {
       found.push_back({place.path, core::join(steps, "."), value, place.is_average});
     }
     if (Value::List unnamed = shadow_params(value); !unnamed.empty()) {
-      found.push_back({place.path, core::join(steps, "."), Value::dict({}), true, std::move(unnamed)});
+      found.push_back({place.path, core::join(steps, "."), Value::dict({}), true, false, std::move(unnamed)});
     }
     std::vector<Place> children;
     auto add = [&](const Value& step, const Value& child) {

@@ -15,6 +15,7 @@ struct WeightsRef {
   std::string name;  ///< the path joined with dots, "" for the top
   Value dict;
   bool is_average = false;   ///< a key on its path has the word ema or swa
+  bool is_module = false;    ///< `dict` is what a pickled module would give
   Value::List unnamed = {};  ///< instead of `dict`: the shadow_params of a helper that keeps no names
 };
 

@@ -1,23 +1,8 @@
 #include "libckpt/transform/tree_map.h"
 
+#include "libckpt/sequence_of.h"
+
 namespace ckpt::detail {
-namespace {
-
-Value sequence_of(Value::Kind kind, Value::List items) {
-  switch (kind) {
-    case Value::Kind::tuple:
-      return Value::tuple(std::move(items));
-    case Value::Kind::set:
-      return Value::set(std::move(items));
-    case Value::Kind::frozenset:
-      return Value::frozenset(std::move(items));
-    default:
-      return Value::list(std::move(items));
-  }
-}
-
-}  // namespace
-
 bool same_node(const Value& a, const Value& b) {
   if (a.kind() != b.kind() || a.identity() != b.identity()) return false;
   return a.identity() != nullptr || a == b;

@@ -18,6 +18,8 @@ class TreeMap {
  protected:
   /// The replacement of a tensor; the same value keeps it.
   virtual Value map_tensor(const Value& tensor) { return tensor; }
+  /// The replacement of an object; the same value keeps it with all that it holds. By default its parts are mapped.
+  virtual Value map_object(const Value& value);
   /// Called with a copy of `node` whose children are mapped. Returns true when it changed `dict`.
   virtual bool edit_dict(const Value& node, Dict& dict);
   /// As edit_dict, for an object.
@@ -27,7 +29,6 @@ class TreeMap {
   Value map_node(const Value& value);
   Value map_dict(const Value& value);
   Value map_sequence(const Value& value);
-  Value map_object(const Value& value);
   bool replace(Value& child);
   bool replace_list(Value::List& items);
   bool replace_items(std::vector<std::pair<Value, Value>>& items);

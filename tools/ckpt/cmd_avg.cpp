@@ -1,11 +1,14 @@
 // ckpt avg: one model from several checkpoints of it.
 
+#include <algorithm>
 #include <charconv>
 
 #include "libckpt/format/format.h"
+#include "libckpt/objects.h"
 #include "libckpt/transform/average.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/carried_objects.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/edit.h"
 #include "tools/ckpt/listing.h"
@@ -72,12 +75,37 @@ void write_json(ckpt::JsonWriter& json, const Options& options, const ckpt::Aver
   json.end_object();
 }
 
+const ckpt::Format* format_written(const Options& options, const ckpt::Checkpoint& average) {
+  const ckpt::Format* by_name = ckpt::find_format_for(options.output);
+  return by_name != nullptr ? by_name : ckpt::find_format(average.format);
+}
+
+/// What reading said, as far as it is about the average, each once.
+ckpt::Report report_of(const Options& options, ckpt::Checkpoint& average, std::vector<ckpt::Report> read) {
+  ckpt::Report report;
+  auto add = [](std::vector<std::string>& to, const std::vector<std::string>& from) {
+    for (const std::string& text : from) {
+      if (std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
+    }
+  };
+  for (ckpt::Report& one : read) {
+    ckpt::narrow_report(one, average.root);
+    add(report.warnings, one.warnings);
+    add(report.relaxations, one.relaxations);
+    add(report.foreign, one.foreign);
+    add(report.globals, one.globals);
+  }
+  CarryPlan plan{format_written(options, average), parse_address(options.files.back()), options.output, options.drop,
+                 options.foreign_objects};
+  carry_objects(average, plan, report);
+  return report;
+}
+
 /// Returns what was written, for the closing line.
 std::string write_average(Context& context, const Options& options, const ckpt::Checkpoint& average,
                           ckpt::Report& report) {
   ckpt::SaveOptions save = save_options(options);
-  const ckpt::Format* by_name = ckpt::find_format_for(options.output);
-  save.format = by_name != nullptr ? std::string(by_name->name) : average.format;
+  save.format = std::string(format_written(options, average)->name);
   save.report = &report;
   std::string title = save_to(context, options, average, options.output, save);
   return written_text(report.bytes_written, title);
@@ -85,16 +113,17 @@ std::string write_average(Context& context, const Options& options, const ckpt::
 
 int run(Context& context, const Options& options) {
   ckpt::AverageOptions average{.weights = parse_weights(options.weights), .ema_decay = options.ema};
-  ckpt::Report report;
+  std::vector<ckpt::Report> read(options.files.size());
   std::vector<ckpt::Checkpoint> checkpoints;
   for (const std::string& file : options.files) {
     Address source = parse_address(file);
     check_target(options, {source, options.output, ""});
     average.at.push_back(source.at);
-    checkpoints.push_back(ckpt::open(source.path, options.open(report)));
+    checkpoints.push_back(ckpt::open(source.path, options.look(read[checkpoints.size()])));
   }
   ckpt::AverageReport done;
   ckpt::Checkpoint result = ckpt::average(checkpoints, average, &done);
+  ckpt::Report report = report_of(options, result, std::move(read));
   warn(done, report);
   std::string written = options.dry_run ? "nothing written (dry run)" : write_average(context, options, result, report);
   say_report(options, options.output, report);

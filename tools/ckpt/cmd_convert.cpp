@@ -1,7 +1,5 @@
 // ckpt convert: the same checkpoint in another format.
 
-#include <unordered_set>
-
 #include "libckpt/format/format.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -112,40 +110,14 @@ Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
   return edit;
 }
 
-void refuse_objects(const ckpt::Value& root, const std::string& at) {
-  std::vector<const ckpt::Value*> todo = {&root};
-  std::unordered_set<const void*> seen;
-  while (!todo.empty()) {
-    const ckpt::Value* here = todo.back();
-    todo.pop_back();
-    if (here->is(ckpt::Value::Kind::object)) {
-      throw Error(ErrorCode::refused, core::quote(at) + " holds objects of classes (" + ckpt::type_text(*here) +
-                                          "); --foreign-objects keeps them as inert data");
-    }
-    if (here->identity() != nullptr && !seen.insert(here->identity()).second) continue;
-    if (here->is_sequence()) {
-      for (const ckpt::Value& item : here->as_list()) todo.push_back(&item);
-    }
-    if (!here->is(ckpt::Value::Kind::dict)) continue;
-    for (const auto& [key, child] : here->as_dict().items) todo.push_back(&child);
-  }
-}
-
 int run(Context& context, Options& options) {
   Job job = make_job(options);
   if (options.output.empty()) options.output = options.target;  // whose final '/' asks for a folder
   check_format(options, job);
   check_target(options, job);
   ckpt::JsonWriter json(2);
-  // What lies beside the part that is taken does not matter: Lightning keeps pickled modules there.
-  const bool part = !job.source.at.empty() && !options.foreign_objects;
-  options.foreign_objects |= part;
-  auto edit = [part](const ckpt::Checkpoint& checkpoint, const std::string& at) {
-    Edit taken = take(checkpoint, at);
-    if (part) refuse_objects(taken.checkpoint.root, at);
-    return taken;
-  };
-  int code = run_job(context, options, {"convert", ""}, job, edit, json);
+  options.take_modules = !job.source.at.empty();
+  int code = run_job(context, options, {"convert", ""}, job, take, json);
   if (options.json) context.out.print(json.text() + "\n");
   return code;
 }

@@ -103,7 +103,7 @@ int show(Context& context, const Options& options) {
   for (const std::string& file : options.files) {
     Address address = parse_address(file);
     ckpt::Report report;
-    ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.open(report));
+    ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.look(report));
     say_report(options, address.path, report);
     if (options.json) {
       json.begin_object();

@@ -32,7 +32,7 @@ ModelFile open_model(const ReadOptions& options, const std::string& text) {
   if (text.empty()) return model;
   Address address = parse_address(text);
   ckpt::Report ignored;
-  model.checkpoint = ckpt::open(address.path, options.open(ignored));
+  model.checkpoint = ckpt::open(address.path, options.look(ignored));
   const ckpt::Value& root = model.checkpoint.root;
   std::string at = address.at;
   for (const char* usual : {"state_dict", "model", "model_state_dict"}) {
@@ -155,7 +155,7 @@ void write_optimizer(ckpt::JsonWriter& json, const ckpt::OptimizerState& optimiz
 int show(Context& context, const ShowOptions& options) {
   Address source = parse_address(options.file);
   ckpt::Report report;
-  ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.open(report));
+  ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.look(report));
   ModelFile model = open_model(options, options.model);
   std::vector<ckpt::OptimizerState> optimizers = core::with_context(
       source.shown(), [&] { return ckpt::describe_optimizers(checkpoint, {.at = source.at, .model = model.value}); });

@@ -5,6 +5,7 @@
 #include "libckpt/format/format.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/draft.h"
+#include "libckpt/objects.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands.h"
@@ -256,12 +257,13 @@ ckpt::NonFinite look_for_nan(const Options& options, const Address& source, cons
 int run(Context& context, const Options& options) {
   Address source = parse_address(options.input);
   ckpt::Report report;
-  ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.open(report));
+  ckpt::Checkpoint checkpoint = ckpt::open(source.path, options.look(report));
   Target target = target_of(options, source, checkpoint);
   if (!target.hashed) check_target(options, {source, target.path, ""});
   NewFolder folder(options.output.ends_with('/') && !options.dry_run ? target.path.parent_path() : fs::path());
   ckpt::Publication publication =
       core::with_context(source.shown(), [&] { return ckpt::publish(checkpoint, publish_options(options, source)); });
+  ckpt::narrow_report(report, publication.checkpoint.root);
   if (!options.json && !options.quiet) print_plan(context, publication);
   ckpt::NonFinite found = look_for_nan(options, source, publication);
   std::string refusal = objection(found);

@@ -10,6 +10,7 @@
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/carried_objects.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/new_folder.h"
@@ -182,6 +183,10 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
   }
 }
 
+CarryPlan carry_plan(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
+  return {format_written(options, job, checkpoint), job.source, job.target, options.drop, options.foreign_objects};
+}
+
 /// Standard output takes one file, and nothing else may be printed there.
 void check_stream(const EditOptions& options) {
   if (options.json) {
@@ -255,12 +260,16 @@ void check_target(const EditOptions& options, const Job& job) {
 int run_job(Context& context, const EditOptions& options, const EditCommand& command, const Job& job,
             const EditFunction& edit, ckpt::JsonWriter& json) {
   ckpt::Report report;
-  ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, options.open(report));
+  ckpt::OpenOptions open = options.look(report);
+  open.foreign_objects |= options.take_modules;
+  ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, open);
   check_in_place(options, job, checkpoint);
+  if (!options.take_modules) leave_out_objects(checkpoint, carry_plan(options, job, checkpoint), report);
   Edit done = core::with_context(job.source.path.string(), [&] { return edit(checkpoint, job.source.at); });
   name_lone_tensor(options, job, done.checkpoint);
-  report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
   bool useless = !done.nothing.empty();
+  if (!useless) carry_objects(done.checkpoint, carry_plan(options, job, done.checkpoint), report);
+  report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
   bool writes = !options.dry_run && !useless && (done.changed || !options.in_place);
   std::string written = writes ? save_edit(context, options, job, done, report) : "";
   if (options.dry_run && !useless) check_expressible(options, job, done, report);

@@ -1,5 +1,6 @@
 #include "tools/ckpt/input.h"
 
+#include "libckpt/objects.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 
@@ -8,10 +9,11 @@ namespace cli {
 Input open_input(const ReadOptions& options, const std::string& file) {
   Input input;
   input.address = parse_address(file);
-  input.checkpoint = ckpt::open(input.address.path, options.open(input.report));
+  input.checkpoint = ckpt::open(input.address.path, options.look(input.report));
   ckpt::Value place = core::with_context(input.address.shown(),
                                          [&] { return ckpt::value_at(input.checkpoint.root, input.address.at); });
   input.checkpoint.root = std::move(place);
+  ckpt::narrow_report(input.report, input.checkpoint.root);
   say_report(options, input.address.path, input.report);
   return input;
 }

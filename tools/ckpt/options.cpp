@@ -143,8 +143,9 @@ void add_read_options(CommandSpec command, ReadOptions& options) {
   add_answer_options(command, options);
   command.add_option("-j,--threads", options.threads, "threads (default: one per core)").type_name("N");
   command.add_flag("--lenient", options.lenient, "accept known deviations from the format; each one is named");
-  command.add_flag("--foreign-objects", options.foreign_objects,
-                   "keep objects of unknown Python classes as inert data instead of refusing the file");
+  command.add_flag(
+      "--foreign-objects", options.foreign_objects,
+      "keep objects of unknown Python classes as inert data in any format, and read pickled modules as state dicts");
   command.add_flag("--allow-symlinks", options.allow_symlinks, "in a folder, also follow links that lead out of it");
   command.add_flag("--unsandboxed", options.unsandboxed,
                    "read HDF5 files even where the helper program cannot be sandboxed");

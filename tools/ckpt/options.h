@@ -52,6 +52,7 @@ struct EditOptions : ReadOptions {
   bool dry_run = false;
   bool force = false;
   bool drop = false;
+  bool take_modules = false;  ///< of a pickled module, its tensors as a state dict
   ckpt::Codec codec = ckpt::Codec::automatic;
   std::uint64_t max_shard_size = 0;
   std::uint32_t shards = 0;

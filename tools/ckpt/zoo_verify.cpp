@@ -172,7 +172,7 @@ int run_verify(Context& context, const Options& options) {
   const ckpt::KeyList model = known_model(options.name);
   const Address address = parse_address(options.file);
   ckpt::Report report;
-  const ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.open(report));
+  const ckpt::Checkpoint checkpoint = ckpt::open(address.path, options.look(report));
   const Findings findings = compare(checkpoint, ckpt::key_list_of(checkpoint, options.file, address.at), model);
   say_report(options, address.path, report);
   if (options.json) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <unordered_set>
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/json.h"
+#include "libckpt/objects.h"
 #include "libckpt/transform/key_edit.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -248,26 +248,6 @@ void add_format(Diagnosis& diagnosis, const FileContext& context) {
   add(diagnosis, std::move(cause), {std::move(step)});
 }
 
-/// Names of the objects that a part of the tree still holds.
-bool holds_objects(const Value& value) {
-  std::vector<const Value*> todo = {&value};
-  std::unordered_set<const void*> seen;
-  while (!todo.empty()) {
-    const Value* here = todo.back();
-    todo.pop_back();
-    if (here->is(Value::Kind::object)) return true;
-    if (here->is(Value::Kind::tensor) && !here->as_entry().python_class.empty()) return true;
-    if (here->identity() != nullptr && !seen.insert(here->identity()).second) continue;
-    if (here->is_sequence()) {
-      for (const Value& item : here->as_list()) todo.push_back(&item);
-    }
-    if (!here->is(Value::Kind::dict)) continue;
-    if (here->as_dict().type != "dict" && here->as_dict().type != "collections.OrderedDict") return true;
-    for (const auto& [key, child] : here->as_dict().items) todo.push_back(&child);
-  }
-  return false;
-}
-
 /// A message that names no key, about a file that can be read.
 void add_known_message(Diagnosis& diagnosis, const FileContext& context) {
   using About = KnownMessage::About;
@@ -322,7 +302,7 @@ void add_before_names(Diagnosis& diagnosis, const FileContext& context) {
   if (!turned || diagnosis.plan.steps.size() < 2) return;
   // What is taken leaves most objects behind; only what it still holds has to be turned into plain data.
   bool flat = context.chosen->kind == Candidate::Kind::flat;
-  bool still = !flat && holds_objects(value_at(context.input.checkpoint->root, context.chosen->at));
+  bool still = !flat && !list_classes(value_at(context.input.checkpoint->root, context.chosen->at)).empty();
   if (still) {
     std::swap(diagnosis.plan.steps[0], diagnosis.plan.steps[1]);
   } else {

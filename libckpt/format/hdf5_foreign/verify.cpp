@@ -3,27 +3,11 @@
 #include "libckpt/budget.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/read.h"
-#include "libckpt/io/checksum.h"
 #include "libckpt/io/parallel_io.h"
-#include "libcore/base/error.h"
+#include "libckpt/io/read_fault.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
-namespace {
-
-/// Empty when all bytes can be read.
-std::string fault_of(const ByteSource& source) {
-  try {
-    for_each_part(source, [](Bytes) {});
-    return "";
-  } catch (const core::Error& error) {
-    if (error.code() == core::ErrorCode::io || error.code() == core::ErrorCode::refused) throw;
-    return error.message();
-  }
-}
-
-}  // namespace
-
 void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, const Progress& progress,
                     VerifyResult& result) {
   std::vector<NamedEntry> entries = list_entries(checkpoint.root);
@@ -32,7 +16,7 @@ void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, co
   std::uint64_t done = 0;
   ckpt::run_in_order<std::string>(
       entries.size(), {thread_count(options.threads), UINT64_MAX}, [](std::size_t) { return std::uint64_t{1}; },
-      [&](std::size_t i) { return fault_of(*entries[i].entry->bytes); },
+      [&](std::size_t i) { return read_fault(*entries[i].entry->bytes); },
       [&](std::size_t i, const std::string& fault) {
         if (!fault.empty()) result.damage.push_back({entries[i].name, fault});
         ++result.tensors_checked;

@@ -5,7 +5,8 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/entry.h"
 #include "libckpt/format/torch/loops.h"
-#include "libcore/base/text.h"
+#include "libckpt/objects.h"
+#include "libckpt/sequence_of.h"
 
 namespace ckpt {
 namespace {
@@ -93,8 +94,7 @@ class Replacement {
     if (report_ != nullptr) {
       report_->modules.push_back(object_of(value)->symbol);
       report_->module_dicts.push_back(tensors.identity());
-      report_->warnings.push_back(core::quote(object_of(value)->symbol) +
-                                  " is a pickled module: its tensors are read as a state dict, the rest is left out");
+      report_->warnings.push_back(pickled_module_text(object_of(value)->symbol));
     }
     return tensors;
   }
@@ -118,8 +118,7 @@ class Replacement {
       changed = changed || next.identity() != item.identity();
       item = std::move(next);
     }
-    if (!changed) return value;
-    return value.is(Value::Kind::list) ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+    return changed ? detail::sequence_of(value.kind(), std::move(items)) : value;
   }
 
   Report* report_;

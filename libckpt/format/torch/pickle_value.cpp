@@ -6,6 +6,7 @@
 #include "libckpt/format/torch/module_tensors.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/value_builder.h"
+#include "libckpt/objects.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -304,17 +305,16 @@ void report_symbols(const PickleGraph& graph, Report& report) {
   for (const PickleSymbol& symbol : graph.symbols()) {
     if (symbol.role < SymbolRole::foreign) continue;
     report.foreign.push_back(symbol.full);
-    report.warnings.push_back(core::quote(symbol.full) + " is not known; its objects are kept as inert data");
+    report.warnings.push_back(unknown_class_text(symbol.full));
   }
-  std::vector<std::string> narrow;
+  std::size_t first = report.globals.size();
   for (const PickleSymbol& symbol : graph.symbols()) {
     if (weights_only_knows(symbol.full)) continue;
-    narrow.push_back(core::quote(symbol.full));
     report.globals.push_back(symbol.full);
   }
-  if (narrow.empty()) return;
-  report.warnings.push_back("torch.load(weights_only=True) refuses this file, because it names " +
-                            core::join(narrow, ", "));
+  if (first == report.globals.size()) return;
+  auto begin = report.globals.begin() + static_cast<std::ptrdiff_t>(first);
+  report.warnings.push_back(weights_only_text({begin, report.globals.end()}));
 }
 
 [[noreturn]] void refuse_symbols(const std::vector<std::string>& names, bool keepable) {
@@ -347,7 +347,8 @@ Value to_value(const PickleGraph& graph, StorageProvider& storages, const OpenOp
     if (options.report != nullptr) report_symbols(graph, *options.report);
   }
   Value root = ValueBuilder(graph, storages, options).run();
-  return options.foreign_objects ? with_module_tensors(std::move(root), options.report) : root;
+  bool looks_only = check == SymbolCheck::carry;
+  return options.foreign_objects && !looks_only ? with_module_tensors(std::move(root), options.report) : root;
 }
 
 Value to_value(const PickleGraph& graph, StorageProvider& storages, const OpenOptions& options) {

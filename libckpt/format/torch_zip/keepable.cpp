@@ -5,6 +5,7 @@
 
 #include "libckpt/format/torch/loops.h"
 #include "libckpt/format/torch/value_pickler.h"
+#include "libckpt/sequence_of.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
@@ -61,17 +62,7 @@ std::optional<Value> TreeFilter::filter_sequence(const Value& value) {
   for (std::size_t i = 0; i < value.as_list().size(); ++i) {
     items.push_back(child(Value::integer(static_cast<std::int64_t>(i)), value.as_list()[i]).value_or(Value()));
   }
-  if (obstacles_.size() == before) return value;
-  switch (value.kind()) {
-    case Value::Kind::list:
-      return Value::list(std::move(items));
-    case Value::Kind::tuple:
-      return Value::tuple(std::move(items));
-    case Value::Kind::set:
-      return Value::set(std::move(items));
-    default:
-      return Value::frozenset(std::move(items));
-  }
+  return obstacles_.size() == before ? value : detail::sequence_of(value.kind(), std::move(items));
 }
 
 std::optional<Value> TreeFilter::filter_dict(const Value& value) {

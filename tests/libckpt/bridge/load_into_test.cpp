@@ -55,6 +55,36 @@ TEST(LoadInto, AppliesRulesFirst) {
   EXPECT_TRUE(state.at("fc1.weight").equal(model.fc1.weight));
 }
 
+/// A pickled module, as Lightning keeps them among the settings.
+ckpt::Value pickled_module(const ckpt::Value& tensors) {
+  ckpt::Object object;
+  object.symbol = "my.project.Net";
+  object.form = ckpt::Object::Form::instance;
+  object.args = ckpt::Value::tuple({});
+  object.has_state = true;
+  ckpt::Dict state;
+  state.items.emplace_back(ckpt::Value::text("_parameters"), tensors);
+  object.state = ckpt::Value::dict(std::move(state));
+  return ckpt::Value::object(std::move(object));
+}
+
+TEST(LoadInto, APickledModuleBesideTheWeightsDoesNotStopIt) {
+  TempDir dir;
+  TwoLayers model;
+  ckpt::Checkpoint file;
+  ckpt::Dict root;
+  root.items.emplace_back(ckpt::Value::text("state_dict"), ckpt::to_value(model.state_dict()));
+  root.items.emplace_back(ckpt::Value::text("hyper_parameters"), pickled_module(root.items.front().second));
+  file.root = ckpt::Value::dict(std::move(root));
+  ckpt::save(file, dir.path() / "last.pth");
+  TwoLayers other;
+  ckpt::LoadReport report = ckpt::load_into(other, dir.path() / "last.pth");
+  EXPECT_EQ(report.path, "state_dict");
+  EXPECT_EQ(report.warnings, std::vector<std::string>());
+  EXPECT_TRUE(other.fc1.weight.equal(model.fc1.weight));
+  EXPECT_TRUE(ckpt::load(dir.path() / "last.pth").at("fc2.bias").equal(model.fc2.bias));
+}
+
 TEST(LoadInto, AWrappedFileFitsAPlainModelAndSaysSo) {
   TempDir dir;
   Wrapper<TwoLayers> wrapped;

@@ -106,6 +106,101 @@ TEST(TrainingState, LayoutIsThatOfPyTorchPrograms) {
   EXPECT_EQ(ckpt::value_at(checkpoint.root, "rng_state").as_entry().shape, (core::Shape{5056}));
 }
 
+ckpt::Value with_item(const ckpt::Value& dict, std::string_view name, ckpt::Value fresh) {
+  ckpt::Dict out = dict.as_dict();
+  std::erase_if(out.items, [&](const auto& item) { return ckpt::step_text(item.first) == name; });
+  out.items.emplace_back(ckpt::Value::text(std::string(name)), std::move(fresh));
+  return ckpt::Value::dict(std::move(out));
+}
+
+/// A training file whose optimizer was given the parameters of Noisy from the last to the first: what stood at number 0
+/// stands at number 3, and `names` (of the parameters as Noisy has them) say so, in param_names or as keys.
+void turn_round(const std::filesystem::path& path, const std::vector<std::string>& names, bool keyed_by_names) {
+  ckpt::Checkpoint file = ckpt::open(path);
+  const ckpt::Value& optimizer = *file.root.find("optimizer");
+  ckpt::Dict state = optimizer.find("state")->as_dict();
+  ckpt::Value::List params, listed;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string& name = names[names.size() - 1 - i];
+    auto number = ckpt::Value::integer(static_cast<std::int64_t>(i));
+    params.push_back(keyed_by_names ? ckpt::Value::text(name) : number);
+    listed.push_back(ckpt::Value::text(name));
+    state.items[names.size() - 1 - i].first = params.back();
+  }
+  ckpt::Value group = with_item(ckpt::value_at(optimizer, "param_groups.0"), "params", ckpt::Value::list(params));
+  if (!keyed_by_names) group = with_item(group, "param_names", ckpt::Value::list(listed));
+  ckpt::Value turned =
+      with_item(with_item(optimizer, "state", ckpt::Value::dict(state)), "param_groups", ckpt::Value::list({group}));
+  file.root = with_item(file.root, "optimizer", turned);
+  ckpt::save(file, path);
+}
+
+/// Losses of a run that goes on, as it was saved and after its file was turned round.
+std::pair<std::vector<float>, std::vector<float>> losses_when_turned(const std::vector<std::string>& names,
+                                                                     bool keyed_by_names) {
+  TempDir dir;
+  core::manual_seed(3);
+  Noisy model;
+  core::Adam optimizer(model.parameters(), {.lr = 0.01});
+  train(model, optimizer, 4);
+  ckpt::save_training(dir.path() / "run.pth", model, optimizer);
+  std::vector<float> expected = train(model, optimizer, 5);
+  turn_round(dir.path() / "run.pth", names, keyed_by_names);
+  Noisy other;
+  core::Adam fresh(other.parameters(), {.lr = 0.01});
+  ckpt::resume_training(dir.path() / "run.pth", other, fresh);
+  return {expected, train(other, fresh, 5)};
+}
+
+TEST(TrainingState, StateGoesByNameWhereTheFileListsItInAnotherOrder) {
+  auto [expected, resumed] = losses_when_turned({"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, false);
+  EXPECT_EQ(resumed, expected);
+}
+
+TEST(TrainingState, StateGoesByNamesWithAWrapperBeforeThem) {
+  auto [expected, resumed] =
+      losses_when_turned({"module.fc1.weight", "module.fc1.bias", "module.fc2.weight", "module.fc2.bias"}, false);
+  EXPECT_EQ(resumed, expected);
+}
+
+TEST(TrainingState, StateKeyedByNamesIsTaken) {
+  auto [expected, resumed] = losses_when_turned({"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, true);
+  EXPECT_EQ(resumed, expected);
+}
+
+TEST(TrainingState, StateGoesByOrderWhereTheNamesAreOfAnotherModel) {
+  TempDir dir;
+  Noisy model;
+  core::Adam optimizer(model.parameters(), {.lr = 0.01});
+  train(model, optimizer, 1);
+  ckpt::save_training(dir.path() / "run.pth", model, optimizer);
+  turn_round(dir.path() / "run.pth", {"a.weight", "a.bias", "b.weight", "b.bias"}, false);
+  Noisy other;
+  core::Adam fresh(other.parameters(), {.lr = 0.01});
+  ckpt::resume_training(dir.path() / "run.pth", other, fresh);
+  core::OptimizerState state = fresh.state_dict();
+  bool of_last = false;
+  for (const auto& [name, value] : state.state.front().second)
+    of_last |= name == "exp_avg" && value.sizes() == core::Shape{1};
+  EXPECT_TRUE(of_last);  // what the file has first, the state of fc2.bias, as PyTorch's load_state_dict does it
+}
+
+TEST(TrainingState, StateKeyedByOtherNamesIsRefused) {
+  TempDir dir;
+  Noisy model;
+  core::Adam optimizer(model.parameters(), {.lr = 0.01});
+  train(model, optimizer, 1);
+  ckpt::save_training(dir.path() / "run.pth", model, optimizer);
+  turn_round(dir.path() / "run.pth", {"a.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, true);
+  try {
+    ckpt::resume_training(dir.path() / "run.pth", model, optimizer);
+    FAIL();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::ErrorCode::key);
+    EXPECT_NE(error.message().find("the model has no 'a.weight'"), std::string::npos) << error.message();
+  }
+}
+
 TEST(TrainingState, PlainWeightsAreRefusedByName) {
   TempDir dir;
   test::TwoLayers model;

@@ -277,6 +277,25 @@ TEST(Cast, SaysWhatNoLongerSharesMemory) {
   EXPECT_EQ(core::load_le<double>(ckpt::read_all(*entries[1].entry->bytes).data() + 8), 4.0);
 }
 
+TEST(Cast, WhatIsKeptUnderOneNameIsKeptUnderAll) {
+  auto storage = std::make_shared<ckpt::Storage>();
+  storage->bytes = test::bytes_of({1, 2, 3});
+  auto look = [&] {
+    ckpt::Entry entry = test::float_entry({1, 2, 3});
+    entry.bytes = storage->bytes;
+    entry.view = ckpt::View{storage, 0, core::Shape{1}};
+    return ckpt::Value::tensor(std::make_shared<ckpt::Entry>(std::move(entry)));
+  };
+  ckpt::Value root = test::dict({{"emb.weight", look()}, {"head.weight", look()}, {"b", test::tensor({1})}});
+  ckpt::CastReport report;
+  ckpt::Value cast =
+      ckpt::cast(test::checkpoint(root), {.to = DType::bf16, .keep = {.include = {"head.*"}}}, &report).root;
+  for (const char* key : {"emb.weight", "head.weight"}) EXPECT_EQ(cast.find(key)->as_entry().dtype, DType::f32) << key;
+  EXPECT_EQ(cast.find("b")->as_entry().dtype, DType::bf16);
+  EXPECT_EQ(report.kept, 2U);
+  EXPECT_EQ(report.untied, 0U);
+}
+
 TEST(Cast, TiedTensorsStayTied) {
   ckpt::Value shared = test::tensor({1, 2});
   ckpt::Checkpoint out =

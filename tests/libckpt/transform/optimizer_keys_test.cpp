@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libckpt/transform/optimizer.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/rename.h"
 #include "libckpt/transform/rules.h"
@@ -59,6 +60,33 @@ TEST(OptimizerKeys, FollowATableAndRules) {
     EXPECT_EQ(ckpt::rename_keys(*file, table).root, plain);
     EXPECT_EQ(ckpt::apply_rules(*file, rules).root, plain);
   }
+}
+
+TEST(OptimizerKeys, FlatKeysBecomeNumbersAndNamesForAnOptimizer) {
+  Value flat = dict({{"state.b.w.exp_avg", test::tensor({1})},
+                     {"state.b.w.nested.slot", test::tensor({2})},
+                     {"state.a.exp_avg", test::tensor({3})},
+                     {"param_groups.b.w.lr", Value::real(0.1)},
+                     {"param_groups.a.lr", Value::real(0.1)},
+                     {"param_groups.frozen.lr", Value::real(0.5)}});
+  Checkpoint file = test::checkpoint(dict({{"optimizer", flat}}));
+  Checkpoint numbered = ckpt::rekey_optimizers(file, ckpt::OptimizerKeys::index);
+  EXPECT_THAT(test::names(numbered),
+              ElementsAre("optimizer.state.0.exp_avg", "optimizer.state.0.nested.slot", "optimizer.state.1.exp_avg"));
+  Value groups = dict({{"lr", Value::real(0.1)},
+                       {"params", Value::list({Value::integer(0), Value::integer(1)})},
+                       {"param_names", Value::list({Value::text("b.w"), Value::text("a")})}});
+  EXPECT_EQ(ckpt::value_at(numbered.root, "optimizer.param_groups.0"), groups);
+  EXPECT_EQ(ckpt::value_at(numbered.root, "optimizer.param_groups.1.params.0"), Value::integer(2));
+  EXPECT_THAT(
+      test::names(ckpt::rekey_optimizers(file, ckpt::OptimizerKeys::name)),
+      ElementsAre("optimizer.state.b.w.exp_avg", "optimizer.state.b.w.nested.slot", "optimizer.state.a.exp_avg"));
+}
+
+TEST(OptimizerKeys, AMovedFlatOptimizerStaysFlat) {
+  Checkpoint moved = ckpt::move_optimizers(kFlat, "cuda:0");
+  EXPECT_THAT(test::names(moved), ElementsAre("model.module.fc.weight", "optimizer.state.module.fc.weight.exp_avg"));
+  EXPECT_EQ(ckpt::list_entries(moved.root)[1].entry->location, "cuda:0");
 }
 
 TEST(OptimizerKeys, StayWhenOneDictWasNamed) {
