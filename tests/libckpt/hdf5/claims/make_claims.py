@@ -430,9 +430,43 @@ def links(era):
             lambda file, chunks=chunks: file.create_dataset(W, (2**29,), "f4", fillvalue=1, chunks=chunks)))
 
 
+def everything(era):
+    """What honest writers leave behind, of every kind that the checks look at."""
+
+    def fill(file):
+        file["x"], file["y"], file["w"] = np.arange(4.0), np.arange(3), np.ones((4, 3))
+        file["x"].make_scale("x")
+        file["w"].dims[0].attach_scale(file["x"])
+        file["ref"] = np.array([file["w"].ref], dtype=h5py.ref_dtype)
+        file.create_dataset("part", (1,), dtype=h5py.regionref_dtype)[0] = file["w"].regionref[0:2]
+        lists = file.create_dataset("lists", (2,), dtype=h5py.vlen_dtype("i4"))
+        lists[0] = [1, 2, 3]
+        file["long"], file["opaque"] = np.ones(3, np.longdouble), np.zeros(2, "V7")
+        inner = [("q", "?"), ("z", "c8")]
+        file["kind"] = np.dtype([("a", "f4"), ("b", "S5"), ("c", "i8", (2, 3)), ("d", inner)])
+        file.create_dataset("record", (3,), dtype=file["kind"])
+        file.create_dataset("empty", (0, 3), "f4", chunks=(1, 3), maxshape=(None, 3))
+        file["none"], file["null"], file["scalar"] = np.zeros((0, 3)), h5py.Empty("f4"), 3.5
+        for number in range(30):  # more than a header holds
+            file["w"].attrs[f"a{number}"] = number
+        del file["w"].attrs["a3"]
+        file["y"].attrs["list"] = ["a", "bb", "c"]
+        file["y"].attrs["null"], file["y"].attrs["empty"] = h5py.Empty("i4"), ""
+        file["y"].attrs["record"], file["y"].attrs["nothing"] = np.zeros(2, file["kind"].dtype), np.zeros(0)
+        file["y"].attrs.modify("empty", "a longer text than that")
+        options = {"compression": "gzip", "shuffle": True, "fletcher32": True, "maxshape": (None, None)}
+        grown = file.create_dataset("grown", data=np.arange(100.0).reshape(10, 10), chunks=(3, 4), **options)
+        grown.resize((7, 12))
+        grown.resize((12, 5))
+        file.create_dataset("lzf", data=np.arange(100.0), chunks=(7,), compression="lzf")
+
+    case("good", f"{era}-everything", "", lambda path: written(path, era, fill))
+
+
 os.makedirs(folder, exist_ok=True)
 for era in ERAS:
-    for make in (type_sizes, type_bits, nested_types, shapes, ends, attributes, filters, links):
+    for make in (type_sizes, type_bits, nested_types, shapes, ends, attributes, filters, links,
+                 everything):
         make(era)
 old_chunks()
 new_chunks()
