@@ -4,6 +4,7 @@
 #include <array>
 
 #include "libckpt/format/gguf/gguf_header.h"
+#include "libckpt/format/hdf5_foreign/user_block.h"
 #include "libckpt/format/scan_walk.h"
 #include "libckpt/io/byte_cursor.h"
 #include "libckpt/io/checksum.h"
@@ -120,6 +121,10 @@ void ScanWalk::hdf5(const SourcePtr& source, const std::string& where) {
   constexpr std::array<std::string_view, 3> kLambda = {"\"class_name\": \"Lambda\"", "\"class_name\":\"Lambda\"",
                                                        "__lambda__"};
   if (mentions(*source, kLambda)) finding(where, "it holds a Lambda layer, which is Python code");
+  UserBlock block = find_user_block(source);
+  if (!block.content) return;
+  ContentKind kind = content_kind(*block.content);
+  if (kind != ContentKind::unknown && kind != ContentKind::native) content(block.content, join(where, "user block"));
 }
 
 void ScanWalk::json(const SourcePtr& source, const std::string& where) {

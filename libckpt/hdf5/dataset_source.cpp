@@ -65,10 +65,11 @@ std::uint64_t row_of_chunks(const Hdf5Dataset& dataset) {
 /// A dataset that can be listed but not decoded.
 class RefusedSource final : public ByteSource {
  public:
-  RefusedSource(std::uint64_t size, std::string reason) : size_(size), reason_(std::move(reason)) {}
+  RefusedSource(const Hdf5Dataset& dataset, const std::string& reason)
+      : size_(dataset.size), reason_("the dataset " + core::quote(dataset.path) + " cannot be read: " + reason) {}
   std::uint64_t size() const override { return size_; }
   void read(std::uint64_t /*offset*/, MutableBytes out) const override {
-    if (!out.empty()) throw Error(ErrorCode::unsupported, "the dataset cannot be read: " + reason_);
+    if (!out.empty()) throw Error(ErrorCode::unsupported, reason_);
   }
   void require_unchanged() const override {}
 
@@ -153,8 +154,9 @@ class ChunkedSource final : public ByteSource {
     if (Hdf5ChunkCache::Chunk known = cache_->find(key)) return known;
     core::ByteVector stored(chunk.stored);
     file_->read(chunk.offset, stored);
-    auto made =
-        std::make_shared<const core::ByteVector>(detail::decode_chunk(std::move(stored), *dataset_, chunk.skipped));
+    auto made = std::make_shared<const core::ByteVector>(
+        core::with_context("the dataset " + core::quote(dataset_->path) + " is damaged",
+                           [&] { return detail::decode_chunk(std::move(stored), *dataset_, chunk.skipped); }));
     cache_->keep(key, made);
     return made;
   }
@@ -197,7 +199,7 @@ SourcePtr Hdf5Sources::open(std::shared_ptr<const Hdf5Dataset> dataset) {
   if (dataset->size == 0) {
     return memory_source({});
   } else if (!obstacle.empty()) {
-    return std::make_shared<RefusedSource>(dataset->size, std::move(obstacle));
+    return std::make_shared<RefusedSource>(*dataset, obstacle);
   } else if (dataset->layout == detail::kLayoutContiguous) {
     source = slice(file_, dataset->offset, dataset->size);
   } else if (dataset->layout == detail::kLayoutCompact) {

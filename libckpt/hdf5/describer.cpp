@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <new>
 
 #include "libckpt/hdf5/wire.h"
 #include "libckpt/io/byte_cursor.h"
@@ -35,6 +36,7 @@ constexpr const char* kAdvice =
 
 [[noreturn]] void fail_dead(int status) {
   require_no_outer_cause(status);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kExitMemoryLimit) throw std::bad_alloc();
   std::string how = WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status))
                                         : "ended early (status " + std::to_string(WEXITSTATUS(status)) + ")";
   throw Error(ErrorCode::io, "the HDF5 helper, which describes the tensors to other programs, " + how + kAdvice);

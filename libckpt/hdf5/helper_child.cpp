@@ -165,13 +165,11 @@ bool HelperChild::wait_for(int fd, short events) {
 HelperChild::Heard HelperChild::hear() {
   while (true) {
     if (!wait_for(from_.get(), POLLIN)) return Heard::slow;
-    std::size_t size = answer_.size();
-    answer_.resize(size + kPiece);
-    ssize_t n = ::read(from_.get(), answer_.data() + size, kPiece);
-    int error = errno;
-    answer_.resize(size + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    piece_.resize(kPiece);
+    ssize_t n = ::read(from_.get(), piece_.data(), piece_.size());
+    if (n > 0) core::append(answer_, core::Bytes(piece_).first(static_cast<std::size_t>(n)));
     if (n >= 0) return n == 0 ? Heard::end : Heard::more;
-    if (error != EINTR) throw_errno(error, "cannot hear the HDF5 helper");
+    if (errno != EINTR) throw_errno(errno, "cannot hear the HDF5 helper");
   }
 }
 

@@ -53,6 +53,7 @@ class HelperChild {
   bool waiting_ = true;
   Fd from_;
   core::ByteVector answer_;
+  core::ByteVector piece_;  ///< that is read into; most are far smaller
   std::chrono::steady_clock::time_point last_;
   std::chrono::steady_clock::duration left_{};
 };

@@ -71,7 +71,9 @@ void require_good_end(int status, Bytes answer, const HelperJob& job) {
   HelperProgress progress = progress_of(answer);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) fail_slow(progress, job.seconds);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kExitMemoryLimit) {
-    throw Error(ErrorCode::refused, "reading the structure of this HDF5 file takes more memory than is allowed");
+    throw Error(ErrorCode::refused,
+                "reading the structure of this HDF5 file takes more memory than is allowed; it was at: " +
+                    core::printable(progress.stage));
   }
   require_no_outer_cause(status);
   if (WIFSIGNALED(status)) {
@@ -91,7 +93,8 @@ void require_good_end(int status, Bytes answer, const HelperJob& job) {
 core::ByteVector run_hdf5_helper(const ByteSource& file, const HelperJob& job) {
   Given given = give(file);
   std::vector<std::string> arguments = {job.unsandboxed ? "walk-unsandboxed" : "walk"};
-  for (std::uint64_t number : {given.begin, given.length, job.max_objects, job.max_depth, job.seconds + 1}) {
+  for (std::uint64_t number :
+       {given.begin, given.length, job.max_objects, job.max_depth, job.seconds + 1, std::uint64_t{job.measure}}) {
     arguments.push_back(std::to_string(number));
   }
   HelperChild child(arguments, given.fd.get(), job.seconds);

@@ -13,6 +13,7 @@ struct HelperJob {
   std::uint64_t max_depth = 0;
   std::uint64_t seconds = 0;     ///< of wall clock, and of processor time
   std::uint64_t max_answer = 0;  ///< bytes
+  bool measure = false;          ///< also count the bytes that belong to nothing
   bool unsandboxed = false;      ///< it reads the file also where the system does not let it be confined
 };
 

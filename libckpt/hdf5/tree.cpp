@@ -159,8 +159,26 @@ class WalkParser {
     tree_.user_block = take_count(in);
     std::uint64_t objects = take_count(in);
     tree_.end = take_count(in);
+    tree_.unused = take_count(in);
     if (objects != tree_.objects.size() || open_dataset_) throw_nonsense("objects are missing");
+    require_before_end();
     ended_ = true;
+  }
+
+  /// What lies behind the end that the superblock states belongs to no dataset, although the file goes on.
+  void require_before_end() const {
+    for (const Hdf5Object& object : tree_.objects) {
+      if (!object.dataset || last_byte_of(*object.dataset) <= tree_.end) continue;
+      throw Error(ErrorCode::corrupt, core::quote(object.dataset->path) + ": its bytes end at " +
+                                          std::to_string(last_byte_of(*object.dataset)) +
+                                          ", behind the end of the HDF5 data at " + std::to_string(tree_.end));
+    }
+  }
+
+  static std::uint64_t last_byte_of(const Hdf5Dataset& dataset) {
+    std::uint64_t last = dataset.layout == kLayoutContiguous && dataset.size > 0 ? dataset.offset + dataset.size : 0;
+    for (const Hdf5Chunk& chunk : dataset.chunks) last = std::max(last, chunk.offset + chunk.stored);
+    return last;
   }
 
   Hdf5Object& group(std::uint64_t number) {
@@ -186,14 +204,24 @@ class WalkParser {
     if (link.kind == kLinkKnown && !tree_.objects[target].dataset) throw_nonsense("a group has two parents");
     link.object = static_cast<std::uint32_t>(target);
     open_dataset_ = link.kind == kLinkDataset;
-    name_ = link.name;
-    group(parent).links.push_back(std::move(link));
+    group(parent).links.push_back(link);
     if (!is_new) return;
+    places_.emplace_back(parent, std::move(link.name));
     if (++depth_.emplace_back(depth_[parent]) > limits_.max_hdf5_depth + 1) {
       throw Error(ErrorCode::refused, "groups are nested deeper than the limit");
     }
     tree_.objects.emplace_back();
-    if (open_dataset_) tree_.objects.back().dataset.emplace();
+    if (open_dataset_) tree_.objects.back().dataset.emplace().path = path_of(target);
+  }
+
+  /// Links from the root; their end when they are long, for many datasets may lie below one long path.
+  std::string path_of(std::uint64_t number) const {
+    constexpr std::size_t kLong = 1024;
+    std::string path = places_[number].second;
+    for (number = places_[number].first; number != 0 && path.size() < kLong; number = places_[number].first) {
+      path = places_[number].second + "/" + path;
+    }
+    return path.size() <= kLong ? path : "..." + path.substr(path.size() - kLong);
   }
 
   void require_name(const std::string& name) const {
@@ -213,8 +241,8 @@ class WalkParser {
   void take_dataset(ByteCursor& in) {
     if (!open_dataset_ || take_count(in) + 1 != tree_.objects.size()) throw_nonsense("a dataset without a link");
     open_dataset_ = false;
-    core::with_context(core::quote(name_), [&] {
-      Hdf5Dataset& dataset = *tree_.objects.back().dataset;
+    Hdf5Dataset& dataset = *tree_.objects.back().dataset;
+    core::with_context(core::quote(dataset.path), [&] {
       take_type(in, dataset);
       take_space(in, dataset);
       core::Bytes fill = take_run(in);
@@ -308,6 +336,20 @@ class WalkParser {
     if (count > places) throw_nonsense("more chunks than places for them");
     dataset.chunks.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) take_chunk(in, dataset, places, bytes);
+    require_apart(dataset);
+  }
+
+  /// Chunks of one dataset never share bytes; one that did would be stored once and decoded many times.
+  static void require_apart(const Hdf5Dataset& dataset) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+    ranges.reserve(dataset.chunks.size());
+    for (const Hdf5Chunk& chunk : dataset.chunks) ranges.emplace_back(chunk.offset, chunk.offset + chunk.stored);
+    std::sort(ranges.begin(), ranges.end());
+    for (std::size_t i = 1; i < ranges.size(); ++i) {
+      if (ranges[i].first >= ranges[i - 1].second) continue;
+      throw Error(ErrorCode::corrupt,
+                  "two of its chunks lie one upon the other at byte " + std::to_string(ranges[i].first));
+    }
   }
 
   static void take_filters(ByteCursor& in, Hdf5Dataset& dataset) {
@@ -388,8 +430,8 @@ class WalkParser {
   const Limits& limits_;
   Hdf5Tree tree_;
   std::string stage_;
-  std::string name_;                        ///< of the last link
-  std::vector<std::uint64_t> depth_ = {0};  ///< of every object
+  std::vector<std::pair<std::uint64_t, std::string>> places_ = {{}};  ///< of every object: parent, name in it
+  std::vector<std::uint64_t> depth_ = {0};                            ///< of every object
   bool open_dataset_ = false;
   bool ended_ = false;
   std::uint64_t links_ = 0;
@@ -413,6 +455,7 @@ Hdf5Tree walk_hdf5(const ByteSource& file, const WalkOptions& options) {
   job.max_depth = limits.max_hdf5_depth;
   job.seconds = std::min(limits.max_helper_seconds, kSecondsAtLeast + (file.size() >> 20));
   job.max_answer = core::checked_add(kAnswerAtLeast, core::checked_mul<std::uint64_t>(2, file.size()));
+  job.measure = options.measure;
   job.unsandboxed = options.unsandboxed;
   core::ByteVector answer = detail::run_hdf5_helper(file, job);
   Hdf5Tree tree = detail::parse_walk(answer, file.size(), limits);

@@ -39,6 +39,7 @@ struct Hdf5Chunk {
 };
 
 struct Hdf5Dataset {
+  std::string path;                  ///< the first that leads to it, for messages: "net/w"; its end where it is long
   std::optional<core::DType> dtype;  ///< none when the elements are no numbers of ours
   std::string type;                  ///< for a person: "a compound of 3 members"
   bool opaque16 = false;             ///< two opaque bytes: Keras' bfloat16, when an attribute says so
@@ -82,6 +83,7 @@ struct Hdf5Tree {
   std::vector<Hdf5Object> objects;  ///< the root group is number 0; parents stand before their children
   std::uint64_t user_block = 0;     ///< bytes before the HDF5 part
   std::uint64_t end = 0;            ///< of the HDF5 part, as its superblock says
+  std::uint64_t unused = 0;         ///< bytes before the end that belong to nothing; 0 where it was not asked for
   std::uint8_t layers = 0;          ///< of the sandbox that held while it was read (detail::SandboxLayer)
 };
 
@@ -91,6 +93,7 @@ const Hdf5Attribute* find_attribute(const std::vector<Hdf5Attribute>& attributes
 struct WalkOptions {
   Limits limits = {};
   bool unsandboxed = false;  ///< read it also where the system does not let the helper be confined
+  bool measure = false;      ///< also count the bytes that belong to nothing (Hdf5Tree::unused)
 };
 
 /// The Error(refused) of walk_hdf5() where the system does not let the helper be confined; names the missing layers.

@@ -9,7 +9,7 @@
 namespace ckpt::detail {
 
 /// Both sides must agree: a helper of another version is refused.
-inline constexpr std::uint32_t kHelperProtocol = 2;
+inline constexpr std::uint32_t kHelperProtocol = 3;
 
 /// A tag (1 byte), the length of the content (4 bytes), the content.
 inline constexpr std::size_t kFrameHead = 5;
@@ -21,8 +21,9 @@ enum FrameTag : std::uint8_t {
   kFrameGroup = 4,    ///< number, flags (1 byte), attributes; behind the link that introduced it
   kFrameDataset = 5,  ///< number, type, space, layout, attributes
   kFrameFailure = 6,  ///< kind (1 byte), text; the last frame of a failed job
-  /// Size of the user block, number of objects, end of what the file's superblock speaks of; or, of a description:
-  /// number of datasets, bytes of metadata. The last frame of a good answer.
+  /// Size of the user block, number of objects, end of what the file's superblock speaks of, bytes before it that
+  /// belong to nothing (where that was asked for and is known, else 0); or, of a description: number of datasets, bytes
+  /// of metadata. The last frame of a good answer.
   kFrameEnd = 7,
   kFrameSuperblock = 8,  ///< of a described file
   kFrameMetadata = 9,    ///< of a described file

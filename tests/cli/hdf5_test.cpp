@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 
 #include "tests/cli/program.h"
@@ -152,6 +153,55 @@ TEST_F(CliHdf5, PlainH5CannotHoldEverythingAndSaysSo) {
   test::Outcome done = run({"convert", "--max-shard-size", "1K", "a.ckpt", "b.h5"});
   EXPECT_EQ(done.code, 3);
   EXPECT_THAT(done.err, HasSubstr("the format 'hdf5' is not split into shards"));
+}
+
+TEST_F(CliHdf5, UserBlockIsSaidAndNoFinding) {
+  make_native();
+  std::ifstream in(dir_.path() / "a.h5", std::ios::binary);
+  std::string content{std::istreambuf_iterator<char>(in), {}};
+  std::string block = "hello block\n";
+  block.resize(512);
+  std::ofstream(dir_.path() / "user.h5", std::ios::binary) << block << content;
+  test::Outcome done = run({"verify", "user.h5"});
+  EXPECT_EQ(done.code, 0) << done.out;
+  EXPECT_THAT(done.out, HasSubstr("note: user block: 512 bytes of user block before the HDF5 data; they are not part"));
+  EXPECT_EQ(run({"diff", "a.h5", "user.h5"}).code, 0);
+  EXPECT_EQ(run({"scan", "user.h5"}).code, 0);
+}
+
+TEST_F(CliHdf5, PlaceOfADeletedDatasetIsUnusedAndFreedByTheCommandThatIsNamed) {
+  {
+    test::Hdf5Maker maker(dir_.path() / "a.h5");
+    maker.floats("kept", {100, 100});
+    maker.floats("deleted", {200, 100});
+    maker.floats("last", {10});
+  }
+  EXPECT_THAT(run({"info", "a.h5"}).out, ::testing::Not(HasSubstr("unused")));
+  {
+    test::Hdf5Maker maker(dir_.path() / "a.h5", test::Hdf5Maker::Mode::edit);
+    maker.remove("/deleted");
+  }
+  test::Outcome done = run({"info", "a.h5"});
+  EXPECT_THAT(done.out, HasSubstr("KiB that no tensor uses; to free them: ckpt compact a.h5"));
+  EXPECT_THAT(run({"info", "--json", "a.h5"}).out, HasSubstr("\"unused_command\": \"ckpt compact a.h5\""));
+  EXPECT_EQ(run({"compact", "a.h5"}).code, 0);
+  std::uintmax_t before = std::filesystem::file_size(dir_.path() / "a.h5");
+  EXPECT_LT(std::filesystem::file_size(dir_.path() / "a.compact.h5"), before - 70'000);
+  EXPECT_EQ(run({"diff", "a.h5", "a.compact.h5"}).code, 0);
+  EXPECT_THAT(run({"info", "a.compact.h5"}).out, ::testing::Not(HasSubstr("unused")));
+}
+
+TEST_F(CliHdf5, CompressedFileIsNotOfferedACommandThatMakesItLarger) {
+  {
+    test::Hdf5Maker maker(dir_.path() / "a.h5");
+    maker.floats("deleted", {200, 100});
+    maker.chunked("kept", {1000, 100}, {1000, 100}, {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE});
+  }
+  {
+    test::Hdf5Maker maker(dir_.path() / "a.h5", test::Hdf5Maker::Mode::edit);
+    maker.remove("/deleted");
+  }
+  EXPECT_THAT(run({"info", "a.h5"}).out, ::testing::Not(HasSubstr("unused")));
 }
 
 TEST_F(CliHdf5, ReindexTakesOverWhatAnotherProgramDid) {

@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "libckpt/format/unused_space.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/transform/compact.h"
 #include "libcore/base/error.h"
@@ -41,7 +42,7 @@ std::uint64_t record_bytes(const ckpt::Checkpoint& checkpoint) {
 
 std::uint64_t unused_bytes(const ckpt::Checkpoint& checkpoint) {
   try {
-    return view_bytes(checkpoint) + record_bytes(checkpoint);
+    return view_bytes(checkpoint) + record_bytes(checkpoint) + ckpt::unused_space(checkpoint);
   } catch (const core::Error& error) {
     // What cannot be written afresh cannot be made smaller either.
     if (error.code() == core::ErrorCode::io || error.code() == core::ErrorCode::internal) throw;

@@ -1,6 +1,7 @@
 #pragma once
 // Bytes of a file that no tensor uses and that `ckpt compact` leaves behind.
-// Thread safety: pure; reads the directory of an archive, no tensor. Use: if (unused_bytes(checkpoint) > 0) ...
+// Thread safety: pure; reads the directory of an archive or the metadata of HDF5, no tensor.
+// Use: if (unused_bytes(checkpoint) > 0) ...
 
 #include <cstdint>
 
@@ -9,7 +10,7 @@
 namespace cli {
 
 /// Parts of storages outside of every view, records of a PyTorch archive that its pickle does not name, and records
-/// that a later append replaced. 0 where nothing is known.
+/// that a later append replaced, places of HDF5 and native files that nothing uses. 0 where nothing is known.
 std::uint64_t unused_bytes(const ckpt::Checkpoint& checkpoint);
 
 }  // namespace cli

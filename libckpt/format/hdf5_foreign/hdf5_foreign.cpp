@@ -1,13 +1,11 @@
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 
-#include <algorithm>
 #include <array>
 
-#include "libckpt/format/hdf5_foreign/read.h"
+#include "libckpt/format/hdf5_foreign/user_block.h"
 #include "libckpt/format/hdf5_write/payload.h"
-#include "libckpt/io/checksum.h"
+#include "libckpt/hdf5/tree.h"
 #include "libcore/base/error.h"
-#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
@@ -15,27 +13,16 @@ namespace {
 constexpr std::array<std::string_view, 2> kHdf5Extensions = {".h5", ".hdf5"};
 constexpr std::array<std::string_view, 1> kKerasExtensions = {".keras"};
 
-constexpr std::uint64_t kFirstUserBlock = 512;
-constexpr std::uint64_t kLastUserBlock = 1ULL << 30;
-
-bool has_signature(const ByteSource& file, std::uint64_t at) {
-  core::ByteVector found(kHdf5Signature.size());
-  if (at + found.size() > file.size()) return false;
-  file.read(at, found);
-  return core::as_text(found) == kHdf5Signature;
-}
-
-/// HDF5 looks for its signature at 512 and its doubles when it is not at the beginning. 0: it is there, or nowhere.
-std::uint64_t user_block_of(const ByteSource& file) {
-  if (has_signature(file, 0)) return 0;
-  for (std::uint64_t at = kFirstUserBlock; at <= kLastUserBlock && at < file.size(); at *= 2) {
-    if (has_signature(file, at)) return at;
+/// Compressed chunks are written without compression.
+std::uint64_t growth(const Hdf5Tree& tree) {
+  std::uint64_t stored = 0;
+  std::uint64_t logical = 0;
+  for (const Hdf5Object& object : tree.objects) {
+    if (!object.dataset || !object.dataset->is_tensor()) continue;
+    stored += object.dataset->stored_bytes();
+    logical += object.dataset->size;
   }
-  return 0;
-}
-
-bool is_zero(Bytes bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  return logical > stored ? logical - stored : 0;
 }
 
 }  // namespace
@@ -43,19 +30,16 @@ bool is_zero(Bytes bytes) {
 bool detect_hdf5(const Input& input) {
   if (core::as_text(input.head).starts_with(kHdf5Signature)) return true;
   try {
-    return input.file && user_block_of(*input.file) > 0;
+    return input.file && user_block_size(*input.file) > 0;
   } catch (const core::Error&) {
     return false;  // whoever reads on will say what is wrong with the file
   }
 }
 
-std::string user_block_fault(const SourcePtr& file) {
-  std::uint64_t size = user_block_of(*file);
-  bool zero = true;
-  for_each_part(*slice(file, 0, size), [&](Bytes part) { zero = zero && is_zero(part); });
-  if (zero) return "";
-  return "a user block of " + core::format_size(size) +
-         " before the HDF5 part holds something other than zeros, and its meaning is not known";
+std::uint64_t hdf5_unused_bytes(const ByteSource& file) {
+  Hdf5Tree tree = walk_hdf5(file, {.measure = true});
+  std::uint64_t more = growth(tree);
+  return tree.unused > more ? tree.unused - more : 0;
 }
 
 const Format kHdf5 = {

@@ -6,6 +6,7 @@
 #include "libckpt/format/hdf5_foreign/attribute_text.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/tree_order.h"
+#include "libckpt/format/hdf5_foreign/user_block.h"
 #include "libckpt/hdf5/dataset_source.h"
 #include "libckpt/hdf5/tensor_type.h"
 #include "libckpt/io/json.h"
@@ -57,6 +58,8 @@ class TreeReader {
     detail->keras_lists = keras_lists_;
     detail->checksums = checksums();
     detail->end = tree_->end;
+    const std::vector<Hdf5Link>& top = tree_->objects[0].links;
+    detail->only_data = top.size() == 1 && top[0].name == "data" && top[0].kind == kLinkGroup;
     checkpoint_.detail = std::move(detail);
     return std::move(checkpoint_);
   }
@@ -215,10 +218,6 @@ class TreeReader {
       warnings.push_back(core::format_size(file_->size() - tree_->end) +
                          " after the end of the HDF5 part were not read");
     }
-    if (tree_->user_block > 0) {
-      warnings.push_back("the HDF5 part begins after a user block of " + core::format_size(tree_->user_block) +
-                         " that was not read");
-    }
     if (!left_out_.empty()) warnings.push_back("no tensors and therefore left out: " + some_of(left_out_));
     if (!soft_.empty()) warnings.push_back("soft links are not followed: " + some_of(soft_));
     if (!enums_.empty()) warnings.push_back("named integers are read as numbers: " + some_of(enums_));
@@ -252,8 +251,8 @@ Checkpoint read_hdf5_tree(const SourcePtr& file, const OpenOptions& options) {
 }
 
 void warn_of_user_block(const SourcePtr& file, const OpenOptions& options) {
-  std::string fault = user_block_fault(file);
-  if (!fault.empty() && options.report != nullptr) options.report->warnings.push_back(std::move(fault));
+  UserBlock block = find_user_block(file);
+  if (block.size > 0 && options.report != nullptr) options.report->warnings.push_back(describe(block));
 }
 
 Checkpoint read_hdf5(const Input& input, const OpenOptions& options) {

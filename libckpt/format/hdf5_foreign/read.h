@@ -13,17 +13,15 @@ namespace ckpt::detail {
 struct Hdf5Detail final : FormatDetail {
   bool keras_lists = false;  ///< layer_names and weight_names
   ChecksumCover checksums = ChecksumCover::absent;
-  std::uint64_t end = 0;  ///< of the HDF5 part
+  std::uint64_t end = 0;   ///< of the HDF5 part
+  bool only_data = false;  ///< the root holds one group, "data", as in the HDF5 part of a native file
 };
 
 /// `file` is the HDF5 file and nothing else. Errors: those of walk_hdf5; Error(refused) naming everything that lies in
 /// other files; Error(corrupt) when two datasets claim one name.
 Checkpoint read_hdf5_tree(const SourcePtr& file, const OpenOptions& options);
 
-/// What is wrong with the bytes before the HDF5 part, which its readers skip; "" when there are none, or zeros.
-std::string user_block_fault(const SourcePtr& file);
-
-/// Reads the HDF5 part all the same, as every HDF5 reader does, and says so in the report.
+/// Says in the report that there are bytes before the HDF5 data.
 void warn_of_user_block(const SourcePtr& file, const OpenOptions& options);
 
 /// Reads every tensor of `checkpoint` to its end; what cannot be read is damage.

@@ -3,11 +3,32 @@
 #include "libckpt/budget.h"
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/read.h"
+#include "libckpt/format/hdf5_foreign/user_block.h"
 #include "libckpt/io/parallel_io.h"
 #include "libckpt/io/read_fault.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
+namespace {
+
+/// Foreign user blocks are legal and said; that of a native file is its index, so that another is damage.
+void look_at_user_block(const SourcePtr& file, const Hdf5Detail& detail, VerifyResult& result) {
+  UserBlock block = find_user_block(file);
+  if (block.size == 0) return;
+  bool lost_index = block.content && detail.only_data && has_native_superblock(file, block);
+  if (lost_index) {
+    result.damage.push_back({"user block", "the index of a native checkpoint was overwritten: its " +
+                                               core::format_count(block.size) +
+                                               " bytes hold something else; run 'ckpt rescue' to restore it"});
+  } else if (!block.danger.empty()) {
+    result.damage.push_back({"user block", describe(block)});
+  } else {
+    result.notes.push_back({"user block", describe(block)});
+  }
+}
+
+}  // namespace
+
 void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, const Progress& progress,
                     VerifyResult& result) {
   std::vector<NamedEntry> entries = list_entries(checkpoint.root);
@@ -29,16 +50,17 @@ void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, co
 VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
   result.method = "reading every chunk, with its checksum where it has one";
-  std::string fault = user_block_fault(input.file);
-  if (!fault.empty()) result.damage.push_back({"user block", fault});
   Checkpoint checkpoint = read_hdf5_tree(input.file, options);
   const auto& detail = dynamic_cast<const Hdf5Detail&>(*checkpoint.detail);
+  look_at_user_block(input.file, detail, result);
   result.checksums = detail.checksums;
   if (input.file->size() > detail.end) {
     result.damage.push_back({"end of the file", core::format_count(input.file->size() - detail.end) +
                                                     " bytes follow the end of the HDF5 part and belong to "
                                                     "nothing in it"});
   }
+  std::string zip = zip_at_end(*input.file);
+  if (!zip.empty()) result.damage.push_back({"end of the file", std::move(zip)});
   if (input.budget) checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
   verify_tensors(checkpoint, options, progress, result);
   return result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/format/native/gaps.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
 #include "libckpt/format/native/parity_survey.h"
@@ -16,35 +17,12 @@
 namespace ckpt::detail {
 namespace {
 
-struct Part {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-};
-
 bool is_zero(const ByteSource& source) {
   bool zero = true;
   for_each_part(source, [&](Bytes part) {
     zero = zero && std::all_of(part.begin(), part.end(), [](std::byte b) { return b == std::byte{0}; });
   });
   return zero;
-}
-
-/// What lies between the parts that the index knows.
-std::vector<Part> gaps(const OpenedNative& file) {
-  std::vector<Part> parts;
-  for (const Payload& payload : file.index.payloads) parts.push_back({payload.offset, payload.offset + payload.stored});
-  for (const StampedRange& range : file.index.ranges) parts.push_back({range.offset, range.offset + range.length});
-  std::uint64_t end = file.header.body_size;
-  if (file.index.parity) end = file.index.parity->covered - file.header.user_block;
-  parts.push_back({end, end});
-  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
-  std::vector<Part> between;
-  std::uint64_t seen = 0;
-  for (const Part& part : parts) {
-    if (part.begin > seen) between.push_back({seen, part.begin});
-    seen = std::max(seen, part.end);
-  }
-  return between;
 }
 
 class Verifier {
@@ -99,7 +77,7 @@ class Verifier {
     if (!is_zero(*slice(input_.file, used, file_->header.user_block - used))) {
       damage("user block", "the unused bytes after the index are not zero");
     }
-    for (const Part& gap : gaps(*file_)) {
+    for (const FileGap& gap : find_gaps(*file_)) {
       result_.bytes_checked += gap.end - gap.begin;
       if (is_zero(*slice(file_->body, gap.begin, gap.end - gap.begin))) continue;
       damage("padding", "bytes " + std::to_string(gap.begin) + " to " + std::to_string(gap.end) +

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string>
 
 #include "libckpt/io/packed.h"
 #include "libcore/base/checked_math.h"
@@ -14,9 +16,23 @@ constexpr std::uint64_t kFewPlaces = 1 << 12;
 constexpr std::uint64_t kMaxListed = 1 << 12;  ///< chunks that are listed in quadratic time
 constexpr std::size_t kMaxFilters = 32;        ///< the library's own limit
 constexpr std::size_t kMaxClientValues = 64;
+constexpr std::uint64_t kSuperblock = 48;  ///< bytes that the shortest one takes
 constexpr unsigned kAllFilters = 0xffffffff;
 
-void put_filters(hid_t list, core::ByteVector& out) {
+/// Filters that need a parameter have the one that their writer uses, and no other.
+void require_parameters(H5Z_filter_t id, std::span<const unsigned> values, std::uint64_t width) {
+  constexpr unsigned kMaxLevel = 9;
+  std::string found = values.empty() ? "nothing" : std::to_string(values[0]);
+  if (id == H5Z_FILTER_DEFLATE && (values.size() != 1 || values[0] > kMaxLevel)) {
+    throw Failure{kFailureCorrupt, "its deflate filter says " + found + " where a level of 0 to 9 was expected"};
+  }
+  if (id == H5Z_FILTER_SHUFFLE && (values.size() != 1 || values[0] != width)) {
+    throw Failure{kFailureCorrupt, "its shuffle filter says " + found + " where the size of an element, " +
+                                       std::to_string(width) + ", was expected"};
+  }
+}
+
+void put_filters(hid_t list, std::uint64_t width, core::ByteVector& out) {
   int count = H5Pget_nfilters(list);
   if (count < 0 || static_cast<std::size_t>(count) > kMaxFilters) require_hdf5(-1, "the filters");
   put_count(out, static_cast<std::uint64_t>(count));
@@ -31,6 +47,7 @@ void put_filters(hid_t list, core::ByteVector& out) {
     if (id < 0) require_hdf5(-1, "a filter");
     put_count(out, static_cast<std::uint64_t>(id));
     size = std::min(size, values.size());
+    require_parameters(id, std::span(values).first(size), width);
     put_count(out, size);
     for (std::size_t v = 0; v < size; ++v) put_count(out, values[v]);
   }
@@ -45,6 +62,7 @@ class ChunkLister {
     }
     unsigned options = 0;
     require_hdf5(H5Pget_chunk_opts(list, &options), "the options of chunks");
+    filters_ = static_cast<unsigned>(std::max(H5Pget_nfilters(list), 0));
     partial_unfiltered_ = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
     for (std::size_t d = 0; d < dims.size(); ++d) {
       if (chunk_[d] == 0) throw Failure{kFailureCorrupt, "a chunk has a side of length zero"};
@@ -72,6 +90,9 @@ class ChunkLister {
     } else {
       look_everywhere(places);
     }
+    if (found_ == stored) return;
+    throw Failure{kFailureCorrupt, "its index lists " + std::to_string(stored) + " chunks, and " +
+                                       std::to_string(found_) + " of them are where it has places for them"};
   }
 
   std::uint64_t found() const { return found_; }
@@ -157,6 +178,10 @@ class ChunkLister {
     std::optional<ReadOnlyFile::Range> range = file_.captured();
     require_hdf5(result, "a chunk");
     if (!range || range->size != size) throw Failure{kFailureCorrupt, "a chunk is stored in no single place"};
+    if (filters_ < 32 && mask >> filters_ != 0) {
+      throw Failure{kFailureCorrupt, "a chunk leaves out filters that its dataset does not have"};
+    }
+    if (range->offset < kSuperblock) throw Failure{kFailureCorrupt, "a chunk lies upon the head of the file"};
     if (partial_unfiltered_ && is_partial(corner)) mask = kAllFilters;
     put_count(table_, number);
     put_count(table_, range->offset);
@@ -171,19 +196,19 @@ class ChunkLister {
   std::vector<hsize_t> grid_;  ///< number of chunks along each dimension
   ReadOnlyFile& file_;
   bool partial_unfiltered_ = false;
+  unsigned filters_ = 0;
   core::ByteVector table_;
   std::uint64_t found_ = 0;
 };
 
 }  // namespace
 
-void put_chunks(hid_t dataset, hid_t list, const std::vector<hsize_t>& dims, ReadOnlyFile& file,
-                core::ByteVector& out) {
-  ChunkLister lister(dataset, list, dims, file);
+void put_chunks(hid_t dataset, const ChunkedShape& shape, ReadOnlyFile& file, core::ByteVector& out) {
+  ChunkLister lister(dataset, shape.list, shape.dims, file);
   lister.list();
   out.push_back(std::byte{kLayoutChunked});
   for (hsize_t size : lister.chunk()) put_count(out, size);
-  put_filters(list, out);
+  put_filters(shape.list, shape.width, out);
   put_count(out, lister.found());
   core::append(out, lister.table());
 }

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "libckpt/hdf5/helper/chunks.h"
-#include "libckpt/hdf5/helper/layout_message.h"
 #include "libckpt/hdf5/helper/types.h"
 #include "libckpt/io/packed.h"
 #include "libcore/base/checked_math.h"
@@ -80,14 +79,6 @@ void require_stored(std::uint64_t stored, const std::vector<hsize_t>& dims, std:
                                      (size ? std::to_string(*size) : "more than 64 bits can count")};
 }
 
-/// The layout of a dataset in chunks says the size of an element once more.
-void require_same_element(hid_t dataset, ReadOnlyFile& file, std::uint64_t width) {
-  std::optional<std::uint64_t> other = element_in_layout(dataset, file);
-  if (!other || *other == width) return;
-  throw Failure{kFailureCorrupt, "its chunks have elements of " + std::to_string(*other) + " bytes and its type has " +
-                                     std::to_string(width)};
-}
-
 void put_compact(hid_t dataset, hid_t type, core::ByteVector& out) {
   hsize_t size = H5Dget_storage_size(dataset);
   if (size > kMaxCompact) throw Failure{kFailureCorrupt, "a compact dataset of " + std::to_string(size) + " bytes"};
@@ -136,7 +127,6 @@ void put_dataset(hid_t dataset, ReadOnlyFile& file, core::ByteVector& out) {
   bool in_one_piece = layout == H5D_COMPACT || (layout == H5D_CONTIGUOUS && H5Dget_offset(dataset) != HADDR_UNDEF);
   if (in_one_piece && has_fixed_width(type.get()) && has_elements(dataset))
     require_stored(H5Dget_storage_size(dataset), dims, facts.width);
-  if (layout == H5D_CHUNKED && has_fixed_width(type.get())) require_same_element(dataset, file, facts.width);
   if (!is_number) {
     out.push_back(std::byte{kLayoutUnread});
   } else if (layout == H5D_COMPACT) {
@@ -144,7 +134,7 @@ void put_dataset(hid_t dataset, ReadOnlyFile& file, core::ByteVector& out) {
   } else if (layout == H5D_CONTIGUOUS) {
     put_contiguous(dataset, out);
   } else if (layout == H5D_CHUNKED) {
-    put_chunks(dataset, list.get(), dims, file, out);
+    put_chunks(dataset, {list.get(), dims, facts.width}, file, out);
   } else {
     throw Failure{kFailureUnsupported, "a dataset with an unknown kind of layout"};
   }

@@ -91,7 +91,7 @@ herr_t keep_reason(unsigned depth, const H5E_error2_t* error, void* reason) {
 std::string hdf5_reason() {
   std::string reason = "no reason given";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_reason, &reason);
-  return reason;
+  return reason.substr(0, reason.find(": current p = "));  // places in memory, which say nothing to anybody
 }
 
 ReadOnlyFile::ReadOnlyFile(int fd, std::uint64_t begin, std::uint64_t length)

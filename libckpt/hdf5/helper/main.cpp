@@ -1,7 +1,7 @@
 // ckpt-hdf5: all that libhdf5 does for the ckpt library, in a process of its own, because libhdf5 is not made for files
 // that nobody vouches for, and what goes wrong in it must not end the program that saves. The library starts it with
 // the file, or what is to be described, as standard input and reads the answer from standard output. Usage: ckpt-hdf5
-// walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer
+// walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS MEASURE <file >answer
 //        ckpt-hdf5 walk-unsandboxed ...   the same where the system does not let it be confined
 //        ckpt-hdf5 describe <description >answer
 //        ckpt-hdf5 probe      says whether the sandbox holds on this system
@@ -27,9 +27,10 @@ namespace {
 using namespace ckpt::detail;
 
 constexpr int kUsage = 2;
+constexpr int kWalkNumbers = 6;
 constexpr const char* kUsageText =
     "ckpt-hdf5 is started by the ckpt library; it reads and makes the structure of HDF5 files in a sandbox.\n"
-    "usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS <file >answer\n"
+    "usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS MEASURE <file >answer\n"
     "       ckpt-hdf5 walk-unsandboxed ...   the same where the system does not let it be confined\n"
     "       ckpt-hdf5 describe <description >answer\n"
     "       ckpt-hdf5 probe     says whether the sandbox holds on this system\n";
@@ -81,7 +82,7 @@ int answer(Reply& reply, Job&& job) {
   return 0;
 }
 
-int run_walk(const std::uint64_t (&arguments)[5], Unconfined unconfined) {
+int run_walk(const std::uint64_t (&arguments)[kWalkNumbers], Unconfined unconfined) {
   Reply reply(STDOUT_FILENO);
   std::uint8_t layers = enter_sandbox({.cpu_seconds = arguments[4]});
   put_hello(reply, layers);
@@ -90,7 +91,7 @@ int run_walk(const std::uint64_t (&arguments)[5], Unconfined unconfined) {
     reply.stage("starting libhdf5");
     lock_library();
     ReadOnlyFile file(STDIN_FILENO, arguments[0], arguments[1]);
-    walk(file, {.max_objects = arguments[2], .max_depth = arguments[3]}, reply);
+    walk(file, {.max_objects = arguments[2], .max_depth = arguments[3], .measure = arguments[5] != 0}, reply);
   });
 }
 
@@ -130,12 +131,12 @@ int main(int argc, char** argv) {
   if (argc == 2 && job == "probe") ::_exit(run_probe());
   if (argc == 2 && job == "describe") ::_exit(run_describe());
   bool unsandboxed = job == "walk-unsandboxed";
-  if (argc != 7 || (job != "walk" && !unsandboxed)) {
+  if (argc != 2 + kWalkNumbers || (job != "walk" && !unsandboxed)) {
     std::fputs(kUsageText, job == "--help" ? stdout : stderr);
     return job == "--help" ? 0 : kUsage;
   }
-  std::uint64_t arguments[5];
-  for (int i = 0; i < 5; ++i) {
+  std::uint64_t arguments[kWalkNumbers];
+  for (int i = 0; i < kWalkNumbers; ++i) {
     std::optional<std::uint64_t> value = number(argv[i + 2]);
     if (!value) return kUsage;
     arguments[i] = *value;

@@ -4,7 +4,6 @@
 
 #include <cxxabi.h>
 #include <malloc.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -20,10 +19,9 @@ using namespace ckpt::detail;
 
 /// Whether it is the sandbox that forbids `size` bytes more. A lower limit of the system is not the file's fault.
 bool is_over_limit(std::size_t size) {
-  constexpr std::size_t kProgram = 64 << 20;  // code, stacks, libraries
-  const std::size_t allowed = SandboxLimits().address_space;
-  rlimit now{};
-  if (::getrlimit(RLIMIT_AS, &now) != 0 || now.rlim_cur != allowed) return false;
+  constexpr std::size_t kProgram = 64 << 20;            // code, stacks, libraries
+  const std::size_t allowed = allowed_address_space();  // the sandbox does not let the system be asked
+  if (allowed == 0) return false;
   const struct mallinfo2 used = ::mallinfo2();
   return size > allowed || used.arena + used.hblkhd + kProgram + size > allowed;
 }

@@ -38,9 +38,15 @@ bool limit(int resource, rlim_t value, rlim_t grace = 0) {
   return ::setrlimit(resource, &both) == 0;
 }
 
+std::uint64_t memory_limit = 0;
+
 bool limit_resources(const SandboxLimits& limits) {
   bool good = limit(RLIMIT_CORE, 0) && limit(RLIMIT_NOFILE, 3) && limit(RLIMIT_CPU, limits.cpu_seconds, 1);
-  return good && (kInstrumented || limit(RLIMIT_AS, limits.address_space));
+  if (!good || kInstrumented) return good;
+  good = limit(RLIMIT_AS, limits.address_space);
+  struct rlimit now {};
+  if (::getrlimit(RLIMIT_AS, &now) == 0 && now.rlim_cur == limits.address_space) memory_limit = now.rlim_cur;
+  return good;
 }
 
 /// What libhdf5 would read from the environment: plugin folders, prefixes, drivers. The one variable that is set stops
@@ -162,6 +168,10 @@ std::uint8_t enter_sandbox(const SandboxLimits& limits) {
   if (limit_resources(limits) && clean) layers |= kLayerLimits;
   if (forbid_calls()) layers |= kLayerCalls;
   return layers;
+}
+
+std::uint64_t allowed_address_space() {
+  return memory_limit;
 }
 
 std::string sandbox_leaks() {

@@ -18,6 +18,9 @@ struct SandboxLimits {
 /// (SandboxLayer of wire.h); the others are what the system refused, and it is the caller who decides whether to go on.
 std::uint8_t enter_sandbox(const SandboxLimits& limits);
 
+/// Bytes that enter_sandbox() left to this process, 0 where the system allows less than it was asked for, or all.
+std::uint64_t allowed_address_space();
+
 /// What this process can still do that it should not: "open files", "make memory executable"; "" when nothing.
 std::string sandbox_leaks();
 

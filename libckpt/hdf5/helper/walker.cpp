@@ -1,11 +1,14 @@
 #include "libckpt/hdf5/helper/walker.h"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "libckpt/hdf5/helper/attributes.h"
 #include "libckpt/hdf5/helper/dataset.h"
+#include "libckpt/hdf5/helper/header_check.h"
+#include "libckpt/hdf5/helper/space_count.h"
 #include "libckpt/io/packed.h"
 #include "libcore/base/text.h"
 
@@ -63,6 +66,9 @@ class Walker {
     reply_.stage("reading the root group");
     H5O_info_t info{};
     require_hdf5(H5Oget_info2(file_.get(), &info, H5O_INFO_BASIC), "the root group");
+    start_checks();
+    require_good(info.addr, "/");
+    if (limits_.measure) used_.add_file(file_.get());
     known_[info.addr] = {0, true};
     open_.push_back({info.addr, 0, 0, ""});
     while (!open_.empty()) {
@@ -74,22 +80,46 @@ class Walker {
   }
 
  private:
-  void finish() {
+  void start_checks() {
     Handle list(H5Fget_create_plist(file_.get()), H5Pclose);
-    hsize_t user_block = 0;
-    require_hdf5(H5Pget_userblock(list.get(), &user_block), "the user block");
+    require_hdf5(H5Pget_userblock(list.get(), &user_block_), "the user block");
+    Hdf5Widths widths;
+    require_hdf5(H5Pget_sizes(list.get(), &widths.address, &widths.size), "the width of addresses");
+    check_.emplace(source_, user_block_, widths);
+  }
+
+  void require_good(haddr_t address, const std::string& path) {
+    try {
+      check_->require_good(address);
+    } catch (Failure& failure) {
+      failure.text = core::quote(path) + ": " + failure.text;
+      throw;
+    }
+  }
+
+  void finish() {
     reply_.begin(kFrameEnd);
-    put_count(reply_.content(), user_block);
+    put_count(reply_.content(), user_block_);
     put_count(reply_.content(), next_);
     put_count(reply_.content(), source_.end);
+    put_count(reply_.content(), unused());
     reply_.end();
     reply_.flush();
+  }
+
+  std::uint64_t unused() {
+    std::optional<std::uint64_t> elsewhere = check_->elsewhere();
+    if (!limits_.measure || !elsewhere || used_.attributes() != check_->attributes()) return 0;
+    used_.add(user_block_);
+    used_.add(*elsewhere);
+    return source_.end > used_.bytes() ? source_.end - used_.bytes() : 0;
   }
 
   void visit(const OpenGroup& group) {
     if (group.number != 0) reply_.stage("reading the group " + group.path);
     Handle handle(H5Oopen_by_addr(file_.get(), group.address), H5Oclose, "a group");
     Handle made(H5Gget_create_plist(handle.get()), H5Pclose);
+    if (limits_.measure) used_.add_object(handle.get());
     bool in_order = keeps_order(made.get());
     reply_.begin(kFrameGroup);
     put_count(reply_.content(), group.number);
@@ -163,9 +193,11 @@ class Walker {
       return put_link(group, kLinkKnown, known->second.number, link.name);
     }
     reply_.stage("opening " + path);
+    require_good(link.address, path);
     Handle object(H5Oopen_by_addr(file_.get(), link.address), H5Oclose, "an object");
     H5I_type_t kind = H5Iget_type(object.get());
     if (kind == H5I_GROUP) return add_group(group, link, std::move(path));
+    if (limits_.measure) used_.add_object(object.get());
     if (kind == H5I_DATASET) return add_dataset(group, link, object.get());
     put_link(group, kLinkOther, 0, link.name);
   }
@@ -193,6 +225,7 @@ class Walker {
       put_dataset(dataset, source_, reply_.content());
       Handle made(H5Dget_create_plist(dataset), H5Pclose);
       attributes_.put_all(dataset, made.get(), reply_.content());
+      if (limits_.measure) used_.add_values(dataset, made.get());
     } catch (Failure& failure) {
       failure.text = core::quote(group.path + "/" + link.name) + ": " + failure.text;
       throw;
@@ -204,9 +237,12 @@ class Walker {
   const WalkLimits& limits_;
   Reply& reply_;
   Handle file_;
+  std::optional<HeaderCheck> check_;
+  SpaceCount used_;
   AttributeWriter attributes_;
   std::vector<OpenGroup> open_;
   std::unordered_map<haddr_t, Known> known_;
+  hsize_t user_block_ = 0;
   std::uint64_t next_ = 1;
   std::uint64_t links_ = 0;
 };

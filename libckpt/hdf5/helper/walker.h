@@ -12,6 +12,7 @@ namespace ckpt::detail {
 struct WalkLimits {
   std::uint64_t max_objects = 1'048'576;  ///< groups, datasets and links together
   std::uint64_t max_depth = 32;
+  bool measure = false;  ///< also the bytes that belong to nothing
 };
 
 /// Sends links, groups, datasets and the end. Throws Failure for what is damaged or refused.

@@ -105,11 +105,12 @@ TEST_F(NativeBits, UserBlockOfSomebodyElseIsAFinding) {
   Report report;
   Checkpoint read = open(path(), {.report = &report});
   EXPECT_EQ(read.format, "hdf5");
-  EXPECT_THAT(report.warnings, ::testing::Contains(StartsWith("a user block of 4.0 KiB before the HDF5 part holds")));
+  EXPECT_THAT(report.warnings, ::testing::Contains(StartsWith("4,096 bytes of user block before the HDF5 data")));
   VerifyResult result = verify(path());
   ASSERT_EQ(result.damage.size(), 1U);
   EXPECT_EQ(result.damage[0].subject, "user block");
-  EXPECT_THAT(result.damage[0].text, HasSubstr("something other than zeros"));
+  EXPECT_THAT(result.damage[0].text,
+              StartsWith("the index of a native checkpoint was overwritten: its 4,096 bytes hold something else"));
   EXPECT_FALSE(scan(path()).clean());
 }
 
@@ -121,7 +122,7 @@ TEST_F(NativeBits, EmptyUserBlockIsReadAndSaid) {
   EXPECT_EQ(read.format, "hdf5");
   EXPECT_NE(read.root.find("data.fc.weight"), nullptr);
   EXPECT_THAT(report.warnings,
-              ::testing::Contains("the HDF5 part begins after a user block of 4.0 KiB that was not read"));
+              ::testing::Contains("4,096 bytes of user block before the HDF5 data; they are not part of it"));
 }
 
 /// The index with some bytes changed and every checksum made right again.

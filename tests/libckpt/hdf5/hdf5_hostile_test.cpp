@@ -187,9 +187,9 @@ TEST_F(Hdf5Hostile, UnknownFiltersAreListedByNumberAndRefusedWhenRead) {
   maker.close();
   Checkpoint read = open(path());
   EXPECT_EQ(test::error_of([&] { read_all(*read.root.find("x")->as_entry().bytes); }),
-            "unsupported: the dataset cannot be read: filter 40000 is not supported");
+            "unsupported: the dataset 'x' cannot be read: filter 40000 is not supported");
   EXPECT_EQ(test::error_of([&] { read_all(*read.root.find("y")->as_entry().bytes); }),
-            "unsupported: the dataset cannot be read: filter 32001 (blosc) is not supported");
+            "unsupported: the dataset 'y' cannot be read: filter 32001 (blosc) is not supported");
   EXPECT_EQ(verify(path()).damage.size(), 2U);
 }
 
