@@ -38,7 +38,8 @@ class TreeReader {
         options_(options),
         tree_(std::make_shared<const Hdf5Tree>(walk_hdf5(*file, {options.limits, options.unsandboxed}))),
         placed_(ordered_datasets(*tree_)),
-        sources_(file, options.limits) {}
+        sources_(file, options.limits,
+                 options.lenient && !options.check_hashes ? DamagedChunks::pass_on : DamagedChunks::refuse) {}
 
   Checkpoint run() {
     check_outside();

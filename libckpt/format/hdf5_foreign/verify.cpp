@@ -47,7 +47,9 @@ VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const P
   result.method = "reading every chunk, with its checksum where it has one";
   std::string fault = user_block_fault(input.file);
   if (!fault.empty()) result.damage.push_back({"user block", fault});
-  Checkpoint checkpoint = read_hdf5_tree(input.file, options);
+  OpenOptions checking = options;
+  checking.check_hashes = true;
+  Checkpoint checkpoint = read_hdf5_tree(input.file, checking);
   const auto& detail = dynamic_cast<const Hdf5Detail&>(*checkpoint.detail);
   result.checksums = detail.checksums;
   if (input.file->size() > detail.end) {
