@@ -37,6 +37,13 @@ std::string damage_warning(const std::vector<NamedEntry>& entries) {
          " tensors are damaged: their bytes do not have their recorded checksums; they were used as they are: " + list;
 }
 
+bool add_file_at_fault(core::Error& error, const Checkpoint& checkpoint, const std::vector<NamedEntry>& entries) {
+  if (error.code() != core::ErrorCode::corrupt || checkpoint.path.empty()) return false;
+  if (first_damaged(entries).empty()) return false;
+  error.add_context(checkpoint.path.string());
+  return true;
+}
+
 bool has_checksums(std::string_view format) {
   return format == "native" || format == "torch-zip" || format == "torchscript" || format == "npz";
 }

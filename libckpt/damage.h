@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libckpt/checkpoint.h"
+#include "libcore/base/error.h"
 
 namespace ckpt {
 
@@ -15,6 +16,9 @@ namespace ckpt {
 std::string first_damaged(const std::vector<NamedEntry>& entries);
 /// One sentence that names the first few and counts the others; "" for none.
 std::string damage_warning(const std::vector<NamedEntry>& entries);
+/// Of several files that were read: adds the path of this one when the error is damage and its tensors have some.
+/// Returns whether it did.
+bool add_file_at_fault(core::Error& error, const Checkpoint& checkpoint, const std::vector<NamedEntry>& entries);
 /// True for formats that keep a checksum of every tensor, which readers compare.
 bool has_checksums(std::string_view format);
 

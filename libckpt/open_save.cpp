@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <unordered_set>
 
 #include "libckpt/budget.h"
@@ -191,6 +192,21 @@ std::string_view name(ChecksumCover cover) {
   return kNames[static_cast<std::size_t>(cover)];
 }
 
+namespace {
+
+/// What the format's own check has said already is not said again.
+void add_new(std::vector<Finding>& known, const std::vector<Finding>& found) {
+  std::set<std::pair<std::string_view, std::string_view>> said;
+  for (const Finding& finding : known) said.emplace(finding.subject, finding.text);
+  std::vector<Finding> fresh;
+  for (const Finding& finding : found) {
+    if (said.emplace(finding.subject, finding.text).second) fresh.push_back(finding);
+  }
+  known.insert(known.end(), fresh.begin(), fresh.end());
+}
+
+}  // namespace
+
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
     Input input = open_input(path, options);
@@ -199,13 +215,8 @@ VerifyResult verify(const std::filesystem::path& path, const OpenOptions& option
     ScanResult scanned;
     detail::scan_contents(input, options, scanned);
     result.complete = result.complete && scanned.complete();
-    for (Finding& finding : scanned.unread) {
-      bool known = std::any_of(result.damage.begin(), result.damage.end(), [&](const Finding& found) {
-        return found.subject == finding.subject && found.text == finding.text;
-      });
-      if (!known) result.damage.push_back(std::move(finding));
-    }
-    for (Finding& finding : scanned.findings) result.damage.push_back(std::move(finding));
+    add_new(result.damage, scanned.unread);
+    add_new(result.damage, scanned.findings);
     std::string_view promised = detail::promised_instead(input.path, format.name);
     if (!promised.empty()) {
       result.notes.push_back(

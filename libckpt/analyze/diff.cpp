@@ -15,7 +15,6 @@ namespace ckpt {
 namespace {
 
 using core::Error;
-using core::ErrorCode;
 using Kind = Difference::Kind;
 using detail::ValueDifference;
 
@@ -163,12 +162,7 @@ class Differ {
     try {
       return body();
     } catch (Error& error) {
-      if (error.code() != ErrorCode::corrupt) throw;
-      for (const auto& [checkpoint, seen] : {std::pair(&a_, &seen_.in_a), std::pair(&b_, &seen_.in_b)}) {
-        if (checkpoint->path.empty() || first_damaged(*seen).empty()) continue;
-        error.add_context(checkpoint->path.string());
-        break;
-      }
+      if (!add_file_at_fault(error, a_, seen_.in_a)) add_file_at_fault(error, b_, seen_.in_b);
       throw;
     }
   }
