@@ -194,13 +194,16 @@ std::string_view name(ChecksumCover cover) {
 
 namespace {
 
-/// What the format's own check has said already is not said again.
-void add_new(std::vector<Finding>& known, const std::vector<Finding>& found) {
+/// What the format's own check has said already is not said again, nor what false checksums of a file without say.
+void add_new(VerifyResult& result, const std::vector<Finding>& found) {
+  constexpr std::string_view kOtherChecksum = "its CRC-32 is not the recorded one";
+  std::vector<Finding>& known = result.damage;
   std::set<std::pair<std::string_view, std::string_view>> said;
   for (const Finding& finding : known) said.emplace(finding.subject, finding.text);
   std::vector<Finding> fresh;
   for (const Finding& finding : found) {
-    if (said.emplace(finding.subject, finding.text).second) fresh.push_back(finding);
+    bool is_false = result.checksums == ChecksumCover::absent && finding.text == kOtherChecksum;
+    if (!is_false && said.emplace(finding.subject, finding.text).second) fresh.push_back(finding);
   }
   known.insert(known.end(), fresh.begin(), fresh.end());
 }
@@ -215,8 +218,8 @@ VerifyResult verify(const std::filesystem::path& path, const OpenOptions& option
     ScanResult scanned;
     detail::scan_contents(input, options, scanned);
     result.complete = result.complete && scanned.complete();
-    add_new(result.damage, scanned.unread);
-    add_new(result.damage, scanned.findings);
+    add_new(result, scanned.unread);
+    add_new(result, scanned.findings);
     std::string_view promised = detail::promised_instead(input.path, format.name);
     if (!promised.empty()) {
       result.notes.push_back(

@@ -7,8 +7,10 @@
 #include <set>
 #include <sstream>
 
+#include "libcore/base/text.h"
 #include "tests/cli/damaged_files.h"
 #include "tests/cli/files.h"
+#include "tests/libckpt/format/zip_maker.h"
 
 using testing::HasSubstr;
 using namespace test;
@@ -235,6 +237,78 @@ TEST(HostileFile, WhatItsOwnLibraryRefusesIsRefused) {
   expect_refused(dir, {"verify", "empty.pt"}, 3, "empty.pt", "empty zip archive");
   write_file(dir.path() / "empty.npz", empty);
   EXPECT_EQ(run_ckpt(dir.path(), {"verify", "empty.npz"}).code, 0);
+}
+
+/// PyTorch can be told to write no checksums; what stands in their place is not compared.
+TEST(WithoutChecksums, AFileIsReadableAndNotDamaged) {
+  TempDir dir;
+  ZipSpec zip = torch_zip("}.", {"abcd"});
+  for (ZipSpecMember& member : zip.members) member.crc_xor = 1;
+  write_file(dir.path() / "a.pth", zip.bytes());
+  Outcome outcome = run_ckpt(dir.path(), {"verify", "a.pth"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("a.pth: readable; the file was written without checksums"));
+  EXPECT_EQ(count_in(outcome.out, "finding"), 0U) << outcome.out;
+}
+
+/// Another file before or behind one, records that overlap and names that stand twice: one sentence, and exit 3.
+class Appended : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_checkpoint(dir_.path() / "good.pth", undamaged_model());
+    write_checkpoint(dir_.path() / "good.npz", undamaged_model());
+    write_checkpoint(dir_.path() / "good.h5", undamaged_model());
+    zip_ = read_file(dir_.path() / "good.pth");
+    hdf5_ = read_file(dir_.path() / "good.h5");
+  }
+  void expect_one_sentence(const std::string& content, const std::string& name, const std::string& sentence) {
+    write_file(dir_.path() / name, content);
+    Outcome outcome = run_ckpt(dir_.path(), {"verify", name});
+    EXPECT_EQ(outcome.code, 3) << sentence << outcome.out << outcome.err;
+    EXPECT_EQ(count_in(outcome.out, "finding: ") + count_in(outcome.err, "\n"), 1U) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out + outcome.err, HasSubstr(sentence));
+  }
+  TempDir dir_;
+  std::string zip_;
+  std::string hdf5_;
+};
+
+TEST_F(Appended, BytesBehindAnArchive) {
+  std::string count = core::format_count(hdf5_.size()) + " bytes lie after the end of the zip archive";
+  expect_one_sentence(zip_ + hdf5_, "a.pth", count);
+  expect_one_sentence(zip_ + "hello", "a.pth", "5 bytes lie after the end of the zip archive");
+  expect_one_sentence(read_file(dir_.path() / "good.npz") + "hello", "a.npz",
+                      "5 bytes lie after the end of the zip archive");
+}
+
+TEST_F(Appended, BytesBehindAnHdf5File) {
+  std::string count = core::format_count(zip_.size()) + " bytes follow the end of the HDF5 part";
+  expect_one_sentence(hdf5_ + zip_, "a.h5", count);
+  expect_one_sentence(hdf5_ + zip_, "a.pth", count);
+}
+
+TEST_F(Appended, BytesBeforeAnArchive) {
+  expect_one_sentence("xx" + zip_, "a.pth", "no known checkpoint format begins like this file");
+  expect_one_sentence(zip_ + zip_, "a.pth", "the zip64 locator points to a wrong place");
+}
+
+TEST_F(Appended, NamesThatStandTwiceAndRecordsThatOverlap) {
+  ZipSpec twice = torch_zip("}.");
+  twice.add("x/data.pkl", "}.");
+  expect_one_sentence(twice.bytes(), "a.pth", "zip record 'x/data.pkl' is there twice");
+  // The second record of the directory lies in the payload of the first.
+  ZipSpec inner;
+  inner.add("x/version", "3\n");
+  std::string record = inner.bytes();
+  record.resize(record.find("PK\x01\x02"));
+  ZipSpec outer;
+  outer.add("x/data.pkl", "}." + record);
+  outer.add("x/version", "3\n");
+  std::string bytes = outer.bytes();
+  std::size_t entry = bytes.rfind("PK\x01\x02");
+  auto place = static_cast<std::uint32_t>(bytes.find(record));
+  bytes.replace(entry + 42, 4, raw(place));
+  expect_one_sentence(bytes, "a.pth", "overlap");
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, Damage, testing::ValuesIn(damaged_forms()), [](const auto& form) {

@@ -66,10 +66,11 @@ SourcePtr spooled(const SourcePtr& source) {
 
 SourcePtr weights_of(const ZipArchive& zip, const OpenOptions& options) {
   if (const ZipMember* member = zip.find(kWeights)) {
-    SourcePtr payload = checked(zip.payload(*member), member->crc32,
-                                {.subject = "the record " + core::quote(kWeights) + ", which holds all tensors, is damaged",
-                                 .before_use = options.check_hashes,
-                                 .lenient = options.lenient && !options.check_hashes});
+    SourcePtr payload =
+        checked(zip.payload(*member), member->crc32,
+                {.subject = "the record " + core::quote(kWeights) + ", which holds all tensors, is damaged",
+                 .before_use = options.check_hashes,
+                 .lenient = options.lenient && !options.check_hashes});
     return payload->file_range() ? payload : spooled(payload);
   }
   if (zip.find("model.weights.npz") != nullptr) {

@@ -213,8 +213,7 @@ class TreeReader {
     std::vector<std::string>& warnings = options_.report->warnings;
     for (std::string& text : unconfined_warnings(tree_->layers)) warnings.push_back(std::move(text));
     if (file_->size() > tree_->end) {
-      warnings.push_back(core::format_size(file_->size() - tree_->end) +
-                         " after the end of the HDF5 part were not read");
+      warnings.push_back(core::format_size(file_->size() - tree_->end) + std::string(kTrailingUnread));
     }
     if (tree_->user_block > 0) {
       warnings.push_back("the HDF5 part begins after a user block of " + core::format_size(tree_->user_block) +

@@ -54,7 +54,7 @@ void relax(const OpenOptions& options, const std::string& text) {
 TorchArchive TorchArchive::open(const SourcePtr& file, const OpenOptions& options, ArchiveKind kind) {
   TorchArchive archive(open_zip(file, options));
   if (std::uint64_t trailing = archive.zip_.trailing_bytes(); trailing > 0) {
-    relax(options, core::format_size(trailing) + " after the end of the archive are ignored");
+    relax(options, core::format_count(trailing) + " bytes lie after the end of the zip archive");
   }
   archive.find_root();
   archive.kind_ = kind;
