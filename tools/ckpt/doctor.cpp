@@ -209,7 +209,8 @@ std::vector<DoctorLine> examine_defaults() {
        "limit of the buffers for compressing and for parity data; other writers need a few MiB"},
       {"defaults", "--codec", "the format's own choice", State::good,
        ".ckpt packs with zstd where it pays, others are written plain"},
-      {"defaults", "durability", "fsync of file and folder", State::good, "a save survives a power cut where the disk keeps what it has synced"},
+      {"defaults", "durability", "fsync of file and folder", State::good,
+       "a save survives a power cut where the disk keeps what it has synced"},
       {"defaults", "existing output", "refused without -f", State::good, "a checkpoint cannot be had again"},
   };
 }
