@@ -140,17 +140,28 @@ class CutReader {
       throw Error(ErrorCode::corrupt, "the record 'data.pkl', which says what the tensors are, is cut or missing");
     FoundStorages storages(file_, records_, root_, is_big_endian());
     CutArchive out;
-    out.root = to_value(*graph_, storages, open_, SymbolCheck::refuse);
+    out.root = weights_alone(to_value(*graph_, storages, open_, SymbolCheck::refuse));
     for (const NamedEntry& named : list_entries(out.root)) {
       ++out.tensors;
       bool lost = named.entry->view && storages.is_missing(named.entry->view->storage.get());
       out.whole += lost ? 0 : 1;
     }
-    out.written = size_when_written();
+    bool is_script = records_.front().name != root_ + "data.pkl";  // code follows there, of which nothing is known
+    out.written = is_script ? 0 : size_when_written();
     return out;
   }
 
  private:
+  /// The module of a TorchScript archive is no use without its program: its tensors are kept under their names.
+  static Value weights_alone(Value root) {
+    if (!root.is(Value::Kind::object) || !root.as_object().symbol.starts_with("__torch__.")) return root;
+    Dict dict;
+    for (const NamedEntry& named : list_entries(root)) {
+      dict.items.emplace_back(Value::text(named.name), Value::tensor(named.entry));
+    }
+    return Value::dict(std::move(dict));
+  }
+
   /// Storages are as large as the pickle says, which comes before them.
   std::optional<std::uint64_t> guess(const std::string& name, const std::vector<FoundRecord>& found) {
     std::string start = root_ + "data/";
@@ -233,7 +244,7 @@ std::string cut_archive_text(const SourcePtr& file, const Limits& limits) {
     std::string of = cut->written > file->size() ? " of about " + core::format_count(cut->written) : "";
     return begin_of_sentence(*file) + of + " bytes: " + core::format_count(cut->whole) + " of " +
            core::format_count(cut->tensors) + " tensors are whole" +
-           (cut->whole > 0 ? "; 'ckpt rescue' saves those" : "");
+           (cut->whole > 0 ? "; 'ckpt rescue' saves those whose checksums match" : "");
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;
     return begin_of_sentence(*file) + " bytes: no tensor can be saved: " + error.message();

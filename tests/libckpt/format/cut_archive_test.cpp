@@ -13,7 +13,7 @@
 #include "libckpt/rescue.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "tests/libckpt/format/pickle_maker.h"
+#include "tests/libckpt/format/zip_maker.h"
 #include "tests/libckpt/transform/trees.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_dir.h"
@@ -171,6 +171,23 @@ TEST(CutArchiveText, NamesTheSizeThatTheFileHad) {
   EXPECT_THAT(text,
               StartsWith("the file is cut off after " + core::format_count(content.size() - 2000) + " of about "));
   EXPECT_THAT(text, HasSubstr("; 'ckpt rescue' saves those"));
+}
+
+/// Its code comes last and is lost first; PyTorch writes the tensors before their pickle there.
+TEST(CutTorchScript, KeepsTheTensorsUnderTheirNames) {
+  TempDir dir;
+  std::string inner =
+      instance(symbol("__torch__", "Inner"), dict({{text("w"), tensor(storage("FloatStorage", "0", 2), 0, {2}, {1})}}));
+  std::string object = pickle(instance(symbol("__torch__", "Outer"), dict({{text("inner"), inner}})));
+  ZipSpec zip;
+  zip.add("x/data/0", floats({1, 2}));
+  zip.add("x/data.pkl", object);
+  zip.add("x/code/__torch__.py", "class Outer(Module):\n");
+  std::string content = zip.bytes();
+  write_file(dir.path() / "cut.pt", content.substr(0, content.find("class Outer")));
+  EXPECT_THAT(message_of([&] { ckpt::open(dir.path() / "cut.pt"); }), HasSubstr(" bytes: 1 of 1 tensors are whole"));
+  ckpt::rescue(dir.path() / "cut.pt", dir.path() / "saved.pth", {.durable = false});
+  EXPECT_EQ(names(ckpt::open(dir.path() / "saved.pth")), std::vector<std::string>{"inner.w"});
 }
 
 TEST(CutArchiveText, IsEmptyForWhatIsNotCut) {
