@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/budget.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libckpt/io/byte_swap.h"
@@ -140,7 +141,9 @@ class CutReader {
       throw Error(ErrorCode::corrupt, "the record 'data.pkl', which says what the tensors are, is cut or missing");
     FoundStorages storages(file_, records_, root_, is_big_endian());
     CutArchive out;
-    out.root = weights_alone(to_value(*graph_, storages, open_, SymbolCheck::refuse));
+    Budget budget(open_.limits, file_->size());
+    Value root = within_budget(to_value(*graph_, storages, open_, SymbolCheck::refuse), *file_, budget);
+    out.root = weights_alone(std::move(root));
     for (const NamedEntry& named : list_entries(out.root)) {
       ++out.tensors;
       bool lost = named.entry->view && storages.is_missing(named.entry->view->storage.get());
@@ -182,6 +185,7 @@ class CutReader {
                                           " where at most " + core::format_size(open_.limits.max_pickle_bytes) +
                                           " are accepted");
     }
+    if (pickle.method == kZipDeflated) Budget(open_.limits, file_->size()).take_decoded("data.pkl", pickle.size);
     graph_ = read_pickle(read_all(*record_bytes(file_, pickle)), open_.limits);
     to_value(*graph_, asked_, open_, SymbolCheck::refuse);
   }
