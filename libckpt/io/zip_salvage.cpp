@@ -137,9 +137,14 @@ class RecordFinder {
         take_descriptor(record.payload_offset + *size, record)) {
       return;
     }
+    // Of a record that PyTorch wrote it stands right behind; only what claims to be many records without an end makes
+    // the searches longer together than the file.
+    constexpr std::uint64_t kTimes = 8;
     std::uint64_t from = record.payload_offset;
-    while (std::optional<std::uint64_t> at = search_.next(kDescriptorSignature, from)) {
-      if (take_descriptor(*at, record)) return;
+    while (searched_ / kTimes < file_.size()) {
+      std::optional<std::uint64_t> at = search_.next(kDescriptorSignature, from);
+      searched_ += at.value_or(file_.size()) - from + kDescriptorCost;
+      if (!at || take_descriptor(*at, record)) return;
       from = *at + 4;
     }
   }
@@ -166,9 +171,12 @@ class RecordFinder {
 
   const ByteSource& file_;
   const ZipReadOptions& options_;
+  static constexpr std::uint64_t kDescriptorCost = 64;  ///< of looking at one, in bytes searched
+
   const SizeGuess& guess_;
   SignatureSearch search_;
   std::vector<FoundRecord> found_;
+  std::uint64_t searched_ = 0;                 ///< bytes, for descriptors
   std::map<std::string, std::uint64_t> last_;  ///< where the payload of the last record of a name begins
 };
 
