@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <unordered_set>
 
 #include "libckpt/budget.h"
+#include "libckpt/damage.h"
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/scan_file.h"
-#include "libckpt/io/checked_source.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -142,22 +143,12 @@ void require_values(const Format& format, const Checkpoint& checkpoint) {
   }
 }
 
-/// The name of the first tensor whose bytes are known to be damaged.
-std::string first_damaged(const Value& root) {
-  for (const NamedEntry& named : list_entries(root)) {
-    if (named.entry->bytes != nullptr && is_damaged(*named.entry->bytes)) return named.name;
-  }
-  return "";
-}
-
 /// What lenient reading passed on.
-void warn_of_damage(const Value& root, Report& report) {
-  for (const NamedEntry& named : list_entries(root)) {
-    if (named.entry->bytes == nullptr || !is_damaged(*named.entry->bytes)) continue;
-    report.warnings.push_back(core::quote(named.name) +
-                              " is damaged: its bytes do not have their recorded checksum; they were passed on as they "
-                              "are");
-  }
+void warn_of_damage(const Value& root, const Format& written, Report& report) {
+  std::string text = damage_warning(list_entries(root));
+  if (text.empty()) return;
+  bool says_so = has_checksums(written.name);
+  report.warnings.push_back(says_so ? text : text + "; a " + std::string(written.title) + " has no checksum to say so");
 }
 
 /// Runs the work of a save. What is corrupt or refused then was read: the file at fault is the one that it came from.
@@ -168,7 +159,7 @@ void with_file_at_fault(const Checkpoint& given, const std::filesystem::path& ta
   } catch (Error& error) {
     bool was_read = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::refused;
     if (error.code() == ErrorCode::corrupt) {
-      std::string name = first_damaged(given.root);
+      std::string name = first_damaged(list_entries(given.root));
       if (!name.empty() && error.message().find(core::quote(name)) == std::string::npos) {
         error.add_context(core::quote(name));
       }
@@ -195,7 +186,7 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     }
     require_values(format, checkpoint);
     format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
-    if (options.report != nullptr) warn_of_damage(given.root, *options.report);
+    if (options.report != nullptr) warn_of_damage(given.root, format, *options.report);
   });
 }
 
@@ -203,6 +194,24 @@ std::string_view name(ChecksumCover cover) {
   constexpr std::array<std::string_view, 4> kNames = {"none", "absent", "some", "all"};
   return kNames[static_cast<std::size_t>(cover)];
 }
+
+namespace {
+
+/// What the format's own check has said already is not said again, nor what false checksums of a file without say.
+void add_new(VerifyResult& result, const std::vector<Finding>& found) {
+  constexpr std::string_view kOtherChecksum = "its CRC-32 is not the recorded one";
+  std::vector<Finding>& known = result.damage;
+  std::set<std::pair<std::string_view, std::string_view>> said;
+  for (const Finding& finding : known) said.emplace(finding.subject, finding.text);
+  std::vector<Finding> fresh;
+  for (const Finding& finding : found) {
+    bool is_false = result.checksums == ChecksumCover::absent && finding.text == kOtherChecksum;
+    if (!is_false && said.emplace(finding.subject, finding.text).second) fresh.push_back(finding);
+  }
+  known.insert(known.end(), fresh.begin(), fresh.end());
+}
+
+}  // namespace
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
@@ -212,8 +221,8 @@ VerifyResult verify(const std::filesystem::path& path, const OpenOptions& option
     ScanResult scanned;
     detail::scan_contents(input, options, scanned);
     result.complete = result.complete && scanned.complete();
-    for (Finding& finding : scanned.unread) result.damage.push_back(std::move(finding));
-    for (Finding& finding : scanned.findings) result.damage.push_back(std::move(finding));
+    add_new(result, scanned.unread);
+    add_new(result, scanned.findings);
     std::string_view promised = detail::promised_instead(input.path, format.name);
     if (!promised.empty()) {
       result.notes.push_back(

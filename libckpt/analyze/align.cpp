@@ -6,6 +6,7 @@
 #include "libckpt/analyze/align_match.h"
 #include "libckpt/analyze/align_rules.h"
 #include "libckpt/analyze/content_hash.h"
+#include "libckpt/damage.h"
 #include "libckpt/transform/key_edit.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -127,7 +128,13 @@ std::string_view name(AlignedTensors::By by) {
 AlignResult align(const Checkpoint& a, const Checkpoint& b, const AlignOptions& options) {
   std::vector<NamedEntry> in_a = entries_of(*detail::only_state_dict(a.root, options.at_a).dict);
   std::vector<NamedEntry> in_b = entries_of(*detail::only_state_dict(b.root, options.at_b).dict);
-  Matching matching = detail::match_tensors(in_a, in_b, options);
+  Matching matching;
+  try {
+    matching = detail::match_tensors(in_a, in_b, options);
+  } catch (core::Error& error) {
+    if (!add_file_at_fault(error, a, in_a)) add_file_at_fault(error, b, in_b);
+    throw;
+  }
   AlignResult out;
   out.rules = detail::make_rules(matching, in_a, in_b, options);
   for (const Match& match : matching.matches) out.pairs.push_back(describe(match, in_a, in_b));

@@ -7,12 +7,14 @@
 #include "libckpt/analyze/compare_bytes.h"
 #include "libckpt/analyze/diff_verdict.h"
 #include "libckpt/analyze/plain_values.h"
+#include "libckpt/damage.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
 namespace {
 
+using core::Error;
 using Kind = Difference::Kind;
 using detail::ValueDifference;
 
@@ -154,6 +156,17 @@ class Differ {
     tick(total_ - done_);
   }
 
+  /// Both files have a tensor of the name that an error gives: it is said which of them is damaged.
+  template <class Body>
+  auto with_file_at_fault(Body body) const {
+    try {
+      return body();
+    } catch (Error& error) {
+      if (!add_file_at_fault(error, a_, seen_.in_a)) add_file_at_fault(error, b_, seen_.in_b);
+      throw;
+    }
+  }
+
   void compare_values() {
     std::vector<detail::ValuePair> pairs;
     std::vector<std::size_t> places;
@@ -164,7 +177,7 @@ class Differ {
       places.push_back(i);
     }
     detail::CompareOptions how{{options_.rtol, options_.atol}, options_.threads, [this](std::uint64_t n) { tick(n); }};
-    std::vector<ValueDifference> found = detail::compare_values(pairs, how);
+    std::vector<ValueDifference> found = with_file_at_fault([&] { return detail::compare_values(pairs, how); });
     for (std::size_t k = 0; k < places.size(); ++k) seen_.pairs[places[k]].values = found[k];
     result_.bytes_compared = done_;
   }

@@ -7,6 +7,7 @@
 #include "libckpt/bridge/module_state.h"
 #include "libckpt/bridge/state_dict_choice.h"
 #include "libckpt/bridge/tensor_entry.h"
+#include "libckpt/damage.h"
 #include "libckpt/objects.h"
 #include "libckpt/transform/prefix.h"
 #include "libcore/base/error.h"
@@ -215,6 +216,8 @@ LoadReport load_into(Module& module, const Checkpoint& checkpoint, const LoadInt
   } else {
     load_checked(dict, versions_for(source, module), module, options.strict, report);
   }
+  std::string damage = damage_warning(list_entries(ruled));
+  if (!damage.empty()) report.warnings.push_back(std::move(damage));
   return report;
 }
 

@@ -3,6 +3,7 @@
 #include "libckpt/bridge/load_rules.h"
 #include "libckpt/bridge/state_dict_choice.h"
 #include "libckpt/bridge/tensor_entry.h"
+#include "libckpt/damage.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/tensor/uninitialized.h"
@@ -83,7 +84,10 @@ StateDict load(const std::filesystem::path& path, const LoadOptions& options) {
     const Dict& chosen = *choose_state_dict(checkpoint.root, options.path).dict;
     const Value ruled = options.rules.empty() ? Value() : apply_load_rules(chosen, options.rules);
     const Dict& dict = options.rules.empty() ? chosen : ruled.as_dict();
-    return to_state_dict(dict, options.map_location, options.ring, options.open.threads);
+    StateDict state = to_state_dict(dict, options.map_location, options.ring, options.open.threads);
+    std::string damage = options.open.report == nullptr ? "" : damage_warning(list_entries(Value::dict(dict)));
+    if (!damage.empty()) options.open.report->warnings.push_back(std::move(damage));
+    return state;
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/damage.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/restore.h"
 #include "libckpt/format/salvage.h"
@@ -16,11 +17,6 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using detail::Salvage;
-
-/// Formats that keep a checksum of every tensor and compare it when they are asked to.
-bool has_checksums(std::string_view format) {
-  return format == "native" || format == "torch-zip" || format == "torchscript" || format == "npz";
-}
 
 /// What every reader of ours can make of the file, with all checksums compared.
 Salvage open_checked(const Input& input, const RescueOptions& options) {

@@ -6,6 +6,7 @@
 #include "libckpt/hdf5/chunk_cache.h"
 #include "libckpt/hdf5/filters.h"
 #include "libckpt/io/byte_swap.h"
+#include "libckpt/io/checked_source.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -82,8 +83,17 @@ class RefusedSource final : public ByteSource {
 /// bytes of a chunk is as long as it can be.
 class ChunkedSource final : public ByteSource {
  public:
-  ChunkedSource(SourcePtr file, std::shared_ptr<const Hdf5Dataset> dataset, std::shared_ptr<Hdf5ChunkCache> cache)
-      : file_(std::move(file)), dataset_(std::move(dataset)), cache_(std::move(cache)) {
+  struct Parts {
+    SourcePtr file;
+    std::shared_ptr<const Hdf5Dataset> dataset;
+    std::shared_ptr<Hdf5ChunkCache> cache;
+    SeenDamage let_pass;  ///< null: a damaged chunk is an error
+  };
+  explicit ChunkedSource(Parts parts)
+      : file_(std::move(parts.file)),
+        dataset_(std::move(parts.dataset)),
+        cache_(std::move(parts.cache)),
+        let_pass_(std::move(parts.let_pass)) {
     dims_ = dataset_->dims;
     chunk_ = dataset_->chunk;
     width_ = dataset_->width;
@@ -155,8 +165,10 @@ class ChunkedSource final : public ByteSource {
     core::ByteVector stored(chunk.stored);
     file_->read(chunk.offset, stored);
     auto made = std::make_shared<const core::ByteVector>(
-        core::with_context("the dataset " + core::quote(dataset_->path) + " is damaged",
-                           [&] { return detail::decode_chunk(std::move(stored), *dataset_, chunk.skipped); }));
+        core::with_context("the dataset " + core::quote(dataset_->path) + " is damaged", [&] {
+          return detail::decode_chunk(std::move(stored), *dataset_,
+                                      {.skipped = chunk.skipped, .let_pass = let_pass_.get()});
+        }));
     cache_->keep(key, made);
     return made;
   }
@@ -164,6 +176,7 @@ class ChunkedSource final : public ByteSource {
   SourcePtr file_;
   std::shared_ptr<const Hdf5Dataset> dataset_;
   std::shared_ptr<Hdf5ChunkCache> cache_;
+  SeenDamage let_pass_;
   std::vector<std::uint64_t> dims_;
   std::vector<std::uint64_t> chunk_;
   std::vector<std::uint64_t> grid_;
@@ -176,8 +189,8 @@ std::string dataset_obstacle(const Hdf5Dataset& dataset) {
   return detail::filter_obstacle(dataset);
 }
 
-Hdf5Sources::Hdf5Sources(SourcePtr file, const Limits& limits)
-    : file_(std::move(file)), limits_(limits), cache_(std::make_shared<Hdf5ChunkCache>()) {}
+Hdf5Sources::Hdf5Sources(SourcePtr file, const Limits& limits, DamagedChunks damaged)
+    : file_(std::move(file)), limits_(limits), damaged_(damaged), cache_(std::make_shared<Hdf5ChunkCache>()) {}
 Hdf5Sources::~Hdf5Sources() = default;
 
 /// A small file may not claim chunks that take memory for nothing, or that are decoded over and over.
@@ -192,8 +205,18 @@ std::string Hdf5Sources::expansion_obstacle(const Hdf5Dataset& dataset) const {
   return scattered ? "its rows lie in chunks of " + core::format_size(row) + " when decoded," + file : "";
 }
 
+/// A chunk that does not decode, or whose checksum is another, is damage of this tensor.
+SourcePtr Hdf5Sources::open_chunks(std::shared_ptr<const Hdf5Dataset> dataset) const {
+  auto seen = std::make_shared<std::atomic<bool>>(false);
+  ChunkedSource::Parts parts{file_, std::move(dataset), cache_, nullptr};
+  if (damaged_ == DamagedChunks::pass_on) parts.let_pass = seen;
+  return checked(std::make_shared<ChunkedSource>(std::move(parts)), seen,
+                 {.subject = "a chunk is damaged", .lenient = damaged_ == DamagedChunks::pass_on});
+}
+
 SourcePtr Hdf5Sources::open(std::shared_ptr<const Hdf5Dataset> dataset) {
   SourcePtr source;
+  unsigned width = dataset->big_endian && dataset->dtype ? swap_width(*dataset->dtype) : 0;
   std::string obstacle = detail::filter_obstacle(*dataset);
   if (obstacle.empty()) obstacle = expansion_obstacle(*dataset);
   if (dataset->size == 0) {
@@ -205,12 +228,11 @@ SourcePtr Hdf5Sources::open(std::shared_ptr<const Hdf5Dataset> dataset) {
   } else if (dataset->layout == detail::kLayoutCompact) {
     source = memory_source(dataset->compact);
   } else if (dataset->layout == detail::kLayoutChunked) {
-    source = std::make_shared<ChunkedSource>(file_, dataset, cache_);
+    source = open_chunks(dataset);
   } else {
     source = std::make_shared<FillSource>(file_, dataset);
   }
-  if (!dataset->big_endian || !dataset->dtype) return source;
-  return byte_swapped(std::move(source), swap_width(*dataset->dtype));
+  return width == 0 ? source : byte_swapped(std::move(source), width);
 }
 
 }  // namespace ckpt

@@ -13,7 +13,14 @@ constexpr std::size_t kMaxEarly = 64;  ///< several threads are a few pieces apa
 }  // namespace
 
 CheckedSource::CheckedSource(SourcePtr raw, Checksum expected, CheckOptions options)
-    : raw_(std::move(raw)), expected_(expected), options_(std::move(options)) {}
+    : raw_(std::move(raw)), expected_(std::move(expected)), options_(std::move(options)) {
+  if (std::holds_alternative<SeenDamage>(expected_)) state_ = State::good;
+}
+
+bool CheckedSource::is_damaged() const {
+  const auto* seen = std::get_if<SeenDamage>(&expected_);
+  return state_ == State::damaged || (seen != nullptr && **seen);
+}
 
 void CheckedSource::read(std::uint64_t offset, MutableBytes out) const {
   if (options_.before_use && is_open()) {
@@ -21,7 +28,12 @@ void CheckedSource::read(std::uint64_t offset, MutableBytes out) const {
     finish();
   }
   if (is_damaged()) throw_damage();
-  raw_->read(offset, out);
+  try {
+    raw_->read(offset, out);
+  } catch (const core::Error& error) {
+    if (error.code() == core::ErrorCode::corrupt) note_failure(error.message());
+    throw;
+  }
   if (!is_open() || out.empty()) return;
   std::lock_guard lock(mutex_);
   note(offset, out);
@@ -110,8 +122,17 @@ void CheckedSource::finish() const {
   throw_damage();
 }
 
+/// Bytes that cannot be decoded are damaged, too.
+void CheckedSource::note_failure(const std::string& message) const {
+  std::lock_guard lock(mutex_);
+  if (state_ == State::damaged) return;
+  failure_ = message;
+  state_ = State::damaged;
+}
+
 void CheckedSource::throw_damage() const {
   if (!is_damaged() || options_.lenient) return;
+  if (!failure_.empty()) throw core::Error(core::ErrorCode::corrupt, failure_);
   std::string text = options_.subject + ": ";
   if (const auto* hash = std::get_if<Hash128>(&expected_)) {
     text += "their hash is " + to_hex(hasher_->finish()) + " where " + to_hex(*hash) + " was written";
@@ -122,7 +143,7 @@ void CheckedSource::throw_damage() const {
 }
 
 SourcePtr checked(SourcePtr raw, Checksum expected, CheckOptions options) {
-  return std::make_shared<CheckedSource>(std::move(raw), expected, std::move(options));
+  return std::make_shared<CheckedSource>(std::move(raw), std::move(expected), std::move(options));
 }
 
 bool is_damaged(const ByteSource& source) {

@@ -22,8 +22,11 @@ struct CheckOptions {
   bool lenient = false;     ///< damage is noted (is_damaged) and passed on instead of Error(corrupt)
 };
 
-/// A CRC-32 or a 128-bit hash.
-using Checksum = std::variant<std::uint32_t, Hash128>;
+/// Set by a source that compares checksums by itself (a chunk of HDF5 has its own) when it hands out damaged bytes.
+using SeenDamage = std::shared_ptr<std::atomic<bool>>;
+
+/// A CRC-32 or a 128-bit hash of all bytes, or what the source itself finds.
+using Checksum = std::variant<std::uint32_t, Hash128, SeenDamage>;
 
 class CheckedSource final : public ByteSource {
  public:
@@ -39,7 +42,7 @@ class CheckedSource final : public ByteSource {
   /// The bytes without the check, for whoever carries the recorded checksum along with them.
   const SourcePtr& raw() const { return raw_; }
   bool is_open() const { return state_ == State::open; }
-  bool is_damaged() const { return state_ == State::damaged; }
+  bool is_damaged() const;
 
  private:
   enum class State : std::uint8_t { open, good, damaged };
@@ -52,6 +55,7 @@ class CheckedSource final : public ByteSource {
   void judge() const;
   void finish() const;
   void throw_damage() const;
+  void note_failure(const std::string& message) const;
 
   SourcePtr raw_;
   Checksum expected_;
@@ -63,6 +67,7 @@ class CheckedSource final : public ByteSource {
   mutable std::map<std::uint64_t, std::uint64_t> early_;  ///< parts that were read before their turn: begin and end
   mutable std::uint32_t crc_ = 0;
   mutable std::unique_ptr<Hasher128> hasher_;
+  mutable std::string failure_;  ///< why the bytes cannot even be handed out; set once, before state_
 };
 
 /// `raw` with its checksum.

@@ -58,7 +58,8 @@ class SignatureSearch {
 
 class RecordFinder {
  public:
-  RecordFinder(const ByteSource& file, const ZipReadOptions& options) : file_(file), options_(options), search_(file) {}
+  RecordFinder(const ByteSource& file, const ZipReadOptions& options, const SizeGuess& guess)
+      : file_(file), options_(options), guess_(guess), search_(file) {}
 
   std::vector<FoundRecord> run() {
     std::uint64_t at = 0;
@@ -130,36 +131,70 @@ class RecordFinder {
     }
   }
 
-  /// A descriptor is one when it states how far it stands from the payload's begin.
   void find_descriptor(FoundRecord& record) {
+    std::optional<std::uint64_t> size = guess_ ? guess_(record.name, found_) : std::nullopt;
+    if (size && *size <= file_.size() - record.payload_offset &&
+        take_descriptor(record.payload_offset + *size, record)) {
+      return;
+    }
+    // Of a record that PyTorch wrote it stands right behind; only what claims to be many records without an end makes
+    // the searches longer together than the file.
+    constexpr std::uint64_t kTimes = 8;
     std::uint64_t from = record.payload_offset;
-    while (std::optional<std::uint64_t> at = search_.next(kDescriptorSignature, from)) {
-      std::uint64_t stored = *at - record.payload_offset;
-      Bytes bytes = search_.at(*at, 24);
-      bool is_short = bytes.size() >= 16 && core::load_le<std::uint32_t>(bytes.data() + 8) == stored;
-      bool is_long = bytes.size() >= 24 && core::load_le<std::uint64_t>(bytes.data() + 8) == stored;
-      if (is_short || is_long) {
-        record.crc32 = core::load_le<std::uint32_t>(bytes.data() + 4);
-        record.stored_size = stored;
-        record.size =
-            is_long ? core::load_le<std::uint64_t>(bytes.data() + 16) : core::load_le<std::uint32_t>(bytes.data() + 12);
-        return;
-      }
+    while (searched_ / kTimes < file_.size()) {
+      std::optional<std::uint64_t> at = search_.next(kDescriptorSignature, from);
+      searched_ += at.value_or(file_.size()) - from + kDescriptorCost;
+      if (!at || take_descriptor(*at, record)) return;
       from = *at + 4;
     }
   }
 
+  /// A descriptor is one when it states how far it stands from the payload's begin. With sizes of 4 bytes it is 16
+  /// bytes long, with sizes of 8 bytes 24.
+  bool take_descriptor(std::uint64_t at, FoundRecord& record) {
+    std::uint64_t stored = at - record.payload_offset;
+    Bytes bytes = search_.at(at, 24);
+    if (bytes.size() < 16 || core::load_le<std::uint32_t>(bytes.data()) != kDescriptorSignature) return false;
+    auto fits = [&](std::uint64_t packed, std::uint64_t size) {
+      return packed == stored && (record.method != kZipStored || size == stored);
+    };
+    auto small_size = core::load_le<std::uint32_t>(bytes.data() + 12);
+    bool is_short = fits(core::load_le<std::uint32_t>(bytes.data() + 8), small_size);
+    bool is_long = bytes.size() == 24 && fits(core::load_le<std::uint64_t>(bytes.data() + 8),
+                                              core::load_le<std::uint64_t>(bytes.data() + 16));
+    if (!is_short && !is_long) return false;
+    record.crc32 = core::load_le<std::uint32_t>(bytes.data() + 4);
+    record.stored_size = stored;
+    record.size = is_long ? core::load_le<std::uint64_t>(bytes.data() + 16) : small_size;
+    return true;
+  }
+
   const ByteSource& file_;
   const ZipReadOptions& options_;
+  static constexpr std::uint64_t kDescriptorCost = 64;  ///< of looking at one, in bytes searched
+
+  const SizeGuess& guess_;
   SignatureSearch search_;
   std::vector<FoundRecord> found_;
+  std::uint64_t searched_ = 0;                 ///< bytes, for descriptors
   std::map<std::string, std::uint64_t> last_;  ///< where the payload of the last record of a name begins
 };
 
 }  // namespace
 
-std::vector<FoundRecord> find_zip_records(const ByteSource& file, const ZipReadOptions& options) {
-  return RecordFinder(file, options).run();
+std::vector<FoundRecord> find_zip_records(const ByteSource& file, const ZipReadOptions& options,
+                                          const SizeGuess& guess) {
+  return RecordFinder(file, options, guess).run();
+}
+
+bool has_zip_end(const ByteSource& file) {
+  std::uint64_t size = std::min<std::uint64_t>(file.size(), kEndSize + kMax16);
+  core::ByteVector tail(size);
+  file.read(file.size() - size, tail);
+  for (std::size_t at = 0; at + kEndSize <= tail.size(); ++at) {
+    if (core::load_le<std::uint32_t>(&tail[at]) == kEndSignature) return true;
+  }
+  return false;
 }
 
 }  // namespace ckpt

@@ -3,6 +3,7 @@
 // Thread safety: pure. Use: for (const FoundRecord& r : find_zip_records(*file, {})) ...
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,9 +24,19 @@ struct FoundRecord {
   bool complete() const { return crc32.has_value(); }
 };
 
+/// What is known beforehand of the size of a stored record whose header leaves it open, from the records before it;
+/// nullopt for nothing.
+using SizeGuess =
+    std::function<std::optional<std::uint64_t>(const std::string& name, const std::vector<FoundRecord>& found)>;
+
 /// In file order; of records of one name the last, which is the one that counts. A payload that is itself an archive
-/// is passed over when its record is complete. Errors: Error(refused) for more records than allowed. Cost: reads the
-/// file once where sizes stand behind the payloads, as in PyTorch's files.
-std::vector<FoundRecord> find_zip_records(const ByteSource& file, const ZipReadOptions& options);
+/// is passed over when its record is complete. Errors: Error(refused) for more records than allowed. Errors of
+/// `guess` are passed on. Cost: reads the file once where sizes stand behind the payloads, as in PyTorch's files, and
+/// nobody knows them.
+std::vector<FoundRecord> find_zip_records(const ByteSource& file, const ZipReadOptions& options,
+                                          const SizeGuess& guess = {});
+
+/// True when the records that end an archive are there, whatever they say.
+bool has_zip_end(const ByteSource& file);
 
 }  // namespace ckpt

@@ -14,7 +14,6 @@ using core::ByteVector;
 using detail::kMax16;
 using detail::kMax32;
 
-constexpr std::uint64_t kCopyStep = 64ULL << 20;
 constexpr std::uint64_t kPaddingHeader = 4;
 
 /// 0xffffffff where the true number stands in a zip64 field.
@@ -130,15 +129,14 @@ ByteVector end_records(std::uint64_t entries, std::uint64_t offset, std::uint64_
   return out;
 }
 
-/// Copies the payload and returns its checksum: the recorded one where it comes from an archive unchanged, and one that
-/// cannot match for bytes that are known to be damaged.
+/// Copies the payload and returns its checksum: the recorded one where it comes from an archive unchanged (the bytes
+/// are compared with it while they pass), and one that cannot match for bytes that are known to be damaged.
 std::uint32_t copy_payload(const SourcePtr& payload, ByteSink& sink, const std::function<void()>& step) {
   if (std::optional<std::uint32_t> known = recorded_crc32(*payload)) {
-    SourcePtr stored(payload, &unchecked(*payload));
-    for (std::uint64_t done = 0; done < stored->size(); done += kCopyStep) {
-      sink.write_from(*slice(stored, done, std::min(kCopyStep, stored->size() - done)));
+    for_each_part(*payload, [&](Bytes part) {
+      sink.write(part);
       step();
-    }
+    });
     return *known;
   }
   std::uint32_t crc = 0;

@@ -11,6 +11,7 @@
 #include "libckpt/transform/view_overlap.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt {
 namespace {
@@ -203,7 +204,9 @@ class Deduper {
       done_ += member->entry->byte_size();
       if (progress_) progress_(done_, total_);
       auto [twin, fresh] = twins.try_emplace({member->entry->bytes.get(), storage_identity(*member->entry)}, nullptr);
-      if (fresh) twin->second = keep_or_find(*member, kept);
+      if (fresh) {
+        twin->second = core::with_context(core::quote(member->name), [&] { return keep_or_find(*member, kept); });
+      }
       if (twin->second != nullptr) replace(*member, *twin->second);
     }
   }

@@ -141,13 +141,27 @@ TEST(Doctor, SaysWhatThereIs) {
   Outcome outcome = run_ckpt(dir.path(), {"doctor", "."});
   EXPECT_THAT(outcome.code, testing::AnyOf(0, 1)) << outcome.err;
   for (const char* part :
-       {"ckpt " CKPT_VERSION, "torch-zip", "memory", "cores", "free space", "write and fsync", "Landlock"}) {
+       {"ckpt " CKPT_VERSION, "torch-zip", "memory", "cores", "free space", "with fsync", "Landlock"}) {
     EXPECT_THAT(outcome.out, HasSubstr(part));
   }
   EXPECT_EQ(list_folder(dir.path()), std::vector<std::string>{});
   Outcome missing = run_ckpt(dir.path(), {"doctor", "/no/such/folder"});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.out, HasSubstr("! path"));
+}
+
+/// No save inserts blocks or asks for shared ones, and what is not done is not spoken of.
+TEST(Doctor, SpeaksOnlyOfWhatASaveDoes) {
+  TempDir dir;
+  JsonDocument said = JsonDocument::parse(run_ckpt(dir.path(), {"doctor", "--json", "."}).out);
+  std::vector<std::string> names;
+  for (const auto& line : said.root().at("lines").items()) {
+    if (line.at("topic").as_text() == "folder") names.emplace_back(line.at("name").as_text());
+  }
+  // Behind "free space" each is one answer of try_folder(), which folder_trial_test pins to the calls of a save.
+  EXPECT_THAT(names, testing::ElementsAre("path", "file system", "free space", "saving", "fsync of the folder",
+                                          "new names", "room on the disk", "copying without a check", "writer lock"));
+  EXPECT_EQ(list_folder(dir.path()), std::vector<std::string>{});
 }
 
 namespace {

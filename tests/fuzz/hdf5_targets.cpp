@@ -80,7 +80,8 @@ void run_hdf5_chunk(core::Bytes bytes) {
   ckpt::Hdf5Dataset dataset = dataset_of(static_cast<unsigned>(bytes[0]));
   if (!ckpt::detail::filter_obstacle(dataset).empty()) return;
   answer([&] {
-    ckpt::detail::decode_chunk({bytes.begin() + 2, bytes.end()}, dataset, static_cast<unsigned>(bytes[1]) & 31U);
+    ckpt::detail::decode_chunk({bytes.begin() + 2, bytes.end()}, dataset,
+                               {.skipped = static_cast<unsigned>(bytes[1]) & 31U});
   });
 }
 

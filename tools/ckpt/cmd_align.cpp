@@ -110,6 +110,8 @@ int run(Context& context, const Options& options) {
   Input a = open_input(options, options.a);
   Input b = open_input(options, options.b);
   ckpt::AlignResult result = examine(options, a, b);
+  say_damage(options, a);
+  say_damage(options, b);
   std::string rules = ckpt::to_toml(result.rules);
   bool to_file = !options.output.empty();
   if (to_file && !options.dry_run) {

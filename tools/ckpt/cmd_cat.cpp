@@ -128,8 +128,10 @@ int run(Context& context, const Options& options) {
   return core::with_context(input.address.shown(), [&] {
     const ckpt::Value& value = ckpt::value_at(input.checkpoint.root, options.key);
     if (value.is(ckpt::Value::Kind::tensor)) {
-      return core::with_context(core::quote(options.key),
-                                [&] { return show_tensor(context, input, options, value.entry_ptr()); });
+      int code = core::with_context(core::quote(options.key),
+                                    [&] { return show_tensor(context, input, options, value.entry_ptr()); });
+      say_damage(options, input);
+      return code;
     }
     if (options.raw || options.npy || !options.slice.empty() || !options.dtype.empty() || options.stats) {
       throw Error(ErrorCode::usage, core::quote(options.key) + " is not a tensor but " + ckpt::type_text(value));

@@ -53,6 +53,8 @@ int run(Context& context, const Options& options) {
     how.progress = bar.hook();
     result = ckpt::diff(a.checkpoint, b.checkpoint, how);
   }
+  say_damage(options, a);
+  say_damage(options, b);
   if (!options.html.empty()) write_page(diff_page(a, b, result), options.html, context.out);
   if (options.json) {
     context.out.print(diff_json(a, b, result));

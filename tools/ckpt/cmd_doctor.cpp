@@ -103,7 +103,7 @@ void add_doctor(CommandSpec app, Command& chosen) {
       add_command(app, "doctor", "ckpt doctor\n  ckpt doctor runs/",
                   "Say what this installation can do, what it runs on, and what is missing; exit 1 then.");
   auto options = std::make_shared<Options>();
-  command.add_option("PATH", options->path, "folder whose file system is looked at (default: here)").type_name("");
+  command.add_option("PATH", options->path, "folder in which a save is tried (default: here)").type_name("");
   command.add_flag("--sweep", options->sweep,
                    "remove hidden files that killed programs left in the folder, and say what is left");
   add_json_options(command, options->json);

@@ -79,6 +79,7 @@ int run(Context& context, const Options& options) {
   for (const std::string& file : options.files) {
     Input input = open_input(options, file);
     ckpt::DigestResult result = core::with_context(input.address.shown(), [&] { return digest_of(options, input); });
+    say_damage(options, input);
     if (options.json) {
       write_json(json, options, input, result);
     } else {

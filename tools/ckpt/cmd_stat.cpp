@@ -226,6 +226,7 @@ ckpt::ModelStats examine(const Options& options, const Input& input) {
 int run(Context& context, const Options& options) {
   Input input = open_input(options, options.file);
   ckpt::ModelStats model = core::with_context(input.address.shown(), [&] { return examine(options, input); });
+  say_damage(options, input);
   std::vector<Finding> findings = find_bad(options, model);
   if (!options.html.empty()) write_html(context, options, input, model);
   if (options.json) {

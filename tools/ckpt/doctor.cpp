@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -65,26 +64,6 @@ DoctorLine cores() {
   return {"machine", "cores", bounded ? text + ", quota " + quota + " us" : text};
 }
 
-/// Version of the kernel's Landlock, 0 for none.
-long landlock_version() {
-#ifdef SYS_landlock_create_ruleset
-  long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
-#else
-  long version = ::syscall(444, nullptr, 0, 1);
-#endif
-  return std::max(version, 0L);
-}
-
-std::vector<DoctorLine> sandbox() {
-  long landlock = landlock_version();
-  bool seccomp = !first_line("/proc/sys/kernel/seccomp/actions_avail").empty();
-  std::string why = "one layer less around the helper that parses HDF5 files of others";
-  return {{"sandbox", "Landlock", landlock > 0 ? "version " + std::to_string(landlock) : "not in this kernel",
-           landlock > 0 ? State::good : State::note, landlock > 0 ? "" : why},
-          {"sandbox", "seccomp", seccomp ? "available" : "not in this kernel", seccomp ? State::good : State::note,
-           seccomp ? "" : why}};
-}
-
 /// A folder for one temporary file, until it goes.
 class TryFolder {
  public:
@@ -109,42 +88,67 @@ class TryFolder {
   std::optional<ckpt::detail::PendingFile> file_;
 };
 
-/// Writes a small plain HDF5 file and reads it back, which only works when the helper does; says what confines it.
-DoctorLine hdf5_helper() {
+/// What holds the helper while it reads a file of others. `refused`: one sentence of the reader for each layer that the
+/// system refuses; nullopt where the helper could not be tried.
+std::vector<DoctorLine> sandbox(const std::optional<std::vector<std::string>>& refused) {
+  std::vector<DoctorLine> lines;
+  for (const char* layer : {"Landlock", "seccomp", "setrlimit"}) {
+    DoctorLine line{"sandbox", layer, "holds while HDF5 files are read"};
+    if (!refused) {
+      line = {"sandbox", layer, "not tried: there is no HDF5 helper", State::note};
+    } else {
+      for (const std::string& text : *refused) {
+        if (text.find(layer) == std::string::npos) continue;
+        line = {"sandbox", layer, "refused by this system", State::note,
+                "HDF5 files of other programs are read with --unsandboxed alone"};
+      }
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+/// Writes a small plain HDF5 file and reads it back, which only works when the helper does. Returns what confines it.
+std::optional<std::vector<std::string>> try_helper(const std::string& file) {
+  ckpt::Dict dict;
+  auto entry = std::make_shared<ckpt::Entry>();
+  entry->shape = {1};
+  entry->bytes = ckpt::memory_source(core::ByteVector(4));
+  dict.items.emplace_back(ckpt::Value::text("a"), ckpt::Value::tensor(std::move(entry)));
+  ckpt::Checkpoint checkpoint;
+  checkpoint.root = ckpt::Value::dict(std::move(dict));
+  ckpt::save(checkpoint, file, {.format = "hdf5", .durable = false});
+  ckpt::Report report;
+  ckpt::open(file, {.unsandboxed = true, .report = &report});
+  return report.warnings;
+}
+
+std::vector<DoctorLine> hdf5_helper() {
   DoctorLine line{"helpers", "ckpt-hdf5", "", State::missing, "writes .ckpt and .h5, reads .h5 and Keras files"};
+  std::optional<std::vector<std::string>> refused;
   const ckpt::Format* format = ckpt::find_format("hdf5");
+  TryFolder folder;
   if (format == nullptr || format->write == nullptr) {
     line.value = "not part of this build";
     line.state = State::note;
-    return line;
-  }
-  TryFolder folder;
-  if (!folder.is_made()) {
+  } else if (!folder.is_made()) {
     line.value = "not tried: no temporary folder";
     line.state = State::note;
-    return line;
+  } else {
+    try {
+      refused = try_helper(folder.file());
+      line.value = refused->empty() ? "found and working, confined" : "found and working, not confined";
+      line.state = refused->empty() ? State::good : State::note;
+    } catch (const core::Error& error) {
+      line.value = error.message();
+      line.advice =
+          "install it beside ckpt, or set CKPT_HDF5_HELPER; without it .ckpt and .h5 files cannot be written, nor .h5 "
+          "files read";
+    }
   }
-  try {
-    ckpt::Dict dict;
-    auto entry = std::make_shared<ckpt::Entry>();
-    entry->shape = {1};
-    entry->bytes = ckpt::memory_source(core::ByteVector(4));
-    dict.items.emplace_back(ckpt::Value::text("a"), ckpt::Value::tensor(std::move(entry)));
-    ckpt::Checkpoint checkpoint;
-    checkpoint.root = ckpt::Value::dict(std::move(dict));
-    ckpt::save(checkpoint, folder.file(), {.format = "hdf5", .durable = false});
-    ckpt::Report report;
-    ckpt::open(folder.file(), {.unsandboxed = true, .report = &report});
-    line.value = report.warnings.empty() ? "found and working, confined" : "found and working, not confined";
-    line.state = report.warnings.empty() ? State::good : State::note;
-    if (!report.warnings.empty()) line.advice = core::join(report.warnings, "; ") + "; --unsandboxed is needed";
-  } catch (const core::Error& error) {
-    line.value = error.message();
-    line.advice =
-        "install it beside ckpt, or set CKPT_HDF5_HELPER; without it .ckpt and .h5 files cannot be written, nor .h5 "
-        "files read";
-  }
-  return line;
+  std::vector<DoctorLine> lines = {std::move(line)};
+  for (DoctorLine& layer : sandbox(refused)) lines.push_back(std::move(layer));
+  return lines;
 }
 
 DoctorLine program(const std::string& name, const std::vector<std::string>& words, const std::string& purpose) {
@@ -185,25 +189,28 @@ std::vector<DoctorLine> examine_formats() {
 }
 
 std::vector<DoctorLine> examine_helpers() {
-  return {hdf5_helper(), runtime(), program("git", {"git", "--version"}, "only 'ckpt git' needs it")};
+  std::vector<DoctorLine> lines = {runtime(), program("git", {"git", "--version"}, "only 'ckpt git' needs it")};
+  std::vector<DoctorLine> hdf5 = hdf5_helper();
+  lines.insert(lines.begin(), hdf5.front());
+  lines.insert(lines.end(), hdf5.begin() + 1, hdf5.end());
+  return lines;
 }
 
 std::vector<DoctorLine> examine_machine() {
-  std::vector<DoctorLine> lines = {memory(), cores()};
-  for (DoctorLine& line : sandbox()) lines.push_back(std::move(line));
-  return lines;
+  return {memory(), cores()};
 }
 
 std::vector<DoctorLine> examine_defaults() {
   ckpt::SaveOptions save;
   return {
       {"defaults", "threads (-j)", "one per core", State::good,
-       "copying and hashing scale until the disk is the limit"},
+       "for hashing, statistics, comparing and compressing; a copy takes one"},
       {"defaults", "--max-memory", core::format_size(save.max_memory), State::good,
-       "bound of the buffers while writing; larger gains nothing measurable"},
+       "limit of the buffers for compressing and for parity data; other writers need a few MiB"},
       {"defaults", "--codec", "the format's own choice", State::good,
        ".ckpt packs with zstd where it pays, others are written plain"},
-      {"defaults", "durability", "fsync of file and folder", State::good, "a save survives a power cut"},
+      {"defaults", "durability", "fsync of file and folder", State::good,
+       "a save survives a power cut where the disk keeps what it has synced"},
       {"defaults", "existing output", "refused without -f", State::good, "a checkpoint cannot be had again"},
   };
 }

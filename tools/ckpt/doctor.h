@@ -22,11 +22,11 @@ std::string_view name(DoctorLine::State state);
 
 /// Formats and what each can do.
 std::vector<DoctorLine> examine_formats();
-/// Programs that the tool starts, each tried.
+/// Programs that the tool starts, each tried, and what confines the one that reads HDF5 files.
 std::vector<DoctorLine> examine_helpers();
-/// Memory, cores, limits, the sandbox of the kernel.
+/// Memory, cores, limits.
 std::vector<DoctorLine> examine_machine();
-/// What saving there can rely on; writes, renames and removes a small hidden file of its own. A folder that cannot be
+/// What a save does there, found out by saving two small hidden files, which are removed. A folder that cannot be
 /// written to is a note.
 std::vector<DoctorLine> examine_folder(const std::filesystem::path& path);
 /// What killed programs left in the folder: hidden files of writers, and shards that no index names.

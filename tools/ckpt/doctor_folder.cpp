@@ -1,17 +1,14 @@
-// `ckpt doctor PATH`: what the file system of a folder can do for saving and editing.
+// `ckpt doctor PATH`: what a save does in a folder, found out by saving there.
 
-#include <fcntl.h>
-#include <linux/falloc.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
+#include <cstdio>
 #include <cstring>
 
+#include "libckpt/io/folder_trial.h"
+#include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/doctor.h"
 
@@ -20,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using State = DoctorLine::State;
-
-constexpr std::uint64_t kBlock = 1 << 20;
 
 struct Kind {
   std::uint64_t magic;
@@ -44,52 +39,35 @@ std::string kind_of(std::uint64_t magic) {
   return buffer;
 }
 
-/// A file without a name, or with one that is gone at once; -1 and errno.
-int scratch_file(const fs::path& folder) {
-  int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd >= 0) return fd;
-  std::string name = (folder / ".ckpt-doctor-XXXXXX").string();
-  fd = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd >= 0) ::unlink(name.c_str());
-  return fd;
+DoctorLine line(const std::string& name, bool works, const std::string& value, const std::string& otherwise,
+                const std::string& advice) {
+  return {"folder", name, works ? value : otherwise, works ? State::good : State::note, works ? "" : advice};
 }
 
-DoctorLine try_fsync(int fd) {
-  std::string block(kBlock, 'x');
-  auto start = std::chrono::steady_clock::now();
-  bool written = ::pwrite(fd, block.data(), block.size(), 0) == static_cast<ssize_t>(block.size());
-  bool synced = written && ::fsync(fd) == 0;
-  if (!synced) return {"folder", "write and fsync", std::strerror(errno), State::missing, "nothing can be saved here"};
-  std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "1 MiB in %.1f ms", spent.count());
-  return {"folder", "write and fsync", buffer};
-}
-
-DoctorLine try_insert(int fd) {
-  bool works = ::fallocate(fd, FALLOC_FL_INSERT_RANGE, 0, kBlock) == 0;
-  return {"folder", "block insertion", works ? "yes" : "no", works ? State::good : State::note,
-          works ? "headers that outgrow their place are edited without copying the file"
-                : "an edit whose header outgrows its place copies the file"};
-}
-
-DoctorLine try_reflink(const fs::path& folder, int fd) {
-  int copy = scratch_file(folder);
-  bool works = copy >= 0 && ::ioctl(copy, FICLONE, fd) == 0;
-  if (copy >= 0) ::close(copy);
-  return {"folder", "reflink", works ? "yes" : "no", works ? State::good : State::note,
-          works ? "copies share their blocks" : "a copy of a file is written out in full"};
-}
-
-std::vector<DoctorLine> try_writing(const fs::path& folder) {
-  int fd = scratch_file(folder);
-  if (fd < 0) {
-    return {{"folder", "writing", std::string("not possible: ") + std::strerror(errno), State::note,
-             "saving needs a folder where files can be created, for the temporary file"}};
+/// One line for each thing that a save does in one folder and not in another.
+std::vector<DoctorLine> try_saving(const fs::path& folder) {
+  ckpt::FolderTrial trial;
+  try {
+    trial = ckpt::try_folder(folder);
+  } catch (const core::Error& error) {
+    return {{"folder", "saving", "not possible: " + error.message(), State::note,
+             "a save needs a folder where files can be created, for the temporary file"}};
   }
-  std::vector<DoctorLine> lines = {try_fsync(fd), try_insert(fd), try_reflink(folder, fd)};
-  ::close(fd);
-  return lines;
+  char time[64];
+  std::snprintf(time, sizeof time, "1 MiB in %.1f ms, with fsync", trial.milliseconds);
+  return {
+      {"folder", "saving", time},
+      line("fsync of the folder", trial.syncs_folder, "yes", "not here",
+           "the file system makes new names durable by itself, or not at all"),
+      line("new names", trial.renames, "taken by a rename", "taken by a hard link",
+           "the file system has no rename that refuses a taken name"),
+      line("room on the disk", trial.reserves, "reserved before a file is written", "not reserved",
+           "the free space is looked at instead; other programs may take it meanwhile"),
+      line("copying without a check", trial.copies, "done by the kernel", "done through memory",
+           "bytes that have no checksum, such as those of .safetensors files, are copied in pieces"),
+      line("writer lock", trial.locks, "yes", "not here",
+           "nothing keeps two programs apart that write one file at once"),
+  };
 }
 
 }  // namespace
@@ -106,13 +84,16 @@ std::vector<DoctorLine> examine_folder(const fs::path& path) {
   auto magic = static_cast<std::uint64_t>(static_cast<std::uint32_t>(kind.f_type));
   std::uint64_t block = space.f_frsize;
   bool network = magic == 0x6969 || magic == 0x0bd00bd0 || magic == 0xff534d42 || magic == 0xfe534d42;
+  bool memory = magic == 0x01021994;
   std::vector<DoctorLine> lines = {
       {"folder", "path", core::printable(fs::absolute(folder, ignored).lexically_normal().string())},
-      {"folder", "file system", kind_of(magic), network ? State::note : State::good,
-       network ? "durability is what the server promises" : ""},
+      {"folder", "file system", kind_of(magic), network || memory ? State::note : State::good,
+       network  ? "durability is what the server promises"
+       : memory ? "its files are gone when the machine stops"
+                : ""},
       {"folder", "free space",
        core::format_size(space.f_bavail * block) + " of " + core::format_size(space.f_blocks * block)}};
-  for (DoctorLine& line : try_writing(folder)) lines.push_back(std::move(line));
+  for (DoctorLine& tried : try_saving(folder)) lines.push_back(std::move(tried));
   return lines;
 }
 

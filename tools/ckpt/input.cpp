@@ -1,5 +1,6 @@
 #include "tools/ckpt/input.h"
 
+#include "libckpt/damage.h"
 #include "libckpt/objects.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
@@ -16,6 +17,15 @@ Input open_input(const ReadOptions& options, const std::string& file) {
   ckpt::narrow_report(input.report, input.checkpoint.root);
   say_report(options, input.address.path, input.report);
   return input;
+}
+
+void say_damage(const ReadOptions& options, Input& input) {
+  std::string text = ckpt::damage_warning(ckpt::list_entries(input.checkpoint.root));
+  if (text.empty()) return;
+  ckpt::Report report;
+  report.warnings.push_back(text);
+  say_report(options, input.address.path, report);
+  input.report.warnings.push_back(std::move(text));
 }
 
 }  // namespace cli

@@ -18,4 +18,8 @@ struct Input {
 /// Errors: those of ckpt::open() and ckpt::value_at() with the file as context.
 Input open_input(const ReadOptions& options, const std::string& file);
 
+/// Warns of tensors that --lenient let pass although their checksums do not match, as far as their bytes were read; the
+/// report gets the sentence, too. For the end of a command that only looks.
+void say_damage(const ReadOptions& options, Input& input);
+
 }  // namespace cli

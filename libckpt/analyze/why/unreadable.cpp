@@ -9,6 +9,7 @@
 #include "libckpt/analyze/why/packed_file.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/json.h"
+#include "libckpt/io/zip_salvage.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -164,40 +165,20 @@ std::optional<Cause> cut_in_header(const FileStart& bytes) {
   return cause;
 }
 
-/// Whole members of a zip that lost its directory, as their local headers say.
-struct ZipWalk {
-  std::uint64_t members = 0;
-  std::uint64_t bytes = 0;
-  std::string last;
-  bool cut = false;  ///< the last member reaches past the end
-};
-
-ZipWalk walk_zip(const FileStart& bytes) {
-  constexpr std::size_t kLocalHeader = 30;
-  ZipWalk walk;
-  constexpr std::uint64_t kMaxMembers = 1'000'000;
-  std::uint64_t at = 0;
-  std::string header(kLocalHeader, '\0');
-  while (at + kLocalHeader <= bytes.size && walk.members < kMaxMembers) {
-    bytes.file->read(at, {reinterpret_cast<std::byte*>(header.data()), kLocalHeader});
-    if (!header.starts_with("PK\x03\x04")) break;
-    const std::byte* raw = core::as_bytes(header).data();
-    auto flags = core::load_le<std::uint16_t>(raw + 6);
-    auto size = core::load_le<std::uint32_t>(raw + 18);
-    auto name = core::load_le<std::uint16_t>(raw + 26);
-    auto extra = core::load_le<std::uint16_t>(raw + 28);
-    std::string text(std::min<std::uint64_t>(name, bytes.size - at - kLocalHeader), '\0');
-    bytes.file->read(at + kLocalHeader, {reinterpret_cast<std::byte*>(text.data()), text.size()});
-    walk.last = text;
-    bool unknown = (flags & 8U) != 0 && size == 0;
-    std::uint64_t end = at + kLocalHeader + name + extra + size;
-    walk.cut = unknown || end > bytes.size;
-    if (walk.cut) break;
-    ++walk.members;
-    walk.bytes = end;
-    at = end;
+/// What is whole of a zip that lost its directory. Where the reader knows which tensors there were, it says so itself.
+std::string what_is_left(const FileStart& bytes, const core::Error& error) {
+  constexpr std::string_view kReaderKnows = "the file is cut off after ";
+  if (error.message().starts_with(kReaderKnows)) return error.message();
+  std::uint64_t whole = 0;
+  std::uint64_t size = 0;
+  std::string cut;
+  for (const FoundRecord& record : find_zip_records(*bytes.file, {})) {
+    whole += record.complete() ? 1 : 0;
+    size += record.complete() ? record.stored_size : 0;
+    if (!record.complete()) cut = "; it ends inside " + core::quote(record.name);
   }
-  return walk;
+  return core::format_count(whole) + (whole == 1 ? " member (" : " members (") + core::format_size(size) +
+         ") of the archive are whole" + cut;
 }
 
 std::optional<Cause> cut_zip(const FileStart& bytes, const core::Error& error) {
@@ -207,12 +188,9 @@ std::optional<Cause> cut_zip(const FileStart& bytes, const core::Error& error) {
   std::string end(tail, '\0');
   bytes.file->read(bytes.size - tail, {reinterpret_cast<std::byte*>(end.data()), end.size()});
   if (end.find("PK\x05\x06") != std::string::npos) return std::nullopt;  // the directory is there: damaged, not cut
-  ZipWalk walk = walk_zip(bytes);
   Cause cause{CauseKind::truncated, "the zip archive has no central directory at its end, so it was cut: " +
                                         core::format_size(bytes.size) + " are here"};
-  std::string where = walk.cut ? "; it ends inside " + core::quote(walk.last) : "";
-  cause.evidence.push_back(core::format_count(walk.members) + " members (" + core::format_size(walk.bytes) +
-                           ") are whole" + where);
+  cause.evidence.push_back(what_is_left(bytes, error));
   cause.evidence.push_back("PytorchStreamReader failed reading zip archive: failed finding central directory");
   cause.advice = again(0);
   return cause;

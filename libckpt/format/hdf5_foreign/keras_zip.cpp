@@ -66,10 +66,11 @@ SourcePtr spooled(const SourcePtr& source) {
 
 SourcePtr weights_of(const ZipArchive& zip, const OpenOptions& options) {
   if (const ZipMember* member = zip.find(kWeights)) {
-    SourcePtr payload = checked(zip.payload(*member), member->crc32,
-                                {.subject = "the record " + core::quote(kWeights) + " is damaged",
-                                 .before_use = options.check_hashes,
-                                 .lenient = options.lenient && !options.check_hashes});
+    SourcePtr payload =
+        checked(zip.payload(*member), member->crc32,
+                {.subject = "the record " + core::quote(kWeights) + ", which holds all tensors, is damaged",
+                 .before_use = options.check_hashes,
+                 .lenient = options.lenient && !options.check_hashes});
     return payload->file_range() ? payload : spooled(payload);
   }
   if (zip.find("model.weights.npz") != nullptr) {
@@ -110,7 +111,7 @@ VerifyResult verify_keras_zip(const Input& input, const OpenOptions& options, co
   for (const ZipMember& member : zip.members()) {
     if (member.is_folder()) continue;
     if (crc32(*zip.payload(member)) != member.crc32)
-      result.damage.push_back({member.name, "its CRC-32 does not match"});
+      result.damage.push_back({member.name, "its CRC-32 is not the recorded one"});
   }
   if (!result.damage.empty()) return result;  // no tensor can be told from another then
   Checkpoint checkpoint = read_keras_zip(input, options);

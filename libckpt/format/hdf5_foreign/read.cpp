@@ -39,7 +39,8 @@ class TreeReader {
         options_(options),
         tree_(std::make_shared<const Hdf5Tree>(walk_hdf5(*file, {options.limits, options.unsandboxed}))),
         placed_(ordered_datasets(*tree_)),
-        sources_(file, options.limits) {}
+        sources_(file, options.limits,
+                 options.lenient && !options.check_hashes ? DamagedChunks::pass_on : DamagedChunks::refuse) {}
 
   Checkpoint run() {
     check_outside();
@@ -215,8 +216,7 @@ class TreeReader {
     std::vector<std::string>& warnings = options_.report->warnings;
     for (std::string& text : unconfined_warnings(tree_->layers)) warnings.push_back(std::move(text));
     if (file_->size() > tree_->end) {
-      warnings.push_back(core::format_size(file_->size() - tree_->end) +
-                         " after the end of the HDF5 part were not read");
+      warnings.push_back(core::format_size(file_->size() - tree_->end) + std::string(kTrailingUnread));
     }
     if (!left_out_.empty()) warnings.push_back("no tensors and therefore left out: " + some_of(left_out_));
     if (!soft_.empty()) warnings.push_back("soft links are not followed: " + some_of(soft_));

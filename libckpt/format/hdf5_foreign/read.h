@@ -3,11 +3,15 @@
 // Thread safety: plain functions. Use: Checkpoint c = read_hdf5_tree(file, options);
 
 #include <string>
+#include <string_view>
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/open_save.h"
 
 namespace ckpt::detail {
+
+/// How the warning about bytes that readers of HDF5 do not look at ends: verification says it in other words.
+inline constexpr std::string_view kTrailingUnread = " after the end of the HDF5 part were not read";
 
 /// What a file had that the writer does not write, and where it says that it ends.
 struct Hdf5Detail final : FormatDetail {

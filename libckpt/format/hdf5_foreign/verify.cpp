@@ -50,17 +50,27 @@ void verify_tensors(const Checkpoint& checkpoint, const OpenOptions& options, co
 VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const Progress& progress) {
   VerifyResult result;
   result.method = "reading every chunk, with its checksum where it has one";
-  Checkpoint checkpoint = read_hdf5_tree(input.file, options);
+  Report report;
+  OpenOptions checking = options;
+  checking.check_hashes = true;
+  checking.report = &report;
+  Checkpoint checkpoint = read_hdf5_tree(input.file, checking);
   const auto& detail = dynamic_cast<const Hdf5Detail&>(*checkpoint.detail);
   look_at_user_block(input.file, detail, result);
   result.checksums = detail.checksums;
   if (input.file->size() > detail.end) {
+    result.complete = false;  // nobody looked at what they are
+    std::erase_if(report.warnings, [](const std::string& text) { return text.ends_with(kTrailingUnread); });
     result.damage.push_back({"end of the file", core::format_count(input.file->size() - detail.end) +
                                                     " bytes follow the end of the HDF5 part and belong to "
                                                     "nothing in it"});
   }
   std::string zip = zip_at_end(*input.file);
   if (!zip.empty()) result.damage.push_back({"end of the file", std::move(zip)});
+  if (options.report != nullptr) {
+    std::vector<std::string>& warnings = options.report->warnings;
+    warnings.insert(warnings.end(), report.warnings.begin(), report.warnings.end());
+  }
   if (input.budget) checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
   verify_tensors(checkpoint, options, progress, result);
   return result;

@@ -10,9 +10,7 @@
 #include "libckpt/format/hdf5_foreign/read.h"
 #include "libckpt/format/hdf5_write/hdf5_tree.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
-#include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
-#include "libckpt/io/checked_source.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
@@ -261,9 +259,6 @@ void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& 
   AtomicFile file(path, {.overwrite = options.overwrite, .durable = options.durable, .expected_size = bound});
   PayloadWriter writer(file, 0, logical_bytes(plan.payloads()), options);
   for (std::size_t i = 0; i < plan.planned().size(); ++i) {
-    // A payload of a native file is taken over unread, with its hash; here there is no place for the hash.
-    const ByteSource& source = *plan.planned()[i].source;
-    if (stored_payload(source) != nullptr && awaits_check(source)) for_each_part(source, [](Bytes) {});
     writer.write(plan.planned()[i], plan.payloads()[i]);
   }
   Hdf5Place place{0, core::align_up(writer.finish(), kPageAlignment)};

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "libckpt/format/torch/byte_swap.h"
+#include "libckpt/format/torch/cut_archive.h"
 #include "libckpt/io/checked_source.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -33,6 +34,17 @@ bool is_plain_key(std::string_view key) {
   });
 }
 
+/// Where the archive was cut, the sentence says what is left of it.
+ZipArchive open_zip(const SourcePtr& file, const OpenOptions& options) {
+  try {
+    return ZipArchive::open(file, zip_options(options));
+  } catch (const Error& error) {
+    std::string text = error.code() == ErrorCode::corrupt ? cut_archive_text(file, options.limits) : "";
+    if (text.empty()) throw;
+    throw Error(ErrorCode::corrupt, std::move(text));
+  }
+}
+
 void relax(const OpenOptions& options, const std::string& text) {
   if (options.report != nullptr) options.report->relaxations.push_back(text);
 }
@@ -40,9 +52,9 @@ void relax(const OpenOptions& options, const std::string& text) {
 }  // namespace
 
 TorchArchive TorchArchive::open(const SourcePtr& file, const OpenOptions& options, ArchiveKind kind) {
-  TorchArchive archive(ZipArchive::open(file, zip_options(options)));
+  TorchArchive archive(open_zip(file, options));
   if (std::uint64_t trailing = archive.zip_.trailing_bytes(); trailing > 0) {
-    relax(options, core::format_size(trailing) + " after the end of the archive are ignored");
+    relax(options, core::format_count(trailing) + " bytes lie after the end of the zip archive");
   }
   archive.find_root();
   archive.kind_ = kind;

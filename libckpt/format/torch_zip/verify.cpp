@@ -18,7 +18,7 @@ VerifyResult verify_torch_zip(const Input& input, const OpenOptions& options, co
   check_records(archive, progress, result);
   Value root = read_object(archive, read_object_pickle(archive, lenient), lenient, SymbolCheck::carry);
   if (input.budget) within_budget(root, *input.file, *input.budget);
-  for (const std::string& text : report.relaxations) result.damage.push_back({"archive", text});
+  for (const std::string& text : report.relaxations) result.damage.push_back({"file", text});
   for (const std::string& text : report.warnings) result.notes.push_back({"archive", text});
   for (const ZipDeadRange& dead : archive.zip().dead_ranges()) {
     result.notes.push_back({"archive", dead.what + ", " + core::format_size(dead.length)});

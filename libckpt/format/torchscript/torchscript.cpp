@@ -140,7 +140,7 @@ VerifyResult verify(const Input& input, const OpenOptions& options, const Progre
   check_records(archive, progress, result);
   Value root = read_program(archive, lenient);
   if (input.budget) within_budget(root, *input.file, *input.budget);
-  for (const std::string& text : report.relaxations) result.damage.push_back({"archive", text});
+  for (const std::string& text : report.relaxations) result.damage.push_back({"file", text});
   for (const std::string& text : report.warnings) result.notes.push_back({"archive", text});
   return result;
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <sstream>
 
 #include "libckpt/bridge/module_state.h"
@@ -30,6 +31,57 @@ TEST(LoadInto, ReadsStraightIntoTheTensorsThatAreThere) {
   EXPECT_EQ(other.fc1.weight.raw_data(), memory);
   EXPECT_GT(other.fc1.weight.version(), version);
 }
+
+class LoadIntoOfDamage : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    model_.fc2.bias.detach().fill_(1234567);
+    ckpt::save(model_.state_dict(), path(), {.codec = ckpt::Codec::none});
+    const float value = 1234567;
+    std::string content = test::read_file(path());
+    std::size_t at = content.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
+    ASSERT_NE(at, std::string::npos);
+    content[at] = static_cast<char>(content[at] ^ 1);
+    test::write_file(path(), content);
+  }
+  std::string path() const { return (dir_.path() / (std::string("net") + GetParam())).string(); }
+
+  TempDir dir_;
+  TwoLayers model_;
+};
+
+TEST_P(LoadIntoOfDamage, NamesTheTensorAndTheFile) {
+  TwoLayers other;
+  for (const auto& load :
+       std::vector<std::function<void()>>{[&] { ckpt::load_into(other, path()); }, [&] { ckpt::load(path()); }}) {
+    try {
+      load();
+      ADD_FAILURE() << "was loaded";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.code(), core::ErrorCode::corrupt);
+      EXPECT_NE(std::string(error.what()).find("'fc2.bias'"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(path()), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_P(LoadIntoOfDamage, LenientlyWarnsOnce) {
+  TwoLayers other;
+  ckpt::LoadIntoOptions options;
+  options.open.lenient = true;
+  ckpt::LoadReport report = ckpt::load_into(other, path(), options);
+  EXPECT_EQ(report.loaded, 4U);
+  ASSERT_EQ(report.warnings.size(), 1U);
+  EXPECT_NE(report.warnings[0].find("'fc2.bias' is damaged"), std::string::npos) << report.warnings[0];
+  ckpt::Report reading;
+  ckpt::LoadOptions loading;
+  loading.open.lenient = true;
+  loading.open.report = &reading;
+  ckpt::load(path(), loading);
+  EXPECT_EQ(reading.warnings, report.warnings);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, LoadIntoOfDamage, testing::Values(".pth", ".npz", ".ckpt"));
 
 TEST(LoadInto, AppliesRulesFirst) {
   TempDir dir;

@@ -3,6 +3,7 @@
 
 #include "libckpt/format/native/layout.h"
 #include "libckpt/format/native/value_codec.h"
+#include "libcore/base/error.h"
 #include "tests/libckpt/format/native_support.h"
 #include "tests/support/temp_dir.h"
 
@@ -92,9 +93,10 @@ TEST_F(NativeDamage, CheckedLoadsRefuseDamagedTensorsAndOnlyThose) {
   lazy.root.find("fc.bias")->as_entry().bytes->read(0, buffer);
 }
 
-TEST_F(NativeDamage, DamageIsCopiedAsDamage) {
+TEST_F(NativeDamage, DamageIsCopiedOnlyLenientlyAndAsDamage) {
   flip(payload());
-  save(open(path()), dir_.path() / "copy.ckpt");
+  EXPECT_THROW(save(open(path()), dir_.path() / "copy.ckpt"), core::Error);
+  save(open(path(), {.lenient = true}), dir_.path() / "copy.ckpt");
   EXPECT_EQ(verify(dir_.path() / "copy.ckpt").damage.size(), 1U);
 }
 

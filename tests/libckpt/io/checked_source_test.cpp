@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "libckpt/io/byte_sink.h"
 #include "libcore/base/error.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
@@ -76,6 +79,40 @@ TEST(CheckedSource, LenientReadersGetTheBytesAndTheMark) {
   EXPECT_EQ(ckpt::read_all(*source).size(), kSize);
   EXPECT_TRUE(ckpt::is_damaged(*source));
   EXPECT_TRUE(ckpt::is_damaged(*ckpt::slice(source, 1, 2)));
+}
+
+/// Bytes that do not decode at all: a compressed chunk, say.
+class Undecodable final : public ckpt::ByteSource {
+ public:
+  std::uint64_t size() const override { return kSize; }
+  void read(std::uint64_t, ckpt::MutableBytes) const override {
+    throw core::Error(core::ErrorCode::corrupt, "it does not decode");
+  }
+  void require_unchanged() const override {}
+};
+
+TEST(CheckedSource, WhatDoesNotDecodeIsDamagedAndStaysAnErrorForLenientReaders) {
+  for (bool lenient : {false, true}) {
+    ckpt::SourcePtr source =
+        ckpt::checked(std::make_shared<Undecodable>(), std::uint32_t{0}, {.subject = "it", .lenient = lenient});
+    core::ByteVector one(1);
+    for (int time = 0; time < 2; ++time) {
+      EXPECT_EQ(test::message_of([&] { source->read(0, one); }), "it does not decode");
+      EXPECT_TRUE(ckpt::is_damaged(*source));
+    }
+  }
+}
+
+TEST(CheckedSource, ASourceThatComparesByItselfSaysWhatItLetPass) {
+  auto seen = std::make_shared<std::atomic<bool>>(false);
+  ckpt::SourcePtr source =
+      ckpt::checked(ckpt::memory_source(core::ByteVector(3)), seen, {.subject = "it", .lenient = true});
+  EXPECT_FALSE(ckpt::awaits_check(*source));
+  EXPECT_EQ(ckpt::read_all(*source).size(), 3U);
+  EXPECT_FALSE(ckpt::is_damaged(*source));
+  *seen = true;
+  EXPECT_TRUE(ckpt::is_damaged(*source));
+  EXPECT_EQ(ckpt::read_all(*source).size(), 3U);
 }
 
 }  // namespace

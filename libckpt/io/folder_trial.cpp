@@ -1,0 +1,113 @@
+#include "libckpt/io/folder_trial.h"
+
+#include <linux/fs.h>
+
+#include <chrono>
+#include <string>
+
+#include "libckpt/io/atomic_file.h"
+#include "libckpt/io/byte_source.h"
+#include "libckpt/io/file_ops.h"
+#include "libckpt/io/hidden_names.h"
+#include "libckpt/io/pending_files.h"
+#include "libckpt/io/replaced_file.h"
+#include "libckpt/io/writer_lock.h"
+
+namespace ckpt {
+namespace {
+
+using detail::FileOps;
+
+constexpr std::uint64_t kSize = 1 << 20;
+
+const FileOps* watched = nullptr;  ///< the table in use without us
+FolderTrial seen;
+
+int watch_fallocate(int fd, int mode, off_t offset, off_t size) {
+  int result = watched->fallocate(fd, mode, offset, size);
+  seen.reserves |= result == 0;
+  return result;
+}
+ssize_t watch_copy(int in, off_t* in_offset, int out, off_t* out_offset, std::size_t size, unsigned flags) {
+  ssize_t result = watched->copy_file_range(in, in_offset, out, out_offset, size, flags);
+  seen.copies |= result > 0;
+  return result;
+}
+int watch_rename(int old_folder, const char* old_name, int new_folder, const char* new_name, unsigned flags) {
+  int result = watched->renameat2(old_folder, old_name, new_folder, new_name, flags);
+  seen.renames |= result == 0 && (flags & RENAME_NOREPLACE) != 0;
+  return result;
+}
+/// The last of a save is that of the folder.
+int watch_fsync(int fd) {
+  int result = watched->fsync(fd);
+  seen.syncs_folder = result == 0;
+  return result;
+}
+
+/// While it lives, the calls of this process are watched.
+class Watch {
+ public:
+  Watch() : table_(detail::file_ops()) {
+    watched = &detail::file_ops();
+    seen = {};
+    table_.fallocate = watch_fallocate;
+    table_.copy_file_range = watch_copy;
+    table_.renameat2 = watch_rename;
+    table_.fsync = watch_fsync;
+    detail::set_file_ops(table_);
+  }
+  ~Watch() { detail::set_file_ops(*watched); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  FileOps table_;
+};
+
+/// A hidden file of the folder, until it goes. Its name is that of a temporary file, so that the next save removes what
+/// a killed trial leaves.
+class TriedFile {
+ public:
+  explicit TriedFile(const detail::Target& place)
+      : folder_(place.folder.get()),
+        name_(detail::temporary_name(place.name)),
+        path_(std::filesystem::path(place.folder_path) / name_),
+        pending_(folder_, name_) {}
+  ~TriedFile() { detail::file_ops().unlinkat(folder_, name_.c_str(), 0); }
+  TriedFile(const TriedFile&) = delete;
+  TriedFile& operator=(const TriedFile&) = delete;
+
+  void save(const ByteSource& bytes) const {
+    AtomicFile file(path_, {.overwrite = false, .durable = true, .expected_size = bytes.size(), .lock = false});
+    file.write_from(bytes);
+    file.commit();
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  int folder_;
+  std::string name_;
+  std::filesystem::path path_;
+  detail::PendingFile pending_;
+};
+
+}  // namespace
+
+FolderTrial try_folder(const std::filesystem::path& folder) {
+  detail::Target place = detail::look_up(folder / "ckpt-doctor");
+  detail::WriterLock lock(place.folder.get(), place.name);
+  TriedFile first(place);
+  TriedFile second(place);
+  Watch watch;
+  auto start = std::chrono::steady_clock::now();
+  first.save(*memory_source(core::ByteVector(kSize, std::byte{'x'})));
+  std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  second.save(*open_file(first.path()));
+  FolderTrial out = seen;
+  out.milliseconds = spent.count();
+  out.locks = lock.locked();
+  return out;
+}
+
+}  // namespace ckpt
