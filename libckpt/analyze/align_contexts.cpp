@@ -50,6 +50,10 @@ void Contexts::add_up(const ModuleTree& tree, const ModuleTree& other, std::vect
     parent.count += own.count;
     parent.image = parent.image == ModuleTree::kNone ? own.image : other.common(parent.image, own.image);
   }
+  for (std::size_t node = 1; node < tree.size(); ++node) {
+    const Known& parent = known[tree.parent(node)];
+    known[node].widest = parent.count == known[node].count ? parent.widest : node;
+  }
 }
 
 /// Modules whose own tensors are paired with those of one other and no more.
@@ -132,16 +136,16 @@ std::vector<Context> Contexts::list(const std::vector<NameEdit>& edits) const {
   return out;
 }
 
-bool Contexts::points_to(const ModuleTree& tree, const std::vector<Known>& known, std::size_t unit,
-                         const ModuleTree& other, std::size_t other_unit) {
-  while (unit != 0 && known[unit].count == 0) unit = tree.parent(unit);
-  return known[unit].count == 0 || other.contains(known[unit].image, other_unit);
+bool Contexts::points_to(const View& own, std::size_t unit, const View& other, std::size_t other_unit) {
+  while (unit != 0 && own.known[unit].count == 0) unit = own.tree.parent(unit);
+  if (own.known[unit].count == 0) return true;
+  return other.tree.contains(other.known[own.known[unit].image].widest, other_unit);
 }
 
 bool Contexts::may_pair(std::size_t i, std::size_t k) const {
   std::size_t a = trees_.a.unit(i);
   std::size_t b = trees_.b.unit(k);
-  return points_to(trees_.a, a_, a, trees_.b, b) || points_to(trees_.b, b_, b, trees_.a, a);
+  return points_to({trees_.a, a_}, a, {trees_.b, b_}, b) || points_to({trees_.b, b_}, b, {trees_.a, a_}, a);
 }
 
 }  // namespace ckpt::detail

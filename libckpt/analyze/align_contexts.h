@@ -33,11 +33,16 @@ class Contexts {
     std::uint64_t sum = 0;  ///< the same for the same pairs
     std::size_t count = 0;
     std::size_t image = ModuleTree::kNone;  ///< the smallest module of the other file that holds their partners
+    std::size_t widest = 0;                 ///< the largest module around this one with the same pairs
   };
 
   static void add_up(const ModuleTree& tree, const ModuleTree& other, std::vector<Known>& known);
-  static bool points_to(const ModuleTree& tree, const std::vector<Known>& known, std::size_t unit,
-                        const ModuleTree& other, std::size_t other_unit);
+  /// What the modules of a file know, and those of the other file.
+  struct View {
+    const ModuleTree& tree;
+    const std::vector<Known>& known;
+  };
+  static bool points_to(const View& own, std::size_t unit, const View& other, std::size_t other_unit);
   void add_units(std::vector<Context>& out) const;
   void add_same_paths(const std::vector<NameEdit>& edits, std::vector<Context>& out) const;
   void add_same_pairs(std::vector<Context>& out) const;
