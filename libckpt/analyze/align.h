@@ -64,6 +64,8 @@ std::string_view name(AlignedTensors::By by);
 
 /// "bn1.bias -> module.bn1.bias  (transposed)  (by name)"
 std::string describe(const AlignedTensors& pair);
+/// "ln_a.weight, ln_b.weight of A; norm_x.weight, norm_y.weight of B", of many the first eight.
+std::string describe(const UndecidedTensors& tensors);
 /// The rules, with comments that list the pairs by name or structure alone and what is not decided.
 std::string to_toml(const AlignResult& result);
 

@@ -24,6 +24,22 @@ ModuleTree::ModuleTree(const Side& side) {
     units_.push_back(node);
   }
   number();
+  walk_ = lists_modules_whole();
+}
+
+/// True when no module is entered a second time.
+bool ModuleTree::lists_modules_whole() const {
+  std::vector<char> entered(size());
+  std::size_t last = 0;
+  for (std::size_t unit : units_) {
+    std::size_t around = common(last, unit);
+    for (std::size_t node = unit; node != around; node = parents_[node]) {
+      if (entered[node] != 0) return false;
+      entered[node] = 1;
+    }
+    last = unit;
+  }
+  return true;
 }
 
 std::size_t ModuleTree::add(std::string_view path, std::size_t parent) {

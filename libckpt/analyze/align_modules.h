@@ -29,6 +29,8 @@ class ModuleTree {
   bool contains(std::size_t module, std::size_t other) const {
     return enter_[module] <= enter_[other] && enter_[other] < leave_[module];
   }
+  /// True when the file lists the tensors of each module and of those in it one behind the other, as PyTorch does.
+  bool is_walk() const { return walk_; }
   /// The smallest module that has both in it.
   std::size_t common(std::size_t x, std::size_t y) const;
   /// Tensors in the module and below it, in no order that means something.
@@ -39,6 +41,7 @@ class ModuleTree {
  private:
   std::size_t add(std::string_view path, std::size_t parent);
   void number();
+  bool lists_modules_whole() const;
 
   std::vector<std::size_t> parents_;
   std::vector<std::size_t> depths_;
@@ -49,6 +52,7 @@ class ModuleTree {
   std::vector<std::size_t> leave_;
   std::vector<std::size_t> tensors_;  ///< by the place of their module in that walk
   std::vector<std::size_t> starts_;   ///< of each place of the walk in tensors_
+  bool walk_ = false;
 };
 
 }  // namespace ckpt::detail

@@ -27,6 +27,7 @@ std::vector<std::size_t> open_in(const Side& side, std::span<const std::size_t> 
 
 PlaceMatcher::PlaceMatcher(Pairing& pairing, const Known& known)
     : pairing_(pairing), known_(known), silent_a_(known.trees.a.size(), 1) {
+  ordered_ = known.trees.a.is_walk() && known.trees.b.is_walk() && !pairing.a.is_sorted() && !pairing.b.is_sorted();
   for (std::size_t i = 0; i < pairing.a.size(); ++i) {
     lasts_a_.emplace(last_of(pairing.a.name(i)));
     if (pairing.a.proves(i)) silent_a_[known.trees.a.unit(i)] = 0;
@@ -119,7 +120,7 @@ PlaceMatcher::Pairs PlaceMatcher::proposals(const Context& context, const Class&
   if (Pairs pairs = tied(group); !pairs.empty()) return pairs;
   if (group.a.size() != group.b.size()) return {};
   Pairs counted = by_order(group);
-  if (context.only_own || pairing_.a.is_sorted() || pairing_.b.is_sorted()) return counted;
+  if (context.only_own || !ordered_) return counted;
   if (!gaps) gaps = gaps_in(context);
   Pairs between = by_gaps(group, *gaps);
   if (counted.empty()) return between;

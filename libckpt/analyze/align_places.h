@@ -63,6 +63,7 @@ class PlaceMatcher {
   Known known_;
   Values values_ = Values::equal;
   const Contexts* contexts_ = nullptr;
+  bool ordered_ = false;        ///< both files list their tensors in the order of the model
   std::vector<char> closed_;    ///< matches in modules that are complete: their place in the file is their own
   std::vector<char> silent_a_;  ///< modules of A none of whose own tensors prove anything
   std::map<std::string, std::map<std::string, std::size_t>, std::less<>> last_votes_;  ///< what last components became

@@ -11,6 +11,7 @@ namespace {
 using By = AlignedTensors::By;
 
 constexpr std::size_t kMaxListed = 100;  // pairs in the comments of a rule file
+constexpr std::size_t kMaxOpen = 8;      // names of tensors that may be one another's
 
 std::string list_of(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
@@ -55,6 +56,15 @@ std::string describe(const AlignedTensors& pair) {
   return line;
 }
 
+std::string describe(const UndecidedTensors& tensors) {
+  auto some = [](std::vector<std::string> names) {
+    std::size_t more = names.size() > kMaxOpen ? names.size() - kMaxOpen : 0;
+    names.resize(names.size() - more);
+    return list_of(names) + (more > 0 ? " and " + core::format_count(more) + " more" : "");
+  };
+  return some(tensors.a) + " of A; " + some(tensors.b) + " of B";
+}
+
 std::string to_toml(const AlignResult& result) {
   std::string out =
       comment_lines("Paired by name alone: the values do not prove these pairs.", lines_of(result, By::name));
@@ -62,9 +72,7 @@ std::string to_toml(const AlignResult& result) {
       "Paired by structure alone (module, shape, neighbours, numbers): neither names nor values prove these pairs.",
       lines_of(result, By::structure));
   std::vector<std::string> open;
-  for (const UndecidedTensors& tensors : result.undecided) {
-    open.push_back(list_of(tensors.a) + " of A; " + list_of(tensors.b) + " of B");
-  }
+  for (const UndecidedTensors& tensors : result.undecided) open.push_back(describe(tensors));
   out += comment_lines("Not decided, so no rule names them:", open);
   std::string rules = to_toml(result.rules);
   return out + (out.empty() || rules.empty() ? "" : "\n") + rules;

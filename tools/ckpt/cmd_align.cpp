@@ -55,15 +55,6 @@ std::string unproved_text(const ckpt::AlignResult& result) {
   return core::join(parts, ", ");
 }
 
-std::string undecided_text(const ckpt::UndecidedTensors& tensors) {
-  auto list = [](const std::vector<std::string>& names) {
-    std::vector<std::string> shown;
-    for (const std::string& name : names) shown.push_back(core::printable(name));
-    return core::join(shown, ", ");
-  };
-  return "not decided: " + list(tensors.a) + " of A; " + list(tensors.b) + " of B\n";
-}
-
 /// What cannot be written to standard output goes to standard error there: the rules may be what is piped on.
 void say_result(Context& context, const Options& options, const ckpt::AlignResult& result) {
   std::string text;
@@ -74,7 +65,7 @@ void say_result(Context& context, const Options& options, const ckpt::AlignResul
     text += (options.align.drop_unused ? "dropped: " : "only in A: ") + core::printable(name) + "\n";
   }
   for (const std::string& name : result.only_in_b) text += "only in B: " + core::printable(name) + "\n";
-  for (const ckpt::UndecidedTensors& tensors : result.undecided) text += undecided_text(tensors);
+  for (const ckpt::UndecidedTensors& tensors : result.undecided) text += "not decided: " + describe(tensors) + "\n";
   for (const std::string& name : result.wrong) text += "not reproduced: " + core::printable(name) + "\n";
   text += count_of(result.rules.size(), "rule") + "; " + count_of(result.verified, "tensor") +
           " of B reproduced bit for bit";
