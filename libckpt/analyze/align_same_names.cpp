@@ -180,8 +180,10 @@ class NamePairer {
     return &best->first;
   }
 
-  /// True for an edit that most of what is open bears out, and not by a single name.
-  static bool is_common(const Votes& votes, std::size_t open_a, std::size_t open_b) {
+  /// True for an edit that most of what is open bears out, and not by a single name. Where both files have a prefix of
+  /// their own, "layers.1" and "h.1" need not be the same layer: only a full account will do.
+  static bool is_common(const NameEdit& edit, const Votes& votes, std::size_t open_a, std::size_t open_b) {
+    if (!edit.drop.empty() && !edit.add.empty()) return votes.keys == open_a && votes.keys == open_b;
     bool alone = votes.keys == 1 && votes.values == 0 && (open_a > 1 || open_b > 1);
     return 2 * votes.keys >= std::min(open_a, open_b) && !alone;
   }
@@ -190,7 +192,7 @@ class NamePairer {
     auto open_a = static_cast<std::size_t>(std::count(used_a_.begin(), used_a_.end(), 0));
     auto open_b = static_cast<std::size_t>(std::count(used_b_.begin(), used_b_.end(), 0));
     std::map<NameEdit, Votes> known = votes();
-    std::erase_if(known, [&](const auto& item) { return !is_common(item.second, open_a, open_b); });
+    std::erase_if(known, [&](const auto& item) { return !is_common(item.first, item.second, open_a, open_b); });
     const NameEdit* edit = best_of(known);
     if (edit == nullptr) return false;
     bool found = false;
