@@ -49,6 +49,7 @@ class NamePairer {
     pair_without_wrappers();
     for (int round = 0; round < kMaxEdits && pair_by_edit(); ++round) {
     }
+    drop_disproved();
     std::sort(out_.pairs.begin(), out_.pairs.end());
     return std::move(out_);
   }
@@ -95,7 +96,7 @@ class NamePairer {
     if (used_a_[i] || used_b_[k] || !fits(i, k)) return;
     Votes& count = votes[edit];
     ++count.keys;
-    if (pairing_.prove(i, k) && pairing_.a.hash(i) == pairing_.b.hash(k)) ++count.values;
+    if (proved(i, k)) ++count.values;
   }
 
   std::map<NameEdit, Votes> votes() const {
@@ -182,8 +183,9 @@ class NamePairer {
 
   /// True for an edit that most of what is open bears out, and not by a single name. Where both files have a prefix of
   /// their own, "layers.1" and "h.1" need not be the same layer: only a full account will do.
-  static bool is_common(const NameEdit& edit, const Votes& votes, std::size_t open_a, std::size_t open_b) {
-    if (!edit.drop.empty() && !edit.add.empty()) return votes.keys == open_a && votes.keys == open_b;
+  bool is_common(const NameEdit& edit, const Votes& votes, std::size_t open_a, std::size_t open_b) const {
+    bool two = !edit.drop.empty() && !edit.add.empty();
+    if (two) return votes.keys == used_a_.size() && votes.keys == used_b_.size();
     bool alone = votes.keys == 1 && votes.values == 0 && (open_a > 1 || open_b > 1);
     return 2 * votes.keys >= std::min(open_a, open_b) && !alone;
   }
@@ -203,6 +205,29 @@ class NamePairer {
     }
     if (!edit->at_end) out_.edits.push_back(*edit);
     return found;
+  }
+
+  bool proved(std::size_t i, std::size_t k) const {
+    return pairing_.prove(i, k) && pairing_.a.content(i) == pairing_.b.content(k);
+  }
+
+  /// Layers counted from 1 in one file and from 0 in the other: the keys are not the same, and the values of most that
+  /// are belong to other keys. Then only the pairs that values prove are left.
+  void drop_disproved() {
+    if (out_.pairs.size() == used_a_.size() && out_.pairs.size() == used_b_.size()) return;
+    std::map<Content, std::size_t> in_b;
+    for (std::size_t k = 0; k < used_b_.size(); ++k) {
+      if (pairing_.b.proves(k)) in_b.emplace(pairing_.b.content(k), k);
+    }
+    std::size_t agree = 0;
+    std::size_t disagree = 0;
+    for (const auto& [i, k] : out_.pairs) {
+      auto found = pairing_.a.proves(i) ? in_b.find(pairing_.a.content(i)) : in_b.end();
+      if (found != in_b.end()) ++(found->second == k ? agree : disagree);
+    }
+    if (disagree <= agree) return;
+    std::erase_if(out_.pairs, [this](const auto& pair) { return !proved(pair.first, pair.second); });
+    out_.edits.clear();
   }
 
   const Pairing& pairing_;

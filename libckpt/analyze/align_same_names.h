@@ -25,7 +25,8 @@ struct SameNames {
 };
 
 /// Pairs whose shapes cannot be one another's are left out. Where two prefixes would do ("student.", "teacher."), the
-/// values choose, and where they cannot there is no pair.
+/// values choose, and where they cannot there is no pair. Names win over values but for one case: files of different
+/// keys of which most equal ones have values that belong to other keys.
 SameNames same_names(const Pairing& pairing);
 
 /// Nothing where the name does not have what is to be dropped.

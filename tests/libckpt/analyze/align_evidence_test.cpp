@@ -89,6 +89,20 @@ TEST(AlignEvidence, NamesWinOverValues) {
   EXPECT_EQ(pairs_by(result, AlignedTensors::By::name), 2u);
 }
 
+TEST(AlignEvidence, LayersCountedFromOneAreNotThoseOfTheSameNumber) {
+  Items a;
+  Items b;
+  for (int n = 0; n < 4; ++n) {
+    add_linear(a, "layers." + std::to_string(n + 1) + ".fc", static_cast<float>(n));
+    add_norm(a, "layers." + std::to_string(n + 1) + ".norm");
+    add_linear(b, "layers." + std::to_string(n) + ".fc", static_cast<float>(n));
+    add_norm(b, "layers." + std::to_string(n) + ".norm");
+  }
+  AlignResult result = ckpt::align(file(a), file(b));
+  EXPECT_TRUE(result.complete);
+  EXPECT_EQ(ckpt::to_toml(result.rules), "[[rule]]\nrename = \"layers.{#i}.*\"\nto = \"layers.{i-1}.*\"\n");
+}
+
 TEST(AlignEvidence, NamesAreTheSameUpToPrefixSuffixAndWrappers) {
   Items items;
   for (const char* name : {"enc.0.norm", "enc.1.norm", "head"}) add_norm(items, name);
