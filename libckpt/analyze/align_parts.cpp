@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <set>
 #include <tuple>
 
 #include "libckpt/analyze/align_ordinals.h"
@@ -112,9 +112,10 @@ class Cutter {
   std::vector<std::size_t> find_cut(const Entry& entry, std::size_t dim) const {
     const PartIndex::Sizes* sizes = index_.parts_of(entry, dim);
     std::vector<std::size_t> out;
+    std::set<std::size_t> taken;
     for (std::int64_t at = 0; sizes != nullptr && at < entry.shape[dim];) {
       std::size_t next = next_part(entry, {dim, at}, *sizes);
-      if (next == kNoMatch || std::find(out.begin(), out.end(), next) != out.end()) return {};
+      if (next == kNoMatch || !taken.insert(next).second) return {};
       out.push_back(next);
       at += parts_.entry(next).shape[dim];
     }
