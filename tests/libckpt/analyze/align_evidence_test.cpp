@@ -280,6 +280,37 @@ TEST(AlignEvidence, OnlyPartsThatValuesTellApartAreCut) {
   }
 }
 
+TEST(AlignEvidence, AConstantThatBothFilesHaveOnceProvesNothing) {
+  std::vector<float> values(12);
+  for (std::size_t i = 0; i < 6; ++i) values[i] = static_cast<float>(i * i) + 1;
+  Checkpoint whole = file({{"qv", shaped(values, {4, 3})}});
+  Checkpoint parts = file({{"q", shaped({values.begin(), values.begin() + 6}, {2, 3})}, {"v", constant({2, 3}, 0)}});
+  EXPECT_TRUE(ckpt::align(whole, parts).pairs.empty());
+  EXPECT_TRUE(ckpt::align(parts, whole).pairs.empty());
+  Checkpoint tall = file({{"gate", constant({6, 4}, 0)}});
+  EXPECT_TRUE(ckpt::align(tall, file({{"door", constant({4, 6}, 0)}})).pairs.empty());
+  AlignResult named = ckpt::align(tall, file({{"gate", constant({4, 6}, 0)}}));
+  EXPECT_TRUE(named.pairs.empty());
+  ASSERT_EQ(named.undecided.size(), 1u);
+  EXPECT_EQ(named.undecided[0].b, std::vector<std::string>{"gate"});
+}
+
+TEST(AlignEvidence, TheOnlyNormsOfTwoFilesBelongToOtherLayers) {
+  Items a;
+  Items b;
+  add_linear(a, "up.0.conv", 1);
+  add_norm(a, "up.0.bn");
+  add_linear(a, "up.1.conv", 2);
+  add_linear(b, "blocks.0.conv", 2);
+  add_norm(b, "blocks.0.norm");
+  add_linear(b, "blocks.1.conv", 1);
+  AlignResult result = ckpt::align(file(a), file(b));
+  EXPECT_EQ(source_of(result, "blocks.1.conv.bias"), "up.0.conv.bias");
+  EXPECT_EQ(source_of(result, "blocks.0.norm.weight"), "");
+  EXPECT_FALSE(result.complete);
+  EXPECT_EQ(result.undecided.size(), 2u);
+}
+
 TEST(AlignEvidence, AMatrixIsTransposedOnlyWhereValuesTell) {
   auto model = [](float seed, bool turned, bool zeros) {
     Items items;
