@@ -169,6 +169,12 @@ TEST(AlignEvidence, CopiesOfALayerAreCountedThroughOrNotDecided) {
   EXPECT_EQ(source_of(counted, "h.3.weight"), "layers.2.weight");
   EXPECT_TRUE(ckpt::align(layers({"left", "right"}), layers({"up", "down"})).pairs.empty());
   EXPECT_TRUE(ckpt::align(layers({"layers.0", "layers.1"}), layers({"h.0", "h.1", "h.2"})).pairs.empty());
+  EXPECT_TRUE(ckpt::align(layers({"one"}), layers({"up", "down"})).pairs.empty());
+  EXPECT_TRUE(ckpt::align(layers({"up", "down"}), layers({"one"})).pairs.empty());
+  AlignResult named = ckpt::align(layers({"left", "right"}), layers({"module.right", "module.left"}));
+  EXPECT_TRUE(named.complete);
+  EXPECT_EQ(pairs_by(named, AlignedTensors::By::name), 2u);
+  EXPECT_EQ(source_of(named, "module.left.weight"), "left.weight");
 }
 
 TEST(AlignEvidence, ACopyIsATieOnlyWhereMemoryIsShared) {
@@ -202,6 +208,28 @@ TEST(AlignEvidence, NormsFollowTheLayersBetweenWhichTheyStand) {
   EXPECT_EQ(source_of(result, "stage.0.normalise.bias"), "block0.norm_out.bias");
   EXPECT_EQ(source_of(result, "stage.0.expand.bias"), "block0.conv_out.bias");
   EXPECT_EQ(pairs_by(result, AlignedTensors::By::content), 4u);
+}
+
+TEST(AlignEvidence, AShortcutThatTheOtherFileListsFirstHidesNoNorms) {
+  Items a;
+  add_linear(a, "b.conv_in", 1);
+  add_norm(a, "b.norm_in");
+  add_linear(a, "b.conv_out", 2);
+  add_norm(a, "b.norm_out");
+  add_linear(a, "b.down.conv", 3);
+  add_norm(a, "b.down.norm");
+  Items b;
+  add_linear(b, "s.skip.project", 3);
+  add_norm(b, "s.skip.scale");
+  add_linear(b, "s.reduce", 1);
+  add_norm(b, "s.rescale");
+  add_linear(b, "s.expand", 2);
+  add_norm(b, "s.normalise");
+  AlignResult result = ckpt::align(file(a), file(b));
+  EXPECT_TRUE(result.complete);
+  EXPECT_EQ(source_of(result, "s.skip.scale.weight"), "b.down.norm.weight");
+  EXPECT_EQ(source_of(result, "s.rescale.weight"), "b.norm_in.weight");
+  EXPECT_EQ(source_of(result, "s.normalise.bias"), "b.norm_out.bias");
 }
 
 /// A norm before each layer, as the one lists them, and behind, as another does: what stands between the same layers
