@@ -28,6 +28,7 @@ std::optional<Match> Layouts::proved(std::size_t i, std::size_t k) const {
   for (const Variant& variant : variants(a.entry_ptr(i), b.entry(k).dtype)) {
     bool plain = !variant.transpose && !variant.cast;
     if (b.entry(k).blocks || variant.entry->numel() != b.entry(k).numel()) return std::nullopt;
+    if (variant.transpose && squeezed(variant.entry->shape) != squeezed(b.entry(k).shape)) continue;
     if ((plain ? a.hash(i) : content_hash(*variant.entry)) != b.hash(k)) continue;
     match.transpose = variant.transpose;
     match.cast = variant.cast;

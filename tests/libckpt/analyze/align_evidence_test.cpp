@@ -187,6 +187,18 @@ TEST(AlignEvidence, ACopyIsATieOnlyWhereMemoryIsShared) {
   EXPECT_EQ(copied.only_in_b, std::vector<std::string>{"average.w"});
 }
 
+TEST(AlignEvidence, NamesOfOneTensorMayBeAnyOfThoseOfAnother) {
+  Value here = filled({4, 3}, 1);
+  Value there = filled({4, 3}, 1);
+  Checkpoint two = file({{"wte.weight", here}, {"head.weight", here}});
+  AlignResult both = ckpt::align(two, file({{"tokens.weight", there}, {"out.weight", there}}));
+  EXPECT_TRUE(both.complete);
+  EXPECT_EQ(pairs_by(both, AlignedTensors::By::structure), 2u);
+  AlignResult one = ckpt::align(two, file({{"tokens.weight", there}}), {.drop_unused = true});
+  EXPECT_TRUE(one.complete);
+  EXPECT_EQ(one.only_in_a.size(), 1u);
+}
+
 TEST(AlignEvidence, NormsFollowTheLayersBetweenWhichTheyStand) {
   Items a;
   Items b;
