@@ -58,9 +58,9 @@ class Check {
   }
 
   void run(const Matching& matching, AlignResult& result) {
-    std::unordered_map<std::string, AlignedTensors::By> expected;
+    std::unordered_map<std::string, bool> expected;  // whether the values must be those of B
     for (const Match& match : matching.matches) {
-      for (std::size_t k : match.to) expected.emplace(b_[k].name, match.by);
+      for (std::size_t k : match.to) expected.emplace(b_[k].name, match.same_values);
     }
     std::unordered_map<std::string, EntryPtr> made = apply(result);
     std::vector<NamedEntry> ours;
@@ -94,12 +94,12 @@ class Check {
   }
 
   void compare(const std::vector<NamedEntry>& ours, const std::vector<NamedEntry>& theirs,
-               const std::unordered_map<std::string, AlignedTensors::By>& expected, AlignResult& result) const {
+               const std::unordered_map<std::string, bool>& expected, AlignResult& result) const {
     std::vector<Hash128> a = detail::content_hashes(ours, {threads_, {}});
     std::vector<Hash128> b = detail::content_hashes(theirs, {threads_, {}});
     for (std::size_t i = 0; i < a.size(); ++i) {
       bool same = a[i] == b[i];
-      bool must = expected.at(theirs[i].name) == AlignedTensors::By::content;
+      bool must = expected.at(theirs[i].name);
       if (same) ++result.verified;
       if (!same && must) result.wrong.push_back(theirs[i].name);
       if (!same && !must) ++result.other_values;
@@ -112,18 +112,6 @@ class Check {
 };
 
 }  // namespace
-
-std::string_view name(AlignedTensors::By by) {
-  switch (by) {
-    case AlignedTensors::By::content:
-      return "content";
-    case AlignedTensors::By::name:
-      return "name";
-    case AlignedTensors::By::shape:
-      return "shape";
-  }
-  return "?";
-}
 
 AlignResult align(const Checkpoint& a, const Checkpoint& b, const AlignOptions& options) {
   std::vector<NamedEntry> in_a = entries_of(*detail::only_state_dict(a.root, options.at_a).dict);
@@ -140,9 +128,14 @@ AlignResult align(const Checkpoint& a, const Checkpoint& b, const AlignOptions& 
   for (const Match& match : matching.matches) out.pairs.push_back(describe(match, in_a, in_b));
   for (std::size_t i : matching.only_a) out.only_in_a.push_back(in_a[i].name);
   for (std::size_t k : matching.only_b) out.only_in_b.push_back(in_b[k].name);
+  for (const detail::OpenGroup& group : matching.undecided) {
+    UndecidedTensors& open = out.undecided.emplace_back();
+    for (std::size_t i : group.a) open.a.push_back(in_a[i].name);
+    for (std::size_t k : group.b) open.b.push_back(in_b[k].name);
+  }
   Check(in_a, in_b, options.threads).run(matching, out);
   bool all_used = out.only_in_a.empty() || options.drop_unused;
-  out.complete = all_used && out.only_in_b.empty() && out.wrong.empty();
+  out.complete = all_used && out.only_in_b.empty() && out.undecided.empty() && out.wrong.empty();
   return out;
 }
 

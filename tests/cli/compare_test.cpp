@@ -84,7 +84,11 @@ TEST(Select, TakesExpressionsAndPredicates) {
 
 TEST(Align, WritesRulesThatWork) {
   TempDir dir;
-  write_layers(dir, "a.pth");
+  write_checkpoint(dir.path() / "a.pth", dict({{"enc.layer1.w", tensor({1, 2})},
+                                               {"enc.layer1.b", tensor({3, 4})},
+                                               {"enc.layer2.w", tensor({5, 6})},
+                                               {"enc.layer2.b", tensor({7, 8})},
+                                               {"head.w", tensor({9, 10})}}));
   expect_code(dir, {"rename", "--glob", "enc.layer{#i}.*=h.{i-1}.*", "a.pth", "-o", "b.pth"});
   Outcome done = expect_code(dir, {"align", "a.pth", "b.pth", "-o", "rules.toml"});
   EXPECT_EQ(done.out, "1 rule; 5 tensors of B reproduced bit for bit: everything is explained\n");
@@ -104,6 +108,33 @@ TEST(Align, ListsLeftoversAndExitsOne) {
   JsonDocument json = JsonDocument::parse(expect_code(dir, {"align", "--json", "a.pth", "b.pth"}, 1).out);
   EXPECT_EQ(json.root().at("only_in_a").items()[0].as_text(), "x");
   EXPECT_FALSE(json.root().at("complete").as_boolean());
+}
+
+TEST(Align, SaysWhatWasPairedByNameAlone) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "a.pth", dict({{"fc.weight", tensor({1, 2})}, {"bn.weight", tensor({1, 1})}}));
+  expect_code(dir, {"add-prefix", "a.pth", "-o", "b.pth"});
+  Outcome done = expect_code(dir, {"align", "a.pth", "b.pth", "-o", "r.toml", "--pairs"});
+  EXPECT_THAT(done.out, HasSubstr("bn.weight -> module.bn.weight  (by name)\n"));
+  EXPECT_THAT(done.out,
+              HasSubstr("2 tensors of B reproduced bit for bit (1 pair by name alone): everything is explained\n"));
+  EXPECT_THAT(
+      read_file(dir.path() / "r.toml"),
+      StartsWith("# Paired by name alone: the values do not prove these pairs.\n#   bn.weight -> module.bn.weight\n"));
+  JsonDocument json = JsonDocument::parse(expect_code(dir, {"align", "--json", "a.pth", "b.pth"}).out);
+  EXPECT_EQ(json.root().at("pairs").items()[1].at("by").as_text(), "name");
+  expect_code(dir, {"rename", "--map", "r.toml", "a.pth", "-o", "c.pth"});
+  expect_code(dir, {"diff", "b.pth", "c.pth"});
+}
+
+TEST(Align, ListsWhatIsNotDecidedAndExitsOne) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "a.pth", dict({{"p.weight", tensor({1, 1})}, {"q.weight", tensor({1, 1})}}));
+  write_checkpoint(dir.path() / "b.pth", dict({{"x.weight", tensor({1, 1})}, {"y.weight", tensor({1, 1})}}));
+  Outcome outcome = expect_code(dir, {"align", "a.pth", "b.pth", "-o", "r.toml"}, 1);
+  EXPECT_THAT(outcome.out, StartsWith("not decided: p.weight, q.weight of A; x.weight, y.weight of B\n0 rules;"));
+  JsonDocument json = JsonDocument::parse(expect_code(dir, {"align", "--json", "a.pth", "b.pth"}, 1).out);
+  EXPECT_EQ(json.root().at("undecided").items()[0].at("b").items()[1].as_text(), "y.weight");
 }
 
 TEST(DiffUnderRules, SaysWhatHappened) {

@@ -141,6 +141,36 @@ void write_keys(const std::filesystem::path& folder, std::size_t count) {
   write_file(folder / "map.json", map + "}");
 }
 
+void write_fresh_layers(const std::filesystem::path& folder, std::size_t count) {
+  auto same = [](float value) {
+    auto entry = std::make_shared<Entry>();
+    entry->shape = {kSide};
+    core::ByteVector bytes;
+    for (std::int64_t i = 0; i < kSide; ++i) core::append_le(bytes, value);
+    entry->bytes = ckpt::memory_source(std::move(bytes));
+    return Value::tensor(std::move(entry));
+  };
+  Dict a;
+  Dict b;
+  Dict c;
+  for (std::size_t i = 0; i < count / 4; ++i) {
+    std::string layer = "layers." + digits(i) + ".";
+    std::string block = "net.h." + digits(i) + ".";
+    auto add = [&](const std::string& from, const std::string& to, const Value& value) {
+      put(a, layer + from, value);
+      put(b, "module." + layer + from, value);
+      put(c, block + to, value);
+    };
+    add("fc.weight", "linear.weight", matrix(i));
+    add("fc.bias", "linear.bias", same(0));
+    add("bn.weight", "norm.weight", same(1));
+    add("bn.bias", "norm.bias", same(0));
+  }
+  save(folder / "a.safetensors", std::move(a));
+  save(folder / "b.safetensors", std::move(b));
+  save(folder / "c.safetensors", std::move(c));
+}
+
 void write_chunks(const std::filesystem::path& folder, std::size_t count) {
   const char* const kModule = "torch.distributed.checkpoint.metadata";
   constexpr std::int32_t kRows = 2048;

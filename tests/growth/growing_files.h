@@ -16,6 +16,9 @@ void write_windows(const std::filesystem::path& folder, std::size_t count);
 /// a.pth with that many tensors behind "module.", b.pth with the same under other names, map.json from one to the
 /// other, and c.pth with other values under the names of a.
 void write_keys(const std::filesystem::path& folder, std::size_t count);
+/// a.safetensors with that many tensors of layers that were not trained (three of four are ones or zeros),
+/// b.safetensors with the same behind "module.", and c.safetensors with the same under other names.
+void write_fresh_layers(const std::filesystem::path& folder, std::size_t count);
 /// dcp/ with one tensor in that many chunks, each a column of it.
 void write_chunks(const std::filesystem::path& folder, std::size_t count);
 /// a.pth whose state dict knows the versions of that many modules, and map.json that renames its only key.

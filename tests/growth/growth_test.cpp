@@ -233,6 +233,13 @@ INSTANTIATE_TEST_SUITE_P(OfTwoListsOfKeys, Growth,
                                                       {"diff", "--rules", "map.json", "a.pth", "b.pth"}})),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(
+    OfLayersThatWereNotTrained, Growth,
+    ::testing::ValuesIn(runs_of(test::write_fresh_layers, kToMiddle,
+                                {{"align", "a.safetensors", "b.safetensors", "-o", "out/rules.toml"},
+                                 {"align", "a.safetensors", "c.safetensors", "-o", "out/rules.toml"}})),
+    name_of);
+
 INSTANTIATE_TEST_SUITE_P(OfVersionsOfModules, Growth,
                          ::testing::ValuesIn(runs_of(test::write_modules, kToMiddle,
                                                      {{"ls", "a.pth"},

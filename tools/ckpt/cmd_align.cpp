@@ -1,5 +1,7 @@
 // ckpt align: learns the rules that make one checkpoint of another.
 
+#include <algorithm>
+
 #include "libckpt/analyze/align.h"
 #include "libckpt/io/atomic_file.h"
 #include "libcore/base/error.h"
@@ -38,34 +40,39 @@ ckpt::AlignResult examine(const Options& options, const Input& a, const Input& b
   return ckpt::align(a.checkpoint, b.checkpoint, how);
 }
 
-std::string line_of(const ckpt::AlignedTensors& pair) {
-  auto list = [](const std::vector<std::string>& names) {
-    std::vector<std::string> shown;
-    for (const std::string& name : names) shown.push_back(core::printable(name));
-    return core::join(shown, ", ");
-  };
-  std::string line = list(pair.from) + " -> " + list(pair.to);
-  if (!pair.how.empty()) line += "  (" + pair.how + ")";
-  if (pair.by != ckpt::AlignedTensors::By::content) line += "  (by " + std::string(ckpt::name(pair.by)) + ")";
-  return line + "\n";
+/// "60 pairs by name alone, 3 by structure alone"; empty when values prove all of them.
+std::string unproved_text(const ckpt::AlignResult& result) {
+  using By = ckpt::AlignedTensors::By;
+  std::vector<std::string> parts;
+  for (By by : {By::name, By::structure}) {
+    auto count =
+        std::count_if(result.pairs.begin(), result.pairs.end(), [by](const auto& pair) { return pair.by == by; });
+    if (count == 0) continue;
+    std::string text = parts.empty() ? count_of(static_cast<std::uint64_t>(count), "pair")
+                                     : core::format_count(static_cast<std::uint64_t>(count));
+    parts.push_back(text + " by " + std::string(ckpt::name(by)) + " alone");
+  }
+  return core::join(parts, ", ");
 }
 
 /// What cannot be written to standard output goes to standard error there: the rules may be what is piped on.
 void say_result(Context& context, const Options& options, const ckpt::AlignResult& result) {
   std::string text;
   if (options.pairs) {
-    for (const ckpt::AlignedTensors& pair : result.pairs) text += line_of(pair);
+    for (const ckpt::AlignedTensors& pair : result.pairs) text += describe(pair) + "\n";
   }
   for (const std::string& name : result.only_in_a) {
     text += (options.align.drop_unused ? "dropped: " : "only in A: ") + core::printable(name) + "\n";
   }
   for (const std::string& name : result.only_in_b) text += "only in B: " + core::printable(name) + "\n";
+  for (const ckpt::UndecidedTensors& tensors : result.undecided) text += "not decided: " + describe(tensors) + "\n";
   for (const std::string& name : result.wrong) text += "not reproduced: " + core::printable(name) + "\n";
   text += count_of(result.rules.size(), "rule") + "; " + count_of(result.verified, "tensor") +
           " of B reproduced bit for bit";
   if (result.other_values > 0) {
-    text += ", " + core::format_count(result.other_values) + " with other values by name and shape";
+    text += ", " + core::format_count(result.other_values) + " with other values";
   }
+  if (std::string unproved = unproved_text(result); !unproved.empty()) text += " (" + unproved + ")";
   text += result.complete ? ": everything is explained" : ": not everything is explained";
   if (options.output.empty()) {
     print_error_line(text);
@@ -88,7 +95,7 @@ std::string json_text(const Input& a, const Input& b, const ckpt::AlignResult& r
   json.key("complete").value(result.complete);
   json.key("verified").value(result.verified);
   json.key("other_values").value(result.other_values);
-  json.key("rules").value(ckpt::to_toml(result.rules));
+  json.key("rules").value(ckpt::to_toml(result));
   json.key("pairs").begin_array();
   for (const ckpt::AlignedTensors& pair : result.pairs) {
     json.begin_object();
@@ -101,6 +108,14 @@ std::string json_text(const Input& a, const Input& b, const ckpt::AlignResult& r
   json.end_array();
   write_names(json, "only_in_a", result.only_in_a);
   write_names(json, "only_in_b", result.only_in_b);
+  json.key("undecided").begin_array();
+  for (const ckpt::UndecidedTensors& tensors : result.undecided) {
+    json.begin_object();
+    write_names(json, "a", tensors.a);
+    write_names(json, "b", tensors.b);
+    json.end_object();
+  }
+  json.end_array();
   write_names(json, "wrong", result.wrong);
   json.end_object();
   return json.take() + "\n";
@@ -112,7 +127,7 @@ int run(Context& context, const Options& options) {
   ckpt::AlignResult result = examine(options, a, b);
   say_damage(options, a);
   say_damage(options, b);
-  std::string rules = ckpt::to_toml(result.rules);
+  std::string rules = ckpt::to_toml(result);
   bool to_file = !options.output.empty();
   if (to_file && !options.dry_run) {
     ckpt::AtomicFile file(options.output, {.overwrite = options.force});
@@ -134,8 +149,9 @@ void add_align(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "align", "ckpt align torchvision.pth timm.safetensors -o rules.toml\n  ckpt align --pairs old.pth new.pth",
       "Learn the rules that turn A into B: renamed, transposed, reshaped, split, fused, cast and tied tensors, "
-      "found by their contents, then by names, shapes and order, and checked. 'ckpt rename --map rules.toml' "
-      "applies them. Exit 1 when something stays unexplained.");
+      "found by equal names, then by values, then by their place in the model, and checked. What rests on names or "
+      "places alone is said; what nothing decides is left out. 'ckpt rename --map rules.toml' applies the rules. "
+      "Exit 1 when something stays unexplained.");
   auto options = std::make_shared<Options>();
   command.add_option("A", options->a, "checkpoint, or FILE::path").required().type_name("");
   command.add_option("B", options->b, "checkpoint, or FILE::path").required().type_name("");
