@@ -21,11 +21,11 @@ struct Limits {
   std::uint64_t max_json_depth = 64;
   std::uint64_t max_json_bytes = 256ULL << 20;
   std::uint64_t max_expansion = 100;  ///< decoded over stored bytes, where more than expansion_floor is decoded
-  std::uint64_t expansion_floor = 256ULL << 20;   ///< bytes that the smallest file may decode or unfold to
-  std::uint64_t max_hdf5_depth = 32;              ///< nesting of groups in an HDF5 file of another program
-  std::uint64_t max_helper_seconds = 60;          ///< for the structure of such a file
-  std::uint64_t max_index_bytes = 1ULL << 30;     ///< packed index of a native file
-  std::uint64_t max_checked_bytes = 64ULL << 20;  ///< of tensors that a diagnosis reads to compare their checksums
+  std::uint64_t expansion_floor = 256ULL << 20;  ///< bytes that the smallest file may decode or unfold to
+  std::uint64_t max_hdf5_depth = 32;             ///< nesting of groups in an HDF5 file of another program
+  std::uint64_t max_helper_seconds = 60;         ///< for the structure of such a file
+  std::uint64_t max_index_bytes = 1ULL << 30;    ///< packed index of a native file
+  std::uint64_t max_checked = 64ULL << 20;       ///< bytes of tensors that a diagnosis reads to look for damage
 };
 
 /// What a file may ask for whatever its size, and beyond that for each byte that it has on the disk: work and memory

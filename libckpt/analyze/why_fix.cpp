@@ -53,7 +53,7 @@ class DropOptimizers final : public detail::TreeMap {
 
 void edit_items(Checkpoint& checkpoint, const std::string& at, const std::function<void(Items&)>& edit) {
   const Value target = value_at(checkpoint.root, at);
-  if (!target.is(Value::Kind::dict)) throw Error(ErrorCode::key, core::quote(at) + " is no dict");
+  if (!target.is(Value::Kind::dict)) throw Error(ErrorCode::key, core::quote(at) + " is not a dict");
   checkpoint.root = EditItems(target, edit).map(checkpoint.root);
 }
 
@@ -67,7 +67,7 @@ Value tensor_of(Entry entry) {
 
 const Entry& entry_of(const std::pair<Value, Value>& item) {
   if (!item.second.is(Value::Kind::tensor))
-    throw Error(ErrorCode::key, core::quote(text_of(item.first)) + " is no tensor");
+    throw Error(ErrorCode::key, core::quote(text_of(item.first)) + " is not a tensor");
   return item.second.as_entry();
 }
 

@@ -12,9 +12,9 @@ void add_damage(Diagnosis& diagnosis, const Checkpoint& checkpoint, const Limits
   std::vector<NamedEntry> entries = list_entries(checkpoint.root);
   std::uint64_t bytes = 0;
   for (const NamedEntry& named : entries) {
-    bytes += std::min(named.entry->byte_size(), limits.max_checked_bytes - bytes);
+    bytes += std::min(named.entry->byte_size(), limits.max_checked - bytes);
   }
-  if (bytes >= limits.max_checked_bytes) {
+  if (bytes >= limits.max_checked) {
     diagnosis.notes.push_back(
         "the values were not read; 'ckpt verify' compares them with the checksums that the file has");
     return;

@@ -97,7 +97,8 @@ void add_place(Diagnosis& diagnosis, const FileContext& context) {
     cause.text = "the weights of the model are spread over several dicts";
     cause.confidence = 0.9;
   }
-  if (!root.is(Value::Kind::dict)) cause.evidence.push_back("the top of the file is no dict but a " + type_text(root));
+  if (!root.is(Value::Kind::dict))
+    cause.evidence.push_back("the top of the file is not a dict but a " + type_text(root));
   cause.before = context.at_top;
   cause.after = context.in_chosen;
   diagnosis.plan.loses = true;

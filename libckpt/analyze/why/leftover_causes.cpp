@@ -224,8 +224,9 @@ void report_extra(Attempt& attempt) {
   std::vector<std::string> names;
   for (std::size_t i : attempt.unmatched_file()) names.push_back(attempt.file()[i].name);
   if (names.empty()) return;
-  Cause cause{CauseKind::extra_keys,
-              count_text(names.size(), "key") + " of the file have no place in the model: " + some_names(names)};
+  Cause cause{CauseKind::extra_keys, count_text(names.size(), "key") +
+                                         (names.size() == 1 ? " of the file is" : " of the file are") +
+                                         " not in the model: " + some_names(names)};
   cause.evidence.push_back("by branch: " + by_branch(names));
   attempt.add(std::move(cause));
 }
@@ -256,7 +257,8 @@ void find_missing_and_extra(Attempt& attempt, Kinship kinship) {
     std::size_t before = attempt.causes.size();
     std::vector<std::string> names;
     for (std::size_t i : attempt.unmatched_file()) names.push_back(attempt.file()[i].name);
-    drop_keys(attempt, {CauseKind::extra_keys, " of the file have no place in the model"}, "key",
+    const std::string are = names.size() == 1 ? "is" : "are";
+    drop_keys(attempt, {CauseKind::extra_keys, " of the file " + are + " not in the model"}, "key",
               [](const FileKey&) { return true; });
     if (attempt.causes.size() > before) {
       attempt.plan.loses = true;
@@ -277,7 +279,7 @@ void find_missing_and_extra(Attempt& attempt, Kinship kinship) {
   if (missing.empty()) return;
   Cause cause{CauseKind::missing_keys, count_text(missing.size(), "key") + " of the model " +
                                            (missing.size() == 1 ? "is" : "are") +
-                                           " nowhere in the file: " + some_names(missing)};
+                                           " not in the file: " + some_names(missing)};
   cause.evidence.push_back("by branch: " + by_branch(missing));
   cause.advice = "load with strict=False if these may start fresh; otherwise this is not the file for this model";
   attempt.add(std::move(cause));
