@@ -71,7 +71,7 @@ constexpr auto kMessages = std::to_array<KnownMessage>({
     {"invalid header or archive is corrupted", About::damaged, "the file is a damaged zip archive", kLook},
     {"with TorchScript archives passed to ``torch.load``", About::program,
      "the file is a TorchScript archive, which torch.load refuses since PyTorch 2.6",
-     "load it with torch.jit: model.load_state_dict(torch.jit.load('FILE', map_location='cpu').state_dict())"},
+     "its weights are torch.jit.load('FILE', map_location='cpu').state_dict()"},
     {"Can't get attribute '", About::classes, kClasses, kPlain},
     {"ModuleNotFoundError: No module named", About::classes, kClasses, kPlain},
     {"Unsupported global: GLOBAL", About::classes,

@@ -34,7 +34,7 @@ from situation import WITHOUT_FILE
 
 # What an advice holds that can be pasted; NAME and URL are the reader's to fill in.
 COMMAND = re.compile(r"\b(?:ckpt (?!convert\b)[a-z]+ |gunzip )[^;,()]*")
-CALL = re.compile(r"\b(?:model\.load_state_dict|torch\.load|safetensors\.torch\.load_model)\(")
+CALL = re.compile(r"\b(?:model\.load_state_dict|torch\.(?:jit\.)?load|safetensors\.torch\.load_model)\(")
 OFFERS = ("fix", "python", "loads as it is", "names match")
 FETCHES = ("curl ", "git ", "wget ", "hf ", "huggingface-cli ", "pip ")
 
@@ -212,7 +212,8 @@ def printed_promises(case, text, facts):
     """(kind, what was printed), in the order in which a user would try them."""
     python = lines_below(text, "python")
     promises = [("loads as it is", "exit 0")] if facts.get("loads") else []
-    promises += [("names match", "exit 0")] if "every name matches" in text else []
+    names = re.search(r"^(?:(.+): )?every name matches", text, re.MULTILINE)
+    promises += [("names match", names[1] or "")] if names else []
     promises += [("python", line) for line in python if "after the command" not in line]
     fixes = lines_below(text, "fix")
     promises += [("fix", line) for line in fixes]
@@ -226,9 +227,10 @@ def printed_promises(case, text, facts):
     return promises
 
 
-def check_names(case, folder):
-    """Shapes are not promised: the list has none."""
-    verdict = check_loads(case, folder)
+def check_names(case, name, folder):
+    """Shapes are not promised: the list has none. Of a folder the file in it is named."""
+    path = name or case.situation["file"]
+    verdict = judged(case, folder, lambda: judge_as_it_is(path, case.model, **case.told))
     return {"loads": True, "says": ""} if "size mismatch for" in verdict["says"] else verdict
 
 
@@ -262,7 +264,7 @@ def check_one(case, kind, line, folder):
     if kind == "loads as it is":
         return check_loads(case, folder)
     if kind == "names match":
-        return check_names(case, folder)
+        return check_names(case, line, folder)
     if kind == "other dict":
         return check_other_dict(case, line[0], line[1], folder)
     if kind == "advice":
