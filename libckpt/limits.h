@@ -25,6 +25,7 @@ struct Limits {
   std::uint64_t max_hdf5_depth = 32;             ///< nesting of groups in an HDF5 file of another program
   std::uint64_t max_helper_seconds = 60;         ///< for the structure of such a file
   std::uint64_t max_index_bytes = 1ULL << 30;    ///< packed index of a native file
+  std::uint64_t max_checked = 64ULL << 20;       ///< bytes of tensors that a diagnosis reads to look for damage
 };
 
 /// What a file may ask for whatever its size, and beyond that for each byte that it has on the disk: work and memory

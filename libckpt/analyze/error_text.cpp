@@ -296,9 +296,18 @@ bool can_be_quoted(const std::vector<std::string>& names) {
                      [](const std::string& name) { return name.find_first_of("\"'\\\n") == std::string::npos; });
 }
 
+/// What PyTorch says where a message is about one thing, which is not keys.
+std::string text_without_keys(const ErrorFacts& facts) {
+  if (facts.kinds == std::vector{Kind::optimizer_groups})
+    return "loaded state dict contains a parameter group that doesn't match the size of optimizer's group";
+  bool dtype = facts.kinds == std::vector{Kind::dtype} && can_be_quoted({facts.dtype});
+  return dtype ? "unsupported ScalarType " + facts.dtype : "";
+}
+
 }  // namespace
 
 std::string short_error_text(const ErrorFacts& facts) {
+  if (!facts.has(Kind::keys)) return text_without_keys(facts);
   bool keys_alone =
       facts.kinds == std::vector{Kind::keys} && can_be_quoted(facts.missing) && can_be_quoted(facts.unexpected);
   if (!keys_alone) return "";

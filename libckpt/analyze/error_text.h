@@ -60,7 +60,8 @@ struct ErrorFacts {
 /// linear in the text.
 ErrorFacts parse_error_text(std::string_view text);
 
-/// The facts about keys, devices and dtypes in one line that parse_error_text() reads back; "" when they hold others.
+/// The facts about keys, a dtype or parameter groups in one line that parse_error_text() reads back; "" when they hold
+/// others.
 std::string short_error_text(const ErrorFacts& facts);
 
 }  // namespace ckpt

@@ -20,9 +20,6 @@ constexpr std::string_view kPlain = "write the tensors alone, without running an
 constexpr std::string_view kStateDict =
     "the file holds a state dict, which is the weights alone, and the program uses it as if it were the model";
 constexpr std::string_view kBuild = "build the model first, then: model.load_state_dict(torch.load('FILE'))";
-constexpr std::string_view kPlace =
-    "the program takes the weights from under a key that the file does not have: they lie at its top or under another "
-    "name";
 constexpr std::string_view kWhere =
     "see what the file holds: ckpt info FILE; with the model's name: ckpt why FILE "
     "--for NAME";
@@ -72,6 +69,9 @@ constexpr auto kMessages = std::to_array<KnownMessage>({
     {"InvalidHeader", About::damaged, kNotSafetensors, kLook},
     {"Error while deserializing header", About::damaged, kNotSafetensors, kLook},
     {"invalid header or archive is corrupted", About::damaged, "the file is a damaged zip archive", kLook},
+    {"with TorchScript archives passed to ``torch.load``", About::program,
+     "the file is a TorchScript archive, which torch.load refuses since PyTorch 2.6",
+     "its weights are torch.jit.load('FILE', map_location='cpu').state_dict()"},
     {"Can't get attribute '", About::classes, kClasses, kPlain},
     {"ModuleNotFoundError: No module named", About::classes, kClasses, kPlain},
     {"Unsupported global: GLOBAL", About::classes,
@@ -88,10 +88,24 @@ constexpr auto kMessages = std::to_array<KnownMessage>({
      "load them into main memory first: torch.load('FILE', map_location='cpu')"},
     {"DefaultCPUAllocator: ", About::memory, kMemory, kMap},
     {"MemoryError", About::memory, kMemory, kMap},
-    {"KeyError: 'state_dict'", About::place, kPlace, kWhere},
-    {"KeyError: 'model'", About::place, kPlace, kWhere},
-    {"KeyError: 'model_state_dict'", About::place, kPlace, kWhere},
-    {"KeyError: 'net'", About::place, kPlace, kWhere},
+    {"KeyError: 'state_dict'", About::place,
+     "the program takes the weights from under 'state_dict', which the file does not have: they lie at its top or "
+     "under "
+     "another name",
+     kWhere},
+    {"KeyError: 'model'", About::place,
+     "the program takes the weights from under 'model', which the file does not have: they lie at its top or under "
+     "another name",
+     kWhere},
+    {"KeyError: 'model_state_dict'", About::place,
+     "the program takes the weights from under 'model_state_dict', which the file does not have: they lie at its top "
+     "or under "
+     "another name",
+     kWhere},
+    {"KeyError: 'net'", About::place,
+     "the program takes the weights from under 'net', which the file does not have: they lie at its top or under "
+     "another name",
+     kWhere},
     {"OrderedDict' object has no attribute '", About::program, kStateDict, kBuild},
     {"'dict' object has no attribute 'eval'", About::program, kStateDict, kBuild},
     {"'dict' object has no attribute 'to'", About::program, kStateDict, kBuild},

@@ -5,9 +5,10 @@
 #include <unordered_set>
 
 #include "libckpt/analyze/pasteable.h"
+#include "libckpt/analyze/why/damage.h"
+#include "libckpt/analyze/why/detectors.h"
 #include "libckpt/analyze/why/error_target.h"
 #include "libckpt/analyze/why/file_causes.h"
-#include "libckpt/analyze/why/foreign_names.h"
 #include "libckpt/analyze/why/leftover_causes.h"
 #include "libckpt/analyze/why/name_causes.h"
 #include "libckpt/analyze/why/proof.h"
@@ -15,7 +16,7 @@
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libckpt/analyze/why/simulated_load.h"
 #include "libckpt/analyze/why/unreadable.h"
-#include "libckpt/io/checksum.h"
+#include "libckpt/analyze/why/weight_norm.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -25,58 +26,18 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using detail::Attempt;
+using detail::attempt_all;
 using detail::Candidate;
 using detail::FileKey;
 using detail::KeyTable;
+using detail::kSameModel;
 
-constexpr double kSameModel = 0.9;    ///< share of shapes from which on a file is said to be a known model
 constexpr std::size_t kMaxTried = 6;  ///< candidates that are compared in full
 
 /// The state dict of a candidate as a dict of its own.
 Dict dict_of(const Candidate& candidate, const Value& root) {
   if (candidate.kind == Candidate::Kind::flat) return detail::flat_state(root);
   return value_at(root, candidate.at).as_dict();
-}
-
-std::string other_known_model(const WhyOptions& options, const Dict& dict, const std::string& target) {
-  if (!options.known) return "";
-  std::vector<NearModel> near = nearest_models(options.known(), dict, 1);
-  bool other = !near.empty() && near[0].share >= kSameModel && near[0].model->name != target;
-  return other ? near[0].model->name : "";
-}
-
-/// Runs all detectors over one candidate. Where the names have little in common with the model's, renaming rules are
-/// coincidences and only what is certain is said.
-Attempt attempt_all(const Candidate& candidate, const KeyTable& wanted, const KnownPacks& packs,
-                    const detail::Nearest& nearest) {
-  Attempt attempt(candidate.keys, wanted);
-  if (attempt.complete()) return attempt;
-  find_wrappers(attempt);
-  if (packs && !attempt.complete() && !find_foreign_names(attempt, packs())) return attempt;
-  std::size_t known = count_rules(attempt);
-  find_name_causes(attempt);
-  if (std::size_t found = count_rules(attempt) - known;
-      found > 3 && found * 4 > attempt.file().size()) {  // nearly a rule a key: the names say nothing
-    Attempt ordered(candidate.keys, wanted);
-    find_order_cause(ordered);
-    if (ordered.complete()) return ordered;
-  }
-  find_order_cause(attempt);
-  find_layout_causes(attempt);
-  bool other = find_other_model(attempt, nearest);
-  if (!other) find_leftovers(attempt);
-  std::size_t named = wanted.size() - attempt.unmatched_wanted().size();
-  bool alike = named * 2 >= wanted.size();
-  if (!other && !alike) {
-    Attempt plain(candidate.keys, wanted);
-    find_missing_and_extra(plain, detail::Kinship::other_model);
-    std::string model = nearest();
-    if (!model.empty()) plain.causes.front().evidence.push_back("the file's shapes are those of " + model);
-    return plain;
-  }
-  if (!other) find_size_causes(attempt);
-  if (!other) find_missing_and_extra(attempt, detail::Kinship::same_model);
-  return attempt;
 }
 
 struct Tried {
@@ -114,7 +75,7 @@ Tried best_candidate(const std::vector<Candidate>& candidates, const KeyTable& w
     Tried tried{candidate, Attempt(candidate->keys, wanted), candidate->is_one_of(input.module_dicts)};
     if (!tried.attempt->complete()) {
       tried.attempt = attempt_all(*candidate, wanted, options.packs, [&] {
-        return other_known_model(options, dict_of(*candidate, root), wanted.list().name);
+        return detail::other_known_model(options, dict_of(*candidate, root), wanted.list());
       });
     }
     if (better(tried, best)) best = std::move(tried);
@@ -170,24 +131,121 @@ void add_optimizer_file(Diagnosis& diagnosis, const Value& root) {
   diagnosis.causes.push_back(std::move(cause));
 }
 
-/// Whether another dict gives the model too, once the names are those of the model.
-bool fits_too(const Candidate& candidate, const KeyTable& wanted, const KnownPacks& packs) {
-  if (candidate.keys.size() < wanted.size() || candidate.keys.size() > 2 * wanted.size()) return false;
-  return attempt_all(candidate, wanted, packs, [] { return std::string(); }).complete();
+/// Another dict, where it gives the model too once the names are those of the model.
+std::optional<Attempt> fitting(const Candidate& candidate, const KeyTable& wanted, const KnownPacks& packs) {
+  if (candidate.keys.size() < wanted.size() || candidate.keys.size() > 2 * wanted.size()) return std::nullopt;
+  Attempt attempt = attempt_all(candidate, wanted, packs, [] { return std::string(); });
+  return attempt.complete() ? std::optional(std::move(attempt)) : std::nullopt;
 }
 
-/// The dict that is taken and the others that would do as well, in one sentence.
-void note_others_that_fit(Diagnosis& diagnosis, const Tried& best, const std::vector<Candidate>& candidates,
-                          const KeyTable& wanted, const WhyInput& input, const WhyOptions& options) {
+/// A file and what it is compared with.
+struct Question {
+  const WhyInput& input;
+  const WhyOptions& options;
+  const ErrorFacts& facts;
+  const KeyList& list;
+  const KeyTable& wanted;
+  const std::vector<Candidate>& candidates;
+};
+
+void add_ties_stated(Diagnosis& diagnosis, const KeyList& list) {
+  auto stated = [&](const std::pair<std::string, std::string>& tie) {
+    return std::any_of(list.ties.begin(), list.ties.end(), [&](const std::vector<std::string>& group) {
+      return std::find(group.begin(), group.end(), tie.first) != group.end() &&
+             std::find(group.begin(), group.end(), tie.second) != group.end();
+    });
+  };
+  diagnosis.ties_stated = std::all_of(diagnosis.dropped_ties.begin(), diagnosis.dropped_ties.end(), stated);
+}
+
+/// Names that the model takes although it does not have them.
+void note_older_weight_norm(Diagnosis& diagnosis, const Candidate& candidate, const KeyTable& wanted) {
+  auto count =
+      static_cast<std::uint64_t>(std::count_if(candidate.keys.begin(), candidate.keys.end(), [&](const FileKey& key) {
+        std::optional<std::string> newer = detail::newer_weight_norm(key.name);
+        return newer && wanted.find(*newer) >= 0 && wanted.find(key.name) < 0;
+      }));
+  if (count == 0) return;
+  diagnosis.after.keys += count;
+  diagnosis.after.wanted += count;
+  diagnosis.notes.push_back(core::format_count(count) +
+                            " keys have the older names of weight norm (weight_g, weight_v), which PyTorch's "
+                            "parametrizations.weight_norm takes for its own");
+}
+
+/// What has to be done where the keys lie in one dict, or in none.
+Diagnosis diagnose_place(const Question& asked, const Tried& place) {
+  const Value& root = asked.input.checkpoint->root;
+  Diagnosis diagnosis;
+  diagnosis.subject = asked.input.subject;
+  diagnosis.format = asked.input.checkpoint->format;
+  diagnosis.target = asked.list.name;
+  diagnosis.shapes_known = asked.wanted.shapes_known();
+  diagnosis.description = detail::describe_file(root, place.candidate);
+  bool same_place = place.candidate != nullptr && place.candidate->kind == Candidate::Kind::dict &&
+                    (place.candidate->at == asked.list.at || place.candidate->at == asked.options.at);
+  detail::FileContext context{
+      asked.input, asked.options, asked.facts, place.candidate, match_at_top(asked.candidates, asked.wanted),
+      {},          same_place};
+  if (place.attempt) context.in_chosen = Attempt(place.candidate->keys, asked.wanted).match();
+  if (same_place) {
+    context.at_top = context.in_chosen;
+    diagnosis.plan.at = place.candidate->at;
+  }
+  diagnosis.before = context.at_top;
+  diagnosis.after = context.in_chosen;
+  add_before_names(diagnosis, context);
+  if (place.attempt) {
+    if (is_taken(*place.candidate, root, asked.list)) {
+      diagnosis.after = detail::all_of(context.in_chosen);
+      note_older_weight_norm(diagnosis, *place.candidate, asked.wanted);
+    } else {
+      take_over(diagnosis, *place.attempt);
+      diagnosis.plan.reaches = drops_a_parent(*place.candidate, diagnosis.plan);
+    }
+  } else {
+    add_optimizer_file(diagnosis, root);
+    if (diagnosis.causes.empty()) detail::add_no_state_dict(diagnosis, root);
+  }
+  add_behind_names(diagnosis, context);
+  add_ties_stated(diagnosis, asked.list);
+  detail::prove(diagnosis, *asked.input.checkpoint, asked.list);
+  return diagnosis;
+}
+
+/// "state_dict_ema" of "models.state_dict_ema", as far as a file name takes it.
+std::string tag_of(const std::string& at) {
+  std::string tag;
+  for (char c : at.substr(at.rfind('.') + 1)) {
+    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    if (plain) tag += c;
+  }
+  return tag.empty() || tag == "fixed" ? "alternative" : tag;
+}
+
+void add_alternative(Diagnosis& diagnosis, Diagnosis other, const std::string& at) {
+  other.tag = tag_of(at);
+  for (const Diagnosis& known : diagnosis.alternatives) {
+    if (known.tag == other.tag) other.tag += std::to_string(diagnosis.alternatives.size() + 1);
+  }
+  diagnosis.alternatives.push_back(std::move(other));
+}
+
+/// The dict that is taken and the others that would do as well: a sentence, and what each of them needs.
+void add_others_that_fit(Diagnosis& diagnosis, const Question& asked, const Tried& best) {
   if (!best.attempt || !best.attempt->complete() || best.candidate->kind != Candidate::Kind::dict) return;
   std::vector<std::string> names = {best.candidate->at.empty() ? "the top" : core::quote(best.candidate->at)};
   std::string other;
-  for (const Candidate* candidate : worth_trying(candidates)) {
+  for (const Candidate* candidate : worth_trying(asked.candidates)) {
     if (candidate == best.candidate || candidate->kind != Candidate::Kind::dict) continue;
-    if (candidate->is_one_of(input.module_dicts)) continue;  // not what the training left
-    if (!fits_too(*candidate, wanted, options.packs)) continue;
+    if (candidate->is_one_of(asked.input.module_dicts)) continue;  // not what the training left
+    std::optional<Attempt> attempt = fitting(*candidate, asked.wanted, asked.options.packs);
+    if (!attempt) continue;
     if (other.empty()) other = candidate->at;
     names.push_back(core::quote(candidate->at));
+    if (diagnosis.alternatives.size() == kMaxAlternatives) continue;
+    Diagnosis fit = diagnose_place(asked, {candidate, std::move(attempt)});
+    if (fit.fixable()) add_alternative(diagnosis, std::move(fit), candidate->at);
   }
   if (other.empty()) return;
   std::string last = names.back();
@@ -198,41 +256,12 @@ void note_others_that_fit(Diagnosis& diagnosis, const Tried& best, const std::ve
 }
 
 Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts, const KeyList& list) {
-  const Value& root = input.checkpoint->root;
-  Diagnosis diagnosis;
-  diagnosis.subject = input.subject;
-  diagnosis.format = input.checkpoint->format;
-  diagnosis.target = list.name;
   KeyTable wanted(list);
-  diagnosis.shapes_known = wanted.shapes_known();
-  std::vector<Candidate> candidates = detail::list_candidates(root, options.at);
+  std::vector<Candidate> candidates = detail::list_candidates(input.checkpoint->root, options.at);
+  Question asked{input, options, facts, list, wanted, candidates};
   Tried best = candidates.empty() ? Tried{} : best_candidate(candidates, wanted, input, options);
-  diagnosis.description = detail::describe_file(root, best.candidate);
-  bool same_place = best.candidate != nullptr && best.candidate->kind == Candidate::Kind::dict &&
-                    (best.candidate->at == list.at || best.candidate->at == options.at);
-  detail::FileContext context{input, options, facts, best.candidate, match_at_top(candidates, wanted), {}, same_place};
-  if (best.attempt) context.in_chosen = Attempt(best.candidate->keys, wanted).match();
-  if (same_place) {
-    context.at_top = context.in_chosen;
-    diagnosis.plan.at = best.candidate->at;
-  }
-  diagnosis.before = context.at_top;
-  diagnosis.after = context.in_chosen;
-  note_others_that_fit(diagnosis, best, candidates, wanted, input, options);
-  add_before_names(diagnosis, context);
-  if (best.attempt) {
-    if (is_taken(*best.candidate, root, list)) {
-      diagnosis.after = detail::all_of(context.in_chosen);
-    } else {
-      take_over(diagnosis, *best.attempt);
-      diagnosis.plan.reaches = drops_a_parent(*best.candidate, diagnosis.plan);
-    }
-  } else {
-    add_optimizer_file(diagnosis, root);
-    if (diagnosis.causes.empty()) detail::add_no_state_dict(diagnosis, root);
-  }
-  add_behind_names(diagnosis, context);
-  detail::prove(diagnosis, *input.checkpoint, list);
+  Diagnosis diagnosis = diagnose_place(asked, best);
+  add_others_that_fit(diagnosis, asked, best);
   return diagnosis;
 }
 
@@ -341,13 +370,12 @@ const KeyList* model_named(const WhyOptions& options, const std::string& name) {
   return found == known.end() ? nullptr : &*found;
 }
 
-Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts) {
+/// The same for one dict where nobody says for what.
+Diagnosis alone_at(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts, const Candidate* main) {
   const Value& root = input.checkpoint->root;
   Diagnosis diagnosis;
   diagnosis.subject = input.subject;
   diagnosis.format = input.checkpoint->format;
-  std::vector<Candidate> candidates = detail::list_candidates(root, options.at);
-  const Candidate* main = main_candidate(candidates);
   diagnosis.description = detail::describe_file(root, main);
   bool same_place = main != nullptr && !options.at.empty();
   if (same_place) diagnosis.plan.at = main->at;
@@ -358,17 +386,26 @@ Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFac
   if (main == nullptr && diagnosis.causes.empty()) detail::add_no_state_dict(diagnosis, root);
   add_behind_names(diagnosis, context);
   if (const KeyList* near = model_named(options, diagnosis.nearest)) {
+    add_ties_stated(diagnosis, *near);
     detail::prove(diagnosis, *input.checkpoint, *near);
   } else {
     detail::prove_alone(diagnosis, *input.checkpoint);
   }
+  return diagnosis;
+}
+
+Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts) {
+  std::vector<Candidate> candidates = detail::list_candidates(input.checkpoint->root, options.at);
+  const Candidate* main = main_candidate(candidates);
+  Diagnosis diagnosis = alone_at(input, options, facts, main);
   for (const Candidate& other : candidates) {
     bool state = &other != main && other.kind != Candidate::Kind::flat && main != nullptr &&
                  other.keys.size() == main->keys.size();
-    if (state) {
-      diagnosis.notes.push_back(core::quote(other.at) +
-                                " holds as many keys; name it as FILE::" + shell_word(other.at));
-    }
+    if (!state) continue;
+    diagnosis.notes.push_back(core::quote(other.at) + " holds as many keys; name it as FILE::" + shell_word(other.at));
+    if (other.is_one_of(input.module_dicts) || diagnosis.alternatives.size() == kMaxAlternatives) continue;
+    Diagnosis same = alone_at(input, options, facts, &other);
+    if (same.fixable()) add_alternative(diagnosis, std::move(same), other.at);
   }
   return diagnosis;
 }
@@ -377,15 +414,19 @@ double share_of(const Match& match) {
   return match.wanted == 0 ? 0 : static_cast<double>(match.keys) / static_cast<double>(match.wanted);
 }
 
+/// The message says that a file could not be read, and this one can.
 void note_readable(Diagnosis& diagnosis, const ErrorFacts& facts) {
   using Kind = ErrorFacts::Kind;
-  for (Kind kind : {Kind::header_too_large, Kind::cut, Kind::zip_directory, Kind::load_key}) {
-    if (!facts.has(kind)) continue;
-    diagnosis.notes.push_back(
-        "the message says that a file could not be read, but this one can: it is another file, or was fetched again "
-        "since");
-    return;
-  }
+  const Kind kinds[] = {Kind::header_too_large, Kind::cut, Kind::zip_directory, Kind::load_key};
+  if (std::none_of(std::begin(kinds), std::end(kinds), [&](Kind kind) { return facts.has(kind); })) return;
+  bool other = std::any_of(diagnosis.causes.begin(), diagnosis.causes.end(),
+                           [](const Cause& cause) { return cause.kind == CauseKind::other_format; });
+  if (other) return;  // which is why
+  diagnosis.notes.emplace_back(
+      diagnosis.format == "native"
+          ? "the message: torch.load does not read this format"
+          : "the message says that a file could not be read, but this one can: it is another file, or was fetched "
+            "again since");
 }
 
 /// The steps to the dict that the plan takes, or to the one whose keys it changes.
@@ -407,6 +448,12 @@ std::vector<Value> place_of(const FixPlan& plan, const Value& root) {
 std::string file_of(const std::string& subject, const std::string& at) {
   std::string place = "::" + at;
   return !at.empty() && subject.ends_with(place) ? subject.substr(0, subject.size() - place.size()) : subject;
+}
+
+void set_place(Diagnosis& diagnosis, const WhyInput& input, const WhyOptions& options) {
+  diagnosis.path = file_of(diagnosis.subject, options.at);
+  diagnosis.at = options.at;
+  diagnosis.place = place_of(diagnosis.plan, input.checkpoint->root);
 }
 
 Diagnosis of_one_rank(const WhyInput& input, const detail::RankPart& part) {
@@ -447,32 +494,6 @@ Diagnosis best_diagnosis(const WhyInput& input, const WhyOptions& options) {
   return diagnosis;
 }
 
-/// A file that is not large is read whole: nothing is promised of bytes that are not those that were written.
-void add_damage(Diagnosis& diagnosis, const Checkpoint& checkpoint) {
-  constexpr std::uint64_t kMost = 64ULL << 20;
-  std::vector<NamedEntry> entries = list_entries(checkpoint.root);
-  std::uint64_t bytes = 0;
-  for (const NamedEntry& named : entries) bytes += std::min(kMost, named.entry->byte_size());
-  if (bytes >= kMost) {
-    diagnosis.notes.push_back(
-        "the values were not read; 'ckpt verify' compares them with the checksums that the file has");
-    return;
-  }
-  for (const NamedEntry& named : entries) {
-    try {
-      if (named.entry->bytes) for_each_part(*named.entry->bytes, [](Bytes) {});
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::io) throw;
-      if (error.code() != ErrorCode::corrupt) continue;  // refused for its size: says nothing of damage
-      Cause cause{CauseKind::corrupt, core::quote(named.name) + ": " + error.message()};
-      cause.advice =
-          "fetch or copy the file again; PyTorch does not compare checksums and would load the damaged values";
-      diagnosis.causes.insert(diagnosis.causes.begin(), std::move(cause));
-      return;
-    }
-  }
-}
-
 }  // namespace
 
 bool Diagnosis::fixable() const {
@@ -487,9 +508,8 @@ bool Diagnosis::guesses() const {
 
 Diagnosis why(const WhyInput& input, const WhyOptions& options) {
   Diagnosis diagnosis = best_diagnosis(input, options);
-  diagnosis.path = file_of(diagnosis.subject, options.at);
-  diagnosis.at = options.at;
-  diagnosis.place = place_of(diagnosis.plan, input.checkpoint->root);
+  set_place(diagnosis, input, options);
+  for (Diagnosis& other : diagnosis.alternatives) set_place(other, input, options);
   return diagnosis;
 }
 
@@ -513,7 +533,7 @@ Diagnosis why(const std::filesystem::path& path, const WhyOptions& options) {
   WhyInput input{&checkpoint, path.string(), report.globals, report.modules, report.module_dicts};
   return core::with_context(path.string(), [&] {
     Diagnosis diagnosis = why(input, options);
-    add_damage(diagnosis, checkpoint);
+    detail::add_damage(diagnosis, checkpoint, options.open.limits);
     return diagnosis;
   });
 }

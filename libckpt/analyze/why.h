@@ -149,6 +149,7 @@ struct Cause {
   double confidence = 1;                   ///< 0 to 1; below 0.7 look before you trust it
   bool cured = false;                      ///< the plan holds a step against it
   std::string advice = {};                 ///< where no step helps: the command or the line of code that does
+  std::string command = {};                ///< the shell line in `advice` that makes a file which can be opened
 };
 
 struct Diagnosis {
@@ -171,6 +172,16 @@ struct Diagnosis {
   std::vector<Match> others;      ///< one for each of `also`: what else was tried
   std::vector<std::string> also;
   std::string nearest;  ///< known model that it was found to be, "" for none
+
+  /// The same for other dicts of the file that give the model too, at most kMaxAlternatives: "ema" beside "model". The
+  /// plan takes the first.
+  std::vector<Diagnosis> alternatives;
+  std::string tag = "fixed";  ///< the file that is made: "best.fixed.pth"; of an alternative "best.ema.pth"
+
+  /// Names that the file leaves out because another name has the same tensor, with that name.
+  std::vector<std::pair<std::string, std::string>> dropped_ties;
+  bool ties_stated = false;  ///< the target ties all of them too
+  bool numpy_reads = false;  ///< NumPy has every dtype of the file, and no tensor has two names
 
   /// The plan was applied to the names, shapes and versions of the file, and load_state_dict(strict=True) takes what
   /// comes out; without a target: there is a dict of tensors.
@@ -223,6 +234,8 @@ Diagnosis why(const std::filesystem::path& path, const WhyOptions& options);
 /// Diagnoses what options.error alone says: the keys that it calls unexpected or of another shape, and the device that
 /// it names, stand for the file, which is called "FILE". Errors: Error(usage) when it says nothing of either.
 Diagnosis why_message(const WhyOptions& options);
+
+constexpr std::size_t kMaxAlternatives = 3;
 
 struct NearModel {
   const KeyList* model = nullptr;

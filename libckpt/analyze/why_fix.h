@@ -26,6 +26,10 @@ struct FixCommand {
 /// when there is nothing to do.
 std::string command_line(const Diagnosis& diagnosis, const FixCommand& command = {});
 
+/// For a file of a format that libckpt loads and PyTorch does not read (native): the command that makes a PyTorch file
+/// of it, or of what the fix wrote. "" for any other file.
+std::string convert_line(const Diagnosis& diagnosis, const std::string& program = "ckpt");
+
 /// The same in Python, for those who must: one line, quoted likewise. "" when there is nothing to do, or Python does
 /// not read the format with torch or safetensors.
 std::string python_line(const Diagnosis& diagnosis);

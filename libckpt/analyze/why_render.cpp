@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "libckpt/analyze/pasteable.h"
+#include "libckpt/analyze/why/python_line.h"
 #include "libckpt/analyze/why_fix.h"
 #include "libcore/base/text.h"
 
@@ -14,6 +15,7 @@ namespace {
 using Step = FixStep::Kind;
 
 constexpr std::size_t kMaxGlobs = 4;
+constexpr std::size_t kMaxTies = 16;
 constexpr std::size_t kLongestSpecial = 2000;  // a line that is longer says less than `ckpt fix`
 
 bool converts(const Diagnosis& diagnosis) {
@@ -53,10 +55,10 @@ std::string output_name(const Diagnosis& diagnosis) {
   // Behind .ckpt our own format would be written.
   if (converts(diagnosis) || (end == ".ckpt" && diagnosis.format.starts_with("torch"))) end = ".pth";
   std::error_code ignored;
-  std::string name = stem + ".fixed" + end;
+  std::string name = stem + "." + diagnosis.tag + end;
   constexpr int kMaxTried = 1000;
   for (int i = 2; i < kMaxTried && std::filesystem::exists(std::filesystem::symlink_status(name, ignored)); ++i) {
-    name = stem + ".fixed" + std::to_string(i) + end;
+    name = stem + "." + diagnosis.tag + std::to_string(i) + end;
   }
   return name;
 }
@@ -180,11 +182,34 @@ std::string special_commands(const Diagnosis& diagnosis, const FixCommand& comma
   return all;
 }
 
+/// Another dict than the one that `ckpt fix` takes.
+bool is_alternative(const Diagnosis& diagnosis) {
+  return diagnosis.tag != Diagnosis().tag;
+}
+
+/// A native file is for libckpt; PyTorch reads what `ckpt convert` makes of it, or of what the fix wrote.
+struct ForTorch {
+  std::string from;
+  std::string to;
+};
+std::optional<ForTorch> for_torch(const Diagnosis& diagnosis) {
+  const bool loads = diagnosis.plan.empty() ? diagnosis.names_match() : diagnosis.fixable();
+  if (diagnosis.format != "native" || !loads || diagnosis.path == "-" || !diagnosis.at.empty()) return std::nullopt;
+  std::string from = diagnosis.plan.empty() ? diagnosis.path : output_name(diagnosis);
+  std::filesystem::path to = from;
+  std::error_code ignored;
+  to.replace_extension(".pth");
+  bool taken = to == from || std::filesystem::exists(std::filesystem::symlink_status(to, ignored));
+  if (taken) to.replace_extension(".converted.pth");
+  return ForTorch{std::move(from), to.string()};
+}
+
 std::string fetch_command(const Diagnosis& diagnosis) {
   const Cause& cause = diagnosis.causes.front();
   std::error_code ignored;
   if (diagnosis.path == "-" || std::filesystem::is_directory(diagnosis.path, ignored)) return "";
   if (cause.kind == CauseKind::lfs_pointer) return cause.advice;
+  if (!cause.command.empty()) return cause.command;
   ShellCommand curl("curl");
   curl.word("-L");
   if (cause.kind == CauseKind::truncated) curl.option("-C", "-");
@@ -197,20 +222,31 @@ std::string fetch_command(const Diagnosis& diagnosis) {
 class PythonNames {
  public:
   bool add(const FixStep& step) {
-    if (step.kind == Step::rename) return add_rule(step.rule);
+    if (step.kind == Step::rename) return ties_.empty() && add_rule(step.rule);
+    if (step.kind == Step::tie) return add_ties(step);
     if (step.kind != Step::drop || step.keys.size() > kMaxGlobs) return false;
     std::vector<std::string> names;
     for (const std::string& key : step.keys) names.push_back(python_text(key));
     condition_ += (condition_.empty() ? "" : " and ") + key_ + " not in (" + core::join(names, ", ") + ",)";
     return true;
   }
-  bool changed() const { return key_ != "k" || !condition_.empty(); }
+  bool changed() const { return key_ != "k" || !condition_.empty() || !ties_.empty(); }
   bool regex() const { return regex_; }
   std::string comprehension() const {
-    return "{" + key_ + ": v for k, v in sd.items()" + (condition_.empty() ? "" : " if " + condition_) + "}";
+    if (key_ == "k" && condition_.empty()) return "{**sd" + ties_ + "}";
+    std::string all = "{" + key_ + ": v for k, v in sd.items()" + (condition_.empty() ? "" : " if " + condition_) + "}";
+    return ties_.empty() ? all : "{**" + all + ties_ + "}";
   }
 
  private:
+  /// The names are those of `sd`, so none of them may have been another before.
+  bool add_ties(const FixStep& step) {
+    if (key_ != "k" || step.pairs.size() > kMaxTies) return false;
+    for (const auto& [name, existing] : step.pairs) {
+      ties_ += ", " + python_text(name) + ": sd[" + python_text(existing) + "]";
+    }
+    return true;
+  }
   bool add_rule(const KeyRule& rule) {
     std::string from = python_pattern(rule.from);
     switch (rule.kind) {
@@ -246,6 +282,7 @@ class PythonNames {
 
   std::string key_ = "k";
   std::string condition_;
+  std::string ties_;
   bool regex_ = false;
 };
 
@@ -264,45 +301,17 @@ std::optional<std::string> python_subscripts(const std::vector<Value>& place) {
   return out;
 }
 
-bool starts_with_any(const std::string& text, std::initializer_list<std::string_view> starts) {
-  return std::any_of(starts.begin(), starts.end(), [&](std::string_view start) { return text.starts_with(start); });
-}
-
-/// torch.load and safetensors read a file of the format, or what the fix makes of it.
-bool is_for_python(const Diagnosis& diagnosis) {
-  return converts(diagnosis) || diagnosis.format.empty() ||
-         starts_with_any(diagnosis.format, {"torch", "safetensors", "dcp"});
-}
-
-/// One call reads the file as it is: it is one file, and not of a form that weights_only refuses.
-bool is_loaded_at_once(const Diagnosis& diagnosis) {
-  constexpr std::array<std::string_view, 4> kAtOnce = {"", "torch-zip", "torch-legacy", "safetensors"};
-  bool form = std::find(kAtOnce.begin(), kAtOnce.end(), diagnosis.format) != kAtOnce.end();
-  // A file that weights_only refuses is not to be loaded in any other way.
-  return form && std::none_of(diagnosis.causes.begin(), diagnosis.causes.end(),
-                              [](const Cause& cause) { return cause.kind == CauseKind::foreign_globals; });
-}
-
-bool reads_as_safetensors(const Diagnosis& diagnosis) {
-  bool named = diagnosis.format.empty() && diagnosis.path.ends_with(".safetensors");
-  return (named || diagnosis.format == "safetensors") && !converts(diagnosis);
-}
-
-std::string load_call(const Diagnosis& diagnosis, const std::string& path, bool to_cpu) {
-  if (reads_as_safetensors(diagnosis)) return "safetensors.torch.load_file(" + python_path(path) + ")";
-  return "torch.load(" + python_path(path) + (to_cpu ? ", map_location='cpu'" : "") + ")";
-}
-
 }  // namespace
 
 std::string command_line(const Diagnosis& diagnosis, const FixCommand& command) {
   if (!diagnosis.readable) return diagnosis.causes.empty() ? "" : fetch_command(diagnosis);
   if (diagnosis.plan.empty() || !diagnosis.fixable()) return "";
-  bool special = diagnosis.plan.steps.size() == 1 || command.lacks_message;
+  const bool alternative = is_alternative(diagnosis);
+  bool special = diagnosis.plan.steps.size() == 1 || command.lacks_message || alternative;
   if (std::string line = special ? special_commands(diagnosis, command) : ""; !line.empty()) {
     if (line.size() <= kLongestSpecial) return line;
   }
-  if (command.lacks_message) return "";
+  if (command.lacks_message || alternative) return "";  // `ckpt fix` takes the first dict
   ShellCommand line(command.program);
   line.word("fix").file(address(diagnosis.path, diagnosis.at));
   for (const auto& [name, value] : command.options) line.option(name, value);
@@ -310,36 +319,42 @@ std::string command_line(const Diagnosis& diagnosis, const FixCommand& command) 
   return line.file_option("-o", output_name(diagnosis)).text();
 }
 
+std::string convert_line(const Diagnosis& diagnosis, const std::string& program) {
+  std::optional<ForTorch> files = for_torch(diagnosis);
+  if (!files) return "";
+  ShellCommand line(program);
+  line.word("convert").file(files->from).file(files->to);
+  return line.is_exact() ? line.text() : "";
+}
+
 std::string python_line(const Diagnosis& diagnosis) {
   // A message alone does not say where in the file the keys lie.
-  bool nothing = !diagnosis.fixable() || diagnosis.plan.empty() || diagnosis.path == "-" || diagnosis.from_message;
-  if (nothing || !is_for_python(diagnosis)) return "";
-  std::optional<std::string> subscripts = python_subscripts(diagnosis.place);
+  if (diagnosis.path == "-" || diagnosis.from_message) return "";
+  detail::PythonLine line(diagnosis);
+  if (diagnosis.format == "native") {
+    std::optional<ForTorch> files = for_torch(diagnosis);
+    return files ? line.after(files->to, "") : "";
+  }
+  if (!diagnosis.fixable() || diagnosis.plan.empty()) return "";
+  std::optional<std::string> place = python_subscripts(diagnosis.place);
   PythonNames names;
-  bool to_cpu = false;
   bool takes = false;
-  const std::string imports = reads_as_safetensors(diagnosis) ? "import safetensors.torch; " : "";
-  bool said = subscripts.has_value() && is_loaded_at_once(diagnosis);
+  bool said = place.has_value();
   for (const FixStep& step : diagnosis.plan.steps) {
     if (step.kind == Step::take) {
       takes = true;
     } else if (step.kind == Step::remap) {
-      to_cpu = true;
-    } else {
+      line.to_cpu();
+    } else if (step.kind != Step::convert) {
       said &= names.add(step);
     }
   }
-  if (!said) {
-    std::string below = diagnosis.plan.at.empty() || takes ? "" : subscripts.value_or("");
-    std::string load = load_call(diagnosis, output_name(diagnosis), false) + below;
-    return imports + (diagnosis.target.empty() ? "state_dict = " + load : "model.load_state_dict(" + load + ")") +
-           "  # after the command above";
+  if (said) {
+    if (auto direct = line.direct({*place, names.changed() ? names.comprehension() : "", names.regex()}))
+      return *direct;
   }
-  std::string load = load_call(diagnosis, diagnosis.path, to_cpu) + *subscripts;
-  if (diagnosis.target.empty()) return imports + "state_dict = " + load;
-  if (!names.changed()) return imports + "model.load_state_dict(" + load + ")";
-  return imports + (names.regex() ? "import re; " : "") + "sd = " + load + "; model.load_state_dict(" +
-         names.comprehension() + ")";
+  std::string below = diagnosis.plan.at.empty() || takes ? "" : place.value_or("");
+  return line.after(output_name(diagnosis), below);
 }
 
 }  // namespace ckpt

@@ -136,6 +136,43 @@ TEST(FixCommand, TakesOneMessageForAllFiles) {
   EXPECT_THAT(fix.out, HasSubstr("two.fixed.pth: 1 step, 2 of 2 keys match Net"));
 }
 
+TEST(WhyCommand, ShowsHowToTakeTheOtherDictThatFits) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "best.pth",
+                   dict({{"model", lenet()}, {"state_dict_ema", lenet()}, {"epoch", Value::integer(3)}}));
+  Outcome why = run_ckpt(dir.path(), {"why", "best.pth", "--for", "lenet5"});
+  EXPECT_EQ(why.code, 1) << why.err;
+  EXPECT_THAT(why.out, HasSubstr("'model' and 'state_dict_ema' both fit the model; 'model' is taken"));
+  EXPECT_THAT(why.out, HasSubstr("to take 'state_dict_ema' instead\n"
+                                 "  ckpt convert best.pth::state_dict_ema best.state_dict_ema.pth\n"
+                                 "  model.load_state_dict(torch.load('best.pth')['state_dict_ema'])\n"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"why", "best.pth"}).out, HasSubstr("to take 'state_dict_ema' instead\n"));
+  JsonDocument json = JsonDocument::parse(run_ckpt(dir.path(), {"why", "--json", "best.pth", "--for", "lenet5"}).out);
+  EXPECT_EQ(json.root().at("alternatives").items()[0].at("at").as_text(), "state_dict_ema");
+}
+
+TEST(WhyCommand, SaysThatAListOfNamesLeavesSizesOpen) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a", "b"});
+  write_file(dir.path() / "keys.txt", "a\nb\n");
+  Outcome why = run_ckpt(dir.path(), {"why", "net.pth", "--for", "keys.txt"});
+  EXPECT_EQ(why.code, 0) << why.err;
+  EXPECT_THAT(why.out, HasSubstr("every name matches; sizes cannot be compared, as the list has names alone"));
+}
+
+TEST(WhyCommand, ShowsWhatMakesAPyTorchFileOfANativeOne) {
+  TempDir dir;
+  write_model(dir, "net.ckpt", {"module.a", "module.b"});
+  write_model(dir, "plain.ckpt", {"a", "b"});
+  write_model(dir, "want.pth", {"a", "b"});
+  Outcome why = run_ckpt(dir.path(), {"why", "net.ckpt", "--for", "want.pth"});
+  EXPECT_THAT(why.out, HasSubstr("fix\n  ckpt strip-prefix --prefix module. net.ckpt -o net.fixed.ckpt\n"
+                                 "for PyTorch\n  ckpt convert net.fixed.ckpt net.fixed.pth\n"
+                                 "python\n  model.load_state_dict(torch.load('net.fixed.pth'))"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"why", "plain.ckpt"}).out,
+              HasSubstr("for PyTorch\n  ckpt convert plain.ckpt plain.pth\n"));
+}
+
 TEST(WhyCommand, WritesJson) {
   TempDir dir;
   write_checkpoint(dir.path() / "net.pth", lenet("module.", "cuda:5"));

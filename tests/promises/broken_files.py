@@ -11,7 +11,7 @@ import zipfile
 import torch
 
 import models
-from situation import add, save_as, saved, some_optimizer, with_prefix
+from situation import add, plain, save_as, saved, some_optimizer, with_prefix
 
 LFS = (
     "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
@@ -244,6 +244,22 @@ def add_formats():
         "for_text both_stdin",
         form="script",
     )
+    add(
+        "temperature",
+        "script",
+        lambda: torch.jit.script(trained_model("temperature")).save("best.pt"),
+        "for_text for_shapes",
+        form="script",
+    )
+    for form, extension in (("npz", ".npz"), ("native", ".ckpt"), ("h5", ".h5"), ("gguf", ".gguf")):
+        add(
+            "mlp_bn",
+            "counted",
+            converted(saved("mlp_bn", plain), "best.pth", "best" + extension),
+            "alone for_text for_shapes",
+            form=form,
+            expect="any",
+        )
     for family in ("lenet", "resnet18"):
         npz = "import numpy; model.load_state_dict({k: torch.from_numpy(v) for k, v in numpy.load('best.npz').items()})"
         add(family, "good", saved(family, form="npz"), "alone for_text", form="npz", expect="any")

@@ -7,9 +7,10 @@ Run where torch is installed, after make_cases.py (about a minute for 700 cases)
     OMP_NUM_THREADS=1 python check_promises.py --ckpt build/bin/ckpt --cases OUT [--only REGEX] [--table] [--results FILE]
     ... --pack tests/golden/promises.tar.xz    # also records the verdicts, for tests that have no PyTorch
 
-Exit 1 when a promise was broken. Promises are: "it loads as it is" (and exit 0), a check mark behind "after", each command
-below "fix", each line below "python". Missed is what was possible and not offered; silent an answer without the word it is
-about ("LFS" of a pointer).
+Exit 1 when a promise was broken. Promises are: "it loads as it is" (and exit 0), "every name matches" where shapes are not
+known, a check mark behind "after", each command below "fix" and "for PyTorch", each line below "python", both below "to take
+'ema' instead", and each command and call in an advice. Missed is what was possible and not offered; silent an answer without
+the word it is about ("LFS" of a pointer).
 """
 
 import argparse
@@ -28,9 +29,13 @@ import time
 import torch
 
 import models
-from judge import in_child, judge_as_it_is, judge_file, judge_line, outcome
+from judge import in_child, judge_as_it_is, judge_call, judge_file, judge_line, judge_other_dict, outcome
 from situation import WITHOUT_FILE
 
+# What an advice holds that can be pasted; NAME and URL are the reader's to fill in.
+COMMAND = re.compile(r"\b(?:ckpt (?!convert\b)[a-z]+ |gunzip )[^;,()]*")
+CALL = re.compile(r"\b(?:model\.load_state_dict|torch\.(?:jit\.)?load|safetensors\.torch\.load_model)\(")
+OFFERS = ("fix", "python", "loads as it is", "names match")
 FETCHES = ("curl ", "git ", "wget ", "hf ", "huggingface-cli ", "pip ")
 
 
@@ -98,6 +103,41 @@ def lines_below(text, heading):
             found.append(line[2:])
         else:
             inside = line.strip().partition(",")[0] == heading
+    return found
+
+
+def alternatives(text):
+    """(place, line) of every line below "to take 'ema' instead"."""
+    found, place = [], None
+    for line in text.splitlines():
+        heading = re.fullmatch(r"to take '(.*)' instead", line)
+        if heading:
+            place = heading[1]
+        elif place is not None and line.startswith("  "):
+            found.append((place, line[2:]))
+        else:
+            place = None
+    return found
+
+
+def calls(line):
+    """Each with what stands between its brackets."""
+    for start in CALL.finditer(line):
+        depth = 0
+        for at in range(start.end() - 1, len(line)):
+            depth += {"(": 1, ")": -1}.get(line[at], 0)
+            if depth == 0:
+                yield line[start.start() : at + 1]
+                break
+
+
+def advised(text):
+    """Commands and calls in advices, and in the sentence about a message."""
+    found = []
+    for line in text.splitlines():
+        if re.match(r" *advice: |note: (the message|models often)", line):
+            found += [m.strip(" '") for m in COMMAND.findall(line) if not re.search(r"\b(NAME|URL)\b", m)]
+            found += calls(line)
     return found
 
 
@@ -172,20 +212,63 @@ def printed_promises(case, text, facts):
     """(kind, what was printed), in the order in which a user would try them."""
     python = lines_below(text, "python")
     promises = [("loads as it is", "exit 0")] if facts.get("loads") else []
+    names = re.search(r"^(?:(.+): )?every name matches", text, re.MULTILINE)
+    promises += [("names match", names[1] or "")] if names else []
     promises += [("python", line) for line in python if "after the command" not in line]
     fixes = lines_below(text, "fix")
     promises += [("fix", line) for line in fixes]
+    promises += [("for PyTorch", line) for line in lines_below(text, "for PyTorch")]
     promises += [("python", line) for line in python if "after the command" in line]
     tick = re.search(r"\u2713 [\d,]+ of [\d,]+ after", text) or facts.get("fixable")
     if tick and not fixes and not python and not facts.get("loads"):
         promises.append(("check mark", "nothing to paste"))
+    promises += [("other dict", pair) for pair in alternatives(text)]
+    promises += [("advice", line) for line in advised(text)]
     return promises
+
+
+def check_names(case, name, folder):
+    """Shapes are not promised: the list has none. Of a folder the file in it is named."""
+    path = name or case.situation["file"]
+    verdict = judged(case, folder, lambda: judge_as_it_is(path, case.model, **case.told))
+    return {"loads": True, "says": ""} if "size mismatch for" in verdict["says"] else verdict
+
+
+def check_other_dict(case, place, line, folder):
+    """It gives the other dict: loaded strictly where a model is known, with its own weights."""
+    made = None
+    if not line.startswith(("model.", "state_dict", "sd ", "import ")):
+        before = snapshot(folder)
+        done = run_sh(line, folder)
+        made = made_by(before, folder)
+        if done.returncode != 0 or made is None:
+            return {"loads": False, "says": f"exit {done.returncode}: {done.stderr.strip()[:400]}"}
+    path, model = case.situation["file"], case.model if case.has_target else ""
+    return judged(case, folder, lambda: judge_other_dict(path, place, model, made=made, line=line))
+
+
+def check_advice(case, line, folder):
+    """A command runs, and what it makes can be loaded; a call gives the weights. Of a file that is not good it may say so."""
+    good = case.situation["format"] == "message" or case.record["expect"] != "no"
+    if CALL.match(line):
+        return judged(case, folder, lambda: judge_call(line, case.model)) if good else None
+    if line.startswith(("ckpt fix", "ckpt cast", "gunzip")) and good and case.situation["format"] != "message":
+        return check_command(case, line, folder)
+    done = run_sh(line, folder)
+    understood = done.returncode in (0, 1, 3) and "--help" not in done.stderr
+    return {"loads": understood, "says": "" if understood else f"exit {done.returncode}: {done.stderr.strip()[:400]}"}
 
 
 def check_one(case, kind, line, folder):
     """None where nothing was promised."""
     if kind == "loads as it is":
         return check_loads(case, folder)
+    if kind == "names match":
+        return check_names(case, line, folder)
+    if kind == "other dict":
+        return check_other_dict(case, line[0], line[1], folder)
+    if kind == "advice":
+        return check_advice(case, line, folder)
     if kind == "check mark":
         return {"loads": False, "says": "a check mark, and no command that would do it"}
     if kind == "python":
@@ -207,7 +290,7 @@ def needless_or_wrong(case, kind, verdict):
 def was_missed(case, promises):
     expect = case.record["expect"]
     kept = [p for p in promises if p["kept"]]
-    return expect in ("loads", "fixable") and not any(p["kind"] in ("fix", "python", "loads as it is") for p in kept)
+    return expect in ("loads", "fixable") and not any(p["kind"] in OFFERS for p in kept)
 
 
 def check_case(case, folder):
@@ -227,6 +310,7 @@ def check_case(case, folder):
             continue  # it was said that shapes are not known
         if verdict is not None:
             verdict = needless_or_wrong(case, kind, verdict)
+            line = line[1] if kind == "other dict" else line
             promises.append({"kind": kind, "line": line, "kept": verdict["loads"], "says": verdict["says"]})
     tells = case.record.get("tells", [])
     silent = bool(tells) and not any(word in (told.stdout + told.stderr).lower() for word in tells)
@@ -265,7 +349,7 @@ def tell(result, corpus):
 
 
 def table(results):
-    kinds = ("loads as it is", "fix", "python", "check mark")
+    kinds = ("loads as it is", "names match", "fix", "for PyTorch", "python", "other dict", "advice", "check mark")
     count = collections.Counter()
     for result in results:
         for p in result["promises"]:

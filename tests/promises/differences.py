@@ -72,6 +72,12 @@ def add_heads_and_siblings():
         ("wide_resnet50_2", "resnet50"),
         ("resnet50", "resnet18"),
         ("resnet18", "resnet34"),
+        ("mobilenet_v3_small", "mobilenet_v3_large"),
+        ("efficientnet_b1", "efficientnet_b0"),
+        ("densenet169", "densenet121"),
+        ("shufflenet_v2_x0_5", "shufflenet_v2_x1_0"),
+        ("mnasnet0_5", "mnasnet1_0"),
+        ("vgg13_bn", "vgg11_bn"),
     ):
         add(
             "known_" + file,
@@ -208,8 +214,26 @@ def add_leftovers():
         "swin",
         "no_position_index",
         saved("swin", lambda s: without(s, "relative_position_index")),
-        "for_shapes for_file both_stdin",
+        "for_shapes for_file for_text both_stdin",
     )
+    add(
+        "swin",
+        "no_position_index_told",
+        saved("swin", lambda s: without(s, "relative_position_index")),
+        "error_pipe",
+        by_message="any",
+        tells=["window"],
+    )
+
+
+def untied(state, key):
+    """Without `key` and all other names of a tensor but the first."""
+    seen, out = set(), {}
+    for name, value in state.items():
+        if name != key and value.data_ptr() not in seen:
+            seen.add(value.data_ptr())
+            out[name] = value
+    return out
 
 
 def add_ties():
@@ -225,6 +249,16 @@ def add_ties():
             "tied_key_missing",
             saved(family, lambda s, key=key: without(s, key)),
             "for_file for_text both_stdin",
+            by_names="any",
+            by_message="any",
+        )
+
+        add(
+            family,
+            "tied_key_missing",
+            saved(family, lambda s, key=key: untied(s, key), "safetensors"),
+            "for_file for_text both_stdin error_pipe",
+            form="safetensors",
             by_names="any",
             by_message="any",
         )
@@ -350,6 +384,18 @@ def add_layouts():
     def swap(table):
         return lambda key: next((key.removesuffix(old) + new for old, new in table.items() if key.endswith(old)), key)
 
+    add(
+        "wave_old",
+        "new_weight_norm_wrapped",
+        saved("wave_old", lambda s: with_prefix(renamed(s, swap(names)), "module.")),
+        "for_text for_shapes both_stdin error_pipe",
+    )
+    add(
+        "wave_new",
+        "old_weight_norm_wrapped",
+        saved("wave_new", lambda s: with_prefix(renamed(s, swap(back)), "module.")),
+        "for_text both_stdin error_pipe",
+    )
     add("wave_new", "old_weight_norm", saved("wave_new", lambda s: renamed(s, swap(back))), "for_text both_stdin", expect="any")
     add("wave_old", "new_weight_norm", saved("wave_old", lambda s: renamed(s, swap(names))), "for_text both_stdin error_pipe")
 
@@ -381,6 +427,30 @@ def add_layouts():
                 out[key.replace(".qkv.", f".{name}_proj.")] = part.clone()
         return out
 
+    add(
+        "lenet_fcn",
+        "convolution_as_fc",
+        saved("lenet_fcn", lambda s: {**s, "fc1.weight": s["fc1.weight"].flatten(1)}),
+        "for_shapes both_stdin",
+    )
+    add(
+        "unet",
+        "kernel_of_one_as_linear",
+        saved("unet", lambda s: {**s, "outc.weight": s["outc.weight"].flatten(1)}),
+        "for_shapes for_file both_stdin error_pipe",
+    )
+
+    def split_in_proj(s):
+        out = {}
+        for key, value in s.items():
+            if ".in_proj_" not in key:
+                out[key] = value
+                continue
+            for name, part in zip(("q", "k", "v"), value.chunk(3)):
+                out[key.replace(".in_proj_", f".{name}_proj.")] = part.clone()
+        return out
+
+    add("attentive", "split_in_proj", saved("attentive", split_in_proj), "for_shapes for_text both_stdin")
     add("timm_vit", "split_qkv", saved("timm_vit", split_qkv), "for_shapes for_file both_stdin")
 
     def fuse_qkv(s):

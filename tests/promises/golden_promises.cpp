@@ -148,7 +148,10 @@ class Recorded {
   bool told() const { return verdict_ && !test::boolean((*verdict_)["silent"]); }
   /// Something was offered, and it loaded.
   bool kept() const {
-    return any([](Json promise) { return test::text(promise.at(0)) != "python" && test::boolean(promise.at(2)); });
+    return any([](Json promise) {
+      const std::string kind = test::text(promise.at(0));
+      return (kind == "fix" || kind == "loads as it is") && test::boolean(promise.at(2));
+    });
   }
   /// PyTorch could not run this line.
   bool refutes(const std::string& line) const {

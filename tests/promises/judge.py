@@ -3,6 +3,7 @@
 Use: verdict = in_child(lambda: judge_file("best.fixed.pth", "resnet18"))   # {"loads": True, "says": ""}
 """
 
+import collections
 import json
 import os
 import subprocess
@@ -183,6 +184,48 @@ def judge_line(line, name, through="", free=()):
                 k for k, v in model.state_dict().items() if torch.equal(v, before[k]) and not torch.equal(v, truth[k])
             )
         check_values(model, name, through, allowed)
+
+    return outcome(work)
+
+
+def judge_call(call, name):
+    """A call in an advice, whose result is a dict, or the model that it loads into."""
+
+    def work():
+        import safetensors.torch
+
+        names = {"torch": torch, "safetensors": safetensors, "model": models.build(name)}
+        eval(compile(call, "advised", "eval"), names)
+
+    return outcome(work)
+
+
+def all_values(state):
+    """How often each tensor comes, whatever its name."""
+    return collections.Counter((tuple(v.shape), v.contiguous().numpy().tobytes()) for v in state.values())
+
+
+def judge_other_dict(path, place, name, made=None, line=""):
+    """Another dict of a file: what a command made of it, or a line of Python gives, has its values and loads strictly."""
+
+    def work():
+        tree = torch.load(path, map_location="cpu")
+        for step in place.split("."):
+            tree = tree[step]
+        model = models.build(name) if name else None
+        if made is not None:
+            state = torch.load(made)
+            if model is not None:
+                model.load_state_dict(state)
+        else:
+            names = {"torch": torch, "model": model, "__name__": "__main__"}
+            exec(compile(line, "pasted", "exec"), names)
+            state = names.get("state_dict")
+        state = model.state_dict() if model is not None else state
+        if not is_state_dict(state):
+            raise TypeError("it gives no dict of tensors")
+        if all_values(state) - all_values(tree):
+            raise AssertionError(f"it holds other values than {place!r}")
 
     return outcome(work)
 

@@ -66,6 +66,17 @@ class LeNet(nn.Module):
         return self.fc2(torch.relu(self.fc1(x.flatten(1))))
 
 
+class ConvolutionalLeNet(nn.Module):
+    """The same on images of any size: its first full layer is a convolution on the whole map."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 6, 5)
+        self.conv2 = nn.Conv2d(6, 8, 5)
+        self.fc1 = nn.Conv2d(8, 12, 4)
+        self.fc2 = nn.Conv2d(12, 10, 1)
+
+
 class ConvBlock(nn.Module):
     def __init__(self, into, out):
         super().__init__()
@@ -292,6 +303,7 @@ def known(name, **options):
 BUILDERS = {
     "lenet": LeNet,
     "lenet_100": lambda: LeNet(100),
+    "lenet_fcn": ConvolutionalLeNet,
     "mlp_bn": mlp_bn,
     "mlp_bn_9": lambda: mlp_bn(9),
     "unet": UNet,
@@ -342,6 +354,23 @@ BUILDERS = {
     "known_resnet18_10": lambda: known("resnet18", num_classes=10),
     "known_wide_resnet50_2": lambda: known("wide_resnet50_2"),
     "known_mobilenet_v2": lambda: known("mobilenet_v2"),
+    **{
+        "known_" + name: functools.partial(known, name)
+        for name in (
+            "mobilenet_v3_small",
+            "mobilenet_v3_large",
+            "efficientnet_b0",
+            "efficientnet_b1",
+            "densenet121",
+            "densenet169",
+            "shufflenet_v2_x0_5",
+            "shufflenet_v2_x1_0",
+            "mnasnet0_5",
+            "mnasnet1_0",
+            "vgg11_bn",
+            "vgg13_bn",
+        )
+    },
 }
 
 

@@ -128,6 +128,21 @@ def add_prefixes():
         add(
             family, "lightning", saved(family, lightning), "for_text both_stdin error_pipe", attempt=NESTED.format("state_dict")
         )
+    for family in ("resnet18", "mobilenet_v2"):
+        add(
+            family,
+            "lightning_with_versions",
+            saved(family, lambda s: {**lightning(s), "state_dict": metadata_under(s, "model.")}),
+            "for_text both_stdin error_pipe",
+            attempt=NESTED.format("state_dict"),
+        )
+        add(
+            family,
+            "compiled_plain",
+            saved(family, lambda s: with_prefix(s, "_orig_mod.")),
+            "both_stdin error_pipe",
+        )
+        add(family, "backbone_plain", saved(family, lambda s: with_prefix(s, "backbone.")), "both_stdin error_pipe")
     add("resnet18", "lightning_whole", saved("resnet18", lightning), "both_error for_shapes alone")
     named = "epoch=9-val_loss=0.12.ckpt"
     add("unet", "lightning_named", saved("unet", lightning, file=named), "for_text alone", file=named)
@@ -260,12 +275,16 @@ def add_nesting():
     )
     add("mlp_bn", "in_a_tuple", saved("mlp_bn", lambda s: (s, some_optimizer("mlp_bn"), 3)), "for_text both_stdin")
     add("mlp_bn", "in_a_list", saved("mlp_bn", lambda s: [3, {"params": plain(s)}]), "for_text")
+    def wrapped_beside(s):
+        return {"model": with_prefix(s, "module."), "ema": with_prefix(renamed_values(s), "module."), "epoch": 2}
+
+    add("mlp_bn", "wrapped_beside_ema", saved("mlp_bn", wrapped_beside), "for_text for_shapes both_stdin alone")
     for other in ("ema", "state_dict_ema", "model_ema"):
 
         def beside(s, other=other):
             return {"state_dict": s, other: renamed_values(s), "epoch": 2}
 
-        add("vit", "beside_" + other, saved("vit", beside), "for_text alone")
+        add("vit", "beside_" + other, saved("vit", beside), "for_text both_stdin alone", tells=[other])
 
     def two_networks(s):
         return {"generator": s, "discriminator": models.trained("discriminator"), "g_optim": some_optimizer("unet")}

@@ -67,8 +67,7 @@ std::string summary(const ckpt::Diagnosis& d) {
   return text;
 }
 
-Edit fix_one(const Options& options, const ckpt::Checkpoint& checkpoint, const std::string& at) {
-  ckpt::Diagnosis d = ckpt::why(checkpoint.path, options.target.why(options, at));
+Edit fix_one(const Options& options, const ckpt::Checkpoint& checkpoint, const ckpt::Diagnosis& d) {
   require_curable(d);
   if (options.in_place && d.plan.loses && !options.force) {
     throw Error(ErrorCode::usage, "the fix leaves out part of the file; use -o to write another file, or -f");
@@ -91,15 +90,23 @@ Edit fix_one(const Options& options, const ckpt::Checkpoint& checkpoint, const s
   return edit;
 }
 
+/// All files before the first is written: what cannot be opened gets its diagnosis as the error.
+std::vector<ckpt::Diagnosis> diagnose_all(const Options& options) {
+  std::vector<ckpt::Diagnosis> all;
+  for (const std::string& file : options.files) {
+    Address address = parse_address(file);
+    all.push_back(ckpt::why(address.path, options.target.why(options, address.at)));
+    if (!all.back().readable) core::with_context(address.path.string(), [&] { require_curable(all.back()); });
+  }
+  return all;
+}
+
 int run(Context& context, Options options) {
   options.target.read_message();
-  for (const std::string& file : options.files) {  // what cannot be opened gets its diagnosis as the error
-    Address address = parse_address(file);
-    ckpt::Diagnosis d = ckpt::why(address.path, {.at = address.at});
-    if (!d.readable) core::with_context(address.path.string(), [&] { require_curable(d); });
-  }
-  return run_edits(context, options, {"fix", "fixed"}, [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
-    return fix_one(options, checkpoint, at);
+  const std::vector<ckpt::Diagnosis> all = diagnose_all(options);
+  auto next = all.begin();  // files are edited in their order
+  return run_edits(context, options, {"fix", "fixed"}, [&](const ckpt::Checkpoint& checkpoint, const std::string&) {
+    return fix_one(options, checkpoint, *next++);
   });
 }
 

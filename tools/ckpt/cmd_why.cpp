@@ -106,15 +106,41 @@ bool is_folder(const ckpt::Diagnosis& d) {
 
 std::string loads_text(const ckpt::Diagnosis& d) {
   std::string file = is_folder(d) ? core::printable(d.path) + ": " : "";
-  if (d.format == "native") return file + "libckpt loads it as it is; for PyTorch convert it to .pth or .safetensors";
-  if (!d.shapes_known) return file + "every name matches; there are no shapes to compare";
+  if (d.format == "native") return file + "libckpt loads it as it is; PyTorch does not read this format";
+  if (!d.shapes_known) return file + "every name matches; sizes cannot be compared, as the list has names alone";
   return file + (d.target.empty() ? "nothing stands in the way of loading it" : "it loads as it is");
 }
 
 /// A line that loads what the command writes is nothing without it.
 std::string python_of(const ckpt::Diagnosis& d, const std::string& command) {
   std::string python = ckpt::python_line(d);
-  return command.empty() && python.ends_with("# after the command above") ? "" : python;
+  bool made = !command.empty() || !ckpt::convert_line(d).empty();
+  return !made && python.ends_with("# after the command above") ? "" : python;
+}
+
+/// "ema": where the dict lies that a plan takes.
+std::string dict_of(const ckpt::Diagnosis& d) {
+  std::string at;
+  for (const ckpt::Value& step : d.place) at += (at.empty() ? "" : ".") + ckpt::step_text(step);
+  return at;
+}
+
+void print_lines(Output& out, const std::string& heading, const std::vector<std::string>& lines) {
+  bool first = true;
+  for (const std::string& line : lines) {
+    if (line.empty()) continue;
+    if (first) out.print_heading(heading + "\n");
+    first = false;
+    out.print("  " + line + "\n");
+  }
+}
+
+/// The command and the line of Python for each of the other dicts that fit.
+void print_alternatives(Output& out, const Options& options, const ckpt::Diagnosis& d) {
+  for (const ckpt::Diagnosis& other : d.alternatives) {
+    std::string command = ckpt::command_line(other, options.target.command());
+    print_lines(out, "to take " + core::quote(dict_of(other)) + " instead", {command, python_of(other, command)});
+  }
 }
 
 void print_text(Output& out, const Options& options, const ckpt::Diagnosis& d, const std::string& title) {
@@ -129,18 +155,15 @@ void print_text(Output& out, const Options& options, const ckpt::Diagnosis& d, c
   std::string command = ckpt::command_line(d, options.target.command());
   const std::string hedge = d.shapes_known ? "" : ", as far as names tell";
   if (!command.empty()) {
-    out.print_heading("fix" + hedge + "\n");
-    out.print("  " + command + "\n");
+    print_lines(out, "fix" + hedge, {command});
   } else if (d.fixable() && !d.plan.empty()) {
     out.print("the message came by a pipe: save it in a file and name that with --error, and the command is shown\n");
   } else if (!d.readable && !d.causes.empty()) {
     out.print("advice: " + one_line(d.causes.front().advice) + "\n");
   }
-  std::string python = python_of(d, command);
-  if (!python.empty()) {
-    out.print_heading("python" + hedge + "\n");
-    out.print("  " + python + "\n");
-  }
+  print_lines(out, "for PyTorch" + hedge, {ckpt::convert_line(d)});
+  print_lines(out, "python" + hedge, {python_of(d, command)});
+  print_alternatives(out, options, d);
 }
 
 void write_match(ckpt::JsonWriter& json, std::string_view key, const ckpt::Match& match) {
@@ -172,6 +195,19 @@ void write_cause(ckpt::JsonWriter& json, const ckpt::Cause& cause) {
   json.end_object();
 }
 
+void write_alternatives(ckpt::JsonWriter& json, const Options& options, const ckpt::Diagnosis& d) {
+  json.key("alternatives").begin_array();
+  for (const ckpt::Diagnosis& other : d.alternatives) {
+    std::string command = ckpt::command_line(other, options.target.command());
+    json.begin_object();
+    json.key("at").value(dict_of(other));
+    json.key("fix").value(command);
+    json.key("python").value(python_of(other, command));
+    json.end_object();
+  }
+  json.end_array();
+}
+
 std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   ckpt::JsonWriter json(2);
   json.begin_object();
@@ -195,6 +231,8 @@ std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   std::string command = ckpt::command_line(d, options.target.command());
   json.key("fix").value(command);
   json.key("python").value(python_of(d, command));
+  json.key("for_pytorch").value(ckpt::convert_line(d));
+  write_alternatives(json, options, d);
   write_texts(json, "missing", d.missing);
   write_texts(json, "unexpected", d.unexpected);
   write_texts(json, "mismatched", d.mismatched);
@@ -226,6 +264,7 @@ ckpt::Diagnosis diagnose(Options& options) {
   ckpt::Diagnosis d = ckpt::why(address.path, why);
   d.subject = address.text();
   d.path = address.is_standard_input() ? "-" : ckpt::named_file(address.path).string();
+  for (ckpt::Diagnosis& other : d.alternatives) other.path = d.path;
   return d;
 }
 

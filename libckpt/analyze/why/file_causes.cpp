@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <unordered_map>
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/shape_causes.h"
@@ -233,15 +234,51 @@ bool has_ties(const Diagnosis& diagnosis, const FileContext& context) {
   return tied || (dict != nullptr && !key_list_of(*dict, "").ties.empty());
 }
 
+/// A safetensors file keeps a tied tensor under one name, and its reader puts the others behind all that the file has.
+std::vector<std::pair<std::string, std::string>> dropped_ties(const Dict& dict) {
+  std::vector<std::pair<std::string, std::string>> dropped;
+  std::unordered_map<const Entry*, const std::string*> stored;
+  for (const auto& [key, value] : dict.items) {
+    if (!key.is(Value::Kind::text) || !value.is(Value::Kind::tensor)) continue;
+    auto [at, fresh] = stored.try_emplace(&value.as_entry(), &key.as_text());
+    if (!fresh) dropped.emplace_back(key.as_text(), *at->second);
+  }
+  return dropped;
+}
+
+/// Types that NumPy has under the same name, so that torch.from_numpy() takes its arrays. A GGUF file has fewer.
+bool numpy_has(core::DType dtype, std::string_view format) {
+  using core::DType;
+  constexpr std::array<DType, 9> kTypes = {DType::f16, DType::f32, DType::f64, DType::i8,     DType::i16,
+                                           DType::i32, DType::i64, DType::u8,  DType::boolean};
+  bool small = dtype == DType::u8 || dtype == DType::boolean;
+  return std::find(kTypes.begin(), kTypes.end(), dtype) != kTypes.end() && !(small && format == "gguf");
+}
+
+/// What a line of Python has to know of the file.
+void add_reading(Diagnosis& diagnosis, const FileContext& context) {
+  const Dict* dict = context.chosen == nullptr ? nullptr : context.chosen->dict;
+  if (dict == nullptr) return;
+  if (diagnosis.format == "safetensors") diagnosis.dropped_ties = dropped_ties(*dict);
+  diagnosis.numpy_reads =
+      key_list_of(*dict, "").ties.empty() && std::all_of(dict->items.begin(), dict->items.end(), [&](const auto& item) {
+        return item.second.is(Value::Kind::tensor) && numpy_has(item.second.as_entry().dtype, diagnosis.format);
+      });
+}
+
 void add_format(Diagnosis& diagnosis, const FileContext& context) {
   const std::string& name = context.input.checkpoint->format;
+  add_reading(diagnosis, context);
   bool ties = name == "safetensors" && has_ties(diagnosis, context);
   if (is_read_at_once(name) && !ties) return;
   Cause cause{CauseKind::other_format,
               ties ? "a safetensors file holds a tied tensor under one of its names, and load_file "
                      "gives that name alone"
                    : "torch.load does not read this format (" + name + ")"};
-  if (ties) cause.advice = "safetensors.torch.load_model ties the names of a model by itself";
+  bool counters = std::any_of(diagnosis.dropped_ties.begin(), diagnosis.dropped_ties.end(),
+                              [](const auto& tie) { return is_counter(tie.first); });
+  // It takes counters that PyTorch fills in for unexpected keys.
+  if (ties && !counters) cause.advice = "safetensors.torch.load_model ties the names of a model by itself";
   cause.before = diagnosis.after;
   cause.after = diagnosis.after;
   FixStep step{FixStep::Kind::convert, "write a PyTorch file"};

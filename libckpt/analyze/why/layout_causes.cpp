@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "libckpt/analyze/why/projections.h"
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libcore/base/text.h"
 
@@ -158,123 +159,39 @@ void find_reshaped(Attempt& attempt) {
   attempt.add(std::move(cause), {std::move(step)}, std::move(file));
 }
 
-/// How projects call the three projections, and the one that holds all of them.
-constexpr std::array<std::array<std::string_view, 3>, 4> kSplit = {
-    {{"q_proj", "k_proj", "v_proj"}, {"query", "key", "value"}, {"q", "k", "v"}, {"wq", "wk", "wv"}}};
-constexpr std::array<std::string_view, 4> kFused = {"qkv", "Wqkv", "qkv_proj", "in_proj"};
-
-struct FusedKey {
-  std::string parent;  ///< with its dot
-  std::string leaf;    ///< "weight" or "bias"
-};
-
-/// Takes "attn.qkv.weight" or "attn.in_proj_weight" apart.
-std::optional<FusedKey> parse_fused(std::string_view key) {
-  auto with_dot = [](std::string_view text) { return text.empty() ? std::string() : std::string(text) + "."; };
-  std::string_view leaf = leaf_of(key);
-  if (leaf == "in_proj_weight" || leaf == "in_proj_bias")
-    return FusedKey{with_dot(parent_of(key)), std::string(leaf.substr(8))};
-  std::string_view module = leaf_of(parent_of(key));
-  if (std::find(kFused.begin(), kFused.end(), module) == kFused.end()) return std::nullopt;
-  return FusedKey{with_dot(parent_of(parent_of(key))), std::string(leaf)};
+/// The other dimensions laid out one after the other, as flatten() does: a Linear layer on the whole map and a
+/// convolution with a kernel of the size of that map hold the same numbers in the same order.
+bool flattens(const core::Shape& have, const core::Shape& want) {
+  const core::Shape& flat = have.size() < want.size() ? have : want;
+  const core::Shape& kernel = have.size() < want.size() ? want : have;
+  if (flat.size() != 2 || kernel.size() < 3 || flat[0] != kernel[0]) return false;
+  return core::try_numel(flat.span()) == core::try_numel(kernel.span());
 }
 
-/// Three parts of `whole` along dimension 0.
-bool adds_up(const core::Shape& whole, const std::array<core::Shape, 3>& parts) {
-  std::int64_t rows = 0;
-  for (const core::Shape& part : parts) {
-    if (whole.empty() || part.size() != whole.size()) return false;
-    for (std::size_t d = 1; d < whole.size(); ++d) {
-      if (part[d] != whole[d]) return false;
-    }
-    rows += part[0];
+void find_flattened(Attempt& attempt) {
+  FixStep step{FixStep::Kind::reshape, ""};
+  std::vector<FileKey> file = attempt.file();
+  Cause cause{CauseKind::reshaped, ""};
+  for (std::size_t t : attempt.mismatched()) {
+    FileKey& key = file[static_cast<std::size_t>(attempt.pairing().file_of_wanted[t])];
+    const core::Shape& want = *attempt.wanted()[t].shape;
+    // Of patches projects differ in what comes first, the channels or the places.
+    bool patches = key.name.find("patch") != std::string::npos;
+    if (patches || leaf_of(key.name) != "weight" || !flattens(key.shape, want)) continue;
+    if (cause.evidence.empty())
+      cause.evidence.push_back(core::quote(key.name) + " is " + core::to_list(key.shape) + " in the file, " +
+                               core::to_list(want) + " in the model");
+    step.keys.push_back(key.name);
+    step.shapes.push_back(want);
+    key.shape = want;
   }
-  return rows == whole[0];
+  if (step.keys.empty()) return;
+  step.text = "reshape " + keys_text(step.keys.size(), "weight");
+  cause.text = keys_text(step.keys.size(), "weight") + (step.keys.size() == 1 ? " is that" : " are those") +
+               " of a convolution on the whole map on one side and of a Linear layer on the other";
+  cause.confidence = 0.85;
+  attempt.add(std::move(cause), {std::move(step)}, std::move(file));
 }
-
-class Projections {
- public:
-  explicit Projections(Attempt& attempt) : attempt_(attempt), file_(attempt.file()) {
-    for (std::size_t i : attempt.unmatched_file()) by_name_.emplace(file_[i].name, i);
-    for (std::size_t t : attempt.unmatched_wanted()) wanted_.emplace(attempt.wanted()[t].key, t);
-  }
-
-  void run() {
-    for (const auto& [key, t] : wanted_) {
-      if (auto fused = parse_fused(key)) try_fuse(std::string(key), t, *fused);
-    }
-    for (const auto& [key, i] : by_name_) {
-      if (auto fused = parse_fused(key)) try_split(std::string(key), i, *fused);
-    }
-    if (steps_.empty()) return;
-    std::erase_if(file_, [](const FileKey& key) { return key.name.empty(); });
-    for (FileKey& key : added_) file_.push_back(std::move(key));
-    Cause cause{CauseKind::fused_projections,
-                fuses_ ? "the model keeps query, key and value in one tensor, the file in three"
-                       : "the model keeps query, key and value in three tensors, the file in one"};
-    cause.evidence.push_back(steps_.front().text);
-    cause.confidence = 0.85;
-    attempt_.add(std::move(cause), std::move(steps_), std::move(file_));
-  }
-
- private:
-  void try_fuse(const std::string& key, std::size_t t, const FusedKey& fused) {
-    const WantedKey& wanted = attempt_.wanted()[t];
-    for (const auto& names : kSplit) {
-      std::array<std::size_t, 3> parts{};
-      std::array<core::Shape, 3> shapes;
-      bool all = true;
-      for (std::size_t p = 0; p < 3 && all; ++p) {
-        auto found = by_name_.find(fused.parent + std::string(names[p]) + "." + fused.leaf);
-        all = found != by_name_.end();
-        if (all) parts[p] = found->second;
-        if (all) shapes[p] = attempt_.file()[parts[p]].shape;
-      }
-      if (!all || !wanted.shape || !adds_up(*wanted.shape, shapes)) continue;
-      FixStep step{FixStep::Kind::fuse, "fuse three projections into " + core::quote(key)};
-      step.keys = {key};
-      for (std::size_t part : parts) {
-        step.keys.push_back(attempt_.file()[part].name);
-        file_[part].name.clear();
-      }
-      added_.push_back({key, *wanted.shape, attempt_.file()[parts[0]].dtype});
-      steps_.push_back(std::move(step));
-      fuses_ = true;
-      return;
-    }
-  }
-
-  void try_split(const std::string& key, std::size_t i, const FusedKey& fused) {
-    for (const auto& names : kSplit) {
-      std::array<core::Shape, 3> shapes;
-      FixStep step{FixStep::Kind::split, "split " + core::quote(key) + " into three projections"};
-      step.keys = {key};
-      bool all = true;
-      for (std::size_t p = 0; p < 3 && all; ++p) {
-        std::string part = fused.parent + std::string(names[p]) + "." + fused.leaf;
-        auto found = wanted_.find(part);
-        all = found != wanted_.end() && attempt_.wanted()[found->second].shape;
-        if (!all) break;
-        shapes[p] = *attempt_.wanted()[found->second].shape;
-        step.keys.push_back(part);
-        step.shapes.push_back(shapes[p]);
-      }
-      if (!all || !adds_up(attempt_.file()[i].shape, shapes)) continue;
-      for (std::size_t p = 0; p < 3; ++p) added_.push_back({step.keys[p + 1], shapes[p], attempt_.file()[i].dtype});
-      file_[i].name.clear();
-      steps_.push_back(std::move(step));
-      return;
-    }
-  }
-
-  Attempt& attempt_;
-  std::vector<FileKey> file_;
-  std::map<std::string, std::size_t, std::less<>> by_name_;
-  std::map<std::string, std::size_t, std::less<>> wanted_;
-  std::vector<FileKey> added_;
-  std::vector<FixStep> steps_;
-  bool fuses_ = false;
-};
 
 }  // namespace
 
@@ -288,7 +205,8 @@ std::string some_names(const std::vector<std::string>& names, std::size_t most) 
 void find_layout_causes(Attempt& attempt) {
   find_transposed(attempt);
   find_reshaped(attempt);
-  Projections(attempt).run();
+  find_flattened(attempt);
+  find_projections(attempt);
 }
 
 }  // namespace ckpt::detail

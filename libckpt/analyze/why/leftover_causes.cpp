@@ -54,18 +54,21 @@ void find_missing_tables(Attempt& attempt) {
   FixStep step{FixStep::Kind::add_tables, ""};
   for (std::size_t t : attempt.unmatched_wanted()) {
     const WantedKey& wanted = attempt.wanted()[t];
-    if (leaf_of(wanted.key) != "relative_position_index" || !wanted.shape) continue;
+    if (leaf_of(wanted.key) != "relative_position_index") continue;
     auto biases = names.find(std::string(parent_of(wanted.key)) + ".relative_position_bias_table");
-    bool known = biases != names.end() && window_of(biases->second->shape, *wanted.shape) > 0;
-    if (!known) continue;
+    if (biases == names.end()) continue;
+    const core::Shape& rows = biases->second->shape;
+    std::optional<core::Shape> shape = wanted.shape ? wanted.shape : usual_table_shape(wanted.key, rows);
+    if (!shape || window_of(rows, *shape) == 0) continue;
     step.keys.push_back(wanted.key);
-    step.shapes.push_back(*wanted.shape);
+    step.shapes.push_back(*shape);
   }
   if (step.keys.empty()) return;
   Cause cause{CauseKind::missing_tables, count_text(step.keys.size(), "table") + " relative_position_index " +
                                              (step.keys.size() == 1 ? "is" : "are") +
                                              " missing; what they hold follows from the window"};
   cause.evidence.push_back("the first is " + core::quote(step.keys.front()));
+  if (!attempt.wanted().shapes_known()) cause.confidence = 0.85;  // projects differ in how they lay the table out
   step.text = "add " + count_text(step.keys.size(), "table") + " of window positions";
   std::vector<FileKey> file = attempt.file();
   for (std::size_t i = 0; i < step.keys.size(); ++i) file.push_back({step.keys[i], step.shapes[i], core::DType::i64});
@@ -106,6 +109,11 @@ bool is_stale_buffer(const FileKey& key) {
   }
   bool mask = key.shape.size() == 4 && key.shape[0] == 1 && key.shape[1] == 1 && key.shape[2] == key.shape[3];
   return leaf == "bias" && mask;  // GPT-2's causal mask
+}
+
+void find_profiler_counts(Attempt& attempt) {
+  drop_keys(attempt, {CauseKind::extra_keys, " with counts of a profiler (thop), which are no weights"}, "key",
+            [](const FileKey& key) { return is_profiler_count(key.name); });
 }
 
 void find_stale_buffers(Attempt& attempt) {
@@ -224,10 +232,21 @@ void report_extra(Attempt& attempt) {
 
 }  // namespace
 
+bool is_usually_tied(std::string_view key) {
+  return ends_with_any(key, kTiedHeads) || ends_with_any(key, kTiedTables) ||
+         key.ends_with("cls.predictions.decoder.bias");
+}
+
+bool is_profiler_count(std::string_view key) {
+  std::string_view leaf = leaf_of(key);
+  return leaf == "total_ops" || leaf == "total_params";
+}
+
 void find_leftovers(Attempt& attempt) {
   find_missing_counters(attempt);
   find_missing_tables(attempt);
   find_extra_counters(attempt);
+  find_profiler_counts(attempt);
   find_stale_buffers(attempt);
   find_missing_tied(attempt);
 }

@@ -6,6 +6,12 @@
 
 namespace ckpt::detail {
 
+/// "conv1.total_ops", "conv1.total_params": what thop leaves in a model that it counted.
+bool is_profiler_count(std::string_view key);
+
+/// "lm_head.weight", "wte.weight": what GPT-2, BERT, T5 and their kin tie to another tensor.
+bool is_usually_tied(std::string_view key);
+
 /// What has an explanation of its own.
 void find_leftovers(Attempt& attempt);
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "libckpt/analyze/why/projections.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -94,11 +95,21 @@ double likeness(std::string_view a, std::string_view b) {
   return 2.0 * static_cast<double>(row.back()) / static_cast<double>(a.size() + b.size());
 }
 
+/// One of three projections and the tensor that holds all of them: what is cut or joined is no other name.
+bool is_projection_of(std::string_view part, std::string_view whole) {
+  auto last = [](std::string_view path) {
+    if (path.ends_with('.')) path.remove_suffix(1);
+    return leaf_of(path);
+  };
+  return holds_one_projection(last(part)) && holds_all_projections(last(whole));
+}
+
 using RuleKey = std::tuple<KeyRule::Kind, std::string, std::string>;
 
 class Ballot {
  public:
   void vote(KeyRule::Kind kind, std::string from, std::string to, double weight) {
+    if (is_projection_of(from, to) || is_projection_of(to, from)) return;
     auto [at, fresh] = votes_.try_emplace({kind, std::move(from), std::move(to)}, Entry{0, votes_.size()});
     at->second.votes += weight;
   }

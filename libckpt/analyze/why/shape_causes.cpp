@@ -310,6 +310,33 @@ std::optional<std::string> layers_that_go_on(const std::vector<std::string>& une
   return std::nullopt;
 }
 
+std::optional<std::string> blocks_that_go_on(const std::vector<std::string>& missing) {
+  std::map<std::string, std::pair<std::int64_t, std::set<std::string_view>>> blocks;  // the first number, the modules
+  Layers recurrent;
+  for (const std::string& name : missing) {
+    std::string_view key = name;
+    if (!leaf_of(key).starts_with("weight")) continue;
+    if (auto layer = recurrent_layer(key)) recurrent[std::string(layer->prefix)].insert(layer->number);
+    std::string_view module = parent_of(key);
+    Layers layers;
+    note_layers(layers, module);
+    for (const auto& [prefix, numbers] : layers) {
+      const std::size_t end = key.find('.', prefix.size());
+      if (end >= module.size()) continue;  // the layer is one module: a head that is missing looks so too
+      auto [at, fresh] = blocks.try_emplace(prefix, *numbers.begin(), std::set<std::string_view>());
+      at->second.first = std::min(at->second.first, *numbers.begin());
+      at->second.second.insert(module);
+    }
+  }
+  for (const auto& [prefix, block] : blocks) {
+    if (block.first > 0 && block.second.size() > 1) return prefix + std::to_string(block.first);
+  }
+  for (const auto& [prefix, numbers] : recurrent) {
+    if (*numbers.begin() > 0) return prefix + std::to_string(*numbers.begin());
+  }
+  return std::nullopt;
+}
+
 bool find_other_model(Attempt& attempt, const Nearest& nearest) {
   const std::size_t before = attempt.causes.size();
   bool width = find_width(attempt, nearest);

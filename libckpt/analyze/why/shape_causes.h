@@ -24,6 +24,10 @@ bool find_other_model(Attempt& attempt, const Nearest& nearest);
 std::optional<std::string> layers_that_go_on(const std::vector<std::string>& unexpected,
                                              const std::vector<std::string>& missing);
 
+/// The same where the model goes on: the first block, a layer of several modules with weights, whose number follows on
+/// those of the file. `missing` is all that a message says.
+std::optional<std::string> blocks_that_go_on(const std::vector<std::string>& missing);
+
 /// Single tensors of another size: the head, the vocabulary, positions, input channels. The step drops them, so that
 /// the rest loads.
 void find_size_causes(Attempt& attempt);

@@ -1,10 +1,12 @@
 #include "libckpt/analyze/why/simulated_load.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "libckpt/analyze/why/attempt.h"
+#include "libckpt/analyze/why/weight_norm.h"
 
 namespace ckpt::detail {
 namespace {
@@ -30,6 +32,23 @@ class Counters {
   std::unordered_map<std::string, std::int64_t> versions_;
 };
 
+using Values = std::unordered_map<std::string_view, const Value*>;
+
+/// What parametrizations.weight_norm takes for a key that is not there: the same under its older name, where both
+/// halves have that. `names` keeps the names alive.
+void take_older_weight_norm(Values& there, const KeyList& wanted, std::vector<std::string>& names) {
+  for (const WantedKey& want : wanted.keys) {
+    std::optional<std::string> older = there.contains(want.key) ? std::nullopt : older_weight_norm(want.key);
+    if (!older) continue;
+    std::string other = *older;
+    other.back() = other.back() == 'g' ? 'v' : 'g';
+    auto found = there.find(*older);
+    if (found == there.end() || !there.contains(other)) continue;
+    there.emplace(want.key, found->second);
+    names.push_back(std::move(*older));
+  }
+}
+
 std::string no_tensor_text(const std::string& key, const Value& value) {
   return "While copying the parameter named \"" + key +
          "\", expected torch.Tensor or Tensor-like object from checkpoint but received <class '" + type_text(value) +
@@ -40,12 +59,14 @@ std::string no_tensor_text(const std::string& key, const Value& value) {
 
 core::LoadProblems simulate_load(const Dict& state_dict, const KeyList& wanted) {
   core::LoadProblems problems;
-  std::unordered_map<std::string_view, const Value*> there;
+  Values there;
   for (const auto& [key, value] : state_dict.items) {
     if (key.is(Value::Kind::text)) there.emplace(key.as_text(), &value);
   }
+  std::vector<std::string> older;
+  take_older_weight_norm(there, wanted, older);
   Counters counters(state_dict, wanted);
-  std::unordered_set<std::string_view> known;
+  std::unordered_set<std::string_view> known(older.begin(), older.end());
   for (const WantedKey& want : wanted.keys) {
     known.insert(want.key);
     auto found = there.find(want.key);

@@ -261,7 +261,8 @@ void diagnose_unreadable(Diagnosis& diagnosis, const std::filesystem::path& path
   if (!cause) cause = cut_zip(bytes, error);
   if (!cause) cause = from_error(bytes, error);
   if (cause->kind == CauseKind::not_a_checkpoint) {
-    cause->advice = unpack_command(path, bytes.file, bytes.head).value_or(cause->advice);
+    cause->command = unpack_command(path, bytes.file, bytes.head).value_or("");
+    if (!cause->command.empty()) cause->advice = cause->command;
   }
   diagnosis.causes.push_back(std::move(*cause));
 }

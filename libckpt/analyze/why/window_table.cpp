@@ -18,6 +18,17 @@ std::int64_t window_of(const core::Shape& biases, const core::Shape& shape) {
   return 0;
 }
 
+std::optional<core::Shape> usual_table_shape(std::string_view key, const core::Shape& biases) {
+  if (biases.size() != 2) return std::nullopt;
+  for (std::int64_t window = 1; window <= kMaxWindow; ++window) {
+    if ((2 * window - 1) * (2 * window - 1) != biases[0]) continue;
+    const std::int64_t places = window * window;
+    const bool flat = key.starts_with("features.") || key.find(".features.") != std::string_view::npos;
+    return flat ? core::Shape{places * places} : core::Shape{places, places};
+  }
+  return std::nullopt;
+}
+
 core::ByteVector window_table(std::int64_t window) {
   core::ByteVector out;
   const std::int64_t places = window * window;

@@ -273,6 +273,18 @@ TEST(Promise, AMessageThatIsGoneIsNotAskedForAgain) {
             "net.fixed.pth --in-place");
 }
 
+// An answer that needs the message is no use where the message came by a pipe.
+TEST(Promise, AMessageAboutGroupsOrADtypeFitsIntoTheCommand) {
+  for (std::string message : {"ValueError: loaded state dict has a different number of parameter groups",
+                              "TypeError: Got unsupported ScalarType BFloat16"}) {
+    ckpt::ErrorFacts facts = ckpt::parse_error_text(message);
+    ckpt::ErrorFacts again = ckpt::parse_error_text(ckpt::short_error_text(facts));
+    EXPECT_EQ(again.kinds, facts.kinds);
+    EXPECT_EQ(again.dtype, facts.dtype);
+    EXPECT_FALSE(again.empty());
+  }
+}
+
 TEST(Promise, ShortMessagesAreReadBackAsTheyWere) {
   ckpt::ErrorFacts facts = ckpt::parse_error_text(message_for(kNet, "", "module.") +
                                                   "\n\tsize mismatch for fc.weight: copying a param with shape "

@@ -52,8 +52,8 @@ Parts weight_norm() {
   for (int i = 0; i < 3; ++i) {
     std::string conv = "blocks." + std::to_string(i) + ".conv";
     parts.push_back({conv + ".bias", core::Shape{4}});
-    parts.push_back({conv + ".parametrizations.weight.original0", core::Shape{4, 1, 1}});
-    parts.push_back({conv + ".parametrizations.weight.original1", core::Shape{4, 2, 3}});
+    parts.push_back({conv + ".weight_g", core::Shape{4, 1, 1}});
+    parts.push_back({conv + ".weight_v", core::Shape{4, 2, 3}});
   }
   return parts;
 }
@@ -162,8 +162,8 @@ std::vector<Case> name_cases() {
        }},
       {"weight_norm", "weight_norm became a parametrization in PyTorch 2.1", CauseKind::old_names, Outcome::loads, "",
        [] {
-         return named(weight_norm(), with_changes({{"parametrizations.weight.original0", "weight_g"},
-                                                   {"parametrizations.weight.original1", "weight_v"}}));
+         return named(weight_norm(), with_changes({{"weight_g", "parametrizations.weight.original0"},
+                                                   {"weight_v", "parametrizations.weight.original1"}}));
        }},
       {"renamed_head", "timm and torchvision name the head differently", CauseKind::prefix_offset, Outcome::loads, "",
        [] {
@@ -228,7 +228,7 @@ std::vector<Case> name_cases() {
        [] { return named(small_mlp(), [](const std::string& key) { return key.starts_with("fc3") ? "" : key; }); }},
       {"another_model",
        "DiffSBDD#57",
-       CauseKind::extra_keys,
+       CauseKind::depth,
        Outcome::advice,
        "",
        [] {
@@ -237,7 +237,7 @@ std::vector<Case> name_cases() {
          broken.truth = net();
          return broken;
        },
-       {CauseKind::missing_keys}},
+       {CauseKind::extra_keys, CauseKind::missing_keys}},
   };
 }
 
