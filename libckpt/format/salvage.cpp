@@ -5,6 +5,7 @@
 
 #include "libckpt/format/npz/npy_array.h"
 #include "libckpt/format/npz/npy_header.h"
+#include "libckpt/format/safetensors/header_values.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/torch/byte_swap.h"
 #include "libckpt/format/torch/pickle_reader.h"
@@ -161,6 +162,7 @@ std::optional<Salvage> salvage_safetensors(const Input& input, const RescueOptio
   core::ByteVector text(header);
   input.file->read(kLength, text);
   std::uint64_t end = 0;
+  check_header_values(core::as_text(text), options.limits);
   JsonDocument document = JsonDocument::parse(core::as_text(text));
   if (!document.root().is(JsonView::Kind::object)) return std::nullopt;
   for (const auto& [name, item] : document.root().members()) {

@@ -60,7 +60,7 @@ void change_digits(std::string& bytes, std::size_t at, Random& random) {
 }
 
 void change(std::string& bytes, const std::string& other, Random& random) {
-  if (bytes.empty()) return bytes.append(other);
+  if (bytes.empty()) bytes.assign(1, '\0');
   std::size_t at = random() % bytes.size();
   std::size_t length = 1 + random() % std::min<std::size_t>(64, bytes.size() - at);
   switch (random() % 12) {

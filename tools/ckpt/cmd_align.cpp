@@ -35,7 +35,12 @@ ckpt::AlignResult examine(const Options& options, const Input& a, const Input& b
   how.threads = options.threads;
   ProgressBar bar("reading", !options.quiet);
   how.progress = bar.hook();
-  return ckpt::align(a.checkpoint, b.checkpoint, how);
+  try {
+    return ckpt::align(a.checkpoint, b.checkpoint, how);
+  } catch (core::Error& error) {
+    name_input_at_fault(error, {&a, &b});
+    throw;
+  }
 }
 
 std::string line_of(const ckpt::AlignedTensors& pair) {

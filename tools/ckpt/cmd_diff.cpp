@@ -51,7 +51,12 @@ int run(Context& context, const Options& options) {
   {
     ProgressBar bar("comparing", !options.quiet);
     how.progress = bar.hook();
-    result = ckpt::diff(a.checkpoint, b.checkpoint, how);
+    try {
+      result = ckpt::diff(a.checkpoint, b.checkpoint, how);
+    } catch (core::Error& error) {
+      name_input_at_fault(error, {&a, &b});
+      throw;
+    }
   }
   if (!options.html.empty()) write_page(diff_page(a, b, result), options.html, context.out);
   if (options.json) {
