@@ -9,6 +9,7 @@
 
 #include "libckpt/io/byte_sink.h"
 #include "libckpt/io/zip.h"
+#include "libcore/base/text.h"
 #include "tests/cli/files.h"
 
 using testing::HasSubstr;

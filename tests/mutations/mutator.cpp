@@ -100,6 +100,7 @@ bool change_member(std::string& bytes, const std::string& other, Random& random)
   try {
     core::Bytes view = core::as_bytes(bytes);
     auto zip = ckpt::ZipArchive::open(ckpt::memory_source(core::ByteVector(view.begin(), view.end())));
+    if (zip.members().empty()) return false;
     std::size_t chosen = random() % zip.members().size();
     std::vector<ckpt::ZipItem> items;
     for (const ckpt::ZipMember& member : zip.members()) {
@@ -122,10 +123,22 @@ bool change_member(std::string& bytes, const std::string& other, Random& random)
 
 }  // namespace
 
+/// One change in eight of what the helper program reads is made; the others are of the file behind it.
+const Seed& Mutator::choose(std::uint64_t number) const {
+  constexpr std::uint64_t kOf = 8;
+  const Seed& seed = seeds_[number % seeds_.size()];
+  if (!seed.needs_helper || number / seeds_.size() % kOf == 0) return seed;
+  for (std::size_t i = 1; i < seeds_.size(); ++i) {
+    const Seed& next = seeds_[(number + i) % seeds_.size()];
+    if (!next.needs_helper) return next;
+  }
+  return seed;
+}
+
 Mutation Mutator::make(std::uint64_t number) const {
   Random random(number);
   Mutation made;
-  made.seed = &seeds_[number % seeds_.size()];
+  made.seed = &choose(number);
   made.file = random() % made.seed->files.size();
   made.bytes = made.seed->files[made.file].bytes;
   const Seed& stranger = seeds_[random() % seeds_.size()];

@@ -18,8 +18,9 @@ struct Seed {
     std::string bytes;
   };
   std::vector<File> files;
-  bool is_folder = false;  ///< the folder is what is opened
-  std::string opened;      ///< else this file of it
+  bool is_folder = false;     ///< the folder is what is opened
+  std::string opened;         ///< else this file of it
+  bool needs_helper = false;  ///< to be read, or to be written again: takes ten times as long
 };
 
 /// Files of every format, made by our writers; and by real libraries, where the golden data is there.
@@ -39,6 +40,8 @@ class Mutator {
   std::size_t seeds() const { return seeds_.size(); }
 
  private:
+  const Seed& choose(std::uint64_t number) const;
+
   std::vector<Seed> seeds_;
 };
 

@@ -20,6 +20,7 @@ Seed one_file(const fs::path& path, const std::string& name) {
   Seed seed;
   seed.name = name;
   seed.opened = path.filename().string();
+  for (const char* extension : {".ckpt", ".h5", ".keras"}) seed.needs_helper |= seed.opened.ends_with(extension);
   seed.files.push_back({seed.opened, read_file(path)});
   return seed;
 }

@@ -81,7 +81,9 @@ class HeaderReader {
       corrupt(std::string(what) + " is " + core::format_count(length) + " bytes long, where at most " +
               core::format_count(limit) + " are allowed");
     }
-    return in_.take_text(length);
+    std::string text = in_.take_text(length);
+    if (!core::is_utf8(text)) corrupt(std::string(what) + " is not valid UTF-8: " + quote(text));
+    return text;
   }
 
   void read_value() {
