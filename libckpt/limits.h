@@ -34,10 +34,10 @@ struct Allowance {
   std::uint64_t free;
   double per_byte;
 };
-inline constexpr Allowance kValueAllowance = {1'000'000, 1};      ///< values, every reference counted; containers are 4
-inline constexpr Allowance kTensorAllowance = {65'536, 0.125};    ///< names of tensors
-inline constexpr Allowance kNameAllowance = {96ULL << 20, 16};    ///< bytes of the full names of all values
-inline constexpr Allowance kDecodedAllowance = {1ULL << 20, 1};   ///< bytes of a compressed pickle
+inline constexpr Allowance kValueAllowance = {1'000'000, 1};     ///< values, every reference counted; containers are 4
+inline constexpr Allowance kTensorAllowance = {65'536, 0.125};   ///< names of tensors
+inline constexpr Allowance kNameAllowance = {96ULL << 20, 16};   ///< bytes of the full names of all values and of texts
+inline constexpr Allowance kDecodedAllowance = {1ULL << 20, 1};  ///< bytes of a compressed pickle
 inline constexpr Allowance kChunkAllowance = {64ULL << 20, 100};  ///< bytes of a compressed chunk when decoded
 inline constexpr Allowance kJsonAllowance = {1'000'000, 0.125};   ///< values of a JSON header; a tensor takes about ten
 
