@@ -7,8 +7,8 @@
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/packed_file.h"
-#include "libckpt/format/safetensors/header_values.h"
 #include "libckpt/io/byte_source.h"
+#include "libckpt/io/header_values.h"
 #include "libckpt/io/json.h"
 #include "libckpt/limits.h"
 #include "libcore/base/text.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "libckpt/format/safetensors/header_values.h"
+#include "libckpt/io/header_values.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"

@@ -1,6 +1,6 @@
 #include "libckpt/format/torch/pickle_reader.h"
 
-#include "libckpt/format/first_few.h"
+#include "libckpt/format/torch/first_few.h"
 #include "libckpt/format/torch/pickle_machine.h"
 #include "libcore/base/text.h"
 

@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "libckpt/budget.h"
-#include "libckpt/format/first_few.h"
 #include "libckpt/format/torch/archive_check.h"
+#include "libckpt/format/torch/first_few.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/torch_archive.h"
 #include "libckpt/io/zip_directory.h"

@@ -1,4 +1,4 @@
-#include "libckpt/format/safetensors/header_values.h"
+#include "libckpt/io/header_values.h"
 
 #include <cstdint>
 #include <string>

@@ -9,8 +9,8 @@
 
 namespace ckpt::detail {
 
-/// Error(refused) for a tensor of too many values, too many entries of metadata, and a header of too many values for its
-/// length.
+/// Error(refused) for a tensor of too many values, too many entries of metadata, and a header of too many values for
+/// its length.
 void check_header_values(std::string_view text, const Limits& limits);
 
 }  // namespace ckpt::detail
