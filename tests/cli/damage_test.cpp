@@ -134,6 +134,19 @@ TEST(HostileFile, APersistentIdOfSixPartsWasAcceptedInAZipFile) {
   }
 }
 
+/// It was converted into a pickle that nobody could read.
+TEST(HostileFile, ANameOfGgufThatIsNotUtf8IsRefused) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "name.gguf", dict({{"fc.weight", tensor({1, 2})}}));
+  std::string bytes = read_file(dir.path() / "name.gguf");
+  std::size_t at = bytes.find("fc.weight");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 4] = '\xff';
+  write_file(dir.path() / "name.gguf", bytes);
+  expect_refused(dir, {"ls", "name.gguf"}, 3, "name.gguf", "a tensor's name is not valid UTF-8: 'fc.w\\xffight'");
+  expect_refused(dir, {"convert", "name.gguf", "new.pth"}, 3, "name.gguf", "is not valid UTF-8");
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, Damage, testing::Values(".pth", ".npz", ".ckpt"));
 
 }  // namespace
