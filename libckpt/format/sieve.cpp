@@ -16,7 +16,7 @@ std::string fault_of(const ByteSource& source) {
     for_each_part(source, [](Bytes) {});
     return "";
   } catch (const core::Error& error) {
-    if (error.code() != core::ErrorCode::corrupt) throw;
+    if (error.code() != core::ErrorCode::corrupt && error.code() != core::ErrorCode::refused) throw;
     return error.message();
   }
 }
