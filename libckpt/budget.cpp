@@ -38,8 +38,16 @@ struct Unfolded {
   std::uint64_t values = 0;
   std::uint64_t weight = 0;  ///< of the values, a container counting as much as it takes
   std::uint64_t tensors = 0;
-  std::uint64_t names = 0;  ///< bytes of the names of all values, from here down
+  std::uint64_t names = 0;  ///< bytes of the names of all values, from here down, and of texts
 };
+
+/// Bytes of a plain value beside what each takes. Many references may lead to one text, and each is printed and
+/// compared.
+std::uint64_t text_size(const Value& value) {
+  if (value.is(Value::Kind::text)) return value.as_text().size();
+  bool bytes = value.is(Value::Kind::bytes) || value.is(Value::Kind::bytearray) || value.is(Value::Kind::big_integer);
+  return bytes ? value.as_bytes().size() : 0;
+}
 
 /// One walk over the distinct nodes of a tree. Its depth is bounded by whoever built the tree.
 class TreeLook {
@@ -49,7 +57,9 @@ class TreeLook {
       note(value.entry_ptr());
       return {1, 1, 1, 0};
     }
-    if (!value.is_sequence() && !value.is(Value::Kind::dict) && !value.is(Value::Kind::object)) return {1, 1, 0, 0};
+    if (!value.is_sequence() && !value.is(Value::Kind::dict) && !value.is(Value::Kind::object)) {
+      return {1, 1, 0, text_size(value)};
+    }
     if (auto known = known_.find(value.identity()); known != known_.end()) return known->second;
     Unfolded sum{1, kContainer, 0, 0};
     if (value.is_sequence()) {
@@ -231,7 +241,7 @@ void Budget::take_tensors(std::uint64_t count) {
 
 void Budget::take_names(std::uint64_t bytes) {
   std::uint64_t most = allowed(kNameAllowance);
-  if (raise(names_, bytes) > most) refuse("the full names of its values would take", most, "bytes");
+  if (raise(names_, bytes) > most) refuse("the full names and the texts of its values would take", most, "bytes");
 }
 
 void Budget::take_decoded(const std::string& what, std::uint64_t bytes) {

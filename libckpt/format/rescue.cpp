@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/budget.h"
 #include "libckpt/damage.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/restore.h"
@@ -125,9 +126,19 @@ class Rescuer {
     if (options_.report != nullptr) options_.report->bytes_written += file.position();
   }
 
+  /// As open() does: a small file may claim a million names, or terabytes of values. What this library packed accounts
+  /// for itself.
+  Value within_limits(const Value& root) const {
+    Limits limits = options_.limits;
+    if (report_.format == "native") limits.expansion_floor = UINT64_MAX;
+    Budget budget(limits, input_.file->size());
+    return within_budget(root, *input_.file, budget);
+  }
+
   void keep_tensors(Salvage found) {
     report_.format = found.format;
     report_.proven = found.proven;
+    found.checkpoint.root = within_limits(found.checkpoint.root);
     detail::Sieved sieved = detail::sieve(found.checkpoint, options_.threads, options_.progress);
     report_.lost = std::move(found.lost);
     report_.lost.insert(report_.lost.end(), sieved.lost.begin(), sieved.lost.end());

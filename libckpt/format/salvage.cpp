@@ -7,6 +7,7 @@
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/torch/cut_archive.h"
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/header_values.h"
 #include "libckpt/io/inflate_source.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/patched_source.h"
@@ -93,6 +94,7 @@ std::optional<Salvage> salvage_safetensors(const Input& input, const RescueOptio
   core::ByteVector text(header);
   input.file->read(kLength, text);
   std::uint64_t end = 0;
+  check_header_values(core::as_text(text), options.limits);
   JsonDocument document = JsonDocument::parse(core::as_text(text));
   if (!document.root().is(JsonView::Kind::object)) return std::nullopt;
   for (const auto& [name, item] : document.root().members()) {

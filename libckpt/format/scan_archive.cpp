@@ -7,6 +7,7 @@
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/codec.h"
 #include "libckpt/io/tar.h"
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -18,7 +19,6 @@ using core::ErrorCode;
 
 constexpr std::string_view kLocalHeader = "PK\x03\x04";
 constexpr std::uint64_t kLocalHeaderSize = 30;
-constexpr std::size_t kMaxSalvaged = 1000;
 
 ZipReadOptions zip_options(const Limits& limits) {
   ZipReadOptions options;
@@ -55,7 +55,7 @@ std::string name_of_zip(const ZipArchive& archive) {
 SourcePtr ScanWalk::member_bytes(const ZipArchive& archive, const ZipMember& member, const std::string& where) {
   SourcePtr bytes = archive.payload(member);
   if (member.method == kZipDeflated) {
-    bool large = member.size > kMaxInflated || budget_.is_large_chunk(member.size);
+    bool large = member.size > kMaxScannedMember || budget_.is_large_chunk(member.size);
     if (large || !budget_.take_logical(member.size)) {
       unread(where, "it would inflate to " + core::format_size(member.size) + ", which is not done here");
       return nullptr;
@@ -167,11 +167,11 @@ void ScanWalk::salvage(const SourcePtr& source, const std::string& where) {
   constexpr std::uint64_t kWindow = 1 << 20;
   core::ByteVector window;
   std::size_t found = 0;
-  for (std::uint64_t begin = 0; begin < source->size() && found < kMaxSalvaged; begin += kWindow) {
+  for (std::uint64_t begin = 0; begin < source->size() && found < kMaxSalvagedMembers; begin += kWindow) {
     window.resize(std::min(kWindow + kLocalHeader.size() - 1, source->size() - begin));
     source->read(begin, window);
     std::string_view text = core::as_text(window);
-    for (std::size_t at = text.find(kLocalHeader); at != text.npos && found < kMaxSalvaged;
+    for (std::size_t at = text.find(kLocalHeader); at != text.npos && found < kMaxSalvagedMembers;
          at = text.find(kLocalHeader, at + 1)) {
       ++found;
       salvage_record(source, begin + at, where);
@@ -195,7 +195,7 @@ void ScanWalk::salvage_record(const SourcePtr& source, std::uint64_t at, const s
   std::uint64_t left = source->size() - payload;
   guarded(place, [&] {
     SourcePtr bytes = slice(source, payload, stored > 0 && stored <= left ? stored : left);
-    if (method == kZipDeflated && size > 0 && size <= kMaxInflated && bytes->size() <= kMaxInflated) {
+    if (method == kZipDeflated && size > 0 && size <= kMaxScannedMember && bytes->size() <= kMaxScannedMember) {
       core::ByteVector inflated(size);
       inflate(read_all(*bytes), inflated);
       bytes = memory_source(std::move(inflated));

@@ -9,6 +9,7 @@
 #include "libckpt/io/byte_cursor.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/json.h"
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -29,7 +30,6 @@ struct NpyHeader {
 
 NpyHeader read_npy_header(const ByteSource& source) {
   constexpr std::uint64_t kFixed = 8;
-  constexpr std::uint64_t kMaxHeader = 64 << 10;
   core::ByteVector fixed(std::min<std::uint64_t>(source.size(), 12));
   source.read(0, fixed);
   if (fixed.size() < 12) corrupt("the array is cut off inside its header");
@@ -38,7 +38,7 @@ NpyHeader read_npy_header(const ByteSource& source) {
   std::uint64_t length =
       wide ? core::load_le<std::uint32_t>(fixed.data() + kFixed) : core::load_le<std::uint16_t>(fixed.data() + kFixed);
   if (length > source.size() - begin) corrupt("the array is cut off inside its header");
-  if (length > kMaxHeader) throw Error(ErrorCode::refused, "the header of the array is longer than 64 KiB");
+  if (length > kMaxScannedNpyHeader) throw Error(ErrorCode::refused, "the header of the array is longer than 64 KiB");
   core::ByteVector text(length);
   source.read(begin, text);
   return {std::string(core::as_text(text)), begin + length};

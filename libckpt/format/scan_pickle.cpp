@@ -8,6 +8,7 @@
 #include "libckpt/format/torch/legacy_stream.h"
 #include "libckpt/format/torch/pickle_extent.h"
 #include "libckpt/format/torch/pickle_machine.h"
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -179,7 +180,7 @@ void ScanWalk::legacy_stream(const SourcePtr& source, const std::string& where) 
 /// The oldest pickles are text. Returns true when this one names symbols, or is a whole pickle.
 bool ScanWalk::text_with_symbols(const SourcePtr& source, const std::string& where) {
   PickleExtent extent = find_pickle_end(*source, 0, limits_);
-  std::uint64_t length = std::min({extent.length, limits_.max_pickle_bytes, kMaxUnknown});
+  std::uint64_t length = std::min({extent.length, limits_.max_pickle_bytes, kMaxScannedUnknown});
   core::ByteVector bytes = read_range(*source, 0, length);
   bool whole = extent.complete && extent.length > 1;
   PickleMachine machine(bytes, limits_);

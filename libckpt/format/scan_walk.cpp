@@ -1,5 +1,6 @@
 #include "libckpt/format/scan_walk.h"
 
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -33,8 +34,8 @@ bool ScanWalk::guarded(const std::string& where, const std::function<void()>& bo
 
 std::string ScanWalk::content(const SourcePtr& source, const std::string& where) {
   ++result_.parts;
-  if (depth_ > kMaxDepth) {
-    unread(where, "archives are nested more than " + std::to_string(kMaxDepth) + " levels deep");
+  if (depth_ > kMaxNestedArchives) {
+    unread(where, "archives are nested more than " + std::to_string(kMaxNestedArchives) + " levels deep");
     return "unknown";
   }
   ++depth_;

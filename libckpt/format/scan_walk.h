@@ -29,10 +29,6 @@ class ScanWalk {
   void unread(const std::string& where, std::string text);
 
  private:
-  static constexpr int kMaxDepth = 2;                          ///< archives inside the file
-  static constexpr std::uint64_t kMaxInflated = 256ULL << 20;  ///< of one member
-  static constexpr std::uint64_t kMaxUnknown = 64ULL << 20;    ///< of what might be a pickle without a mark
-
   /// Storages that a pickle refers to, and pickled bytes inside it.
   struct PickleYield {
     bool complete = false;

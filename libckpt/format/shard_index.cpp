@@ -8,6 +8,7 @@
 
 #include "libckpt/format/folder.h"
 #include "libckpt/io/json.h"
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -18,7 +19,6 @@ using core::Error;
 using core::ErrorCode;
 using core::quote;
 
-constexpr std::uint64_t kMaxIndexScan = 64ULL << 20;
 constexpr int kMaxReadings = 100;
 
 [[noreturn]] void corrupt(const std::string& what) {
@@ -82,7 +82,7 @@ bool stands(const Input& input) {
 bool is_shard_index(const Input& input, std::string& text) {
   std::string_view head = core::as_text(input.head);
   std::size_t first = head.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || head[first] != '{' || input.file->size() > kMaxIndexScan) return false;
+  if (first == std::string_view::npos || head[first] != '{' || input.file->size() > kMaxIndexLook) return false;
   try {
     text = core::as_text(read_all(*input.file));
     return text.find("\"weight_map\"") != std::string::npos;

@@ -6,6 +6,7 @@
 #include "libckpt/io/parallel_io.h"
 #include "libckpt/io/read_fault.h"
 #include "libckpt/sequence_of.h"
+#include "libcore/base/error.h"
 
 namespace ckpt::detail {
 namespace {
@@ -15,11 +16,21 @@ struct Judgement {
   bool storage_fault = false;  ///< of the storage it looks into
 };
 
+/// What the limits refuse to read cannot be kept either.
+std::string keeping_fault(const ByteSource& source) {
+  try {
+    return read_fault(source);
+  } catch (const core::Error& error) {
+    if (error.code() != core::ErrorCode::refused) throw;
+    return error.message();
+  }
+}
+
 Judgement judge(const Entry& entry) {
   Judgement made;
-  if (entry.bytes != nullptr) made.fault = read_fault(*entry.bytes);
+  if (entry.bytes != nullptr) made.fault = keeping_fault(*entry.bytes);
   if (made.fault.empty() && entry.view && entry.view->storage->bytes != nullptr) {
-    made.storage_fault = !read_fault(*entry.view->storage->bytes).empty();
+    made.storage_fault = !keeping_fault(*entry.view->storage->bytes).empty();
   }
   return made;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "libckpt/limits.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -15,7 +16,6 @@ using core::Error;
 using core::ErrorCode;
 
 constexpr std::uint64_t kBlock = 512;
-constexpr std::uint64_t kMaxExtra = 1 << 20;  ///< bytes of a PAX or long-name record
 
 using Block = std::array<std::byte, kBlock>;
 
@@ -150,7 +150,7 @@ class TarReader {
   }
 
   void take_extra(char type, std::uint64_t content, std::uint64_t size) {
-    if (size > kMaxExtra) throw Error(ErrorCode::refused, "the tar archive has a header of more than 1 MiB");
+    if (size > kMaxTarRecord) throw Error(ErrorCode::refused, "the tar archive has a header of more than 1 MiB");
     core::ByteVector bytes(size);
     file_.read(content, bytes);
     std::string_view text = core::as_text(bytes);

@@ -10,6 +10,7 @@
 #include "libcore/base/text.h"
 #include "tests/cli/damaged_files.h"
 #include "tests/cli/files.h"
+#include "tests/libckpt/format/pickle_maker.h"
 #include "tests/libckpt/format/zip_maker.h"
 
 using testing::HasSubstr;
@@ -309,6 +310,36 @@ TEST_F(Appended, NamesThatStandTwiceAndRecordsThatOverlap) {
   auto place = static_cast<std::uint32_t>(bytes.find(record));
   bytes.replace(entry + 42, 4, raw(place));
   expect_one_sentence(bytes, "a.pth", "overlap");
+}
+
+/// torch.load unpacks exactly five; None as the sixth means nothing to old streams, and is one too many here.
+TEST(HostileFile, APersistentIdOfSixPartsWasAcceptedInAZipFile) {
+  TempDir dir;
+  auto file = [](const std::string& view) {
+    std::string weight = tensor(storage("FloatStorage", "0", 2, view), 0, {2}, {1});
+    return torch_zip(pickle(dict({{text("w"), weight}})), {std::string(8, '\0')}).bytes();
+  };
+  write_file(dir.path() / "five.pth", file(""));
+  EXPECT_EQ(run_ckpt(dir.path(), {"verify", "five.pth"}).code, 0);
+  for (const std::string& sixth : {none(), tuple({text("view"), number(0), number(2)})}) {
+    write_file(dir.path() / "six.pth", file(sixth));
+    for (const char* command : {"ls", "verify", "stat"}) {
+      expect_refused(dir, {command, "six.pth"}, 3, "six.pth", "has six parts where zip files have five");
+    }
+  }
+}
+
+/// It was converted into a pickle that nobody could read.
+TEST(HostileFile, ANameOfGgufThatIsNotUtf8IsRefused) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "name.gguf", dict({{"fc.weight", tensor({1, 2})}}));
+  std::string bytes = read_file(dir.path() / "name.gguf");
+  std::size_t at = bytes.find("fc.weight");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 4] = '\xff';
+  write_file(dir.path() / "name.gguf", bytes);
+  expect_refused(dir, {"ls", "name.gguf"}, 3, "name.gguf", "a tensor's name is not valid UTF-8: 'fc.w\\xffight'");
+  expect_refused(dir, {"convert", "name.gguf", "new.pth"}, 3, "name.gguf", "is not valid UTF-8");
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, Damage, testing::ValuesIn(damaged_forms()), [](const auto& form) {

@@ -31,9 +31,11 @@ std::string name_of(const std::vector<std::string>& arguments) {
 }
 
 #ifdef CKPT_EVERY_ALLOCATION
+constexpr long kEarliest = 500;
 constexpr long kOfStart = 300;
 constexpr long kOfCommand = LONG_MAX;
 #else
+constexpr long kEarliest = 16;
 constexpr long kOfStart = 40;
 constexpr long kOfCommand = 25;
 #endif
@@ -76,9 +78,9 @@ class OutOfMemory : public testing::Test {
     return done.code == 4 && done.err == kLine ? "" : "exit " + std::to_string(done.code) + ": " + done.err;
   }
 
-  /// Fails `tries` places of the command from `first` on, each alone and with all that follow.
-  void try_all(const Case& c, long first, long tries) {
-    long count = count_allocations(c.arguments);
+  /// Fails `tries` places of the command from `first` to `last`, each alone and with all that follow.
+  void try_all(const Case& c, long first, long tries, long last = LONG_MAX) {
+    long count = std::min(count_allocations(c.arguments), last);
     std::string whole = look(c);
     ASSERT_TRUE(c.output.empty() || !whole.empty()) << good_.err;
     long points = 0;
@@ -122,7 +124,16 @@ TEST_F(OutOfMemory, AnyAllocationThatFailsEndsInOneLineAndExitCode4) {
   // What comes before the command is the same for all.
   long start = count_allocations({"--version"});
   try_all({{"--version"}, ""}, 1, kOfStart);
+  try_all({{"help"}, ""}, start, kOfCommand);
   for (const Case& c : kCases) try_all(c, start, kOfCommand);
+}
+
+/// What runs before main() allocates too: the runtime of the language, the libraries, tables.
+TEST_F(OutOfMemory, TheFirstAllocationsOfAllCalledTerminate) {
+  for (const Case& c : {Case{{"--version"}, ""}, Case{{"help"}, ""}, Case{{"ls", "net.pth"}, ""},
+                        Case{{"convert", "net.pth", "made.safetensors"}, "made.safetensors"}}) {
+    try_all(c, 1, kEarliest, kEarliest);
+  }
 }
 
 TEST_F(OutOfMemory, InJsonAsWell) {

@@ -70,6 +70,12 @@ void expect_cheap(const TempDir& dir, const std::string& name) {
       {"verify", name},
       {"diff", name, "other." + name},
       {"why", name},
+      {"why", name, "--for", "resnet18"},
+      {"tree", name},
+      {"scan", name},
+      {"align", name, "other." + name},
+      {"rescue", "-f", name, "-o", "rescued.safetensors"},
+      {"git", "textconv", name},
       {"convert", "-f", name, "out.safetensors"},
       {"convert", "-f", name, "out.ckpt"},
       {"publish", "-f", name, "-o", "small.pth"},
@@ -175,7 +181,8 @@ TEST(SmallClaims, LongNamesAboveManyTensorsAreRefused) {
   }
   write_torch(dir.path() / "names.pth", tensor_memos() + head + in_batches(kAnotherTensor, 50'000) + tail);
   expect_cheap(dir, "names.pth");
-  expect_refused(dir, {"ls", "names.pth"}, 3, "names.pth", "the full names of its values would take more than");
+  expect_refused(dir, {"ls", "names.pth"}, 3, "names.pth",
+                 "the full names and the texts of its values would take more than");
 }
 
 TEST(SmallClaims, AnExpandedTensorOfTerabytesIsNeverLoopedOver) {
@@ -290,6 +297,61 @@ TEST(SmallClaims, ArraysThatInflateToHundredsOfMegabytesShareOneBudget) {
   expect_cheap(dir, "one.npz");
   Outcome outcome = run_limited(dir, {"hash", "one.npz"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+/// libhdf5 numbers the attributes of an object in 16 bits, and its refusal was called a bug of ckpt.
+TEST(SmallClaims, AHundredThousandEntriesOfMetadataAreMoreThanHdf5Holds) {
+  TempDir dir;
+  std::string header = R"({"__metadata__":{)";
+  for (int i = 0; i < 100'000; ++i) header += "\"k" + std::to_string(i) + "\":\"v\",";
+  header += R"("l":""},"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})";
+  write_file(dir.path() / "texts.safetensors", raw(std::uint64_t{header.size()}) + header);
+  expect_cheap(dir, "texts.safetensors");
+  Outcome outcome = run_limited(dir, {"convert", "texts.safetensors", "out.h5"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("does not fit an HDF5 attribute and is left out"));
+  EXPECT_THAT(outcome.err, HasSubstr("… and 34,996 more of this kind"));
+}
+
+/// `ckpt ls --json` wrote 900 GB for two megabytes, and `ckpt diff` compared as much.
+TEST(SmallClaims, ALongTextThatIsNamedAMillionTimesIsRefused) {
+  TempDir dir;
+  std::string object =
+      dict({{text("k"), text(std::string(1'000'000, 'a')) + "q\x05"}, {text("l"), in_batches("h\x05", 900'000)}});
+  write_torch(dir.path() / "texts.pth", object);
+  expect_cheap(dir, "texts.pth");
+  expect_refused(dir, {"ls", "texts.pth"}, 3, "texts.pth", "the texts of its values would take more than");
+  expect_refused(dir, {"diff", "texts.pth", "other.texts.pth"}, 3, "texts.pth", "the texts of its values would take");
+}
+
+/// `ckpt why` and `ckpt rescue` parsed what `ckpt ls` refused, in 1.3 GB.
+TEST(SmallClaims, AHeaderOfManyValuesIsRefusedBeforeItIsParsed) {
+  auto many = [](const std::string& head, const std::string& item, int count, const std::string& tail) {
+    std::string out = head;
+    for (int i = 0; i < count; ++i) out += item;
+    return out + tail;
+  };
+  const std::string tensor = R"({"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"odd":)";
+  const std::vector<std::pair<std::string, std::string>> headers = {
+      {"lists", many(tensor + "[", "[],", 20'000'000, "[]]}}")},
+      {"objects", many(tensor + "[", "{},", 20'000'000, "{}]}}")},
+      {"texts", many(tensor + "[", "\"\",", 20'000'000, "\"\"]}}")},
+      {"metadata", many(R"({"__metadata__":{)", R"("k":"",)", 8'000'000, R"("l":""}})")},
+      {"tensors", many("{", R"("k":0,)", 8'000'000, R"("l":0})")},
+  };
+  for (const auto& [kind, header] : headers) {
+    TempDir dir;
+    std::string name = kind + ".safetensors";
+    write_file(dir.path() / name, raw(std::uint64_t{header.size()}) + header);
+    for (std::vector<std::string> command :
+         std::vector<std::vector<std::string>>{{"ls", name},
+                                               {"why", name},
+                                               {"why", name, "--for", "resnet18"},
+                                               {"scan", name},
+                                               {"rescue", name, "-o", "rescued.safetensors"}}) {
+      EXPECT_EQ(run_limited(dir, command).code, 3) << kind << " " << command[0];
+    }
+  }
 }
 
 TEST(SmallClaims, AHeaderOfOneShapeOfMillionsIsRefusedBeforeItIsParsed) {

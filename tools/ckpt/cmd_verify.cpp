@@ -6,6 +6,7 @@
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/commands.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/few_of_a_kind.h"
 #include "tools/ckpt/listing.h"
 #include "tools/ckpt/progress.h"
 
@@ -37,6 +38,12 @@ std::string verdict_of(const ckpt::VerifyResult& result) {
   }
 }
 
+std::vector<std::string> note_lines(const ckpt::VerifyResult& result) {
+  std::vector<std::string> lines;
+  for (const ckpt::Finding& note : result.notes) lines.push_back(core::printable(note.subject) + ": " + note.text);
+  return lines;
+}
+
 void print_result(Output& out, const std::string& file, const ckpt::VerifyResult& result) {
   std::string start = core::printable(file) + ": ";
   for (const ckpt::Finding& finding : result.damage) {
@@ -44,9 +51,7 @@ void print_result(Output& out, const std::string& file, const ckpt::VerifyResult
     out.print_bad("finding: ");
     out.print(core::printable(finding.subject) + ": " + core::printable(finding.text) + "\n");
   }
-  for (const ckpt::Finding& note : result.notes) {
-    out.print(start + "note: " + core::printable(note.subject) + ": " + one_line(note.text) + "\n");
-  }
+  for (const Said& said : few_of_a_kind(note_lines(result))) out.print(start + "note: " + one_line(said.text) + "\n");
   bool compared = result.checksums >= ckpt::ChecksumCover::some;
   out.print(start);
   out.print_tone(result.damage.empty() ? Tone::good : Tone::bad, verdict_of(result));

@@ -4,6 +4,7 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/transform/selector.h"
+#include "tools/ckpt/few_of_a_kind.h"
 
 namespace cli {
 namespace {
@@ -76,6 +77,17 @@ void write_strings(ckpt::JsonWriter& json, std::string_view key, const std::vect
   json.end_array();
 }
 
+/// The sentences, and under "more_KEY" the number of those that are only counted.
+void write_few(ckpt::JsonWriter& json, const std::string& key, const std::vector<std::string>& texts) {
+  std::vector<Said> all = few_of_a_kind(texts);
+  json.key(key).begin_array();
+  for (const Said& said : all) {
+    if (said.more == 0) json.value(said.text);
+  }
+  json.end_array();
+  if (std::uint64_t more = counted_only(all); more > 0) json.key("more_" + key).value(more);
+}
+
 }  // namespace
 
 Listing make_listing(const ckpt::Value& root) {
@@ -111,8 +123,8 @@ void write_metadata(ckpt::JsonWriter& json, const ckpt::Checkpoint& checkpoint) 
 
 void write_report(ckpt::JsonWriter& json, const ckpt::Report& report) {
   write_strings(json, "dropped", report.dropped);
-  write_strings(json, "warnings", report.warnings);
-  write_strings(json, "relaxations", report.relaxations);
+  write_few(json, "warnings", report.warnings);
+  write_few(json, "relaxations", report.relaxations);
 }
 
 std::string format_title(const ckpt::Checkpoint& checkpoint) {

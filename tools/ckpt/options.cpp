@@ -8,6 +8,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/address.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/few_of_a_kind.h"
 
 namespace cli {
 namespace {
@@ -89,12 +90,13 @@ void add_retype(CommandSpec command, std::vector<ckpt::Retype>& retype) {
 /// One line each, so that standard error of a command under --json is JSON lines.
 void say_report_json(const std::filesystem::path& file, const ckpt::Report& report) {
   auto say = [&](const char* kind, const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
+    for (const Said& said : few_of_a_kind(texts)) {
       ckpt::JsonWriter json;
       json.begin_object();
       json.key(kind).begin_object();
       json.key("path").value(shown_path(file.string()));
-      json.key("message").value(text);
+      json.key("message").value(said.text);
+      if (said.more > 0) json.key("more").value(said.more);
       json.end_object();
       json.end_object();
       print_error_line(json.text());
@@ -199,9 +201,12 @@ void say_report(const ReadOptions& options, const std::filesystem::path& file, c
   if (options.quiet) return;
   if (options.json) return say_report_json(file, report);
   std::string start = "ckpt: " + core::printable(shown_path(file.string())) + ": ";
-  for (const std::string& text : report.warnings) print_error_line(start + "warning: " + one_line(text));
-  for (const std::string& text : report.relaxations) print_error_line(start + "accepted: " + one_line(text));
-  for (const std::string& text : report.dropped) print_error_line(start + "left out: " + one_line(text));
+  auto say = [&](const char* kind, const std::vector<std::string>& texts) {
+    for (const Said& said : few_of_a_kind(texts)) print_error_line(start + kind + one_line(said.text));
+  };
+  say("warning: ", report.warnings);
+  say("accepted: ", report.relaxations);
+  say("left out: ", report.dropped);
 }
 
 CommandSpec add_command(CommandSpec app, const std::string& name, const std::string& example,

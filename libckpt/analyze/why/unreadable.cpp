@@ -8,15 +8,17 @@
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/packed_file.h"
 #include "libckpt/io/byte_source.h"
+#include "libckpt/io/header_values.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/zip_salvage.h"
+#include "libckpt/limits.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
 
 constexpr std::uint64_t kHead = 4096;
-constexpr std::uint64_t kMaxHeader = 100'000'000;
+constexpr std::uint64_t kMaxHeader = Limits().max_safetensors_header;
 
 /// The file as far as it was looked at.
 struct FileStart {
@@ -107,6 +109,7 @@ std::optional<SafetensorsExtent> safetensors_extent(const FileStart& bytes) {
   std::string text(header, '\0');
   bytes.file->read(8, {reinterpret_cast<std::byte*>(text.data()), text.size()});
   try {
+    check_header_values(text, {});
     JsonDocument json = JsonDocument::parse(std::string_view(text));
     SafetensorsExtent extent;
     std::uint64_t there = bytes.size - 8 - header;

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-
-constexpr std::size_t kMaxCompared = 4096;
 
 [[noreturn]] void corrupt(const std::string& what) {
   throw Error(ErrorCode::corrupt, what);
@@ -67,9 +66,9 @@ bool overlap(const Box& a, const Box& b) {
 }
 
 void check_pairs(const std::vector<const Box*>& boxes) {
-  if (boxes.size() > kMaxCompared) {
+  if (boxes.size() > kMaxOddChunks) {
     throw Error(ErrorCode::refused, core::format_count(boxes.size()) + " chunks do not form a grid; at most " +
-                                        core::format_count(kMaxCompared) + " such chunks are accepted");
+                                        core::format_count(kMaxOddChunks) + " such chunks are accepted");
   }
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     for (std::size_t k = i + 1; k < boxes.size(); ++k) {

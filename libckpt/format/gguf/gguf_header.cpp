@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "libckpt/format/gguf/gguf_reader.h"
+#include "libckpt/limits.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -17,8 +18,6 @@ using core::quote;
 
 constexpr std::uint64_t kLeastValue = 8 + 1 + 4 + 1;           ///< bytes of the shortest key and value
 constexpr std::uint64_t kLeastTensor = 8 + 0 + 4 + 0 + 4 + 8;  ///< of the shortest row of the table
-constexpr std::uint64_t kMaxPadding = 64 << 10;
-constexpr std::uint64_t kMaxElements = 1ULL << 30;  ///< of an array; ggml's own limit
 
 [[noreturn]] void corrupt(const std::string& what) {
   throw Error(ErrorCode::corrupt, what);
@@ -82,12 +81,14 @@ class HeaderReader {
       corrupt(std::string(what) + " is " + core::format_count(length) + " bytes long, where at most " +
               core::format_count(limit) + " are allowed");
     }
-    return in_.take_text(length);
+    std::string text = in_.take_text(length);
+    if (!core::is_utf8(text)) corrupt(std::string(what) + " is not valid UTF-8: " + quote(text));
+    return text;
   }
 
   void read_value() {
     GgufValue value;
-    value.key = take_string("a metadata key", kGgufMaxKey);
+    value.key = take_string("a metadata key", kMaxGgufKey);
     if (value.key.empty()) corrupt("a metadata key is empty");
     core::with_context("metadata " + quote(value.key), [&] {
       value.type = take_type();
@@ -113,7 +114,7 @@ class HeaderReader {
     if (type == GgufValueType::array) throw Error(ErrorCode::unsupported, "an array of arrays is not read");
     auto count = in_.take<std::uint64_t>();
     std::uint64_t least = type == GgufValueType::text ? 8 : value_size(type);
-    if (count > kMaxElements || count > in_.remaining() / least) {
+    if (count > kMaxGgufArray || count > in_.remaining() / least) {
       corrupt("an array of " + core::format_count(count) + " elements has no room in the file");
     }
     core::append_le(out, static_cast<std::uint32_t>(type));
@@ -230,7 +231,7 @@ class HeaderReader {
 
   /// Zeros up to a whole alignment: some writers pad what is aligned already.
   bool is_padding(std::uint64_t end) const {
-    if (size_ - end > std::min<std::uint64_t>(header_.alignment, kMaxPadding)) return false;
+    if (size_ - end > std::min<std::uint64_t>(header_.alignment, kMaxGgufPadding)) return false;
     core::ByteVector rest(size_ - end);
     in_.file().read(end, rest);
     return std::all_of(rest.begin(), rest.end(), [](std::byte b) { return b == std::byte{0}; });

@@ -17,7 +17,6 @@ inline constexpr std::uint32_t kGgufVersion = 3;
 inline constexpr std::uint64_t kGgufMaxName = 63;  ///< bytes of a tensor's name; ggml keeps 64 with the NUL
 inline constexpr std::uint32_t kGgufMaxRank = 4;
 inline constexpr std::uint64_t kGgufAlignment = 32;
-inline constexpr std::uint64_t kGgufMaxKey = 65'535;
 inline constexpr std::string_view kAlignmentKey = "general.alignment";
 
 /// One value of the metadata as it is stored, little-endian whatever the file is: of an array the type of its elements

@@ -6,6 +6,7 @@
 
 #include "libckpt/io/byte_cursor.h"
 #include "libckpt/io/json.h"
+#include "libckpt/limits.h"
 
 namespace ckpt::detail {
 namespace {
@@ -161,7 +162,7 @@ std::vector<GgufValue> metadata_values(const Checkpoint& checkpoint, std::vector
   for (const auto& [key, text] : checkpoint.metadata) {
     auto found = old.find(key);
     auto value = metadata_value(key, text, found == old.end() ? nullptr : found->second);
-    bool good = value && !key.empty() && key.size() <= kGgufMaxKey && seen.insert(key).second &&
+    bool good = value && !key.empty() && key.size() <= kMaxGgufKey && seen.insert(key).second &&
                 (key != kAlignmentKey || is_good_alignment(*value));
     if (good) values.push_back(std::move(*value));
     if (!good && bad != nullptr) bad->push_back(key);

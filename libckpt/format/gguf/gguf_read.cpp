@@ -4,6 +4,7 @@
 #include "libckpt/format/gguf/gguf_file.h"
 #include "libckpt/io/byte_swap.h"
 #include "libckpt/io/checksum.h"
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -16,7 +17,6 @@ using core::ErrorCode;
 constexpr std::string_view kSplitNumber = "split.no";
 constexpr std::string_view kSplitCount = "split.count";
 constexpr std::string_view kSplitTensors = "split.tensors.count";
-constexpr std::uint64_t kMaxSplits = 99'999;
 
 EntryPtr make_entry(const GgufTensor& tensor, const SourcePtr& file, bool big_endian) {
   auto entry = std::make_shared<Entry>();
@@ -81,7 +81,7 @@ std::vector<Part> read_parts(const Input& input, const OpenOptions& options) {
     }
     return parts;
   }
-  if (count > kMaxSplits) throw Error(ErrorCode::corrupt, "split.count is " + std::to_string(count));
+  if (count > kMaxGgufSplits) throw Error(ErrorCode::corrupt, "split.count is " + std::to_string(count));
   for (std::uint64_t i = 2; i <= count; ++i) {
     std::filesystem::path path = sibling(input.path, i, count);
     core::with_context(path.string(), [&] {

@@ -23,6 +23,7 @@ using core::quote;
 
 constexpr std::uint64_t kMetadataPerDataset = 2048;  ///< more than libhdf5 needs, for reserving space
 constexpr std::uint64_t kMetadataAtLeast = 128ULL << 10;
+constexpr std::size_t kMostAttributes = 65'000;  ///< of the root; libhdf5 numbers them in 16 bits, and some are ours
 
 std::string tensor_obstacle(const Entry& entry) {
   if (!entry.bytes) return "a tensor without data (meta)";
@@ -103,6 +104,7 @@ class Flattener {
     } else if (value.is(Value::Kind::dict)) {
       look_at_dict(value.as_dict(), name + ".");
     } else if (is_attribute_value(value) && is_attribute_name(name)) {
+      if (values.size() >= kMostAttributes) return add(name, "more plain values than HDF5 has attributes for");
       values.push_back({name, value});
     } else {
       add(name, "a value of type " + type_text(value));
@@ -216,7 +218,9 @@ std::vector<Hdf5RootAttribute> root_attributes(const Checkpoint& checkpoint, con
   std::unordered_set<std::string> names;
   for (const Hdf5RootAttribute& attribute : attributes) names.insert(attribute.name);
   auto add = [&](const std::string& name, const std::string& text) {
-    if (is_attribute_name(name) && is_attribute_text(text) && names.insert(name).second) {
+    bool fits = is_attribute_name(name) && is_attribute_text(text) &&
+                (attributes.size() < kMostAttributes || name == "ckpt_versions");
+    if (fits && names.insert(name).second) {
       attributes.push_back({name, Value::text(text)});
     } else {
       warn(options, "the metadata " + quote(name, 60) + " does not fit an HDF5 attribute and is left out");

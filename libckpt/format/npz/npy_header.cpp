@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "libckpt/io/byte_cursor.h"
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -16,7 +17,6 @@ using core::DType;
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::uint64_t kMaxHeader = 10'000;  ///< NumPy's own limit for files it does not trust
 constexpr std::uint64_t kVersionSize = 8;
 constexpr std::size_t kGrowthDigits = 21;
 constexpr std::uint64_t kAlignment = 64;
@@ -227,9 +227,10 @@ Extent read_extent(const ByteSource& file) {
 
 NpyHeader read_npy_header(const ByteSource& file, std::uint64_t max_rank) {
   Extent extent = read_extent(file);
-  if (extent.length > kMaxHeader) {
+  if (extent.length > kMaxNpyHeader) {
     throw Error(ErrorCode::refused, "the .npy header is " + core::format_count(extent.length) +
-                                        " bytes long, where at most " + core::format_count(kMaxHeader) + " are read");
+                                        " bytes long, where at most " + core::format_count(kMaxNpyHeader) +
+                                        " are read");
   }
   if (extent.length > file.size() - extent.begin) {
     bad_header("is cut off: " + std::to_string(file.size() - extent.begin) + " of " + std::to_string(extent.length) +

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "libckpt/io/header_values.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
@@ -202,28 +203,6 @@ void check_layout(const SafetensorsHeader& header, std::uint64_t data_size, cons
   }
 }
 
-/// A parsed number takes ten times its text. A shape of millions of sizes is refused before it is parsed.
-void check_lists(std::string_view text) {
-  constexpr std::uint64_t kMaxItems = 4096;
-  std::uint64_t items = 0;
-  bool quoted = false;
-  bool in_list = false;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    char c = text[at];
-    if (c == '"') quoted = !quoted;
-    if (c == '\\' && quoted) ++at;
-    if (quoted) continue;
-    if (c == '[' || c == ']') {
-      in_list = c == '[';
-      items = 0;
-    }
-    if (c == ',' && in_list && ++items >= kMaxItems) {
-      throw Error(ErrorCode::refused, "a list of the JSON header has more than " + core::format_count(kMaxItems) +
-                                          " items, and no tensor has so many dimensions");
-    }
-  }
-}
-
 void check_limits(const JsonDocument& json, const OpenOptions& options) {
   if (!json.root().is(JsonView::Kind::object)) corrupt("the header is not a JSON object");
   const Limits& limits = options.limits;
@@ -247,7 +226,7 @@ SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOpti
   header.text.resize(length);
   file.read(kLengthBytes, std::as_writable_bytes(std::span(header.text)));
   check_padding(header.text, options);
-  check_lists(header.text);
+  check_header_values(header.text, options.limits);
   JsonDocument json = JsonDocument::parse(
       header.text,
       {.max_depth = options.limits.max_json_depth_header, .what = "the JSON header", .offset = kLengthBytes});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -10,8 +11,6 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-
-constexpr std::size_t kMaxDigits = 4300;
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -183,7 +182,8 @@ core::ByteVector parse_decimal(std::string_view digits) {
   if (digits.ends_with('L')) digits.remove_suffix(1);
   bool negative = digits.starts_with('-');
   if (negative || digits.starts_with('+')) digits.remove_prefix(1);
-  if (digits.empty() || digits.size() > kMaxDigits) throw Error(ErrorCode::corrupt, "the pickle holds a broken number");
+  if (digits.empty() || digits.size() > kMaxPickleDigits)
+    throw Error(ErrorCode::corrupt, "the pickle holds a broken number");
   core::ByteVector number;
   for (char c : digits) {
     if (c < '0' || c > '9') throw Error(ErrorCode::corrupt, "the pickle holds a broken number");

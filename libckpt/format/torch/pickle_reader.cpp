@@ -1,5 +1,6 @@
 #include "libckpt/format/torch/pickle_reader.h"
 
+#include "libckpt/format/torch/first_few.h"
 #include "libckpt/format/torch/pickle_machine.h"
 #include "libcore/base/text.h"
 
@@ -12,7 +13,7 @@ PickleGraph read_pickle(core::ByteVector pickle, const Limits& limits, PickleIds
   } catch (const core::Error& error) {
     std::vector<std::string> unknown = unknown_symbols(machine.graph(), SymbolRole::foreign);
     if (unknown.empty()) throw;
-    throw core::Error(error.code(), error.message() + "; before that it names " + core::join(unknown, ", "));
+    throw core::Error(error.code(), error.message() + "; before that it names " + first_few(unknown));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "libckpt/format/torch/loops.h"
+#include "libckpt/format/torch/pickle_cursor.h"
 #include "libckpt/format/torch/value_pickler.h"
 #include "libckpt/sequence_of.h"
 #include "libcore/base/text.h"
@@ -53,6 +54,7 @@ std::optional<Value> TreeFilter::filter(const Value& value) {
   if (value.is(Value::Kind::tensor)) return filter_tensor(value);
   if (value.is(Value::Kind::dict)) return filter_dict(value);
   if (value.is(Value::Kind::object)) return filter_object(value);
+  if (value.is(Value::Kind::text) && !is_pickle_utf8(value.as_text())) return refuse("text that is not valid UTF-8");
   return value.is_sequence() ? filter_sequence(value) : value;
 }
 
@@ -70,7 +72,9 @@ std::optional<Value> TreeFilter::filter_dict(const Value& value) {
   const Dict& dict = value.as_dict();
   Dict kept = {dict.type, {}, dict.attributes, dict.constructor_args};
   for (const auto& [key, item] : dict.items) {
-    if (std::optional<Value> held = child(key, item)) kept.items.emplace_back(key, std::move(*held));
+    bool good = child(key, key).has_value();
+    if (std::optional<Value> held = good ? child(key, item) : std::nullopt)
+      kept.items.emplace_back(key, std::move(*held));
   }
   if (obstacles_.size() == before) return value;
   return Value::dict(std::move(kept));

@@ -5,6 +5,7 @@
 
 #include "libckpt/budget.h"
 #include "libckpt/format/torch/archive_check.h"
+#include "libckpt/format/torch/first_few.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/torch_archive.h"
 #include "libckpt/io/zip_directory.h"
@@ -105,7 +106,7 @@ Value weights_of(const Value& program, const OpenOptions& options) {
     std::vector<std::string> names(walk.left_out.begin(), walk.left_out.end());
     std::sort(names.begin(), names.end());
     options.report->warnings.push_back("attributes of the module that are not tensors are left out: " +
-                                       core::printable(core::join(names, ", ")));
+                                       core::printable(first_few(names)));
   }
   Dict dict;
   dict.items = std::move(walk.items);

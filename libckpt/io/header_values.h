@@ -1,0 +1,16 @@
+#pragma once
+// How many values the JSON header of a safetensors file holds, told from its text: a parsed value takes up to ten times
+// its text, so that what no real file has is refused before it is parsed. The text may be any bytes.
+// Thread safety: pure. Use: check_header_values(text, options.limits); JsonDocument::parse(text)
+
+#include <string_view>
+
+#include "libckpt/limits.h"
+
+namespace ckpt::detail {
+
+/// Error(refused) for a tensor of too many values, too many entries of metadata, and a header of too many values for
+/// its length.
+void check_header_values(std::string_view text, const Limits& limits);
+
+}  // namespace ckpt::detail
