@@ -2,6 +2,8 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
+#include <shared_mutex>
 
 #include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
@@ -14,6 +16,12 @@ std::array<std::atomic<GraphCapture*>, std::tuple_size_v<ThreadStreams>> under_w
 
 std::atomic<int> captures{0};
 
+/// Held to look at what another thread captures, and to end a capture.
+std::shared_mutex& end_mutex() {
+  static auto* const mutex = new std::shared_mutex;
+  return *mutex;
+}
+
 std::size_t place_of(Device device) {
   return static_cast<std::size_t>(device.index());
 }
@@ -21,33 +29,53 @@ std::size_t place_of(Device device) {
 }  // namespace
 
 GraphCapture* GraphCapture::of(Device device) {
-  GraphCapture* capture = under_way[place_of(device)].load(std::memory_order_acquire);
-  return capture != nullptr && thread_streams()[place_of(device)] == capture->stream_ ? capture : nullptr;
+  const auto& slot = under_way[place_of(device)];
+  if (slot.load(std::memory_order_acquire) == nullptr) return nullptr;
+  const std::uint64_t stream = thread_streams()[place_of(device)];
+  const std::shared_lock lock(end_mutex());
+  GraphCapture* capture = slot.load(std::memory_order_acquire);
+  if (capture == nullptr) return nullptr;
+  return stream == capture->stream_ || (stream != 0 && capture->has_joined(stream)) ? capture : nullptr;
+}
+
+bool GraphCapture::on(Device device) {
+  return under_way[place_of(device)].load(std::memory_order_acquire) != nullptr;
 }
 
 bool GraphCapture::any() {
   return captures.load(std::memory_order_relaxed) != 0;
 }
 
+/// Who asks any() and is told no may still be at work when the capture begins: it is raised first.
 void GraphCapture::begin() {
   auto& slot = under_way[place_of(backend_.device())];
   GraphCapture* none = nullptr;
   if (!slot.compare_exchange_strong(none, this)) {
     throw Error(ErrorCode::runtime, backend_.device().str() + ": a graph is being captured already");
   }
+  ++captures;
   try {
     begin_recording();
   } catch (...) {
-    slot = nullptr;
+    leave();
     throw;
   }
-  ++captures;
 }
 
 void GraphCapture::end(bool keeps) {
-  --captures;
+  try {
+    end_recording(keeps);
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+}
+
+void GraphCapture::leave() {
+  const std::lock_guard lock(end_mutex());
   under_way[place_of(backend_.device())] = nullptr;
-  end_recording(keeps);
+  --captures;
 }
 
 void GraphCapture::replay() {

@@ -46,7 +46,7 @@ class GraphedStep {
   Tensor operator()(const std::vector<Tensor>& inputs);
 
   /// Whether the next call with the same shapes is a replay.
-  bool is_captured() const { return graph_ && graph_->is_captured(); }
+  bool is_captured() const { return is_recorded_; }
   /// Records again at the next call: after something that `work` reads was replaced.
   void reset();
 
@@ -61,6 +61,7 @@ class GraphedStep {
   Options options_;
   std::optional<cuda::Stream> stream_;  // of all calls before the replays, so that what they leave lies on one stream
   std::optional<cuda::Graph> graph_;
+  bool is_recorded_ = false;
   std::vector<Tensor> inputs_;  // of the graph
   Tensor output_;
   std::string recorded_options_;

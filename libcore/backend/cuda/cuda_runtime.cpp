@@ -21,6 +21,10 @@ static_assert(kNoDevice == cudaErrorNoDevice && kInvalidDevice == cudaErrorInval
 static_assert(kIllegalAddress == cudaErrorIllegalAddress && kAssert == cudaErrorAssert);
 static_assert(kPeerAccessAlreadyEnabled == cudaErrorPeerAccessAlreadyEnabled);
 static_assert(kLaunchFailure == cudaErrorLaunchFailure && kNotReady == cudaErrorNotReady);
+static_assert(kStreamCaptureUnsupported == cudaErrorStreamCaptureUnsupported);
+static_assert(static_cast<int>(CaptureMode::global) == cudaStreamCaptureModeGlobal);
+static_assert(static_cast<int>(CaptureMode::of_thread) == cudaStreamCaptureModeThreadLocal);
+static_assert(static_cast<int>(CaptureMode::relaxed) == cudaStreamCaptureModeRelaxed);
 
 cudaStream_t as_stream(StreamHandle stream) {
   return static_cast<cudaStream_t>(stream);
@@ -107,8 +111,15 @@ void add_streams(CudaApi& api) {
 }
 
 void add_graphs(CudaApi& api) {
-  api.begin_capture = [](StreamHandle stream) -> int {
-    return cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeGlobal);
+  api.begin_capture = [](StreamHandle stream, CaptureMode mode) -> int {
+    return cudaStreamBeginCapture(as_stream(stream), static_cast<cudaStreamCaptureMode>(mode));
+  };
+  api.capture_id = [](StreamHandle stream, std::uint64_t* id) -> int {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long number = 0;
+    const cudaError_t error = cudaStreamGetCaptureInfo(as_stream(stream), &status, &number);
+    *id = error == cudaSuccess && status == cudaStreamCaptureStatusActive ? number : 0;
+    return error;
   };
   api.end_capture = [](StreamHandle stream, GraphHandle* graph) -> int {
     return cudaStreamEndCapture(as_stream(stream), reinterpret_cast<cudaGraph_t*>(graph));
@@ -124,10 +135,10 @@ void add_graphs(CudaApi& api) {
   api.destroy_graph_exec = [](GraphExecHandle exec) -> int {
     return cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(exec));
   };
-  api.exchange_capture_mode = [](int* mode) -> int {
+  api.exchange_capture_mode = [](CaptureMode* mode) -> int {
     auto exchanged = static_cast<cudaStreamCaptureMode>(*mode);
     const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&exchanged);
-    *mode = exchanged;
+    *mode = static_cast<CaptureMode>(exchanged);
     return error;
   };
   api.collectives = loaded_nccl;
