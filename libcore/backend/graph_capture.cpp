@@ -1,5 +1,6 @@
 #include "libcore/backend/graph_capture.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -80,7 +81,14 @@ void GraphCapture::leave() {
 
 void GraphCapture::replay() {
   random.refresh();
+  for (const auto& [what, work] : before_replay_) work();
   launch();
+}
+
+void GraphCapture::before_replay(const void* what, std::function<void()> work) {
+  const auto is_known = [&](const auto& known) { return known.first == what; };
+  if (std::any_of(before_replay_.begin(), before_replay_.end(), is_known)) return;
+  before_replay_.emplace_back(what, std::move(work));
 }
 
 GraphRandom* capturing_random(Device device) {

@@ -4,8 +4,10 @@
 // Use: if (GraphCapture* capture = GraphCapture::of(device)) ...
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "libcore/backend/backend.h"
 #include "libcore/backend/graph_random.h"
@@ -33,6 +35,8 @@ class GraphCapture {
   void begin();
   /// `keeps`: what was recorded is to be replayed. Errors are thrown only then.
   void end(bool keeps);
+  /// While it is recorded: what is to be done before each replay, on its stream. Once for the same `what`.
+  void before_replay(const void* what, std::function<void()> work);
   /// On the current stream.
   void replay();
   /// The id of the stream that is, or was, captured.
@@ -55,6 +59,7 @@ class GraphCapture {
 
  private:
   void leave();
+  std::vector<std::pair<const void*, std::function<void()>>> before_replay_;
 };
 
 /// Error(runtime) with PyTorch's text when the calling thread is capturing on `device`: host memory that is not pinned

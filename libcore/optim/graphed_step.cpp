@@ -98,12 +98,15 @@ bool GraphedStep::fits(const std::vector<Tensor>& inputs) const {
   return true;
 }
 
-/// What a recorded step has taken from the optimizers' groups.
+/// What a recorded step has taken from the optimizers' groups: capturable ones read their learning rate at each replay.
 std::string GraphedStep::options_text() const {
   std::string text;
   for (const Optimizer* optimizer : options_.optimizers) {
     for (const ParamGroup& group : optimizer->param_groups()) {
-      for (const auto& [name, value] : group.options.items()) text += to_string(value) + ' ';
+      const bool reads_lr = group.options.contains("capturable") && group.options.flag("capturable");
+      for (const auto& [name, value] : group.options.items()) {
+        if (!reads_lr || name != "lr") text += to_string(value) + ' ';
+      }
     }
   }
   return text;

@@ -32,8 +32,8 @@ class GraphedStep {
   struct Options {
     Device device = DeviceType::cuda;
     int warmup = 3;  ///< plain calls before the one that is recorded; at least 1
-    /// Those that `work` steps: a changed learning rate, or any other option, has the step recorded again. Optimizers
-    /// that have the option `capturable` need it on.
+    /// Those that `work` steps: a changed option has the step recorded again. Optimizers that have the option
+    /// `capturable` need it on, and then follow their learning rate without.
     std::vector<Optimizer*> optimizers = {};
   };
   /// Errors: Error(value) "GraphedStep: warmup is 0 where at least 1 is needed ...".
