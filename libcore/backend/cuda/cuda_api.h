@@ -23,6 +23,7 @@ using GraphExecHandle = void*;  ///< cudaGraphExec_t
 inline constexpr int kSuccess = 0;
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
+inline constexpr int kInitializationError = 3;
 inline constexpr int kInsufficientDriver = 35;  ///< none, or older than this program needs
 inline constexpr int kNoDevice = 100;
 inline constexpr int kInvalidDevice = 101;
@@ -32,6 +33,7 @@ inline constexpr int kAssert = 710;  ///< a kernel refused its input
 inline constexpr int kLaunchFailure = 719;
 inline constexpr int kNotReady = 600;
 inline constexpr int kStreamCaptureUnsupported = 900;
+inline constexpr int kUnknown = 999;
 
 /// cudaStreamCaptureMode: whose calls a capture forbids that it could not repeat (taking memory, asking for an event):
 /// everybody's, those of the thread that captures, or nobody's.

@@ -104,6 +104,7 @@ std::uint64_t FakeDriver::taken(int device) const {
 int FakeDriver::enter(const char* call) {
   ++calls_[call];
   if (dead_ != 0) return dead_;
+  if (options_.count_error != kSuccess && std::string(call) != "driver_version") return options_.count_error;
   const auto found = failures_.find(call);
   return found == failures_.end() ? kSuccess : found->second;
 }
@@ -151,6 +152,7 @@ void FakeDriver::launch(StreamHandle stream, std::function<void()> work) {
 void FakeCalls::add_device_calls(CudaApi& api) {
   api.device_count = [](int* count) {
     return call("device_count", [&](FakeDriver& d) {
+      if (d.options_.count_error != kSuccess) return d.options_.count_error;
       *count = d.options_.devices;
       if (d.options_.driver_version == 0) return kInsufficientDriver;
       return *count == 0 ? kNoDevice : kSuccess;

@@ -25,6 +25,7 @@ namespace test {
 struct FakeOptions {
   int devices = 1;  ///< 0: a driver without devices
   int driver_version = 13000;
+  int count_error = 0;                            ///< what asking for the devices gives, and every call after it
   std::uint64_t memory = std::uint64_t{1} << 30;  ///< of each device
   bool peers = true;                              ///< devices reach each other's memory
   bool runs_at_once = false;                      ///< work is done when it is started
