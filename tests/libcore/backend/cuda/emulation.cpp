@@ -177,7 +177,8 @@ DeviceFlag device_assert_flag() {
 namespace test {
 
 Lanes::Lanes(int count) {
-  core::emulated_kernels::lane_count = count;
+  const int usual = core::emulated_kernels::usual_lanes();
+  core::emulated_kernels::lane_count = count == 1 || usual == 1 ? count : usual;
 }
 Lanes::~Lanes() {
   core::emulated_kernels::lane_count = core::emulated_kernels::usual_lanes();

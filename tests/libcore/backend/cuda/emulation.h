@@ -1,8 +1,8 @@
 #pragma once
 // The kernels of CUDA devices as plain C++ on host memory (libcore/backend/cuda/kernels/launch.h), for machines without
 // a GPU: one lane, or teams of several lanes that are threads with a barrier, so that a missing barrier, wrong lane
-// arithmetic and races show, the more so under the thread sanitizer. CKPT_EMULATED_LANES=32 runs every team of a test
-// program with so many lanes where the test names no number: a GPU's teams have 32 to 512.
+// arithmetic and races show, the more so under the thread sanitizer. CKPT_EMULATED_LANES=256 makes every team
+// of a test program so wide, whatever the test asks for, unless that is one lane: a GPU's teams have 32 to 512.
 // Thread safety: one test at a time. Use: test::Lanes lanes(8); ... call a slot ...; EXPECT_FALSE(test::took_flag());
 
 #include <cstdint>
