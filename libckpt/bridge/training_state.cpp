@@ -50,7 +50,7 @@ core::ByteVector state_bytes(const Value& value, const char* key) {
 void restore_generators(const Value& root) {
   if (const Value* cpu = root.find("rng_state")) core::default_generator().set_state(state_bytes(*cpu, "rng_state"));
   const Value* cuda = root.find("cuda_rng_state");
-  if (cuda == nullptr || !cuda->is_sequence()) return;
+  if (cuda == nullptr || !cuda->is_sequence() || cuda->as_list().empty()) return;
   int present = core::cuda::device_count();
   for (int i = 0; i < present && static_cast<std::size_t>(i) < cuda->as_list().size(); ++i) {
     core::Generator generator = core::default_generator(core::Device(core::DeviceType::cuda, i));
@@ -58,9 +58,11 @@ void restore_generators(const Value& root) {
   }
 }
 
+/// None in a program that has worked on the CPU alone.
 Value cuda_generator_states() {
   Value::List states;
-  for (int i = 0; i < core::cuda::device_count(); ++i) {
+  const int count = core::cuda::is_initialized() ? core::cuda::device_count() : 0;
+  for (int i = 0; i < count; ++i) {
     states.push_back(bytes_as_tensor(core::default_generator(core::Device(core::DeviceType::cuda, i)).state()));
   }
   return Value::list(std::move(states));

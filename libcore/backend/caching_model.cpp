@@ -1,6 +1,7 @@
 #include "libcore/backend/caching_model.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace core {
 namespace {
@@ -182,14 +183,22 @@ void CachingModel::give_back(Block* block) {
 }
 
 void CachingModel::release_cached() {
-  auto release = [this](Pools& pools) {
-    release_unsplit(pools.small);
-    release_unsplit(pools.large);
-  };
-  release(shared_);
-  for (auto& [id, pools] : private_) {
-    if (!kept_.contains(id)) release(pools);
+  release_unsplit(shared_);
+  release_dead_pools();
+}
+
+void CachingModel::release_dead_pools() {
+  for (auto it = private_.begin(); it != private_.end();) {
+    auto& [id, pools] = *it;
+    if (!kept_.contains(id)) release_unsplit(pools);
+    const bool is_empty = pools.small.empty() && pools.large.empty();
+    it = is_empty ? private_.erase(it) : std::next(it);  // made again for blocks that are freed later
   }
+}
+
+void CachingModel::release_unsplit(Pools& pools) {
+  release_unsplit(pools.small);
+  release_unsplit(pools.large);
 }
 
 void CachingModel::release_unsplit(FreeBlocks& blocks) {

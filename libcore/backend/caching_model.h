@@ -71,6 +71,8 @@ class CachingModel {
   /// A private pool keeps its segments for its graph until release_pool().
   void keep_pool(std::uint64_t id) { kept_.insert(id); }
   void release_pool(std::uint64_t id) { kept_.erase(id); }
+  /// Gives unused segments of private pools back that are not kept: they serve nobody else.
+  void release_dead_pools();
 
   const MemoryStats& stats() const { return stats_; }
   std::uint64_t allocated() const { return static_cast<std::uint64_t>(stats_.allocated_bytes.all.current); }
@@ -97,6 +99,7 @@ class CachingModel {
   Block* take_segment(std::uint64_t size, MemoryPool pool, std::uint64_t limit, Use use);
   Block* split(Block* block, std::uint64_t size);
   std::int64_t absorb(Block* block, Block* neighbour);
+  void release_unsplit(Pools& pools);
   void release_unsplit(FreeBlocks& blocks);
   FreeBlocks& free_of(MemoryPool pool, std::uint64_t private_pool) {
     Pools& pools = private_pool == 0 ? shared_ : private_[private_pool];

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "libcore/backend/cuda/capture_mode.h"
 #include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/cuda/nccl.h"
 #include "libcore/backend/device_registry.h"
@@ -42,6 +43,7 @@ gpu::Nccl* nccl_for(std::span<const Device> devices, std::vector<CudaBackend*>& 
   if (nccl == nullptr) return nullptr;
   std::vector<int> numbers;
   for (const CudaBackend* gpu : gpus) numbers.push_back(gpu->gpu());
+  const gpu::RelaxedCapture relaxed(gpus[0]->api());
   return nccl->connect(numbers) ? nccl : nullptr;
 }
 

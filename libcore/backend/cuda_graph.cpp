@@ -8,6 +8,7 @@
 #include "libcore/backend/graph_capture.h"
 #include "libcore/backend/opaque/opaque_backend.h"
 #include "libcore/backend/opaque/opaque_graph.h"
+#include "libcore/backend/stream_values.h"
 #include "libcore/base/error.h"
 
 namespace core::cuda {
@@ -18,26 +19,52 @@ std::uint64_t next_pool() {
   return ++made;
 }
 
+/// What a capture allocates from; it goes back to the device when the last owner is gone.
+class GraphPool {
+ public:
+  explicit GraphPool(CudaBackend& gpu) : id(next_pool()), gpu_(gpu) {}
+  GraphPool(const GraphPool&) = delete;
+  GraphPool& operator=(const GraphPool&) = delete;
+  ~GraphPool() {
+    try {
+      const CudaBackend::Current here(gpu_);
+      gpu_.allocator().release_pool(id);
+    } catch (const Error&) {
+      // The device is dead, and has nothing to be given back to.
+    }
+  }
+  const std::uint64_t id;
+
+ private:
+  CudaBackend& gpu_;
+};
+
 /// Recorded by the driver.
 class GpuGraph final : public GraphCapture {
  public:
-  GpuGraph(CudaBackend& gpu, const Stream& stream)
-      : GraphCapture(gpu, stream.id()), gpu_(gpu), native_(stream.native()), pool_(next_pool()) {}
+  GpuGraph(CudaBackend& gpu, const Stream& stream, const std::shared_ptr<GraphPool>& pool)
+      : GraphCapture(gpu, stream.id(), pool), gpu_(gpu), native_(stream.native()), pool_(pool) {}
   ~GpuGraph() override {
     try {
       const CudaBackend::Current here(gpu_);
       if (exec_ != nullptr) gpu_.api().destroy_graph_exec(exec_);
-      gpu_.allocator().release_pool(pool_);
     } catch (const Error&) {
-      // The device is dead, and has nothing to be given back to.
+      // As above.
     }
+  }
+
+  /// Of a graph on the same stream, whose blocks serve this stream alone.
+  static std::shared_ptr<GraphPool> pool_for(CudaBackend& gpu, const Stream& stream, const GraphCapture* before) {
+    const auto* graph = dynamic_cast<const GpuGraph*>(before);
+    const bool fits = graph != nullptr && &graph->gpu_ == &gpu && graph->native_ == stream.native();
+    return fits ? graph->pool_ : std::make_shared<GraphPool>(gpu);
   }
 
  private:
   void begin_recording() override {
     const CudaBackend::Current here(gpu_);
-    gpu_.allocator().begin_pool(native_, pool_);
-    const int error = gpu_.api().begin_capture(native_);
+    gpu_.allocator().begin_pool(native_, pool_->id);
+    const int error = gpu_.api().begin_capture(native_, gpu::CaptureMode::of_thread);
     if (error == gpu::kSuccess) return;
     gpu_.allocator().end_pool(native_);
     gpu_.check(error);
@@ -61,14 +88,25 @@ class GpuGraph final : public GraphCapture {
     gpu_.check(gpu_.api().launch_graph(exec_, gpu_.current_stream()));
   }
 
+  bool has_joined(std::uint64_t stream) const override {
+    std::uint64_t here = 0, there = 0;
+    const gpu::CudaApi& api = gpu_.api();
+    return api.capture_id(native_, &here) == gpu::kSuccess && here != 0 &&
+           api.capture_id(reinterpret_cast<gpu::StreamHandle>(stream), &there) == gpu::kSuccess && here == there;
+  }
+
   CudaBackend& gpu_;
   gpu::StreamHandle native_;
-  std::uint64_t pool_;
+  std::shared_ptr<GraphPool> pool_;
   gpu::GraphExecHandle exec_ = nullptr;
 };
 
-std::unique_ptr<GraphCapture> recording_on(Backend& backend, const Stream& stream) {
-  if (auto* gpu = dynamic_cast<CudaBackend*>(&backend)) return std::make_unique<GpuGraph>(*gpu, stream);
+/// A new recording, which takes the memory of the one before over.
+std::unique_ptr<GraphCapture> recording_on(Backend& backend, const Stream& stream,
+                                           const std::unique_ptr<GraphCapture>& before) {
+  if (auto* gpu = dynamic_cast<CudaBackend*>(&backend)) {
+    return std::make_unique<GpuGraph>(*gpu, stream, GpuGraph::pool_for(*gpu, stream, before.get()));
+  }
   return std::make_unique<OpaqueGraph>(dynamic_cast<OpaqueBackend&>(backend), stream.id());
 }
 
@@ -102,7 +140,7 @@ void Graph::reset() {
 }
 
 void Graph::capture(const std::function<void()>& work) {
-  capture(Stream(device_), work);
+  capture(recording_ != nullptr ? stream_of(device_, recording_->stream()) : Stream(device_), work);
 }
 
 void Graph::capture(const Stream& stream, const std::function<void()>& work) {
@@ -111,11 +149,11 @@ void Graph::capture(const Stream& stream, const std::function<void()>& work) {
                 "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
                 "on the default stream.)");
   }
-  reset();
   Backend& backend = backend_for(device_);
   backend.synchronize();
   const StreamGuard guard(stream);
-  std::unique_ptr<GraphCapture> recording = recording_on(backend, stream);
+  std::unique_ptr<GraphCapture> recording = recording_on(backend, stream, recording_);
+  reset();
   recording->begin();
   try {
     work();

@@ -3,8 +3,9 @@
 // training step of a thousand small kernels costs one call. While it is recorded nothing is computed; memory comes from
 // a pool of the graph's own, so a replay writes to the same tensors, and nobody else gets that memory while the graph
 // lives. Random numbers go on from replay to replay, as the same calls without a graph would draw them. Not recorded:
-// what the host computes, decides or prints; learning rates and other numbers are those of the capture. Optimizers that
-// count steps need `capturable`. GraphedStep (optim/graphed_step.h) does all of this for a training step.
+// what the host computes, decides or prints; numbers are those of the capture. Optimizers that count steps need
+// `capturable`, with which replays follow their learning rates too. GraphedStep (optim/graphed_step.h) does all of this
+// for a training step. Other threads may go on using the device, but not wait for all of it, while one captures.
 // Real GPUs have graphs; opaque devices (CORE_LOGICAL_DEVICES=opaque:N) simulate them; other logical devices and the
 // CPU have none. Thread safety: none; one thread captures on a device at a time.
 // Use: core::cuda::Graph step; step.capture([&] { loss = train_step(input); }); input.copy_(next); step.replay();
@@ -24,15 +25,17 @@ class Graph {
  public:
   /// Error(unsupported) for a device without graphs.
   explicit Graph(Device device = DeviceType::cuda);
-  /// Memory that tensors of the capture still use goes back with them.
+  /// The memory of the capture goes back to the device; what tensors of it still use, after them.
   ~Graph();
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  /// Runs `work` once with a side stream current, and keeps what it starts there instead of starting it. Run it once
-  /// before, so that libraries and caches are set up. Errors: what `work` throws (the graph stays empty then); a
-  /// synchronisation in `work` is "CUDA error: operation not permitted when stream is capturing", a copy from or to
-  /// host memory that is not pinned "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU
+  /// Runs `work` once with a side stream current, and keeps what it starts there, and on streams that it has wait for
+  /// that one, instead of starting it. Run it once before, so that libraries and caches are set up. A second capture
+  /// replaces the first and goes on with its memory. Errors: what `work` throws (the graph stays empty then); a
+  /// synchronisation in `work` is "CUDA error: operation not permitted when stream is capturing", work of another
+  /// stream that this one does not wait for "CUDA error: capturing stream has unjoined work", a copy from or to host
+  /// memory that is not pinned "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU
   /// tensor is pinned. ...". Pinned memory of a recorded copy has to outlive the graph.
   void capture(const std::function<void()>& work);
   /// The same on a stream of the caller's. Error(runtime) "CUDA graphs must be captured on a non-default stream. ..."

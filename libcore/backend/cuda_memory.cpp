@@ -82,7 +82,8 @@ MemoryInfo mem_get_info(Device device) {
 }
 
 void empty_cache() {
-  for (int i = 0; i < device_count(); ++i) backend_for(Device(DeviceType::cuda, i)).empty_cache();
+  const int count = is_initialized() ? device_count() : 0;
+  for (int i = 0; i < count; ++i) backend_for(Device(DeviceType::cuda, i)).empty_cache();
   host_trim();
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -29,13 +30,7 @@ namespace {
 
 constexpr int kMaxDevices = 128;
 
-struct Registry {
-  CpuBackend cpu{Device(DeviceType::cpu)};
-  MetaBackend meta;
-  std::vector<std::unique_ptr<Backend>> cuda;
-
-  Registry();
-};
+using Backends = std::vector<std::unique_ptr<Backend>>;
 
 int host_cores() {
   return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
@@ -48,9 +43,8 @@ std::uint64_t host_memory_total() {
 enum class LogicalMemory { host, opaque };
 
 /// The logical devices with these ordinals, as cuda:0, cuda:1, ...
-std::vector<std::unique_ptr<Backend>> make_logical(const std::vector<LogicalDevice>& all,
-                                                   const std::vector<int>& ordinals, LogicalMemory memory) {
-  std::vector<std::unique_ptr<Backend>> made;
+Backends make_logical(const std::vector<LogicalDevice>& all, const std::vector<int>& ordinals, LogicalMemory memory) {
+  Backends made;
   for (int ordinal : ordinals) {
     const LogicalDevice& wanted = all[static_cast<std::size_t>(ordinal)];
     char bus[24];
@@ -114,33 +108,67 @@ LogicalRequest logical_request() {
   return request;
 }
 
-Registry::Registry() {
-  LogicalRequest request = logical_request();
-  if (!request.host_only) cuda = make_cuda_backends(request.count);
-  if (cuda.empty() && request.count > 0) {
-    if (request.memory == LogicalMemory::opaque) set_inner_tables(cpu_op_tables());
-    cuda = make_logical(std::vector<LogicalDevice>(static_cast<std::size_t>(request.count)),
-                        visible_logical(request.count), request.memory);
-  }
+/// The devices that there are: GPUs, or the logical ones that the environment asks for.
+Backends discovered() {
+  const LogicalRequest request = logical_request();
+  Backends devices;
+  if (!request.host_only) devices = make_cuda_backends(request.count);
+  if (!devices.empty() || request.count == 0) return devices;
+  if (request.memory == LogicalMemory::opaque) set_inner_tables(cpu_op_tables());
+  return make_logical(std::vector<LogicalDevice>(static_cast<std::size_t>(request.count)),
+                      visible_logical(request.count), request.memory);
 }
 
 /// A fork() takes the memory along but none of the threads that work on it, and no GPU context.
 std::atomic<bool> was_forked{false};
 
-/// Never destroyed: tensors of static lifetime still need their backend.
-Registry& registry() {
-  static auto* made = [] {
-    auto* first = new Registry;
+/// Looked for when somebody first asks: a program that works on the CPU alone starts no driver, and may fork.
+class CudaDevices {
+ public:
+  Backends& all() {
+    std::call_once(found_, [this] {
+      devices_ = discovered();
+      note();
+    });
+    return devices_;
+  }
+  void replace(Backends devices);
+  bool were_asked_for() const { return were_asked_for_.load(std::memory_order_acquire); }
+
+ private:
+  void note() {
     pthread_atfork(nullptr, nullptr, [] { was_forked = true; });
-    return first;
-  }();
+    were_asked_for_.store(true, std::memory_order_release);
+  }
+  std::once_flag found_;
+  std::atomic<bool> were_asked_for_{false};
+  Backends devices_;
+};
+
+/// None of these is destroyed: tensors of static lifetime still need their backend.
+CudaDevices& cuda_devices() {
+  static auto* const made = new CudaDevices;
+  return *made;
+}
+Backend& cpu_backend() {
+  static auto* const made = new CpuBackend(Device(DeviceType::cpu));
+  return *made;
+}
+Backend& meta_backend() {
+  static auto* const made = new MetaBackend;
   return *made;
 }
 
 thread_local int current_cuda = 0;
 
+void CudaDevices::replace(Backends devices) {
+  std::call_once(found_, [this] { note(); });
+  devices_ = std::move(devices);
+  current_cuda = 0;
+}
+
 int checked_index(int index) {
-  const auto& devices = registry().cuda;
+  const Backends& devices = cuda_devices().all();
   if (devices.empty()) throw_no_cuda();
   if (was_forked.load(std::memory_order_relaxed)) {
     throw Error(ErrorCode::runtime,
@@ -167,12 +195,12 @@ Backend& checked_backend(int index, const char* error) {
 Backend& backend_for(Device device) {
   switch (device.type()) {
     case DeviceType::cpu:
-      return registry().cpu;
+      return cpu_backend();
     case DeviceType::meta:
-      return registry().meta;
+      return meta_backend();
     case DeviceType::cuda: {
       int index = checked_index(device.has_index() ? device.index() : current_cuda);
-      return *registry().cuda[static_cast<std::size_t>(index)];
+      return *cuda_devices().all()[static_cast<std::size_t>(index)];
     }
     default:
       throw Error(ErrorCode::unsupported, "device " + quote(device.str()) + ": no backend for this device type");
@@ -197,8 +225,7 @@ void set_logical_devices(int count) {
 }
 
 void set_logical_devices(const std::vector<LogicalDevice>& devices) {
-  registry().cuda = make_logical(devices, first_ordinals(static_cast<int>(devices.size())), LogicalMemory::host);
-  current_cuda = 0;
+  cuda_devices().replace(make_logical(devices, first_ordinals(static_cast<int>(devices.size())), LogicalMemory::host));
 }
 
 void set_opaque_devices(int count) {
@@ -206,16 +233,14 @@ void set_opaque_devices(int count) {
 }
 
 void set_opaque_devices(int count, const OpTables& kernels) {
-  registry().cuda.clear();  // their addresses are taken again
+  cuda_devices().replace({});  // their addresses are taken again
   set_inner_tables(kernels);
   const std::vector<LogicalDevice> devices(static_cast<std::size_t>(count));
-  registry().cuda = make_logical(devices, first_ordinals(count), LogicalMemory::opaque);
-  current_cuda = 0;
+  cuda_devices().replace(make_logical(devices, first_ordinals(count), LogicalMemory::opaque));
 }
 
 void set_cuda_backends(std::vector<std::unique_ptr<Backend>> backends) {
-  registry().cuda = std::move(backends);
-  current_cuda = 0;
+  cuda_devices().replace(std::move(backends));
 }
 
 Device try_gpu(int i) {
@@ -234,11 +259,14 @@ namespace cuda {
 bool is_available() {
   return device_count() > 0;
 }
+bool is_initialized() {
+  return cuda_devices().were_asked_for();
+}
 bool is_built() {
   return is_cuda_built();
 }
 int device_count() {
-  return static_cast<int>(registry().cuda.size());
+  return static_cast<int>(cuda_devices().all().size());
 }
 int current_device() {
   return checked_index(current_cuda);

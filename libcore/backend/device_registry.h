@@ -2,8 +2,8 @@
 // The devices of this process, and core::cuda, the functions of torch.cuda. Real GPUs come from the CUDA backend.
 // CORE_LOGICAL_DEVICES=N exposes cuda:0 ... cuda:N-1 on host memory where there is no GPU (round-robin over the visible
 // ones where there is), host:N always on host memory, opaque:N on such as faults where the host touches it, as a GPU's
-// does (opaque/opaque_tables.h); CUDA_VISIBLE_DEVICES filters and orders those on host memory. Read once, at first use.
-// Thread safety: all functions; the current device is per thread.
+// does (opaque/opaque_tables.h); CUDA_VISIBLE_DEVICES filters and orders those on host memory. Looked for, and
+// the environment read, when somebody first asks. Thread safety: all functions; the current device is per thread.
 // Use: if (core::cuda::is_available()) model.to("cuda:0");
 
 #include <cstdint>
@@ -33,6 +33,9 @@ std::vector<Device> try_all_gpus();
 namespace cuda {
 
 bool is_available();
+/// As torch.cuda.is_initialized(): whether anybody has asked for the devices yet, which looks for them and starts the
+/// driver. What works on the CPU alone does not.
+bool is_initialized();
 /// As torch.backends.cuda.is_built(): this build has CUDA, whether or not the machine has a GPU.
 bool is_built();
 int device_count();

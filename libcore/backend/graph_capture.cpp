@@ -1,7 +1,10 @@
 #include "libcore/backend/graph_capture.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <mutex>
+#include <shared_mutex>
 
 #include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
@@ -14,6 +17,12 @@ std::array<std::atomic<GraphCapture*>, std::tuple_size_v<ThreadStreams>> under_w
 
 std::atomic<int> captures{0};
 
+/// Held to look at what another thread captures, and to end a capture.
+std::shared_mutex& end_mutex() {
+  static auto* const mutex = new std::shared_mutex;
+  return *mutex;
+}
+
 std::size_t place_of(Device device) {
   return static_cast<std::size_t>(device.index());
 }
@@ -21,38 +30,65 @@ std::size_t place_of(Device device) {
 }  // namespace
 
 GraphCapture* GraphCapture::of(Device device) {
-  GraphCapture* capture = under_way[place_of(device)].load(std::memory_order_acquire);
-  return capture != nullptr && thread_streams()[place_of(device)] == capture->stream_ ? capture : nullptr;
+  const auto& slot = under_way[place_of(device)];
+  if (slot.load(std::memory_order_acquire) == nullptr) return nullptr;
+  const std::uint64_t stream = thread_streams()[place_of(device)];
+  const std::shared_lock lock(end_mutex());
+  GraphCapture* capture = slot.load(std::memory_order_acquire);
+  if (capture == nullptr) return nullptr;
+  return stream == capture->stream_ || (stream != 0 && capture->has_joined(stream)) ? capture : nullptr;
+}
+
+bool GraphCapture::on(Device device) {
+  return under_way[place_of(device)].load(std::memory_order_acquire) != nullptr;
 }
 
 bool GraphCapture::any() {
   return captures.load(std::memory_order_relaxed) != 0;
 }
 
+/// Who asks any() and is told no may still be at work when the capture begins: it is raised first.
 void GraphCapture::begin() {
   auto& slot = under_way[place_of(backend_.device())];
   GraphCapture* none = nullptr;
   if (!slot.compare_exchange_strong(none, this)) {
     throw Error(ErrorCode::runtime, backend_.device().str() + ": a graph is being captured already");
   }
+  ++captures;
   try {
     begin_recording();
   } catch (...) {
-    slot = nullptr;
+    leave();
     throw;
   }
-  ++captures;
 }
 
 void GraphCapture::end(bool keeps) {
-  --captures;
+  try {
+    end_recording(keeps);
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+}
+
+void GraphCapture::leave() {
+  const std::lock_guard lock(end_mutex());
   under_way[place_of(backend_.device())] = nullptr;
-  end_recording(keeps);
+  --captures;
 }
 
 void GraphCapture::replay() {
   random.refresh();
+  for (const auto& [what, work] : before_replay_) work();
   launch();
+}
+
+void GraphCapture::before_replay(const void* what, std::function<void()> work) {
+  const auto is_known = [&](const auto& known) { return known.first == what; };
+  if (std::any_of(before_replay_.begin(), before_replay_.end(), is_known)) return;
+  before_replay_.emplace_back(what, std::move(work));
 }
 
 GraphRandom* capturing_random(Device device) {

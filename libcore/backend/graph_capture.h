@@ -4,7 +4,10 @@
 // Use: if (GraphCapture* capture = GraphCapture::of(device)) ...
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "libcore/backend/backend.h"
 #include "libcore/backend/graph_random.h"
@@ -13,13 +16,17 @@ namespace core {
 
 class GraphCapture {
  public:
-  GraphCapture(Backend& backend, std::uint64_t stream) : random(backend), backend_(backend), stream_(stream) {}
+  /// `memory` keeps what the graph works in, for as long as the graph lives.
+  GraphCapture(Backend& backend, std::uint64_t stream, std::shared_ptr<void> memory = {})
+      : memory_(std::move(memory)), random(backend), backend_(backend), stream_(stream) {}
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
   virtual ~GraphCapture() = default;
 
   /// The one under way that the calling thread's current stream on `device` is in; null: none.
   static GraphCapture* of(Device device);
+  /// Whether anything is being captured on `device`, by whichever thread.
+  static bool on(Device device);
   /// Whether anything is being captured anywhere.
   static bool any();
 
@@ -28,17 +35,31 @@ class GraphCapture {
   void begin();
   /// `keeps`: what was recorded is to be replayed. Errors are thrown only then.
   void end(bool keeps);
+  /// While it is recorded: what is to be done before each replay, on its stream. Once for the same `what`.
+  void before_replay(const void* what, std::function<void()> work);
   /// On the current stream.
   void replay();
+  /// The id of the stream that is, or was, captured.
+  std::uint64_t stream() const { return stream_; }
 
+ private:
+  std::shared_ptr<void> memory_;  // outlives what follows
+
+ public:
   GraphRandom random;
 
  protected:
   virtual void begin_recording() = 0;
   virtual void end_recording(bool keeps) = 0;
   virtual void launch() = 0;
+  /// Whether another stream has come into the capture, by waiting for an event of it.
+  virtual bool has_joined(std::uint64_t /*stream*/) const { return false; }
   Backend& backend_;
   std::uint64_t stream_;  ///< its id
+
+ private:
+  void leave();
+  std::vector<std::pair<const void*, std::function<void()>>> before_replay_;
 };
 
 /// Error(runtime) with PyTorch's text when the calling thread is capturing on `device`: host memory that is not pinned

@@ -45,6 +45,7 @@ struct AdamTensor {
   double step;           ///< 1 for the first; not read where there is a counter
   float* step_count;     ///< steps taken so far, in device memory, counted up here: for steps that are recorded once
                          ///< and run again; or null
+  const double* lr;      ///< read in place of the options' where there is a counter, in device memory; or null
 };
 
 struct AdamStepParams {

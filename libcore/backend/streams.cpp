@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "libcore/backend/cuda/capture_mode.h"
 #include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_event.h"
@@ -74,6 +75,7 @@ bool Stream::query() const {
   if (backend == nullptr) return true;
   backend->check_alive();
   const CudaBackend::Current here(*backend);
+  const gpu::RelaxedCapture relaxed(backend->api());
   const int state = backend->api().stream_query(native());
   if (gpu::is_pending(backend->api(), state)) return false;
   backend->check(state);
@@ -147,6 +149,7 @@ bool Event::query() const {
   if (state_ == nullptr || !state_->event) return true;
   CudaBackend& backend = *gpu_of(state_->device);
   const CudaBackend::Current here(backend);
+  const gpu::RelaxedCapture relaxed(backend.api());
   const int status = backend.api().event_query(state_->event->handle());
   if (gpu::is_pending(backend.api(), status)) return false;
   backend.check(status);

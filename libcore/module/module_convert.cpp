@@ -62,7 +62,7 @@ void collect(Module& module, const Target& target, std::vector<Tensor>& tensors)
 bool goes_together(Device device) {
   const Backend& target = backend_for(device);
   if (!target.device().is_cpu()) return target.has_memory() && !target.is_host_memory();
-  return cuda::is_available() && !backend_for(DeviceType::cuda).is_host_memory();
+  return cuda::is_initialized() && cuda::is_available() && !backend_for(DeviceType::cuda).is_host_memory();
 }
 
 /// Moves all at once what only moves.

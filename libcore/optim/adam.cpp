@@ -57,7 +57,7 @@ void update_on_host(const Tensor& param, const Tensor& grad, const detail::AdamT
 }  // namespace
 
 Adam::Adam(std::string name, std::vector<ParamGroup> groups, const AdamOptions& options)
-    : Optimizer(std::move(name), std::move(groups), checked_defaults(options)) {}
+    : Optimizer(std::move(name), std::move(groups), checked_defaults(options)), rates_(param_groups()) {}
 
 void Adam::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
@@ -74,7 +74,9 @@ void Adam::update(const ParamGroup& group) {
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     if (state.empty()) state.reserve(4);  // so that no state tensor moves while the others are made
     const bool counted = capturable && detail::is_out_of_reach(param);
-    const Tensor& counter = counted ? detail::device_step(state, param) : none;
+    const detail::CountedThere there =
+        counted ? detail::CountedThere{detail::device_step(state, param), rates_.on(param.device(), group)}
+                : detail::CountedThere{};
     const auto count = [&] {
       const double step = detail::count_step(state);
       if (step != how.step) detail::set_step(how, step);
@@ -85,7 +87,7 @@ void Adam::update(const ParamGroup& group) {
     const detail::AdamTensors moments{exp_avg, exp_avg_sq,
                                       amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : none};
     if (!detail::is_out_of_reach(param)) return update_on_host(param, grad, moments, how);
-    if (on_device.take(param, grad, moments, counter, how)) return;
+    if (on_device.take(param, grad, moments, there, how)) return;
     if (counted) count();
     detail::composed_adam(param, grad, moments, how);
   });

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "libcore/optim/device_rates.h"
 #include "libcore/optim/optimizer.h"
 
 namespace core {
@@ -17,7 +18,8 @@ struct AdamOptions {
   bool amsgrad = false;
   bool maximize = false;
   bool decoupled_weight_decay = false;  ///< AdamW
-  bool capturable = false;              ///< counts its steps on the device, so that a CUDA graph can hold them
+  /// Counts its steps and reads its learning rate on the device, so that a CUDA graph can hold a step.
+  bool capturable = false;
 };
 
 class Adam : public Optimizer {
@@ -33,6 +35,7 @@ class Adam : public Optimizer {
 
  private:
   void update(const ParamGroup& group) override;
+  detail::DeviceRates rates_;
 };
 
 struct AdamWOptions {

@@ -45,10 +45,11 @@ void GraphedStep::note_writes() const {
   }
 }
 
+/// The graph stays, as the next recording goes on with its memory.
 void GraphedStep::reset() {
   output_ = {};
   inputs_.clear();
-  graph_.reset();
+  is_recorded_ = false;
 }
 
 /// As it is, on the stream of the recordings; the caller's goes on when it is done.
@@ -75,7 +76,7 @@ void GraphedStep::capture(const std::vector<Tensor>& inputs) {
   for (const Tensor& input : inputs) {
     inputs_.push_back(empty(input.sizes(), {.dtype = input.dtype(), .device = options_.device}));
   }
-  graph_.emplace(options_.device);
+  if (!graph_) graph_.emplace(options_.device);
   try {
     graph_->capture(*stream_, [&] {
       const Tensor result = work_(inputs_);
@@ -85,6 +86,7 @@ void GraphedStep::capture(const std::vector<Tensor>& inputs) {
     reset();
     throw;
   }
+  is_recorded_ = true;
   recorded_options_ = options_text();
 }
 
@@ -96,12 +98,15 @@ bool GraphedStep::fits(const std::vector<Tensor>& inputs) const {
   return true;
 }
 
-/// What a recorded step has taken from the optimizers' groups.
+/// What a recorded step has taken from the optimizers' groups: capturable ones read their learning rate at each replay.
 std::string GraphedStep::options_text() const {
   std::string text;
   for (const Optimizer* optimizer : options_.optimizers) {
     for (const ParamGroup& group : optimizer->param_groups()) {
-      for (const auto& [name, value] : group.options.items()) text += to_string(value) + ' ';
+      const bool reads_lr = group.options.contains("capturable") && group.options.flag("capturable");
+      for (const auto& [name, value] : group.options.items()) {
+        if (!reads_lr || name != "lr") text += to_string(value) + ' ';
+      }
     }
   }
   return text;

@@ -32,8 +32,8 @@ class GraphedStep {
   struct Options {
     Device device = DeviceType::cuda;
     int warmup = 3;  ///< plain calls before the one that is recorded; at least 1
-    /// Those that `work` steps: a changed learning rate, or any other option, has the step recorded again. Optimizers
-    /// that have the option `capturable` need it on.
+    /// Those that `work` steps: a changed option has the step recorded again. Optimizers that have the option
+    /// `capturable` need it on, and then follow their learning rate without.
     std::vector<Optimizer*> optimizers = {};
   };
   /// Errors: Error(value) "GraphedStep: warmup is 0 where at least 1 is needed ...".
@@ -46,7 +46,7 @@ class GraphedStep {
   Tensor operator()(const std::vector<Tensor>& inputs);
 
   /// Whether the next call with the same shapes is a replay.
-  bool is_captured() const { return graph_ && graph_->is_captured(); }
+  bool is_captured() const { return is_recorded_; }
   /// Records again at the next call: after something that `work` reads was replaced.
   void reset();
 
@@ -61,6 +61,7 @@ class GraphedStep {
   Options options_;
   std::optional<cuda::Stream> stream_;  // of all calls before the replays, so that what they leave lies on one stream
   std::optional<cuda::Graph> graph_;
+  bool is_recorded_ = false;
   std::vector<Tensor> inputs_;  // of the graph
   Tensor output_;
   std::string recorded_options_;

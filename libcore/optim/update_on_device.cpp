@@ -57,13 +57,14 @@ void SgdSteps::run(const SgdUpdate& how) const {
   }
 }
 
-bool AdamSteps::take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const Tensor& step_count,
+bool AdamSteps::take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const CountedThere& counted,
                      const AdamUpdate& how) {
   if (!kernel_for(param.storage()->backend(), param.dtype(), &OptimizerTable::adam)) return false;
   if (!lies_as(param, {&grad, &state.exp_avg, &state.exp_avg_sq, &state.top})) return false;
   list_for(lists_, param)
       .push_back({param.numel(), written(param), grad.raw_data(), written(state.exp_avg), written(state.exp_avg_sq),
-                  written(state.top), how.step, static_cast<float*>(written(step_count))});
+                  written(state.top), how.step, static_cast<float*>(written(counted.step)),
+                  counted.lr.defined() ? static_cast<const double*>(counted.lr.raw_data()) : nullptr});
   return true;
 }
 

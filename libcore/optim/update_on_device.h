@@ -1,7 +1,7 @@
 #pragma once
 // One step of many parameters by the kernels of their device (backend/optimizer_table.h): collected while an optimizer
 // goes through a group, run together at its end. Thread safety: none.
-// Use: detail::AdamSteps steps; if (!steps.take(param, grad, state, step_count, how)) ...; steps.run(how);
+// Use: detail::AdamSteps steps; if (!steps.take(param, grad, state, counted, how)) ...; steps.run(how);
 
 #include <array>
 #include <vector>
@@ -31,11 +31,16 @@ class SgdSteps {
   std::vector<StepList<SgdTensor>> lists_;
 };
 
+/// What of a step lies in device memory, so that a recorded step need not be recorded again for it.
+struct CountedThere {
+  Tensor step = {};  ///< steps taken so far, which the kernel counts up
+  Tensor lr = {};    ///< the learning rate, as f64
+};
+
 class AdamSteps {
  public:
-  /// `step_count`: where the device counts the steps taken so far, which the kernel counts up; undefined: `how.step`
-  /// counts.
-  bool take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const Tensor& step_count,
+  /// Without `counted.step`, `how.step` and its learning rate count.
+  bool take(const Tensor& param, const Tensor& grad, const AdamTensors& state, const CountedThere& counted,
             const AdamUpdate& how);
   void run(const AdamUpdate& how) const;
 

@@ -1,5 +1,6 @@
 #include "tests/support/golden_device.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -25,7 +26,15 @@ bool on_host_memory() {
   return !core::cuda::is_available() || core::cuda::device_name(0).find("host memory") != std::string::npos;
 }
 
+/// Exit status of a test that is skipped.
+constexpr int kSkipped = 77;
+
 }  // namespace
+
+bool on_golden_gpu() {
+  const char* text = std::getenv("CKPT_GOLDEN_GPU");
+  return text != nullptr && std::string(text) == "1";
+}
 
 core::Device golden_device() {
   const char* name = std::getenv("CKPT_GOLDEN_DEVICE");
@@ -44,6 +53,10 @@ void compute_on_golden_device() {
 
 void set_golden_devices(int count) {
   if (!on_golden_device()) return core::set_logical_devices(count);
+  if (on_golden_gpu() && on_host_memory()) {
+    std::puts("skipped: there is no GPU");
+    std::exit(kSkipped);
+  }
   if (on_host_memory()) core::set_opaque_devices(count == 0 ? 1 : count, golden_kernels());
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Where a golden program computes: on the CPU, or where the environment variable CKPT_GOLDEN_DEVICE says: "cuda:0",
 // which is a device whose memory the host cannot touch where there is no GPU. CKPT_GOLDEN_KERNELS=cuda runs the kernels
-// of CUDA devices on it, compiled as C++, instead of the CPU's. What is drawn with a seed is drawn on the CPU, where
+// of CUDA devices on it, compiled as C++, instead of the CPU's. With CKPT_GOLDEN_GPU=1 it is a GPU or nothing: without
+// one the program ends as a skipped test. What is drawn with a seed is drawn on the CPU, where
 // the recorded numbers come from, and moved. Use: test::compute_on_golden_device(); module->to(test::golden_device());
 
 #include <string>
@@ -12,6 +13,8 @@ namespace test {
 
 core::Device golden_device();
 bool on_golden_device();
+/// Whether CKPT_GOLDEN_GPU=1: a case that raises a device-side assert takes the process's device with it there.
+bool on_golden_gpu();
 /// New tensors lie there, on devices made by set_golden_devices(0).
 void compute_on_golden_device();
 /// So many logical devices instead of those there are, of the kind that the program computes on; 0: none, or the one it

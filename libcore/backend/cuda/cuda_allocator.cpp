@@ -3,26 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "libcore/backend/cuda/capture_mode.h"
 #include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/cuda/free_mutex.h"
 #include "libcore/backend/graph_capture.h"
 #include "libcore/backend/out_of_memory.h"
 
 namespace core::gpu {
 namespace {
-
-/// Allocating is refused while any stream of the thread is captured, unless it says that it knows.
-class AllowWhileCapturing {
- public:
-  explicit AllowWhileCapturing(const CudaApi& api) : api_(api) { api_.exchange_capture_mode(&mode_); }
-  ~AllowWhileCapturing() { api_.exchange_capture_mode(&mode_); }
-  AllowWhileCapturing(const AllowWhileCapturing&) = delete;
-  AllowWhileCapturing& operator=(const AllowWhileCapturing&) = delete;
-
- private:
-  static constexpr int kRelaxed = 2;  // cudaStreamCaptureModeRelaxed
-  const CudaApi& api_;
-  int mode_ = kRelaxed;
-};
 
 void* as_pointer(std::uint64_t address) {
   return reinterpret_cast<void*>(address);
@@ -65,9 +53,9 @@ std::uint64_t CudaAllocator::left_of(std::uint64_t free) const {
 
 void* CudaAllocator::allocate(std::size_t bytes, StreamHandle stream) {
   std::lock_guard lock(mutex_);
-  if (!GraphCapture::any()) collect_finished(false);  // to ask for an event would end a capture, whoever's it is
-  const auto capture = capturing_.find(stream);
-  const CachingModel::Use use{stream, capture == capturing_.end() ? 0 : capture->second};
+  settle_after_captures();
+  collect_finished(false);
+  const CachingModel::Use use{stream, pool_of(stream)};
   Block* block = model_.try_allocate(bytes, limit(), use);
   if (block == nullptr) {
     if (!GraphCapture::any()) collect_finished(true);
@@ -81,6 +69,19 @@ void* CudaAllocator::allocate(std::size_t bytes, StreamHandle stream) {
   return data;
 }
 
+/// A capture spreads to streams that wait for an event of it.
+std::uint64_t CudaAllocator::pool_of(StreamHandle stream) const {
+  if (capturing_.empty() || stream == nullptr) return 0;
+  if (const auto found = capturing_.find(stream); found != capturing_.end()) return found->second;
+  std::uint64_t here = 0;
+  if (api_.capture_id(stream, &here) != kSuccess || here == 0) return 0;
+  for (const auto& [first, pool] : capturing_) {
+    std::uint64_t there = 0;
+    if (api_.capture_id(first, &there) == kSuccess && there == here) return pool;
+  }
+  return 0;
+}
+
 void CudaAllocator::free(void* data) noexcept {
   std::lock_guard lock(mutex_);
   const auto found = blocks_.find(data);
@@ -91,11 +92,15 @@ void CudaAllocator::free(void* data) noexcept {
   if (users == other_users_.end()) return model_.give_back(block);
   std::vector<User> others = std::move(users->second);
   other_users_.erase(users);
-  if (capturing_.empty()) {
-    wait_for_uses(block, others);
-  } else {
-    after_capture_.emplace_back(block, std::move(others));
-  }
+  after_capture_.emplace_back(block, std::move(others));
+  settle_after_captures();
+}
+
+/// An event that is recorded on a captured stream is part of the graph, and says nothing of what ran.
+void CudaAllocator::settle_after_captures() noexcept {
+  if (after_capture_.empty() || !capturing_.empty() || GraphCapture::any()) return;
+  for (const auto& [block, users] : after_capture_) wait_for_uses(block, users);
+  after_capture_.clear();
 }
 
 void CudaAllocator::record_stream(void* data, StreamHandle stream, int gpu) {
@@ -129,6 +134,8 @@ void CudaAllocator::wait_for(Block* block, const User& user) noexcept {
 }
 
 void CudaAllocator::collect_finished(bool wait) noexcept {
+  if (pending_.empty()) return;
+  const RelaxedCapture relaxed(api_);
   auto is_done = [&](const Pending& use) {
     const int state = wait ? api_.event_synchronize(use.event) : api_.event_query(use.event);
     if (is_pending(api_, state)) return false;
@@ -147,7 +154,7 @@ void CudaAllocator::finish(const Pending& use) noexcept {
 }
 
 std::uint64_t CudaAllocator::take(std::uint64_t bytes) {
-  const AllowWhileCapturing allow(api_);
+  const RelaxedCapture relaxed(api_);
   void* data = nullptr;
   const int error = api_.allocate(&data, bytes);
   if (error == kSuccess) return reinterpret_cast<std::uint64_t>(data);
@@ -157,7 +164,8 @@ std::uint64_t CudaAllocator::take(std::uint64_t bytes) {
 }
 
 void CudaAllocator::give(std::uint64_t address, std::uint64_t /*bytes*/) noexcept {
-  const AllowWhileCapturing allow(api_);
+  const RelaxedCapture relaxed(api_);
+  const std::lock_guard turn(free_mutex());
   if (api_.free(as_pointer(address)) != kSuccess) api_.last_error();  // a dead device has no memory to give back to
 }
 
@@ -176,6 +184,7 @@ void CudaAllocator::throw_out_of_memory(std::uint64_t bytes) {
 
 void CudaAllocator::release_cached() {
   std::lock_guard lock(mutex_);
+  settle_after_captures();
   if (!GraphCapture::any()) collect_finished(true);
   model_.release_cached();
 }
@@ -209,14 +218,13 @@ void CudaAllocator::begin_pool(StreamHandle stream, std::uint64_t id) {
 void CudaAllocator::end_pool(StreamHandle stream) {
   std::lock_guard lock(mutex_);
   capturing_.erase(stream);
-  if (!capturing_.empty()) return;
-  for (const auto& [block, users] : after_capture_) wait_for_uses(block, users);
-  after_capture_.clear();
+  settle_after_captures();
 }
 
 void CudaAllocator::release_pool(std::uint64_t id) {
   std::lock_guard lock(mutex_);
   model_.release_pool(id);
+  if (capturing_.empty()) model_.release_dead_pools();
 }
 
 }  // namespace core::gpu

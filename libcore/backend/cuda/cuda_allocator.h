@@ -47,10 +47,11 @@ class CudaAllocator final : private SegmentSource {
   void reset_peaks();
   void reset_accumulated();
 
-  /// What is allocated for `stream` comes from pool `id` (not 0) until end_pool().
+  /// What is allocated for `stream`, and for streams that its capture has spread to, comes from pool `id` (not 0) until
+  /// end_pool().
   void begin_pool(StreamHandle stream, std::uint64_t id);
   void end_pool(StreamHandle stream);
-  /// The graph of pool `id` is gone: its blocks may go back to the device.
+  /// The graph of pool `id` is gone: its memory goes back to the device, or does when nobody uses it any more.
   void release_pool(std::uint64_t id);
 
  private:
@@ -67,7 +68,9 @@ class CudaAllocator final : private SegmentSource {
   std::uint64_t take(std::uint64_t bytes) override;
   void give(std::uint64_t address, std::uint64_t bytes) noexcept override;
   std::uint64_t limit() const;
+  std::uint64_t pool_of(StreamHandle stream) const;
   std::uint64_t left_of(std::uint64_t free) const;
+  void settle_after_captures() noexcept;
   void wait_for_uses(Block* block, const std::vector<User>& users) noexcept;
   void wait_for(Block* block, const User& user) noexcept;
   void collect_finished(bool wait) noexcept;

@@ -23,6 +23,7 @@ using GraphExecHandle = void*;  ///< cudaGraphExec_t
 inline constexpr int kSuccess = 0;
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
+inline constexpr int kInitializationError = 3;
 inline constexpr int kInsufficientDriver = 35;  ///< none, or older than this program needs
 inline constexpr int kNoDevice = 100;
 inline constexpr int kInvalidDevice = 101;
@@ -31,6 +32,12 @@ inline constexpr int kPeerAccessAlreadyEnabled = 704;
 inline constexpr int kAssert = 710;  ///< a kernel refused its input
 inline constexpr int kLaunchFailure = 719;
 inline constexpr int kNotReady = 600;
+inline constexpr int kStreamCaptureUnsupported = 900;
+inline constexpr int kUnknown = 999;
+
+/// cudaStreamCaptureMode: whose calls a capture forbids that it could not repeat (taking memory, asking for an event):
+/// everybody's, those of the thread that captures, or nobody's.
+enum class CaptureMode : int { global = 0, of_thread = 1, relaxed = 2 };
 
 struct DeviceProperties {
   std::string name;
@@ -80,14 +87,16 @@ struct CudaApi {
   int (*event_synchronize)(EventHandle event);
   int (*event_elapsed)(float* milliseconds, EventHandle start, EventHandle end);
 
-  int (*begin_capture)(StreamHandle stream);
+  int (*begin_capture)(StreamHandle stream, CaptureMode mode);
+  /// Which capture keeps what `stream` is given, by the driver's number; 0: none.
+  int (*capture_id)(StreamHandle stream, std::uint64_t* id);
   int (*end_capture)(StreamHandle stream, GraphHandle* graph);
   int (*instantiate)(GraphExecHandle* exec, GraphHandle graph);
   int (*launch_graph)(GraphExecHandle exec, StreamHandle stream);
   int (*destroy_graph)(GraphHandle graph);
   int (*destroy_graph_exec)(GraphExecHandle exec);
-  /// Lets this thread allocate while a stream of it is captured; gives the mode to restore.
-  int (*exchange_capture_mode)(int* mode);
+  /// Which captures forbid this thread's calls from now on; gives what did before (capture_mode.h).
+  int (*exchange_capture_mode)(CaptureMode* mode);
 
   /// What exchanges data between these GPUs (nccl.h); null: there is nothing.
   Nccl* (*collectives)();

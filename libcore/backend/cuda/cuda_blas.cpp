@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "libcore/backend/cuda/capture_mode.h"
 #include "libcore/backend/cuda/cuda_blas_plan.h"
 #include "libcore/backend/cuda_math.h"
 #include "libcore/base/error.h"
@@ -85,6 +86,7 @@ Blas::Blas(const BlasApi& api, CudaBackend& backend)
       // PyTorch's sizes: 32 MiB from Hopper on, before that 4 MiB twice and 16 KiB eight times.
       workspace_bytes_(backend.info().major >= 9 ? 32 * kMiB : 8 * kMiB + 128 * 1024) {
   const CudaBackend::Current here(backend_);
+  const RelaxedCapture relaxed(backend_.api());  // the first product may be part of a graph
   check(api_.create(&handle_), "cublasCreate");
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "libcore/backend/cuda/capture_mode.h"
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/graph_capture.h"
 #include "libcore/backend/thread_streams.h"
@@ -44,6 +45,7 @@ void CudaBackend::prepare() const {
   if (is_ready_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(prepare_mutex_);
   if (is_ready_.load(std::memory_order_relaxed)) return;
+  const gpu::RelaxedCapture relaxed(api_);  // of another device's graph
   check(api_.set_device(gpu_));
   thread_state.gpu = gpu_;
   thread_state.api = &api_;
@@ -227,8 +229,11 @@ void CudaBackend::fill_zero(void* to, std::size_t bytes) {
   if (bytes != 0) check(api_.fill(to, 0, bytes, current_stream()));
 }
 
+/// The driver would refuse it too, but the capture that it comes across, whoever's, would be lost.
 void CudaBackend::synchronize() {
   check_alive();
+  const bool meets_capture = shares_gpu_ ? GraphCapture::any() : GraphCapture::on(device());
+  if (meets_capture) check(gpu::kStreamCaptureUnsupported);
   const Current here(*this);
   check(api_.device_synchronize());
   check_assert_flag();
@@ -254,6 +259,7 @@ StreamHandle CudaBackend::pool_stream(int priority) {
   std::vector<StreamHandle>& pool = pool_[which];
   if (pool.size() < kPoolStreams) {
     StreamHandle stream = nullptr;
+    const gpu::RelaxedCapture relaxed(api_);
     check(api_.stream_create(&stream, priority < 0 ? -1 : 0));
     pool.push_back(stream);
     return stream;
@@ -265,7 +271,9 @@ StreamHandle CudaBackend::copy_stream() {
   check_alive();
   const Current here(*this);
   std::lock_guard lock(mutex_);
-  if (copy_stream_ == nullptr) check(api_.stream_create(&copy_stream_, 0));
+  if (copy_stream_ != nullptr) return copy_stream_;
+  const gpu::RelaxedCapture relaxed(api_);
+  check(api_.stream_create(&copy_stream_, 0));
   return copy_stream_;
 }
 

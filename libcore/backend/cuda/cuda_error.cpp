@@ -47,21 +47,35 @@ bool is_sticky(int error) {
   return std::find(std::begin(kSticky), std::end(kSticky), error) != std::end(kSticky);
 }
 
-void throw_no_device(const CudaApi& api) {
-  int version = 0, count = 0;
+std::string no_device_text(const CudaApi& api, int error) {
+  int version = 0;
   api.driver_version(&version);
-  if (version == 0) {
-    throw Error(ErrorCode::runtime,
-                "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a "
-                "driver from http://www.nvidia.com/Download/index.aspx");
+  switch (error) {
+    case kInsufficientDriver:
+      if (version != 0) {
+        return "The NVIDIA driver on your system is too old (found version " + std::to_string(version) +
+               "). Please update your GPU driver by downloading and installing a new version from the URL: "
+               "http://www.nvidia.com/Download/index.aspx";
+      }
+      return "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver "
+             "from http://www.nvidia.com/Download/index.aspx";
+    case kSuccess:
+    case kNoDevice:
+      return "No CUDA GPUs are available";
+    case kInitializationError:
+      return "CUDA driver initialization failed, you might not have a CUDA gpu.";
+    case kUnknown:
+      return "CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env variable "
+             "CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero.";
+    default:
+      return "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling "
+             "NumCudaDevices() that might have already set an error? Error " +
+             std::to_string(error) + ": " + api.error_text(error);
   }
-  if (api.device_count(&count) == kInsufficientDriver) {
-    throw Error(ErrorCode::runtime,
-                "The NVIDIA driver on your system is too old (found version " + std::to_string(version) +
-                    "). Please update your GPU driver by downloading and installing a new version from the URL: "
-                    "http://www.nvidia.com/Download/index.aspx");
-  }
-  throw Error(ErrorCode::runtime, "No CUDA GPUs are available");
+}
+
+void throw_no_device(const CudaApi& api, int error) {
+  throw Error(ErrorCode::runtime, no_device_text(api, error));
 }
 
 }  // namespace core::gpu

@@ -1,6 +1,7 @@
 // Copies between devices: from one to the other where the driver can, else through pinned host memory.
 #include <algorithm>
 
+#include "libcore/backend/cuda/capture_mode.h"
 #include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_event.h"
@@ -29,6 +30,7 @@ bool CudaBackend::can_access(const Backend& other) const {
   check(api_.can_access_peer(&can, gpu_, peer->gpu_));
   if (can != 0) {
     const Current here(*this);
+    const gpu::RelaxedCapture relaxed(api_);
     const int error = api_.enable_peer_access(peer->gpu_);
     if (error != gpu::kSuccess) api_.last_error();
     can = error == gpu::kSuccess || error == gpu::kPeerAccessAlreadyEnabled;

@@ -2,6 +2,9 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
+#include <string>
+#include <string_view>
 
 #include "libcore/backend/cuda/cuda_api.h"
 #include "libcore/backend/cuda/cuda_backend.h"
@@ -10,6 +13,7 @@
 #include "libcore/backend/cuda/cuda_tables.h"
 #include "libcore/backend/cuda/driver_memory.h"
 #include "libcore/backend/cuda/nccl.h"
+#include "libcore/base/text.h"
 
 namespace core {
 namespace gpu {
@@ -21,6 +25,11 @@ static_assert(kNoDevice == cudaErrorNoDevice && kInvalidDevice == cudaErrorInval
 static_assert(kIllegalAddress == cudaErrorIllegalAddress && kAssert == cudaErrorAssert);
 static_assert(kPeerAccessAlreadyEnabled == cudaErrorPeerAccessAlreadyEnabled);
 static_assert(kLaunchFailure == cudaErrorLaunchFailure && kNotReady == cudaErrorNotReady);
+static_assert(kInitializationError == cudaErrorInitializationError && kUnknown == cudaErrorUnknown);
+static_assert(kStreamCaptureUnsupported == cudaErrorStreamCaptureUnsupported);
+static_assert(static_cast<int>(CaptureMode::global) == cudaStreamCaptureModeGlobal);
+static_assert(static_cast<int>(CaptureMode::of_thread) == cudaStreamCaptureModeThreadLocal);
+static_assert(static_cast<int>(CaptureMode::relaxed) == cudaStreamCaptureModeRelaxed);
 
 cudaStream_t as_stream(StreamHandle stream) {
   return static_cast<cudaStream_t>(stream);
@@ -107,8 +116,15 @@ void add_streams(CudaApi& api) {
 }
 
 void add_graphs(CudaApi& api) {
-  api.begin_capture = [](StreamHandle stream) -> int {
-    return cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeGlobal);
+  api.begin_capture = [](StreamHandle stream, CaptureMode mode) -> int {
+    return cudaStreamBeginCapture(as_stream(stream), static_cast<cudaStreamCaptureMode>(mode));
+  };
+  api.capture_id = [](StreamHandle stream, std::uint64_t* id) -> int {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long number = 0;
+    const cudaError_t error = cudaStreamGetCaptureInfo(as_stream(stream), &status, &number);
+    *id = error == cudaSuccess && status == cudaStreamCaptureStatusActive ? number : 0;
+    return error;
   };
   api.end_capture = [](StreamHandle stream, GraphHandle* graph) -> int {
     return cudaStreamEndCapture(as_stream(stream), reinterpret_cast<cudaGraph_t*>(graph));
@@ -124,10 +140,10 @@ void add_graphs(CudaApi& api) {
   api.destroy_graph_exec = [](GraphExecHandle exec) -> int {
     return cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(exec));
   };
-  api.exchange_capture_mode = [](int* mode) -> int {
+  api.exchange_capture_mode = [](CaptureMode* mode) -> int {
     auto exchanged = static_cast<cudaStreamCaptureMode>(*mode);
     const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&exchanged);
-    *mode = exchanged;
+    *mode = static_cast<CaptureMode>(exchanged);
     return error;
   };
   api.collectives = loaded_nccl;
@@ -150,8 +166,30 @@ const CudaApi& cuda_runtime_api() {
 
 }  // namespace gpu
 
+namespace {
+
+std::atomic<int> discovery_error{gpu::kSuccess};
+
+/// CORE_CUDA_ARCHITECTURES is CMake's list: "80-real,90" is sm_80, sm_90 and compute_90.
+std::vector<std::string> architectures() {
+  std::vector<std::string> all;
+  for (const std::string_view entry : split(CORE_CUDA_ARCHITECTURES, ',')) {
+    const std::string number(entry.substr(0, entry.find('-')));
+    if (number.empty() || number[0] < '0' || number[0] > '9') return {};  // "native": it runs here
+    if (!entry.ends_with("-virtual")) all.push_back("sm_" + number);
+    if (!entry.ends_with("-real")) all.push_back("compute_" + number);
+  }
+  return all;
+}
+
+}  // namespace
+
 std::vector<std::unique_ptr<Backend>> make_cuda_backends(int logical_devices) {
-  return gpu::discover(gpu::cuda_runtime_api(), gpu::cuda_op_tables(), {.logical_devices = logical_devices});
+  int error = gpu::kSuccess;
+  auto devices = gpu::discover(gpu::cuda_runtime_api(), gpu::cuda_op_tables(),
+                               {.logical_devices = logical_devices, .architectures = architectures(), .error = &error});
+  discovery_error = error;
+  return devices;
 }
 
 bool is_cuda_built() {
@@ -159,7 +197,7 @@ bool is_cuda_built() {
 }
 
 void throw_no_cuda() {
-  gpu::throw_no_device(gpu::cuda_runtime_api());
+  gpu::throw_no_device(gpu::cuda_runtime_api(), discovery_error);
 }
 
 }  // namespace core

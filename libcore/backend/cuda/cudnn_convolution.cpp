@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
+#include "libcore/backend/cuda/capture_mode.h"
+#include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/cuda/shared_library.h"
 #include "libcore/backend/cuda_math.h"
 
@@ -223,6 +226,8 @@ void* Cudnn::take_handle(int device) {
       return handle;
     }
   }
+  std::optional<RelaxedCapture> relaxed;
+  if (runtime_ != nullptr) relaxed.emplace(*runtime_);
   void* handle = nullptr;
   return api_.create(&handle) == 0 ? handle : nullptr;
 }
@@ -267,7 +272,8 @@ bool load(CudnnApi& api) {
 Cudnn* loaded_cudnn() {
   static Cudnn* const loaded = []() -> Cudnn* {
     CudnnApi api{};
-    return load(api) ? new Cudnn(api) : nullptr;  // stays for good: kernels may still run when the program ends
+    return load(api) ? new Cudnn(api, &CudaBackend::active().api())
+                     : nullptr;  // stays for good: kernels may still run when the program ends
   }();
   return loaded;
 }

@@ -19,6 +19,8 @@
 
 namespace core::gpu {
 
+struct CudaApi;
+
 /// The result of a heuristic as cuDNN lays it out: cudnnConvolutionFwdAlgoPerf_t and its two siblings.
 struct CudnnChoice {
   int algorithm;
@@ -96,7 +98,8 @@ struct CudnnArrays {
 
 class Cudnn {
  public:
-  explicit Cudnn(const CudnnApi& api) : api_(api) {}
+  /// Without `runtime` handles cannot be made while a graph is captured.
+  explicit Cudnn(const CudnnApi& api, const CudaApi* runtime = nullptr) : api_(api), runtime_(runtime) {}
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
@@ -119,6 +122,7 @@ class Cudnn {
   void give_handle(int device, void* handle);
 
   const CudnnApi api_;
+  const CudaApi* runtime_;
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<CudnnPlan>> plans_;  // null: cannot be done
   std::map<int, std::vector<void*>> idle_handles_;

@@ -1,5 +1,6 @@
 #include "libcore/backend/cuda/nccl.h"
 
+#include "libcore/backend/cuda/free_mutex.h"
 #include "libcore/backend/cuda/shared_library.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
@@ -65,6 +66,7 @@ bool Nccl::connect(std::span<const int> gpus) {
   const std::vector<int> list(gpus.begin(), gpus.end());
   const std::lock_guard lock(mutex_);
   if (const auto known = communicators_.find(list); known != communicators_.end()) return !known->second.empty();
+  const std::lock_guard turn(free_mutex());
   Communicators made(list.size());
   const int error = api_.init_all(made.data(), static_cast<int>(list.size()), list.data());
   if (error != 0) {
@@ -86,6 +88,7 @@ template <class Start>
 void Nccl::run(std::span<const Rank> ranks, Start start) {
   const std::lock_guard lock(mutex_);
   const Communicators& communicators = of(ranks);
+  const std::lock_guard turn(free_mutex());
   check(api_.group_start());
   int error = 0;
   for (std::size_t i = 0; i < ranks.size() && error == 0; ++i) error = start(ranks[i], communicators[i]);

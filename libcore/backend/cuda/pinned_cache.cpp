@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "libcore/backend/cuda/capture_mode.h"
 #include "libcore/backend/cuda/cuda_error.h"
-#include "libcore/backend/graph_capture.h"
+#include "libcore/backend/cuda/free_mutex.h"
 
 namespace core::gpu {
 namespace {
@@ -23,6 +24,7 @@ PinnedCache::~PinnedCache() {
 void* PinnedCache::allocate(std::size_t bytes, int& error) {
   const std::size_t size = std::bit_ceil(std::max(bytes, kSmallest));
   std::lock_guard lock(mutex_);
+  const RelaxedCapture relaxed(api_);
   error = kSuccess;
   for (auto& [data, block] : blocks_) {
     if (block.in_use || block.size != size || !is_idle(block)) continue;
@@ -70,9 +72,8 @@ int PinnedCache::record(const void* data, int gpu, StreamHandle stream) {
   return api_.event_record(event, stream);
 }
 
-/// True when no copy uses the block any more.
+/// True when no copy uses the block any more. No event of a capture is among those asked (CudaBackend::record_pinned).
 bool PinnedCache::is_idle(Block& block) {
-  if (!block.uses.empty() && GraphCapture::any()) return false;  // to ask would end the capture
   for (const Use& use : block.uses) {
     if (is_pending(api_, api_.event_query(use.event))) return false;
   }
@@ -83,6 +84,8 @@ bool PinnedCache::is_idle(Block& block) {
 
 void PinnedCache::release_cached() {
   std::lock_guard lock(mutex_);
+  const RelaxedCapture relaxed(api_);
+  const std::lock_guard turn(free_mutex());
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     if (it->second.in_use || !is_idle(it->second)) {
       ++it;

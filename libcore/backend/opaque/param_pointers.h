@@ -184,6 +184,7 @@ template <class Visit>
 void each_pointer(AdamTensor& t, Visit visit) {
   visit("param", t.param), visit("grad", t.grad), visit("exp_avg", t.exp_avg), visit("exp_avg_sq", t.exp_avg_sq);
   visit("max_exp_avg_sq", t.max_exp_avg_sq), visit("step_count", t.step_count);
+  visit("lr", t.lr);
 }
 
 template <class Visit>

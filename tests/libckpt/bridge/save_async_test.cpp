@@ -9,6 +9,7 @@
 #include <future>
 #include <thread>
 
+#include "libcore/backend/cuda_graph.h"
 #include "libcore/base/warning.h"
 #include "tests/libckpt/bridge/device_kinds.h"
 #include "tests/libckpt/bridge/models.h"
@@ -97,6 +98,21 @@ TEST_P(SaveAsync, KeepsWhatADeviceHadAtTheCall) {
     EXPECT_EQ(ckpt::open(file()).root.find("x")->as_entry().location,
               std::string_view(GetParam()) == ".safetensors" ? "cpu" : "cuda:0");
   }
+}
+
+// It pins memory, copies and asks for events, all of which a capture of every thread's calls would forbid.
+TEST_P(SaveAsync, StandsBesideACaptureOfAGraphAndTheCaptureBesideIt) {
+  test::FakeDevices devices;
+  const Tensor x = core::ones({3000000}).to(Device("cuda:0"));
+  Gate gate;
+  const ckpt::PendingSave save = ckpt::save_async(state_of(x), file(), {.save = gate.options()});
+  core::cuda::Graph graph;
+  graph.capture([&] {
+    gate.open();
+    save.wait();
+  });
+  EXPECT_TRUE(graph.is_captured());
+  EXPECT_EQ(last_of(file()), 1);
 }
 
 TEST_P(SaveAsync, KeepsATrainingState) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/half.h"
 #include "tests/libcore/backend/cuda_fake.h"
+#include "tests/support/message_of.h"
 
 namespace {
 
@@ -35,6 +37,8 @@ struct Log {
   BlasType type{};
   int status = 0, lt_status = 0;
   bool knows_a_way = true;
+  std::function<void()> while_lt = {};
+  std::function<int()> while_made = {};
 } seen;
 
 double load(const void* data, std::int64_t at, BlasType type) {
@@ -148,6 +152,7 @@ int lt_product(void*, void* operation, const void* alpha, const void* a, void* l
                const void* beta, const void*, void*, void* d, void* layout_d, const void*, void*, std::size_t,
                core::gpu::StreamHandle) {
   ++seen.lt_products;
+  if (seen.while_lt) seen.while_lt();
   if (seen.lt_status != 0) return seen.lt_status;
   const auto& op = *static_cast<LtOperation*>(operation);
   const auto &la = *static_cast<LtLayout*>(layout_a), &lb = *static_cast<LtLayout*>(layout_b),
@@ -163,7 +168,7 @@ int lt_product(void*, void* operation, const void* alpha, const void* a, void* l
 
 BlasApi stand_in() {
   BlasApi api{};
-  api.create = [](void** handle) { return (*handle = new int, 0); };
+  api.create = [](void** handle) { return (*handle = new int, seen.while_made ? seen.while_made() : 0); };
   api.destroy = [](void* handle) { return (delete static_cast<int*>(handle), 0); };
   api.set_stream = [](void*, core::gpu::StreamHandle) { return 0; };
   api.set_workspace = [](void*, void*, std::size_t) { return (++seen.workspaces, 0); };
@@ -329,6 +334,57 @@ TEST_F(CudaBlas, AWayThatCublasLtGivesUpOnIsTriedOnce) {
   }
   EXPECT_EQ(seen.lt_products, 1);
   EXPECT_EQ(seen.products, 2);
+}
+
+// Whatever it says, as long as the device is well.
+TEST_F(CudaBlas, AnyStatusOfCublasLtButSuccessFallsBack) {
+  const Floats bias = {1000, 2000};
+  for (int status : {1, 3, 7, 8, 11, 13, 14, 15, 16, 99}) {
+    seen = {};
+    seen.lt_status = status;
+    const core::gpu::BlasApi calls = stand_in();
+    core::gpu::Blas fresh(calls, dynamic_cast<core::CudaBackend&>(*devices[0]));
+    Floats c(4);
+    GemmParams p = small(kA, false, kBT, true, c);
+    p.bias = bias.data();
+    for (int i = 0; i < 2; ++i) {
+      fresh.product(DType::f32, p);
+      EXPECT_THAT(c, ElementsAre(1058, 2064, 1139, 2154)) << status;
+    }
+    EXPECT_EQ(seen.lt_products, 1) << status;
+    EXPECT_EQ(seen.products, 2) << status;
+  }
+}
+
+TEST_F(CudaBlas, AnErrorOfTheDeviceIsNotTakenForAWayThatFails) {
+  const Floats bias = {1000, 2000};
+  Floats c(4);
+  GemmParams p = small(kA, false, kBT, true, c);
+  p.bias = bias.data();
+  seen.lt_status = 13;
+  seen.while_lt = [&] {
+    driver.break_device(core::gpu::kIllegalAddress);
+    driver.api().device_synchronize();
+  };
+  EXPECT_THAT(test::message_of([&] { blas->product(DType::f32, p); }),
+              testing::StartsWith("CUDA error: an illegal memory access was encountered"));
+  EXPECT_EQ(seen.products, 0);
+}
+
+// The handle takes memory of the driver, which the capture forbids.
+TEST_F(CudaBlas, AFirstProductInACaptureMakesItsHandle) {
+  const core::gpu::CudaApi& cuda = driver.api();
+  auto& gpu = dynamic_cast<core::CudaBackend&>(*devices[0]);
+  const core::gpu::StreamHandle side = gpu.pool_stream(0);
+  gpu.synchronize();
+  void* taken = nullptr;
+  seen.while_made = [&] { return cuda.allocate(&taken, 1024); };
+  ASSERT_EQ(cuda.begin_capture(side, core::gpu::CaptureMode::of_thread), 0);
+  { const core::gpu::Blas fresh(api, gpu); }
+  core::gpu::GraphHandle graph = nullptr;
+  EXPECT_EQ(cuda.end_capture(side, &graph), 0);
+  EXPECT_NE(taken, nullptr);
+  EXPECT_EQ(cuda.allocate(&taken, 1024), 0);  // allowed again, as nothing is captured
 }
 
 TEST_F(CudaBlas, F32IsNotRoundedUnlessAllowed) {

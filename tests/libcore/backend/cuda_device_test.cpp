@@ -6,12 +6,14 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/base/error.h"
+#include "libcore/base/warning.h"
 #include "tests/libcore/backend/cuda_fake.h"
 #include "tests/support/message_of.h"
 
@@ -28,12 +30,19 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// Devices of a simulated driver, destroyed before it.
 struct Machine {
-  explicit Machine(test::FakeOptions options = {}, int logical = 0)
-      : driver(options),
-        devices(core::gpu::discover(driver.api(), core::cpu_op_tables(), {.logical_devices = logical})) {}
+  explicit Machine(test::FakeOptions options = {}, int logical = 0, std::vector<std::string> architectures = {})
+      : driver(std::move(options)) {
+    const auto before = core::set_warning_handler([this](const std::string& text) { warnings.push_back(text); });
+    devices =
+        core::gpu::discover(driver.api(), core::cpu_op_tables(),
+                            {.logical_devices = logical, .architectures = std::move(architectures), .error = &error});
+    core::set_warning_handler(before);
+  }
   CudaBackend& operator[](std::size_t i) { return dynamic_cast<CudaBackend&>(*devices[i]); }
 
   test::FakeDriver driver;
+  std::vector<std::string> warnings;  // of discovery
+  int error = core::gpu::kSuccess;
   std::vector<std::unique_ptr<core::Backend>> devices;
 };
 
@@ -90,21 +99,76 @@ TEST(CudaDiscovery, OrdinalsAreThoseOfTheVisibleList) {
 TEST(CudaDiscovery, NoDeviceIsNoErrorUntilOneIsUsed) {
   Machine none({.devices = 0});
   EXPECT_TRUE(none.devices.empty());
-  EXPECT_EQ(message_of([&] { core::gpu::throw_no_device(none.driver.api()); }), "No CUDA GPUs are available");
+  EXPECT_EQ(message_of([&] { core::gpu::throw_no_device(none.driver.api(), none.error); }),
+            "No CUDA GPUs are available");
+  EXPECT_THAT(none.warnings, testing::IsEmpty());
 }
 
 TEST(CudaDiscovery, WithoutADriverPyTorchsTextSaysSo) {
   Machine none({.devices = 0, .driver_version = 0});
-  EXPECT_EQ(message_of([&] { core::gpu::throw_no_device(none.driver.api()); }),
+  EXPECT_EQ(message_of([&] { core::gpu::throw_no_device(none.driver.api(), none.error); }),
             "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver "
             "from http://www.nvidia.com/Download/index.aspx");
 }
 
 TEST(CudaDiscovery, AnOldDriverIsNamed) {
-  Machine none({.devices = 0, .driver_version = 11040});
-  none.driver.fail("device_count", core::gpu::kInsufficientDriver);
-  EXPECT_THAT(message_of([&] { core::gpu::throw_no_device(none.driver.api()); }),
+  Machine none({.devices = 0, .driver_version = 11040, .count_error = core::gpu::kInsufficientDriver});
+  EXPECT_THAT(message_of([&] { core::gpu::throw_no_device(none.driver.api(), none.error); }),
               StartsWith("The NVIDIA driver on your system is too old (found version 11040). Please update"));
+}
+
+TEST(CudaDiscovery, ADriverInTroubleIsKeptAndNamed) {
+  Machine none({.devices = 8, .count_error = 802});  // a machine whose fabric manager does not run
+  EXPECT_TRUE(none.devices.empty());
+  const std::string text =
+      "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() "
+      "that might have already set an error? Error 802: system not yet initialized";
+  EXPECT_THAT(none.warnings, ElementsAre("CUDA initialization: " + text));
+  EXPECT_EQ(none.driver.api().last_error(), core::gpu::kSuccess);
+  EXPECT_EQ(message_of([&] { core::gpu::throw_no_device(none.driver.api(), none.error); }), text);
+}
+
+TEST(CudaDiscovery, AGpuThatCannotBeReadIsLeftOut) {
+  Machine machine({.devices = 3, .unreadable = {1}});
+  ASSERT_EQ(machine.devices.size(), 2U);
+  EXPECT_EQ(machine[1].info().device, core::Device("cuda:1"));
+  EXPECT_EQ(machine[1].info().name, "Simulated GPU 2");
+  EXPECT_EQ(machine[1].gpu(), 2);
+  EXPECT_THAT(machine.warnings, ElementsAre("GPU 1 cannot be read and is left out: CUDA error 214: uncorrectable ECC "
+                                            "error encountered"));
+  EXPECT_EQ(machine.driver.api().last_error(), core::gpu::kSuccess);
+  EXPECT_NO_THROW(Memory(machine[1], 8));
+}
+
+TEST(CudaDiscovery, WhereNoGpuCanBeReadTheErrorIsNamed) {
+  Machine none({.devices = 1, .unreadable = {0}});
+  EXPECT_TRUE(none.devices.empty());
+  EXPECT_THAT(message_of([&] { core::gpu::throw_no_device(none.driver.api(), none.error); }),
+              HasSubstr("Error 214: uncorrectable ECC error encountered"));
+}
+
+/// What is warned of on a GPU of this compute capability when the kernels were compiled for `architectures`.
+std::vector<std::string> warned(int major, int minor, const std::vector<std::string>& architectures) {
+  return Machine({.major = major, .minor = minor}, 0, architectures).warnings;
+}
+
+TEST(CudaDiscovery, AGenerationWithoutCodeIsSaid) {
+  EXPECT_THAT(warned(7, 0, {"sm_80", "sm_90"}),
+              ElementsAre("Simulated GPU 0 with CUDA capability sm_70 is not compatible with the current PyTorch "
+                          "installation.\nThe current PyTorch install supports CUDA capabilities sm_80 sm_90.\n"
+                          "If you want to use the Simulated GPU 0 GPU, build libckpt with "
+                          "-DCMAKE_CUDA_ARCHITECTURES=70"));
+  EXPECT_EQ(warned(10, 0, {"sm_90"}).size(), 1U);
+  EXPECT_EQ(warned(12, 0, {"sm_90a"}).size(), 1U);
+  EXPECT_EQ(warned(8, 0, {"sm_86"}).size(), 1U);  // code for later ones of a generation
+  EXPECT_EQ(warned(8, 9, {"sm_90", "compute_90"}).size(), 1U);
+}
+
+TEST(CudaDiscovery, AGenerationWithCodeIsNot) {
+  EXPECT_THAT(warned(9, 0, {"sm_90"}), testing::IsEmpty());
+  EXPECT_THAT(warned(8, 6, {"sm_80", "sm_90"}), testing::IsEmpty());
+  EXPECT_THAT(warned(10, 0, {"sm_80", "compute_80"}), testing::IsEmpty());
+  EXPECT_THAT(warned(7, 0, {}), testing::IsEmpty());
 }
 
 TEST(CudaDevice, ALogicalDeviceMayBeGivenLessMemory) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/libcore/backend/cuda_fake_calls.h"
+
 namespace test {
 
 using namespace core::gpu;
@@ -11,35 +13,48 @@ using namespace core::gpu;
 namespace {
 
 constexpr int kInvalidHandle = 400;
-constexpr int kStreamCaptureUnsupported = 900;
 
-FakeDriver* driver = nullptr;
+constexpr int kEccUncorrectable = 214;
+
+struct KnownError {
+  int number;
+  const char *name, *text;
+};
+constexpr KnownError kKnownErrors[] = {
+    {1, "cudaErrorInvalidValue", "invalid argument"},
+    {kOutOfMemory, "cudaErrorMemoryAllocation", "out of memory"},
+    {kNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {kInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {kEccUncorrectable, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"},
+    {kIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+    {kAssert, "cudaErrorAssert", "device-side assert triggered"},
+    {802, "cudaErrorSystemNotReady", "system not yet initialized"},
+    {900, "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
+    {901, "cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"},
+    {902, "cudaErrorStreamCaptureMerge", "operation would result in a merge of separate capture sequences"},
+    {903, "cudaErrorStreamCaptureUnmatched", "capture was not ended in the same stream as it began"},
+    {904, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
+    {905, "cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"},
+    {907, "cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"},
+    {908, "cudaErrorStreamCaptureWrongThread",
+     "attempt to terminate a thread-local capture sequence from another thread"},
+};
+
+const KnownError& known_error(int number) {
+  for (const KnownError& error : kKnownErrors) {
+    if (error.number == number) return error;
+  }
+  return kKnownErrors[0];
+}
+
+FakeDriver*& driver = FakeCalls::driver;
 thread_local int current_device = 0;  // stays what it was when the next driver comes, as a thread's does
 
 }  // namespace
 
-/// The functions of the table. Each takes the lock, counts itself and may be made to fail.
-struct FakeCalls {
-  using Stream = FakeDriver::Stream;
+FakeDriver* FakeCalls::driver = nullptr;
 
-  template <class Body>
-  static int call(const char* name, Body body) {
-    std::lock_guard lock(driver->mutex_);
-    int error = driver->enter(name);
-    if (error == kSuccess) error = body(*driver);
-    if (error != kSuccess) driver->last_error_ = error;  // kNotReady as well, as the runtime does
-    return error;
-  }
-
-  static void add_device_calls(CudaApi& api);
-  static void add_memory_calls(CudaApi& api);
-  static void add_copy_calls(CudaApi& api);
-  static void add_stream_calls(CudaApi& api);
-  static void add_event_calls(CudaApi& api);
-  static void add_graph_calls(CudaApi& api);
-};
-
-FakeDriver::FakeDriver(FakeOptions options) : options_(options) {
+FakeDriver::FakeDriver(FakeOptions options) : options_(std::move(options)) {
   if (driver != nullptr) std::abort();
   driver = this;
   for (int i = 0; i < options_.devices; ++i) {
@@ -59,6 +74,20 @@ void FakeDriver::fail(const std::string& call, int error) {
   failures_[call] = error;
 }
 
+void FakeDriver::watch(const std::string& call, std::function<void()> look) {
+  std::lock_guard lock(mutex_);
+  watchers_[call] = std::move(look);
+}
+
+void FakeDriver::show(const char* call) {
+  std::function<void()> look;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = watchers_.find(call); found != watchers_.end()) look = found->second;
+  }
+  if (look) look();
+}
+
 int FakeDriver::calls(const std::string& name) const {
   std::lock_guard lock(mutex_);
   const auto found = calls_.find(name);
@@ -75,6 +104,7 @@ std::uint64_t FakeDriver::taken(int device) const {
 int FakeDriver::enter(const char* call) {
   ++calls_[call];
   if (dead_ != 0) return dead_;
+  if (options_.count_error != kSuccess && std::string(call) != "driver_version") return options_.count_error;
   const auto found = failures_.find(call);
   return found == failures_.end() ? kSuccess : found->second;
 }
@@ -88,10 +118,7 @@ FakeDriver::Stream* FakeDriver::stream_of(StreamHandle handle) {
 int FakeDriver::push(StreamHandle handle, Work work) {
   Stream* stream = stream_of(handle);
   if (stream == nullptr) return kInvalidHandle;
-  if (stream->is_captured) {
-    if (work.run) stream->captured.push_back(std::move(work.run));
-    return kSuccess;
-  }
+  if (stream->capture != nullptr) return keep(*stream, std::move(work));
   stream->queue.push_back(std::move(work));
   if (options_.runs_at_once) run(*stream);
   return kSuccess;
@@ -117,13 +144,6 @@ void FakeDriver::run_device(int device) {
   }
 }
 
-bool FakeDriver::is_capturing() const {
-  for (const auto& [handle, stream] : streams_) {
-    if (stream->is_captured) return true;
-  }
-  return false;
-}
-
 void FakeDriver::launch(StreamHandle stream, std::function<void()> work) {
   std::lock_guard lock(mutex_);
   if (push(stream, {.run = std::move(work), .reached = {}, .waits_for = {}}) != kSuccess) std::abort();
@@ -132,6 +152,7 @@ void FakeDriver::launch(StreamHandle stream, std::function<void()> work) {
 void FakeCalls::add_device_calls(CudaApi& api) {
   api.device_count = [](int* count) {
     return call("device_count", [&](FakeDriver& d) {
+      if (d.options_.count_error != kSuccess) return d.options_.count_error;
       *count = d.options_.devices;
       if (d.options_.driver_version == 0) return kInsufficientDriver;
       return *count == 0 ? kNoDevice : kSuccess;
@@ -142,11 +163,12 @@ void FakeCalls::add_device_calls(CudaApi& api) {
   };
   api.properties = [](int device, DeviceProperties* out) {
     return call("properties", [&](FakeDriver& d) {
+      if (d.options_.unreadable.contains(device)) return kEccUncorrectable;
       *out = {.name = "Simulated GPU " + std::to_string(device),
               .total_memory = d.options_.memory,
               .multiprocessors = 4,
-              .major = 9,
-              .minor = 0,
+              .major = d.options_.major,
+              .minor = d.options_.minor,
               .pci_domain = 0,
               .pci_bus = 0x1A + device,
               .pci_device = 0,
@@ -163,7 +185,7 @@ void FakeCalls::add_device_calls(CudaApi& api) {
   };
   api.device_synchronize = []() {
     return call("device_synchronize", [](FakeDriver& d) {
-      if (d.is_capturing()) return kStreamCaptureUnsupported;
+      if (int error = d.check_device(current_device); error != kSuccess) return error;
       d.run_device(current_device);
       return d.dead_;
     });
@@ -173,19 +195,8 @@ void FakeCalls::add_device_calls(CudaApi& api) {
     std::lock_guard lock(driver->mutex_);
     return driver->dead_ != 0 ? driver->dead_ : std::exchange(driver->last_error_, kSuccess);
   };
-  api.error_text = [](int error) {
-    return error == kOutOfMemory                ? "out of memory"
-           : error == kIllegalAddress           ? "an illegal memory access was encountered"
-           : error == kAssert                   ? "device-side assert triggered"
-           : error == kInvalidDevice            ? "invalid device ordinal"
-           : error == kStreamCaptureUnsupported ? "operation not permitted when stream is capturing"
-                                                : "invalid argument";
-  };
-  api.error_name = [](int error) {
-    return error == kIllegalAddress ? "cudaErrorIllegalAddress"
-           : error == kAssert       ? "cudaErrorAssert"
-                                    : "cudaErrorInvalidValue";
-  };
+  api.error_text = [](int error) { return known_error(error).text; };
+  api.error_name = [](int error) { return known_error(error).name; };
 }
 
 void FakeCalls::add_memory_calls(CudaApi& api) {
@@ -201,7 +212,7 @@ void FakeCalls::add_memory_calls(CudaApi& api) {
                                                       {.bytes = driver->taken(device)}};
   };
   api.allocate = [](void** data, std::size_t bytes) {
-    return call("allocate", [&](FakeDriver& d) {
+    return unsafe_call("allocate", [&](FakeDriver& d) {
       if (d.taken(current_device) + bytes > d.options_.memory) return kOutOfMemory;
       *data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
       std::memset(*data, 0xCD, bytes);
@@ -210,7 +221,7 @@ void FakeCalls::add_memory_calls(CudaApi& api) {
     });
   };
   api.free = [](void* data) {
-    return call("free", [&](FakeDriver& d) {
+    return unsafe_call("free", [&](FakeDriver& d) {
       const auto found = d.blocks_.find(data);
       if (found == d.blocks_.end()) return kInvalidValue;
       d.run_device(found->second.device);  // as the driver does
@@ -220,14 +231,14 @@ void FakeCalls::add_memory_calls(CudaApi& api) {
     });
   };
   api.allocate_host = [](void** data, std::size_t bytes) {
-    return call("allocate_host", [&](FakeDriver& d) {
+    return unsafe_call("allocate_host", [&](FakeDriver& d) {
       *data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
       d.host_.insert(*data);
       return kSuccess;
     });
   };
   api.free_host = [](void* data) {
-    return call("free_host", [&](FakeDriver& d) {
+    return unsafe_call("free_host", [&](FakeDriver& d) {
       if (d.host_.erase(data) == 0) return kInvalidValue;
       std::free(data);
       return kSuccess;
@@ -254,12 +265,12 @@ void FakeCalls::add_copy_calls(CudaApi& api) {
   api.can_access_peer = [](int* yes, int, int) {
     return call("can_access_peer", [&](FakeDriver& d) { return (*yes = d.options_.peers ? 1 : 0, kSuccess); });
   };
-  api.enable_peer_access = [](int) { return call("enable_peer_access", [](FakeDriver&) { return kSuccess; }); };
+  api.enable_peer_access = [](int) { return unsafe_call("enable_peer_access", [](FakeDriver&) { return kSuccess; }); };
 }
 
 void FakeCalls::add_stream_calls(CudaApi& api) {
   api.stream_create = [](StreamHandle* handle, int) {
-    return call("stream_create", [&](FakeDriver& d) {
+    return unsafe_call("stream_create", [&](FakeDriver& d) {
       auto stream = std::make_unique<Stream>();
       stream->device = current_device;
       *handle = stream.get();
@@ -268,22 +279,23 @@ void FakeCalls::add_stream_calls(CudaApi& api) {
     });
   };
   api.stream_destroy = [](StreamHandle handle) {
-    return call("stream_destroy",
-                [&](FakeDriver& d) { return d.streams_.erase(handle) == 1 ? kSuccess : kInvalidHandle; });
+    return unsafe_call("stream_destroy",
+                       [&](FakeDriver& d) { return d.streams_.erase(handle) == 1 ? kSuccess : kInvalidHandle; });
   };
   api.stream_synchronize = [](StreamHandle handle) {
-    return call("stream_synchronize", [&](FakeDriver& d) {
+    return unsafe_call("stream_synchronize", [&](FakeDriver& d) {
       Stream* stream = d.stream_of(handle);
       if (stream == nullptr) return kInvalidHandle;
-      if (stream->is_captured) return kStreamCaptureUnsupported;
+      if (int error = d.check_stream(*stream); error != kSuccess) return error;
       d.run(*stream);
       return d.dead_;
     });
   };
   api.stream_query = [](StreamHandle handle) {
-    return call("stream_query", [&](FakeDriver& d) {
+    return unsafe_call("stream_query", [&](FakeDriver& d) {
       Stream* stream = d.stream_of(handle);
       if (stream == nullptr) return kInvalidHandle;
+      if (int error = d.check_stream(*stream); error != kSuccess) return error;
       return stream->queue.empty() ? kSuccess : kNotReady;
     });
   };
@@ -291,7 +303,11 @@ void FakeCalls::add_stream_calls(CudaApi& api) {
     return call("stream_wait_event", [&](FakeDriver& d) {
       const auto found = d.events_.find(event);
       if (found == d.events_.end()) return kInvalidHandle;
-      if (found->second->marker == nullptr) return kSuccess;
+      Stream* stream = d.stream_of(handle);
+      if (stream == nullptr) return kInvalidHandle;
+      const FakeDriver::Event& waited = *found->second;
+      if (stream->capture != nullptr || waited.capture != 0) return d.join(*stream, waited);
+      if (waited.marker == nullptr) return kSuccess;
       return d.push(handle, {.run = {}, .reached = {}, .waits_for = found->second->marker});
     });
   };
@@ -319,21 +335,22 @@ void FakeCalls::add_event_calls(CudaApi& api) {
       if (stream == nullptr || found == d.events_.end() || found->second->device != current_device) {
         return kInvalidHandle;
       }
-      found->second->marker = std::make_shared<FakeDriver::Marker>();
-      found->second->marker->stream = stream;
-      return d.push(stream_handle, {.run = {}, .reached = found->second->marker, .waits_for = {}});
+      return d.record(*found->second, *stream);
     });
   };
   api.event_query = [](EventHandle handle) {
-    return call("event_query", [&](FakeDriver& d) {
-      if (d.is_capturing()) return kStreamCaptureUnsupported;
-      const auto& marker = d.events_.at(handle)->marker;
+    return unsafe_call("event_query", [&](FakeDriver& d) {
+      const FakeDriver::Event& event = *d.events_.at(handle);
+      if (int error = d.check_event(event); error != kSuccess) return error;
+      const auto& marker = event.marker;
       return marker == nullptr || marker->is_done ? kSuccess : kNotReady;
     });
   };
   api.event_synchronize = [](EventHandle handle) {
-    return call("event_synchronize", [&](FakeDriver& d) {
-      const auto marker = d.events_.at(handle)->marker;
+    return unsafe_call("event_synchronize", [&](FakeDriver& d) {
+      const FakeDriver::Event& event = *d.events_.at(handle);
+      if (int error = d.check_event(event); error != kSuccess) return error;
+      const auto marker = event.marker;
       if (marker != nullptr && !marker->is_done) d.run(*marker->stream);
       return d.dead_;
     });
@@ -345,50 +362,6 @@ void FakeCalls::add_event_calls(CudaApi& api) {
       return kSuccess;
     });
   };
-}
-
-void FakeCalls::add_graph_calls(CudaApi& api) {
-  api.begin_capture = [](StreamHandle handle) {
-    return call("begin_capture", [&](FakeDriver& d) {
-      if (handle == nullptr) return kStreamCaptureUnsupported;
-      d.stream_of(handle)->is_captured = true;
-      return kSuccess;
-    });
-  };
-  api.end_capture = [](StreamHandle handle, GraphHandle* graph) {
-    return call("end_capture", [&](FakeDriver& d) {
-      Stream* stream = d.stream_of(handle);
-      auto made = std::make_unique<FakeDriver::Graph>();
-      made->work = std::exchange(stream->captured, {});
-      stream->is_captured = false;
-      *graph = made.get();
-      d.graphs_[*graph] = std::move(made);
-      return kSuccess;
-    });
-  };
-  api.instantiate = [](GraphExecHandle* exec, GraphHandle graph) {
-    return call("instantiate", [&](FakeDriver& d) {
-      auto made = std::make_unique<FakeDriver::Graph>(*d.graphs_.at(graph));
-      *exec = made.get();
-      d.graphs_[*exec] = std::move(made);
-      return kSuccess;
-    });
-  };
-  api.launch_graph = [](GraphExecHandle exec, StreamHandle stream) {
-    return call("launch_graph", [&](FakeDriver& d) {
-      for (const auto& work : d.graphs_.at(exec)->work) {
-        if (int error = d.push(stream, {.run = work, .reached = {}, .waits_for = {}}); error != kSuccess) return error;
-      }
-      return kSuccess;
-    });
-  };
-  api.destroy_graph = [](GraphHandle graph) {
-    return call("destroy_graph", [&](FakeDriver& d) { return (d.graphs_.erase(graph), kSuccess); });
-  };
-  api.destroy_graph_exec = [](GraphExecHandle exec) {
-    return call("destroy_graph_exec", [&](FakeDriver& d) { return (d.graphs_.erase(exec), kSuccess); });
-  };
-  api.exchange_capture_mode = [](int*) { return kSuccess; };
 }
 
 const CudaApi& FakeDriver::api() const {

@@ -13,6 +13,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/module/linear.h"
+#include "libcore/optim/sgd.h"
 #include "libcore/tensor/default_type.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
@@ -342,6 +343,26 @@ TEST(VisibleDevicesDeathTest, TheEnvironmentIsReadOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(print_devices("host:4", "3,1"), testing::ExitedWithCode(0), "^2: 3 1");
   EXPECT_EXIT(print_devices("4", ""), testing::ExitedWithCode(0), "^0:");
+}
+
+/// What works on the CPU alone, in a process of its own.
+[[noreturn]] void work_on_the_cpu() {
+  core::manual_seed(1);
+  core::Linear layer(3, 2);
+  layer.to(Device("cpu"));
+  core::SGD optimizer(layer.parameters(), {.lr = 0.1});
+  core::mean(layer(core::rand({4, 3}))).backward();
+  optimizer.step();
+  core::cuda::empty_cache();
+  std::fprintf(stderr, "%s", core::cuda::is_initialized() ? "started" : "not started");
+  core::cuda::device_count();
+  std::fprintf(stderr, ", %s\n", core::cuda::is_initialized() ? "started" : "not started");
+  std::_Exit(0);
+}
+
+TEST(LazyDevicesDeathTest, ACpuProgramDoesNotInitialiseCuda) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(work_on_the_cpu(), testing::ExitedWithCode(0), "^not started, started");
 }
 
 /// Uses a device, forks, and reports what the child is told.

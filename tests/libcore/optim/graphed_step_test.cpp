@@ -132,6 +132,47 @@ TEST_F(GraphedSteps, FollowAChangedLearningRate) {
   EXPECT_NE(changed.losses, train<ImageNet>(false, make_sgd).losses);
 }
 
+std::unique_ptr<core::Optimizer> make_adamw(const std::vector<Tensor>& params) {
+  return std::make_unique<core::AdamW>(params, core::AdamWOptions{.lr = 0.01, .weight_decay = 0.1, .capturable = true});
+}
+
+TEST_F(GraphedSteps, FollowAScheduleOfACapturableOptimizer) {
+  const auto schedule = [](int step, core::Optimizer& optimizer) {
+    optimizer.param_groups()[0].set_lr(0.02 / (step + 1));
+  };
+  const Trained graphed = train<TextNet>(true, make_adamw, schedule);
+  expect_equal(graphed, train<TextNet>(false, make_adamw, schedule));
+  EXPECT_NE(graphed.losses, train<TextNet>(false, make_adamw).losses);
+}
+
+/// How often ten calls of a graphed step, each with a new learning rate, ran its work on the host.
+int runs_with_schedule(core::Optimizer& optimizer, const Tensor& w) {
+  int runs = 0;
+  GraphedStep step(
+      [&](const std::vector<Tensor>& in) {
+        ++runs;
+        optimizer.zero_grad();
+        const Tensor loss = (w * in[0]).sum();
+        loss.backward();
+        optimizer.step();
+        return loss;
+      },
+      {.device = kGpu, .warmup = 1, .optimizers = {&optimizer}});
+  for (int i = 0; i < 10; ++i) {
+    optimizer.param_groups()[0].set_lr(0.1 / (i + 1));
+    step({core::ones({2})});
+  }
+  return runs;
+}
+
+TEST_F(GraphedSteps, AScheduleDoesNotRecordACapturableOptimizerAnewEachStep) {
+  Tensor w = core::ones({2}, {.device = kGpu}).requires_grad_();
+  core::Adam adam({w}, {.capturable = true});
+  EXPECT_EQ(runs_with_schedule(adam, w), 2);
+  core::SGD sgd({w});
+  EXPECT_EQ(runs_with_schedule(sgd, w), 10);  // whose kernels are told it
+}
+
 TEST_F(GraphedSteps, RunInputsOfOtherShapesAsTheyAre) {
   core::manual_seed(0);
   Tensor sum = core::zeros({}, {.device = kGpu});
@@ -237,6 +278,25 @@ TEST_F(GraphedSteps, AGraphsMemoryServesNobodyElse) {
   graph.replay();
   EXPECT_EQ(out.sum().item<float>(), 600);
   for (const Tensor& other : others) EXPECT_EQ(other.sum().item<float>(), 0);
+}
+
+TEST_F(GraphedSteps, AGraphFollowsTheLearningRateAndOutlivesTheOptimizer) {
+  Tensor w = core::zeros({1}, {.device = kGpu}).requires_grad_();
+  w.set_grad(core::ones({1}, {.device = kGpu}));
+  auto adam = std::make_unique<core::Adam>(std::vector<Tensor>{w}, core::AdamOptions{.lr = 1, .capturable = true});
+  core::cuda::Graph graph(kGpu);
+  graph.capture([&] { adam->step(); });  // its first step
+  double before = 0;
+  for (const double lr : {0.5, 0.25, 0.125}) {
+    adam->param_groups()[0].set_lr(lr);
+    graph.replay();
+    const auto now = w.detach().cpu().item<double>();
+    EXPECT_NEAR(before - now, lr, 1e-5);  // the gradient is always the same
+    before = now;
+  }
+  adam.reset();
+  EXPECT_NO_THROW(graph.replay());
+  EXPECT_NEAR(before - w.detach().cpu().item<double>(), 0.125, 1e-5);
 }
 
 TEST_F(GraphedSteps, AGraphGivesItsMemoryBack) {

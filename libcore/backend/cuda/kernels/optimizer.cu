@@ -57,43 +57,47 @@ void sgd(const SgdStepParams& p) {
 struct AdamRun : AdamTensor {
   double rate;         // -lr over the correction of the first moment
   double correction2;  // of the root of the second moment
+  double kept;         // of the parameter, where weight decay shrinks it
 };
 
 template <class T>
 struct AdamUpdate {
   using W = Computed<T>;
   StepGradient<W> gradient;
-  W shrink, weight1, beta2, weight2, eps;
-  double lr, exact_beta1, exact_beta2;
+  W weight1, beta2, weight2, eps;
+  double lr, exact_beta1, exact_beta2, shrinking;
 
   explicit AdamUpdate(const AdamStepParams& p)
       : gradient({p.options.lr, p.decoupled ? 0 : p.options.weight_decay, p.options.maximize}),
-        shrink(p.decoupled ? static_cast<W>(1 - p.options.lr * p.options.weight_decay) : W(1)),
         weight1(static_cast<W>(1 - p.beta1)),
         beta2(static_cast<W>(p.beta2)),
         weight2(static_cast<W>(1 - p.beta2)),
         eps(static_cast<W>(p.eps)),
         lr(p.options.lr),
         exact_beta1(p.beta1),
-        exact_beta2(p.beta2) {}
+        exact_beta2(p.beta2),
+        shrinking(p.decoupled ? p.options.weight_decay : 0) {}
 
-  CORE_HD void set_step(AdamRun& run, double step) const {
-    run.rate = -(lr / (1 - std::pow(exact_beta1, step)));
+  CORE_HD void set_step(AdamRun& run, double step, double rate) const {
+    run.rate = -(rate / (1 - std::pow(exact_beta1, step)));
     run.correction2 = std::sqrt(1 - std::pow(exact_beta2, step));
+    run.kept = 1 - rate * shrinking;
   }
   /// Neighbours have mostly taken as many steps: they share the powers.
   AdamRun start(const AdamTensor& tensor, const AdamRun* before) const {
-    AdamRun run{tensor, 0, 0};
+    AdamRun run{tensor, 0, 0, 1};
     if (before != nullptr && before->step == tensor.step) {
       run.rate = before->rate;
       run.correction2 = before->correction2;
+      run.kept = before->kept;
     } else {
-      set_step(run, tensor.step);
+      set_step(run, tensor.step, lr);
     }
     return run;
   }
   CORE_BODY AdamRun ready(AdamRun run) const {
-    if (run.step_count != nullptr) set_step(run, static_cast<double>(*run.step_count) + 1);
+    if (run.step_count == nullptr) return run;
+    set_step(run, static_cast<double>(*run.step_count) + 1, run.lr != nullptr ? *run.lr : lr);
     return run;
   }
   using Stored = T;
@@ -103,7 +107,7 @@ struct AdamUpdate {
     return arrays[k];
   }
   CORE_BODY void operator()(const AdamRun& run, W* element) const {
-    const W old = element[kParameter] * shrink;
+    const W old = element[kParameter] * static_cast<W>(run.kept);
     const W grad = gradient(element[kGradient], old);
     W &mean = element[2], &square = element[3], &top = element[4];
     mean = lerp_between<W>(mean, grad, weight1);

@@ -5,10 +5,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "libcore/backend/cuda/kernels/launch.h"
@@ -18,7 +21,16 @@ namespace {
 
 constexpr std::int64_t kHopperShared = 223 << 10;
 
-int lane_count = 1;
+int usual_lanes() {
+  static const int lanes = [] {
+    const char* text = std::getenv("CKPT_EMULATED_LANES");
+    const int wanted = text == nullptr ? 1 : std::atoi(text);
+    return wanted >= 1 && (wanted & (wanted - 1)) == 0 ? wanted : throw std::invalid_argument("CKPT_EMULATED_LANES");
+  }();
+  return lanes;
+}
+
+int lane_count = usual_lanes();
 std::int64_t shared_limit = kHopperShared;
 int flag = 0;
 
@@ -50,11 +62,37 @@ void run_lanes(const std::function<void(LaneGroup& group, int i)>& lane) {
 // first in the other. So a value that needs a barrier to arrive has not arrived, in every run, and one that is written
 // too early is gone.
 
+/// Where a lane keeps its variables. The system gives pages as they are touched.
+class LaneStack {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{1} << 20;
+  LaneStack() : data_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  LaneStack(LaneStack&& from) noexcept : data_(std::exchange(from.data_, nullptr)) {}
+  LaneStack& operator=(LaneStack&&) = delete;
+  ~LaneStack() {
+    if (data_ != nullptr) munmap(data_, kBytes);
+  }
+  void* data() const { return data_; }
+
+ private:
+  void* data_;
+};
+
+/// Those of this thread, which groups use one after the other.
+std::vector<LaneStack>& lane_stacks(std::size_t count) {
+  thread_local std::vector<LaneStack> stacks;
+  while (stacks.size() < count) stacks.emplace_back();
+  return stacks;
+}
+
 class LaneGroup {
  public:
   using Body = std::function<void(LaneGroup& group, int i)>;
   LaneGroup(int lanes, const Body& body) : body_(body), lanes_(static_cast<std::size_t>(lanes)) {
-    for (Lane& lane : lanes_) start(lane);
+    const std::vector<LaneStack>& stacks = lane_stacks(lanes_.size());
+    for (std::size_t i = 0; i < lanes_.size(); ++i) start(lanes_[i], stacks[i]);
   }
 
   void run() {
@@ -72,14 +110,13 @@ class LaneGroup {
  private:
   struct Lane {
     ucontext_t context;
-    std::vector<char> stack = std::vector<char>(std::size_t{1} << 17);
     bool done = false;
   };
 
-  void start(Lane& lane) {
+  void start(Lane& lane, const LaneStack& stack) {
     getcontext(&lane.context);
-    lane.context.uc_stack.ss_sp = lane.stack.data();
-    lane.context.uc_stack.ss_size = lane.stack.size();
+    lane.context.uc_stack.ss_sp = stack.data();
+    lane.context.uc_stack.ss_size = LaneStack::kBytes;
     lane.context.uc_link = &home_;
     const auto address = reinterpret_cast<std::uintptr_t>(this);  // makecontext hands over ints alone
     makecontext(&lane.context, reinterpret_cast<void (*)()>(enter), 2, static_cast<unsigned>(address >> 32),
@@ -140,10 +177,11 @@ DeviceFlag device_assert_flag() {
 namespace test {
 
 Lanes::Lanes(int count) {
-  core::emulated_kernels::lane_count = count;
+  const int usual = core::emulated_kernels::usual_lanes();
+  core::emulated_kernels::lane_count = count == 1 || usual == 1 ? count : usual;
 }
 Lanes::~Lanes() {
-  core::emulated_kernels::lane_count = 1;
+  core::emulated_kernels::lane_count = core::emulated_kernels::usual_lanes();
 }
 
 SharedLimit::SharedLimit(std::int64_t bytes) {

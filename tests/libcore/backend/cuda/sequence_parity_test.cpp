@@ -266,8 +266,10 @@ TYPED_TEST(OptimizerParity, Sgd) {
 
 struct AdamCase {
   double decay;
-  bool decoupled, amsgrad, maximize, counted;
+  bool decoupled, amsgrad, maximize;
+  bool counted;  ///< steps and learning rate are read from memory
 };
+constexpr double kRate = 0.05;
 
 template <class T>
 void check_adam(const AdamCase& how) {
@@ -275,18 +277,18 @@ void check_adam(const AdamCase& how) {
   std::vector<AdamTensor> tensors;
   std::vector<float> counters;
   for (const Parameter<T>& a : all) counters.push_back(static_cast<float>(a.step - 1));
-  detail::AdamUpdate update{{0.05, how.decay, how.maximize}, 0.9, 0.99, 1e-8, how.decoupled};
+  detail::AdamUpdate update{{kRate, how.decay, how.maximize}, 0.9, 0.99, 1e-8, how.decoupled};
   for (std::size_t i = 0; i < all.size(); ++i) {
     Parameter<T>& a = all[i];
     tensors.push_back({a.count, a.p.device.data(), a.g.device.data(), a.m.device.data(), a.v.device.data(),
                        how.amsgrad ? a.top.device.data() : nullptr, how.counted ? 0 : a.step,
-                       how.counted ? &counters[i] : nullptr});
+                       how.counted ? &counters[i] : nullptr, how.counted ? &kRate : nullptr});
     detail::set_step(update, a.step);
     detail::update_adam<Computed<T>>({a.p.host.data(), a.g.host.data(), a.count},
                                      {a.m.host.data(), a.v.host.data(), how.amsgrad ? a.top.host.data() : nullptr},
                                      update);
   }
-  emulated_optimizers().adam[slot<T>()]({{0.05, how.decay, how.maximize},
+  emulated_optimizers().adam[slot<T>()]({{how.counted ? -1 : kRate, how.decay, how.maximize},
                                          0.9,
                                          0.99,
                                          1e-8,

@@ -1,0 +1,31 @@
+#pragma once
+// The learning rates of an optimizer in device memory, for steps that are recorded as a graph: a schedule changes them
+// from replay to replay. Thread safety: as Optimizer.
+// Use: detail::DeviceRates rates(param_groups()); kernel(rates.on(device, group)); graphs write them before a replay.
+
+#include <memory>
+#include <vector>
+
+#include "libcore/optim/options.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core::detail {
+
+class DeviceRates {
+ public:
+  /// `groups`, of which more may be added later, live as long as this.
+  explicit DeviceRates(const std::vector<ParamGroup>& groups);
+  ~DeviceRates();
+  DeviceRates(const DeviceRates&) = delete;
+  DeviceRates& operator=(const DeviceRates&) = delete;
+
+  /// The rate of a group, one f64 on `device`: what the group's option says now, or, in a graph that is being captured,
+  /// at each replay.
+  Tensor on(Device device, const ParamGroup& group);
+
+ private:
+  struct Rates;
+  std::shared_ptr<Rates> rates_;  // graphs share it; they may outlive the optimizer
+};
+
+}  // namespace core::detail
