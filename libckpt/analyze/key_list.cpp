@@ -318,17 +318,17 @@ void parse_json_ties(KeyList& list, const JsonView& root) {
 
 void parse_json(KeyList& list, const JsonView& root) {
   if (root.is(JsonView::Kind::array)) return parse_json_list(list, root);
+  bool of_files = root.has("files") && root.at("files").is(JsonView::Kind::array);
+  if (of_files && root.at("files").items().size() != 1) {
+    throw_bad("it lists " + core::format_count(root.at("files").items().size()) + " files where one is expected");
+  }
   for (std::string_view known : {"tensors", "state_dict", "keys"}) {
     if (root.has(known) && root.at(known).is(JsonView::Kind::array)) {
       parse_json_list(list, root.at(known));
       return parse_json_ties(list, root);
     }
   }
-  if (root.has("files") && root.at("files").is(JsonView::Kind::array)) {
-    std::vector<JsonView> files = root.at("files").items();
-    if (files.size() != 1) throw_bad("it lists " + core::format_count(files.size()) + " files where one is expected");
-    return parse_json(list, files.front());
-  }
+  if (of_files) return parse_json(list, root.at("files").items().front());
   bool index = root.has("weight_map") && root.at("weight_map").is(JsonView::Kind::object);
   for (const auto& [key, value] : (index ? root.at("weight_map") : root).members()) {
     if (key == "__metadata__") continue;

@@ -58,7 +58,12 @@ TEST(Ls, SeparatesSeveralFiles) {
   EXPECT_THAT(text, StartsWith("a.pth:\nNAME"));
   EXPECT_THAT(text, HasSubstr("checkpoint\n\nb.pth:\nNAME"));
   Outcome json = expect_done(dir, {"ls", "--json", "a.pth", "b.pth"});
-  EXPECT_EQ(JsonDocument::parse(json.out).root().at("files").items()[1].at("path").as_text(), "b.pth");
+  JsonDocument both = JsonDocument::parse(json.out);
+  EXPECT_EQ(both.root().at("files").items()[1].at("path").as_text(), "b.pth");
+  std::vector<ckpt::JsonView> tensors = both.root().at("tensors").items();
+  ASSERT_EQ(tensors.size(), 2U);
+  EXPECT_EQ(tensors[1].at("file").as_text(), "b.pth");
+  EXPECT_EQ(tensors[1].at("name").as_text(), "y");
 }
 
 TEST(Ls, JsonIsExact) {
@@ -69,7 +74,7 @@ TEST(Ls, JsonIsExact) {
   JsonDocument json = JsonDocument::parse(outcome.out);
   EXPECT_EQ(first_file(json).at("format").as_text(), "torch-zip");
   EXPECT_EQ(first_file(json).at("path").as_text(), "net.pth");
-  std::vector<ckpt::JsonView> tensors = first_file(json).at("tensors").items();
+  std::vector<ckpt::JsonView> tensors = json.root().at("tensors").items();
   ASSERT_EQ(tensors.size(), 2U);
   EXPECT_EQ(tensors[1].at("name").as_text(), "tied");
   EXPECT_EQ(tensors[1].at("dtype").as_text(), "float32");

@@ -1,6 +1,7 @@
 // ckpt ls (also: inspect): the tensors of a file, one a line.
 
 #include <algorithm>
+#include <optional>
 
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
@@ -89,36 +90,56 @@ void print_summary(Output& out, const Listed& listed) {
   out.print(" in a " + format_title(listed.checkpoint) + "\n");
 }
 
-/// What has been written so far goes out, so that a long list needs no buffer of its size.
-void print_pending(Output& out, ckpt::JsonWriter& json) {
-  constexpr std::size_t kPiece = 32 << 10;
-  if (json.text().size() >= kPiece) out.print(json.take());
-}
+/// The document of all files: what is said of each under "files", and their tensors one after the other, so that one
+/// file and several are read alike.
+class Document {
+ public:
+  Document(Output& out, bool one_file) : out_(out), one_file_(one_file) {
+    out_.answer_is_one();
+    files_.begin_object().key("files").begin_array();
+    tensors_.begin_array();
+  }
+  void add(const Address& address, const Listed& listed, const ckpt::Report& report) {
+    add_file(address, listed, report);
+    if (one_file_) print_files();  // so that a long list needs no buffer of its size
+    const std::string file = address.shown();
+    for (std::size_t i : listed.shown) {
+      write_tensor(tensors_, listed.listing, i, file);
+      if (one_file_ && tensors_.text().size() >= kPiece) out_.print(tensors_.take());
+    }
+  }
+  void finish() {
+    if (!one_file_) print_files();
+    tensors_.end_array();
+    out_.print(tensors_.take() + "}\n");
+  }
 
-void write_json(Output& out, ckpt::JsonWriter& json, const Address& address, const Listed& listed,
-                const ckpt::Report& report) {
-  json.begin_object();
-  json.key("path").value(address.shown());
-  json.key("format").value(listed.checkpoint.format);
-  if (!address.at.empty()) json.key("at").value(address.at);
-  write_metadata(json, listed.checkpoint);
-  json.key("elements").value(listed.listing.elements);
-  json.key("bytes").value(listed.listing.bytes);
-  write_report(json, report);
-  json.key("tensors").begin_array();
-  for (std::size_t i : listed.shown) {
-    write_tensor(json, listed.listing, i);
-    print_pending(out, json);
+ private:
+  static constexpr std::size_t kPiece = 32 << 10;
+
+  void add_file(const Address& address, const Listed& listed, const ckpt::Report& report) {
+    files_.begin_object();
+    files_.key("path").value(address.shown());
+    files_.key("format").value(listed.checkpoint.format);
+    if (!address.at.empty()) files_.key("at").value(address.at);
+    write_metadata(files_, listed.checkpoint);
+    files_.key("elements").value(listed.listing.elements);
+    files_.key("bytes").value(listed.listing.bytes);
+    write_report(files_, report);
+    files_.key("values").begin_array();
+    for (const ckpt::NamedValue& value : listed.listing.values) ckpt::write_json(files_, value);
+    files_.end_array();
+    files_.end_object();
   }
-  json.end_array();
-  json.key("values").begin_array();
-  for (const ckpt::NamedValue& value : listed.listing.values) {
-    ckpt::write_json(json, value);
-    print_pending(out, json);
+  void print_files() {
+    files_.end_array().key("tensors");
+    out_.print(files_.take());
   }
-  json.end_array();
-  json.end_object();
-}
+
+  Output& out_;
+  bool one_file_;
+  ckpt::JsonWriter files_, tensors_;
+};
 
 void print_file(Context& context, const Options& options, const Address& address, const Listed& listed) {
   Output& out = context.out;
@@ -132,7 +153,7 @@ void print_file(Context& context, const Options& options, const Address& address
   print_summary(out, listed);
 }
 
-int list_file(Context& context, const Options& options, const std::string& file, ckpt::JsonWriter& json) {
+int list_file(Context& context, const Options& options, const std::string& file, Document* document) {
   Address address = parse_address(file);
   ckpt::Report report;
   auto listed = std::make_shared<Listed>();
@@ -145,8 +166,8 @@ int list_file(Context& context, const Options& options, const std::string& file,
     listed->folds = fold_names(listed->listing, ckpt::branches(ckpt::value_at(listed->checkpoint.root, address.at)));
   }
   say_report(options, address.path, report);
-  if (options.json) {
-    write_json(context.out, json, address, *listed, report);
+  if (document != nullptr) {
+    document->add(address, *listed, report);
   } else {
     print_file(context, options, address, *listed);
   }
@@ -154,16 +175,15 @@ int list_file(Context& context, const Options& options, const std::string& file,
 }
 
 int run(Context& context, const Options& options) {
-  ckpt::JsonWriter json;
+  std::optional<Document> document;
+  if (options.json) document.emplace(context.out, options.files.size() == 1);
   int code = kDone;
-  if (options.files.size() > 1) json.begin_array();
   for (const std::string& file : options.files) {
     bool spaced = !options.json && !options.quiet && &file != &options.files.front();
     if (spaced) context.out.print("\n");
-    code = std::max(code, list_file(context, options, file, json));
+    code = std::max(code, list_file(context, options, file, document ? &*document : nullptr));
   }
-  if (options.files.size() > 1) json.end_array();
-  if (options.json) context.out.print(json.take() + "\n");
+  if (document) document->finish();
   return code;
 }
 

@@ -85,12 +85,28 @@ void append_items(std::string& lines, const JsonView& object) {
   }
 }
 
-/// The head of a document of several files: what precedes their list.
+/// What of a document of files is about all of them: neither "files" nor the lists of their items.
 void write_head(JsonWriter& line, const JsonView& document) {
   for (const auto& [key, value] : document.members()) {
-    if (key != "files") write(line.key(key), value);
+    if (!value.is(JsonView::Kind::array)) write(line.key(key), value);
   }
 }
+
+/// The items of a list beside "files" that are of one file. They stand in the order of the files.
+class ItemsOfFiles {
+ public:
+  ItemsOfFiles(std::string_view list, const JsonView& items) : list_(list), items_(items.items()) {}
+  void append(std::string& lines, std::string_view file) {
+    for (; next_ < items_.size() && items_[next_].at("file").as_text() == file; ++next_) {
+      append_item(lines, list_, items_[next_]);
+    }
+  }
+
+ private:
+  std::string_view list_;
+  std::vector<JsonView> items_;
+  std::size_t next_ = 0;
+};
 
 }  // namespace
 
@@ -98,15 +114,20 @@ std::string json_lines(std::string_view document) {
   ckpt::JsonDocument parsed = ckpt::JsonDocument::parse(document);
   JsonView root = parsed.root();
   std::string lines;
-  // A command that takes several files lists their documents under "files", beside "schema" and "version".
-  bool several = root.members().size() == 3 && root.has("files");
-  if (!several) {
+  // A command that takes several files lists what it says of each under "files".
+  if (!root.has("files") || !root.at("files").is(JsonView::Kind::array)) {
     append_line(lines, root, [](JsonWriter&) {});
     append_items(lines, root);
     return lines;
   }
+  std::vector<ItemsOfFiles> lists;
+  for (const Member& member : root.members()) {
+    bool items = member.first != "files" && member.second.is(JsonView::Kind::array);
+    if (items) lists.emplace_back(member.first, member.second);
+  }
   for (const JsonView& file : root.at("files").items()) {
     append_line(lines, file, [&](JsonWriter& line) { write_head(line, root); });
+    for (ItemsOfFiles& list : lists) list.append(lines, file.at("path").as_text());
     append_items(lines, file);
   }
   return lines;

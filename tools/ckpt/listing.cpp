@@ -99,7 +99,7 @@ Listing make_listing(const ckpt::Value& root) {
   return listing;
 }
 
-void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index) {
+void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index, std::string_view file) {
   const ckpt::NamedEntry& tensor = listing.tensors[index];
   const ckpt::Entry& entry = *tensor.entry;
   json.begin_object();
@@ -109,6 +109,7 @@ void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t in
   write_shape(json, "shape", ckpt::value_shape(entry));
   json.key("location").value(entry.location);
   json.key("bytes").value(entry.byte_size());
+  json.key("file").value(file);
   std::ptrdiff_t tied = listing.tied_to[index];
   if (tied >= 0) json.key("tied").value(listing.tensors[static_cast<std::size_t>(tied)].name);
   write_unusual(json, entry);

@@ -26,7 +26,7 @@ struct Listing {
 Listing make_listing(const ckpt::Value& root);
 
 /// {"name": ..., "dtype": "float32", "shape": [...], "location": ..., "bytes": N, ...}; what is usual is left out.
-void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index);
+void write_tensor(ckpt::JsonWriter& json, const Listing& listing, std::size_t index, std::string_view file);
 void write_metadata(ckpt::JsonWriter& json, const ckpt::Checkpoint& checkpoint);
 /// "dropped", "warnings" and "relaxations", each a list of sentences; of the last two at most five of a kind, and
 /// "more_warnings", "more_relaxations" where others are only counted.
