@@ -229,6 +229,7 @@ TEST(HelpExamples, OfEveryCommandRun) {
       std::string programs = (dir.path() / "programs").string();
       ::setenv("PATH", (programs + ":" + fs::absolute(built_program("")).string() + ":/usr/bin:/bin").c_str(), 1);
       ::setenv("HOME", (dir.path() / "home").c_str(), 1);
+      ::setenv("CORE_LOGICAL_DEVICES", "1", 1);  // examples of devices measure one
     }};
     if (example.command.starts_with("git")) run_program("/usr/bin/git", dir.path(), {"init", "-q", "."}, options);
     Outcome outcome = run_program("/bin/bash", dir.path(), {"-o", "pipefail", "-c", example.line}, options);

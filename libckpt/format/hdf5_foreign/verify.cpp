@@ -58,15 +58,15 @@ VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const P
   const auto& detail = dynamic_cast<const Hdf5Detail&>(*checkpoint.detail);
   look_at_user_block(input.file, detail, result);
   result.checksums = detail.checksums;
+  std::string behind = zip_at_end(*input.file);
   if (input.file->size() > detail.end) {
     result.complete = false;  // nobody looked at what they are
     std::erase_if(report.warnings, [](const std::string& text) { return text.ends_with(kTrailingUnread); });
-    result.damage.push_back({"end of the file", core::format_count(input.file->size() - detail.end) +
-                                                    " bytes follow the end of the HDF5 part and belong to "
-                                                    "nothing in it"});
+    std::string bytes = core::format_count(input.file->size() - detail.end) +
+                        " bytes follow the end of the HDF5 part and belong to nothing in it";
+    behind = behind.empty() ? bytes : bytes + "; " + behind;
   }
-  std::string zip = zip_at_end(*input.file);
-  if (!zip.empty()) result.damage.push_back({"end of the file", std::move(zip)});
+  if (!behind.empty()) result.damage.push_back({"end of the file", std::move(behind)});
   if (options.report != nullptr) {
     std::vector<std::string>& warnings = options.report->warnings;
     warnings.insert(warnings.end(), report.warnings.begin(), report.warnings.end());
