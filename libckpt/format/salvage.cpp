@@ -6,9 +6,7 @@
 #include "libckpt/format/npz/npy_header.h"
 #include "libckpt/format/safetensors/safetensors.h"
 #include "libckpt/format/torch/cut_archive.h"
-#include "libckpt/io/checked_source.h"
 #include "libckpt/io/header_values.h"
-#include "libckpt/io/inflate_source.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/patched_source.h"
 #include "libckpt/io/zip_salvage.h"
@@ -23,16 +21,6 @@ using core::Error;
 using core::ErrorCode;
 
 constexpr std::string_view kArray = ".npy";
-
-/// The bytes of a complete record, compared with its CRC-32 before the first of them is handed out.
-SourcePtr record_bytes(const SourcePtr& file, const FoundRecord& record) {
-  SourcePtr stored = slice(file, record.payload_offset, record.stored_size);
-  if (record.method == kZipStored) {
-    return checked(std::move(stored), *record.crc32,
-                   {.subject = "the record " + core::quote(record.name) + " is damaged", .before_use = true});
-  }
-  return inflated(std::move(stored), {record.size, record.crc32, "zip record " + core::quote(record.name)});
-}
 
 std::string array_name(const std::string& record) {
   return record.substr(0, record.size() - kArray.size());

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "libckpt/io/checked_source.h"
+#include "libckpt/io/inflate_source.h"
 #include "libckpt/io/zip_directory.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt {
 namespace {
@@ -185,6 +188,15 @@ class RecordFinder {
 std::vector<FoundRecord> find_zip_records(const ByteSource& file, const ZipReadOptions& options,
                                           const SizeGuess& guess) {
   return RecordFinder(file, options, guess).run();
+}
+
+SourcePtr record_bytes(const SourcePtr& file, const FoundRecord& record) {
+  SourcePtr stored = slice(file, record.payload_offset, record.stored_size);
+  if (record.method == kZipStored) {
+    return checked(std::move(stored), *record.crc32,
+                   {.subject = "the record " + core::quote(record.name) + " is damaged", .before_use = true});
+  }
+  return inflated(std::move(stored), {record.size, record.crc32, "zip record " + core::quote(record.name)});
 }
 
 bool has_zip_end(const ByteSource& file) {

@@ -36,6 +36,10 @@ using SizeGuess =
 std::vector<FoundRecord> find_zip_records(const ByteSource& file, const ZipReadOptions& options,
                                           const SizeGuess& guess = {});
 
+/// The bytes of a complete record, compared with its CRC-32 before the first of them is handed out.
+/// REQUIRES: record.complete().
+SourcePtr record_bytes(const SourcePtr& file, const FoundRecord& record);
+
 /// True when the records that end an archive are there, whatever they say.
 bool has_zip_end(const ByteSource& file);
 

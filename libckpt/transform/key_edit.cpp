@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/objects.h"
 #include "libckpt/transform/flat_optimizer.h"
 #include "libckpt/transform/optimizer_keys.h"
 #include "libckpt/transform/path_set.h"
@@ -17,26 +18,6 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-
-/// The dicts of a tree that are not part of an object: what a pickled module keeps inside has no keys to edit.
-std::unordered_set<const Dict*> dicts_outside_objects(const Value& root) {
-  std::unordered_set<const Dict*> found;
-  std::unordered_set<const void*> seen;
-  std::vector<const Value*> todo = {&root};
-  while (!todo.empty()) {
-    const Value* here = todo.back();
-    todo.pop_back();
-    bool container = here->is(Value::Kind::dict) || here->is_sequence();
-    if (!container || !seen.insert(here->identity()).second) continue;
-    if (here->is_sequence()) {
-      for (const Value& item : here->as_list()) todo.push_back(&item);
-      continue;
-    }
-    found.insert(&here->as_dict());
-    for (const auto& [key, child] : here->as_dict().items) todo.push_back(&child);
-  }
-  return found;
-}
 
 std::vector<StateDictRef> editable_state_dicts(const Value& root) {
   std::unordered_set<const Dict*> outside = dicts_outside_objects(root);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/objects.h"
 #include "libckpt/transform/key_edit.h"
 #include "libckpt/transform/path_set.h"
 #include "libcore/base/error.h"
@@ -49,25 +50,6 @@ std::string path_name(const std::vector<Value>& path) {
   return name;
 }
 
-/// Dicts that a place can name: no object lies on the way to them, as inside of one no place has a name.
-std::unordered_set<const Dict*> dicts_with_a_place(const Value& root) {
-  std::unordered_set<const Dict*> found;
-  std::unordered_set<const void*> seen;
-  std::vector<const Value*> todo = {&root};
-  while (!todo.empty()) {
-    const Value* here = todo.back();
-    todo.pop_back();
-    if (here->identity() == nullptr || !seen.insert(here->identity()).second) continue;
-    if (here->is_sequence()) {
-      for (const Value& item : here->as_list()) todo.push_back(&item);
-    }
-    if (!here->is(Value::Kind::dict)) continue;
-    found.insert(&here->as_dict());
-    for (const auto& [key, value] : here->as_dict().items) todo.push_back(&value);
-  }
-  return found;
-}
-
 }  // namespace
 
 bool Candidate::is_one_of(const std::vector<const void*>& identities) const {
@@ -99,7 +81,7 @@ std::vector<Candidate> list_candidates(const Value& root, const std::string& at)
     return found;
   }
   std::vector<StateDictRef> dicts = model_state_dicts(root);
-  std::unordered_set<const Dict*> nameable = dicts_with_a_place(root);
+  std::unordered_set<const Dict*> nameable = dicts_outside_objects(root);
   std::erase_if(dicts, [&](const StateDictRef& ref) { return !nameable.contains(ref.dict); });
   for (const StateDictRef& ref : dicts) found.push_back(from_dict(*ref.dict, ref.name, Candidate::Kind::dict));
   if (dicts.size() > 1 && root.is(Value::Kind::dict)) {

@@ -8,8 +8,6 @@
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libckpt/io/byte_swap.h"
-#include "libckpt/io/checked_source.h"
-#include "libckpt/io/inflate_source.h"
 #include "libckpt/io/patched_source.h"
 #include "libckpt/io/zip_salvage.h"
 #include "libcore/base/error.h"
@@ -40,16 +38,6 @@ class AskedStorages final : public StorageProvider {
   std::vector<std::string> order_;
   std::unordered_map<std::string, std::uint64_t> sizes_;
 };
-
-/// The bytes of a complete record, compared with its CRC-32 before the first of them is handed out.
-SourcePtr record_bytes(const SourcePtr& file, const FoundRecord& record) {
-  SourcePtr stored = slice(file, record.payload_offset, record.stored_size);
-  if (record.method == kZipStored) {
-    return checked(std::move(stored), *record.crc32,
-                   {.subject = "the record " + core::quote(record.name) + " is damaged", .before_use = true});
-  }
-  return inflated(std::move(stored), {record.size, record.crc32, "zip record " + core::quote(record.name)});
-}
 
 const FoundRecord* find_record(const std::vector<FoundRecord>& records, const std::string& name) {
   for (const FoundRecord& record : records) {

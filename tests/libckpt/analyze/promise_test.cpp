@@ -23,13 +23,6 @@ using namespace test;
 
 namespace {
 
-Diagnosis diagnose(Value root, const ckpt::WhyOptions& options, const std::string& format = "torch-zip") {
-  ckpt::Checkpoint checkpoint;
-  checkpoint.root = std::move(root);
-  checkpoint.format = format;
-  return ckpt::why({&checkpoint, "net.pth"}, options);
-}
-
 /// `version` for every norm, as PyTorch keeps them beside the keys.
 Value with_versions(Value state, const Parts& parts, const std::string& prefix, std::int64_t version) {
   ckpt::Dict dict = state.as_dict();

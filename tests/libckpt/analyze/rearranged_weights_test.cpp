@@ -19,13 +19,6 @@ using namespace test;
 
 namespace {
 
-Diagnosis diagnose(Value root, const ckpt::WhyOptions& options, const std::string& format = "torch-zip") {
-  ckpt::Checkpoint checkpoint;
-  checkpoint.root = std::move(root);
-  checkpoint.format = format;
-  return ckpt::why({&checkpoint, "net.pth"}, options);
-}
-
 ckpt::KeyList names_of(const Parts& parts) {
   ckpt::KeyList list = wanted(parts, "keys.txt");
   for (ckpt::WantedKey& key : list.keys) key.shape.reset();

@@ -9,6 +9,7 @@
 #include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/core.h"
 #include "libcore/tensor/pinned.h"
+#include "tests/libcore/optim/image_net.h"
 
 namespace {
 
@@ -25,27 +26,10 @@ struct GpuGraph : testing::Test {
   }
 };
 
-struct Net : core::ModuleOf<Net> {
-  core::Conv2d conv{1, 4, 3};
-  core::BatchNorm2d norm{4};
-  core::Dropout drop{0.25};
-  core::Linear out{4, 3};
-  void members(core::Members& m) override {
-    m.child("conv", conv);
-    m.child("norm", norm);
-    m.child("drop", drop);
-    m.child("out", out);
-  }
-  Tensor forward(const Tensor& x) {
-    const Tensor features = core::max_pool2d(core::relu(norm(conv(x))), 2);
-    return out(drop(features.mean(core::Shape{2, 3})));
-  }
-};
-
 /// The losses of ten steps whose learning rate changes each time; `runs`: how often the host ran a step.
 std::vector<double> losses(bool graphed, int& runs) {
   core::manual_seed(0);
-  Net net;
+  test::ImageNet net;
   net.to(kGpu);
   core::AdamW optimizer(net.parameters(), {.lr = 0.01, .capturable = true});
   const core::GraphedStep::Work work = [&](const std::vector<Tensor>& in) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "libcore/core.h"
+#include "tests/libcore/optim/image_net.h"
 #include "tests/support/golden_device.h"
 #include "tests/support/message_of.h"
 
@@ -20,29 +21,12 @@ namespace {
 using core::Device;
 using core::GraphedStep;
 using core::Tensor;
+using test::ImageNet;
 using test::message_of;
 using testing::StartsWith;
 
 constexpr int kSteps = 7;  // of them three to warm up
 const Device kGpu("cuda:0");
-
-struct ImageNet : core::ModuleOf<ImageNet> {
-  core::Conv2d conv{1, 4, 3};
-  core::BatchNorm2d norm{4};
-  core::Dropout drop{0.25};
-  core::Linear out{4, 3};
-  void members(core::Members& m) override {
-    m.child("conv", conv);
-    m.child("norm", norm);
-    m.child("drop", drop);
-    m.child("out", out);
-  }
-  Tensor forward(const Tensor& x) {
-    const Tensor features = core::max_pool2d(core::relu(norm(conv(x))), 2);
-    return out(drop(features.mean(core::Shape{2, 3})));
-  }
-  static Tensor input() { return core::randn({4, 1, 8, 8}); }
-};
 
 struct TextNet : core::ModuleOf<TextNet> {
   core::Embedding words{11, 8};

@@ -180,6 +180,13 @@ ckpt::KeyList wanted(const Parts& parts, const std::string& name) {
   return list;
 }
 
+ckpt::Diagnosis diagnose(ckpt::Value root, const ckpt::WhyOptions& options, const std::string& format) {
+  ckpt::Checkpoint checkpoint;
+  checkpoint.root = std::move(root);
+  checkpoint.format = format;
+  return ckpt::why({&checkpoint, "net.pth"}, options);
+}
+
 Naming with_prefix(const std::string& prefix) {
   return [prefix](const std::string& key) { return prefix + key; };
 }

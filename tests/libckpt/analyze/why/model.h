@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libckpt/analyze/key_list.h"
+#include "libckpt/analyze/why.h"
 #include "libckpt/checkpoint.h"
 
 namespace test {
@@ -42,6 +43,9 @@ std::shared_ptr<ckpt::Entry> entry_of(const Part& part, const std::string& locat
 /// A state dict under other names; "" leaves a key out.
 ckpt::Value build(const Parts& parts, const Naming& naming = {}, const std::string& location = "cpu");
 ckpt::KeyList wanted(const Parts& parts, const std::string& name = "model");
+
+/// Of a file "net.pth" with that content.
+ckpt::Diagnosis diagnose(ckpt::Value root, const ckpt::WhyOptions& options, const std::string& format = "torch-zip");
 
 Naming with_prefix(const std::string& prefix);
 /// Text inside names exchanged, each pair wherever it stands.
