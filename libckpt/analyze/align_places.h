@@ -1,7 +1,7 @@
 #pragma once
 // Tensors that neither names nor values pair, by their place: in modules that hold the same pairs, the only ones of
 // their shape, those between the same neighbours, or those counted in the same way. Internal to align.
-// Thread safety: one owner. Use: PlaceMatcher(pairing, trees, layouts, edits).run(PlaceMatcher::Values::equal);
+// Thread safety: one owner. Use: PlaceMatcher(pairing, {trees, layouts, edits}).run(PlaceMatcher::Values::equal);
 
 #include <map>
 #include <optional>

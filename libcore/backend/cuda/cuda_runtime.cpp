@@ -168,7 +168,8 @@ const CudaApi& cuda_runtime_api() {
 
 namespace {
 
-std::atomic<int> discovery_error{gpu::kSuccess};
+constexpr int kNotAsked = -1;
+std::atomic<int> discovery_error{kNotAsked};
 
 /// CORE_CUDA_ARCHITECTURES is CMake's list: "80-real,90" is sm_80, sm_90 and compute_90.
 std::vector<std::string> architectures() {
@@ -197,7 +198,14 @@ bool is_cuda_built() {
 }
 
 void throw_no_cuda() {
-  gpu::throw_no_device(gpu::cuda_runtime_api(), discovery_error);
+  const gpu::CudaApi& api = gpu::cuda_runtime_api();
+  int error = discovery_error;
+  if (error == kNotAsked) {  // devices were set by hand before any was looked for
+    int count = 0;
+    error = api.device_count(&count);
+    if (error != gpu::kSuccess) api.last_error();
+  }
+  gpu::throw_no_device(api, error);
 }
 
 }  // namespace core
