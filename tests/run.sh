@@ -1,28 +1,29 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, runs every test. Closes with one line: N passed, N failed, N skipped.
-# usage: bash tests/run.sh [--asan | --tsan] [--quick] [--filter REGEX]
+# usage: bash tests/run.sh [--asan | --tsan] [--quick] [--filter REGEX] [--only NAME]
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../tools/setup.sh"
 
 usage() {
-  echo "usage: bash tests/run.sh [--asan | --tsan] [--quick] [--filter REGEX]"
+  echo "usage: bash tests/run.sh [--asan | --tsan] [--quick] [--filter REGEX] [--only NAME]"
   echo "  --asan          address and undefined-behaviour sanitizers, in a build folder of their own"
   echo "  --tsan          thread sanitizer, on what runs several threads: devices, DataParallel, data loading"
   echo "  --quick         leave out the tests labelled slow"
   echo "  --filter REGEX  only tests whose name matches"
+  echo "  --only NAME     build and run one test program: transform, golden_torch_zip, ... (build/bin/[test_]NAME)"
 }
 
 asan=no tsan=no
-targets=(all)
+only= targets=(all)
 select=() filter=
 while [ $# -gt 0 ]; do
   case $1 in
     --asan) asan=yes ;;
     --tsan) tsan=yes ;;
     --quick) select+=(-LE slow) ;;
-    --filter)
+    --filter | --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
-      filter=$2
+      if [ "$1" = --filter ]; then filter=$2; else only=$2; fi
       shift
       ;;
     -h | --help) usage; exit 0 ;;
@@ -30,6 +31,30 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+
+# The target of `--only NAME`.
+program_of() {
+  local all
+  all=$(ninja -C "$folder" -t targets all)
+  for target in "test_$1" "$1"; do
+    if grep -q "^$target: phony" <<<"$all"; then
+      echo "$target"
+      return
+    fi
+  done
+  echo "run.sh: no test program is called $1; there are:" >&2
+  sed -nE 's/^(test_)?([a-z0-9_]+): phony.*/\1\2/p' <<<"$all" | grep -E '^(test|golden)_' | grep -vE '^test_(pch|support)$' | sort -u | tr '\n' ' ' | fold -s -w 120 >&2
+  echo >&2
+  return 2
+}
+
+# The numbers that CTest gives the tests of a program, as its option -I takes them.
+tests_of() {
+  ctest --test-dir "$folder" -N -V | awk -v program="/bin/$1" '
+    / Test command: / { sub(/^.*Test command: /, ""); split($0, words, " "); is_it = words[1] ~ program "$" }
+    / Test +#[0-9]+: / { if (is_it) { sub(/^.*#/, ""); sub(/:.*/, ""); numbers = numbers "," $0 } }
+    END { print "0,0,1" numbers }'
+}
 
 install_packages "${build_packages[@]}" "${demo_packages[@]}" "${test_packages[@]}"
 
@@ -54,6 +79,9 @@ if [ $tsan = yes ]; then
 fi
 [ -n "$filter" ] && select+=(-R "$filter")
 configure "$folder" "${options[@]}"
+if [ -n "$only" ]; then
+  targets=("$(program_of "$only")")
+fi
 build "$folder" "${targets[@]}"
 
 # Golden data travel compressed; unpack what is new.
@@ -66,6 +94,7 @@ for archive in "$root"/tests/golden/*.tar.xz; do
   fi
 done
 
+[ -n "$only" ] && select+=(-I "$(tests_of "${targets[0]}")")
 results=$folder/results.xml
 status=0
 ctest --test-dir "$folder" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit "$results" "${select[@]}" \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that every test that the README names in the comparison exists: `Suite.Name` as a TEST, other names as CTest
-# tests; a name that ends with '*' stands for all that begin so. That the README lists every command of the tool. And
-# that every public header of the file side says its errors.
+# Checks that every test that the comparison in libckpt/README.md names exists: `Suite.Name` as a TEST, other names as
+# CTest tests; a name that ends with '*' stands for all that begin so. That the READMEs list every command of the tool
+# and link to files that are there. And that every public header of the file side says its errors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -16,14 +16,24 @@ exists() {
     *) grep -qF "$1" <<<"$lists" ;;
   esac
 }
-claimed=$(sed -n '/^## Beside others/,/^## /p' README.md | grep '^|' | awk -F '|' '{ print $3 }' | grep -o '`[^`]*`' | tr -d '`' | sort -u)
+claimed=$(sed -n '/^## Beside others/,/^## /p' libckpt/README.md | grep '^|' | awk -F '|' '{ print $3 }' | grep -o '`[^`]*`' | tr -d '`' | sort -u)
 for name in $claimed; do
-  exists "$name" || { echo "README.md: no test is named $name"; bad=1; }
+  exists "$name" || { echo "libckpt/README.md: no test is named $name"; bad=1; }
 done
 for file in tools/ckpt/cmd_*.cpp; do
   command=$(basename "$file" .cpp)
   command=${command#cmd_}
-  grep -qE "\`(${command//_/-}|${command//_/ })[\` ]" README.md || { echo "README.md: lacks the command ${command//_/-}"; bad=1; }
+  for page in README.md tools/README.md; do
+    grep -qE "\`(${command//_/-}|${command//_/ })[\` ]" $page || { echo "$page: lacks the command ${command//_/-}"; bad=1; }
+  done
+done
+# Links to files of the repository, without what stands behind '#'.
+links=0
+for page in $(git ls-files -co --exclude-standard '*.md'); do
+  for link in $(sed '/^```/,/^```/d' "$page" | grep -oE '\]\([^)#]+' | cut -c3- | grep -v '^https\?:'); do
+    links=$((links + 1))
+    [ -e "$(dirname "$page")/$link" ] || { echo "$page: nothing is at $link"; bad=1; }
+  done
 done
 # Every public header of the file side says its errors, or that there are none.
 headers=0
@@ -32,4 +42,4 @@ for header in $(sed -n 's/^#include "\(.*\)"/\1/p' libckpt/ckpt.h) libckpt/c_api
   grep -qE "Error|[Nn]ever throw|Thread safety: plain value" "$header" || { echo "$header: does not say its errors"; bad=1; }
 done
 [ $bad -eq 0 ] || exit 1
-echo "claims: $(wc -w <<<"$claimed") tests named and there, every command listed, $headers headers say their errors"
+echo "claims: $(wc -w <<<"$claimed") tests named and there, every command listed, $links links lead somewhere, $headers headers say their errors"
