@@ -79,4 +79,80 @@ Tensor RReLU::forward(const Tensor& x) const {
   return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return rrelu(in, options); });
 }
 
+Tensor ReLU6::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return relu6(in); });
+}
+
+Tensor SELU::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return selu(in); });
+}
+
+Tensor SiLU::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return silu(in); });
+}
+
+Tensor Mish::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return mish(in); });
+}
+
+Tensor Hardswish::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return hardswish(in); });
+}
+
+Tensor Hardsigmoid::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return hardsigmoid(in); });
+}
+
+Tensor LeakyReLU::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace,
+                                [&](const Tensor& in) { return leaky_relu(in, negative_slope.to_double()); });
+}
+
+Tensor ELU::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return elu(in, alpha.to_double()); });
+}
+
+Tensor CELU::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return celu(in, alpha.to_double()); });
+}
+
+Tensor Hardtanh::forward(const Tensor& x) const {
+  return detail::maybe_in_place(
+      x, inplace, [&](const Tensor& in) { return hardtanh(in, min_val.to_double(), max_val.to_double()); });
+}
+
+Tensor Threshold::forward(const Tensor& x) const {
+  return detail::maybe_in_place(x, inplace,
+                                [&](const Tensor& in) { return threshold(in, limit.to_double(), value.to_double()); });
+}
+
+template class ModuleOf<ReLU>;
+template class ModuleOf<ReLU6>;
+template class ModuleOf<SELU>;
+template class ModuleOf<SiLU>;
+template class ModuleOf<Mish>;
+template class ModuleOf<Hardswish>;
+template class ModuleOf<Hardsigmoid>;
+template class ModuleOf<LeakyReLU>;
+template class ModuleOf<ELU>;
+template class ModuleOf<CELU>;
+template class ModuleOf<Hardtanh>;
+template class ModuleOf<Threshold>;
+template class ModuleOf<Softplus>;
+template class ModuleOf<Softshrink>;
+template class ModuleOf<Hardshrink>;
+template class ModuleOf<Sigmoid>;
+template class ModuleOf<LogSigmoid>;
+template class ModuleOf<Tanh>;
+template class ModuleOf<Softsign>;
+template class ModuleOf<Tanhshrink>;
+template class ModuleOf<GELU>;
+template class ModuleOf<Softmax>;
+template class ModuleOf<LogSoftmax>;
+template class ModuleOf<Softmin>;
+template class ModuleOf<GLU>;
+template class ModuleOf<Softmax2d>;
+template class ModuleOf<PReLU>;
+template class ModuleOf<RReLU>;
+
 }  // namespace core

@@ -40,9 +40,7 @@ struct ReLU6 : ModuleOf<ReLU6> {
   explicit ReLU6(const InplaceOptions& options = {}) : inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return detail::inplace_text("", inplace); }
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return relu6(in); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct SELU : ModuleOf<SELU> {
@@ -50,9 +48,7 @@ struct SELU : ModuleOf<SELU> {
   explicit SELU(const InplaceOptions& options = {}) : inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return detail::inplace_text("", inplace); }
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return selu(in); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct SiLU : ModuleOf<SiLU> {
@@ -60,9 +56,7 @@ struct SiLU : ModuleOf<SiLU> {
   explicit SiLU(const InplaceOptions& options = {}) : inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return detail::inplace_text("", inplace); }
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return silu(in); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct Mish : ModuleOf<Mish> {
@@ -70,9 +64,7 @@ struct Mish : ModuleOf<Mish> {
   explicit Mish(const InplaceOptions& options = {}) : inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return detail::inplace_text("", inplace); }
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return mish(in); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 /// Its printed form does not say inplace, as PyTorch's.
@@ -80,9 +72,7 @@ struct Hardswish : ModuleOf<Hardswish> {
   bool inplace;
   explicit Hardswish(const InplaceOptions& options = {}) : inplace(options.inplace) {}
   void members(Members&) override {}
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return hardswish(in); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 /// Its printed form does not say inplace, as PyTorch's.
@@ -90,9 +80,7 @@ struct Hardsigmoid : ModuleOf<Hardsigmoid> {
   bool inplace;
   explicit Hardsigmoid(const InplaceOptions& options = {}) : inplace(options.inplace) {}
   void members(Members&) override {}
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return hardsigmoid(in); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct LeakyReLU : ModuleOf<LeakyReLU> {
@@ -102,10 +90,7 @@ struct LeakyReLU : ModuleOf<LeakyReLU> {
       : negative_slope(negative_slope_value), inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace,
-                                  [&](const Tensor& in) { return leaky_relu(in, negative_slope.to_double()); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct ELU : ModuleOf<ELU> {
@@ -115,9 +100,7 @@ struct ELU : ModuleOf<ELU> {
       : alpha(alpha_value), inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return elu(in, alpha.to_double()); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct CELU : ModuleOf<CELU> {
@@ -127,9 +110,7 @@ struct CELU : ModuleOf<CELU> {
       : alpha(alpha_value), inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(x, inplace, [&](const Tensor& in) { return celu(in, alpha.to_double()); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct Hardtanh : ModuleOf<Hardtanh> {
@@ -140,10 +121,7 @@ struct Hardtanh : ModuleOf<Hardtanh> {
       : min_val(min_val_value), max_val(max_val_value), inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(
-        x, inplace, [&](const Tensor& in) { return hardtanh(in, min_val.to_double(), max_val.to_double()); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct Threshold : ModuleOf<Threshold> {
@@ -154,10 +132,7 @@ struct Threshold : ModuleOf<Threshold> {
       : limit(limit_value), value(value_value), inplace(options.inplace) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
-  Tensor forward(const Tensor& x) const {
-    return detail::maybe_in_place(
-        x, inplace, [&](const Tensor& in) { return threshold(in, limit.to_double(), value.to_double()); });
-  }
+  Tensor forward(const Tensor& x) const;
 };
 
 struct Softplus : ModuleOf<Softplus> {
@@ -278,5 +253,35 @@ struct RReLU : ModuleOf<RReLU> {
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const;
 };
+
+// Made once, in the source of this header.
+extern template class ModuleOf<ReLU>;
+extern template class ModuleOf<ReLU6>;
+extern template class ModuleOf<SELU>;
+extern template class ModuleOf<SiLU>;
+extern template class ModuleOf<Mish>;
+extern template class ModuleOf<Hardswish>;
+extern template class ModuleOf<Hardsigmoid>;
+extern template class ModuleOf<LeakyReLU>;
+extern template class ModuleOf<ELU>;
+extern template class ModuleOf<CELU>;
+extern template class ModuleOf<Hardtanh>;
+extern template class ModuleOf<Threshold>;
+extern template class ModuleOf<Softplus>;
+extern template class ModuleOf<Softshrink>;
+extern template class ModuleOf<Hardshrink>;
+extern template class ModuleOf<Sigmoid>;
+extern template class ModuleOf<LogSigmoid>;
+extern template class ModuleOf<Tanh>;
+extern template class ModuleOf<Softsign>;
+extern template class ModuleOf<Tanhshrink>;
+extern template class ModuleOf<GELU>;
+extern template class ModuleOf<Softmax>;
+extern template class ModuleOf<LogSoftmax>;
+extern template class ModuleOf<Softmin>;
+extern template class ModuleOf<GLU>;
+extern template class ModuleOf<Softmax2d>;
+extern template class ModuleOf<PReLU>;
+extern template class ModuleOf<RReLU>;
 
 }  // namespace core

@@ -131,4 +131,6 @@ Tensor AdaptiveLogSoftmaxWithLoss::predict(const Tensor& x) {
   return where(clustered, argmax(log_prob(x), 1), in_head);
 }
 
+template class ModuleOf<AdaptiveLogSoftmaxWithLoss>;
+
 }  // namespace core

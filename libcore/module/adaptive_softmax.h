@@ -52,4 +52,7 @@ struct AdaptiveLogSoftmaxWithLoss : ModuleOf<AdaptiveLogSoftmaxWithLoss> {
   Tensor cluster_log_prob(std::int64_t cluster, const Tensor& x);
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<AdaptiveLogSoftmaxWithLoss>;
+
 }  // namespace core

@@ -163,4 +163,7 @@ std::tuple<Tensor, Tensor> MultiheadAttention::forward(const Tensor& q, const Te
   return {y.squeeze(1), weights.defined() ? weights.squeeze(0) : weights};
 }
 
+template class ModuleOf<NonDynamicallyQuantizableLinear>;
+template class ModuleOf<MultiheadAttention>;
+
 }  // namespace core

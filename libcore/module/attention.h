@@ -70,4 +70,8 @@ struct MultiheadAttention : ModuleOf<MultiheadAttention> {
   std::tuple<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionCall& call) const;
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<NonDynamicallyQuantizableLinear>;
+extern template class ModuleOf<MultiheadAttention>;
+
 }  // namespace core

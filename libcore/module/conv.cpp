@@ -102,4 +102,9 @@ std::string AdaptiveAvgPool2d::extra_repr() const {
   return "output_size=(" + text(output_size.h) + ", " + text(output_size.w) + ")";
 }
 
+template class ModuleOf<Conv2d>;
+template class ModuleOf<MaxPool2d>;
+template class ModuleOf<AvgPool2d>;
+template class ModuleOf<AdaptiveAvgPool2d>;
+
 }  // namespace core

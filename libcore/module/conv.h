@@ -71,4 +71,10 @@ struct AdaptiveAvgPool2d : ModuleOf<AdaptiveAvgPool2d> {
   Tensor forward(const Tensor& x) const { return adaptive_avg_pool2d(x, output_size); }
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<Conv2d>;
+extern template class ModuleOf<MaxPool2d>;
+extern template class ModuleOf<AvgPool2d>;
+extern template class ModuleOf<AdaptiveAvgPool2d>;
+
 }  // namespace core

@@ -124,4 +124,12 @@ std::string Fold::extra_repr() const {
   return "output_size=" + python_sizes(output_size) + ", " + patch_text(kernel_size, options);
 }
 
+template class ModuleOf<Conv1d>;
+template class ModuleOf<Conv3d>;
+template class ModuleOf<ConvTranspose1d>;
+template class ModuleOf<ConvTranspose2d>;
+template class ModuleOf<ConvTranspose3d>;
+template class ModuleOf<Unfold>;
+template class ModuleOf<Fold>;
+
 }  // namespace core

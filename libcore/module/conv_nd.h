@@ -118,4 +118,13 @@ struct Fold : ModuleOf<Fold> {
   Tensor forward(const Tensor& x) const { return fold(x, output_size, kernel_size, options); }
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<Conv1d>;
+extern template class ModuleOf<Conv3d>;
+extern template class ModuleOf<ConvTranspose1d>;
+extern template class ModuleOf<ConvTranspose2d>;
+extern template class ModuleOf<ConvTranspose3d>;
+extern template class ModuleOf<Unfold>;
+extern template class ModuleOf<Fold>;
+
 }  // namespace core

@@ -48,4 +48,11 @@ Tensor FeatureAlphaDropout::forward(const Tensor& x) const {
   return settle(x, feature_alpha_dropout(x, p, is_training()), inplace);
 }
 
+template class ModuleOf<Dropout>;
+template class ModuleOf<Dropout1d>;
+template class ModuleOf<Dropout2d>;
+template class ModuleOf<Dropout3d>;
+template class ModuleOf<AlphaDropout>;
+template class ModuleOf<FeatureAlphaDropout>;
+
 }  // namespace core

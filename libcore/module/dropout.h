@@ -76,4 +76,12 @@ struct FeatureAlphaDropout : ModuleOf<FeatureAlphaDropout>, DropoutState {
   Tensor forward(const Tensor& x) const;
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<Dropout>;
+extern template class ModuleOf<Dropout1d>;
+extern template class ModuleOf<Dropout2d>;
+extern template class ModuleOf<Dropout3d>;
+extern template class ModuleOf<AlphaDropout>;
+extern template class ModuleOf<FeatureAlphaDropout>;
+
 }  // namespace core

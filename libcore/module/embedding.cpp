@@ -99,4 +99,7 @@ Tensor EmbeddingBag::forward(const Tensor& indices, const Tensor& offsets, const
                         .padding_idx = options.padding_idx});
 }
 
+template class ModuleOf<Embedding>;
+template class ModuleOf<EmbeddingBag>;
+
 }  // namespace core

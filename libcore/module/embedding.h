@@ -65,4 +65,8 @@ struct EmbeddingBag : ModuleOf<EmbeddingBag> {
   Tensor forward(const Tensor& indices, const Tensor& offsets = {}, const Tensor& per_sample_weights = {}) const;
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<Embedding>;
+extern template class ModuleOf<EmbeddingBag>;
+
 }  // namespace core

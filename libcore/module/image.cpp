@@ -22,4 +22,12 @@ std::string Unflatten::extra_repr() const {
   return "dim=" + std::to_string(dim) + ", unflattened_size=" + detail::python_tuple(unflattened_size.to_vector());
 }
 
+template class ModuleOf<Upsample>;
+template class ModuleOf<UpsamplingNearest2d>;
+template class ModuleOf<UpsamplingBilinear2d>;
+template class ModuleOf<PixelShuffle>;
+template class ModuleOf<PixelUnshuffle>;
+template class ModuleOf<ChannelShuffle>;
+template class ModuleOf<Unflatten>;
+
 }  // namespace core

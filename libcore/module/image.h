@@ -77,4 +77,13 @@ struct Unflatten : ModuleOf<Unflatten> {
   Tensor forward(const Tensor& x) const { return x.unflatten(dim, unflattened_size); }
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<Upsample>;
+extern template class ModuleOf<UpsamplingNearest2d>;
+extern template class ModuleOf<UpsamplingBilinear2d>;
+extern template class ModuleOf<PixelShuffle>;
+extern template class ModuleOf<PixelUnshuffle>;
+extern template class ModuleOf<ChannelShuffle>;
+extern template class ModuleOf<Unflatten>;
+
 }  // namespace core

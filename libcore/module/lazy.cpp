@@ -136,3 +136,21 @@ void settle(BatchNormState& layer, std::int64_t features) {
 }
 
 }  // namespace core::detail
+
+namespace core {
+
+template class ModuleOf<LazyLinear>;
+template class ModuleOf<LazyConv2d>;
+template class ModuleOf<LazyConv1d>;
+template class ModuleOf<LazyConv3d>;
+template class ModuleOf<LazyConvTranspose1d>;
+template class ModuleOf<LazyConvTranspose2d>;
+template class ModuleOf<LazyConvTranspose3d>;
+template class ModuleOf<LazyBatchNorm1d>;
+template class ModuleOf<LazyBatchNorm2d>;
+template class ModuleOf<LazyBatchNorm3d>;
+template class ModuleOf<LazyInstanceNorm1d>;
+template class ModuleOf<LazyInstanceNorm2d>;
+template class ModuleOf<LazyInstanceNorm3d>;
+
+}  // namespace core

@@ -163,4 +163,19 @@ struct LazyInstanceNorm3d : LazyNormModule<LazyInstanceNorm3d, InstanceNorm3d> {
   using LazyNormModule::LazyNormModule;
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<LazyLinear>;
+extern template class ModuleOf<LazyConv2d>;
+extern template class ModuleOf<LazyConv1d>;
+extern template class ModuleOf<LazyConv3d>;
+extern template class ModuleOf<LazyConvTranspose1d>;
+extern template class ModuleOf<LazyConvTranspose2d>;
+extern template class ModuleOf<LazyConvTranspose3d>;
+extern template class ModuleOf<LazyBatchNorm1d>;
+extern template class ModuleOf<LazyBatchNorm2d>;
+extern template class ModuleOf<LazyBatchNorm3d>;
+extern template class ModuleOf<LazyInstanceNorm1d>;
+extern template class ModuleOf<LazyInstanceNorm2d>;
+extern template class ModuleOf<LazyInstanceNorm3d>;
+
 }  // namespace core

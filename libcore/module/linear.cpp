@@ -66,4 +66,11 @@ std::string Flatten::extra_repr() const {
   return "start_dim=" + std::to_string(start_dim) + ", end_dim=" + std::to_string(end_dim);
 }
 
+template class ModuleOf<Linear>;
+template class ModuleOf<Bilinear>;
+template class ModuleOf<Identity>;
+template class ModuleOf<Flatten>;
+template class ModuleOf<CosineSimilarity>;
+template class ModuleOf<PairwiseDistance>;
+
 }  // namespace core

@@ -78,4 +78,12 @@ struct PairwiseDistance : ModuleOf<PairwiseDistance> {
   Tensor forward(const Tensor& a, const Tensor& b) const { return pairwise_distance(a, b, options); }
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<Linear>;
+extern template class ModuleOf<Bilinear>;
+extern template class ModuleOf<Identity>;
+extern template class ModuleOf<Flatten>;
+extern template class ModuleOf<CosineSimilarity>;
+extern template class ModuleOf<PairwiseDistance>;
+
 }  // namespace core

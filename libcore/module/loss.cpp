@@ -11,4 +11,26 @@ void TripletMarginWithDistanceLoss::check() const {
                                     python_float(options.margin) + " instead");
 }
 
+template class ModuleOf<CrossEntropyLoss>;
+template class ModuleOf<NLLLoss>;
+template class ModuleOf<MSELoss>;
+template class ModuleOf<L1Loss>;
+template class ModuleOf<SmoothL1Loss>;
+template class ModuleOf<HuberLoss>;
+template class ModuleOf<BCELoss>;
+template class ModuleOf<BCEWithLogitsLoss>;
+template class ModuleOf<KLDivLoss>;
+template class ModuleOf<PoissonNLLLoss>;
+template class ModuleOf<GaussianNLLLoss>;
+template class ModuleOf<SoftMarginLoss>;
+template class ModuleOf<MultiLabelMarginLoss>;
+template class ModuleOf<HingeEmbeddingLoss>;
+template class ModuleOf<MarginRankingLoss>;
+template class ModuleOf<CosineEmbeddingLoss>;
+template class ModuleOf<TripletMarginLoss>;
+template class ModuleOf<TripletMarginWithDistanceLoss>;
+template class ModuleOf<MultiMarginLoss>;
+template class ModuleOf<MultiLabelSoftMarginLoss>;
+template class ModuleOf<CTCLoss>;
+
 }  // namespace core

@@ -202,4 +202,27 @@ struct CTCLoss : ModuleOf<CTCLoss> {
   }
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<CrossEntropyLoss>;
+extern template class ModuleOf<NLLLoss>;
+extern template class ModuleOf<MSELoss>;
+extern template class ModuleOf<L1Loss>;
+extern template class ModuleOf<SmoothL1Loss>;
+extern template class ModuleOf<HuberLoss>;
+extern template class ModuleOf<BCELoss>;
+extern template class ModuleOf<BCEWithLogitsLoss>;
+extern template class ModuleOf<KLDivLoss>;
+extern template class ModuleOf<PoissonNLLLoss>;
+extern template class ModuleOf<GaussianNLLLoss>;
+extern template class ModuleOf<SoftMarginLoss>;
+extern template class ModuleOf<MultiLabelMarginLoss>;
+extern template class ModuleOf<HingeEmbeddingLoss>;
+extern template class ModuleOf<MarginRankingLoss>;
+extern template class ModuleOf<CosineEmbeddingLoss>;
+extern template class ModuleOf<TripletMarginLoss>;
+extern template class ModuleOf<TripletMarginWithDistanceLoss>;
+extern template class ModuleOf<MultiMarginLoss>;
+extern template class ModuleOf<MultiLabelSoftMarginLoss>;
+extern template class ModuleOf<CTCLoss>;
+
 }  // namespace core

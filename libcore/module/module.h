@@ -37,22 +37,8 @@ class ModuleOf : public Module {
     return derived().forward(std::forward<Args>(args)...);
   }
 
-  Tensor call(const Tensor& input) override {
-    if constexpr (requires(Derived & d) {
-                    { d.forward(input) } -> std::convertible_to<Tensor>;
-                  }) {
-      return (*this)(input);
-    } else {
-      detail::throw_no_forward(*this);
-    }
-  }
-
-  std::shared_ptr<Module> copy() const override {
-    if constexpr (std::is_copy_constructible_v<Derived>) {
-      if (typeid(*this) == typeid(Derived)) return std::make_shared<Derived>(static_cast<const Derived&>(*this));
-    }
-    detail::throw_not_copyable(*this);
-  }
+  Tensor call(const Tensor& input) override;
+  std::shared_ptr<Module> copy() const override;
 
   /// A deep copy: new tensors, new children.
   Derived clone() const {
@@ -118,5 +104,26 @@ class ModuleOf : public Module {
     });
   }
 };
+
+// Not inline, so that `extern template class ModuleOf<Linear>;` keeps them out of every file that includes a module.
+
+template <class Derived>
+Tensor ModuleOf<Derived>::call(const Tensor& input) {
+  if constexpr (requires(Derived & d) {
+                  { d.forward(input) } -> std::convertible_to<Tensor>;
+                }) {
+    return (*this)(input);
+  } else {
+    detail::throw_no_forward(*this);
+  }
+}
+
+template <class Derived>
+std::shared_ptr<Module> ModuleOf<Derived>::copy() const {
+  if constexpr (std::is_copy_constructible_v<Derived>) {
+    if (typeid(*this) == typeid(Derived)) return std::make_shared<Derived>(static_cast<const Derived&>(*this));
+  }
+  detail::throw_not_copyable(*this);
+}
 
 }  // namespace core

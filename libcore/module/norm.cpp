@@ -195,4 +195,17 @@ Tensor CrossMapLRN2d::forward(const Tensor& x) const {
   return cross_map_lrn2d(x, size, {options.alpha, options.beta, options.k.to_double()});
 }
 
+template class ModuleOf<BatchNorm1d>;
+template class ModuleOf<BatchNorm2d>;
+template class ModuleOf<BatchNorm3d>;
+template class ModuleOf<SyncBatchNorm>;
+template class ModuleOf<InstanceNorm1d>;
+template class ModuleOf<InstanceNorm2d>;
+template class ModuleOf<InstanceNorm3d>;
+template class ModuleOf<LayerNorm>;
+template class ModuleOf<GroupNorm>;
+template class ModuleOf<RMSNorm>;
+template class ModuleOf<LocalResponseNorm>;
+template class ModuleOf<CrossMapLRN2d>;
+
 }  // namespace core

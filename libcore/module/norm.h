@@ -250,4 +250,18 @@ struct CrossMapLRN2d : ModuleOf<CrossMapLRN2d> {
   Tensor forward(const Tensor& x) const;
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<BatchNorm1d>;
+extern template class ModuleOf<BatchNorm2d>;
+extern template class ModuleOf<BatchNorm3d>;
+extern template class ModuleOf<SyncBatchNorm>;
+extern template class ModuleOf<InstanceNorm1d>;
+extern template class ModuleOf<InstanceNorm2d>;
+extern template class ModuleOf<InstanceNorm3d>;
+extern template class ModuleOf<LayerNorm>;
+extern template class ModuleOf<GroupNorm>;
+extern template class ModuleOf<RMSNorm>;
+extern template class ModuleOf<LocalResponseNorm>;
+extern template class ModuleOf<CrossMapLRN2d>;
+
 }  // namespace core

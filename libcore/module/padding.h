@@ -87,4 +87,21 @@ struct ConstantPad3d : ConstantPadModule<ConstantPad3d, 3> {
   using ConstantPadModule::ConstantPadModule;
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<ZeroPad1d>;
+extern template class ModuleOf<ZeroPad2d>;
+extern template class ModuleOf<ZeroPad3d>;
+extern template class ModuleOf<ReflectionPad1d>;
+extern template class ModuleOf<ReflectionPad2d>;
+extern template class ModuleOf<ReflectionPad3d>;
+extern template class ModuleOf<ReplicationPad1d>;
+extern template class ModuleOf<ReplicationPad2d>;
+extern template class ModuleOf<ReplicationPad3d>;
+extern template class ModuleOf<CircularPad1d>;
+extern template class ModuleOf<CircularPad2d>;
+extern template class ModuleOf<CircularPad3d>;
+extern template class ModuleOf<ConstantPad1d>;
+extern template class ModuleOf<ConstantPad2d>;
+extern template class ModuleOf<ConstantPad3d>;
+
 }  // namespace core

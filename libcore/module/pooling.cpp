@@ -110,4 +110,22 @@ FractionalMaxPool3d::FractionalMaxPool3d(const Shape& kernel, const FractionalPo
   check_fractional_layer(given, "FractionalMaxPool3d");
 }
 
+template class ModuleOf<MaxPool1d>;
+template class ModuleOf<MaxPool3d>;
+template class ModuleOf<AvgPool1d>;
+template class ModuleOf<AvgPool3d>;
+template class ModuleOf<AdaptiveAvgPool1d>;
+template class ModuleOf<AdaptiveAvgPool3d>;
+template class ModuleOf<AdaptiveMaxPool1d>;
+template class ModuleOf<AdaptiveMaxPool2d>;
+template class ModuleOf<AdaptiveMaxPool3d>;
+template class ModuleOf<LPPool1d>;
+template class ModuleOf<LPPool2d>;
+template class ModuleOf<LPPool3d>;
+template class ModuleOf<MaxUnpool1d>;
+template class ModuleOf<MaxUnpool2d>;
+template class ModuleOf<MaxUnpool3d>;
+template class ModuleOf<FractionalMaxPool2d>;
+template class ModuleOf<FractionalMaxPool3d>;
+
 }  // namespace core

@@ -178,4 +178,23 @@ struct FractionalMaxPool3d : ModuleOf<FractionalMaxPool3d> {
   ValuesIndices with_indices(const Tensor& x) const { return fractional_max_pool3d(x, kernel_size, options); }
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<MaxPool1d>;
+extern template class ModuleOf<MaxPool3d>;
+extern template class ModuleOf<AvgPool1d>;
+extern template class ModuleOf<AvgPool3d>;
+extern template class ModuleOf<AdaptiveAvgPool1d>;
+extern template class ModuleOf<AdaptiveAvgPool3d>;
+extern template class ModuleOf<AdaptiveMaxPool1d>;
+extern template class ModuleOf<AdaptiveMaxPool2d>;
+extern template class ModuleOf<AdaptiveMaxPool3d>;
+extern template class ModuleOf<LPPool1d>;
+extern template class ModuleOf<LPPool2d>;
+extern template class ModuleOf<LPPool3d>;
+extern template class ModuleOf<MaxUnpool1d>;
+extern template class ModuleOf<MaxUnpool2d>;
+extern template class ModuleOf<MaxUnpool3d>;
+extern template class ModuleOf<FractionalMaxPool2d>;
+extern template class ModuleOf<FractionalMaxPool3d>;
+
 }  // namespace core

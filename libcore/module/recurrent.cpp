@@ -248,4 +248,11 @@ std::tuple<Tensor, Tensor> GRU::forward(const Tensor& x, const Tensor& h0) const
   return {out.y, out.h};
 }
 
+template class ModuleOf<RNN>;
+template class ModuleOf<LSTM>;
+template class ModuleOf<GRU>;
+template class ModuleOf<RNNCell>;
+template class ModuleOf<LSTMCell>;
+template class ModuleOf<GRUCell>;
+
 }  // namespace core

@@ -149,4 +149,12 @@ struct GRUCell : ModuleOf<GRUCell>, CellBase {
   Tensor forward(const Tensor& x, const Tensor& h = {}) const;
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<RNN>;
+extern template class ModuleOf<LSTM>;
+extern template class ModuleOf<GRU>;
+extern template class ModuleOf<RNNCell>;
+extern template class ModuleOf<LSTMCell>;
+extern template class ModuleOf<GRUCell>;
+
 }  // namespace core

@@ -72,4 +72,10 @@ Module& ModuleDict::operator[](std::string_view name) const {
   return *found->second;
 }
 
+template class ModuleOf<Sequential>;
+template class ModuleOf<ModuleList>;
+template class ModuleOf<ModuleDict>;
+template class ModuleOf<ParameterList>;
+template class ModuleOf<ParameterDict>;
+
 }  // namespace core

@@ -144,4 +144,11 @@ struct ParameterDict : ModuleOf<ParameterDict> {
   std::vector<std::pair<std::string, Parameter>> parameters_;
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<Sequential>;
+extern template class ModuleOf<ModuleList>;
+extern template class ModuleOf<ModuleDict>;
+extern template class ModuleOf<ParameterList>;
+extern template class ModuleOf<ParameterDict>;
+
 }  // namespace core

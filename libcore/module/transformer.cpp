@@ -151,4 +151,9 @@ Tensor TransformerDecoder::forward(const Tensor& target, const Tensor& memory, c
   return norm ? norm->call(y) : y;
 }
 
+template class ModuleOf<TransformerEncoderLayer>;
+template class ModuleOf<TransformerDecoderLayer>;
+template class ModuleOf<TransformerEncoder>;
+template class ModuleOf<TransformerDecoder>;
+
 }  // namespace core

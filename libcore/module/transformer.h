@@ -98,4 +98,10 @@ struct TransformerDecoder : ModuleOf<TransformerDecoder> {
   Tensor forward(const Tensor& target, const Tensor& memory, const DecoderMasks& masks = {});
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<TransformerEncoderLayer>;
+extern template class ModuleOf<TransformerDecoderLayer>;
+extern template class ModuleOf<TransformerEncoder>;
+extern template class ModuleOf<TransformerDecoder>;
+
 }  // namespace core

@@ -54,4 +54,6 @@ Tensor Transformer::generate_square_subsequent_mask(std::int64_t size, const Ten
   return triu(full({size, size}, none, options), 1);
 }
 
+template class ModuleOf<Transformer>;
+
 }  // namespace core

@@ -42,4 +42,7 @@ struct Transformer : ModuleOf<Transformer> {
   static Tensor generate_square_subsequent_mask(std::int64_t size, const TensorOptions& options = {});
 };
 
+// Made once, in the source of this header.
+extern template class ModuleOf<Transformer>;
+
 }  // namespace core
