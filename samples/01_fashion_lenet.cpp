@@ -10,8 +10,8 @@
 #include "libckpt/io/atomic_file.h"
 #include "libcore/core.h"
 #include "samples/support/fashion.h"
-#include "samples/support/progress.h"
-#include "samples/support/svg.h"
+#include "tools/support/line_chart.h"
+#include "tools/support/step_progress.h"
 #include "zoo/lenet.h"
 
 namespace {
@@ -102,7 +102,7 @@ class Run {
   template <class Loader>
   void epoch(const Loader& loader) {
     ++progress_.epoch;
-    samples::Progress bar("epoch " + std::to_string(progress_.epoch), loader.size(), !options_.quiet);
+    cli::Progress bar("epoch " + std::to_string(progress_.epoch), loader.size(), !options_.quiet);
     net_.module->train();
     double loss_sum = 0;
     std::int64_t right = 0;
@@ -146,9 +146,8 @@ class Run {
     if (!options_.state.empty()) ckpt::save_training(options_.state, *net_.module, optimizer_, progress_);
     if (!options_.weights.empty()) ckpt::save(net_.module->state_dict(), options_.weights);
     write_text(options_.log, log_);
-    samples::ChartOptions chart{
-        .title = "LeNet on Fashion-MNIST", .x_label = "step", .y_label = "loss", .marks = marks_};
-    if (!options_.svg.empty()) write_text(options_.svg, samples::loss_curve_svg(chart, losses_));
+    cli::ChartOptions chart{.title = "LeNet on Fashion-MNIST", .x_label = "step", .y_label = "loss", .marks = marks_};
+    if (!options_.svg.empty()) write_text(options_.svg, cli::loss_curve_svg(chart, losses_));
   }
 
   TrainOptions options_;

@@ -20,9 +20,7 @@ claimed=$(sed -n '/^## Beside others/,/^## /p' libckpt/README.md | grep '^|' | a
 for name in $claimed; do
   exists "$name" || { echo "libckpt/README.md: no test is named $name"; bad=1; }
 done
-for file in tools/ckpt/cmd_*.cpp; do
-  command=$(basename "$file" .cpp)
-  command=${command#cmd_}
+for command in $(sed -nE 's/^COMMAND\([a-z]+, ([a-z_]+)\)$/\1/p' tools/ckpt/commands/command_list.inc); do
   for page in README.md tools/README.md; do
     grep -qE "\`(${command//_/-}|${command//_/ })[\` ]" $page || { echo "$page: lacks the command ${command//_/-}"; bad=1; }
   done

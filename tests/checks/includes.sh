@@ -42,8 +42,8 @@ zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/
 tools               : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h libckpt/format/in_place.h libckpt/format/unused_space.h zoo/manifest zoo/rules tools
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
 tools/support       : libcore/base zoo/data tools/support
-samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples
-samples/train       : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo samples tools/support
+samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples tools/support
+tools/train         : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/MODEL zoo tools/support tools/train
 '
 # System headers and the only folders that may name them.
 system_rules='

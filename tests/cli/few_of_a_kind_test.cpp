@@ -1,6 +1,6 @@
 // A file of 70,000 records gave 2,632 lines of warnings: of each kind five are said, and the rest is counted.
 
-#include "tools/ckpt/few_of_a_kind.h"
+#include "tools/ckpt/output/few_of_a_kind.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

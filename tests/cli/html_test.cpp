@@ -1,6 +1,6 @@
 // The HTML page: escaped, self-contained, the same bytes each time; the treemap under it.
 
-#include "tools/ckpt/html.h"
+#include "tools/ckpt/output/html.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "libcore/base/error.h"
 #include "tests/cli/files.h"
-#include "tools/ckpt/treemap.h"
+#include "tools/ckpt/output/treemap.h"
 
 using cli::HtmlPage;
 using testing::HasSubstr;

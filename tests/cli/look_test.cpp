@@ -8,7 +8,7 @@
 #include "libckpt/io/json.h"
 #include "libckpt/transform/metadata.h"
 #include "tests/cli/files.h"
-#include "tools/ckpt/order.h"
+#include "tools/ckpt/output/order.h"
 
 using ckpt::JsonDocument;
 using ckpt::Value;

@@ -9,10 +9,10 @@
 #include <sstream>
 
 #include "tests/cli/files.h"
-#include "tools/ckpt/address.h"
 #include "tools/ckpt/exit_code.h"
-#include "tools/ckpt/output.h"
-#include "tools/ckpt/progress.h"
+#include "tools/ckpt/line/address.h"
+#include "tools/ckpt/output/output.h"
+#include "tools/ckpt/output/progress.h"
 
 using testing::HasSubstr;
 using testing::Not;

@@ -9,9 +9,9 @@
 
 #include "libckpt/io/json.h"
 #include "tests/cli/files.h"
-#include "tools/ckpt/json_lines.h"
-#include "tools/ckpt/output.h"
-#include "tools/ckpt/standard_input.h"
+#include "tools/ckpt/line/standard_input.h"
+#include "tools/ckpt/output/json_lines.h"
+#include "tools/ckpt/output/output.h"
 
 using ckpt::JsonDocument;
 using testing::HasSubstr;

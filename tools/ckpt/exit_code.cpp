@@ -4,9 +4,9 @@
 
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
-#include "tools/ckpt/address.h"
-#include "tools/ckpt/output.h"
-#include "tools/ckpt/visible_text.h"
+#include "tools/ckpt/line/address.h"
+#include "tools/ckpt/output/output.h"
+#include "tools/ckpt/output/visible_text.h"
 
 namespace cli {
 ExitCode exit_code(core::ErrorCode code) {

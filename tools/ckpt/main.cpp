@@ -1,8 +1,8 @@
 // The program `ckpt`: runs one command and turns errors into one line and an exit code.
 
-#include "tools/ckpt/command_line.h"
 #include "tools/ckpt/exit_code.h"
-#include "tools/ckpt/missing_file.h"
+#include "tools/ckpt/line/command_line.h"
+#include "tools/ckpt/line/missing_file.h"
 #include "tools/ckpt/run_main.h"
 #include "tools/ckpt/sudden_end.h"
 

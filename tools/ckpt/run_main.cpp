@@ -10,7 +10,7 @@
 
 #include "libcore/base/error.h"
 #include "tools/ckpt/exit_code.h"
-#include "tools/ckpt/output.h"
+#include "tools/ckpt/output/output.h"
 #include "tools/ckpt/sudden_end.h"
 
 namespace cli {

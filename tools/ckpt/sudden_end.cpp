@@ -14,7 +14,7 @@
 
 #include "libckpt/io/pending_files.h"
 #include "tools/ckpt/exit_code.h"
-#include "tools/ckpt/progress.h"
+#include "tools/ckpt/output/progress.h"
 
 namespace cli {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "libckpt/io/json.h"
 #include "libcore/tensor/tensor.h"
-#include "tools/ckpt/output.h"
+#include "tools/ckpt/output/output.h"
 #include "tools/run/run_model.h"
 
 namespace cli {

@@ -7,7 +7,7 @@
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "tools/ckpt/address.h"
+#include "tools/ckpt/line/address.h"
 #include "tools/support/image_file.h"
 
 namespace cli {

@@ -4,7 +4,7 @@
 
 #include "libcore/base/error.h"
 #include "tools/ckpt/exit_code.h"
-#include "tools/ckpt/help.h"
+#include "tools/ckpt/help/help.h"
 #include "tools/ckpt/run_main.h"
 #include "tools/ckpt/sudden_end.h"
 #include "tools/run/devices.h"

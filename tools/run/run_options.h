@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/ckpt/options.h"
+#include "tools/ckpt/line/options.h"
 
 namespace cli {
 

@@ -1,0 +1,145 @@
+// ckpt convert: the same checkpoint in another format.
+
+#include "libckpt/format/format.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/commands/commands.h"
+#include "tools/ckpt/edit/edit.h"
+#include "tools/ckpt/edit/standard_output.h"
+#include "tools/support/suggest.h"
+
+namespace cli {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+struct Options : EditOptions {
+  std::string input;
+  std::string target;
+  std::string format;
+};
+
+std::vector<std::string> writable_formats() {
+  std::vector<std::string> names;
+  for (const ckpt::Format* format : ckpt::formats()) {
+    if (format->write != nullptr) names.emplace_back(format->name);
+  }
+  return names;
+}
+
+std::vector<std::string> written_extensions() {
+  std::vector<std::string> names;
+  for (const ckpt::Format* format : ckpt::formats()) {
+    if (format->write == nullptr) continue;
+    for (std::string_view extension : format->extensions) names.emplace_back(extension);
+  }
+  return names;
+}
+
+const ckpt::Format* named_format(const Options& options) {
+  const ckpt::Format* format = options.format.empty() ? nullptr : ckpt::find_format(options.format);
+  if (!options.format.empty() && (format == nullptr || format->write == nullptr)) {
+    std::vector<std::string> names = writable_formats();
+    throw Error(ErrorCode::usage, "--format " + core::quote(options.format) + " cannot be written" +
+                                      did_you_mean(options.format, names) + "; use one of " + core::join(names, ", "));
+  }
+  return format;
+}
+
+/// Unlike an edit, a conversion to a name that says no format is a mistake, not a copy in the old format.
+void check_format(const Options& options, const Job& job) {
+  if (options.in_place || !options.format.empty()) return;
+  if (is_standard_output(job.target)) {
+    throw Error(ErrorCode::usage, "say which format to write, such as --format safetensors")
+        .add_context("standard output");
+  }
+  if (ckpt::find_format_for(job.target) != nullptr) return;
+  throw Error(ErrorCode::usage, "its name does not say a format" +
+                                    did_you_mean(job.target.extension().string(), written_extensions()) +
+                                    "; use an extension such as .ckpt, .pth or .safetensors, or --format")
+      .add_context(job.target.string());
+}
+
+/// "net.pth" in the folder "out" as safetensors: "out/net.safetensors".
+std::filesystem::path name_in_folder(const std::string& folder, const Address& source, const ckpt::Format* format) {
+  if (format == nullptr) {
+    throw Error(ErrorCode::io, "is a folder; name a file in it, or say which format to write: --format safetensors")
+        .add_context(folder);
+  }
+  if (source.is_standard_input()) {
+    throw Error(ErrorCode::usage, "is a folder; name a file for what comes from standard input").add_context(folder);
+  }
+  std::string name = single_name(source.path).stem().string() + std::string(format->extensions.front());
+  return std::filesystem::path(folder) / name;
+}
+
+std::filesystem::path target_of(const Options& options, const Address& source, const ckpt::Format* format) {
+  if (!options.target.empty() && !options.output.empty()) {
+    throw Error(ErrorCode::usage, "the output is named twice, as OUT and with -o");
+  }
+  const std::string& named = options.target.empty() ? options.output : options.target;
+  if (named.empty() != options.in_place) {
+    throw Error(ErrorCode::usage, options.in_place ? "OUT and --in-place contradict each other" : "OUT is missing");
+  }
+  if (options.in_place) return source.path;
+  std::error_code ignored;
+  bool folder = named.ends_with('/') || std::filesystem::is_directory(named, ignored);
+  return folder ? name_in_folder(named, source, format) : std::filesystem::path(named);
+}
+
+Job make_job(const Options& options) {
+  Address source = parse_address(options.input);
+  const ckpt::Format* format = named_format(options);
+  std::filesystem::path target = target_of(options, source, format);
+  if (format == nullptr && !options.in_place) format = ckpt::find_format_for(target);
+  return {std::move(source), std::move(target), format == nullptr ? "" : std::string(format->name)};
+}
+
+/// All of the file, or the one dict that was named.
+Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
+  Edit edit;
+  edit.checkpoint = checkpoint;
+  edit.checkpoint.root = ckpt::value_at(checkpoint.root, at);
+  std::size_t tensors = ckpt::list_entries(edit.checkpoint.root).size();
+  edit.summary = count_of(tensors, "tensor") + " from " + checkpoint.format;
+  edit.json = [tensors, from = checkpoint.format](ckpt::JsonWriter& json) {
+    json.key("tensors").value(static_cast<std::uint64_t>(tensors));
+    json.key("from").value(from);
+  };
+  return edit;
+}
+
+int run(Context& context, Options& options) {
+  Job job = make_job(options);
+  if (options.output.empty()) options.output = options.target;  // whose final '/' asks for a folder
+  check_format(options, job);
+  check_target(options, job);
+  ckpt::JsonWriter json(2);
+  options.take_modules = !job.source.at.empty();
+  int code = run_job(context, options, {"convert", ""}, job, take, json);
+  if (options.json) context.out.print(json.text() + "\n");
+  return code;
+}
+
+}  // namespace
+
+void add_convert(CommandSpec app, Command& chosen) {
+  CommandSpec command =
+      add_command(app, "convert",
+                  "ckpt convert net.pth net.safetensors\n  ckpt convert best.pth::model net.ckpt         # .ckpt: "
+                  "native (HDF5)\n  ckpt convert net.pth - --format safetensors | ssh host 'cat > net.safetensors'",
+                  "Write a checkpoint in another format, named by the extension of OUT or --format.");
+  auto options = std::make_shared<Options>();
+  command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there").required().type_name("");
+  command
+      .add_option("OUT", options->target,
+                  "output, or - for standard output, which needs --format; a folder is made if its name ends in /")
+      .type_name("");
+  command.add_option("-o,--output", options->output, "the same as OUT").type_name("OUT");
+  command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
+  add_write_options(command, *options);
+  command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
+}
+
+}  // namespace cli

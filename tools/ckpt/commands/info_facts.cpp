@@ -1,0 +1,187 @@
+#include "tools/ckpt/commands/info_facts.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "libckpt/analyze/pasteable.h"
+#include "libckpt/transform/prefix.h"
+#include "libckpt/transform/selector.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/commands/unused_bytes.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxShown = 12;
+
+template <class Property>
+Counts count_by(const Listing& listing, Property property) {
+  std::map<std::string, std::uint64_t> counts;
+  for (const ckpt::NamedEntry& tensor : listing.tensors) ++counts[property(*tensor.entry)];
+  Counts sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+std::uint64_t size_on_disk(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    std::uint64_t size = fs::file_size(path, error);
+    return error ? 0 : size;
+  }
+  std::uint64_t sum = 0;
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    if (at->is_regular_file(ignored)) sum += at->file_size(ignored);
+  }
+  return sum;
+}
+
+std::string list_counts(const Counts& counts) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(counts.size(), kMaxShown); ++i) {
+    text += (i == 0 ? "" : ", ") + core::printable(counts[i].first) + " (" + core::format_count(counts[i].second) + ")";
+  }
+  return text + (counts.size() > kMaxShown ? ", ..." : "");
+}
+
+std::string describe(const ckpt::StateDictRef& dict) {
+  std::string text = dict.name.empty() ? "the top" : core::quote(dict.name);
+  text += ": " + count_of(dict.tensors, "tensor");
+  for (const auto& [prefix, count] : wrappers_of(*dict.dict)) {
+    text += ", " + core::format_count(count) + " behind '" + prefix + "'";
+  }
+  return text;
+}
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+std::string where_text(const std::string& at) {
+  return at.empty() ? "the top" : core::quote(at);
+}
+
+/// Each bit of memory once, as Listing::parameters counts.
+std::uint64_t parameters_outside(const Listing& listing, const OptimizerPlaces& optimizers) {
+  std::uint64_t count = 0;
+  std::unordered_set<const void*> seen;
+  for (const ckpt::NamedEntry& tensor : listing.tensors) {
+    if (optimizers.hold(tensor.name)) continue;
+    if (tensor.entry->bytes && !seen.insert(tensor.entry->bytes.get()).second) continue;
+    bool parameter = ckpt::tensor_kind(tensor.name, *tensor.entry) == ckpt::TensorKind::parameter;
+    if (tensor.entry->bytes && parameter) count += tensor.entry->numel();
+  }
+  return count;
+}
+
+/// The state of each parameter is a dict of tensors too, and no state dict that somebody would load.
+void drop_optimizer_states(Info& info, const OptimizerPlaces& optimizers) {
+  std::erase_if(info.state_dicts, [&](const ckpt::StateDictRef& dict) { return optimizers.hold(dict.name); });
+}
+
+void find_unused(Info& info) {
+  if (!info.address.at.empty()) return;
+  info.unused_bytes = unused_bytes(info.checkpoint);
+  if (info.unused_bytes == 0) return;
+  info.compact_command = ckpt::ShellCommand("ckpt").word("compact").file(info.address.path.string()).text();
+}
+
+void add_optimizers(Facts& facts, const Info& info) {
+  for (std::size_t i = 0; i < std::min(info.optimizers.size(), kMaxShown); ++i) {
+    const OptimizerFact& o = info.optimizers[i];
+    facts.emplace_back("optimizer", where_text(o.at) + ": " + o.kind + ", " + count_of(o.params, "parameter") + ", " +
+                                        core::format_size(o.bytes));
+  }
+}
+
+void add_state_dicts(Facts& facts, const Info& info) {
+  for (std::size_t i = 0; i < std::min(info.state_dicts.size(), kMaxShown); ++i) {
+    facts.emplace_back("state dict", describe(info.state_dicts[i]));
+  }
+  if (info.state_dicts.size() > kMaxShown) {
+    facts.emplace_back("", "and " + core::format_count(info.state_dicts.size() - kMaxShown) + " more");
+  }
+}
+
+void add_values(Facts& facts, const Info& info) {
+  std::vector<ckpt::NamedValue> values = info.listing.values;
+  OptimizerPlaces optimizers(info.optimizers);  // whose settings stand last: their line says what they are
+  std::stable_partition(values.begin(), values.end(),
+                        [&](const ckpt::NamedValue& value) { return !optimizers.hold(value.name); });
+  for (std::size_t i = 0; i < std::min(values.size(), kMaxShown); ++i) {
+    facts.emplace_back("value", core::printable(values[i].name) + " = " + ckpt::value_text(values[i].value));
+  }
+  if (values.size() > kMaxShown) {
+    facts.emplace_back("", "and " + core::format_count(values.size() - kMaxShown) + " more (ckpt ls --values)");
+  }
+  for (const auto& [key, text] : info.checkpoint.metadata) {
+    facts.emplace_back("metadata", core::printable(key) + " = " + core::quote(text, 120));
+  }
+}
+
+}  // namespace
+
+Counts wrappers_of(const ckpt::Dict& dict) {
+  std::map<std::string, std::uint64_t> counts;
+  for (const auto& [key, value] : dict.items) {
+    if (!key.is(ckpt::Value::Kind::text)) continue;
+    std::string first = key.as_text().substr(0, key.as_text().find('.'));
+    if (first.size() < key.as_text().size() && ckpt::is_wrapper_component(first)) ++counts[first + "."];
+  }
+  return {counts.begin(), counts.end()};
+}
+
+Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
+  Info info;
+  info.address = address;
+  info.checkpoint = std::move(checkpoint);
+  core::with_context(address.path.string(), [&] {
+    const ckpt::Value& top = ckpt::value_at(info.checkpoint.root, address.at);
+    info.listing = make_listing(top);
+    info.state_dicts = ckpt::list_state_dicts(top);
+  });
+  info.dtypes = count_by(info.listing, [](const ckpt::Entry& e) { return ckpt::type_name(e); });
+  info.locations = count_by(info.listing, [](const ckpt::Entry& e) { return e.location; });
+  info.tied = static_cast<std::uint64_t>(
+      std::count_if(info.listing.tied_to.begin(), info.listing.tied_to.end(), [](auto to) { return to >= 0; }));
+  info.file_bytes = size_on_disk(address.path);
+  if (address.at.empty()) info.optimizers = optimizer_facts(info.checkpoint);
+  OptimizerPlaces optimizers(info.optimizers);
+  info.model_parameters = parameters_outside(info.listing, optimizers);
+  drop_optimizer_states(info, optimizers);
+  find_unused(info);
+  return info;
+}
+
+Facts facts_of(const Info& info) {
+  const Listing& listing = info.listing;
+  std::string format = format_title(info.checkpoint) + " (" + info.checkpoint.format + ")";
+  if (info.checkpoint.format == "native") format = "native (HDF5)";  // PyTorch calls other files .ckpt
+  Facts facts = {{"format", format},
+                 {"file size", core::format_size(info.file_bytes)},
+                 {"tensors", count_of(listing.tensors.size(), "tensor") + ", " + count_of(listing.elements, "element") +
+                                 ", " + core::format_size(listing.bytes)}};
+  if (info.model_parameters > 0) {
+    std::string note = info.model_parameters < listing.parameters ? ", without the optimizer" : "";
+    facts.emplace_back("parameters", count_and_size(info.model_parameters) + note);
+  }
+  if (!listing.tensors.empty()) {
+    facts.emplace_back("dtypes", list_counts(info.dtypes));
+    facts.emplace_back("locations", list_counts(info.locations));
+  }
+  if (info.tied > 0)
+    facts.emplace_back("tied", count_of(info.tied, "tensor") + " share a storage with another; its bytes count once");
+  if (info.unused_bytes > 0) {
+    facts.emplace_back(
+        "unused", core::format_size(info.unused_bytes) + " that no tensor uses; to free them: " + info.compact_command);
+  }
+  add_optimizers(facts, info);
+  add_state_dicts(facts, info);
+  add_values(facts, info);
+  return facts;
+}
+
+}  // namespace cli

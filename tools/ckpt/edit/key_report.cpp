@@ -1,0 +1,31 @@
+#include "tools/ckpt/edit/key_report.h"
+
+#include "libcore/base/text.h"
+
+namespace cli {
+
+Edit key_edit(ckpt::Checkpoint checkpoint, const ckpt::KeyChanges& changes) {
+  Edit edit;
+  edit.checkpoint = std::move(checkpoint);
+  edit.changed = !changes.renamed.empty();
+  edit.summary = core::format_count(changes.renamed.size()) + " of " + count_of(changes.keys, "key") + " renamed";
+  for (const ckpt::KeyChange& change : changes.renamed) {
+    std::string place = change.state_dict.empty() ? "" : core::printable(change.state_dict) + ": ";
+    edit.steps.push_back(place + core::printable(change.from) + " -> " + core::printable(change.to));
+  }
+  edit.json = [changes](ckpt::JsonWriter& json) {
+    json.key("keys").value(changes.keys);
+    json.key("renamed").begin_array();
+    for (const ckpt::KeyChange& change : changes.renamed) {
+      json.begin_object();
+      json.key("state_dict").value(change.state_dict);
+      json.key("from").value(change.from);
+      json.key("to").value(change.to);
+      json.end_object();
+    }
+    json.end_array();
+  };
+  return edit;
+}
+
+}  // namespace cli

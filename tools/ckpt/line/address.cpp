@@ -1,0 +1,62 @@
+#include "tools/ckpt/line/address.h"
+
+#include "libckpt/format/folder.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/line/standard_input.h"
+
+namespace cli {
+namespace {
+
+constexpr std::string_view kIndex = ".index.json";
+
+}  // namespace
+
+std::string Address::shown() const {
+  return shown_path(path.string());
+}
+
+bool Address::is_standard_input() const {
+  return path.string() == standard_input_path();
+}
+
+std::string shown_path(const std::string& path) {
+  return !path.empty() && path == standard_input_path() ? "standard input" : path;
+}
+
+Address parse_address(const std::string& text) {
+  for (std::string_view name : {"-", "/dev/stdin"}) {
+    if (text == name) return {spool_standard_input(), ""};
+    if (text.starts_with(std::string(name) + "::")) return {spool_standard_input(), text.substr(name.size() + 2)};
+  }
+  std::error_code ignored;
+  std::size_t at = text.rfind("::");
+  if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
+  if (at == 0) throw core::Error(core::ErrorCode::usage, core::quote(text) + " has no file name before '::'");
+  return {text.substr(0, at), text.substr(at + 2)};
+}
+
+std::filesystem::path single_name(const std::filesystem::path& source) {
+  std::filesystem::path file = source;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(source, ignored)) file = ckpt::resolve_folder(source);
+  std::string name = file.filename().string();
+  if (name == ".metadata") {
+    std::filesystem::path folder = std::filesystem::absolute(file, ignored).parent_path();
+    return folder.parent_path() / (folder.filename().string() + ".pth");
+  }
+  if (name.size() > kIndex.size() && name.ends_with(kIndex)) name.resize(name.size() - kIndex.size());
+  return file.parent_path() / name;
+}
+
+std::filesystem::path derived_name(const std::filesystem::path& source, const std::string& tag) {
+  std::filesystem::path bare = single_name(source);
+  return bare.parent_path() / (bare.stem().string() + "." + tag + bare.extension().string());
+}
+
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error) && !error;
+}
+
+}  // namespace cli

@@ -1,0 +1,82 @@
+#include "tools/ckpt/line/command_guess.h"
+
+#include <CLI/CLI.hpp>
+
+#include "libcore/base/text.h"
+#include "tools/ckpt/help/help.h"
+#include "tools/support/suggest.h"
+
+namespace cli {
+namespace {
+
+struct Meaning {
+  const char* words;     ///< what other programs call it
+  const char* commands;  ///< what it is called here, the likeliest first
+};
+
+constexpr Meaning kMeanings[] = {
+    {"list dir keys names tensors shape shapes layers", "ls"},
+    {"show describe summary view open size", "info tree"},
+    {"graph modules", "tree"},
+    {"print dump get", "cat"},
+    {"merge combine concat consolidate", "join avg"},
+    {"average mean soup ema swa ensemble blend interpolate", "avg"},
+    {"quantize quantise dtype half bf16 fp16 f16 fp32 precision downcast", "cast"},
+    {"validate check test integrity fsck lint", "verify"},
+    {"rename-keys map-keys remap-keys rekey replace edit mv", "rename"},
+    {"strip unwrap remove-prefix unprefix", "strip-prefix"},
+    {"prefix wrap", "add-prefix"},
+    {"device devices-map map-location relocate move move-to to cpu", "remap"},
+    {"compare cmp difference", "diff"},
+    {"filter extract subset keep drop delete remove rm prune", "select"},
+    {"shard chunk", "split"},
+    {"unshard", "join"},
+    {"transform export import save translate copy cp to-safetensors", "convert"},
+    {"release upload strip-optimizer", "publish"},
+    {"shrink slim compress clean dedupe trim optimize", "compact"},
+    {"metadata header", "meta"},
+    {"checksum digest sha sha256 sha256sum md5 md5sum", "hash"},
+    {"audit safe security pickle malware", "scan"},
+    {"recover salvage restore undelete", "rescue"},
+    {"repair", "fix rescue"},
+    {"diagnose debug explain load", "why"},
+    {"histogram nan", "stat"},
+    {"optimizer", "optim"},
+    {"models model", "zoo"},
+    {"gpus gpu cuda", "devices"},
+    {"index rebuild", "reindex"},
+};
+
+bool has_word(std::string_view list, std::string_view word) {
+  for (std::string_view each : core::split(list, ' ')) {
+    if (each == word) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : subcommands(app)) {
+    names.push_back(command->get_name());
+    for (const std::string& alias : command->get_aliases()) names.push_back(alias);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string did_you_mean_command(const CLI::App& app, const std::string& word) {
+  if (app.get_parent() == nullptr) {
+    for (const Meaning& meaning : kMeanings) {
+      if (!has_word(meaning.words, word)) continue;
+      std::string meant;
+      for (std::string_view command : core::split(meaning.commands, ' ')) {
+        meant += (meant.empty() ? "" : " or ") + core::quote(command);
+      }
+      return "; did you mean " + meant + "?";
+    }
+  }
+  return did_you_mean(word, names_of(app));
+}
+
+}  // namespace cli
