@@ -109,8 +109,8 @@ bool CudnnLayers::plan(const WholeLayer& l, int device, WholeLayerPlan& out) {
 }
 
 /// The persistent kernels keep the weights of the state in registers from step to step. PyTorch takes them where they
-/// were measured to be faster: one layer of 16 bits in f16, whose widths are multiples of 128, on a large GPU from
-/// compute capability 8.0 on but 8.6, in batches of 8 to 128 rows, never for a GRU.
+/// were measured to be faster: f16, widths that are multiples of 128, batches of 8 to 128 rows, a large GPU of compute
+/// capability 8.0 or more (not 8.6), never a GRU.
 int CudnnLayers::fast_algorithm(const WholeLayer& l, int device) const {
   if (l.dtype != DType::f16 || l.kind == RecurrentKind::gru) return kStandard;
   if (l.hidden > 1024 || l.hidden % 128 != 0 || l.input % 128 != 0) return kStandard;
