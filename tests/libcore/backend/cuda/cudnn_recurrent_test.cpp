@@ -95,13 +95,13 @@ struct Model {
 
 /// The results of a call: output, last h, and last c of an LSTM.
 template <class Layer>
-std::vector<Tensor> results_of(const Layer& layer, const Tensor& x, const Tensor& h0, const Tensor& c0) {
+std::vector<Tensor> results_of(Layer& layer, const Tensor& x, const Tensor& h0, const Tensor& c0) {
   if constexpr (std::is_same_v<Layer, LSTM>) {
-    const auto [y, state] = h0.defined() ? layer(x, {h0, c0}) : layer(x);
+    const auto [y, state] = h0.defined() ? layer(x, std::tuple(h0, c0)) : layer(x);
     return {y, std::get<0>(state), std::get<1>(state)};
   } else {
     const auto [y, h] = h0.defined() ? layer(x, h0) : layer(x);
-    return {y, h};
+    return std::vector<Tensor>{y, h};
   }
 }
 
@@ -382,12 +382,22 @@ struct Tiny {
   }
 };
 
-TEST(WholeLayersInGraphs, AreMadeWhileOneIsCaptured) {
+struct WholeLayersInGraphs : testing::Test {
+  WholeLayersInGraphs() : library(cudnn.api(), driver.api(), cudnn.handles(&driver.api())) {
+    set_cuda_backends(gpu::discover(driver.api(), cpu_op_tables(), {}));
+    cudnn.set_launch([&](void* stream, std::function<void()> work) {
+      void* side = nullptr;  // cuDNN has streams of its own, made when they are first needed
+      EXPECT_EQ(driver.api().stream_create(&side, 0), gpu::kSuccess);
+      driver.launch(stream, std::move(work));
+    });
+  }
+  ~WholeLayersInGraphs() override { set_cuda_backends({}); }
   test::FakeDriver driver;
   test::FakeCudnnLayers cudnn;
-  set_cuda_backends(gpu::discover(driver.api(), cpu_op_tables(), {}));
-  gpu::CudnnLayers library(cudnn.api(), driver.api(), cudnn.handles(&driver.api()));
-  cudnn.set_launch([&](void* stream, std::function<void()> work) { driver.launch(stream, std::move(work)); });
+  gpu::CudnnLayers library;
+};
+
+TEST_F(WholeLayersInGraphs, AreMadeWhileOneIsCaptured) {
   auto& backend = dynamic_cast<CudaBackend&>(backend_for("cuda:0"));
   backend.synchronize();
   Tiny tiny;
@@ -410,7 +420,6 @@ TEST(WholeLayersInGraphs, AreMadeWhileOneIsCaptured) {
     EXPECT_EQ(tiny.y[0], w);
     EXPECT_EQ(tiny.h, 2 * w + 0.25 * w);
   }
-  set_cuda_backends({});
 }
 
 }  // namespace
