@@ -347,6 +347,18 @@ TEST_F(WholeLayers, AreNotAskedForBeyondInt) {
   EXPECT_EQ(calls("set_layer"), 0);
 }
 
+TEST(WholeLayerTable, HasTheFloatingTypes) {
+  RecurrentTable table;
+  gpu::fill_whole_layers(table);
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64, DType::i32}) {
+    const auto slot = static_cast<std::size_t>(dtype);
+    const bool has = dtype != DType::i32;
+    EXPECT_EQ(table.plan_whole_layer[slot] != nullptr, has);
+    EXPECT_EQ(table.whole_layer[slot] != nullptr, has);
+    EXPECT_EQ(table.whole_layer_grad[slot] != nullptr, has);
+  }
+}
+
 // --- Threads and captures
 
 TEST_F(WholeLayers, RunOnSeveralThreadsAtOnce) {
