@@ -19,6 +19,20 @@
 namespace core {
 namespace {
 
+thread_local constinit bool graph_is_kept = false;
+
+/// For the apply() of one node; hooks may start a backward of their own in it.
+class KeptGraph {
+ public:
+  explicit KeptGraph(bool is_kept) : before_(graph_is_kept) { graph_is_kept = is_kept; }
+  ~KeptGraph() { graph_is_kept = before_; }
+  KeptGraph(const KeptGraph&) = delete;
+  KeptGraph& operator=(const KeptGraph&) = delete;
+
+ private:
+  const bool before_;
+};
+
 int device_rank(const Node& node) {
   Device device = node.device();
   return device.is_cuda() ? device.index() : -1;
@@ -64,6 +78,10 @@ bool can_sum_to(const Shape& sizes, const Shape& target) {
 }
 
 }  // namespace
+
+bool detail::keeps_graph() {
+  return graph_is_kept;
+}
 
 GraphTask::GraphTask(std::span<const Edge> roots, std::span<Tensor> root_grads, const BackwardOptions& options)
     : roots_(roots), root_grads_(root_grads), options_(options) {}
@@ -255,6 +273,7 @@ TensorList GraphTask::apply_node(Entry& entry) {
   Node& node = *entry.node;
   bool any = std::any_of(entry.grads.begin(), entry.grads.end(), [](const Tensor& t) { return t.defined(); });
   if (!any || !entry.needed || (!captures_.empty() && node.is_accumulator())) return {};
+  const KeptGraph kept(options_.keep_graph);
   TensorList results = detail::anomaly_mode_on() ? detail::checked_apply(node, std::move(entry.grads))
                                                  : node.apply(std::move(entry.grads));
   if (!options_.keep_graph) node.release_saved();

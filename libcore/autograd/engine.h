@@ -99,6 +99,8 @@ class GraphTask {
 namespace detail {
 /// backward of one output; `given` may be undefined for a scalar. Errors: as core::backward.
 void backward_one(const Tensor& output, const Tensor& given, const BackwardOptions& options);
+/// In apply(): whether what was saved stays for another backward.
+bool keeps_graph();
 }  // namespace detail
 
 }  // namespace core

@@ -1,5 +1,6 @@
 // Recurrent layers, step by step. The product with the input is taken for all steps at once.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "libcore/autograd/composed.h"
@@ -153,6 +154,9 @@ void record_layer(const IntrusivePtr<LayerBackward>& node, const LayerInputs& in
 RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
                                const RecurrentWeights& w, bool reverse) {
   if (!runs_by_hand(kind, x, w)) return run(kind, x, start, w, reverse);
+  if (!backend_for(x.device()).is_host_memory()) {
+    if (auto layer = detail::whole_layer(kind, x, start, w, reverse)) return *std::move(layer);
+  }
   if (kind == RecurrentKind::gru) return detail::gru_layer("StackBackward0", x, start, w, reverse);
   // PyTorch has one kernel for single precision alone; what the others print is the stack of their steps.
   const char* printed = x.dtype() == DType::f32 ? "MkldnnRnnLayerBackward0" : "StackBackward0";

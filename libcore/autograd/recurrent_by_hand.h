@@ -1,8 +1,9 @@
 #pragma once
-// One direction of an LSTM or GRU layer as one operation, forward and backward written out. Internal to autograd.
+// One direction of a recurrent layer as one operation, forward and backward written out. Internal to autograd.
 // Thread safety: pure functions. Use: RecurrentLayer y = detail::lstm_layer("StackBackward0", x, state, w, false);
 
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,9 @@ RecurrentLayer gru_layer(const char* printed, const Tensor& x, const RecurrentSt
 /// tanh or relu. REQUIRES: a device that has the cells.
 RecurrentLayer rnn_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
                          bool reverse);
+/// Any kind by a library of the device; nothing where there is none, it cannot, or the device's own kernel is faster.
+std::optional<RecurrentLayer> whole_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
+                                          const RecurrentWeights& w, bool reverse);
 /// The same in single operations, for gradients of gradients.
 RecurrentLayer stepwise_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
                               const RecurrentWeights& w, bool reverse);

@@ -1,17 +1,20 @@
 #pragma once
-// The recurrent family of kernels: one direction of an LSTM layer over all its time steps in one call, and what a step
-// of a GRU or a plain layer does between its products. Arrays are dense and row-major; the caller has checked sizes,
-// dtypes and devices and allocated the outputs. The products of the input with its weights are the caller's: they have
-// no order in time.
+// The recurrent family of kernels: one direction of an LSTM layer over all its time steps in one call, what a step of a
+// GRU or a plain layer does between its products, and whole layers as a library computes them. Arrays are dense and
+// row-major; the caller has checked sizes, dtypes and devices and allocated the outputs. The products of the input with
+// its weights are the caller's where nothing else is said: they have no order in time.
 // Thread safety: parameters are plain values, the table is constant after start-up.
 // Use: backend.ops().recurrent->lstm[dtype](core::LstmParams{...});
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "libcore/base/dtype.h"
 
 namespace core {
+
+enum class RecurrentKind { tanh, relu, lstm, gru };
 
 /// Steps, rows of a step, width of the state. `reverse`: from the last step to the first.
 struct RecurrentSizes {
@@ -90,6 +93,50 @@ struct RnnCellGradParams {
   void* sums_grad;
 };
 
+/// One direction of a layer with everything that belongs to it, from the first step to the last.
+struct WholeLayer {
+  RecurrentKind kind;
+  DType dtype;
+  std::int64_t steps, batch, input, hidden;
+  bool bias;      ///< both of them
+  bool training;  ///< its gradient will be asked for
+};
+
+/// How it is done: bytes that the caller gives each call, and what they are for.
+struct WholeLayerPlan {
+  const void* how;      ///< whose it is; lives as long as the process
+  std::size_t weights;  ///< for all of them in the library's order
+  std::size_t work;
+  std::size_t reserve;  ///< what forward leaves for the gradient, which changes it; none unless training
+};
+
+/// Weights and biases as in core::RecurrentWeights; biases null where there are none, c0 and c but for an LSTM.
+struct WholeLayerParams {
+  WholeLayerPlan plan;
+  const void *w_ih, *w_hh, *b_ih, *b_hh;
+  const void* x;         ///< (steps, batch, input)
+  const void *h0, *c0;   ///< (batch, hidden)
+  void* y;               ///< (steps, batch, hidden)
+  void *h, *c;           ///< (batch, hidden): of the last step
+  void *weights, *work;  ///< of the plan's bytes, as the next
+  void* reserve;
+  bool is_done = false;  ///< on return: false when the library refused, and the outputs say nothing
+};
+
+struct WholeLayerGradParams {
+  WholeLayerPlan plan;
+  const void *w_ih, *w_hh, *b_ih, *b_hh;
+  const void *x, *h0, *c0, *y;
+  const void* y_grad;
+  const void *h_grad, *c_grad;  ///< of the last step, or null
+  void *x_grad, *h0_grad, *c0_grad;
+  void *w_ih_grad, *w_hh_grad;  ///< null when nobody wants the gradient of a weight or bias, as the next
+  void *b_ih_grad, *b_hh_grad;
+  void *weights, *weights_grad;  ///< each of the plan's bytes for weights
+  void *work, *reserve;
+  bool is_done = false;
+};
+
 /// By dtype of the data. The cells are those of devices whose memory the host cannot touch.
 struct RecurrentTable {
   std::array<void (*)(const LstmParams&), kDTypeCount> lstm{};
@@ -98,6 +145,13 @@ struct RecurrentTable {
   std::array<void (*)(const GruCellGradParams&), kDTypeCount> gru_cell_grad{};
   std::array<void (*)(const RnnCellParams&), kDTypeCount> rnn_cell{};
   std::array<void (*)(const RnnCellGradParams&), kDTypeCount> rnn_cell_grad{};
+
+  /// Whether `lstm` takes a layer of so many units through all its steps in one launch.
+  std::array<bool (*)(std::int64_t hidden), kDTypeCount> is_lstm_one_launch{};
+  /// False where there is no library, or it cannot do the layer. Asked before each call; the answers are kept.
+  std::array<bool (*)(const WholeLayer& layer, WholeLayerPlan& plan), kDTypeCount> plan_whole_layer{};
+  std::array<void (*)(WholeLayerParams&), kDTypeCount> whole_layer{};
+  std::array<void (*)(WholeLayerGradParams&), kDTypeCount> whole_layer_grad{};
 };
 
 }  // namespace core

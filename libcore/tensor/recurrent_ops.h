@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "libcore/backend/recurrent_table.h"
 #include "libcore/tensor/ops.h"
 
 namespace core {
@@ -18,8 +19,6 @@ struct RecurrentWeights {
   Tensor b_ih = {}, b_hh = {};
   Tensor w_hr = {};
 };
-
-enum class RecurrentKind { tanh, relu, lstm, gru };
 
 /// Hidden state, and the cell state of an LSTM (undefined otherwise). (batch, hidden) each.
 struct RecurrentState {

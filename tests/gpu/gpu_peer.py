@@ -148,14 +148,18 @@ def indexing():
 
 
 def training():
-    sequence = randn(100, 64, 512)
-    for name in ("LSTM", "GRU"):
-        layer = getattr(torch.nn, name)(512, 512).to(dev)
+    for width in (512, 1024):
+        for type_name, dtype in (("f32", torch.float32), ("f16", torch.float16)):
+            sequence = randn(96, 64, width, dtype=dtype)
+            for name in ("LSTM", "GRU"):
+                layer = getattr(torch.nn, name)(width, width).to(dev, dtype)
 
-        def step():
-            layer.zero_grad()
-            layer(sequence)[0].sum().backward()
-        t(f"{name} 512, 100 steps, batch 64, both", step)
+                def both():
+                    layer.zero_grad()
+                    layer(sequence)[0].sum().backward()
+                text = f"{name} {width} {type_name}, 96 steps, batch 64, "
+                t(text + "forward", no_grad(lambda: layer(sequence)))
+                t(text + "both", both)
     params = [randn(1 << 20).requires_grad_() for _ in range(100)]
     for p in params:
         p.grad = randn(1 << 20)

@@ -1,6 +1,7 @@
 #include "libcore/backend/cuda/cuda_tables.h"
 
 #include "libcore/backend/cuda/cuda_blas.h"
+#include "libcore/backend/cuda/cudnn_recurrent.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 
 namespace core::gpu {
@@ -45,6 +46,7 @@ struct CudaTables {
     cuda_kernels::fill_losses(nn);
     cuda_kernels::fill_attention(nn);
     cuda_kernels::fill_recurrent(recurrent);
+    fill_whole_layers(recurrent);
     cuda_kernels::fill_optimizers(optimizer);
   }
 };

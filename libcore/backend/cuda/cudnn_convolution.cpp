@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 
-#include "libcore/backend/cuda/capture_mode.h"
-#include "libcore/backend/cuda/cuda_device.h"
 #include "libcore/backend/cuda/shared_library.h"
 #include "libcore/backend/cuda_math.h"
 
@@ -14,20 +11,7 @@ namespace {
 
 // Numbers of cudnn_graph_v9.h and cudnn_ops_v9.h.
 constexpr int kNchw = 0, kCrossCorrelation = 1, kDeterministic = 1;
-constexpr int kDefaultMath = 0, kTensorOpMath = 1, kFmaMath = 3;
 constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
-
-int type_of(DType dtype) {
-  constexpr int kFloat = 0, kDouble = 1, kHalf = 2, kBfloat16 = 9;
-  if (dtype == DType::f64) return kDouble;
-  if (dtype == DType::f16) return kHalf;
-  return dtype == DType::bf16 ? kBfloat16 : kFloat;
-}
-
-int math_of(DType dtype, bool tf32) {
-  if (dtype == DType::f16 || dtype == DType::bf16) return kTensorOpMath;
-  return dtype == DType::f32 && tf32 ? kDefaultMath : kFmaMath;
-}
 
 /// Output size of one dimension where the padding is the same on both sides.
 std::int64_t even_output(std::int64_t in, std::int64_t pad, std::int64_t kernel, std::int64_t dilation,
@@ -110,7 +94,7 @@ std::unique_ptr<CudnnPlan> Cudnn::make(const CudnnTask& task, bool tf32) {
   if (!fits(task.sizes)) return nullptr;
   auto plan = std::make_unique<CudnnPlan>(
       CudnnPlan{task.pass, task.dtype, task.device, nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr});
-  const int math = math_of(task.dtype, tf32);
+  const int math = cudnn_math(task.dtype, tf32);
   if (!describe(task, *plan) || api_.set_math(plan->convolution, math) != 0) return nullptr;
   if (!choose(task, math, *plan)) return nullptr;
   describe_bias(task, *plan);
@@ -123,9 +107,10 @@ void Cudnn::describe_bias(const CudnnTask& task, CudnnPlan& plan) {
   const bool can = api_.create_activation != nullptr && api_.set_activation != nullptr && api_.run_with_bias != nullptr;
   if (!can || task.pass != ConvPass::forward || plan.algorithm != kImplicitPrecompGemm) return;
   void *bias = nullptr, *activation = nullptr;
-  const bool made = api_.create_tensor(&bias) == 0 && api_.create_activation(&activation) == 0 &&
-                    api_.set_tensor(bias, kNchw, type_of(task.dtype), 1, narrow(task.sizes.out_channels), 1, 1) == 0 &&
-                    api_.set_activation(activation, kIdentity, kNotPropagateNan, 0) == 0;
+  const bool made =
+      api_.create_tensor(&bias) == 0 && api_.create_activation(&activation) == 0 &&
+      api_.set_tensor(bias, kNchw, cudnn_type(task.dtype), 1, narrow(task.sizes.out_channels), 1, 1) == 0 &&
+      api_.set_activation(activation, kIdentity, kNotPropagateNan, 0) == 0;
   if (!made) return;
   plan.bias = bias;
   plan.activation = activation;
@@ -134,7 +119,7 @@ void Cudnn::describe_bias(const CudnnTask& task, CudnnPlan& plan) {
 /// Makes the descriptors; they stay for good, as the plan does.
 bool Cudnn::describe(const CudnnTask& task, CudnnPlan& plan) {
   const Conv2dSizes& s = task.sizes;
-  const int type = type_of(task.dtype), compute = task.dtype == DType::f64 ? type : type_of(DType::f32);
+  const int type = cudnn_type(task.dtype), compute = cudnn_sum_type(task.dtype);
   const bool made = api_.create_tensor(&plan.image) == 0 && api_.create_tensor(&plan.output) == 0 &&
                     api_.create_filter(&plan.weight) == 0 && api_.create_convolution(&plan.convolution) == 0;
   return made &&
@@ -155,15 +140,14 @@ bool Cudnn::choose(const CudnnTask& task, int math, CudnnPlan& plan) {
   constexpr int kWanted = 8;
   CudnnChoice choices[kWanted] = {};
   int found = 0;
-  void* handle = take_handle(task.device);
-  if (handle == nullptr) return false;
   const auto order = in_order(task.pass, plan.image, plan.weight, plan.output);
-  const int status = api_.choose[static_cast<std::size_t>(task.pass)](handle, order[0], order[1], plan.convolution,
-                                                                      order[2], kWanted, &found, choices);
-  give_handle(task.device, handle);
+  const CudnnHandle handle(*handles_, task.device);
+  if (handle.get() == nullptr) return false;
+  const int status = api_.choose[static_cast<std::size_t>(task.pass)](
+      handle.get(), order[0], order[1], plan.convolution, order[2], kWanted, &found, choices);
   if (status != 0) return false;
   const auto will_do = [&](const CudnnChoice& c) {
-    const bool exact = math != kFmaMath || c.math == kFmaMath || c.math == kDefaultMath;
+    const bool exact = math != kCudnnFmaMath || c.math == kCudnnFmaMath || c.math == kCudnnDefaultMath;
     return c.status == 0 && c.determinism == kDeterministic && c.memory <= kMostWorkspace && exact;
   };
   const CudnnChoice* end = choices + std::min(found, kWanted);
@@ -171,7 +155,7 @@ bool Cudnn::choose(const CudnnTask& task, int math, CudnnPlan& plan) {
   if (best == end) return false;
   plan.algorithm = best->algorithm;
   plan.workspace_bytes = best->memory;
-  return math == kFmaMath || api_.set_math(plan.convolution, best->math) == 0;
+  return math == kCudnnFmaMath || api_.set_math(plan.convolution, best->math) == 0;
 }
 
 namespace {
@@ -198,43 +182,21 @@ int Cudnn::run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays&
 }
 
 bool Cudnn::run(const CudnnPlan& plan, const CudnnArrays& a) {
-  void* handle = take_handle(plan.device);
-  if (handle == nullptr) return false;
+  const CudnnHandle handle(*handles_, plan.device);
+  if (handle.get() == nullptr) return false;
   const Factors factor(plan.dtype);
   const CudnnArray image{plan.image, a.image}, weight{plan.weight, a.weight}, output{plan.output, a.output};
   const auto order = in_order(plan.pass, image, weight, output);
-  int status = api_.set_stream(handle, a.stream);
+  int status = api_.set_stream(handle.get(), a.stream);
   if (status == 0 && a.bias != nullptr) {
-    status = run_with_bias(handle, plan, a);
+    status = run_with_bias(handle.get(), plan, a);
   } else if (status == 0) {
     status = api_.run[static_cast<std::size_t>(plan.pass)](
-        handle, factor.one, order[0].descriptor, order[0].data, order[1].descriptor, order[1].data, plan.convolution,
-        plan.algorithm, a.workspace, plan.workspace_bytes, factor.zero, order[2].descriptor,
+        handle.get(), factor.one, order[0].descriptor, order[0].data, order[1].descriptor, order[1].data,
+        plan.convolution, plan.algorithm, a.workspace, plan.workspace_bytes, factor.zero, order[2].descriptor,
         const_cast<void*>(order[2].data));
   }
-  give_handle(plan.device, handle);
   return status == 0;
-}
-
-void* Cudnn::take_handle(int device) {
-  {
-    const std::lock_guard lock(mutex_);
-    std::vector<void*>& idle = idle_handles_[device];
-    if (!idle.empty()) {
-      void* handle = idle.back();
-      idle.pop_back();
-      return handle;
-    }
-  }
-  std::optional<RelaxedCapture> relaxed;
-  if (runtime_ != nullptr) relaxed.emplace(*runtime_);
-  void* handle = nullptr;
-  return api_.create(&handle) == 0 ? handle : nullptr;
-}
-
-void Cudnn::give_handle(int device, void* handle) {
-  const std::lock_guard lock(mutex_);
-  idle_handles_[device].push_back(handle);
 }
 
 namespace {
@@ -247,7 +209,7 @@ void load_bias(const SharedLibrary& library, CudnnApi& api) {
 }
 
 bool load(CudnnApi& api) {
-  const SharedLibrary* library = SharedLibrary::open({"libcudnn.so.9"});
+  const SharedLibrary* library = cudnn_library();
   if (library != nullptr) load_bias(*library, api);
   return library != nullptr && library->find("cudnnCreate", api.create) &&
          library->find("cudnnSetStream", api.set_stream) &&
@@ -272,7 +234,7 @@ bool load(CudnnApi& api) {
 Cudnn* loaded_cudnn() {
   static Cudnn* const loaded = []() -> Cudnn* {
     CudnnApi api{};
-    return load(api) ? new Cudnn(api, &CudaBackend::active().api())
+    return load(api) ? new Cudnn(api, loaded_cudnn_handles())
                      : nullptr;  // stays for good: kernels may still run when the program ends
   }();
   return loaded;

@@ -1,9 +1,8 @@
 #pragma once
-// Convolution by cuDNN 9, which is loaded when the first convolution is computed: neither its header nor its library is
-// needed to build, and a machine without it runs everything else. Only deterministic algorithms are taken, those that
-// cuDNN's heuristics hold for the fastest. f32 is computed in f32 (in TF32 where
-// core::cudnn::set_allow_tf32 said so), f16 and bf16 on tensor cores with sums in f32.
-// Thread safety: all functions. Use: if (Cudnn* dnn = loaded_cudnn()) ... dnn->plan(...) ... dnn->run(...); see
+// Convolution by cuDNN 9 (cudnn_library.h), which is loaded when the first convolution is computed: a machine without
+// it runs everything else. Only deterministic algorithms are taken, those that cuDNN's heuristics hold for the fastest.
+// f32 is computed in f32 (in TF32 where core::cudnn::set_allow_tf32 said so), f16 and bf16 on tensor cores with sums in
+// f32. Thread safety: all functions. Use: if (Cudnn* dnn = loaded_cudnn()) ... dnn->plan(...) ... dnn->run(...); see
 // kernels/conv.cu.
 
 #include <array>
@@ -12,14 +11,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
+#include <utility>
 
+#include "libcore/backend/cuda/cudnn_library.h"
 #include "libcore/backend/image_table.h"
 #include "libcore/base/dtype.h"
 
 namespace core::gpu {
-
-struct CudaApi;
 
 /// The result of a heuristic as cuDNN lays it out: cudnnConvolutionFwdAlgoPerf_t and its two siblings.
 struct CudnnChoice {
@@ -35,7 +33,7 @@ struct CudnnChoice {
 /// The calls of cuDNN; numbers of cudnnStatus_t, 0 is success. The arrays of three stand for the passes of ConvPass,
 /// whose arguments come in each pass's own order: the two inputs, then the output.
 struct CudnnApi {
-  int (*create)(void** handle);
+  CudnnHandles::Create create;
   int (*set_stream)(void* handle, void* stream);
   int (*create_tensor)(void** descriptor);
   int (*set_tensor)(void* descriptor, int format, int type, int n, int c, int h, int w);
@@ -98,8 +96,9 @@ struct CudnnArrays {
 
 class Cudnn {
  public:
-  /// Without `runtime` handles cannot be made while a graph is captured.
-  explicit Cudnn(const CudnnApi& api, const CudaApi* runtime = nullptr) : api_(api), runtime_(runtime) {}
+  /// Without `handles` it makes its own.
+  explicit Cudnn(const CudnnApi& api, std::shared_ptr<CudnnHandles> handles = nullptr)
+      : api_(api), handles_(handles != nullptr ? std::move(handles) : std::make_shared<CudnnHandles>(api.create)) {}
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
@@ -117,15 +116,11 @@ class Cudnn {
   bool choose(const CudnnTask& task, int math, CudnnPlan& plan);
   void describe_bias(const CudnnTask& task, CudnnPlan& plan);
   int run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays& arrays);
-  /// A handle of the device that no other thread is using.
-  void* take_handle(int device);
-  void give_handle(int device, void* handle);
 
   const CudnnApi api_;
-  const CudaApi* runtime_;
+  const std::shared_ptr<CudnnHandles> handles_;
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<CudnnPlan>> plans_;  // null: cannot be done
-  std::map<int, std::vector<void*>> idle_handles_;
 };
 
 /// Null where cuDNN 9 is not installed.

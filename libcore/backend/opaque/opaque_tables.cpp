@@ -145,7 +145,10 @@ template <class Params>
 void run(Slot& slot, Params& params, Input input, std::size_t bytes) {
   using Plain = std::remove_const_t<Params>;
   slot.calls.fetch_add(1, std::memory_order_relaxed);
-  if (OpaqueGraph* graph = graph_of_launch()) return keep<Plain>(*graph, slot, params, input, bytes);
+  if (OpaqueGraph* graph = graph_of_launch()) {
+    if constexpr (requires { params.is_done; }) params.is_done = true;  // known no sooner than in a replay
+    return keep<Plain>(*graph, slot, params, input, bytes);
+  }
   Plain seen = params;
   translate<Plain>(slot, params, seen, input);
   reinterpret_cast<void (*)(Params&)>(slot.inner)(seen);
@@ -157,6 +160,7 @@ void run(Slot& slot, Params& params, Input input, std::size_t bytes) {
     params.failed = seen.failed;
     params.bad_target = seen.bad_target;
   }
+  if constexpr (requires { params.is_done; }) params.is_done = seen.is_done;
 }
 
 template <std::size_t kRow, std::size_t kSlot, Input kInput, class Params>
@@ -292,6 +296,11 @@ void wrap_layers(const OpTables& inner) {
   CORE_WRAP(55, recurrent, gru_cell_grad);
   CORE_WRAP(56, recurrent, rnn_cell);
   CORE_WRAP(57, recurrent, rnn_cell_grad);
+  CORE_WRAP(58, recurrent, whole_layer);
+  CORE_WRAP(59, recurrent, whole_layer_grad);
+  if (inner.recurrent == nullptr) return;
+  state().recurrent.is_lstm_one_launch = inner.recurrent->is_lstm_one_launch;  // questions, which touch no memory
+  state().recurrent.plan_whole_layer = inner.recurrent->plan_whole_layer;
 }
 #undef CORE_WRAP
 

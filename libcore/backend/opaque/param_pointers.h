@@ -171,6 +171,22 @@ void each_pointer(RnnCellGradParams& p, Visit visit) {
 }
 
 template <class Visit>
+void each_pointer(WholeLayerParams& p, Visit visit) {
+  visit("w_ih", p.w_ih), visit("w_hh", p.w_hh), visit("b_ih", p.b_ih), visit("b_hh", p.b_hh), visit("x", p.x);
+  visit("h0", p.h0), visit("c0", p.c0), visit("y", p.y), visit("h", p.h), visit("c", p.c);
+  visit("weights", p.weights), visit("work", p.work), visit("reserve", p.reserve);
+}
+template <class Visit>
+void each_pointer(WholeLayerGradParams& p, Visit visit) {
+  visit("w_ih", p.w_ih), visit("w_hh", p.w_hh), visit("b_ih", p.b_ih), visit("b_hh", p.b_hh), visit("x", p.x);
+  visit("h0", p.h0), visit("c0", p.c0), visit("y", p.y), visit("y_grad", p.y_grad), visit("h_grad", p.h_grad);
+  visit("c_grad", p.c_grad), visit("x_grad", p.x_grad), visit("h0_grad", p.h0_grad), visit("c0_grad", p.c0_grad);
+  visit("w_ih_grad", p.w_ih_grad), visit("w_hh_grad", p.w_hh_grad), visit("b_ih_grad", p.b_ih_grad);
+  visit("b_hh_grad", p.b_hh_grad), visit("weights", p.weights), visit("weights_grad", p.weights_grad);
+  visit("work", p.work), visit("reserve", p.reserve);
+}
+
+template <class Visit>
 void each_pointer(RandomParams& p, Visit visit) {
   visit("out", p.out), visit("state", p.state), visit("in", p.in), visit("kept", p.kept);
 }

@@ -133,6 +133,7 @@ const std::set<std::string> kNodesElsewhere = {
     "torch::autograd::CopyBackwards",  // inside CopySlices where a view is copied into
     "TransposeBackward1",              // what batch_first ends with: the modules' tests
     "MkldnnRnnLayerBackward0",         // the f32 name of the LSTM layer's node
+    "CudnnRnnBackward0",               // layers by cuDNN: cudnn_recurrent_test
     "NativeDropoutBackward0",          // dropout on CUDA devices: random_golden_test
 };
 

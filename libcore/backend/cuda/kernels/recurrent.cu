@@ -8,12 +8,6 @@
 namespace core::CORE_KERNELS {
 namespace {
 
-/// With so many bytes to share a team still has a multiprocessor's caches to itself.
-std::int64_t most_for_weights() {
-  constexpr std::int64_t kMostShared = 190 << 10;
-  return smaller(kMostShared, most_shared_bytes());
-}
-
 /// The arrays of a forward pass.
 template <class T>
 struct LstmArrays {
@@ -61,6 +55,15 @@ struct LstmArrays {
 template <class W>
 std::int64_t shared_bytes(std::int64_t hidden) {
   return (4 * hidden * (hidden + 1) + 4 * hidden + hidden) * std::int64_t{sizeof(W)};
+}
+
+/// Up to 109 units of f32 and 16 bits, 76 of f64: with so many bytes to share a team still has a multiprocessor's
+/// caches to itself. Then one launch does all steps, and a library's launches for each step cannot be faster; a wider
+/// layer is a library's, where there is one.
+template <class W>
+bool fits_a_team(std::int64_t hidden) {
+  constexpr std::int64_t kMostShared = 190 << 10;
+  return shared_bytes<W>(hidden) <= smaller(kMostShared, most_shared_bytes());
 }
 
 template <class T>
@@ -132,7 +135,7 @@ void lstm(const LstmParams& p) {
   const LstmArrays<T> arrays(p);
   const std::int64_t bytes = shared_bytes<Computed<T>>(s.hidden);
   if (s.batch == 0 || s.hidden == 0) return;
-  if (bytes <= most_for_weights()) {
+  if (fits_a_team<Computed<T>>(s.hidden)) {
     const SizeDivider per_row(s.hidden);
     for_each_row(s.batch, 4 * s.hidden, static_cast<std::size_t>(bytes),
                  [=] CORE_BODY(const Team& team, std::int64_t row) { lstm_row(team, arrays, per_row, row); });
@@ -257,7 +260,7 @@ void lstm_grad(const LstmGradParams& p) {
   const LstmGradArrays<T> arrays(p);
   const std::int64_t bytes = shared_bytes<Computed<T>>(s.hidden);
   if (s.batch == 0 || s.hidden == 0) return;
-  if (bytes > most_for_weights()) return lstm_grad_steps(arrays);
+  if (!fits_a_team<Computed<T>>(s.hidden)) return lstm_grad_steps(arrays);
   const SizeDivider per_row(s.hidden);
   for_each_row(s.batch, s.hidden, static_cast<std::size_t>(bytes),
                [=] CORE_BODY(const Team& team, std::int64_t row) { lstm_grad_row(team, arrays, per_row, row); });
@@ -269,6 +272,7 @@ void fill_recurrent(RecurrentTable& table) {
   for_floating_types([&]<class T>(std::size_t slot) {
     table.lstm[slot] = lstm<T>;
     table.lstm_grad[slot] = lstm_grad<T>;
+    table.is_lstm_one_launch[slot] = fits_a_team<Computed<T>>;
   });
   fill_recurrent_cells(table);
 }
