@@ -292,6 +292,7 @@ void wrap_layers(const OpTables& inner) {
   CORE_WRAP(55, recurrent, gru_cell_grad);
   CORE_WRAP(56, recurrent, rnn_cell);
   CORE_WRAP(57, recurrent, rnn_cell_grad);
+  CORE_WRAP(58, nn, attention_kept);
 }
 #undef CORE_WRAP
 
