@@ -105,7 +105,8 @@ struct AttentionPlan {
   Tensor mask = {};  ///< bool or of the data's dtype, or undefined; broadcasts to (N, heads, queries, keys)
   double dropout = 0;
 };
-/// Whether there is a kernel for it: f32, (N, heads, length, width), one width, short enough to stay in the caches.
+/// Whether there is a kernel for it: (N, heads, length, width), one width; on the CPU f32, and short enough to stay in
+/// the caches.
 bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v);
 /// Whether that kernel takes the plan's mask and dropout too; those of GPUs do, without a matrix of scores.
 bool has_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionPlan& plan);
