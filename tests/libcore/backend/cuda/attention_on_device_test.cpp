@@ -184,6 +184,19 @@ TEST_F(AttentionOnDevice, CausalRowsSeeOnlyWhatIsBefore) {
   for (const Heads& h : {Heads{1, 2, 70, 131, 8}, Heads{1, 1, 131, 40, 8}}) check(h, {.is_causal = true});
 }
 
+/// Numbers in tiles that nobody sees would show in every row otherwise.
+TEST_F(AttentionOnDevice, CausalTilesBehindTheDiagonalAreLeftOut) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    std::vector<Tensor> inputs = inputs_of({1, 1, 70, 200, 8}, dtype);
+    for (const std::size_t i : {1, 2}) inputs[i].narrow(2, 128, 72).fill_(std::nan(""));
+    for (const double p : {0.0, 0.2}) {
+      for (const Tensor& t : run(inputs, kGpu, dtype, {.dropout = p, .is_causal = true})) {
+        EXPECT_TRUE(all(isfinite(t)).item<bool>());
+      }
+    }
+  }
+}
+
 TEST_F(AttentionOnDevice, LearntMasksHaveGradients) {
   const std::vector<Tensor> inputs = inputs_of({1, 2, 4, 5, 3}, DType::f32);
   const auto mask_grad = [&](Device device, DType dtype) {
