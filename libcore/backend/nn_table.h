@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 
+#include "libcore/backend/attention_params.h"
 #include "libcore/base/dtype.h"
 
 namespace core {
@@ -214,34 +215,6 @@ struct NllGradParams {
   void* log_prob_grad;
 };
 
-/// softmax(q @ k^T * scale) @ v for every head. `causal`: row i sees the keys up to i.
-struct AttentionSizes {
-  std::int64_t batch, heads, queries, keys, width;
-  double scale;
-  bool causal;
-};
-
-/// (batch, heads, rows, width) with rows of neighbouring elements; strides in elements.
-struct AttentionArray {
-  const void* data;
-  std::int64_t batch_stride, head_stride, row_stride;
-};
-
-/// log_sums (batch, heads, queries): the logarithm of the sum of exponentials of each row's scores.
-struct AttentionParams {
-  AttentionSizes sizes;
-  AttentionArray q, k, v;
-  AttentionArray output;
-  void* log_sums;
-};
-
-struct AttentionGradParams {
-  AttentionSizes sizes;
-  AttentionArray q, k, v, output, output_grad;
-  const void* log_sums;
-  AttentionArray q_grad, k_grad, v_grad;
-};
-
 template <class Params>
 using KernelRow = std::array<void (*)(const Params&), kDTypeCount>;
 
@@ -275,13 +248,16 @@ struct NnTable {
   KernelRow<GeluGradParams> gelu_tanh_grad{};
   KernelRow<AttentionParams> attention{};
   KernelRow<AttentionGradParams> attention_grad{};
+  /// By DType::boolean; null where attention() has no dropout.
+  KernelRow<AttentionKeptParams> attention_kept{};
   KernelRow<SoftmaxParams> softmax{};
   KernelRow<SoftmaxParams> log_softmax{};
   KernelRow<SoftmaxGradParams> softmax_grad{};
   KernelRow<SoftmaxGradParams> log_softmax_grad{};
   std::array<void (*)(NllParams&), kDTypeCount> nll{};
   KernelRow<NllGradParams> nll_grad{};
-  /// Whether attention() goes by tiles, whatever the number of keys, for heads of up to kWidestTiles elements a row.
+  /// Whether attention() goes by tiles, whatever the number of keys, for heads of up to kWidestTiles elements a row;
+  /// such kernels take masks and dropout, others do not.
   bool attention_has_tiles = false;
   static constexpr std::int64_t kWidestTiles = 512;
 };

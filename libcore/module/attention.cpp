@@ -34,6 +34,15 @@ Tensor added(const Tensor& mask, const Tensor& like) {
   return masked_fill(zeros(mask.sizes(), {.dtype = like.dtype(), .device = like.device()}), mask, kNever);
 }
 
+/// Both masks together: (batch, heads or 1, length or 1, keys), or what `mask` alone is.
+Tensor bias_of(const Tensor& mask, const Tensor& hidden, std::int64_t batch) {
+  const bool by_head = mask.defined() && mask.dim() == 3 && mask.size(0) != 1;
+  const Tensor bias = by_head ? mask.reshape({batch, mask.size(0) / batch, mask.size(1), mask.size(2)}) : mask;
+  if (!hidden.defined()) return bias;
+  const Tensor each = hidden.view({batch, 1, 1, hidden.size(-1)});
+  return bias.defined() ? bias + each : each;
+}
+
 /// One more column that hides nothing.
 Tensor one_wider(const Tensor& mask) {
   return mask.defined() ? pad_constant(mask, {0, 1}) : mask;
@@ -119,22 +128,18 @@ std::tuple<Tensor, Tensor> MultiheadAttention::attend(const Tensor& q, const Ten
     mask = one_wider(mask), hidden = one_wider(hidden);
   }
   const std::int64_t keys = heads_k.size(1);
+  const double dropped = is_training() ? options.dropout : 0;
+  if (!call.need_weights) {
+    const auto four = [&](const Tensor& x) { return x.reshape({batch, num_heads, x.size(1), width}); };
+    const Tensor y = scaled_dot_product_attention(four(heads_q), four(heads_k), four(heads_v),
+                                                  {.mask = bias_of(mask, hidden, batch), .dropout = dropped});
+    const Tensor rows = y.permute({2, 0, 1, 3}).contiguous().view({batch * length, embed_dim});
+    return {out_proj.forward(rows).view({length, batch, embed_dim}), Tensor()};
+  }
   if (hidden.defined()) {
     const Tensor each = hidden.view({batch, 1, 1, keys}).expand({batch, num_heads, 1, keys});
     const Tensor all = each.reshape({batch * num_heads, 1, keys});
     mask = mask.defined() ? mask + all : all;
-  }
-  const double dropped = is_training() ? options.dropout : 0;
-  if (!call.need_weights) {
-    const auto four = [&](const Tensor& x) { return x.reshape({batch, num_heads, x.size(1), width}); };
-    Tensor bias = mask;
-    if (bias.defined() && bias.dim() == 3 && bias.size(0) != 1) {
-      bias = bias.reshape({batch, num_heads, bias.size(1), keys});
-    }
-    const Tensor y =
-        scaled_dot_product_attention(four(heads_q), four(heads_k), four(heads_v), {.mask = bias, .dropout = dropped});
-    const Tensor rows = y.permute({2, 0, 1, 3}).contiguous().view({batch * length, embed_dim});
-    return {out_proj.forward(rows).view({length, batch, embed_dim}), Tensor()};
   }
   Tensor scores = bmm(heads_q * std::sqrt(1.0 / static_cast<double>(width)), heads_k.transpose(-2, -1));
   if (mask.defined()) scores = scores + mask;

@@ -100,18 +100,24 @@ def products():
 
 def attention():
     for name, dtype in (("bf16", torch.bfloat16), ("f32", torch.float32)):
-        for causal in (False, True):
-            for width in (64, 128):
-                length = 1024 if name == "f32" else 4096
-                text = f"{name}{' causal ' if causal else ' '}{width}"
-                q, k, v = (randn(4, 16, length, width, dtype=dtype).requires_grad_() for _ in range(3))
-                g = randn(4, 16, length, width, dtype=dtype)
-                t("sdpa forward " + text, no_grad(lambda: f.scaled_dot_product_attention(q, k, v, is_causal=causal)))
+        length = 1024 if name == "f32" else 4096
+        seen = (torch.arange(length, device=dev) < length * 3 // 4).view(1, 1, 1, length)
+        kinds = [("", width, {}) for width in (64, 128)]
+        kinds += [(" causal", width, {"is_causal": True}) for width in (64, 128)]
+        kinds += [(" padded", 64, {"attn_mask": seen.expand(4, 1, 1, length)}),
+                  (" added", 64, {"attn_mask": randn(length, length, dtype=dtype)}),
+                  (" dropout", 64, {"dropout_p": 0.1}),
+                  (" causal dropout", 64, {"dropout_p": 0.1, "is_causal": True})]
+        for kind, width, options in kinds:
+            text = f"{name}{kind} {width}"
+            q, k, v = (randn(4, 16, length, width, dtype=dtype).requires_grad_() for _ in range(3))
+            g = randn(4, 16, length, width, dtype=dtype)
+            t("sdpa forward " + text, no_grad(lambda: f.scaled_dot_product_attention(q, k, v, **options)))
 
-                def both():
-                    f.scaled_dot_product_attention(q, k, v, is_causal=causal).backward(g)
-                    clear(q, k, v)
-                t("sdpa both " + text, both)
+            def both():
+                f.scaled_dot_product_attention(q, k, v, **options).backward(g)
+                clear(q, k, v)
+            t("sdpa both " + text, both)
 
 
 def convolutions():

@@ -95,26 +95,36 @@ void add_products(const LargeSteps& steps) {
   steps.add("bmm bf16 1024 of 128x64x128", [=] { (void)core::bmm(a, b); });
 }
 
-void add_attention_of(const LargeSteps& steps, const Typed& type, bool causal, std::int64_t width) {
-  const std::int64_t length = steps.sized(type.dtype == DType::f32 ? 1024 : 4096);
-  const std::string text = std::string(type.name) + (causal ? " causal " : " ") + std::to_string(width);
+std::int64_t attention_length(const LargeSteps& steps, DType dtype) {
+  return steps.sized(dtype == DType::f32 ? 1024 : 4096);
+}
+
+void add_attention_of(const LargeSteps& steps, const Typed& type, const std::string& kind, std::int64_t width,
+                      const core::AttentionOptions& options) {
+  const std::int64_t length = attention_length(steps, type.dtype);
+  const std::string text = std::string(type.name) + kind + " " + std::to_string(width);
   const auto make = [&] { return steps.randn({4, 16, length, width}, type.dtype); };
   const Tensor q = make().requires_grad_(), k = make().requires_grad_(), v = make().requires_grad_(), g = make();
   steps.add("sdpa forward " + text, [=] {
     const NoGradGuard none;
-    (void)core::scaled_dot_product_attention(q, k, v, {.is_causal = causal});
+    (void)core::scaled_dot_product_attention(q, k, v, options);
   });
   steps.add("sdpa both " + text, [=] {
-    core::scaled_dot_product_attention(q, k, v, {.is_causal = causal}).backward(g);
+    core::scaled_dot_product_attention(q, k, v, options).backward(g);
     clear({q, k, v});
   });
 }
 
 void add_attention(const LargeSteps& steps) {
   for (const Typed& type : {Typed{"bf16", DType::bf16}, {"f32", DType::f32}}) {
-    for (const bool causal : {false, true}) {
-      for (const std::int64_t width : {64, 128}) add_attention_of(steps, type, causal, width);
-    }
+    for (const std::int64_t width : {64, 128}) add_attention_of(steps, type, "", width, {});
+    for (const std::int64_t width : {64, 128}) add_attention_of(steps, type, " causal", width, {.is_causal = true});
+    const std::int64_t length = attention_length(steps, type.dtype);
+    const Tensor seen = core::arange(0, length, 1, {.device = steps.device()}) < length * 3 / 4;
+    add_attention_of(steps, type, " padded", 64, {.mask = seen.view({1, 1, 1, length}).expand({4, 1, 1, length})});
+    add_attention_of(steps, type, " added", 64, {.mask = steps.randn({length, length}, type.dtype)});
+    add_attention_of(steps, type, " dropout", 64, {.dropout = 0.1});
+    add_attention_of(steps, type, " causal dropout", 64, {.dropout = 0.1, .is_causal = true});
   }
 }
 

@@ -11,6 +11,15 @@ import torch
 DEVICE = torch.device("cuda")
 
 
+def kept_weights(dtype, rows):
+    """Which weights dropout of attention keeps, by the kernel whose rule the probe follows."""
+    zeros = lambda *sizes: torch.zeros(1, 1, *sizes, dtype=dtype, device=DEVICE)
+    v = torch.eye(64, dtype=dtype, device=DEVICE).view(1, 1, 64, 64)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION):
+        y = torch.nn.functional.scaled_dot_product_attention(zeros(rows, 64), zeros(64, 64), v, dropout_p=0.3)
+    return y > 0
+
+
 def drawing(kind, dtype, n):
     """What PyTorch draws for one row of the probe."""
     fresh = lambda: torch.empty(n, dtype=dtype, device=DEVICE)
@@ -24,6 +33,7 @@ def drawing(kind, dtype, n):
         "cauchy": lambda: fresh().cauchy_(0, 1),
         "log_normal": lambda: fresh().log_normal_(0, 1),
         "dropout": lambda: torch.nn.functional.dropout(torch.ones(n, dtype=dtype, device=DEVICE), 0.3, True),
+        "attention": lambda: kept_weights(dtype, n // 64),
         "randint100": lambda: torch.randint(0, 100, (n,), device=DEVICE),
         "randint2^40": lambda: torch.randint(0, 1 << 40, (n,), device=DEVICE),
         "randperm": lambda: torch.randperm(n, device=DEVICE),
@@ -36,7 +46,8 @@ def compare(key, ours):
     draw = drawing(kind, getattr(torch, dtype), n)
     torch.manual_seed(1234)
     draw()  # as the probe does: the second draw shows how far the first one moved the generator
-    want = draw().flatten().cpu().double()[:: n // 1000 if n > 2000 else 1]
+    want = draw().flatten().cpu().double()
+    want = want[:: len(want) // 1000 if len(want) > 2000 else 1]
     have = torch.tensor(ours, dtype=torch.float64)
     if len(have) != len(want):
         return f"{len(have)} numbers, expected {len(want)}", ""

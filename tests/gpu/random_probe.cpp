@@ -51,6 +51,13 @@ void show_floats(Draws& draws, const std::string& of, const core::RandomOptions&
   });
 }
 
+/// Which weights dropout of attention keeps: those of 64 equal scores a row, times the rows of an identity matrix.
+Tensor kept_weights(std::int64_t rows, const core::TensorOptions& options) {
+  const Tensor q = core::zeros({1, 1, rows, 64}, options), k = core::zeros({1, 1, 64, 64}, options);
+  const Tensor v = core::eye(64, 64, options).view({1, 1, 64, 64});
+  return core::scaled_dot_product_attention(q, k, v, {.dropout = 0.3}) > 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -61,7 +68,11 @@ int main(int argc, char** argv) {
   std::printf("{");
   for (const std::int64_t n : {std::int64_t{1000}, std::int64_t{3000001}}) {
     for (const auto& [name, dtype] : types) {
-      show_floats(draws, std::string(" ") + name + " " + std::to_string(n), {.dtype = dtype, .device = device}, n);
+      const std::string of = std::string(" ") + name + " " + std::to_string(n);
+      show_floats(draws, of, {.dtype = dtype, .device = device}, n);
+      if (dtype == DType::f64) continue;  // whose attention has no kernel
+      draws.show("attention" + of,
+                 [&, type = dtype] { return kept_weights(n / 64, {.dtype = type, .device = device}); });
     }
     const std::string of = " int64 " + std::to_string(n);
     draws.show("randint100" + of, [&] { return core::randint(0, 100, {n}, {.device = device}); });

@@ -298,6 +298,7 @@ void wrap_layers(const OpTables& inner) {
   CORE_WRAP(57, recurrent, rnn_cell_grad);
   CORE_WRAP(58, recurrent, whole_layer);
   CORE_WRAP(59, recurrent, whole_layer_grad);
+  CORE_WRAP(60, nn, attention_kept);
   if (inner.recurrent == nullptr) return;
   state().recurrent.is_lstm_one_launch = inner.recurrent->is_lstm_one_launch;  // questions, which touch no memory
   state().recurrent.plan_whole_layer = inner.recurrent->plan_whole_layer;

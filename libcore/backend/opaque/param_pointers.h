@@ -128,13 +128,19 @@ void each_pointer(NllGradParams& p, Visit visit) {
 template <class Visit>
 void each_pointer(AttentionParams& p, Visit visit) {
   visit("q", p.q.data), visit("k", p.k.data), visit("v", p.v.data), visit("output", p.output.data);
-  visit("log_sums", p.log_sums);
+  visit("log_sums", p.log_sums), visit("row_maxima", p.row_maxima), visit("mask", p.mask.data);
+  visit("dropout.state", p.dropout.state), visit("dropout.drawn", p.dropout.drawn);
 }
 template <class Visit>
 void each_pointer(AttentionGradParams& p, Visit visit) {
   visit("q", p.q.data), visit("k", p.k.data), visit("v", p.v.data), visit("output", p.output.data);
   visit("output_grad", p.output_grad.data), visit("log_sums", p.log_sums), visit("q_grad", p.q_grad.data);
-  visit("k_grad", p.k_grad.data), visit("v_grad", p.v_grad.data);
+  visit("k_grad", p.k_grad.data), visit("v_grad", p.v_grad.data), visit("row_maxima", p.row_maxima);
+  visit("mask", p.mask.data), visit("dropout.state", p.dropout.state), visit("dropout.drawn", p.dropout.drawn);
+}
+template <class Visit>
+void each_pointer(AttentionKeptParams& p, Visit visit) {
+  visit("kept", p.kept), visit("dropout.state", p.dropout.state), visit("dropout.drawn", p.dropout.drawn);
 }
 
 template <class Visit>

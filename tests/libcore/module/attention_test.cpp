@@ -54,6 +54,25 @@ TEST_F(Attention, OddWidthsAndMoreKeysThanQueries) {
   check({1, 1, 21, 7}, {1, 1, 4, 7}, {.is_causal = true, .scale = -0.3});
 }
 
+/// As PyTorch 2.15: neither the row nor its gradients are NaN.
+TEST_F(Attention, ARowThatSeesNoKeyIsZeroAndHasNoGradient) {
+  const Tensor seen = core::ones({3, 5}) > 0;
+  seen.select(0, 1).fill_(false);
+  const Tensor numbers = core::masked_fill(core::zeros({3, 5}), core::logical_not(seen), -HUGE_VAL).requires_grad_();
+  for (const Tensor& mask : {seen, numbers, numbers.detach()}) {
+    for (const double dropped : {0.0, 0.5}) {
+      const Tensor q = leaf(core::randn({2, 1, 3, 4})), k = leaf(core::randn({2, 1, 5, 4}));
+      const Tensor out = core::scaled_dot_product_attention(q, k, k, {.mask = mask, .dropout = dropped});
+      out.sum().backward();
+      EXPECT_EQ(out.select(2, 1).abs().sum().item<float>(), 0);
+      EXPECT_EQ(q.grad().select(2, 1).abs().sum().item<float>(), 0);
+      EXPECT_TRUE(core::all(core::isfinite(k.grad())).item<bool>());
+    }
+  }
+  EXPECT_EQ(numbers.grad().select(0, 1).abs().sum().item<float>(), 0);
+  EXPECT_TRUE(core::all(core::isfinite(numbers.grad())).item<bool>());
+}
+
 TEST_F(Attention, LargeScoresDoNotOverflow) {
   const Tensor q = core::full({1, 1, 2, 4}, 100.0F), v = core::ones({1, 1, 2, 4});
   EXPECT_EQ(core::scaled_dot_product_attention(q, q, v).sum().item<float>(), 8);

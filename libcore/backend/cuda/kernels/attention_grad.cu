@@ -1,5 +1,6 @@
 // The gradient of attention: the scores are made again from the logarithms of their sums. One pass over tiles of
 // queries gives theirs, one over tiles of keys gives those of keys and values; nothing is added up by several teams.
+#include "libcore/backend/cuda/kernels/attention_extras.h"
 #include "libcore/backend/cuda/kernels/attention_tiles.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 
@@ -9,7 +10,8 @@ namespace {
 /// Shared memory of a team, in floats. `weights` only for keys and values.
 struct GradMemory {
   float *q, *k, *v, *output_grad, *slopes, *weights;
-  float *log_sum, *along;  // of each query; along: output_grad . output
+  float *log_sum, *along, *most;  // of each query; along: output_grad . output
+  float* kept;                    // KeptBits
 
   CORE_BODY GradMemory(const AttentionTiles& t, float* shared, bool with_weights) {
     q = shared;
@@ -20,18 +22,22 @@ struct GradMemory {
     weights = slopes + t.tile * t.score_pitch;
     log_sum = weights + (with_weights ? t.tile * t.score_pitch : 0);
     along = log_sum + t.tile;
+    most = along + t.tile;
+    kept = most + t.tile;
   }
   static std::size_t bytes(const AttentionTiles& t, bool with_weights) {
-    const int floats = 4 * t.rows_floats() + (with_weights ? 2 : 1) * t.scores_floats() + 2 * t.tile;
-    return static_cast<std::size_t>(floats) * sizeof(float);
+    const int floats = 4 * t.rows_floats() + (with_weights ? 2 : 1) * t.scores_floats() + 3 * t.tile;
+    return static_cast<std::size_t>(floats) * sizeof(float) + static_cast<std::size_t>(KeptBits::bytes(t.tile));
   }
 };
 
-/// The weights exp(score - log_sum) and their slopes for all pairs of the tiles' queries and keys.
-template <bool kWeights>
-CORE_BODY void make_slopes(const Team& team, const AttentionTiles& t, const GradMemory& m, std::int64_t query,
-                           std::int64_t key) {
+/// The weights exp(score - log_sum) and their slopes for all pairs of the tiles' queries and keys. kExtras: m.slopes
+/// has the tile of the mask, and weights become what dropout makes of them.
+template <bool kWeights, bool kExtras>
+CORE_BODY void make_slopes(const Team& team, const AttentionTiles& t, const GradMemory& m,
+                           const AttentionDropout& dropout, const TilePosition& tile) {
   const auto scale = static_cast<float>(t.s.scale);
+  const KeptFactors kept(KeptBits(m.kept, t.tile), dropout);
   for (int i = team.lane(); i < t.score_blocks(); i += team.size()) {
     const ScoreBlock at(t, i);
     Four<float> scores[4] = {}, products[4] = {};
@@ -41,18 +47,26 @@ CORE_BODY void make_slopes(const Team& team, const AttentionTiles& t, const Grad
     for (int y = 0; y < 4; ++y) {
       CORE_UNROLL
       for (int x = 0; x < 4; ++x) {
-        const int row = at.row + y, column = at.column + x * at.step;
-        const bool seen = t.sees(query + row, key + column);
-        const float weight = seen ? std::exp(scores[y].values[x] * scale - m.log_sum[row]) : 0.0F;
-        m.slopes[row * t.score_pitch + column] = seen ? weight * (products[y].values[x] - m.along[row]) * scale : 0.0F;
-        if constexpr (kWeights) m.weights[row * t.score_pitch + column] = weight;
+        const int row = at.row + y, column = at.column + x * at.step, place = row * t.score_pitch + column;
+        const bool seen = t.sees(tile.query + row, tile.key + column);
+        const float score = scores[y].values[x] * scale, product = products[y].values[x];
+        if constexpr (kExtras) {
+          const float weight = seen ? weight_of(score + m.slopes[place], m.most[row], m.log_sum[row]) : 0.0F;
+          const float factor = kept(row, column);
+          m.slopes[place] = seen ? weight * (product * factor - m.along[row]) * scale : 0.0F;
+          if constexpr (kWeights) m.weights[place] = weight * factor;
+        } else {
+          const float weight = seen ? std::exp(score - m.log_sum[row]) : 0.0F;
+          m.slopes[place] = seen ? weight * (product - m.along[row]) * scale : 0.0F;
+          if constexpr (kWeights) m.weights[place] = weight;
+        }
       }
     }
   }
 }
 
 /// Gradients of a tile of queries; along(heads, queries) is left for the other pass.
-template <class T, int kBlocks>
+template <class T, int kBlocks, bool kExtras>
 struct QueryGrad {
   AttentionGradParams p;
   AttentionTiles t;
@@ -68,13 +82,16 @@ struct QueryGrad {
     load_rows(team, t, rows_of<const T>(p.output, t.s, head), query, t.s.queries, m.v);
     team.sync();
     find_along(team, t, m, p, along, head, query);
+    if constexpr (kExtras) bring_maxima(team, t, p, head, query, m.most);
     OutSums<kBlocks> out;
     for (std::int64_t key = 0; key < t.keys_before(query + t.tile); key += t.tile) {
+      const TilePosition tile{head, query, key};
       team.sync();
       load_rows(team, t, rows_of<const T>(p.k, t.s, head), key, t.s.keys, m.k);
       load_rows(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.v);
+      if constexpr (kExtras) bring_extras(team, t, p, tile, m.slopes, t.score_pitch, KeptBits(m.kept, t.tile));
       team.sync();
-      make_slopes<false>(team, t, m, query, key);
+      make_slopes<false, kExtras>(team, t, m, p.dropout, tile);
       team.sync();
       for_out_blocks(team, t, out,
                      [&](const OutBlock& at, Four<float>* sums) { multiply_scores(t, at, m.slopes, m.k, sums); });
@@ -86,7 +103,7 @@ struct QueryGrad {
 };
 
 /// Gradients of a tile of keys and of their values.
-template <class T, int kBlocks>
+template <class T, int kBlocks, bool kExtras>
 struct KeyGrad {
   AttentionGradParams p;
   AttentionTiles t;
@@ -100,9 +117,11 @@ struct KeyGrad {
     load_rows(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.v);
     OutSums<kBlocks> of_keys, of_values;
     for (std::int64_t query = t.s.causal ? key : 0; query < t.s.queries; query += t.tile) {
+      const TilePosition tile{head, query, key};
       load_queries(team, m, head, query);
+      if constexpr (kExtras) bring_extras(team, t, p, tile, m.slopes, t.score_pitch, KeptBits(m.kept, t.tile));
       team.sync();
-      make_slopes<true>(team, t, m, query, key);
+      make_slopes<true, kExtras>(team, t, m, p.dropout, tile);
       team.sync();
       for_out_blocks(team, t, of_keys,
                      [&](const OutBlock& at, Four<float>* sums) { multiply_turned(t, at, m.slopes, m.q, sums); });
@@ -130,15 +149,16 @@ struct KeyGrad {
       m.log_sum[row] = inside ? static_cast<const float*>(p.log_sums)[first + row] : 0.0F;
       m.along[row] = inside ? along[first + row] : 0.0F;
     }
+    if constexpr (kExtras) bring_maxima(team, t, p, head, query, m.most);
   }
 };
 
-template <class T, int kBlocks>
+template <class T, int kBlocks, bool kExtras>
 void run(const AttentionGradParams& p, const AttentionTiles& tiles) {
   const std::int64_t heads = p.sizes.batch * p.sizes.heads;
   const Scratch scratch(static_cast<std::size_t>(heads * p.sizes.queries) * sizeof(float));
-  const QueryGrad<T, kBlocks> of_queries{p, tiles, scratch.as<float>()};
-  const KeyGrad<T, kBlocks> of_keys{p, tiles, scratch.as<float>()};
+  const QueryGrad<T, kBlocks, kExtras> of_queries{p, tiles, scratch.as<float>()};
+  const KeyGrad<T, kBlocks, kExtras> of_keys{p, tiles, scratch.as<float>()};
   for_each_row(heads * divide_up(p.sizes.queries, tiles.tile), kTileLanes, GradMemory::bytes(tiles, false),
                [=] CORE_BODY(const Team& team, std::int64_t index) { of_queries(team, index); });
   for_each_row(heads * divide_up(p.sizes.keys, tiles.tile), kTileLanes, GradMemory::bytes(tiles, true),
@@ -148,7 +168,9 @@ void run(const AttentionGradParams& p, const AttentionTiles& tiles) {
 template <class T>
 void attention_grad(const AttentionGradParams& p) {
   const AttentionTiles tiles(p.sizes, [](const AttentionTiles& t) { return GradMemory::bytes(t, true); });
-  tiles.blocks_each() == 1 ? run<T, 1>(p, tiles) : run<T, 2>(p, tiles);
+  const auto run_with = tiles.blocks_each() == 1 ? (has_extras(p) ? run<T, 1, true> : run<T, 1, false>)
+                                                 : (has_extras(p) ? run<T, 2, true> : run<T, 2, false>);
+  run_with(p, tiles);
 }
 
 }  // namespace

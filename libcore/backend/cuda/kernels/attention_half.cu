@@ -4,6 +4,7 @@
 // rounded to the type of the data for their product with the values; sums stay f32.
 // Source: Dao et al., "FlashAttention", 2022.
 #include "libcore/backend/cuda/kernels/attention_blocks.h"
+#include "libcore/backend/cuda/kernels/attention_extras.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 
 namespace core::CORE_KERNELS {
@@ -19,6 +20,7 @@ struct AttentionRoom {
   float *scores, *factors;
   float *most, *next_most, *sum;  // of each row
   float *part_most, *part_sum;    // of each part of a row
+  float* kept;                    // KeptBits
 
   CORE_BODY AttentionRoom(const BlockTiles& t, unsigned char* shared) {
     q = reinterpret_cast<T*>(shared);
@@ -32,15 +34,18 @@ struct AttentionRoom {
     sum = next_most + t.tile;
     part_most = sum + t.tile;
     part_sum = part_most + kParts * t.tile;
+    kept = part_sum + kParts * t.tile;
   }
   static int bytes(const BlockTiles& t) {
-    return 3 * t.rows_bytes() + t.weights_bytes() + t.scores_bytes() + t.tile * (kFactorPitch + 3 + 2 * kParts) * 4;
+    return 3 * t.rows_bytes() + t.weights_bytes() + t.scores_bytes() + t.tile * (kFactorPitch + 3 + 2 * kParts) * 4 +
+           KeptBits::bytes(t.tile);
   }
 };
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-template <class T, int kEach>
+/// kExtras: with a mask, whose tile lies where the weights will, or dropout.
+template <class T, int kEach, bool kExtras>
 struct HalfAttention {
   AttentionParams p;
   BlockTiles t;
@@ -51,6 +56,7 @@ struct HalfAttention {
     const std::int64_t head = place.quotient;
     const std::int64_t query = (t.query_tiles.divisor() - 1 - place.remainder) * t.tile;  // long rows first
     const Room m(t, team.shared<unsigned char>());
+    if (kExtras && index == 0 && team.lane() == 0) store_drawn(p.dropout);
     start_rows<T>(team, t, rows_of<const T>(p.q, t.s, head), query, t.s.queries, m.q);
     start_rows<T>(team, t, rows_of<const T>(p.k, t.s, head), 0, t.s.keys, m.k);
     for (int row = team.lane(); row < t.tile; row += team.size()) {
@@ -69,6 +75,7 @@ struct HalfAttention {
   CORE_BODY void pass_keys(const Team& team, const Room& m, std::int64_t head, std::int64_t query, std::int64_t key,
                            SharedBlocks<kEach>& out) const {
     start_rows<T>(team, t, rows_of<const T>(p.v, t.s, head), key, t.s.keys, m.v);
+    if constexpr (kExtras) bring_extras(team, t, p, {head, query, key}, m.weights, t.weight_pitch, kept_of(m));
     wait_for_copies<1>();  // all but the values
     team.sync();
     multiply_rows(team, t, m.q, m.k, m.scores);
@@ -85,6 +92,8 @@ struct HalfAttention {
     team.sync();
   }
 
+  CORE_BODY KeptBits kept_of(const Room& m) const { return KeptBits(m.kept, t.tile); }
+
   /// Scores that are not seen become -infinity.
   CORE_BODY void find_most(const Team& team, const Room& m, std::int64_t query, std::int64_t key) const {
     const auto scaled = static_cast<float>(t.s.scale);
@@ -93,7 +102,9 @@ struct HalfAttention {
       float* scores = m.scores + row * t.score_pitch;
       float most = kNothing;
       for (int j = i % kParts; j < t.tile; j += kParts) {
-        scores[j] = t.sees(query + row, key + j) ? scores[j] * scaled : kNothing;
+        float score = scores[j] * scaled;
+        if constexpr (kExtras) score += widen(m.weights[row * t.weight_pitch + j]);
+        scores[j] = t.sees(query + row, key + j) ? score : kNothing;
         most = Most()(most, scores[j]);
       }
       m.part_most[i] = most;
@@ -102,6 +113,7 @@ struct HalfAttention {
 
   /// Weights are exponentials of what is left without the largest so far.
   CORE_BODY void exponentiate(const Team& team, const Room& m) const {
+    const KeptFactors kept(kept_of(m), p.dropout);
     for (int i = team.lane(); i < kParts * t.tile; i += team.size()) {
       const int row = i / kParts;
       float most = m.most[row], sum = 0;
@@ -109,7 +121,7 @@ struct HalfAttention {
       for (int j = i % kParts; j < t.tile; j += kParts) {
         const float score = m.scores[row * t.score_pitch + j];
         const float weight = score == kNothing ? 0.0F : std::exp(score - most);
-        m.weights[row * t.weight_pitch + j] = narrow<T>(weight);
+        m.weights[row * t.weight_pitch + j] = narrow<T>(kExtras ? weight * kept(row, j) : weight);
         sum += weight;
       }
       m.part_sum[i] = sum;
@@ -136,10 +148,16 @@ struct HalfAttention {
 
   CORE_BODY void finish(const Team& team, const Room& m, std::int64_t head, std::int64_t query,
                         SharedBlocks<kEach>& out) const {
-    auto* log_sums = static_cast<float*>(p.log_sums) + head * t.s.queries;
     for (int row = team.lane(); row < t.tile; row += team.size()) {
-      for (int j = 0; j < kBlock; ++j) m.factors[row * kFactorPitch + j] = 1 / m.sum[row];
-      if (query + row < t.s.queries) log_sums[query + row] = m.most[row] + std::log(m.sum[row]);
+      const float sum = kExtras ? divisor_of(m.sum[row]) : m.sum[row];
+      for (int j = 0; j < kBlock; ++j) m.factors[row * kFactorPitch + j] = 1 / sum;
+      if (query + row >= t.s.queries) continue;
+      const std::int64_t place = head * t.s.queries + query + row;
+      if constexpr (kExtras) {
+        store_row_sums(p, place, m.most[row], m.sum[row]);
+      } else {
+        static_cast<float*>(p.log_sums)[place] = m.most[row] + std::log(sum);
+      }
     }
     team.sync();
     scale(out, m);
@@ -147,16 +165,23 @@ struct HalfAttention {
   }
 };
 
-template <class T, int kEach>
+template <class T, int kEach, bool kExtras>
 void run(const AttentionParams& p, const BlockTiles& tiles) {
   for_each_row(tiles.heads() * divide_up(p.sizes.queries, tiles.tile), kTileLanes,
-               static_cast<std::size_t>(AttentionRoom<T>::bytes(tiles)), HalfAttention<T, kEach>{p, tiles});
+               static_cast<std::size_t>(AttentionRoom<T>::bytes(tiles)), HalfAttention<T, kEach, kExtras>{p, tiles});
+}
+
+template <class T, bool kExtras>
+void run_tiles(const AttentionParams& p, const BlockTiles& tiles) {
+  const int each = tiles.blocks_each();
+  const auto run_each = each <= 2 ? run<T, 2, kExtras> : each <= 4 ? run<T, 4, kExtras> : run<T, 8, kExtras>;
+  run_each(p, tiles);
 }
 
 template <class T>
 void attention(const AttentionParams& p) {
   const BlockTiles tiles = block_tiles<AttentionRoom<T>>(p.sizes, 8, {p.q, p.k, p.v, p.output});
-  tiles.blocks_each() <= 2 ? run<T, 2>(p, tiles) : tiles.blocks_each() <= 4 ? run<T, 4>(p, tiles) : run<T, 8>(p, tiles);
+  has_extras(p) ? run_tiles<T, true>(p, tiles) : run_tiles<T, false>(p, tiles);
 }
 
 }  // namespace
