@@ -1,0 +1,289 @@
+// Events of CUDA devices on a simulated driver: they are made once and used again, asked for in the order of their
+// streams, and none is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "libcore/backend/cpu/cpu_backend.h"
+#include "libcore/backend/cuda/cuda_backend.h"
+#include "libcore/backend/cuda/cuda_discovery.h"
+#include "libcore/backend/cuda/event_pool.h"
+#include "libcore/backend/cuda_graph.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/transfer_ring.h"
+#include "tests/libcore/backend/cuda_fake.h"
+
+namespace {
+
+using core::Device;
+using core::cuda::Event;
+using core::cuda::Stream;
+using core::gpu::CudaAllocator;
+using core::gpu::EventHandle;
+using core::gpu::EventPool;
+using core::gpu::StreamHandle;
+
+// --- The pool
+
+TEST(EventPools, GiveWhatWasGivenBack) {
+  test::FakeDriver driver;
+  EventPool pool(driver.api());
+  EventHandle first = nullptr, second = nullptr, again = nullptr;
+  EXPECT_EQ(pool.take({.gpu = 0}, first), 0);
+  EXPECT_EQ(pool.take({.gpu = 0}, second), 0);
+  EXPECT_NE(first, second);
+  pool.give({.gpu = 0}, first);
+  EXPECT_EQ(pool.take({.gpu = 0}, again), 0);
+  EXPECT_EQ(again, first);
+  EXPECT_EQ(driver.calls("event_create"), 2);
+  EXPECT_EQ(driver.calls("event_destroy"), 0);
+  pool.give({.gpu = 0}, again);
+  pool.give({.gpu = 0}, second);
+}
+
+TEST(EventPools, KeepDevicesAndKindsApart) {
+  test::FakeDriver driver({.devices = 2});
+  EventHandle of_first = nullptr, of_second = nullptr, timed = nullptr;
+  {
+    EventPool pool(driver.api());
+    driver.api().set_device(0);
+    pool.take({.gpu = 0}, of_first);
+    pool.give({.gpu = 0}, of_first);
+    pool.take({.gpu = 0, .timed = true}, timed);
+    pool.give({.gpu = 0, .timed = true}, timed);
+    driver.api().set_device(1);
+    pool.take({.gpu = 1}, of_second);
+    EXPECT_EQ(driver.api().event_record(of_second, nullptr), 0);
+    pool.give({.gpu = 1}, of_second);
+    EXPECT_EQ(driver.live_events(), 3U);
+  }
+  EXPECT_EQ(driver.live_events(), 0U);
+  EXPECT_NE(of_first, timed);
+}
+
+TEST(EventPools, SayWhenTheDriverMakesNone) {
+  test::FakeDriver driver;
+  EventPool pool(driver.api());
+  EventHandle event = nullptr;
+  driver.fail("event_create", core::gpu::kIllegalAddress);
+  EXPECT_EQ(pool.take({.gpu = 0}, event), core::gpu::kIllegalAddress);
+}
+
+// --- Memory that other streams use
+
+struct Allocations : testing::Test {
+  Allocations() {
+    driver.api().set_device(0);
+    for (StreamHandle& side : sides) driver.api().stream_create(&side, 0);
+  }
+  ~Allocations() override {
+    allocator.reset();
+    EXPECT_EQ(driver.live_events(), 0U);
+    EXPECT_EQ(driver.taken(0), 0U);
+  }
+  /// A block that `side` is given work with, freed.
+  void* used_by(StreamHandle side) {
+    void* data = allocator->allocate(4096, nullptr);
+    driver.launch(side, [] {});
+    allocator->record_stream(data, side, 0);
+    allocator->free(data);
+    return data;
+  }
+  int queries_of_an_allocation() {
+    const int before = driver.calls("event_query");
+    void* data = allocator->allocate(4096, nullptr);
+    const int queries = driver.calls("event_query") - before;
+    allocator->free(data);
+    return queries;
+  }
+  test::FakeDriver driver;
+  std::unique_ptr<CudaAllocator> allocator =
+      std::make_unique<CudaAllocator>(driver.api(), CudaAllocator::Place{Device("cuda:0"), 0, std::uint64_t{1} << 30});
+  StreamHandle sides[3] = {};
+};
+
+TEST_F(Allocations, OfManyStepsMakeAFewEvents) {
+  for (int step = 0; step < 200; ++step) {
+    for (StreamHandle side : sides) used_by(side);
+    if (step % 4 != 3) continue;
+    for (StreamHandle side : sides) driver.api().stream_synchronize(side);
+  }
+  EXPECT_EQ(driver.calls("event_record"), 600);
+  EXPECT_LE(driver.calls("event_create"), 12);  // as many as were ever under way at once
+  EXPECT_EQ(driver.calls("event_destroy"), 0);
+}
+
+TEST_F(Allocations, AskEachStreamOnceWhileNoneIsDone) {
+  std::vector<void*> blocks;  // taken before any is freed
+  for (int i = 0; i < 60; ++i) blocks.push_back(allocator->allocate(4096, nullptr));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    StreamHandle side = sides[i % 3];
+    driver.launch(side, [] {});
+    allocator->record_stream(blocks[i], side, 0);
+    allocator->free(blocks[i]);
+  }
+  EXPECT_EQ(queries_of_an_allocation(), 3);
+  driver.api().stream_synchronize(sides[1]);
+  EXPECT_EQ(queries_of_an_allocation(), 22);  // the 20 that are done, and one of each other stream
+  EXPECT_EQ(queries_of_an_allocation(), 2);
+}
+
+TEST_F(Allocations, ComeBackInTheOrderOfTheirStream) {
+  void* first = used_by(sides[0]);
+  void* meanwhile = nullptr;
+  driver.launch(sides[0], [&] { meanwhile = allocator->allocate(4096, nullptr); });  // before the second is done
+  void* second = used_by(sides[0]);
+  ASSERT_NE(second, first);
+  driver.api().stream_synchronize(sides[0]);
+  EXPECT_EQ(meanwhile, first);
+  EXPECT_EQ(allocator->allocate(4096, nullptr), second);
+  allocator->free(first);
+  allocator->free(second);
+}
+
+TEST_F(Allocations, WaitForAllStreamsOfABlock) {
+  void* data = allocator->allocate(4096, nullptr);
+  for (StreamHandle side : sides) {
+    driver.launch(side, [] {});
+    allocator->record_stream(data, side, 0);
+  }
+  allocator->free(data);
+  for (StreamHandle side : sides) {
+    void* other = allocator->allocate(4096, nullptr);
+    EXPECT_NE(other, data);
+    allocator->free(other);
+    driver.api().stream_synchronize(side);
+  }
+  void* again = allocator->allocate(4096, nullptr);
+  EXPECT_EQ(again, data);
+  allocator->free(again);
+}
+
+TEST_F(Allocations, AreNotWaitedForWhereNoEventCanBeHad) {
+  void* data = allocator->allocate(4096, nullptr);
+  allocator->record_stream(data, sides[0], 0);
+  driver.fail("event_record", core::gpu::kIllegalAddress);
+  allocator->free(data);
+  driver.fail("event_record", core::gpu::kSuccess);
+  EXPECT_EQ(allocator->allocate(4096, nullptr), data);
+  allocator->free(data);
+}
+
+TEST_F(Allocations, OfSeveralThreadsShareThePool) {
+  std::vector<std::thread> threads;
+  for (StreamHandle side : sides) {
+    threads.emplace_back([this, side] {
+      driver.api().set_device(0);
+      for (int step = 0; step < 200; ++step) {
+        used_by(side);
+        driver.api().stream_synchronize(side);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(driver.calls("event_record"), 600);
+  EXPECT_LE(driver.calls("event_create"), 16);
+}
+
+// --- The runtime as a whole
+
+struct Events : testing::Test {
+  Events() : driver({.devices = 2}) {
+    core::set_cuda_backends(core::gpu::discover(driver.api(), core::cpu_op_tables(), {}));
+  }
+  ~Events() override {
+    core::set_cuda_backends({});
+    EXPECT_EQ(driver.live_events(), 0U);
+  }
+  core::CudaBackend& gpu(int i) {
+    return dynamic_cast<core::CudaBackend&>(core::backend_for(Device(core::DeviceType::cuda, i)));
+  }
+  test::FakeDriver driver;
+};
+
+TEST_F(Events, OfStreamsThatWaitForEachOtherAreMadeOnce) {
+  Stream first(Device("cuda:0")), second(Device("cuda:1"));
+  for (int i = 0; i < 100; ++i) {
+    second.wait_stream(first);
+    first.wait_event(second.record_event());
+  }
+  EXPECT_EQ(driver.calls("event_create"), 2);
+  EXPECT_EQ(driver.calls("event_record"), 200);
+}
+
+TEST_F(Events, OfCopiesBetweenDevicesAreMadeOnce) {
+  void* from = gpu(0).allocate(64);
+  void* to = gpu(1).allocate(64);
+  for (int i = 0; i < 100; ++i) gpu(1).copy_from_peer(to, gpu(0), from, 64);
+  EXPECT_EQ(driver.calls("event_create"), 2);
+  gpu(0).free(from, 64);
+  gpu(1).free(to, 64);
+}
+
+TEST_F(Events, OfTransfersAreMadeOnce) {
+  void* data = gpu(0).allocate(64);
+  for (int i = 0; i < 50; ++i) {
+    core::TransferRing ring(gpu(0), {.slot_bytes = 64, .slots = 2});
+    for (int k = 0; k < 4; ++k) {
+      ring.slot(static_cast<std::size_t>(k % 2));
+      const core::TransferRing::Part part[] = {{data, 0, 64}};
+      ring.send(static_cast<std::size_t>(k % 2), part);
+    }
+    ring.finish();
+    gpu(0).synchronize();
+  }
+  EXPECT_LE(driver.calls("event_create"), 6);
+  EXPECT_GE(driver.calls("event_record"), 200);
+  gpu(0).free(data, 64);
+}
+
+TEST_F(Events, ThatMeasureTimeAreNotTakenForOthers) {
+  {
+    Event plain;
+    plain.record();
+  }
+  Event start({.enable_timing = true}), end({.enable_timing = true});
+  start.record();
+  end.record();
+  end.synchronize();
+  EXPECT_EQ(start.elapsed_time(end), 1.5);
+}
+
+// To ask for an event of a capture is an error; recorded anew it is an event like others.
+TEST_F(Events, OfACaptureServeOthersAfterIt) {
+  Stream side(Device("cuda:0"));
+  core::cuda::Graph graph;
+  graph.capture([&] {
+    const Stream here = core::cuda::current_stream();
+    side.wait_stream(here);
+    here.wait_stream(side);
+  });
+  EXPECT_EQ(driver.calls("event_create"), 1);
+  Event event;
+  event.record();
+  EXPECT_EQ(driver.calls("event_create"), 1);
+  event.synchronize();
+  EXPECT_TRUE(event.query());
+}
+
+TEST_F(Events, GoBackWithTheCache) {
+  { Stream(Device("cuda:0")).wait_stream(Stream(Device("cuda:1"))); }
+  EXPECT_EQ(driver.live_events(), 1U);
+  core::cuda::empty_cache();
+  EXPECT_EQ(driver.live_events(), 0U);
+}
+
+TEST_F(Events, MayOutliveTheirDevices) {
+  Event event;
+  event.record();
+  core::set_cuda_backends({});
+  EXPECT_EQ(driver.live_events(), 1U);
+  event = Event();
+  EXPECT_EQ(driver.live_events(), 0U);
+}
+
+}  // namespace
