@@ -125,7 +125,7 @@ std::vector<std::unique_ptr<Backend>> discover(const CudaApi& api, const OpTable
   const std::size_t count =
       options.logical_devices > 0 ? static_cast<std::size_t>(options.logical_devices) : gpus.size();
   const auto events = std::make_shared<EventPool>(api);
-  const auto pinned = std::make_shared<PinnedCache>(api);
+  const auto pinned = std::make_shared<PinnedCache>(api, events);
   std::vector<std::unique_ptr<Backend>> devices;
   for (std::size_t i = 0; i < count; ++i) {
     const Gpu& gpu = gpus[i % gpus.size()];

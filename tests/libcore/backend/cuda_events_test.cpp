@@ -25,7 +25,10 @@ using core::cuda::Stream;
 using core::gpu::CudaAllocator;
 using core::gpu::EventHandle;
 using core::gpu::EventPool;
+using core::gpu::PinnedCache;
 using core::gpu::StreamHandle;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 // --- The pool
 
@@ -187,6 +190,160 @@ TEST_F(Allocations, OfSeveralThreadsShareThePool) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(driver.calls("event_record"), 600);
   EXPECT_LE(driver.calls("event_create"), 16);
+}
+
+// --- Pinned memory
+
+struct PinnedBlocks : testing::Test {
+  PinnedBlocks() {
+    driver.api().set_device(0);
+    for (StreamHandle& side : sides) driver.api().stream_create(&side, 0);
+  }
+  ~PinnedBlocks() override {
+    cache.reset();
+    events.reset();
+    EXPECT_EQ(driver.live_events(), 0U);
+    EXPECT_EQ(driver.live_host_blocks(), 0U);
+  }
+  void* allocate(std::size_t bytes) {
+    int error = 0;
+    void* data = cache->allocate(bytes, error);
+    EXPECT_EQ(error, 0);
+    return data;
+  }
+  void use(void* data, StreamHandle side) {
+    driver.launch(side, [] {});
+    EXPECT_EQ(cache->record(data, 0, side), 0);
+  }
+  test::FakeDriver driver;
+  std::shared_ptr<EventPool> events = std::make_shared<EventPool>(driver.api());
+  std::unique_ptr<PinnedCache> cache = std::make_unique<PinnedCache>(driver.api(), events);
+  StreamHandle sides[2] = {};
+};
+
+TEST_F(PinnedBlocks, HaveSizesOfPowersOfTwoWhereTheyAreSmall) {
+  EXPECT_EQ(PinnedCache::block_size(0), 512U);
+  EXPECT_EQ(PinnedCache::block_size(513), 1024U);
+  EXPECT_EQ(PinnedCache::block_size(600'000), kMiB);
+  EXPECT_EQ(PinnedCache::block_size(kMiB), kMiB);
+}
+
+TEST_F(PinnedBlocks, LoseAnEighthAtMostWhereTheyAreLarge) {
+  EXPECT_EQ(PinnedCache::block_size(kMiB + 1), kMiB + kMiB / 8);
+  EXPECT_EQ(PinnedCache::block_size(5 * kMiB), 5 * kMiB);
+  EXPECT_EQ(PinnedCache::block_size(std::size_t{9} << 30), std::size_t{9} << 30);
+  for (std::size_t bytes = kMiB + 1; bytes < std::size_t{1} << 40; bytes += bytes / 7 + 4097) {
+    const std::size_t size = PinnedCache::block_size(bytes);
+    EXPECT_GE(size, bytes);
+    EXPECT_LE(size - bytes, bytes / 8) << bytes;
+    EXPECT_EQ(size % (kMiB / 8), 0U);
+  }
+}
+
+TEST_F(PinnedBlocks, ServeWhatTheyAreAQuarterTooLargeFor) {
+  void* data = allocate(10 * kMiB);
+  EXPECT_EQ(cache->allocated(), 10 * kMiB);
+  cache->free(data);
+  EXPECT_EQ(cache->allocated(), 0U);
+  EXPECT_EQ(cache->cached(), 10 * kMiB);
+  void* fitting = allocate(8 * kMiB);
+  EXPECT_EQ(fitting, data);
+  void* smaller = allocate(8 * kMiB - 1);
+  EXPECT_NE(smaller, data);
+  cache->free(fitting);
+  void* small = allocate(7 * kMiB);
+  EXPECT_NE(small, data);  // and no larger one is there
+  cache->free(smaller);
+  cache->free(small);
+  EXPECT_EQ(cache->cached(), 10 * kMiB + 8 * kMiB + 7 * kMiB);
+  EXPECT_EQ(allocate(7 * kMiB), small);  // the smallest that fits
+  cache->free(small);
+}
+
+TEST_F(PinnedBlocks, AskEachStreamOnceWhileNoneIsDone) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 40; ++i) blocks.push_back(allocate(4096));
+  for (std::size_t i = 0; i < blocks.size(); ++i) use(blocks[i], sides[i % 2]);
+  for (void* block : blocks) cache->free(block);
+  void* other = allocate(4096);
+  EXPECT_EQ(driver.calls("event_query"), 2);
+  EXPECT_THAT(blocks, testing::Not(testing::Contains(other)));
+  for (StreamHandle side : sides) driver.api().stream_synchronize(side);
+  for (int i = 0; i < 40; ++i) EXPECT_THAT(blocks, testing::Contains(allocate(4096)));
+  EXPECT_EQ(driver.calls("event_query"), 2 + 40);  // nobody is asked while a block is free
+  for (void* block : blocks) cache->free(block);
+  cache->free(other);
+}
+
+TEST_F(PinnedBlocks, HaveOneEventForEachStream) {
+  void* data = allocate(4096);
+  void* later = allocate(4096);
+  for (int i = 0; i < 100; ++i) use(data, sides[0]);
+  use(later, sides[0]);
+  use(data, sides[0]);  // stands behind the other one now
+  use(data, sides[1]);
+  EXPECT_EQ(driver.calls("event_create"), 3);
+  cache->free(data);
+  cache->free(later);
+  void* meanwhile = nullptr;
+  driver.api().stream_synchronize(sides[1]);
+  void* other = allocate(4096);
+  EXPECT_TRUE(other != data && other != later);
+  driver.api().stream_synchronize(sides[0]);
+  meanwhile = allocate(4096);
+  EXPECT_TRUE(meanwhile == data || meanwhile == later);
+  cache->free(meanwhile);
+  cache->free(other);
+}
+
+TEST_F(PinnedBlocks, AreUsedUntilTheLastWorkOfAStreamIsDone) {
+  void* data = allocate(4096);
+  void* other = allocate(4096);
+  use(data, sides[0]);
+  use(other, sides[0]);
+  std::vector<void*> found;
+  driver.launch(sides[0], [&] { found = {allocate(4096), allocate(4096)}; });
+  use(data, sides[0]);
+  cache->free(data);
+  cache->free(other);
+  driver.api().stream_synchronize(sides[0]);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0], other);  // whose work was done by then
+  EXPECT_NE(found[1], data);
+  for (void* block : found) cache->free(block);
+}
+
+TEST_F(PinnedBlocks, GoBackWhenTheMachineHasNoMore) {
+  cache->free(allocate(4 * kMiB));
+  int failures = 0;
+  driver.watch("free_host", [&] { driver.fail("allocate_host", core::gpu::kSuccess); });
+  driver.watch("allocate_host", [&] { ++failures; });
+  driver.fail("allocate_host", core::gpu::kOutOfMemory);
+  void* data = allocate(64 * kMiB);
+  EXPECT_NE(data, nullptr);
+  EXPECT_EQ(failures, 2);
+  EXPECT_EQ(driver.live_host_blocks(), 1U);
+  EXPECT_EQ(cache->cached(), 0U);
+  EXPECT_EQ(driver.api().last_error(), core::gpu::kSuccess);
+  cache->free(data);
+}
+
+TEST_F(PinnedBlocks, AreSharedByThreads) {
+  std::vector<std::thread> threads;
+  for (StreamHandle side : sides) {
+    threads.emplace_back([this, side] {
+      driver.api().set_device(0);
+      for (int step = 0; step < 200; ++step) {
+        void* data = allocate(4096 << step % 3);
+        use(data, side);
+        cache->free(data);
+        if (step % 5 == 0) driver.api().stream_synchronize(side);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cache->allocated(), 0U);
+  EXPECT_LE(driver.calls("event_create"), 40);
 }
 
 // --- The runtime as a whole
