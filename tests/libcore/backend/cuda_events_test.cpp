@@ -44,20 +44,24 @@ TEST(EventPools, GiveWhatWasGivenBack) {
   EXPECT_EQ(again, first);
   EXPECT_EQ(driver.calls("event_create"), 2);
   EXPECT_EQ(driver.calls("event_destroy"), 0);
-  pool.give({.gpu = 0}, again);
-  pool.give({.gpu = 0}, second);
+  EXPECT_EQ(pool.take({.gpu = 0}, first), 0);
+  EXPECT_EQ(driver.calls("event_create"), 3);  // all others have owners
+  for (EventHandle event : {first, second, again}) pool.give({.gpu = 0}, event);
 }
 
 TEST(EventPools, KeepDevicesAndKindsApart) {
   test::FakeDriver driver({.devices = 2});
-  EventHandle of_first = nullptr, of_second = nullptr, timed = nullptr;
+  EventHandle of_first = nullptr, plain = nullptr, of_second = nullptr, timed = nullptr;
   {
     EventPool pool(driver.api());
     driver.api().set_device(0);
+    pool.take({.gpu = 0, .timed = true}, timed);
     pool.take({.gpu = 0}, of_first);
     pool.give({.gpu = 0}, of_first);
-    pool.take({.gpu = 0, .timed = true}, timed);
     pool.give({.gpu = 0, .timed = true}, timed);
+    pool.take({.gpu = 0}, plain);
+    EXPECT_EQ(plain, of_first);
+    pool.give({.gpu = 0}, plain);
     driver.api().set_device(1);
     pool.take({.gpu = 1}, of_second);
     EXPECT_EQ(driver.api().event_record(of_second, nullptr), 0);
@@ -65,7 +69,6 @@ TEST(EventPools, KeepDevicesAndKindsApart) {
     EXPECT_EQ(driver.live_events(), 3U);
   }
   EXPECT_EQ(driver.live_events(), 0U);
-  EXPECT_NE(of_first, timed);
 }
 
 TEST(EventPools, SayWhenTheDriverMakesNone) {
@@ -248,9 +251,9 @@ TEST_F(PinnedBlocks, ServeWhatTheyAreAQuarterTooLargeFor) {
   EXPECT_EQ(cache->cached(), 10 * kMiB);
   void* fitting = allocate(8 * kMiB);
   EXPECT_EQ(fitting, data);
+  cache->free(fitting);
   void* smaller = allocate(8 * kMiB - 1);
   EXPECT_NE(smaller, data);
-  cache->free(fitting);
   void* small = allocate(7 * kMiB);
   EXPECT_NE(small, data);  // and no larger one is there
   cache->free(smaller);
@@ -311,6 +314,18 @@ TEST_F(PinnedBlocks, AreUsedUntilTheLastWorkOfAStreamIsDone) {
   EXPECT_EQ(found[0], other);  // whose work was done by then
   EXPECT_NE(found[1], data);
   for (void* block : found) cache->free(block);
+}
+
+TEST_F(PinnedBlocks, StayTheirOwnersWhenTheWorkIsDone) {
+  void* data = allocate(4096);
+  use(data, sides[0]);
+  driver.api().stream_synchronize(sides[0]);
+  void* other = allocate(4096);
+  EXPECT_NE(other, data);
+  void* third = allocate(4096);
+  EXPECT_NE(third, data);
+  for (void* block : {data, other, third}) cache->free(block);
+  EXPECT_EQ(cache->cached(), 3U * 4096);
 }
 
 TEST_F(PinnedBlocks, GoBackWhenTheMachineHasNoMore) {
