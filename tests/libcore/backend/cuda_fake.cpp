@@ -306,6 +306,10 @@ void FakeCalls::add_stream_calls(CudaApi& api) {
       Stream* stream = d.stream_of(handle);
       if (stream == nullptr) return kInvalidHandle;
       const FakeDriver::Event& waited = *found->second;
+      if (handle == nullptr && waited.capture != 0) {  // the legacy stream cannot be captured
+        d.check_event(waited);
+        return kStreamCaptureUnsupported;
+      }
       if (stream->capture != nullptr || waited.capture != 0) return d.join(*stream, waited);
       if (waited.marker == nullptr) return kSuccess;
       return d.push(handle, {.run = {}, .reached = {}, .waits_for = found->second->marker});
