@@ -140,15 +140,15 @@ TEST_F(Allocations, AskEachStreamOnceWhileNoneIsDone) {
 
 TEST_F(Allocations, ComeBackInTheOrderOfTheirStream) {
   void* first = used_by(sides[0]);
-  void* meanwhile = nullptr;
-  driver.launch(sides[0], [&] { meanwhile = allocator->allocate(4096, nullptr); });  // before the second is done
   void* second = used_by(sides[0]);
   ASSERT_NE(second, first);
-  driver.api().stream_synchronize(sides[0]);
-  EXPECT_EQ(meanwhile, first);
+  driver.run_first(sides[0], 2);  // the work and the event of the first
+  EXPECT_EQ(allocator->allocate(4096, nullptr), first);
+  void* other = allocator->allocate(4096, nullptr);
+  EXPECT_NE(other, second);
+  driver.run_first(sides[0], 2);
   EXPECT_EQ(allocator->allocate(4096, nullptr), second);
-  allocator->free(first);
-  allocator->free(second);
+  for (void* data : {first, second, other}) allocator->free(data);
 }
 
 TEST_F(Allocations, WaitForAllStreamsOfABlock) {
@@ -304,16 +304,16 @@ TEST_F(PinnedBlocks, AreUsedUntilTheLastWorkOfAStreamIsDone) {
   void* other = allocate(4096);
   use(data, sides[0]);
   use(other, sides[0]);
-  std::vector<void*> found;
-  driver.launch(sides[0], [&] { found = {allocate(4096), allocate(4096)}; });
   use(data, sides[0]);
   cache->free(data);
   cache->free(other);
-  driver.api().stream_synchronize(sides[0]);
-  ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0], other);  // whose work was done by then
-  EXPECT_NE(found[1], data);
-  for (void* block : found) cache->free(block);
+  driver.run_first(sides[0], 4);  // of each the first work and its event
+  EXPECT_EQ(allocate(4096), other);
+  void* third = allocate(4096);
+  EXPECT_NE(third, data);
+  driver.run_first(sides[0], 2);
+  EXPECT_EQ(allocate(4096), data);
+  for (void* block : {data, other, third}) cache->free(block);
 }
 
 TEST_F(PinnedBlocks, StayTheirOwnersWhenTheWorkIsDone) {

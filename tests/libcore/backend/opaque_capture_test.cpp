@@ -135,12 +135,14 @@ TEST_F(OpaqueCaptures, TakeWhatComesBackByAnotherStream) {
   graph.capture([&] {
     const Stream first = core::cuda::current_stream(kGpu);
     side.wait_stream(first);
+    const Event early = side.record_event();
     {
       const StreamGuard guard(side);
       x.add_(2);
     }
     further.wait_stream(side);
     first.wait_stream(further);
+    first.wait_event(early);  // what it has come after already stays before it
   });
   graph.replay();
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{3, 3}));
