@@ -3,12 +3,12 @@
 // training step of a thousand small kernels costs one call. While it is recorded nothing is computed; memory comes from
 // a pool of the graph's own, so a replay writes to the same tensors, and nobody else gets that memory while the graph
 // lives. Random numbers go on from replay to replay, as the same calls without a graph would draw them. Not recorded:
-// what the host computes, decides or prints; numbers are those of the capture. Optimizers that count steps need
-// `capturable`, with which replays follow their learning rates too. GraphedStep (optim/graphed_step.h) does all of this
-// for a training step. Other threads may go on using the device, but not wait for all of it, while one captures.
-// Real GPUs have graphs; opaque devices (CORE_LOGICAL_DEVICES=opaque:N) simulate them; other logical devices and the
-// CPU have none. Thread safety: none; one thread captures on a device at a time.
-// Use: core::cuda::Graph step; step.capture([&] { loss = train_step(input); }); input.copy_(next); step.replay();
+// what the host computes, decides or prints; numbers are those of the capture. Replays follow the learning rates of
+// SGD, and of Adam and AdamW, which count steps and so need `capturable`. GraphedStep (optim/graphed_step.h) does all
+// of this for a training step. Other threads may go on using the device, but not wait for all of it, while one
+// captures. Real GPUs have graphs; opaque devices (CORE_LOGICAL_DEVICES=opaque:N) simulate them; other logical devices
+// and the CPU have none. Thread safety: none; one thread captures on a device at a time. Use: core::cuda::Graph step;
+// step.capture([&] { loss = train_step(input); }); input.copy_(next); step.replay();
 
 #include <functional>
 #include <memory>

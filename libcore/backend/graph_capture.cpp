@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 
 #include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
@@ -104,11 +105,40 @@ void check_copy_in_capture(Device device) {
 }
 
 void check_wait_in_capture(Device device) {
-  if (GraphCapture::of(device) == nullptr) return;
-  throw Error(
-      ErrorCode::device,
-      "CUDA error: operation not permitted when stream is capturing\nSearch for `cudaErrorStreamCaptureUnsupported' "
-      "in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.");
+  if (GraphCapture::on(device)) throw_capture_error(CaptureError::unsupported);
+}
+
+namespace {
+
+struct ErrorText {
+  const char *name, *text;
+};
+
+ErrorText text_of(CaptureError error) {
+  switch (error) {
+    case CaptureError::unsupported:
+      return {"cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"};
+    case CaptureError::invalidated:
+      return {"cudaErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"};
+    case CaptureError::merge:
+      return {"cudaErrorStreamCaptureMerge", "operation would result in a merge of separate capture sequences"};
+    case CaptureError::unjoined:
+      return {"cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"};
+    case CaptureError::isolation:
+      return {"cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"};
+    case CaptureError::captured_event:
+      break;
+  }
+  return {"cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"};
+}
+
+}  // namespace
+
+void throw_capture_error(CaptureError error) {
+  const ErrorText said = text_of(error);
+  throw Error(ErrorCode::device,
+              std::string("CUDA error: ") + said.text + "\nSearch for `" + said.name +
+                  "' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.");
 }
 
 }  // namespace core

@@ -65,7 +65,20 @@ class GraphCapture {
 /// Error(runtime) with PyTorch's text when the calling thread is capturing on `device`: host memory that is not pinned
 /// cannot be part of a graph.
 void check_copy_in_capture(Device device);
-/// Error(device) "CUDA error: operation not permitted when stream is capturing" when the calling thread is capturing.
+/// Error(device) "CUDA error: operation not permitted when stream is capturing" when anything is being captured on
+/// `device`: the driver would lose the capture, whoever's it is.
 void check_wait_in_capture(Device device);
+
+/// Some of what the driver says of captures, by its numbers: cudaErrorStreamCaptureUnsupported and its like.
+enum class CaptureError : int {
+  unsupported = 900,
+  invalidated = 901,
+  merge = 902,
+  unjoined = 904,
+  isolation = 905,
+  captured_event = 907
+};
+/// Error(device) "CUDA error: capturing stream has unjoined work", and where that is explained.
+[[noreturn]] void throw_capture_error(CaptureError error);
 
 }  // namespace core

@@ -23,8 +23,9 @@ struct SgdTensor {
   std::int64_t count;
   void* param;
   const void* grad;
-  void* momentum;  ///< null without momentum
-  bool first;      ///< the momentum is new: it becomes the gradient
+  void* momentum;    ///< null without momentum
+  const double* lr;  ///< read in place of the options', in device memory: for steps that are recorded; or null
+  bool first;        ///< the momentum is new: it becomes the gradient
 };
 
 struct SgdStepParams {

@@ -10,6 +10,7 @@
 #include "libcore/backend/cuda/cuda_error.h"
 #include "libcore/backend/cuda/cuda_event.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/opaque/opaque_graph.h"
 #include "libcore/backend/shared_block.h"
 #include "libcore/backend/stream_values.h"
 #include "libcore/backend/thread_streams.h"
@@ -67,12 +68,17 @@ void* Stream::native() const {
 
 void Stream::synchronize() const {
   if (CudaBackend* backend = gpu_of(device_)) return backend->synchronize_stream(native());
-  backend_for(device_).synchronize();
+  OpaqueGraph::check_question(device_, id_);
+  OpaqueGraph::check_wait();
+  if (!GraphCapture::on(device_)) backend_for(device_).synchronize();
 }
 
 bool Stream::query() const {
   CudaBackend* backend = gpu_of(device_);
-  if (backend == nullptr) return true;
+  if (backend == nullptr) {
+    OpaqueGraph::check_question(device_, id_);
+    return true;
+  }
   backend->check_alive();
   const CudaBackend::Current here(*backend);
   const gpu::RelaxedCapture relaxed(backend->api());
@@ -89,7 +95,8 @@ void Stream::wait_event(const Event& event) const {
 void Stream::wait_stream(const Stream& other) const {
   CudaBackend* here = gpu_of(device_);
   CudaBackend* there = gpu_of(other.device_);
-  if (here != nullptr && there != nullptr) gpu::make_wait(*here, native(), *there, other.native());
+  if (here != nullptr && there != nullptr) return gpu::make_wait(*here, native(), *there, other.native());
+  OpaqueGraph::wait(device_, id_, OpaqueGraph::place_on(other.device_, other.id_));
 }
 
 Event Stream::record_event() const {
@@ -110,6 +117,7 @@ struct Event::State {
   Device device;
   std::optional<gpu::ScopedEvent> event;       // on a GPU
   std::chrono::steady_clock::time_point when;  // on host memory
+  CapturedPlace place;
 };
 
 Event::Event(EventOptions options) : options_(options) {}
@@ -131,22 +139,27 @@ void Event::record(std::optional<Stream> given) {
                                         std::to_string(stream.device().index()) + ".");
   }
   state_->when = std::chrono::steady_clock::now();
-  if (!state_->event) return;
+  if (!state_->event) {
+    state_->place = OpaqueGraph::place_on(stream.device(), stream.id());
+    return;
+  }
   const CudaBackend::Current here(*gpu_of(state_->device));
   state_->event->record(stream.native());
 }
 
 void Event::wait(std::optional<Stream> given) const {
-  if (state_ == nullptr || !state_->event) return;
+  if (state_ == nullptr) return;
   const Stream stream = given ? *given : current_stream();
   CudaBackend* backend = gpu_of(stream.device());
-  if (backend == nullptr) return;
+  if (backend == nullptr || !state_->event) return OpaqueGraph::wait(stream.device(), stream.id(), state_->place);
   const CudaBackend::Current here(*backend);
   backend->check(backend->api().stream_wait_event(stream.native(), state_->event->handle()));
 }
 
 bool Event::query() const {
-  if (state_ == nullptr || !state_->event) return true;
+  if (state_ == nullptr) return true;
+  OpaqueGraph::check_question(state_->place);
+  if (!state_->event) return true;
   CudaBackend& backend = *gpu_of(state_->device);
   const CudaBackend::Current here(backend);
   const gpu::RelaxedCapture relaxed(backend.api());
@@ -157,7 +170,11 @@ bool Event::query() const {
 }
 
 void Event::synchronize() const {
-  if (state_ == nullptr || !state_->event) return;
+  if (state_ == nullptr) return;
+  if (!state_->event) {
+    OpaqueGraph::check_question(state_->place);
+    return OpaqueGraph::check_wait();
+  }
   CudaBackend& backend = *gpu_of(state_->device);
   const CudaBackend::Current here(backend);
   backend.check(backend.api().event_synchronize(state_->event->handle()));
@@ -247,9 +264,9 @@ CurrentStreams::~CurrentStreams() {
 }
 
 cuda::Stream copy_stream(Device device) {
-  constexpr std::uint64_t kAnyOnHost = 1;
+  constexpr std::uint64_t kOnHost = cuda::kPoolStreams + 1;  // behind those of the pool
   auto* gpu = dynamic_cast<CudaBackend*>(&backend_for(device));
-  return stream_of(device, gpu != nullptr ? reinterpret_cast<std::uint64_t>(gpu->copy_stream()) : kAnyOnHost);
+  return stream_of(device, gpu != nullptr ? reinterpret_cast<std::uint64_t>(gpu->copy_stream()) : kOnHost);
 }
 
 }  // namespace core

@@ -59,11 +59,15 @@ void update_on_host(const Tensor& param, const Tensor& grad, const detail::AdamT
 Adam::Adam(std::string name, std::vector<ParamGroup> groups, const AdamOptions& options)
     : Optimizer(std::move(name), std::move(groups), checked_defaults(options)), rates_(param_groups()) {}
 
+bool Adam::follows_rate(const ParamGroup& group) const {
+  return group.options.contains("capturable") && group.options.flag("capturable");
+}
+
 void Adam::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   auto [beta1, beta2] = betas_of(o);
   const bool amsgrad = o.flag("amsgrad");
-  const bool capturable = o.contains("capturable") && o.flag("capturable");
+  const bool capturable = follows_rate(group);
   const Tensor none;
   detail::AdamUpdate how{.common = {o.number("lr"), o.number("weight_decay"), o.flag("maximize")},
                          .beta1 = beta1,

@@ -33,6 +33,10 @@ class Adam : public Optimizer {
  protected:
   Adam(std::string name, std::vector<ParamGroup> groups, const AdamOptions& options);
 
+ public:
+  /// Where it is capturable.
+  bool follows_rate(const ParamGroup& group) const override;
+
  private:
   void update(const ParamGroup& group) override;
   detail::DeviceRates rates_;

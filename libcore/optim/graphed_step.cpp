@@ -98,12 +98,12 @@ bool GraphedStep::fits(const std::vector<Tensor>& inputs) const {
   return true;
 }
 
-/// What a recorded step has taken from the optimizers' groups: capturable ones read their learning rate at each replay.
+/// What a recorded step has taken from the optimizers' groups.
 std::string GraphedStep::options_text() const {
   std::string text;
   for (const Optimizer* optimizer : options_.optimizers) {
     for (const ParamGroup& group : optimizer->param_groups()) {
-      const bool reads_lr = group.options.contains("capturable") && group.options.flag("capturable");
+      const bool reads_lr = optimizer->follows_rate(group);
       for (const auto& [name, value] : group.options.items()) {
         if (!reads_lr || name != "lr") text += to_string(value) + ' ';
       }

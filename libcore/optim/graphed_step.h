@@ -32,8 +32,10 @@ class GraphedStep {
   struct Options {
     Device device = DeviceType::cuda;
     int warmup = 3;  ///< plain calls before the one that is recorded; at least 1
-    /// Those that `work` steps: a changed option has the step recorded again. Optimizers that have the option
-    /// `capturable` need it on, and then follow their learning rate without.
+    /// Those that `work` steps. SGD, and Adam and AdamW, which need the option `capturable`, read their learning rate
+    /// from device memory, so a schedule has nothing recorded again; Muon's update is made of operations that are given
+    /// the rate as a number, as is SGD's of parameters that are not contiguous: a changed rate has the step recorded
+    /// again, as any other changed option has. Other optimizers count their steps on the host and cannot be recorded.
     std::vector<Optimizer*> optimizers = {};
   };
   /// Errors: Error(value) "GraphedStep: warmup is 0 where at least 1 is needed ...".

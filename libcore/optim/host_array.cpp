@@ -36,8 +36,8 @@ const Tensor& device_step(ParamState& state, const Tensor& param) {
 double count_step(ParamState& state) {
   if (cuda::is_current_stream_capturing()) {
     throw Error(ErrorCode::unsupported,
-                "this optimizer counts its steps on the host, which a captured graph cannot repeat; SGD, and Adam and "
-                "AdamW with capturable, can be captured");
+                "this optimizer counts its steps on the host, which a captured graph cannot repeat; SGD and Muon, and "
+                "Adam and AdamW with capturable, can be captured");
   }
   const Tensor& found = find_state(state, "step");
   const Tensor& step = found.defined() ? found : state.emplace_back("step", new_step()).second;

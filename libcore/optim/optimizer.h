@@ -39,6 +39,9 @@ class Optimizer {
   void add_param_group(ParamGroup group);
   /// The options that a group gets unless it has its own.
   const OptionMap& defaults() const { return defaults_; }
+  /// Whether a step of this group that was recorded as a CUDA graph reads its learning rate at each replay. Without, a
+  /// changed rate needs a new recording.
+  virtual bool follows_rate(const ParamGroup& /*group*/) const { return false; }
   /// State of a parameter; empty before its first update.
   const ParamState& state_of(const Tensor& param) const;
 

@@ -1,5 +1,6 @@
 #include "libcore/optim/sgd.h"
 
+#include "libcore/backend/cuda_graph.h"
 #include "libcore/base/error.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
@@ -50,8 +51,13 @@ void update_sparse(const Tensor& param, Tensor grad, ParamState& state, const de
 }  // namespace
 
 SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
-    : Optimizer("SGD", std::move(groups), checked_defaults(options)) {
+    : Optimizer("SGD", std::move(groups), checked_defaults(options)), rates_(param_groups()) {
   take_sparse();
+}
+
+/// Operations are given the rate as a number, which stays in the graph.
+bool SGD::follows_rate(const ParamGroup& /*group*/) const {
+  return !records_numbers_;
 }
 
 void SGD::update(const ParamGroup& group) {
@@ -64,11 +70,18 @@ void SGD::update(const ParamGroup& group) {
   const Tensor none;
   detail::SgdSteps on_device;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
-    if (detail::any_sparse(grad)) return update_sparse(param, grad, state, how);
+    const bool is_recorded = detail::is_out_of_reach(param) && cuda::is_current_stream_capturing(param.device());
+    if (detail::any_sparse(grad)) {
+      records_numbers_ = records_numbers_ || is_recorded;
+      return update_sparse(param, grad, state, how);
+    }
     how.first = how.momentum != 0 && !detail::find_state(state, "momentum_buffer").defined();
     const Tensor& buffer = how.momentum != 0 ? detail::state_tensor(state, "momentum_buffer", param) : none;
     if (detail::is_out_of_reach(param)) {
-      if (!on_device.take(param, grad, buffer, how)) detail::composed_sgd(param, grad, buffer, how);
+      const Tensor rate = is_recorded ? rates_.on(param.device(), group) : none;
+      if (on_device.take(param, grad, {buffer, rate}, how)) return;
+      records_numbers_ = records_numbers_ || is_recorded;
+      detail::composed_sgd(param, grad, buffer, how);
       return;
     }
     detail::in_update_type(param, [&]<class T>() {

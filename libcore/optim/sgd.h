@@ -1,7 +1,9 @@
 #pragma once
-// SGD with momentum, Nesterov's form and weight decay. As torch.optim.SGD.
-// Thread safety: as Optimizer. Use: core::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+// SGD with momentum, Nesterov's form and weight decay. As torch.optim.SGD. A step that is recorded as a CUDA graph
+// reads its learning rate at each replay. Thread safety: as Optimizer. Use: core::SGD optimizer(model.parameters(),
+// {.lr = 0.1, .momentum = 0.9});
 
+#include "libcore/optim/device_rates.h"
 #include "libcore/optim/optimizer.h"
 
 namespace core {
@@ -23,8 +25,13 @@ class SGD final : public Optimizer {
   /// Groups of parameters, each with options of its own: {{.params = a, .options = {{"lr", 0.01}}}, {.params = b}}.
   explicit SGD(std::vector<ParamGroup> groups, const SGDOptions& options = {});
 
+  bool follows_rate(const ParamGroup& group) const override;
+
  private:
   void update(const ParamGroup& group) override;
+
+  detail::DeviceRates rates_;
+  bool records_numbers_ = false;  // a parameter that no kernel updates was part of a recorded step
 };
 
 }  // namespace core

@@ -21,6 +21,10 @@ void* written(const Tensor& tensor) {
   return tensor.mutable_raw_data();
 }
 
+const double* rate_in(const Tensor& lr) {
+  return lr.defined() ? static_cast<const double*>(lr.raw_data()) : nullptr;
+}
+
 template <class Entry>
 std::vector<Entry>& list_for(std::vector<StepList<Entry>>& lists, const Tensor& param) {
   Backend* backend = &param.storage()->backend();
@@ -42,10 +46,11 @@ StepOptions options_of(const CommonUpdate& common) {
 
 }  // namespace
 
-bool SgdSteps::take(const Tensor& param, const Tensor& grad, const Tensor& buffer, const SgdUpdate& how) {
+bool SgdSteps::take(const Tensor& param, const Tensor& grad, const SgdThere& there, const SgdUpdate& how) {
   if (!kernel_for(param.storage()->backend(), param.dtype(), &OptimizerTable::sgd)) return false;
-  if (!lies_as(param, {&grad, &buffer})) return false;
-  list_for(lists_, param).push_back({param.numel(), written(param), grad.raw_data(), written(buffer), how.first});
+  if (!lies_as(param, {&grad, &there.buffer})) return false;
+  list_for(lists_, param)
+      .push_back({param.numel(), written(param), grad.raw_data(), written(there.buffer), rate_in(there.lr), how.first});
   return true;
 }
 
@@ -63,8 +68,7 @@ bool AdamSteps::take(const Tensor& param, const Tensor& grad, const AdamTensors&
   if (!lies_as(param, {&grad, &state.exp_avg, &state.exp_avg_sq, &state.top})) return false;
   list_for(lists_, param)
       .push_back({param.numel(), written(param), grad.raw_data(), written(state.exp_avg), written(state.exp_avg_sq),
-                  written(state.top), how.step, static_cast<float*>(written(counted.step)),
-                  counted.lr.defined() ? static_cast<const double*>(counted.lr.raw_data()) : nullptr});
+                  written(state.top), how.step, static_cast<float*>(written(counted.step)), rate_in(counted.lr)});
   return true;
 }
 

@@ -21,10 +21,16 @@ struct StepList {
   std::vector<Entry> entries;
 };
 
+/// What of a step lies in device memory besides the parameter and its gradient.
+struct SgdThere {
+  const Tensor& buffer;  ///< undefined without momentum
+  const Tensor& lr;      ///< the learning rate, as f64, for a step that is recorded; undefined: that of the options
+};
+
 class SgdSteps {
  public:
   /// False where the device has no such kernel, or what is given does not lie as it wants it. `how.first` counts.
-  bool take(const Tensor& param, const Tensor& grad, const Tensor& buffer, const SgdUpdate& how);
+  bool take(const Tensor& param, const Tensor& grad, const SgdThere& there, const SgdUpdate& how);
   void run(const SgdUpdate& how) const;
 
  private:

@@ -18,8 +18,12 @@ void* as_pointer(std::uint64_t address) {
 
 }  // namespace
 
-CudaAllocator::CudaAllocator(const CudaApi& api, const Place& place)
-    : api_(api), place_(place), capacity_(place.bytes), model_(this) {}
+CudaAllocator::CudaAllocator(const CudaApi& api, const Place& place, std::shared_ptr<EventPool> events)
+    : api_(api),
+      place_(place),
+      capacity_(place.bytes),
+      model_(this),
+      pending_(api, events != nullptr ? std::move(events) : std::make_shared<EventPool>(api)) {}
 
 CudaAllocator::~CudaAllocator() {
   release_cached();
@@ -90,7 +94,7 @@ void CudaAllocator::free(void* data) noexcept {
   model_.retire(block);
   const auto users = other_users_.find(block);
   if (users == other_users_.end()) return model_.give_back(block);
-  std::vector<User> others = std::move(users->second);
+  std::vector<StreamUser> others = std::move(users->second);
   other_users_.erase(users);
   after_capture_.emplace_back(block, std::move(others));
   settle_after_captures();
@@ -107,50 +111,35 @@ void CudaAllocator::record_stream(void* data, StreamHandle stream, int gpu) {
   std::lock_guard lock(mutex_);
   const auto found = blocks_.find(data);
   if (found == blocks_.end() || (found->second->stream == stream && gpu == place_.gpu)) return;
-  std::vector<User>& users = other_users_[found->second];
-  const User user{stream, gpu};
+  std::vector<StreamUser>& users = other_users_[found->second];
+  const StreamUser user{stream, gpu};
   if (std::find(users.begin(), users.end(), user) == users.end()) users.push_back(user);
 }
 
-/// Gives `block` back once all that these streams were told so far is done.
-void CudaAllocator::wait_for_uses(Block* block, const std::vector<User>& users) noexcept {
-  for (const User& user : users) {
+/// Gives `block` back once all that these streams were told so far is done. Where no event can be had the device is
+/// dead, and nothing uses the block any more.
+void CudaAllocator::wait_for_uses(Block* block, const std::vector<StreamUser>& users) noexcept {
+  int uses = 0;
+  for (const StreamUser& user : users) {
     if (user.gpu != place_.gpu) api_.set_device(user.gpu);  // an event belongs to the device of its stream
-    wait_for(block, user);
+    if (pending_.add(user, block) == kSuccess) ++uses;
     if (user.gpu != place_.gpu) api_.set_device(place_.gpu);
   }
-  if (!events_left_.contains(block)) model_.give_back(block);
-}
-
-void CudaAllocator::wait_for(Block* block, const User& user) noexcept {
-  EventHandle event = nullptr;
-  if (api_.event_create(&event, false) != kSuccess) return;  // a dead device: nothing uses the block any more
-  if (api_.event_record(event, user.stream) != kSuccess) {
-    api_.event_destroy(event);
-    return;
-  }
-  ++events_left_[block];
-  pending_.push_back({event, block});
+  if (uses == 0) return model_.give_back(block);
+  uses_left_[block] = uses;
 }
 
 void CudaAllocator::collect_finished(bool wait) noexcept {
   if (pending_.empty()) return;
   const RelaxedCapture relaxed(api_);
-  auto is_done = [&](const Pending& use) {
-    const int state = wait ? api_.event_synchronize(use.event) : api_.event_query(use.event);
-    if (is_pending(api_, state)) return false;
-    finish(use);
-    return true;
+  const auto finish = [this](const StreamUser&, Block* block) {
+    const auto left = uses_left_.find(block);
+    if (--left->second != 0) return;
+    uses_left_.erase(left);
+    model_.give_back(block);
   };
-  std::erase_if(pending_, is_done);
-}
-
-void CudaAllocator::finish(const Pending& use) noexcept {
-  api_.event_destroy(use.event);
-  const auto left = events_left_.find(use.block);
-  if (--left->second != 0) return;
-  events_left_.erase(left);
-  model_.give_back(use.block);
+  if (wait) return pending_.wait(finish);
+  pending_.collect(finish);
 }
 
 std::uint64_t CudaAllocator::take(std::uint64_t bytes) {

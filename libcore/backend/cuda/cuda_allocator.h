@@ -2,13 +2,14 @@
 // The caching allocator of one CUDA device: PyTorch's size classes and counts (caching_model.h) with real memory behind
 // them. Memory is reused in the order of streams: a block that is freed serves the stream it was allocated for at once,
 // and others only after it went back to the device; a block that other streams used (record_stream) serves nobody until
-// these are done. Blocks of a capture lie in a pool of their own, which keeps them for the graph's replays.
-// Thread safety: all functions. The caller has made the device current.
-// Use: void* data = allocator.allocate(bytes, stream); allocator.free(data);
+// these are done, which events of a pool say. Blocks of a capture lie in a pool of their own, which keeps them for the
+// graph's replays. Thread safety: all functions. The caller has made the device current. Use: void* data =
+// allocator.allocate(bytes, stream); allocator.free(data);
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +17,8 @@
 
 #include "libcore/backend/caching_model.h"
 #include "libcore/backend/cuda/cuda_api.h"
+#include "libcore/backend/cuda/event_pool.h"
+#include "libcore/backend/cuda/pending_uses.h"
 
 namespace core::gpu {
 
@@ -26,7 +29,8 @@ class CudaAllocator final : private SegmentSource {
     int gpu = 0;  ///< the driver's number
     std::uint64_t bytes = 0;
   };
-  CudaAllocator(const CudaApi& api, const Place& place);
+  /// Without `events` it has a pool of its own.
+  CudaAllocator(const CudaApi& api, const Place& place, std::shared_ptr<EventPool> events = {});
   ~CudaAllocator() override;
 
   /// OutOfMemoryError with PyTorch's text, after all that was cached has been given back and tried again.
@@ -56,25 +60,14 @@ class CudaAllocator final : private SegmentSource {
 
  private:
   using Block = CachingModel::Block;
-  struct Pending {
-    EventHandle event;
-    Block* block;
-  };
-  struct User {
-    StreamHandle stream;
-    int gpu;
-    bool operator==(const User&) const = default;
-  };
   std::uint64_t take(std::uint64_t bytes) override;
   void give(std::uint64_t address, std::uint64_t bytes) noexcept override;
   std::uint64_t limit() const;
   std::uint64_t pool_of(StreamHandle stream) const;
   std::uint64_t left_of(std::uint64_t free) const;
   void settle_after_captures() noexcept;
-  void wait_for_uses(Block* block, const std::vector<User>& users) noexcept;
-  void wait_for(Block* block, const User& user) noexcept;
+  void wait_for_uses(Block* block, const std::vector<StreamUser>& users) noexcept;
   void collect_finished(bool wait) noexcept;
-  void finish(const Pending& use) noexcept;
   [[noreturn]] void throw_out_of_memory(std::uint64_t bytes);
 
   const CudaApi& api_;
@@ -83,12 +76,12 @@ class CudaAllocator final : private SegmentSource {
   std::uint64_t capacity_;
   double fraction_ = 1;
   CachingModel model_;
-  std::unordered_map<void*, Block*> blocks_;                   // allocated
-  std::unordered_map<Block*, std::vector<User>> other_users_;  // given to record_stream()
-  std::unordered_map<Block*, int> events_left_;                // freed, still used
-  std::vector<Pending> pending_;
-  std::vector<std::pair<Block*, std::vector<User>>> after_capture_;  // freed while a capture forbids events
-  std::map<StreamHandle, std::uint64_t> capturing_;                  // stream -> pool
+  std::unordered_map<void*, Block*> blocks_;                         // allocated
+  std::unordered_map<Block*, std::vector<StreamUser>> other_users_;  // given to record_stream()
+  std::unordered_map<Block*, int> uses_left_;                        // freed, still used
+  PendingUses<Block> pending_;
+  std::vector<std::pair<Block*, std::vector<StreamUser>>> after_capture_;  // freed while a capture forbids events
+  std::map<StreamHandle, std::uint64_t> capturing_;                        // stream -> pool
 };
 
 }  // namespace core::gpu

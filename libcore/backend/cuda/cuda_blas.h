@@ -95,7 +95,9 @@ class Blas {
   bool product_with_bias(const BlasProduct& p, const void* bias, StreamHandle stream);
   /// Null when too many are known.
   Plan* plan_for(const BlasProduct& p, const void* bias);
-  void fill_plan(Plan& plan, const BlasProduct& p, const void* bias);
+  int describe(Plan& plan, const BlasProduct& p, const void* bias) const;
+  int choose(Plan& plan, const BlasProduct& p) const;
+  bool goes_on(Plan& plan, int status) const;
 
   const BlasApi& api_;
   CudaBackend& backend_;

@@ -53,7 +53,7 @@ Blas::~Blas() {
   api_.destroy(handle_);
 }
 
-/// False when cuBLASLt is missing, knows no way, or gives up on the way that it chose.
+/// False when cuBLASLt is missing, knows no way, or gives up: on the way that it chose, or before.
 bool Blas::product_with_bias(const BlasProduct& p, const void* bias, StreamHandle stream) {
   // Its kernels read the bias in pieces of 16 bytes and cannot be told that it starts between two of them.
   constexpr std::uint32_t kBiasAlignment = 16;
@@ -62,7 +62,7 @@ bool Blas::product_with_bias(const BlasProduct& p, const void* bias, StreamHandl
   if (found == nullptr || !found->is_usable) return false;
   Plan& plan = *found;
   void* scratch = plan.choice.workspace_bytes > 0 ? workspace(stream) : nullptr;
-  check(api_.lt_set(plan.operation, kBiasPointer, &bias, sizeof bias), "cublasLtMatmulDescSetAttribute");
+  if (!goes_on(plan, api_.lt_set(plan.operation, kBiasPointer, &bias, sizeof bias))) return false;
   const float single_alpha = static_cast<float>(p.alpha), single_beta = 0;
   const double double_beta = 0;
   const bool is_double = p.compute == BlasCompute::f64;
@@ -71,9 +71,14 @@ bool Blas::product_with_bias(const BlasProduct& p, const void* bias, StreamHandl
   const int status =
       api_.lt_product(handle_, plan.operation, alpha, p.a.data, plan.a, p.b.data, plan.b, beta, p.c, plan.c, p.c,
                       plan.c, plan.choice.algorithm, scratch, plan.choice.workspace_bytes, stream);
+  return goes_on(plan, status);
+}
+
+/// Whether a call of cuBLASLt did what it was to do. If not, other ways are gone from now on.
+bool Blas::goes_on(Plan& plan, int status) const {
   if (status == 0) return true;
-  backend_.check(backend_.api().last_error());  // a device that is in trouble helps no other way either
   plan.is_usable = false;
+  backend_.check(backend_.api().last_error());  // a device that is in trouble helps no other way either
   return false;
 }
 
@@ -84,15 +89,16 @@ Blas::Plan* Blas::plan_for(const BlasProduct& p, const void* bias) {
   if (known != plans_.end()) return &known->second;
   if (plans_.size() >= kMaxPlans) return nullptr;
   Plan& plan = plans_[key];
-  fill_plan(plan, p, bias);
+  plan.is_usable = goes_on(plan, describe(plan, p, bias)) && goes_on(plan, choose(plan, p));
   return &plan;
 }
 
-void Blas::fill_plan(Plan& plan, const BlasProduct& p, const void* bias) {
+/// What is to be computed. Gives the first status of cuBLASLt that is not success; nothing is asked after it.
+int Blas::describe(Plan& plan, const BlasProduct& p, const void* bias) const {
   const BlasType scale = p.compute == BlasCompute::f64 ? BlasType::f64 : BlasType::f32;
-  check(api_.lt_operation(&plan.operation, p.compute, scale), "cublasLtMatmulDescCreate");
+  int status = api_.lt_operation(&plan.operation, p.compute, scale);
   auto set = [&](int attribute, const auto& value) {
-    check(api_.lt_set(plan.operation, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+    if (status == 0) status = api_.lt_set(plan.operation, attribute, &value, sizeof value);
   };
   set(kOperationA, p.operation_a);
   set(kOperationB, p.operation_b);
@@ -100,17 +106,23 @@ void Blas::fill_plan(Plan& plan, const BlasProduct& p, const void* bias) {
   set(kBiasPointer, bias);
   auto layout = [&](void*& made, BlasOperation operation, int rows, int columns, int leading) {
     if (operation == BlasOperation::transpose) std::swap(rows, columns);
-    check(api_.lt_layout(&made, p.type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), leading),
-          "cublasLtMatrixLayoutCreate");
+    const auto height = static_cast<std::uint64_t>(rows), width = static_cast<std::uint64_t>(columns);
+    if (status == 0) status = api_.lt_layout(&made, p.type, height, width, leading);
   };
   layout(plan.a, p.operation_a, p.m, p.k, p.a.leading);
   layout(plan.b, p.operation_b, p.k, p.n, p.b.leading);
   layout(plan.c, BlasOperation::none, p.m, p.n, p.ldc);
+  return status;
+}
 
+/// The way to compute it. As describe(); that no way is known is a status too.
+int Blas::choose(Plan& plan, const BlasProduct& p) const {
+  constexpr int kNotSupported = 15;
   void* preference = nullptr;
-  check(api_.lt_preference(&preference), "cublasLtMatmulPreferenceCreate");
+  if (const int status = api_.lt_preference(&preference); status != 0) return status;
+  int status = 0;
   auto prefer = [&](int attribute, const auto& value) {
-    api_.lt_set_preference(preference, attribute, &value, sizeof value);
+    if (status == 0) status = api_.lt_set_preference(preference, attribute, &value, sizeof value);
   };
   prefer(kWorkspaceBytes, workspace_bytes_);
   prefer(kAlignmentA, alignment(p.a.data));
@@ -118,10 +130,13 @@ void Blas::fill_plan(Plan& plan, const BlasProduct& p, const void* bias) {
   prefer(kAlignmentC, alignment(p.c));
   prefer(kAlignmentD, alignment(p.c));
   int found = 0;
-  const int status =
-      api_.lt_choose(handle_, plan.operation, plan.a, plan.b, plan.c, plan.c, preference, 1, &plan.choice, &found);
+  if (status == 0) {
+    status =
+        api_.lt_choose(handle_, plan.operation, plan.a, plan.b, plan.c, plan.c, preference, 1, &plan.choice, &found);
+  }
   api_.lt_destroy_preference(preference);
-  plan.is_usable = status == 0 && found == 1 && plan.choice.status == 0;
+  if (status != 0) return status;
+  return found == 1 ? plan.choice.status : kNotSupported;
 }
 
 }  // namespace core::gpu

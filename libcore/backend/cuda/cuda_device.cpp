@@ -35,7 +35,8 @@ CudaBackend::CudaBackend(const Options& options)
       gpu_(options.gpu),
       shares_gpu_(options.shares_gpu),
       info_(options.info),
-      allocator_(options.api, {options.info.device, options.gpu, options.info.total_memory}),
+      events_(options.events),
+      allocator_(options.api, {options.info.device, options.gpu, options.info.total_memory}, options.events),
       pinned_(options.pinned) {
   host_memory_ = false;
   counts_launches_ = true;
@@ -166,6 +167,7 @@ void CudaBackend::empty_cache() {
   const Current here(*this);
   allocator_.release_cached();
   pinned_->release_cached();
+  events_->release_cached();
 }
 
 void* CudaBackend::allocate_pinned(std::size_t bytes) {

@@ -16,6 +16,7 @@
 #include "libcore/backend/backend.h"
 #include "libcore/backend/cuda/cuda_allocator.h"
 #include "libcore/backend/cuda/cuda_api.h"
+#include "libcore/backend/cuda/event_pool.h"
 #include "libcore/backend/cuda/pinned_cache.h"
 
 namespace core {
@@ -28,7 +29,9 @@ class CudaBackend final : public Backend {
     int gpu = 0;              ///< the driver's number of the GPU
     bool shares_gpu = false;  ///< a logical device: its default stream is one of its own
     DeviceInfo info = {};
-    std::shared_ptr<gpu::PinnedCache> pinned = {};  ///< one for all devices of the process
+    // One for all devices of the process.
+    std::shared_ptr<gpu::EventPool> events = {};
+    std::shared_ptr<gpu::PinnedCache> pinned = {};
   };
   explicit CudaBackend(const Options& options);
   ~CudaBackend() override;
@@ -72,6 +75,7 @@ class CudaBackend final : public Backend {
   void record_stream(void* data, gpu::StreamHandle stream, int gpu) { allocator_.record_stream(data, stream, gpu); }
   void synchronize_stream(gpu::StreamHandle stream);
   gpu::CudaAllocator& allocator() { return allocator_; }
+  const std::shared_ptr<gpu::EventPool>& events() const { return events_; }
   /// The device has this many bytes; 0: as many as the GPU.
   void set_capacity(std::uint64_t bytes) { allocator_.set_capacity(bytes); }
 
@@ -115,6 +119,7 @@ class CudaBackend final : public Backend {
   bool shares_gpu_;
   DeviceInfo info_;
   mutable std::atomic<int> dead_{gpu::kSuccess};  // the error that killed the device
+  std::shared_ptr<gpu::EventPool> events_;
   mutable gpu::CudaAllocator allocator_;
   std::shared_ptr<gpu::PinnedCache> pinned_;
   mutable std::mutex mutex_;  // guards what follows

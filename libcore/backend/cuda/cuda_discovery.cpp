@@ -124,7 +124,8 @@ std::vector<std::unique_ptr<Backend>> discover(const CudaApi& api, const OpTable
   for (const Gpu& gpu : gpus) check_architecture(gpu.info, options.architectures);
   const std::size_t count =
       options.logical_devices > 0 ? static_cast<std::size_t>(options.logical_devices) : gpus.size();
-  const auto pinned = std::make_shared<PinnedCache>(api);
+  const auto events = std::make_shared<EventPool>(api);
+  const auto pinned = std::make_shared<PinnedCache>(api, events);
   std::vector<std::unique_ptr<Backend>> devices;
   for (std::size_t i = 0; i < count; ++i) {
     const Gpu& gpu = gpus[i % gpus.size()];
@@ -137,6 +138,7 @@ std::vector<std::unique_ptr<Backend>> discover(const CudaApi& api, const OpTable
                                                                          .gpu = gpu.number,
                                                                          .shares_gpu = count > gpus.size(),
                                                                          .info = info,
+                                                                         .events = events,
                                                                          .pinned = pinned}));
   }
   return devices;

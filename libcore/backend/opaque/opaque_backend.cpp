@@ -74,12 +74,14 @@ void OpaqueBackend::release_graph(const OpaqueGraph* graph) noexcept {
 
 void OpaqueBackend::copy_from_host(void* to, const void* from, std::size_t bytes) {
   check_copy_in_capture(device());
+  OpaqueGraph::check_wait();
   check_host(device(), from, bytes);
   LogicalBackend::copy_from_host(seen(to, bytes), from, bytes);
 }
 
 void OpaqueBackend::copy_to_host(void* to, const void* from, std::size_t bytes) {
   check_copy_in_capture(device());
+  OpaqueGraph::check_wait();
   check_host(device(), to, bytes);
   LogicalBackend::copy_to_host(to, seen(from, bytes), bytes);
 }

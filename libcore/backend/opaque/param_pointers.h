@@ -200,7 +200,7 @@ void each_pointer(RandomParams& p, Visit visit) {
 // Lists of tensors: the list itself is host memory, of the caller's to change.
 template <class Visit>
 void each_pointer(SgdTensor& t, Visit visit) {
-  visit("param", t.param), visit("grad", t.grad), visit("momentum", t.momentum);
+  visit("param", t.param), visit("grad", t.grad), visit("momentum", t.momentum), visit("lr", t.lr);
 }
 template <class Visit>
 void each_pointer(AdamTensor& t, Visit visit) {

@@ -356,6 +356,81 @@ TEST_F(CudaBlas, AnyStatusOfCublasLtButSuccessFallsBack) {
   }
 }
 
+int gives_up() {
+  return 15;
+}
+
+// Setting a product up may fail as well as running it.
+TEST_F(CudaBlas, AnyCallOfCublasLtThatGivesUpFallsBack) {
+  const Floats bias = {1000, 2000};
+  std::vector<std::pair<std::string, BlasApi>> broken;
+  auto& operation = broken.emplace_back("lt_operation", api).second;
+  operation.lt_operation = [](void**, BlasCompute, BlasType) { return gives_up(); };
+  auto& set = broken.emplace_back("lt_set", api).second;
+  set.lt_set = [](void*, int, const void*, std::size_t) { return gives_up(); };
+  auto& layout = broken.emplace_back("lt_layout", api).second;
+  layout.lt_layout = [](void**, BlasType, std::uint64_t, std::uint64_t, std::int64_t) { return gives_up(); };
+  auto& preference = broken.emplace_back("lt_preference", api).second;
+  preference.lt_preference = [](void**) { return gives_up(); };
+  auto& prefer = broken.emplace_back("lt_set_preference", api).second;
+  prefer.lt_set_preference = [](void*, int, const void*, std::size_t) { return gives_up(); };
+  auto& choose = broken.emplace_back("lt_choose", api).second;
+  choose.lt_choose = [](void*, void*, void*, void*, void*, void*, void*, int, void*, int*) { return gives_up(); };
+  for (const auto& [name, calls] : broken) {
+    seen = {};
+    core::gpu::Blas fresh(calls, dynamic_cast<core::CudaBackend&>(*devices[0]));
+    Floats c(4);
+    GemmParams p = small(kA, false, kBT, true, c);
+    p.bias = bias.data();
+    for (int i = 0; i < 2; ++i) {
+      fresh.product(DType::f32, p);
+      EXPECT_THAT(c, ElementsAre(1058, 2064, 1139, 2154)) << name;
+    }
+    EXPECT_EQ(seen.lt_products, 0) << name;
+    EXPECT_EQ(seen.products, 2) << name;
+  }
+}
+
+TEST_F(CudaBlas, ABiasThatCublasLtDoesNotTakeAnyMoreFallsBack) {
+  const Floats bias = {1000, 2000};
+  static int left;
+  left = 5;  // four to set the product up, one to run it
+  BlasApi calls = api;
+  calls.lt_set = [](void* operation, int attribute, const void* value, std::size_t bytes) {
+    return left-- > 0 ? lt_set(operation, attribute, value, bytes) : gives_up();
+  };
+  core::gpu::Blas fresh(calls, dynamic_cast<core::CudaBackend&>(*devices[0]));
+  Floats c(4);
+  GemmParams p = small(kA, false, kBT, true, c);
+  p.bias = bias.data();
+  for (int i = 0; i < 3; ++i) {
+    fresh.product(DType::f32, p);
+    EXPECT_THAT(c, ElementsAre(1058, 2064, 1139, 2154)) << i;
+  }
+  EXPECT_EQ(seen.lt_products, 1);
+  EXPECT_EQ(seen.products, 2);
+}
+
+TEST_F(CudaBlas, AnErrorOfTheDeviceWhileItIsSetUpIsNotTakenForAWayThatFails) {
+  const Floats bias = {1000, 2000};
+  Floats c(4);
+  GemmParams p = small(kA, false, kBT, true, c);
+  p.bias = bias.data();
+  static test::FakeDriver* const* now;
+  test::FakeDriver* const here = &driver;
+  now = &here;
+  BlasApi calls = api;
+  calls.lt_preference = [](void**) {
+    (*now)->break_device(core::gpu::kIllegalAddress);
+    (*now)->api().device_synchronize();
+    return gives_up();
+  };
+  core::gpu::Blas fresh(calls, dynamic_cast<core::CudaBackend&>(*devices[0]));
+  EXPECT_THAT(test::message_of([&] { fresh.product(DType::f32, p); }),
+              testing::StartsWith("CUDA error: an illegal memory access was encountered"));
+  EXPECT_EQ(seen.products, 0);
+}
+
 TEST_F(CudaBlas, AnErrorOfTheDeviceIsNotTakenForAWayThatFails) {
   const Floats bias = {1000, 2000};
   Floats c(4);

@@ -234,6 +234,15 @@ TEST_F(Captures, WorkThatDoesNotComeBackIsSaid) {
   EXPECT_NO_THROW(graph.capture([] {}));
 }
 
+TEST_F(Captures, DoNotSpreadToTheDefaultStream) {
+  Graph graph;
+  EXPECT_THAT(message_of([&] {
+                graph.capture([] { core::cuda::default_stream().wait_stream(core::cuda::current_stream()); });
+              }),
+              StartsWith("CUDA error: operation not permitted when stream is capturing"));
+  EXPECT_FALSE(graph.is_captured());
+}
+
 TEST_F(Captures, AWaitForWorkFromBeforeIsSaid) {
   Stream side;
   launch(side, [] {});

@@ -124,8 +124,8 @@ int FakeDriver::push(StreamHandle handle, Work work) {
   return kSuccess;
 }
 
-void FakeDriver::run(Stream& stream) {
-  while (!stream.queue.empty()) {
+void FakeDriver::run(Stream& stream, std::size_t most) {
+  for (; !stream.queue.empty() && most > 0; --most) {
     Work work = std::move(stream.queue.front());
     stream.queue.pop_front();
     if (work.waits_for && !work.waits_for->is_done) run(*work.waits_for->stream);
@@ -147,6 +147,11 @@ void FakeDriver::run_device(int device) {
 void FakeDriver::launch(StreamHandle stream, std::function<void()> work) {
   std::lock_guard lock(mutex_);
   if (push(stream, {.run = std::move(work), .reached = {}, .waits_for = {}}) != kSuccess) std::abort();
+}
+
+void FakeDriver::run_first(StreamHandle stream, std::size_t count) {
+  std::lock_guard lock(mutex_);
+  run(*stream_of(stream), count);
 }
 
 void FakeCalls::add_device_calls(CudaApi& api) {
@@ -306,6 +311,10 @@ void FakeCalls::add_stream_calls(CudaApi& api) {
       Stream* stream = d.stream_of(handle);
       if (stream == nullptr) return kInvalidHandle;
       const FakeDriver::Event& waited = *found->second;
+      if (handle == nullptr && waited.capture != 0) {  // the legacy stream cannot be captured
+        d.check_event(waited);
+        return kStreamCaptureUnsupported;
+      }
       if (stream->capture != nullptr || waited.capture != 0) return d.join(*stream, waited);
       if (waited.marker == nullptr) return kSuccess;
       return d.push(handle, {.run = {}, .reached = {}, .waits_for = found->second->marker});

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,9 @@ class FakeDriver {
   const core::gpu::CudaApi& api() const;
   /// A kernel: `work` in the order of a stream of the device that is current on this thread.
   void launch(core::gpu::StreamHandle stream, std::function<void()> work);
+  /// Does the first `count` things that are left of those that a stream of the current device was given: kernels,
+  /// copies, recordings, waits.
+  void run_first(core::gpu::StreamHandle stream, std::size_t count);
 
   /// The call of this name ("copy_peer") fails from now on; kSuccess: no more.
   void fail(const std::string& call, int error);
@@ -109,7 +113,7 @@ class FakeDriver {
   int enter(const char* call);
   Stream* stream_of(core::gpu::StreamHandle handle);
   int push(core::gpu::StreamHandle handle, Work work);
-  void run(Stream& stream);
+  void run(Stream& stream, std::size_t most = std::numeric_limits<std::size_t>::max());
   void run_device(int device);
 
   // The rules of captures. The functions that give an error lose the captures that it is about.

@@ -153,8 +153,56 @@ TEST_F(GraphedSteps, AScheduleDoesNotRecordACapturableOptimizerAnewEachStep) {
   Tensor w = core::ones({2}, {.device = kGpu}).requires_grad_();
   core::Adam adam({w}, {.capturable = true});
   EXPECT_EQ(runs_with_schedule(adam, w), 2);
-  core::SGD sgd({w});
-  EXPECT_EQ(runs_with_schedule(sgd, w), 10);  // whose kernels are told it
+}
+
+TEST_F(GraphedSteps, AScheduleDoesNotRecordSgdAnewEachStep) {
+  Tensor w = core::ones({2}, {.device = kGpu}).requires_grad_();
+  core::SGD plain({w});
+  EXPECT_EQ(runs_with_schedule(plain, w), 2);
+  core::SGD heavy({w}, {.momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
+  EXPECT_EQ(runs_with_schedule(heavy, w), 2);
+}
+
+// Their update is made of operations, which are given the rate as a number.
+TEST_F(GraphedSteps, AScheduleRecordsAnewWhatNoKernelUpdates) {
+  Tensor w = core::ones({2, 3}, {.device = kGpu}).t().detach().requires_grad_();
+  core::SGD strided({w});
+  EXPECT_EQ(runs_with_schedule(strided, w), 10);
+  Tensor m = core::ones({2, 2}, {.device = kGpu}).requires_grad_();
+  core::Muon muon({m});
+  EXPECT_EQ(runs_with_schedule(muon, m), 10);
+}
+
+TEST_F(GraphedSteps, FollowAScheduleOfSgd) {
+  const auto schedule = [](int step, core::Optimizer& optimizer) {
+    optimizer.param_groups()[0].set_lr(0.1 / (step + 1));
+  };
+  const Trained graphed = train<ImageNet>(true, make_sgd, schedule);
+  expect_equal(graphed, train<ImageNet>(false, make_sgd, schedule));
+  EXPECT_NE(graphed.losses, train<ImageNet>(false, make_sgd).losses);
+}
+
+TEST_F(GraphedSteps, FollowTheSchedulesOfGroups) {
+  const auto make = [](const std::vector<Tensor>& params) -> std::unique_ptr<core::Optimizer> {
+    core::ParamGroup first{.params = {params.begin(), params.begin() + 2}};
+    core::ParamGroup rest{.params = {params.begin() + 2, params.end()}, .options = {{"lr", 0.2}}};
+    return std::make_unique<core::SGD>(std::vector{first, rest}, core::SGDOptions{.lr = 0.01});
+  };
+  const auto schedule = [](int step, core::Optimizer& optimizer) {
+    optimizer.param_groups()[1].set_lr(0.2 / (step + 1));
+  };
+  const Trained graphed = train<TextNet>(true, make, schedule);
+  expect_equal(graphed, train<TextNet>(false, make, schedule));
+  EXPECT_NE(graphed.losses, train<TextNet>(false, make).losses);
+}
+
+TEST_F(GraphedSteps, AChangedMomentumIsRecordedAnew) {
+  const auto change = [](int step, core::Optimizer& optimizer) {
+    if (step == 5) optimizer.param_groups()[0].options.set("momentum", core::Scalar(0.5));
+  };
+  const Trained changed = train<ImageNet>(true, make_sgd, change);
+  expect_equal(changed, train<ImageNet>(false, make_sgd, change));
+  EXPECT_NE(changed.losses, train<ImageNet>(false, make_sgd).losses);
 }
 
 TEST_F(GraphedSteps, RunInputsOfOtherShapesAsTheyAre) {
@@ -252,6 +300,25 @@ TEST_F(GraphedSteps, GraphsDrawTheNumbersOfPlainCalls) {
   EXPECT_EQ(core::default_generator(kGpu).state(), state);
 }
 
+TEST_F(GraphedSteps, GraphsGoOnDrawingOnStreamsThatTheySpreadTo) {
+  core::cuda::Stream side(kGpu);
+  Tensor drawn;
+  core::cuda::Graph graph(kGpu);
+  graph.capture([&] {
+    const core::cuda::Stream here = core::cuda::current_stream(kGpu);
+    side.wait_stream(here);
+    {
+      const core::cuda::StreamGuard guard(side);
+      drawn = core::rand({5}, {.device = kGpu});
+    }
+    here.wait_stream(side);
+  });
+  graph.replay();
+  const Tensor first = drawn.clone();
+  graph.replay();
+  EXPECT_FALSE(core::equal(drawn, first));
+}
+
 TEST_F(GraphedSteps, AGraphsMemoryServesNobodyElse) {
   const Tensor in = core::ones({100}, {.device = kGpu});
   Tensor out;
@@ -281,6 +348,20 @@ TEST_F(GraphedSteps, AGraphFollowsTheLearningRateAndOutlivesTheOptimizer) {
   adam.reset();
   EXPECT_NO_THROW(graph.replay());
   EXPECT_NEAR(before - w.detach().cpu().item<double>(), 0.125, 1e-5);
+}
+
+TEST_F(GraphedSteps, AGraphOfSgdOutlivesTheOptimizer) {
+  Tensor w = core::zeros({1}, {.device = kGpu}).requires_grad_();
+  w.set_grad(core::ones({1}, {.device = kGpu}));
+  auto sgd = std::make_unique<core::SGD>(std::vector<Tensor>{w}, core::SGDOptions{.lr = 1});
+  core::cuda::Graph graph(kGpu);
+  graph.capture([&] { sgd->step(); });
+  sgd->param_groups()[0].set_lr(0.25);
+  graph.replay();
+  EXPECT_EQ(w.detach().cpu().item<float>(), -0.25F);
+  sgd.reset();
+  graph.replay();
+  EXPECT_EQ(w.detach().cpu().item<float>(), -0.5F);
 }
 
 TEST_F(GraphedSteps, AGraphGivesItsMemoryBack) {

@@ -19,11 +19,17 @@ void count_steps(const TensorBatch<Tensor>& batch) {
   });
 }
 
+/// With the learning rate of the options, or of device memory.
+struct SgdRun : SgdTensor {
+  double rate;
+};
+
 template <class T>
 struct SgdUpdate {
   using W = Computed<T>;
   StepGradient<W> gradient;
-  W rate, momentum, fresh;
+  double rate;
+  W momentum, fresh;
   bool nesterov;
 
   using Stored = T;
@@ -31,9 +37,12 @@ struct SgdUpdate {
   CORE_HD static const void* array(const SgdTensor& tensor, int k) {
     return k == kParameter ? tensor.param : k == kGradient ? tensor.grad : tensor.momentum;
   }
-  SgdTensor start(const SgdTensor& tensor, const SgdTensor*) const { return tensor; }
-  CORE_BODY const SgdTensor& ready(const SgdTensor& tensor) const { return tensor; }
-  CORE_BODY void operator()(const SgdTensor& tensor, W* element) const {
+  SgdRun start(const SgdTensor& tensor, const SgdRun*) const { return {tensor, rate}; }
+  CORE_BODY SgdRun ready(SgdRun run) const {
+    if (run.lr != nullptr) run.rate = *run.lr;
+    return run;
+  }
+  CORE_BODY void operator()(const SgdRun& tensor, W* element) const {
     const W p = element[kParameter];
     W step = gradient(element[kGradient], p);
     if (tensor.momentum != nullptr) {
@@ -41,16 +50,16 @@ struct SgdUpdate {
       velocity = tensor.first ? step : std::fma(step, fresh, velocity * momentum);
       step = nesterov ? std::fma(velocity, momentum, step) : velocity;
     }
-    element[kParameter] = std::fma(step, rate, p);
+    element[kParameter] = std::fma(step, static_cast<W>(-tensor.rate), p);
   }
 };
 
 template <class T>
 void sgd(const SgdStepParams& p) {
   using W = Computed<T>;
-  const SgdUpdate<T> update{StepGradient<W>(p.options), static_cast<W>(-p.options.lr), static_cast<W>(p.momentum),
+  const SgdUpdate<T> update{StepGradient<W>(p.options), p.options.lr, static_cast<W>(p.momentum),
                             static_cast<W>(1 - p.dampening), p.nesterov};
-  for_each_tensor<SgdTensor>(p, update);
+  for_each_tensor<SgdRun>(p, update);
 }
 
 /// With what its number of steps makes of the options.
