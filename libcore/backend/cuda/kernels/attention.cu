@@ -50,10 +50,10 @@ CORE_BODY void make_scores(const Team& team, const AttentionTiles& t, const Atte
       CORE_UNROLL
       for (int x = 0; x < 4; ++x) {
         const int row = at.row + y, column = at.column + x * at.step;
-        float& at_place = m.scores[row * t.score_pitch + column];
+        float& to = m.scores[row * t.score_pitch + column];
         float score = sums[y].values[x] * static_cast<float>(t.s.scale);
-        if constexpr (kExtras) score += at_place;
-        at_place = t.sees(query + row, key + column) ? score : kNothing;
+        if constexpr (kExtras) score += to;
+        to = t.sees(query + row, key + column) ? score : kNothing;
       }
     }
   }
@@ -68,9 +68,9 @@ CORE_BODY inline void find_most(const Team& team, const AttentionTiles& t, const
   }
 }
 
-/// Scores become exponentials of what is left without the largest so far, times factor(row, column).
-template <class Factor>
-CORE_BODY void exponentiate(const Team& team, const AttentionTiles& t, const AttentionMemory& m, const Factor& factor) {
+/// Scores become keep(row, column, weight) of the weights: exponentials of what is left without the largest so far.
+template <class Keep>
+CORE_BODY void exponentiate(const Team& team, const AttentionTiles& t, const AttentionMemory& m, const Keep& keep) {
   for (int i = team.lane(); i < kParts * t.tile; i += team.size()) {
     const int row = i / kParts;
     float most = m.most[row], sum = 0;
@@ -78,7 +78,7 @@ CORE_BODY void exponentiate(const Team& team, const AttentionTiles& t, const Att
     for (int j = i % kParts; j < t.tile; j += kParts) {
       float& score = m.scores[row * t.score_pitch + j];
       const float weight = score == kNothing ? 0.0F : std::exp(score - most);
-      score = factor(row, j, weight);
+      score = keep(row, j, weight);
       sum += weight;
     }
     m.part_sum[i] = sum;
