@@ -135,9 +135,11 @@ TEST_F(OpaqueCaptures, TakeWhatComesBackByAnotherStream) {
   graph.capture([&] {
     const Stream first = core::cuda::current_stream(kGpu);
     side.wait_stream(first);
-    const Event early = side.record_event();
+    Event early;
     {
       const StreamGuard guard(side);
+      x.add_(2);
+      early.record();
       x.add_(2);
     }
     further.wait_stream(side);
@@ -145,7 +147,7 @@ TEST_F(OpaqueCaptures, TakeWhatComesBackByAnotherStream) {
     first.wait_event(early);  // what it has come after already stays before it
   });
   graph.replay();
-  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{3, 3}));
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{5, 5}));
 }
 
 TEST_F(OpaqueCaptures, WaitForNothingFromBefore) {
