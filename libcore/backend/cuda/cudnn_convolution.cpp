@@ -13,7 +13,7 @@ namespace core::gpu {
 namespace {
 
 // Numbers of cudnn_graph_v9.h and cudnn_ops_v9.h.
-constexpr int kNchw = 0, kCrossCorrelation = 1, kDeterministic = 1;
+constexpr int kNchw = 0, kNhwc = 1, kCrossCorrelation = 1, kDeterministic = 1;
 constexpr int kDefaultMath = 0, kTensorOpMath = 1, kFmaMath = 3;
 constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
 
@@ -22,6 +22,10 @@ int type_of(DType dtype) {
   if (dtype == DType::f64) return kDouble;
   if (dtype == DType::f16) return kHalf;
   return dtype == DType::bf16 ? kBfloat16 : kFloat;
+}
+
+int format_of(ImageOrder order) {
+  return order == ImageOrder::channels_last ? kNhwc : kNchw;
 }
 
 int math_of(DType dtype, bool tf32) {
@@ -91,7 +95,8 @@ Cudnn::Key Cudnn::key_of(const CudnnTask& task, bool tf32) {
           s.pad_right,
           s.dilation_h,
           s.dilation_w,
-          s.groups};
+          s.groups,
+          static_cast<std::int64_t>(s.order)};
 }
 
 const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
@@ -99,7 +104,10 @@ const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
   const Key key = key_of(task, tf32);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
+    if (const auto found = plans_.find(key); found != plans_.end()) {
+      const CudnnPlan* plan = found->second.get();
+      return plan == nullptr || plan->is_refused.load(std::memory_order_relaxed) ? nullptr : plan;
+    }
   }
   auto made = make(task, tf32);
   const std::lock_guard lock(mutex_);
@@ -108,8 +116,7 @@ const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
 
 std::unique_ptr<CudnnPlan> Cudnn::make(const CudnnTask& task, bool tf32) {
   if (!fits(task.sizes)) return nullptr;
-  auto plan = std::make_unique<CudnnPlan>(
-      CudnnPlan{task.pass, task.dtype, task.device, nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr});
+  auto plan = std::make_unique<CudnnPlan>(task.pass, task.dtype, task.device);
   const int math = math_of(task.dtype, tf32);
   if (!describe(task, *plan) || api_.set_math(plan->convolution, math) != 0) return nullptr;
   if (!choose(task, math, *plan)) return nullptr;
@@ -124,7 +131,8 @@ void Cudnn::describe_bias(const CudnnTask& task, CudnnPlan& plan) {
   if (!can || task.pass != ConvPass::forward || plan.algorithm != kImplicitPrecompGemm) return;
   void *bias = nullptr, *activation = nullptr;
   const bool made = api_.create_tensor(&bias) == 0 && api_.create_activation(&activation) == 0 &&
-                    api_.set_tensor(bias, kNchw, type_of(task.dtype), 1, narrow(task.sizes.out_channels), 1, 1) == 0 &&
+                    api_.set_tensor(bias, format_of(task.sizes.order), type_of(task.dtype), 1,
+                                    narrow(task.sizes.out_channels), 1, 1) == 0 &&
                     api_.set_activation(activation, kIdentity, kNotPropagateNan, 0) == 0;
   if (!made) return;
   plan.bias = bias;
@@ -134,15 +142,16 @@ void Cudnn::describe_bias(const CudnnTask& task, CudnnPlan& plan) {
 /// Makes the descriptors; they stay for good, as the plan does.
 bool Cudnn::describe(const CudnnTask& task, CudnnPlan& plan) {
   const Conv2dSizes& s = task.sizes;
+  const int format = format_of(s.order);
   const int type = type_of(task.dtype), compute = task.dtype == DType::f64 ? type : type_of(DType::f32);
   const bool made = api_.create_tensor(&plan.image) == 0 && api_.create_tensor(&plan.output) == 0 &&
                     api_.create_filter(&plan.weight) == 0 && api_.create_convolution(&plan.convolution) == 0;
   return made &&
-         api_.set_tensor(plan.image, kNchw, type, narrow(s.batch), narrow(s.in_channels), narrow(s.in_h),
+         api_.set_tensor(plan.image, format, type, narrow(s.batch), narrow(s.in_channels), narrow(s.in_h),
                          narrow(s.in_w)) == 0 &&
-         api_.set_tensor(plan.output, kNchw, type, narrow(s.batch), narrow(s.out_channels), narrow(s.out_h),
+         api_.set_tensor(plan.output, format, type, narrow(s.batch), narrow(s.out_channels), narrow(s.out_h),
                          narrow(s.out_w)) == 0 &&
-         api_.set_filter(plan.weight, type, kNchw, narrow(s.out_channels), narrow(s.in_channels / s.groups),
+         api_.set_filter(plan.weight, type, format, narrow(s.out_channels), narrow(s.in_channels / s.groups),
                          narrow(s.kernel_h), narrow(s.kernel_w)) == 0 &&
          api_.set_convolution(plan.convolution, narrow(s.pad_top), narrow(s.pad_left), narrow(s.stride_h),
                               narrow(s.stride_w), narrow(s.dilation_h), narrow(s.dilation_w), kCrossCorrelation,
@@ -188,6 +197,11 @@ struct Factors {
   }
 };
 
+/// CUDNN_STATUS_NOT_SUPPORTED and its kinds, which the same call is answered with each time.
+bool is_not_supported(int status) {
+  return status / 1000 == 3;
+}
+
 }  // namespace
 
 int Cudnn::run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays& a) {
@@ -197,20 +211,26 @@ int Cudnn::run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays&
                             plan.bias, a.bias, plan.activation, plan.output, const_cast<void*>(a.output));
 }
 
-bool Cudnn::run(const CudnnPlan& plan, const CudnnArrays& a) {
-  void* handle = take_handle(plan.device);
-  if (handle == nullptr) return false;
+int Cudnn::run_plain(void* handle, const CudnnPlan& plan, const CudnnArrays& a) {
   const Factors factor(plan.dtype);
   const CudnnArray image{plan.image, a.image}, weight{plan.weight, a.weight}, output{plan.output, a.output};
   const auto order = in_order(plan.pass, image, weight, output);
+  return api_.run[static_cast<std::size_t>(plan.pass)](handle, factor.one, order[0].descriptor, order[0].data,
+                                                       order[1].descriptor, order[1].data, plan.convolution,
+                                                       plan.algorithm, a.workspace, plan.workspace_bytes, factor.zero,
+                                                       order[2].descriptor, const_cast<void*>(order[2].data));
+}
+
+bool Cudnn::run(const CudnnPlan& plan, const CudnnArrays& a) {
+  const bool with_bias = a.bias != nullptr;
+  std::atomic<bool>& refused = with_bias ? plan.is_bias_refused : plan.is_refused;
+  if (refused.load(std::memory_order_relaxed)) return false;
+  void* handle = take_handle(plan.device);
+  if (handle == nullptr) return false;
   int status = api_.set_stream(handle, a.stream);
-  if (status == 0 && a.bias != nullptr) {
-    status = run_with_bias(handle, plan, a);
-  } else if (status == 0) {
-    status = api_.run[static_cast<std::size_t>(plan.pass)](
-        handle, factor.one, order[0].descriptor, order[0].data, order[1].descriptor, order[1].data, plan.convolution,
-        plan.algorithm, a.workspace, plan.workspace_bytes, factor.zero, order[2].descriptor,
-        const_cast<void*>(order[2].data));
+  if (status == 0) {
+    status = with_bias ? run_with_bias(handle, plan, a) : run_plain(handle, plan, a);
+    if (is_not_supported(status)) refused.store(true, std::memory_order_relaxed);
   }
   give_handle(plan.device, handle);
   return status == 0;

@@ -292,6 +292,7 @@ void wrap_layers(const OpTables& inner) {
   CORE_WRAP(55, recurrent, gru_cell_grad);
   CORE_WRAP(56, recurrent, rnn_cell);
   CORE_WRAP(57, recurrent, rnn_cell_grad);
+  CORE_WRAP(58, nn, masked_scale);
 }
 #undef CORE_WRAP
 
@@ -364,6 +365,7 @@ void set_inner_tables(const OpTables& inner) {
   wrap_layers(inner);
   state().nn.image = nullptr;  // the CPU's alone
   state().nn.attention_has_tiles = inner.nn != nullptr && inner.nn->attention_has_tiles;
+  state().nn.takes_channels_last = inner.nn != nullptr && inner.nn->takes_channels_last;
   put_tables(inner);
   kept = nullptr;
   check_known(listed);
