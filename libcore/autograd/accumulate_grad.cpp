@@ -7,7 +7,9 @@ namespace {
 
 /// A gradient that nobody else holds, laid out as the leaf, can become the leaf's own; others are copied.
 bool can_take(const Tensor& t, const Tensor& leaf) {
-  if (!t.is_contiguous() || !leaf.is_contiguous()) return false;
+  const bool rows = t.is_contiguous() && leaf.is_contiguous();
+  const bool last = t.strides() == leaf.strides() && t.is_contiguous(MemoryFormat::channels_last);
+  if (!rows && !last) return false;
   return t.impl()->use_count() == 1 && t.storage().id()->use_count() == 1;
 }
 

@@ -44,8 +44,9 @@ Tensor Tensor::to(const ToOptions& options) const {
   Backend& target = options.device ? backend_for(*options.device) : raw::backend_of(*this);
   DType wanted = options.dtype.value_or(dtype());
   if (is_sparse() || target.is_sparse()) return detail::sparse_to(*this, options);
-  const bool lies_so = !options.memory_format || *options.memory_format == MemoryFormat::preserve ||
-                       is_contiguous(*options.memory_format);
+  const bool lies_so =
+      !options.memory_format || *options.memory_format == MemoryFormat::preserve ||
+      (is_contiguous(*options.memory_format) && raw::suggested_format(*this) == *options.memory_format);
   if (&target == &raw::backend_of(*this) && wanted == dtype()) {
     if (lies_so && !options.copy) return *this;
     return moved(*this, lies_so ? raw::clone(*this) : raw::formatted(*this, *options.memory_format));

@@ -26,6 +26,9 @@ struct NativeDropoutBackward final : Node {
   std::string_view name() const override { return "NativeDropoutBackward0"; }
   TensorList apply(TensorList grads) override {
     if (!grads[0].defined()) return {Tensor()};
+    if (!is_grad_enabled()) {
+      if (Tensor grad = detail::cuda_dropout_grad(grads[0], saved(0), scale); grad.defined()) return {grad};
+    }
     return {mul(mul(grads[0], saved(0)), scale)};
   }
 };

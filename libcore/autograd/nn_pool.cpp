@@ -1,5 +1,6 @@
 // Pooling. Each map is linear once the windows are chosen, so its derivative's derivative is the map again.
 #include "libcore/autograd/node.h"
+#include "libcore/tensor/nn_common.h"
 #include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/raw_nn_ops.h"
 #include "libcore/tensor/raw_ops.h"
@@ -7,15 +8,15 @@
 namespace core {
 namespace {
 
-Tensor gather_picked(const Tensor& planes, const Tensor& indices);
-Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes);
+Tensor gathered(const Tensor& planes, const Tensor& indices, const Pool2dSizes& windows);
+Tensor scattered(const Tensor& values, const Tensor& indices, const raw::PickedPlanes& planes);
 
 /// Puts gradients where the values came from. Saved: indices.
 struct PickBackward : Node {
-  Shape planes_sizes;
+  raw::PickedPlanes planes;
   TensorList apply(TensorList grads) override {
     if (!grads[0].defined()) return {Tensor()};
-    return {scatter_picked(grads[0], saved(0), planes_sizes)};
+    return {scattered(grads[0], saved(0), planes)};
   }
 };
 struct MaxPool2DWithIndicesBackward final : PickBackward {
@@ -40,37 +41,39 @@ struct HeldMaxPoolBackward final : Node {
     if (!plain) return {raw::max_pool2d_of_image_grad(grads[0], forward)};
     Shape planes = grads[0].sizes();
     planes[2] = forward.sizes.in_h, planes[3] = forward.sizes.in_w;
-    return {scatter_picked(grads[0], raw::indices_of(forward, raw::backend_of(grads[0])), planes)};
+    return {scattered(grads[0], raw::indices_of(forward, raw::backend_of(grads[0])), {planes, forward.sizes})};
   }
 };
 
 /// Saved: indices.
 struct ScatterPickedBackward final : Node {
+  Pool2dSizes windows{};
   std::string_view name() const override { return "MaxPool2DWithIndicesBackwardBackward0"; }
   TensorList apply(TensorList grads) override {
     if (!grads[0].defined()) return {Tensor()};
-    return {gather_picked(grads[0], saved(0))};
+    return {gathered(grads[0], saved(0), windows)};
   }
 };
 
 template <class N>
-void record_picked(Tensor& out, const Tensor& planes, const Tensor& indices) {
+void record_picked(Tensor& out, const Tensor& planes, const Tensor& indices, const Pool2dSizes& windows) {
   auto node = make_node<N>(planes);
-  node->planes_sizes = planes.sizes();
+  node->planes = {planes.sizes(), windows};
   node->save(indices);
   record(out, node);
 }
 
-Tensor gather_picked(const Tensor& planes, const Tensor& indices) {
+Tensor gathered(const Tensor& planes, const Tensor& indices, const Pool2dSizes& windows) {
   Tensor out = raw::gather_picked(planes, indices);
-  if (needs_grad(planes)) record_picked<GatherPickedBackward>(out, planes, indices);
+  if (needs_grad(planes)) record_picked<GatherPickedBackward>(out, planes, indices, windows);
   return out;
 }
 
-Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes) {
-  Tensor out = raw::scatter_picked(values, indices, planes_sizes);
+Tensor scattered(const Tensor& values, const Tensor& indices, const raw::PickedPlanes& planes) {
+  Tensor out = raw::scatter_picked(values, indices, planes);
   if (needs_grad(values)) {
     auto node = make_node<ScatterPickedBackward>(values);
+    node->windows = planes.windows;
     node->save(indices);
     record(out, node);
   }
@@ -84,6 +87,7 @@ struct FixedWindows {
 };
 struct AdaptiveWindows {
   Shape input_sizes, output_sizes;
+  ImageOrder order;
 };
 
 Tensor apply_windows(const FixedWindows& w, const Tensor& x) {
@@ -97,7 +101,7 @@ Tensor apply_windows(const AdaptiveWindows& w, const Tensor& x) {
   return raw::adaptive_avg_pool2d(x, {w.output_sizes[n - 2], w.output_sizes[n - 1]});
 }
 Tensor apply_transposed(const AdaptiveWindows& w, const Tensor& grad) {
-  return raw::adaptive_avg_pool2d_grad(grad, w.input_sizes);
+  return raw::adaptive_avg_pool2d_grad(grad, w.input_sizes, w.order);
 }
 
 std::string_view node_name(const FixedWindows&, bool forward) {
@@ -141,7 +145,10 @@ Tensor pool(const Windows& windows, const Tensor& x, bool forward) {
 
 ValuesIndices max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options) {
   ValuesIndices out = raw::max_pool2d(x, kernel, options);
-  if (needs_grad(x)) record_picked<MaxPool2DWithIndicesBackward>(out.values, x, out.indices);
+  if (needs_grad(x)) {
+    record_picked<MaxPool2DWithIndicesBackward>(out.values, x, out.indices,
+                                                raw::max_pool2d_windows(x, kernel, options));
+  }
   return out;
 }
 
@@ -166,7 +173,7 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options
 Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
   if (output.h == 1 && output.w == 1 && x.dim() >= 2) return mean(x, {.dims = {-1, -2}, .keepdim = true});
   Tensor out = raw::adaptive_avg_pool2d(x, output);
-  if (needs_grad(x)) record_pool(out, AdaptiveWindows{x.sizes(), out.sizes()}, x, true);
+  if (needs_grad(x)) record_pool(out, AdaptiveWindows{x.sizes(), out.sizes(), raw::detail::order_of(x)}, x, true);
   return out;
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 // The neural-network family of kernels: convolution, pooling, normalisation, softmax and losses. What each sees are raw
-// pointers to dense row-major arrays and sizes; the caller has checked shapes, dtypes and devices and allocated
-// outputs. Statistics of f16 and bf16 (means, variances, inverse deviations, sums of exponentials) are f32. A null slot
-// is a clear "not supported on DEVICE for DTYPE". Thread safety: parameters are plain values, the table is constant
-// after start-up. Use: backend.ops().nn->conv2d[dtype](core::Conv2dParams{...});
+// pointers to dense row-major arrays and sizes (images also with channels last, see takes_channels_last); the caller
+// has checked shapes, dtypes and devices and allocated outputs. Statistics of f16 and bf16 (means, variances, inverse
+// deviations, sums of exponentials) are f32. A null slot is a clear "not supported on DEVICE for DTYPE". Thread safety:
+// parameters are plain values, the table is constant after start-up. Use:
+// backend.ops().nn->conv2d[dtype](core::Conv2dParams{...});
 
 #include <array>
 #include <cstdint>
@@ -13,8 +14,12 @@
 
 namespace core {
 
+/// Where the channels of images lie: planes one after the other, or side by side for each pixel (torch.channels_last).
+enum class ImageOrder : std::int64_t { channels_first, channels_last };
+
 /// Sizes of a 2-D convolution. Arrays: input (batch, in_channels, in_h, in_w), weight (out_channels, in_channels /
-/// groups, kernel_h, kernel_w), bias (out_channels), output (batch, out_channels, out_h, out_w).
+/// groups, kernel_h, kernel_w), bias (out_channels), output (batch, out_channels, out_h, out_w). The channels of all
+/// three lie as `order` says, last only where the table takes that.
 struct Conv2dSizes {
   std::int64_t batch, in_channels, in_h, in_w;
   std::int64_t out_channels, out_h, out_w;
@@ -23,6 +28,7 @@ struct Conv2dSizes {
   std::int64_t pad_top, pad_left, pad_bottom, pad_right;
   std::int64_t dilation_h, dilation_w;
   std::int64_t groups;
+  ImageOrder order = ImageOrder::channels_first;
 };
 
 /// output = input * weight + bias; bias may be null.
@@ -51,13 +57,15 @@ struct Conv2dWeightGradParams {
   void* bias_grad;
 };
 
-/// Sizes of a 2-D pooling over `planes` images of one channel each. Windows may reach over the borders.
+/// Sizes of a 2-D pooling over `planes` images of `inner` channels each, which lie side by side; other than 1 only
+/// where the table takes channels last. Windows may reach over the borders.
 struct Pool2dSizes {
   std::int64_t planes, in_h, in_w, out_h, out_w;
   std::int64_t kernel_h, kernel_w;
   std::int64_t stride_h, stride_w;
   std::int64_t pad_h, pad_w;
   std::int64_t dilation_h, dilation_w;
+  std::int64_t inner = 1;
 };
 
 /// output = the largest of each window (NaN counts as largest), indices = its position h * in_w + w in the plane.
@@ -69,12 +77,14 @@ struct MaxPool2dParams {
 };
 
 /// Moves values between a plane of `size` elements and the `picked` positions `indices` in it. scatter: plane (zeroed
-/// here) += values; gather: values = plane.
+/// here) += values; gather: values = plane. Of `windows`, those that picked, counts `inner`, and where that is not 1
+/// scatter needs the rest.
 struct PickParams {
   std::int64_t planes, size, picked;
   const std::int64_t* indices;
   const void* in;
   void* out;
+  Pool2dSizes windows{};
 };
 
 /// Means over windows. The divisor is `divisor` when that is not 0, else the number of elements in the window (with the
@@ -87,17 +97,18 @@ struct AvgPool2dParams {
   void* out;       // forward: output; backward: gradient of the input
 };
 
-/// Means over windows [floor(i * in / out), ceil((i + 1) * in / out)).
+/// Means over windows [floor(i * in / out), ceil((i + 1) * in / out)). `inner` as in Pool2dSizes.
 struct AdaptivePool2dParams {
   std::int64_t planes, in_h, in_w, out_h, out_w;
   const void* in;
   void* out;
+  std::int64_t inner = 1;
 };
 
 // Normalisations. Weight, bias and their gradients are of the data's dtype, or f32 beside f16 and bf16
 // (`parameters_in_f32`).
 
-/// Arrays (batch, channels, plane). weight and bias may be null.
+/// Arrays (batch, channels, plane); of channels that lie last (pixels, channels, 1). weight and bias may be null.
 struct BatchNormSizes {
   std::int64_t batch, channels, plane;
 };
@@ -170,6 +181,15 @@ struct GeluGradParams {
   const void* output_grad;
   const void* input;
   void* input_grad;
+};
+
+/// out = in * mask * scale: the gradient of dropout.
+struct MaskedScaleParams {
+  std::int64_t count;
+  double scale;
+  const void* in;
+  const bool* mask;
+  void* out;
 };
 
 /// Along the middle of (outer, length, inner).
@@ -246,6 +266,8 @@ struct NnTable {
   KernelRow<LayerNormGradParams> layer_norm_long_grad{};
   static constexpr std::int64_t kLongRow = 64;
   KernelRow<GeluGradParams> gelu_tanh_grad{};
+  /// Null where dropout is not one kernel.
+  KernelRow<MaskedScaleParams> masked_scale{};
   KernelRow<AttentionParams> attention{};
   KernelRow<AttentionGradParams> attention_grad{};
   /// By DType::boolean; null where attention() has no dropout.
@@ -259,6 +281,8 @@ struct NnTable {
   /// Whether attention() goes by tiles, whatever the number of keys, for heads of up to kWidestTiles elements a row;
   /// such kernels take masks and dropout, others do not.
   bool attention_has_tiles = false;
+  /// Whether convolution and pooling take images whose channels lie last, and batch_* are fast on them.
+  bool takes_channels_last = false;
   static constexpr std::int64_t kWidestTiles = 512;
 };
 

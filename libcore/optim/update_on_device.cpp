@@ -5,12 +5,15 @@
 namespace core::detail {
 namespace {
 
-/// Dense, and of the parameter's device and dtype; or not there.
+/// Dense in the parameter's order (rows, or channels last on a device), of its device and dtype; or not there.
 bool lies_as(const Tensor& param, std::initializer_list<const Tensor*> others) {
-  if (!param.is_contiguous()) return false;
+  const bool rows = param.is_contiguous();
+  if (!rows && (param.device().is_cpu() || !param.is_contiguous(MemoryFormat::channels_last))) return false;
   return std::all_of(others.begin(), others.end(), [&](const Tensor* t) {
-    return !t->defined() || (t->is_contiguous() && t->dtype() == param.dtype() && t->numel() == param.numel() &&
-                             &t->storage()->backend() == &param.storage()->backend());
+    if (!t->defined()) return true;
+    const bool same_order = rows ? t->is_contiguous() : t->strides() == param.strides();
+    return same_order && t->dtype() == param.dtype() && t->numel() == param.numel() &&
+           &t->storage()->backend() == &param.storage()->backend();
   });
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "libcore/tensor/nn_common.h"
+#include "libcore/tensor/raw_nn_ops.h"
 
 namespace core {
 
@@ -185,6 +186,7 @@ ConvPlan transposed_plan(const Tensor& x, const Tensor& weight, const Tensor& bi
   ConvPlan plan = plan_of(lines, rank);
   plan.plane.batch = x.size(0), plan.plane.in_channels = outputs;
   plan.plane.out_channels = weight.size(0), plan.plane.groups = o.groups;
+  if (rank == 2) plan.plane.order = conv2d_order(x, weight);
   return plan;
 }
 

@@ -59,6 +59,20 @@ Shape strides_of(MemoryFormat format, const Shape& sizes) {
   return strides;
 }
 
+MemoryFormat suggested_format(const Tensor& x) {
+  const MemoryFormat last = x.dim() == 5 ? MemoryFormat::channels_last_3d : MemoryFormat::channels_last;
+  const auto order = memory_order(last, x.sizes().size());
+  if (order.empty() || x.strides()[1] == 0) return MemoryFormat::contiguous;
+  std::int64_t least = 0;
+  for (const std::size_t d : order) {
+    const std::int64_t size = x.sizes()[d], stride = x.strides()[d];
+    // (N, 1, 1, 1) is row-major.
+    if (size == 0 || stride < least || (d == 0 && least == x.strides()[1])) return MemoryFormat::contiguous;
+    least = stride * std::max<std::int64_t>(1, size);
+  }
+  return last;
+}
+
 Tensor formatted(const Tensor& x, MemoryFormat format) {
   Tensor out = make_strided(x.sizes(), strides_of(format, x.sizes()), x.dtype(), backend_of(x));
   copy_into(out, x);

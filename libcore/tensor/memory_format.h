@@ -20,6 +20,9 @@ namespace raw {
 Shape strides_of(MemoryFormat format, const Shape& sizes);
 /// A copy that lies so.
 Tensor formatted(const Tensor& x, MemoryFormat format);
+/// The format that x has by its strides, gaps allowed, and that an operation which keeps formats gives its result:
+/// PyTorch's suggest_memory_format(). Where sizes of 1 leave it open the strides of those decide.
+MemoryFormat suggested_format(const Tensor& x);
 
 }  // namespace raw
 }  // namespace core

@@ -1,5 +1,7 @@
 #include "libcore/tensor/nn_common.h"
 
+#include "libcore/tensor/memory_format.h"
+
 namespace core::raw::detail {
 
 void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others) {
@@ -7,6 +9,27 @@ void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others)
     if (!other->defined() || other->device() == x.device()) continue;
     throw Error(ErrorCode::runtime, mixed_device_text(backend_of(x), backend_of(*other)));
   }
+}
+
+bool takes_channels_last(const Tensor& x) {
+  if (!has_bytes(x)) return false;
+  const NnTable* table = backend_of(x).ops().nn;
+  return table != nullptr && table->takes_channels_last;
+}
+
+ImageOrder order_of(const Tensor& x) {
+  const bool last = takes_channels_last(x) && suggested_format(x) == MemoryFormat::channels_last;
+  return last ? ImageOrder::channels_last : ImageOrder::channels_first;
+}
+
+Tensor dense(const Tensor& x, ImageOrder order) {
+  if (order == ImageOrder::channels_first) return dense(x);
+  return x.is_contiguous(MemoryFormat::channels_last) ? x : formatted(x, MemoryFormat::channels_last);
+}
+
+Tensor empty_as(const Tensor& x, const Shape& sizes, ImageOrder order) {
+  if (order == ImageOrder::channels_first) return empty_as(x, sizes);
+  return make_strided(sizes, strides_of(MemoryFormat::channels_last, sizes), x.dtype(), backend_of(x));
 }
 
 void throw_not_implemented(const char* operation, DType dtype) {

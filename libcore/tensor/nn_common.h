@@ -21,6 +21,14 @@ inline Tensor dense(const Tensor& x) {
 inline Tensor empty_as(const Tensor& x, const Shape& sizes) {
   return make(sizes, x.dtype(), backend_of(x));
 }
+/// Whether there are kernels for images like x whose channels lie last.
+bool takes_channels_last(const Tensor& x);
+/// How x lies, and the result of an operation that keeps it: channels_last where x suggests that and there are kernels
+/// for it.
+ImageOrder order_of(const Tensor& x);
+/// The two above for images whose channels lie so. REQUIRES: of channels_last, four dimensions.
+Tensor dense(const Tensor& x, ImageOrder order);
+Tensor empty_as(const Tensor& x, const Shape& sizes, ImageOrder order);
 /// Error "Expected all tensors to be on the same device ..." unless all defined ones are where `x` is.
 void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others);
 

@@ -6,11 +6,13 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/graph_random.h"
+#include "libcore/backend/nn_table.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/ops.h"
 #include "libcore/tensor/random_cuda.h"
 #include "libcore/tensor/random_stream.h"
+#include "libcore/tensor/raw_ops.h"
 
 namespace core::detail {
 namespace {
@@ -89,6 +91,20 @@ DroppedOut cuda_dropped_out(const Tensor& x, double p) {
   DroppedOut result = dropped_out(in_memory_order, p, width);
   const Shape back = inverse(order);
   return {result.out.permute(back), result.kept.permute(back)};
+}
+
+Tensor cuda_dropout_grad(const Tensor& output_grad, const Tensor& kept, double scale) {
+  const NoGradGuard no_history;
+  const NnTable* table = raw::backend_of(output_grad).ops().nn;
+  const auto kernel = table == nullptr ? nullptr : table->masked_scale[static_cast<std::size_t>(output_grad.dtype())];
+  if (kernel == nullptr || !kept.permute(memory_order(kept)).is_contiguous()) return {};
+  Tensor grad = output_grad, out = raw::make_like(kept, output_grad.dtype());
+  if (grad.strides() != kept.strides()) {
+    grad = raw::make_like(kept, output_grad.dtype());
+    raw::copy_into(grad, output_grad);
+  }
+  kernel({kept.numel(), scale, grad.raw_data(), static_cast<const bool*>(kept.raw_data()), out.mutable_raw_data()});
+  return out;
 }
 
 }  // namespace core::detail

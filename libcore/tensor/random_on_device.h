@@ -26,5 +26,7 @@ struct DroppedOut {
 /// Elements of x divided by 1 - p, or 0 with probability p, without history. REQUIRES: x is a floating tensor on a CUDA
 /// device with elements, 0 < p < 1.
 DroppedOut cuda_dropped_out(const Tensor& x, double p);
+/// output_grad * kept * scale by one kernel, laid out as `kept`, without history; undefined where there is no kernel.
+Tensor cuda_dropout_grad(const Tensor& output_grad, const Tensor& kept, double scale);
 
 }  // namespace core::detail

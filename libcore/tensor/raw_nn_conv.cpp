@@ -215,6 +215,11 @@ Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weig
 
 }  // namespace
 
+ImageOrder conv2d_order(const Tensor& x, const Tensor& weight) {
+  if (x.dtype() == DType::f64) return ImageOrder::channels_first;
+  return detail::order_of(x) == ImageOrder::channels_last ? ImageOrder::channels_last : detail::order_of(weight);
+}
+
 Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o) {
   detail::check_devices(x, {&weight, &bias});
   check_options(o);
@@ -229,6 +234,7 @@ Conv2dSizes conv2d_sizes(const Tensor& x, const Tensor& weight, const Tensor& bi
   s.stride_h = o.stride.h(), s.stride_w = o.stride.w();
   s.dilation_h = o.dilation.h(), s.dilation_w = o.dilation.w();
   s.groups = o.groups;
+  s.order = conv2d_order(x, weight);
   const Pads vertical = pads(o.padding, o.padding.amount().h(), s.kernel_h, s.dilation_h);
   const Pads horizontal = pads(o.padding, o.padding.amount().w(), s.kernel_w, s.dilation_w);
   s.pad_top = vertical.before, s.pad_bottom = vertical.after;
@@ -249,10 +255,10 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
     if (on_images(x, wide, ConvPass::forward)) return pending_conv2d(x, dense(weight), dense(bias), s, wide);
   }
   if (!empty && is_product(x, s)) return conv2d_as_product(x, weight, bias, s);
-  Tensor out = detail::empty_as(x, output_sizes(s));
+  Tensor out = detail::empty_as(x, output_sizes(s), s.order);
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
   if (empty) return zeroed(out);
-  const Tensor in = dense(x), w = dense(weight), b = dense(bias);
+  const Tensor in = dense(x, s.order), w = dense(weight, s.order), b = dense(bias);
   detail::run("conv2d", x, &NnTable::conv2d,
               Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data()});
   return out;
@@ -262,10 +268,10 @@ Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const 
   if (s.in_channels != 0 && on_images(output_grad, s, ConvPass::input_grad)) {
     return conv2d_input_grad_of_images(output_grad, weight, s);
   }
-  Tensor out = detail::empty_as(output_grad, image_sizes(s));
+  Tensor out = detail::empty_as(output_grad, image_sizes(s), s.order);
   if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
   if (output_grad.numel() == 0) return zeroed(out);
-  const Tensor grad = dense(output_grad), w = dense(weight);
+  const Tensor grad = dense(output_grad, s.order), w = dense(weight, s.order);
   detail::run("conv2d_backward", output_grad, &NnTable::conv2d_input_grad,
               Conv2dInputGradParams{s, grad.raw_data(), w.raw_data(), out.mutable_raw_data()});
   return out;
@@ -273,7 +279,7 @@ Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const 
 
 WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const Conv2dSizes& s, bool with_bias) {
   WeightGrads out;
-  out.weight = detail::empty_as(x, {s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w});
+  out.weight = detail::empty_as(x, {s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w}, s.order);
   if (with_bias) out.bias = detail::empty_as(x, {s.out_channels});
   if (out.weight.numel() == 0 || !detail::has_bytes(x)) return out;
   if (x.numel() == 0 || output_grad.numel() == 0) {
@@ -287,7 +293,7 @@ WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const
                                         static_cast<float*>(detail::output_or_null(out.bias))});
     return out;
   }
-  const Tensor grad = dense(output_grad), in = dense(x);
+  const Tensor grad = dense(output_grad, s.order), in = dense(x, s.order);
   detail::run("conv2d_backward", x, &NnTable::conv2d_weight_grad,
               Conv2dWeightGradParams{s, grad.raw_data(), in.raw_data(), out.weight.mutable_raw_data(),
                                      detail::output_or_null(out.bias)});

@@ -39,8 +39,10 @@ Tensor empty_parameter(const Tensor& x, const Tensor& weight, const Shape& sizes
   return make(sizes, (weight.defined() ? weight : x).dtype(), backend_of(x));
 }
 
-BatchNormSizes batch_norm_sizes(const Tensor& x) {
+/// Of an array whose channels lie so.
+BatchNormSizes batch_norm_sizes(const Tensor& x, ImageOrder order) {
   const std::int64_t channels = x.size(1);
+  if (order == ImageOrder::channels_last) return {x.size(0) * x.size(2) * x.size(3), channels, 1};
   const std::int64_t rows = x.size(0) * channels;
   return {x.size(0), channels, rows == 0 ? 0 : x.numel() / rows};
 }
@@ -161,14 +163,15 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
     const auto known = [&](const Tensor& running) { return dtype == x.dtype() ? running : cast(running, dtype); };
     return {known(a.running_mean), inverse_std(known(a.running_var), a.eps)};
   }
-  const BatchNormSizes sizes = batch_norm_sizes(x);
+  const ImageOrder order = detail::order_of(x);
+  const BatchNormSizes sizes = batch_norm_sizes(x, order);
   const Tensor mean = empty_stats(x, sizes.channels), var = empty_stats(x, sizes.channels);
   if (held::is_held(x)) {
     const held::Image in = held::image(x);
     held::table_of(x).stats({held::shape_of(x.sizes()), in.data, static_cast<float*>(mean.mutable_raw_data()),
                              static_cast<float*>(var.mutable_raw_data())});
   } else if (detail::has_bytes(x)) {
-    const Tensor in = dense(x);
+    const Tensor in = dense(x, order);
     detail::run("batch_norm", x, &NnTable::batch_stats,
                 BatchStatsParams{sizes, in.raw_data(), mean.mutable_raw_data(), var.mutable_raw_data()});
   }
@@ -180,11 +183,12 @@ Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArgume
   if (held::is_held(x) && all_f32({&stats.mean, &stats.inverse_std, &a.weight, &a.bias})) {
     if (Tensor mapped = held::try_map(x, channel_map(stats, a)); mapped.defined()) return mapped;
   }
-  Tensor out = detail::empty_as(x, x.sizes());
+  const ImageOrder order = detail::order_of(x);
+  Tensor out = detail::empty_as(x, x.sizes(), order);
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
-  const Tensor in = dense(x), mean = dense(stats.mean), weight = dense(a.weight), bias = dense(a.bias);
+  const Tensor in = dense(x, order), mean = dense(stats.mean), weight = dense(a.weight), bias = dense(a.bias);
   detail::run("batch_norm", x, &NnTable::batch_norm,
-              BatchNormParams{batch_norm_sizes(x), in.raw_data(), mean.raw_data(), stats.inverse_std.raw_data(),
+              BatchNormParams{batch_norm_sizes(x, order), in.raw_data(), mean.raw_data(), stats.inverse_std.raw_data(),
                               data_or_null(weight), data_or_null(bias), out.mutable_raw_data(),
                               has_f32_parameters(x, weight, bias)});
   return out;
@@ -198,12 +202,13 @@ NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
   if (held::is_held(x) && all_f32({&output_grad, &stats.mean, &weight})) {
     return norm_grad_of_images(output_grad, x, stats, weight, batch_stats, std::move(out), wanted.input);
   }
-  if (wanted.input) out.input = detail::empty_as(x, x.sizes());
+  const ImageOrder order = detail::order_of(x);
+  if (wanted.input) out.input = detail::empty_as(x, x.sizes(), order);
   if (!detail::has_bytes(x)) return out;
-  const Tensor grad = dense(output_grad), in = dense(x), mean = dense(stats.mean), w = dense(weight);
+  const Tensor grad = dense(output_grad, order), in = dense(x, order), mean = dense(stats.mean), w = dense(weight);
   detail::run(
       "batch_norm_backward", x, &NnTable::batch_norm_grad,
-      BatchNormGradParams{batch_norm_sizes(x), batch_stats, grad.raw_data(), in.raw_data(), mean.raw_data(),
+      BatchNormGradParams{batch_norm_sizes(x, order), batch_stats, grad.raw_data(), in.raw_data(), mean.raw_data(),
                           stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
                           output_or_null(out.weight), output_or_null(out.bias), has_f32_parameters(x, weight, {})});
   return out;

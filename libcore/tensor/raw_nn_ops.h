@@ -21,6 +21,8 @@ enum class WeightUse { once, again };
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& sizes,
               WeightUse use = WeightUse::once);
 Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& sizes);
+/// PyTorch's rule: channels last where x or the weight lies so, but not of f64, and where there are kernels for it.
+ImageOrder conv2d_order(const Tensor& x, const Tensor& weight);
 struct WeightGrads {
   Tensor weight;
   Tensor bias;
@@ -60,15 +62,24 @@ Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const HeldMaxPool& fo
 /// The indices that max_pool2d would have given.
 Tensor indices_of(const HeldMaxPool& forward, Backend& backend);
 /// Values of the last two dimensions of `like` picked by (or put back to) `indices`, as max_pool2d made them.
+/// Channels of the result lie as those of the indices.
 Tensor gather_picked(const Tensor& planes, const Tensor& indices);
-Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes);
+/// What indices are positions of: planes, and the windows that they were picked in.
+struct PickedPlanes {
+  Shape sizes;
+  Pool2dSizes windows{};
+};
+Tensor scatter_picked(const Tensor& values, const Tensor& indices, const PickedPlanes& planes);
+/// The windows of max_pool2d.
+Pool2dSizes max_pool2d_windows(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options);
 
 /// Everything about an average pooling but its arrays.
 AvgPool2dParams avg_pool2d_plan(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options);
 Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan);
 Tensor avg_pool2d_grad(const Tensor& output_grad, AvgPool2dParams plan, const Shape& input_sizes);
 Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output);
-Tensor adaptive_avg_pool2d_grad(const Tensor& output_grad, const Shape& input_sizes);
+/// `order`: of the input's channels.
+Tensor adaptive_avg_pool2d_grad(const Tensor& output_grad, const Shape& input_sizes, ImageOrder order);
 
 /// What batch_norm found: mean and 1 / sqrt(var + eps) of each channel.
 struct NormStats {

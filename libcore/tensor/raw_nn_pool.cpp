@@ -47,6 +47,11 @@ struct PoolShape {
   bool ceil_mode;
 };
 
+/// Channels that lie side by side.
+std::int64_t inner_channels(const Tensor& x, ImageOrder order) {
+  return order == ImageOrder::channels_last ? x.size(1) : 1;
+}
+
 Pool2dSizes pool_sizes(const Tensor& x, const PoolShape& shape) {
   const bool right_rank = x.dim() == 3 || x.dim() == 4;
   if (!right_rank || x.size(-1) == 0 || x.size(-2) == 0 || x.size(-3) == 0) {
@@ -62,7 +67,8 @@ Pool2dSizes pool_sizes(const Tensor& x, const PoolShape& shape) {
     fail("Given input size: " + by(x.size(-3), rows.in, columns.in) +
          ". Calculated output size: " + by(x.size(-3), out_h, out_w) + ". Output size is too small");
   }
-  return {x.numel() / (rows.in * columns.in),
+  const std::int64_t inner = inner_channels(x, detail::order_of(x));
+  return {x.numel() / (rows.in * columns.in * inner),
           rows.in,
           columns.in,
           out_h,
@@ -74,7 +80,14 @@ Pool2dSizes pool_sizes(const Tensor& x, const PoolShape& shape) {
           rows.pad,
           columns.pad,
           rows.dilation,
-          columns.dilation};
+          columns.dilation,
+          inner};
+}
+
+/// What pool_sizes() said. The order of a single channel shows in strides alone.
+ImageOrder order_of_result(const Tensor& x, std::int64_t inner) {
+  if (inner != 1) return ImageOrder::channels_last;
+  return x.dim() == 4 && x.size(1) == 1 ? detail::order_of(x) : ImageOrder::channels_first;
 }
 
 /// The sizes of x with other planes.
@@ -89,9 +102,10 @@ std::int64_t plane_size(const Shape& sizes) {
   return sizes[sizes.size() - 2] * sizes[sizes.size() - 1];
 }
 
-AdaptivePool2dParams adaptive_params(const Shape& in, const Shape& out) {
+AdaptivePool2dParams adaptive_params(const Shape& in, const Shape& out, ImageOrder order) {
   const std::size_t n = in.size();
-  return {in.numel() / plane_size(in), in[n - 2], in[n - 1], out[n - 2], out[n - 1], nullptr, nullptr};
+  const std::int64_t inner = order == ImageOrder::channels_last ? in[1] : 1;
+  return {in.numel() / (plane_size(in) * inner), in[n - 2], in[n - 1], out[n - 2], out[n - 1], nullptr, nullptr, inner};
 }
 
 bool is_2x2(const Pool2dSizes& s) {
@@ -102,13 +116,18 @@ bool is_2x2(const Pool2dSizes& s) {
 
 }  // namespace
 
+Pool2dSizes max_pool2d_windows(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o) {
+  return pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode});
+}
+
 ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o) {
-  const Pool2dSizes sizes = pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode});
+  const Pool2dSizes sizes = max_pool2d_windows(x, kernel, o);
+  const ImageOrder order = order_of_result(x, sizes.inner);
   ValuesIndices out;
-  out.values = detail::empty_as(x, with_planes(x, sizes.out_h, sizes.out_w));
-  out.indices = make(out.values.sizes(), DType::i64, backend_of(x));
+  out.values = detail::empty_as(x, with_planes(x, sizes.out_h, sizes.out_w), order);
+  out.indices = make_strided(out.values.sizes(), out.values.strides(), DType::i64, backend_of(x));
   if (x.numel() == 0 || !detail::has_bytes(x)) return out;
-  const Tensor in = dense(x);
+  const Tensor in = dense(x, order);
   const NnTable* table = backend_of(x).ops().nn;
   const bool usual = is_2x2(sizes) && table != nullptr && table->max_pool2d_2x2[static_cast<std::size_t>(x.dtype())];
   detail::run(
@@ -164,25 +183,41 @@ Tensor indices_of(const HeldMaxPool& forward, Backend& backend) {
   return out;
 }
 
+namespace {
+/// The planes of a picking, whose windows are not known yet.
+PickParams pick_params(const Shape& planes, const Tensor& indices, ImageOrder order) {
+  const std::int64_t size = plane_size(planes), inner = order == ImageOrder::channels_last ? planes[1] : 1;
+  PickParams params{planes.numel() / (size * inner), size,    plane_size(indices.sizes()),
+                    indices.data<std::int64_t>(),    nullptr, nullptr};
+  params.windows.inner = inner;
+  return params;
+}
+}  // namespace
+
 Tensor gather_picked(const Tensor& planes, const Tensor& indices) {
-  Tensor out = detail::empty_as(planes, indices.sizes());
+  const ImageOrder order = detail::order_of(indices);
+  Tensor out = detail::empty_as(planes, indices.sizes(), order);
   if (out.numel() == 0 || !detail::has_bytes(planes)) return out;
-  const std::int64_t size = plane_size(planes.sizes()), picked = plane_size(indices.sizes());
-  const Tensor in = dense(planes);
-  detail::run("max_pool2d_backward", planes, &NnTable::gather_picked,
-              PickParams{planes.numel() / size, size, picked, indices.data<std::int64_t>(), in.raw_data(),
-                         out.mutable_raw_data()});
+  const Tensor in = dense(planes, order), at = dense(indices, order);
+  PickParams params = pick_params(planes.sizes(), at, order);
+  params.in = in.raw_data();
+  params.out = out.mutable_raw_data();
+  detail::run("max_pool2d_backward", planes, &NnTable::gather_picked, params);
   return out;
 }
 
-Tensor scatter_picked(const Tensor& values, const Tensor& indices, const Shape& planes_sizes) {
-  Tensor out = detail::empty_as(values, planes_sizes);
+Tensor scatter_picked(const Tensor& values, const Tensor& indices, const PickedPlanes& planes) {
+  const ImageOrder order = detail::order_of(indices);
+  Tensor out = detail::empty_as(values, planes.sizes, order);
   if (out.numel() == 0 || !detail::has_bytes(values)) return out;
-  const std::int64_t size = plane_size(planes_sizes), picked = plane_size(indices.sizes());
-  const Tensor in = dense(values);
-  detail::run("max_pool2d_backward", values, &NnTable::scatter_picked,
-              PickParams{out.numel() / size, size, picked, indices.data<std::int64_t>(), in.raw_data(),
-                         out.mutable_raw_data()});
+  const Tensor in = dense(values, order), at = dense(indices, order);
+  PickParams params = pick_params(planes.sizes, at, order);
+  const std::int64_t inner = params.windows.inner;
+  params.windows = planes.windows;
+  params.windows.inner = inner;
+  params.in = in.raw_data();
+  params.out = out.mutable_raw_data();
+  detail::run("max_pool2d_backward", values, &NnTable::scatter_picked, params);
   return out;
 }
 
@@ -211,9 +246,10 @@ Tensor avg_pool2d_of_image(const Tensor& x, AvgPool2dParams plan) {
 
 Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan) {
   if (Tensor out = avg_pool2d_of_image(x, plan); out.defined()) return out;
-  Tensor out = detail::empty_as(x, with_planes(x, plan.sizes.out_h, plan.sizes.out_w));
+  const ImageOrder order = order_of_result(x, plan.sizes.inner);
+  Tensor out = detail::empty_as(x, with_planes(x, plan.sizes.out_h, plan.sizes.out_w), order);
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
-  const Tensor in = dense(x);
+  const Tensor in = dense(x, order);
   plan.in = in.raw_data();
   plan.out = out.mutable_raw_data();
   detail::run("avg_pool2d", x, &NnTable::avg_pool2d, plan);
@@ -221,9 +257,10 @@ Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan) {
 }
 
 Tensor avg_pool2d_grad(const Tensor& output_grad, AvgPool2dParams plan, const Shape& input_sizes) {
-  Tensor out = detail::empty_as(output_grad, input_sizes);
+  const ImageOrder order = order_of_result(output_grad, plan.sizes.inner);
+  Tensor out = detail::empty_as(output_grad, input_sizes, order);
   if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
-  const Tensor grad = dense(output_grad);
+  const Tensor grad = dense(output_grad, order);
   plan.in = grad.raw_data();
   plan.out = out.mutable_raw_data();
   detail::run("avg_pool2d_backward", output_grad, &NnTable::avg_pool2d_grad, plan);
@@ -235,21 +272,22 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
     x.size(-2);  // PyTorch's text for too few dimensions
     fail("adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got " + to_list(x.sizes()));
   }
-  Tensor out = detail::empty_as(x, with_planes(x, output.h.value_or(x.size(-2)), output.w.value_or(x.size(-1))));
+  const ImageOrder order = detail::order_of(x);
+  Tensor out = detail::empty_as(x, with_planes(x, output.h.value_or(x.size(-2)), output.w.value_or(x.size(-1))), order);
   if (out.numel() == 0 || !detail::has_bytes(x)) return out;
-  const Tensor in = dense(x);
-  AdaptivePool2dParams params = adaptive_params(x.sizes(), out.sizes());
+  const Tensor in = dense(x, order);
+  AdaptivePool2dParams params = adaptive_params(x.sizes(), out.sizes(), order);
   params.in = in.raw_data();
   params.out = out.mutable_raw_data();
   detail::run("adaptive_avg_pool2d", x, &NnTable::adaptive_avg_pool2d, params);
   return out;
 }
 
-Tensor adaptive_avg_pool2d_grad(const Tensor& output_grad, const Shape& input_sizes) {
-  Tensor out = detail::empty_as(output_grad, input_sizes);
+Tensor adaptive_avg_pool2d_grad(const Tensor& output_grad, const Shape& input_sizes, ImageOrder order) {
+  Tensor out = detail::empty_as(output_grad, input_sizes, order);
   if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
-  const Tensor grad = dense(output_grad);
-  AdaptivePool2dParams params = adaptive_params(input_sizes, output_grad.sizes());
+  const Tensor grad = dense(output_grad, order);
+  AdaptivePool2dParams params = adaptive_params(input_sizes, output_grad.sizes(), order);
   params.in = grad.raw_data();
   params.out = out.mutable_raw_data();
   detail::run("adaptive_avg_pool2d_backward", output_grad, &NnTable::adaptive_avg_pool2d_grad, params);

@@ -63,6 +63,12 @@ def memory():
     t("cumsum f32 2^28", lambda: a.cumsum(0))
     t("rand f32 2^28", lambda: torch.rand(n, device=dev))
     t("dropout f32 2^28", lambda: f.dropout(a, 0.1, True))
+    leaf = a.detach().requires_grad_()
+
+    def dropout_both():
+        f.dropout(leaf, 0.1, True).backward(b)
+        clear(leaf)
+    t("dropout both f32 2^28", dropout_both)
     ha, hb = a.bfloat16(), b.bfloat16()
     del a, b
     t("add bf16 2^28", lambda: ha + hb)
@@ -125,9 +131,11 @@ def convolutions():
             ("64-64 56 k3", 64, 64, 64, 56, 3, 1, 1), ("256-256 14 k3", 64, 256, 256, 14, 3, 1, 1),
             ("3-64 224 k7 s2", 64, 3, 64, 224, 7, 2, 1), ("256-1024 14 k1", 64, 256, 1024, 14, 1, 1, 1),
             ("96 depthwise 56 k3", 64, 96, 96, 56, 3, 1, 96)):
-        for type_name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
-            x = randn(n, i, s, s, dtype=dtype).requires_grad_()
-            w = randn(o, i // groups, k, k, dtype=dtype).requires_grad_()
+        for type_name, dtype, form in (("f32", torch.float32, torch.contiguous_format),
+                                       ("bf16", torch.bfloat16, torch.contiguous_format),
+                                       ("bf16 channels-last", torch.bfloat16, torch.channels_last)):
+            x = randn(n, i, s, s, dtype=dtype).to(memory_format=form).requires_grad_()
+            w = randn(o, i // groups, k, k, dtype=dtype).to(memory_format=form).requires_grad_()
             go = lambda: f.conv2d(x, w, None, stride, k // 2, 1, groups)
             t(f"conv forward {type_name} {name}", no_grad(go))
 
@@ -135,6 +143,27 @@ def convolutions():
                 go().sum().backward()
                 clear(x, w)
             t(f"conv both {type_name} {name}", both)
+    for name, form in (("", torch.contiguous_format), (" channels-last", torch.channels_last)):
+        residual_block(name, form)
+
+
+def residual_block(name, form):
+    def image(*sizes):
+        return randn(*sizes, dtype=torch.bfloat16).to(memory_format=form)
+    x, g = image(64, 256, 56, 56).requires_grad_(), image(64, 256, 56, 56)
+    layers = []
+    for sizes in ((64, 256, 1, 1), (64, 64, 3, 3), (256, 64, 1, 1)):
+        layers.append((image(*sizes).mul_(0.1).requires_grad_(), randn(sizes[0]).requires_grad_(),
+                       randn(sizes[0]).requires_grad_()))
+
+    def both():
+        y = x
+        for i, (weight, scale, shift) in enumerate(layers):
+            y = f.conv2d(f.relu(y) if i else y, weight, padding=int(i == 1))
+            y = f.batch_norm(y, None, None, scale, shift, training=True)
+        f.relu(y + x).backward(g)
+        clear(x, *(tensor for layer in layers for tensor in layer))
+    t("residual block both bf16" + name, both)
 
 
 def indexing():

@@ -43,6 +43,11 @@ void add_long_vectors(const LargeSteps& steps) {
     const core::Device device = steps.device();
     steps.add("rand f32 2^28", [=] { (void)core::rand({n}, {.device = device}); });
     steps.add("dropout f32 2^28", [=] { (void)core::dropout(a, 0.1, true); });
+    const Tensor leaf = a.detach().requires_grad_();
+    steps.add("dropout both f32 2^28", [=] {
+      core::dropout(leaf, 0.1, true).backward(b);
+      clear({leaf});
+    });
   }
   const Tensor a = steps.randn({n}, DType::bf16), b = steps.randn({n}, DType::bf16);
   steps.add("add bf16 2^28", [=] { (void)(a + b); });
@@ -128,16 +133,26 @@ void add_attention(const LargeSteps& steps) {
   }
 }
 
+/// Where channels lie.
+struct Format {
+  const char* name;
+  core::MemoryFormat format;
+};
+constexpr Format kFormats[] = {{"", core::MemoryFormat::contiguous},
+                               {" channels-last", core::MemoryFormat::channels_last}};
+
 struct Convolution {
   const char* name;
   std::int64_t batch, in, out, size, kernel, stride, groups;
 };
 
-void add_convolution(const LargeSteps& steps, const Convolution& c, const Typed& type) {
-  const Tensor x = steps.randn({steps.sized(c.batch), c.in, c.size, c.size}, type.dtype).requires_grad_();
-  const Tensor w = steps.randn({c.out, c.in / c.groups, c.kernel, c.kernel}, type.dtype).requires_grad_();
+void add_convolution(const LargeSteps& steps, const Convolution& c, const Typed& type, const Format& format) {
+  const Tensor x =
+      steps.randn({steps.sized(c.batch), c.in, c.size, c.size}, type.dtype).to(format.format).requires_grad_();
+  const Tensor w =
+      steps.randn({c.out, c.in / c.groups, c.kernel, c.kernel}, type.dtype).to(format.format).requires_grad_();
   const core::Conv2dOptions options{.stride = c.stride, .padding = c.kernel / 2, .groups = c.groups};
-  const std::string text = std::string(type.name) + " " + c.name;
+  const std::string text = std::string(type.name) + format.name + " " + c.name;
   steps.add("conv forward " + text, [=] {
     const NoGradGuard none;
     (void)core::conv2d(x, w, {}, options);
@@ -148,14 +163,40 @@ void add_convolution(const LargeSteps& steps, const Convolution& c, const Typed&
   });
 }
 
+/// A bottleneck of ResNet-50's first stage, forward and backward.
+void add_residual_block(const LargeSteps& steps, const Format& format) {
+  const auto image = [&](const core::Shape& sizes) { return steps.randn(sizes, DType::bf16).to(format.format); };
+  const core::Shape sizes{steps.sized(64), 256, 56, 56};
+  const Tensor x = image(sizes).requires_grad_(), g = image(sizes);
+  std::vector<Tensor> weights{image({64, 256, 1, 1}), image({64, 64, 3, 3}), image({256, 64, 1, 1})}, scales, shifts;
+  for (Tensor& weight : weights) {
+    weight.mul_(0.1);
+    weight.requires_grad_();
+    scales.push_back(steps.randn({weight.size(0)}).requires_grad_());
+    shifts.push_back(steps.randn({weight.size(0)}).requires_grad_());
+  }
+  steps.add(std::string("residual block both bf16") + format.name, [=] {
+    Tensor y = x;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      y = core::conv2d(i == 0 ? y : core::relu(y), weights[i], {}, {.padding = i == 1 ? 1 : 0});
+      y = core::batch_norm(y, {.weight = scales[i], .bias = shifts[i], .training = true});
+    }
+    core::relu(y + x).backward(g);
+    clear({x});
+    for (std::size_t i = 0; i < weights.size(); ++i) clear({weights[i], scales[i], shifts[i]});
+  });
+}
+
 void add_convolutions(const LargeSteps& steps) {
   for (const Convolution& c : {Convolution{"64-64 56 k3", 64, 64, 64, 56, 3, 1, 1},
                                {"256-256 14 k3", 64, 256, 256, 14, 3, 1, 1},
                                {"3-64 224 k7 s2", 64, 3, 64, 224, 7, 2, 1},
                                {"256-1024 14 k1", 64, 256, 1024, 14, 1, 1, 1},
                                {"96 depthwise 56 k3", 64, 96, 96, 56, 3, 1, 96}}) {
-    for (const Typed& type : {Typed{"f32", DType::f32}, {"bf16", DType::bf16}}) add_convolution(steps, c, type);
+    add_convolution(steps, c, {"f32", DType::f32}, kFormats[0]);
+    for (const Format& format : kFormats) add_convolution(steps, c, {"bf16", DType::bf16}, format);
   }
+  for (const Format& format : kFormats) add_residual_block(steps, format);
 }
 
 void add_indexing(const LargeSteps& steps) {

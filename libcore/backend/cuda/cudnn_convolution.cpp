@@ -10,8 +10,12 @@ namespace core::gpu {
 namespace {
 
 // Numbers of cudnn_graph_v9.h and cudnn_ops_v9.h.
-constexpr int kNchw = 0, kCrossCorrelation = 1, kDeterministic = 1;
+constexpr int kNchw = 0, kNhwc = 1, kCrossCorrelation = 1, kDeterministic = 1;
 constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
+
+int format_of(ImageOrder order) {
+  return order == ImageOrder::channels_last ? kNhwc : kNchw;
+}
 
 /// Output size of one dimension where the padding is the same on both sides.
 std::int64_t even_output(std::int64_t in, std::int64_t pad, std::int64_t kernel, std::int64_t dilation,
@@ -75,7 +79,8 @@ Cudnn::Key Cudnn::key_of(const CudnnTask& task, bool tf32) {
           s.pad_right,
           s.dilation_h,
           s.dilation_w,
-          s.groups};
+          s.groups,
+          static_cast<std::int64_t>(s.order)};
 }
 
 const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
@@ -83,7 +88,10 @@ const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
   const Key key = key_of(task, tf32);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
+    if (const auto found = plans_.find(key); found != plans_.end()) {
+      const CudnnPlan* plan = found->second.get();
+      return plan == nullptr || plan->is_refused.load(std::memory_order_relaxed) ? nullptr : plan;
+    }
   }
   auto made = make(task, tf32);
   const std::lock_guard lock(mutex_);
@@ -92,8 +100,7 @@ const CudnnPlan* Cudnn::plan(const CudnnTask& task) {
 
 std::unique_ptr<CudnnPlan> Cudnn::make(const CudnnTask& task, bool tf32) {
   if (!fits(task.sizes)) return nullptr;
-  auto plan = std::make_unique<CudnnPlan>(
-      CudnnPlan{task.pass, task.dtype, task.device, nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr});
+  auto plan = std::make_unique<CudnnPlan>(task.pass, task.dtype, task.device);
   const int math = cudnn_math(task.dtype, tf32);
   if (!describe(task, *plan) || api_.set_math(plan->convolution, math) != 0) return nullptr;
   if (!choose(task, math, *plan)) return nullptr;
@@ -107,10 +114,10 @@ void Cudnn::describe_bias(const CudnnTask& task, CudnnPlan& plan) {
   const bool can = api_.create_activation != nullptr && api_.set_activation != nullptr && api_.run_with_bias != nullptr;
   if (!can || task.pass != ConvPass::forward || plan.algorithm != kImplicitPrecompGemm) return;
   void *bias = nullptr, *activation = nullptr;
-  const bool made =
-      api_.create_tensor(&bias) == 0 && api_.create_activation(&activation) == 0 &&
-      api_.set_tensor(bias, kNchw, cudnn_type(task.dtype), 1, narrow(task.sizes.out_channels), 1, 1) == 0 &&
-      api_.set_activation(activation, kIdentity, kNotPropagateNan, 0) == 0;
+  const bool made = api_.create_tensor(&bias) == 0 && api_.create_activation(&activation) == 0 &&
+                    api_.set_tensor(bias, format_of(task.sizes.order), cudnn_type(task.dtype), 1,
+                                    narrow(task.sizes.out_channels), 1, 1) == 0 &&
+                    api_.set_activation(activation, kIdentity, kNotPropagateNan, 0) == 0;
   if (!made) return;
   plan.bias = bias;
   plan.activation = activation;
@@ -119,15 +126,16 @@ void Cudnn::describe_bias(const CudnnTask& task, CudnnPlan& plan) {
 /// Makes the descriptors; they stay for good, as the plan does.
 bool Cudnn::describe(const CudnnTask& task, CudnnPlan& plan) {
   const Conv2dSizes& s = task.sizes;
+  const int format = format_of(s.order);
   const int type = cudnn_type(task.dtype), compute = cudnn_sum_type(task.dtype);
   const bool made = api_.create_tensor(&plan.image) == 0 && api_.create_tensor(&plan.output) == 0 &&
                     api_.create_filter(&plan.weight) == 0 && api_.create_convolution(&plan.convolution) == 0;
   return made &&
-         api_.set_tensor(plan.image, kNchw, type, narrow(s.batch), narrow(s.in_channels), narrow(s.in_h),
+         api_.set_tensor(plan.image, format, type, narrow(s.batch), narrow(s.in_channels), narrow(s.in_h),
                          narrow(s.in_w)) == 0 &&
-         api_.set_tensor(plan.output, kNchw, type, narrow(s.batch), narrow(s.out_channels), narrow(s.out_h),
+         api_.set_tensor(plan.output, format, type, narrow(s.batch), narrow(s.out_channels), narrow(s.out_h),
                          narrow(s.out_w)) == 0 &&
-         api_.set_filter(plan.weight, type, kNchw, narrow(s.out_channels), narrow(s.in_channels / s.groups),
+         api_.set_filter(plan.weight, type, format, narrow(s.out_channels), narrow(s.in_channels / s.groups),
                          narrow(s.kernel_h), narrow(s.kernel_w)) == 0 &&
          api_.set_convolution(plan.convolution, narrow(s.pad_top), narrow(s.pad_left), narrow(s.stride_h),
                               narrow(s.stride_w), narrow(s.dilation_h), narrow(s.dilation_w), kCrossCorrelation,
@@ -172,6 +180,11 @@ struct Factors {
   }
 };
 
+/// CUDNN_STATUS_NOT_SUPPORTED and its kinds, which the same call is answered with each time.
+bool is_not_supported(int status) {
+  return status / 1000 == 3;
+}
+
 }  // namespace
 
 int Cudnn::run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays& a) {
@@ -181,20 +194,26 @@ int Cudnn::run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays&
                             plan.bias, a.bias, plan.activation, plan.output, const_cast<void*>(a.output));
 }
 
-bool Cudnn::run(const CudnnPlan& plan, const CudnnArrays& a) {
-  const CudnnHandle handle(*handles_, plan.device);
-  if (handle.get() == nullptr) return false;
+int Cudnn::run_plain(void* handle, const CudnnPlan& plan, const CudnnArrays& a) {
   const Factors factor(plan.dtype);
   const CudnnArray image{plan.image, a.image}, weight{plan.weight, a.weight}, output{plan.output, a.output};
   const auto order = in_order(plan.pass, image, weight, output);
+  return api_.run[static_cast<std::size_t>(plan.pass)](handle, factor.one, order[0].descriptor, order[0].data,
+                                                       order[1].descriptor, order[1].data, plan.convolution,
+                                                       plan.algorithm, a.workspace, plan.workspace_bytes, factor.zero,
+                                                       order[2].descriptor, const_cast<void*>(order[2].data));
+}
+
+bool Cudnn::run(const CudnnPlan& plan, const CudnnArrays& a) {
+  const bool with_bias = a.bias != nullptr;
+  std::atomic<bool>& refused = with_bias ? plan.is_bias_refused : plan.is_refused;
+  if (refused.load(std::memory_order_relaxed)) return false;
+  const CudnnHandle handle(*handles_, plan.device);
+  if (handle.get() == nullptr) return false;
   int status = api_.set_stream(handle.get(), a.stream);
-  if (status == 0 && a.bias != nullptr) {
-    status = run_with_bias(handle.get(), plan, a);
-  } else if (status == 0) {
-    status = api_.run[static_cast<std::size_t>(plan.pass)](
-        handle.get(), factor.one, order[0].descriptor, order[0].data, order[1].descriptor, order[1].data,
-        plan.convolution, plan.algorithm, a.workspace, plan.workspace_bytes, factor.zero, order[2].descriptor,
-        const_cast<void*>(order[2].data));
+  if (status == 0) {
+    status = with_bias ? run_with_bias(handle.get(), plan, a) : run_plain(handle.get(), plan, a);
+    if (is_not_supported(status)) refused.store(true, std::memory_order_relaxed);
   }
   return status == 0;
 }

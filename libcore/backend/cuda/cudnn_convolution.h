@@ -2,10 +2,12 @@
 // Convolution by cuDNN 9 (cudnn_library.h), which is loaded when the first convolution is computed: a machine without
 // it runs everything else. Only deterministic algorithms are taken, those that cuDNN's heuristics hold for the fastest.
 // f32 is computed in f32 (in TF32 where core::cudnn::set_allow_tf32 said so), f16 and bf16 on tensor cores with sums in
-// f32. Thread safety: all functions. Use: if (Cudnn* dnn = loaded_cudnn()) ... dnn->plan(...) ... dnn->run(...); see
+// f32. Descriptors say where channels lie; what is refused once is not tried again.
+// Thread safety: all functions. Use: if (Cudnn* dnn = loaded_cudnn()) ... dnn->plan(...) ... dnn->run(...); see
 // kernels/conv.cu.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -80,10 +82,12 @@ struct CudnnPlan {
   ConvPass pass;
   DType dtype;
   int device;
-  void *image, *weight, *output, *convolution;  ///< descriptors
-  int algorithm;
-  std::size_t workspace_bytes;
-  void *bias, *activation;  ///< descriptors; null where the bias cannot be added on the way
+  void *image = nullptr, *weight = nullptr, *output = nullptr, *convolution = nullptr;  ///< descriptors
+  int algorithm = 0;
+  std::size_t workspace_bytes = 0;
+  void *bias = nullptr, *activation = nullptr;  ///< descriptors; null where the bias cannot be added on the way
+  /// cuDNN said that it cannot, as it will each time.
+  mutable std::atomic<bool> is_refused = false, is_bias_refused = false;
 };
 
 /// The three arrays of a convolution, one of which the pass writes, and what it works with.
@@ -103,7 +107,7 @@ class Cudnn {
   Cudnn& operator=(const Cudnn&) = delete;
 
   /// Null where cuDNN cannot do it: padding that differs between the sides, sizes beyond int, no deterministic
-  /// algorithm in a gigabyte. Asked for once a task; valid as long as this lives.
+  /// algorithm in a gigabyte, a run that was refused. Asked for once a task; valid as long as this lives.
   const CudnnPlan* plan(const CudnnTask& task);
   /// False when cuDNN refuses: then nothing was started.
   bool run(const CudnnPlan& plan, const CudnnArrays& arrays);
@@ -115,6 +119,7 @@ class Cudnn {
   bool describe(const CudnnTask& task, CudnnPlan& plan);
   bool choose(const CudnnTask& task, int math, CudnnPlan& plan);
   void describe_bias(const CudnnTask& task, CudnnPlan& plan);
+  int run_plain(void* handle, const CudnnPlan& plan, const CudnnArrays& arrays);
   int run_with_bias(void* handle, const CudnnPlan& plan, const CudnnArrays& arrays);
 
   const CudnnApi api_;

@@ -299,6 +299,7 @@ void wrap_layers(const OpTables& inner) {
   CORE_WRAP(58, recurrent, whole_layer);
   CORE_WRAP(59, recurrent, whole_layer_grad);
   CORE_WRAP(60, nn, attention_kept);
+  CORE_WRAP(61, nn, masked_scale);
   if (inner.recurrent == nullptr) return;
   state().recurrent.is_lstm_one_launch = inner.recurrent->is_lstm_one_launch;  // questions, which touch no memory
   state().recurrent.plan_whole_layer = inner.recurrent->plan_whole_layer;
@@ -374,6 +375,7 @@ void set_inner_tables(const OpTables& inner) {
   wrap_layers(inner);
   state().nn.image = nullptr;  // the CPU's alone
   state().nn.attention_has_tiles = inner.nn != nullptr && inner.nn->attention_has_tiles;
+  state().nn.takes_channels_last = inner.nn != nullptr && inner.nn->takes_channels_last;
   put_tables(inner);
   kept = nullptr;
   check_known(listed);

@@ -108,6 +108,10 @@ void each_pointer(GeluGradParams& p, Visit visit) {
   visit("output_grad", p.output_grad), visit("input", p.input), visit("input_grad", p.input_grad);
 }
 template <class Visit>
+void each_pointer(MaskedScaleParams& p, Visit visit) {
+  visit("in", p.in), visit("mask", p.mask), visit("out", p.out);
+}
+template <class Visit>
 void each_pointer(SoftmaxParams& p, Visit visit) {
   visit("input", p.input), visit("output", p.output);
 }

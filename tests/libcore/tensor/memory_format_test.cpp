@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <vector>
 
 #include "libcore/core.h"
+#include "libcore/tensor/raw_ops.h"
 #include "tests/libcore/tensor/op_test.h"
 
 namespace {
@@ -44,6 +46,56 @@ TEST(MemoryFormat, SizesOfOneFitBoth) {
   EXPECT_TRUE(core::ones({2, 3, 1, 1}).is_contiguous(MemoryFormat::channels_last));
   EXPECT_FALSE(core::ones({2, 3}).is_contiguous(MemoryFormat::channels_last));
   EXPECT_EQ(core::ones({2, 1, 4, 5}).contiguous(MemoryFormat::channels_last).strides(), Shape({20, 20, 5, 1}));
+}
+
+// As model.to(memory_format=torch.channels_last): the strides of sizes 1 are those of the format too.
+TEST(MemoryFormat, ToSetsTheStridesOfSizesOfOne) {
+  const Tensor points = core::ones({8, 4, 1, 1}), gray = core::ones({2, 1, 4, 5});
+  EXPECT_EQ(points.to(MemoryFormat::channels_last).strides(), Shape({4, 1, 4, 4}));
+  EXPECT_EQ(points.contiguous(MemoryFormat::channels_last).strides(), Shape({4, 1, 1, 1}));
+  EXPECT_EQ(points.to(MemoryFormat::channels_last).to(MemoryFormat::contiguous).strides(), points.strides());
+  EXPECT_EQ(gray.to(MemoryFormat::channels_last).strides(), Shape({20, 1, 5, 1}));
+}
+
+struct Suggested {
+  Shape sizes, strides;
+  bool is_last;
+};
+/// What torch._prims_common.suggest_memory_format and the strides of max_pool2d(x, 1) say in PyTorch 2.15.
+const Suggested kSuggested[] = {
+    {{2, 3, 4, 5}, {60, 20, 5, 1}, false},
+    {{2, 3, 4, 5}, {60, 1, 15, 3}, true},
+    {{2, 1, 4, 5}, {20, 20, 5, 1}, false},
+    {{2, 1, 4, 5}, {20, 1, 5, 1}, true},
+    {{2, 3, 1, 1}, {3, 1, 1, 1}, false},
+    {{2, 3, 1, 1}, {3, 1, 3, 3}, true},
+    {{1, 3, 4, 5}, {60, 1, 15, 3}, true},
+    {{1, 3, 4, 5}, {1, 1, 15, 3}, false},
+    {{2, 3, 4, 5}, {120, 1, 30, 6}, true},
+    {{2, 3, 4, 5}, {480, 1, 60, 6}, true},
+    {{2, 3, 1, 5}, {15, 1, 15, 3}, true},
+    {{2, 3, 1, 5}, {15, 5, 5, 1}, false},
+    {{4, 1, 1, 1}, {1, 1, 1, 1}, false},
+    {{4, 1, 1, 1}, {5, 5, 5, 5}, false},
+    {{1, 3, 1, 5}, {15, 1, 3, 3}, false},
+    {{2, 3, 4, 1}, {12, 1, 3, 3}, true},
+    {{2, 3, 4, 1}, {12, 1, 3, 1}, false},
+    {{2, 3, 4, 5}, {60, 1, 3, 12}, false},
+    {{2, 3, 4, 5}, {0, 0, 0, 0}, false},
+    {{2, 3, 4, 5}, {3, 1, 0, 0}, false},
+    {{1, 1, 4, 5}, {20, 1, 5, 1}, true},
+    {{1, 1, 4, 5}, {20, 20, 5, 1}, false},
+    {{2, 3}, {1, 2}, false},
+    {{0, 3, 4, 5}, {60, 1, 15, 3}, false},
+};
+
+TEST(MemoryFormat, SuggestedIsPyTorchs) {
+  const Tensor all = core::zeros({2000});
+  for (const Suggested& s : kSuggested) {
+    const Tensor x = core::raw::view(all, s.sizes, s.strides, 0);
+    EXPECT_EQ(core::raw::suggested_format(x), s.is_last ? MemoryFormat::channels_last : MemoryFormat::contiguous)
+        << testing::PrintToString(std::vector<std::int64_t>(s.strides.begin(), s.strides.end()));
+  }
 }
 
 TEST(MemoryFormat, HasHistory) {

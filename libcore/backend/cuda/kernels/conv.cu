@@ -1,13 +1,21 @@
 // Convolution: by cuDNN where that is there and has a deterministic way, else as a product of matrices whose patches
-// are gathered on the way, or directly where groups are narrow. Any dilation, stride and padding.
+// are gathered on the way, or directly where groups are narrow. Any dilation, stride and padding. Channels that lie
+// last stay so for cuDNN; what it refuses is done on channels that lie first, between copies.
+#include "libcore/backend/cuda/cudnn_convolution.h"
+#include "libcore/backend/cuda/kernels/columns.h"
 #include "libcore/backend/cuda/kernels/conv_problems.h"
+#include "libcore/backend/cuda/kernels/move_tiles.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/image_table.h"
-#ifdef __CUDACC__
-#include "libcore/backend/cuda/cudnn_convolution.h"
-#endif
+#include "libcore/backend/memory_stats.h"
 
 namespace core::CORE_KERNELS {
+
+#ifndef __CUDACC__
+/// What a test has put in the place of the library, or null.
+gpu::Cudnn* simulated_cudnn();
+#endif
+
 namespace {
 
 /// Groups of fewer channels leave most of a tile empty.
@@ -19,29 +27,129 @@ struct ConvArrays {
   const void* bias = nullptr;
 };
 
-enum class Done { nothing, all_but_bias, all };
+std::int64_t image_count(const Conv2dSizes& s) {
+  return s.batch * s.in_channels * s.in_h * s.in_w;
+}
+std::int64_t output_count(const Conv2dSizes& s) {
+  return s.batch * s.out_channels * s.out_h * s.out_w;
+}
+std::int64_t weight_count(const Conv2dSizes& s) {
+  return s.out_channels * (s.in_channels / s.groups) * s.kernel_h * s.kernel_w;
+}
 
-/// Nothing where cuDNN is not there, or has no way to do it.
-Done by_cudnn([[maybe_unused]] ConvPass pass, [[maybe_unused]] const Conv2dSizes& sizes, [[maybe_unused]] DType dtype,
-              [[maybe_unused]] const ConvArrays& arrays) {
+/// Where work for cuDNN goes.
+struct CudnnPlace {
+  gpu::Cudnn* cudnn;
+  int device;
+  void* stream;
+};
+
+CudnnPlace cudnn_place() {
 #ifdef __CUDACC__
   gpu::Cudnn* cudnn = gpu::loaded_cudnn();
   int device = 0;
-  if (cudnn == nullptr || cudaGetDevice(&device) != cudaSuccess) return Done::nothing;
-  const gpu::CudnnPlan* plan = cudnn->plan({pass, sizes, dtype, device});
-  if (plan == nullptr) return Done::nothing;
-  const Scratch workspace(plan->workspace_bytes);
-  gpu::CudnnArrays all{arrays.image, arrays.weight, arrays.output, current_stream(), workspace.as<void>()};
-  if (arrays.bias != nullptr && plan->bias != nullptr) {
+  if (cudnn == nullptr || cudaGetDevice(&device) != cudaSuccess) return {};
+  return {cudnn, device, current_stream()};
+#else
+  return {simulated_cudnn(), 0, nullptr};
+#endif
+}
+
+/// cuDNN's kernels load 16 bytes at once.
+constexpr std::size_t kCudnnAlignment = 16;
+
+template <class T>
+void copy_elements(const T* in, T* out, std::int64_t count) {
+  for_each(count, [=] CORE_BODY(std::int64_t i) { out[i] = in[i]; });
+}
+
+/// An array as cuDNN wants it: itself, or a copy where it begins in the middle of a load, as slices may.
+template <class T>
+class Aligned {
+ public:
+  Aligned(const void* data, std::int64_t count)
+      : is_aligned_(is_aligned(data, kCudnnAlignment)),
+        copy_(is_aligned_ ? 0 : static_cast<std::size_t>(count) * sizeof(T)),
+        data_(is_aligned_ ? data : copy_.template as<T>()) {
+    if (!is_aligned_) copy_elements(static_cast<const T*>(data), copy_.template as<T>(), count);
+  }
+  const void* data() const { return data_; }
+
+ private:
+  bool is_aligned_;
+  Scratch copy_;
+  const void* data_;
+};
+
+enum class Done { nothing, all_but_bias, all };
+
+/// REQUIRES: aligned arrays.
+Done run_plan(const CudnnPlace& place, const gpu::CudnnPlan& plan, const ConvArrays& arrays) {
+  const Scratch workspace(plan.workspace_bytes);
+  gpu::CudnnArrays all{arrays.image, arrays.weight, arrays.output, place.stream, workspace.as<void>()};
+  if (arrays.bias != nullptr && plan.bias != nullptr && is_aligned(arrays.bias, kCudnnAlignment)) {
     all.bias = arrays.bias;
-    if (cudnn->run(*plan, all)) return Done::all;
+    if (place.cudnn->run(plan, all)) return Done::all;
     all.bias = nullptr;
   }
-  if (!cudnn->run(*plan, all)) return Done::nothing;
+  if (!place.cudnn->run(plan, all)) return Done::nothing;
   return arrays.bias == nullptr ? Done::all : Done::all_but_bias;
-#else
-  return Done::nothing;
-#endif
+}
+
+/// Nothing where cuDNN is not there, or has no way to do it.
+template <class T>
+Done by_cudnn(ConvPass pass, const Conv2dSizes& s, const ConvArrays& arrays) {
+  const CudnnPlace place = cudnn_place();
+  if (place.cudnn == nullptr) return Done::nothing;
+  const gpu::CudnnPlan* plan = place.cudnn->plan({pass, s, dtype_of<T>, place.device});
+  const void* written = pass == ConvPass::forward      ? arrays.output
+                        : pass == ConvPass::input_grad ? arrays.image
+                                                       : arrays.weight;
+  if (plan == nullptr || !is_aligned(written, kCudnnAlignment)) return Done::nothing;
+  try {
+    const Aligned<T> image(arrays.image, image_count(s)), weight(arrays.weight, weight_count(s));
+    const Aligned<T> output(arrays.output, output_count(s));
+    return run_plan(place, *plan, {image.data(), weight.data(), output.data(), arrays.bias});
+  } catch (const OutOfMemoryError&) {
+    return Done::nothing;  // no room for what it works with: other kernels need less
+  }
+}
+
+/// An array (count, channels, cells) whose channels lie last, with channels first.
+template <class T>
+class PlanarCopy {
+ public:
+  PlanarCopy(std::int64_t count, std::int64_t channels, std::int64_t cells)
+      : count_(count),
+        channels_(channels),
+        cells_(cells),
+        copy_(static_cast<std::size_t>(count * channels * cells) * sizeof(T)) {}
+  void take(const void* last) const { transpose(count_, cells_, channels_, static_cast<const T*>(last), data()); }
+  void give(void* last) const { transpose(count_, channels_, cells_, data(), static_cast<T*>(last)); }
+  T* data() const { return copy_.template as<T>(); }
+
+ private:
+  std::int64_t count_, channels_, cells_;
+  Scratch copy_;
+};
+
+/// The arrays of a convolution whose channels lie last, for kernels that want them first.
+template <class T>
+struct ChannelsFirst {
+  Conv2dSizes sizes;
+  PlanarCopy<T> image, weight, output;
+
+  explicit ChannelsFirst(const Conv2dSizes& s)
+      : sizes(s),
+        image(s.batch, s.in_channels, s.in_h * s.in_w),
+        weight(s.out_channels, s.in_channels / s.groups, s.kernel_h * s.kernel_w),
+        output(s.batch, s.out_channels, s.out_h * s.out_w) {
+    sizes.order = ImageOrder::channels_first;
+  }
+};
+
+bool lies_last(const Conv2dSizes& s) {
+  return s.order == ImageOrder::channels_last;
 }
 
 /// Every element of the result by itself: `all_channels` in all groups, of `plane` elements each.
@@ -105,12 +213,30 @@ void weight_grad_tiles(ConvWeightGrad<T> problem) {
   });
 }
 
+/// The sum of some of the rows of a column.
+template <class T>
+struct ColumnSum {
+  const T* in;
+  std::int64_t columns;
+  CORE_BODY Computed<T> operator()(std::int64_t column, std::int64_t begin, std::int64_t end, std::int64_t step) const {
+    Computed<T> sum = 0;
+    for (std::int64_t row = begin; row < end; row += step) sum += widen(in[row * columns + column]);
+    return sum;
+  }
+};
+
 /// The sum of the output's gradient over all pixels of each channel.
 template <class T>
 void bias_grad(const Conv2dWeightGradParams& p) {
   const ConvShape shape(p.sizes);
   const auto* grad = static_cast<const T*>(p.output_grad);
   auto* out = static_cast<T*>(p.bias_grad);
+  if (lies_last(p.sizes)) {
+    const ColumnSum<T> pixels{grad, shape.s.out_channels};
+    return sum_columns<Computed<T>>(
+        shape.s.batch * shape.output(), shape.s.out_channels, pixels, Plus(),
+        [=] CORE_BODY(std::int64_t channel, Computed<T> sum) { out[channel] = narrow<T>(sum); });
+  }
   const std::int64_t pixels = shape.s.batch * shape.output();
   for_each_row(shape.s.out_channels, divide_up(pixels, 4), [=] CORE_BODY(const Team& team, std::int64_t channel) {
     Computed<T> mine = 0;
@@ -124,10 +250,11 @@ void bias_grad(const Conv2dWeightGradParams& p) {
 
 template <class T>
 void add_bias(const Conv2dParams& p) {
-  const SizeDivider per_channel(p.sizes.out_h * p.sizes.out_w), channels(p.sizes.out_channels);
+  const std::int64_t plane = p.sizes.out_h * p.sizes.out_w;
+  const SizeDivider per_channel(lies_last(p.sizes) ? 1 : plane), channels(p.sizes.out_channels);
   const auto* bias = static_cast<const T*>(p.bias);
   auto* output = static_cast<T*>(p.output);
-  for_each(p.sizes.batch * channels.divisor() * per_channel.divisor(), [=] CORE_BODY(std::int64_t i) {
+  for_each(p.sizes.batch * p.sizes.out_channels * plane, [=] CORE_BODY(std::int64_t i) {
     const std::int64_t channel = channels.divide(per_channel.divide(i).quotient).remainder;
     output[i] = narrow<T>(widen(output[i]) + widen(bias[channel]));
   });
@@ -135,9 +262,16 @@ void add_bias(const Conv2dParams& p) {
 
 template <class T>
 void conv2d(const Conv2dParams& p) {
-  const Done done = by_cudnn(ConvPass::forward, p.sizes, dtype_of<T>, {p.input, p.weight, p.output, p.bias});
+  const Done done = by_cudnn<T>(ConvPass::forward, p.sizes, {p.input, p.weight, p.output, p.bias});
   if (done == Done::all_but_bias) add_bias<T>(p);
   if (done != Done::nothing) return;
+  if (lies_last(p.sizes)) {
+    const ChannelsFirst<T> first(p.sizes);
+    first.image.take(p.input);
+    first.weight.take(p.weight);
+    conv2d<T>({first.sizes, first.image.data(), first.weight.data(), p.bias, first.output.data()});
+    return first.output.give(p.output);
+  }
   const ConvForward<T> problem(p);
   if (p.sizes.groups > 1 && problem.rows < kNarrow) {
     return product_direct(problem, problem.shape.output(), p.sizes.out_channels);
@@ -148,7 +282,14 @@ void conv2d(const Conv2dParams& p) {
 template <class T>
 void conv2d_input_grad(const Conv2dInputGradParams& p) {
   const ConvArrays arrays{p.input_grad, p.weight, p.output_grad};
-  if (by_cudnn(ConvPass::input_grad, p.sizes, dtype_of<T>, arrays) == Done::all) return;
+  if (by_cudnn<T>(ConvPass::input_grad, p.sizes, arrays) == Done::all) return;
+  if (lies_last(p.sizes)) {
+    const ChannelsFirst<T> first(p.sizes);
+    first.output.take(p.output_grad);
+    first.weight.take(p.weight);
+    conv2d_input_grad<T>({first.sizes, first.output.data(), first.weight.data(), first.image.data()});
+    return first.image.give(p.input_grad);
+  }
   const ConvInputGrad<T> problem(p);
   if (p.sizes.groups > 1 && problem.rows < kNarrow) {
     return product_direct(problem, problem.shape.image(), p.sizes.in_channels);
@@ -160,7 +301,14 @@ template <class T>
 void conv2d_weight_grad(const Conv2dWeightGradParams& p) {
   if (p.bias_grad != nullptr) bias_grad<T>(p);
   const ConvArrays arrays{p.input, p.weight_grad, p.output_grad};
-  if (by_cudnn(ConvPass::weight_grad, p.sizes, dtype_of<T>, arrays) == Done::all) return;
+  if (by_cudnn<T>(ConvPass::weight_grad, p.sizes, arrays) == Done::all) return;
+  if (lies_last(p.sizes)) {
+    const ChannelsFirst<T> first(p.sizes);
+    first.output.take(p.output_grad);
+    first.image.take(p.input);
+    conv2d_weight_grad<T>({first.sizes, first.output.data(), first.image.data(), first.weight.data(), nullptr});
+    return first.weight.give(p.weight_grad);
+  }
   const ConvWeightGrad<T> problem(p);
   if (p.sizes.groups > 1 && problem.rows < kNarrow) return weight_grad_direct(problem);
   weight_grad_tiles(problem);

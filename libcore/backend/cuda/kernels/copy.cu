@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libcore/backend/cuda/kernels/elements.h"
+#include "libcore/backend/cuda/kernels/move_tiles.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/cuda/kernels/word_loops.h"
 
@@ -263,35 +264,6 @@ struct MoveWords {
   }
 };
 
-/// Transposes: out runs along dimension 0 where in runs along another. Tiles of kTile x kTile go through shared memory,
-/// whose rows are one longer than the tile, so that both sides are read and written side by side.
-template <class Word>
-struct MoveTiles {
-  static constexpr int kTile = 32, kRow = kTile + 1;
-  Word* out;
-  const Word* in;
-  std::int64_t size, other_size;   // of dimension 0 and of the dimension that in runs along
-  std::int64_t in_step, out_step;  // of in along dimension 0, of out along the other
-  std::int64_t tiles, other_tiles;
-  Indexer<2> rest;
-
-  CORE_BODY void operator()(const Team& team, std::int64_t row) const {
-    Word* tile = team.shared<Word>();
-    const std::int64_t outer = row / tiles, first = (row - outer * tiles) * kTile;
-    const std::int64_t plane = outer / other_tiles, other_first = (outer - plane * other_tiles) * kTile;
-    const auto at = rest(plane);
-    for (int k = team.lane(); k < kTile * kTile; k += team.size()) {
-      const std::int64_t i = first + k / kTile, j = other_first + k % kTile;
-      if (i < size && j < other_size) tile[k / kTile * kRow + k % kTile] = in[at[1] + i * in_step + j];
-    }
-    team.sync();
-    for (int k = team.lane(); k < kTile * kTile; k += team.size()) {
-      const std::int64_t i = first + k % kTile, j = other_first + k / kTile;
-      if (i < size && j < other_size) out[at[0] + i + j * out_step] = tile[k % kTile * kRow + k / kTile];
-    }
-  }
-};
-
 /// The dimension that `in` runs along where `out` runs along dimension 0, or 0 where tiles would not pay.
 int transposed_dim(const Loop<2>& loop) {
   constexpr std::int64_t kLeast = 16;
@@ -315,7 +287,7 @@ void move_transposed(const CopyParams& p, const Loop<2>& loop, int dim) {
   rest.ndim = std::max(rest.ndim, 1);
   using Body = MoveTiles<Word>;
   const std::int64_t tiles = divide_up(loop.sizes[0], Body::kTile), others = divide_up(loop.sizes[dim], Body::kTile);
-  for_each_row(rest.numel * tiles * others, 256, sizeof(Word) * Body::kTile * Body::kRow,
+  for_each_row(rest.numel * tiles * others, 256, Body::kBytes,
                Body{static_cast<Word*>(p.out), static_cast<const Word*>(p.in), loop.sizes[0], loop.sizes[dim],
                     loop.strides[1][0], loop.strides[0][dim], tiles, others, Indexer<2>(rest)});
 }

@@ -1,5 +1,7 @@
 // Batch normalisation. A channel's elements are summed by several teams where channels are few, each about its own
-// mean; what they found is put together in one order. Statistics of f16 and bf16 are f32.
+// mean; what they found is put together in one order. Channels that lie last, and matrices, are columns (columns.h).
+// Statistics of f16 and bf16 are f32.
+#include "libcore/backend/cuda/kernels/columns.h"
 #include "libcore/backend/cuda/kernels/nn_elements.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/nn_table.h"
@@ -59,9 +61,43 @@ CORE_BODY Moments<Computed<T>> moments_of(const Team& team, const Channels& c, c
   return {count, mean, team.reduce(squares, Plus())};
 }
 
+/// Of some of the rows of a column.
+template <class T>
+struct ColumnMoments {
+  const T* in;
+  std::int64_t columns;
+
+  CORE_BODY Moments<Computed<T>> operator()(std::int64_t column, std::int64_t begin, std::int64_t end,
+                                            std::int64_t step) const {
+    using W = Computed<T>;
+    if (begin >= end) return {};
+    W sum = 0, squares = 0;
+    for (std::int64_t row = begin; row < end; row += step) sum += widen(in[row * columns + column]);
+    const W count = static_cast<W>((end - begin + step - 1) / step), mean = sum / count;
+    for (std::int64_t row = begin; row < end; row += step) {
+      const W off = widen(in[row * columns + column]) - mean;
+      squares += off * off;
+    }
+    return {count, mean, squares};
+  }
+};
+
+template <class T>
+void column_stats(const BatchStatsParams& p) {
+  using W = Computed<T>;
+  auto *mean = static_cast<W*>(p.mean), *var = static_cast<W*>(p.var);
+  const ColumnMoments<T> moments{static_cast<const T*>(p.input), p.sizes.channels};
+  sum_columns<Moments<W>>(p.sizes.batch, p.sizes.channels, moments, MergeMoments(),
+                          [=] CORE_BODY(std::int64_t channel, const Moments<W>& all) {
+                            mean[channel] = all.mean;
+                            var[channel] = all.squares / all.count;
+                          });
+}
+
 template <class T>
 void batch_stats(const BatchStatsParams& p) {
   using W = Computed<T>;
+  if (p.sizes.plane == 1) return column_stats<T>(p);
   const Channels c(p.sizes);
   const auto* in = static_cast<const T*>(p.input);
   auto *mean = static_cast<W*>(p.mean), *var = static_cast<W*>(p.var);
@@ -106,10 +142,19 @@ void map_packs(const BatchNormSizes& s, const void* in, const void* other, void*
   });
 }
 
+template <class T, class Body>
+void map_rows(const BatchNormSizes& s, const void* in, const void* other, void* out, const Body& body) {
+  with_packs<T>(fit_packs<T>(s.channels, in, other, out), [&]<int V>() {
+    map_columns<T, V>(s.batch, s.channels, static_cast<const T*>(in), static_cast<const T*>(other),
+                      static_cast<T*>(out), body);
+  });
+}
+
 /// Four elements at once where they are always of one channel: finding the channel costs more than the rest.
 template <class T, class Body>
 void map_channels(const BatchNormSizes& s, const void* in, const void* other, void* out, const Body& body) {
   constexpr int kPack = 4;
+  if (s.plane == 1) return map_rows<T>(s, in, other, out, body);
   const auto fits = [](const void* data) { return is_aligned(data, sizeof(Pack<T, kPack>)); };
   if (s.plane % kPack == 0 && fits(in) && fits(other) && fits(out)) return map_packs<T, kPack>(s, in, other, out, body);
   map_packs<T, 1>(s, in, other, out, body);
@@ -166,6 +211,26 @@ struct TermsOf {
   CORE_BODY ChannelTerms<W> at(std::int64_t channel) const { return terms[channel]; }
 };
 
+/// Of some of the rows of a column.
+template <class T>
+struct ColumnGrads {
+  const T *grad, *in;
+  const Computed<T>* means;
+  std::int64_t columns;
+
+  CORE_BODY GradSums<Computed<T>> operator()(std::int64_t column, std::int64_t begin, std::int64_t end,
+                                             std::int64_t step) const {
+    using W = Computed<T>;
+    GradSums<W> mine;
+    for (std::int64_t row = begin; row < end; row += step) {
+      const W g = widen(grad[row * columns + column]);
+      mine.sum += g;
+      mine.product += g * (widen(in[row * columns + column]) - means[column]);
+    }
+    return mine;
+  }
+};
+
 template <class T>
 void sum_grads(const BatchNormGradParams& p, const Channels& c, GradSums<Computed<T>>* found) {
   using W = Computed<T>;
@@ -188,34 +253,58 @@ void sum_grads(const BatchNormGradParams& p, const Channels& c, GradSums<Compute
 
 /// The gradients of weight and bias, and what the input's needs.
 template <class T>
-void finish_channels(const BatchNormGradParams& p, const Channels& c, const GradSums<Computed<T>>* found,
-                     ChannelTerms<Computed<T>>* terms) {
+struct FinishChannel {
   using W = Computed<T>;
-  const auto *mean = static_cast<const W*>(p.mean), *inverse_std = static_cast<const W*>(p.inverse_std);
-  const bool wide = p.parameters_in_f32;
-  const Parameter<T> weight(p.weight, wide), weight_grad(p.weight_grad, wide), bias_grad(p.bias_grad, wide);
-  const W live = p.batch_stats ? 1 / static_cast<W>(c.count) : W(0);
-  for_each(c.channels, [=] CORE_BODY(std::int64_t channel) {
-    GradSums<W> all;
-    for (std::int64_t i = 0; i < c.parts; ++i) all = AddSums()(all, found[channel * c.parts + i]);
+  const W *mean, *inverse_std;
+  Parameter<T> weight, weight_grad, bias_grad;
+  W live;
+  ChannelTerms<W>* terms;
+
+  FinishChannel(const BatchNormGradParams& p, ChannelTerms<W>* found)
+      : mean(static_cast<const W*>(p.mean)),
+        inverse_std(static_cast<const W*>(p.inverse_std)),
+        weight(p.weight, p.parameters_in_f32),
+        weight_grad(p.weight_grad, p.parameters_in_f32),
+        bias_grad(p.bias_grad, p.parameters_in_f32),
+        live(p.batch_stats ? 1 / static_cast<W>(p.sizes.batch * p.sizes.plane) : W(0)),
+        terms(found) {}
+
+  CORE_BODY void operator()(std::int64_t channel, const GradSums<W>& all) const {
     const W scale = inverse_std[channel];
     weight_grad.put(channel, all.product * scale);
     bias_grad.put(channel, all.sum);
     terms[channel] = {mean[channel], all.sum * live, scale * scale * all.product * live,
                       scale * weight.value_or(channel, 1)};
+  }
+};
+
+template <class T>
+void sum_channels(const BatchNormGradParams& p, const FinishChannel<T>& finish) {
+  using Sums = GradSums<Computed<T>>;
+  const Channels c(p.sizes);
+  const Scratch scratch(static_cast<std::size_t>(c.channels * c.parts) * sizeof(Sums));
+  auto* found = scratch.as<Sums>();
+  sum_grads<T>(p, c, found);
+  for_each(c.channels, [=] CORE_BODY(std::int64_t channel) {
+    Sums all;
+    for (std::int64_t i = 0; i < c.parts; ++i) all = AddSums()(all, found[channel * c.parts + i]);
+    finish(channel, all);
   });
 }
 
 template <class T>
 void batch_norm_grad(const BatchNormGradParams& p) {
   using W = Computed<T>;
-  const Channels c(p.sizes);
-  const auto channels = static_cast<std::size_t>(c.channels);
-  const Scratch sums(channels * static_cast<std::size_t>(c.parts) * sizeof(GradSums<W>));
-  const Scratch scratch(channels * sizeof(ChannelTerms<W>));
+  const Scratch scratch(static_cast<std::size_t>(p.sizes.channels) * sizeof(ChannelTerms<W>));
   auto* terms = scratch.as<ChannelTerms<W>>();
-  sum_grads<T>(p, c, sums.as<GradSums<W>>());
-  finish_channels<T>(p, c, sums.as<GradSums<W>>(), terms);
+  const FinishChannel<T> finish(p, terms);
+  if (p.sizes.plane == 1) {
+    const ColumnGrads<T> columns{static_cast<const T*>(p.output_grad), static_cast<const T*>(p.input), finish.mean,
+                                 p.sizes.channels};
+    sum_columns<GradSums<W>>(p.sizes.batch, p.sizes.channels, columns, AddSums(), finish);
+  } else {
+    sum_channels<T>(p, finish);
+  }
   if (p.input_grad == nullptr) return;
   map_channels<T>(p.sizes, p.output_grad, p.input, p.input_grad, TermsOf<W>{terms});
 }
@@ -223,6 +312,7 @@ void batch_norm_grad(const BatchNormGradParams& p) {
 }  // namespace
 
 void fill_norms(NnTable& table) {
+  table.takes_channels_last = true;  // fill_convolution() and fill_pooling() too
   for_floating_types([&]<class T>(std::size_t slot) {
     table.batch_stats[slot] = batch_stats<T>;
     table.batch_norm[slot] = batch_norm<T>;

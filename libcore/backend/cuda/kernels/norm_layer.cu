@@ -1,5 +1,7 @@
-// Layer normalisation and the derivative of gelu. A team takes a row, in packs of 16 bytes where rows allow, or a lane
-// alone where rows are short; the rows are read again from the nearest cache. Statistics of f16 and bf16 are f32.
+// Layer normalisation, and the derivatives of gelu and dropout. A team takes a row, in packs of 16 bytes where rows
+// allow, or a lane alone where rows are short; the rows are read again from the nearest cache. Statistics of f16 and
+// bf16 are f32.
+#include "libcore/backend/cuda/kernels/columns.h"
 #include "libcore/backend/cuda/kernels/nn_elements.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/nn_table.h"
@@ -91,61 +93,29 @@ void layer_norm(const LayerNormParams& p) {
                 [&]<int V>() { for_each_line(p.rows, p.length, alone, NormRow<T, V>{p}); });
 }
 
-/// Sums down the columns: a team sums a block of columns over a part of the rows; the parts are added in their order.
-struct ColumnParts {
-  static constexpr std::int64_t kColumns = 32, kRowsAtOnce = 8, kLanes = kColumns * kRowsAtOnce;
-  std::int64_t rows, length, blocks, parts, part_size;
-
-  ColumnParts(std::int64_t rows_, std::int64_t length_) : rows(rows_), length(length_) {
-    constexpr std::int64_t kTeams = 1024, kFewest = 64;  // teams that fill a GPU; rows worth a team
-    blocks = divide_up(length, kColumns);
-    parts = larger<std::int64_t>(1, smaller(kTeams / larger<std::int64_t>(1, blocks), rows / kFewest));
-    part_size = divide_up(rows, parts);
-  }
-};
-
 template <class W>
 struct ParameterSums {
   W weight = 0, bias = 0;
 };
-
-/// Sums of one part of the rows over one block of columns.
-template <class T>
-struct SumColumns {
-  LayerNormGradParams p;
-  ColumnParts c;
-  SizeDivider per_block;
-  ParameterSums<Computed<T>>* found;  // (parts, length)
-
-  using Sums = ParameterSums<Computed<T>>;
-
-  CORE_BODY void operator()(const Team& team, std::int64_t index) const {
-    const auto at = per_block.divide(index);
-    const std::int64_t part = at.quotient, first = at.remainder * c.kColumns;
-    const std::int64_t begin = part * c.part_size, end = smaller(c.rows, begin + c.part_size);
-    Sums* shared = team.shared<Sums>();
-    for (std::int64_t item = team.lane(); item < c.kLanes; item += team.size()) {
-      const std::int64_t column = first + item % c.kColumns;
-      shared[item] = column < c.length ? sum_rows(column, begin + item / c.kColumns, end) : Sums();
-    }
-    team.sync();
-    for (std::int64_t k = team.lane(); k < c.kColumns && first + k < c.length; k += team.size()) {
-      Sums all = shared[k];
-      for (std::int64_t i = 1; i < c.kRowsAtOnce; ++i) {
-        all.weight += shared[i * c.kColumns + k].weight;
-        all.bias += shared[i * c.kColumns + k].bias;
-      }
-      found[part * c.length + first + k] = all;
-    }
+struct AddParameterSums {
+  template <class W>
+  CORE_BODY ParameterSums<W> operator()(const ParameterSums<W>& a, const ParameterSums<W>& b) const {
+    return {a.weight + b.weight, a.bias + b.bias};
   }
+};
 
- private:
-  CORE_BODY Sums sum_rows(std::int64_t column, std::int64_t begin, std::int64_t end) const {
+/// What some of the rows give to the gradients of weight and bias at one column.
+template <class T>
+struct ParameterColumn {
+  LayerNormGradParams p;
+
+  CORE_BODY ParameterSums<Computed<T>> operator()(std::int64_t column, std::int64_t begin, std::int64_t end,
+                                                  std::int64_t step) const {
     using W = Computed<T>;
-    Sums sums;
-    for (std::int64_t row = begin; row < end; row += c.kRowsAtOnce) {
-      const W g = widen(static_cast<const T*>(p.output_grad)[row * c.length + column]);
-      const W x = widen(static_cast<const T*>(p.input)[row * c.length + column]);
+    ParameterSums<W> sums;
+    for (std::int64_t row = begin; row < end; row += step) {
+      const W g = widen(static_cast<const T*>(p.output_grad)[row * p.length + column]);
+      const W x = widen(static_cast<const T*>(p.input)[row * p.length + column]);
       sums.weight += g * (x - static_cast<const W*>(p.mean)[row]) * static_cast<const W*>(p.inverse_std)[row];
       sums.bias += g;
     }
@@ -156,23 +126,13 @@ struct SumColumns {
 template <class T>
 void parameter_grads(const LayerNormGradParams& p) {
   using Sums = ParameterSums<Computed<T>>;
-  const ColumnParts c(p.rows, p.length);
-  const Scratch scratch(static_cast<std::size_t>(c.parts * c.length) * sizeof(Sums));
-  auto* found = scratch.as<Sums>();
-  const SumColumns<T> body{p, c, SizeDivider(c.blocks), found};
-  for_each_row(c.blocks * c.parts, c.kLanes, c.kLanes * sizeof(Sums),
-               [=] CORE_BODY(const Team& team, std::int64_t index) { body(team, index); });
   const bool wide = p.parameters_in_f32;
   const Parameter<T> weight_grad(p.weight_grad, wide), bias_grad(p.bias_grad, wide);
-  for_each(c.length, [=] CORE_BODY(std::int64_t column) {
-    Sums all;
-    for (std::int64_t part = 0; part < c.parts; ++part) {
-      all.weight += found[part * c.length + column].weight;
-      all.bias += found[part * c.length + column].bias;
-    }
-    weight_grad.put(column, all.weight);
-    bias_grad.put(column, all.bias);
-  });
+  sum_columns<Sums>(p.rows, p.length, ParameterColumn<T>{p}, AddParameterSums(),
+                    [=] CORE_BODY(std::int64_t column, const Sums& all) {
+                      weight_grad.put(column, all.weight);
+                      bias_grad.put(column, all.bias);
+                    });
 }
 
 template <class T>
@@ -199,6 +159,27 @@ void gelu_tanh_grad(const GeluGradParams& p) {
   });
 }
 
+/// V neighbours. The product is of three, not of two where the mask is false: NaN and infinities go through.
+template <class T, int V>
+struct MaskedScale {
+  MaskedScaleParams p;
+  CORE_BODY void operator()(std::int64_t i) const {
+    using W = Computed<T>;
+    const auto mask = static_cast<const Pack<bool, V>*>(static_cast<const void*>(p.mask))[i];
+    W x[V];
+    load_pack<V>(static_cast<const T*>(p.in) + i * V, x);
+    CORE_UNROLL
+    for (int k = 0; k < V; ++k) x[k] = x[k] * (mask.values[k] ? W(1) : W(0)) * static_cast<W>(p.scale);
+    store_pack<V>(x, static_cast<T*>(p.out) + i * V);
+  }
+};
+
+template <class T>
+void masked_scale(const MaskedScaleParams& p) {
+  with_packs<T>(fit_packs<T>(p.count, p.in, p.out) && is_aligned(p.mask, kPackSize<T>),
+                [&]<int V>() { for_each(p.count / V, MaskedScale<T, V>{p}); });
+}
+
 }  // namespace
 
 void fill_layer_norm(NnTable& table) {
@@ -208,6 +189,7 @@ void fill_layer_norm(NnTable& table) {
     table.layer_norm_long[slot] = layer_norm<T>;
     table.layer_norm_long_grad[slot] = layer_norm_grad<T>;
     table.gelu_tanh_grad[slot] = gelu_tanh_grad<T>;
+    table.masked_scale[slot] = masked_scale<T>;
   });
 }
 

@@ -13,7 +13,8 @@ namespace {
 struct Simulated {
   std::vector<CudnnChoice> choices;
   int run_status = 0, created = 0, chosen = 0, math = -1, pads[2] = {}, last_algorithm = -1;
-  std::string run;  // which call it was, with its arrays
+  std::string formats;  // of tensors and filters
+  std::string run;      // which call it was, with its arrays
   const void* arrays[3] = {};
   double scale = 0;
   bool wide = false;
@@ -49,8 +50,14 @@ CudnnApi simulated_api() {
   api.create = make;
   api.set_stream = [](void*, void*) { return 0; };
   api.create_tensor = api.create_filter = api.create_convolution = make;
-  api.set_tensor = [](void*, int, int, int, int, int, int) { return 0; };
-  api.set_filter = [](void*, int, int, int, int, int, int) { return 0; };
+  api.set_tensor = [](void*, int format, int, int, int, int, int) {
+    simulated.formats += "t" + std::to_string(format);
+    return 0;
+  };
+  api.set_filter = [](void*, int, int format, int, int, int, int) {
+    simulated.formats += "f" + std::to_string(format);
+    return 0;
+  };
   api.set_convolution = [](void*, int pad_h, int pad_w, int, int, int, int, int, int) {
     simulated.pads[0] = pad_h, simulated.pads[1] = pad_w;
     return 0;
@@ -194,6 +201,56 @@ TEST(Cudnn, SaysWhenCudnnRefuses) {
   const CudnnPlan* plan = cudnn.plan(usual_task());
   simulated.run_status = 3000;
   EXPECT_FALSE(cudnn.run(*plan, usual_arrays()));
+}
+
+TEST(Cudnn, DoesNotTryAgainWhatIsNotSupported) {
+  Cudnn cudnn(simulated_api());
+  const CudnnPlan* plan = cudnn.plan(usual_task());
+  simulated.run_status = 4004;  // no memory: later there may be some
+  EXPECT_FALSE(cudnn.run(*plan, usual_arrays()));
+  EXPECT_EQ(cudnn.plan(usual_task()), plan);
+  simulated.run_status = 3004;
+  EXPECT_FALSE(cudnn.run(*plan, usual_arrays()));
+  simulated.run_status = 0;
+  EXPECT_EQ(cudnn.plan(usual_task()), nullptr);
+}
+
+// A bias that cannot be added on the way says nothing of the rest.
+TEST(Cudnn, RemembersARefusedBiasAlone) {
+  Cudnn cudnn(api_with_bias());
+  simulated.choices[0].algorithm = 1;
+  const CudnnPlan* plan = cudnn.plan(usual_task());
+  CudnnArrays arrays = usual_arrays();
+  arrays.bias = &kOutput;
+  simulated.run_status = 3000;
+  EXPECT_FALSE(cudnn.run(*plan, arrays));
+  simulated.run_status = 0;
+  EXPECT_FALSE(cudnn.run(*plan, arrays));
+  EXPECT_EQ(cudnn.plan(usual_task()), plan);
+  EXPECT_TRUE(cudnn.run(*plan, usual_arrays()));
+}
+
+TEST(Cudnn, DescriptorsSayWhereChannelsLie) {
+  Cudnn cudnn(api_with_bias());
+  simulated.choices[0].algorithm = 1;
+  CudnnTask task = usual_task();
+  const CudnnPlan* first = cudnn.plan(task);
+  EXPECT_EQ(simulated.formats, "t0t0f0t0");  // image, output, weight, bias
+  simulated.formats.clear();
+  task.sizes.order = ImageOrder::channels_last;
+  EXPECT_NE(cudnn.plan(task), first);
+  EXPECT_EQ(simulated.formats, "t1t1f1t1");
+}
+
+// Tensor cores, unless f32 has to stay exact.
+TEST(Cudnn, ComputesF16OnTensorCores) {
+  constexpr int kTensorOps = 1;
+  Cudnn cudnn(simulated_api());
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    simulated.choices[0].math = kTensorOps;
+    EXPECT_NE(cudnn.plan(usual_task(ConvPass::forward, dtype)), nullptr);
+    EXPECT_EQ(simulated.math, kTensorOps);
+  }
 }
 
 // As in PyTorch: f32 convolutions may be rounded unless one says no, whatever is said of products.

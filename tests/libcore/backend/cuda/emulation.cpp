@@ -33,8 +33,11 @@ int usual_lanes() {
 int lane_count = usual_lanes();
 std::int64_t shared_limit = kHopperShared;
 int flag = 0;
+gpu::Cudnn* cudnn = nullptr;
 
 }  // namespace
+
+gpu::Cudnn* simulated_cudnn();
 
 #ifdef __SANITIZE_THREAD__
 
@@ -172,6 +175,10 @@ DeviceFlag device_assert_flag() {
   return {&flag};
 }
 
+gpu::Cudnn* simulated_cudnn() {
+  return cudnn;
+}
+
 }  // namespace core::emulated_kernels
 
 namespace test {
@@ -189,6 +196,10 @@ SharedLimit::SharedLimit(std::int64_t bytes) {
 }
 SharedLimit::~SharedLimit() {
   core::emulated_kernels::shared_limit = core::emulated_kernels::kHopperShared;
+}
+
+void set_cudnn(core::gpu::Cudnn* cudnn) {
+  core::emulated_kernels::cudnn = cudnn;
 }
 
 bool took_flag() {

@@ -7,6 +7,10 @@
 
 #include <cstdint>
 
+namespace core::gpu {
+class Cudnn;
+}
+
 namespace test {
 
 /// Teams have so many lanes for as long as this lives; one, or CKPT_EMULATED_LANES, otherwise. REQUIRES: a power of
@@ -27,6 +31,9 @@ class SharedLimit {
   SharedLimit(const SharedLimit&) = delete;
   SharedLimit& operator=(const SharedLimit&) = delete;
 };
+
+/// What convolutions go by from now on; null: by kernels alone.
+void set_cudnn(core::gpu::Cudnn* cudnn);
 
 /// Whether a kernel has raised the flag of the device since the last call.
 bool took_flag();

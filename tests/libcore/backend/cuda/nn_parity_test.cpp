@@ -17,7 +17,8 @@ template <class T>
 using Stats = Both<Computed<T>>;
 
 /// Few elements; several teams a channel; one pixel.
-const std::vector<BatchNormSizes> kBatches{{2, 3, 5}, {4, 3, 4096}, {9, 40, 1}, {1, 1, 1}};
+// A plane of 1: columns, as of channels that lie last.
+const std::vector<BatchNormSizes> kBatches{{2, 3, 5}, {4, 3, 4096}, {9, 40, 1}, {700, 35, 1}, {1, 1, 1}, {130, 264, 1}};
 
 TYPED_TEST(NnParity, BatchStats) {
   using T = typename TypeParam::Element;
