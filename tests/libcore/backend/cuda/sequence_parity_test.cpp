@@ -245,8 +245,8 @@ TYPED_TEST(OptimizerParity, Sgd) {
     std::vector<SgdTensor> tensors;
     for (Parameter<T>& a : all) {
       Computed<T>* buffer = how.momentum != 0 ? a.m.host.data() : nullptr;
-      tensors.push_back(
-          {a.count, a.p.device.data(), a.g.device.data(), how.momentum != 0 ? a.m.device.data() : nullptr, how.first});
+      tensors.push_back({a.count, a.p.device.data(), a.g.device.data(), how.momentum != 0 ? a.m.device.data() : nullptr,
+                         nullptr, how.first});
       detail::update_sgd<Computed<T>>(
           {a.p.host.data(), a.g.host.data(), a.count}, buffer,
           {{0.05, how.decay, how.maximize}, how.momentum, how.dampening, how.nesterov, how.first});
