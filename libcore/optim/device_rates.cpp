@@ -21,7 +21,8 @@ struct DeviceRates::Rates {
       return place.group == group && place.value.device() == device;
     });
     if (found != places.end()) return *found;
-    return places.emplace_back(Place{group, empty({}, {.dtype = DType::f64, .device = device})});
+    // Not empty(), which fills with NaN in debug builds: in a graph that would undo what is written before a replay.
+    return places.emplace_back(Place{group, empty_strided({}, {}, {.dtype = DType::f64, .device = device})});
   }
 
   void write(Place& place) const {
