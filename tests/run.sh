@@ -74,7 +74,7 @@ if [ $tsan = yes ]; then
   # is split over a team would be reported although it is right. So every kernel stays on the thread that starts it
   # (which is how replicas run on a machine with as many devices as cores), and the tests of such teams are left out.
   export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$root/tests/support/thread_sanitizer.txt"
-  filter=${filter:-'^(parallel|backend|data|autograd\.SeveralDevices)\.'}
+  [ -n "$only" ] || filter=${filter:-'^(parallel|backend|data|autograd\.SeveralDevices)\.'}
   select+=(-E '^backend\.(ParallelFor\.|.*OnSeveralThreads)')
 fi
 [ -n "$filter" ] && select+=(-R "$filter")
