@@ -7,7 +7,9 @@
 #include "libcore/base/text.h"
 #include "libcore/module/conv.h"
 #include "libcore/module/linear.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/operators.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 namespace {

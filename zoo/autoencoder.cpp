@@ -1,8 +1,11 @@
 #include "zoo/autoencoder.h"
 
 #include "libcore/module/activation.h"
-#include "libcore/tensor/loss_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

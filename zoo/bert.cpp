@@ -1,8 +1,12 @@
 #include "zoo/bert.h"
 
-#include "libcore/tensor/attention_ops.h"
+#include "libcore/ops/attention.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

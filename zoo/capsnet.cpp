@@ -3,11 +3,15 @@
 #include "libcore/module/activation.h"
 #include "libcore/module/init.h"
 #include "libcore/module/linear.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/more_ops.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

@@ -7,9 +7,11 @@
 #include "libcore/module/init.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 
 namespace zoo {

@@ -8,8 +8,12 @@
 #include "libcore/module/conv.h"
 #include "libcore/module/init.h"
 #include "libcore/module/norm.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/pool.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 
 namespace zoo {

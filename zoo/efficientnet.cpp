@@ -10,7 +10,9 @@
 #include "libcore/module/init.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 
 namespace zoo {

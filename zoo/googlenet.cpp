@@ -1,9 +1,12 @@
 #include "zoo/googlenet.h"
 
 #include "libcore/module/sequential.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pool.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 
 namespace zoo {

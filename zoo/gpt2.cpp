@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "libcore/module/init.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/language_blocks.h"
 
 namespace zoo {

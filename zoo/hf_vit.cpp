@@ -1,10 +1,13 @@
 #include "zoo/hf_vit.h"
 
 #include "libcore/module/init.h"
-#include "libcore/tensor/attention_ops.h"
+#include "libcore/ops/attention.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/language_blocks.h"
 
 namespace zoo {

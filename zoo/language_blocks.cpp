@@ -5,8 +5,14 @@
 #include "libcore/module/embedding.h"
 #include "libcore/module/init.h"
 #include "libcore/module/linear.h"
-#include "libcore/tensor/attention_ops.h"
+#include "libcore/ops/attention.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo::detail {
 

@@ -6,7 +6,8 @@
 #include <cstdint>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/decoder.h"
 
 namespace zoo::detail {

@@ -1,7 +1,8 @@
 #include "zoo/lenet.h"
 
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/pool.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

@@ -4,9 +4,13 @@
 #include <vector>
 
 #include "libcore/base/text.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/more_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/language_blocks.h"
 
 namespace zoo {

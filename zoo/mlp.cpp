@@ -1,6 +1,7 @@
 #include "zoo/mlp.h"
 
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

@@ -7,7 +7,10 @@
 #include "libcore/module/dropout.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
-#include "libcore/tensor/nn_ops.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/pool.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 
 namespace zoo {

@@ -11,7 +11,8 @@
 #include "libcore/module/embedding.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/sequential.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/decoder.h"
 
 namespace zoo {

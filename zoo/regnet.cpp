@@ -7,7 +7,9 @@
 #include "libcore/base/error.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/init.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "libcore/base/error.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/operators.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 
 namespace zoo {

@@ -8,8 +8,11 @@
 #include "libcore/module/dropout.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
-#include "libcore/tensor/image_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/resize.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 #include "zoo/resnet.h"
 

@@ -6,8 +6,11 @@
 #include "libcore/base/text.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/norm.h"
-#include "libcore/tensor/image_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/resize.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

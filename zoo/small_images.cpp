@@ -2,8 +2,11 @@
 
 #include "libcore/module/activation.h"
 #include "libcore/module/norm.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/pool.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

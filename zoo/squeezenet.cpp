@@ -4,7 +4,10 @@
 #include "libcore/module/conv.h"
 #include "libcore/module/dropout.h"
 #include "libcore/module/init.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 
 namespace zoo {

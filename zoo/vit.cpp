@@ -6,9 +6,11 @@
 #include "libcore/base/error.h"
 #include "libcore/module/attention.h"
 #include "libcore/module/init.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/blocks.h"
 
 namespace zoo {

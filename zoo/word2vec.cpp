@@ -1,6 +1,7 @@
 #include "zoo/word2vec.h"
 
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/blas.h"
+#include "libcore/tensor/tensor.h"
 
 namespace zoo {
 

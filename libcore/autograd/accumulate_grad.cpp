@@ -1,6 +1,7 @@
 #include "libcore/autograd/autograd_meta.h"
-#include "libcore/tensor/ops.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

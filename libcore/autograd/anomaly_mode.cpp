@@ -9,7 +9,10 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -5,8 +5,9 @@
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/engine.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

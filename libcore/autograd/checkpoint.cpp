@@ -5,8 +5,10 @@
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/checkpoint_frame.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/generator.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace detail {

@@ -1,7 +1,8 @@
 #include "libcore/autograd/copy_slices.h"
 
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

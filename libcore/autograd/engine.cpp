@@ -11,10 +11,13 @@
 #include "libcore/backend/stream_values.h"
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sort.h"
 #include "libcore/tensor/held_image.h"
-#include "libcore/tensor/ops.h"
-#include "libcore/tensor/raw_ops.h"
 #include "libcore/tensor/record_stream.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

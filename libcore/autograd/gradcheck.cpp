@@ -7,9 +7,11 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/print.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -9,7 +9,9 @@
 #include "libcore/backend/host_memory.h"
 #include "libcore/backend/thread_streams.h"
 #include "libcore/base/error.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -3,8 +3,11 @@
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/autograd/checkpoint_frame.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/pinned.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace detail {

@@ -8,8 +8,11 @@
 #include "libcore/backend/host_memory.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
-#include "libcore/tensor/nn_common.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/kernel_call.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 #include "libcore/tensor/untracked_views.h"
 
 namespace core {

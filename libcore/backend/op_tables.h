@@ -1,8 +1,8 @@
 #pragma once
 // The tables of plain function pointers that a backend fills, one per operation family. A null slot is a clear "not
 // supported on DEVICE for DTYPE". Convolution, pooling and their like have theirs in nn_table.h.
-// Adding an operation: a name in an enumeration here, the kernel in each backend, the check in tensor/, the node in
-// autograd/. Thread safety: constant after start-up. Use: backend.ops().elementwise->unary[op][dtype](params).
+// Adding an operation: its row here and in op_tables.cpp, the kernel in each backend, and in ops/ the function of its
+// family. Thread safety: constant after start-up. Use: backend.ops().elementwise->unary[op][dtype](params).
 
 #include <array>
 #include <cstdint>

@@ -15,8 +15,11 @@
 #include <vector>
 
 #include "libcore/base/error.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -1,5 +1,6 @@
 #include "libcore/data/dataset.h"
 #include "libcore/data/concat.h"
+#include "libcore/ops/index.h"
 
 #include <algorithm>
 #include <cstring>

@@ -16,8 +16,9 @@
 
 #include "libcore/base/error.h"
 #include "libcore/data/sampler.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

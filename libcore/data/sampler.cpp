@@ -9,9 +9,12 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -1,15 +1,16 @@
 #pragma once
-// Activations as modules. As torch.nn's modules of the same names; the functions themselves are in tensor/ops.h and
-// tensor/activation_ops.h. Thread safety: as Module. Use: core::ReLU act; core::Tensor y = act(x);
+// Activations as modules. As torch.nn's modules of the same names; the functions themselves are in ops/activation.h.
+// Thread safety: as Module. Use: core::ReLU act; core::Tensor y = act(x);
 
 #include <cstdint>
 #include <string>
 
 #include "libcore/module/module.h"
 #include "libcore/module/parameter.h"
-#include "libcore/tensor/activation_ops.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

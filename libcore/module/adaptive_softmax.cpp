@@ -6,10 +6,16 @@
 #include <string>
 
 #include "libcore/base/error.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/scatter.h"
+#include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
-#include "libcore/tensor/pick_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -5,10 +5,17 @@
 
 #include "libcore/base/error.h"
 #include "libcore/module/init.h"
-#include "libcore/tensor/attention_ops.h"
+#include "libcore/ops/attention.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

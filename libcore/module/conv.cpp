@@ -3,8 +3,9 @@
 #include "libcore/base/error.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -8,8 +8,10 @@
 #include <string_view>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/pad_ops.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pool.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

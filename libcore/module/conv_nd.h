@@ -8,8 +8,9 @@
 #include <string>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/conv_ops.h"
-#include "libcore/tensor/pad_ops.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/pad.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

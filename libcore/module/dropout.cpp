@@ -3,8 +3,8 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/module/print.h"
-#include "libcore/tensor/dropout_ops.h"
-#include "libcore/tensor/nn_ops.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

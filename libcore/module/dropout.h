@@ -1,6 +1,5 @@
 #pragma once
-// Dropout modules. As torch.nn's modules of the same names; the functions are in tensor/nn_ops.h and
-// tensor/dropout_ops.h.
+// Dropout modules. As torch.nn's modules of the same names; the functions are in ops/dropout.h.
 // Thread safety: as Module; forward in training mode draws from the default generator. Use: core::Dropout drop(0.25);
 
 #include <string>

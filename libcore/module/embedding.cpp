@@ -4,8 +4,12 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/module/init.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/nn_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/embedding_ops.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

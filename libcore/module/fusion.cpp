@@ -2,7 +2,8 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 

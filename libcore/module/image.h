@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/image_ops.h"
+#include "libcore/ops/resize.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

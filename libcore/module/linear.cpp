@@ -5,8 +5,10 @@
 #include "libcore/base/error.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

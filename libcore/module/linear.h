@@ -7,7 +7,9 @@
 #include <string>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/norm_ops.h"
+#include "libcore/ops/distance.h"
+#include "libcore/ops/operators.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -1,6 +1,5 @@
 #pragma once
-// Losses as modules. As torch.nn's modules of the same names; the functions themselves are in tensor/nn_ops.h
-// and tensor/loss_ops.h.
+// Losses as modules. As torch.nn's modules of the same names; the functions themselves are in ops/loss.h.
 // Thread safety: as Module. Use: core::CrossEntropyLoss criterion; core::Tensor loss = criterion(logits, target);
 
 #include <cstdint>
@@ -11,8 +10,8 @@
 
 #include "libcore/module/linear.h"
 #include "libcore/module/module.h"
-#include "libcore/tensor/loss_ops.h"
-#include "libcore/tensor/nn_ops.h"
+#include "libcore/ops/loss.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

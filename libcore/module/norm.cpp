@@ -6,8 +6,10 @@
 #include "libcore/base/text.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
-#include "libcore/tensor/cross_map.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/norm_ops.h"
+#include "libcore/ops/norm.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -2,10 +2,17 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/module/parametrize_list.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/linalg/decompose.h"
+#include "libcore/ops/linalg/product.h"
+#include "libcore/ops/linalg/solve.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/linalg.h"
-#include "libcore/tensor/math_ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 namespace {

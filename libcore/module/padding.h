@@ -6,7 +6,8 @@
 #include <string>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/pad_ops.h"
+#include "libcore/ops/pad.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -1,6 +1,8 @@
 #include "libcore/module/parameter_vector.h"
 
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -3,7 +3,9 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/module/print.h"
-#include "libcore/tensor/conv_ops.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/operators.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

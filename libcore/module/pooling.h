@@ -7,8 +7,9 @@
 #include <string>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/fractional_pool.h"
-#include "libcore/tensor/pool_ops.h"
+#include "libcore/ops/pool.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

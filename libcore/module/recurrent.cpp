@@ -3,13 +3,20 @@
 #include <cmath>
 #include <utility>
 
-#include "libcore/autograd/internal_ops.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/base/warning.h"
 #include "libcore/module/init.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/nn_ops.h"
+#include "libcore/tensor/tensor.h"
+#include "libcore/tensor/tensor_view.h"
 
 namespace core {
 namespace {

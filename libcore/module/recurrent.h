@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "libcore/module/module.h"
-#include "libcore/tensor/recurrent_ops.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/recurrent.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -1,7 +1,10 @@
 #include "libcore/module/transformer.h"
 
 #include "libcore/base/error.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -5,8 +5,11 @@
 
 #include "libcore/base/error.h"
 #include "libcore/module/init.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -1,14 +1,18 @@
 // Weight and spectral normalisation, in the older and the newer style.
 #include <algorithm>
 
-#include "libcore/autograd/composed.h"
 #include "libcore/base/error.h"
 #include "libcore/module/conv_nd.h"
 #include "libcore/module/parametrize_list.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/detail/composed.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/norm_ops.h"
 #include "libcore/tensor/random.h"
-#include "libcore/tensor/shape_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace detail {

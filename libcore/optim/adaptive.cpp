@@ -1,12 +1,14 @@
 #include "libcore/optim/adaptive.h"
 
 #include "libcore/base/error.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sparse.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
 #include "libcore/optim/update_on_device.h"
-#include "libcore/tensor/ops.h"
-#include "libcore/tensor/sparse.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

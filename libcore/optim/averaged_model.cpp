@@ -7,6 +7,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "libcore/ops/operators.h"
 
 namespace core {
 namespace {

@@ -17,7 +17,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/module/module.h"
 #include "libcore/module/norm.h"
-#include "libcore/optim/schedule_more.h"
+#include "libcore/optim/schedule.h"
 #include "libcore/tensor/factory.h"
 
 namespace core {

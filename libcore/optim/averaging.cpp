@@ -6,9 +6,11 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/optim/host_array.h"
 #include "libcore/optim/update_on_device.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -6,9 +6,13 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
-#include "libcore/tensor/sparse.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

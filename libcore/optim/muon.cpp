@@ -5,8 +5,11 @@
 #include <iterator>
 
 #include "libcore/base/error.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/optim/host_array.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -9,7 +9,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/base/error.h"
-#include "libcore/tensor/sparse.h"
+#include "libcore/ops/sparse.h"
 
 namespace core {
 namespace {

@@ -297,4 +297,29 @@ OptionMap LambdaLR::state_dict() const {
   return detail::with_lambdas(LRScheduler::state_dict(), factors_.size());
 }
 
+std::vector<double> PerGroup::of(const Optimizer& optimizer, const char* name) const {
+  const std::size_t groups = optimizer.param_groups().size();
+  if (!for_all_ && size() != groups) {
+    throw Error(ErrorCode::value, std::string(name) + " must have the same length as optimizer.param_groups. " + name +
+                                      " has " + std::to_string(size()) + " values, param_groups has " +
+                                      std::to_string(groups) + ".");
+  }
+  std::vector<double> result;
+  for (std::size_t i = 0; i < groups; ++i) result.push_back((*this)[i]);
+  return result;
+}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, EpochFunction factor, std::int64_t last_epoch)
+    : MultiplicativeLR(optimizer, std::vector<EpochFunction>(optimizer.param_groups().size(), factor), last_epoch) {}
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::vector<EpochFunction> factors, std::int64_t last_epoch)
+    : LRScheduler(optimizer, last_epoch), factors_(detail::check_factors(optimizer, std::move(factors))) {
+  start();
+}
+double MultiplicativeLR::next_lr(const Group& group) const {
+  return is_initial() ? group.lr : group.lr * factors_[group.index](last_epoch());
+}
+OptionMap MultiplicativeLR::state_dict() const {
+  return detail::with_lambdas(LRScheduler::state_dict(), factors_.size());
+}
+
 }  // namespace core

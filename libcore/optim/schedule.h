@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -221,5 +222,37 @@ std::vector<EpochFunction> check_factors(const Optimizer& optimizer, std::vector
 /// `state` with "lr_lambdas": a None for every function.
 OptionMap with_lambdas(OptionMap state, std::size_t count);
 }  // namespace detail
+
+/// A number for all groups, or one for each.
+class PerGroup {
+ public:
+  PerGroup(double value) : values_{value}, for_all_(true) {}            // NOLINT(google-explicit-constructor)
+  PerGroup(std::vector<double> values) : values_(std::move(values)) {}  // NOLINT(google-explicit-constructor)
+  PerGroup(std::initializer_list<double> values) : values_(values) {}
+  bool for_all() const { return for_all_; }
+  std::size_t size() const { return values_.size(); }
+  double operator[](std::size_t group) const { return values_[for_all_ ? 0 : group]; }
+  /// One a group. Error(value) "max_lr must have the same length as optimizer.param_groups. ..." with the given name.
+  std::vector<double> of(const Optimizer& optimizer, const char* name) const;
+
+ private:
+  std::vector<double> values_;
+  bool for_all_ = false;
+};
+
+/// Multiplies the rate by a function of the epoch.
+class MultiplicativeLR final : public LRScheduler {
+ public:
+  MultiplicativeLR(Optimizer& optimizer, EpochFunction factor, std::int64_t last_epoch = -1);
+  /// One function a group. Error(value) "Expected 1 lr_lambdas, but got 2".
+  MultiplicativeLR(Optimizer& optimizer, std::vector<EpochFunction> factors, std::int64_t last_epoch = -1);
+  OptionMap state_dict() const override;
+
+ private:
+  double next_lr(const Group& group) const override;
+  OptionMap options() const override { return {}; }
+  void set_options(const OptionMap&) override {}
+  std::vector<EpochFunction> factors_;
+};
 
 }  // namespace core

@@ -1,4 +1,4 @@
-// Schedules that look at a metric, and that put others together: see schedule_more.h.
+// Schedules that look at a metric, and that put others together: see schedule_group.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,7 +9,7 @@
 #include "libcore/base/class_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
-#include "libcore/optim/schedule_more.h"
+#include "libcore/optim/schedule_group.h"
 #include "libcore/optim/schedule_text.h"
 
 namespace core {

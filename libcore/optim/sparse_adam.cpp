@@ -3,9 +3,10 @@
 #include <cmath>
 
 #include "libcore/base/error.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/sparse.h"
 #include "libcore/optim/host_array.h"
-#include "libcore/tensor/ops.h"
-#include "libcore/tensor/sparse.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

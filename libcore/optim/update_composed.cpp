@@ -1,7 +1,8 @@
 #include "libcore/optim/update_composed.h"
 
 #include "libcore/autograd/grad_mode.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 namespace {

@@ -4,8 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "libcore/ops/blas.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/optim/lbfgs.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 namespace {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/parallel/comm.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 namespace {

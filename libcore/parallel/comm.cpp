@@ -9,11 +9,17 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/stream_values.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/raw/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/scatter.h"
 #include "libcore/tensor/arriving.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
-#include "libcore/tensor/raw_ops.h"
 #include "libcore/tensor/record_stream.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

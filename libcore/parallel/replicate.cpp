@@ -8,9 +8,10 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/operators.h"
 #include "libcore/parallel/broadcast_nodes.h"
 #include "libcore/parallel/comm.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 namespace {

@@ -6,9 +6,13 @@
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/scatter.h"
 #include "libcore/parallel/comm.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -2,7 +2,12 @@
 
 #include "libcore/backend/backend.h"
 #include "libcore/base/error.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/index.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/raw/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 

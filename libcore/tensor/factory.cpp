@@ -7,8 +7,11 @@
 
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/memory_format.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -6,7 +6,12 @@
 
 #include "libcore/backend/backend.h"
 #include "libcore/backend/host_memory.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace held {

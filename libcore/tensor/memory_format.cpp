@@ -5,7 +5,10 @@
 #include <span>
 
 #include "libcore/base/error.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -8,8 +8,11 @@
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/transfer_ring.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 

@@ -7,8 +7,10 @@
 
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

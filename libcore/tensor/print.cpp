@@ -6,9 +6,9 @@
 
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/sparse.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/print_format.h"
-#include "libcore/tensor/sparse.h"
 #include "libcore/tensor/uninitialized.h"
 
 namespace core {

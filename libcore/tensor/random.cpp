@@ -11,12 +11,17 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sort.h"
 #include "libcore/tensor/device_assert.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random_cuda.h"
 #include "libcore/tensor/random_kernels.h"
 #include "libcore/tensor/random_on_device.h"
 #include "libcore/tensor/random_stream.h"
+#include "libcore/tensor/tensor.h"
+#include "libcore/tensor/type_promotion.h"
 
 namespace core {
 namespace {

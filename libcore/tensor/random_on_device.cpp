@@ -8,11 +8,12 @@
 #include "libcore/backend/graph_random.h"
 #include "libcore/backend/nn_table.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random_cuda.h"
 #include "libcore/tensor/random_stream.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core::detail {
 namespace {

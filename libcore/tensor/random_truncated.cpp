@@ -3,8 +3,11 @@
 #include <numbers>
 
 #include "libcore/base/warning.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {

@@ -10,7 +10,9 @@
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/memory.h"
 
 namespace core {
 

@@ -23,7 +23,7 @@ namespace core {
 class Node;
 class Tensor;
 
-struct ValuesIndices;  // {values, indices}: what max, min, sort, topk along a dimension give (ops.h)
+struct ValuesIndices;
 
 /// How elements lie in memory: row-major, or with the channels (dimension 1 of 4 or 5) innermost; preserve: as they
 /// are.
@@ -160,7 +160,7 @@ class Tensor {
   /// As copy.deepcopy: memory, requires_grad and grad of its own. Error for tensors with history, with PyTorch's text.
   Tensor deepcopy() const;
 
-  // --- writing in place; each returns *this; more as free functions in inplace_ops.h
+  // --- writing in place; each returns *this; more as free functions in ops/ (exp2_ in pointwise.h)
   const Tensor& copy_(const Tensor& from) const;
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;
@@ -285,6 +285,12 @@ class Tensor {
   bool base_requires_grad() const;
   void* typed_data(DType wanted) const;
   IntrusivePtr<TensorImpl> impl_;
+};
+
+/// What an operation along one dimension finds, and where.
+struct ValuesIndices {
+  Tensor values;
+  Tensor indices;  // int64
 };
 
 }  // namespace core

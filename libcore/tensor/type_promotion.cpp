@@ -1,12 +1,13 @@
-// Which dtype an operation between two computes in: PyTorch's rules (categories bool < integer < float; a 0-dim tensor
-// or a number only counts when its category is higher).
-#include <algorithm>
+#include "libcore/tensor/type_promotion.h"
+
 #include <optional>
 #include <string>
 
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/tensor.h"
+#include "libcore/tensor/tensor_impl.h"
 
 namespace core {
 namespace {
@@ -59,6 +60,21 @@ DType result_of(const Contribution& c) {
 }
 
 }  // namespace
+
+Shape broadcast_shapes(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  Shape sizes = longer;
+  for (std::size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
+    std::int64_t x = a[a.size() - i], y = b[b.size() - i];
+    if (x != y && x != 1 && y != 1) {
+      throw Error(ErrorCode::runtime, "The size of tensor a (" + std::to_string(x) +
+                                          ") must match the size of tensor b (" + std::to_string(y) +
+                                          ") at non-singleton dimension " + std::to_string(sizes.size() - i));
+    }
+    sizes[sizes.size() - i] = x == 1 ? y : x;
+  }
+  return sizes;
+}
 
 DType promote_types(DType a, DType b) {
   if (a == b) return a;

@@ -5,8 +5,10 @@
 #include <numeric>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace samples {
 namespace {

@@ -6,13 +6,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 rules='
 libcore/base        : libcore/base
-libcore/tensor      : libcore/base libcore/tensor libcore/backend libcore/autograd
+libcore/tensor      : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd
 libcore/backend     : libcore/base libcore/backend
-libcore/autograd    : libcore/base libcore/tensor libcore/backend libcore/autograd
-libcore/module      : libcore/base libcore/tensor libcore/backend libcore/autograd libcore/module
-libcore/optim       : libcore/base libcore/tensor libcore/backend libcore/autograd libcore/module libcore/optim
-libcore/data        : libcore/base libcore/tensor libcore/backend libcore/data
-libcore/parallel    : libcore/base libcore/tensor libcore/backend libcore/autograd libcore/module libcore/parallel
+libcore/autograd    : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd
+libcore/ops         : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd
+libcore/module      : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module
+libcore/optim       : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/optim
+libcore/data        : libcore/base libcore/tensor libcore/ops libcore/backend libcore/data
+libcore/parallel    : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/parallel
 libcore             : libcore
 libckpt/io          : libcore/base libckpt/io libckpt/limits.h libckpt/report.h
 libckpt/transform   : libcore/base libckpt/io libckpt/transform libckpt/MODEL

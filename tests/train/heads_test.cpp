@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/train/image_folder.h"
 #include "tools/train/plan.h"
 #include "tools/train/task.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "libcore/base/error.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/train/image_folder.h"
 #include "tools/train/plan.h"
 

@@ -6,7 +6,10 @@
 #include <numeric>
 
 #include "libcore/base/text.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace cli {
 namespace {

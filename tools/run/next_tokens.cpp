@@ -7,10 +7,13 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/decoder.h"
 
 namespace cli {

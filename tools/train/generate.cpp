@@ -5,10 +5,13 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/ops/sort.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "zoo/decoder.h"
 
 namespace train {

@@ -6,8 +6,11 @@
 
 #include "libckpt/io/byte_source.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sort.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 #include "tools/support/image_file.h"
 #include "zoo/preprocessing.h"
 

@@ -9,6 +9,7 @@
 #include "libcore/optim/adam.h"
 #include "libcore/optim/adaptive.h"
 #include "libcore/optim/averaging.h"
+#include "libcore/optim/schedule_cycle.h"
 #include "libcore/optim/sgd.h"
 #include "tools/support/suggest.h"
 

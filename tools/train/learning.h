@@ -8,7 +8,7 @@
 
 #include "libckpt/value.h"
 #include "libcore/optim/optimizer.h"
-#include "libcore/optim/schedule_more.h"
+#include "libcore/optim/schedule_group.h"
 #include "tools/train/options.h"
 
 namespace train {

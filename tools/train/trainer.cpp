@@ -7,10 +7,12 @@
 
 #include "libckpt/bridge/training_state.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/optim/clip.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/generator.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace train {
 namespace {

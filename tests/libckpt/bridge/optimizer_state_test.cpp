@@ -6,12 +6,16 @@
 #include "libckpt/bridge/training_state.h"
 #include "libcore/base/error.h"
 #include "libcore/module/parameter.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/optim/adam.h"
 #include "libcore/optim/lbfgs.h"
-#include "libcore/optim/schedule_more.h"
+#include "libcore/optim/schedule_cycle.h"
+#include "libcore/optim/schedule_group.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/support/temp_dir.h"
 
 namespace {

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "libcore/base/error.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

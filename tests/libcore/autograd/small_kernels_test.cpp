@@ -13,13 +13,18 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/gradcheck.h"
 #include "libcore/autograd/node.h"
-#include "libcore/autograd/recurrent_by_hand.h"
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/detail/recurrent.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

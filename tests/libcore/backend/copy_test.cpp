@@ -5,8 +5,9 @@
 #include <cstring>
 
 #include "libcore/backend/threads.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

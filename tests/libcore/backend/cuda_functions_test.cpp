@@ -13,13 +13,15 @@
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/module/linear.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/tensor/default_type.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/support/message_of.h"
 
 namespace {

@@ -5,10 +5,12 @@
 
 #include "libcore/backend/threads.h"
 #include "libcore/base/error.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/operators.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/nn_ops.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

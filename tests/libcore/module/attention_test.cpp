@@ -1,4 +1,8 @@
-#include "libcore/tensor/attention_ops.h"
+#include "libcore/ops/attention.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 #include <gtest/gtest.h>
 

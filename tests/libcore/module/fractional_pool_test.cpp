@@ -1,5 +1,9 @@
 // Fractional pooling: values, texts and errors of PyTorch 2.15.
-#include "libcore/tensor/fractional_pool.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/pool.h"
+#include "libcore/tensor/tensor.h"
 
 #include <gtest/gtest.h>
 

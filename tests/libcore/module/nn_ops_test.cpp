@@ -1,4 +1,15 @@
-#include "libcore/tensor/nn_ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/pool.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/tensor/tensor.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,10 @@
 #include "libcore/module/activation.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/sequential.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/support/message_of.h"
 
 namespace {

@@ -7,8 +7,10 @@
 
 #include "libcore/base/error.h"
 #include "libcore/module/parameter.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/support/message_of.h"
 
 namespace {

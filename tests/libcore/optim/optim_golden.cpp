@@ -5,11 +5,13 @@
 #include <cmath>
 
 #include "libcore/module/parameter.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/optim/clip.h"
-#include "libcore/optim/schedule_more.h"
+#include "libcore/optim/schedule_group.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
 #include "libcore/tensor/print.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/libcore/optim/optim_spec.h"
 #include "tests/support/golden_device.h"
 

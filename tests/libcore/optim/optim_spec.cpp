@@ -8,7 +8,8 @@
 #include "libcore/optim/adam.h"
 #include "libcore/optim/adaptive.h"
 #include "libcore/optim/averaging.h"
-#include "libcore/optim/schedule_more.h"
+#include "libcore/optim/schedule_cycle.h"
+#include "libcore/optim/schedule_group.h"
 #include "libcore/optim/sgd.h"
 
 namespace test {

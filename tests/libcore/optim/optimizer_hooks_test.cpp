@@ -6,10 +6,13 @@
 
 #include "libcore/base/error.h"
 #include "libcore/module/parameter.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/optim/clip.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

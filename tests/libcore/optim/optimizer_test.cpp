@@ -6,12 +6,14 @@
 
 #include "libcore/base/error.h"
 #include "libcore/module/parameter.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/optim/adam.h"
 #include "libcore/optim/clip.h"
 #include "libcore/optim/schedule.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

@@ -4,10 +4,12 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/data/loader.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/optim/clip.h"
 #include "libcore/parallel/data_parallel.h"
-#include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/libcore/module/module_spec.h"
 #include "tests/libcore/optim/optim_spec.h"
 #include "tests/support/golden_device.h"

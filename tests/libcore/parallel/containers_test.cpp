@@ -1,4 +1,5 @@
 #include "libcore/parallel/containers.h"
+#include "libcore/ops/operators.h"
 
 #include <gmock/gmock.h>
 

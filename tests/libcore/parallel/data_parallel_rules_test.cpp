@@ -11,10 +11,15 @@
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/scatter.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/parallel/data_parallel.h"
-#include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/libcore/parallel/parallel_support.h"
 
 namespace {

@@ -17,9 +17,15 @@
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/scatter.h"
 #include "libcore/optim/sgd.h"
-#include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

@@ -11,10 +11,16 @@
 #include "libcore/module/dropout.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/sequential.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/parallel/data_parallel.h"
-#include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/libcore/parallel/parallel_support.h"
 
 namespace {

@@ -11,7 +11,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace test {
 

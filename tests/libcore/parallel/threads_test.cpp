@@ -15,10 +15,12 @@
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pointwise.h"
 #include "libcore/optim/adam.h"
 #include "libcore/parallel/data_parallel.h"
-#include "libcore/tensor/nn_ops.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/libcore/parallel/parallel_support.h"
 
 namespace {

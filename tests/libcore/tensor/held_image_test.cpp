@@ -9,8 +9,18 @@
 #include <vector>
 
 #include "libcore/core.h"
-#include "libcore/tensor/raw_nn_ops.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/pool.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/raw/pool.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/libcore/tensor/op_test.h"
+#include "tests/libcore/ops/op_test.h"
 
 namespace {
 

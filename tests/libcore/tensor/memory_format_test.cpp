@@ -5,8 +5,12 @@
 #include <vector>
 
 #include "libcore/core.h"
-#include "libcore/tensor/raw_ops.h"
-#include "tests/libcore/tensor/op_test.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/tensor.h"
+#include "tests/libcore/ops/op_test.h"
 
 namespace {
 

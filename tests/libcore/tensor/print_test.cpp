@@ -8,7 +8,7 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

@@ -5,9 +5,12 @@
 #include <memory>
 
 #include "libcore/data/loader.h"
-#include "libcore/tensor/dropout_ops.h"
-#include "libcore/tensor/nn_ops.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/random.h"
+#include "libcore/tensor/tensor.h"
 #include "tests/support/golden_json.h"
 
 namespace {

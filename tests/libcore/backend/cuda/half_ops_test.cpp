@@ -8,8 +8,13 @@
 #include "libcore/backend/backend.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/element_types.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/raw/pointwise.h"
+#include "libcore/ops/raw/reduce.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/raw_ops.h"
+#include "libcore/tensor/tensor.h"
 
 namespace {
 

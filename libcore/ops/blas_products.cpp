@@ -1,0 +1,230 @@
+// Products made of the basic ones.
+#include "libcore/ops/blas.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "libcore/autograd/node.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/detail/composed.h"
+#include "libcore/ops/detail/fail.h"
+#include "libcore/ops/detail/in_place.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/checks.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+namespace {
+
+using core::detail::fail;
+using detail::in_place;
+
+/// beta * c + alpha * product; c's NaN do not count where beta is 0.
+Tensor scaled_sum(const Tensor& c, const Tensor& product, Scalar beta, Scalar alpha) {
+  const Tensor scaled = alpha.to_double() == 1 ? product : product * alpha;
+  if (beta.to_double() == 0) return scaled;
+  return (beta.to_double() == 1 ? c : c * beta) + scaled;
+}
+
+/// The dimensions of x that are not summed over, before or behind those that are.
+struct Parted {
+  Shape order, kept;
+  std::int64_t kept_numel = 1, summed_numel = 1;
+
+  Parted(const Tensor& x, const Shape& dims, bool summed_first) {
+    Shape summed;
+    for (const std::int64_t dim : dims) summed.push_back(raw::wrap_dim(dim, x.dim()));
+    Shape rest;
+    for (std::int64_t d = 0; d < x.dim(); ++d) {
+      if (std::find(summed.begin(), summed.end(), d) != summed.end()) continue;
+      rest.push_back(d);
+      kept.push_back(x.size(d));
+      kept_numel *= x.size(d);
+    }
+    for (const std::int64_t d : summed) summed_numel *= x.size(d);
+    order = summed_first ? summed : rest;
+    for (const std::int64_t d : summed_first ? rest : summed) order.push_back(d);
+  }
+};
+
+}  // namespace
+
+const Tensor& addmm_(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  return in_place(x, needs_grad(x, a, b), [&](const Tensor& t) { return addmm(t, a, b, beta, alpha); });
+}
+const Tensor& addmv_(const Tensor& x, const Tensor& matrix, const Tensor& vector, Scalar beta, Scalar alpha) {
+  return in_place(x, needs_grad(x, matrix, vector),
+                  [&](const Tensor& t) { return addmv(t, matrix, vector, beta, alpha); });
+}
+const Tensor& baddbmm_(const Tensor& x, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  return in_place(x, needs_grad(x, a, b), [&](const Tensor& t) { return baddbmm(t, a, b, beta, alpha); });
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  if (a.dim() != 1 || b.dim() != 1) {
+    const Tensor& wrong = a.dim() != 1 ? a : b;
+    throw Error(ErrorCode::runtime, std::string("outer: Expected 1-D argument ") + (a.dim() != 1 ? "self" : "vec2") +
+                                        ", but got " + std::to_string(wrong.dim()) + "-D");
+  }
+  return a.reshape({a.numel(), 1}) * b;
+}
+
+Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  return composed("BaddbmmBackward0", {c, a, b},
+                  [beta, alpha](const TensorList& in) { return in[0] * beta + bmm(in[1], in[2]) * alpha; });
+}
+
+Tensor addmv(const Tensor& c, const Tensor& matrix, const Tensor& vector, Scalar beta, Scalar alpha) {
+  return composed("AddmvBackward0", {c, matrix, vector},
+                  [beta, alpha](const TensorList& in) { return in[0] * beta + mv(in[1], in[2]) * alpha; });
+}
+
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
+  const auto check = [&](const Tensor& x, std::int64_t dim, const char* what) {
+    if (x.size(-1) == weight.size(dim)) return;
+    fail(std::string("bilinear(): ") + what + " size does not match weight size: got " + std::to_string(x.size(-1)) +
+         " but expected " + std::to_string(weight.size(dim)));
+  };
+  check(a, 1, "input1");
+  check(b, 2, "input2");
+  const Tensor y = composed("TrilinearBackward0", {a, weight, b}, [](const TensorList& in) {
+    const Tensor rows = in[0].reshape({-1, in[0].size(-1)}), others = in[2].reshape({-1, 1, in[2].size(-1)});
+    const Tensor flat = in[1].permute({1, 0, 2}).reshape({in[1].size(1), -1});
+    const Tensor sums = (matmul(rows, flat).reshape({-1, in[1].size(0), in[1].size(2)}) * others).sum(Shape{-1});
+    Shape sizes = in[0].sizes();
+    sizes[sizes.size() - 1] = in[1].size(0);
+    return sums.reshape(sizes);
+  });
+  return bias.defined() ? y + bias : y;
+}
+
+Tensor trace(const Tensor& x) {
+  if (x.dim() != 2) fail("trace: expected a matrix, but got tensor with dim " + std::to_string(x.dim()));
+  return composed("TraceBackward0", {x}, [](const TensorList& in) { return in[0].diagonal().sum(); });
+}
+
+Tensor inner(const Tensor& a, const Tensor& b) {
+  if (a.dim() == 0 || b.dim() == 0) return a * b;
+  if (a.size(-1) != b.size(-1)) {
+    fail("inner() the last dimension must match on both input tensors but got shapes " + to_list(a.sizes()) + " and " +
+         to_list(b.sizes()));
+  }
+  return tensordot(a, b, {-1}, {-1});
+}
+
+Tensor vdot(const Tensor& a, const Tensor& b) {
+  if (a.dim() != 1 || b.dim() != 1) {
+    fail("1D tensors expected, but got " + std::to_string(a.dim()) + "D and " + std::to_string(b.dim()) + "D tensors");
+  }
+  return composed("VdotBackward0", {a, b}, [](const TensorList& in) { return dot(in[0], in[1]); });
+}
+
+Tensor kron(const Tensor& a, const Tensor& b) {
+  const auto rank = static_cast<std::size_t>(std::max(a.dim(), b.dim()));
+  Shape sizes_a, sizes_b, sizes;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto size_of = [&](const Tensor& t) {
+      const std::size_t lead = rank - t.sizes().size();
+      return i < lead ? 1 : t.sizes()[i - lead];
+    };
+    sizes_a.push_back(size_of(a));
+    sizes_a.push_back(1);
+    sizes_b.push_back(1);
+    sizes_b.push_back(size_of(b));
+    sizes.push_back(size_of(a) * size_of(b));
+  }
+  return (a.reshape(sizes_a) * b.reshape(sizes_b)).reshape(sizes);
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t count) {
+  if (count < 0) fail("tensordot expects dims >= 0, but got dims=" + std::to_string(count));
+  if (count > std::min(a.dim(), b.dim())) {
+    fail("tensordot expects dims < ndim_a or ndim_b, but got dims=" + std::to_string(count));
+  }
+  Shape dims_a, dims_b;
+  for (std::int64_t i = 0; i < count; ++i) {
+    dims_a.push_back(i - count);
+    dims_b.push_back(i);
+  }
+  return tensordot(a, b, dims_a, dims_b);
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Shape& dims_b) {
+  if (dims_a.size() != dims_b.size()) fail("both dimension lists should have same length");
+  for (std::size_t i = 0; i < dims_a.size(); ++i) {
+    if (a.size(dims_a[i]) == b.size(dims_b[i])) continue;
+    fail("contracted dimensions need to match, but first has size " + std::to_string(a.size(dims_a[i])) + " in dim " +
+         std::to_string(dims_a[i]) + " and second has size " + std::to_string(b.size(dims_b[i])) + " in dim " +
+         std::to_string(dims_b[i]));
+  }
+  raw::reduced_dims(dims_a, a.dim());  // no dimension twice
+  raw::reduced_dims(dims_b, b.dim());
+  const Parted left(a, dims_a, false), right(b, dims_b, true);
+  const Tensor rows = a.permute(left.order).reshape({left.kept_numel, left.summed_numel});
+  const Tensor columns = b.permute(right.order).reshape({right.summed_numel, right.kept_numel});
+  Shape sizes = left.kept;
+  for (const std::int64_t size : right.kept) sizes.push_back(size);
+  return mm(rows, columns).reshape(sizes);
+}
+
+Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim) {
+  if (a.dim() != b.dim()) fail("linalg.cross: inputs must have the same number of dimensions.");
+  if (a.size(dim) != 3 || b.size(dim) != 3) {
+    fail("linalg.cross: inputs dimension " + std::to_string(dim) + " must have length 3. Got " +
+         std::to_string(a.size(dim)) + " and " + std::to_string(b.size(dim)));
+  }
+  return composed("LinalgCrossBackward0", {a, b}, [dim](const TensorList& in) {
+    const std::int64_t d = raw::wrap_dim(dim, in[0].dim());
+    return roll(in[0], {-1}, {d}) * roll(in[1], {-2}, {d}) - roll(in[0], {-2}, {d}) * roll(in[1], {-1}, {d});
+  });
+}
+
+Tensor addr(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (a.dim() != 1) fail("addr: Expected 1-D argument vec1, but got " + std::to_string(a.dim()) + "-D");
+  if (b.dim() != 1) fail("addr: Expected 1-D argument vec2, but got " + std::to_string(b.dim()) + "-D");
+  const Shape sizes{a.numel(), b.numel()};
+  const Tensor wide = c.expand(sizes);
+  return composed("AddrBackward0", {wide, a, b}, [beta, alpha](const TensorList& in) {
+    return scaled_sum(in[0], in[1].unsqueeze(1) * in[2], beta, alpha);
+  });
+}
+
+Tensor addbmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  const Tensor product_sizes = bmm(a.detach(), b.detach());  // checks the shapes
+  const Tensor wide = c.expand({product_sizes.size(1), product_sizes.size(2)});
+  return composed("AddbmmBackward0", {wide, a, b}, [beta, alpha](const TensorList& in) {
+    return scaled_sum(in[0], bmm(in[1], in[2]).sum(Shape{0}), beta, alpha);
+  });
+}
+
+Tensor matrix_power(const Tensor& x, std::int64_t n) {
+  if (x.dim() < 2 || x.size(-1) != x.size(-2)) {
+    fail("linalg.matrix_power: A must be batches of square matrices, but they are " +
+         std::to_string(x.dim() < 2 ? 1 : x.size(-2)) + " by " + std::to_string(x.dim() < 1 ? 1 : x.size(-1)) +
+         " matrices");
+  }
+  if (n < 0) {
+    throw Error(ErrorCode::not_implemented,
+                "linalg.matrix_power: negative powers need the inverse, which is not offered");
+  }
+  if (n == 0) return eye(x.size(-1), {}, {.dtype = x.dtype(), .device = x.device()}).expand(x.sizes()).clone();
+  Tensor result, square = x;
+  for (std::int64_t left = n; left > 0; left /= 2) {
+    if (left % 2 == 1) result = result.defined() ? matmul(result, square) : square;
+    if (left > 1) square = matmul(square, square);
+  }
+  return result.is_same(x) ? x.clone() : result;
+}
+
+Tensor chain_matmul(const std::vector<Tensor>& matrices) {
+  if (matrices.empty()) fail("chain_matmul(): Expected one or more matrices");
+  Tensor product = matrices[0];
+  for (std::size_t i = 1; i < matrices.size(); ++i) product = mm(product, matrices[i]);
+  return product;
+}
+
+}  // namespace core

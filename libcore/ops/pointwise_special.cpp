@@ -1,0 +1,140 @@
+// Functions of one tensor made of others or computed on the host.
+#include "libcore/ops/pointwise.h"
+
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <string_view>
+
+#include "libcore/autograd/node.h"
+#include "libcore/ops/detail/composed.h"
+#include "libcore/ops/detail/fail.h"
+#include "libcore/ops/detail/host_math.h"
+#include "libcore/ops/detail/nodes.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/raw/pointwise.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+namespace {
+
+using core::detail::fail;
+using detail::host_unary;
+using detail::with_node;
+using detail::with_saved_input;
+using std::numbers::pi;
+
+CORE_NODE(AsinhBackward, "AsinhBackward0", return {g[0] * rsqrt(square(saved(0)) + 1)};)
+CORE_NODE(AcoshBackward, "AcoshBackward0", return {g[0] * rsqrt(square(saved(0)) - 1)};)
+CORE_NODE(AtanhBackward, "AtanhBackward0", return {g[0] / (1 - square(saved(0)))};)
+CORE_NODE(ErfcBackward, "ErfcBackward0", return {g[0] * (exp(-square(saved(0))) * (-2 / std::sqrt(pi)))};)
+CORE_NODE(Deg2RadBackward, "Deg2RadBackward0", return {g[0] * (pi / 180)};)
+CORE_NODE(Rad2DegBackward, "Rad2DegBackward0", return {g[0] * (180 / pi)};)
+CORE_NODE(SgnBackward, "SgnBackward0", return {zeros_like(g[0])};)
+/// x and y are apart from 0 where they are divided by, so that further derivatives stay finite.
+CORE_NODE(SincBackward, "SincBackward0", Tensor x = saved(0); Tensor at_zero = x == 0;
+          Tensor safe = masked_fill(x, at_zero, 1); Tensor angle = safe * pi;
+          Tensor slope = (cos(angle) * angle - sin(angle)) / (square(safe) * pi);
+          return {g[0] * masked_fill(slope, at_zero, 0)};)
+struct PolygammaBackward final : Node {
+  std::int64_t n = 0;
+  std::string_view name() const override { return "PolygammaBackward0"; }
+  TensorList apply(TensorList g) override { return {g[0] * polygamma(n + 1, saved(0))}; }
+};
+
+/// Hurwitz' zeta function: the sum of (q + k)^-s. Euler and Maclaurin's formula behind the first twelve terms.
+double zeta(double s, double q) {
+  if (s == 1) return std::numeric_limits<double>::infinity();
+  if (s < 1) return std::numeric_limits<double>::quiet_NaN();
+  if (q <= 0) {
+    if (q == std::floor(q)) return std::numeric_limits<double>::infinity();
+    if (s != std::floor(s)) return std::numeric_limits<double>::quiet_NaN();
+  }
+  constexpr double kBernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
+                                   -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
+  double total = 0;
+  for (int k = 0; k < 12 || q < 12; ++k, q += 1) total += std::pow(q, -s);
+  total += std::pow(q, 1 - s) / (s - 1) + 0.5 * std::pow(q, -s);
+  double factor = s / 2 * std::pow(q, -s - 1);  // s (s+1) ... / (2j)! times a power of q
+  for (int j = 0; j < 10; ++j) {
+    total += kBernoulli[j] * factor;
+    factor *= (s + 2 * j + 1) * (s + 2 * j + 2) / ((2.0 * j + 3) * (2.0 * j + 4)) / (q * q);
+  }
+  return total;
+}
+
+/// In the precision of its type, as at 2 the sine of the rounded angle is what counts.
+template <class Real>
+double sinc_of(double v) {
+  if (v == 0) return 1;
+  const Real angle = static_cast<Real>(pi) * static_cast<Real>(v);
+  return std::sin(angle) / angle;
+}
+
+}  // namespace
+
+Tensor asinh(const Tensor& x) {
+  return with_saved_input<AsinhBackward>(x, host_unary(x, [](double v) { return std::asinh(v); }));
+}
+Tensor acosh(const Tensor& x) {
+  return with_saved_input<AcoshBackward>(x, host_unary(x, [](double v) { return std::acosh(v); }));
+}
+Tensor atanh(const Tensor& x) {
+  return with_saved_input<AtanhBackward>(x, host_unary(x, [](double v) { return std::atanh(v); }));
+}
+Tensor erfc(const Tensor& x) {
+  return with_saved_input<ErfcBackward>(x, host_unary(x, [](double v) { return std::erfc(v); }));
+}
+
+Tensor sinc(const Tensor& x) {
+  const bool wide = detail::float_result(x) == DType::f64;
+  return with_saved_input<SincBackward>(x, host_unary(x, wide ? sinc_of<double> : sinc_of<float>));
+}
+Tensor deg2rad(const Tensor& x) {
+  return with_node<Deg2RadBackward>(x, host_unary(x, [](double v) { return v * (pi / 180); }));
+}
+Tensor rad2deg(const Tensor& x) {
+  return with_node<Rad2DegBackward>(x, host_unary(x, [](double v) { return v * (180 / pi); }));
+}
+Tensor sgn(const Tensor& x) {
+  return with_node<SgnBackward>(x, raw::unary(UnaryOp::sign, x));
+}
+
+Tensor positive(const Tensor& x) {
+  if (x.dtype() == DType::boolean) fail("The `+` operator, on a bool tensor is not supported.");
+  return x;
+}
+
+Tensor polygamma(std::int64_t n, const Tensor& x) {
+  if (n < 0) fail("polygamma(n, x) does not support negative n.");
+  if (n == 0) return digamma(x);
+  const double order = static_cast<double>(n);
+  const double scale = (n % 2 == 0 ? -1 : 1) * std::tgamma(order + 1);
+  Tensor out = host_unary(x, [&](double v) { return scale * zeta(order + 1, v); });
+  if (!needs_grad(x)) return out;
+  auto node = make_node<PolygammaBackward>(x);
+  node->n = n;
+  node->save(x);
+  record(out, node);
+  return out;
+}
+Tensor trigamma(const Tensor& x) {
+  Tensor out = raw::unary(UnaryOp::trigamma, x);
+  if (!needs_grad(x)) return out;
+  auto node = make_node<PolygammaBackward>(x);
+  node->n = 1;
+  node->save(x);
+  record(out, node);
+  return out;
+}
+
+Tensor logit(const Tensor& x, std::optional<double> eps) {
+  return composed("LogitBackward0", {x}, [eps](const TensorList& in) {
+    const Tensor limited = eps ? clamp(in[0], *eps, 1 - *eps) : in[0];
+    return log(limited / (1 - limited));
+  });
+}
+
+}  // namespace core

@@ -1,0 +1,205 @@
+#include "libcore/ops/raw/conv.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libcore/ops/raw/blas.h"
+#include "libcore/ops/raw/kernel_call.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/derived_data.h"
+#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core::raw {
+namespace {
+
+using detail::data_or_null;
+using detail::dense;
+
+Tensor zeroed(const Tensor& out) {
+  fill_into(out, 0);
+  return out;
+}
+
+Shape image_sizes(const Conv2dSizes& s) {
+  return {s.batch, s.in_channels, s.in_h, s.in_w};
+}
+Shape output_sizes(const Conv2dSizes& s) {
+  return {s.batch, s.out_channels, s.out_h, s.out_w};
+}
+
+/// Whether a pass that makes or takes `like`, an output of the convolution, runs on images in blocks.
+bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
+  return held::may_hold(like, output_sizes(s)) && held::table_of(like).conv_fits(s, pass);
+}
+
+/// Whether there is a kernel for a weight that is prepared, such as one for narrow groups as they are.
+bool runs_prepared(const Tensor& x, const Conv2dSizes& s) {
+  return held::may_hold(x, output_sizes(s)) && held::table_of(x).prepared_fits(s);
+}
+
+/// The same convolution in groups of sixteen channels, for which there are fast kernels: several narrow groups become
+/// one, with zeros between them. Or as it is.
+Conv2dSizes widened(Conv2dSizes s) {
+  const std::int64_t width = s.in_channels / s.groups;
+  const bool fits = s.groups > 1 && s.in_channels == s.out_channels && width > 1 && width < 16 && 16 % width == 0;
+  if (!fits) return s;
+  s.groups = held::shape_of(image_sizes(s)).blocks();
+  s.in_channels = s.out_channels = s.groups * 16;
+  return s;
+}
+
+/// weight (channels, width, kh, kw) to (more channels, 16, kh, kw).
+std::vector<float> widened_weight(const Tensor& weight, const Conv2dSizes& wide) {
+  const std::int64_t width = weight.size(1), taps = wide.kernel_h * wide.kernel_w;
+  std::vector<float> result(static_cast<std::size_t>(wide.out_channels * 16 * taps), 0.0F);
+  const auto* from = static_cast<const float*>(weight.raw_data());
+  for (std::int64_t out = 0; out < weight.size(0); ++out) {
+    const std::int64_t first = out % 16 / width * width;  // input channel of the wide group
+    std::copy_n(from + out * width * taps, width * taps, result.data() + (out * 16 + first) * taps);
+  }
+  return result;
+}
+
+/// The weight as the kernel for `s` wants it.
+held::Bytes prepared_weight(const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
+  const ImageTable& table = held::table_of(weight);
+  const PreparedForm order = table.prepared_form(s, bias.defined());
+  const std::int64_t count = s.out_channels * (s.in_channels / s.groups) * s.kernel_h * s.kernel_w;
+  const bool wide = count != weight.numel();
+  const auto floats = order.bytes == 0 ? count : static_cast<std::int64_t>(order.bytes / sizeof(float));
+  const std::string key = (wide ? "wide" : "") + std::string(order.form);
+  return derived::find_or_make(weight, key, floats, [&](float* to) {
+    const std::vector<float> more = wide ? widened_weight(weight, s) : std::vector<float>();
+    const float* from = wide ? more.data() : static_cast<const float*>(weight.raw_data());
+    order.bytes == 0 ? void(std::copy_n(from, count, to)) : table.prepare({s, bias.defined(), from, to});
+  });
+}
+
+/// Run when somebody needs the values, with what comes behind it. `run`: how it is run, as widened().
+Tensor pending_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s,
+                      const Conv2dSizes& run) {
+  auto conv = std::make_shared<held::PendingConv>();
+  conv->sizes = run;
+  conv->image = held::frozen_image(x);
+  conv->weight = prepared_weight(weight, bias, run);
+  if (bias.defined()) {
+    const auto* from = static_cast<const float*>(bias.raw_data());
+    conv->bias.assign(from, from + bias.numel());
+    conv->bias.resize(static_cast<std::size_t>(run.out_channels));
+  }
+  return held::make(output_sizes(s), {.conv = std::move(conv)}, backend_of(x));
+}
+
+/// Of single pixels by single taps: a product of matrices.
+bool is_product(const Tensor& x, const Conv2dSizes& s) {
+  return x.dtype() == DType::f32 && s.groups == 1 && s.in_h * s.in_w == 1 && s.out_h * s.out_w == 1 &&
+         s.kernel_h * s.kernel_w == 1 && x.device().is_cpu();
+}
+
+Tensor conv2d_as_product(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
+  const Tensor in = dense(x), w = dense(weight);
+  const std::int64_t inputs = s.in_channels, outputs = s.out_channels;
+  const Tensor pixels = view(in, {s.batch, inputs}, {inputs, 1}, in.storage_offset());
+  Tensor out;
+  if (bias.defined()) {
+    out = try_linear(pixels, view(w, {outputs, inputs}, {inputs, 1}, w.storage_offset()), dense(bias));
+  } else {
+    out = product(pixels, view(w, {inputs, outputs}, {1, inputs}, w.storage_offset()), {});
+  }
+  return view(out, output_sizes(s), {outputs, 1, 1, 1}, 0);
+}
+
+Tensor conv2d_of_images(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s,
+                        WeightUse use) {
+  const Tensor w = dense(weight), b = dense(bias);
+  if (use == WeightUse::again) return pending_conv2d(x, w, b, s, s);
+  const held::Image in = held::image(x);
+  held::Bytes out = held::make_bytes(held::shape_of(output_sizes(s)).count());
+  held::table_of(x).conv({s, in.data, static_cast<const float*>(w.raw_data()), nullptr,
+                          static_cast<const float*>(data_or_null(b)), out->data()});
+  return held::make(output_sizes(s), {.bytes = std::move(out)}, backend_of(x));
+}
+
+Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
+  const Tensor w = dense(weight);
+  const held::Image grad = held::image(output_grad);
+  const ImageTable& table = held::table_of(output_grad);
+  const Shape sizes = image_sizes(s);
+  const auto* weights = static_cast<const float*>(w.raw_data());
+  if (!lies_in_blocks(s.in_channels)) {
+    Tensor out = detail::empty_as(output_grad, sizes);
+    table.conv_input_grad({s, grad.data, weights, static_cast<float*>(out.mutable_raw_data())});
+    return out;
+  }
+  held::Bytes image = held::make_bytes(held::shape_of(sizes).count());
+  table.conv_input_grad({s, grad.data, weights, image->data()});
+  return held::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
+}
+
+}  // namespace
+
+ImageOrder conv2d_order(const Tensor& x, const Tensor& weight) {
+  if (x.dtype() == DType::f64) return ImageOrder::channels_first;
+  return detail::order_of(x) == ImageOrder::channels_last ? ImageOrder::channels_last : detail::order_of(weight);
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s, WeightUse use) {
+  const bool empty = x.numel() == 0 || weight.numel() == 0;
+  if (!empty && on_images(x, s, ConvPass::forward)) return conv2d_of_images(x, weight, bias, s, use);
+  if (!empty && use == WeightUse::again && runs_prepared(x, s)) {
+    return pending_conv2d(x, dense(weight), dense(bias), s, s);
+  }
+  if (const Conv2dSizes wide = widened(s); !empty && use == WeightUse::again && wide.groups != s.groups) {
+    if (on_images(x, wide, ConvPass::forward)) return pending_conv2d(x, dense(weight), dense(bias), s, wide);
+  }
+  if (!empty && is_product(x, s)) return conv2d_as_product(x, weight, bias, s);
+  Tensor out = detail::empty_as(x, output_sizes(s), s.order);
+  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  if (empty) return zeroed(out);
+  const Tensor in = dense(x, s.order), w = dense(weight, s.order), b = dense(bias);
+  detail::run("conv2d", x, &NnTable::conv2d,
+              Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data()});
+  return out;
+}
+
+Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
+  if (s.in_channels != 0 && on_images(output_grad, s, ConvPass::input_grad)) {
+    return conv2d_input_grad_of_images(output_grad, weight, s);
+  }
+  Tensor out = detail::empty_as(output_grad, image_sizes(s), s.order);
+  if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
+  if (output_grad.numel() == 0) return zeroed(out);
+  const Tensor grad = dense(output_grad, s.order), w = dense(weight, s.order);
+  detail::run("conv2d_backward", output_grad, &NnTable::conv2d_input_grad,
+              Conv2dInputGradParams{s, grad.raw_data(), w.raw_data(), out.mutable_raw_data()});
+  return out;
+}
+
+WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const Conv2dSizes& s, bool with_bias) {
+  WeightGrads out;
+  out.weight = detail::empty_as(x, {s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w}, s.order);
+  if (with_bias) out.bias = detail::empty_as(x, {s.out_channels});
+  if (out.weight.numel() == 0 || !detail::has_bytes(x)) return out;
+  if (x.numel() == 0 || output_grad.numel() == 0) {
+    zeroed(out.weight);
+    if (with_bias) zeroed(out.bias);
+    return out;
+  }
+  if (on_images(x, s, ConvPass::weight_grad)) {
+    const held::Image grad = held::image(output_grad), in = held::image(x);
+    held::table_of(x).conv_weight_grad({s, grad.data, in.data, static_cast<float*>(out.weight.mutable_raw_data()),
+                                        static_cast<float*>(detail::output_or_null(out.bias))});
+    return out;
+  }
+  const Tensor grad = dense(output_grad, s.order), in = dense(x, s.order);
+  detail::run("conv2d_backward", x, &NnTable::conv2d_weight_grad,
+              Conv2dWeightGradParams{s, grad.raw_data(), in.raw_data(), out.weight.mutable_raw_data(),
+                                     detail::output_or_null(out.bias)});
+  return out;
+}
+
+}  // namespace core::raw

@@ -1,0 +1,58 @@
+#pragma once
+// Memory of tensors without history: allocation, views, copies, casts and moves. Thread safety: pure functions; *_into
+// write their first argument. Errors: PyTorch's texts. Use: core::Tensor dense = core::raw::contiguous(x);
+
+#include <cstddef>
+#include <cstdint>
+
+#include "libcore/backend/backend.h"
+#include "libcore/tensor/pinned.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/storage.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core::raw {
+
+/// Dense row-major, uninitialised.
+Tensor make(const Shape& sizes, DType dtype, Backend& backend);
+Tensor make_strided(const Shape& sizes, const Shape& strides, DType dtype, Backend& backend);
+
+/// Uninitialised, laid out like `like` (its strides when dense, else row-major).
+Tensor make_like(const Tensor& like, DType dtype);
+
+/// The same on another device, contents undefined.
+Tensor make_like_on(const Tensor& like, Backend& backend);
+bool is_row_major(const Shape& sizes, const Shape& strides);
+Tensor view(const Tensor& x, const Shape& sizes, const Shape& strides, std::int64_t offset);
+
+/// Shares storage and version counter.
+Tensor alias(const Tensor& x);
+inline Backend& backend_of(const Tensor& x) {
+  return x.storage()->backend();
+}
+/// Same dtype and device give the same tensor.
+Tensor cast(const Tensor& x, DType dtype);
+
+/// non_blocking: between pinned memory and a device the call may return before the bytes have moved; on the way to the
+/// host the new tensor is pinned, and may be read after a synchronisation.
+enum class Waiting { blocking, non_blocking };
+Tensor move(const Tensor& x, Backend& to, Waiting waiting = Waiting::blocking);
+Tensor contiguous(const Tensor& x);
+
+/// Keeps dense layouts, as PyTorch's clone.
+Tensor clone(const Tensor& x);
+
+/// Broadcasts, casts and crosses devices.
+void copy_into(const Tensor& out, const Tensor& in);
+void fill_into(const Tensor& out, Scalar value);
+
+/// One element of `dtype` (at most 8 bytes) holding the value.
+void store_scalar(void* to, Scalar value, DType dtype);
+
+/// A view without dimension `dim`. REQUIRES: dim and index are inside x.
+Tensor part(const Tensor& x, std::size_t dim, std::int64_t index);
+
+/// A 0-dim tensor that is as weak as a number in type promotion.
+Tensor wrapped(Scalar value, Backend& backend);
+
+}  // namespace core::raw

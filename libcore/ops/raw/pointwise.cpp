@@ -1,0 +1,433 @@
+#include "libcore/ops/raw/pointwise.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "libcore/base/bytes.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/raw/reduce.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/tensor/device_assert.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/loop_builder.h"
+#include "libcore/tensor/pinned.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/storage.h"
+#include "libcore/tensor/tensor.h"
+#include "libcore/tensor/type_promotion.h"
+
+namespace core::raw {
+namespace {
+
+/// Halves are computed in f32 and rounded once at the end.
+DType compute_dtype(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+}
+
+/// The same where the device has no kernel that does this by itself.
+template <class Op, class Params>
+DType compute_dtype(const KernelGrid<Op, Params>& kernels, Op op, DType dtype) {
+  return kernels.at(op, dtype) != nullptr ? dtype : compute_dtype(dtype);
+}
+
+bool computes_directly(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64;
+}
+
+void* data_of(const Tensor& t) {
+  return const_cast<void*>(t.raw_data());
+}
+
+bool always_float(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::neg:
+    case UnaryOp::abs:
+    case UnaryOp::sign:
+    case UnaryOp::floor:
+    case UnaryOp::ceil:
+    case UnaryOp::round:
+    case UnaryOp::trunc:
+    case UnaryOp::square:
+    case UnaryOp::relu:
+    case UnaryOp::bitwise_not:
+    case UnaryOp::clamp:
+    case UnaryOp::frac:
+    case UnaryOp::threshold:
+    case UnaryOp::nan_to_num:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// Three stores: a copy of 24 bytes by the library is read again before it has arrived.
+void put_args(double* to, const OpArgs& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) to[i] = args[i];
+}
+
+template <class Kernel>
+void run_unary(Kernel kernel, const Tensor& out, const Tensor& x, const OpArgs& args) {
+  UnaryParams params;
+  params.out = data_of(out);
+  params.in = x.raw_data();
+  put_args(params.args, args);
+  if (out.is_contiguous() && x.is_contiguous()) {
+    detail::flat_loop<2>(params.loop, out.numel(), {1, 1});
+  } else {
+    detail::build_loop<2>(params.loop, out.sizes(), {detail::layout_of(out), detail::layout_of(x)});
+  }
+  kernel(params);
+}
+
+const ElementwiseTable& table_of(Backend& backend, std::string_view operation, DType dtype) {
+  const ElementwiseTable* table = backend.ops().elementwise;
+  if (table == nullptr) throw_unsupported(operation, backend, dtype);
+  return *table;
+}
+
+/// One operand of a two-operand operation: memory and layout, be it a tensor or a number.
+struct Operand {
+  const void* data;
+  detail::Layout layout;
+  bool contiguous;
+  std::int64_t numel;
+  bool on_host = false;  // a number
+};
+
+const Shape kNoDims;
+
+Operand operand_of(const Tensor& t) {
+  return {t.raw_data(), detail::layout_of(t), t.is_contiguous(), t.numel()};
+}
+/// A number: its element is the last of the arguments, inside the parameters, where kernels of every device can take it
+/// from.
+Operand number_operand() {
+  return {nullptr, {&kNoDims, &kNoDims}, true, 1, true};
+}
+constexpr std::size_t kNumberAt = 2;  // in the arguments
+
+template <class Kernel>
+void run_binary(Kernel kernel, const Tensor& out, const Operand& a, const Operand& b, const OpArgs& args) {
+  BinaryParams params;
+  params.out = data_of(out);
+  params.a = a.on_host ? &params.args[kNumberAt] : a.data;
+  params.b = b.on_host ? &params.args[kNumberAt] : b.data;
+  params.a_on_host = a.on_host;
+  params.b_on_host = b.on_host;
+  put_args(params.args, args);
+  auto flat = [&](const Operand& o) { return o.contiguous && (o.numel == out.numel() || o.numel == 1); };
+  if (out.is_contiguous() && flat(a) && flat(b)) {
+    auto step = [&](const Operand& o) -> std::int64_t { return o.numel == 1 ? 0 : 1; };
+    bool one = out.numel() == 1;
+    detail::flat_loop<3>(params.loop, out.numel(), {1, one ? 1 : step(a), one ? 1 : step(b)});
+  } else {
+    detail::build_loop<3>(params.loop, out.sizes(), {detail::layout_of(out), a.layout, b.layout});
+  }
+  kernel(params);
+}
+
+Tensor make_result(const Shape& sizes, DType dtype, Backend& backend, const Operand& a, const Operand& b) {
+  if (a.contiguous && b.contiguous) return make(sizes, dtype, backend);
+  detail::Layout layouts[] = {a.layout, b.layout};
+  return make_strided(sizes, detail::strides_like(sizes, layouts), dtype, backend);
+}
+
+bool divides_integers(BinaryOp op) {
+  return op == BinaryOp::div_floor || op == BinaryOp::div_trunc || op == BinaryOp::remainder || op == BinaryOp::fmod;
+}
+
+DType binary_dtype(BinaryOp op, DType promoted) {
+  bool to_float = op == BinaryOp::div || op == BinaryOp::atan2;
+  return to_float && !is_floating(promoted) ? default_dtype() : promoted;
+}
+
+void check_bool_sub(BinaryOp op, DType a, DType b) {
+  if (op != BinaryOp::sub) return;
+  if (a == DType::boolean && b == DType::boolean) {
+    throw Error(ErrorCode::not_implemented,
+                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+                "operator instead.");
+  }
+  if (a == DType::boolean || b == DType::boolean) {
+    throw Error(
+        ErrorCode::not_implemented,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+        "use the `~` or `logical_not()` operator instead.");
+  }
+}
+
+void check_no_zero_divisor(BinaryOp op, const Tensor& b, DType dtype) {
+  if (!divides_integers(op) || is_floating(dtype)) return;
+  if (detail::asserts_later(b)) return detail::assert_none(compare(CompareOp::eq, b, Scalar(0)));
+  if (reduce(ReduceOp::all, b, {}).item().to_bool()) return;
+  throw Error(ErrorCode::runtime, "ZeroDivisionError");
+}
+
+/// Runs a binary slot into `out` (of the compute dtype); operands are of the compute dtype already.
+void run_binary_op(BinaryOp op, const Tensor& out, const Operand& a, const Operand& b, const OpArgs& args) {
+  auto kernel = table_of(backend_of(out), name(op), out.dtype()).binary.at(op, out.dtype());
+  if (kernel == nullptr && (op == BinaryOp::bitwise_and || op == BinaryOp::bitwise_or || op == BinaryOp::bitwise_xor)) {
+    throw Error(ErrorCode::not_implemented,
+                "\"" + std::string(name(op)) + "_cpu\" not implemented for '" + scalar_type_name(out.dtype()) + "'");
+  }
+  if (kernel == nullptr) throw_unsupported(name(op), backend_of(out), out.dtype());
+  run_binary(kernel, out, a, b, args);
+}
+
+void check_castable(DType from, DType to) {
+  auto rank = [](DType d) { return d == DType::boolean ? 0 : is_floating(d) ? 2 : 1; };
+  if (rank(from) <= rank(to)) return;
+  throw Error(ErrorCode::runtime, std::string("result type ") + scalar_type_name(from) +
+                                      " can't be cast to the desired output type " + scalar_type_name(to));
+}
+
+void check_same_shape_out(const Shape& out, const Shape& result) {
+  if (out == result) return;
+  throw Error(ErrorCode::runtime,
+              "output with shape " + to_list(out) + " doesn't match the broadcast shape " + to_list(result));
+}
+
+/// The operations that know held images; undefined where this is none.
+Tensor held_binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  if (op == BinaryOp::add && args[0] == 1) return held::try_add(a, b);
+  if (op == BinaryOp::relu_backward) return held::try_relu_grad(a, b);
+  if (op == BinaryOp::mul && a.storage()->held() != nullptr) return held::try_scale(a, b);
+  if (op == BinaryOp::mul && b.storage()->held() != nullptr) return held::try_scale(b, a);
+  return {};
+}
+
+void refuse_bool(UnaryOp op) {
+  if (op == UnaryOp::relu) throw Error(ErrorCode::runtime, "Boolean inputs not supported for relu");
+  if (op != UnaryOp::neg) return;
+  throw Error(
+      ErrorCode::not_implemented,
+      "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+      "`~` or `logical_not()` operator instead.");
+}
+
+/// Arithmetic on a few floats, where finding a kernel would cost more than running it.
+bool compute_here(BinaryOp op, const Tensor& out, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  constexpr std::int64_t kFew = 16;
+  const std::int64_t count = out.numel();
+  if (count > kFew || out.dtype() != DType::f32 || !backend_of(out).device().is_cpu() || args[0] != 1) return false;
+  const auto data = [](const Tensor& t) { return static_cast<float*>(t.storage().data()) + t.storage_offset(); };
+  float* const to = data(out);
+  const float *const first = data(a), *const second = data(b);
+  const auto each = [&](auto operation) {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = operation(first[i], second[i]);
+    return true;
+  };
+  switch (op) {
+    case BinaryOp::add:
+      return each([](float x, float y) { return x + y; });
+    case BinaryOp::sub:
+      return each([](float x, float y) { return x - y; });
+    case BinaryOp::mul:
+      return each([](float x, float y) { return x * y; });
+    case BinaryOp::div:
+      return each([](float x, float y) { return x / y; });
+    default:
+      return false;
+  }
+}
+
+/// The operation of a tensor and a number, in either order.
+Tensor binary_with_number(BinaryOp op, const Tensor& a, Scalar number, bool number_first, const OpArgs& args) {
+  check_bool_sub(op, a.dtype(), number.kind());
+  DType dtype = binary_dtype(op, result_type(a, number));
+  DType compute = compute_dtype(dtype);
+  Tensor x = cast(a, compute);
+  if (divides_integers(op) && !is_floating(compute)) {
+    return number_first ? binary(op, wrapped(number, backend_of(a)), a, args)
+                        : binary(op, a, wrapped(number, backend_of(a)), args);
+  }
+  OpArgs with_number = args;
+  store_scalar(&with_number[kNumberAt], number, compute);
+  Tensor out = make_like(x, compute);
+  Operand tensor = operand_of(x);
+  Operand value = number_operand();
+  run_binary_op(op, out, number_first ? value : tensor, number_first ? tensor : value, with_number);
+  return cast(out, dtype);
+}
+
+Tensor run_ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, const OpArgs& args) {
+  Backend& backend = backend_of(b);
+  auto kernel = table_of(backend, name(op), b.dtype()).ternary.at(op, b.dtype());
+  if (kernel == nullptr) throw_unsupported(name(op), backend, b.dtype());
+  Shape sizes = broadcast_shapes(broadcast_shapes(a.sizes(), b.sizes()), c.sizes());
+  std::array<detail::Layout, 3> layouts = {detail::layout_of(a), detail::layout_of(b), detail::layout_of(c)};
+  Tensor out = make_strided(sizes, detail::strides_like(sizes, layouts), b.dtype(), backend);
+  TernaryParams params{data_of(out), a.raw_data(), b.raw_data(), c.raw_data(), {args[0], args[1], args[2]}, {}};
+  detail::build_loop<4>(params.loop, sizes, {detail::layout_of(out), layouts[0], layouts[1], layouts[2]});
+  kernel(params);
+  return out;
+}
+
+}  // namespace
+
+Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
+  if (op == UnaryOp::relu && x.storage()->held() != nullptr) {
+    if (Tensor out = held::try_activate(x, ImageActivation::relu); out.defined()) return out;
+  }
+  if (x.dtype() == DType::boolean) refuse_bool(op);
+  DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
+  const auto& kernels = table_of(backend_of(x), name(op), dtype).unary;
+  DType compute = compute_dtype(kernels, op, dtype);
+  auto kernel = kernels.at(op, compute);
+  if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), dtype);
+  if (x.dtype() == compute) {
+    Tensor out = make_like(x, compute);
+    run_unary(kernel, out, x, args);
+    return out;
+  }
+  Tensor in = cast(x, compute);
+  Tensor out = make_like(in, compute);
+  run_unary(kernel, out, in, args);
+  return cast(out, dtype);
+}
+
+void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& args) {
+  if (op == UnaryOp::relu && out.is_same(x) && held::try_activate_in_place(x, ImageActivation::relu)) return;
+  bool float_result = !is_floating(x.dtype()) && always_float(op);
+  check_castable(float_result ? default_dtype() : x.dtype(), out.dtype());
+  auto kernel = table_of(backend_of(x), name(op), x.dtype()).unary.at(op, x.dtype());
+  if (kernel == nullptr || x.dtype() != out.dtype()) return copy_into(out, unary(op, x, args));
+  run_unary(kernel, out, x, args);
+}
+
+Tensor predicate(PredicateOp op, const Tensor& x) {
+  const auto& kernels = table_of(backend_of(x), name(op), x.dtype()).predicate;
+  Tensor in = cast(x, compute_dtype(kernels, op, x.dtype()));
+  auto kernel = kernels.at(op, in.dtype());
+  if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), x.dtype());
+  Tensor out = make_like(in, DType::boolean);
+  run_unary(kernel, out, in, {});
+  return out;
+}
+
+Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  if (b.storage()->held() != nullptr) {
+    if (Tensor out = held_binary(op, a, b, args); out.defined()) return out;
+  }
+  Backend* backend = &backend_of(a);
+  DType dtype = a.dtype();
+  if (dtype == b.dtype() && backend == &backend_of(b) && a.is_contiguous() && b.is_contiguous() &&
+      computes_directly(dtype) && a.sizes() == b.sizes()) {  // the usual case, kept short
+    Tensor out = make(a.sizes(), dtype, *backend);
+    if (!compute_here(op, out, a, b, args)) run_binary_op(op, out, operand_of(a), operand_of(b), args);
+    return out;
+  }
+  if (core::detail::any_sparse(a, b)) return core::detail::sparse_binary(op, a, b, args[0]);
+  check_bool_sub(op, a.dtype(), b.dtype());
+  const Tensor* both[] = {&a, &b};
+  backend = &common_backend(both);
+  Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
+  dtype = binary_dtype(op, result_type(a, b));
+  DType compute = compute_dtype(dtype);
+  if (a.dtype() == dtype && b.dtype() == dtype) {
+    compute = compute_dtype(table_of(*backend, name(op), dtype).binary, op, dtype);
+  }
+  Tensor x = move(cast(a, compute), *backend);
+  Tensor y = move(cast(b, compute), *backend);
+  check_no_zero_divisor(op, y, compute);
+  Tensor out = make_result(sizes, compute, *backend, operand_of(x), operand_of(y));
+  run_binary_op(op, out, operand_of(x), operand_of(y), args);
+  return cast(out, dtype);
+}
+
+Tensor binary(BinaryOp op, const Tensor& a, Scalar b, const OpArgs& args) {
+  return binary_with_number(op, a, b, false, args);
+}
+Tensor binary(BinaryOp op, Scalar a, const Tensor& b, const OpArgs& args) {
+  return binary_with_number(op, b, a, true, args);
+}
+
+void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpArgs& args) {
+  if (op == BinaryOp::add && args[0] == 1 && held::try_add_in_place(out, b)) return;
+  const auto has_kernel = [&] {
+    const ElementwiseTable* table = backend_of(out).ops().elementwise;
+    return is_floating(out.dtype()) && table != nullptr && table->binary.at(op, out.dtype()) != nullptr;
+  };
+  if (out.dtype() == b.dtype() && &backend_of(out) == &backend_of(b) && out.sizes() == b.sizes() &&
+      (computes_directly(out.dtype()) || has_kernel())) {
+    return run_binary_op(op, out, operand_of(out), operand_of(b), args);
+  }
+  check_same_shape_out(out.sizes(), broadcast_shapes(out.sizes(), b.sizes()));
+  check_castable(binary_dtype(op, result_type(out, b)), out.dtype());
+  copy_into(out, binary(op, out, b, args));
+}
+
+void binary_in_place(BinaryOp op, const Tensor& out, Scalar b, const OpArgs& args) {
+  DType dtype = binary_dtype(op, result_type(out, b));
+  check_castable(dtype, out.dtype());
+  if (dtype != out.dtype() || compute_dtype(dtype) != dtype || divides_integers(op)) {
+    return copy_into(out, binary(op, out, b, args));
+  }
+  OpArgs with_number = args;
+  store_scalar(&with_number[kNumberAt], b, dtype);
+  run_binary_op(op, out, operand_of(out), number_operand(), with_number);
+}
+
+Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
+  const Tensor* both[] = {&a, &b};
+  Backend& backend = common_backend(both);
+  DType dtype = result_type(a, b);
+  const auto& kernels = table_of(backend, name(op), dtype).compare;
+  const bool is_common = a.dtype() == dtype && b.dtype() == dtype;
+  dtype = is_common ? compute_dtype(kernels, op, dtype) : compute_dtype(dtype);
+  Tensor x = move(cast(a, dtype), backend);
+  Tensor y = move(cast(b, dtype), backend);
+  auto kernel = kernels.at(op, dtype);
+  if (kernel == nullptr) throw_unsupported(name(op), backend, dtype);
+  Tensor out =
+      make_result(broadcast_shapes(a.sizes(), b.sizes()), DType::boolean, backend, operand_of(x), operand_of(y));
+  run_binary(kernel, out, operand_of(x), operand_of(y), {});
+  return out;
+}
+
+Tensor compare(CompareOp op, const Tensor& a, Scalar b) {
+  const DType dtype = compute_dtype(result_type(a, b));
+  const Tensor x = cast(a, dtype);
+  auto kernel = table_of(backend_of(a), name(op), dtype).compare.at(op, dtype);
+  if (kernel == nullptr) throw_unsupported(name(op), backend_of(a), dtype);
+  OpArgs with_number{};
+  if (dtype == DType::f32 && !b.is_float()) {  // rounded once
+    core::store_le(reinterpret_cast<std::byte*>(&with_number[kNumberAt]), static_cast<float>(b.to_int()));
+  } else {
+    store_scalar(&with_number[kNumberAt], b, dtype);
+  }
+  Tensor out = make_result(a.sizes(), DType::boolean, backend_of(a), operand_of(x), number_operand());
+  run_binary(kernel, out, operand_of(x), number_operand(), with_number);
+  return out;
+}
+
+Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b) {
+  if (mask.dtype() != DType::boolean && mask.dtype() != DType::u8) {
+    throw Error(ErrorCode::runtime,
+                std::string("where expected condition to be a boolean tensor, but got a tensor with dtype ") +
+                    scalar_type_name(mask.dtype()));
+  }
+  const Tensor* all[] = {&mask, &a, &b};
+  Backend& backend = common_backend(all);
+  DType dtype = result_type(a, b);
+  return run_ternary(TernaryOp::where, move(cast(mask, DType::boolean), backend), move(cast(a, dtype), backend),
+                     move(cast(b, dtype), backend), {});
+}
+
+Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, double value) {
+  const Tensor* all[] = {&a, &b, &c};
+  Backend& backend = common_backend(all);
+  DType dtype = promote_types(result_type(a, b), result_type(a, c));
+  DType compute = compute_dtype(dtype);
+  if (a.dtype() == dtype && b.dtype() == dtype && c.dtype() == dtype) {
+    compute = compute_dtype(table_of(backend, name(op), dtype).ternary, op, dtype);
+  }
+  auto prepare = [&](const Tensor& t) { return move(cast(t, compute), backend); };
+  return cast(run_ternary(op, prepare(a), prepare(b), prepare(c), {value, 0, 0}), dtype);
+}
+
+}  // namespace core::raw

@@ -1,0 +1,179 @@
+// Recurrent layers, step by step. The product with the input is taken for all steps at once.
+#include "libcore/ops/recurrent.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/autograd/node.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/recurrent_table.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/detail/composed.h"
+#include "libcore/ops/detail/recurrent.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/raw/blas.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/intrusive_ptr.h"
+#include "libcore/tensor/pinned.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+namespace {
+
+Tensor rnn_step(RecurrentKind kind, const Tensor& from_input, const Tensor& h, const RecurrentWeights& w) {
+  const Tensor sums = from_input + linear(h, w.w_hh, w.b_hh);
+  return kind == RecurrentKind::relu ? relu(sums) : tanh(sums);
+}
+
+Tensor gru_step(const Tensor& from_input, const Tensor& h, const RecurrentWeights& w) {
+  const std::vector<Tensor> x = from_input.chunk(3, -1), s = linear(h, w.w_hh, w.b_hh).chunk(3, -1);
+  const Tensor reset = sigmoid(x[0] + s[0]), update = sigmoid(x[1] + s[1]);
+  const Tensor fresh = tanh(x[2] + s[2] * reset);
+  return (h - fresh) * update + fresh;
+}
+
+RecurrentState lstm_step(const Tensor& from_input, const RecurrentState& state, const RecurrentWeights& w) {
+  const std::vector<Tensor> gates = (from_input + linear(state.h, w.w_hh, w.b_hh)).chunk(4, -1);
+  RecurrentState next;
+  next.c = sigmoid(gates[1]) * state.c + sigmoid(gates[0]) * tanh(gates[2]);
+  next.h = sigmoid(gates[3]) * tanh(next.c);
+  if (w.w_hr.defined()) next.h = linear(next.h, w.w_hr);
+  return next;
+}
+
+RecurrentState step(RecurrentKind kind, const Tensor& from_input, const RecurrentState& state,
+                    const RecurrentWeights& w) {
+  if (kind == RecurrentKind::lstm) return lstm_step(from_input, state, w);
+  if (kind == RecurrentKind::gru) return {gru_step(from_input, state.h, w)};
+  return {rnn_step(kind, from_input, state.h, w)};
+}
+
+RecurrentLayer run(RecurrentKind kind, const Tensor& x, const RecurrentState& start, const RecurrentWeights& w,
+                   bool reverse) {
+  std::vector<Tensor> inputs = linear(x, w.w_ih, w.b_ih).unbind(0), outputs;
+  if (reverse) std::reverse(inputs.begin(), inputs.end());
+  RecurrentState state = start;
+  for (const Tensor& input : inputs) {
+    state = step(kind, input, state, w);
+    outputs.push_back(state.h);
+  }
+  if (reverse) std::reverse(outputs.begin(), outputs.end());
+  return {stack(outputs), state};
+}
+
+/// Whether a device has what a kind of layer is made of.
+bool has_kernels(const RecurrentTable& table, RecurrentKind kind, std::size_t slot) {
+  if (kind == RecurrentKind::lstm) return table.lstm[slot] != nullptr && table.lstm_grad[slot] != nullptr;
+  if (kind == RecurrentKind::gru) return table.gru_cell[slot] != nullptr && table.gru_cell_grad[slot] != nullptr;
+  return table.rnn_cell[slot] != nullptr && table.rnn_cell_grad[slot] != nullptr;
+}
+
+bool runs_by_hand(RecurrentKind kind, const Tensor& x, const RecurrentWeights& w) {
+  if (w.w_hr.defined() || x.numel() == 0 || x.is_meta()) return false;
+  Backend& backend = backend_for(x.device());
+  if (backend.is_host_memory()) {
+    if (x.dtype() != DType::f32 && x.dtype() != DType::f64) return false;
+    if (kind == RecurrentKind::gru) return true;  // its loops are the host's
+  }
+  const RecurrentTable* table = backend.ops().recurrent;
+  return table != nullptr && has_kernels(*table, kind, static_cast<std::size_t>(x.dtype()));
+}
+
+}  // namespace
+
+Tensor rnn_tanh_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
+  return rnn_step(RecurrentKind::tanh, linear(x, w.w_ih, w.b_ih), h, w);
+}
+
+Tensor rnn_relu_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
+  return rnn_step(RecurrentKind::relu, linear(x, w.w_ih, w.b_ih), h, w);
+}
+
+Tensor gru_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& w) {
+  return gru_step(linear(x, w.w_ih, w.b_ih), h, w);
+}
+
+RecurrentState lstm_cell(const Tensor& x, const RecurrentState& state, const RecurrentWeights& w) {
+  return lstm_step(linear(x, w.w_ih, w.b_ih), state, w);
+}
+
+namespace detail {
+
+RecurrentLayer stepwise_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
+                              const RecurrentWeights& w, bool reverse) {
+  return run(kind, x, start, w, reverse);
+}
+
+Tensor dense_values(const Tensor& x) {
+  return raw::contiguous(x.detach());
+}
+
+Tensor sums_of(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
+  raw::ProductOptions with_bias;
+  if (bias.defined()) with_bias = {.beta = 1, .start = bias.detach()};
+  return raw::product(rows, weight.detach().t(), with_bias);
+}
+
+Tensor hidden_before(const LayerSizes& s, const Tensor& hidden, const Tensor& h0, bool reverse) {
+  const Tensor first = h0.unsqueeze(0);
+  if (s.steps == 1) return first;
+  if (reverse) return cat({hidden.narrow(0, 1, s.steps - 1), first});
+  return cat({first, hidden.narrow(0, 0, s.steps - 1)});
+}
+
+TensorList gradients_by_steps(RecurrentKind kind, const TensorList& inputs, const std::vector<bool>& wanted,
+                              const TensorList& grads, bool reverse) {
+  const auto function = [kind, reverse](const TensorList& in) {
+    const RecurrentLayer layer = run(kind, in[0], {in[1], in[2]}, {in[3], in[4], in[5], in[6]}, reverse);
+    TensorList results{layer.output, layer.last.h};
+    if (layer.last.c.defined()) results.push_back(layer.last.c);
+    return results;
+  };
+  return differentiated(function, inputs, wanted, grads);
+}
+
+TensorList LayerBackward::apply(TensorList grads) {
+  TensorList inputs;
+  std::vector<bool> wanted;
+  for (std::size_t i = 0; i < 7; ++i) {
+    inputs.push_back(saved(i));
+    wanted.push_back(wants(i));
+  }
+  if (is_grad_enabled()) return gradients_by_steps(kind, inputs, wanted, grads, reverse);
+  return by_hand(inputs, grads);
+}
+
+void record_layer(const IntrusivePtr<LayerBackward>& node, const LayerInputs& in, RecurrentLayer& out,
+                  std::initializer_list<const Tensor*> kept) {
+  const auto& [x, start, w] = in;
+  for (const Tensor* input : {&x, &start.h, &start.c, &w.w_ih, &w.w_hh, &w.b_ih, &w.b_hh}) {
+    node->add_edge(*input);
+    node->save(*input);
+  }
+  for (const Tensor* tensor : kept) node->save(*tensor);
+  record(out.output, node);
+  record(out.last.h, node);
+  if (out.last.c.defined()) record(out.last.c, node);
+}
+
+}  // namespace detail
+
+RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
+                               const RecurrentWeights& w, bool reverse) {
+  if (!runs_by_hand(kind, x, w)) return run(kind, x, start, w, reverse);
+  if (!backend_for(x.device()).is_host_memory()) {
+    if (auto layer = detail::whole_layer(kind, x, start, w, reverse)) return *std::move(layer);
+  }
+  if (kind == RecurrentKind::gru) return detail::gru_layer("StackBackward0", x, start, w, reverse);
+  // PyTorch has one kernel for single precision alone; what the others print is the stack of their steps.
+  const char* printed = x.dtype() == DType::f32 ? "MkldnnRnnLayerBackward0" : "StackBackward0";
+  if (kind == RecurrentKind::lstm) return detail::lstm_layer(printed, x, start, w, reverse);
+  return detail::rnn_layer(kind, x, start, w, reverse);
+}
+
+}  // namespace core

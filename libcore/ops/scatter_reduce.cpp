@@ -1,0 +1,176 @@
+// scatter_reduce: sums, products, means and extremes of all that goes to one place.
+#include "libcore/ops/scatter.h"
+
+#include <cmath>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcore/autograd/node.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/detail/composed.h"
+#include "libcore/ops/detail/host_math.h"
+#include "libcore/ops/detail/index_checks.h"
+#include "libcore/ops/detail/nodes.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/index.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/tensor.h"
+
+namespace core {
+namespace {
+
+enum class Kind { sum, prod, mean, amax, amin };
+
+Kind parse_kind(const std::string& text) {
+  if (text == "sum") return Kind::sum;
+  if (text == "prod") return Kind::prod;
+  if (text == "mean") return Kind::mean;
+  if (text == "amax") return Kind::amax;
+  if (text == "amin") return Kind::amin;
+  throw Error(ErrorCode::runtime, "reduce argument must be either sum, prod, mean, amax or amin, got " + text);
+}
+
+/// Where and how, for the forward function and the node.
+struct Plan {
+  Kind kind = Kind::sum;
+  std::int64_t dim = 0;
+  bool include_self = true;
+};
+
+template <class Value>
+Value combined(Kind kind, Value a, Value b) {
+  if (kind == Kind::prod) return a * b;
+  if (a != a || b != b) return a != a ? a : b;  // NaN wins
+  return kind == Kind::amax ? std::max(a, b) : std::min(a, b);
+}
+
+/// prod, amax, amin on the host. out, from, index: dense.
+template <class Value>
+void reduce_on_host(const Plan& plan, const Shape& out_sizes, std::vector<Value>& out, const Shape& index_sizes,
+                    const std::vector<std::int64_t>& index, const Shape& from_sizes, const std::vector<Value>& from) {
+  const Shape out_steps = contiguous_strides(out_sizes), from_steps = contiguous_strides(from_sizes);
+  std::vector<bool> seen(out.size(), plan.include_self);
+  const auto d = static_cast<std::size_t>(plan.dim);
+  Shape at(index_sizes.size(), 0);
+  for (const std::int64_t target : index) {
+    std::int64_t to = 0, source = 0;
+    for (std::size_t k = 0; k < at.size(); ++k) {
+      to += (k == d ? target : at[k]) * out_steps[k];
+      source += at[k] * from_steps[k];
+    }
+    Value& slot = out[static_cast<std::size_t>(to)];
+    const Value value = from[static_cast<std::size_t>(source)];
+    slot = seen[static_cast<std::size_t>(to)] ? combined(plan.kind, slot, value) : value;
+    seen[static_cast<std::size_t>(to)] = true;
+    for (std::size_t k = at.size(); k-- > 0;) {
+      if (++at[k] < index_sizes[k]) break;
+      at[k] = 0;
+    }
+  }
+}
+
+Tensor host_reduced(const Plan& plan, const Tensor& x, const Tensor& index, const Tensor& from) {
+  detail::check_host_dtype(x, "scatter_gather_tensor_cpu");
+  raw::gather(x, plan.dim, index);  // checks shapes and the range of the index
+  const auto run = [&](auto zero) {
+    using Value = decltype(zero);
+    std::vector<Value> values = raw::alias(x).template to_vector<Value>();
+    reduce_on_host<Value>(plan, x.sizes(), values, index.sizes(), index.to_vector<std::int64_t>(), from.sizes(),
+                          raw::alias(from).template to_vector<Value>());
+    return from_values(std::span<const Value>(values), x.sizes(), {.dtype = x.dtype(), .device = x.device()});
+  };
+  return is_floating(x.dtype()) ? run(0.0) : run(std::int64_t{0});
+}
+
+Tensor as_mask(const Tensor& mask, const Tensor& like) {
+  return detail::mask_as(mask, like);
+}
+
+/// Saved: x, from, index, result.
+struct ExtremeOrProdBackward final : Node {
+  Plan plan;
+  std::string_view name() const override { return "ScatterReduceBackward0"; }
+  TensorList apply(TensorList g) override {
+    TensorList grads = plan.kind == Kind::prod ? of_product(g[0]) : of_extreme(g[0]);
+    if (!plan.include_self && grads[0].defined()) grads[0] = scatter(grads[0], plan.dim, saved(2), Scalar(0));
+    return grads;
+  }
+
+ private:
+  /// All that equal the extreme share its gradient.
+  TensorList of_extreme(const Tensor& g) const {
+    const Tensor x = saved(0), from = saved(1), index = saved(2), result = saved(3);
+    Tensor own = as_mask(x == result, g);
+    if (!plan.include_self) own = scatter(own, plan.dim, index, Scalar(0));
+    const Tensor theirs = as_mask(from == gather(result, plan.dim, index), g);
+    const Tensor share = g / scatter_add(own, plan.dim, index, theirs);
+    return {masked_fill(share * own, own == 0, 0), theirs * gather(share, plan.dim, index)};
+  }
+
+  /// Without division by zero: a factor that is the only 0 of its place gets the product of the others.
+  TensorList of_product(const Tensor& g) const {
+    const Tensor x = saved(0), from = saved(1), index = saved(2), result = saved(3);
+    const auto product = [&](const Tensor& self, const Tensor& factors) {
+      return scatter_reduce(self, plan.dim, index, factors, "prod", plan.include_self);
+    };
+    const Tensor safe_x = masked_fill(x, x == 0, 1);
+    const Tensor own = g * product(safe_x, from) / safe_x;
+    const Tensor zero = from == 0;
+    Tensor count = scatter_add(zeros_like(x), plan.dim, index, as_mask(zero, x));
+    if (plan.include_self) count = count + as_mask(x == 0, x);
+    const Tensor only = logical_and(zero, gather(count, plan.dim, index) == 1);
+    const Tensor others = gather(g * product(x, masked_fill(from, only, 1)), plan.dim, index);
+    const Tensor divided = gather(g * result, plan.dim, index) / masked_fill(from, zero, 1);
+    return {own, where(only, others, divided)};
+  }
+};
+
+/// x where it counts: zeros at the places that are reduced without it.
+Tensor start_of(const Tensor& x, const Plan& plan, const Tensor& index) {
+  return plan.include_self ? x : scatter(x, plan.dim, index, Scalar(0));
+}
+
+Tensor summed(const Plan& plan, const Tensor& x, const Tensor& index, const Tensor& from) {
+  return composed("ScatterReduceBackward0", {x, from}, [=](const TensorList& in) {
+    const Tensor part = in[1].sizes() == index.sizes() ? in[1] : in[1].as_strided(index.sizes(), in[1].strides());
+    const Tensor total = scatter_add(start_of(in[0], plan, index), plan.dim, index, part);
+    if (plan.kind == Kind::sum) return total;
+    const Tensor own = start_of(ones_like(in[0].detach()), plan, index);
+    const Tensor added = ones(index.sizes(), {.dtype = in[0].dtype(), .device = in[0].device()});
+    Tensor count = scatter_add(own, plan.dim, index, added);
+    count = masked_fill(count, count == 0, 1);
+    return is_floating(total.dtype()) ? total / count : div(total, count, Rounding::floor);
+  });
+}
+
+}  // namespace
+
+Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from,
+                      const std::string& reduce, bool include_self) {
+  const Plan plan{parse_kind(reduce), raw::wrap_dim(dim, x.dim()), include_self};
+  detail::check_scatter_dtype(x, from);
+  if (plan.kind == Kind::sum || plan.kind == Kind::mean) return summed(plan, x, index, from);
+  if (x.dim() == 0) {
+    return scatter_reduce(x.reshape({1}), 0, index.reshape({-1}), from.reshape({-1}), reduce, include_self).reshape({});
+  }
+  Tensor out = host_reduced(plan, x, index, from);
+  if (!needs_grad(x, from)) return out;
+  auto node = make_node<ExtremeOrProdBackward>(x, from);
+  node->plan = plan;
+  node->save(x);
+  node->save(from);
+  node->save(index);
+  record(out, node);
+  node->save_output(out);
+  return out;
+}
+
+}  // namespace core

@@ -1,0 +1,243 @@
+// Distinct values, counts and searching.
+#include "libcore/ops/sort.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libcore/base/error.h"
+#include "libcore/ops/detail/fail.h"
+#include "libcore/ops/detail/host_math.h"
+#include "libcore/ops/raw/checks.h"
+#include "libcore/ops/raw/index.h"
+#include "libcore/ops/raw/memory.h"
+#include "libcore/ops/scatter.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/scalar.h"
+#include "libcore/tensor/tensor.h"
+#include "libcore/tensor/type_promotion.h"
+
+namespace core {
+namespace {
+
+using core::detail::fail;
+
+using Places = std::vector<std::int64_t>;
+
+/// x as rows: one element each, or the slices along dim.
+struct Rows {
+  Tensor first;  // (rows, width)
+  Shape shape;   // of one row, with the rows' own dimension
+  std::int64_t dim = 0;
+  bool flat = true;
+
+  Rows(const Tensor& x, std::optional<std::int64_t> wanted) {
+    const Tensor plain = raw::alias(x);
+    flat = !wanted;
+    if (flat) {
+      first = plain.reshape({-1, 1});
+      return;
+    }
+    dim = raw::wrap_dim(*wanted, x.dim());
+    const Tensor front = plain.movedim(dim, 0);
+    shape = front.sizes();
+    first = front.contiguous().view({front.size(0), front.size(0) == 0 ? 0 : front.numel() / front.size(0)});
+  }
+  Tensor pick(const Places& rows) const {
+    const Tensor chosen = raw::index_select(first, 0, from_values(rows, {.device = first.device()}));
+    if (flat) return chosen.reshape({-1});
+    Shape sizes = shape;
+    sizes[0] = static_cast<std::int64_t>(rows.size());
+    return chosen.reshape(sizes).movedim(0, dim).contiguous();
+  }
+};
+
+template <class Value>
+struct RowOrder {
+  std::vector<Value> values;
+  std::int64_t width;
+
+  std::span<const Value> row(std::int64_t i) const {
+    return std::span<const Value>(values).subspan(static_cast<std::size_t>(i * width), static_cast<std::size_t>(width));
+  }
+  /// NaN behind all numbers.
+  bool less(std::int64_t a, std::int64_t b) const {
+    const auto x = row(a), y = row(b);
+    return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end(),
+                                        [](Value p, Value q) { return p < q || (p == p && q != q); });
+  }
+  bool equal(std::int64_t a, std::int64_t b) const { return std::ranges::equal(row(a), row(b)); }
+};
+
+/// Groups of equal neighbours in `order`.
+template <class Value>
+Unique grouped(const Rows& rows, const RowOrder<Value>& values, const Places& order, const Shape& inverse_sizes) {
+  Places leaders, counts, inverse(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || !values.equal(order[i - 1], order[i])) {
+      leaders.push_back(order[i]);
+      counts.push_back(0);
+    }
+    ++counts.back();
+    inverse[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(leaders.size()) - 1;
+  }
+  const TensorOptions there{.device = rows.first.device()};
+  return {rows.pick(leaders), from_values(std::span<const std::int64_t>(inverse), inverse_sizes, there),
+          from_values(counts, there)};
+}
+
+template <class Value>
+Unique distinct(const Tensor& x, std::optional<std::int64_t> dim, bool sorted) {
+  detail::check_host_dtype(x, "unique");
+  const Rows rows(x, dim);
+  const RowOrder<Value> values{rows.first.to_vector<Value>(), rows.first.size(1)};
+  Places order(static_cast<std::size_t>(rows.first.size(0)));
+  std::iota(order.begin(), order.end(), 0);
+  if (sorted) {
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return values.less(a, b); });
+  }
+  return grouped(rows, values, order, dim ? Shape{rows.first.size(0)} : x.sizes());
+}
+
+/// NaN stands behind all numbers.
+template <class Value>
+bool before(Value a, Value b) {
+  return a < b || (a == a && b != b);
+}
+
+template <class Value>
+Places search(const std::vector<Value>& sorted, const std::vector<Value>& values, std::size_t width, std::size_t asked,
+              bool right) {
+  Places result(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t line = asked == 0 ? 0 : i / asked;
+    const auto* begin = sorted.data() + line * width;
+    const auto* found = right ? std::upper_bound(begin, begin + width, values[i], before<Value>)
+                              : std::lower_bound(begin, begin + width, values[i], before<Value>);
+    result[i] = found - begin;
+  }
+  return result;
+}
+
+}  // namespace
+
+Unique unique_with(const Tensor& x, std::optional<std::int64_t> dim) {
+  return is_floating(x.dtype()) ? distinct<double>(x, dim, true) : distinct<std::int64_t>(x, dim, true);
+}
+Unique unique_consecutive(const Tensor& x, std::optional<std::int64_t> dim) {
+  return is_floating(x.dtype()) ? distinct<double>(x, dim, false) : distinct<std::int64_t>(x, dim, false);
+}
+
+Tensor histc(const Tensor& x, std::int64_t bins, double low, double high) {
+  if (!is_floating(x.dtype())) {
+    throw Error(ErrorCode::not_implemented,
+                std::string("\"histogram_cpu\" not implemented for '") + scalar_type_name(x.dtype()) + "'");
+  }
+  if (bins <= 0) fail("torch.histogram(): bins must be > 0, but got " + std::to_string(bins) + " for dimension 0");
+  const std::vector<double> values = x.to_vector<double>();
+  if (low == high && !values.empty()) {
+    low = *std::min_element(values.begin(), values.end());
+    high = *std::max_element(values.begin(), values.end());
+  }
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  if (!std::isfinite(low) || !std::isfinite(high)) {
+    const auto text = [](double v) {
+      return std::isnan(v) ? "nan" : std::isinf(v) ? (v < 0 ? "-inf" : "inf") : std::to_string(std::llround(v));
+    };
+    fail("torch.histc: range of [" + std::string(text(low)) + ", " + text(high) + "] is not finite");
+  }
+  if (low > high) fail("torch.histc: max must be larger than min");
+  std::vector<double> counts(static_cast<std::size_t>(bins), 0);
+  for (const double value : values) {
+    if (!(value >= low && value <= high)) continue;
+    const auto bin = static_cast<std::int64_t>((value - low) / (high - low) * static_cast<double>(bins));
+    counts[static_cast<std::size_t>(std::min(bin, bins - 1))] += 1;
+  }
+  return from_values(counts, {.dtype = x.dtype(), .device = x.device()});
+}
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options) {
+  if (sorted.dim() == 0)
+    fail(
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+        "boundaries tensor dim(0) and input value's dim(" +
+        std::to_string(values.dim()) + ") numel(" + std::to_string(values.numel()) + ")");
+  detail::check_host_dtype(sorted, "searchsorted_out_cpu");
+  detail::check_host_dtype(values, "searchsorted_out_cpu");
+  bool fits = sorted.dim() == values.dim();
+  for (std::int64_t d = 0; fits && d + 1 < sorted.dim(); ++d) fits = sorted.size(d) == values.size(d);
+  if (sorted.dim() != 1 && !fits) {
+    fail(
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+        "tensor and input value tensor must match, but we got boundaries tensor " +
+        to_list(sorted.sizes()) + " and input value tensor " + to_list(values.sizes()));
+  }
+  const auto width = static_cast<std::size_t>(sorted.size(-1));
+  const std::size_t asked = sorted.dim() == 1 ? 0 : static_cast<std::size_t>(values.size(-1));
+  const bool floats = is_floating(sorted.dtype()) || is_floating(values.dtype());
+  const Places places =
+      floats ? search(sorted.to_vector<double>(), values.to_vector<double>(), width, asked, options.right)
+             : search(sorted.to_vector<std::int64_t>(), values.to_vector<std::int64_t>(), width, asked, options.right);
+  return from_values(std::span<const std::int64_t>(places), values.sizes(),
+                     {.dtype = options.int32 ? DType::i32 : DType::i64, .device = values.device()});
+}
+
+Tensor bucketize(const Tensor& values, const Tensor& boundaries, const SearchOptions& options) {
+  if (boundaries.dim() != 1) {
+    fail("boundaries tensor must be 1 dimension, but got dim(" + std::to_string(boundaries.dim()) + ")");
+  }
+  return searchsorted(boundaries, values, options);
+}
+
+Tensor bincount(const Tensor& x, std::int64_t minlength) {
+  if (x.dim() != 1) fail("bincount only supports 1-d non-negative integral inputs.");
+  const std::vector<std::int64_t> values = x.to_vector<std::int64_t>();
+  std::int64_t size = minlength;
+  for (const std::int64_t value : values) {
+    if (value < 0) fail("bincount only supports 1-d non-negative integral inputs.");
+    size = std::max(size, value + 1);
+  }
+  const Tensor zero = zeros({size}, {.dtype = DType::i64, .device = x.device()});
+  return index_add(zero, 0, x.to(DType::i64), ones(x.sizes(), {.dtype = DType::i64, .device = x.device()}));
+}
+
+Tensor unique(const Tensor& x) {
+  return unique_with(x).values;
+}
+
+Tensor isin(const Tensor& x, const Tensor& values, bool invert) {
+  detail::check_host_dtype(x, "isin_default_cpu");
+  detail::check_host_dtype(values, "isin_default_cpu");
+  const DType common = result_type(x, values);
+  const bool floats = is_floating(common);
+  std::vector<bool> found;
+  const auto search = [&](auto wanted, auto known) {
+    std::sort(known.begin(), known.end());
+    for (const auto v : wanted) found.push_back(std::binary_search(known.begin(), known.end(), v) != invert);
+  };
+  if (floats) {
+    std::vector<double> known = values.to_vector<double>();
+    std::erase_if(known, [](double v) { return v != v; });
+    std::vector<double> wanted = x.to_vector<double>();
+    std::vector<bool> missing;
+    for (const double v : wanted) missing.push_back(v != v);
+    search(wanted, known);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (missing[i]) found[i] = invert;
+    }
+  } else {
+    search(x.to_vector<std::int64_t>(), values.to_vector<std::int64_t>());
+  }
+  const Tensor out = empty(x.sizes(), {.dtype = DType::boolean, .device = Device()});
+  for (std::size_t i = 0; i < found.size(); ++i) out.mutable_data<bool>()[i] = found[i];
+  return out.to(x.device());
+}
+
+}  // namespace core
