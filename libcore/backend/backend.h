@@ -7,10 +7,11 @@
 
 #include "libcore/backend/device_info.h"
 #include "libcore/backend/memory_stats.h"
-#include "libcore/backend/op_tables.h"
 #include "libcore/base/device.h"
 
 namespace core {
+
+struct OpTables;  // op_tables.h
 
 class Backend {
  public:

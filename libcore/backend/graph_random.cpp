@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 
 namespace core {

@@ -3,6 +3,7 @@
 // Thread safety: as Backend. Use: created by the device registry alone.
 
 #include "libcore/backend/backend.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 
 namespace core {

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "libcore/ops/activation.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 

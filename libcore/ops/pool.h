@@ -9,7 +9,6 @@
 #include <optional>
 #include <vector>
 
-#include "libcore/ops/reduce.h"
 #include "libcore/tensor/size2.h"
 #include "libcore/tensor/tensor.h"
 

@@ -8,6 +8,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/recurrent_table.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/blas.h"

@@ -9,6 +9,7 @@
 #include "libcore/autograd/engine.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/recurrent_table.h"
 #include "libcore/ops/detail/recurrent.h"
 #include "libcore/ops/raw/index.h"

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "libcore/ops/compare.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "libcore/ops/reduce.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {

@@ -14,6 +14,7 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/detail/fail.h"
 #include "libcore/ops/index.h"

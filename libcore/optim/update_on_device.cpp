@@ -1,4 +1,5 @@
 #include "libcore/optim/update_on_device.h"
+#include "libcore/backend/op_tables.h"
 
 #include <algorithm>
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/memory.h"

@@ -6,6 +6,7 @@
 
 #include "libcore/backend/backend.h"
 #include "libcore/backend/host_memory.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/pointwise.h"

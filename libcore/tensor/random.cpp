@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/compare.h"

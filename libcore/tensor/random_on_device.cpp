@@ -7,6 +7,7 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/graph_random.h"
 #include "libcore/backend/nn_table.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"

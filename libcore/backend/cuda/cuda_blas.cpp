@@ -7,6 +7,7 @@
 #include "libcore/backend/cuda/capture_mode.h"
 #include "libcore/backend/cuda/cuda_blas_plan.h"
 #include "libcore/backend/cuda_math.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 
 namespace core::gpu {

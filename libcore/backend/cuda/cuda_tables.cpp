@@ -3,6 +3,7 @@
 #include "libcore/backend/cuda/cuda_blas.h"
 #include "libcore/backend/cuda/cudnn_recurrent.h"
 #include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/backend/op_tables.h"
 
 namespace core::gpu {
 namespace {

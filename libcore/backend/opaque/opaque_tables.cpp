@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "libcore/backend/nn_table.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/opaque/opaque_graph.h"
 #include "libcore/backend/opaque/opaque_memory.h"
 #include "libcore/backend/opaque/param_pointers.h"

@@ -1,5 +1,6 @@
 #include "libcore/ops/raw/activation.h"
 
+#include "libcore/backend/op_tables.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/pinned.h"

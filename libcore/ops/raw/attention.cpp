@@ -1,5 +1,6 @@
 #include "libcore/ops/raw/attention.h"
 
+#include "libcore/backend/op_tables.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/generator.h"

@@ -8,7 +8,6 @@
 
 #include "libcore/backend/backend.h"
 #include "libcore/tensor/inline_vector.h"
-#include "libcore/tensor/pinned.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::raw {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "libcore/backend/op_tables.h"
+#include "libcore/backend/op_kinds.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::raw {

@@ -8,6 +8,7 @@
 
 #include "libcore/backend/backend.h"
 #include "libcore/backend/nn_table.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"

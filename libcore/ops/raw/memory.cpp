@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/checks.h"

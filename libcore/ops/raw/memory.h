@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "libcore/backend/backend.h"
-#include "libcore/tensor/pinned.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/storage.h"
 #include "libcore/tensor/tensor.h"

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/detail/fail.h"
 #include "libcore/ops/norm.h"

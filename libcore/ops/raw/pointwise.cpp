@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/checks.h"

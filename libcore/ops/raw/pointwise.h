@@ -6,8 +6,7 @@
 
 #include <array>
 
-#include "libcore/backend/op_tables.h"
-#include "libcore/ops/sparse.h"
+#include "libcore/backend/op_kinds.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 

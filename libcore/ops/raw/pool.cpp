@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/backend/op_tables.h"
 #include "libcore/ops/detail/fail.h"
 #include "libcore/ops/pool.h"
 #include "libcore/ops/raw/kernel_call.h"

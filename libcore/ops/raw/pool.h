@@ -7,8 +7,6 @@
 
 #include "libcore/backend/nn_table.h"
 #include "libcore/ops/pool.h"
-#include "libcore/ops/reduce.h"
-#include "libcore/tensor/pinned.h"
 #include "libcore/tensor/size2.h"
 #include "libcore/tensor/tensor.h"
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "libcore/backend/op_tables.h"
+#include "libcore/backend/op_kinds.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/tensor.h"
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "libcore/backend/cpu/cpu_backend.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/core.h"
 
 namespace {

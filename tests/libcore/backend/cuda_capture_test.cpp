@@ -16,6 +16,7 @@
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/graph_capture.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "tests/libcore/backend/cuda_fake.h"
 #include "tests/support/message_of.h"

@@ -12,6 +12,7 @@
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "tests/libcore/backend/cuda_fake.h"

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "libcore/backend/cpu/cpu_backend.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
 #include "libcore/core.h"

@@ -3,6 +3,7 @@
 #include <map>
 #include <sstream>
 
+#include "libcore/backend/op_tables.h"
 #include "libcore/base/text.h"
 #include "libcore/module/parameter.h"
 #include "libcore/ops/activation.h"

@@ -13,6 +13,7 @@
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_blas.h"
 #include "libcore/backend/nn_table.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
 #include "libcore/base/error.h"

@@ -16,6 +16,7 @@
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/backend/cuda_math.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
 #include "libcore/core.h"

@@ -2,6 +2,7 @@
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/backend/op_tables.h"
 
 namespace test {
 namespace {

@@ -8,6 +8,7 @@
 #include "libcore/backend/backend.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/element_types.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pointwise.h"

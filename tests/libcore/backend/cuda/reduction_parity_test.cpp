@@ -8,6 +8,7 @@
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/element_types.h"
+#include "libcore/backend/op_tables.h"
 #include "tests/libcore/backend/cuda/emulation.h"
 #include "tests/libcore/backend/cuda/parity.h"
 

@@ -1,4 +1,6 @@
-#include "libcore/backend/op_tables.h"
+#include "libcore/backend/op_kinds.h"
+
+#include <cstddef>
 
 namespace core {
 namespace {
