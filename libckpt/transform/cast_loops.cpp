@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
 #include "libcore/base/half.h"
@@ -249,15 +250,17 @@ template <class S, class WideT>
 [[gnu::target("avx2")]] void store_avx2(const std::byte* in, std::byte* out, std::size_t count) {
   store_loop<S, WideT>(in, out, count);
 }
-const bool kAvx2 = __builtin_cpu_supports("avx2") != 0;
+bool has_avx2() {
+  return core::cpu::isa() >= core::cpu::Isa::avx2;
+}
 
 template <class S, class WideT>
 CastLoop pick_load() {
-  return kAvx2 ? &load_avx2<S, WideT> : &load_plain<S, WideT>;
+  return has_avx2() ? &load_avx2<S, WideT> : &load_plain<S, WideT>;
 }
 template <class S, class WideT>
 CastLoop pick_store() {
-  return kAvx2 ? &store_avx2<S, WideT> : &store_plain<S, WideT>;
+  return has_avx2() ? &store_avx2<S, WideT> : &store_plain<S, WideT>;
 }
 #else
 template <class S, class WideT>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
 namespace core::detail {
@@ -195,9 +196,8 @@ template <class Loop>
 template <class Loop>
 void run(const Loop& loop) {
 #if defined(__x86_64__)
-  static const bool wide = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (wide) return run_with_avx512(loop);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return run_with_fma(loop);
+  if (cpu::isa() == cpu::Isa::avx512) return run_with_avx512(loop);
+  if (cpu::isa() == cpu::Isa::avx2) return run_with_fma(loop);
 #endif
   loop();
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numbers>
 
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/tensor/random_kernels.h"
 
 namespace core::detail {
@@ -93,7 +94,7 @@ void normal_blocks(float* data, std::int64_t count, NormalShape shape) {
   auto mean = static_cast<float>(shape.mean);
   auto std = static_cast<float>(shape.std);
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return blocks_f32_fma(data, count, mean, std);
+  if (cpu::isa() >= cpu::Isa::avx2) return blocks_f32_fma(data, count, mean, std);
 #endif
   blocks_f32(data, count, mean, std);
 }

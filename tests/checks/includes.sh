@@ -16,7 +16,7 @@ libcore/data        : libcore/base libcore/tensor libcore/ops libcore/backend li
 libcore/parallel    : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/parallel
 libcore             : libcore
 libckpt/io          : libcore/base libckpt/io libckpt/limits.h libckpt/report.h
-libckpt/transform   : libcore/base libckpt/io libckpt/transform libckpt/MODEL
+libckpt/transform   : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/transform libckpt/MODEL
 libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL

@@ -4,6 +4,7 @@
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cpu/elementwise_variants.h"
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/cpu/nn_kernels.h"
 #include "libcore/backend/cpu/small_variants.h"
 #include "libcore/backend/recurrent_table.h"
@@ -22,7 +23,7 @@ struct CpuTables {
   OpTables all;
 
   CpuTables() {
-    if (__builtin_cpu_supports("avx2")) {
+    if (cpu::isa() >= cpu::Isa::avx2) {
       cpu::avx2::fill_float_kernels(elementwise);
       cpu::avx2::fill_float_math(elementwise);
     } else {

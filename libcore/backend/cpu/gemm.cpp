@@ -111,17 +111,8 @@ void gemm_integer(const GemmParams& p) {
 }  // namespace
 
 SmallKernels small_kernels() {
-#if defined(__x86_64__)
-  const bool has_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  if (has_fma && is_wide)
-    return {avx512::small_product, avx512::few_rows, avx512::column_dots, avx512::fill_recurrent, avx512::fill_softmax};
-  if (has_fma)
-    return {avx2::small_product, avx2::few_rows, avx2::column_dots, avx2::fill_recurrent, avx2::fill_softmax};
-#endif
-  return {baseline::small_product, baseline::few_rows, baseline::column_dots, baseline::fill_recurrent,
-          baseline::fill_softmax};
+  return {CORE_BY_ISA(small_product), CORE_BY_ISA(few_rows), CORE_BY_ISA(column_dots), CORE_BY_ISA(fill_recurrent),
+          CORE_BY_ISA(fill_softmax)};
 }
 
 void fill_matmul(MatmulTable& table) {

@@ -4,18 +4,6 @@
 namespace core::cpu {
 namespace {
 
-#if defined(__x86_64__)
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
-bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
-#endif
-
 /// The kernels for this processor.
 struct VectorKernels {
   void (*fill_images)(ImageTable&);
@@ -26,23 +14,15 @@ struct VectorKernels {
 };
 
 VectorKernels vector_kernels() {
-#if defined(__x86_64__)
-  if (has_avx512())
-    return {avx512::fill_image_kernels, avx512::fill_image_pooling, avx512::fill_attention, avx512::fill_rows,
-            avx512::fill_pool_2x2};
-  if (has_avx2())
-    return {avx2::fill_image_kernels, avx2::fill_image_pooling, avx2::fill_attention, avx2::fill_rows,
-            avx2::fill_pool_2x2};
-#endif
-  return {baseline::fill_image_kernels, baseline::fill_image_pooling, baseline::fill_attention, baseline::fill_rows,
-          baseline::fill_pool_2x2};
+  return {CORE_BY_ISA(fill_image_kernels), CORE_BY_ISA(fill_image_pooling), CORE_BY_ISA(fill_attention),
+          CORE_BY_ISA(fill_rows), CORE_BY_ISA(fill_pool_2x2)};
 }
 
 }  // namespace
 
 std::vector<PreparedKernel> prepared_kernels() {
 #if defined(__x86_64__)
-  if (has_avx512()) return {avx512::winograd_kernel(), avx512::groups_kernel(), avx512::product_kernel()};
+  if (isa() == Isa::avx512) return {avx512::winograd_kernel(), avx512::groups_kernel(), avx512::product_kernel()};
 #endif
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/image_table.h"
 
 namespace core::cpu {
@@ -19,26 +20,9 @@ struct PreparedKernel {
   void (*conv)(const ImageConv&);
 };
 
-namespace baseline {
-void fill_image_kernels(ImageTable& table);
-void fill_image_pooling(ImageTable& table);
-void fill_attention(NnTable& table);
-void fill_rows(NnTable& table);
-void fill_pool_2x2(NnTable& table);
-}  // namespace baseline
-namespace avx2 {
-void fill_image_kernels(ImageTable& table);
-void fill_image_pooling(ImageTable& table);
-void fill_attention(NnTable& table);
-void fill_rows(NnTable& table);
-void fill_pool_2x2(NnTable& table);
-}  // namespace avx2
+CORE_EACH_ISA(void fill_image_kernels(ImageTable& table); void fill_image_pooling(ImageTable& table);
+              void fill_attention(NnTable& table); void fill_rows(NnTable& table); void fill_pool_2x2(NnTable& table);)
 namespace avx512 {
-void fill_image_kernels(ImageTable& table);
-void fill_image_pooling(ImageTable& table);
-void fill_attention(NnTable& table);
-void fill_rows(NnTable& table);
-void fill_pool_2x2(NnTable& table);
 PreparedKernel winograd_kernel();
 PreparedKernel groups_kernel();
 PreparedKernel product_kernel();

@@ -2,6 +2,7 @@
 // Kernels made of short vectors, compiled once per instruction set. Thread safety: pure functions.
 
 #include "libcore/backend/cpu/gemm_few_rows.h"
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/op_params.h"
 
 namespace core {
@@ -11,18 +12,9 @@ struct RecurrentTable;
 
 namespace core::cpu {
 
-#define CORE_SMALL_KERNELS(variant)                                                  \
-  namespace variant {                                                                \
-  bool small_product(const GemmParams& p);                                           \
-  bool few_rows(const OneProduct& product);                                          \
-  void column_dots(const OneProduct& product, std::int64_t begin, std::int64_t end); \
-  void fill_recurrent(RecurrentTable& table);                                        \
-  void fill_softmax(NnTable& table);                                                 \
-  }
-CORE_SMALL_KERNELS(baseline)
-CORE_SMALL_KERNELS(avx2)
-CORE_SMALL_KERNELS(avx512)
-#undef CORE_SMALL_KERNELS
+CORE_EACH_ISA(bool small_product(const GemmParams& p); bool few_rows(const OneProduct& product);
+              void column_dots(const OneProduct& product, std::int64_t begin, std::int64_t end);
+              void fill_recurrent(RecurrentTable& table); void fill_softmax(NnTable& table);)
 
 /// Of the widest instruction set that the processor has. `product` does the f32 product when it is small enough to be
 /// worth it. `dots` does columns begin to end - 1 of a * b^T, rows of b one after the other.
