@@ -3,13 +3,10 @@
 #include <memory>
 
 #include "libcore/backend/cpu/cpu_backend.h"
-#include "libcore/backend/cpu/elementwise_variants.h"
-#include "libcore/backend/cpu/isa.h"
-#include "libcore/backend/cpu/nn_kernels.h"
-#include "libcore/backend/cpu/small_variants.h"
-#include "libcore/backend/recurrent_table.h"
+#include "libcore/backend/cpu/variants.h"
 
 namespace core {
+namespace cpu {
 namespace {
 
 struct CpuTables {
@@ -18,37 +15,57 @@ struct CpuTables {
   MatmulTable matmul;
   CopyTable copy;
   IndexingTable indexing;
+  ImageTable image{};
   NnTable nn;
   RecurrentTable recurrent;
   OpTables all;
 
   CpuTables() {
-    if (cpu::isa() >= cpu::Isa::avx2) {
-      cpu::avx2::fill_float_kernels(elementwise);
-      cpu::avx2::fill_float_math(elementwise);
-    } else {
-      cpu::baseline::fill_float_kernels(elementwise);
-      cpu::baseline::fill_float_math(elementwise);
-    }
-    cpu::fill_integer_kernels(elementwise);
-    cpu::fill_compare_kernels(elementwise);
-    cpu::fill_ternary_kernels(elementwise);
-    cpu::fill_reductions(reduction);
-    cpu::fill_scans(reduction);
-    cpu::fill_matmul(matmul);
-    cpu::fill_copies(copy);
-    cpu::fill_indexing(indexing);
-    cpu::fill_nn(nn);
-    cpu::small_kernels().fill_softmax(nn);
-    cpu::small_kernels().fill_recurrent(recurrent);
+    fill_elementwise();
+    fill_reductions(reduction);
+    fill_scans(reduction);
+    fill_matmul(matmul);
+    fill_copies(copy);
+    fill_indexing(indexing);
+    fill_images();
+    fill_nn();
+    CORE_BY_ISA(fill_recurrent)(recurrent);
     all = {&elementwise, &reduction, &matmul, &copy, &indexing, &nn, &recurrent};
+  }
+
+ private:
+  void fill_elementwise() {
+    CORE_BY_ISA_TO_AVX2(fill_float_arithmetic)(elementwise);
+    CORE_BY_ISA_TO_AVX2(fill_float_math)(elementwise);
+    fill_integers(elementwise);
+    fill_compares(elementwise);
+    fill_ternaries(elementwise);
+  }
+
+  void fill_images() {
+    CORE_BY_ISA(fill_blocked_layout)(image);
+    CORE_BY_ISA(fill_blocked_pools)(image);
+    fill_blocked_convolutions(image);
+    nn.image = &image;
+  }
+
+  void fill_nn() {
+    fill_dense_convolutions(nn);
+    fill_pools(nn);
+    CORE_BY_ISA(fill_max_2x2)(nn);
+    fill_norms(nn);
+    CORE_BY_ISA(fill_long_layer_norms)(nn);
+    fill_nll_losses(nn);
+    CORE_BY_ISA(fill_attention)(nn);
+    CORE_BY_ISA(fill_softmax)(nn);
   }
 };
 
 }  // namespace
+}  // namespace cpu
 
 const OpTables& cpu_op_tables() {
-  static const auto* tables = new CpuTables;
+  static const auto* tables = new cpu::CpuTables;
   return tables->all;
 }
 

@@ -28,26 +28,29 @@ Function by_isa(Function baseline, Function avx2, Function avx512) {
   return level == Isa::avx512 ? avx512 : level == Isa::avx2 ? avx2 : baseline;
 }
 
-// CORE_EACH_ISA(declaration;) declares what is compiled once for each level, in the namespaces baseline, avx2 and
-// avx512; CORE_BY_ISA(f) is the one to run. Other architectures than x86-64 have a baseline alone.
+// CORE_EACH_ISA(declaration) declares what is compiled once for each level, in the namespaces baseline, avx2 and
+// avx512; CORE_BY_ISA(f) is the copy to run, CORE_BY_ISA_TO_AVX2(f) that of a function without one for AVX-512. Other
+// architectures than x86-64 have a baseline alone.
 #if defined(__x86_64__)
 #define CORE_EACH_ISA(...) \
   namespace baseline {     \
-  __VA_ARGS__              \
+  __VA_ARGS__;             \
   }                        \
   namespace avx2 {         \
-  __VA_ARGS__              \
+  __VA_ARGS__;             \
   }                        \
   namespace avx512 {       \
-  __VA_ARGS__              \
+  __VA_ARGS__;             \
   }
 #define CORE_BY_ISA(function) ::core::cpu::by_isa(baseline::function, avx2::function, avx512::function)
+#define CORE_BY_ISA_TO_AVX2(function) ::core::cpu::by_isa(baseline::function, avx2::function, avx2::function)
 #else
 #define CORE_EACH_ISA(...) \
   namespace baseline {     \
-  __VA_ARGS__              \
+  __VA_ARGS__;             \
   }
 #define CORE_BY_ISA(function) (baseline::function)
+#define CORE_BY_ISA_TO_AVX2(function) (baseline::function)
 #endif
 
 }  // namespace core::cpu

@@ -1,6 +1,7 @@
 #pragma once
 // Walking the loops of op_params.h: calls a row function for each innermost row, in parallel when there is enough.
-// Included by the kernels only. Use: for_rows(p.loop, kGrain, [&](const Offsets<2>& at, std::int64_t n) { ... });
+// Included by the kernels only, in an anonymous namespace on purpose: see vector.h. Use: for_rows(p.loop, kGrain,
+// [&](const Offsets<2>& at, std::int64_t n) { ... });
 
 #include <array>
 #include <cstdint>
@@ -9,9 +10,10 @@
 #include "libcore/backend/op_params.h"
 
 namespace core::cpu {
+namespace {
 
 /// Elements below which a second thread does not pay.
-inline constexpr std::int64_t kGrain = 32768;
+constexpr std::int64_t kGrain = 32768;
 
 template <int N>
 using Offsets = std::array<std::int64_t, N>;
@@ -81,4 +83,5 @@ void for_each(const Loop<N>& loop, std::int64_t grain, Body&& body) {
   });
 }
 
+}  // namespace
 }  // namespace core::cpu

@@ -1,0 +1,254 @@
+#include "libcore/backend/cpu/conv/onednn.h"
+
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+#include "libcore/backend/cpu/thread_pool.h"
+
+namespace core::cpu {
+namespace {
+
+using dnnl::memory;
+using Dims = memory::dims;
+using Tag = memory::format_tag;
+constexpr auto kF32 = memory::data_type::f32;
+
+/// What a primitive depends on. Compared as bytes, so it has no padding.
+struct Key {
+  Conv2dSizes sizes;
+  ConvPass pass;
+  std::int64_t has_bias;
+  std::int64_t blocked;
+  std::int64_t map, addend;
+  ImageActivation activation;
+  std::int64_t threads;
+
+  friend bool operator==(const Key& a, const Key& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+};
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    return std::hash<std::string_view>()({reinterpret_cast<const char*>(&key), sizeof key});
+  }
+};
+
+Dims image_dims(const Conv2dSizes& s) {
+  return {s.batch, s.in_channels, s.in_h, s.in_w};
+}
+Dims output_dims(const Conv2dSizes& s) {
+  return {s.batch, s.out_channels, s.out_h, s.out_w};
+}
+Dims weight_dims(const Conv2dSizes& s) {
+  if (s.groups == 1) return {s.out_channels, s.in_channels, s.kernel_h, s.kernel_w};
+  return {s.groups, s.out_channels / s.groups, s.in_channels / s.groups, s.kernel_h, s.kernel_w};
+}
+memory::desc channel_desc(const Conv2dSizes& s) {
+  return {{1, s.out_channels, 1, 1}, kF32, Tag::nchw};
+}
+/// Channels-last and plain order are the same bytes when there is one channel or one pixel.
+bool same_bytes(const Dims& dims) {
+  return dims[1] == 1 || dims[2] * dims[3] == 1;
+}
+
+template <class Description>
+bool is_fast(const Description& description) {
+  return std::string_view(description.impl_info_str()).find("ref") == std::string_view::npos;
+}
+
+Tag image_tag(const Key& key, Tag layout) {
+  return key.blocked != 0 && !lies_in_blocks(key.sizes.in_channels) ? Tag::nchw : layout;
+}
+/// One input channel: oneDNN's own choice for the output is faster than channels-last, gradients by a third and more.
+Tag output_tag(const Key& key, Tag layout) {
+  return key.sizes.in_channels == 1 && key.blocked == 0 ? Tag::any : layout;
+}
+
+/// The pieces that all three descriptors are made of.
+struct Request {
+  memory::desc image, weight, bias, output;
+  Dims strides, dilates, pad_before, pad_after;
+  dnnl::primitive_attr attr;
+
+  Request(const Key& key, Tag layout)
+      : image(image_dims(key.sizes), kF32, image_tag(key, layout)),
+        weight(weight_dims(key.sizes), kF32, Tag::any),
+        output(output_dims(key.sizes), kF32, output_tag(key, layout)),
+        strides{key.sizes.stride_h, key.sizes.stride_w},
+        dilates{key.sizes.dilation_h - 1, key.sizes.dilation_w - 1},
+        pad_before{key.sizes.pad_top, key.sizes.pad_left},
+        pad_after{key.sizes.pad_bottom, key.sizes.pad_right} {
+    if (key.has_bias) bias = memory::desc({key.sizes.out_channels}, kF32, Tag::x);
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    attr.set_post_ops(after(key));
+  }
+
+  dnnl::post_ops after(const Key& key) const {
+    dnnl::post_ops steps;
+    if (key.map != 0) {
+      steps.append_binary(dnnl::algorithm::binary_mul, channel_desc(key.sizes));
+      steps.append_binary(dnnl::algorithm::binary_add, channel_desc(key.sizes));
+    }
+    if (key.addend != 0) steps.append_binary(dnnl::algorithm::binary_add, output);
+    switch (key.activation) {
+      case ImageActivation::none:
+        break;
+      case ImageActivation::relu:
+        steps.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+        break;
+      case ImageActivation::relu6:
+        steps.append_eltwise(1, dnnl::algorithm::eltwise_clip, 0, 6);
+        break;
+      case ImageActivation::hardswish:
+        steps.append_eltwise(1, dnnl::algorithm::eltwise_hardswish, 0, 0);
+        break;
+      case ImageActivation::silu:
+        steps.append_eltwise(1, dnnl::algorithm::eltwise_swish, 1, 0);
+        break;
+    }
+    return steps;
+  }
+
+  dnnl::convolution_forward::primitive_desc forward() const {
+    const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+                                               image, weight, bias, output, strides, dilates, pad_before, pad_after);
+    return {desc, attr, dnnl_engine()};
+  }
+  dnnl::convolution_backward_data::primitive_desc input_grad() const {
+    const dnnl::convolution_backward_data::desc desc(dnnl::algorithm::convolution_direct, image, weight, output,
+                                                     strides, dilates, pad_before, pad_after);
+    return {desc, attr, dnnl_engine(), forward()};
+  }
+  dnnl::convolution_backward_weights::primitive_desc weight_grad() const {
+    const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, image, weight, bias,
+                                                        output, strides, dilates, pad_before, pad_after);
+    return {desc, attr, dnnl_engine(), forward()};
+  }
+};
+
+/// Channels-last where oneDNN has a real kernel for it, else plain order (matrix product over patches).
+template <class Make>
+auto best(const Key& key, Make make) {
+  if (key.blocked != 0) return make(Request(key, Tag::nChw16c));
+  auto description = make(Request(key, Tag::nhwc));
+  if (is_fast(description)) return description;
+  return make(Request(key, Tag::nchw));
+}
+
+}  // namespace
+
+template <class Description>
+void Convolution::take(const Description& description) {
+  primitive = dnnl::primitive(description);
+  scratchpad = description.scratchpad_desc();
+  scratchpad_bytes = scratchpad.get_size();
+  fast = is_fast(description);
+}
+
+namespace {
+
+Convolution make_convolution(const Key& key) {
+  Convolution made;
+  if (key.pass == ConvPass::forward) {
+    const auto d = best(key, [](const Request& request) { return request.forward(); });
+    made.take(d);
+    made.image = d.src_desc(), made.weight = d.weights_desc(), made.bias = d.bias_desc(), made.output = d.dst_desc();
+    made.channel = channel_desc(key.sizes);
+  } else if (key.pass == ConvPass::input_grad) {
+    const auto d = best(key, [](const Request& request) { return request.input_grad(); });
+    made.take(d);
+    made.image = d.diff_src_desc(), made.weight = d.weights_desc(), made.output = d.diff_dst_desc();
+  } else {
+    const auto d = best(key, [](const Request& request) { return request.weight_grad(); });
+    made.take(d);
+    made.image = d.src_desc(), made.weight = d.diff_weights_desc(), made.bias = d.diff_bias_desc();
+    made.output = d.diff_dst_desc();
+  }
+  return made;
+}
+
+}  // namespace
+
+const dnnl::engine& dnnl_engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+dnnl::stream& dnnl_stream() {
+  static thread_local dnnl::stream in_order(dnnl_engine());
+  return in_order;
+}
+
+memory::desc plain_image(const Conv2dSizes& s) {
+  return {image_dims(s), kF32, Tag::nchw};
+}
+memory::desc plain_output(const Conv2dSizes& s) {
+  return {output_dims(s), kF32, Tag::nchw};
+}
+memory::desc plain_weight(const Conv2dSizes& s) {
+  return {weight_dims(s), kF32, s.groups == 1 ? Tag::oihw : Tag::goihw};
+}
+
+const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequest request) {
+  static thread_local std::unordered_map<Key, Convolution, KeyHash> made;
+  apply_thread_limit();
+  constexpr std::size_t kMostKept = 512;  // a program with ever new shapes must not grow without end
+  const Key key{sizes,
+                pass,
+                request.has_bias ? 1 : 0,
+                request.blocked ? 1 : 0,
+                request.after.map ? 1 : 0,
+                request.after.addend ? 1 : 0,
+                request.after.activation,
+                num_threads()};
+  const auto found = made.find(key);
+  if (found != made.end()) return found->second;
+  if (made.size() >= kMostKept) made.clear();
+  if (!request.after.any()) return made.emplace(key, make_convolution(key)).first->second;
+  try {
+    return made.emplace(key, make_convolution(key)).first->second;
+  } catch (const dnnl::error&) {  // no kernel does that besides
+    return made.emplace(key, Convolution()).first->second;
+  }
+}
+
+void reorder(const memory& from, const memory& to) {
+  dnnl::reorder(from, to).execute(dnnl_stream(), const_cast<memory&>(from), const_cast<memory&>(to));
+}
+
+memory wrap(const memory::desc& desc, const void* data) {
+  return {desc, dnnl_engine(), const_cast<void*>(data)};
+}
+
+bool lies_as(const memory::desc& plain, const memory::desc& wanted) {
+  return plain == wanted ||
+         (plain.dims().size() == 4 && wanted.data.format_kind == dnnl_blocked && same_bytes(plain.dims()) &&
+          wanted.get_size() == plain.get_size() && wanted.data.format_desc.blocking.inner_nblks == 0);
+}
+
+memory input_as(const memory::desc& wanted, const memory::desc& plain, const void* data, Scratch name) {
+  if (lies_as(plain, wanted)) return wrap(wanted, data);
+  const memory converted = wrap(wanted, scratch_bytes(name, wanted.get_size()));
+  reorder(wrap(plain, data), converted);
+  return converted;
+}
+
+OutputAs::OutputAs(const memory::desc& wanted, const memory::desc& plain, void* data, Scratch name)
+    : plain_(wrap(plain, data)), direct_(lies_as(plain, wanted)) {
+  written_ = wrap(wanted, direct_ ? data : scratch_bytes(name, wanted.get_size()));
+}
+
+void OutputAs::finish() const {
+  if (!direct_) reorder(written_, plain_);
+}
+
+memory scratchpad_of(const Convolution& conv) {
+  return wrap(conv.scratchpad, scratch_bytes(Scratch::primitive, conv.scratchpad_bytes));
+}
+
+void finish_pass() {
+  dnnl_stream().wait();
+  trim_scratch();
+}
+
+}  // namespace core::cpu

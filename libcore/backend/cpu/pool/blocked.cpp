@@ -1,0 +1,141 @@
+// Pooling of images in blocks of channels: sixteen channels at once.
+#include <algorithm>
+#include <limits>
+
+#include "libcore/backend/cpu/pool/avg_window.h"
+#include "libcore/backend/cpu/thread_pool.h"
+#include "libcore/backend/cpu/variants.h"
+#include "libcore/backend/cpu/vector16.h"
+
+namespace core::cpu::CORE_CPU_VARIANT {
+namespace {
+
+/// The windows of one output row over one block.
+struct PoolRow {
+  const Pool2dSizes& s;
+  std::int64_t y;
+
+  /// visit(the tap's pixel's first element in the block, number of the tap) for the taps inside the image.
+  template <class Visit>
+  [[gnu::always_inline]] void taps(std::int64_t x, Visit visit) const {
+    for (std::int64_t kh = 0; kh < s.kernel_h; ++kh) {
+      const std::int64_t h = y * s.stride_h - s.pad_h + kh * s.dilation_h;
+      if (h < 0 || h >= s.in_h) continue;
+      for (std::int64_t kw = 0; kw < s.kernel_w; ++kw) {
+        const std::int64_t w = x * s.stride_w - s.pad_w + kw * s.dilation_w;
+        if (w < 0 || w >= s.in_w) continue;
+        visit((h * s.in_w + w) * kLanes, static_cast<std::int32_t>(kh * s.kernel_w + kw));
+      }
+    }
+  }
+};
+
+/// The largest of each window of one row; `taps` is null where nobody asks which one it was.
+template <bool kTaps>
+void pool_row(const PoolRow& row, const float* in, float* out, std::uint8_t* taps) {
+  for (std::int64_t x = 0; x < row.s.out_w; ++x) {
+    Floats best = Floats{} - std::numeric_limits<float>::infinity();
+    Ints where{};
+    bool first = true;
+    row.taps(x, [&](std::int64_t at, std::int32_t tap) {
+      Floats value;
+      load(value, in + at);
+      const Ints take = (value > best) | (value != value);
+      best = take ? value : best;
+      if constexpr (kTaps) where = first ? Ints{} + tap : take ? Ints{} + tap : where;
+      first = false;
+    });
+    store(out + x * kLanes, best);
+    if constexpr (kTaps) {
+      const Bytes16 narrow = __builtin_convertvector(where, Bytes16);
+      store(taps + x * kLanes, narrow);
+    }
+  }
+}
+
+/// Adds the gradients of one row to the block's, where the value was the largest.
+void spread_row(const PoolRow& row, const float* grads, const std::uint8_t* taps, float* to) {
+  for (std::int64_t x = 0; x < row.s.out_w; ++x) {
+    Floats grad;
+    Bytes16 narrow;
+    load(grad, grads + x * kLanes);
+    load(narrow, taps + x * kLanes);
+    const Ints where = __builtin_convertvector(narrow, Ints);
+    row.taps(x, [&](std::int64_t pixel, std::int32_t tap) {
+      Floats sum;
+      load(sum, to + pixel);
+      sum += where == tap ? grad : Floats{};
+      store(to + pixel, sum);
+    });
+  }
+}
+
+std::int64_t grain_for(std::int64_t work) {
+  constexpr std::int64_t kWork = 32768;  // taken elements worth a thread's start
+  return std::max<std::int64_t>(1, kWork / std::max<std::int64_t>(1, work));
+}
+
+void max_pool(const ImageMaxPool& p) {
+  const Pool2dSizes& s = p.sizes;
+  const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  parallel_for(blocks * s.out_h, grain_for(width * s.kernel_h * s.kernel_w), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const PoolRow row{s, r % s.out_h};
+      const float* in = p.in + r / s.out_h * size;
+      p.taps != nullptr ? pool_row<true>(row, in, p.out + r * width, p.taps + r * width)
+                        : pool_row<false>(row, in, p.out + r * width, nullptr);
+    }
+  });
+}
+
+void max_pool_grad(const ImageMaxPoolGrad& p) {
+  const Pool2dSizes& s = p.sizes;
+  const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  parallel_for(blocks, grain_for(size), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      std::fill_n(p.input_grad + block * size, size, 0.0F);
+      for (std::int64_t y = 0; y < s.out_h; ++y) {
+        const std::int64_t from = (block * s.out_h + y) * width;
+        spread_row({s, y}, p.output_grad + from, p.taps + from, p.input_grad + block * size);
+      }
+    }
+  });
+}
+
+/// The means of one row of windows over one block.
+void avg_row(const ImageAvgPool& p, std::int64_t y, const float* in, float* out) {
+  for (std::int64_t x = 0; x < p.sizes.out_w; ++x) {
+    const AvgWindow w(p, y, x);
+    Floats sum{};
+    for (std::int64_t h = w.rows.begin; h < w.rows.end; ++h) {
+      for (std::int64_t c = w.columns.begin; c < w.columns.end; ++c) {
+        Floats value;
+        load(value, in + (h * p.sizes.in_w + c) * kLanes);
+        sum += value;
+      }
+    }
+    sum = sum / static_cast<float>(w.divisor);
+    store(out + x * kLanes, sum);
+  }
+}
+
+void avg_pool(const ImageAvgPool& p) {
+  const Pool2dSizes& s = p.sizes;
+  const std::int64_t blocks = s.planes / kLanes, size = s.in_h * s.in_w * kLanes, width = s.out_w * kLanes;
+  parallel_for(blocks * s.out_h, grain_for(width * s.kernel_h * s.kernel_w), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      avg_row(p, r % s.out_h, static_cast<const float*>(p.in) + r / s.out_h * size,
+              static_cast<float*>(p.out) + r * width);
+    }
+  });
+}
+
+}  // namespace
+
+void fill_blocked_pools(ImageTable& table) {
+  table.avg_pool = avg_pool;
+  table.max_pool = max_pool;
+  table.max_pool_grad = max_pool_grad;
+}
+
+}  // namespace core::cpu::CORE_CPU_VARIANT

@@ -1,0 +1,90 @@
+// The usual pooling, 2 x 2 windows side by side without borders, of planes in ordinary order: sixteen windows at once.
+#include <algorithm>
+#include <limits>
+
+#include "libcore/backend/cpu/thread_pool.h"
+#include "libcore/backend/cpu/variants.h"
+#include "libcore/backend/cpu/vector16.h"
+
+namespace core::cpu::CORE_CPU_VARIANT {
+namespace {
+
+constexpr Ints kEven = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+constexpr Ints kCount = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/// The largest so far of sixteen windows, and where it is from the window's first element.
+struct Largest {
+  Floats value = Floats{} - std::numeric_limits<float>::infinity();
+  Ints offset{};
+
+  [[gnu::always_inline]] void see(const Floats& next, std::int32_t at) {
+    const Ints take = (next > value) | (next != next);
+    value = take ? next : value;
+    offset = take ? Ints{} + at : offset;
+  }
+  /// 32 elements of a row, of which two belong to each window.
+  [[gnu::always_inline]] void see_row(const float* row, std::int32_t at) {
+    Floats first, second;
+    load(first, row);
+    load(second, row + kLanes);
+    see(__builtin_shuffle(first, second, kEven), at);
+    see(__builtin_shuffle(first, second, kEven + 1), at + 1);
+  }
+};
+
+/// Sixteen windows; `rows` and the results have room for all.
+void pool_windows(const float* upper, const float* lower, std::int64_t first, std::int32_t in_w, float* out,
+                  std::int64_t* indices) {
+  Largest largest;
+  largest.see_row(upper, 0);
+  largest.see_row(lower, in_w);
+  store(out, largest.value);
+  const Ints where = largest.offset + 2 * kCount;
+  for (std::int64_t i = 0; i < kLanes; ++i) indices[i] = first + where[i];
+}
+
+/// The same of `count` windows, where reading or writing more would leave the arrays.
+void pool_some(const float* upper, const float* lower, std::int64_t first, std::int32_t in_w, std::int64_t count,
+               float* out, std::int64_t* indices) {
+  float rows[4 * kLanes] = {}, values[kLanes];
+  std::int64_t found[kLanes];
+  std::copy_n(upper, 2 * count, rows);
+  std::copy_n(lower, 2 * count, rows + 2 * kLanes);
+  pool_windows(rows, rows + 2 * kLanes, first, in_w, values, found);
+  std::copy_n(values, count, out);
+  std::copy_n(found, count, indices);
+}
+
+/// Planes [begin, end). What is written beyond a row belongs to the next one, which is written later.
+void pool_planes(const MaxPool2dParams& p, std::int64_t begin, std::int64_t end) {
+  const Pool2dSizes& s = p.sizes;
+  const auto* in = static_cast<const float*>(p.input);
+  auto* out = static_cast<float*>(p.output);
+  const std::int64_t in_end = end * s.in_h * s.in_w, out_end = end * s.out_h * s.out_w;
+  for (std::int64_t row = begin * s.out_h; row < end * s.out_h; ++row) {
+    const std::int64_t plane = row / s.out_h, y = row % s.out_h;
+    for (std::int64_t x = 0; x < s.out_w; x += kLanes) {
+      const std::int64_t first = 2 * y * s.in_w + 2 * x;
+      const std::int64_t from = plane * s.in_h * s.in_w + first, to = row * s.out_w + x;
+      const auto width = static_cast<std::int32_t>(s.in_w);
+      if (from + s.in_w + 2 * kLanes <= in_end && to + kLanes <= out_end) {
+        pool_windows(in + from, in + from + s.in_w, first, width, out + to, p.indices + to);
+      } else {
+        pool_some(in + from, in + from + s.in_w, first, width, std::min(kLanes, s.out_w - x), out + to, p.indices + to);
+      }
+    }
+  }
+}
+
+void max_pool_2x2(const MaxPool2dParams& p) {
+  const std::int64_t grain = std::max<std::int64_t>(1, 32768 / (p.sizes.in_h * p.sizes.in_w));
+  parallel_for(p.sizes.planes, grain, [&](std::int64_t begin, std::int64_t end) { pool_planes(p, begin, end); });
+}
+
+}  // namespace
+
+void fill_max_2x2(NnTable& table) {
+  table.max_pool2d_2x2[static_cast<std::size_t>(DType::f32)] = max_pool_2x2;
+}
+
+}  // namespace core::cpu::CORE_CPU_VARIANT

@@ -1,0 +1,35 @@
+#pragma once
+// What is compiled once for each level of instruction sets (cpu_variants() in CMakeLists.txt beside this file); the
+// copy to run is CORE_BY_ISA(name). Thread safety: pure functions, but the fill_ ones, which are called while the
+// tables are made.
+
+#include "libcore/backend/cpu/gemm/few_rows.h"
+#include "libcore/backend/cpu/isa.h"
+#include "libcore/backend/image_table.h"
+#include "libcore/backend/nn_table.h"
+#include "libcore/backend/op_params.h"
+#include "libcore/backend/op_tables.h"
+#include "libcore/backend/recurrent_table.h"
+
+namespace core::cpu {
+
+// None for AVX-512.
+CORE_EACH_ISA(void fill_float_arithmetic(ElementwiseTable& table))
+CORE_EACH_ISA(void fill_float_math(ElementwiseTable& table))
+
+/// An f32 product where it is small enough to be worth it; false where it is not.
+CORE_EACH_ISA(bool small_product(const GemmParams& p))
+/// Of what wide_rows_product() chose; false where this level has no way.
+CORE_EACH_ISA(bool few_rows(const OneProduct& product))
+/// Columns begin to end - 1 of a * b^T, rows of b one after the other.
+CORE_EACH_ISA(void column_dots(const OneProduct& product, std::int64_t begin, std::int64_t end))
+
+CORE_EACH_ISA(void fill_attention(NnTable& table))
+CORE_EACH_ISA(void fill_blocked_layout(ImageTable& table))
+CORE_EACH_ISA(void fill_blocked_pools(ImageTable& table))
+CORE_EACH_ISA(void fill_long_layer_norms(NnTable& table))
+CORE_EACH_ISA(void fill_max_2x2(NnTable& table))
+CORE_EACH_ISA(void fill_recurrent(RecurrentTable& table))
+CORE_EACH_ISA(void fill_softmax(NnTable& table))
+
+}  // namespace core::cpu
