@@ -7,7 +7,7 @@
 
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
-#include "libcore/backend/cpu/vector16_math.h"
+#include "libcore/backend/cpu/vector_math.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
@@ -35,8 +35,10 @@ void combine(const float* a, const float* rows, std::int64_t terms, std::int64_t
     Floats s0{}, s1{}, s2{}, s3{};
     for (std::int64_t t = 0; t < terms; ++t) {
       const float* row = rows + t * stride + at;
-      Floats v0, v1, v2, v3;
-      load(v0, row), load(v1, row + kLanes), load(v2, row + 2 * kLanes), load(v3, row + 3 * kLanes);
+      Floats v0 = load<Floats>(row);
+      Floats v1 = load<Floats>(row + kLanes);
+      Floats v2 = load<Floats>(row + 2 * kLanes);
+      Floats v3 = load<Floats>(row + 3 * kLanes);
       s0 += v0 * a[t], s1 += v1 * a[t], s2 += v2 * a[t], s3 += v3 * a[t];
     }
     store(sums + at, s0), store(sums + at + kLanes, s1);
@@ -46,13 +48,12 @@ void combine(const float* a, const float* rows, std::int64_t terms, std::int64_t
     Floats even{}, odd{};
     std::int64_t t = 0;
     for (; t + 2 <= terms; t += 2) {
-      Floats v0, v1;
-      load(v0, rows + t * stride + at), load(v1, rows + (t + 1) * stride + at);
+      Floats v0 = load<Floats>(rows + t * stride + at);
+      Floats v1 = load<Floats>(rows + (t + 1) * stride + at);
       even += v0 * a[t], odd += v1 * a[t + 1];
     }
     if (t < terms) {
-      Floats v0;
-      load(v0, rows + t * stride + at);
+      Floats v0 = load<Floats>(rows + t * stride + at);
       even += v0 * a[t];
     }
     even += odd;
@@ -63,11 +64,9 @@ void combine(const float* a, const float* rows, std::int64_t terms, std::int64_t
 /// rows[row][0, count) += a[row] * x[0, count) for the first `terms` rows.
 void spread(const float* a, const float* x, std::int64_t terms, std::int64_t count, float* rows) {
   for (std::int64_t at = 0; at < count; at += kLanes) {
-    Floats value;
-    load(value, x + at);
+    Floats value = load<Floats>(x + at);
     for (std::int64_t t = 0; t < terms; ++t) {
-      Floats sum;
-      load(sum, rows + t * count + at);
+      Floats sum = load<Floats>(rows + t * count + at);
       sum += value * a[t];
       store(rows + t * count + at, sum);
     }
@@ -129,10 +128,9 @@ void score_row(const AttentionSizes& s, const float* q, std::int64_t seen, Head&
 float exponentiate(std::int64_t count, float shift, float* scores) {
   Floats sums{};
   for (std::int64_t j = 0; j < count; j += kLanes) {
-    Floats x;
-    load(x, scores + j);
+    Floats x = load<Floats>(scores + j);
     x -= shift;
-    exponential(x);
+    x = exp_of(x);
     store(scores + j, x);
     sums += x;
   }
@@ -140,11 +138,9 @@ float exponentiate(std::int64_t count, float shift, float* scores) {
 }
 
 float largest_of(const float* scores, std::int64_t count) {
-  Floats most;
-  load(most, scores);
+  Floats most = load<Floats>(scores);
   for (std::int64_t j = kLanes; j < count; j += kLanes) {
-    Floats x;
-    load(x, scores + j);
+    Floats x = load<Floats>(scores + j);
     const Ints take = (x > most) | (x != x);
     most = take ? x : most;
   }

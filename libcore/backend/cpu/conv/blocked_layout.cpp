@@ -88,23 +88,19 @@ void pass_blocks(const ImagePass& p) {
     Floats scale{}, shift = -Floats{};  // x + -0 is x, whatever its sign
     const std::int64_t channel = block % p.shape.blocks() * kLanes, at = block * p.shape.plane * kLanes;
     if constexpr (kMap) {
-      load(scale, p.scale + (p.scale_each ? block * kLanes : channel));
-      if (p.shift != nullptr) load(shift, p.shift + channel);
+      scale = load<Floats>(p.scale + (p.scale_each ? block * kLanes : channel));
+      if (p.shift != nullptr) shift = load<Floats>(p.shift + channel);
     }
     const float* in = p.in + at;
     const float* addend = kAdd ? p.addend + at : nullptr;
     float* out = p.out + at;
     for (std::int64_t i = 0; i < p.shape.plane * kLanes; i += kLanes) {
-      Floats value;
-      load(value, in + i);
+      Floats value = load<Floats>(in + i);
       if constexpr (kMap) value = value * scale + shift;
       if constexpr (kAdd) {
-        Floats added;
-        load(added, addend + i);
-        value += added;
+        value += load<Floats>(addend + i);
       }
-      activate<kActivation>(value);
-      store(out + i, value);
+      store(out + i, activated<kActivation>(value));
     }
   });
 }
@@ -136,9 +132,8 @@ void pass(const ImagePass& p) {
 void relu_grad(const ImageReluGrad& p) {
   parallel_for(p.count / kLanes, kWork / kLanes, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * kLanes; i < end * kLanes; i += kLanes) {
-      Floats grad, output;
-      load(grad, p.grad + i);
-      load(output, p.output + i);
+      Floats grad = load<Floats>(p.grad + i);
+      Floats output = load<Floats>(p.output + i);
       grad = output <= 0 ? Floats{} : grad;
       store(p.out + i, grad);
     }
@@ -176,8 +171,7 @@ void sum_group(const ImageShape& s, std::int64_t channel, double* sums, Term ter
 
 void sum_values(const ImageShape& s, const float* in, std::int64_t channel, double* sums) {
   sum_group(s, channel, sums, [in](std::int64_t at, Floats& part) {
-    Floats value;
-    load(value, in + at);
+    Floats value = load<Floats>(in + at);
     part += value;
   });
 }
@@ -189,11 +183,9 @@ void stats(const ImageStats& p) {
     sum_values(p.shape, p.in, first, sums);
     const std::int64_t lanes = lanes_of(p.shape, first);
     for (std::int64_t c = 0; c < lanes; ++c) p.mean[first + c] = static_cast<float>(sums[c] / count);
-    Floats mean;
-    load_up_to(mean, p.mean + first, lanes);
+    Floats mean = load_up_to<Floats>(p.mean + first, lanes);
     sum_group(p.shape, first, squares, [&](std::int64_t at, Floats& part) {
-      Floats value;
-      load(value, p.in + at);
+      Floats value = load<Floats>(p.in + at);
       value -= mean;
       part += value * value;
     });
@@ -225,16 +217,14 @@ NormGroup norm_group(const ImageNormGrad& p, std::int64_t first, const double* s
 }
 
 void norm_input_grad(const ImageNormGrad& p, std::int64_t first, const NormGroup& group) {
-  Floats scale, slope, shift;
-  load(scale, group.scale);
-  load(slope, group.slope);
-  load(shift, group.shift);
+  Floats scale = load<Floats>(group.scale);
+  Floats slope = load<Floats>(group.slope);
+  Floats shift = load<Floats>(group.shift);
   for (std::int64_t n = 0; n < p.shape.batch; ++n) {
     const std::int64_t begin = (n * p.shape.blocks() * kLanes + first) * p.shape.plane;
     for (std::int64_t at = begin; at < begin + p.shape.plane * kLanes; at += kLanes) {
-      Floats grad, value;
-      load(grad, p.output_grad + at);
-      load(value, p.input + at);
+      Floats grad = load<Floats>(p.output_grad + at);
+      Floats value = load<Floats>(p.input + at);
       value = grad * scale + (value * slope + shift);
       store(p.input_grad + at, value);
     }
@@ -245,12 +235,10 @@ void norm_grad(const ImageNormGrad& p) {
   for_each_group(p.shape, [&](std::int64_t first) {
     double sum[kLanes] = {}, product[kLanes] = {};
     sum_values(p.shape, p.output_grad, first, sum);
-    Floats mean;
-    load_up_to(mean, p.mean + first, lanes_of(p.shape, first));
+    Floats mean = load_up_to<Floats>(p.mean + first, lanes_of(p.shape, first));
     sum_group(p.shape, first, product, [&](std::int64_t at, Floats& part) {
-      Floats grad, value;
-      load(grad, p.output_grad + at);
-      load(value, p.input + at);
+      Floats grad = load<Floats>(p.output_grad + at);
+      Floats value = load<Floats>(p.input + at);
       part += grad * (value - mean);
     });
     const NormGroup group = norm_group(p, first, sum, product);

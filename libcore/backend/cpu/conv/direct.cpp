@@ -7,10 +7,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "libcore/backend/cpu/conv/epilogue.h"
 #include "libcore/backend/cpu/conv/packed_kernel.h"
 #include "libcore/backend/cpu/scratch.h"
 #include "libcore/backend/cpu/thread_pool.h"
-#include "libcore/backend/cpu/vector16.h"
+#include "libcore/backend/cpu/vector.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 
@@ -29,34 +30,30 @@ std::int64_t blocks_of(const Conv2dSizes& s) {
 
 /// In every lane the i-th channel of the lane's group.
 template <int kWidth, int kNumber, std::size_t... kLane>
-[[gnu::always_inline]] inline void take_member(Floats& x, std::index_sequence<kLane...>) {
-  x = __builtin_shuffle(x, Ints{(static_cast<int>(kLane) / kWidth * kWidth + kNumber)...});
+CORE_INLINE Floats member_of(const Floats& x, std::index_sequence<kLane...>) {
+  return __builtin_shuffle(x, Ints{(static_cast<int>(kLane) / kWidth * kWidth + kNumber)...});
 }
 
 template <class Visit, int... kNumber>
-[[gnu::always_inline]] inline void for_numbers(const Visit& visit, std::integer_sequence<int, kNumber...>) {
+CORE_INLINE void for_numbers(const Visit& visit, std::integer_sequence<int, kNumber...>) {
   (visit(std::integral_constant<int, kNumber>()), ...);
 }
 
 /// Adds what kPixels neighbouring outputs see. in: the first one's first tap; weight: (kh, kw, i, lane).
 template <int kWidth, int kStride, int kPixels>
-[[gnu::always_inline]] inline void add_taps(const float* in, std::int64_t row, const float* weight,
-                                            Floats (&sums)[kPixels]) {
+CORE_INLINE void add_taps(const float* in, std::int64_t row, const float* weight, Floats (&sums)[kPixels]) {
   constexpr int kSeen = (kPixels - 1) * kStride + static_cast<int>(kSide);
   for (std::int64_t kh = 0; kh < kSide; ++kh, in += row, weight += kSide * kWidth * kLanes) {
 #pragma GCC unroll 32
     for (int pixel = 0; pixel < kSeen; ++pixel) {
-      Floats x;
-      load(x, in + pixel * kLanes);
+      Floats x = load<Floats>(in + pixel * kLanes);
       const auto add = [&]<int kNumber>(std::integral_constant<int, kNumber>) __attribute__((always_inline)) {
-        Floats values = x;
-        take_member<kWidth, kNumber>(values, std::make_index_sequence<kLanes>());
+        const Floats values = member_of<kWidth, kNumber>(x, std::make_index_sequence<kLanes>());
 #pragma GCC unroll 3
         for (int kw = 0; kw < static_cast<int>(kSide); ++kw) {
           const int to = pixel - kw;
           if (to < 0 || to % kStride != 0 || to / kStride >= kPixels) continue;
-          Floats factors;
-          load(factors, weight + (kw * kWidth + kNumber) * kLanes);
+          Floats factors = load<Floats>(weight + (kw * kWidth + kNumber) * kLanes);
           sums[to / kStride] += values * factors;
         }
       };
@@ -65,42 +62,25 @@ template <int kWidth, int kStride, int kPixels>
   }
 }
 
-/// What becomes of the sums of one block.
-struct Finish {
-  Floats bias{}, scale{}, shift{};
-  bool maps = false;
-  const float* addend = nullptr;  ///< of the block
-  ImageActivation activation = ImageActivation::none;
-
-  [[gnu::always_inline]] inline void put(Floats sums, std::int64_t at, float* out) const {
-    sums += bias;
-    if (maps) sums = sums * scale + shift;
-    if (addend != nullptr) {
-      Floats more;
-      load(more, addend + at);
-      sums += more;
-    }
-    if (activation != ImageActivation::none) sums = sums > 0 ? sums : Floats{};
-    if (activation == ImageActivation::relu6) sums = sums < 6 ? sums : Floats{} + 6;
-    store(out + at, sums);
-  }
-};
-
 /// One row of the output, from an image with its border.
 struct Row {
   const float* in;     ///< the first output's first tap
   std::int64_t apart;  ///< of the rows of `in`
   const float* weight;
-  const Finish& finish;
-  std::int64_t at;  ///< of the row in the block
-  float* out;       ///< the block
+  const Epilogue& epilogue;
+  const float* addend;  ///< of the row, or null
+  float* out;           ///< the row
+
+  CORE_INLINE void put(const Floats& sums, std::int64_t x) const {
+    epilogue.put(sums, addend != nullptr ? addend + x * kLanes : nullptr, out + x * kLanes);
+  }
 };
 
 template <int kWidth, int kStride, int kPixels>
 void some_pixels(const Row& row, std::int64_t x) {
   Floats sums[kPixels] = {};
   add_taps<kWidth, kStride, kPixels>(row.in + x * kStride * kLanes, row.apart, row.weight, sums);
-  for (int i = 0; i < kPixels; ++i) row.finish.put(sums[i], row.at + (x + i) * kLanes, row.out);
+  for (int i = 0; i < kPixels; ++i) row.put(sums[i], x + i);
 }
 
 template <int kWidth, int kStride>
@@ -109,6 +89,7 @@ void conv_row(const Row& row, std::int64_t width) {
   for (; x + 7 <= width; x += 7) some_pixels<kWidth, kStride, 7>(row, x);
   for (; x + 3 <= width; x += 3) some_pixels<kWidth, kStride, 3>(row, x);
   for (; x < width; ++x) some_pixels<kWidth, kStride, 1>(row, x);
+  row.epilogue.smooth(row.out, width);
 }
 
 using ConvRow = void (*)(const Row&, std::int64_t width);
@@ -146,17 +127,9 @@ void put_bordered(const Conv2dSizes& s, const Bordered& p, float* out) {
   }
 }
 
-Finish finish_of(const ImageConv& p, std::int64_t number, std::int64_t block) {
-  Finish finish{.activation = p.after.activation};
-  const std::int64_t channel = block * kLanes;
-  if (p.bias != nullptr) load_up_to(finish.bias, p.bias + channel, std::min(kLanes, p.sizes.out_channels - channel));
-  finish.maps = p.after.scale != nullptr;
-  if (finish.maps) {
-    load(finish.scale, p.after.scale + channel);
-    load(finish.shift, p.after.shift + channel);
-  }
-  if (p.after.addend != nullptr) finish.addend = p.after.addend + number * p.sizes.out_h * p.sizes.out_w * kLanes;
-  return finish;
+/// The addend of a block of the output, or null.
+const float* addend_of(const ImageConv& p, std::int64_t number) {
+  return p.after.addend != nullptr ? p.after.addend + number * p.sizes.out_h * p.sizes.out_w * kLanes : nullptr;
 }
 
 /// Two neighbouring groups that end with a block, or the last one alone: the blocks of image and output they lie in.
@@ -209,14 +182,13 @@ void some_pixels_of(const WideRow& wide, std::int64_t x) {
     for (std::int64_t c = wide.begin; c < wide.end; ++c) {
       const float* in = row.in + kh * row.apart + c / kLanes * wide.next_block + c % kLanes + x * step;
       for (std::int64_t kw = 0; kw < kSide; ++kw, weight += kLanes, in += kLanes) {
-        Floats factors;
-        load(factors, weight);
+        Floats factors = load<Floats>(weight);
 #pragma GCC unroll 14
         for (int i = 0; i < kPixels; ++i) sums[i] += in[i * step] * factors;
       }
     }
   }
-  for (int i = 0; i < kPixels; ++i) row.finish.put(sums[i], row.at + (x + i) * kLanes, row.out);
+  for (int i = 0; i < kPixels; ++i) row.put(sums[i], x + i);
 }
 
 void wide_row(const WideRow& row, std::int64_t width) {
@@ -225,6 +197,7 @@ void wide_row(const WideRow& row, std::int64_t width) {
   for (; x + 7 <= width; x += 7) some_pixels_of<7>(row, x);
   for (; x + 3 <= width; x += 3) some_pixels_of<3>(row, x);
   for (; x < width; ++x) some_pixels_of<1>(row, x);
+  row.row.epilogue.smooth(row.row.out, width);
 }
 
 /// Rows begin .. end of a cluster of image `number`.
@@ -240,11 +213,13 @@ void wide_band(const ImageConv& p, std::int64_t number, const Cluster& cluster, 
   const float* weight = p.prepared + weights_before(s, cluster.first);
   for (std::int64_t b = 0; b < cluster.blocks; ++b) {
     const Seen seen(s, cluster.first + b);
-    const Finish finish = finish_of(p, first + b, cluster.first + b);
+    const Epilogue epilogue(p, cluster.first + b);
+    const float* addend = addend_of(p, first + b);
     float* out = p.output + (first + b) * s.out_h * s.out_w * kLanes;
     for (std::int64_t y = begin; y < end; ++y) {
       const float* line = in + (y - begin) * s.stride_h * width * kLanes;
-      wide_row({.row = {line, width * kLanes, weight, finish, y * s.out_w * kLanes, out},
+      const std::int64_t at = y * s.out_w * kLanes;
+      wide_row({.row = {line, width * kLanes, weight, epilogue, addend != nullptr ? addend + at : nullptr, out + at},
                 .next_block = size,
                 .begin = seen.begin - cluster.first * kLanes,
                 .end = seen.end - cluster.first * kLanes,
@@ -272,7 +247,7 @@ void wide_conv(const ImageConv& p) {
 }
 
 /// weight (channels, width, kh, kw) to (block, kh, channel seen, kw, lane).
-void wide_prepare(const ImagePrepare& p) {
+void wide_pack(const ImagePrepare& p) {
   const Conv2dSizes& s = p.sizes;
   const std::int64_t width = group_width(s);
   float* to = p.prepared;
@@ -296,14 +271,15 @@ void conv_band(const ImageConv& p, ConvRow kernel, std::int64_t number, std::int
   const float* image = p.image + number * s.in_h * s.in_w * kLanes;
   auto* in = scratch<float>(Scratch::input, rows * width * kLanes);
   put_bordered(s, {image, begin * s.stride_h - s.pad_top, rows, width}, in);
-  const Finish finish = finish_of(p, number, block);
+  const Epilogue epilogue(p, block);
+  const float* addend = addend_of(p, number);
   for (std::int64_t y = begin; y < end; ++y) {
     kernel({.in = in + (y - begin) * s.stride_h * width * kLanes,
             .apart = width * kLanes,
             .weight = p.prepared + block * kTaps * group_width(s) * kLanes,
-            .finish = finish,
-            .at = y * s.out_w * kLanes,
-            .out = p.output + number * s.out_h * s.out_w * kLanes},
+            .epilogue = epilogue,
+            .addend = addend != nullptr ? addend + y * s.out_w * kLanes : nullptr,
+            .out = p.output + (number * s.out_h + y) * s.out_w * kLanes},
            s.out_w);
   }
 }
@@ -325,8 +301,8 @@ PreparedForm form(const Conv2dSizes& s) {
 }
 
 /// weight (channels, width, kh, kw) to (block, kh, kw, width, lane).
-void prepare(const ImagePrepare& p) {
-  if (is_wide(p.sizes)) return wide_prepare(p);
+void pack(const ImagePrepare& p) {
+  if (is_wide(p.sizes)) return wide_pack(p);
   const std::int64_t width = group_width(p.sizes), row = kTaps * width;
   std::fill_n(p.prepared, blocks_of(p.sizes) * row * kLanes, 0.0F);
   for (std::int64_t channel = 0; channel < p.sizes.out_channels; ++channel) {
@@ -357,8 +333,7 @@ void conv(const ImageConv& p) {
 }  // namespace
 
 PackedKernel direct_kernel() {
-  const auto can_follow = [](const ImageAfter& after) { return after.activation < ImageActivation::hardswish; };
-  return {fits, can_follow, form, prepare, conv};
+  return {fits, form, pack, conv};
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT

@@ -14,7 +14,7 @@
 #include "libcore/backend/cpu/conv/packed_kernel.h"
 #include "libcore/backend/cpu/scratch.h"
 #include "libcore/backend/cpu/thread_pool.h"
-#include "libcore/backend/cpu/vector16_math.h"
+#include "libcore/backend/cpu/vector_math.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 
@@ -80,51 +80,10 @@ struct Chunk {
   }
 };
 
-/// What becomes of sums.
-struct Finish {
-  Floats bias[2]{}, scale[2]{}, shift[2]{};
-  bool maps = false;
-  ImageActivation activation = ImageActivation::none;
-
-  Finish(const ImageConv& p, std::int64_t panel) : maps(p.after.scale != nullptr), activation(p.after.activation) {
-    const std::int64_t all = blocks_of(p.sizes.out_channels);
-    for (std::int64_t block = 2 * panel, i = 0; i < 2 && block < all; ++i, ++block) {
-      const std::int64_t channel = block * kLanes, there = std::min(kLanes, p.sizes.out_channels - channel);
-      if (p.bias != nullptr) load_up_to(bias[i], p.bias + channel, there);
-      if (!maps) continue;
-      load(scale[i], p.after.scale + channel);
-      load(shift[i], p.after.shift + channel);
-    }
-  }
-
-  [[gnu::always_inline]] inline void put(Floats sums, int i, const float* addend, float* out) const {
-    sums += bias[i];
-    if (maps) sums = sums * scale[i] + shift[i];
-    if (addend != nullptr) {
-      Floats more;
-      load(more, addend);
-      sums += more;
-    }
-    if (activation == ImageActivation::relu || activation == ImageActivation::relu6) sums = sums > 0 ? sums : Floats{};
-    if (activation == ImageActivation::relu6) sums = sums < 6 ? sums : Floats{} + 6;
-    store(out, sums);
-  }
-
-  bool is_smooth() const { return activation == ImageActivation::hardswish || activation == ImageActivation::silu; }
-
-  /// hardswish or silu of what was put.
-  void smooth(float* out, std::int64_t pixels) const {
-    for (std::int64_t i = 0; i < pixels; ++i) {
-      Floats x;
-      load(x, out + i * kLanes);
-      if (activation == ImageActivation::silu) {
-        activate<ImageActivation::silu>(x);
-      } else {
-        activate<ImageActivation::hardswish>(x);
-      }
-      store(out + i * kLanes, x);
-    }
-  }
+/// Of both blocks of a panel.
+struct Epilogues {
+  Epilogue of[2];
+  Epilogues(const ImageConv& p, std::int64_t panel) : of{{p, 2 * panel}, {p, 2 * panel + 1}} {}
 };
 
 /// A tile by a panel over one chunk.
@@ -133,12 +92,12 @@ struct Product {
   std::int64_t next_block;  ///< floats to the next block of channels
   const float* weight;
   std::int64_t depth;
-  const float* soon;      ///< weights that are wanted next
-  bool fresh;             ///< or sums go on with what is in `out`
-  float* out;             ///< first pixel of the first block
-  std::int64_t next_out;  ///< floats to the second block
-  const float* addend;    ///< as `out`, or null
-  const Finish* finish;   ///< null if more is to come
+  const float* soon;           ///< weights that are wanted next
+  bool fresh;                  ///< or sums go on with what is in `out`
+  float* out;                  ///< first pixel of the first block
+  std::int64_t next_out;       ///< floats to the second block
+  const float* addend;         ///< as `out`, or null
+  const Epilogues* epilogues;  ///< null if more is to come
 };
 
 template <int kPixels, int kVectors>
@@ -148,7 +107,7 @@ void multiply(const Product& p) {
 #pragma GCC unroll 32
     for (int v = 0; v < kVectors; ++v) {
 #pragma GCC unroll 32
-      for (int i = 0; i < kPixels; ++i) load(sums[v][i], p.out + v * p.next_out + i * kLanes);
+      for (int i = 0; i < kPixels; ++i) sums[v][i] = load<Floats>(p.out + v * p.next_out + i * kLanes);
     }
   }
   const float *weight = p.weight, *block = p.in, *soon = p.soon;
@@ -161,7 +120,7 @@ void multiply(const Product& p) {
       for (int k = 0; k < static_cast<int>(kStep); ++k) {
         Floats factors[kVectors];
 #pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) load(factors[v], weight + (k * kVectors + v) * kLanes);
+        for (int v = 0; v < kVectors; ++v) factors[v] = load<Floats>(weight + (k * kVectors + v) * kLanes);
 #pragma GCC unroll 32
         for (int i = 0; i < kPixels; ++i) {
           const Floats value = in[i * kLanes + k] - Floats{};  // in all lanes
@@ -177,13 +136,13 @@ void multiply(const Product& p) {
     const float* addend = p.addend != nullptr ? p.addend + v * p.next_out : nullptr;
 #pragma GCC unroll 32
     for (int i = 0; i < kPixels; ++i) {
-      if (p.finish == nullptr) {
+      if (p.epilogues == nullptr) {
         store(out + i * kLanes, sums[v][i]);
       } else {
-        p.finish->put(sums[v][i], v, addend != nullptr ? addend + i * kLanes : nullptr, out + i * kLanes);
+        p.epilogues->of[v].put(sums[v][i], addend != nullptr ? addend + i * kLanes : nullptr, out + i * kLanes);
       }
     }
-    if (p.finish != nullptr && p.finish->is_smooth()) p.finish->smooth(out, kPixels);
+    if (p.epilogues != nullptr) p.epilogues->of[v].smooth(out, kPixels);
   }
 }
 
@@ -252,14 +211,14 @@ bool splits_panels(const Conv2dSizes& s) {
 }
 
 /// The pixels seen: (block, pixel, lane). Returns the end of it.
-float* pack(const ImageConv& p, const Tile& tile, const Seen& seen, const Chunk& chunk, float* out) {
+float* pack_seen(const ImageConv& p, const Tile& tile, const Seen& seen, const Chunk& chunk, float* out) {
   const std::int64_t plane = p.sizes.in_h * p.sizes.in_w;
   const float* image = place(p.sizes, tile.image, chunk.first, 0, p.image);
   for (std::int64_t block = 0; block < chunk.blocks; ++block, image += plane * kLanes) {
     for (std::int64_t i = seen.pixels.begin; i < seen.pixels.end; ++i, out += kLanes) {
       const std::int64_t from = seen.from[static_cast<std::size_t>(i)];
       Floats x{};
-      if (from >= 0) load(x, image + from * kLanes);
+      if (from >= 0) x = load<Floats>(image + from * kLanes);
       store(out, x);
     }
   }
@@ -284,7 +243,7 @@ class Work {
   }
 
  private:
-  /// A tile, or some pixels of it, by a chunk. Without a depth it makes zeros or finishes what is there.
+  /// A tile, or some pixels of it, by a chunk. Without a depth it makes zeros or does the epilogue of what is there.
   struct Step {
     Chunk chunk;
     std::int64_t image, first, pixels;
@@ -300,8 +259,8 @@ class Work {
     for (std::int64_t begin = 0; begin < all; begin += together) {
       list_steps(tiles, {begin, std::min(all, begin + together)});
       for (std::int64_t panel = panels_.begin; panel < panels_.end; ++panel) {
-        const Finish finish(p_, panel);
-        for (std::size_t i = 0; i < steps_.size(); ++i) run_step(i, panel, finish);
+        const Epilogues epilogues(p_, panel);
+        for (std::size_t i = 0; i < steps_.size(); ++i) run_step(i, panel, epilogues);
       }
     }
   }
@@ -352,10 +311,10 @@ class Work {
       rest.fresh = false, rest.last = true;
       steps_.push_back(rest);
     }
-    return pack(p_, tile, seen, step.chunk, room);
+    return pack_seen(p_, tile, seen, step.chunk, room);
   }
 
-  void run_step(std::size_t i, std::int64_t panel, const Finish& finish) const {
+  void run_step(std::size_t i, std::int64_t panel, const Epilogues& epilogues) const {
     const Step& step = steps_[i];
     const int vectors = vectors_of(s_, panel);
     const std::int64_t at = (step.image * blocks_of(s_.out_channels) + 2 * panel) * out_plane(s_) + step.first;
@@ -370,7 +329,7 @@ class Work {
          .out = p_.output + at * kLanes,
          .next_out = out_plane(s_) * kLanes,
          .addend = p_.after.addend != nullptr ? p_.after.addend + at * kLanes : nullptr,
-         .finish = step.last ? &finish : nullptr});
+         .epilogues = step.last ? &epilogues : nullptr});
   }
 
   /// Part of the weights that follow those of step i.
@@ -425,7 +384,7 @@ PreparedForm form(const Conv2dSizes& s) {
 }
 
 /// weight (out, in, kh, kw) to (panel, kh, kw, in, lane of two blocks).
-void prepare(const ImagePrepare& p) {
+void pack(const ImagePrepare& p) {
   const Conv2dSizes& s = p.sizes;
   const std::int64_t taps = taps_of(s), depth = depth_of(s);
   parallel_for(panels_of(s), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -446,7 +405,7 @@ void prepare(const ImagePrepare& p) {
 }  // namespace
 
 PackedKernel implicit_gemm_kernel() {
-  return {fits, [](const ImageAfter&) { return true; }, form, prepare, conv};
+  return {fits, form, pack, conv};
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT

@@ -9,10 +9,9 @@
 
 namespace core::cpu {
 
-/// Results are the same bits on any number of threads.
+/// Results are the same bits on any number of threads; every epilogue can follow.
 struct PackedKernel {
-  bool (*fits)(const Conv2dSizes&);       ///< whether it is also the fastest
-  bool (*can_follow)(const ImageAfter&);  ///< whether `conv` does that besides
+  bool (*fits)(const Conv2dSizes&);  ///< whether it is also the fastest
   PreparedForm (*form)(const Conv2dSizes&);
   void (*pack)(const ImagePrepare&);
   void (*conv)(const ImageConv&);

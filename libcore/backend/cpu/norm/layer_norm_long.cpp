@@ -4,7 +4,7 @@
 
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
-#include "libcore/backend/cpu/vector16_math.h"
+#include "libcore/backend/cpu/vector_math.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
@@ -56,39 +56,29 @@ void for_each_group(std::int64_t length, Visit visit) {
 }
 
 /// `otherwise` where there is no array.
-[[gnu::always_inline]] inline void load_or(Floats& to, const float* from, std::int64_t at, std::int64_t count,
-                                           float otherwise) {
-  to = Floats{} + otherwise;
-  if (from != nullptr) load_up_to(to, from + at, count);
+CORE_INLINE Floats load_or(const float* from, std::int64_t at, std::int64_t count, float otherwise) {
+  return from != nullptr ? load_up_to<Floats>(from + at, count) : Floats{} + otherwise;
 }
 
 void norm_row(const LayerNormParams& p, std::int64_t row) {
   const float* in = static_cast<const float*>(p.input) + row * p.length;
   float* out = static_cast<float*>(p.output) + row * p.length;
   const auto length = static_cast<double>(p.length);
-  const auto mean = static_cast<float>(sum_row(p.length,
-                                               [in](std::int64_t i, std::int64_t n, Floats& sum) {
-                                                 Floats x;
-                                                 load_up_to(x, in + i, n);
-                                                 sum += x;
-                                               }) /
-                                       length);
+  const auto mean = static_cast<float>(
+      sum_row(p.length, [in](std::int64_t i, std::int64_t n, Floats& sum) { sum += load_up_to<Floats>(in + i, n); }) /
+      length);
   const double squares = sum_row(p.length, [in, mean](std::int64_t i, std::int64_t n, Floats& sum) {
-    Floats x = Floats{} + mean;
-    load_some_over(x, in + i, n);
-    x -= mean;
+    Floats x = load_up_to<Floats>(in + i, n) - mean;
+    for (std::int64_t lane = n; lane < kLanes; ++lane) x[lane] = 0;  // that are not there add nothing
     sum += x * x;
   });
   const float scale = 1 / std::sqrt(static_cast<float>(squares / length) + static_cast<float>(p.eps));
   static_cast<float*>(p.mean)[row] = mean;
   static_cast<float*>(p.inverse_std)[row] = scale;
   for_each_group(p.length, [&](std::int64_t i, std::int64_t n) {
-    Floats x, weight, bias;
-    load_up_to(x, in + i, n);
-    load_or(weight, static_cast<const float*>(p.weight), i, n, 1);
-    load_or(bias, static_cast<const float*>(p.bias), i, n, 0);
-    x = (x - mean) * scale * weight + bias;
-    store_up_to(out + i, x, n);
+    const Floats weight = load_or(static_cast<const float*>(p.weight), i, n, 1);
+    const Floats bias = load_or(static_cast<const float*>(p.bias), i, n, 0);
+    store_up_to(out + i, (load_up_to<Floats>(in + i, n) - mean) * scale * weight + bias, n);
   });
 }
 
@@ -106,28 +96,18 @@ void input_grad_row(const LayerNormGradParams& p, std::int64_t row) {
   const float mean = static_cast<const float*>(p.mean)[row];
   const double inverse_std = static_cast<const float*>(p.inverse_std)[row];
   const double alone = sum_row(p.length, [=](std::int64_t i, std::int64_t n, Floats& sum) {
-    Floats g, w;
-    load_up_to(g, grad + i, n);
-    load_or(w, weight, i, n, 1);
-    sum += g * w;
+    sum += load_up_to<Floats>(grad + i, n) * load_or(weight, i, n, 1);
   });
   const double with_input = sum_row(p.length, [=](std::int64_t i, std::int64_t n, Floats& sum) {
-    Floats g, w, x;
-    load_up_to(g, grad + i, n);
-    load_or(w, weight, i, n, 1);
-    load_up_to(x, in + i, n);
-    sum += g * w * (x - mean);
+    const Floats g = load_up_to<Floats>(grad + i, n), x = load_up_to<Floats>(in + i, n);
+    sum += g * load_or(weight, i, n, 1) * (x - mean);
   });
   const double share = inverse_std / static_cast<double>(p.length);
   const auto slope = static_cast<float>(-with_input * inverse_std * inverse_std * share);
   const auto shift = static_cast<float>(-alone * share), scale = static_cast<float>(inverse_std);
   for_each_group(p.length, [&](std::int64_t i, std::int64_t n) {
-    Floats g, w, x;
-    load_up_to(g, grad + i, n);
-    load_or(w, weight, i, n, 1);
-    load_up_to(x, in + i, n);
-    x = g * w * scale + ((x - mean) * slope + shift);
-    store_up_to(out + i, x, n);
+    const Floats g = load_up_to<Floats>(grad + i, n), x = load_up_to<Floats>(in + i, n);
+    store_up_to(out + i, g * load_or(weight, i, n, 1) * scale + ((x - mean) * slope + shift), n);
   });
 }
 
@@ -137,9 +117,8 @@ void parameter_grads(const LayerNormGradParams& p, std::int64_t first, std::int6
   for (std::int64_t begin = 0; begin < p.rows; begin += kChunk) {
     Floats weight{}, bias{};
     for (std::int64_t row = begin; row < std::min(p.rows, begin + kChunk); ++row) {
-      Floats grad, x;
-      load_up_to(grad, static_cast<const float*>(p.output_grad) + row * p.length + first, count);
-      load_up_to(x, static_cast<const float*>(p.input) + row * p.length + first, count);
+      Floats grad = load_up_to<Floats>(static_cast<const float*>(p.output_grad) + row * p.length + first, count);
+      Floats x = load_up_to<Floats>(static_cast<const float*>(p.input) + row * p.length + first, count);
       x = (x - static_cast<const float*>(p.mean)[row]) * static_cast<const float*>(p.inverse_std)[row];
       weight += grad * x;
       bias += grad;
@@ -172,13 +151,12 @@ void layer_norm_grad(const LayerNormGradParams& p) {
 }
 
 /// grad * (0.5 (1 + t) + 0.5 x (1 - t^2) u'), t = tanh(u), u = sqrt(2 / pi) (x + 0.044715 x^3)
-[[gnu::always_inline]] inline void gelu_slope(Floats& x) {
+CORE_INLINE Floats gelu_slope(const Floats& x) {
   constexpr float kRoot = 0.7978845608F, kCube = 0.044715F;
   const Floats square = x * x;
-  Floats e = (x + x * square * kCube) * (2 * kRoot);
-  exponential(e);
+  const Floats e = exp_of((x + x * square * kCube) * (2 * kRoot));
   const Floats t = 1.0F - 2.0F / (e + 1.0F);
-  x = 0.5F * (1.0F + t) + 0.5F * x * (1.0F - t * t) * (square * (3 * kCube) + 1.0F) * kRoot;
+  return 0.5F * (1.0F + t) + 0.5F * x * (1.0F - t * t) * (square * (3 * kCube) + 1.0F) * kRoot;
 }
 
 void gelu_tanh_grad(const GeluGradParams& p) {
@@ -187,12 +165,8 @@ void gelu_tanh_grad(const GeluGradParams& p) {
   auto* out = static_cast<float*>(p.input_grad);
   parallel_for(p.count, 16384, [&](std::int64_t begin, std::int64_t end) {
     for_each_group(end - begin, [&](std::int64_t i, std::int64_t n) {
-      Floats x, g;
-      load_up_to(x, in + begin + i, n);
-      load_up_to(g, grad + begin + i, n);
-      gelu_slope(x);
-      x *= g;
-      store_up_to(out + begin + i, x, n);
+      const Floats x = load_up_to<Floats>(in + begin + i, n), g = load_up_to<Floats>(grad + begin + i, n);
+      store_up_to(out + begin + i, gelu_slope(x) * g, n);
     });
   });
 }

@@ -5,10 +5,12 @@
 #include "libcore/backend/cpu/pool/avg_window.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
-#include "libcore/backend/cpu/vector16.h"
+#include "libcore/backend/cpu/vector.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
+
+using Bytes16 = Vector<std::uint8_t, 16>;
 
 /// The windows of one output row over one block.
 struct PoolRow {
@@ -38,8 +40,7 @@ void pool_row(const PoolRow& row, const float* in, float* out, std::uint8_t* tap
     Ints where{};
     bool first = true;
     row.taps(x, [&](std::int64_t at, std::int32_t tap) {
-      Floats value;
-      load(value, in + at);
+      Floats value = load<Floats>(in + at);
       const Ints take = (value > best) | (value != value);
       best = take ? value : best;
       if constexpr (kTaps) where = first ? Ints{} + tap : take ? Ints{} + tap : where;
@@ -56,14 +57,10 @@ void pool_row(const PoolRow& row, const float* in, float* out, std::uint8_t* tap
 /// Adds the gradients of one row to the block's, where the value was the largest.
 void spread_row(const PoolRow& row, const float* grads, const std::uint8_t* taps, float* to) {
   for (std::int64_t x = 0; x < row.s.out_w; ++x) {
-    Floats grad;
-    Bytes16 narrow;
-    load(grad, grads + x * kLanes);
-    load(narrow, taps + x * kLanes);
-    const Ints where = __builtin_convertvector(narrow, Ints);
+    Floats grad = load<Floats>(grads + x * kLanes);
+    const Ints where = __builtin_convertvector(load<Bytes16>(taps + x * kLanes), Ints);
     row.taps(x, [&](std::int64_t pixel, std::int32_t tap) {
-      Floats sum;
-      load(sum, to + pixel);
+      Floats sum = load<Floats>(to + pixel);
       sum += where == tap ? grad : Floats{};
       store(to + pixel, sum);
     });
@@ -109,8 +106,7 @@ void avg_row(const ImageAvgPool& p, std::int64_t y, const float* in, float* out)
     Floats sum{};
     for (std::int64_t h = w.rows.begin; h < w.rows.end; ++h) {
       for (std::int64_t c = w.columns.begin; c < w.columns.end; ++c) {
-        Floats value;
-        load(value, in + (h * p.sizes.in_w + c) * kLanes);
+        Floats value = load<Floats>(in + (h * p.sizes.in_w + c) * kLanes);
         sum += value;
       }
     }

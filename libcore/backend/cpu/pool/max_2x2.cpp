@@ -4,7 +4,7 @@
 
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
-#include "libcore/backend/cpu/vector16.h"
+#include "libcore/backend/cpu/vector.h"
 
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
@@ -24,9 +24,8 @@ struct Largest {
   }
   /// 32 elements of a row, of which two belong to each window.
   [[gnu::always_inline]] void see_row(const float* row, std::int32_t at) {
-    Floats first, second;
-    load(first, row);
-    load(second, row + kLanes);
+    Floats first = load<Floats>(row);
+    Floats second = load<Floats>(row + kLanes);
     see(__builtin_shuffle(first, second, kEven), at);
     see(__builtin_shuffle(first, second, kEven + 1), at + 1);
   }

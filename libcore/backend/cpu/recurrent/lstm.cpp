@@ -88,12 +88,12 @@ template <class T>
 CORE_INLINE void lstm_row(std::int64_t hidden, T* gates, const T* before, T* cells, T* tanhs, T* h) {
   for (std::int64_t k = 0; k < hidden; k += kWidth<T>) {
     const std::int64_t left = hidden - k;
-    const Vector<T> in = sigmoid_of<T>(load_up_to(gates + k, left));
-    const Vector<T> forget = sigmoid_of<T>(load_up_to(gates + hidden + k, left));
-    const Vector<T> cell = tanh_of<T>(load_up_to(gates + 2 * hidden + k, left));
-    const Vector<T> out = sigmoid_of<T>(load_up_to(gates + 3 * hidden + k, left));
+    const Vector<T> in = sigmoid_of(load_up_to(gates + k, left));
+    const Vector<T> forget = sigmoid_of(load_up_to(gates + hidden + k, left));
+    const Vector<T> cell = tanh_of(load_up_to(gates + 2 * hidden + k, left));
+    const Vector<T> out = sigmoid_of(load_up_to(gates + 3 * hidden + k, left));
     const Vector<T> c = forget * load_up_to(before + k, left) + in * cell;
-    const Vector<T> t = tanh_of<T>(c);
+    const Vector<T> t = tanh_of(c);
     store_up_to(gates + k, in, left);
     store_up_to(gates + hidden + k, forget, left);
     store_up_to(gates + 2 * hidden + k, cell, left);

@@ -3,9 +3,10 @@
 // infinity: in single precision the error is less than half of that of 0, +-1, +-2 and infinity.
 // Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"; the matrices follow from the points by
 // Lagrange's interpolation.
-// Thread safety: pure functions. Use: Floats x[6]; Points<4>::see(x); ... Points<4>::make(sums, outputs);
+// Thread safety: pure functions. Use: Floats x[6]; Points<4>::transform_input(x); ... Points<4>::transform_output(sums,
+// outputs);
 
-#include "libcore/backend/cpu/vector16.h"
+#include "libcore/backend/cpu/vector.h"
 
 namespace core::cpu::CORE_CPU_VARIANT::winograd {
 
@@ -26,7 +27,7 @@ struct Points<4> {
       {0, 0, 1}};
 
   /// Six pixels become positions.
-  [[gnu::always_inline]] static inline void see(Floats (&d)[6]) {
+  CORE_INLINE static void transform_input(Floats (&d)[6]) {
     constexpr auto kN2 = static_cast<float>(kNear2), kF2 = static_cast<float>(kFar2);
     constexpr auto kN = static_cast<float>(kNear), kF = static_cast<float>(kFar);
     const Floats first = (d[4] - d[2] * (kN2 + kF2)) + d[0] * (kN2 * kF2);
@@ -42,7 +43,7 @@ struct Points<4> {
   }
 
   /// Positions become four outputs.
-  [[gnu::always_inline]] static inline void make(const Floats (&m)[6], Floats (&y)[4]) {
+  CORE_INLINE static void transform_output(const Floats (&m)[6], Floats (&y)[4]) {
     constexpr auto kN2 = static_cast<float>(kNear2), kF2 = static_cast<float>(kFar2);
     constexpr auto kN = static_cast<float>(kNear), kF = static_cast<float>(kFar);
     const Floats near_sum = m[1] + m[2], near_difference = m[1] - m[2];
@@ -59,13 +60,13 @@ template <>
 struct Points<2> {
   static constexpr double kTaps[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 
-  [[gnu::always_inline]] static inline void see(Floats (&d)[4]) {
+  CORE_INLINE static void transform_input(Floats (&d)[4]) {
     const Floats first = d[2] - d[0], last = d[3] - d[1];
     const Floats sum = d[2] + d[1], difference = d[2] - d[1];
     d[0] = first, d[1] = sum, d[2] = difference, d[3] = last;
   }
 
-  [[gnu::always_inline]] static inline void make(const Floats (&m)[4], Floats (&y)[2]) {
+  CORE_INLINE static void transform_output(const Floats (&m)[4], Floats (&y)[2]) {
     y[0] = m[0] + m[1] + m[2];
     y[1] = m[1] - m[2] + m[3];
   }

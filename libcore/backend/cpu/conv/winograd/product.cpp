@@ -13,7 +13,7 @@ constexpr int kMostTiles = 14;  // with two blocks 28 sums, which leaves registe
 
 /// The sums of some tiles at one position.
 struct Piece {
-  const float* seen;  ///< the first tile of block 0
+  const float* input;  ///< the first tile of block 0
   std::int64_t next_block;
   Range channels;        ///< counted from block 0
   std::int64_t partner;  ///< channels on to those that the upper eight outputs see
@@ -28,12 +28,11 @@ using Kernel = void (*)(const Piece&);
 constexpr std::int64_t kChannelsInARow = 128;
 
 template <int kCount>
-[[gnu::always_inline]] inline void put_sums(Floats (&sums)[kCount], bool is_first, float* to) {
+CORE_INLINE void put_sums(Floats (&sums)[kCount], bool is_first, float* to) {
   if (!is_first) {
 #pragma GCC unroll 28
     for (int i = 0; i < kCount; ++i) {
-      Floats before;
-      load(before, to + i * kLanes);
+      Floats before = load<Floats>(to + i * kLanes);
       sums[i] += before;
     }
   }
@@ -49,15 +48,15 @@ void sum_up(const Piece& p) {
     Floats sums[kTiles * kBlocks] = {};
     for (std::int64_t c = row; c < row_end;) {
       const std::int64_t end = std::min(row_end, (c / kLanes + 1) * kLanes);
-      const float* seen = p.seen + c / kLanes * p.next_block + c % kLanes;
-      for (; c < end; ++c, ++seen, weights += kLanes) {
+      const float* input = p.input + c / kLanes * p.next_block + c % kLanes;
+      for (; c < end; ++c, ++input, weights += kLanes) {
         Floats factors[kBlocks];
 #pragma GCC unroll 2
-        for (int b = 0; b < kBlocks; ++b) load(factors[b], weights + b * p.next_weights);
+        for (int b = 0; b < kBlocks; ++b) factors[b] = load<Floats>(weights + b * p.next_weights);
 #pragma GCC unroll 14
         for (int tile = 0; tile < kTiles; ++tile) {
 #pragma GCC unroll 2
-          for (int b = 0; b < kBlocks; ++b) sums[tile * kBlocks + b] += seen[tile * kLanes] * factors[b];
+          for (int b = 0; b < kBlocks; ++b) sums[tile * kBlocks + b] += input[tile * kLanes] * factors[b];
         }
       }
     }
@@ -76,11 +75,10 @@ void sum_up_two_groups(const Piece& p) {
     Floats sums[kTiles] = {};
     for (std::int64_t c = row; c < row_end; c += kHalf) {
       const std::int64_t other = c + p.partner;
-      const float* lower = p.seen + c / kLanes * p.next_block + c % kLanes;
-      const float* upper = p.seen + other / kLanes * p.next_block + other % kLanes;
+      const float* lower = p.input + c / kLanes * p.next_block + c % kLanes;
+      const float* upper = p.input + other / kLanes * p.next_block + other % kLanes;
       for (std::int64_t i = 0; i < kHalf; ++i, ++lower, ++upper, weights += kLanes) {
-        Floats factors;
-        load(factors, weights);
+        Floats factors = load<Floats>(weights);
 #pragma GCC unroll 14
         for (int tile = 0; tile < kTiles; ++tile) {
           const __m512 x = _mm512_set1_ps(lower[tile * kLanes]);
@@ -125,25 +123,25 @@ std::int64_t blocks_alike(const Plan& plan, std::int64_t block, std::int64_t end
   return alike ? 2 : 1;
 }
 
-void multiply(const Plan& plan, const Seen& seen, const float* weights, const Sums& sums) {
+void multiply(const Plan& plan, const Transformed& input, const float* weights, const Sums& sums) {
   const std::int64_t width = plan.inputs(), panel = width * kLanes, positions = plan.positions();
   const std::int64_t group = first_group(plan, sums.block);
   const bool two_groups = last_group(plan, sums.block) != group;
   const Kernels& kernels = two_groups ? kTwoGroups : sums.blocks == 2 ? kTwoBlocks : kOneBlock;
-  const std::int64_t begin = group * width - seen.blocks.begin * kLanes;
+  const std::int64_t begin = group * width - input.blocks.begin * kLanes;
   const std::int64_t tiles = sums.tiles.count(), pieces = (tiles + kMostTiles - 1) / kMostTiles;
-  Piece piece{.seen = nullptr,
-              .next_block = seen.block(),
+  Piece piece{.input = nullptr,
+              .next_block = input.block(),
               .channels = {begin, begin + width},
               .partner = width,
               .weights = weights + sums.block * positions * panel,
               .next_weights = positions * panel,
               .sums = nullptr};
-  const float* position = seen.data + (sums.tiles.begin - seen.tiles.begin) * kLanes;
+  const float* position = input.data + (sums.tiles.begin - input.tiles.begin) * kLanes;
   for (std::int64_t i = 0; i < positions; ++i, piece.weights += panel) {
     for (std::int64_t part = 0; part < pieces; ++part) {
       const std::int64_t first = tiles * part / pieces, count = tiles * (part + 1) / pieces - first;
-      piece.seen = position + i * seen.apart() + first * kLanes;
+      piece.input = position + i * input.apart() + first * kLanes;
       piece.sums = sums.data + i * sums.apart() + first * sums.blocks * kLanes;
       kernels[static_cast<std::size_t>(count)](piece);
     }

@@ -11,12 +11,12 @@ namespace core::cpu::CORE_CPU_VARIANT {
 namespace winograd {
 namespace {
 
-constexpr std::int64_t kTilesAtOnce = 28;              // seen and made by one core: all of it stays in its second cache
-constexpr std::int64_t kTilesOfPart = 42;              // of those that all cores see: whole pieces of the product
-constexpr std::int64_t kFewestChannels = 64;           // of the groups that are taken together
-constexpr std::int64_t kOwnWeights = 3 << 20;          // bytes that each core may read for itself, again and again
-constexpr std::int64_t kOwnSeen = 768 << 10;           // bytes of a core's second cache
-constexpr std::int64_t kSharedSeen = 8 << 20;          // bytes of the cache that cores share
+constexpr std::int64_t kTilesAtOnce = 28;      // transformed both ways by one core: all of it stays in its second cache
+constexpr std::int64_t kTilesOfPart = 42;      // of those whose input all cores transform: whole pieces of the product
+constexpr std::int64_t kFewestChannels = 64;   // of the groups that are taken together
+constexpr std::int64_t kOwnWeights = 3 << 20;  // bytes that each core may read for itself, again and again
+constexpr std::int64_t kOwnTransformed = 768 << 10;    // bytes of a core's second cache
+constexpr std::int64_t kSharedTransformed = 8 << 20;   // bytes of the cache that cores share
 constexpr std::int64_t kWork = std::int64_t{1} << 14;  // products of a vector that are worth a thread's start
 
 std::int64_t up(std::int64_t count, std::int64_t by) {
@@ -67,14 +67,14 @@ struct Bundles {
   Range out_blocks(Range bundles) const { return blocks(bundles, plan.outputs()); }
 };
 
-/// Makes some blocks of the output at the tiles that were seen.
-void make_blocks(const Plan& plan, const ImageConv& p, const Seen& seen, Range blocks) {
-  const std::int64_t most = plan.positions() * (seen.tiles.count() * kMostBlocks + 1) * kLanes;
+/// Makes some blocks of the output at the tiles of `input`.
+void compute_blocks(const Plan& plan, const ImageConv& p, const Transformed& input, Range blocks) {
+  const std::int64_t most = plan.positions() * (input.tiles.count() * kMostBlocks + 1) * kLanes;
   auto* memory = scratch<float>(Scratch::output, most);
   for (std::int64_t block = blocks.begin; block < blocks.end;) {
-    const Sums sums{memory, block, blocks_alike(plan, block, blocks.end), seen.tiles};
-    multiply(plan, seen, p.prepared, sums);
-    put_tiles(plan, p, sums);
+    const Sums sums{memory, block, blocks_alike(plan, block, blocks.end), input.tiles};
+    multiply(plan, input, p.prepared, sums);
+    transform_output(plan, p, sums);
     block += sums.blocks;
   }
 }
@@ -88,7 +88,8 @@ std::int64_t pieces_alone(const Plan& plan, const Bundles& bundles) {
   const std::int64_t threads = num_threads(), tiles = plan.tiles();
   std::int64_t pieces = up(tiles, kTilesAtOnce);
   while (pieces * bundles.count() % threads != 0 && pieces * bundles.count() < 8 * threads) ++pieces;
-  if (tiles < pieces * kTilesAtOnce / 2 || plan.positions() * inputs * up(tiles, pieces) * kFloat > kOwnSeen) return 0;
+  if (tiles < pieces * kTilesAtOnce / 2 || plan.positions() * inputs * up(tiles, pieces) * kFloat > kOwnTransformed)
+    return 0;
   return pieces;
 }
 
@@ -120,45 +121,47 @@ void conv_alone(const Plan& plan, const ImageConv& p, const Bundles& bundles, st
   parallel_for(count, grain(plan, count), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const Range bundle{i / pieces, i / pieces + 1};
-      Seen seen{nullptr, bundles.in_blocks(bundle), part_of(plan.tiles(), i % pieces, pieces)};
-      seen.data = scratch<float>(Scratch::input, seen.count(plan.positions()));
-      see_tiles(plan, p.image, seen, {0, seen.blocks.count() * seen.tiles.count()});
-      make_blocks(plan, p, seen, bundles.out_blocks(bundle));
+      Transformed input{nullptr, bundles.in_blocks(bundle), part_of(plan.tiles(), i % pieces, pieces)};
+      input.data = scratch<float>(Scratch::input, input.count(plan.positions()));
+      transform_input(plan, p.image, input, {0, input.blocks.count() * input.tiles.count()});
+      compute_blocks(plan, p, input, bundles.out_blocks(bundle));
     }
   });
 }
 
-/// Tiles that were seen, in parts of which each lies in one piece.
-class SeenParts {
+/// Transformed tiles, in parts of which each lies in one piece.
+class TransformedParts {
  public:
-  SeenParts(const Plan& plan, Range blocks, Range tiles)
+  TransformedParts(const Plan& plan, Range blocks, Range tiles)
       : blocks_(blocks), tiles_(tiles), count_(up(tiles.count(), kTilesOfPart)), positions_(plan.positions()) {
     data_ = scratch<float>(Scratch::input, count_ * apart());
   }
   std::int64_t count() const { return count_; }
-  Seen operator[](std::int64_t number) const {
+  Transformed operator[](std::int64_t number) const {
     const Range inside = part_of(tiles_.count(), number, count_);
     return {data_ + number * apart(), blocks_, {tiles_.begin + inside.begin, tiles_.begin + inside.end}};
   }
 
  private:
-  std::int64_t apart() const { return Seen{nullptr, blocks_, {0, up(tiles_.count(), count_)}}.count(positions_); }
+  std::int64_t apart() const {
+    return Transformed{nullptr, blocks_, {0, up(tiles_.count(), count_)}}.count(positions_);
+  }
 
   Range blocks_, tiles_;
   std::int64_t count_, positions_;
   float* data_;
 };
 
-/// All threads first see, then make.
+/// All threads transform the input first.
 void conv_together(const Plan& plan, const ImageConv& p, Range in_blocks, Range out_blocks, Range tiles) {
-  const SeenParts parts(plan, in_blocks, tiles);
-  const std::int64_t seen_blocks = in_blocks.count(), blocks = out_blocks.count();
-  for_each_piece(plan, parts.count(), seen_blocks, [&](std::int64_t part, Range some) {
-    const Seen seen = parts[part];
-    see_tiles(plan, p.image, seen, {some.begin * seen.tiles.count(), some.end * seen.tiles.count()});
+  const TransformedParts parts(plan, in_blocks, tiles);
+  const std::int64_t transformed_blocks = in_blocks.count(), blocks = out_blocks.count();
+  for_each_piece(plan, parts.count(), transformed_blocks, [&](std::int64_t part, Range some) {
+    const Transformed input = parts[part];
+    transform_input(plan, p.image, input, {some.begin * input.tiles.count(), some.end * input.tiles.count()});
   });
   for_each_piece(plan, parts.count(), blocks, [&](std::int64_t part, Range some) {
-    make_blocks(plan, p, parts[part], {out_blocks.begin + some.begin, out_blocks.begin + some.end});
+    compute_blocks(plan, p, parts[part], {out_blocks.begin + some.begin, out_blocks.begin + some.end});
   });
 }
 
@@ -166,8 +169,8 @@ void conv_in_turn(const Plan& plan, const ImageConv& p, const Bundles& bundles) 
   const std::int64_t bytes = plan.positions() * kLanes * static_cast<std::int64_t>(sizeof(float));  // a block of a tile
   const std::int64_t each = bundles.in_blocks({0, 1}).count();
   const std::int64_t together = std::clamp<std::int64_t>(
-      kSharedSeen / (bytes * each * std::min(plan.tiles(), 2 * kTilesAtOnce)), 1, bundles.count());
-  const std::int64_t most_tiles = std::max(kTilesAtOnce, kSharedSeen / (bytes * each * together));
+      kSharedTransformed / (bytes * each * std::min(plan.tiles(), 2 * kTilesAtOnce)), 1, bundles.count());
+  const std::int64_t most_tiles = std::max(kTilesAtOnce, kSharedTransformed / (bytes * each * together));
   const std::int64_t turns = up(bundles.count(), together), pieces = up(plan.tiles(), most_tiles);
   for (std::int64_t i = 0; i < turns; ++i) {
     const Range some = part_of(bundles.count(), i, turns);
@@ -210,7 +213,7 @@ std::int64_t tile_for(const Conv2dSizes& s) {
   const std::int64_t weights = 36 * s.out_channels * width * std::int64_t{sizeof(float)};
   const bool is_read = large <= kFewTiles || (large <= kSomeTiles && weights > kHeavy);
   const std::int64_t tile = is_read || small * 16 <= large * 36 ? 2 : 4;
-  // Each sum of few channels is soon made: then making tiles takes as long.
+  // Each sum of few channels is soon done: then the transforms take as long.
   if (s.groups > 1 && width < kNarrow && (tile == 2 || large <= kSomeTiles)) return 0;
   const std::int64_t products = tile == 4 ? large * 36 : small * 16;
   const std::int64_t direct = s.batch * taps_inside(s.out_h, s.in_h, s.dilation_h, s.pad_top) *
@@ -228,8 +231,8 @@ PreparedForm form(const Conv2dSizes& s) {
   return {static_cast<std::size_t>(floats) * sizeof(float), tile == 4 ? "winograd 4" : "winograd 2"};
 }
 
-void prepare(const ImagePrepare& p) {
-  prepare_weights(Plan(p.sizes, tile_for(p.sizes)), p.weight, p.prepared);
+void pack(const ImagePrepare& p) {
+  transform_weights(Plan(p.sizes, tile_for(p.sizes)), p.weight, p.prepared);
 }
 
 void conv(const ImageConv& p) {
@@ -253,7 +256,7 @@ Plan::Plan(const Conv2dSizes& of, std::int64_t side)
 /// A value that is not finite reaches all outputs of its tile: at most three pixels (times the dilation) further than
 /// in the definition.
 PackedKernel winograd_kernel() {
-  return {winograd::fits, [](const ImageAfter&) { return true; }, winograd::form, winograd::prepare, winograd::conv};
+  return {winograd::fits, winograd::form, winograd::pack, winograd::conv};
 }
 
 }  // namespace core::cpu::CORE_CPU_VARIANT

@@ -2,9 +2,9 @@
 // The parts of Winograd's convolution of 3 x 3 on images in blocks: what is computed from the sizes, and the three
 // steps. A tile of kTile x kTile outputs sees (kTile + 2)^2 pixels; both are taken into "positions", in which each
 // output is a sum over channels alone. So a tile of four costs 36 products a pair of channels instead of 144.
-//   see_tiles   pixels -> seen [position][block of channels][tile][16]
-//   multiply    seen x weights [block of outputs][position][channel][16] -> sums [position][tile][block][16]
-//   put_tiles   sums -> outputs, with what follows the convolution
+//   transform_input   pixels -> transformed [position][block of channels][tile][16]
+//   multiply          transformed x weights [block of outputs][position][channel][16] -> sums
+//   [position][tile][block][16] transform_output  sums -> outputs, with the epilogue
 // A dilated convolution is an ordinary one of each of the images that its outputs a dilation apart see.
 // Every sum is over the channels in their order, whatever the split: results do not depend on the number of threads.
 // Thread safety: all functions. For winograd/*.cpp alone; users: winograd_kernel() in packed_kernel.h.
@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libcore/backend/cpu/vector16.h"
+#include "libcore/backend/cpu/vector.h"
 #include "libcore/backend/image_table.h"
 
 namespace core::cpu::CORE_CPU_VARIANT::winograd {
@@ -62,7 +62,7 @@ struct Plan {
 };
 
 /// Pixels as positions.
-struct Seen {
+struct Transformed {
   float* data;
   Range blocks, tiles;
 
@@ -74,8 +74,8 @@ struct Seen {
   std::int64_t count(std::int64_t positions) const { return positions * apart(); }
 };
 
-/// Takes `part` of the blocks and tiles of `seen` (block by block, tile by tile) into positions.
-void see_tiles(const Plan& plan, const float* image, const Seen& seen, Range part);
+/// Takes `part` of the blocks and tiles of `input` (block by block, tile by tile) into positions.
+void transform_input(const Plan& plan, const float* image, const Transformed& input, Range part);
 
 /// Sums of one or two neighbouring blocks of the output.
 struct Sums {
@@ -91,12 +91,12 @@ constexpr std::int64_t kMostBlocks = 2;
 /// How many blocks of the output, from `block` on and before `end`, see the same channels: 1 or 2.
 std::int64_t blocks_alike(const Plan& plan, std::int64_t block, std::int64_t end);
 
-/// REQUIRES: `sums.blocks` are alike, and `seen` has their channels and tiles.
-void multiply(const Plan& plan, const Seen& seen, const float* weights, const Sums& sums);
+/// REQUIRES: `sums.blocks` are alike, and `input` has their channels and tiles.
+void multiply(const Plan& plan, const Transformed& input, const float* weights, const Sums& sums);
 
-void put_tiles(const Plan& plan, const ImageConv& p, const Sums& sums);
+void transform_output(const Plan& plan, const ImageConv& p, const Sums& sums);
 
 /// Weights of all blocks of the output, from (out_channels, inputs, 3, 3).
-void prepare_weights(const Plan& plan, const float* weight, float* prepared);
+void transform_weights(const Plan& plan, const float* weight, float* packed);
 
 }  // namespace core::cpu::CORE_CPU_VARIANT::winograd

@@ -1,10 +1,12 @@
-// The kernel for convolutions as products, for all sizes that it can do, whether it is the fastest for them or not.
+// Convolutions with packed weights: every kernel of our own for sizes that it can do, whether it is the fastest for
+// them or not, with every epilogue.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "libcore/backend/cpu/conv/packed_kernel.h"
@@ -49,11 +51,12 @@ std::int64_t at(std::int64_t channels, std::int64_t plane, std::int64_t n, std::
 
 struct Case {
   std::int64_t batch, in, out, h, w, kernel_h = 1, kernel_w = 1;
-  std::int64_t stride = 1, padding = 0, dilation = 1;
+  std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  std::string kernel = "implicit gemm";
 
   Conv2dSizes sizes() const {
     Conv2dSizes s{};
-    s.batch = batch, s.in_channels = in, s.in_h = h, s.in_w = w, s.out_channels = out, s.groups = 1;
+    s.batch = batch, s.in_channels = in, s.in_h = h, s.in_w = w, s.out_channels = out, s.groups = groups;
     s.kernel_h = kernel_h, s.kernel_w = kernel_w, s.stride_h = s.stride_w = stride;
     s.dilation_h = s.dilation_w = dilation;
     s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = padding;
@@ -66,19 +69,20 @@ struct Case {
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   out << c.batch << 'x' << c.in << 'x' << c.h << 'x' << c.w << "_to_" << c.out << "_by_" << c.kernel_h << 'x'
       << c.kernel_w;
-  return out << "_stride_" << c.stride << "_padding_" << c.padding << "_dilation_" << c.dilation;
+  return out << "_groups_" << c.groups << "_stride_" << c.stride << "_padding_" << c.padding << "_dilation_"
+             << c.dilation;
 }
 
-class ImplicitGemmOf : public testing::TestWithParam<Case> {
+class PackedKernelOf : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     for (const PackedKernel& offered : core::cpu::packed_kernels()) {
-      if (offered.form(s).form == "implicit gemm") kernel = offered;
+      if (offered.form(s).form.starts_with(GetParam().kernel)) kernel = offered;
     }
     if (!kernel) GTEST_SKIP() << "this processor has no AVX-512";
   }
 
-  ImplicitGemmOf() {
+  PackedKernelOf() {
     fill(
         image,
         [&](std::int64_t i) { return i / 16 / plane % (padded(s.in_channels) / 16) * 16 + i % 16 < s.in_channels; },
@@ -110,9 +114,10 @@ class ImplicitGemmOf : public testing::TestWithParam<Case> {
         const std::int64_t h = y * s.stride_h - s.pad_top + kh * s.dilation_h;
         const std::int64_t w = x * s.stride_w - s.pad_left + kw * s.dilation_w;
         if (h < 0 || h >= s.in_h || w < 0 || w >= s.in_w) continue;
-        for (std::int64_t i = 0; i < s.in_channels; ++i) {
-          result += static_cast<double>(image[at(s.in_channels, plane, n, i, h * s.in_w + w)]) *
-                    static_cast<double>(weight[((c * s.in_channels + i) * s.kernel_h + kh) * s.kernel_w + kw]);
+        for (std::int64_t i = 0; i < width; ++i) {
+          const std::int64_t seen = c / (s.out_channels / s.groups) * width + i;
+          result += static_cast<double>(image[at(s.in_channels, plane, n, seen, h * s.in_w + w)]) *
+                    static_cast<double>(weight[((c * width + i) * s.kernel_h + kh) * s.kernel_w + kw]);
         }
       }
     }
@@ -140,11 +145,11 @@ class ImplicitGemmOf : public testing::TestWithParam<Case> {
           if (after.addend != nullptr) wanted += addend[place];
           wanted = activated(wanted, after.activation);
           worst = std::max(worst, std::abs(wanted - found[static_cast<std::size_t>(place)]) /
-                                      (1 + std::sqrt(double(s.in_channels * s.kernel_h * s.kernel_w))));
+                                      (1 + std::sqrt(double(width * s.kernel_h * s.kernel_w))));
         }
       }
     }
-    EXPECT_LT(worst, 2e-6);
+    EXPECT_LT(worst, GetParam().kernel == "winograd" ? 1e-5 : 2e-6);
   }
 
   static double activated(double x, ImageActivation activation) {
@@ -166,32 +171,33 @@ class ImplicitGemmOf : public testing::TestWithParam<Case> {
   std::optional<PackedKernel> kernel;
   const Conv2dSizes s = GetParam().sizes();
   const std::int64_t plane = s.in_h * s.in_w, out_plane = s.out_h * s.out_w;
-  const std::int64_t weights = s.out_channels * s.in_channels * s.kernel_h * s.kernel_w;
+  const std::int64_t width = s.in_channels / s.groups;  // of a group
+  const std::int64_t weights = s.out_channels * width * s.kernel_h * s.kernel_w;
   const std::int64_t outputs = s.batch * padded(s.out_channels) * out_plane;
   const Floats image{s.batch * padded(s.in_channels) * plane, 0}, weight{weights, 0}, bias{s.out_channels, 0};
   const Floats addend{outputs, 0}, scale{padded(s.out_channels), 0}, shift{padded(s.out_channels), 0};
 };
 
-TEST_P(ImplicitGemmOf, IsTheSumOfProducts) {
+TEST_P(PackedKernelOf, IsTheSumOfProducts) {
   expect_right(false, {});
 }
 
-TEST_P(ImplicitGemmOf, AddsABias) {
+TEST_P(PackedKernelOf, AddsABias) {
   expect_right(true, {});
 }
 
-TEST_P(ImplicitGemmOf, MapsAddsAndCutsOff) {
+TEST_P(PackedKernelOf, MapsAddsAndCutsOff) {
   const float *factor = scale.data(), *more = shift.data(), *added = addend.data();
   expect_right(true, {.scale = factor, .shift = more, .activation = ImageActivation::relu6});
   expect_right(false, {.scale = factor, .shift = more, .addend = added, .activation = ImageActivation::relu});
 }
 
-TEST_P(ImplicitGemmOf, ActivatesSmoothly) {
+TEST_P(PackedKernelOf, ActivatesSmoothly) {
   expect_right(true, {.activation = ImageActivation::hardswish});
   expect_right(false, {.addend = addend.data(), .activation = ImageActivation::silu});
 }
 
-TEST_P(ImplicitGemmOf, LeavesZerosInChannelsThatAreMissing) {
+TEST_P(PackedKernelOf, LeavesZerosInChannelsThatAreMissing) {
   const std::vector<float> found = run(true, {.scale = scale.data(), .shift = shift.data()});
   for (std::int64_t n = 0; n < s.batch; ++n) {
     for (std::int64_t c = s.out_channels; c < padded(s.out_channels); ++c) {
@@ -202,13 +208,13 @@ TEST_P(ImplicitGemmOf, LeavesZerosInChannelsThatAreMissing) {
   }
 }
 
-TEST_P(ImplicitGemmOf, GivesTheSameBitsOnSeveralThreads) {
+TEST_P(PackedKernelOf, GivesTheSameBitsOnSeveralThreads) {
   const std::vector<float> alone = run(true, {}, 1);
   EXPECT_EQ(run(true, {}, 2), alone);
   EXPECT_EQ(run(true, {}, 3), alone);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ImplicitGemmOf,
+INSTANTIATE_TEST_SUITE_P(ImplicitGemm, PackedKernelOf,
                          testing::Values(Case{1, 32, 32, 7, 7}, Case{2, 24, 40, 3, 5}, Case{1, 16, 16, 1, 2},
                                          Case{3, 48, 96, 14, 13}, Case{1, 272, 80, 5, 5}, Case{1, 1056, 64, 4, 4},
                                          Case{2, 64, 48, 9, 8, 1, 1, 2}, Case{1, 32, 32, 8, 8, 1, 1, 1, 1},
@@ -216,5 +222,15 @@ INSTANTIATE_TEST_SUITE_P(Cases, ImplicitGemmOf,
                                          Case{2, 16, 48, 11, 10, 5, 3, 2, 2}, Case{1, 32, 32, 9, 9, 3, 3, 1, 4, 4},
                                          Case{1, 16, 32, 9, 31, 3, 3, 1, 8, 8}, Case{1, 16, 32, 5, 5, 3, 3, 1, 12, 12},
                                          Case{1, 288, 32, 4, 3, 3, 3, 1, 1}, Case{1, 32, 32, 4, 4, 2, 2, 1, 7, 4}));
+
+INSTANTIATE_TEST_SUITE_P(Direct, PackedKernelOf,
+                         testing::Values(Case{1, 32, 32, 9, 9, 3, 3, 1, 1, 1, 16, "direct"},
+                                         Case{2, 40, 40, 8, 7, 3, 3, 2, 1, 1, 10, "direct"},
+                                         Case{1, 48, 48, 15, 6, 3, 3, 1, 1, 1, 6, "direct"},
+                                         Case{1, 72, 72, 16, 20, 3, 3, 1, 1, 1, 3, "direct"}));
+
+INSTANTIATE_TEST_SUITE_P(Winograd, PackedKernelOf,
+                         testing::Values(Case{1, 64, 64, 28, 27, 3, 3, 1, 1, 1, 1, "winograd"},
+                                         Case{1, 128, 112, 9, 10, 3, 3, 1, 1, 1, 1, "winograd"}));
 
 }  // namespace
