@@ -1,8 +1,8 @@
 #pragma once
 // The optimizer family of kernels: one step of an optimizer over a list of tensors at once, so that a model of hundreds
-// of small parameters costs a few launches. The arithmetic is that of optim/update.h and optim/averaging.cpp. Only
-// devices whose memory the host cannot write fill it. Thread safety: parameters are plain values, the table is constant
-// after start-up. Use: backend.ops().optimizer->adam[dtype](core::AdamStepParams{...});
+// of small parameters costs a few launches. The CPU fills SGD, Adam, RMSprop, Adagrad and Adadelta for f32 and f64;
+// where a slot is null, optim/ takes single operations. Thread safety: parameters are plain values, the table is
+// constant after start-up. Use: backend.ops().optimizer->adam[dtype](core::AdamStepParams{...});
 
 #include <array>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #include "libcore/optim/adam.h"
 
 #include "libcore/optim/host_array.h"
+#include "libcore/optim/step_lists.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
-#include "libcore/optim/update_on_device.h"
 
 namespace core {
 namespace {
@@ -41,15 +41,17 @@ bool is_decoupled(const OptionMap& options, const std::string& name) {
   return options.contains("decoupled_weight_decay") ? options.flag("decoupled_weight_decay") : name == "AdamW";
 }
 
-void update_on_host(const Tensor& param, const Tensor& grad, const detail::AdamTensors& state,
-                    const detail::AdamUpdate& how) {
+void update_copies(const Tensor& param, const Tensor& grad, const detail::AdamTensors& state,
+                   const detail::AdamUpdate& how) {
   detail::in_update_type(param, [&]<class T>() {
     detail::HostArray<T> p(param);
     detail::HostArray<T> g(grad);
     detail::HostArray<T> m(state.exp_avg);
     detail::HostArray<T> v(state.exp_avg_sq);
     detail::HostArray<T> t(state.top);
-    detail::update_adam<T>({p.data(), g.data(), param.numel()}, {m.data(), v.data(), t.data()}, how);
+    const AdamTensor tensor{param.numel(), p.data(), g.data(), m.data(), v.data(),
+                            t.data(),      how.step, nullptr,  nullptr};
+    detail::run_on_host<T>(&OptimizerTable::adam, detail::adam_params(how, {&tensor, 1}));
     for (const auto* array : {&p, &m, &v, &t}) array->commit();
   });
 }
@@ -74,7 +76,7 @@ void Adam::update(const ParamGroup& group) {
                          .beta2 = beta2,
                          .eps = o.number("eps"),
                          .decoupled = is_decoupled(o, name())};
-  detail::AdamSteps on_device;
+  detail::AdamSteps steps;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     if (state.empty()) state.reserve(4);  // so that no state tensor moves while the others are made
     const bool counted = capturable && detail::is_out_of_reach(param);
@@ -90,12 +92,12 @@ void Adam::update(const ParamGroup& group) {
     const Tensor& exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
     const detail::AdamTensors moments{exp_avg, exp_avg_sq,
                                       amsgrad ? detail::state_tensor(state, "max_exp_avg_sq", param) : none};
-    if (!detail::is_out_of_reach(param)) return update_on_host(param, grad, moments, how);
-    if (on_device.take(param, grad, moments, there, how)) return;
+    if (steps.take(param, grad, moments, there, how)) return;
+    if (!detail::is_out_of_reach(param)) return update_copies(param, grad, moments, how);
     if (counted) count();
     detail::composed_adam(param, grad, moments, how);
   });
-  on_device.run(how);
+  steps.run(how);
 }
 
 AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWOptions& o)

@@ -5,16 +5,15 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/optim/host_array.h"
+#include "libcore/optim/step_lists.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
-#include "libcore/optim/update_on_device.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {
 
 using detail::check_option;
-using detail::HostArray;
 
 OptionMap checked_defaults(const RMSpropOptions& o) {
   check_option(o.lr.to_double() >= 0, "Invalid learning rate", o.lr);
@@ -94,27 +93,20 @@ void RMSprop::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   detail::RmspropUpdate how{common_of(o), o.number("alpha"), o.number("eps"), o.number("momentum")};
   bool centered = o.flag("centered");
-  detail::AdaptiveSteps on_device(&OptimizerTable::rmsprop);
+  const detail::AdaptiveUpdate numbers{how.common, {how.alpha, how.eps, how.momentum}};
+  detail::AdaptiveSteps steps(&OptimizerTable::rmsprop);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     detail::count_step(state);
     Tensor square_avg = detail::state_tensor(state, "square_avg", param);
     Tensor buffer = how.momentum > 0 ? detail::state_tensor(state, "momentum_buffer", param) : Tensor();
     Tensor grad_avg = centered ? detail::state_tensor(state, "grad_avg", param) : Tensor();
-    if (on_device.take(param, grad, {square_avg, buffer, grad_avg})) return;
+    if (steps.take(param, grad, {square_avg, buffer, grad_avg})) return;
     if (detail::is_out_of_reach(param)) {
       return detail::composed_rmsprop(param, grad, {square_avg, buffer, grad_avg}, how);
     }
-    detail::in_update_type(param, [&]<class T>() {
-      HostArray<T> p(param);
-      HostArray<T> g(grad);
-      HostArray<T> s(square_avg);
-      HostArray<T> b(buffer);
-      HostArray<T> a(grad_avg);
-      detail::update_rmsprop<T>({p.data(), g.data(), param.numel()}, {s.data(), b.data(), a.data()}, how);
-      for (const auto* array : {&p, &s, &b, &a}) array->commit();
-    });
+    steps.run_copies(param, grad, {square_avg, buffer, grad_avg}, {}, numbers);
   });
-  on_device.run({how.common, {how.alpha, how.eps, how.momentum}});
+  steps.run(numbers);
 }
 
 Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
@@ -131,23 +123,18 @@ Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
 void Adagrad::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   detail::AdagradUpdate how{common_of(o), 0, o.number("eps")};
-  detail::AdaptiveSteps on_device(&OptimizerTable::adagrad);
+  const detail::AdaptiveUpdate numbers{how.common, {how.eps}};
+  detail::AdaptiveSteps steps(&OptimizerTable::adagrad);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     double step = detail::count_step(state);
     how.rate = how.common.lr / (1 + (step - 1) * o.number("lr_decay"));
     Tensor sum = detail::state_tensor(state, "sum", param);
     if (detail::any_sparse(grad)) return update_sparse(param, grad, sum, how);
-    if (on_device.take(param, grad, {sum}, {how.rate})) return;
+    if (steps.take(param, grad, {sum}, {how.rate})) return;
     if (detail::is_out_of_reach(param)) return detail::composed_adagrad(param, grad, sum, how);
-    detail::in_update_type(param, [&]<class T>() {
-      HostArray<T> p(param);
-      HostArray<T> g(grad);
-      HostArray<T> s(sum);
-      detail::update_adagrad<T>({p.data(), g.data(), param.numel()}, s.data(), how);
-      for (const auto* array : {&p, &s}) array->commit();
-    });
+    steps.run_copies(param, grad, {sum}, {how.rate}, numbers);
   });
-  on_device.run({how.common, {how.eps}});
+  steps.run(numbers);
 }
 
 Adadelta::Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& options)
@@ -156,25 +143,19 @@ Adadelta::Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& option
 void Adadelta::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   detail::AdadeltaUpdate how{common_of(o), o.number("rho"), o.number("eps")};
-  detail::AdaptiveSteps on_device(&OptimizerTable::adadelta);
+  const detail::AdaptiveUpdate numbers{how.common, {how.rho, how.eps}};
+  detail::AdaptiveSteps steps(&OptimizerTable::adadelta);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     detail::count_step(state);
     Tensor square_avg = detail::state_tensor(state, "square_avg", param);
     Tensor acc_delta = detail::state_tensor(state, "acc_delta", param);
-    if (on_device.take(param, grad, {square_avg, acc_delta})) return;
+    if (steps.take(param, grad, {square_avg, acc_delta})) return;
     if (detail::is_out_of_reach(param)) {
       return detail::composed_adadelta(param, grad, {square_avg, acc_delta}, how);
     }
-    detail::in_update_type(param, [&]<class T>() {
-      HostArray<T> p(param);
-      HostArray<T> g(grad);
-      HostArray<T> s(square_avg);
-      HostArray<T> d(acc_delta);
-      detail::update_adadelta<T>({p.data(), g.data(), param.numel()}, {s.data(), d.data()}, how);
-      for (const auto* array : {&p, &s, &d}) array->commit();
-    });
+    steps.run_copies(param, grad, {square_avg, acc_delta}, {}, numbers);
   });
-  on_device.run({how.common, {how.rho, how.eps}});
+  steps.run(numbers);
 }
 
 }  // namespace core

@@ -9,7 +9,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/optim/host_array.h"
-#include "libcore/optim/update_on_device.h"
+#include "libcore/optim/step_lists.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -153,19 +153,19 @@ void Adamax::update(const ParamGroup& group) {
   const NoGradGuard no_history;
   const OptionMap& o = group.options;
   const auto [beta1, beta2] = numbers(o, "betas");
-  detail::AdaptiveSteps on_device(&OptimizerTable::adamax);
+  detail::AdaptiveSteps steps(&OptimizerTable::adamax);
   each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
     const double rate = o.number("lr") / (1 - std::pow(b1, detail::count_step(state)));
     const Tensor param = given.detach();
     const Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor exp_inf = detail::state_tensor(state, "exp_inf", param);
-    if (on_device.take(param, grad, {exp_avg, exp_inf}, {rate})) return;
+    if (steps.take(param, grad, {exp_avg, exp_inf}, {rate})) return;
     const Tensor g = decayed(param, grad, o);
     exp_avg.lerp_(g, 1 - b1);
     exp_inf.copy_(maximum(exp_inf.mul_(b2), abs(g).add_(o.number("eps"))));
     param.addcdiv_(exp_avg, exp_inf, -rate);
   });
-  on_device.run({common_of(o), {beta1, beta2, o.number("eps")}});
+  steps.run({common_of(o), {beta1, beta2, o.number("eps")}});
 }
 
 NAdam::NAdam(std::vector<ParamGroup> groups, const NAdamOptions& options)
@@ -175,7 +175,7 @@ void NAdam::update(const ParamGroup& group) {
   const NoGradGuard no_history;
   const OptionMap& o = group.options;
   const auto [beta1, beta2] = numbers(o, "betas");
-  detail::AdaptiveSteps on_device(&OptimizerTable::nadam);
+  detail::AdaptiveSteps steps(&OptimizerTable::nadam);
   each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
     const double step = detail::count_step(state), lr = o.number("lr"), decay = o.number("momentum_decay");
     const Tensor param = given.detach();
@@ -187,7 +187,7 @@ void NAdam::update(const ParamGroup& group) {
     product.mul_(mu);
     const double so_far = product.item<double>(), correction2 = 1 - std::pow(b2, step);
     const double of_grad = -lr * (1 - mu) / (1 - so_far), of_mean = (-lr * mu_next) / (1 - so_far * mu_next);
-    if (on_device.take(param, grad, {exp_avg, exp_avg_sq}, {of_grad, of_mean, correction2})) return;
+    if (steps.take(param, grad, {exp_avg, exp_avg_sq}, {of_grad, of_mean, correction2})) return;
     const Tensor g = decayed(param, grad, o);
     exp_avg.lerp_(g, 1 - b1);
     exp_avg_sq.mul_(b2).addcmul_(g, g, 1 - b2);
@@ -195,7 +195,7 @@ void NAdam::update(const ParamGroup& group) {
     param.addcdiv_(g, denominator, of_grad);
     param.addcdiv_(exp_avg, denominator, of_mean);
   });
-  on_device.run({common_of(o), {beta1, beta2, o.number("eps")}, is_decoupled(o)});
+  steps.run({common_of(o), {beta1, beta2, o.number("eps")}, is_decoupled(o)});
 }
 
 RAdam::RAdam(std::vector<ParamGroup> groups, const RAdamOptions& options)
@@ -223,14 +223,14 @@ void RAdam::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   const auto [beta1, beta2] = numbers(o, "betas");
   const double lr = o.number("lr"), eps = o.number("eps");
-  detail::AdaptiveSteps on_device(&OptimizerTable::radam);
+  detail::AdaptiveSteps steps(&OptimizerTable::radam);
   each_gradient(group, [&, b1 = beta1, b2 = beta2](const Tensor& given, const Tensor& grad, ParamState& state) {
     const Rectified now(detail::count_step(state), b1, b2);
     const Tensor param = given.detach();
     const Tensor exp_avg = detail::state_tensor(state, "exp_avg", param);
     const Tensor exp_avg_sq = detail::state_tensor(state, "exp_avg_sq", param);
     const double plain = lr / now.correction1, adapted = plain * now.factor * std::sqrt(now.correction2);
-    if (on_device.take(param, grad, {exp_avg, exp_avg_sq}, {plain, adapted})) return;
+    if (steps.take(param, grad, {exp_avg, exp_avg_sq}, {plain, adapted})) return;
     const Tensor g = decayed(param, grad, o);
     exp_avg.lerp_(g, 1 - b1);
     exp_avg_sq.mul_(b2).addcmul_(g, g, 1 - b2);
@@ -242,7 +242,7 @@ void RAdam::update(const ParamGroup& group) {
     const Tensor rate = std::pow(now.correction2, 0.5) / sqrt(exp_avg_sq).add_(eps);
     param.add_(move * rate * now.factor, -1.0);
   });
-  on_device.run({common_of(o), {beta1, beta2, eps}, is_decoupled(o)});
+  steps.run({common_of(o), {beta1, beta2, eps}, is_decoupled(o)});
 }
 
 ASGD::ASGD(std::vector<ParamGroup> groups, const ASGDOptions& options)
@@ -252,14 +252,14 @@ void ASGD::update(const ParamGroup& group) {
   const NoGradGuard no_history;
   const OptionMap& o = group.options;
   const double lr = o.number("lr"), lambda = o.number("lambd");
-  detail::AdaptiveSteps on_device(&OptimizerTable::asgd);
+  detail::AdaptiveSteps steps(&OptimizerTable::asgd);
   each_gradient(group, [&](const Tensor& given, const Tensor& grad, ParamState& state) {
     const double step = detail::count_step(state);
     const Tensor param = given.detach();
     const Tensor eta = number_state(state, "eta", lr), mu = number_state(state, "mu", 1);
     const Tensor average = detail::state_tensor(state, "ax", param);
     const double rate = eta.item<double>(), share = mu.item<double>();
-    if (!on_device.take(param, grad, {average}, {rate, share})) {
+    if (!steps.take(param, grad, {average}, {rate, share})) {
       const Tensor g = decayed(param, grad, o);
       param.mul_(1 - lambda * rate);
       param.add_(g, -rate);
@@ -272,7 +272,7 @@ void ASGD::update(const ParamGroup& group) {
     eta.fill_(lr / std::pow(1 + lambda * lr * step, o.number("alpha")));
     mu.fill_(1 / std::max(1.0, step - o.number("t0")));
   });
-  on_device.run({common_of(o), {lambda}});
+  steps.run({common_of(o), {lambda}});
 }
 
 Rprop::Rprop(std::vector<ParamGroup> groups, const RpropOptions& options)
@@ -283,7 +283,7 @@ void Rprop::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
   const auto [minus, plus] = numbers(o, "etas");
   const auto [least, most] = numbers(o, "step_sizes");
-  detail::AdaptiveSteps on_device(&OptimizerTable::rprop);
+  detail::AdaptiveSteps steps(&OptimizerTable::rprop);
   each_gradient(group, [&, eta_minus = minus, eta_plus = plus, low = least, high = most](
                            const Tensor& given, const Tensor& grad, ParamState& state) {
     detail::count_step(state);
@@ -294,7 +294,7 @@ void Rprop::update(const ParamGroup& group) {
       sizes = full_like(param, o.number("lr"));
       state.emplace_back("step_size", sizes);
     }
-    if (on_device.take(param, grad, {previous, sizes})) return;
+    if (steps.take(param, grad, {previous, sizes})) return;
     const Tensor g = signed_grad(grad, o), product = g * previous;
     const Tensor turned = product < 0;
     const Tensor factor = where(product > 0, Scalar(eta_plus), where(turned, Scalar(eta_minus), ones_like(param)));
@@ -303,7 +303,7 @@ void Rprop::update(const ParamGroup& group) {
     param.addcmul_(sign(used), sizes, -1);
     previous.copy_(used);
   });
-  on_device.run({common_of(o), {minus, plus, least, most}});
+  steps.run({common_of(o), {minus, plus, least, most}});
 }
 
 }  // namespace core

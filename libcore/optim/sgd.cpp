@@ -5,9 +5,9 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/sparse.h"
 #include "libcore/optim/host_array.h"
+#include "libcore/optim/step_lists.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
-#include "libcore/optim/update_on_device.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -49,6 +49,18 @@ void update_sparse(const Tensor& param, Tensor grad, ParamState& state, const de
   param.detach().add_(grad, -how.common.lr);
 }
 
+void update_copies(const Tensor& param, const Tensor& grad, const Tensor& buffer, const detail::SgdUpdate& how) {
+  detail::in_update_type(param, [&]<class T>() {
+    detail::HostArray<T> p(param);
+    detail::HostArray<T> g(grad);
+    detail::HostArray<T> b(buffer);
+    const SgdTensor tensor{param.numel(), p.data(), g.data(), b.data(), nullptr, how.first};
+    detail::run_on_host<T>(&OptimizerTable::sgd, detail::sgd_params(how, {&tensor, 1}));
+    p.commit();
+    b.commit();
+  });
+}
+
 }  // namespace
 
 SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
@@ -69,7 +81,7 @@ void SGD::update(const ParamGroup& group) {
                         .nesterov = o.flag("nesterov"),
                         .first = false};
   const Tensor none;
-  detail::SgdSteps on_device;
+  detail::SgdSteps steps;
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
     const bool is_recorded = detail::is_out_of_reach(param) && cuda::is_current_stream_capturing(param.device());
     if (detail::any_sparse(grad)) {
@@ -78,23 +90,13 @@ void SGD::update(const ParamGroup& group) {
     }
     how.first = how.momentum != 0 && !detail::find_state(state, "momentum_buffer").defined();
     const Tensor& buffer = how.momentum != 0 ? detail::state_tensor(state, "momentum_buffer", param) : none;
-    if (detail::is_out_of_reach(param)) {
-      const Tensor rate = is_recorded ? rates_.on(param.device(), group) : none;
-      if (on_device.take(param, grad, {buffer, rate}, how)) return;
-      records_numbers_ = records_numbers_ || is_recorded;
-      detail::composed_sgd(param, grad, buffer, how);
-      return;
-    }
-    detail::in_update_type(param, [&]<class T>() {
-      detail::HostArray<T> p(param);
-      detail::HostArray<T> g(grad);
-      detail::HostArray<T> b(buffer);
-      detail::update_sgd<T>({p.data(), g.data(), param.numel()}, b.data(), how);
-      p.commit();
-      b.commit();
-    });
+    const Tensor rate = is_recorded ? rates_.on(param.device(), group) : none;
+    if (steps.take(param, grad, {buffer, rate}, how)) return;
+    if (!detail::is_out_of_reach(param)) return update_copies(param, grad, buffer, how);
+    records_numbers_ = records_numbers_ || is_recorded;
+    detail::composed_sgd(param, grad, buffer, how);
   });
-  on_device.run(how);
+  steps.run(how);
 }
 
 }  // namespace core

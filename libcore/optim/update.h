@@ -1,20 +1,9 @@
 #pragma once
-// The arithmetic of the optimizers over plain arrays: one pass per parameter that updates it and its state together,
-// with the roundings of PyTorch's sequence of operations (each result rounded once, products added with fused
-// multiply-add). Thread safety: pure functions of their arrays, which must not overlap. Use: update_sgd<float>({.p = p,
-// .g = g, ...});
-
-#include <cstdint>
+// The options of an optimizer's step, as numbers: what its kernels (backend/optimizer_table.h) and the same formulas in
+// single operations (update_composed.h) are given. Thread safety: plain values.
+// Use: SgdUpdate how{.common = {0.1, 0, false}, .momentum = 0.9, ...};
 
 namespace core::detail {
-
-/// What every optimizer works on: n elements of a parameter and its gradient.
-template <class T>
-struct UpdateArrays {
-  T* p;
-  const T* g;
-  std::int64_t n;
-};
 
 struct CommonUpdate {
   double lr;
@@ -29,9 +18,6 @@ struct SgdUpdate {
   bool nesterov;
   bool first;  ///< the momentum buffer is new: it becomes the gradient
 };
-/// `buffer` is null without momentum.
-template <class T>
-void update_sgd(UpdateArrays<T> arrays, T* buffer, const SgdUpdate& how);
 
 struct AdamUpdate {
   CommonUpdate common;
@@ -45,14 +31,6 @@ struct AdamUpdate {
 };
 /// Parameters that were updated as often share the powers that this takes.
 void set_step(AdamUpdate& how, double step);
-template <class T>
-struct AdamState {
-  T* exp_avg;
-  T* exp_avg_sq;
-  T* max_exp_avg_sq;  ///< null without amsgrad
-};
-template <class T>
-void update_adam(UpdateArrays<T> arrays, AdamState<T> state, const AdamUpdate& how);
 
 struct RmspropUpdate {
   CommonUpdate common;
@@ -60,34 +38,17 @@ struct RmspropUpdate {
   double eps;
   double momentum;
 };
-template <class T>
-struct RmspropState {
-  T* square_avg;
-  T* momentum_buffer;  ///< null without momentum
-  T* grad_avg;         ///< null unless centered
-};
-template <class T>
-void update_rmsprop(UpdateArrays<T> arrays, RmspropState<T> state, const RmspropUpdate& how);
 
 struct AdagradUpdate {
   CommonUpdate common;
   double rate;  ///< the learning rate after its decay
   double eps;
 };
-template <class T>
-void update_adagrad(UpdateArrays<T> arrays, T* sum, const AdagradUpdate& how);
 
 struct AdadeltaUpdate {
   CommonUpdate common;
   double rho;
   double eps;
 };
-template <class T>
-struct AdadeltaState {
-  T* square_avg;
-  T* acc_delta;
-};
-template <class T>
-void update_adadelta(UpdateArrays<T> arrays, AdadeltaState<T> state, const AdadeltaUpdate& how);
 
 }  // namespace core::detail

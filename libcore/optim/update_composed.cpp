@@ -1,5 +1,7 @@
 #include "libcore/optim/update_composed.h"
 
+#include <cmath>
+
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/tensor/tensor.h"
@@ -15,6 +17,12 @@ Tensor gradient_of(const Tensor& param, const Tensor& grad, const CommonUpdate& 
 }
 
 }  // namespace
+
+void set_step(AdamUpdate& how, double step) {
+  how.step = step;
+  how.rate = -(how.common.lr / (1 - std::pow(how.beta1, step)));
+  how.correction2 = std::sqrt(1 - std::pow(how.beta2, step));
+}
 
 void composed_sgd(const Tensor& param, const Tensor& grad, const Tensor& buffer, const SgdUpdate& how) {
   const NoGradGuard no_grad;

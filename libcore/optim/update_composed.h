@@ -1,6 +1,6 @@
 #pragma once
-// The updates of update.h in single operations, for parameters whose memory the host cannot touch: the same formulas,
-// in the order of PyTorch's own operations. Thread safety: as the operations. Errors: those of an operation that the
+// Steps in single operations, for parameters on devices without a kernel for them: the same formulas, in the order of
+// PyTorch's own operations. Thread safety: as the operations. Errors: those of an operation that the
 // device does not have. Use: if (detail::is_out_of_reach(param)) return detail::composed_sgd(param, grad, buffer, how);
 
 #include "libcore/backend/backend.h"
@@ -9,7 +9,7 @@
 
 namespace core::detail {
 
-/// Whether the loops of update.h cannot work on it where it is.
+/// Whether the host cannot work on it where it is.
 inline bool is_out_of_reach(const Tensor& param) {
   return !param.storage()->backend().is_host_memory();
 }

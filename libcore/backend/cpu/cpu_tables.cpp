@@ -18,6 +18,7 @@ struct CpuTables {
   ImageTable image{};
   NnTable nn;
   RecurrentTable recurrent;
+  OptimizerTable optimizer;
   OpTables all;
 
   CpuTables() {
@@ -30,7 +31,15 @@ struct CpuTables {
     fill_images();
     fill_nn();
     CORE_BY_ISA(fill_recurrent)(recurrent);
-    all = {&elementwise, &reduction, &matmul, &copy, &indexing, &nn, &recurrent};
+    CORE_BY_ISA(fill_optimizers)(optimizer);
+    all = {.elementwise = &elementwise,
+           .reduction = &reduction,
+           .matmul = &matmul,
+           .copy = &copy,
+           .indexing = &indexing,
+           .nn = &nn,
+           .recurrent = &recurrent,
+           .optimizer = &optimizer};
   }
 
  private:

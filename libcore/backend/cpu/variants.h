@@ -9,6 +9,7 @@
 #include "libcore/backend/nn_table.h"
 #include "libcore/backend/op_params.h"
 #include "libcore/backend/op_tables.h"
+#include "libcore/backend/optimizer_table.h"
 #include "libcore/backend/recurrent_table.h"
 
 namespace core::cpu {
@@ -29,6 +30,7 @@ CORE_EACH_ISA(void fill_blocked_layout(ImageTable& table))
 CORE_EACH_ISA(void fill_blocked_pools(ImageTable& table))
 CORE_EACH_ISA(void fill_long_layer_norms(NnTable& table))
 CORE_EACH_ISA(void fill_max_2x2(NnTable& table))
+CORE_EACH_ISA(void fill_optimizers(OptimizerTable& table))
 CORE_EACH_ISA(void fill_recurrent(RecurrentTable& table))
 CORE_EACH_ISA(void fill_softmax(NnTable& table))
 

@@ -1,4 +1,5 @@
-// Steps of SGD and Adam. What happens to an element is what optim/update.cpp does on the host, with the same roundings.
+// Steps of SGD and Adam. What happens to an element is what the CPU does (cpu/optimizer/optimizer.cpp), with the same
+// roundings.
 #include <cmath>
 
 #include "libcore/backend/cuda/kernels/optimizer_lists.h"

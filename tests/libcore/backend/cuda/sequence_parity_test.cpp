@@ -3,7 +3,6 @@
 
 #include "libcore/backend/optimizer_table.h"
 #include "libcore/backend/recurrent_table.h"
-#include "libcore/optim/update.h"
 #include "tests/libcore/backend/cuda/nn_parity.h"
 
 namespace core::parity {
@@ -244,12 +243,12 @@ TYPED_TEST(OptimizerParity, Sgd) {
     std::vector<Parameter<T>> all = parameters<T>();
     std::vector<SgdTensor> tensors;
     for (Parameter<T>& a : all) {
-      Computed<T>* buffer = how.momentum != 0 ? a.m.host.data() : nullptr;
+      const SgdTensor on_cpu{a.count, a.p.host.data(), a.g.host.data(), how.momentum != 0 ? a.m.host.data() : nullptr,
+                             nullptr, how.first};
       tensors.push_back({a.count, a.p.device.data(), a.g.device.data(), how.momentum != 0 ? a.m.device.data() : nullptr,
                          nullptr, how.first});
-      detail::update_sgd<Computed<T>>(
-          {a.p.host.data(), a.g.host.data(), a.count}, buffer,
-          {{0.05, how.decay, how.maximize}, how.momentum, how.dampening, how.nesterov, how.first});
+      cpu_op_tables().optimizer->sgd[slot<Computed<T>>()](
+          {{0.05, how.decay, how.maximize}, how.momentum, how.dampening, how.nesterov, &on_cpu, 1});
     }
     emulated_optimizers().sgd[slot<T>()]({{0.05, how.decay, how.maximize},
                                           how.momentum,
@@ -277,16 +276,16 @@ void check_adam(const AdamCase& how) {
   std::vector<AdamTensor> tensors;
   std::vector<float> counters;
   for (const Parameter<T>& a : all) counters.push_back(static_cast<float>(a.step - 1));
-  detail::AdamUpdate update{{kRate, how.decay, how.maximize}, 0.9, 0.99, 1e-8, how.decoupled};
   for (std::size_t i = 0; i < all.size(); ++i) {
     Parameter<T>& a = all[i];
     tensors.push_back({a.count, a.p.device.data(), a.g.device.data(), a.m.device.data(), a.v.device.data(),
                        how.amsgrad ? a.top.device.data() : nullptr, how.counted ? 0 : a.step,
                        how.counted ? &counters[i] : nullptr, how.counted ? &kRate : nullptr});
-    detail::set_step(update, a.step);
-    detail::update_adam<Computed<T>>({a.p.host.data(), a.g.host.data(), a.count},
-                                     {a.m.host.data(), a.v.host.data(), how.amsgrad ? a.top.host.data() : nullptr},
-                                     update);
+    const AdamTensor on_cpu{a.count,         a.p.host.data(), a.g.host.data(),
+                            a.m.host.data(), a.v.host.data(), how.amsgrad ? a.top.host.data() : nullptr,
+                            a.step,          nullptr,         nullptr};
+    cpu_op_tables().optimizer->adam[slot<Computed<T>>()](
+        {{kRate, how.decay, how.maximize}, 0.9, 0.99, 1e-8, how.decoupled, &on_cpu, 1});
   }
   emulated_optimizers().adam[slot<T>()]({{how.counted ? -1 : kRate, how.decay, how.maximize},
                                          0.9,

@@ -1,12 +1,14 @@
 #pragma once
-// One step of many parameters by the kernels of their device (backend/optimizer_table.h): collected while an optimizer
+// One step of many parameters by the kernels of their device (backend/optimizer_table.h): listed while an optimizer
 // goes through a group, run together at its end. Thread safety: none.
 // Use: detail::AdamSteps steps; if (!steps.take(param, grad, state, counted, how)) ...; steps.run(how);
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "libcore/backend/backend.h"
+#include "libcore/backend/device_registry.h"
 #include "libcore/backend/optimizer_table.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
@@ -20,6 +22,15 @@ struct StepList {
   DType dtype;
   std::vector<Entry> entries;
 };
+
+SgdStepParams sgd_params(const SgdUpdate& how, std::span<const SgdTensor> tensors);
+AdamStepParams adam_params(const AdamUpdate& how, std::span<const AdamTensor> tensors);
+
+/// Runs the CPU's kernel for T.
+template <class T, class Params>
+void run_on_host(std::array<void (*)(const Params&), kDTypeCount> OptimizerTable::*row, const Params& params) {
+  (backend_for(Device()).ops().optimizer->*row)[static_cast<std::size_t>(dtype_of<T>)](params);
+}
 
 /// What of a step lies in device memory besides the parameter and its gradient.
 struct SgdThere {
@@ -66,10 +77,13 @@ class AdaptiveSteps {
   using Row = OptimizerTable::AdaptiveRow OptimizerTable::*;
   explicit AdaptiveSteps(Row row) : row_(row) {}
 
-  /// False where the parameter is in the host's reach, and where SgdSteps would say so.
+  /// False where SgdSteps would say so.
   bool take(const Tensor& param, const Tensor& grad, const std::array<Tensor, 3>& state,
             const std::array<double, 3>& factors = {});
   void run(const AdaptiveUpdate& how) const;
+  /// A step on the host by way of copies, where take() gave false: of other dtypes, or with gaps.
+  void run_copies(const Tensor& param, const Tensor& grad, const std::array<Tensor, 3>& state,
+                  const std::array<double, 3>& factors, const AdaptiveUpdate& how) const;
 
  private:
   Row row_;

@@ -1,7 +1,9 @@
-#include "libcore/optim/update_on_device.h"
-#include "libcore/backend/op_tables.h"
+#include "libcore/optim/step_lists.h"
 
 #include <algorithm>
+
+#include "libcore/backend/op_tables.h"
+#include "libcore/optim/host_array.h"
 
 namespace core::detail {
 namespace {
@@ -48,7 +50,31 @@ StepOptions options_of(const CommonUpdate& common) {
   return {common.lr, common.weight_decay, common.maximize};
 }
 
+AdaptiveStepParams adaptive_params(const AdaptiveUpdate& how, std::span<const AdaptiveTensor> tensors) {
+  const auto& n = how.numbers;
+  return {options_of(how.common),
+          how.decoupled,
+          {n[0], n[1], n[2], n[3]},
+          tensors.data(),
+          static_cast<std::int64_t>(tensors.size())};
+}
+
 }  // namespace
+
+SgdStepParams sgd_params(const SgdUpdate& how, std::span<const SgdTensor> tensors) {
+  return {options_of(how.common), how.momentum,   how.dampening,
+          how.nesterov,           tensors.data(), static_cast<std::int64_t>(tensors.size())};
+}
+
+AdamStepParams adam_params(const AdamUpdate& how, std::span<const AdamTensor> tensors) {
+  return {options_of(how.common),
+          how.beta1,
+          how.beta2,
+          how.eps,
+          how.decoupled,
+          tensors.data(),
+          static_cast<std::int64_t>(tensors.size())};
+}
 
 bool SgdSteps::take(const Tensor& param, const Tensor& grad, const SgdThere& there, const SgdUpdate& how) {
   if (!kernel_for(param.storage()->backend(), param.dtype(), &OptimizerTable::sgd)) return false;
@@ -60,9 +86,7 @@ bool SgdSteps::take(const Tensor& param, const Tensor& grad, const SgdThere& the
 
 void SgdSteps::run(const SgdUpdate& how) const {
   for (const auto& list : lists_) {
-    kernel_for(*list.backend, list.dtype,
-               &OptimizerTable::sgd)({options_of(how.common), how.momentum, how.dampening, how.nesterov,
-                                      list.entries.data(), static_cast<std::int64_t>(list.entries.size())});
+    kernel_for(*list.backend, list.dtype, &OptimizerTable::sgd)(sgd_params(how, list.entries));
   }
 }
 
@@ -78,15 +102,13 @@ bool AdamSteps::take(const Tensor& param, const Tensor& grad, const AdamTensors&
 
 void AdamSteps::run(const AdamUpdate& how) const {
   for (const auto& list : lists_) {
-    kernel_for(*list.backend, list.dtype,
-               &OptimizerTable::adam)({options_of(how.common), how.beta1, how.beta2, how.eps, how.decoupled,
-                                       list.entries.data(), static_cast<std::int64_t>(list.entries.size())});
+    kernel_for(*list.backend, list.dtype, &OptimizerTable::adam)(adam_params(how, list.entries));
   }
 }
 
 bool AdaptiveSteps::take(const Tensor& param, const Tensor& grad, const std::array<Tensor, 3>& state,
                          const std::array<double, 3>& factors) {
-  if (!is_out_of_reach(param) || !kernel_for(param.storage()->backend(), param.dtype(), row_)) return false;
+  if (!kernel_for(param.storage()->backend(), param.dtype(), row_)) return false;
   if (!lies_as(param, {&grad, &state[0], &state[1], &state[2]})) return false;
   list_for(lists_, param)
       .push_back({param.numel(),
@@ -98,14 +120,25 @@ bool AdaptiveSteps::take(const Tensor& param, const Tensor& grad, const std::arr
 }
 
 void AdaptiveSteps::run(const AdaptiveUpdate& how) const {
-  const auto& n = how.numbers;
   for (const auto& list : lists_) {
-    kernel_for(*list.backend, list.dtype, row_)({options_of(how.common),
-                                                 how.decoupled,
-                                                 {n[0], n[1], n[2], n[3]},
-                                                 list.entries.data(),
-                                                 static_cast<std::int64_t>(list.entries.size())});
+    kernel_for(*list.backend, list.dtype, row_)(adaptive_params(how, list.entries));
   }
+}
+
+void AdaptiveSteps::run_copies(const Tensor& param, const Tensor& grad, const std::array<Tensor, 3>& state,
+                               const std::array<double, 3>& factors, const AdaptiveUpdate& how) const {
+  in_update_type(param, [&]<class T>() {
+    const HostArray<T> p(param), g(grad),
+        states[] = {HostArray<T>(state[0]), HostArray<T>(state[1]), HostArray<T>(state[2])};
+    const AdaptiveTensor tensor{param.numel(),
+                                p.data(),
+                                g.data(),
+                                {states[0].data(), states[1].data(), states[2].data()},
+                                {factors[0], factors[1], factors[2]}};
+    run_on_host<T>(row_, adaptive_params(how, {&tensor, 1}));
+    p.commit();
+    for (const auto& array : states) array.commit();
+  });
 }
 
 }  // namespace core::detail
