@@ -20,6 +20,8 @@
 namespace core::cpu {
 namespace {
 
+/// Not lambdas: vector code in one is taken apart before it is inlined into a function for a wider instruction set,
+/// which is why files, and not functions, are compiled once for each.
 #define CORE_INLINE [[gnu::always_inline]] inline
 
 #if defined(__AVX512F__)

@@ -27,7 +27,8 @@ float total(const Floats& x) {
   return sum;
 }
 
-/// sums[0, count) = the sum over `terms` of a[term] * rows[term][0, count); count a multiple of kLanes.
+/// sums[0, count) = the sum over `terms` of a[term] * rows[term][0, count); count a multiple of kLanes. Four vectors
+/// are summed side by side, or two halves of one, or each addition would wait for the one before.
 void combine(const float* a, const float* rows, std::int64_t terms, std::int64_t stride, std::int64_t count,
              float* sums) {
   std::int64_t at = 0;

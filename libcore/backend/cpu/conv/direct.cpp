@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::int64_t kSide = 3;  // of the kernel
 constexpr std::int64_t kTaps = kSide * kSide;
-constexpr std::int64_t kBandRows = 14;  // of the output: a piece of work
+constexpr std::int64_t kBandRows =
+    14;  // of the output: a piece of work, whose input with its border stays in the cache
 
 std::int64_t group_width(const Conv2dSizes& s) {
   return s.in_channels / s.groups;
@@ -83,6 +84,8 @@ void some_pixels(const Row& row, std::int64_t x) {
   for (int i = 0; i < kPixels; ++i) row.put(sums[i], x + i);
 }
 
+/// Seven pixels at once: each vector of weights that is loaded serves seven, and the sums, with what the pixels' taps
+/// need, fit the registers.
 template <int kWidth, int kStride>
 void conv_row(const Row& row, std::int64_t width) {
   std::int64_t x = 0;
@@ -191,6 +194,8 @@ void some_pixels_of(const WideRow& wide, std::int64_t x) {
   for (int i = 0; i < kPixels; ++i) row.put(sums[i], x + i);
 }
 
+/// Fourteen pixels at once, as here a pixel's number comes from memory as part of the multiplication and takes no
+/// register: then the one load of weights is what counts.
 void wide_row(const WideRow& row, std::int64_t width) {
   std::int64_t x = 0;
   for (; x + 14 <= width; x += 14) some_pixels_of<14>(row, x);

@@ -12,8 +12,8 @@
 namespace core::cpu {
 namespace {
 
-constexpr std::int64_t kMinRows = 12;  // to turn
-constexpr std::int64_t kMaxRows = 48;
+constexpr std::int64_t kMinRows = 12;               // to turn
+constexpr std::int64_t kMaxRows = 48;               // from 64 on the library is as fast either way (few_rows.h)
 constexpr std::int64_t kMaxOwnRows = 1536;          // from there on packing W costs nothing beside the product
 constexpr std::int64_t kMinWeights = 1 << 16;       // elements of W
 constexpr std::int64_t kStrip = 16;                 // columns of c: a cache line

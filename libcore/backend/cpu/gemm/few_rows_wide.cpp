@@ -12,11 +12,13 @@ namespace {
 
 constexpr int kVector = kWidth<float>;
 constexpr std::int64_t kChunk = 384;  // of k, whose sums are added up first: as oneDNN does, so the bits are its
+/// Numbers of a cache line: so many steps of k ask for one line of each of the next rows.
 constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(float));
 constexpr std::int64_t kBand = 24;   // rows of W a piece of work has, or a multiple: fits all kernels' rows
 constexpr std::int64_t kPanel = 16;  // vectors of x's rows that are multiplied with W in one go
 
-/// Rows of W whose sums are under way: they stay in the cache, beside a chunk of x.
+/// Rows of W whose sums are under way: kBand by 64 vectors are 96 KiB, which stay in the second cache beside a chunk of
+/// x.
 std::int64_t rows_of_block(std::int64_t vectors) {
   constexpr std::int64_t kVectorsOfSums = 64;
   return kBand * (kVectorsOfSums / vectors);
@@ -82,6 +84,8 @@ void few_columns_rows(const FewColumns& p, const Chunk& chunk, std::int64_t rows
   for (; row < rows; ++row) few_columns_block<kVectors, 1>(p, chunk, row, p.after);
 }
 
+/// Vectors by rows of W: 16, 24 and 24 sums of 32 registers, which leaves room for the columns and a factor. More rows
+/// would read each column of x less often, but more vectors read each number of W for more products.
 void few_columns_of(std::int64_t vectors, const FewColumns& p, const Chunk& chunk, std::int64_t rows) {
   if (vectors == 1) return few_columns_rows<1, 16>(p, chunk, rows);
   if (vectors == 2) return few_columns_rows<2, 12>(p, chunk, rows);
@@ -184,8 +188,8 @@ void RowPanel::multiply(std::int64_t begin, std::int64_t end) const {
 
 void multiply_panel(const RowPanel& panel) {
   const GemmParams& p = panel.product.params;
-  constexpr std::int64_t kWork = 1 << 19;  // multiplications, below which a thread more costs more than it does
-  constexpr std::int64_t kTurns = 1 << 15;
+  constexpr std::int64_t kWork = 1 << 19;   // multiplications, below which a thread more costs more than it does
+  constexpr std::int64_t kTurns = 1 << 15;  // elements turned, below which a thread more costs more than it does
   parallel_for(panel.vectors, 1 + kTurns / (p.k * kVector), [&](std::int64_t begin, std::int64_t end) {
     for_each_part(panel.vectors, [&](std::int64_t number, std::int64_t part) {
       for (std::int64_t i = 0; i < part; ++i) {

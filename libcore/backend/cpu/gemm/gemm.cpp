@@ -23,9 +23,11 @@ T start_of(const GemmParams& p, T* c) {
   return 1;
 }
 
-/// Multiplications up to which one thread is faster: what another computes has to come over from its cache.
+/// Multiplications up to which one thread is faster: what another computes has to come over from its cache. A step of
+/// a GRU took 430 us on two threads and takes 290 on one, LeNet-5 at batch 64 1.63 and 1.42 ms (Zen 5).
 constexpr std::int64_t kWorkOfOne = 1 << 22;
-/// The same for small products, whose operands are not read by the other thread.
+/// The same for small products, whose operands are not read by the other thread: each is computed as it would be alone,
+/// and there may be many of them (1152 in the routing of a capsule network).
 constexpr std::int64_t kSmallWorkOfOne = 1 << 17;
 
 /// Those of a batch that are small one by one, shared out between threads. False where they are not small.

@@ -7,7 +7,7 @@
 namespace core::cpu {
 namespace {
 
-constexpr std::int64_t kMostWork = 1 << 18;  // multiplications, above which packing pays
+constexpr std::int64_t kMostWork = 1 << 18;  // multiplications, above which a library's packing of the operands pays
 constexpr std::int64_t kRowsToTurn = 16;     // rows of a, from which on turning b once is cheaper than dot products
 
 void multiply(const GemmParams& p, const float* a, const float* b, float* c) {

@@ -70,7 +70,8 @@ CORE_INLINE void product_block(const SmallProduct<T>& p, std::int64_t row, std::
   }
 }
 
-/// One row and at most one vector: the sum over k is cut in four, or each addition would wait for the one before.
+/// One row and at most one vector: the sum over k is cut in four, or each addition would wait four cycles for the one
+/// before.
 template <class T>
 CORE_INLINE void product_line(const SmallProduct<T>& p, std::int64_t row, std::int64_t column, std::int64_t left) {
   constexpr int kWays = 4;
@@ -101,7 +102,8 @@ CORE_INLINE void product_band(const SmallProduct<T>& p, std::int64_t row) {
   }
 }
 
-/// Rows of the result that are summed side by side: as many as there are registers for.
+/// Rows of the result that are summed side by side: as many as there are registers for. By two vectors these are 16
+/// sums of AVX-512's 32 registers and 8 of the 16 before it, beside the two vectors of b and a factor.
 #if defined(__AVX512F__)
 constexpr int kBandRows = 8;
 #else

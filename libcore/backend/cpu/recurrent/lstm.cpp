@@ -22,7 +22,7 @@ std::int64_t rows_of_thread(const RecurrentSizes& s, std::int64_t step) {
 /// A matrix cut into panels of two vectors of columns, each dense from its first row to its last.
 template <class T>
 struct Panels {
-  static constexpr std::int64_t kColumns = 2 * kWidth<T>;
+  static constexpr std::int64_t kColumns = 2 * kWidth<T>;  ///< what product_band() keeps in registers
   std::int64_t rows, columns;
   T* data;
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kPiece = 65536;  // elements of one piece of a full reduction
 constexpr int kLanes = 16;
-constexpr std::int64_t kBlock = 64 * kLanes;
+constexpr std::int64_t kBlock = 64 * kLanes;  // summed in the elements' type, before it is added to the wider total
 
 template <class T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
@@ -249,7 +249,8 @@ void reduce_kernel(const ReduceParams& p) {
 template <class T>
 class ColumnSums {
  public:
-  static constexpr std::int64_t kWidth = 128;
+  static constexpr std::int64_t kWidth =
+      128;  ///< columns: all levels of f32 are 2 KiB, those of f64 4, of the first cache
 
   ColumnSums(std::int64_t rows, std::int64_t width) : width_(width) {
     int log2 = rows > 1 ? std::bit_width(static_cast<std::uint64_t>(rows - 1)) : 0;
@@ -274,7 +275,7 @@ class ColumnSums {
 
  private:
   using Sum = std::conditional_t<std::is_floating_point_v<T>, T, std::uint64_t>;
-  static constexpr int kLevels = 4;
+  static constexpr int kLevels = 4;  // as PyTorch's
 
   void move_up(int level) {
     for (std::int64_t k = 0; k < width_; ++k) {

@@ -94,7 +94,8 @@ void dense_log_softmax_grad(const T* grad, const T* out, T* in_grad, std::int64_
   }
 }
 
-/// `lines` neighbouring lines, a vector at most, whose elements lie `step` apart.
+/// `lines` neighbouring lines, a vector at most, whose elements lie `step` apart: one exponential at a time was a fifth
+/// of a small capsule network.
 template <class T>
 void softmax_beside(const T* in, T* out, std::int64_t length, std::int64_t step, std::int64_t lines) {
   Vector<T> largest = load_up_to(in, lines), sums{};

@@ -9,7 +9,8 @@
 namespace core::cpu::CORE_CPU_VARIANT::winograd {
 namespace {
 
-constexpr int kMostTiles = 14;  // with two blocks 28 sums, which leaves registers for the factors
+/// With two blocks 28 sums of 32 registers: two more hold the factors of both blocks, one a tile's number in all lanes.
+constexpr int kMostTiles = 14;
 
 /// The sums of some tiles at one position.
 struct Piece {
@@ -24,7 +25,7 @@ struct Piece {
 using Kernel = void (*)(const Piece&);
 
 /// Channels that are summed up before their sum is added to that of the ones before: the error grows with the number of
-/// summands in a row.
+/// summands in a row, and so it is smaller than that of oneDNN's kernels.
 constexpr std::int64_t kChannelsInARow = 128;
 
 template <int kCount>

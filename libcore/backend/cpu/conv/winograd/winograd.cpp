@@ -206,6 +206,7 @@ bool has_kernel(const Conv2dSizes& s) {
 /// two need 1.8 times the weights. Measured on two cores with weights that were in no cache.
 std::int64_t tile_for(const Conv2dSizes& s) {
   if (!has_kernel(s)) return 0;
+  // Tiles that share the weights: few always read them for longer than they multiply, some where these are heavy.
   constexpr std::int64_t kFewTiles = 8, kSomeTiles = 20, kHeavy = 14 << 20, kNarrow = 32;
   const std::int64_t large = s.batch * tiles_along(s.out_h, 4, s.dilation_h) * tiles_along(s.out_w, 4, s.dilation_w);
   const std::int64_t small = s.batch * tiles_along(s.out_h, 2, s.dilation_h) * tiles_along(s.out_w, 2, s.dilation_w);
@@ -218,7 +219,7 @@ std::int64_t tile_for(const Conv2dSizes& s) {
   const std::int64_t products = tile == 4 ? large * 36 : small * 16;
   const std::int64_t direct = s.batch * taps_inside(s.out_h, s.in_h, s.dilation_h, s.pad_top) *
                               taps_inside(s.out_w, s.in_w, s.dilation_w, s.pad_left);
-  return products * 11 <= direct * 10 ? tile : 0;
+  return products * 11 <= direct * 10 ? tile : 0;  // a tenth less at least, for the transforms
 }
 
 bool fits(const Conv2dSizes& s) {
