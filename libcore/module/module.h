@@ -24,36 +24,17 @@
 
 namespace core {
 
-/// Base of a module of type Derived: calls forward, copies, and gives Derived back where Module gives nothing.
+/// What gives the module back as Derived, where Module gives nothing. A base of its own, so that
+/// `template class ModuleOf<Linear>;` compiles none of it: few modules are converted in one expression.
 template <class Derived>
-class ModuleOf : public Module {
+class ChainedModule : public Module {
  public:
-  template <class... Args>
-  decltype(auto) operator()(Args&&... args) {
-    this->prepare();
-    if constexpr (std::is_same_v<decltype(derived().forward(std::forward<Args>(args)...)), Tensor>) {
-      if (this->has_hooks()) return with_hooks(std::forward<Args>(args)...);
-    }
-    return derived().forward(std::forward<Args>(args)...);
-  }
-
-  Tensor call(const Tensor& input) override;
-  std::shared_ptr<Module> copy() const override;
-
-  /// A deep copy: new tensors, new children.
-  Derived clone() const {
-    Derived result(static_cast<const Derived&>(*this));
-    detail::own_children(result);
-    detail::own_tensors(result);
-    return result;
-  }
-
   // Each gives this module back; a temporary as a value, so that DataParallel(Net().to(device)) owns what it wraps.
 
-  Derived& train(bool mode = true) & { return set_training(mode), derived(); }
-  Derived train(bool mode = true) && { return set_training(mode), moved(); }
-  Derived& eval() & { return set_training(false), derived(); }
-  Derived eval() && { return set_training(false), moved(); }
+  Derived& train(bool mode = true) & { return this->set_training(mode), derived(); }
+  Derived train(bool mode = true) && { return this->set_training(mode), moved(); }
+  Derived& eval() & { return this->set_training(false), derived(); }
+  Derived eval() && { return this->set_training(false), moved(); }
   template <class... Args>
   Derived& to(Args&&... args) & {
     return Module::to(std::forward<Args>(args)...), derived();
@@ -82,6 +63,34 @@ class ModuleOf : public Module {
  private:
   Derived& derived() { return static_cast<Derived&>(*this); }
   Derived&& moved() { return std::move(derived()); }
+};
+
+/// Base of a module of type Derived: calls forward and copies.
+template <class Derived>
+class ModuleOf : public ChainedModule<Derived> {
+ public:
+  template <class... Args>
+  decltype(auto) operator()(Args&&... args) {
+    this->prepare();
+    if constexpr (std::is_same_v<decltype(derived().forward(std::forward<Args>(args)...)), Tensor>) {
+      if (this->has_hooks()) return with_hooks(std::forward<Args>(args)...);
+    }
+    return derived().forward(std::forward<Args>(args)...);
+  }
+
+  Tensor call(const Tensor& input) override;
+  std::shared_ptr<Module> copy() const override;
+
+  /// A deep copy: new tensors, new children.
+  Derived clone() const {
+    Derived result(static_cast<const Derived&>(*this));
+    detail::own_children(result);
+    detail::own_tensors(result);
+    return result;
+  }
+
+ private:
+  Derived& derived() { return static_cast<Derived&>(*this); }
 
   template <class... Args>
   Tensor with_hooks(Args&&... args) {
