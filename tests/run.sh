@@ -78,6 +78,8 @@ if [ $tsan = yes ]; then
   select+=(-E '^backend\.(ParallelFor\.|.*OnSeveralThreads)')
 fi
 [ -n "$filter" ] && select+=(-R "$filter")
+# What tools/demo.sh may have left out on a machine without a GPU.
+grep -qs '^CORE_WITH_CUDA:[A-Z]*=GPU$' "$folder/CMakeCache.txt" && options+=(-DCORE_WITH_CUDA=AUTO)
 configure "$folder" "${options[@]}"
 if [ -n "$only" ]; then
   targets=("$(program_of "$only")")
