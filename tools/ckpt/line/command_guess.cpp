@@ -1,6 +1,8 @@
 #include "tools/ckpt/line/command_guess.h"
 
 #include <CLI/CLI.hpp>
+#include <optional>
+#include <vector>
 
 #include "libcore/base/text.h"
 #include "tools/ckpt/help/help.h"
@@ -54,6 +56,28 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
+/// "; did you mean 'info' or 'tree'?" for a word that other programs use, or "".
+std::string by_meaning(std::string_view word) {
+  for (const Meaning& meaning : kMeanings) {
+    if (!has_word(meaning.words, word)) continue;
+    std::string meant;
+    for (std::string_view command : core::split(meaning.commands, ' ')) {
+      meant += (meant.empty() ? "" : " or ") + core::quote(command);
+    }
+    return "; did you mean " + meant + "?";
+  }
+  return "";
+}
+
+/// The words of every meaning.
+std::vector<std::string> known_words() {
+  std::vector<std::string> words;
+  for (const Meaning& meaning : kMeanings) {
+    for (std::string_view word : core::split(meaning.words, ' ')) words.emplace_back(word);
+  }
+  return words;
+}
+
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : subcommands(app)) {
@@ -66,17 +90,12 @@ std::vector<std::string> names_of(const CLI::App& app) {
 }  // namespace
 
 std::string did_you_mean_command(const CLI::App& app, const std::string& word) {
-  if (app.get_parent() == nullptr) {
-    for (const Meaning& meaning : kMeanings) {
-      if (!has_word(meaning.words, word)) continue;
-      std::string meant;
-      for (std::string_view command : core::split(meaning.commands, ' ')) {
-        meant += (meant.empty() ? "" : " or ") + core::quote(command);
-      }
-      return "; did you mean " + meant + "?";
-    }
-  }
-  return did_you_mean(word, names_of(app));
+  const bool is_program = app.get_parent() == nullptr;
+  if (is_program && !by_meaning(word).empty()) return by_meaning(word);
+  std::string meant = did_you_mean(word, names_of(app));
+  if (!meant.empty() || !is_program) return meant;
+  const std::optional<std::string> known = nearest(word, known_words());
+  return known ? by_meaning(*known) : "";
 }
 
 }  // namespace cli
