@@ -9,6 +9,7 @@
 
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/optimizer_table.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
