@@ -23,7 +23,7 @@ struct Row {
   Preprocessing steps;
 };
 
-// Models that are not here and have the common steps are named in kCommon.
+// Models of images that are not here have torchvision's usual steps.
 constexpr Row kRows[] = {
     {"inception_v3", {.resize = 342, .crop = 299}},
     {"inception_v3_no_aux", {.resize = 342, .crop = 299}},
@@ -65,11 +65,6 @@ constexpr Row kRows[] = {
     {"autoencoder", grey(28)},
     {"vae", grey(28)},
 };
-
-/// Beginnings of the names of models with torchvision's usual steps.
-constexpr std::string_view kCommon[] = {"alexnet",     "vgg",        "resnet",   "resnext",
-                                        "wide_resnet", "squeezenet", "densenet", "googlenet",
-                                        "mobilenet_",  "shufflenet", "regnet_",  "vit_"};
 
 /// Weights that were published later, for other steps: the end of their file's name.
 constexpr Row kVersions[] = {
@@ -124,17 +119,15 @@ std::string numbers(const std::array<float, 3>& values, std::int64_t channels) {
 }  // namespace
 
 std::optional<Preprocessing> preprocessing(std::string_view model, std::string_view file) {
-  if (find(model) == nullptr) return std::nullopt;
+  const Model* known = find(model);
+  if (known == nullptr || known->input != Input::images) return std::nullopt;
   for (const Row& row : kVersions) {
     if (file.ends_with(row.model) && row.model.starts_with(model)) return row.steps;
   }
   for (const Row& row : kRows) {
     if (row.model == model) return row.steps;
   }
-  for (std::string_view start : kCommon) {
-    if (model.starts_with(start)) return Preprocessing();
-  }
-  return std::nullopt;
+  return Preprocessing();
 }
 
 std::string describe(const Preprocessing& steps) {

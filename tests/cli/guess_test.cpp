@@ -30,7 +30,7 @@ TEST(Guess, FindsCommandsByWhatTheyDo) {
       {"verfy", "'verify'"},  {"diagnose", "'why'"},        {"unwrap", "'strip-prefix'"},
       {"to", "'remap'"},      {"mv", "'rename'"},           {"cp", "'convert'"},
       {"rm", "'select'"},     {"ensemble", "'avg'"},        {"sha256sum", "'hash'"},
-      {"lint", "'verify'"},   {"graph", "'tree'"},         {"lsit", "'ls'"},
+      {"lint", "'verify'"},   {"graph", "'tree'"},          {"lsit", "'ls'"},
       {"validat", "'verify'"}};
   for (const auto& [word, command] : meant) {
     expect_refused(dir, {word, "net.pth"}, 2, "'" + word + "'", "did you mean " + command + "?; see 'ckpt --help'");

@@ -14,7 +14,7 @@
 namespace cli {
 namespace {
 
-using Answer = RunModel::Answer;
+using zoo::Answer;
 
 std::vector<double> softmax(const std::vector<double>& logits) {
   const double most = *std::max_element(logits.begin(), logits.end());
@@ -87,6 +87,10 @@ void print_quiet(Output& out, const InputAnswers& answers, Answer answer, const 
 
 }  // namespace
 
+bool names_tokens(Answer answer) {
+  return answer == Answer::next_token || answer == Answer::hidden_tokens;
+}
+
 InputAnswers answers_of(const core::Tensor& row, Answer answer, std::int64_t top) {
   InputAnswers answers;
   answers.shape = row.sizes();
@@ -122,7 +126,7 @@ void write_answers(ckpt::JsonWriter& json, const InputAnswers& answers, Answer a
     if (const std::string name = name_of(c.index); !name.empty()) json.key("label").value(name);
     json.key(answer == Answer::pixels ? "share" : answer == Answer::lengths ? "length" : "probability").value(c.share);
     if (answer == Answer::pixels) json.key("pixels").value(static_cast<std::int64_t>(c.value));
-    if (answer == Answer::classes || answer == Answer::next_token) json.key("logit").value(c.value);
+    if (answer == Answer::classes || names_tokens(answer)) json.key("logit").value(c.value);
     json.end_object();
   }
   json.end_array();
@@ -141,7 +145,7 @@ void print_answers(Output& out, const InputAnswers& answers, Answer answer, cons
               number(answers.most, answer) + ", mean " + number(answers.mean, answer) + "\n");
     return;
   }
-  const bool tokens = answer == Answer::next_token;
+  const bool tokens = names_tokens(answer);
   const bool named = std::any_of(answers.top.begin(), answers.top.end(),
                                  [&](const RankedClass& c) { return !name_of(c.index).empty(); });
   Table table({{std::string(share_title(answer)), Table::Align::right},

@@ -1,7 +1,7 @@
 #pragma once
 // What a model's output says in words: the likeliest classes, shares of pixels, next tokens.
 // Thread safety: pure functions; write_answers and print_answers write to their output.
-// Use: InputAnswers a = answers_of(row, RunModel::Answer::classes, 5);
+// Use: InputAnswers a = answers_of(row, zoo::Answer::classes, 5);
 
 #include <cstdint>
 #include <functional>
@@ -11,7 +11,7 @@
 #include "libckpt/io/json.h"
 #include "libcore/tensor/tensor.h"
 #include "tools/ckpt/output/output.h"
-#include "tools/run/run_model.h"
+#include "zoo/zoo.h"
 
 namespace cli {
 
@@ -30,15 +30,17 @@ struct InputAnswers {
   std::int64_t nan = 0;                  ///< values that are no numbers; there is no `top` then
 };
 
+/// Whether the classes of the answer are tokens of a vocabulary.
+bool names_tokens(zoo::Answer answer);
+
 /// `row`: (classes), (classes, height, width) or (tokens) by `answer`.
-InputAnswers answers_of(const core::Tensor& row, RunModel::Answer answer, std::int64_t top);
+InputAnswers answers_of(const core::Tensor& row, zoo::Answer answer, std::int64_t top);
 
 /// How classes are called: labels of the user, or tokens. "" where there is no name.
 using NameOf = std::function<std::string(std::int64_t)>;
 
-void write_answers(ckpt::JsonWriter& json, const InputAnswers& answers, RunModel::Answer answer, const NameOf& name_of);
+void write_answers(ckpt::JsonWriter& json, const InputAnswers& answers, zoo::Answer answer, const NameOf& name_of);
 /// With a title line; `quiet`: one line an answer, separated by tabs, and nothing else.
-void print_answers(Output& out, const InputAnswers& answers, RunModel::Answer answer, const NameOf& name_of,
-                   bool quiet);
+void print_answers(Output& out, const InputAnswers& answers, zoo::Answer answer, const NameOf& name_of, bool quiet);
 
 }  // namespace cli

@@ -15,7 +15,7 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-using Kind = Expected::Kind;
+using zoo::Input;
 
 constexpr std::uint64_t kMaxImageBytes = 1ULL << 30;
 
@@ -74,7 +74,7 @@ std::optional<zoo::Image> as_image(const core::Tensor& x) {
 }
 
 core::Tensor shaped(const core::Tensor& x, const Expected& expected) {
-  if (expected.kind == Kind::images) {
+  if (expected.kind == Input::images) {
     const std::int64_t side = expected.steps->crop, channels = expected.steps->channels;
     if (x.dim() == 2 && x.size(1) == channels * side * side) {  // rows of pixels
       return x.to(core::DType::f32).reshape({x.size(0), channels, side, side});
@@ -84,15 +84,15 @@ core::Tensor shaped(const core::Tensor& x, const Expected& expected) {
     }
     return (x.dim() == 3 ? x.unsqueeze(0) : x).to(core::DType::f32);
   }
-  if (expected.kind == Kind::numbers) return x.to(core::DType::f32);
+  if (expected.kind == Input::numbers) return x.to(core::DType::f32);
   if (x.is_floating_point() || x.dim() < 1 || x.dim() > 2 || x.numel() == 0) refuse(x, "token ids");
   return (x.dim() == 1 ? x.unsqueeze(0) : x).to(core::DType::i64);
 }
 
 ModelInput prepared(const std::string& name, const zoo::Image& image, const Expected& expected) {
-  if (expected.kind != Kind::images) {
+  if (expected.kind != Input::images) {
     throw Error(ErrorCode::unsupported, "an " + pixels_of(image) + ", where the model takes " +
-                                            (expected.kind == Kind::tokens ? "text (--prompt)" : "tensors"));
+                                            (expected.kind == Input::tokens ? "text (--prompt)" : "tensors"));
   }
   return {name, pixels_of(image), zoo::preprocess(image, *expected.steps).unsqueeze(0)};
 }
@@ -106,7 +106,7 @@ ModelInput read_input(const std::string& name, const Expected& expected) {
       if (auto image = image_in(address.path)) return prepared(name, *image, expected);
     }
     const core::Tensor tensor = tensor_in(address);
-    if (expected.kind == Kind::images) {
+    if (expected.kind == Input::images) {
       if (auto image = as_image(tensor)) return prepared(name, *image, expected);
     }
     return {name, "tensor " + core::to_list(tensor.sizes()), shaped(tensor, expected)};

@@ -8,13 +8,13 @@
 
 #include "libcore/tensor/tensor.h"
 #include "zoo/preprocessing.h"
+#include "zoo/zoo.h"
 
 namespace cli {
 
 /// What the model takes.
 struct Expected {
-  enum class Kind : std::uint8_t { images, tokens, numbers };
-  Kind kind = Kind::numbers;
+  zoo::Input kind = zoo::Input::numbers;
   std::optional<zoo::Preprocessing> steps = {};  ///< of images
 };
 

@@ -11,8 +11,6 @@
 #include "tools/ckpt/line/address.h"
 #include "tools/ckpt/output/output.h"
 #include "tools/support/suggest.h"
-#include "zoo/autoencoder.h"
-#include "zoo/capsnet.h"
 #include "zoo/fit.h"
 #include "zoo/manifest/manifest.h"
 
@@ -21,31 +19,15 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-using Answer = RunModel::Answer;
+using zoo::Answer;
+using zoo::Input;
 
-bool begins(std::string_view name, std::initializer_list<std::string_view> starts) {
-  return std::any_of(starts.begin(), starts.end(), [&](std::string_view start) { return name.starts_with(start); });
-}
-
-bool takes_tokens(std::string_view name) {
-  return begins(name, {"gpt2", "distilgpt2", "nanogpt", "llama", "bert", "char_"});
-}
-
-Answer answer_of(std::string_view name, bool has_classes) {
-  if (begins(name, {"fcn_", "deeplabv3_"})) return Answer::pixels;
-  if (begins(name, {"capsnet"})) return Answer::lengths;
-  if (name == "bert_base_classifier") return Answer::classes;
-  if (begins(name, {"bert_base_masked_lm", "bert_base_pretraining"})) return Answer::next_token;
-  if (name.starts_with("hf_vit")) return has_classes ? Answer::classes : Answer::values;
-  if (begins(name, {"bert", "autoencoder", "vae", "simple_rnn", "step_rnn"})) return Answer::values;
-  return takes_tokens(name) ? Answer::next_token : Answer::classes;
-}
-
-void check_name(const std::string& name) {
+/// Errors: Error(unsupported) for models that give no answer to one input, Error(usage) for unknown names.
+const zoo::Model& find_model(const std::string& name) {
   if (name == "word2vec") {
     throw Error(ErrorCode::unsupported, "'word2vec' compares two words and gives no answer to one input");
   }
-  if (zoo::find(name) != nullptr) return;
+  if (const zoo::Model* model = zoo::find(name)) return *model;
   if (zoo::find_manifest(name)) {
     throw Error(ErrorCode::unsupported, "the zoo knows the keys of " + core::quote(name) + " and cannot run it");
   }
@@ -55,17 +37,17 @@ void check_name(const std::string& name) {
               "no model is named " + core::quote(name) + did_you_mean(name, names) + "; see 'ckpt zoo ls'");
 }
 
-void check_options(const RunOptions& o) {
+void check_options(const RunOptions& o, const zoo::Model& model) {
   if (o.weights.empty() && !o.random) {
     throw Error(ErrorCode::usage, "no file with weights is named; --random runs the model with freshly drawn ones");
   }
   if (!o.weights.empty() && o.random) throw Error(ErrorCode::usage, "--random is for a model without a file");
-  const bool text = takes_tokens(o.model);
+  const bool text = model.input == Input::tokens;
   if (!text && (!o.prompt.empty() || !o.vocabulary.empty() || o.generate != 0)) {
     throw Error(ErrorCode::usage, "--prompt, --vocabulary and --generate are for models of text, which " +
                                       core::quote(o.model) + " is not");
   }
-  if (o.generate != 0 && (answer_of(o.model, false) != Answer::next_token || o.model.starts_with("bert"))) {
+  if (o.generate != 0 && model.answer != Answer::next_token) {
     throw Error(ErrorCode::usage, core::quote(o.model) + " gives no next token");
   }
   if (o.inputs.empty() && o.prompt.empty()) {
@@ -91,11 +73,9 @@ core::Device device_of(const std::string& name) {
                               : "the last one is cuda:" + std::to_string(count - 1)));
 }
 
-Expected expected_of(const RunOptions& options, const std::string& file) {
-  Expected expected;
-  expected.steps = zoo::preprocessing(options.model, std::filesystem::path(file).filename().string());
-  if (takes_tokens(options.model)) expected.kind = Expected::Kind::tokens;
-  if (expected.steps) expected.kind = Expected::Kind::images;
+Expected expected_of(const RunOptions& options, const zoo::Model& model) {
+  Expected expected{.kind = model.input};
+  expected.steps = zoo::preprocessing(model.name, std::filesystem::path(options.weights).filename().string());
   if (!expected.steps && (options.resize >= 0 || options.crop >= 0)) {
     throw Error(ErrorCode::usage, "--resize and --crop are for models of images");
   }
@@ -128,10 +108,10 @@ void load_weights(RunModel& model, const RunOptions& options) {
   how.heads = options.heads;
   zoo::LoadNotes notes;
   try {
-    zoo::Fit fit = zoo::fit(model.name, address.path, how);
+    zoo::Fit fit = zoo::fit(model.model->name, address.path, how);
     if (!fit.text.empty()) model.steps.push_back("made for " + fit.text);
     model.module = fit.model;
-    zoo::load_into(*model.module, model.name, address.path, how.load, &notes);
+    zoo::load_into(*model.module, model.model->name, address.path, how.load, &notes);
   } catch (const Error& error) {
     Error said(error.code(), in_words_of_the_command(error.message()));
     const std::vector<std::string>& context = error.context();
@@ -140,7 +120,7 @@ void load_weights(RunModel& model, const RunOptions& options) {
   }
   model.steps.insert(model.steps.end(), notes.steps.begin(), notes.steps.end());
   model.steps.insert(model.steps.end(), notes.warnings.begin(), notes.warnings.end());
-  if (model.expected.kind != Expected::Kind::tokens) return;
+  if (model.expected.kind != Input::tokens) return;
   ckpt::OpenOptions open = how.load.open;
   open.foreign_objects = true;
   model.vocabulary = vocabulary_in(ckpt::open(address.path, open).root);
@@ -148,7 +128,7 @@ void load_weights(RunModel& model, const RunOptions& options) {
 
 void draw_weights(RunModel& model, const RunOptions& options) {
   core::manual_seed(options.seed);
-  model.module = zoo::make(model.name, {.num_classes = options.num_classes});
+  model.module = zoo::make(model.model->name, {.num_classes = options.num_classes});
   model.source = "weights drawn with seed " + std::to_string(options.seed);
 }
 
@@ -163,29 +143,22 @@ void follow_channels(RunModel& model) {
   }
 }
 
-core::Tensor forward(RunModel& model, const core::Tensor& x) {
-  if (auto* capsules = dynamic_cast<zoo::CapsNet*>(model.module.get())) return std::get<0>((*capsules)(x));
-  if (auto* vae = dynamic_cast<zoo::VAE*>(model.module.get())) return std::get<0>((*vae)(x.flatten(1)));
-  if (dynamic_cast<zoo::Autoencoder*>(model.module.get()) != nullptr) return model.module->call(x.flatten(1));
-  return model.module->call(x);
-}
-
 }  // namespace
 
 RunModel prepare_model(const RunOptions& options) {
-  check_name(options.model);
-  check_options(options);
+  const zoo::Model& row = find_model(options.model);
+  check_options(options, row);
   if (options.threads != 0) core::set_num_threads(static_cast<int>(options.threads));
   RunModel model;
-  model.name = options.model;
+  model.model = &row;
   model.device = device_of(options.device);
-  model.expected = expected_of(options, options.weights);
+  model.expected = expected_of(options, row);
   if (options.random) {
     draw_weights(model, options);
   } else {
     load_weights(model, options);
   }
-  model.answer = answer_of(model.name, model.module->class_name().find("Classification") != std::string::npos);
+  model.answer = zoo::answer_of(row, *model.module);
   follow_channels(model);
   model.module->to(model.device);
   model.module->eval();
@@ -195,12 +168,12 @@ RunModel prepare_model(const RunOptions& options) {
 core::Tensor call_model(RunModel& model, const core::Tensor& x) {
   core::NoGradGuard no_grad;
   try {
-    return forward(model, x.to(model.device)).cpu();
+    return zoo::main_output(*model.model, *model.module, x.to(model.device)).cpu();
   } catch (const Error& error) {
     const bool by_shape = error.code() == ErrorCode::runtime || error.code() == ErrorCode::value ||
                           error.code() == ErrorCode::type || error.code() == ErrorCode::index;
     if (!by_shape) throw;
-    throw Error(ErrorCode::unsupported, core::quote(model.name) + " cannot take a tensor of " +
+    throw Error(ErrorCode::unsupported, core::quote(model.model->name) + " cannot take a tensor of " +
                                             core::to_list(x.sizes()) + ": " + error.message());
   }
 }

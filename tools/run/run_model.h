@@ -10,24 +10,17 @@
 #include "tools/run/inputs.h"
 #include "tools/run/labels.h"
 #include "tools/run/run_options.h"
+#include "zoo/zoo.h"
 
 namespace cli {
 
 struct RunModel {
-  /// What its output says.
-  enum class Answer : std::uint8_t {
-    classes,     ///< (n, classes) logits
-    lengths,     ///< (n, classes) lengths of capsules, no logits
-    pixels,      ///< (n, classes, height, width) logits
-    next_token,  ///< (n, t, tokens) logits
-    values,      ///< anything else
-  };
-  std::string name;
-  std::string source;  ///< "net.pth", or "drawn with seed 0"
+  const zoo::Model* model = nullptr;  ///< its row in the zoo
+  std::string source;                 ///< "net.pth", or "drawn with seed 0"
   std::shared_ptr<core::Module> module;
   core::Device device;
   Expected expected;
-  Answer answer = Answer::values;
+  zoo::Answer answer = zoo::Answer::values;
   std::vector<std::string> steps;  ///< what was done to the file's tensors; "made for 10 classes"
   Vocabulary vocabulary{{}};       ///< of a text model, where the file has one
 };

@@ -18,7 +18,7 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-using Answer = RunModel::Answer;
+using zoo::Answer;
 
 /// Images of one shape that go through the model at once: enough to fill the cores, few enough for memory.
 constexpr std::int64_t kBatch = 8;
@@ -69,8 +69,8 @@ Rows run_whole(RunModel& model, const std::vector<ModelInput>& inputs) {
 
 /// The part of an output that answers_of() takes.
 core::Tensor answer_part(const RunModel& model, const ModelInput* input, const core::Tensor& output) {
-  if (model.answer != Answer::next_token) return output;
-  const bool hides = input != nullptr && model.name.starts_with("bert");
+  if (!names_tokens(model.answer)) return output;
+  const bool hides = input != nullptr && model.answer == Answer::hidden_tokens;
   return next_token_logits(output, hides ? input->tensor : core::Tensor());
 }
 
@@ -88,7 +88,7 @@ void save_outputs(const RunOptions& options, const std::vector<core::Tensor>& ou
 }
 
 NameOf labels_of(const RunOptions& options, const RunModel& model, const std::vector<core::Tensor>& outputs) {
-  if (model.answer == Answer::next_token) {
+  if (names_tokens(model.answer)) {
     return [&model](std::int64_t id) {
       const auto at = static_cast<std::size_t>(id);
       return at < model.vocabulary.size() ? model.vocabulary.token(id) : std::string();
@@ -114,13 +114,14 @@ void say_steps(const RunOptions& options, const RunModel& model) {
 }
 
 void print_head(Output& out, const RunModel& model) {
-  std::string line = model.name + " (" + core::printable(model.source) + ") on " + model.device.str();
+  std::string line =
+      std::string(model.model->name) + " (" + core::printable(model.source) + ") on " + model.device.str();
   if (model.expected.steps) line += "; images: " + zoo::describe(*model.expected.steps);
   out.print(line + "\n");
 }
 
 void write_head(ckpt::JsonWriter& json, const RunModel& model, const RunOptions& options) {
-  json.key("model").value(model.name);
+  json.key("model").value(model.model->name);
   json.key("weights").value(options.random ? "" : options.weights);
   json.key("device").value(model.device.str());
   if (model.expected.steps) json.key("preprocessing").value(zoo::describe(*model.expected.steps));
@@ -150,7 +151,7 @@ void report(Context& context, const RunOptions& options, const RunModel& model, 
 }
 
 int run_inputs(Context& context, const RunOptions& options, RunModel& model, const std::vector<ModelInput>& inputs) {
-  const bool rows_alone = model.expected.kind == Expected::Kind::images;
+  const bool rows_alone = model.expected.kind == zoo::Input::images;
   const Rows rows = rows_alone ? run_rows(model, inputs) : run_whole(model, inputs);
   const NameOf name_of = labels_of(options, model, rows.outputs);
   std::vector<InputAnswers> all;

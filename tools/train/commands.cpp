@@ -422,7 +422,7 @@ int list(const Manners& manners) {
               << list_row("char_lstm, nanogpt", "for texts");
   }
   for (const zoo::Model& model : zoo::list()) {
-    if (!classifies_images(model.name) || model.name == "mlp") continue;
+    if (!classifies_images(model) || model.name == "mlp") continue;
     out.begin_object().key("name").value(model.name).key("about").value(model.about).end_object();
     if (!manners.json) std::cout << list_row(model.name, model.about);
   }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
@@ -98,11 +97,10 @@ core::Device named_device(std::string_view name) {
 
 }  // namespace
 
-bool classifies_images(std::string_view zoo_model) {
-  constexpr std::array kOthers = {"simple_rnn",  "step_rnn",   "char_",    "bilstm", "encoder_",
-                                  "autoencoder", "vae",        "word2vec", "fcn_",   "deeplabv3",
-                                  "gpt2",        "distilgpt2", "nanogpt",  "bert",   "llama"};
-  return std::none_of(kOthers.begin(), kOthers.end(), [&](const char* begin) { return zoo_model.starts_with(begin); });
+bool classifies_images(const zoo::Model& model) {
+  using zoo::Answer;
+  return model.input == zoo::Input::images &&
+         (model.answer == Answer::classes || model.answer == Answer::lengths || model.answer == Answer::features);
 }
 
 void check_learns_rows(const std::string& model) {
@@ -110,8 +108,9 @@ void check_learns_rows(const std::string& model) {
   if (model == "char_lstm" || model == "nanogpt") {
     throw Error(ErrorCode::usage, model + " continues texts: train text --text FILE --model " + model);
   }
-  if (zoo::find(model) == nullptr) zoo::make(model);  // says that there is none, and which names are near
-  if (classifies_images(model)) return;
+  const zoo::Model* known = zoo::find(model);
+  if (known == nullptr) zoo::make(model);  // says that there is none, and which names are near
+  if (classifies_images(*known)) return;
   throw Error(ErrorCode::usage, model + " classifies no images; `train list` names those that do");
 }
 

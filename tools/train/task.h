@@ -17,6 +17,7 @@
 #include "tools/train/data_sets.h"
 #include "tools/train/options.h"
 #include "tools/train/text_data.h"
+#include "zoo/zoo.h"
 
 namespace train {
 
@@ -67,7 +68,7 @@ std::vector<core::Device> choose_devices(const std::string& text);
 /// model that does not take such rows, with what helps.
 std::shared_ptr<core::Module> make_model(const RunOptions& options, const DataSet& data);
 /// False for models of the zoo that are asked for something else than an image.
-bool classifies_images(std::string_view zoo_model);
+bool classifies_images(const zoo::Model& model);
 /// Before any data are read. "" is a model yet to be chosen. Errors: those of zoo::make(); Error(usage) for a model of
 /// the zoo that learns nothing from rows.
 void check_learns_rows(const std::string& model);

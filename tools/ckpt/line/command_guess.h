@@ -1,6 +1,6 @@
 #pragma once
-// The command that was probably meant, by its spelling ("verfy" -> verify), by its meaning ("validate" -> verify), or by
-// both ("lsit", for "list" -> ls).
+// The command that was probably meant: by its spelling ("verfy" -> verify), its meaning ("validate" -> verify) or both
+// ("lsit", for "list" -> ls).
 // Thread safety: pure. Use: throw Error(usage, "no command is named 'list'" + did_you_mean_command(app, "list"));
 
 #include <string>
