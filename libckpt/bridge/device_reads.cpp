@@ -1,4 +1,4 @@
-#include "libckpt/bridge/device_reads.h"
+#include "libckpt/bridge/detail/device_reads.h"
 
 #include <algorithm>
 #include <utility>

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "libckpt/bridge/device_reads.h"
+#include "libckpt/bridge/detail/device_reads.h"
 #include "libckpt/bridge/map_location.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/open_save.h"

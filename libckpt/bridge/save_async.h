@@ -14,8 +14,8 @@
 #include <functional>
 #include <memory>
 
+#include "libckpt/bridge/detail/storage_source.h"
 #include "libckpt/bridge/module_state.h"
-#include "libckpt/bridge/storage_source.h"
 #include "libckpt/bridge/training_state.h"
 
 namespace ckpt {

@@ -1,4 +1,4 @@
-#include "libckpt/bridge/storage_source.h"
+#include "libckpt/bridge/detail/storage_source.h"
 
 #include <cstring>
 #include <optional>

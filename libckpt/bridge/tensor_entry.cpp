@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "libckpt/bridge/detail/storage_source.h"
 #include "libckpt/bridge/module_state.h"
-#include "libckpt/bridge/storage_source.h"
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/base/error.h"

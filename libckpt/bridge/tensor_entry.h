@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libckpt/bridge/device_reads.h"
+#include "libckpt/bridge/detail/device_reads.h"
 #include "libckpt/bridge/map_location.h"
 #include "libckpt/entry.h"
 #include "libcore/module/state_dict.h"

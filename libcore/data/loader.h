@@ -16,10 +16,10 @@
 
 #include "libcore/data/collate.h"
 #include "libcore/data/dataset.h"
+#include "libcore/data/detail/worker_pool.h"
 #include "libcore/data/iterable.h"
 #include "libcore/data/loader_options.h"
 #include "libcore/data/pin_memory.h"
-#include "libcore/data/worker_pool.h"
 #include "libcore/tensor/random_kernels.h"
 #include "libcore/tensor/untracked_views.h"
 

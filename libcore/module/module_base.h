@@ -15,10 +15,10 @@
 
 #include "libcore/base/device.h"
 #include "libcore/base/dtype.h"
+#include "libcore/module/detail/reparametrized.h"
 #include "libcore/module/hook.h"
 #include "libcore/module/members.h"
 #include "libcore/module/parameter.h"
-#include "libcore/module/reparametrized.h"
 #include "libcore/module/state_dict.h"
 #include "libcore/tensor/tensor.h"
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "libcore/optim/device_rates.h"
+#include "libcore/optim/detail/device_rates.h"
 #include "libcore/optim/optimizer.h"
 
 namespace core {

@@ -1,4 +1,4 @@
-#include "libcore/optim/device_rates.h"
+#include "libcore/optim/detail/device_rates.h"
 
 #include <algorithm>
 #include <limits>

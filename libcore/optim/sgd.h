@@ -3,7 +3,7 @@
 // reads its learning rate at each replay. Thread safety: as Optimizer. Use: core::SGD optimizer(model.parameters(),
 // {.lr = 0.1, .momentum = 0.9});
 
-#include "libcore/optim/device_rates.h"
+#include "libcore/optim/detail/device_rates.h"
 #include "libcore/optim/optimizer.h"
 
 namespace core {

@@ -9,6 +9,8 @@ trap 'rm -rf "$scratch"' EXIT
 
 [ -f "$input" ] || { echo "skipped: golden data are not unpacked"; exit 77; }
 cmake --install "$build" --prefix "$scratch/usr" >"$scratch/install.log"
+diff <(cd "$scratch/usr/include" && find . -name '*.h' | cut -c3- | LC_ALL=C sort) \
+  <(cmake -DROOT="$here/../.." -P "$here/../../tools/install/headers.cmake" | LC_ALL=C sort)
 export PKG_CONFIG_PATH=$(dirname "$(find "$scratch/usr" -name ckpt.pc)")
 
 echo "plain g++ with libckpt alone"
