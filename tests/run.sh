@@ -8,19 +8,19 @@ usage() {
   echo "usage: bash tests/run.sh [--asan | --tsan] [--quick] [--filter REGEX] [--only NAME]"
   echo "  --asan          address and undefined-behaviour sanitizers, in a build folder of their own"
   echo "  --tsan          thread sanitizer, on what runs several threads: devices, DataParallel, data loading"
-  echo "  --quick         leave out the tests labelled slow"
+  echo "  --quick         leave out the tests labelled slow, and do not build what only they run"
   echo "  --filter REGEX  only tests whose name matches"
   echo "  --only NAME     build and run one test program: transform, golden_torch_zip, ... (build/bin/[test_]NAME)"
 }
 
-asan=no tsan=no
+asan=no tsan=no slow=ON
 only= targets=(all)
 select=() filter=
 while [ $# -gt 0 ]; do
   case $1 in
     --asan) asan=yes ;;
     --tsan) tsan=yes ;;
-    --quick) select+=(-LE slow) ;;
+    --quick) slow=OFF; select+=(-LE slow -E '_NOT_BUILT$') ;;
     --filter | --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       if [ "$1" = --filter ]; then filter=$2; else only=$2; fi
@@ -59,7 +59,7 @@ tests_of() {
 install_packages "${build_packages[@]}" "${demo_packages[@]}" "${test_packages[@]}"
 
 folder=$root/build
-options=(-DCKPT_BUILD_TESTS=ON)
+options=(-DCKPT_BUILD_TESTS=ON -DCKPT_SLOW_TESTS=$slow)
 command -v mold >/dev/null && options+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=mold)  # a tenth of the time of ld
 [ "${CI:-}" = true ] && options+=(-DCKPT_WERROR=ON)
 if [ $asan = yes ]; then
