@@ -10,6 +10,7 @@
 
 #include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/element_types.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/threads.h"
 
 namespace {
