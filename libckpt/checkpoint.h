@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoint: a file as a tree of values with lazy tensors, and helpers that walk it.
-// Thread safety: immutable once built. Use: for (const NamedEntry& e : list_entries(checkpoint.root)) ...
+// Thread safety: immutable once built. Use: for (auto& e : ckpt::list_entries(checkpoint.root)) std::cout << e.name;
 
 #include <filesystem>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 // The file side of the library in one include: open, look, compare, change, save. Needs no runtime and no GPU.
-// Thread safety: see each header. Use: #include "libckpt/ckpt.h" and link ckpt::ckpt.
+// Thread safety: see each header. Use: ckpt::save(ckpt::open("net.pth"), "net.safetensors");  // links ckpt::ckpt
 
 #include "libckpt/analyze/align.h"
 #include "libckpt/analyze/branches.h"

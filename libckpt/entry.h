@@ -1,6 +1,6 @@
 #pragma once
 // Entry: one tensor of a checkpoint: what it is and where its bytes can be read. No byte is held.
-// Thread safety: immutable once built. Use: core::ByteVector raw = read_all(*entry.bytes);
+// Thread safety: immutable once built. Use: core::ByteVector raw = ckpt::read_all(*entry.bytes);
 
 #include <memory>
 #include <optional>

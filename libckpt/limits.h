@@ -1,6 +1,6 @@
 #pragma once
 // Limits: every bound on what a file may ask for, in one place. All can be raised or lowered by the caller.
-// Thread safety: plain value. Use: options.limits.max_tensors = 10'000;
+// Thread safety: plain value. Use: ckpt::OpenOptions options; options.limits.max_tensors = 10'000;
 
 #include <cstdint>
 

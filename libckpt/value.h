@@ -4,7 +4,7 @@
 // that a file goes through unchanged.
 // Never throws but for memory: what has no answer has a REQUIRES instead.
 // Thread safety: immutable once built; copies share their nodes and cost two words and a counter.
-// Use: const Value* weight = root.find("model") ? root.find("model")->find("fc.weight") : nullptr;
+// Use: const ckpt::Value* model = root.find("model"); if (model) model->find("fc.weight");
 
 #include <cstdint>
 #include <memory>

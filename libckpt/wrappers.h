@@ -1,6 +1,6 @@
 #pragma once
 // Which wrappers a model was saved through: the prefixes that DataParallel, torch.compile and their kin leave on keys.
-// Thread safety: pure. Use: for (const WrapperUse& use : list_wrappers(checkpoint.root)) show(use.prefix, use.keys);
+// Thread safety: pure. Use: for (auto& use : ckpt::list_wrappers(checkpoint.root)) std::cout << use.prefix << use.keys;
 
 #include <cstdint>
 #include <string>

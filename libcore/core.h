@@ -1,5 +1,5 @@
 #pragma once
-// Everything of libcore in one include.
+// Everything of libcore in one include. Thread safety: see each header. Use: core::Tensor y = core::relu(x) * 2;
 
 #include "libcore/autograd/anomaly_mode.h"
 #include "libcore/autograd/autograd.h"

@@ -1,6 +1,6 @@
 #pragma once
 // Autoencoder and variational autoencoder over flat images. Source of the latter: Kingma, Welling 2013.
-// Thread safety: as core::Module. Use: zoo::VAE net; auto [image, mean, logvar] = net(x); zoo::vae_loss(...)
+// Thread safety: as core::Module. Use: zoo::VAE net; core::Tensor loss = zoo::vae_loss(net(images), images);
 
 #include <cstdint>
 #include <tuple>

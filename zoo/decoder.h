@@ -1,7 +1,7 @@
 #pragma once
 // Continuing texts token by token: a Decoder remembers what its model made of the tokens so far (keys and values of
 // attention, states of recurrent layers), so that the next token costs one position and not the whole text again.
-// Thread safety: none. Use: zoo::Decoder decoder(net); core::Tensor logits = decoder.next(tokens);   // (n, vocabulary)
+// Thread safety: none. Use: zoo::Decoder decoder(*net); core::Tensor logits = decoder.next(tokens);  // (n, vocabulary)
 
 #include <cstdint>
 #include <tuple>

@@ -1,7 +1,7 @@
 #pragma once
 // Parts that language models share: activations under the names that Hugging Face prints, causal attention with and
 // without what was read before, initial values.
-// Thread safety: as core::Module. Use: zoo::detail::GELUActivation act; core::Tensor y = act(x);
+// Thread safety: as core::Module. Use: zoo::detail::GELUActivation act; core::Tensor y = act(states);
 
 #include <cstdint>
 

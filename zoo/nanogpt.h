@@ -1,7 +1,7 @@
 #pragma once
 // GPT under nanoGPT's names: the network of gpt2.h with matrices stored (out, in), the exact GELU unless asked
 // otherwise, and a mode without biases. Source: Radford et al. 2019.
-// Thread safety: as core::Module. Use: zoo::NanoGPT net({.vocab_size = 65, .block_size = 256}); auto logits =
+// Thread safety: as core::Module. Use: zoo::NanoGPT net({.block_size = 256, .vocab_size = 65}); auto logits =
 // net(tokens);
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // Semantic segmentation on a dilated ResNet: FCN and DeepLab v3. Sources: Long, Shelhamer, Darrell 2014; Chen,
 // Papandreou, Schroff, Adam 2017, names and initial values as torchvision has them.
 // Thread safety: as core::Module. Use: auto net = zoo::fcn_resnet(50, {.num_classes = 21}); core::Tensor y =
-// net(images);
+// net->call(images);
 
 #include <cstdint>
 #include <memory>

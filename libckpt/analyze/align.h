@@ -5,7 +5,7 @@
 // the place in the model (tensors of one repeated value have nothing else): the modules of pairs that are known,
 // shapes, neighbours, numbers in names. What none of these decides is left out of the rules and said. Names are
 // generalised to patterns (layer indices), and the rules are applied to A and compared with B before they are given
-// out. Thread safety: pure. Use: ckpt::AlignResult r = ckpt::align(a, b); save_text(ckpt::to_toml(r));
+// out. Thread safety: pure. Use: ckpt::AlignResult r = ckpt::align(a, b); std::cout << ckpt::to_toml(r);
 
 #include <cstdint>
 #include <string>

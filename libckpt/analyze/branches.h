@@ -1,7 +1,7 @@
 #pragma once
 // branches: the totals of every module of a checkpoint: tensors, elements and bytes of all that lies below a dotted
-// name. Thread safety: pure. Use: for (const Branch& b : ckpt::branches(checkpoint.root)) show(b.depth, b.label,
-// b.bytes);
+// name. Thread safety: pure. Use: for (const ckpt::Branch& b : ckpt::branches(checkpoint.root)) std::cout << b.name <<
+// b.bytes;
 
 #include <cstdint>
 #include <string>

@@ -17,7 +17,7 @@
 // The model's digest is that of the root branch. A branch does not know its own name, so "encoder" of one file can be
 // compared with "module.encoder" of another. XXH3 is no cryptographic hash: equal digests mean equal models unless
 // someone made it so.
-// Thread safety: pure. Use: std::string name = to_hex(ckpt::digest(c.root).model);
+// Thread safety: pure. Use: std::string name = ckpt::to_hex(ckpt::digest(checkpoint.root).model);
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // Error messages that name no key: what each means in plain words, and what to do. They are known by a part of their
-// text. Thread safety: constants. Use: if (const KnownMessage* known = find_known_message(text)) say(known->cause);
+// text. Thread safety: constants. Use: if (auto* known = ckpt::find_known_message(text)) std::cout << known->cause;
 
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
 // The head of a numpy file (.npy, version 1.0) for the values of a tensor; the bytes of the values follow it as they
-// are. Thread safety: pure. Use: file.write(core::as_bytes(npy_header(entry))); file.write_from(*entry.bytes);
+// are. Thread safety: pure. Use: file << ckpt::npy_header(entry);
 
 #include <string>
 

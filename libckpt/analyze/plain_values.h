@@ -1,6 +1,6 @@
 #pragma once
 // The plain values of a checkpoint (epochs, learning rates, names) with their dotted names, and a short text for each.
-// Thread safety: pure. Use: for (const NamedValue& v : list_plain_values(root)) show(v.name, value_text(v.value));
+// Thread safety: pure. Use: for (auto& v : ckpt::list_plain_values(root)) std::cout << ckpt::value_text(v.value);
 
 #include <string>
 #include <vector>

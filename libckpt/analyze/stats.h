@@ -1,7 +1,7 @@
 #pragma once
 // stats: what the values of tensors are like: range, mean, spread, zeros, NaN, infinities, denormals, a histogram.
-// Every tensor is read once, in pieces, by several threads; the result does not depend on their number.
-// Thread safety: pure. Use: ckpt::ModelStats s = ckpt::stats(ckpt::list_entries(c.root)); if (s.total.nan > 0) ...
+// Every tensor is read once, in pieces, by several threads; the result does not depend on their number. Thread safety:
+// pure. Use: ckpt::ModelStats s = ckpt::stats(ckpt::list_entries(checkpoint.root)); if (s.total.nan > 0) ...
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // tensor_text: the values of a tensor as PyTorch prints them. Only what is shown is read.
-// Thread safety: pure. Use: out.print(ckpt::tensor_text(entry));
+// Thread safety: pure. Use: std::cout << ckpt::tensor_text(entry);
 
 #include <string>
 

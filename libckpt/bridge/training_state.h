@@ -4,8 +4,8 @@
 //   {'epoch': 3, 'step': 2814, 'model': OrderedDict, 'optimizer': {'state': ..., 'param_groups': ...},
 //    'rng_state': uint8 tensor, 'cuda_rng_state': [uint8 tensor, ...], 'extra': {...}}
 // Thread safety: any number of calls at once on different models and files.
-// Use: ckpt::save_training("run.ckpt", model, optimizer, {.epoch = 3}); ... = ckpt::resume_training("run.ckpt", model,
-// optimizer);
+// Use: ckpt::save_training("run.ckpt", model, optimizer, {.epoch = 3}); ckpt::TrainingProgress done =
+// ckpt::resume_training("run.ckpt", model, optimizer);
 
 #include <cstdint>
 #include <filesystem>

@@ -1,7 +1,7 @@
 #pragma once
 // Format: one row of the table of formats. A format is a folder beside this file that knows how to find itself in a
 // file's first bytes, read a Checkpoint, say what it cannot hold, write one, and verify one. registry.cpp lists them
-// all. Thread safety: rows are constants. Use: const Format* f = find_format("safetensors");
+// all. Thread safety: rows are constants. Use: const ckpt::Format* f = ckpt::find_format("safetensors");
 
 #include <filesystem>
 #include <span>

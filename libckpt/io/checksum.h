@@ -1,6 +1,6 @@
 #pragma once
 // Checksums: XXH3 with 128 bits for the content of tensors, CRC-32 as zip files record it, SHA-256 as hubs do.
-// Thread safety: pure functions; a hasher has one owner. Use: Hash128 h = hash128(bytes);
+// Thread safety: pure functions; a hasher has one owner. Use: ckpt::Hash128 h = ckpt::hash128(bytes);
 
 #include <cstdint>
 #include <functional>

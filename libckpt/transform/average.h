@@ -1,8 +1,8 @@
 #pragma once
 // average: one model from several checkpoints of it: the mean, a weighted mean, or an exponential moving average.
 // Values are computed while the result is read, in double precision (complex ones in double complex), and rounded once
-// to the dtype of the tensor; memory is a few blocks a file, whatever the size. Thread safety: pure. Use: Checkpoint
-// soup = average({open("e1.pth"), open("e2.pth")}, {}, &report);
+// to the dtype of the tensor; memory is a few blocks a file, whatever the size. Thread safety: pure. Use:
+// ckpt::Checkpoint soup = ckpt::average({ckpt::open("e1.pth"), ckpt::open("e2.pth")});
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 // cast: another element type for the tensors of a checkpoint. Nothing is read before the result is: each cast entry
 // converts its bytes when they are asked for. Ties and overlapping views stay where all tensors of a storage are cast.
-// Thread safety: pure. Use: Checkpoint half = cast(checkpoint, {.to = core::DType::bf16, .keep = {.include =
-// {"*norm*"}}});
+// Thread safety: pure. Use: ckpt::Checkpoint half = ckpt::cast(checkpoint, {.to = core::DType::bf16, .keep = {.include
+// = {"*norm*"}}});
 
 #include <cstdint>
 #include <string>

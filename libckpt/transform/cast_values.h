@@ -4,7 +4,7 @@
 // types overflow to infinity, or to NaN where they have none; integers wrap; anything that is not zero becomes true; an
 // imaginary part is dropped where the target has none. NaN stays NaN where the target has one.
 // Thread safety: pure functions; a source may be read from many threads.
-// Use: SourcePtr half = cast_source(entry.bytes, core::DType::f32, core::DType::f16);
+// Use: ckpt::SourcePtr half = ckpt::cast_source(entry.bytes, core::DType::f32, core::DType::f16);
 
 #include "libckpt/io/byte_source.h"
 #include "libcore/base/dtype.h"

@@ -2,7 +2,7 @@
 // compact: the same values in fewer bytes. Views that were saved with a large storage around them get a storage of
 // their own size; on demand equal tensors share their bytes. What a file holds besides (superseded records, dead bytes,
 // storages that nothing refers to) goes by itself when the result is saved, since savers write only what the tree
-// refers to. Thread safety: pure. Use: CompactChanges saved; save(compact(open("views.pth"), {}, &saved), "small.pth");
+// refers to. Thread safety: pure. Use: ckpt::save(ckpt::compact(ckpt::open("views.pth")), "small.pth");
 
 #include <cstdint>
 #include <string>

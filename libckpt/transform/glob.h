@@ -1,7 +1,7 @@
 #pragma once
 // Glob patterns over dotted names: '*' any characters (dots included, so "*.bias" is every bias), '?' one character,
 // [abc], [a-z], [!a] a set; '\' takes the next character as it is. Thread safety: pure.
-// Use: ckpt::glob_match("encoder.*.weight", "encoder.layer.0.weight").
+// Use: bool fits = ckpt::glob_match("encoder.*.weight", "encoder.layer.0.weight");
 
 #include <string_view>
 

@@ -1,6 +1,6 @@
 #pragma once
 // KeyChanges: what a transform of keys did, for a report or a dry run.
-// Thread safety: plain value. Use: ckpt::KeyChanges changes; strip_prefix(checkpoint, {}, &changes);
+// Thread safety: plain value. Use: ckpt::KeyChanges changes; ckpt::strip_prefix(checkpoint, {}, &changes);
 
 #include <cstdint>
 #include <string>

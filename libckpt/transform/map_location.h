@@ -1,6 +1,6 @@
 #pragma once
 // map_location: other device tags for the tensors of a file. A tag is text, so no GPU is needed and no byte moves.
-// Thread safety: pure. Use: Checkpoint c = ckpt::map_location(ckpt::open("net.pth"), {.to = "cpu"});
+// Thread safety: pure. Use: ckpt::Checkpoint c = ckpt::map_location(ckpt::open("net.pth"), {.to = "cpu"});
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 // edit_metadata: the file-level text of a checkpoint (safetensors __metadata__ and what other formats have like it),
 // set and unset without touching a tensor. Thread safety: pure.
-// Use: Checkpoint c = ckpt::edit_metadata(ckpt::open("net.safetensors"), {.set = {{"license", "MIT"}}});
+// Use: ckpt::Checkpoint c = ckpt::edit_metadata(ckpt::open("net.safetensors"), {.set = {{"license", "MIT"}}});
 
 #include <cstdint>
 #include <string>

@@ -3,8 +3,8 @@
 // An optimizer is a dict with "state" and "param_groups", as torch.optim writes it, wherever it stands (Lightning's
 // optimizer_states too); parameters are numbered there, or named where FSDP or a rekey wrote it. One with flat keys
 // ("state.fc.weight.exp_avg", of a distributed checkpoint) is read as one that is keyed by names. Thread safety: pure.
-// Use: for (const OptimizerState& o : describe_optimizers(open("last.pth"))) for (const OptimizerParam& p : o.params)
-// ...
+// Use: for (const ckpt::OptimizerState& o : ckpt::describe_optimizers(checkpoint)) for (auto& p : o.params) std::cout
+// << p.name;
 
 #include <cstdint>
 #include <string>

@@ -6,8 +6,8 @@
 //   template   '*' is the next capture of a '*'; '{name}' and '{#i}' what was captured under that name, '{i+1}',
 //              '{i-1}', '{i*2}', '{i/2}' (any chain, from left to right) a number counted on; '$1' or '\1' and '${1}'
 //              the capture of that number; '\' takes any other character as it is
-// Thread safety: immutable once parsed. Use: Pattern p = Pattern::parse("enc.{#i}.*"); auto c =
-// p.match("enc.3.weight"); std::string to = Template::parse("blocks.{i+1}.*", p).expand(*c);
+// Thread safety: immutable once parsed. Use: auto p = ckpt::Pattern::parse("enc.{#i}.*"); auto c =
+// p.match("enc.3.weight"); std::string to = ckpt::Template::parse("blocks.{i+1}.*", p).expand(*c);
 
 #include <cstdint>
 #include <memory>

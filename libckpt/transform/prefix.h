@@ -1,7 +1,7 @@
 #pragma once
 // strip_prefix and add_prefix: what a wrapper such as DataParallel puts before every key, taken off or put on.
 // Whole dotted components only: "module." never touches "modules.0" or "my.module.weight". Order and per-module
-// versions are kept. Thread safety: pure. Use: Checkpoint plain = ckpt::strip_prefix(ckpt::open("net.pth"));
+// versions are kept. Thread safety: pure. Use: ckpt::Checkpoint plain = ckpt::strip_prefix(ckpt::open("net.pth"));
 
 #include <string>
 

@@ -1,8 +1,8 @@
 #pragma once
 // publish: what of a training file others need, ready to be handed out: the averaged weights where there are some, as a
 // plain state dict without wrappers, on the CPU, in the dtype that is wanted, without the storages of old views.
-// Nothing is read before the result is saved. Thread safety: pure. Use: Publication out = publish(open("last.pth"),
-// {.to = core::DType::bf16}); if (find_non_finite(out).none()) save(out. checkpoint, "net.safetensors");
+// Nothing is read before the result is saved. Thread safety: pure. Use: ckpt::Publication out =
+// ckpt::publish(ckpt::open("last.pth")); if (ckpt::find_non_finite(out).none()) ckpt::save(out.checkpoint, "net.pth");
 
 #include <cstdint>
 #include <optional>

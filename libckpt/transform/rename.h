@@ -1,6 +1,6 @@
 #pragma once
 // rename_keys: new names by a table. All at once, so that a swap works; what is not in the table stays.
-// Thread safety: pure. Use: rename_keys(checkpoint, {.table = {{"fc1.weight", "encoder.weight"}}});
+// Thread safety: pure. Use: ckpt::rename_keys(checkpoint, {.table = {{"fc1.weight", "encoder.weight"}}});
 
 #include <string>
 #include <utility>

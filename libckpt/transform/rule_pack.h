@@ -13,7 +13,7 @@
 //   from_shape = [1, 3]                     # proportion of the dimensions of from_key, where the layout alone tells
 //   to_shape = [3, 1]                       # the two apart
 //   note = "its batch norm has another eps"   # what names cannot say, for whoever loads such a file
-// Thread safety: plain value. Use: RulePack p = parse_rule_pack(text, "timm-vit"); apply_rules(c, rules_for(p, keys));
+// Thread safety: plain value. Use: ckpt::apply_rules(a, ckpt::rules_for(ckpt::parse_rule_pack(text, "vit"), keys));
 
 #include <optional>
 #include <string>

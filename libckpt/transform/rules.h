@@ -26,7 +26,7 @@
 // or in JSON: {"rules": [{"rename": ..., "to": ...}, ...]}, or just {"old key": "new key", ...}, one rename that acts
 // at once (so a swap works). Rules act one after the other, each on what the ones before it left. A table [about] says
 // whose names they are (rule_pack.h). Thread safety: pure.
-// Use: Checkpoint b = ckpt::apply_rules(a, ckpt::parse_rules(text, "rules.toml"), {}, &report);
+// Use: ckpt::Checkpoint b = ckpt::apply_rules(a, ckpt::parse_rules(text, "rules.toml"));
 
 #include <cstdint>
 #include <optional>

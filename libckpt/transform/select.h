@@ -1,6 +1,6 @@
 #pragma once
 // select: part of a checkpoint by what its tensors and values are called and are.
-// Thread safety: pure. Use: select(checkpoint, {.include = {"model.*"}, .exclude = {"*.num_batches_tracked"}});
+// Thread safety: pure. Use: ckpt::select(checkpoint, {.include = {"model.*"}, .exclude = {"*.running_mean"}});
 
 #include <cstdint>
 #include <string>

@@ -8,7 +8,7 @@
 //   "@location=cuda:1" "@location=cuda*"   the device tag, a glob
 // Parts stand behind each other with blanks between and must all hold: "*.weight @ndim=2 @dtype!=f32". Comparisons are
 // = != < <= > >=. A blank that belongs to a name is written '\ '. Thread safety: immutable once parsed.
-// Use: Selector big = Selector::parse("*.weight @numel>1M"); if (big.matches(e.name, *e.entry)) ...
+// Use: auto big = ckpt::Selector::parse("*.weight @numel>1M"); if (big.matches("fc.weight", entry)) ...
 
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // slice: a window of a tensor as Python writes it: "0:5", "-1, :, ::2". Nothing is read before the result is.
-// Thread safety: pure. Use: EntryPtr rows = ckpt::sliced(entry, "0:5, :");
+// Thread safety: pure. Use: ckpt::EntryPtr rows = ckpt::sliced(entry, "0:5, :");
 
 #include <string_view>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Asking for gradients: core::grad, backward of several tensors. As torch.autograd; gradcheck is in gradcheck.h.
 // Thread safety: backward of different graphs may run in different threads; leaves they share must not.
-// Use: auto [g] = core::grad({loss}, {w}); loss.backward() adds to w.grad().
+// Use: core::Tensor g = core::grad({loss}, {w}).at(0); loss.backward();  // adds to w.grad()
 
 #include <vector>
 

@@ -16,7 +16,7 @@
 // (undefined = none). Write it with core:: operations: then a second derivative works by itself. The engine sums a
 // gradient down to the input's shape and casts it to the input's dtype, so that broadcasting needs no care.
 // Keep tensors with save(t) / save_output(t) in the operation, get them with saved(i) in apply(); they are checked
-// against in-place changes and freed after backward.
+// against in-place changes and freed after backward. Use: std::string_view name = y.grad_fn()->name();
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
-// Backend: one device seen by the tensor layer: its memory, its copies, its tables of kernels.
-// Thread safety: all functions may be called from any thread. Use: core::backend_for(device).ops().
+// Backend: one device seen by the tensor layer: its memory, its copies, its tables of kernels. Thread safety: all
+// functions may be called from any thread. Use: core::Backend& backend = core::backend_for("cpu"); backend.ops();
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 // The C++ types of tensor elements: Half and BFloat16 for float16 and bfloat16, the built-in types for the rest.
-// Thread safety: plain values. Use: dtype_of<float> == DType::f32.
+// Thread safety: plain values. Use: static_assert(core::dtype_of<float> == core::DType::f32);
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 // row-major; the caller has checked sizes, dtypes and devices and allocated the outputs. The products of the input with
 // its weights are the caller's where nothing else is said: they have no order in time.
 // Thread safety: parameters are plain values, the table is constant after start-up.
-// Use: backend.ops().recurrent->lstm[dtype](core::LstmParams{...});
+// Use: core::LstmParams params{.sizes = {.steps = 7, .batch = 2, .hidden = 16, .reverse = false}};
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 // SharedBlock: one allocation of a device that several storages lie in, each a part of its own; it goes back when the
 // last of them goes. Makes many small tensors cost one allocation and one copy. Thread safety: all functions.
-// Use: core::SharedBlock* block = core::SharedBlock::make(backend, bytes); from_blob(block->data(), ...,
-// SharedBlock::release, block);
+// Use: core::SharedBlock* block = core::SharedBlock::make(backend, bytes); core::from_blob(block->data(), {8},
+// core::DType::f32, "cuda", core::SharedBlock::release, block);
 
 #include <atomic>
 #include <cstddef>

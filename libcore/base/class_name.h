@@ -1,6 +1,6 @@
 #pragma once
 // The name of a C++ class as a user wrote it, for printing. Thread safety: pure function.
-// Use: core::short_class_name(typeid(*this)) == "Model".
+// Use: core::short_class_name(typeid(core::Linear)) == "Linear";
 
 #include <string>
 #include <typeinfo>

@@ -1,6 +1,6 @@
 #pragma once
 // Device: where a tensor lives, parsed and printed as PyTorch does. A value of 2 bytes; knows no driver.
-// Thread safety: plain value. Use: core::Device d("cuda:1"); d.is_cuda(); d.index() == 1.
+// Thread safety: plain value. Use: core::Device d("cuda:1"); d.is_cuda() && d.index() == 1;
 
 #include <cstdint>
 #include <iosfwd>

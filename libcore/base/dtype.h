@@ -1,6 +1,6 @@
 #pragma once
 // Element types of tensors: every type that a checkpoint can hold, by PyTorch's name and by width.
-// Thread safety: pure functions. Use: core::bit_width(core::DType::bf16) == 16.
+// Thread safety: pure functions. Use: core::bit_width(core::DType::bf16) == 16;
 
 #include <cstdint>
 #include <iosfwd>

@@ -1,7 +1,7 @@
 #pragma once
 // The one error type of both libraries: a code that decides the exit status, a message, and context added on the way
-// up. Thread safety: an Error is a plain value. Use: throw core::Error(core::ErrorCode::corrupt, "header is 12 bytes
-// long");
+// up. Thread safety: an Error is a plain value. Use: throw core::Error(core::ErrorCode::corrupt,
+// "header is 12 bytes long");
 
 #include <exception>
 #include <string>

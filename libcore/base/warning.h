@@ -1,6 +1,6 @@
 #pragma once
 // Warnings: what PyTorch would print with warnings.warn. The library says them here; the program decides what happens.
-// Thread safety: both functions. Use: core::set_warning_handler([](const std::string& text) { log(text); });
+// Thread safety: both functions. Use: core::set_warning_handler([](const std::string& text) { std::cerr << text; });
 
 #include <functional>
 #include <string>

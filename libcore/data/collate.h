@@ -1,7 +1,7 @@
 #pragma once
 // Joining samples into a batch, as PyTorch's default_collate: tensors are stacked, numbers become tensors, containers
-// are turned inside out, strings stay a list. Thread safety: pure functions. Use: core::default_collate(std::vector{a,
-// b}); BatchOf<std::pair<Tensor, int>>.
+// are turned inside out, strings stay a list. Thread safety: pure functions. Use: core::Tensor batch =
+// core::default_collate(std::vector{a, b});
 
 #include <array>
 #include <concepts>

@@ -1,6 +1,6 @@
 #pragma once
 // Datasets made of others: ConcatDataset (one after the other), StackDataset (side by side). As torch.utils.data's.
-// Thread safety: as the parts. Use: core::ConcatDataset all(train, extra); core::StackDataset pairs(images, labels);
+// Thread safety: as the parts. Use: core::ConcatDataset all(train, extra); core::StackDataset pairs(train, extra);
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 // Options of DataLoader, and the parts of it that do not depend on the type of a batch.
-// Thread safety: plain values; worker_info() is per thread. Use: DataLoader(data, {.batch_size = 30, .shuffle = true}).
+// Thread safety: plain values; worker_info() is per thread. Use: core::DataLoader loader(data, {.batch_size = 30});
 
 #include <cstdint>
 #include <functional>

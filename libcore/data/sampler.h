@@ -1,8 +1,8 @@
 #pragma once
 // Samplers: in which order a dataset is read. The orders, and what they draw from which generator, are PyTorch's.
 // Thread safety: none; a loader asks its sampler from one thread.
-// Use: auto sampler = std::make_shared<core::WeightedRandomSampler>(weights, 100); DataLoader(data, {.sampler =
-// sampler});
+// Use: auto sampler = std::make_shared<core::WeightedRandomSampler>(std::vector{0.1, 0.9}, 100); core::DataLoader
+// loader(data, {.sampler = sampler});
 
 #include <cstddef>
 #include <cstdint>

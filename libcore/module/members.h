@@ -1,7 +1,7 @@
 #pragma once
 // Members: the list of what a module is made of. A module fills it in members(); names, order, state_dict, to, printing
-// and replication are all read from it. Thread safety: none; a list is built, read and dropped in one place. Use: void
-// members(core::Members& m) override { m.child("fc", fc).parameter("scale", scale).buffer("seen", seen); }
+// and replication are all read from it. Thread safety: none; a list is built, read and dropped in one place. Use:
+// struct Net : core::ModuleOf<Net> { core::Tensor w; void members(core::Members& m) override { m.buffer("w", w); } };
 
 #include <functional>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
-// Module: the base of everything that has a forward. A module is a plain struct of members that lists them once:
-//
+// Module: the base of everything that has a forward. A module is a plain struct of members that lists them once.
+// Use:
 //   struct Model : core::ModuleOf<Model> {
 //     core::Linear fc;
 //     Model(std::int64_t in, std::int64_t out) : fc(in, out) {}

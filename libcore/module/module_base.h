@@ -1,7 +1,7 @@
 #pragma once
 // Module: what every module can do, whatever its type. A class of one's own derives from ModuleOf (module.h), which
 // adds the call, copies and chaining. Thread safety: as the tensors'. Use: for (auto& [name, p] :
-// module.named_parameters()) ...
+// model.named_parameters()) ...
 
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,7 @@
 // Elements by their index: Python's brackets (integers, slices, None, Ellipsis and index tensors in one list), and
 // torch.gather and its kin. What writes by index is in scatter.h.
 // Thread safety: pure functions; index_put_ writes its first argument.
-// Use: core::index(x, {core::Slice{1, {}}, core::Ellipsis(), 0}) is x[1:, ..., 0].
+// Use: core::index(x, {core::Slice{1, {}}, core::Ellipsis(), 0});  // x[1:, ..., 0]
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 // One step and one layer of recurrent networks: what the modules RNN, LSTM, GRU and their cells are made of. Formulas
 // and gate orders are PyTorch's (LSTM: input, forget, cell, output; GRU: reset, update, new).
-// Thread safety: pure functions. Use: core::Tensor h = core::gru_cell(x, h, weights);
+// Thread safety: pure functions. Use: h = core::gru_cell(x, h, weights);
 
 #include <cstdint>
 #include <tuple>

@@ -11,7 +11,7 @@
 //        optimizer.step();
 //        return loss;
 //      }, {.device = "cuda:0", .optimizers = {&optimizer}});
-//      for (...) core::Tensor loss = step({x, y});
+//      core::Tensor loss = step({x, y});  // for each batch
 
 #include <functional>
 #include <optional>

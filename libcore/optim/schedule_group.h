@@ -1,6 +1,6 @@
 #pragma once
-// Schedules that put others together, and the one that looks at a metric. As torch.optim.lr_scheduler's.
-// Thread safety: as Optimizer. Use: core::ReduceLROnPlateau schedule(optimizer, {.patience = 3}); schedule.step(loss);
+// Schedules that put others together, and the one that looks at a metric. As torch.optim.lr_scheduler's. Thread safety:
+// as Optimizer. Use: core::ReduceLROnPlateau schedule(optimizer, {.patience = 3}); schedule.step(loss.item<double>());
 
 #include <cstdint>
 #include <memory>

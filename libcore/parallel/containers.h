@@ -10,7 +10,7 @@
 //   };
 //
 // Everything else is handed to every replica as it is. Specialise TensorParts for a type that is not yours.
-// Thread safety: pure functions. Use: map_tensors(args, [&](const Tensor& t) { return t.to(device); });
+// Thread safety: pure functions. Use: core::map_tensors(args, [](const core::Tensor& t) { return t.cpu(); });
 
 #include <array>
 #include <concepts>

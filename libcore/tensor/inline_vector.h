@@ -1,6 +1,6 @@
 #pragma once
 // A vector whose first N elements live in the object itself, so that the short lists of the hot path allocate nothing.
-// Thread safety: plain value. Use: core::InlineVector<Tensor, 4> grads; grads.push_back(t);
+// Thread safety: plain value. Use: core::InlineVector<core::Tensor, 4> grads; grads.push_back(x);
 
 #include <cstddef>
 #include <initializer_list>

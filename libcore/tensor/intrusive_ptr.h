@@ -1,7 +1,7 @@
 #pragma once
 // A shared pointer whose count lives in the object: 8 bytes, no control block. Everything a tensor is made of uses it.
 // Thread safety: as std::shared_ptr (the count is atomic; one handle is not). Use: auto p =
-// make_intrusive<StorageImpl>(...).
+// core::make_intrusive<core::TensorImpl>();
 
 #include <atomic>
 #include <cstdint>

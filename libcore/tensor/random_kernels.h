@@ -1,7 +1,7 @@
 #pragma once
 // Fills of plain buffers with random numbers: the exact algorithms, before any Tensor. random.h is what users call.
 // CPU generators give PyTorch's CPU bits; CUDA generators (here: of logical devices on host memory) its Philox numbers.
-// Thread safety: each fill locks its generator. Use: fill_uniform(g, {data, DType::f32, n}, 0, 1);
+// Thread safety: each fill locks its generator. Use: std::int64_t seed = core::detail::draw_seed(generator);
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #pragma once
 // TensorImpl: what a Tensor handle points to. Users never touch it; operations, autograd and modules do.
-// Thread safety: as Tensor. Use: tensor.impl()->sizes.
+// Thread safety: as Tensor. Use: x.impl()->sizes;
 
 #include <atomic>
 #include <cstddef>

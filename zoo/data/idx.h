@@ -1,6 +1,6 @@
 #pragma once
 // Reads the IDX files of MNIST and Fashion-MNIST, plain or gzip-compressed, as raw bytes with a shape.
-// Thread safety: pure functions. Use: IdxArray images = zoo::read_idx("train-images-idx3-ubyte.gz");
+// Thread safety: pure functions. Use: zoo::IdxArray images = zoo::read_idx("train-images-idx3-ubyte.gz");
 
 #include <cstdint>
 #include <filesystem>

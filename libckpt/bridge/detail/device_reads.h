@@ -2,8 +2,8 @@
 // DeviceReads: bytes of a file on their way to devices whose memory the host cannot touch. What is to be read is
 // collected first; run() then reads (and unpacks) it by several threads into a ring of pinned buffers, from which a
 // stream of its own copies it, so that the file and the bus are busy at the same time. Small tensors share a buffer,
-// and one copy where they are neighbours on the device. Thread safety: one thread an object. Use: DeviceReads
-// reads(options); reads.add({...}); reads.run();
+// and one copy where they are neighbours on the device. Thread safety: one thread an object. Use: ckpt::DeviceReads
+// reads; reads.add({source, &device, to, bytes}); reads.run();
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 // The bytes behind tensors as sources that a format can write: live ones, which are read when they are written, and
 // copies of how they were at one moment, for saves that go on while training changes the tensors.
-// Thread safety: sources may be read from many threads; a Snapshot belongs to one. Use: Snapshot now; SourcePtr bytes =
-// now.of(tensor.storage()); now.finish();
+// Thread safety: sources may be read from many threads; a Snapshot belongs to one. Use: ckpt::Snapshot now;
+// ckpt::SourcePtr bytes = now.of(tensor.storage()); now.finish();
 
 #include <map>
 #include <memory>

@@ -1,8 +1,8 @@
 #pragma once
 // Threads that make the batches of an epoch ahead of their use; results come in order, whatever thread is faster. A
 // pool serves one epoch, or one after the other (persistent workers). Thread safety: start() and next() belong to one
-// thread at a time. Use: WorkerPool<Tensor> pool(settings, make_fetch); pool.start(batches); while (auto b =
-// pool.next()) ...
+// thread at a time. Use: core::detail::WorkerPool<core::Tensor> pool({}, make_fetch); pool.start(batches); while (auto
+// b = pool.next()) ...
 
 #include <chrono>
 #include <condition_variable>

@@ -1,7 +1,7 @@
 #pragma once
 // What stands in the place of a module's parameters that are computed from others (parametrize.h). A module owns it;
 // copies of the module get one of their own over the same tensors. Internal to libcore/module.
-// Thread safety: as Module.
+// Thread safety: as Module. Use: core::detail::ReparametrizedPtr held; if (held) held.reset();
 
 #include <utility>
 

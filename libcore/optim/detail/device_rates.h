@@ -1,7 +1,7 @@
 #pragma once
 // The learning rates of an optimizer in device memory, for steps that are recorded as a graph: a schedule changes them
 // from replay to replay. Thread safety: as Optimizer.
-// Use: detail::DeviceRates rates(param_groups()); kernel(rates.on(device, group)); graphs write them before a replay.
+// Use: core::detail::DeviceRates rates(groups); core::Tensor rate = rates.on("cuda:0", groups[0]);
 
 #include <memory>
 #include <vector>

@@ -1,0 +1,19 @@
+#pragma once
+// What the `Use:` lines of zoo take as given: batches of inputs, and a model that was made before.
+
+#include <memory>
+
+#include "libcore/module/module.h"
+#include "zoo/data/image.h"
+
+namespace user {
+
+extern const core::Tensor images, digits;           // (n, channels, height, width)
+extern const core::Tensor labels;                   // (n)
+extern const core::Tensor tokens, centre, context;  // (n, words)
+extern const core::Tensor states, x;                // (n, words, features)
+extern const zoo::Image image;
+extern const core::Bytes content;  // of a file
+extern const std::shared_ptr<core::Module> net;
+
+}  // namespace user
