@@ -12,8 +12,8 @@ namespace test {
 namespace {
 
 std::mutex mutex;
-std::string watched;  // NOLINT(cert-err58-cpp): a test program
-std::string stray;    // NOLINT(cert-err58-cpp)
+std::string watched;
+std::string stray;
 
 bool is_inside(const std::string& path, const std::string& folder) {
   return !folder.empty() && path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');

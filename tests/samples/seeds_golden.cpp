@@ -74,7 +74,7 @@ Result run_program(Json json, const fs::path& folder, const fs::path& scratch) {
   if (fs::exists(table) && program_of(json).filename() == "sample_boston")
     command += " --path " + quoted(table.string());
   command += " --save values.safetensors >out 2>err </dev/null";
-  int status = std::system(command.c_str());  // NOLINT(cert-env33-c): the words are ours and quoted
+  int status = std::system(command.c_str());  // the words are ours and quoted
   Result result{.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1, .lines = {}};
   result.lines = lines_of(test::read_file(scratch / "out"));
   if (result.status == 0) return result;

@@ -47,7 +47,7 @@ void* required(void* block, std::size_t size) {
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names that the linker asks for
+// The names that the linker asks for (--wrap).
 extern "C" {
 void* __real_malloc(std::size_t size);
 void* __real_calloc(std::size_t count, std::size_t size);
@@ -72,7 +72,6 @@ char* __wrap_strdup(const char* text) {
   return static_cast<char*>(required(__real_strdup(text), 1));
 }
 }
-// NOLINTEND(bugprone-reserved-identifier)
 
 #ifndef __SANITIZE_ADDRESS__  // which has all of these operators itself, and tells them from malloc
 void* operator new(std::size_t size) {

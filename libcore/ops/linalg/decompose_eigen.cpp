@@ -14,7 +14,7 @@
 namespace core::linalg {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): the file's own helpers
+using namespace detail;  // the file's own helpers
 
 void check_complex_result(const Tensor& a, const char* name) {
   if (!is_floating(a.dtype())) {

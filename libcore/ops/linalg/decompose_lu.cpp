@@ -20,7 +20,7 @@
 namespace core::linalg {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): the file's own helpers
+using namespace detail;  // the file's own helpers
 
 void check_factorable(const Tensor& a, const char* name) {
   if (a.dim() < 2) {

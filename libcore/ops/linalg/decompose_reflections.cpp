@@ -17,7 +17,7 @@
 namespace core::linalg {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): the file's own helpers
+using namespace detail;  // the file's own helpers
 
 Tensor reflected_by_lapack(const Tensor& reflectors, const Tensor& tau) {
   return in_linalg_type(reflectors, [&]<class T>() {

@@ -21,7 +21,7 @@
 namespace core::linalg {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): the file's own helpers
+using namespace detail;  // the file's own helpers
 
 /// "3", "2.5", "inf": a number as PyTorch's C++ prints it.
 std::string order_text(double value) {

@@ -19,7 +19,7 @@ namespace core::linalg {
 namespace {
 
 using core::detail::fail;
-using namespace detail;  // NOLINT(google-build-using-namespace): the file's own helpers
+using namespace detail;  // the file's own helpers
 
 /// sum of x^k / k! for k to 16, in six products: four terms at a time.
 Tensor exponential_series(const Tensor& x) {

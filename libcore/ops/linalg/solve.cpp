@@ -21,7 +21,7 @@
 namespace core::linalg {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): the file's own helpers
+using namespace detail;  // the file's own helpers
 
 std::int64_t product(const Shape& sizes, std::size_t from, std::size_t to) {
   std::int64_t all = 1;

@@ -22,7 +22,7 @@
 namespace core::linalg {
 namespace {
 
-using namespace detail;  // NOLINT(google-build-using-namespace): the file's own helpers
+using namespace detail;  // the file's own helpers
 
 void check_lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
   const std::string name = "torch.linalg.lstsq: ";

@@ -9,7 +9,7 @@
 namespace test {
 namespace {
 
-using namespace core;  // NOLINT(google-build-using-namespace): a long list of calls
+using namespace core;  // a long list of calls
 using P = ErrorProgram;
 
 void add_cuda_cases(ErrorCases& c) {

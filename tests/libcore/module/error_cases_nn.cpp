@@ -11,7 +11,7 @@
 namespace test {
 namespace {
 
-using namespace core;  // NOLINT(google-build-using-namespace): a long list of calls
+using namespace core;  // a long list of calls
 using P = ErrorProgram;
 
 const TensorOptions kMeta{.device = Device("meta")};

@@ -8,7 +8,7 @@
 namespace test {
 namespace {
 
-using namespace core;  // NOLINT(google-build-using-namespace): a long list of calls
+using namespace core;  // a long list of calls
 using P = ErrorProgram;
 
 struct Range {

@@ -62,7 +62,7 @@ testing::Matcher<std::pair<double, double>> rates(double a, double b) {
 }
 
 TEST(Schedule, JumpsByItsClosedForm) {
-  using namespace core;  // NOLINT(google-build-using-namespace)
+  using namespace core;
   EXPECT_THAT(jump(make<StepLR>(StepLR::Options{3, 0.5})), rates(0.125, 0.125));
   EXPECT_THAT(jump(make<MultiStepLR>(MultiStepLR::Options{{2, 5, 9}, 0.1})), rates(0.005000000000000001, 0.005));
   EXPECT_THAT(jump(make<ConstantLR>(ConstantLR::Options{0.5, 10})), rates(0.25, 0.25));
@@ -75,7 +75,7 @@ TEST(Schedule, JumpsByItsClosedForm) {
 }
 
 TEST(Schedule, JumpsByItsStepWhereItHasNoClosedForm) {
-  using namespace core;  // NOLINT(google-build-using-namespace)
+  using namespace core;
   const EpochFunction inverse = [](std::int64_t epoch) { return 1.0 / (1.0 + static_cast<double>(epoch)); };
   EXPECT_THAT(jump(make<LambdaLR>(inverse)), rates(0.0625, 0.05555555555555555));
   EXPECT_THAT(jump(make<CosineAnnealingWarmRestarts>(CosineAnnealingWarmRestarts::Options{4, 2})),
@@ -178,7 +178,7 @@ void expect_resumes(const Make& make_schedule) {
 }
 
 TEST(Schedule, EveryKindResumesFromItsState) {
-  using namespace core;  // NOLINT(google-build-using-namespace)
+  using namespace core;
   expect_resumes(make<MultiStepLR>(MultiStepLR::Options{{2, 6, 6}, 0.5}));
   expect_resumes(make<LinearLR>(LinearLR::Options{0.25, 1.0, 8}));
   expect_resumes(make<PolynomialLR>(PolynomialLR::Options{10, 2.0}));
