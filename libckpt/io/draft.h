@@ -2,7 +2,7 @@
 // Draft: a file that somebody else writes whole under a hidden name, to be looked at before it gets its own: for names
 // that are known only when the file is, and for answers that must not come after the file stands. Hidden drafts of
 // killed programs go with the next save to the folder (leftovers.h). Thread safety: one owner.
-// Use: Draft draft("net.pth"); save(checkpoint, draft.path()); ...; draft.move_to("net-1a2b3c4d.pth", {});
+// Use: Draft draft("net.pth"); ... draft.move_to("net-1a2b3c4d.pth", {});
 
 #include <filesystem>
 #include <memory>

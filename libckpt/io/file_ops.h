@@ -1,7 +1,7 @@
 #pragma once
 // The system calls that change a file, in one table, so that a test can fail or kill the k-th of them; and what an
 // errno means in a sentence. Internal to libckpt/io. Thread safety: file_ops() may be read by any thread;
-// set_file_ops() is for tests and trials, while no other thread writes. Use: file_ops().fsync(fd).
+// set_file_ops() is for tests and trials, while no other thread writes. Use: file_ops().fsync(fd.get());
 
 #include <fcntl.h>
 #include <sys/types.h>

@@ -11,8 +11,8 @@
 // ordinary names that no index mentions: nothing removes them, a repeated save finds them by their content and uses
 // them (keep_member()), and `ckpt doctor` lists them. Internal to libckpt. Thread safety: one owner; the writer lock of
 // the head is held meanwhile. Use: FileSet set("m.index.json", {}); set.announce({"m-1.bin"}, old_names, size);
-// set.write_member("m-1.bin", size, write); set.commit(index_text); for (const std::string& text : set.left())
-// warn(text);
+// set.write_member("m-1.bin", size, write); set.commit(index_bytes); for (const std::string& name : set.left())
+// ...
 
 #include <cstdint>
 #include <filesystem>

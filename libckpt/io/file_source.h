@@ -1,6 +1,6 @@
 #pragma once
 // A ByteSource over a file that is open already. Internal to libckpt/io. Thread safety: pure.
-// Use: return source_of(std::move(fd), path);
+// Use: SourcePtr source = source_of(std::move(fd), path);
 
 #include <filesystem>
 

@@ -2,7 +2,7 @@
 // Files of a checkpoint folder, opened by a name that a file of the folder gave: the shards of an index, the data of a
 // distributed checkpoint. Whoever made the folder chose the name and what lies there, so a symbolic link must not be a
 // way to a file elsewhere. Thread safety: any thread. Use: SourcePtr shard = open_in_folder(folder, name,
-// Links::inside).
+// Links::inside, "the index");
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 // How many values the JSON header of a safetensors file holds, told from its text: a parsed value takes up to ten times
-// its text, so that what no real file has is refused before it is parsed. The text may be any bytes.
-// Thread safety: pure. Use: check_header_values(text, options.limits); JsonDocument::parse(text)
+// its text, so that what no real file has is refused before it is parsed. The text may be any bytes. Thread safety:
+// pure. Use: check_header_values(text, limits); JsonDocument json = JsonDocument::parse(text);
 
 #include <string_view>
 

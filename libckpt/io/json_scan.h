@@ -1,6 +1,6 @@
 #pragma once
 // Positions in a JSON text, which the parser does not keep. REQUIRES for all: the text is valid JSON. Internal to
-// json.cpp. Thread safety: pure functions. Use: json_member_spans(R"({"a": 1})")[0].begin == 6.
+// json.cpp. Thread safety: pure functions. Use: json_member_spans(R"({"a": 1})")[0].begin == 6;
 
 #include <cstdint>
 #include <optional>

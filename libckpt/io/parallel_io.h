@@ -1,7 +1,7 @@
 #pragma once
 // Work on many pieces by several threads with bounded memory: hash or compress in any order, write in order.
 // Thread safety: call from one thread; bodies run on several. Use: parallel_for(n, threads, [&](std::size_t i) { ...
-// }); run_in_order<ByteVector>(n, {.threads = 4}, size_of, compress, write);
+// }); ckpt::run_in_order<ByteVector>(n, {.threads = 4}, size_of, compress, store);
 
 #include <cstdint>
 #include <functional>

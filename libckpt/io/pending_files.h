@@ -2,8 +2,8 @@
 // What must not outlive the process: files that are not finished, and helper processes. Whoever makes one claims a
 // place in a fixed table before and lets go of it afterwards. A library installs no signal handlers: a program that is
 // to leave nothing behind calls remove_pending() in its own, just before it ends. Thread safety: all of it;
-// remove_pending() may be called in a signal handler. Use: Step step; PendingFile pending(folder, name); fd =
-// openat(folder, name, O_CREAT);
+// remove_pending() may be called in a signal handler. Use: Step step; PendingFile pending(folder_fd, name); Fd
+// fd(openat(folder_fd, name, O_CREAT));
 
 #include <signal.h>
 #include <sys/types.h>

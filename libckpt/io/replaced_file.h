@@ -1,6 +1,6 @@
 #pragma once
 // The file that a save will replace: where it really lies, who it is, and what of it the new file must keep. Internal
-// to AtomicFile. Thread safety: one owner. Use: ReplacedFile old = look_up(path); ... old.require_unchanged(dir);
+// to AtomicFile. Thread safety: one owner. Use: Target target = look_up(path); ... require_unchanged(target);
 
 #include <sys/stat.h>
 

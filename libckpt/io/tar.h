@@ -1,7 +1,7 @@
 #pragma once
 // Tar archives, as far as old checkpoints and scanners need them: regular files, with the long names of ustar, PAX and
-// GNU. Every byte is accounted for: headers are checked by their sum, padding and the end must be zeros.
-// Thread safety: immutable. Use: TarArchive tar = TarArchive::open(file, {}); SourcePtr pickle = tar.payload("pickle");
+// GNU. Every byte is accounted for: headers are checked by their sum, padding and the end must be zeros. Thread safety:
+// immutable. Use: auto tar = TarArchive::open(file, {}); SourcePtr data = tar.payload(*tar.find("pickle"));
 
 #include <string>
 #include <string_view>

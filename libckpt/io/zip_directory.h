@@ -1,7 +1,7 @@
 #pragma once
 // The fixed structures of a zip file: end records, directory entries, local headers with their data descriptors. Each
 // function reads one of them and checks everything that can be checked on it alone. Internal to zip.cpp.
-// Thread safety: one owner. Use: ZipEnd end = find_zip_end(*file, options);
+// Thread safety: one owner. Use: ZipEnd end = find_zip_end(*file, false);
 
 #include <cstdint>
 #include <optional>

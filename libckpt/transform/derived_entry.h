@@ -1,7 +1,7 @@
 #pragma once
 // Entries computed from others when they are read: transposed, reshaped, cut apart, put together, cast. Internal to
 // rules. Nothing holds a tensor: windows are gathered piece by piece, parts are read where they lie.
-// Thread safety: pure; the sources may be read from many threads. Use: EntryPtr t = transposed(entry, {1, 0});
+// Thread safety: pure; the sources may be read from many threads. Use: EntryPtr t = transposed(*entry, {1, 0});
 
 #include <vector>
 

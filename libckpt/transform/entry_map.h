@@ -1,6 +1,6 @@
 #pragma once
-// EntryReplacements: new entries for old ones, put into a tree in one walk. Internal to transforms.
-// Thread safety: one owner. Use: replaced.replace(entry, fresh); root = replaced.apply(root);
+// EntryReplacements: new entries for old ones, put into a tree in one walk. Internal to transforms. Thread safety: one
+// owner. Use: EntryReplacements replaced; replaced.replace(entry, fresh); root = replaced.apply(root);
 
 #include <memory>
 #include <unordered_map>

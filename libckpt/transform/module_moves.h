@@ -1,6 +1,6 @@
 #pragma once
-// Where modules go when keys are renamed, told from the keys: versions (_metadata) follow. Internal.
-// Thread safety: one writer. Use: moves.add("a.fc.weight", "b.fc.weight"); moves.moved("a.fc") == "b.fc".
+// Where modules go when keys are renamed, told from the keys: versions (_metadata) follow. Internal. Thread safety: one
+// writer. Use: ModuleMoves moves; moves.add("a.fc.weight", "b.fc.weight"); moves.moved("a.fc") == "b.fc";
 
 #include <optional>
 #include <string>

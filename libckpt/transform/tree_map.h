@@ -1,7 +1,7 @@
 #pragma once
 // TreeMap: rebuilds a checkpoint's tree with changes. What was one node stays one node (aliased containers, tied
 // tensors), and subtrees without a change are shared with the original, not copied.
-// Thread safety: one owner. Use: derive, override what changes, call map(root).
+// Thread safety: one owner. Use: struct Copy : TreeMap {}; Value same = Copy().map(root);  // overrides what changes
 
 #include <map>
 #include <vector>

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Checks that the `Use:` line of every installed header compiles: it stands in the comment that the header begins with.
+"""Checks that the `Use:` lines of headers compile: those of every installed one, and of folders inside libckpt.
 
-    use_lines.py [--compiler g++] [--output FOLDER] [LIBRARY...]      libcore, libckpt, bridge, zoo; without names all
+    use_lines.py [--compiler g++] [--output FOLDER] [GROUP...]       without names all
 
-A snippet is C++ as a user writes it in a function, with namespaces spelt out. It runs from `Use:` to a blank line of the
-comment, to the next labelled part (`Source:`, `Errors:`, `Thread safety:`, `Cost:`) or to the end of the comment. `...`
+A `Use:` line stands in the comment that a header begins with. It is C++ as a user writes it in a function: with
+namespaces spelt out; inside libckpt, in its namespace. It runs from `Use:` to a blank line of the comment, to the next
+labelled part (`Source:`, `Errors:`, `Thread safety:`, `Cost:`) or to the end of the comment. `...`
 where a statement may begin stands for any statements: it is read as an empty one. What a snippet takes as given (`x`,
-`model`, `path`) is declared in use_names/LIBRARY.h. A header without a `Use:` line is an error.
+`model`, `path`) is declared in use_names/GROUP.h. A header without a `Use:` line is an error.
 
-Each library's snippets become one source, a function each, of which only the syntax is checked; `#line` makes the
+Each group's snippets become one source, a function each, of which only the syntax is checked; `#line` makes the
 compiler name the header and the line in it.
 """
 
@@ -20,8 +21,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Where the headers of a library lie; the first that fits.
-LIBRARIES = {"libcore": "libcore/", "bridge": "libckpt/bridge", "libckpt": "libckpt/", "zoo": "zoo/"}
+# Groups of headers by how their paths begin; an installed header is of the first that fits.
+INSTALLED = {"libcore": "libcore/", "bridge": "libckpt/bridge", "libckpt": "libckpt/", "zoo": "zoo/"}
+INTERNAL = {"io": "libckpt/io/", "transform": "libckpt/transform/"}
 
 COMMENT_LINE = re.compile(r"\s*(?://|/\*\*?|\*(?!/)) ?(.*?)\s*(?:\*/)?$")
 BEGIN = re.compile(r"(?:^|(?<=\s))Use:(?=\s|$)")
@@ -62,8 +64,9 @@ def snippet_of(header_text):
     return begun, code
 
 
-def source_of(root, headers, names):
-    """The source that has every snippet of these headers, and which of them have none. `names` declares what is given."""
+def source_of(root, headers, names, namespace="user"):
+    """The source that has every snippet of these headers, and which of them have none. `names` is the header that
+    declares what they take as given, in `namespace`."""
     functions = []
     without = []
     for header in headers:
@@ -75,12 +78,12 @@ def source_of(root, headers, names):
         name = re.sub(r"\W", "_", header)
         functions.append(f'void {name}() {{\n#line {line} "{header}"\n{code}\n}}\n')
     includes = "".join(f'#include "{header}"\n' for header in [*headers, names])
-    return f"{includes}\nnamespace user {{\n\n" + "\n".join(functions) + "\n}  // namespace user\n", without
+    return f"{includes}\nnamespace {namespace} {{\n\n" + "\n".join(functions) + f"\n}}  // namespace {namespace}\n", without
 
 
-def problems(compiler, root, headers, names, source):
+def problems(compiler, root, headers, names, source, namespace="user"):
     """What is wrong with the `Use:` lines of these headers, as text. Writes `source`."""
-    text, without = source_of(root, headers, names)
+    text, without = source_of(root, headers, names, namespace)
     source.write_text(text)
     command = [compiler, "-std=c++20", "-fsyntax-only", "-w", "-fdiagnostics-color=never", f"-I{root}", str(source)]
     compiled = subprocess.run(command, cwd=root, capture_output=True, text=True)
@@ -95,28 +98,35 @@ def installed_headers():
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
-def library_of(header):
-    return next(library for library, begin in LIBRARIES.items() if header.startswith(begin))
+def header_groups():
+    """The headers of every group."""
+    groups = {name: [] for name in [*INSTALLED, *INTERNAL]}
+    installed = installed_headers()
+    for header in installed:
+        groups[next(name for name, begin in INSTALLED.items() if header.startswith(begin))].append(header)
+    for name, folder in INTERNAL.items():
+        inside = sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.h"))
+        groups[name] = [header for header in inside if header not in installed]
+    return groups
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--output", help="where the sources are kept; without it nothing is")
-    parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=", ".join(LIBRARIES))
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join([*INSTALLED, *INTERNAL]))
     options = parser.parse_args()
-    headers = {}
-    for header in installed_headers():
-        headers.setdefault(library_of(header), []).append(header)
+    groups = header_groups()
     bad = False
     with tempfile.TemporaryDirectory() as scratch:
         output = pathlib.Path(options.output or scratch)
         output.mkdir(parents=True, exist_ok=True)
-        for library in options.libraries or headers:
-            names = f"tests/checks/use_names/{library}.h"
-            said = problems(options.compiler, ROOT, headers[library], names, output / f"{library}.cpp")
+        for group in options.groups or groups:
+            names = f"tests/checks/use_names/{group}.h"
+            namespace = "ckpt::detail::user" if group in INTERNAL else "user"
+            said = problems(options.compiler, ROOT, groups[group], names, output / f"{group}.cpp", namespace)
             bad = bad or said
-            print(said or f"use_lines: those of {len(headers[library])} headers of {library} compile\n", end="")
+            print(said or f"use_lines: those of {len(groups[group])} headers of {group} compile\n", end="")
     sys.exit(1 if bad else 0)
 
 
