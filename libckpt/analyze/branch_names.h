@@ -1,6 +1,6 @@
 #pragma once
 // What dotted names have in common: a branch, a last component, a prefix that came or went. Internal.
-// Thread safety: pure. Use: common_branch({"fc.weight", "fc.bias"}) == "fc"
+// Thread safety: pure. Use: common_branch({"fc.weight", "fc.bias"}) == "fc";
 
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
 // The values of pairs of tensors compared in pieces of bounded size by several threads. Internal to diff.
-// Thread safety: pure. Use: std::vector<ValueDifference> d = compare_values(pairs, {.tick = tick});
+// Thread safety: pure. Use: std::vector<ValueDifference> d = compare_values(tensors, {.tick = tick});
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
-// What happened between two checkpoints, in words. Internal to diff: it is given what the comparison saw and reads
-// only tensors that differ. Thread safety: pure. Use: result.verdicts = find_verdicts({a, b, seen, result, threads});
+// What happened between two checkpoints, in words. Internal to diff: it is given what the comparison saw and reads only
+// tensors that differ. Thread safety: pure. Use: FoundVerdicts found = find_verdicts({a, b, seen, result, threads});
 
 #include <optional>
 #include <string>

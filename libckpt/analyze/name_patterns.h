@@ -1,7 +1,7 @@
 #pragma once
 // Many pairs of names as few patterns: "layer1.0.w" -> "stages.0.0.w" and its like become "layer{#i}.*" ->
 // "stages.{i-1}.*". Every result is tried on all names and put right by exact pairs where it would be wrong. Internal
-// to align. Thread safety: pure. Use: auto pairs = rename_patterns(wanted);
+// to align. Thread safety: pure. Use: auto patterns = rename_patterns(pairs, true);
 
 #include <string>
 #include <utility>

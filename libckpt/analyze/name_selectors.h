@@ -1,6 +1,6 @@
 #pragma once
-// Selectors and patterns that mean some names and no others of all that are there. Internal to align.
-// Thread safety: one owner. Use: NameSelectors chooser(all, true); for (const std::string& s : chooser.selectors(some))
+// Selectors and patterns that mean some names and no others of all that are there. Internal to align. Thread safety:
+// one owner. Use: NameSelectors chooser(all, true); std::vector<std::string> few = chooser.selectors(some);
 
 #include <string>
 #include <string_view>

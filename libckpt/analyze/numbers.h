@@ -1,6 +1,6 @@
 #pragma once
 // The values of tensors as doubles, in blocks: what statistics and comparisons count with. Internal.
-// Thread safety: pure. Use: read_numbers(entry, first, numbers);
+// Thread safety: pure. Use: to_numbers(entry.dtype, bytes, numbers);
 
 #include <cstdint>
 #include <span>

@@ -2,8 +2,8 @@
 // Text that a person copies out of a terminal into a shell or into Python: whatever a key, a tag or a file name holds,
 // it stays one word, one string, and nothing of it is run. No result holds a control character, a mark that hides or
 // reorders text, or a byte that is no UTF-8, so that it can be shown as it is.
-// Thread safety: pure functions; a ShellCommand has one owner. Use:
-// ShellCommand("ckpt").word("ls").file(path).text()  ->  "ckpt ls 'my net.pth'"
+// Thread safety: pure functions; a ShellCommand has one owner. Use: std::string line =
+// ShellCommand("ckpt").word("ls").file(path).text();  // ckpt ls 'my net.pth'
 
 #include <string>
 #include <string_view>

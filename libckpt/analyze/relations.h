@@ -1,6 +1,6 @@
 #pragma once
 // How one tensor became another: cast, rounded, transposed, reshaped, with rows added. Internal to diff and align.
-// Every test stops at the first value that does not fit. Thread safety: pure. Use: find_relation(a, b)
+// Every test stops at the first value that does not fit. Thread safety: pure. Use: find_relation(entry, other);
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // The inner loops of stats.h over blocks of doubles; built with full optimisation in every build. Internal.
-// Thread safety: an accumulator has one owner. Use: moments.add(numbers, smallest);
+// Thread safety: an accumulator has one owner. Use: moments.merge(moments_of(numbers, smallest_normal(dtype)));
 
 #include <cstdint>
 #include <span>

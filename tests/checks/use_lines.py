@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Checks that the `Use:` lines of headers compile: those of every installed one, and of folders inside libckpt.
 
-    use_lines.py [--compiler g++] [--output FOLDER] [GROUP...]       without names all
+    use_lines.py [--compiler g++] [--output FOLDER] [GROUP...]      without names all
 
 A `Use:` line stands in the comment that a header begins with. It is C++ as a user writes it in a function: with
 namespaces spelt out; inside libckpt, in its namespace. It runs from `Use:` to a blank line of the comment, to the next
-labelled part (`Source:`, `Errors:`, `Thread safety:`, `Cost:`) or to the end of the comment. `...`
-where a statement may begin stands for any statements: it is read as an empty one. What a snippet takes as given (`x`,
-`model`, `path`) is declared in use_names/GROUP.h. A header without a `Use:` line is an error.
+labelled part (`Source:`, `Errors:`, `Thread safety:`, `Cost:`) or to the end of the comment. `...` where a statement may
+begin stands for any statements: it is read as an empty one. What a snippet takes as given (`x`, `model`, `path`) is
+declared in use_names/GROUP.h. A header without a `Use:` line is an error.
 
 Each group's snippets become one source, a function each, of which only the syntax is checked; `#line` makes the
 compiler name the header and the line in it.
@@ -21,9 +21,14 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Groups of headers by how their paths begin; an installed header is of the first that fits.
+# Groups of headers by how their paths begin; a header is of the first that fits.
 INSTALLED = {"libcore": "libcore/", "bridge": "libckpt/bridge", "libckpt": "libckpt/", "zoo": "zoo/"}
-INTERNAL = {"io": "libckpt/io/", "transform": "libckpt/transform/"}
+INTERNAL = {
+    "io": "libckpt/io/",
+    "transform": "libckpt/transform/",
+    "why": "libckpt/analyze/why/",
+    "analyze": "libckpt/analyze/",
+}
 
 COMMENT_LINE = re.compile(r"\s*(?://|/\*\*?|\*(?!/)) ?(.*?)\s*(?:\*/)?$")
 BEGIN = re.compile(r"(?:^|(?<=\s))Use:(?=\s|$)")
@@ -33,7 +38,7 @@ ANY_STATEMENTS = re.compile(r"(^|[;{})])(\s*)\.\.\.")
 
 
 def snippet_of(header_text):
-    """The number of the line that has `Use:` and the snippet's lines, or None."""
+    """The number of the line that has `Use:`, and the snippet; None without one."""
     begun = None
     in_comment = False
     snippet = []
@@ -60,8 +65,7 @@ def snippet_of(header_text):
             break
     if begun is None:
         return None
-    code = ANY_STATEMENTS.sub(r"\1\2;", "\n".join(snippet))
-    return begun, code
+    return begun, ANY_STATEMENTS.sub(r"\1\2;", "\n".join(snippet))
 
 
 def source_of(root, headers, names, namespace="user"):
@@ -78,7 +82,8 @@ def source_of(root, headers, names, namespace="user"):
         name = re.sub(r"\W", "_", header)
         functions.append(f'void {name}() {{\n#line {line} "{header}"\n{code}\n}}\n')
     includes = "".join(f'#include "{header}"\n' for header in [*headers, names])
-    return f"{includes}\nnamespace {namespace} {{\n\n" + "\n".join(functions) + f"\n}}  // namespace {namespace}\n", without
+    body = "\n".join(functions)
+    return f"{includes}\nnamespace {namespace} {{\n\n{body}\n}}  // namespace {namespace}\n", without
 
 
 def problems(compiler, root, headers, names, source, namespace="user"):
@@ -98,15 +103,21 @@ def installed_headers():
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
+def group_of(header, begins):
+    return next((group for group, begin in begins.items() if header.startswith(begin)), None)
+
+
 def header_groups():
     """The headers of every group."""
-    groups = {name: [] for name in [*INSTALLED, *INTERNAL]}
+    groups = {group: [] for group in [*INSTALLED, *INTERNAL]}
     installed = installed_headers()
     for header in installed:
-        groups[next(name for name, begin in INSTALLED.items() if header.startswith(begin))].append(header)
-    for name, folder in INTERNAL.items():
-        inside = sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.h"))
-        groups[name] = [header for header in inside if header not in installed]
+        groups[group_of(header, INSTALLED)].append(header)
+    for path in sorted((ROOT / "libckpt").rglob("*.h")):
+        header = str(path.relative_to(ROOT))
+        group = group_of(header, INTERNAL)
+        if group and header not in installed:
+            groups[group].append(header)
     return groups
 
 
@@ -126,7 +137,7 @@ def main():
             namespace = "ckpt::detail::user" if group in INTERNAL else "user"
             said = problems(options.compiler, ROOT, groups[group], names, output / f"{group}.cpp", namespace)
             bad = bad or said
-            print(said or f"use_lines: those of {len(groups[group])} headers of {group} compile\n", end="")
+            print(said or f"use_lines: {len(groups[group])} headers of {group}, all compile\n", end="")
     sys.exit(1 if bad else 0)
 
 

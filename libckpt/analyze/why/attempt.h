@@ -1,7 +1,7 @@
 #pragma once
 // Attempt: the keys of one dict of a file against the keys that are wanted, while causes are found one after the other.
 // Each cause changes the keys as its steps would change the file, so that the next one sees what is left.
-// Thread safety: one owner. Use: Attempt attempt(file_keys, table); find_rules(attempt); find_leftovers(attempt);
+// Thread safety: one owner. Use: Attempt attempt(file_keys, table); find_name_causes(attempt); find_leftovers(attempt);
 
 #include <string>
 #include <string_view>

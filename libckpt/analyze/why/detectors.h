@@ -1,6 +1,6 @@
 #pragma once
 // All detectors over the keys of one dict, in the order in which their causes are told and cured.
-// Thread safety: pure. Use: Attempt attempt = attempt_all(candidate, table, packs, nearest);
+// Thread safety: pure. Use: Attempt attempt = attempt_all(candidate, table, known_packs, nearest);
 
 #include <string>
 

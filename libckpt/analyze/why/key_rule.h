@@ -1,6 +1,6 @@
 #pragma once
 // What a KeyRule does to a key and to the path of a module.
-// Thread safety: pure. Use: RuleFunction rename = rule_function(rule); rename("module.fc.weight")
+// Thread safety: pure. Use: auto rename = key_function(rule); rename("module.fc.weight");
 
 #include <functional>
 #include <string>

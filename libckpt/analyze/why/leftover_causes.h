@@ -1,6 +1,6 @@
 #pragma once
 // Causes that lie in keys without a partner: counters of batch norm, tied names, stale buffers, extra and missing keys.
-// Thread safety: one owner of the attempt. Use: find_leftovers(attempt); find_missing_and_extra(attempt, other_model);
+// Thread safety: one owner of the attempt. Use: find_leftovers(attempt); find_missing_and_extra(attempt, kinship);
 
 #include "libckpt/analyze/why/attempt.h"
 

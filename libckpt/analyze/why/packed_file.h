@@ -1,6 +1,6 @@
 #pragma once
 // Files that are packed in another one: gzip, bzip2, xz, zstd, tar, and zip archives that hold a checkpoint as a
-// member. Thread safety: pure. Use: if (auto command = unpack_command(path, file, head)) say(*command);
+// member. Thread safety: pure. Use: if (auto command = unpack_command(path, file, head)) std::cout << *command;
 
 #include <filesystem>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 // One line of Python that loads the weights of a file, whatever its format: by the reader that Python has for it, or
 // from what a command made of it.
-// Thread safety: one owner. Use: detail::PythonLine line(diagnosis); line.direct({place}).value_or(line.after(out, ""))
+// Thread safety: one owner. Use: PythonLine line(diagnosis); std::string text = line.direct({}).value_or("");
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // A file that one process of a distributed program saved for itself: its DTensors hold that process's part alone.
-// Thread safety: pure. Use: if (auto part = detail::rank_part(root)) say(detail::rank_cause(*part));
+// Thread safety: pure. Use: if (auto part = rank_part(root)) diagnosis.causes.push_back(rank_cause(*part));
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 // Candidates for renaming rules: every key that found no partner votes for what would have to change in its name to
 // give it one. Long lists are sampled, so that the cost stays linear.
-// Thread safety: pure. Use: for (const RuleVote& vote : prefix_votes(attempt)) try_rule(vote.rule);
+// Thread safety: pure. Use: for (const RuleVote& vote : prefix_votes(attempt)) ...
 
 #include <vector>
 

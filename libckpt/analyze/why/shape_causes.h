@@ -1,6 +1,6 @@
 #pragma once
 // Causes that lie in shapes: transposed weights, projections fused or split, other sizes, other numbers of layers.
-// Thread safety: one owner of the attempt. Use: find_layout_causes(attempt); find_size_causes(attempt, nearest);
+// Thread safety: one owner of the attempt. Use: find_layout_causes(attempt); find_size_causes(attempt);
 
 #include <functional>
 #include <optional>
