@@ -99,14 +99,13 @@ Dict renamed(const Dict& dict, const Renames& renames) {
 }
 
 /// Versions by the model's module names, found through the bare form of the file's.
-StateDict::Versions versions_for(const Dict& dict, const Module& model) {
+StateDict::Versions versions_for(const Dict& dict, const StateDict& model) {
   std::unordered_map<std::string, int> by_bare;
   for (const auto& [module, version] : module_versions(dict)) {
     by_bare.emplace(without_wrappers(module).key, static_cast<int>(version));
   }
   StateDict::Versions versions;
-  const StateDict state = model.state_dict();
-  for (const auto& [module, version] : state.versions()) {
+  for (const auto& [module, version] : model.versions()) {
     auto found = by_bare.find(without_wrappers(module).key);
     if (found != by_bare.end()) versions.emplace_back(module, found->second);
   }
@@ -162,8 +161,8 @@ void check_locations(const Dict& dict, const MapLocation& map_location) {
 }
 
 /// The way of load_state_dict, for its checks, its texts and its care for older versions.
-void load_checked(const Dict& dict, const StateDict::Versions& versions, Module& module, bool strict,
-                  LoadReport& report) {
+void load_checked(const Dict& dict, const StateDict::Versions& versions, const StateDict& model, Module& module,
+                  bool strict, LoadReport& report) {
   StateDict state = to_state_dict(dict, MapLocation(core::Device()));
   if (versions.empty()) {
     state.clear_versions();
@@ -174,7 +173,6 @@ void load_checked(const Dict& dict, const StateDict::Versions& versions, Module&
   report.missing_keys = std::move(keys.missing_keys);
   report.unexpected_keys = std::move(keys.unexpected_keys);
   std::set<std::string> unexpected(report.unexpected_keys.begin(), report.unexpected_keys.end());
-  StateDict model = module.state_dict();
   for (const auto& [key_value, value] : dict.items) {
     std::string key = step_text(key_value);
     const Tensor* tensor = model.find(key);
@@ -205,7 +203,7 @@ LoadReport load_into(Module& module, const Checkpoint& checkpoint, const LoadInt
   report.format = checkpoint.format;
   StateDictRef chosen = choose_state_dict(checkpoint.root, options.path);
   report.path = chosen.name;
-  StateDict model = module.state_dict();
+  const StateDict model = module.state_dict();  // once: a user's hooks run in it
   Value ruled = apply_load_rules(*chosen.dict, options.rules, &report.warnings);
   const Dict& source = ruled.as_dict();
   Renames renames = options.reconcile ? reconcile(source, model, report) : Renames();
@@ -214,7 +212,7 @@ LoadReport load_into(Module& module, const Checkpoint& checkpoint, const LoadInt
   if (fits_exactly(dict, model)) {
     load_straight(dict, model, DeviceReads(options.ring, options.open.threads), report);
   } else {
-    load_checked(dict, versions_for(source, module), module, options.strict, report);
+    load_checked(dict, versions_for(source, model), model, module, options.strict, report);
   }
   std::string damage = damage_warning(list_entries(ruled));
   if (!damage.empty()) report.warnings.push_back(std::move(damage));

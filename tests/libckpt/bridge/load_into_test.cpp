@@ -32,6 +32,24 @@ TEST(LoadInto, ReadsStraightIntoTheTensorsThatAreThere) {
   EXPECT_GT(other.fc1.weight.version(), version);
 }
 
+TEST(LoadInto, RunsTheHooksOfStateDictOnce) {
+  TempDir dir;
+  core::manual_seed(1);
+  TwoLayers model;
+  core::StateDict part;
+  part.set("fc1.weight", model.fc1.weight);
+  ckpt::save(model.state_dict(), dir.path() / "whole.ckpt");
+  ckpt::save(part, dir.path() / "part.ckpt");
+  for (const char* file : {"whole.ckpt", "part.ckpt"}) {  // read straight, and through load_state_dict
+    TwoLayers other;
+    int calls = 0;
+    other.register_state_dict_pre_hook([&](core::Module&, const std::string&, bool) { ++calls; });
+    ckpt::load_into(other, dir.path() / file, {.strict = false});
+    EXPECT_EQ(calls, 1) << file;
+    EXPECT_TRUE(other.fc1.weight.equal(model.fc1.weight));
+  }
+}
+
 class LoadIntoOfDamage : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
