@@ -1,5 +1,6 @@
 #include "libckpt/checkpoint.h"
 
+#include "libckpt/children.h"
 #include "libckpt/nearest_path.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -7,85 +8,25 @@
 namespace ckpt {
 namespace {
 
-/// Depth-first walk in file order. `visit(value)` is called for every node with the path held by the walker.
-class Walker {
+class EntryLister {
  public:
-  virtual ~Walker() = default;
-  void walk(const Value& value) {
-    visit(value);
-    switch (value.kind()) {
-      case Value::Kind::dict:
-        walk_items(value.as_dict().items);
-        break;
-      case Value::Kind::list:
-      case Value::Kind::tuple:
-      case Value::Kind::set:
-      case Value::Kind::frozenset:
-        walk_list(value.as_list());
-        break;
-      case Value::Kind::object:
-        walk_object(value.as_object());
-        break;
-      default:
-        break;
-    }
+  std::vector<NamedEntry> run(const Value& root) {
+    walk(root);
+    return std::move(entries_);
   }
 
- protected:
-  virtual void visit(const Value& value) = 0;
-
-  std::string name() const {
-    std::string out;
-    for (const Value& step : path_) out += (out.empty() && &step == &path_.front() ? "" : ".") + step_text(step);
-    return out;
+ private:
+  void walk(const Value& value) {
+    if (value.is(Value::Kind::tensor)) entries_.push_back({path_, path_text(path_), value.entry_ptr()});
+    for_each_child(value, [this](const Value* step, const Value& child) {
+      if (step != nullptr) path_.push_back(*step);
+      walk(child);
+      if (step != nullptr) path_.pop_back();
+    });
   }
 
   std::vector<Value> path_;
-
- private:
-  void walk_child(Value step, const Value& child) {
-    path_.push_back(std::move(step));
-    walk(child);
-    path_.pop_back();
-  }
-  void walk_items(const std::vector<std::pair<Value, Value>>& items) {
-    for (const auto& [key, child] : items) walk_child(key, child);
-  }
-  void walk_list(const Value::List& items) {
-    for (std::size_t i = 0; i < items.size(); ++i) walk_child(Value::integer(static_cast<std::int64_t>(i)), items[i]);
-  }
-  void walk_object(const Object& object) {
-    if (object.args.is_sequence()) walk_list(object.args.as_list());
-    if (object.kwargs.is(Value::Kind::dict)) walk_items(object.kwargs.as_dict().items);
-    if (object.has_state) walk(object.state);
-    walk_list(object.appended);
-    walk_items(object.items);
-  }
-};
-
-class EntryLister final : public Walker {
- public:
-  std::vector<NamedEntry> entries;
-
- private:
-  void visit(const Value& value) override {
-    if (value.is(Value::Kind::tensor)) entries.push_back({path_, name(), value.entry_ptr()});
-  }
-};
-
-class StateDictLister final : public Walker {
- public:
-  std::vector<StateDictRef> found;
-
- private:
-  void visit(const Value& value) override {
-    if (!value.is(Value::Kind::dict)) return;
-    std::size_t tensors = 0;
-    for (const auto& [key, child] : value.as_dict().items) {
-      if (key.is(Value::Kind::text) && child.is(Value::Kind::tensor)) ++tensors;
-    }
-    if (tensors > 0) found.push_back({path_, name(), tensors, &value.as_dict()});
-  }
+  std::vector<NamedEntry> entries_;
 };
 
 /// The child of `value` that `step` names, or null.
@@ -193,16 +134,14 @@ std::string type_text(const Value& value) {
   return "?";
 }
 
-std::vector<NamedEntry> list_entries(const Value& root) {
-  EntryLister lister;
-  lister.walk(root);
-  return std::move(lister.entries);
+std::string path_text(const std::vector<Value>& path) {
+  std::string out;
+  for (const Value& step : path) out += (&step == &path.front() ? "" : ".") + step_text(step);
+  return out;
 }
 
-std::vector<StateDictRef> list_state_dicts(const Value& root) {
-  StateDictLister lister;
-  lister.walk(root);
-  return std::move(lister.found);
+std::vector<NamedEntry> list_entries(const Value& root) {
+  return EntryLister().run(root);
 }
 
 const Value& value_at(const Value& root, std::string_view path) {

@@ -36,23 +36,15 @@ struct NamedEntry {
 /// All tensors in file order, also those inside lists, tuples and objects.
 std::vector<NamedEntry> list_entries(const Value& root);
 
-/// A dict that holds tensors directly under text keys: what users call a state dict.
-struct StateDictRef {
-  std::vector<Value> path;  ///< empty for the root itself
-  std::string name;         ///< the path joined with dots, "" for the root
-  std::size_t tensors = 0;  ///< how many values are tensors
-  const Dict* dict = nullptr;
-};
-
-/// All of them, outermost first, in file order.
-std::vector<StateDictRef> list_state_dicts(const Value& root);
-
 /// The value at "model" or "ema.model" (text keys; an index where the value is a list). Keys that contain dots are
 /// matched longest first. Error(key) names what is there instead.
 const Value& value_at(const Value& root, std::string_view path);
 
 /// "model", 0 or (1, 2) as one step of a dotted name.
 std::string step_text(const Value& step);
+
+/// Steps joined with dots.
+std::string path_text(const std::vector<Value>& path);
 
 /// The Python name of a value's type: "int", "collections.OrderedDict", "tensor", "torch.Size".
 std::string type_text(const Value& value);

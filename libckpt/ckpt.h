@@ -22,6 +22,7 @@
 #include "libckpt/report.h"
 #include "libckpt/rescue.h"
 #include "libckpt/scan.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/average.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/compact.h"

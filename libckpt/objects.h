@@ -4,7 +4,6 @@
 // Thread safety: pure functions. Use: for (const ForeignObject& o : list_foreign_objects(checkpoint.root)) ...
 
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "libckpt/report.h"
@@ -27,9 +26,6 @@ struct ForeignObject {
 
 /// The outermost ones, in file order.
 std::vector<ForeignObject> list_foreign_objects(const Value& root);
-
-/// The dicts that are not part of an object: those whose tensors have names and whose keys can be edited.
-std::unordered_set<const Dict*> dicts_outside_objects(const Value& root);
 
 /// Takes out of a report what it says of classes and pickled modules that `part` of the file does not hold.
 void narrow_report(Report& report, const Value& part);

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "libckpt/checkpoint.h"
+#include "libckpt/state_dicts.h"
 
 namespace ckpt {
 namespace {

@@ -7,7 +7,7 @@
 #include "libckpt/analyze/align_rules.h"
 #include "libckpt/analyze/content_hash.h"
 #include "libckpt/damage.h"
-#include "libckpt/transform/key_edit.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -114,8 +114,8 @@ class Check {
 }  // namespace
 
 AlignResult align(const Checkpoint& a, const Checkpoint& b, const AlignOptions& options) {
-  std::vector<NamedEntry> in_a = entries_of(*detail::only_state_dict(a.root, options.at_a).dict);
-  std::vector<NamedEntry> in_b = entries_of(*detail::only_state_dict(b.root, options.at_b).dict);
+  std::vector<NamedEntry> in_a = entries_of(*choose_state_dict(a.root, options.at_a).dict);
+  std::vector<NamedEntry> in_b = entries_of(*choose_state_dict(b.root, options.at_b).dict);
   Matching matching;
   try {
     matching = detail::match_tensors(in_a, in_b, options);

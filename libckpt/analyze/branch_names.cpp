@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "libckpt/checkpoint.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -44,27 +43,6 @@ std::string prefix_change(const std::vector<std::pair<std::string, std::string>>
   if (before.empty()) return core::quote(after) + " is added";
   if (after.empty()) return core::quote(before) + " is removed";
   return core::quote(before) + " becomes " + core::quote(after);
-}
-
-std::vector<std::string> optimizer_branches(const Value& root) {
-  std::vector<std::string> out;
-  std::vector<std::pair<std::string, const Value*>> open = {{"", &root}};
-  auto below = [](const std::string& name, const std::string& step) { return name.empty() ? step : name + "." + step; };
-  while (!open.empty()) {
-    auto [name, value] = open.back();
-    open.pop_back();
-    if (value->is(Value::Kind::dict)) {
-      if (value->find("state") != nullptr && value->find("param_groups") != nullptr) {
-        out.push_back(name);
-        continue;
-      }
-      for (const auto& [key, child] : value->as_dict().items) open.emplace_back(below(name, step_text(key)), &child);
-    } else if (value->is(Value::Kind::list) || value->is(Value::Kind::tuple)) {
-      const Value::List& items = value->as_list();
-      for (std::size_t i = 0; i < items.size(); ++i) open.emplace_back(below(name, std::to_string(i)), &items[i]);
-    }
-  }
-  return out;
 }
 
 }  // namespace ckpt::detail

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "libckpt/value.h"
-
 namespace ckpt::detail {
 
 /// The longest run of whole components that all names begin with (never all of a name), "" for none.
@@ -18,8 +16,5 @@ std::string common_last(const std::vector<std::string>& names);
 
 /// "'module.' is added" or "'module.' is removed" or "'a.' becomes 'b.'" when that explains every pair, else "".
 std::string prefix_change(const std::vector<std::pair<std::string, std::string>>& pairs);
-
-/// Dotted paths of the dicts that are an optimizer's state: {'state': ..., 'param_groups': ...}; "" is the top.
-std::vector<std::string> optimizer_branches(const Value& root);
 
 }  // namespace ckpt::detail

@@ -8,6 +8,7 @@
 #include "libckpt/analyze/diff_verdict.h"
 #include "libckpt/analyze/plain_values.h"
 #include "libckpt/damage.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 

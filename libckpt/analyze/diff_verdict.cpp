@@ -11,6 +11,7 @@
 #include "libckpt/analyze/content_hash.h"
 #include "libckpt/analyze/relations.h"
 #include "libckpt/io/parallel_io.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -302,8 +303,9 @@ class Verdicts {
     Names names;
     for (const SeenPair* pair : unexplained_) names.push_back(pair->a.name);
     bool only = related_.empty() && renamed_.empty() && gone_.empty() && fresh_.empty();
-    std::vector<std::string> branches = optimizer_branches(in_.a.root);
-    std::unordered_set<std::string_view> optimizers(branches.begin(), branches.end());
+    std::vector<OptimizerStateRef> states = list_optimizer_states(in_.a.root);
+    std::unordered_set<std::string_view> optimizers;
+    for (const OptimizerStateRef& state : states) optimizers.insert(state.name);
     auto in_optimizer = [&](std::string_view name) {
       if (optimizers.contains("")) return true;
       for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {

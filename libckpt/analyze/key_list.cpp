@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "libckpt/io/json.h"
-#include "libckpt/transform/key_edit.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -378,14 +378,6 @@ void find_ties(KeyList& list, const std::vector<EntryPtr>& entries) {
   }
 }
 
-std::uint64_t bytes_in(const Dict& dict) {
-  std::uint64_t bytes = 0;
-  for (const auto& [key, value] : dict.items) {
-    if (value.is(Value::Kind::tensor)) bytes += value.as_entry().byte_size();
-  }
-  return bytes;
-}
-
 }  // namespace
 
 KeyList parse_key_list(std::string_view text, const std::string& name) {
@@ -427,24 +419,9 @@ KeyList key_list_of(const Dict& state_dict, const std::string& name) {
 }
 
 KeyList key_list_of(const Checkpoint& checkpoint, const std::string& name, const std::string& at) {
-  if (!at.empty()) {
-    const StateDictRef ref = detail::only_state_dict(checkpoint.root, at);
-    KeyList list = key_list_of(*ref.dict, name);
-    list.at = ref.name;
-    return list;
-  }
-  const StateDictRef* best = nullptr;
-  std::uint64_t most = 0;
-  std::vector<StateDictRef> dicts = detail::model_state_dicts(checkpoint.root);
-  for (const StateDictRef& ref : dicts) {
-    std::uint64_t bytes = bytes_in(*ref.dict);
-    if (best != nullptr && bytes <= most) continue;
-    best = &ref;
-    most = bytes;
-  }
-  if (best == nullptr) throw Error(ErrorCode::key, "no state dict is in it").add_context(name);
-  KeyList list = key_list_of(*best->dict, name);
-  list.at = best->name;
+  const StateDictRef chosen = core::with_context(name, [&] { return choose_state_dict(checkpoint.root, at); });
+  KeyList list = key_list_of(*chosen.dict, name);
+  list.at = chosen.name;
   return list;
 }
 

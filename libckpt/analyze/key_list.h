@@ -55,8 +55,7 @@ KeyList parse_key_list(std::string_view text, const std::string& name);
 /// The names, shapes and dtypes of one dict of a checkpoint; ties are entries that share one view.
 KeyList key_list_of(const Dict& state_dict, const std::string& name);
 
-/// The dict at `at`, or, with "", the main one: the candidate with the most bytes outside optimizer states. Error(key)
-/// when there is none.
+/// The same of the one that choose_state_dict() takes. Errors: its errors, with `name` as context.
 KeyList key_list_of(const Checkpoint& checkpoint, const std::string& name, const std::string& at = "");
 
 struct KeyDifferences {

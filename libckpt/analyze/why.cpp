@@ -17,6 +17,7 @@
 #include "libckpt/analyze/why/simulated_load.h"
 #include "libckpt/analyze/why/unreadable.h"
 #include "libckpt/analyze/why/weight_norm.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -265,11 +266,14 @@ Diagnosis against(const WhyInput& input, const WhyOptions& options, const ErrorF
   return diagnosis;
 }
 
-/// The main state dict when nobody says for what: the one with the most bytes, the outermost of equals.
-const Candidate* main_candidate(const std::vector<Candidate>& candidates) {
+/// The main state dict when nobody says for what: the model of the file; where several may be it, the one with the most
+/// bytes, the outermost of equals.
+const Candidate* main_candidate(const std::vector<Candidate>& candidates, const Value& root) {
   const Candidate* best = nullptr;
+  std::optional<StateDictRef> model = find_model(root);
   for (const Candidate& candidate : candidates) {
     if (candidate.kind == Candidate::Kind::flat) continue;
+    if (model && candidate.dict == model->dict) return &candidate;
     if (best == nullptr || candidate.bytes > best->bytes) best = &candidate;
   }
   return best;
@@ -396,7 +400,7 @@ Diagnosis alone_at(const WhyInput& input, const WhyOptions& options, const Error
 
 Diagnosis alone(const WhyInput& input, const WhyOptions& options, const ErrorFacts& facts) {
   std::vector<Candidate> candidates = detail::list_candidates(input.checkpoint->root, options.at);
-  const Candidate* main = main_candidate(candidates);
+  const Candidate* main = main_candidate(candidates, input.checkpoint->root);
   Diagnosis diagnosis = alone_at(input, options, facts, main);
   for (const Candidate& other : candidates) {
     bool state = &other != main && other.kind != Candidate::Kind::flat && main != nullptr &&

@@ -8,6 +8,7 @@
 #include "libckpt/analyze/why/plain_objects.h"
 #include "libckpt/analyze/why/trees.h"
 #include "libckpt/analyze/why/window_table.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/derived_entry.h"
 #include "libckpt/transform/key_edit.h"
@@ -43,11 +44,7 @@ class EditItems final : public detail::TreeMap {
 class DropOptimizers final : public detail::TreeMap {
  protected:
   bool edit_dict(const Value&, Dict& dict) override {
-    return std::erase_if(dict.items, [](const auto& item) {
-             const Value& value = item.second;
-             return value.is(Value::Kind::dict) && value.find("param_groups") != nullptr &&
-                    value.find("state") != nullptr;
-           }) > 0;
+    return std::erase_if(dict.items, [](const auto& item) { return is_optimizer_state(item.second); }) > 0;
   }
 };
 

@@ -5,10 +5,10 @@
 
 #include "libckpt/bridge/load_rules.h"
 #include "libckpt/bridge/module_state.h"
-#include "libckpt/bridge/state_dict_choice.h"
 #include "libckpt/bridge/tensor_entry.h"
 #include "libckpt/damage.h"
 #include "libckpt/objects.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/prefix.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"

@@ -1,9 +1,9 @@
 #include "libckpt/bridge/module_state.h"
 
 #include "libckpt/bridge/load_rules.h"
-#include "libckpt/bridge/state_dict_choice.h"
 #include "libckpt/bridge/tensor_entry.h"
 #include "libckpt/damage.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/tensor/uninitialized.h"

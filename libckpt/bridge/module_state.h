@@ -23,7 +23,7 @@ namespace ckpt {
 
 struct LoadOptions {
   MapLocation map_location = {};
-  /// Which state dict, where a file holds several: "model", "ema.model". Empty: the only one, or the root.
+  /// Which state dict, where a file holds several: "model", "ema.model". Empty: the model (choose_state_dict()).
   std::string path = {};
   OpenOptions open = {};
   Rules rules = {};  ///< applied to the state dict that was chosen: other names, transposes, splits, casts, ...
@@ -71,8 +71,8 @@ std::ostream& operator<<(std::ostream& out, const LoadReport& report);
 /// open.threads threads; when this returns they have been read from the file, and what the current stream of the device
 /// is given next finds them there, without a synchronisation. Other streams wait for that one, as always.
 /// Errors: those of open(), which looks past objects of unknown classes (Lightning keeps pickled modules among its
-/// settings); Error(key) listing the candidates when a file holds several state dicts and `path` names
-/// none; Error(device) with PyTorch's text for a missing device, before a tensor's first byte is read.
+/// settings); those of choose_state_dict(); Error(device) with PyTorch's text for a missing device, before a tensor's
+/// first byte is read.
 core::StateDict load(const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// Loads a file into a module in place, reading straight into its tensors where dtype and layout allow, as load() does

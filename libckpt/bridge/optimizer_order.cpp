@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "libckpt/checkpoint.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/wrappers.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -116,9 +117,10 @@ class Numbers {
 }  // namespace
 
 Value in_order_of(const Value& state, const core::Module& model, const core::Optimizer& optimizer) {
+  if (!is_optimizer_state(state)) return state;
   const Value* groups = state.find("param_groups");
   std::vector<Names> wanted = names_of(model, optimizer);
-  if (groups == nullptr || !groups->is_sequence() || groups->as_list().size() != wanted.size()) return state;
+  if (groups->as_list().size() != wanted.size()) return state;
   Value::List fresh;
   Numbers numbers;
   for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include "libckpt/bridge/tensor_entry.h"
 #include "libckpt/bridge/training_state.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/tensor/factory.h"
@@ -213,9 +214,7 @@ std::vector<PlacedEntry> entries_of(const Value& state) {
 }
 
 void check(const Value& value) {
-  const Value* by_id = value.find("state");
-  const Value* groups = value.find("param_groups");
-  if (by_id == nullptr || !by_id->is(Value::Kind::dict) || groups == nullptr || !groups->is_sequence()) {
+  if (!is_optimizer_state(value)) {
     throw Error(ErrorCode::key, "the optimizer state has no 'state' and 'param_groups'");
   }
 }

@@ -203,23 +203,4 @@ std::string pickled_module_text(const std::string& symbol) {
   return core::quote(symbol) + " is a pickled module: its tensors are read as a state dict, the rest is left out";
 }
 
-std::unordered_set<const Dict*> dicts_outside_objects(const Value& root) {
-  std::unordered_set<const Dict*> found;
-  std::unordered_set<const void*> seen;
-  std::vector<const Value*> todo = {&root};
-  while (!todo.empty()) {
-    const Value* here = todo.back();
-    todo.pop_back();
-    bool container = here->is(Value::Kind::dict) || here->is_sequence();
-    if (!container || !seen.insert(here->identity()).second) continue;
-    if (here->is_sequence()) {
-      for (const Value& item : here->as_list()) todo.push_back(&item);
-      continue;
-    }
-    found.insert(&here->as_dict());
-    for (const auto& [key, child] : here->as_dict().items) todo.push_back(&child);
-  }
-  return found;
-}
-
 }  // namespace ckpt

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "libckpt/io/checksum.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/cast_values.h"
 #include "libckpt/transform/entry_map.h"
-#include "libckpt/transform/key_edit.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -134,28 +134,9 @@ struct Model {
   std::map<std::string, const Entry*, std::less<>> by_name;
 };
 
-/// The value that `ref` found: the dict itself is only known by its address.
-const Value& value_of(const Value& root, const StateDictRef& ref) {
-  const Value* value = &root;
-  for (const Value& step : ref.path) {
-    const Value* next = nullptr;
-    if (value->is(Value::Kind::dict)) {
-      for (const auto& [key, child] : value->as_dict().items) {
-        if (key == step) next = &child;
-      }
-    } else if (value->is_sequence()) {
-      next = &value->as_list().at(static_cast<std::size_t>(step.as_integer()));
-    }
-    if (next == nullptr) throw Error(ErrorCode::key, "no state dict at " + core::quote(ref.name));
-    value = next;
-  }
-  return *value;
-}
-
 Model model_of(const Checkpoint& checkpoint, const std::string& at) {
   Model model;
-  // Its path counts from the place that was named.
-  model.value = &value_of(value_at(checkpoint.root, at), detail::only_state_dict(checkpoint.root, at));
+  model.value = choose_state_dict(checkpoint.root, at).value;
   model.entries = list_entries(*model.value);
   for (const NamedEntry& named : model.entries) model.by_name.emplace(named.name, named.entry.get());
   return model;

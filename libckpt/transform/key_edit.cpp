@@ -1,14 +1,10 @@
 #include "libckpt/transform/key_edit.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
-#include <unordered_set>
 
-#include "libckpt/objects.h"
 #include "libckpt/transform/flat_optimizer.h"
 #include "libckpt/transform/optimizer_keys.h"
-#include "libckpt/transform/path_set.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -18,13 +14,6 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-
-std::vector<StateDictRef> editable_state_dicts(const Value& root) {
-  std::unordered_set<const Dict*> outside = dicts_outside_objects(root);
-  std::vector<StateDictRef> found = list_state_dicts(root);
-  std::erase_if(found, [&](const StateDictRef& dict) { return !outside.contains(dict.dict); });
-  return found;
-}
 
 /// New names of one dict's items, in order; not for keys that are no text.
 struct DictPlan {
@@ -38,7 +27,7 @@ std::string place(const StateDictRef& dict) {
 
 DictPlan plan_dict(const StateDictRef& dict, const KeyEdit& edit) {
   DictPlan plan;
-  bool flat_optimizer = edit.param_names && is_flat_optimizer(*dict.dict);
+  bool flat_optimizer = edit.param_names && is_flat_optimizer_state(*dict.dict);
   FlatOptimizer beside(*dict.dict);
   std::unordered_map<std::string, std::string> taken;  // new name -> old name
   for (const auto& [key, value] : dict.dict->items) {
@@ -124,37 +113,6 @@ std::uint64_t text_keys(const Dict& dict) {
                                                   [](const auto& item) { return item.first.is(Value::Kind::text); }));
 }
 
-/// Paths of dicts that are an optimizer's state_dict: {'state': ..., 'param_groups': [...]}.
-void find_optimizers(const Value& value, std::vector<Value>& path, std::vector<OptimizerValue>& found) {
-  if (value.is(Value::Kind::dict)) {
-    if (value.find("param_groups") != nullptr && value.find("state") != nullptr) {
-      found.emplace_back(path, &value);
-      return;
-    }
-    for (const auto& [key, child] : value.as_dict().items) {
-      path.push_back(key);
-      find_optimizers(child, path, found);
-      path.pop_back();
-    }
-  } else if (value.is_sequence()) {
-    const Value::List& items = value.as_list();
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      path.push_back(Value::integer(static_cast<std::int64_t>(i)));
-      find_optimizers(items[i], path, found);
-      path.pop_back();
-    }
-  }
-}
-
-std::string list_candidates(const std::vector<StateDictRef>& dicts) {
-  std::string out;
-  for (const StateDictRef& dict : dicts) {
-    out += (out.empty() ? "" : ", ") + (dict.name.empty() ? std::string("the top") : core::quote(dict.name)) + " (" +
-           core::format_count(dict.tensors) + (dict.tensors == 1 ? " tensor)" : " tensors)");
-  }
-  return out;
-}
-
 }  // namespace
 
 Value rename_modules(const Value& metadata, const std::function<std::string(const std::string&)>& module) {
@@ -175,44 +133,19 @@ Value rename_modules(const Value& metadata, const std::function<std::string(cons
   return Value::dict(std::move(out));
 }
 
-std::vector<OptimizerValue> optimizer_values(const Value& root) {
-  std::vector<OptimizerValue> found;
-  std::vector<Value> path;
-  find_optimizers(root, path, found);
-  return found;
-}
-
-std::vector<std::vector<Value>> optimizer_paths(const Value& root) {
-  std::vector<std::vector<Value>> paths;
-  for (auto& [path, value] : optimizer_values(root)) paths.push_back(std::move(path));
-  return paths;
-}
-
-std::vector<StateDictRef> model_state_dicts(const Value& root) {
-  PathSet optimizers(optimizer_paths(root));
-  std::vector<StateDictRef> found = editable_state_dicts(root);
-  std::erase_if(found, [&](const StateDictRef& dict) { return optimizers.covers(dict.path); });
-  auto is_flat = [](const StateDictRef& dict) { return is_flat_optimizer(*dict.dict); };
-  if (!std::all_of(found.begin(), found.end(), is_flat)) std::erase_if(found, is_flat);
-  return found;
-}
-
 std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::string& at) {
+  if (at.empty()) return list_weights(root);
   const Value& top = value_at(root, at);
-  std::vector<StateDictRef> found = editable_state_dicts(top);
-  if (found.empty() && !at.empty()) throw Error(ErrorCode::key, core::quote(at) + " has no state dict");
-  if (at.empty()) return found;
-  if (found.front().path.empty()) found.resize(1);
+  std::vector<StateDictRef> found = list_state_dicts(top);
+  bool itself = !found.empty() && found.front().value == &top;
+  if (itself) {
+    found.resize(1);
+  } else {
+    found = list_weights(top);
+  }
+  if (found.empty()) throw Error(ErrorCode::key, core::quote(at) + " has no state dict of a model");
   for (StateDictRef& dict : found) dict.name = at + (dict.name.empty() ? "" : "." + dict.name);
   return found;
-}
-
-StateDictRef only_state_dict(const Value& root, const std::string& at) {
-  std::vector<StateDictRef> found = at.empty() ? model_state_dicts(root) : state_dicts_in_scope(root, at);
-  if (found.size() == 1) return found.front();
-  if (found.empty()) throw Error(ErrorCode::key, "no state dict in the file");
-  throw Error(ErrorCode::usage, "several state dicts: " + list_candidates(found) + "; name one, as in FILE::" +
-                                    (found.front().name.empty() ? found.back().name : found.front().name));
 }
 
 Checkpoint rewrite_keys(const Checkpoint& checkpoint, const std::vector<StateDictRef>& scope, const KeyEdit& edit,
@@ -225,9 +158,14 @@ Checkpoint rewrite_keys(const Checkpoint& checkpoint, const std::vector<StateDic
     plan->second = plan_dict(dict, edit);
     note_changes(dict, plan->second, noted);
   }
-  for (const StateDictRef& dict :
-       edit.param_names ? editable_state_dicts(checkpoint.root) : std::vector<StateDictRef>()) {
-    if (is_flat_optimizer(*dict.dict) && !plans.contains(dict.dict)) plans.emplace(dict.dict, plan_dict(dict, edit));
+  if (edit.param_names) {
+    for (const StateDictRef& dict : list_state_dicts(checkpoint.root)) {
+      if (dict.in_object || !is_flat_optimizer_state(*dict.dict)) continue;
+      auto [plan, fresh] = plans.try_emplace(dict.dict);
+      if (!fresh) continue;
+      plan->second = plan_dict(dict, edit);
+      note_changes(dict, plan->second, noted);
+    }
   }
   if (noted.renamed.empty()) {
     for (const auto& [dict, plan] : plans) noted.keys += text_keys(*dict);

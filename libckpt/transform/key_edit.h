@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libckpt/checkpoint.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/key_changes.h"
 
 namespace ckpt::detail {
@@ -21,23 +22,10 @@ struct KeyEdit {
   bool param_names = true;
 };
 
-/// The dicts that a transform acts on: all state dicts of the tree; with `at`, the dict there, or, when that holds no
-/// tensor itself, all below it. Objects are not looked into. Error(key) when there is nothing at `at`, or no state
+/// The dicts that a transform acts on: those that hold weights (list_weights()); with `at`, the dict there, of whatever
+/// kind, or, when that holds no tensor itself, those below it. Error(key) when there is nothing at `at`, or no such
 /// dict.
 std::vector<StateDictRef> state_dicts_in_scope(const Value& root, const std::string& at);
-
-/// State dicts that a person may mean: all but those inside the state of an optimizer, outermost first, in file order.
-std::vector<StateDictRef> model_state_dicts(const Value& root);
-
-/// Paths of the dicts that are an optimizer's state_dict: {'state': ..., 'param_groups': [...]}.
-std::vector<std::vector<Value>> optimizer_paths(const Value& root);
-/// The same with the dicts themselves, which live as long as `root`.
-using OptimizerValue = std::pair<std::vector<Value>, const Value*>;
-std::vector<OptimizerValue> optimizer_values(const Value& root);
-
-/// The only state dict that `at` can mean: the one there; with "", the only one outside optimizer states.
-/// Error(usage) lists the candidates when there are several.
-StateDictRef only_state_dict(const Value& root, const std::string& at);
 
 /// _metadata with its module paths renamed. Where two paths meet, the one that moved wins: stripping `module.` puts the
 /// module's own version at "" in place of the wrapper's.

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "libckpt/transform/optimizer_keys.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -134,7 +134,7 @@ class NestFlat final : public TreeMap {
 Checkpoint nest_optimizers(const Checkpoint& checkpoint, const std::string& at) {
   std::unordered_set<const Dict*> flat;
   for (const StateDictRef& dict : list_state_dicts(value_at(checkpoint.root, at))) {
-    if (is_flat_optimizer(*dict.dict)) flat.insert(dict.dict);
+    if (is_flat_optimizer_state(*dict.dict)) flat.insert(dict.dict);
   }
   if (flat.empty()) return checkpoint;
   Checkpoint out = checkpoint;

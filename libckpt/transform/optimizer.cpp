@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "libckpt/transform/key_edit.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/nested_optimizer.h"
 #include "libckpt/transform/optimizer_names.h"
 #include "libckpt/transform/tree_map.h"
@@ -20,61 +20,14 @@ using core::ErrorCode;
 
 constexpr std::size_t kMaxListed = 5;
 
-struct OptimizerRef {
-  std::vector<Value> path;
-  std::string name;
-  const Value* value = nullptr;
-};
-
-bool is_optimizer(const Value& value) {
-  const Value* state = value.find("state");
-  const Value* groups = value.find("param_groups");
-  return state != nullptr && state->is(Value::Kind::dict) && groups != nullptr && groups->is_sequence();
-}
-
-std::string dotted(const std::vector<Value>& path) {
-  std::vector<std::string> steps;
-  for (const Value& step : path) steps.push_back(step_text(step));
-  return core::join(steps, ".");
-}
-
-/// Optimizers in file order, without recursion: a hostile tree may be deep.
-std::vector<OptimizerRef> list_optimizers(const Value& root) {
-  std::vector<OptimizerRef> found;
-  std::vector<std::pair<const Value*, std::vector<Value>>> open = {{&root, {}}};
-  while (!open.empty()) {
-    auto [value, path] = std::move(open.back());
-    open.pop_back();
-    if (is_optimizer(*value)) {
-      found.push_back({path, dotted(path), value});
-      continue;
-    }
-    std::size_t first = open.size();
-    auto add = [&open, &above = path](const Value& step, const Value& child) {
-      if (!child.is(Value::Kind::dict) && !child.is_sequence()) return;
-      open.emplace_back(&child, above);
-      open.back().second.push_back(step);
-    };
-    if (value->is(Value::Kind::dict)) {
-      for (const auto& [key, child] : value->as_dict().items) add(key, child);
-    } else if (value->is_sequence()) {
-      for (std::size_t i = 0; i < value->as_list().size(); ++i) {
-        add(Value::integer(static_cast<std::int64_t>(i)), value->as_list()[i]);
-      }
-    }
-    std::reverse(open.begin() + static_cast<std::ptrdiff_t>(first), open.end());
-  }
-  return found;
-}
-
-std::vector<OptimizerRef> optimizers_in_scope(const Checkpoint& checkpoint, const OptimizerOptions& options) {
-  std::vector<OptimizerRef> found = list_optimizers(checkpoint.root);
+std::vector<OptimizerStateRef> optimizers_in_scope(const Checkpoint& checkpoint, const OptimizerOptions& options) {
+  std::vector<OptimizerStateRef> found = list_optimizer_states(checkpoint.root);
   if (found.empty()) throw Error(ErrorCode::key, "no optimizer state in the file");
   if (options.at.empty()) return found;
   const Value& wanted = value_at(checkpoint.root, options.at);
   std::string names;
-  for (const OptimizerRef& ref : found) names += (names.empty() ? "" : ", ") + core::quote(ref.name);
-  std::erase_if(found, [&](const OptimizerRef& ref) {
+  for (const OptimizerStateRef& ref : found) names += (names.empty() ? "" : ", ") + core::quote(ref.name);
+  std::erase_if(found, [&](const OptimizerStateRef& ref) {
     return !detail::same_node(*ref.value, wanted) && !(ref.name + ".").starts_with(options.at + ".");
   });
   if (found.empty())
@@ -82,20 +35,26 @@ std::vector<OptimizerRef> optimizers_in_scope(const Checkpoint& checkpoint, cons
   return found;
 }
 
-/// The one place where a user may look for the model that belongs to an optimizer.
+/// The section of the file in which all dicts of a model in several parts lie, or null.
+const Value* common_section(const Value& root) {
+  std::vector<StateDictRef> parts = list_weights(root);
+  std::erase_if(parts, [](const StateDictRef& ref) { return ref.kind == StateDictKind::ema; });
+  if (parts.empty() || parts.front().path.empty()) return nullptr;
+  const Value& step = parts.front().path.front();
+  bool same = std::all_of(parts.begin(), parts.end(),
+                          [&](const StateDictRef& ref) { return !ref.path.empty() && ref.path.front() == step; });
+  return same && step.is(Value::Kind::text) ? root.find(step.as_text()) : nullptr;
+}
+
+/// The model that belongs to an optimizer: the one of the file, or the section that holds all parts of it.
 const Value* model_beside(const Value& root, std::string& note) {
-  constexpr std::array<std::string_view, 6> kUsual = {"model",  "state_dict", "model_state_dict",
-                                                      "module", "net",        "weights"};
-  for (std::string_view name : kUsual) {
-    const Value* value = root.find(name);
-    if (value != nullptr && value->is(Value::Kind::dict) && !list_state_dicts(*value).empty()) return value;
-  }
   try {
-    return &value_at(root, detail::only_state_dict(root, "").name);
+    return choose_state_dict(root, "").value;
   } catch (const Error& error) {
-    note = error.code() == ErrorCode::usage
-               ? "the file holds several state dicts; say which one the optimizer belongs to"
-               : "no state dict stands beside it; name the file of the model to get names";
+    bool several = error.code() == ErrorCode::usage;
+    if (const Value* section = several ? common_section(root) : nullptr) return section;
+    note = several ? "the file holds several state dicts; say which one the optimizer belongs to"
+                   : "no state dict stands beside it; name the file of the model to get names";
     return nullptr;
   }
 }
@@ -141,7 +100,7 @@ void read_settings(const Dict& group, OptimizerGroup& out) {
 /// Reads one optimizer without looking for names.
 class OptimizerReader {
  public:
-  explicit OptimizerReader(const OptimizerRef& ref) : ref_(ref) {}
+  explicit OptimizerReader(const OptimizerStateRef& ref) : ref_(ref) {}
 
   OptimizerState read() {
     OptimizerState out;
@@ -202,7 +161,7 @@ class OptimizerReader {
     return param;
   }
 
-  const OptimizerRef& ref_;
+  const OptimizerStateRef& ref_;
   std::map<std::string, const Value*> states_;
   std::set<std::string> used_;
 };
@@ -392,7 +351,7 @@ std::vector<OptimizerState> describe_optimizers(const Checkpoint& file, const Op
   std::vector<OptimizerState> out;
   std::string note;
   const Value* model = options.model != nullptr ? options.model : model_beside(checkpoint.root, note);
-  for (const OptimizerRef& ref : optimizers_in_scope(checkpoint, options)) {
+  for (const OptimizerStateRef& ref : optimizers_in_scope(checkpoint, options)) {
     out.push_back(OptimizerReader(ref).read());
     find_names(out.back(), model);
     bool nameless = std::any_of(out.back().params.begin(), out.back().params.end(),
@@ -404,9 +363,9 @@ std::vector<OptimizerState> describe_optimizers(const Checkpoint& file, const Op
 
 Checkpoint drop_optimizers(const Checkpoint& file, const OptimizerOptions& options, OptimizerChanges* changes) {
   Checkpoint checkpoint = detail::nest_optimizers(file, options.at);
-  std::vector<OptimizerRef> found = optimizers_in_scope(checkpoint, options);
+  std::vector<OptimizerStateRef> found = optimizers_in_scope(checkpoint, options);
   std::set<const void*> nodes;
-  for (const OptimizerRef& ref : found) {
+  for (const OptimizerStateRef& ref : found) {
     if (ref.path.empty()) throw Error(ErrorCode::refused, "the file holds nothing but the optimizer");
     nodes.insert(ref.value->identity());
   }
@@ -420,7 +379,7 @@ Checkpoint move_optimizers(const Checkpoint& checkpoint, const std::string& to, 
                            LocationChanges* changes) {
   Value::List moving;
   Checkpoint nested = detail::nest_optimizers(checkpoint, options.at);
-  for (const OptimizerRef& ref : optimizers_in_scope(nested, options)) {
+  for (const OptimizerStateRef& ref : optimizers_in_scope(nested, options)) {
     moving.push_back(moving_tensors(*ref.value, to == "cpu"));
   }
   return detail::move_below(checkpoint, Value::list(std::move(moving)), to, changes);
@@ -429,7 +388,7 @@ Checkpoint move_optimizers(const Checkpoint& checkpoint, const std::string& to, 
 Checkpoint rekey_optimizers(const Checkpoint& file, OptimizerKeys keys, const OptimizerOptions& options,
                             OptimizerChanges* changes) {
   Checkpoint checkpoint = detail::nest_optimizers(file, options.at);
-  std::vector<OptimizerRef> found = optimizers_in_scope(checkpoint, options);
+  std::vector<OptimizerStateRef> found = optimizers_in_scope(checkpoint, options);
   std::vector<OptimizerState> states = describe_optimizers(checkpoint, options);
   std::map<const void*, Value> fresh;
   for (std::size_t i = 0; i < found.size(); ++i) {

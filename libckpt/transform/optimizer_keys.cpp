@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -60,8 +61,6 @@ std::unordered_set<std::string_view> listed_names(const Value& optimizer) {
 bool rename_state(const Value& node, Dict& dict, const NameChange& rename) {
   const Value* before = node.find("state");
   const Value* now = dict.find("state");
-  if (before == nullptr || now == nullptr || !before->is(Value::Kind::dict) || !now->is(Value::Kind::dict))
-    return false;
   std::unordered_set<std::string_view> listed = listed_names(node);
   if (listed.empty()) return false;
   Dict state = now->as_dict();
@@ -89,24 +88,11 @@ bool rename_state(const Value& node, Dict& dict, const NameChange& rename) {
 }  // namespace
 
 bool rename_in_optimizer(const Value& node, Dict& dict, const NameChange& rename) {
-  const Value* groups = node.find("param_groups");
-  if (groups != nullptr && groups->is_sequence()) return rename_state(node, dict, rename);
+  if (is_optimizer_state(node)) return rename_state(node, dict, rename);
   const Value* params = dict.find("params");
   if (params == nullptr || !params->is_sequence()) return false;
   bool changed = rename_list(dict, "params", rename);
   return rename_list(dict, "param_names", rename) || changed;
-}
-
-bool is_flat_optimizer(const Dict& dict) {
-  std::size_t states = 0;
-  std::size_t groups = 0;
-  for (const auto& [key, value] : dict.items) {
-    if (!key.is(Value::Kind::text)) return false;
-    const std::string& name = key.as_text();
-    states += name.starts_with(kState) && name.find('.', kState.size()) != std::string::npos ? 1 : 0;
-    groups += name.starts_with(kGroups) && name.find('.', kGroups.size()) != std::string::npos ? 1 : 0;
-  }
-  return states > 0 && groups > 0 && states + groups == dict.items.size();
 }
 
 std::string renamed_flat_key(const std::string& key, const NameChange& rename) {

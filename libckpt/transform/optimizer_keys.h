@@ -17,9 +17,6 @@ using NameChange = std::function<std::string(const std::string&)>;
 /// False when it is neither or nothing changed. Errors: Error(collision) naming both names that would become one.
 bool rename_in_optimizer(const Value& node, Dict& dict, const NameChange& rename);
 
-/// True when the keys of `dict` are "state.NAME.SLOT" and "param_groups.NAME.SETTING", both there and nothing else.
-bool is_flat_optimizer(const Dict& dict);
-
 /// A key of a flat optimizer with its name changed; the same where the name does not change.
 std::string renamed_flat_key(const std::string& key, const NameChange& rename);
 /// The same for every key of one. Errors: Error(collision) naming the key that two would become.

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "libckpt/io/checksum.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/compact.h"
 #include "libckpt/transform/drop_objects.h"
@@ -38,49 +41,33 @@ std::string shown(const WeightsRef& weights) {
   throw Error(ErrorCode::usage, "several " + what + ": " + list + "; " + advice);
 }
 
-/// The one of a usual name, where there are several.
-const WeightsRef* usual_one(const std::vector<const WeightsRef*>& candidates) {
-  constexpr std::array<std::string_view, 8> kUsual = {"state_dict", "model",  "model_state_dict", "net",
-                                                      "network",    "module", "weights",          "params"};
-  for (std::string_view name : kUsual) {
-    for (const WeightsRef* weights : candidates) {
-      if (weights->name == name) return weights;
-    }
-  }
-  return nullptr;
-}
-
-/// State dicts at or below a dotted path.
+/// Those at or below a dotted path; all with "".
 std::vector<const WeightsRef*> below(const std::vector<WeightsRef>& all, const std::string& at) {
   std::vector<const WeightsRef*> found;
   for (const WeightsRef& weights : all) {
-    if (weights.name == at) return {&weights};
-    if (weights.name.starts_with(at + ".")) found.push_back(&weights);
+    if (!at.empty() && weights.name == at) return {&weights};
+    if (at.empty() || weights.name.starts_with(at + ".")) found.push_back(&weights);
   }
   return found;
 }
 
-/// Settings may hold modules of their own beside the state dict of the model.
-void prefer_dicts(std::vector<const WeightsRef*>& candidates) {
-  auto is_module = [](const WeightsRef* weights) { return weights->is_module; };
-  if (!std::all_of(candidates.begin(), candidates.end(), is_module)) std::erase_if(candidates, is_module);
-}
-
-const WeightsRef* choose_model(const std::vector<WeightsRef>& all, const PublishOptions& options) {
-  std::vector<const WeightsRef*> candidates;
-  if (!options.at.empty()) {
-    candidates = below(all, options.at);
-    if (candidates.empty()) throw Error(ErrorCode::key, core::quote(options.at) + " has no state dict");
-  } else {
-    for (const WeightsRef& weights : all) {
-      if (!weights.is_average) candidates.push_back(&weights);
-    }
-    prefer_dicts(candidates);
+/// The dict that choose_state_dict() takes; where there is none, the only pickled module. Settings may hold modules of
+/// their own beside the state dict of the model. Null where the file has nothing but averages.
+std::optional<WeightsRef> choose_model(const Value& root, const std::vector<WeightsRef>& all,
+                                       const PublishOptions& options) {
+  std::vector<const WeightsRef*> candidates = below(all, options.at);
+  auto is_model = [&](const WeightsRef* weights) { return !options.at.empty() || !weights->is_average; };
+  std::erase_if(candidates, std::not_fn(is_model));
+  bool averages_only = candidates.empty() && !all.empty() && options.at.empty();
+  if (averages_only) return std::nullopt;
+  bool pickled = !candidates.empty() && std::all_of(candidates.begin(), candidates.end(),
+                                                    [](const WeightsRef* weights) { return weights->is_pickled(); });
+  if (!pickled) {
+    StateDictRef chosen = choose_state_dict(root, options.at);
+    return WeightsRef{std::move(chosen.path), std::move(chosen.name), *chosen.value};
   }
-  if (candidates.size() == 1) return candidates.front();
-  if (candidates.empty()) return nullptr;
-  if (const WeightsRef* usual = options.at.empty() ? usual_one(candidates) : nullptr) return usual;
-  throw_several("state dicts", candidates, "name one, as in FILE::" + candidates.back()->name);
+  if (candidates.size() == 1) return *candidates.front();
+  throw_several("pickled modules", candidates, "name one, as in FILE::" + candidates.back()->name);
 }
 
 const WeightsRef* choose_average(const std::vector<WeightsRef>& all, const PublishOptions& options) {
@@ -127,9 +114,11 @@ class Publisher {
 
   Publication run() {
     std::vector<WeightsRef> all = detail::find_weights(file_.root);
-    model_ = choose_model(all, options_);
+    model_ = choose_model(file_.root, all, options_);
     average_ = choose_average(all, options_);
-    if (model_ == nullptr && average_ == nullptr) throw Error(ErrorCode::key, "no state dict in the file");
+    if (!model_ && average_ == nullptr) {
+      throw Error(ErrorCode::key, "the file has no state dict of a model, only averages");
+    }
     out_.source = average_ != nullptr ? average_->name : model_->name;
     out_.is_average = average_ != nullptr;
     Checkpoint taken = checkpoint_of(file_, combine());
@@ -167,14 +156,14 @@ class Publisher {
     }
     say("took the moving average at " + core::quote(average_->name));
     Value average = without_counters(stripped(average_->unnamed.empty() ? average_->dict : named(), average_->name));
-    if (model_ == nullptr) return average;
+    if (!model_) return average;
     return fill(stripped(model_->dict, model_->name), average, core::quote(model_->name));
   }
 
   /// Shadows without names are the model's parameters in order; the shapes must agree.
   Value named() const {
     std::vector<detail::ModelParameter> parameters;
-    if (model_ != nullptr) parameters = detail::model_parameters(model_->dict);
+    if (model_) parameters = detail::model_parameters(model_->dict);
     const Value::List& shadows = average_->unnamed;
     bool fits = parameters.size() == shadows.size();
     Dict out;
@@ -321,8 +310,8 @@ class Publisher {
     return bytes;
   }
 
-  bool is_at_or_above(const std::string& top, const WeightsRef* weights) const {
-    return weights != nullptr && (weights->name == top || weights->name.starts_with(top + "."));
+  bool is_at_or_above(const std::string& top, const WeightsRef& weights) const {
+    return weights.name == top || weights.name.starts_with(top + ".");
   }
 
   void count_parts() {
@@ -338,11 +327,11 @@ class Publisher {
         other += (other.empty() ? "" : ", ") + part.name;
         continue;
       }
-      if (average_ != nullptr && is_at_or_above(part.name, average_)) {
+      if (average_ != nullptr && is_at_or_above(part.name, *average_)) {
         part.fate = "published (moving average)";
-      } else if (average_ != nullptr && filled_ && is_at_or_above(part.name, model_)) {
+      } else if (average_ != nullptr && filled_ && is_at_or_above(part.name, *model_)) {
         part.fate = "used to complete it";
-      } else if (average_ == nullptr && is_at_or_above(part.name, model_)) {
+      } else if (average_ == nullptr && is_at_or_above(part.name, *model_)) {
         part.fate = out_.is_average ? "published (moving average)" : "published";
       }
       out_.parts.push_back(std::move(part));
@@ -352,7 +341,7 @@ class Publisher {
 
   const Checkpoint& file_;
   const PublishOptions& options_;
-  const WeightsRef* model_ = nullptr;
+  std::optional<WeightsRef> model_;
   const WeightsRef* average_ = nullptr;
   bool filled_ = false;
   Publication out_;

@@ -73,7 +73,7 @@ class RulesMap final : public detail::TreeMap {
   bool rename_parameters(const Value& node, Dict& dict) const {
     auto rename = [this](const std::string& name) { return new_name(name); };
     bool changed = detail::rename_in_optimizer(node, dict, rename);
-    bool flat = detail::is_flat_optimizer(node.as_dict()) && !plans_.contains(&node.as_dict());
+    bool flat = is_flat_optimizer_state(node.as_dict()) && !plans_.contains(&node.as_dict());
     return (flat && detail::rename_flat_keys(dict, rename)) || changed;
   }
 
@@ -221,9 +221,8 @@ void require_matches(const RuleReport& report, const Rules& rules, const Value& 
 
 Checkpoint apply_rules(const Checkpoint& checkpoint, const Rules& rules, const RuleOptions& options,
                        RuleReport* report) {
-  std::vector<StateDictRef> scope = options.at.empty() ? detail::model_state_dicts(checkpoint.root)
-                                                       : detail::state_dicts_in_scope(checkpoint.root, options.at);
-  if (scope.empty()) throw Error(ErrorCode::key, "no state dict in the file");
+  std::vector<StateDictRef> scope = detail::state_dicts_in_scope(checkpoint.root, options.at);
+  if (scope.empty()) throw Error(ErrorCode::key, "the file has no state dict of a model");
   Applier applier(rules);
   std::unordered_map<const Dict*, Plan> plans;
   Moved moved;  // in several dicts: as the first says

@@ -3,32 +3,13 @@
 #include <algorithm>
 #include <set>
 
-#include "libcore/base/text.h"
+#include "libckpt/checkpoint.h"
+#include "libckpt/children.h"
 
 namespace ckpt::detail {
 namespace {
 
 constexpr std::size_t kMaxModules = 1 << 20;
-
-/// "state_dict_ema", "model-ema", "EMA", "swa_model".
-bool names_average(const Value& step) {
-  if (!step.is(Value::Kind::text)) return false;
-  std::string words = step.as_text();
-  std::transform(words.begin(), words.end(), words.begin(),
-                 [](unsigned char c) { return std::isalnum(c) != 0 ? static_cast<char>(std::tolower(c)) : '_'; });
-  std::vector<std::string_view> parts = core::split(words, '_');
-  return std::any_of(parts.begin(), parts.end(), [](std::string_view word) { return word == "ema" || word == "swa"; });
-}
-
-bool is_optimizer(const Value& value) {
-  return value.find("param_groups") != nullptr && value.find("state") != nullptr;
-}
-
-bool holds_tensors(const Dict& dict) {
-  return std::any_of(dict.items.begin(), dict.items.end(), [](const auto& item) {
-    return item.first.is(Value::Kind::text) && item.second.is(Value::Kind::tensor);
-  });
-}
 
 /// A tensor, or a Parameter that was kept as an object around one.
 const Value* tensor_of(const Value& value) {
@@ -66,10 +47,32 @@ Value::List shadow_params(const Value& value) {
   return tensors ? items : Value::List{};
 }
 
-struct Place {
-  const Value* value;
-  std::vector<Value> path;
-  bool is_average;
+/// Looks for what list_weights() does not know.
+class PickledLister {
+ public:
+  explicit PickledLister(std::vector<WeightsRef>& found) : found_(found) {}
+
+  void walk(const Value& value, bool is_average) {
+    bool container = value.is(Value::Kind::dict) || value.is_sequence() || value.is(Value::Kind::object);
+    if (!container || is_optimizer_state(value) || !seen_.insert(value.identity()).second) return;
+    if (Value module = module_state_dict(value); !module.is_null()) {
+      found_.push_back({path_, path_text(path_), std::move(module), is_average, true});
+    }
+    if (Value::List unnamed = shadow_params(value); !unnamed.empty()) {
+      found_.push_back({path_, path_text(path_), Value::dict({}), true, false, std::move(unnamed)});
+    }
+    if (value.is(Value::Kind::object)) return;
+    for_each_child(value, [&](const Value* step, const Value& child) {
+      path_.push_back(*step);
+      walk(child, is_average || names_average(*step));
+      path_.pop_back();
+    });
+  }
+
+ private:
+  std::vector<WeightsRef>& found_;
+  std::vector<Value> path_;
+  std::set<const void*> seen_;
 };
 
 }  // namespace
@@ -97,40 +100,12 @@ Value module_state_dict(const Value& object) {
 
 std::vector<WeightsRef> find_weights(const Value& root) {
   std::vector<WeightsRef> found;
-  std::vector<Place> open = {{&root, {}, false}};
-  std::set<const void*> seen;
-  while (!open.empty()) {
-    Place place = std::move(open.back());
-    open.pop_back();
-    const Value& value = *place.value;
-    if (is_optimizer(value) || !seen.insert(value.identity()).second) continue;
-    std::vector<std::string> steps;
-    for (const Value& step : place.path) steps.push_back(step_text(step));
-    Value module = module_state_dict(value);
-    bool is_dict = value.is(Value::Kind::dict);
-    if (!module.is_null()) found.push_back({place.path, core::join(steps, "."), module, place.is_average, true});
-    if (is_dict && holds_tensors(value.as_dict())) {
-      found.push_back({place.path, core::join(steps, "."), value, place.is_average});
-    }
-    if (Value::List unnamed = shadow_params(value); !unnamed.empty()) {
-      found.push_back({place.path, core::join(steps, "."), Value::dict({}), true, false, std::move(unnamed)});
-    }
-    std::vector<Place> children;
-    auto add = [&](const Value& step, const Value& child) {
-      bool container = child.is(Value::Kind::dict) || child.is_sequence() || child.is(Value::Kind::object);
-      if (!container) return;
-      children.push_back({&child, place.path, place.is_average || names_average(step)});
-      children.back().path.push_back(step);
-    };
-    if (is_dict) {
-      for (const auto& [key, child] : value.as_dict().items) add(key, child);
-    } else if (value.is_sequence()) {
-      for (std::size_t i = 0; i < value.as_list().size(); ++i) {
-        add(Value::integer(static_cast<std::int64_t>(i)), value.as_list()[i]);
-      }
-    }
-    std::move(children.rbegin(), children.rend(), std::back_inserter(open));
+  std::set<const Dict*> seen;
+  for (StateDictRef& ref : list_weights(root)) {
+    if (!seen.insert(ref.dict).second) continue;
+    found.push_back({std::move(ref.path), std::move(ref.name), *ref.value, ref.kind == StateDictKind::ema});
   }
+  PickledLister(found).walk(root, false);
   return found;
 }
 

@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "libckpt/analyze/why/attempt.h"
-#include "libckpt/transform/key_edit.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
@@ -33,10 +33,11 @@ const Dict* loaded_dict(const ErrorFacts& facts, const Value& root) {
     }
   };
   if (root.is(Value::Kind::dict)) consider(root.as_dict());
-  std::vector<StateDictRef> dicts = model_state_dicts(root);
+  std::vector<StateDictRef> dicts = list_weights(root);
   for (const StateDictRef& ref : dicts) consider(*ref.dict);
   if (best != nullptr || !seen.empty()) return best;
-  // Only missing keys: the largest dict.
+  // Only missing keys: the model, or the largest dict where several may be it.
+  if (std::optional<StateDictRef> model = find_model(root)) return model->dict;
   for (const StateDictRef& ref : dicts) {
     if (best == nullptr || ref.tensors > best->items.size()) best = ref.dict;
   }

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
-#include "libckpt/objects.h"
-#include "libckpt/transform/key_edit.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/path_set.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -29,10 +27,6 @@ Candidate from_dict(const Dict& dict, std::string at, Candidate::Kind kind) {
   return candidate;
 }
 
-std::string joined(const std::string& start, const std::string& step) {
-  return start.empty() ? step : start + "." + step;
-}
-
 std::size_t group_size(const Value& group) {
   const Value* params = group.find("params");
   return params != nullptr && params->is_sequence() ? params->as_list().size() : 0;
@@ -42,12 +36,6 @@ std::uint64_t bytes_below(const Value& value) {
   std::uint64_t bytes = 0;
   for (const NamedEntry& named : list_entries(value)) bytes += named.entry->byte_size();
   return bytes;
-}
-
-std::string path_name(const std::vector<Value>& path) {
-  std::string name;
-  for (const Value& step : path) name = joined(name, step_text(step));
-  return name;
 }
 
 }  // namespace
@@ -64,7 +52,9 @@ FixStep Candidate::step() const {
 }
 
 Dict flat_state(const Value& root) {
-  PathSet optimizers(optimizer_paths(root));
+  std::vector<std::vector<Value>> states;
+  for (OptimizerStateRef& state : list_optimizer_states(root)) states.push_back(std::move(state.path));
+  PathSet optimizers(std::move(states));
   Dict out;
   out.type = "collections.OrderedDict";
   for (const NamedEntry& named : list_entries(root)) {
@@ -76,13 +66,11 @@ Dict flat_state(const Value& root) {
 std::vector<Candidate> list_candidates(const Value& root, const std::string& at) {
   std::vector<Candidate> found;
   if (!at.empty()) {
-    StateDictRef ref = only_state_dict(root, at);
+    StateDictRef ref = choose_state_dict(root, at);
     found.push_back(from_dict(*ref.dict, ref.name, Candidate::Kind::dict));
     return found;
   }
-  std::vector<StateDictRef> dicts = model_state_dicts(root);
-  std::unordered_set<const Dict*> nameable = dicts_outside_objects(root);
-  std::erase_if(dicts, [&](const StateDictRef& ref) { return !nameable.contains(ref.dict); });
+  std::vector<StateDictRef> dicts = list_weights(root);
   for (const StateDictRef& ref : dicts) found.push_back(from_dict(*ref.dict, ref.name, Candidate::Kind::dict));
   if (dicts.size() > 1 && root.is(Value::Kind::dict)) {
     found.push_back(from_dict(flat_state(root), "", Candidate::Kind::flat));
@@ -92,12 +80,10 @@ std::vector<Candidate> list_candidates(const Value& root, const std::string& at)
 
 std::vector<OptimizerFacts> list_optimizers(const Value& root) {
   std::vector<OptimizerFacts> found;
-  for (const auto& [path, value] : optimizer_values(root)) {
-    const Value& optimizer = *value;
-    OptimizerFacts facts{path_name(path), {}, bytes_below(optimizer)};
-    const Value* groups = optimizer.find("param_groups");
-    if (groups->is_sequence()) {
-      for (const Value& group : groups->as_list()) facts.groups.push_back(group_size(group));
+  for (const OptimizerStateRef& optimizer : list_optimizer_states(root)) {
+    OptimizerFacts facts{optimizer.name, {}, bytes_below(*optimizer.value)};
+    for (const Value& group : optimizer.value->find("param_groups")->as_list()) {
+      facts.groups.push_back(group_size(group));
     }
     found.push_back(std::move(facts));
   }

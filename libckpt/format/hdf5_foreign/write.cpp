@@ -12,6 +12,7 @@
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
 #include "libckpt/io/json.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"

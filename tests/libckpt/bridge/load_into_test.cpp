@@ -33,19 +33,18 @@ TEST(LoadInto, ReadsStraightIntoTheTensorsThatAreThere) {
 }
 
 TEST(LoadInto, RunsTheHooksOfStateDictOnce) {
-  TempDir dir;
   core::manual_seed(1);
   TwoLayers model;
   core::StateDict part;
   part.set("fc1.weight", model.fc1.weight);
-  ckpt::save(model.state_dict(), dir.path() / "whole.ckpt");
-  ckpt::save(part, dir.path() / "part.ckpt");
-  for (const char* file : {"whole.ckpt", "part.ckpt"}) {  // read straight, and through load_state_dict
+  for (const core::StateDict& state : {model.state_dict(), part}) {  // read straight, and through load_state_dict
+    ckpt::Checkpoint file;
+    file.root = ckpt::to_value(state);
     TwoLayers other;
     int calls = 0;
     other.register_state_dict_pre_hook([&](core::Module&, const std::string&, bool) { ++calls; });
-    ckpt::load_into(other, dir.path() / file, {.strict = false});
-    EXPECT_EQ(calls, 1) << file;
+    ckpt::load_into(other, file, {.strict = false});
+    EXPECT_EQ(calls, 1) << state.size() << " tensors";
     EXPECT_TRUE(other.fc1.weight.equal(model.fc1.weight));
   }
 }

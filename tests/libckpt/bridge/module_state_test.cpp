@@ -112,15 +112,17 @@ TEST(Load, TakesTheOnlyModelOutOfATrainingFile) {
 TEST(Load, ListsTheCandidatesInsteadOfGuessing) {
   TempDir dir;
   ckpt::Checkpoint checkpoint;
-  checkpoint.root = dict_of({{"model", one_tensor()}, {"ema", one_tensor()}});
+  checkpoint.root = dict_of({{"student", one_tensor()}, {"teacher", one_tensor()}});
   ckpt::save(checkpoint, dir.path() / "run.ckpt");
   try {
     ckpt::load(dir.path() / "run.ckpt");
     FAIL();
   } catch (const core::Error& error) {
-    EXPECT_EQ(error.message(), "the file holds several state dicts: 'model' (1 tensor), 'ema' (1 tensor); name one");
+    EXPECT_EQ(error.code(), core::ErrorCode::usage);
+    EXPECT_EQ(error.message(),
+              "several state dicts: 'student' (1 tensor), 'teacher' (1 tensor); name one, as in FILE::student");
   }
-  EXPECT_EQ(ckpt::load(dir.path() / "run.ckpt", {.path = "ema"}).size(), 1U);
+  EXPECT_EQ(ckpt::load(dir.path() / "run.ckpt", {.path = "teacher"}).size(), 1U);
 }
 
 TEST(ToTensor, RefusesQuantisedBlocks) {

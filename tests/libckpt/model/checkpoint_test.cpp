@@ -57,15 +57,6 @@ TEST(Checkpoint, BareTensorHasAnEmptyName) {
   EXPECT_TRUE(entries[0].path.empty());
 }
 
-TEST(Checkpoint, StateDictsAreThoseThatHoldTensorsThemselves) {
-  Value root = training_file();
-  std::vector<std::string> names;
-  for (const ckpt::StateDictRef& found : ckpt::list_state_dicts(root)) names.push_back(found.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"model", "optimizer.state.0"}));
-  EXPECT_EQ(ckpt::list_state_dicts(root)[0].tensors, 2U);
-  EXPECT_EQ(ckpt::list_state_dicts(root)[0].dict, &root.find("model")->as_dict());
-}
-
 TEST(ValueAt, FollowsKeysIndexesAndDots) {
   Value root = training_file();
   EXPECT_EQ(&ckpt::value_at(root, ""), &root);

@@ -93,6 +93,13 @@ TEST(Optimizer, NumbersFollowTheModelWithoutItsBuffers) {
   EXPECT_EQ(found[0].params[0].slots[1].name, "exp_avg");
 }
 
+TEST(Optimizer, AModelInSeveralPartsIsTheSectionThatHoldsThem) {
+  Value parts = dict({{"fc", model({{"weight", {3, 2}}})}, {"head", model({{"weight", {2, 3}}})}});
+  Value state = optimizer({{0, adam({3, 2})}, {1, adam({2, 3})}}, {group({0, 1})});
+  OptimizerState found = ckpt::describe_optimizers(training(parts, state)).front();
+  EXPECT_THAT(names_of(found), ElementsAre("fc.weight", "head.weight"));
+}
+
 TEST(Optimizer, GroupsWithAndWithoutWeightDecayAreRecognised) {
   Value state =
       optimizer({{0, adam({3, 2})}, {1, adam({2, 3})}, {2, adam({3})}, {3, adam({2})}}, {group({0, 1}), group({2, 3})});

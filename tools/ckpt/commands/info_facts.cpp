@@ -77,11 +77,6 @@ std::uint64_t parameters_outside(const Listing& listing, const OptimizerPlaces& 
   return count;
 }
 
-/// The state of each parameter is a dict of tensors too, and no state dict that somebody would load.
-void drop_optimizer_states(Info& info, const OptimizerPlaces& optimizers) {
-  std::erase_if(info.state_dicts, [&](const ckpt::StateDictRef& dict) { return optimizers.hold(dict.name); });
-}
-
 void find_unused(Info& info) {
   if (!info.address.at.empty()) return;
   info.unused_bytes = unused_bytes(info.checkpoint);
@@ -142,6 +137,8 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
     const ckpt::Value& top = ckpt::value_at(info.checkpoint.root, address.at);
     info.listing = make_listing(top);
     info.state_dicts = ckpt::list_state_dicts(top);
+    // The state of each parameter is a dict of tensors too, and no state dict that somebody would load.
+    std::erase_if(info.state_dicts, [](const auto& dict) { return dict.kind == ckpt::StateDictKind::optimizer; });
   });
   info.dtypes = count_by(info.listing, [](const ckpt::Entry& e) { return ckpt::type_name(e); });
   info.locations = count_by(info.listing, [](const ckpt::Entry& e) { return e.location; });
@@ -151,7 +148,6 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
   if (address.at.empty()) info.optimizers = optimizer_facts(info.checkpoint);
   OptimizerPlaces optimizers(info.optimizers);
   info.model_parameters = parameters_outside(info.listing, optimizers);
-  drop_optimizer_states(info, optimizers);
   find_unused(info);
   return info;
 }

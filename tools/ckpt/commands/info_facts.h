@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "libckpt/state_dicts.h"
 #include "tools/ckpt/commands/optimizer_facts.h"
 #include "tools/ckpt/line/address.h"
 #include "tools/ckpt/output/html.h"

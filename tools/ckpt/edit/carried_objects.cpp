@@ -5,8 +5,8 @@
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/objects.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/drop_objects.h"
-#include "libckpt/transform/key_edit.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/edit/standard_output.h"
@@ -32,19 +32,15 @@ std::string dropped_text(const ckpt::ForeignObject& object) {
 
 /// "'ckpt convert net.ckpt::state_dict net.safetensors' writes the weights alone"; "" where there is no such command.
 std::string weights_command(const ckpt::Checkpoint& checkpoint, const CarryPlan& plan) {
-  std::vector<ckpt::StateDictRef> dicts = ckpt::detail::model_state_dicts(checkpoint.root);
-  std::erase_if(dicts, [](const ckpt::StateDictRef& dict) {
-    return dict.name.empty() || dict.name.find("::") != std::string::npos;
-  });
+  std::optional<ckpt::StateDictRef> model = ckpt::find_model(checkpoint.root);
+  bool nameable = model && !model->name.empty() && model->name.find("::") == std::string::npos;
   std::filesystem::path folder = plan.output.parent_path();
   std::error_code ignored;
   bool is_place = folder.empty() || std::filesystem::is_directory(folder, ignored);
   bool piped = plan.source.is_standard_input() || is_standard_output(plan.output);
-  if (dicts.empty() || !is_place || piped) return "";
-  auto largest =
-      std::max_element(dicts.begin(), dicts.end(), [](const auto& a, const auto& b) { return a.tensors < b.tensors; });
+  if (!nameable || !is_place || piped) return "";
   ckpt::ShellCommand command("ckpt");
-  command.word("convert").file(plan.source.path.string() + "::" + largest->name).file(plan.output.string());
+  command.word("convert").file(plan.source.path.string() + "::" + model->name).file(plan.output.string());
   bool named = ckpt::find_format_for(plan.output) == plan.target;
   if (!named) command.option("--format", plan.target->name);
   return command.is_exact() ? command.text() : "";

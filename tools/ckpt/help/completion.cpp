@@ -9,6 +9,7 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/open_save.h"
+#include "libckpt/state_dicts.h"
 #include "libcore/base/dtype.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -115,7 +116,9 @@ std::vector<Candidate> places(const std::string& word) {
   std::string file = word.substr(0, word.rfind("::"));
   std::vector<Candidate> out;
   for (const ckpt::StateDictRef& dict : ckpt::list_state_dicts(try_open(file).root)) {
-    if (!dict.name.empty()) out.push_back({file + "::" + dict.name, core::format_count(dict.tensors) + " tensors"});
+    bool loadable = dict.kind != ckpt::StateDictKind::optimizer && !dict.in_object;
+    if (loadable && !dict.name.empty())
+      out.push_back({file + "::" + dict.name, core::format_count(dict.tensors) + " tensors"});
   }
   return out;
 }
