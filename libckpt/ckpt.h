@@ -18,6 +18,7 @@
 #include "libckpt/entry.h"
 #include "libckpt/limits.h"
 #include "libckpt/open_save.h"
+#include "libckpt/options.h"
 #include "libckpt/reindex.h"
 #include "libckpt/report.h"
 #include "libckpt/rescue.h"

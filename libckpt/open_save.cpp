@@ -1,7 +1,6 @@
 #include "libckpt/open_save.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <unordered_set>
 
@@ -188,11 +187,6 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
     if (options.report != nullptr) warn_of_damage(given.root, format, *options.report);
   });
-}
-
-std::string_view name(ChecksumCover cover) {
-  constexpr std::array<std::string_view, 4> kNames = {"none", "absent", "some", "all"};
-  return kNames[static_cast<std::size_t>(cover)];
 }
 
 namespace {

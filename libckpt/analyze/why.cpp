@@ -17,6 +17,7 @@
 #include "libckpt/analyze/why/simulated_load.h"
 #include "libckpt/analyze/why/unreadable.h"
 #include "libckpt/analyze/why/weight_norm.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 

@@ -13,7 +13,7 @@
 #include "libckpt/analyze/error_text.h"
 #include "libckpt/analyze/key_list.h"
 #include "libckpt/checkpoint.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 #include "libckpt/transform/rule_pack.h"
 
 namespace ckpt {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "libckpt/checkpoint.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 
 namespace ckpt {
 

@@ -9,6 +9,7 @@
 #include "libckpt/format/salvage.h"
 #include "libckpt/format/sieve.h"
 #include "libckpt/io/atomic_file.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 

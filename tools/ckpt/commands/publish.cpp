@@ -6,6 +6,7 @@
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/draft.h"
 #include "libckpt/objects.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/open_save.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/exit_code.h"

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "libckpt/analyze/why_fix.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tests/libckpt/analyze/why/corpus.h"
