@@ -13,7 +13,7 @@
 #include "libckpt/analyze/stats.h"
 #include "libckpt/analyze/tensor_text.h"
 #include "libckpt/analyze/why.h"
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/entry.h"
 #include "libckpt/limits.h"

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "libckpt/analyze/pasteable.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libckpt/analyze/why/python_line.h"
-#include "libckpt/analyze/why_fix.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
