@@ -17,6 +17,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/entry.h"
 #include "libckpt/limits.h"
+#include "libckpt/obstacle.h"
 #include "libckpt/open_save.h"
 #include "libckpt/options.h"
 #include "libckpt/reindex.h"

@@ -43,29 +43,26 @@ class DropBlocks final : public detail::TreeMap {
   }
 };
 
-bool is_block_obstacle(const Obstacle& obstacle) {
-  return obstacle.reason.starts_with(kBlockReason);
-}
-
 Checkpoint without_blocks(const Checkpoint& checkpoint) {
   Checkpoint out = checkpoint;
   out.root = DropBlocks().map(checkpoint.root);
   return out;
 }
 
+bool has_kind(const std::vector<Obstacle>& obstacles, Obstacle::Kind kind) {
+  return std::any_of(obstacles.begin(), obstacles.end(), [&](const Obstacle& o) { return o.kind == kind; });
+}
+
 /// What can be done about obstacles; a type that has an obvious wider one is named with it.
 std::string advice_for(const std::vector<Obstacle>& obstacles) {
-  constexpr std::string_view kStart = "dtype ";
   for (const Obstacle& obstacle : obstacles) {
-    if (!obstacle.reason.starts_with(kStart)) continue;
-    std::optional<core::DType> dtype = core::try_parse_dtype(obstacle.reason.substr(kStart.size()));
-    if (!dtype || !can_cast(*dtype)) continue;
-    bool widens = is_exact_cast(*dtype, core::DType::f32) && core::is_floating(*dtype);
-    std::string pair = widens ? std::string(core::short_name(*dtype)) + "=f32" : "OLD=NEW";
+    if (!obstacle.dtype || !can_cast(*obstacle.dtype)) continue;
+    core::DType dtype = *obstacle.dtype;
+    bool widens = is_exact_cast(dtype, core::DType::f32) && core::is_floating(dtype);
+    std::string pair = widens ? std::string(core::short_name(dtype)) + "=f32" : "OLD=NEW";
     return "drop them (--drop), write another type (--retype " + pair + ") or choose another format";
   }
-  bool nested = std::any_of(obstacles.begin(), obstacles.end(),
-                            [](const Obstacle& obstacle) { return obstacle.reason.starts_with("a nested dict"); });
+  bool nested = has_kind(obstacles, Obstacle::Kind::nested_dict);
   return std::string(nested ? "take one dict alone (FILE::NAME), " : "") +
          "drop them (--drop) or choose another format";
 }
@@ -74,7 +71,7 @@ std::string advice_for(const std::vector<Obstacle>& obstacles) {
 [[noreturn]] void throw_obstacles(const Format& format, const std::vector<Obstacle>& obstacles) {
   std::string list;
   for (std::size_t i = 0; i < std::min(obstacles.size(), kMaxListed); ++i) {
-    list += (i == 0 ? "" : "; ") + core::quote(obstacles[i].subject) + " (" + obstacles[i].reason + ")";
+    list += (i == 0 ? "" : "; ") + describe(obstacles[i]);
   }
   if (obstacles.size() > kMaxListed) list += "; and " + core::format_count(obstacles.size() - kMaxListed) + " more";
   throw Error(ErrorCode::unsupported,
@@ -178,10 +175,9 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     check_form(format, options);
     std::vector<Obstacle> obstacles = find_obstacles(format, checkpoint, options);
     if (!obstacles.empty() && !options.drop_inexpressible) throw_obstacles(format, obstacles);
-    bool blocks_in_the_way = !format.holds_blocks && std::any_of(obstacles.begin(), obstacles.end(), is_block_obstacle);
+    bool blocks_in_the_way = !format.holds_blocks && has_kind(obstacles, Obstacle::Kind::blocks);
     if (options.report != nullptr) {
-      for (const Obstacle& o : obstacles)
-        options.report->dropped.push_back(core::quote(o.subject) + " (" + o.reason + ")");
+      for (const Obstacle& obstacle : obstacles) options.report->dropped.push_back(describe(obstacle));
     }
     require_values(format, checkpoint);
     format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);

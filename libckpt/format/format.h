@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libckpt/checkpoint.h"
+#include "libckpt/obstacle.h"
 #include "libckpt/options.h"
 
 namespace ckpt {
@@ -26,15 +27,6 @@ struct Input {
 
 /// Opens `path`, a file or the folder of a model. Errors: those of resolve_folder(); Error(io).
 Input open_input(const std::filesystem::path& path, const OpenOptions& options = {});
-
-/// Something of a checkpoint that a target format cannot express.
-struct Obstacle {
-  std::string subject;  ///< dotted name
-  std::string reason;   ///< "dtype float8_e4m3fn", "plain value of type int", ...
-};
-
-/// How the reason begins where the obstacle is an entry with `blocks`.
-inline constexpr std::string_view kBlockReason = "quantised blocks";
 
 struct Format {
   std::string_view name;                         ///< "torch-zip"; the same names as in reports and --json

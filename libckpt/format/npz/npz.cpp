@@ -78,10 +78,10 @@ const Entry* only_tensor(const Value& root, std::string& name) {
 std::vector<Obstacle> npy_obstacles(const Checkpoint& checkpoint, const SaveOptions&) {
   std::string name;
   const Entry* entry = only_tensor(checkpoint.root, name);
-  if (entry == nullptr) return {{"", "anything but one tensor; .npz holds several"}};
-  if (!entry->bytes) return {{name, "a tensor without data (meta)"}};
-  if (entry->conjugate || entry->negative) return {{name, "a tensor whose conjugation or negation is pending"}};
-  if (npy_descr(entry->dtype).empty()) return {{name, "dtype " + std::string(core::name(entry->dtype))}};
+  if (entry == nullptr) return {{"", Obstacle::Kind::top, "anything but one tensor; .npz holds several"}};
+  if (!entry->bytes) return {no_data_obstacle(name)};
+  if (entry->conjugate || entry->negative) return {pending_obstacle(name)};
+  if (npy_descr(entry->dtype).empty()) return {dtype_obstacle(name, entry->dtype)};
   return {};
 }
 

@@ -175,7 +175,7 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
   save.format = std::string(format->name);
   bool drops = options.drop || leaves_out_objects(edit.checkpoint, job, save);
   for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, written, save)) {
-    std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
+    std::string text = describe(obstacle);
     if (!drops) {
       throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot hold " + text).add_context(job.target);
     }
