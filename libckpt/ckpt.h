@@ -16,6 +16,7 @@
 #include "libckpt/analyze/why/fix.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/entry.h"
+#include "libckpt/hint.h"
 #include "libckpt/limits.h"
 #include "libckpt/obstacle.h"
 #include "libckpt/open_save.h"

@@ -9,6 +9,7 @@
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/scan_file.h"
+#include "libckpt/hint.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -54,17 +55,21 @@ bool has_kind(const std::vector<Obstacle>& obstacles, Obstacle::Kind kind) {
 }
 
 /// What can be done about obstacles; a type that has an obvious wider one is named with it.
-std::string advice_for(const std::vector<Obstacle>& obstacles) {
+Hint advice_for(const std::vector<Obstacle>& obstacles) {
+  using Option = Hint::Option;
   for (const Obstacle& obstacle : obstacles) {
     if (!obstacle.dtype || !can_cast(*obstacle.dtype)) continue;
     core::DType dtype = *obstacle.dtype;
     bool widens = is_exact_cast(dtype, core::DType::f32) && core::is_floating(dtype);
-    std::string pair = widens ? std::string(core::short_name(dtype)) + "=f32" : "OLD=NEW";
-    return "drop them (--drop), write another type (--retype " + pair + ") or choose another format";
+    Hint::Use other{Option::retype};
+    if (widens) other = {Option::retype, dtype, core::DType::f32};
+    return {"drop them ({}), write another type ({}) or choose another format", {{Option::drop_inexpressible}, other}};
   }
-  bool nested = has_kind(obstacles, Obstacle::Kind::nested_dict);
-  return std::string(nested ? "take one dict alone (FILE::NAME), " : "") +
-         "drop them (--drop) or choose another format";
+  if (!has_kind(obstacles, Obstacle::Kind::nested_dict)) {
+    return {"drop them ({}) or choose another format", {{Option::drop_inexpressible}}};
+  }
+  return {"take one dict alone ({}), drop them ({}) or choose another format",
+          {{Option::part}, {Option::drop_inexpressible}}};
 }
 
 /// All obstacles in one sentence, the first few by name.
@@ -74,9 +79,10 @@ std::string advice_for(const std::vector<Obstacle>& obstacles) {
     list += (i == 0 ? "" : "; ") + describe(obstacles[i]);
   }
   if (obstacles.size() > kMaxListed) list += "; and " + core::format_count(obstacles.size() - kMaxListed) + " more";
-  throw Error(ErrorCode::unsupported,
-              std::string(format.title) + " cannot hold " + core::format_count(obstacles.size()) +
-                  (obstacles.size() == 1 ? " item: " : " items: ") + list + "; " + advice_for(obstacles));
+  throw HintedError(ErrorCode::unsupported,
+                    std::string(format.title) + " cannot hold " + core::format_count(obstacles.size()) +
+                        (obstacles.size() == 1 ? " item: " : " items: ") + list,
+                    advice_for(obstacles));
 }
 
 }  // namespace

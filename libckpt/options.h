@@ -4,10 +4,12 @@
 // ckpt::SaveOptions options = {.codec = ckpt::Codec::zstd};
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "libckpt/hint.h"
 #include "libckpt/limits.h"
 #include "libckpt/report.h"
 #include "libcore/base/dtype.h"
@@ -64,6 +66,7 @@ struct SaveOptions {
 struct Finding {
   std::string subject;  ///< key or part of the file
   std::string text;     ///< what is wrong, one sentence
+  std::optional<Hint> hint = {};
 };
 
 /// How much of what verification read the file has a checksum for. Where it has none, damage that leaves the structure

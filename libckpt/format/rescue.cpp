@@ -8,6 +8,7 @@
 #include "libckpt/format/native/restore.h"
 #include "libckpt/format/salvage.h"
 #include "libckpt/format/sieve.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
@@ -146,10 +147,12 @@ class Rescuer {
     report_.tensors = sieved.tensors;
     report_.damaged = report_.damaged || found.damaged || !report_.lost.empty();
     if (options_.in_place && !report_.lost.empty()) {
-      throw Error(ErrorCode::corrupt, core::format_count(report_.lost.size()) +
-                                          " tensors cannot be restored, the first of them " +
-                                          core::quote(report_.lost[0].subject) + " (" + report_.lost[0].text +
-                                          "); name an output with -o to keep the others");
+      const Finding& first = report_.lost[0];
+      throw HintedError(ErrorCode::corrupt,
+                        core::format_count(report_.lost.size()) + " tensors cannot be restored, the first of them " +
+                            core::quote(first.subject) + " (" + first.text +
+                            "); name an output with -o to keep the others",
+                        first.hint);
     }
     found.checkpoint.root = std::move(sieved.root);
     bool nothing = report_.tensors == 0 && !report_.lost.empty();

@@ -15,7 +15,7 @@ libcore/optim       : libcore/base libcore/tensor libcore/ops libcore/backend li
 libcore/data        : libcore/base libcore/tensor libcore/ops libcore/backend libcore/data
 libcore/parallel    : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/parallel
 libcore             : libcore
-libckpt/io          : libcore/base libckpt/io libckpt/limits.h libckpt/report.h
+libckpt/io          : libcore/base libckpt/io libckpt/hint.h libckpt/limits.h libckpt/report.h
 libckpt/transform   : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/transform libckpt/MODEL
 libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
@@ -78,7 +78,7 @@ git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) allowed[trim(part[1])] = trim(part[2])
     n = split(system_rules, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) only[trim(part[1])] = trim(part[2])
-    m = split("checkpoint.h damage.h entry.h objects.h sequence_of.h gather.h value.h nearest_path.h view_key.h limits.h budget.h report.h scan.h rescue.h obstacle.h options.h open_save.h wrappers.h reindex.h ckpt.h bridge.h", model, " ")
+    m = split("checkpoint.h damage.h entry.h objects.h sequence_of.h gather.h hint.h value.h nearest_path.h view_key.h limits.h budget.h report.h scan.h rescue.h obstacle.h options.h open_save.h wrappers.h reindex.h ckpt.h bridge.h", model, " ")
   }
   function rule_for(file,   folder, best) {
     best = ""

@@ -1,6 +1,7 @@
 #include "libckpt/format/npz/npz.h"
 
 #include "libckpt/format/npz/npz_archive.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libcore/base/error.h"
@@ -52,7 +53,8 @@ NpyArray open_array(const Input& input, const OpenOptions& options) {
   if (array.trailing == 0) return array;
   std::string what = core::format_count(array.trailing) + " bytes after the array";
   if (!options.lenient) {
-    throw Error(ErrorCode::corrupt, what + " belong to nothing (a second array, perhaps); --lenient reads the first");
+    throw HintedError(ErrorCode::corrupt, what + " belong to nothing (a second array, perhaps)",
+                      Hint{"{} reads the first", {{Hint::Option::lenient}}});
   }
   if (options.report != nullptr) options.report->relaxations.push_back(what + " are let pass");
   return array;

@@ -11,6 +11,7 @@
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/commands/why_target.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/hints.h"
 #include "tools/ckpt/line/address.h"
 
 namespace cli {
@@ -89,7 +90,8 @@ void print_problems(Output& out, const ckpt::Diagnosis& d) {
 
 void print_cause(Output& out, const ckpt::Diagnosis& d, std::size_t i) {
   const ckpt::Cause& cause = d.causes[i];
-  out.print("  " + std::to_string(i + 1) + ". " + confidence_text(cause.confidence) + one_line(cause.text));
+  out.print("  " + std::to_string(i + 1) + ". " + confidence_text(cause.confidence) +
+            one_line(with_advice(cause.text, cause.hint)));
   if (d.causes.size() > 1 && cause.before.keys != cause.after.keys) {
     out.print("  [" + core::format_count(cause.before.keys) + " \u2192 " + match_text(cause.after) + " keys]");
   }
@@ -185,7 +187,7 @@ void write_cause(ckpt::JsonWriter& json, const ckpt::Cause& cause) {
   json.begin_object();
   json.key("id").value(ckpt::name(cause.kind));
   json.key("title").value(ckpt::title(cause.kind));
-  json.key("text").value(cause.text);
+  json.key("text").value(with_advice(cause.text, cause.hint));
   write_texts(json, "evidence", cause.evidence);
   write_match(json, "before", cause.before);
   write_match(json, "after", cause.after);
