@@ -122,7 +122,7 @@ void check_form(const Format& format, const SaveOptions& options) {
     throw Error(ErrorCode::usage, subject + " is not compressed; leave the codec out, or save as .ckpt");
   }
   if (options.parity > 1) throw Error(ErrorCode::usage, "the share of parity data is at most 1");
-  if (options.parity > 0 && format.name != "native") {
+  if (options.parity > 0 && !format.holds_parity) {
     throw Error(ErrorCode::usage, subject + " has no place for parity data; leave it out, or save as .ckpt");
   }
   bool several = options.max_shard_size > 0 || options.shards > 0 || !options.shard_prefixes.empty();
@@ -149,8 +149,8 @@ void require_values(const Format& format, const Checkpoint& checkpoint) {
 void warn_of_damage(const Value& root, const Format& written, Report& report) {
   std::string text = damage_warning(list_entries(root));
   if (text.empty()) return;
-  bool says_so = has_checksums(written.name);
-  report.warnings.push_back(says_so ? text : text + "; a " + std::string(written.title) + " has no checksum to say so");
+  report.warnings.push_back(
+      written.has_checksums ? text : text + "; a " + std::string(written.title) + " has no checksum to say so");
 }
 
 /// Runs the work of a save. What is corrupt or refused then was read: the file at fault is the one that it came from.

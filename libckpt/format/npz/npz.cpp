@@ -131,6 +131,7 @@ const Format kNpy = {
     .obstacles = npy_obstacles,
     .write = write_npy,
     .verify = verify_npy,
+    .holds_lone_tensor = true,
 };
 
 const Format kNpz = {
@@ -142,6 +143,8 @@ const Format kNpz = {
     .obstacles = npz_obstacles,
     .write = write_npz,
     .verify = verify_npz,
+    .has_checksums = true,
+    .python = PythonReader::numpy,
 };
 
 }  // namespace ckpt::detail

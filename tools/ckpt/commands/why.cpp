@@ -106,9 +106,14 @@ bool is_folder(const ckpt::Diagnosis& d) {
   return std::filesystem::is_directory(d.subject, ignored);
 }
 
+bool is_for_libckpt_alone(const ckpt::Diagnosis& d) {
+  const ckpt::Format* format = ckpt::find_format(d.format);
+  return format != nullptr && format->python == ckpt::PythonReader::libckpt;
+}
+
 std::string loads_text(const ckpt::Diagnosis& d) {
   std::string file = is_folder(d) ? core::printable(d.path) + ": " : "";
-  if (d.format == "native") return file + "libckpt loads it as it is; PyTorch does not read this format";
+  if (is_for_libckpt_alone(d)) return file + "libckpt loads it as it is; PyTorch does not read this format";
   if (!d.shapes_known) return file + "every name matches; sizes cannot be compared, as the list has names alone";
   return file + (d.target.empty() ? "nothing stands in the way of loading it" : "it loads as it is");
 }
@@ -217,7 +222,7 @@ std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   json.key("path").value(d.subject);
   json.key("description").value(d.description);
   json.key("readable").value(d.readable);
-  json.key("loads").value(d.loads() && d.format != "native" && !is_folder(d));  // in PyTorch, as it is
+  json.key("loads").value(d.loads() && !is_for_libckpt_alone(d) && !is_folder(d));  // in PyTorch, as it is
   json.key("fixable").value(d.fixable() && !d.plan.empty());
   json.key("shapes_known").value(d.shapes_known);
   json.key("target").value(d.target);
