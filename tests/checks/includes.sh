@@ -17,7 +17,7 @@ libcore/parallel    : libcore/base libcore/tensor libcore/ops libcore/backend li
 libcore             : libcore
 libckpt/io          : libcore/base libckpt/io libckpt/hint.h libckpt/limits.h libckpt/report.h
 libckpt/transform   : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/transform libckpt/MODEL
-libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_legacy : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_legacy/ libckpt/format/format.h libckpt/MODEL
