@@ -117,17 +117,17 @@ class TreeLook {
 /// A tensor that can be listed but whose values are too many to be read.
 class RefusedValues final : public ByteSource {
  public:
-  RefusedValues(SourcePtr values, std::string reason) : values_(std::move(values)), reason_(std::move(reason)) {}
+  RefusedValues(SourcePtr values, HintedError refusal) : values_(std::move(values)), refusal_(std::move(refusal)) {}
   std::uint64_t size() const override { return values_->size(); }
   void read(std::uint64_t /*offset*/, MutableBytes out) const override {
-    if (!out.empty()) throw Error(ErrorCode::refused, reason_);
+    if (!out.empty()) throw HintedError(refusal_);
   }
   void require_unchanged() const override { values_->require_unchanged(); }
   void visit_checked(const CheckedVisitor& see) const override { values_->visit_checked(see); }
 
  private:
   SourcePtr values_;
-  std::string reason_;
+  HintedError refusal_;
 };
 
 /// Counts the bytes of every distinct source, and finds those for which nothing is left.
@@ -224,9 +224,10 @@ std::uint64_t Budget::allowed(const Allowance& allowance) const {
 }
 
 void Budget::refuse(const std::string& claim, std::uint64_t allowed, const char* unit) const {
-  throw Error(ErrorCode::refused, claim + " more than " + core::format_count(allowed) + " " + unit +
-                                      ", which is not accepted from a file of " + core::format_size(disk_) +
-                                      "; --max-expansion allows more");
+  throw HintedError(ErrorCode::refused,
+                    claim + " more than " + core::format_count(allowed) + " " + unit +
+                        ", which is not accepted from a file of " + core::format_size(disk_),
+                    Hint{"{} allows more", {{Hint::Option::max_expansion}}});
 }
 
 void Budget::take_values(std::uint64_t count) {
@@ -258,12 +259,14 @@ bool Budget::take_logical(std::uint64_t bytes) {
   return true;
 }
 
-std::string Budget::logical_refusal(const std::string& name, std::uint64_t bytes) const {
+HintedError Budget::logical_refusal(const std::string& name, std::uint64_t bytes) const {
   std::string most = core::format_size(limits_.expansion_floor);
-  return "the values of tensor " + core::quote(name) + " would be " + core::format_size(bytes) +
-         " where the file has only " + core::format_size(disk_) + " (more than " +
-         std::to_string(limits_.max_expansion) + " times as much, and more than " + most +
-         " in all); it can be listed but is not read; store it without expand(), or allow more with --max-expansion";
+  return {ErrorCode::refused,
+          "the values of tensor " + core::quote(name) + " would be " + core::format_size(bytes) +
+              " where the file has only " + core::format_size(disk_) + " (more than " +
+              std::to_string(limits_.max_expansion) + " times as much, and more than " + most +
+              " in all); it can be listed but is not read",
+          Hint{"store it without expand(), or allow more with {}", {{Hint::Option::max_expansion}}}};
 }
 
 Value within_budget(const Value& root, const ByteSource& file, Budget& budget) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "libckpt/hint.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/limits.h"
 #include "libckpt/value.h"
@@ -33,7 +34,7 @@ class Budget {
   /// Counts values of a tensor that can be read. False when they would be too many; nothing is counted then.
   bool take_logical(std::uint64_t bytes);
   /// Why take_logical() said no: "tensor 'w' would be ... where the file has ...".
-  std::string logical_refusal(const std::string& name, std::uint64_t bytes) const;
+  HintedError logical_refusal(const std::string& name, std::uint64_t bytes) const;
   /// True when a compressed chunk is too large to be decoded; it is not counted, for chunks come and go.
   bool is_large_chunk(std::uint64_t bytes) const { return bytes > allowed(kChunkAllowance); }
 

@@ -13,7 +13,7 @@
 
 #include "libckpt/c_api.h"
 #include "libckpt/checkpoint.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 #include "libckpt/report.h"
 #include "libcore/base/error.h"
 

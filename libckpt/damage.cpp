@@ -44,8 +44,4 @@ bool add_file_at_fault(core::Error& error, const Checkpoint& checkpoint, const s
   return true;
 }
 
-bool has_checksums(std::string_view format) {
-  return format == "native" || format == "torch-zip" || format == "torchscript" || format == "npz";
-}
-
 }  // namespace ckpt

@@ -4,7 +4,6 @@
 // Thread safety: pure. Use: std::string text = damage_warning(list_entries(checkpoint.root));
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "libckpt/checkpoint.h"
@@ -19,7 +18,5 @@ std::string damage_warning(const std::vector<NamedEntry>& entries);
 /// Of several files that were read: adds the path of this one when the error is damage and its tensors have some.
 /// Returns whether it did.
 bool add_file_at_fault(core::Error& error, const Checkpoint& checkpoint, const std::vector<NamedEntry>& entries);
-/// True for formats that keep a checksum of every tensor, which readers compare.
-bool has_checksums(std::string_view format);
 
 }  // namespace ckpt

@@ -1,7 +1,6 @@
 #include "libckpt/open_save.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <unordered_set>
 
@@ -10,6 +9,7 @@
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/scan_file.h"
+#include "libckpt/hint.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -44,43 +44,45 @@ class DropBlocks final : public detail::TreeMap {
   }
 };
 
-bool is_block_obstacle(const Obstacle& obstacle) {
-  return obstacle.reason.starts_with(kBlockReason);
-}
-
 Checkpoint without_blocks(const Checkpoint& checkpoint) {
   Checkpoint out = checkpoint;
   out.root = DropBlocks().map(checkpoint.root);
   return out;
 }
 
+bool has_kind(const std::vector<Obstacle>& obstacles, Obstacle::Kind kind) {
+  return std::any_of(obstacles.begin(), obstacles.end(), [&](const Obstacle& o) { return o.kind == kind; });
+}
+
 /// What can be done about obstacles; a type that has an obvious wider one is named with it.
-std::string advice_for(const std::vector<Obstacle>& obstacles) {
-  constexpr std::string_view kStart = "dtype ";
+Hint advice_for(const std::vector<Obstacle>& obstacles) {
+  using Option = Hint::Option;
   for (const Obstacle& obstacle : obstacles) {
-    if (!obstacle.reason.starts_with(kStart)) continue;
-    std::optional<core::DType> dtype = core::try_parse_dtype(obstacle.reason.substr(kStart.size()));
-    if (!dtype || !can_cast(*dtype)) continue;
-    bool widens = is_exact_cast(*dtype, core::DType::f32) && core::is_floating(*dtype);
-    std::string pair = widens ? std::string(core::short_name(*dtype)) + "=f32" : "OLD=NEW";
-    return "drop them (--drop), write another type (--retype " + pair + ") or choose another format";
+    if (!obstacle.dtype || !can_cast(*obstacle.dtype)) continue;
+    core::DType dtype = *obstacle.dtype;
+    bool widens = is_exact_cast(dtype, core::DType::f32) && core::is_floating(dtype);
+    Hint::Use other{Option::retype};
+    if (widens) other = {Option::retype, dtype, core::DType::f32};
+    return {"drop them ({}), write another type ({}) or choose another format", {{Option::drop_inexpressible}, other}};
   }
-  bool nested = std::any_of(obstacles.begin(), obstacles.end(),
-                            [](const Obstacle& obstacle) { return obstacle.reason.starts_with("a nested dict"); });
-  return std::string(nested ? "take one dict alone (FILE::NAME), " : "") +
-         "drop them (--drop) or choose another format";
+  if (!has_kind(obstacles, Obstacle::Kind::nested_dict)) {
+    return {"drop them ({}) or choose another format", {{Option::drop_inexpressible}}};
+  }
+  return {"take one dict alone ({}), drop them ({}) or choose another format",
+          {{Option::part}, {Option::drop_inexpressible}}};
 }
 
 /// All obstacles in one sentence, the first few by name.
 [[noreturn]] void throw_obstacles(const Format& format, const std::vector<Obstacle>& obstacles) {
   std::string list;
   for (std::size_t i = 0; i < std::min(obstacles.size(), kMaxListed); ++i) {
-    list += (i == 0 ? "" : "; ") + core::quote(obstacles[i].subject) + " (" + obstacles[i].reason + ")";
+    list += (i == 0 ? "" : "; ") + describe(obstacles[i]);
   }
   if (obstacles.size() > kMaxListed) list += "; and " + core::format_count(obstacles.size() - kMaxListed) + " more";
-  throw Error(ErrorCode::unsupported,
-              std::string(format.title) + " cannot hold " + core::format_count(obstacles.size()) +
-                  (obstacles.size() == 1 ? " item: " : " items: ") + list + "; " + advice_for(obstacles));
+  throw HintedError(ErrorCode::unsupported,
+                    std::string(format.title) + " cannot hold " + core::format_count(obstacles.size()) +
+                        (obstacles.size() == 1 ? " item: " : " items: ") + list,
+                    advice_for(obstacles));
 }
 
 }  // namespace
@@ -120,7 +122,7 @@ void check_form(const Format& format, const SaveOptions& options) {
     throw Error(ErrorCode::usage, subject + " is not compressed; leave the codec out, or save as .ckpt");
   }
   if (options.parity > 1) throw Error(ErrorCode::usage, "the share of parity data is at most 1");
-  if (options.parity > 0 && format.name != "native") {
+  if (options.parity > 0 && !format.holds_parity) {
     throw Error(ErrorCode::usage, subject + " has no place for parity data; leave it out, or save as .ckpt");
   }
   bool several = options.max_shard_size > 0 || options.shards > 0 || !options.shard_prefixes.empty();
@@ -147,8 +149,8 @@ void require_values(const Format& format, const Checkpoint& checkpoint) {
 void warn_of_damage(const Value& root, const Format& written, Report& report) {
   std::string text = damage_warning(list_entries(root));
   if (text.empty()) return;
-  bool says_so = has_checksums(written.name);
-  report.warnings.push_back(says_so ? text : text + "; a " + std::string(written.title) + " has no checksum to say so");
+  report.warnings.push_back(
+      written.has_checksums ? text : text + "; a " + std::string(written.title) + " has no checksum to say so");
 }
 
 /// Runs the work of a save. What is corrupt or refused then was read: the file at fault is the one that it came from.
@@ -179,20 +181,14 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     check_form(format, options);
     std::vector<Obstacle> obstacles = find_obstacles(format, checkpoint, options);
     if (!obstacles.empty() && !options.drop_inexpressible) throw_obstacles(format, obstacles);
-    bool blocks_in_the_way = !format.holds_blocks && std::any_of(obstacles.begin(), obstacles.end(), is_block_obstacle);
+    bool blocks_in_the_way = !format.holds_blocks && has_kind(obstacles, Obstacle::Kind::blocks);
     if (options.report != nullptr) {
-      for (const Obstacle& o : obstacles)
-        options.report->dropped.push_back(core::quote(o.subject) + " (" + o.reason + ")");
+      for (const Obstacle& obstacle : obstacles) options.report->dropped.push_back(describe(obstacle));
     }
     require_values(format, checkpoint);
     format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
     if (options.report != nullptr) warn_of_damage(given.root, format, *options.report);
   });
-}
-
-std::string_view name(ChecksumCover cover) {
-  constexpr std::array<std::string_view, 4> kNames = {"none", "absent", "some", "all"};
-  return kNames[static_cast<std::size_t>(cover)];
 }
 
 namespace {

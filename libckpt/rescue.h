@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "libckpt/limits.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 #include "libckpt/report.h"
 
 namespace ckpt {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 
 namespace ckpt {
 

@@ -45,9 +45,11 @@ Checkpoint read(const Input& input, const OpenOptions& options) {
 std::vector<Obstacle> obstacles(const Checkpoint& checkpoint, const SaveOptions&) {
   std::vector<Obstacle> list;
   for (const NamedEntry& tensor : list_entries(checkpoint.root)) {
-    if (tensor.entry->dtype != core::DType::f32) list.push_back({tensor.name, "no float32"});
+    if (tensor.entry->dtype != core::DType::f32) list.push_back(dtype_obstacle(tensor.name, tensor.entry->dtype));
   }
-  for (const NamedValue& value : list_plain_values(checkpoint.root)) list.push_back({value.name, "no tensor"});
+  for (const NamedValue& value : list_plain_values(checkpoint.root)) {
+    list.push_back(value_obstacle(value.name, value.value));
+  }
   return list;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libckpt/analyze/why.h"
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "zoo/nanogpt.h"

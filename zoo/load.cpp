@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "libckpt/analyze/why.h"
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libckpt/bridge/module_state.h"
 #include "libcore/base/error.h"
 #include "zoo/rules/rule_packs.h"

@@ -13,7 +13,8 @@
 #include "libckpt/analyze/error_text.h"
 #include "libckpt/analyze/key_list.h"
 #include "libckpt/checkpoint.h"
-#include "libckpt/open_save.h"
+#include "libckpt/hint.h"
+#include "libckpt/options.h"
 #include "libckpt/transform/rule_pack.h"
 
 namespace ckpt {
@@ -150,6 +151,7 @@ struct Cause {
   bool cured = false;                      ///< the plan holds a step against it
   std::string advice = {};                 ///< where no step helps: the command or the line of code that does
   std::string command = {};                ///< the shell line in `advice` that makes a file which can be opened
+  std::optional<Hint> hint = {};           ///< what would help, where an error came with it
 };
 
 struct Diagnosis {

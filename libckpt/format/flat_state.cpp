@@ -9,16 +9,17 @@
 namespace ckpt::detail {
 namespace {
 
-std::string reason_against(const std::string& name, const Entry& entry, const EntryObstacle& obstacle) {
-  if (!entry.bytes) return "a tensor without data (meta)";
-  if (entry.conjugate || entry.negative) return "a tensor whose conjugation or negation is pending";
+std::optional<Obstacle> obstacle_of(const std::string& name, const Entry& entry, const EntryObstacle& obstacle) {
+  if (!entry.bytes) return no_data_obstacle(name);
+  if (entry.conjugate || entry.negative) return pending_obstacle(name);
   return obstacle(name, entry);
 }
 
 /// What would be lost of a tensor although its values are kept.
-std::string loss_of(const Entry& entry) {
-  if (!entry.python_class.empty()) return "the tensor subclass " + entry.python_class;
-  return entry.attributes.is_null() ? "" : "Python attributes";
+std::optional<Obstacle> loss_of(const std::string& name, const Entry& entry) {
+  if (!entry.python_class.empty()) return python_class_obstacle(name, entry);
+  if (entry.attributes.is_null()) return std::nullopt;
+  return Obstacle{name, Obstacle::Kind::attribute, "Python attributes"};
 }
 
 class ObstacleFinder {
@@ -29,14 +30,14 @@ class ObstacleFinder {
   void look_at_items(const Dict& dict, const std::string& prefix) {
     for (const auto& [key, value] : dict.items) {
       std::string name = prefix + step_text(key);
-      if (!key.is(Value::Kind::text)) found.push_back({name, "a key of type " + type_text(key)});
+      if (!key.is(Value::Kind::text)) found.push_back(key_obstacle(name, key));
       if (value.is(Value::Kind::tensor)) {
         look_at_tensor(name, value.as_entry());
       } else if (value.is(Value::Kind::dict)) {
-        found.push_back({name, "a nested dict; its tensors would get names with dots"});
+        found.push_back(nested_dict_obstacle(name));
         open_.push_back({&value.as_dict(), name + "."});
       } else {
-        found.push_back({name, "a value of type " + type_text(value)});
+        found.push_back(value_obstacle(name, value));
       }
     }
   }
@@ -51,9 +52,9 @@ class ObstacleFinder {
 
  private:
   void look_at_tensor(const std::string& name, const Entry& entry) {
-    std::string reason = reason_against(name, entry, obstacle_);
-    if (reason.empty()) reason = loss_of(entry);
-    if (!reason.empty()) found.push_back({name, reason});
+    std::optional<Obstacle> obstacle = obstacle_of(name, entry, obstacle_);
+    if (!obstacle) obstacle = loss_of(name, entry);
+    if (obstacle) found.push_back(std::move(*obstacle));
   }
 
   const EntryObstacle& obstacle_;
@@ -63,9 +64,7 @@ class ObstacleFinder {
 }  // namespace
 
 std::vector<Obstacle> flat_obstacles(const Checkpoint& checkpoint, const EntryObstacle& obstacle) {
-  if (!checkpoint.root.is(Value::Kind::dict)) {
-    return {{"", "the top is not a dict of tensors but a value of type " + type_text(checkpoint.root)}};
-  }
+  if (!checkpoint.root.is(Value::Kind::dict)) return {top_obstacle(checkpoint.root, "a dict of tensors")};
   ObstacleFinder finder(obstacle);
   finder.run(checkpoint.root.as_dict());
   return std::move(finder.found);
@@ -74,7 +73,7 @@ std::vector<Obstacle> flat_obstacles(const Checkpoint& checkpoint, const EntryOb
 std::vector<FlatEntry> flat_entries(const Checkpoint& checkpoint, const EntryObstacle& obstacle) {
   std::vector<FlatEntry> out;
   for (NamedEntry& named : list_entries(checkpoint.root)) {
-    if (!reason_against(named.name, *named.entry, obstacle).empty()) continue;
+    if (obstacle_of(named.name, *named.entry, obstacle)) continue;
     out.push_back({std::move(named.name), std::move(named.entry)});
   }
   std::unordered_set<std::string_view> names;

@@ -4,6 +4,7 @@
 // Thread safety: pure functions. Use: for (const FlatEntry& e : flat_entries(checkpoint, npz_obstacle)) ...
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,8 @@ struct FlatEntry {
   EntryPtr entry;
 };
 
-/// Why a tensor of this name cannot be held, "" when it can.
-using EntryObstacle = std::function<std::string(const std::string& name, const Entry& entry)>;
+/// Why a tensor of this name cannot be held, nullopt when it can.
+using EntryObstacle = std::function<std::optional<Obstacle>(const std::string& name, const Entry& entry)>;
 
 /// Everything that flat_entries() would leave out or change: other values than tensors, nested dicts, keys that are no
 /// text, tensors without data, with a pending conjugation, of a Python subclass, with attributes, and `obstacle`.

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "libckpt/io/folder_file.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 
 namespace ckpt {
 

@@ -3,6 +3,7 @@
 // file's first bytes, read a Checkpoint, say what it cannot hold, write one, and verify one. registry.cpp lists them
 // all. Thread safety: rows are constants. Use: const ckpt::Format* f = ckpt::find_format("safetensors");
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -10,7 +11,8 @@
 #include <vector>
 
 #include "libckpt/checkpoint.h"
-#include "libckpt/open_save.h"
+#include "libckpt/obstacle.h"
+#include "libckpt/options.h"
 
 namespace ckpt {
 
@@ -27,14 +29,15 @@ struct Input {
 /// Opens `path`, a file or the folder of a model. Errors: those of resolve_folder(); Error(io).
 Input open_input(const std::filesystem::path& path, const OpenOptions& options = {});
 
-/// Something of a checkpoint that a target format cannot express.
-struct Obstacle {
-  std::string subject;  ///< dotted name
-  std::string reason;   ///< "dtype float8_e4m3fn", "plain value of type int", ...
+/// What becomes of objects of unknown classes among the values.
+enum class CarriedObjects : std::uint8_t {
+  left_out,
+  if_asked,   ///< they can be held, and are written where the caller wants it
+  passed_on,  ///< written as they were read
 };
 
-/// How the reason begins where the obstacle is an entry with `blocks`.
-inline constexpr std::string_view kBlockReason = "quantised blocks";
+/// What in Python makes a dict of tensors of a file.
+enum class PythonReader : std::uint8_t { none, libckpt, torch_load, torch_jit, safetensors, numpy, gguf, h5py };
 
 struct Format {
   std::string_view name;                         ///< "torch-zip"; the same names as in reports and --json
@@ -49,11 +52,24 @@ struct Format {
   /// REQUIRES: obstacles() is empty or options.drop_inexpressible. Null when the format is read-only.
   void (*write)(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) = nullptr;
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
-  bool holds_blocks = false;   ///< entries with `blocks` may come to obstacles() and write()
-  bool packs = false;          ///< whether it can be written with a codec
-  bool splits = false;         ///< whether it can be written as several files
-  bool holds_metadata = true;  ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
-  bool holds_views = false;    ///< whether a tensor with a view is written as its storage, never unfolded
+  bool holds_blocks = false;       ///< entries with `blocks` may come to obstacles() and write()
+  bool packs = false;              ///< whether it can be written with a codec
+  bool splits = false;             ///< whether it can be written as several files
+  bool holds_metadata = true;      ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
+  bool holds_views = false;        ///< whether a tensor with a view is written as its storage, never unfolded
+  bool holds_parity = false;       ///< whether it can be written with parity data
+  bool holds_lone_tensor = false;  ///< whether the top may be a tensor without a name
+  bool has_checksums = false;      ///< whether it keeps a checksum of every tensor, which readers compare
+  bool several_files = false;      ///< whether a checkpoint of it is a folder, or an index and its shards
+  bool torch_save = false;         ///< whether torch.save writes it, or once did
+  bool objects_beside = false;     ///< whether tensors have dotted names, and all else lies beside them as objects
+  CarriedObjects objects = CarriedObjects::left_out;
+  PythonReader python = PythonReader::none;
+  std::string_view writes_as = {};    ///< of one that is only read: the format in which an edit of it is written
+  std::string_view one_file_as = {};  ///< of several files: the format that holds the same in one
+  std::string_view listed_as = {};    ///< what a list of facts calls it, where title and name would mislead
+  /// Bytes of the file that saving the checkpoint afresh would free. Null where nobody has counted.
+  std::uint64_t (*unused)(const Checkpoint& checkpoint) = nullptr;
 };
 
 /// All formats, in the order in which they are asked whether an input is theirs.

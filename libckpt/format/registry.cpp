@@ -112,8 +112,8 @@ std::vector<Obstacle> find_obstacles(const Format& format, const Checkpoint& che
   std::vector<Obstacle> found = format.obstacles(checkpoint, options);
   if (format.holds_blocks || !has_blocks(checkpoint.root)) return found;
   for (const NamedEntry& named : list_entries(checkpoint.root)) {
-    if (named.entry->blocks)
-      found.push_back({named.name, std::string(kBlockReason) + " of type " + named.entry->blocks->name});
+    if (!named.entry->blocks) continue;
+    found.push_back({named.name, Obstacle::Kind::blocks, "quantised blocks of type " + named.entry->blocks->name});
   }
   return found;
 }

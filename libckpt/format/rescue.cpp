@@ -5,10 +5,13 @@
 #include "libckpt/budget.h"
 #include "libckpt/damage.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/native/native.h"
 #include "libckpt/format/native/restore.h"
 #include "libckpt/format/salvage.h"
 #include "libckpt/format/sieve.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/atomic_file.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -28,7 +31,7 @@ Salvage open_checked(const Input& input, const RescueOptions& options) {
   open.check_hashes = true;
   open.foreign_objects = true;
   open.report = options.report;
-  Salvage out{format.read(input, open), std::string(format.name), has_checksums(format.name), {}, false};
+  Salvage out{format.read(input, open), std::string(format.name), format.has_checksums, {}, false};
   out.checkpoint.format = format.name;
   return out;
 }
@@ -78,13 +81,13 @@ class Rescuer {
 
  private:
   bool stays_native() const {
-    if (!options_.format.empty()) return options_.format == "native";
+    if (!options_.format.empty()) return options_.format == detail::kNative.name;
     const Format* format = find_format_for(output_);
-    return format == nullptr || format->name == "native";
+    return format == nullptr || format == &detail::kNative;
   }
 
   void run_native() {
-    report_.format = "native";
+    report_.format = detail::kNative.name;
     detail::RestoredNative restored = detail::restore_native(input_, options_, scratch_, report_);
     report_.whole = restored.whole;
     note_edits(restored.edited);
@@ -130,7 +133,7 @@ class Rescuer {
   /// for itself.
   Value within_limits(const Value& root) const {
     Limits limits = options_.limits;
-    if (report_.format == "native") limits.expansion_floor = UINT64_MAX;
+    if (report_.format == detail::kNative.name) limits.expansion_floor = UINT64_MAX;
     Budget budget(limits, input_.file->size());
     return within_budget(root, *input_.file, budget);
   }
@@ -145,10 +148,12 @@ class Rescuer {
     report_.tensors = sieved.tensors;
     report_.damaged = report_.damaged || found.damaged || !report_.lost.empty();
     if (options_.in_place && !report_.lost.empty()) {
-      throw Error(ErrorCode::corrupt, core::format_count(report_.lost.size()) +
-                                          " tensors cannot be restored, the first of them " +
-                                          core::quote(report_.lost[0].subject) + " (" + report_.lost[0].text +
-                                          "); name an output with -o to keep the others");
+      const Finding& first = report_.lost[0];
+      throw HintedError(ErrorCode::corrupt,
+                        core::format_count(report_.lost.size()) + " tensors cannot be restored, the first of them " +
+                            core::quote(first.subject) + " (" + first.text +
+                            "); name an output with -o to keep the others",
+                        first.hint);
     }
     found.checkpoint.root = std::move(sieved.root);
     bool nothing = report_.tensors == 0 && !report_.lost.empty();

@@ -4,6 +4,7 @@
 #include "libckpt/format/scan_file.h"
 #include "libckpt/format/scan_walk.h"
 #include "libckpt/format/shard_index.h"
+#include "libckpt/hint.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -38,7 +39,7 @@ void verify_format(const Input& input, const OpenOptions& options, const Progres
     for (Finding& note : verified.notes) result.notes.push_back(std::move(note));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;
-    result.unread.push_back({"file", error.what()});
+    result.unread.push_back({"file", error.what(), hint_of(error)});
   }
 }
 
@@ -49,7 +50,7 @@ void scan_parts(const Input& input, const OpenOptions& options, ScanWalk& walk) 
       walk.content(detail::open_shard(input.path.parent_path(), name, options), name);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::io) throw;
-      walk.unread(name, error.message());
+      walk.unread(name, error.message(), hint_of(error));
     }
   }
   for (const auto& [where, bytes] : detail::pieces_beside(input, options)) walk.content(bytes, where);
@@ -104,7 +105,7 @@ void detail::scan_contents(const Input& input, const OpenOptions& options, ScanR
     scan_parts(input, options, walk);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;
-    result.unread.push_back({"file", error.what()});
+    result.unread.push_back({"file", error.what(), hint_of(error)});
   }
 }
 

@@ -121,7 +121,7 @@ ScanWalk::PickleYield ScanWalk::pickle(core::ByteVector bytes, const std::string
     look(machine.graph());
     // No program that saves data writes such a pickle: what it calls is computed while it is read.
     if (machine.hides_calls()) finding(where, error.message(), FindingKind::danger);
-    unread(where, error.what());
+    unread(where, error.what(), hint_of(error));
   }
   yield.complete = out.complete;
   result_.pickles.push_back(std::move(out));

@@ -17,8 +17,8 @@ void ScanWalk::finding(const std::string& where, std::string text, FindingKind k
   result_.add_finding({where.empty() ? "file" : where, std::move(text)}, kind);
 }
 
-void ScanWalk::unread(const std::string& where, std::string text) {
-  result_.unread.push_back({where.empty() ? "file" : where, std::move(text)});
+void ScanWalk::unread(const std::string& where, std::string text, std::optional<Hint> hint) {
+  result_.unread.push_back({where.empty() ? "file" : where, std::move(text), std::move(hint)});
 }
 
 bool ScanWalk::guarded(const std::string& where, const std::function<void()>& body) {
@@ -27,7 +27,7 @@ bool ScanWalk::guarded(const std::string& where, const std::function<void()>& bo
     return true;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;
-    unread(where, error.what());
+    unread(where, error.what(), hint_of(error));
     return false;
   }
 }

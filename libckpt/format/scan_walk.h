@@ -11,6 +11,7 @@
 #include "libckpt/budget.h"
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/torch/pickle_reader.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/scan.h"
 
@@ -26,7 +27,7 @@ class ScanWalk {
   std::string content(const SourcePtr& source, const std::string& where);
 
   void finding(const std::string& where, std::string text, FindingKind kind = FindingKind::problem);
-  void unread(const std::string& where, std::string text);
+  void unread(const std::string& where, std::string text, std::optional<Hint> hint = {});
 
  private:
   /// Storages that a pickle refers to, and pickled bytes inside it.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "libckpt/hint.h"
 #include "libckpt/io/parallel_io.h"
 #include "libckpt/io/read_fault.h"
 #include "libckpt/sequence_of.h"
@@ -13,22 +14,24 @@ namespace {
 
 struct Judgement {
   std::string fault;           ///< of the tensor's own bytes
+  std::optional<Hint> hint;    ///< what would help against it
   bool storage_fault = false;  ///< of the storage it looks into
 };
 
 /// What the limits refuse to read cannot be kept either.
-std::string keeping_fault(const ByteSource& source) {
+std::string keeping_fault(const ByteSource& source, std::optional<Hint>* hint = nullptr) {
   try {
     return read_fault(source);
   } catch (const core::Error& error) {
     if (error.code() != core::ErrorCode::refused) throw;
+    if (hint != nullptr) *hint = hint_of(error);
     return error.message();
   }
 }
 
 Judgement judge(const Entry& entry) {
   Judgement made;
-  if (entry.bytes != nullptr) made.fault = keeping_fault(*entry.bytes);
+  if (entry.bytes != nullptr) made.fault = keeping_fault(*entry.bytes, &made.hint);
   if (made.fault.empty() && entry.view && entry.view->storage->bytes != nullptr) {
     made.storage_fault = !keeping_fault(*entry.view->storage->bytes).empty();
   }
@@ -116,7 +119,7 @@ Sieved sieve(const Checkpoint& checkpoint, unsigned threads, const Progress& pro
         if (judgement.fault.empty()) {
           ++out.tensors;
         } else {
-          out.lost.push_back({entries[i].name, judgement.fault});
+          out.lost.push_back({entries[i].name, judgement.fault, judgement.hint});
         }
         judgements.insert_or_assign(entries[i].entry.get(), std::move(judgement));
         done += entries[i].entry->bytes == nullptr ? 0 : entries[i].entry->byte_size();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libckpt/checkpoint.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 
 namespace ckpt::detail {
 

@@ -5,6 +5,7 @@
 #include "libckpt/budget.h"
 #include "libckpt/hdf5/chunk_cache.h"
 #include "libckpt/hdf5/filters.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/byte_swap.h"
 #include "libckpt/io/checked_source.h"
 #include "libcore/base/checked_math.h"
@@ -66,17 +67,19 @@ std::uint64_t row_of_chunks(const Hdf5Dataset& dataset) {
 /// A dataset that can be listed but not decoded.
 class RefusedSource final : public ByteSource {
  public:
-  RefusedSource(const Hdf5Dataset& dataset, const std::string& reason)
-      : size_(dataset.size), reason_("the dataset " + core::quote(dataset.path) + " cannot be read: " + reason) {}
+  RefusedSource(const Hdf5Dataset& dataset, const std::string& reason, std::optional<Hint> hint)
+      : size_(dataset.size),
+        refusal_(ErrorCode::unsupported, "the dataset " + core::quote(dataset.path) + " cannot be read: " + reason,
+                 std::move(hint)) {}
   std::uint64_t size() const override { return size_; }
   void read(std::uint64_t /*offset*/, MutableBytes out) const override {
-    if (!out.empty()) throw Error(ErrorCode::unsupported, reason_);
+    if (!out.empty()) throw HintedError(refusal_);
   }
   void require_unchanged() const override {}
 
  private:
   std::uint64_t size_;
-  std::string reason_;
+  HintedError refusal_;
 };
 
 /// A dataset cut into chunks. Dimensions that every chunk spans whole are folded into the element, so that a run of
@@ -199,7 +202,7 @@ std::string Hdf5Sources::expansion_obstacle(const Hdf5Dataset& dataset) const {
   std::uint64_t chunk = dataset.chunk_bytes();
   std::uint64_t row = row_of_chunks(dataset);
   Budget budget(limits_, file_->size());
-  std::string file = " where the file has only " + core::format_size(file_->size()) + "; --max-expansion allows more";
+  std::string file = " where the file has only " + core::format_size(file_->size());
   if (budget.is_large_chunk(chunk)) return "its chunks are " + core::format_size(chunk) + " each when decoded," + file;
   bool scattered = row > Hdf5ChunkCache::kMaxRoom && budget.is_large_chunk(dataset.size);
   return scattered ? "its rows lie in chunks of " + core::format_size(row) + " when decoded," + file : "";
@@ -217,12 +220,15 @@ SourcePtr Hdf5Sources::open_chunks(std::shared_ptr<const Hdf5Dataset> dataset) c
 SourcePtr Hdf5Sources::open(std::shared_ptr<const Hdf5Dataset> dataset) {
   SourcePtr source;
   unsigned width = dataset->big_endian && dataset->dtype ? swap_width(*dataset->dtype) : 0;
-  std::string obstacle = detail::filter_obstacle(*dataset);
-  if (obstacle.empty()) obstacle = expansion_obstacle(*dataset);
+  std::string undecodable = detail::filter_obstacle(*dataset);
+  std::string too_large = undecodable.empty() ? expansion_obstacle(*dataset) : "";
   if (dataset->size == 0) {
     return memory_source({});
-  } else if (!obstacle.empty()) {
-    return std::make_shared<RefusedSource>(*dataset, obstacle);
+  } else if (!undecodable.empty()) {
+    return std::make_shared<RefusedSource>(*dataset, undecodable, std::nullopt);
+  } else if (!too_large.empty()) {
+    return std::make_shared<RefusedSource>(*dataset, too_large,
+                                           Hint{"{} allows more", {{Hint::Option::max_expansion}}});
   } else if (dataset->layout == detail::kLayoutContiguous) {
     source = slice(file_, dataset->offset, dataset->size);
   } else if (dataset->layout == detail::kLayoutCompact) {

@@ -52,13 +52,15 @@ std::string refusal_text(std::uint8_t layers) {
     missing += std::string(missing.empty() ? "" : ", ") + text.name + " (" + text.purpose + ")";
   }
   return "this system does not let the HDF5 helper be confined: it refuses " + missing +
-         "; a hostile HDF5 file could use that; read it with --unsandboxed (unsandboxed in the open options) if you "
-         "trust where it is from";
+         "; a hostile HDF5 file could use that";
 }
 
 }  // namespace
 
-UnconfinedHelper::UnconfinedHelper(std::uint8_t layers) : Error(ErrorCode::refused, refusal_text(layers)) {}
+UnconfinedHelper::UnconfinedHelper(std::uint8_t layers)
+    : HintedError(ErrorCode::refused, refusal_text(layers),
+                  Hint{"read it with {} (unsandboxed in the open options) if you trust where it is from",
+                       {{Hint::Option::unsandboxed}}}) {}
 
 std::vector<std::string> unconfined_warnings(std::uint8_t layers) {
   std::vector<std::string> warnings;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libckpt/hdf5/wire.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/limits.h"
 #include "libcore/base/dtype.h"
@@ -97,7 +98,7 @@ struct WalkOptions {
 };
 
 /// The Error(refused) of walk_hdf5() where the system does not let the helper be confined; names the missing layers.
-class UnconfinedHelper : public core::Error {
+class UnconfinedHelper : public HintedError {
  public:
   explicit UnconfinedHelper(std::uint8_t layers);
 };

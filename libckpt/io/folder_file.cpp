@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "libckpt/hint.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/file_source.h"
 #include "libcore/base/error.h"
@@ -71,8 +72,8 @@ Fd open_inside(const fs::path& folder, const std::string& name) {
   if (!opened) throw_errno(errno, "cannot open the folder " + core::quote(top));
   Fd file(open_beneath(opened.get(), root.name));
   if (!file && (errno == EXDEV || errno == ELOOP)) {
-    throw Error(ErrorCode::refused,
-                "it is a symbolic link that leads out of its folder; --allow-symlinks reads what it leads to");
+    throw HintedError(ErrorCode::refused, "it is a symbolic link that leads out of its folder",
+                      Hint{"{} reads what it leads to", {{Hint::Option::allow_symlinks}}});
   }
   return file;
 }

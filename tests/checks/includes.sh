@@ -15,9 +15,9 @@ libcore/optim       : libcore/base libcore/tensor libcore/ops libcore/backend li
 libcore/data        : libcore/base libcore/tensor libcore/ops libcore/backend libcore/data
 libcore/parallel    : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/parallel
 libcore             : libcore
-libckpt/io          : libcore/base libckpt/io libckpt/limits.h libckpt/report.h
+libckpt/io          : libcore/base libckpt/io libckpt/hint.h libckpt/limits.h libckpt/report.h
 libckpt/transform   : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/transform libckpt/MODEL
-libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_legacy : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_legacy/ libckpt/format/format.h libckpt/MODEL
@@ -29,8 +29,8 @@ libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ lib
 libckpt/hdf5        : libcore/base libckpt/io libckpt/hdf5 libckpt/MODEL
 libckpt/hdf5/helper : libcore/base libckpt/io/packed.h libckpt/io/byte_cursor.h libckpt/hdf5/wire.h libckpt/hdf5/helper
 libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/hdf5/describ libckpt/hdf5/wire.h libckpt/format/hdf5_write/ libckpt/format/format.h libckpt/MODEL
-libckpt/format/hdf5_foreign : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/hdf5_foreign/ libckpt/format/content_kind.h libckpt/format/format.h libckpt/MODEL
-libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/hdf5_foreign : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/hdf5_foreign/ libckpt/format/content_kind.h libckpt/format/unused_space.h libckpt/format/format.h libckpt/MODEL
+libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/unused_space.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/npz  : libcore/base libckpt/io libckpt/format/npz/ libckpt/format/flat_state.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/format/flat_state.h libckpt/format/folder.h libckpt/format/format.h libckpt/MODEL
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
@@ -78,7 +78,7 @@ git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) allowed[trim(part[1])] = trim(part[2])
     n = split(system_rules, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) only[trim(part[1])] = trim(part[2])
-    m = split("checkpoint.h children.h damage.h entry.h objects.h sequence_of.h gather.h value.h nearest_path.h view_key.h limits.h budget.h report.h scan.h rescue.h open_save.h state_dicts.h wrappers.h reindex.h ckpt.h bridge.h", model, " ")
+    m = split("checkpoint.h children.h damage.h entry.h objects.h sequence_of.h gather.h hint.h value.h nearest_path.h view_key.h limits.h budget.h report.h scan.h rescue.h obstacle.h options.h open_save.h state_dicts.h wrappers.h reindex.h ckpt.h bridge.h", model, " ")
   }
   function rule_for(file,   folder, best) {
     best = ""

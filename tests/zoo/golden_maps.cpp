@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "libckpt/analyze/why.h"
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libcore/base/error.h"
 #include "tests/support/golden.h"
 #include "tests/zoo/map_files.h"

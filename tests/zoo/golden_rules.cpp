@@ -7,7 +7,7 @@
 #include <set>
 
 #include "libckpt/analyze/why.h"
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"

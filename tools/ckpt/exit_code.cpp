@@ -4,6 +4,7 @@
 
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
+#include "tools/ckpt/hints.h"
 #include "tools/ckpt/line/address.h"
 #include "tools/ckpt/output/output.h"
 #include "tools/ckpt/output/visible_text.h"
@@ -34,7 +35,7 @@ std::string error_line(const core::Error& error) {
   std::string line = "ckpt: ";
   for (const std::string& subject : error.context()) line += core::printable(shown_path(subject)) + ": ";
   if (exit_code(error.code()) == kBug) line += "this is a bug of ckpt, please report it: ";
-  return one_line(line + error.message());
+  return one_line(line + with_advice(error.message(), ckpt::hint_of(error)));
 }
 
 std::string error_json(const core::Error& error) {

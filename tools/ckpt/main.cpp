@@ -17,7 +17,8 @@ int run(int argc, char** argv) {
     context.out.finish();
     return code;
   } catch (const core::Error& error) {
-    throw with_file_guess(error);
+    if (std::optional<core::Error> guess = file_guess(error)) throw *guess;
+    throw;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/hint.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/threads.h"
@@ -113,7 +114,7 @@ void load_weights(RunModel& model, const RunOptions& options) {
     model.module = fit.model;
     zoo::load_into(*model.module, model.model->name, address.path, how.load, &notes);
   } catch (const Error& error) {
-    Error said(error.code(), in_words_of_the_command(error.message()));
+    ckpt::HintedError said(error.code(), in_words_of_the_command(error.message()), ckpt::hint_of(error));
     const std::vector<std::string>& context = error.context();
     for (auto subject = context.rbegin(); subject != context.rend(); ++subject) said.add_context(*subject);
     throw said;

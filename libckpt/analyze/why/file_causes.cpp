@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "libckpt/analyze/pasteable.h"
+#include "libckpt/analyze/why/python_line.h"
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/json.h"
@@ -221,8 +222,9 @@ void add_optimizer(Diagnosis& diagnosis, const FileContext& context) {
 /// torch.load and safetensors' load_file read these into a dict. Our own format has a library of its own, and a message
 /// alone says nothing of the format.
 bool is_read_at_once(std::string_view format) {
-  constexpr std::array<std::string_view, 5> kAtOnce = {"", "torch-zip", "torch-legacy", "safetensors", "native"};
-  return std::find(kAtOnce.begin(), kAtOnce.end(), format) != kAtOnce.end();
+  const PythonReader reader = reader_in_python(format);
+  return format.empty() || reader == PythonReader::torch_load || reader == PythonReader::safetensors ||
+         reader == PythonReader::libckpt;
 }
 
 /// Whether what is loaded has a tensor under several names.
@@ -247,29 +249,30 @@ std::vector<std::pair<std::string, std::string>> dropped_ties(const Dict& dict) 
 }
 
 /// Types that NumPy has under the same name, so that torch.from_numpy() takes its arrays. A GGUF file has fewer.
-bool numpy_has(core::DType dtype, std::string_view format) {
+bool numpy_has(core::DType dtype, PythonReader reader) {
   using core::DType;
   constexpr std::array<DType, 9> kTypes = {DType::f16, DType::f32, DType::f64, DType::i8,     DType::i16,
                                            DType::i32, DType::i64, DType::u8,  DType::boolean};
   bool small = dtype == DType::u8 || dtype == DType::boolean;
-  return std::find(kTypes.begin(), kTypes.end(), dtype) != kTypes.end() && !(small && format == "gguf");
+  return std::find(kTypes.begin(), kTypes.end(), dtype) != kTypes.end() && !(small && reader == PythonReader::gguf);
 }
 
 /// What a line of Python has to know of the file.
 void add_reading(Diagnosis& diagnosis, const FileContext& context) {
   const Dict* dict = context.chosen == nullptr ? nullptr : context.chosen->dict;
   if (dict == nullptr) return;
-  if (diagnosis.format == "safetensors") diagnosis.dropped_ties = dropped_ties(*dict);
+  const PythonReader reader = reader_in_python(diagnosis.format);
+  if (reader == PythonReader::safetensors) diagnosis.dropped_ties = dropped_ties(*dict);
   diagnosis.numpy_reads =
       key_list_of(*dict, "").ties.empty() && std::all_of(dict->items.begin(), dict->items.end(), [&](const auto& item) {
-        return item.second.is(Value::Kind::tensor) && numpy_has(item.second.as_entry().dtype, diagnosis.format);
+        return item.second.is(Value::Kind::tensor) && numpy_has(item.second.as_entry().dtype, reader);
       });
 }
 
 void add_format(Diagnosis& diagnosis, const FileContext& context) {
   const std::string& name = context.input.checkpoint->format;
   add_reading(diagnosis, context);
-  bool ties = name == "safetensors" && has_ties(diagnosis, context);
+  bool ties = reader_in_python(name) == PythonReader::safetensors && has_ties(diagnosis, context);
   if (is_read_at_once(name) && !ties) return;
   Cause cause{CauseKind::other_format,
               ties ? "a safetensors file holds a tied tensor under one of its names, and load_file "

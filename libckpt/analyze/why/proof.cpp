@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "libckpt/analyze/why/fix.h"
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libckpt/analyze/why/simulated_load.h"
-#include "libckpt/analyze/why_fix.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {

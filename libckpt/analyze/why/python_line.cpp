@@ -28,6 +28,11 @@ bool is_keras(const Diagnosis& diagnosis) {
 
 }  // namespace
 
+PythonReader reader_in_python(std::string_view format) {
+  const Format* row = find_format(format);
+  return row == nullptr ? PythonReader::none : row->python;
+}
+
 bool PythonLine::has(CauseKind kind) const {
   return std::any_of(diagnosis_.causes.begin(), diagnosis_.causes.end(),
                      [&](const Cause& cause) { return cause.kind == kind; });
@@ -55,16 +60,18 @@ std::optional<PythonLine::Read> PythonLine::read() const {
   const bool named = format.empty() && diagnosis_.path.ends_with(".safetensors");
   // A file that weights_only refuses is not to be loaded in any other way.
   if (has(CauseKind::foreign_globals)) return std::nullopt;
-  if (named || format == "safetensors") return Read{"safetensors.torch", "safetensors.torch.load_file(" + path + ")"};
-  if (format.empty() || format == "torch-zip" || format == "torch-legacy")
-    return Read{"", "torch.load(" + path + cpu + ")"};
-  if (format == "torchscript" && diagnosis_.place.empty())
+  const PythonReader reader = reader_in_python(format);
+  if (named || reader == PythonReader::safetensors)
+    return Read{"safetensors.torch", "safetensors.torch.load_file(" + path + ")"};
+  if (format.empty() || reader == PythonReader::torch_load) return Read{"", "torch.load(" + path + cpu + ")"};
+  if (reader == PythonReader::torch_jit && diagnosis_.place.empty())
     return Read{"", "torch.jit.load(" + path + cpu + ").state_dict()"};
   if (!diagnosis_.numpy_reads) return std::nullopt;
-  if (format == "npz") return Read{"numpy", "{k: torch.from_numpy(v) for k, v in numpy.load(" + path + ").items()}"};
-  if (format == "gguf")
+  if (reader == PythonReader::numpy)
+    return Read{"numpy", "{k: torch.from_numpy(v) for k, v in numpy.load(" + path + ").items()}"};
+  if (reader == PythonReader::gguf)
     return Read{"gguf", "{t.name: torch.from_numpy(t.data.copy()) for t in gguf.GGUFReader(" + path + ").tensors}"};
-  return format == "hdf5" ? read_hdf5() : std::nullopt;
+  return reader == PythonReader::h5py ? read_hdf5() : std::nullopt;
 }
 
 /// load_file gives a tied tensor under one name: load_model ties the names of the model, which has to have the ties;
@@ -102,11 +109,12 @@ std::optional<std::string> PythonLine::direct(const Change& change) const {
 }
 
 std::string PythonLine::after(const std::string& made, const std::string& place) const {
-  const bool torch = writes_torch() || diagnosis_.format == "native";
+  const PythonReader reader = reader_in_python(diagnosis_.format);
+  const bool torch = writes_torch() || reader == PythonReader::libckpt;
   if (!torch && !diagnosis_.format.empty() && !starts_with_any(diagnosis_.format, {"torch", "safetensors", "dcp"})) {
     return "";
   }
-  const bool safetensors = !torch && (diagnosis_.format == "safetensors" ||
+  const bool safetensors = !torch && (reader == PythonReader::safetensors ||
                                       (diagnosis_.format.empty() && diagnosis_.path.ends_with(".safetensors")));
   const std::string load =
       (safetensors ? "safetensors.torch.load_file(" : "torch.load(") + python_path(made) + ")" + place;

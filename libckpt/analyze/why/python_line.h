@@ -5,10 +5,15 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "libckpt/analyze/why.h"
+#include "libckpt/format/format.h"
 
 namespace ckpt::detail {
+
+/// What reads files of this format in Python; none for a name that is no format's.
+PythonReader reader_in_python(std::string_view format);
 
 class PythonLine {
  public:

@@ -7,6 +7,7 @@
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/packed_file.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/io/header_values.h"
 #include "libckpt/io/json.h"
@@ -215,7 +216,7 @@ std::optional<Cause> empty_file(const FileStart& bytes) {
 }
 
 /// A number in the names of the tensors or bytes that could not be found says nothing here; the reader's words do.
-Cause from_error(const FileStart& bytes, const core::Error& error) {
+Cause cause_said_by(const FileStart& bytes, const core::Error& error) {
   using core::ErrorCode;
   std::string words = error.message();
   if (error.code() == ErrorCode::refused && says(error, {"the pickle names", "never accepted", "the pickle calls"})) {
@@ -238,6 +239,12 @@ Cause from_error(const FileStart& bytes, const core::Error& error) {
   cause.evidence.push_back(core::format_size(bytes.size) + " are here");
   cause.confidence = cut ? 0.8 : 0.9;
   cause.advice = again(0);
+  return cause;
+}
+
+Cause from_error(const FileStart& bytes, const core::Error& error) {
+  Cause cause = cause_said_by(bytes, error);
+  cause.hint = hint_of(error);
   return cause;
 }
 

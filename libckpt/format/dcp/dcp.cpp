@@ -98,6 +98,9 @@ const Format kDcp = {
     .detect = detect,
     .read = read_dcp,
     .verify = verify_dcp,
+    .several_files = true,
+    .objects_beside = true,
+    .writes_as = "torch-zip",
 };
 
 }  // namespace ckpt::detail

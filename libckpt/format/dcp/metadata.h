@@ -11,7 +11,8 @@
 
 #include "libckpt/format/dcp/nested.h"
 #include "libckpt/format/torch/pickle_graph.h"
-#include "libckpt/open_save.h"
+#include "libckpt/io/byte_source.h"
+#include "libckpt/options.h"
 #include "libcore/base/dtype.h"
 #include "libcore/base/shape.h"
 

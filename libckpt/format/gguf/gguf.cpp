@@ -23,6 +23,7 @@ const Format kGguf = {
     .write = write_gguf,
     .verify = verify_gguf,
     .holds_blocks = true,
+    .python = PythonReader::gguf,
 };
 
 }  // namespace ckpt::detail

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "libckpt/format/gguf/gguf_types.h"
-#include "libckpt/open_save.h"
+#include "libckpt/io/byte_source.h"
+#include "libckpt/options.h"
 #include "libcore/base/shape.h"
 
 namespace ckpt::detail {

@@ -21,17 +21,22 @@ bool fits(const Entry& entry, const GgmlType& type) {
          core::try_mul<std::uint64_t>(*numel / type.elements, type.bytes) == entry.byte_size();
 }
 
-std::string gguf_obstacle(const std::string& name, const Entry& entry) {
+std::optional<Obstacle> gguf_obstacle(const std::string& name, const Entry& entry) {
+  using Kind = Obstacle::Kind;
   const GgmlType* type = type_of(entry);
-  if (type == nullptr) return (entry.blocks ? "blocks of type " : "dtype ") + type_name(entry);
-  if (!fits(entry, *type)) return "blocks that no longer have their shape";
+  if (type == nullptr && entry.blocks) return Obstacle{name, Kind::blocks, "blocks of type " + type_name(entry)};
+  if (type == nullptr) return dtype_obstacle(name, entry.dtype);
+  if (!fits(entry, *type)) return Obstacle{name, Kind::shape, "blocks that no longer have their shape"};
   std::size_t rank = value_shape(entry).size();
-  if (rank > kGgufMaxRank) return std::to_string(rank) + " dimensions, where at most 4 are allowed";
-  if (name.size() > kGgufMaxName) {
-    return "a name of " + std::to_string(name.size()) + " bytes, where at most " + std::to_string(kGgufMaxName) +
-           " are allowed";
+  if (rank > kGgufMaxRank) {
+    return Obstacle{name, Kind::shape, std::to_string(rank) + " dimensions, where at most 4 are allowed"};
   }
-  return core::is_utf8(name) ? "" : "a name that is not valid UTF-8";
+  if (name.size() > kGgufMaxName) {
+    return name_obstacle(name, "of " + std::to_string(name.size()) + " bytes, where at most " +
+                                   std::to_string(kGgufMaxName) + " are allowed");
+  }
+  if (core::is_utf8(name)) return std::nullopt;
+  return name_obstacle(name, "that is not valid UTF-8");
 }
 
 std::uint64_t alignment_of(const std::vector<GgufValue>& values) {
@@ -103,7 +108,9 @@ std::vector<Obstacle> gguf_obstacles(const Checkpoint& checkpoint, const SaveOpt
   std::vector<Obstacle> found = flat_obstacles(checkpoint, gguf_obstacle);
   std::vector<std::string> bad;
   metadata_values(checkpoint, &bad);
-  for (const std::string& key : bad) found.push_back({key, "metadata whose text is not a value of its type"});
+  for (const std::string& key : bad) {
+    found.push_back({key, Obstacle::Kind::metadata, "metadata whose text is not a value of its type"});
+  }
   return found;
 }
 

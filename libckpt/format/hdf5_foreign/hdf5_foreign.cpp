@@ -4,6 +4,7 @@
 
 #include "libckpt/format/hdf5_foreign/user_block.h"
 #include "libckpt/format/hdf5_write/payload.h"
+#include "libckpt/format/unused_space.h"
 #include "libckpt/hdf5/tree.h"
 #include "libcore/base/error.h"
 
@@ -25,6 +26,14 @@ std::uint64_t growth(const Hdf5Tree& tree) {
   return logical > stored ? logical - stored : 0;
 }
 
+/// Bytes that belong to nothing in the file, less what its compressed chunks would grow by.
+std::uint64_t unused(const Checkpoint& checkpoint) {
+  Input input = open_input(checkpoint.path);
+  Hdf5Tree tree = walk_hdf5(*input.file, {.measure = true});
+  std::uint64_t more = growth(tree);
+  return beyond_alignment(tree.unused > more ? tree.unused - more : 0, input.file->size());
+}
+
 }  // namespace
 
 bool detect_hdf5(const Input& input) {
@@ -34,12 +43,6 @@ bool detect_hdf5(const Input& input) {
   } catch (const core::Error&) {
     return false;  // whoever reads on will say what is wrong with the file
   }
-}
-
-std::uint64_t hdf5_unused_bytes(const ByteSource& file) {
-  Hdf5Tree tree = walk_hdf5(file, {.measure = true});
-  std::uint64_t more = growth(tree);
-  return tree.unused > more ? tree.unused - more : 0;
 }
 
 const Format kHdf5 = {
@@ -52,6 +55,8 @@ const Format kHdf5 = {
     .write = write_hdf5_file,
     .verify = verify_hdf5,
     .packs = true,
+    .python = PythonReader::h5py,
+    .unused = unused,
 };
 
 const Format kKerasZip = {

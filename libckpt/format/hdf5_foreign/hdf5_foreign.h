@@ -16,10 +16,6 @@ VerifyResult verify_hdf5(const Input& input, const OpenOptions& options, const P
 std::vector<Obstacle> hdf5_obstacles(const Checkpoint& checkpoint, const SaveOptions& options);
 void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options);
 
-/// Bytes of a plain file that belong to nothing in it, less what its compressed chunks would grow by when they are
-/// written afresh. Cost: reads all metadata. Errors: those of walk_hdf5().
-std::uint64_t hdf5_unused_bytes(const ByteSource& file);
-
 bool detect_keras_zip(const Input& input);
 Checkpoint read_keras_zip(const Input& input, const OpenOptions& options);
 VerifyResult verify_keras_zip(const Input& input, const OpenOptions& options, const Progress& progress);

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "libckpt/checkpoint.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 
 namespace ckpt::detail {
 

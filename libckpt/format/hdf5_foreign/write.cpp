@@ -26,29 +26,31 @@ constexpr std::uint64_t kMetadataPerDataset = 2048;  ///< more than libhdf5 need
 constexpr std::uint64_t kMetadataAtLeast = 128ULL << 10;
 constexpr std::size_t kMostAttributes = 65'000;  ///< of the root; libhdf5 numbers them in 16 bits, and some are ours
 
-std::string tensor_obstacle(const Entry& entry) {
-  if (!entry.bytes) return "a tensor without data (meta)";
-  if (entry.conjugate || entry.negative) return "a tensor whose conjugation or negation is pending";
-  return "";
+using ObstacleKind = Obstacle::Kind;
+
+std::optional<Obstacle> tensor_obstacle(const std::string& name, const Entry& entry) {
+  if (!entry.bytes) return no_data_obstacle(name);
+  if (entry.conjugate || entry.negative) return pending_obstacle(name);
+  return std::nullopt;
 }
 
 /// Why something about a tensor would be lost although its values are kept.
-std::string tensor_loss(const Entry& entry) {
-  if (!entry.python_class.empty()) return "the tensor subclass " + entry.python_class;
-  if (!entry.attributes.is_null()) return "Python attributes of a tensor";
-  return "";
+std::optional<Obstacle> tensor_loss(const std::string& name, const Entry& entry) {
+  if (!entry.python_class.empty()) return python_class_obstacle(name, entry);
+  if (entry.attributes.is_null()) return std::nullopt;
+  return Obstacle{name, ObstacleKind::attribute, "Python attributes of a tensor"};
 }
 
 /// Why a tensor of this name would not come back under it: its links are too long for readers, or its name differs from
 /// its path and is too long for the attribute that says it.
-std::string name_obstacle(const std::string& name) {
-  if (name.size() <= Limits().max_name / 4) return "";
+std::optional<Obstacle> link_obstacle(const std::string& name) {
+  if (name.size() <= Limits().max_name / 4) return std::nullopt;
   const Hdf5Path path = plan_hdf5_paths({&name, 1}).front();
   bool long_link =
       std::any_of(path.begin(), path.end(), [](const std::string& link) { return link.size() > Limits().max_name; });
   bool unsaid = !path_shows_name(path, name) && name.size() > kMaxHdf5Text;
-  return long_link || unsaid ? "a name of " + std::to_string(name.size()) + " bytes that HDF5 would have to change"
-                             : "";
+  if (!long_link && !unsaid) return std::nullopt;
+  return name_obstacle(name, "of " + std::to_string(name.size()) + " bytes that HDF5 would have to change");
 }
 
 bool is_attribute_name(std::string_view name) {
@@ -70,21 +72,16 @@ class Flattener {
   std::vector<Obstacle> obstacles;
 
   void run(const Value& root) {
-    if (!root.is(Value::Kind::dict)) {
-      obstacles.push_back({"", "the top is not a dict but a value of type " + type_text(root)});
-      return;
-    }
+    if (!root.is(Value::Kind::dict)) return obstacles.push_back(top_obstacle(root, "a dict"));
     look_at_dict(root.as_dict(), "");
   }
 
  private:
-  void add(const std::string& subject, const std::string& reason) { obstacles.push_back({subject, reason}); }
-
   void look_at_dict(const Dict& dict, const std::string& prefix) {
     look_at_attributes(dict, prefix);
     for (const auto& [key, value] : dict.items) {
       std::string name = prefix + step_text(key);
-      if (!key.is(Value::Kind::text)) add(name, "a key of type " + type_text(key));
+      if (!key.is(Value::Kind::text)) obstacles.push_back(key_obstacle(name, key));
       look_at_value(name, value);
     }
   }
@@ -92,23 +89,24 @@ class Flattener {
   void look_at_attributes(const Dict& dict, const std::string& prefix) {
     if (dict.attributes.is_null()) return;
     for (const auto& [key, value] : dict.attributes.as_dict().items) {
-      if (step_text(key) != "_metadata") add(prefix + step_text(key), "an attribute of a state dict");
+      if (step_text(key) == "_metadata") continue;
+      obstacles.push_back({prefix + step_text(key), ObstacleKind::attribute, "an attribute of a state dict"});
     }
   }
 
   void look_at_value(const std::string& name, const Value& value) {
     if (value.is(Value::Kind::tensor)) {
-      std::string reason = tensor_obstacle(value.as_entry());
-      if (reason.empty()) reason = tensor_loss(value.as_entry());
-      if (reason.empty()) reason = name_obstacle(name);
-      if (!reason.empty()) add(name, reason);
+      std::optional<Obstacle> obstacle = tensor_obstacle(name, value.as_entry());
+      if (!obstacle) obstacle = tensor_loss(name, value.as_entry());
+      if (!obstacle) obstacle = link_obstacle(name);
+      if (obstacle) obstacles.push_back(std::move(*obstacle));
     } else if (value.is(Value::Kind::dict)) {
       look_at_dict(value.as_dict(), name + ".");
     } else if (is_attribute_value(value) && is_attribute_name(name)) {
-      if (values.size() >= kMostAttributes) return add(name, "more plain values than HDF5 has attributes for");
-      values.push_back({name, value});
+      if (values.size() < kMostAttributes) return values.push_back({name, value});
+      obstacles.push_back({name, ObstacleKind::value, "more plain values than HDF5 has attributes for"});
     } else {
-      add(name, "a value of type " + type_text(value));
+      obstacles.push_back(value_obstacle(name, value));
     }
   }
 };
@@ -129,7 +127,7 @@ class PlainPlan {
   PlainPlan(const Checkpoint& checkpoint, Codec codec) {
     std::vector<NamedEntry> entries = list_entries(checkpoint.root);
     std::erase_if(entries, [](const NamedEntry& named) {
-      return !tensor_obstacle(*named.entry).empty() || !name_obstacle(named.name).empty();
+      return tensor_obstacle(named.name, *named.entry) || link_obstacle(named.name);
     });
     require_distinct(entries);
     place(entries);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libckpt/format/hdf5_write/payload.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 
 namespace ckpt::detail {
 

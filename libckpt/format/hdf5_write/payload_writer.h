@@ -4,7 +4,8 @@
 
 #include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/io/atomic_file.h"
-#include "libckpt/open_save.h"
+#include "libckpt/io/byte_source.h"
+#include "libckpt/options.h"
 
 namespace ckpt::detail {
 

@@ -2,6 +2,9 @@
 
 #include <array>
 
+#include "libckpt/format/native/gaps.h"
+#include "libckpt/format/unused_space.h"
+
 namespace ckpt::detail {
 namespace {
 
@@ -10,6 +13,11 @@ constexpr std::array<std::string_view, 1> kExtensions = {".ckpt"};
 /// The native format holds everything that a Checkpoint can say.
 std::vector<Obstacle> no_obstacles(const Checkpoint& /*checkpoint*/, const SaveOptions& /*options*/) {
   return {};
+}
+
+std::uint64_t unused(const Checkpoint& checkpoint) {
+  Input input = open_input(checkpoint.path);
+  return beyond_alignment(native_unused_bytes(input), input.file->size());
 }
 
 }  // namespace
@@ -25,6 +33,12 @@ constexpr Format kNative = {
     .verify = verify_native,
     .packs = true,
     .holds_views = true,
+    .holds_parity = true,
+    .has_checksums = true,
+    .objects = CarriedObjects::if_asked,
+    .python = PythonReader::libckpt,
+    .listed_as = "native (HDF5)",  // PyTorch calls other files .ckpt
+    .unused = unused,
 };
 
 }  // namespace ckpt::detail

@@ -7,7 +7,7 @@
 #include "libckpt/checkpoint.h"
 #include "libckpt/format/native/parity_layout.h"
 #include "libckpt/io/atomic_file.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 
 namespace ckpt::detail {
 

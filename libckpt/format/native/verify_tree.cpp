@@ -3,6 +3,7 @@
 #include "libckpt/format/hdf5_write/hdf5_types.h"
 #include "libckpt/format/native/hdf5_side.h"
 #include "libckpt/hdf5/find_helper.h"
+#include "libckpt/hint.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -107,10 +108,10 @@ void compare_views(const OpenedNative& file, const Input& input, const OpenOptio
     }
     comparer.compare(std::move(side));
   } catch (const UnconfinedHelper& error) {
-    result.notes.push_back({"HDF5 part", "not compared with the index: " + error.message()});
+    result.notes.push_back({"HDF5 part", "not compared with the index: " + error.message(), error.hint()});
   } catch (const core::Error& error) {
     if (error.code() == core::ErrorCode::io) throw;
-    result.damage.push_back({"HDF5 part", error.message()});
+    result.damage.push_back({"HDF5 part", error.message(), hint_of(error)});
   }
 }
 

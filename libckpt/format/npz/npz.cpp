@@ -1,6 +1,7 @@
 #include "libckpt/format/npz/npz.h"
 
 #include "libckpt/format/npz/npz_archive.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libcore/base/error.h"
@@ -52,7 +53,8 @@ NpyArray open_array(const Input& input, const OpenOptions& options) {
   if (array.trailing == 0) return array;
   std::string what = core::format_count(array.trailing) + " bytes after the array";
   if (!options.lenient) {
-    throw Error(ErrorCode::corrupt, what + " belong to nothing (a second array, perhaps); --lenient reads the first");
+    throw HintedError(ErrorCode::corrupt, what + " belong to nothing (a second array, perhaps)",
+                      Hint{"{} reads the first", {{Hint::Option::lenient}}});
   }
   if (options.report != nullptr) options.report->relaxations.push_back(what + " are let pass");
   return array;
@@ -78,10 +80,10 @@ const Entry* only_tensor(const Value& root, std::string& name) {
 std::vector<Obstacle> npy_obstacles(const Checkpoint& checkpoint, const SaveOptions&) {
   std::string name;
   const Entry* entry = only_tensor(checkpoint.root, name);
-  if (entry == nullptr) return {{"", "anything but one tensor; .npz holds several"}};
-  if (!entry->bytes) return {{name, "a tensor without data (meta)"}};
-  if (entry->conjugate || entry->negative) return {{name, "a tensor whose conjugation or negation is pending"}};
-  if (npy_descr(entry->dtype).empty()) return {{name, "dtype " + std::string(core::name(entry->dtype))}};
+  if (entry == nullptr) return {{"", Obstacle::Kind::top, "anything but one tensor; .npz holds several"}};
+  if (!entry->bytes) return {no_data_obstacle(name)};
+  if (entry->conjugate || entry->negative) return {pending_obstacle(name)};
+  if (npy_descr(entry->dtype).empty()) return {dtype_obstacle(name, entry->dtype)};
   return {};
 }
 
@@ -129,6 +131,7 @@ const Format kNpy = {
     .obstacles = npy_obstacles,
     .write = write_npy,
     .verify = verify_npy,
+    .holds_lone_tensor = true,
 };
 
 const Format kNpz = {
@@ -140,6 +143,8 @@ const Format kNpz = {
     .obstacles = npz_obstacles,
     .write = write_npz,
     .verify = verify_npz,
+    .has_checksums = true,
+    .python = PythonReader::numpy,
 };
 
 }  // namespace ckpt::detail

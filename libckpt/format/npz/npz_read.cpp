@@ -1,4 +1,5 @@
 #include "libckpt/format/npz/npz_archive.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/checked_source.h"
 #include "libckpt/io/checksum.h"
 #include "libcore/base/error.h"
@@ -84,9 +85,10 @@ void report_problems(const NpzArchive& archive, const OpenOptions& options) {
   }
   if (count == 0 || options.lenient) return;
   if (count > kMaxListed) list += "; and " + core::format_count(count - kMaxListed) + " more";
-  throw Error(code, core::format_count(count) +
-                        (count == 1 ? " member is not a tensor: " : " members are not tensors: ") + list +
-                        "; --lenient reads the others");
+  throw HintedError(
+      code,
+      core::format_count(count) + (count == 1 ? " member is not a tensor: " : " members are not tensors: ") + list,
+      Hint{"{} reads the others", {{Hint::Option::lenient}}});
 }
 
 }  // namespace

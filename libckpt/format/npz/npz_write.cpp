@@ -12,21 +12,22 @@ constexpr std::uint64_t kMaxName = 65'000;
 constexpr std::size_t kMaxRank = 64;  ///< NumPy 2; older ones stop at 32
 
 /// The rules of zip.h about names that may leave the archive.
-std::string name_obstacle(const std::string& name) {
-  if (name.size() > kMaxName) return "a name of more than " + core::format_count(kMaxName) + " bytes";
-  if (!core::is_utf8(name)) return "a name that is not valid UTF-8";
+std::optional<Obstacle> archive_name_obstacle(const std::string& name) {
+  if (name.size() > kMaxName) return name_obstacle(name, "of more than " + core::format_count(kMaxName) + " bytes");
+  if (!core::is_utf8(name)) return name_obstacle(name, "that is not valid UTF-8");
   if (name.find('\0') != std::string::npos || name.find('\\') != std::string::npos) {
-    return "a name with a NUL byte or a backslash, which archives do not hold";
+    return name_obstacle(name, "with a NUL byte or a backslash, which archives do not hold");
   }
   bool absolute = name.starts_with('/') || (name.size() > 1 && name[1] == ':');
   for (std::string_view part : core::split(name, '/')) absolute |= part == "..";
-  return absolute ? "a name that would be a path out of the archive" : "";
+  if (!absolute) return std::nullopt;
+  return name_obstacle(name, "that would be a path out of the archive");
 }
 
-std::string npz_obstacle(const std::string& name, const Entry& entry) {
-  if (npy_descr(entry.dtype).empty()) return "dtype " + std::string(core::name(entry.dtype));
-  if (entry.shape.size() > kMaxRank) return "more than 64 dimensions";
-  return name_obstacle(name);
+std::optional<Obstacle> npz_obstacle(const std::string& name, const Entry& entry) {
+  if (npy_descr(entry.dtype).empty()) return dtype_obstacle(name, entry.dtype);
+  if (entry.shape.size() > kMaxRank) return Obstacle{name, Obstacle::Kind::shape, "more than 64 dimensions"};
+  return archive_name_obstacle(name);
 }
 
 /// Members of the file that entries come from. What has not changed is written as it was, with the checksum it had,

@@ -11,22 +11,25 @@ namespace {
 
 using core::quote;
 
-/// Why the format cannot hold a tensor, "" when it can.
-std::string tensor_obstacle(const std::string& name, const Entry& entry) {
-  if (!entry.bytes) return "a tensor without data (meta)";
-  if (safetensors_rank(entry.dtype) < 0) return "dtype " + std::string(core::name(entry.dtype));
-  if (entry.dtype == core::DType::f4_e2m1fn_x2 && entry.shape.empty()) return "a scalar of two F4 values";
-  if (entry.conjugate || entry.negative) return "a tensor whose conjugation or negation is pending";
-  if (name == kMetadataKey) return "a name that the format keeps for itself";
-  if (!core::is_utf8(name)) return "a name that is not valid UTF-8";
-  return "";
+using Kind = Obstacle::Kind;
+
+/// Why the format cannot hold a tensor, nullopt when it can.
+std::optional<Obstacle> tensor_obstacle(const std::string& name, const Entry& entry) {
+  if (!entry.bytes) return no_data_obstacle(name);
+  if (safetensors_rank(entry.dtype) < 0) return dtype_obstacle(name, entry.dtype);
+  bool half = entry.dtype == core::DType::f4_e2m1fn_x2 && entry.shape.empty();
+  if (half) return Obstacle{name, Kind::shape, "a scalar of two F4 values"};
+  if (entry.conjugate || entry.negative) return pending_obstacle(name);
+  if (name == kMetadataKey) return name_obstacle(name, "that the format keeps for itself");
+  if (!core::is_utf8(name)) return name_obstacle(name, "that is not valid UTF-8");
+  return std::nullopt;
 }
 
 /// Why something about a tensor would be lost although its values are kept.
-std::string tensor_loss(const Entry& entry) {
-  if (!entry.python_class.empty()) return "the tensor subclass " + entry.python_class;
-  if (!is_json_value(entry.attributes)) return "Python attributes that are not plain values";
-  return "";
+std::optional<Obstacle> tensor_loss(const std::string& name, const Entry& entry) {
+  if (!entry.python_class.empty()) return python_class_obstacle(name, entry);
+  if (is_json_value(entry.attributes)) return std::nullopt;
+  return Obstacle{name, Kind::attribute, "Python attributes that are not plain values"};
 }
 
 class ObstacleFinder {
@@ -34,22 +37,17 @@ class ObstacleFinder {
   std::vector<Obstacle> found;
 
   void look_at_root(const Value& root) {
-    if (!root.is(Value::Kind::dict)) {
-      add("", "the top is not a dict of tensors but a value of type " + type_text(root));
-      return;
-    }
+    if (!root.is(Value::Kind::dict)) return found.push_back(top_obstacle(root, "a dict of tensors"));
     look_at_attributes(root.as_dict());
     look_at_items(root.as_dict(), "");
   }
 
  private:
-  void add(const std::string& subject, const std::string& reason) { found.push_back({subject, reason}); }
-
   void look_at_attributes(const Dict& dict) {
     if (dict.attributes.is_null()) return;
     for (const auto& [key, value] : dict.attributes.as_dict().items) {
       if (!is_json_value(value) || step_text(key) != "_metadata") {
-        add(step_text(key), "an attribute of the state dict that is not a plain value");
+        found.push_back({step_text(key), Kind::attribute, "an attribute of the state dict that is not a plain value"});
       }
     }
   }
@@ -57,22 +55,22 @@ class ObstacleFinder {
   void look_at_items(const Dict& dict, const std::string& prefix) {
     for (const auto& [key, value] : dict.items) {
       std::string name = prefix + step_text(key);
-      if (!key.is(Value::Kind::text)) add(name, "a key of type " + type_text(key));
+      if (!key.is(Value::Kind::text)) found.push_back(key_obstacle(name, key));
       if (value.is(Value::Kind::tensor)) {
         look_at_tensor(name, value.as_entry());
       } else if (value.is(Value::Kind::dict)) {
-        add(name, "a nested dict; its tensors would get names with dots");
+        found.push_back(nested_dict_obstacle(name));
         look_at_items(value.as_dict(), name + ".");
       } else {
-        add(name, "a value of type " + type_text(value));
+        found.push_back(value_obstacle(name, value));
       }
     }
   }
 
   void look_at_tensor(const std::string& name, const Entry& entry) {
-    std::string reason = tensor_obstacle(name, entry);
-    if (reason.empty()) reason = tensor_loss(entry);
-    if (!reason.empty()) add(name, reason);
+    std::optional<Obstacle> obstacle = tensor_obstacle(name, entry);
+    if (!obstacle) obstacle = tensor_loss(name, entry);
+    if (obstacle) found.push_back(std::move(*obstacle));
   }
 };
 
@@ -129,7 +127,7 @@ std::vector<Obstacle> find_obstacles(const Checkpoint& checkpoint) {
 FlatState flatten(const Checkpoint& checkpoint) {
   FlatState state;
   for (NamedEntry& named : list_entries(checkpoint.root)) {
-    if (!tensor_obstacle(named.name, *named.entry).empty()) continue;
+    if (tensor_obstacle(named.name, *named.entry)) continue;
     state.tensors.push_back({std::move(named.name), std::move(named.entry)});
   }
   require_distinct(state.tensors);

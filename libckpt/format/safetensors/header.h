@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "libckpt/io/byte_source.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 #include "libcore/base/dtype.h"
 #include "libcore/base/shape.h"
 

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "libckpt/format/safetensors/shards.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/mentions.h"
 #include "libcore/base/error.h"
@@ -233,11 +234,13 @@ void require_all_listed(const Checkpoint& checkpoint, const fs::path& index_path
     names += (i == 0 ? "" : ", ") + quote(unlisted[i].subject) + " " + unlisted[i].text;
   }
   if (unlisted.size() > kMaxNamed) names += ", and more";
-  throw Error(ErrorCode::corrupt, "this would drop " + core::format_count(unlisted.size()) +
-                                      (unlisted.size() == 1 ? " tensor" : " tensors") + " of the model: " + names +
-                                      "; correct the index, or leave them behind with --lenient, which keeps their "
-                                      "files")
-      .add_context(index_path);
+  HintedError error(
+      ErrorCode::corrupt,
+      "this would drop " + core::format_count(unlisted.size()) + (unlisted.size() == 1 ? " tensor" : " tensors") +
+          " of the model: " + names,
+      Hint{"correct the index, or leave them behind with {}, which keeps their files", {{Hint::Option::lenient}}});
+  error.add_context(index_path);
+  throw error;
 }
 
 bool is_file_of(const ByteSource& source, const fs::path& path) {

@@ -153,6 +153,7 @@ const Format kSafetensors = {
     .write = write_file,
     .verify = verify_file,
     .splits = true,
+    .python = PythonReader::safetensors,
 };
 
 const Format kSafetensorsSharded = {
@@ -165,6 +166,8 @@ const Format kSafetensorsSharded = {
     .write = write_index,
     .verify = verify_index,
     .splits = true,
+    .several_files = true,
+    .one_file_as = "safetensors",
 };
 
 }  // namespace ckpt::detail

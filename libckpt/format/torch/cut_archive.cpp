@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "libckpt/budget.h"
+#include "libckpt/checkpoint.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libckpt/io/byte_swap.h"

@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "libckpt/open_save.h"
+#include "libckpt/io/byte_source.h"
+#include "libckpt/limits.h"
+#include "libckpt/value.h"
 
 namespace ckpt {
 

@@ -2,6 +2,7 @@
 
 #include "libckpt/format/torch/first_few.h"
 #include "libckpt/format/torch/pickle_machine.h"
+#include "libckpt/hint.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
@@ -13,7 +14,7 @@ PickleGraph read_pickle(core::ByteVector pickle, const Limits& limits, PickleIds
   } catch (const core::Error& error) {
     std::vector<std::string> unknown = unknown_symbols(machine.graph(), SymbolRole::foreign);
     if (unknown.empty()) throw;
-    throw core::Error(error.code(), error.message() + "; before that it names " + first_few(unknown));
+    throw HintedError(error.code(), error.message() + "; before that it names " + first_few(unknown), hint_of(error));
   }
 }
 

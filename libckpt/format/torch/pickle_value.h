@@ -5,7 +5,8 @@
 
 #include "libckpt/format/torch/pickle_graph.h"
 #include "libckpt/format/torch/rebuild.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
+#include "libckpt/value.h"
 
 namespace ckpt {
 

@@ -11,7 +11,8 @@
 #include "libckpt/format/torch/pickle_value.h"
 #include "libckpt/format/torch/rebuild.h"
 #include "libckpt/io/zip.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
+#include "libckpt/value.h"
 
 namespace ckpt {
 

@@ -11,7 +11,8 @@
 #include "libckpt/format/torch/call_args.h"
 #include "libckpt/format/torch/graph_audit.h"
 #include "libckpt/format/torch/rebuild.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
+#include "libckpt/value.h"
 
 namespace ckpt {
 

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "libckpt/format/torch/pickle_value.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
+#include "libckpt/value.h"
 
 namespace ckpt {
 

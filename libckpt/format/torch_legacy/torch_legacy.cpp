@@ -83,6 +83,9 @@ const Format kTorchLegacy = {
     .detect = detect_stream,
     .read = read_stream,
     .verify = verify_stream,
+    .torch_save = true,
+    .python = PythonReader::torch_load,
+    .writes_as = "torch-zip",
 };
 
 const Format kTorchTar = {
@@ -92,6 +95,8 @@ const Format kTorchTar = {
     .detect = detect_tar,
     .read = read_tar,
     .verify = verify_tar,
+    .torch_save = true,
+    .writes_as = "torch-zip",
 };
 
 }  // namespace ckpt::detail

@@ -38,7 +38,7 @@ Input open_input(const std::filesystem::path& folder, const std::string& name, c
 
 const Format& shard_format(const Input& input) {
   const Format& format = detect_format(input);
-  if (format.name == "torch-zip" || format.name == "torch-legacy" || format.name == "torch-tar") return format;
+  if (format.torch_save) return format;
   throw Error(ErrorCode::corrupt, "it is a " + std::string(format.title) + " where a PyTorch file is needed");
 }
 
@@ -200,6 +200,8 @@ const Format kTorchSharded = {
     .detect = detect,
     .read = read,
     .verify = verify,
+    .several_files = true,
+    .writes_as = "torch-zip",
 };
 
 }  // namespace ckpt::detail

@@ -12,6 +12,8 @@
 namespace ckpt {
 namespace {
 
+using Kind = Obstacle::Kind;
+
 class TreeFilter {
  public:
   KeepableTree run(const Value& root) {
@@ -27,7 +29,8 @@ class TreeFilter {
   std::optional<Value> filter_object(const Value& value);
   std::optional<Value> filter_tensor(const Value& value);
   std::optional<Value> child(const Value& step, const Value& value);
-  std::optional<Value> refuse(std::string reason);
+  std::string name() const;
+  std::optional<Value> refuse(Obstacle obstacle);
 
   std::vector<Value> path_;
   std::vector<Obstacle> obstacles_;
@@ -36,10 +39,14 @@ class TreeFilter {
   bool in_quantized_ = false;
 };
 
-std::optional<Value> TreeFilter::refuse(std::string reason) {
+std::string TreeFilter::name() const {
   std::string name;
   for (const Value& step : path_) name += (name.empty() ? "" : ".") + step_text(step);
-  obstacles_.push_back({name, std::move(reason)});
+  return name;
+}
+
+std::optional<Value> TreeFilter::refuse(Obstacle obstacle) {
+  obstacles_.push_back(std::move(obstacle));
   return std::nullopt;
 }
 
@@ -54,7 +61,9 @@ std::optional<Value> TreeFilter::filter(const Value& value) {
   if (value.is(Value::Kind::tensor)) return filter_tensor(value);
   if (value.is(Value::Kind::dict)) return filter_dict(value);
   if (value.is(Value::Kind::object)) return filter_object(value);
-  if (value.is(Value::Kind::text) && !is_pickle_utf8(value.as_text())) return refuse("text that is not valid UTF-8");
+  if (value.is(Value::Kind::text) && !is_pickle_utf8(value.as_text())) {
+    return refuse({name(), Kind::value, "text that is not valid UTF-8"});
+  }
   return value.is_sequence() ? filter_sequence(value) : value;
 }
 
@@ -84,11 +93,11 @@ std::optional<Value> TreeFilter::filter_dict(const Value& value) {
 std::optional<Value> TreeFilter::filter_object(const Value& value) {
   const Object& object = value.as_object();
   if (object.form == Object::Form::call && object.kwargs.is(Value::Kind::dict)) {
-    return refuse("a call with keyword arguments");
+    return refuse({name(), Kind::object, "a call with keyword arguments"});
   }
   if (std::optional<Label> label = as_label(object)) labels_.insert(label->number);
   if (std::optional<std::int64_t> label = reference_number(object); label && !labels_.contains(*label)) {
-    return refuse("it refers to an object that is not there");
+    return refuse({name(), Kind::object, "it refers to an object that is not there"});
   }
   std::size_t before = obstacles_.size();
   bool outside = in_quantized_;
@@ -105,16 +114,17 @@ std::optional<Value> TreeFilter::filter_object(const Value& value) {
 
 std::optional<Value> TreeFilter::filter_tensor(const Value& value) {
   const Entry& entry = value.as_entry();
-  if (!torch_can_hold(entry.dtype)) return refuse("dtype " + std::string(core::name(entry.dtype)));
+  if (!torch_can_hold(entry.dtype)) return refuse(dtype_obstacle(name(), entry.dtype));
   if (core::is_quantized(entry.dtype) && !in_quantized_) {
-    return refuse("dtype " + std::string(core::name(entry.dtype)) + " without a scale");
+    return refuse({name(), Kind::scale, "dtype " + std::string(core::name(entry.dtype)) + " without a scale"});
   }
   const void* storage = storage_identity(entry);
   if (storage == nullptr) return value;
   auto [at, fresh] = locations_.try_emplace(storage, entry.location);
   if (at->second == entry.location) return value;
-  return refuse("it shares memory with a tensor on " + core::quote(at->second) + " and is on " +
-                core::quote(entry.location));
+  return refuse(
+      {name(), Kind::shared,
+       "it shares memory with a tensor on " + core::quote(at->second) + " and is on " + core::quote(entry.location)});
 }
 
 }  // namespace

@@ -54,6 +54,12 @@ const Format kTorchZip = {
     .verify = verify_torch_zip,
     .holds_metadata = false,
     .holds_views = true,
+    .holds_lone_tensor = true,
+    .has_checksums = true,
+    .torch_save = true,
+    .objects = CarriedObjects::passed_on,
+    .python = PythonReader::torch_load,
+    .unused = torch_zip_unused,
 };
 
 }  // namespace ckpt::detail

@@ -155,6 +155,9 @@ const Format kTorchScript = {
     .detect = detect,
     .read = read,
     .verify = verify,
+    .has_checksums = true,
+    .python = PythonReader::torch_jit,
+    .writes_as = "torch-zip",
 };
 
 }  // namespace ckpt::detail

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "libckpt/analyze/why.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libckpt/analyze/why/window_table.h"
-#include "libckpt/analyze/why_fix.h"
 #include "tests/libckpt/analyze/why/model.h"
 
 using ckpt::CauseKind;

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "libckpt/analyze/why.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libckpt/analyze/why/simulated_load.h"
-#include "libckpt/analyze/why_fix.h"
 #include "tests/libckpt/analyze/why/model.h"
 #include "tests/support/temp_dir.h"
 

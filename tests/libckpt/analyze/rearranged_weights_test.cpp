@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "libckpt/analyze/why.h"
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 #include "tests/libckpt/analyze/why/model.h"
 
 using ckpt::CauseKind;

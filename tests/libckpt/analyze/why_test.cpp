@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tests/libckpt/analyze/why/model.h"

@@ -11,6 +11,7 @@
 #include "libckpt/analyze/digest.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/zip_salvage.h"
+#include "libckpt/open_save.h"
 #include "libckpt/rescue.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"

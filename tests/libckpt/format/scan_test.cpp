@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/format/evasions.h"
 #include "tests/support/temp_dir.h"

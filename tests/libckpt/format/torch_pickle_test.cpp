@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "libckpt/checkpoint.h"
 #include "libckpt/format/torch/loops.h"
 #include "libckpt/format/torch/pickle_value.h"
 #include "libcore/base/error.h"

@@ -14,6 +14,7 @@
 #include <cstddef>
 
 #include "libckpt/format/dcp/data_files.h"
+#include "libckpt/hint.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/io/fault.h"
 #include "tests/support/temp_dir.h"
@@ -24,6 +25,10 @@ using ckpt::detail::Links;
 using ckpt::detail::open_in_folder;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
+
+std::string option_name(const ckpt::Hint::Use& use) {
+  return use.option == ckpt::Hint::Option::allow_symlinks ? "allow_symlinks" : "another";
+}
 
 class FolderFile : public testing::Test {
  protected:
@@ -39,7 +44,8 @@ class FolderFile : public testing::Test {
       core::ByteVector bytes = ckpt::read_all(*open_in_folder(folder, name, links, "the index"));
       return std::string(core::as_text(bytes));
     } catch (const core::Error& error) {
-      return std::string(core::name(error.code())) + ": " + error.message();
+      std::string hint = ckpt::hint_of(error) ? " (" + ckpt::hint_of(error)->say(option_name) + ")" : "";
+      return std::string(core::name(error.code())) + ": " + error.message() + hint;
     }
   }
 
@@ -48,7 +54,7 @@ class FolderFile : public testing::Test {
 };
 
 constexpr const char* kLeadsOut =
-    "refused: it is a symbolic link that leads out of its folder; --allow-symlinks reads what it leads to";
+    "refused: it is a symbolic link that leads out of its folder (allow_symlinks reads what it leads to)";
 
 TEST_F(FolderFile, ALinkToAFileElsewhereIsNotRead) {
   fs::create_symlink("../secret", folder_ / "up");

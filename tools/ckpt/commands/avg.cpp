@@ -5,6 +5,7 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/objects.h"
+#include "libckpt/open_save.h"
 #include "libckpt/transform/average.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"

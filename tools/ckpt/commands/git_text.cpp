@@ -6,6 +6,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/git_driver.h"
+#include "tools/ckpt/hints.h"
 #include "tools/ckpt/output/listing.h"
 #include "tools/ckpt/output/output.h"
 
@@ -57,8 +58,8 @@ std::string text_of_checkpoint(const std::filesystem::path& file) {
   } catch (const core::Error& error) {
     std::error_code ignored;
     std::uint64_t size = std::filesystem::file_size(file, ignored);
-    return "no checkpoint that ckpt can read (" + core::format_size(size) + "): " + core::printable(error.message()) +
-           "\n";
+    return "no checkpoint that ckpt can read (" + core::format_size(size) +
+           "): " + core::printable(with_advice(error.message(), ckpt::hint_of(error))) + "\n";
   }
 }
 

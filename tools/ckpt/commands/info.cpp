@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"

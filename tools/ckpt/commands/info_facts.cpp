@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "libckpt/analyze/pasteable.h"
+#include "libckpt/format/format.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
@@ -155,7 +156,8 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
 Facts facts_of(const Info& info) {
   const Listing& listing = info.listing;
   std::string format = format_title(info.checkpoint) + " (" + info.checkpoint.format + ")";
-  if (info.checkpoint.format == "native") format = "native (HDF5)";  // PyTorch calls other files .ckpt
+  const ckpt::Format* row = ckpt::find_format(info.checkpoint.format);
+  if (row != nullptr && !row->listed_as.empty()) format = row->listed_as;
   Facts facts = {{"format", format},
                  {"file size", core::format_size(info.file_bytes)},
                  {"tensors", count_of(listing.tensors.size(), "tensor") + ", " + count_of(listing.elements, "element") +

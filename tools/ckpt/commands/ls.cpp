@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "libckpt/open_save.h"
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"

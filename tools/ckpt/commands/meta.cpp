@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/format/format.h"
+#include "libckpt/open_save.h"
 #include "libckpt/transform/metadata.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"

@@ -1,6 +1,7 @@
 // ckpt optim: the state of optimizers: show it by parameter, drop it, move it, change its keys.
 
 #include "libckpt/analyze/plain_values.h"
+#include "libckpt/open_save.h"
 #include "libckpt/transform/optimizer.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"

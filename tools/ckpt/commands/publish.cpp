@@ -3,9 +3,11 @@
 #include "libckpt/transform/publish.h"
 
 #include "libckpt/format/format.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/draft.h"
 #include "libckpt/objects.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
@@ -104,8 +106,8 @@ void save_shards(const Options& options, const Target& target, const ckpt::Check
 }
 
 /// The same error about `shown` where it was about `draft`, whose hidden name says nothing to anybody.
-Error about(const Error& error, const fs::path& draft, const fs::path& shown) {
-  Error out(error.code(), error.message());
+ckpt::HintedError about(const Error& error, const fs::path& draft, const fs::path& shown) {
+  ckpt::HintedError out(error.code(), error.message(), ckpt::hint_of(error));
   for (auto at = error.context().rbegin(); at != error.context().rend(); ++at) {
     out.add_context(*at == draft ? shown.string() : *at);
   }

@@ -7,6 +7,7 @@
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/edit/replaced_file.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/hints.h"
 #include "tools/ckpt/line/address.h"
 #include "tools/ckpt/output/listing.h"
 #include "tools/ckpt/output/progress.h"
@@ -62,7 +63,7 @@ std::string part_line(const ckpt::RestoredPart& part) {
 }
 
 std::string finding_line(const char* what, const ckpt::Finding& finding) {
-  return what + core::printable(finding.subject) + ": " + core::printable(finding.text);
+  return what + core::printable(finding.subject) + ": " + core::printable(with_advice(finding.text, finding.hint));
 }
 
 std::string verdict_of(const ckpt::RescueReport& report) {
@@ -93,7 +94,7 @@ void write_findings(ckpt::JsonWriter& json, const char* key, const std::vector<c
   for (const ckpt::Finding& finding : findings) {
     json.begin_object();
     json.key("subject").value(finding.subject);
-    json.key("text").value(finding.text);
+    json.key("text").value(with_advice(finding.text, finding.hint));
     json.end_object();
   }
   json.end_array();

@@ -6,6 +6,7 @@
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/hints.h"
 #include "tools/ckpt/line/address.h"
 #include "tools/ckpt/output/listing.h"
 #include "tools/ckpt/output/progress.h"
@@ -39,7 +40,7 @@ void print_pickle(Output& out, const ckpt::ScannedPickle& pickle) {
 }
 
 void print_finding(Output& out, const std::string& start, const ckpt::Finding& finding) {
-  out.print(start + core::printable(finding.subject) + ": " + one_line(finding.text) + "\n");
+  out.print(start + core::printable(finding.subject) + ": " + one_line(with_advice(finding.text, finding.hint)) + "\n");
 }
 
 /// What attacks stands before what is merely foreign.
@@ -92,7 +93,7 @@ void write_findings(ckpt::JsonWriter& json, std::string_view key, const std::vec
     json.begin_object();
     if (i < kinds.size()) json.key("kind").value(ckpt::name(kinds[i]));
     json.key("subject").value(findings[i].subject);
-    json.key("text").value(findings[i].text);
+    json.key("text").value(with_advice(findings[i].text, findings[i].hint));
     json.end_object();
   }
   json.end_array();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/analyze/branches.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "libckpt/open_save.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/hints.h"
 #include "tools/ckpt/line/address.h"
 #include "tools/ckpt/output/few_of_a_kind.h"
 #include "tools/ckpt/output/listing.h"
@@ -40,7 +42,8 @@ std::string verdict_of(const ckpt::VerifyResult& result) {
 
 std::vector<std::string> note_lines(const ckpt::VerifyResult& result) {
   std::vector<std::string> lines;
-  for (const ckpt::Finding& note : result.notes) lines.push_back(core::printable(note.subject) + ": " + note.text);
+  for (const ckpt::Finding& note : result.notes)
+    lines.push_back(core::printable(note.subject) + ": " + with_advice(note.text, note.hint));
   return lines;
 }
 
@@ -49,7 +52,8 @@ void print_result(Output& out, const std::string& file, const ckpt::VerifyResult
   for (const ckpt::Finding& finding : result.damage) {
     out.print(start);
     out.print_bad("finding: ");
-    out.print(core::printable(finding.subject) + ": " + core::printable(finding.text) + "\n");
+    out.print(core::printable(finding.subject) + ": " + core::printable(with_advice(finding.text, finding.hint)) +
+              "\n");
   }
   for (const Said& said : few_of_a_kind(note_lines(result))) out.print(start + "note: " + one_line(said.text) + "\n");
   bool compared = result.checksums >= ckpt::ChecksumCover::some;
@@ -64,7 +68,7 @@ void write_findings(ckpt::JsonWriter& json, std::string_view key, const std::vec
   for (const ckpt::Finding& finding : findings) {
     json.begin_object();
     json.key("subject").value(finding.subject);
-    json.key("text").value(finding.text);
+    json.key("text").value(with_advice(finding.text, finding.hint));
     json.end_object();
   }
   json.end_array();

@@ -11,6 +11,7 @@
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/commands/why_target.h"
 #include "tools/ckpt/exit_code.h"
+#include "tools/ckpt/hints.h"
 #include "tools/ckpt/line/address.h"
 
 namespace cli {
@@ -89,7 +90,8 @@ void print_problems(Output& out, const ckpt::Diagnosis& d) {
 
 void print_cause(Output& out, const ckpt::Diagnosis& d, std::size_t i) {
   const ckpt::Cause& cause = d.causes[i];
-  out.print("  " + std::to_string(i + 1) + ". " + confidence_text(cause.confidence) + one_line(cause.text));
+  out.print("  " + std::to_string(i + 1) + ". " + confidence_text(cause.confidence) +
+            one_line(with_advice(cause.text, cause.hint)));
   if (d.causes.size() > 1 && cause.before.keys != cause.after.keys) {
     out.print("  [" + core::format_count(cause.before.keys) + " \u2192 " + match_text(cause.after) + " keys]");
   }
@@ -104,9 +106,14 @@ bool is_folder(const ckpt::Diagnosis& d) {
   return std::filesystem::is_directory(d.subject, ignored);
 }
 
+bool is_for_libckpt_alone(const ckpt::Diagnosis& d) {
+  const ckpt::Format* format = ckpt::find_format(d.format);
+  return format != nullptr && format->python == ckpt::PythonReader::libckpt;
+}
+
 std::string loads_text(const ckpt::Diagnosis& d) {
   std::string file = is_folder(d) ? core::printable(d.path) + ": " : "";
-  if (d.format == "native") return file + "libckpt loads it as it is; PyTorch does not read this format";
+  if (is_for_libckpt_alone(d)) return file + "libckpt loads it as it is; PyTorch does not read this format";
   if (!d.shapes_known) return file + "every name matches; sizes cannot be compared, as the list has names alone";
   return file + (d.target.empty() ? "nothing stands in the way of loading it" : "it loads as it is");
 }
@@ -185,7 +192,7 @@ void write_cause(ckpt::JsonWriter& json, const ckpt::Cause& cause) {
   json.begin_object();
   json.key("id").value(ckpt::name(cause.kind));
   json.key("title").value(ckpt::title(cause.kind));
-  json.key("text").value(cause.text);
+  json.key("text").value(with_advice(cause.text, cause.hint));
   write_texts(json, "evidence", cause.evidence);
   write_match(json, "before", cause.before);
   write_match(json, "after", cause.after);
@@ -215,7 +222,7 @@ std::string json_of(const Options& options, const ckpt::Diagnosis& d) {
   json.key("path").value(d.subject);
   json.key("description").value(d.description);
   json.key("readable").value(d.readable);
-  json.key("loads").value(d.loads() && d.format != "native" && !is_folder(d));  // in PyTorch, as it is
+  json.key("loads").value(d.loads() && !is_for_libckpt_alone(d) && !is_folder(d));  // in PyTorch, as it is
   json.key("fixable").value(d.fixable() && !d.plan.empty());
   json.key("shapes_known").value(d.shapes_known);
   json.key("target").value(d.target);

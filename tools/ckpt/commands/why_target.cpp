@@ -9,6 +9,7 @@
 
 #include "libckpt/analyze/error_text.h"
 #include "libckpt/io/byte_source.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/line/address.h"

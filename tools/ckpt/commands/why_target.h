@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libckpt/analyze/why.h"
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 #include "tools/ckpt/line/options.h"
 
 namespace cli {

@@ -6,6 +6,7 @@
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/checkpoint.h"
 #include "libckpt/io/json.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/commands/why_target.h"

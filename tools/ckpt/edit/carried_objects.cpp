@@ -17,8 +17,7 @@ namespace {
 constexpr std::size_t kMaxListed = 5;
 
 bool takes_objects(const ckpt::Format* target, const ckpt::Checkpoint& checkpoint) {
-  std::string_view name = target == nullptr ? std::string_view(checkpoint.format) : target->name;
-  return name == "torch-zip" || name == checkpoint.format;
+  return target == nullptr || target->objects == ckpt::CarriedObjects::passed_on || target->name == checkpoint.format;
 }
 
 std::string object_text(const ckpt::ForeignObject& object) {
@@ -48,7 +47,7 @@ std::string weights_command(const ckpt::Checkpoint& checkpoint, const CarryPlan&
 
 [[noreturn]] void refuse(const ckpt::ForeignObject& object, const ckpt::Checkpoint& checkpoint, const CarryPlan& plan) {
   std::string command = weights_command(checkpoint, plan);
-  bool holds_any = plan.target->name == "native";
+  bool holds_any = plan.target->objects == ckpt::CarriedObjects::if_asked;
   std::string text = object_text(object) + " and is not written to a " + std::string(plan.target->title) +
                      (holds_any ? " unless --foreign-objects asks for it; " : "; ");
   if (!command.empty()) text += "write the weights alone (" + command + ") or ";

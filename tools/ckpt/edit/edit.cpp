@@ -55,18 +55,16 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
   return options.output;
 }
 
-constexpr std::string_view kShards = "safetensors-sharded";
-
-/// What PyTorch wrote in other forms is written as PyTorch writes it now.
-constexpr std::string_view kTorch = "torch-zip";
-
 bool is_only_read(const ckpt::Checkpoint& checkpoint) {
   const ckpt::Format* known = ckpt::find_format(checkpoint.format);
   return known != nullptr && known->write == nullptr;
 }
 
-bool is_old_torch(const ckpt::Checkpoint& checkpoint) {
-  return is_only_read(checkpoint) && (checkpoint.format.starts_with("torch") || checkpoint.format == "dcp");
+/// What PyTorch wrote in other forms is written as PyTorch writes it now. "" for what is written in its own form, or in
+/// none that suggests itself.
+std::string new_form_of(const ckpt::Checkpoint& checkpoint) {
+  const ckpt::Format* known = ckpt::find_format(checkpoint.format);
+  return known == nullptr ? "" : std::string(known->writes_as);
 }
 
 /// A new extension asks for another format; the same one keeps the format, whatever the extension usually means (a
@@ -74,16 +72,18 @@ bool is_old_torch(const ckpt::Checkpoint& checkpoint) {
 std::string format_of(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
   bool same = options.in_place || job.source.is_standard_input() || is_standard_output(job.target) ||
               job.target.extension() == job.source.path.extension();
-  if (is_old_torch(checkpoint)) return same || ckpt::find_format_for(job.target) == nullptr ? std::string(kTorch) : "";
+  std::string other = new_form_of(checkpoint);
+  if (!other.empty()) return same || ckpt::find_format_for(job.target) == nullptr ? other : "";
   return same && !is_only_read(checkpoint) ? checkpoint.format : "";
 }
 
 /// A file of a form that is only read becomes a PyTorch zip file of the same name; a model of several files stays.
 void check_in_place(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
-  bool several = checkpoint.format == "dcp" || checkpoint.format == "torch-sharded";
+  const ckpt::Format* format = ckpt::find_format(checkpoint.format);
+  bool several = format != nullptr && format->several_files && format->write == nullptr;
   if (!options.in_place || !several) return;
-  throw Error(ErrorCode::unsupported, "a " + std::string(ckpt::find_format(checkpoint.format)->title) +
-                                          " can be read but not edited in place; name an output with -o")
+  throw Error(ErrorCode::unsupported,
+              "a " + std::string(format->title) + " can be read but not edited in place; name an output with -o")
       .add_context(job.source.path.string());
 }
 
@@ -96,7 +96,7 @@ const ckpt::Format* format_written(const EditOptions& options, const Job& job, c
 /// A file of one tensor without a name (.npy) becomes a state dict with one key, in formats that name their tensors.
 void name_lone_tensor(const EditOptions& options, const Job& job, ckpt::Checkpoint& checkpoint) {
   const ckpt::Format* format = format_written(options, job, checkpoint);
-  bool fits = format == nullptr || format->name == "npy" || format->name == kTorch;
+  bool fits = format == nullptr || format->holds_lone_tensor;
   if (!checkpoint.root.is(ckpt::Value::Kind::tensor) || fits) return;
   ckpt::Dict dict;
   std::string name = job.source.is_standard_input() ? "tensor" : job.source.path.stem().string();
@@ -105,16 +105,17 @@ void name_lone_tensor(const EditOptions& options, const Job& job, ckpt::Checkpoi
 }
 
 void report_new_form(const ckpt::Checkpoint& checkpoint, const std::string& format, ckpt::Report& report) {
-  if (!is_old_torch(checkpoint) || format != kTorch) return;
+  if (format.empty() || format != new_form_of(checkpoint)) return;
   report.warnings.push_back("a " + std::string(ckpt::find_format(checkpoint.format)->title) +
-                            " can only be read, so the result is a PyTorch zip checkpoint");
+                            " can only be read, so the result is a " + std::string(ckpt::find_format(format)->title));
 }
 
-/// A distributed checkpoint names each tensor by its dotted path and keeps everything else beside them as objects. So a
-/// format of tensors alone gets all of the tensors under their names; the objects are listed as left out.
+/// Some formats name each tensor by its dotted path and keep everything else beside them as objects. So a format of
+/// tensors alone gets all of the tensors under their names; the objects are listed as left out.
 bool leaves_out_objects(const ckpt::Checkpoint& checkpoint, const Job& job, const ckpt::SaveOptions& save) {
   const ckpt::Format* format = save.format.empty() ? ckpt::find_format_for(job.target) : ckpt::find_format(save.format);
-  if (checkpoint.format != "dcp" || format == nullptr) return false;
+  const ckpt::Format* from = ckpt::find_format(checkpoint.format);
+  if (from == nullptr || !from->objects_beside || format == nullptr) return false;
   std::unordered_set<std::string> tensors;
   for (const ckpt::NamedEntry& tensor : ckpt::list_entries(checkpoint.root)) tensors.insert(tensor.name);
   for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, checkpoint, save)) {
@@ -175,7 +176,7 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
   save.format = std::string(format->name);
   bool drops = options.drop || leaves_out_objects(edit.checkpoint, job, save);
   for (const ckpt::Obstacle& obstacle : ckpt::find_obstacles(*format, written, save)) {
-    std::string text = core::quote(obstacle.subject) + " (" + obstacle.reason + ")";
+    std::string text = describe(obstacle);
     if (!drops) {
       throw Error(ErrorCode::unsupported, std::string(format->title) + " cannot hold " + text).add_context(job.target);
     }
@@ -218,7 +219,8 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
 std::string save_to(Context& context, const EditOptions& options, const ckpt::Checkpoint& checkpoint,
                     const fs::path& target, ckpt::SaveOptions save) {
   bool piped = is_standard_output(target);
-  if (piped && save.format == kShards) save.format = "safetensors";
+  const ckpt::Format* asked = ckpt::find_format(save.format);
+  if (piped && asked != nullptr && !asked->one_file_as.empty()) save.format = asked->one_file_as;
   const ckpt::Format* format = save.format.empty() ? ckpt::find_format_for(target) : ckpt::find_format(save.format);
   std::string title(format == nullptr ? ckpt::find_format(checkpoint.format)->title : format->title);
   ProgressBar bar(piped ? "standard output" : core::printable(target.filename().string()), !options.quiet);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 #include "libckpt/transform/selector.h"
 #include "tools/ckpt/line/arguments.h"
 #include "tools/ckpt/output/output.h"

@@ -5,7 +5,8 @@
 #include <cstdio>
 #include <unordered_map>
 
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
+#include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tests/libckpt/analyze/why/corpus.h"

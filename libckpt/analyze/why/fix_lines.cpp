@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "libckpt/analyze/pasteable.h"
+#include "libckpt/analyze/why/fix.h"
 #include "libckpt/analyze/why/python_line.h"
-#include "libckpt/analyze/why_fix.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
@@ -194,7 +194,8 @@ struct ForTorch {
 };
 std::optional<ForTorch> for_torch(const Diagnosis& diagnosis) {
   const bool loads = diagnosis.plan.empty() ? diagnosis.names_match() : diagnosis.fixable();
-  if (diagnosis.format != "native" || !loads || diagnosis.path == "-" || !diagnosis.at.empty()) return std::nullopt;
+  const bool ours = detail::reader_in_python(diagnosis.format) == PythonReader::libckpt;
+  if (!ours || !loads || diagnosis.path == "-" || !diagnosis.at.empty()) return std::nullopt;
   std::string from = diagnosis.plan.empty() ? diagnosis.path : output_name(diagnosis);
   std::filesystem::path to = from;
   std::error_code ignored;
@@ -331,7 +332,7 @@ std::string python_line(const Diagnosis& diagnosis) {
   // A message alone does not say where in the file the keys lie.
   if (diagnosis.path == "-" || diagnosis.from_message) return "";
   detail::PythonLine line(diagnosis);
-  if (diagnosis.format == "native") {
+  if (detail::reader_in_python(diagnosis.format) == PythonReader::libckpt) {
     std::optional<ForTorch> files = for_torch(diagnosis);
     return files ? line.after(files->to, "") : "";
   }

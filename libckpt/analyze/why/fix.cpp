@@ -1,4 +1,4 @@
-#include "libckpt/analyze/why_fix.h"
+#include "libckpt/analyze/why/fix.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -12,11 +12,13 @@
 #include "libckpt/analyze/why/leftover_causes.h"
 #include "libckpt/analyze/why/name_causes.h"
 #include "libckpt/analyze/why/proof.h"
+#include "libckpt/analyze/why/python_line.h"
 #include "libckpt/analyze/why/rank_part.h"
 #include "libckpt/analyze/why/shape_causes.h"
 #include "libckpt/analyze/why/simulated_load.h"
 #include "libckpt/analyze/why/unreadable.h"
 #include "libckpt/analyze/why/weight_norm.h"
+#include "libckpt/open_save.h"
 #include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -427,7 +429,7 @@ void note_readable(Diagnosis& diagnosis, const ErrorFacts& facts) {
                            [](const Cause& cause) { return cause.kind == CauseKind::other_format; });
   if (other) return;  // which is why
   diagnosis.notes.emplace_back(
-      diagnosis.format == "native"
+      detail::reader_in_python(diagnosis.format) == PythonReader::libckpt
           ? "the message: torch.load does not read this format"
           : "the message says that a file could not be read, but this one can: it is another file, or was fetched "
             "again since");

@@ -1,0 +1,93 @@
+#pragma once
+// Options and results of the calls in open_save.h, without the calls: how a checkpoint is opened, how it is saved, and
+// what verification found. Thread safety: plain data; a Report belongs to one call at a time. Errors: none here. Use:
+// ckpt::SaveOptions options = {.codec = ckpt::Codec::zstd};
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libckpt/hint.h"
+#include "libckpt/limits.h"
+#include "libckpt/report.h"
+#include "libcore/base/dtype.h"
+
+namespace ckpt {
+
+struct OpenOptions {
+  Limits limits = {};
+  bool lenient = false;          ///< accept the named relaxations of FORMAT_SUPPORT.md; each used one is in the report
+  bool foreign_objects = false;  ///< keep unknown pickle globals as inert nodes (never called) instead of refusing them
+  /// For commands that only look: unknown pickle globals are kept as above and listed in report->foreign, unless the
+  /// whole file is one object of an unknown class.
+  bool look_past_foreign = false;
+  /// Files of a checkpoint folder may be symbolic links that lead out of it, as in the caches of model hubs. Without it
+  /// such a link is Error(refused).
+  bool allow_symlinks = false;
+  /// The HDF5 helper may read a file where the system refuses to confine it (Landlock, seccomp); each layer that is
+  /// missing is then a warning in the report. Without it that is Error(refused).
+  bool unsandboxed = false;
+  /// Compare recorded hashes and CRCs before the first byte of a tensor is handed out. Without it they are compared
+  /// while it is read, and the last read or require_unchanged() is Error(corrupt).
+  bool check_hashes = false;
+  unsigned threads = 0;  ///< 0 = all cores
+  Report* report = nullptr;
+};
+
+/// How tensor bytes are packed, where a format can.
+enum class Codec : std::uint8_t { automatic, none, zstd };
+
+/// Every tensor of one type is written as another (cast.h says how values are rounded).
+struct Retype {
+  core::DType from;
+  core::DType to;
+};
+
+struct SaveOptions {
+  std::string format = {};  ///< name of a format; "" = by the file name's extension
+  bool overwrite = true;    ///< false: Error(io) when the target exists
+  bool durable = true;      ///< fsync of file and folder
+  Codec codec = Codec::automatic;
+  double parity = 0;  ///< .ckpt: share of the file, 0 to 1, that may decay and still be restored (ckpt rescue)
+  std::uint64_t max_shard_size = 0;              ///< bytes a file; 0 = one file
+  std::uint32_t shards = 0;                      ///< number of files of about the same size; 0 = as max_shard_size says
+  std::vector<std::string> shard_prefixes = {};  ///< one file (or more, by max_shard_size) a prefix, one for the rest
+  bool drop_inexpressible = false;  ///< leave out what the target format cannot hold and list it in report->dropped
+  std::vector<Retype> retype = {};  ///< for types that the target format does not have; all at once
+  std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
+  unsigned threads = 0;
+  Progress progress = {};
+  Report* report = nullptr;
+};
+
+/// One thing that verification found.
+struct Finding {
+  std::string subject;  ///< key or part of the file
+  std::string text;     ///< what is wrong, one sentence
+  std::optional<Hint> hint = {};
+};
+
+/// How much of what verification read the file has a checksum for. Where it has none, damage that leaves the structure
+/// whole cannot be seen.
+enum class ChecksumCover : std::uint8_t {
+  none,    ///< the format has no checksums
+  absent,  ///< the format has them, and the file was written without
+  some,
+  all,
+};
+/// "none", "absent", "some", "all".
+std::string_view name(ChecksumCover cover);
+
+struct VerifyResult {
+  std::vector<Finding> damage;  ///< the file is not what it was when written, or carries what is no plain data
+  std::vector<Finding> notes;   ///< worth knowing, not wrong
+  bool complete = true;         ///< false: a part of it, named in `damage`, could not be analysed to its end
+  std::uint64_t tensors_checked = 0;
+  std::uint64_t bytes_checked = 0;
+  std::string method;  ///< what was compared: "128-bit content hashes", "CRC-32 of every member", ...
+  ChecksumCover checksums = ChecksumCover::none;
+};
+
+}  // namespace ckpt
