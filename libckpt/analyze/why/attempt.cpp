@@ -52,8 +52,8 @@ bool is_number(std::string_view component) {
 Attempt::Attempt(std::vector<FileKey> file, const KeyTable& wanted)
     : file_(std::move(file)), wanted_(&wanted), pairing_(pair_up(file_)), match_(count(file_, pairing_)) {}
 
-Pairing Attempt::pair_up(const std::vector<FileKey>& file) const {
-  Pairing pairing;
+KeyPairing Attempt::pair_up(const std::vector<FileKey>& file) const {
+  KeyPairing pairing;
   pairing.file_of_wanted.assign(wanted_->size(), -1);
   pairing.wanted_of_file.assign(file.size(), -1);
   for (std::size_t i = 0; i < file.size(); ++i) {
@@ -65,7 +65,7 @@ Pairing Attempt::pair_up(const std::vector<FileKey>& file) const {
   return pairing;
 }
 
-std::uint64_t Attempt::score(const std::vector<FileKey>& file, const Pairing& pairing) const {
+std::uint64_t Attempt::score(const std::vector<FileKey>& file, const KeyPairing& pairing) const {
   std::uint64_t points = 0;
   for (std::size_t i = 0; i < file.size(); ++i) {
     std::ptrdiff_t at = pairing.wanted_of_file[i];
@@ -74,7 +74,7 @@ std::uint64_t Attempt::score(const std::vector<FileKey>& file, const Pairing& pa
   return points;
 }
 
-Match Attempt::count(const std::vector<FileKey>& file, const Pairing& pairing) const {
+Match Attempt::count(const std::vector<FileKey>& file, const KeyPairing& pairing) const {
   Match match;
   for (std::size_t i = 0; i < wanted_->size(); ++i) {
     const WantedKey& wanted = (*wanted_)[i];

@@ -37,7 +37,7 @@ class KeyTable {
 };
 
 /// Who goes with whom; -1 for nobody.
-struct Pairing {
+struct KeyPairing {
   std::vector<std::ptrdiff_t> file_of_wanted;
   std::vector<std::ptrdiff_t> wanted_of_file;
 };
@@ -55,7 +55,7 @@ class Attempt {
 
   const std::vector<FileKey>& file() const { return file_; }
   const KeyTable& wanted() const { return *wanted_; }
-  const Pairing& pairing() const { return pairing_; }
+  const KeyPairing& pairing() const { return pairing_; }
   const Match& match() const { return match_; }
   bool complete() const;  ///< all wanted keys there, nothing left over
   std::vector<std::size_t> unmatched_file() const;
@@ -69,19 +69,19 @@ class Attempt {
   void add(Cause cause) { add(std::move(cause), {}, file_); }
 
   /// The pairing that other keys would give, and 2 for each match by name and shape, 1 for one by name alone.
-  Pairing pair_up(const std::vector<FileKey>& file) const;
-  std::uint64_t score(const std::vector<FileKey>& file, const Pairing& pairing) const;
+  KeyPairing pair_up(const std::vector<FileKey>& file) const;
+  std::uint64_t score(const std::vector<FileKey>& file, const KeyPairing& pairing) const;
   std::uint64_t score() const { return score(file_, pairing_); }
 
   std::vector<Cause> causes;
   FixPlan plan;
 
  private:
-  Match count(const std::vector<FileKey>& file, const Pairing& pairing) const;
+  Match count(const std::vector<FileKey>& file, const KeyPairing& pairing) const;
 
   std::vector<FileKey> file_;
   const KeyTable* wanted_;
-  Pairing pairing_;
+  KeyPairing pairing_;
   Match match_;
 };
 

@@ -62,7 +62,7 @@ struct Trial {
   std::vector<std::string> origins = {};  ///< of each key: the first tensor that it was made of
   std::vector<RulePack> packs = {};
   std::vector<FixStep> steps = {};
-  Pairing pairing = {};
+  KeyPairing pairing = {};
   std::uint64_t score = 0;
   std::size_t changed = 0;  ///< tensors that get another layout
   std::pair<std::string, std::string> example = {};

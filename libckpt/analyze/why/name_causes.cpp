@@ -43,7 +43,7 @@ Trial try_rule(const Attempt& attempt, const KeyRule& rule) {
   std::unordered_set<std::string_view> names;
   names.reserve(trial.file.size());
   for (const FileKey& key : trial.file) trial.sound &= names.insert(key.name).second;
-  Pairing pairing = attempt.pair_up(trial.file);
+  KeyPairing pairing = attempt.pair_up(trial.file);
   for (std::size_t i = 0; i < trial.file.size(); ++i) {
     trial.sound &= attempt.pairing().wanted_of_file[i] < 0 || pairing.wanted_of_file[i] >= 0;
   }
