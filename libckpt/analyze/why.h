@@ -1,6 +1,6 @@
 #pragma once
 // why: why a checkpoint does not load into a model, and what makes it load. A diagnosis is data: causes with evidence,
-// how many keys and bytes match before and after, and a plan of steps that apply_fix() (why_fix.h) carries out.
+// how many keys and bytes match before and after, and a plan of steps that apply_fix() (why/fix.h) carries out.
 // Thread safety: pure. Use: ckpt::Diagnosis d = ckpt::why("best.pth", {.wanted = {wanted}});
 
 #include <cstdint>
