@@ -8,7 +8,7 @@
 #include "libcore/backend/transfer_ring.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
-#include "libcore/tensor/move_many.h"
+#include "libcore/tensor/foreach_copy.h"
 
 namespace ckpt {
 namespace {

@@ -13,7 +13,7 @@
 #include "libckpt/entry.h"
 #include "libcore/module/state_dict.h"
 #include "libcore/optim/optimizer.h"
-#include "libcore/tensor/move_many.h"
+#include "libcore/tensor/foreach_copy.h"
 #include "libcore/tensor/tensor.h"
 
 namespace ckpt {

@@ -15,7 +15,7 @@
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sort.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/record_stream.h"
 #include "libcore/tensor/tensor.h"
 
@@ -58,7 +58,7 @@ void add_to(Tensor& sum, Tensor grad) {
     sum = std::move(grad);
   } else if (sum.is_sparse() || grad.is_sparse()) {
     sum = sum + grad;
-  } else if (Tensor both = is_grad_enabled() ? Tensor() : held::try_add(sum, grad); both.defined()) {
+  } else if (Tensor both = is_grad_enabled() ? Tensor() : blocked::try_add(sum, grad); both.defined()) {
     sum = std::move(both);
   } else if (!is_grad_enabled() && is_sole_owner(sum) && sum.dtype() == grad.dtype()) {
     raw::binary_in_place(BinaryOp::add, sum, grad);

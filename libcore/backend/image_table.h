@@ -1,8 +1,8 @@
 #pragma once
 // Kernels on images in blocks of sixteen channels: f32 arrays (batch, channels / 16 rounded up, plane, 16), the order
 // in which convolutions, Winograd's among them, are fastest. What stands for channels that are not there is finite and
-// never reaches a result. Only core::held (tensor/held_image.h) calls them. A backend without them leaves
-// NnTable::image null, and images are never held there.
+// never reaches a result. Only core::blocked (tensor/blocked_layout.h) calls them. A backend without them leaves
+// NnTable::image null, and no image is ever blocked there.
 // Thread safety: parameters are plain values, the table is constant after start-up.
 // Use: table.image->pass(core::ImagePass{...});
 
@@ -114,7 +114,7 @@ enum class ConvPass : std::int64_t { forward, input_grad, weight_grad };
 
 /// What a convolution does to its sums besides: activation(sums * scale + shift + addend). NaN may become 0 in relu and
 /// relu6.
-struct ImageAfter {
+struct ImageEpilogue {
   const float* scale = nullptr;  ///< blocks() * 16 floats of the output; null together with shift
   const float* shift = nullptr;
   const float* addend = nullptr;  ///< lies as the output
@@ -126,25 +126,25 @@ struct ImageAfter {
 struct ImageConv {
   Conv2dSizes sizes;
   const float* image;
-  const float* weight;  ///< null when `prepared` is given
-  const float* prepared;
+  const float* weight;  ///< null when `packed` is given
+  const float* packed;
   const float* bias;
   float* output;
-  ImageAfter after = {};  ///< REQUIRES: prepared and conv_can_follow(), or nothing
+  ImageEpilogue epilogue = {};  ///< REQUIRES: packed and conv_can_fuse(), or nothing
 };
 /// An order of a weight: its size, 0 where that is the ordinary order, and what tells it from others (valid until the
 /// thread's next convolution).
-struct PreparedForm {
+struct PackedForm {
   std::size_t bytes;
   std::string_view form;
 };
 
-/// prepared = the weight in the order that `conv` works in.
-struct ImagePrepare {
+/// packed = the weight in the order that `conv` works in.
+struct ImagePack {
   Conv2dSizes sizes;
   bool has_bias;
   const float* weight;
-  float* prepared;
+  float* packed;
 };
 struct ImageConvInputGrad {
   Conv2dSizes sizes;
@@ -173,14 +173,14 @@ struct ImageTable {
   void (*mean)(const ImageMean&);
   /// Whether there is a fast kernel for this convolution on blocks.
   bool (*conv_fits)(const Conv2dSizes&, ConvPass);
-  /// Whether there is one where the weight is prepared, be it that groups do not fill blocks.
-  bool (*prepared_fits)(const Conv2dSizes&);
-  /// The order of the weight that `conv` works in where it is prepared.
-  PreparedForm (*prepared_form)(const Conv2dSizes&, bool has_bias);
-  void (*prepare)(const ImagePrepare&);
+  /// Whether there is one where the weight is packed, be it that groups do not fill blocks.
+  bool (*packed_fits)(const Conv2dSizes&);
+  /// The order of the weight that `conv` works in where it is packed.
+  PackedForm (*packed_form)(const Conv2dSizes&, bool has_bias);
+  void (*pack)(const ImagePack&);
   void (*conv)(const ImageConv&);
-  /// Whether `conv` with a prepared weight can do this besides. What the pointers point to does not matter.
-  bool (*conv_can_follow)(const Conv2dSizes&, bool has_bias, const ImageAfter&);
+  /// Whether `conv` with a packed weight can do this besides. What the pointers point to does not matter.
+  bool (*conv_can_fuse)(const Conv2dSizes&, bool has_bias, const ImageEpilogue&);
   void (*conv_input_grad)(const ImageConvInputGrad&);
   void (*conv_weight_grad)(const ImageConvWeightGrad&);
 };

@@ -5,7 +5,7 @@
 #include "libcore/base/error.h"
 #include "libcore/module/module_base.h"
 #include "libcore/module/walk.h"
-#include "libcore/tensor/move_many.h"
+#include "libcore/tensor/foreach_copy.h"
 #include "libcore/tensor/uninitialized.h"
 
 namespace core {

@@ -18,8 +18,8 @@
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/sparse.h"
+#include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
@@ -86,9 +86,9 @@ Tensor shrunk(const Tensor& x, Tensor out, double lambda) {
   return out;
 }
 
-/// In inference, of a held image; else undefined.
+/// In inference, of a blocked image; else undefined.
 Tensor activated_image(const Tensor& x, ImageActivation activation) {
-  return needs_grad(x) ? Tensor() : held::try_activate(x, activation);
+  return needs_grad(x) ? Tensor() : blocked::try_activate(x, activation);
 }
 
 /// max(0, scale * x) + min(0, alpha * scale * (exp(x * input_scale) - 1))
@@ -200,7 +200,7 @@ const Tensor& threshold_(const Tensor& x, double limit, double value) {
 
 Tensor hardtanh(const Tensor& x, double low, double high) {
   if (low == 0 && high == 6) {
-    if (Tensor held = activated_image(x, ImageActivation::relu6); held.defined()) return held;
+    if (Tensor out = activated_image(x, ImageActivation::relu6); out.defined()) return out;
   }
   Tensor out;
   {
@@ -226,7 +226,7 @@ Tensor hardsigmoid(const Tensor& x) {
 }
 
 Tensor hardswish(const Tensor& x) {
-  if (Tensor held = activated_image(x, ImageActivation::hardswish); held.defined()) return held;
+  if (Tensor out = activated_image(x, ImageActivation::hardswish); out.defined()) return out;
   const Tensor plain = x.detach();
   return detail::with_saved_input<HardswishBackward>(x, plain * clamp(plain + 3, 0, 6) / 6);
 }
@@ -309,7 +309,7 @@ Tensor rrelu(const Tensor& x, const RreluOptions& o) {
 
 Tensor silu(const Tensor& x) {
   if (!needs_grad(x)) {
-    if (Tensor held = held::try_activate(x, ImageActivation::silu); held.defined()) return held;
+    if (Tensor out = blocked::try_activate(x, ImageActivation::silu); out.defined()) return out;
   }
   return with_saved_input<SiluBackward>(x, raw::unary(UnaryOp::silu, x));
 }

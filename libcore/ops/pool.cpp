@@ -37,9 +37,9 @@ struct GatherPickedBackward final : PickBackward {
   std::string_view name() const override { return "MaxPool2DWithIndicesBackwardBackward0"; }
 };
 
-/// The same of a held image; indices only where the gradient is to have history itself.
-struct HeldMaxPoolBackward final : Node {
-  raw::HeldMaxPool forward;
+/// The same of a blocked image; indices only where the gradient is to have history itself.
+struct BlockedMaxPoolBackward final : Node {
+  raw::BlockedMaxPool forward;
   std::string_view name() const override { return "MaxPool2DWithIndicesBackward0"; }
   void release_saved() override {
     Node::release_saved();
@@ -171,13 +171,13 @@ ValuesIndices max_pool2d_with_indices(const Tensor& x, Size2 kernel, const MaxPo
 }
 
 Tensor max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options) {
-  raw::HeldMaxPool held =
+  raw::BlockedMaxPool pooled =
       raw::max_pool2d_of_image(x, kernel, options, needs_grad(x) ? raw::KeepTaps::yes : raw::KeepTaps::no);
-  if (!held.values.defined()) return max_pool2d_with_indices(x, kernel, options).values;
-  Tensor out = held.values;
+  if (!pooled.values.defined()) return max_pool2d_with_indices(x, kernel, options).values;
+  Tensor out = pooled.values;
   if (needs_grad(x)) {
-    auto node = make_node<HeldMaxPoolBackward>(x);
-    node->forward = {{}, held.taps, held.sizes, held.output_sizes};
+    auto node = make_node<BlockedMaxPoolBackward>(x);
+    node->forward = {{}, pooled.taps, pooled.sizes, pooled.output_sizes};
     node->save({});
     record(out, node);
   }

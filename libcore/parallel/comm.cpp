@@ -16,8 +16,8 @@
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/scatter.h"
-#include "libcore/tensor/arriving.h"
 #include "libcore/tensor/factory.h"
+#include "libcore/tensor/lazy_copy.h"
 #include "libcore/tensor/record_stream.h"
 #include "libcore/tensor/tensor.h"
 
@@ -295,7 +295,7 @@ std::vector<std::vector<Tensor>> broadcast_aside(const std::vector<Tensor>& tens
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (std::size_t i = 1; i < devices.size(); ++i) {
       const Tensor& there = flat[g][i];
-      const Storage bytes = arriving(there.storage(), arrived[g][i], streams.home[i]);
+      const Storage bytes = lazy_copy(there.storage(), arrived[g][i], streams.home[i]);
       unflatten(from_storage(bytes, there.dtype(), there.sizes(), there.strides()), tensors, groups[g], copies[i]);
     }
   }

@@ -60,7 +60,7 @@ Tensor join_on(const std::vector<Tensor>& parts, Device target, std::int64_t dim
 Tensor copy_to(const Tensor& tensor, Device device);
 /// As broadcast_coalesced of tensors on the first device, but beside what the devices compute: returns at once, packed
 /// copies are made on streams of their own, and a copy is waited for, in the order of streams, when it is first used
-/// (tensor/arriving.h). The tensors may be written to at once. The devices are different ones.
+/// (tensor/lazy_copy.h). The tensors may be written to at once. The devices are different ones.
 std::vector<std::vector<Tensor>> broadcast_aside(const std::vector<Tensor>& tensors,
                                                  const std::vector<Device>& devices);
 /// tensor.to(device), beside what a GPU computes where the tensor comes from the host; what is started afterwards comes

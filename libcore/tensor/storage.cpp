@@ -5,9 +5,8 @@
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/host_memory.h"
-#include "libcore/tensor/arriving.h"
-#include "libcore/tensor/derived_data.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/lazy_bytes.h"
+#include "libcore/tensor/packed_weights.h"
 
 namespace core {
 
@@ -55,46 +54,41 @@ Storage Storage::borrow(void* data, std::size_t nbytes, Backend& backend, void (
   return storage;
 }
 
-Storage Storage::hold(HeldImage* image, std::size_t nbytes, Backend& backend) {
+Storage Storage::lazy(std::unique_ptr<LazyBytes> bytes, std::size_t nbytes, Backend& backend) {
   Storage storage;
   auto* impl = new (host_allocate(kHeader)) StorageImpl(&backend, nullptr, nbytes);
-  impl->holds_ = true;
-  impl->context_ = image;
-  storage.impl_ = IntrusivePtr<StorageImpl>(impl);
+  impl->lazy_ = true;
+  impl->lazy_bytes_ = bytes.release();
+  storage.impl_ = owned(impl);
   return storage;
 }
 
 void* StorageImpl::settle() const {
-  if (free_foreign_ == detail::release_arriving) {
-    void* bytes = detail::settle_arriving(context_);
-    data_.store(bytes, std::memory_order_release);
-    return bytes;
-  }
-  if (!holds_) return nullptr;  // the meta device
-  auto* image = static_cast<HeldImage*>(context_);
-  const std::lock_guard lock(image->mutex());
-  void* bytes = data_.load(std::memory_order_acquire);
-  if (bytes != nullptr) return bytes;  // another thread was first
-  bytes = backend_->allocate(nbytes_);
-  image->settle_into(static_cast<float*>(bytes));
+  if (!lazy_) return nullptr;  // the meta device
+  void* bytes = lazy_bytes_->settle();
   data_.store(bytes, std::memory_order_release);
   return bytes;
 }
 
+BlockedImage* StorageImpl::image() const {
+  return lazy_bytes_->blocked_image();
+}
+
 void StorageImpl::destroy(StorageImpl* storage) noexcept {
-  if (storage->derived_.load(std::memory_order_relaxed)) derived::forget(storage);
+  if (storage->packed_.load(std::memory_order_relaxed)) packed_weights::forget(storage);
   if (storage->inline_data_) {
     std::size_t bytes = kHeader + storage->nbytes_;
     storage->~StorageImpl();
     host_free(storage, bytes);
     return;
   }
-  if (storage->borrowed_) {
+  if (storage->lazy_) {
+    delete storage->lazy_bytes_;
+  } else if (storage->borrowed_) {
     if (storage->free_foreign_ != nullptr) storage->free_foreign_(storage->context_);
   } else if (void* bytes = storage->data_.load(std::memory_order_relaxed); bytes != nullptr) {
     storage->backend_->free(bytes, storage->nbytes_);
   }
-  if (storage->holds_) delete static_cast<HeldImage*>(storage->context_);
   storage->~StorageImpl();
   host_free(storage, kHeader);
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "libcore/base/device.h"
 #include "libcore/tensor/intrusive_ptr.h"
@@ -13,22 +14,23 @@
 namespace core {
 
 class Backend;
-class HeldImage;
+class BlockedImage;
+class LazyBytes;
 
 /// Allocated in front of its bytes where the backend allows that (small blocks on host memory): one block per tensor.
 class StorageImpl : public RefCounted {
  public:
   static void destroy(StorageImpl* storage) noexcept;
 
-  /// The bytes in ordinary order. An image that is held in another order (held_image.h) is put into it here, so no
-  /// caller can meet any other.
+  /// The bytes, there and in ordinary order: those that are lazy (lazy_bytes.h) are made or waited for here, so no
+  /// caller can meet any others.
   void* data() const {
     void* bytes = data_.load(std::memory_order_acquire);
     return bytes != nullptr ? bytes : settle();
   }
-  /// The image, while nobody has asked for the bytes; else null.
-  HeldImage* held() const {
-    return holds_ && data_.load(std::memory_order_acquire) == nullptr ? static_cast<HeldImage*>(context_) : nullptr;
+  /// The image in blocked layout that stands for the bytes, while nobody has asked for them; else null.
+  BlockedImage* blocked_image() const {
+    return lazy_ && data_.load(std::memory_order_acquire) == nullptr ? image() : nullptr;
   }
   std::size_t nbytes() const { return nbytes_; }
   Backend& backend() const { return *backend_; }
@@ -36,30 +38,34 @@ class StorageImpl : public RefCounted {
   /// PyTorch's `_version` of the tensors on this storage: in-place operations through autograd count it up.
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
-  /// Counts every write through any alias, `x.data` and raw pointers included. Caches of derived data (reordered
+  /// Counts every write through any alias, `x.data` and raw pointers included. Caches of what was made of them (packed
   /// weights, device copies) compare (storage, writes()).
   std::uint32_t writes() const { return writes_.load(std::memory_order_relaxed); }
   void bump_writes() { writes_.fetch_add(1, std::memory_order_relaxed); }
-  /// Something is kept about these bytes (derived_data.h), to be dropped with them.
-  void mark_derived() { derived_.store(true, std::memory_order_relaxed); }
+  /// Weights were packed from these bytes (packed_weights.h), to be dropped with them.
+  void mark_packed() { packed_.store(true, std::memory_order_relaxed); }
 
  private:
   friend class Storage;
   StorageImpl(Backend* backend, void* data, std::size_t nbytes) : backend_(backend), data_(data), nbytes_(nbytes) {}
   ~StorageImpl() = default;
   void* settle() const;
+  BlockedImage* image() const;
 
   std::atomic<std::uint32_t> version_{0};
   std::atomic<std::uint32_t> writes_{0};
   Backend* backend_;
-  mutable std::atomic<void*> data_;  // null: no memory (the meta device), or held and not settled
+  mutable std::atomic<void*> data_;  // null: no memory (the meta device), or lazy and not asked for yet
   std::size_t nbytes_;
   void (*free_foreign_)(void* context) = nullptr;  // memory that the caller lent us
-  void* context_ = nullptr;                        // of the lender; or the HeldImage, which lives as long as this
-  bool inline_data_ = false;                       // the bytes follow this object in one block
+  union {
+    void* context_ = nullptr;  // of the lender
+    LazyBytes* lazy_bytes_;    // where lazy_; owned
+  };
+  bool inline_data_ = false;  // the bytes follow this object in one block
   bool borrowed_ = false;
-  bool holds_ = false;
-  std::atomic<bool> derived_{false};
+  bool lazy_ = false;
+  std::atomic<bool> packed_{false};
 };
 
 class Storage {
@@ -72,8 +78,8 @@ class Storage {
   static Storage borrow(void* data, std::size_t nbytes, Device device, void (*release)(void*), void* context);
   static Storage borrow(void* data, std::size_t nbytes, Backend& backend, void (*release)(void*), void* context);
 
-  /// Values that `image` has, in ordinary order once somebody asks. Takes `image` over.
-  static Storage hold(HeldImage* image, std::size_t nbytes, Backend& backend);
+  /// Bytes that are made, or waited for, once somebody asks. Their memory belongs to `bytes`.
+  static Storage lazy(std::unique_ptr<LazyBytes> bytes, std::size_t nbytes, Backend& backend);
 
   bool defined() const { return static_cast<bool>(impl_); }
   void* data() const { return impl_->data(); }

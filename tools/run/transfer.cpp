@@ -7,7 +7,7 @@
 
 #include "libcore/backend/device_registry.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/move_many.h"
+#include "libcore/tensor/foreach_copy.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/tensor.h"
 

@@ -8,8 +8,8 @@
 #include "libcore/ops/raw/blas.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
-#include "libcore/tensor/derived_data.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
+#include "libcore/tensor/packed_weights.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
@@ -33,12 +33,12 @@ Shape output_sizes(const Conv2dSizes& s) {
 
 /// Whether a pass that makes or takes `like`, an output of the convolution, runs on images in blocks.
 bool on_images(const Tensor& like, const Conv2dSizes& s, ConvPass pass) {
-  return held::may_hold(like, output_sizes(s)) && held::table_of(like).conv_fits(s, pass);
+  return blocked::may_be_blocked(like, output_sizes(s)) && blocked::table_of(like).conv_fits(s, pass);
 }
 
-/// Whether there is a kernel for a weight that is prepared, such as one for narrow groups as they are.
-bool runs_prepared(const Tensor& x, const Conv2dSizes& s) {
-  return held::may_hold(x, output_sizes(s)) && held::table_of(x).prepared_fits(s);
+/// Whether there is a kernel for a weight that is packed, such as one for narrow groups as they are.
+bool runs_packed(const Tensor& x, const Conv2dSizes& s) {
+  return blocked::may_be_blocked(x, output_sizes(s)) && blocked::table_of(x).packed_fits(s);
 }
 
 /// The same convolution in groups of sixteen channels, for which there are fast kernels: several narrow groups become
@@ -47,7 +47,7 @@ Conv2dSizes widened(Conv2dSizes s) {
   const std::int64_t width = s.in_channels / s.groups;
   const bool fits = s.groups > 1 && s.in_channels == s.out_channels && width > 1 && width < 16 && 16 % width == 0;
   if (!fits) return s;
-  s.groups = held::shape_of(image_sizes(s)).blocks();
+  s.groups = blocked::shape_of(image_sizes(s)).blocks();
   s.in_channels = s.out_channels = s.groups * 16;
   return s;
 }
@@ -65,33 +65,33 @@ std::vector<float> widened_weight(const Tensor& weight, const Conv2dSizes& wide)
 }
 
 /// The weight as the kernel for `s` wants it.
-held::Bytes prepared_weight(const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
-  const ImageTable& table = held::table_of(weight);
-  const PreparedForm order = table.prepared_form(s, bias.defined());
+blocked::Bytes packed_weight(const Tensor& weight, const Tensor& bias, const Conv2dSizes& s) {
+  const ImageTable& table = blocked::table_of(weight);
+  const PackedForm order = table.packed_form(s, bias.defined());
   const std::int64_t count = s.out_channels * (s.in_channels / s.groups) * s.kernel_h * s.kernel_w;
   const bool wide = count != weight.numel();
   const auto floats = order.bytes == 0 ? count : static_cast<std::int64_t>(order.bytes / sizeof(float));
   const std::string key = (wide ? "wide" : "") + std::string(order.form);
-  return derived::find_or_make(weight, key, floats, [&](float* to) {
+  return packed_weights::find_or_pack(weight, key, floats, [&](float* to) {
     const std::vector<float> more = wide ? widened_weight(weight, s) : std::vector<float>();
     const float* from = wide ? more.data() : static_cast<const float*>(weight.raw_data());
-    order.bytes == 0 ? void(std::copy_n(from, count, to)) : table.prepare({s, bias.defined(), from, to});
+    order.bytes == 0 ? void(std::copy_n(from, count, to)) : table.pack({s, bias.defined(), from, to});
   });
 }
 
 /// Run when somebody needs the values, with what comes behind it. `run`: how it is run, as widened().
 Tensor pending_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s,
                       const Conv2dSizes& run) {
-  auto conv = std::make_shared<held::PendingConv>();
+  auto conv = std::make_shared<blocked::PendingConv>();
   conv->sizes = run;
-  conv->image = held::frozen_image(x);
-  conv->weight = prepared_weight(weight, bias, run);
+  conv->image = blocked::frozen_image(x);
+  conv->weight = packed_weight(weight, bias, run);
   if (bias.defined()) {
     const auto* from = static_cast<const float*>(bias.raw_data());
     conv->bias.assign(from, from + bias.numel());
     conv->bias.resize(static_cast<std::size_t>(run.out_channels));
   }
-  return held::make(output_sizes(s), {.conv = std::move(conv)}, backend_of(x));
+  return blocked::make(output_sizes(s), {.conv = std::move(conv)}, backend_of(x));
 }
 
 /// Of single pixels by single taps: a product of matrices.
@@ -117,17 +117,17 @@ Tensor conv2d_of_images(const Tensor& x, const Tensor& weight, const Tensor& bia
                         WeightUse use) {
   const Tensor w = dense(weight), b = dense(bias);
   if (use == WeightUse::again) return pending_conv2d(x, w, b, s, s);
-  const held::Image in = held::image(x);
-  held::Bytes out = held::make_bytes(held::shape_of(output_sizes(s)).count());
-  held::table_of(x).conv({s, in.data, static_cast<const float*>(w.raw_data()), nullptr,
-                          static_cast<const float*>(data_or_null(b)), out->data()});
-  return held::make(output_sizes(s), {.bytes = std::move(out)}, backend_of(x));
+  const blocked::Image in = blocked::image(x);
+  blocked::Bytes out = blocked::make_bytes(blocked::shape_of(output_sizes(s)).count());
+  blocked::table_of(x).conv({s, in.data, static_cast<const float*>(w.raw_data()), nullptr,
+                             static_cast<const float*>(data_or_null(b)), out->data()});
+  return blocked::make(output_sizes(s), {.bytes = std::move(out)}, backend_of(x));
 }
 
 Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weight, const Conv2dSizes& s) {
   const Tensor w = dense(weight);
-  const held::Image grad = held::image(output_grad);
-  const ImageTable& table = held::table_of(output_grad);
+  const blocked::Image grad = blocked::image(output_grad);
+  const ImageTable& table = blocked::table_of(output_grad);
   const Shape sizes = image_sizes(s);
   const auto* weights = static_cast<const float*>(w.raw_data());
   if (!lies_in_blocks(s.in_channels)) {
@@ -135,9 +135,9 @@ Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weig
     table.conv_input_grad({s, grad.data, weights, static_cast<float*>(out.mutable_raw_data())});
     return out;
   }
-  held::Bytes image = held::make_bytes(held::shape_of(sizes).count());
+  blocked::Bytes image = blocked::make_bytes(blocked::shape_of(sizes).count());
   table.conv_input_grad({s, grad.data, weights, image->data()});
-  return held::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
+  return blocked::make(sizes, {.bytes = std::move(image)}, backend_of(output_grad));
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ ImageOrder conv2d_order(const Tensor& x, const Tensor& weight) {
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s, WeightUse use) {
   const bool empty = x.numel() == 0 || weight.numel() == 0;
   if (!empty && on_images(x, s, ConvPass::forward)) return conv2d_of_images(x, weight, bias, s, use);
-  if (!empty && use == WeightUse::again && runs_prepared(x, s)) {
+  if (!empty && use == WeightUse::again && runs_packed(x, s)) {
     return pending_conv2d(x, dense(weight), dense(bias), s, s);
   }
   if (const Conv2dSizes wide = widened(s); !empty && use == WeightUse::again && wide.groups != s.groups) {
@@ -190,9 +190,9 @@ WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const
     return out;
   }
   if (on_images(x, s, ConvPass::weight_grad)) {
-    const held::Image grad = held::image(output_grad), in = held::image(x);
-    held::table_of(x).conv_weight_grad({s, grad.data, in.data, static_cast<float*>(out.weight.mutable_raw_data()),
-                                        static_cast<float*>(detail::output_or_null(out.bias))});
+    const blocked::Image grad = blocked::image(output_grad), in = blocked::image(x);
+    blocked::table_of(x).conv_weight_grad({s, grad.data, in.data, static_cast<float*>(out.weight.mutable_raw_data()),
+                                           static_cast<float*>(detail::output_or_null(out.bias))});
     return out;
   }
   const Tensor grad = dense(output_grad, s.order), in = dense(x, s.order);

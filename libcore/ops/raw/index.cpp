@@ -10,7 +10,7 @@
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/inline_vector.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/pinned.h"
@@ -170,7 +170,7 @@ Tensor cat(std::span<const Tensor> parts, std::int64_t dim) {
     check_part(*first, parts[i], i, d);
     total += parts[i].size(d);
   }
-  if (Tensor joined = held::try_cat(parts, d); joined.defined()) return joined;
+  if (Tensor joined = blocked::try_cat(parts, d); joined.defined()) return joined;
   if (!is_legacy_empty(*first)) sizes[static_cast<std::size_t>(d)] = total;
   Tensor out = make(sizes, dtype, backend);
   std::int64_t at = 0;

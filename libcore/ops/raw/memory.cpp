@@ -12,7 +12,7 @@
 #include "libcore/base/error.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/sparse.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/intrusive_ptr.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/pinned.h"
@@ -269,14 +269,14 @@ Tensor contiguous(const Tensor& x) {
 }
 
 Tensor clone(const Tensor& x) {
-  if (Tensor copy = held::try_clone(x); copy.defined()) return copy;
+  if (Tensor copy = blocked::try_clone(x); copy.defined()) return copy;
   Tensor out = make_like(x, x.dtype());
   copy_on_device(out, x);
   return out;
 }
 
 void copy_into(const Tensor& out, const Tensor& in) {
-  if (held::try_copy_into(out, in)) return;
+  if (blocked::try_copy_into(out, in)) return;
   check_broadcast_into(out.sizes(), in.sizes());
   if (out.is_meta()) return;
   copy_on_device(out, move(in, backend_of(out)));

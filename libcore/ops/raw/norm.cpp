@@ -13,7 +13,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pointwise.h"
 #include "libcore/ops/sparse.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
@@ -120,14 +120,14 @@ void check_layer_norm(const Tensor& x, const Shape& normalized, const LayerNormA
 }
 
 /// What a normalisation does to each channel.
-std::shared_ptr<const held::ChannelMap> channel_map(const NormStats& stats, const BatchNormArguments& a) {
+std::shared_ptr<const blocked::ChannelMap> channel_map(const NormStats& stats, const BatchNormArguments& a) {
   const Tensor means = dense(stats.mean), inverse_stds = dense(stats.inverse_std);
   const Tensor weights = dense(a.weight), biases = dense(a.bias);
   const auto* mean = means.data<float>();
   const auto* inverse_std = inverse_stds.data<float>();
   const float* weight = weights.defined() ? weights.data<float>() : nullptr;
   const float* bias = biases.defined() ? biases.data<float>() : nullptr;
-  auto map = std::make_shared<held::ChannelMap>();
+  auto map = std::make_shared<blocked::ChannelMap>();
   const auto channels = static_cast<std::size_t>(means.numel()), padded = (channels + 15) / 16 * 16;
   map->scale.resize(padded);
   map->shift.resize(padded);
@@ -143,13 +143,13 @@ std::shared_ptr<const held::ChannelMap> channel_map(const NormStats& stats, cons
 NormGrads norm_grad_of_images(const Tensor& output_grad, const Tensor& x, const NormStats& stats, const Tensor& weight,
                               bool batch_stats, NormGrads out, bool want_input) {
   const Tensor means = dense(stats.mean), inverse_stds = dense(stats.inverse_std), w = dense(weight);
-  const held::Image grad = held::image(output_grad), in = held::image(x);
-  held::Bytes input_grad = want_input ? held::make_bytes(held::shape_of(x.sizes()).count()) : held::Bytes();
-  held::table_of(x).norm_grad(
-      {held::shape_of(x.sizes()), batch_stats, grad.data, in.data, means.data<float>(), inverse_stds.data<float>(),
+  const blocked::Image grad = blocked::image(output_grad), in = blocked::image(x);
+  blocked::Bytes input_grad = want_input ? blocked::make_bytes(blocked::shape_of(x.sizes()).count()) : blocked::Bytes();
+  blocked::table_of(x).norm_grad(
+      {blocked::shape_of(x.sizes()), batch_stats, grad.data, in.data, means.data<float>(), inverse_stds.data<float>(),
        static_cast<const float*>(data_or_null(w)), want_input ? input_grad->data() : nullptr,
        static_cast<float*>(output_or_null(out.weight)), static_cast<float*>(output_or_null(out.bias))});
-  if (want_input) out.input = held::make(x.sizes(), {.bytes = std::move(input_grad)}, backend_of(x));
+  if (want_input) out.input = blocked::make(x.sizes(), {.bytes = std::move(input_grad)}, backend_of(x));
   return out;
 }
 
@@ -178,10 +178,10 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
   const ImageOrder order = detail::order_of(x);
   const BatchNormSizes sizes = batch_norm_sizes(x, order);
   const Tensor mean = empty_stats(x, sizes.channels), var = empty_stats(x, sizes.channels);
-  if (held::is_held(x)) {
-    const held::Image in = held::image(x);
-    held::table_of(x).stats({held::shape_of(x.sizes()), in.data, static_cast<float*>(mean.mutable_raw_data()),
-                             static_cast<float*>(var.mutable_raw_data())});
+  if (blocked::is_blocked(x)) {
+    const blocked::Image in = blocked::image(x);
+    blocked::table_of(x).stats({blocked::shape_of(x.sizes()), in.data, static_cast<float*>(mean.mutable_raw_data()),
+                                static_cast<float*>(var.mutable_raw_data())});
   } else if (detail::has_bytes(x)) {
     const Tensor in = dense(x, order);
     detail::run("batch_norm", x, &NnTable::batch_stats,
@@ -192,8 +192,8 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArguments& a) {
-  if (held::is_held(x) && all_f32({&stats.mean, &stats.inverse_std, &a.weight, &a.bias})) {
-    if (Tensor mapped = held::try_map(x, channel_map(stats, a)); mapped.defined()) return mapped;
+  if (blocked::is_blocked(x) && all_f32({&stats.mean, &stats.inverse_std, &a.weight, &a.bias})) {
+    if (Tensor mapped = blocked::try_map(x, channel_map(stats, a)); mapped.defined()) return mapped;
   }
   const ImageOrder order = detail::order_of(x);
   Tensor out = detail::empty_as(x, x.sizes(), order);
@@ -211,7 +211,7 @@ NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
   NormGrads out;
   if (wanted.weight) out.weight = empty_parameter(x, weight, {x.size(1)});
   if (wanted.bias) out.bias = empty_parameter(x, weight, {x.size(1)});
-  if (held::is_held(x) && all_f32({&output_grad, &stats.mean, &weight})) {
+  if (blocked::is_blocked(x) && all_f32({&output_grad, &stats.mean, &weight})) {
     return norm_grad_of_images(output_grad, x, stats, weight, batch_stats, std::move(out), wanted.input);
   }
   const ImageOrder order = detail::order_of(x);

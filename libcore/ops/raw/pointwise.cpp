@@ -11,9 +11,9 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/reduce.h"
 #include "libcore/ops/sparse.h"
+#include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/device_assert.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/held_image.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/scalar.h"
@@ -192,12 +192,12 @@ void check_same_shape_out(const Shape& out, const Shape& result) {
               "output with shape " + to_list(out) + " doesn't match the broadcast shape " + to_list(result));
 }
 
-/// The operations that know held images; undefined where this is none.
-Tensor held_binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
-  if (op == BinaryOp::add && args[0] == 1) return held::try_add(a, b);
-  if (op == BinaryOp::relu_backward) return held::try_relu_grad(a, b);
-  if (op == BinaryOp::mul && a.storage()->held() != nullptr) return held::try_scale(a, b);
-  if (op == BinaryOp::mul && b.storage()->held() != nullptr) return held::try_scale(b, a);
+/// The operations that know blocked images; undefined where this is none.
+Tensor blocked_binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
+  if (op == BinaryOp::add && args[0] == 1) return blocked::try_add(a, b);
+  if (op == BinaryOp::relu_backward) return blocked::try_relu_grad(a, b);
+  if (op == BinaryOp::mul && a.storage()->blocked_image() != nullptr) return blocked::try_scale(a, b);
+  if (op == BinaryOp::mul && b.storage()->blocked_image() != nullptr) return blocked::try_scale(b, a);
   return {};
 }
 
@@ -271,8 +271,8 @@ Tensor run_ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor&
 }  // namespace
 
 Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
-  if (op == UnaryOp::relu && x.storage()->held() != nullptr) {
-    if (Tensor out = held::try_activate(x, ImageActivation::relu); out.defined()) return out;
+  if (op == UnaryOp::relu && x.storage()->blocked_image() != nullptr) {
+    if (Tensor out = blocked::try_activate(x, ImageActivation::relu); out.defined()) return out;
   }
   if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
@@ -292,7 +292,7 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
 }
 
 void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& args) {
-  if (op == UnaryOp::relu && out.is_same(x) && held::try_activate_in_place(x, ImageActivation::relu)) return;
+  if (op == UnaryOp::relu && out.is_same(x) && blocked::try_activate_in_place(x, ImageActivation::relu)) return;
   bool float_result = !is_floating(x.dtype()) && always_float(op);
   check_castable(float_result ? default_dtype() : x.dtype(), out.dtype());
   auto kernel = table_of(backend_of(x), name(op), x.dtype()).unary.at(op, x.dtype());
@@ -311,8 +311,8 @@ Tensor predicate(PredicateOp op, const Tensor& x) {
 }
 
 Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args) {
-  if (b.storage()->held() != nullptr) {
-    if (Tensor out = held_binary(op, a, b, args); out.defined()) return out;
+  if (b.storage()->blocked_image() != nullptr) {
+    if (Tensor out = blocked_binary(op, a, b, args); out.defined()) return out;
   }
   Backend* backend = &backend_of(a);
   DType dtype = a.dtype();
@@ -348,7 +348,7 @@ Tensor binary(BinaryOp op, Scalar a, const Tensor& b, const OpArgs& args) {
 }
 
 void binary_in_place(BinaryOp op, const Tensor& out, const Tensor& b, const OpArgs& args) {
-  if (op == BinaryOp::add && args[0] == 1 && held::try_add_in_place(out, b)) return;
+  if (op == BinaryOp::add && args[0] == 1 && blocked::try_add_in_place(out, b)) return;
   const auto has_kernel = [&] {
     const ElementwiseTable* table = backend_of(out).ops().elementwise;
     return is_floating(out.dtype()) && table != nullptr && table->binary.at(op, out.dtype()) != nullptr;

@@ -11,7 +11,7 @@
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/size2.h"
 #include "libcore/tensor/tensor.h"
@@ -146,40 +146,40 @@ ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& 
   return out;
 }
 
-HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o, KeepTaps keep) {
+BlockedMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& o, KeepTaps keep) {
   constexpr std::int64_t kMostTaps = 255;
-  if (!held::is_held(x) || x.dim() != 4 || kernel.h() * kernel.w() > kMostTaps) return {};
-  HeldMaxPool out{{}, nullptr, pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode})};
+  if (!blocked::is_blocked(x) || x.dim() != 4 || kernel.h() * kernel.w() > kMostTaps) return {};
+  BlockedMaxPool out{{}, nullptr, pool_sizes(x, {kernel, o.stride, o.padding, o.dilation, o.ceil_mode})};
   const Shape sizes = with_planes(x, out.sizes.out_h, out.sizes.out_w);
-  if (!held::may_hold(x, sizes)) return {};
-  const held::Image in = held::image(x);
-  const ImageShape shape = held::shape_of(sizes);
+  if (!blocked::may_be_blocked(x, sizes)) return {};
+  const blocked::Image in = blocked::image(x);
+  const ImageShape shape = blocked::shape_of(sizes);
   out.sizes.planes = shape.batch * shape.blocks() * 16;
-  held::Bytes values = held::make_bytes(shape.count());
+  blocked::Bytes values = blocked::make_bytes(shape.count());
   values->finite = in.bytes && in.bytes->finite;
   auto taps = std::make_shared<std::vector<std::uint8_t>>();
   if (keep == KeepTaps::yes) taps->resize(static_cast<std::size_t>(shape.count()));
-  held::table_of(x).max_pool({out.sizes, in.data, values->data(), taps->empty() ? nullptr : taps->data()});
-  out.values = held::make(sizes, {.bytes = std::move(values)}, backend_of(x));
+  blocked::table_of(x).max_pool({out.sizes, in.data, values->data(), taps->empty() ? nullptr : taps->data()});
+  out.values = blocked::make(sizes, {.bytes = std::move(values)}, backend_of(x));
   out.taps = std::move(taps);
   out.output_sizes = sizes;
   return out;
 }
 
-Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const HeldMaxPool& forward) {
+Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const BlockedMaxPool& forward) {
   const Shape sizes = with_planes(output_grad, forward.sizes.in_h, forward.sizes.in_w);
-  const held::Image grad = held::image(output_grad);
-  held::Bytes out = held::make_bytes(held::shape_of(sizes).count());
-  held::table_of(output_grad).max_pool_grad({forward.sizes, grad.data, forward.taps->data(), out->data()});
-  return held::make(sizes, {.bytes = std::move(out)}, backend_of(output_grad));
+  const blocked::Image grad = blocked::image(output_grad);
+  blocked::Bytes out = blocked::make_bytes(blocked::shape_of(sizes).count());
+  blocked::table_of(output_grad).max_pool_grad({forward.sizes, grad.data, forward.taps->data(), out->data()});
+  return blocked::make(sizes, {.bytes = std::move(out)}, backend_of(output_grad));
 }
 
-Tensor indices_of(const HeldMaxPool& forward, Backend& backend) {
+Tensor indices_of(const BlockedMaxPool& forward, Backend& backend) {
   const Pool2dSizes& s = forward.sizes;
   const std::int64_t picked = s.out_h * s.out_w;
   Tensor out = make(forward.output_sizes, DType::i64, backend);
   auto* to = out.mutable_data<std::int64_t>();
-  const ImageShape shape = held::shape_of(forward.output_sizes);
+  const ImageShape shape = blocked::shape_of(forward.output_sizes);
   for (std::int64_t plane = 0; plane < shape.batch * shape.channels; ++plane) {
     const std::int64_t n = plane / shape.channels, c = plane % shape.channels;
     const std::uint8_t* taps = forward.taps->data() + (n * shape.blocks() + c / 16) * picked * 16 + c % 16;
@@ -238,19 +238,19 @@ AvgPool2dParams avg_pool2d_plan(const Tensor& x, Size2 kernel, const AvgPool2dOp
 }
 
 namespace {
-/// Of a held image; undefined for any other, and where a single pixel is left.
+/// Of a blocked image; undefined for any other, and where a single pixel is left.
 Tensor avg_pool2d_of_image(const Tensor& x, AvgPool2dParams plan) {
   const Shape sizes = with_planes(x, plan.sizes.out_h, plan.sizes.out_w);
-  if (x.dim() != 4 || !held::is_held(x) || !held::may_hold(x, sizes)) return {};
-  const held::Image in = held::image(x);
-  const ImageShape shape = held::shape_of(sizes);
-  held::Bytes out = held::make_bytes(shape.count());
+  if (x.dim() != 4 || !blocked::is_blocked(x) || !blocked::may_be_blocked(x, sizes)) return {};
+  const blocked::Image in = blocked::image(x);
+  const ImageShape shape = blocked::shape_of(sizes);
+  blocked::Bytes out = blocked::make_bytes(shape.count());
   out->finite = in.bytes && in.bytes->finite;
   plan.sizes.planes = shape.batch * shape.blocks() * 16;
   plan.in = in.data;
   plan.out = out->data();
-  held::table_of(x).avg_pool(plan);
-  return held::make(sizes, {.bytes = std::move(out)}, backend_of(x));
+  blocked::table_of(x).avg_pool(plan);
+  return blocked::make(sizes, {.bytes = std::move(out)}, backend_of(x));
 }
 }  // namespace
 

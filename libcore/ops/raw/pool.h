@@ -14,20 +14,20 @@ namespace core::raw {
 
 ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options);
 
-/// The same of a held image (held_image.h): which tap of each window was largest instead of indices.
-struct HeldMaxPool {
-  Tensor values;  ///< undefined where x is not held or the window too large
+/// The same of a blocked image (blocked_layout.h): which tap of each window was largest instead of indices.
+struct BlockedMaxPool {
+  Tensor values;  ///< undefined where x is not blocked or the window too large
   std::shared_ptr<const std::vector<std::uint8_t>> taps = nullptr;  ///< in blocks; empty unless asked for
   Pool2dSizes sizes{};
   Shape output_sizes = {};
 };
 
 enum class KeepTaps { no, yes };
-HeldMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options, KeepTaps keep);
-Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const HeldMaxPool& forward);
+BlockedMaxPool max_pool2d_of_image(const Tensor& x, Size2 kernel, const MaxPool2dOptions& options, KeepTaps keep);
+Tensor max_pool2d_of_image_grad(const Tensor& output_grad, const BlockedMaxPool& forward);
 
 /// The indices that max_pool2d would have given.
-Tensor indices_of(const HeldMaxPool& forward, Backend& backend);
+Tensor indices_of(const BlockedMaxPool& forward, Backend& backend);
 
 /// Values of the last two dimensions of `like` picked by (or put back to) `indices`, as max_pool2d made them.
 /// Channels of the result lie as those of the indices.

@@ -10,7 +10,7 @@
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 #include "libcore/tensor/inline_vector.h"
 #include "libcore/tensor/loop_builder.h"
 #include "libcore/tensor/pinned.h"
@@ -129,12 +129,12 @@ Tensor run_reduce(ReduceOp op, const Tensor& x, const InlineVector<bool, 8>& red
   return out;
 }
 
-/// The mean over all planes of a held image; undefined for any other.
+/// The mean over all planes of a blocked image; undefined for any other.
 Tensor held_mean(const Tensor& x, const ReduceOptions& options) {
   if (x.dim() != 4 || options.dims.size() != 2 || options.dtype) return {};
   const std::int64_t first = wrap_dim(options.dims[0], 4), second = wrap_dim(options.dims[1], 4);
   if (std::min(first, second) != 2 || std::max(first, second) != 3) return {};
-  const Tensor out = held::try_plane_mean(x);
+  const Tensor out = blocked::try_plane_mean(x);
   if (!out.defined() || !options.keepdim) return out;
   return view(out, {x.size(0), x.size(1), 1, 1}, {x.size(1), 1, 1, 1}, 0);
 }
@@ -150,7 +150,7 @@ void line_loop(Loop<2>& lines, const Tensor& out, const Tensor& in, std::int64_t
 }  // namespace
 
 Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options, const std::array<double, 2>& args) {
-  if (op == ReduceOp::mean && x.storage()->held() != nullptr) {
+  if (op == ReduceOp::mean && x.storage()->blocked_image() != nullptr) {
     if (Tensor out = held_mean(x, options); out.defined()) return out;
   }
   DType dtype = result_dtype(op, x, options.dtype);

@@ -17,7 +17,7 @@ namespace {
 
 using core::Conv2dSizes;
 using core::ImageActivation;
-using core::ImageAfter;
+using core::ImageEpilogue;
 using core::cpu::PackedKernel;
 
 constexpr float kUnwritten = 1e30F;
@@ -124,26 +124,26 @@ class PackedKernelOf : public testing::TestWithParam<Case> {
     return result;
   }
 
-  std::vector<float> run(bool with_bias, const ImageAfter& after, int threads = 1) const {
+  std::vector<float> run(bool with_bias, const ImageEpilogue& epilogue, int threads = 1) const {
     const core::ThreadLimitGuard limit(threads);
-    const Floats prepared(static_cast<std::int64_t>(kernel->form(s).bytes / sizeof(float)), kUnwritten);
-    kernel->pack({s, with_bias, weight.data(), prepared.data()});
+    const Floats packed(static_cast<std::int64_t>(kernel->form(s).bytes / sizeof(float)), kUnwritten);
+    kernel->pack({s, with_bias, weight.data(), packed.data()});
     const Floats out(outputs, kUnwritten);
-    kernel->conv({s, image.data(), nullptr, prepared.data(), with_bias ? bias.data() : nullptr, out.data(), after});
+    kernel->conv({s, image.data(), nullptr, packed.data(), with_bias ? bias.data() : nullptr, out.data(), epilogue});
     return out.values();
   }
 
-  void expect_right(bool with_bias, const ImageAfter& after) const {
-    const std::vector<float> found = run(with_bias, after);
+  void expect_right(bool with_bias, const ImageEpilogue& epilogue) const {
+    const std::vector<float> found = run(with_bias, epilogue);
     double worst = 0;
     for (std::int64_t n = 0; n < s.batch; ++n) {
       for (std::int64_t c = 0; c < s.out_channels; ++c) {
         for (std::int64_t pixel = 0; pixel < out_plane; ++pixel) {
           const std::int64_t place = at(s.out_channels, out_plane, n, c, pixel);
           double wanted = sum(n, c, pixel / s.out_w, pixel % s.out_w) + (with_bias ? bias[c] : 0);
-          if (after.scale != nullptr) wanted = wanted * scale[c] + shift[c];
-          if (after.addend != nullptr) wanted += addend[place];
-          wanted = activated(wanted, after.activation);
+          if (epilogue.scale != nullptr) wanted = wanted * scale[c] + shift[c];
+          if (epilogue.addend != nullptr) wanted += addend[place];
+          wanted = activated(wanted, epilogue.activation);
           worst = std::max(worst, std::abs(wanted - found[static_cast<std::size_t>(place)]) /
                                       (1 + std::sqrt(double(width * s.kernel_h * s.kernel_w))));
         }

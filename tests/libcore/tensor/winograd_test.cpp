@@ -7,7 +7,7 @@
 #include <string>
 
 #include "libcore/core.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 
 namespace {
 
@@ -64,13 +64,13 @@ TEST_P(Winograd, IsNormalisedAddedToAndActivatedAlong) {
   const Tensor right = core::batch_norm(wanted, wide);
   const Tensor other = core::relu(core::conv2d(x, w * 2, {}, GetParam().options));
   other.raw_data();
-  const Tensor held = core::relu(core::conv2d(x, w * 2, {}, GetParam().options));
+  const Tensor blocked = core::relu(core::conv2d(x, w * 2, {}, GetParam().options));
   expect_close(core::relu(core::batch_norm(conv(), norm)), core::relu(right));
   expect_close(core::relu6(conv()), core::relu6(wanted));
   expect_close(core::hardswish(core::batch_norm(conv(), norm)), core::hardswish(right));
   expect_close(core::silu(core::batch_norm(conv(), norm)), core::silu(right));
-  expect_close(core::relu(core::batch_norm(conv(), norm) + held), core::relu(right + other.to_double()));
-  expect_close(conv() + held, wanted + other.to_double());
+  expect_close(core::relu(core::batch_norm(conv(), norm) + blocked), core::relu(right + other.to_double()));
+  expect_close(conv() + blocked, wanted + other.to_double());
 }
 
 TEST_P(Winograd, GivesTheSameBitsOnSeveralThreads) {

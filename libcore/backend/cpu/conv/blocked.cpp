@@ -22,11 +22,11 @@ namespace {
 
 using dnnl::memory;
 
-const Convolution& blocked(const Conv2dSizes& sizes, ConvPass pass, bool has_bias, const ConvAfter& after = {}) {
-  return convolution(sizes, pass, {.has_bias = has_bias, .blocked = true, .after = after});
+const Convolution& blocked(const Conv2dSizes& sizes, ConvPass pass, bool has_bias, const ConvEpilogue& epilogue = {}) {
+  return convolution(sizes, pass, {.has_bias = has_bias, .blocked = true, .epilogue = epilogue});
 }
 
-/// The kernel of our own for this convolution with a prepared weight, or null.
+/// The kernel of our own for this convolution with a packed weight, or null.
 const PackedKernel* own_kernel(const Conv2dSizes& sizes) {
   static const std::vector<PackedKernel> kernels = packed_kernels();
   for (const PackedKernel& kernel : kernels) {
@@ -35,17 +35,17 @@ const PackedKernel* own_kernel(const Conv2dSizes& sizes) {
   return nullptr;
 }
 
-bool prepared_fits(const Conv2dSizes& sizes) {
+bool packed_fits(const Conv2dSizes& sizes) {
   return own_kernel(sizes) != nullptr;
 }
 
-ConvAfter kind_of(const ImageAfter& after) {
-  return {after.scale != nullptr, after.addend != nullptr, after.activation};
+ConvEpilogue kind_of(const ImageEpilogue& epilogue) {
+  return {epilogue.scale != nullptr, epilogue.addend != nullptr, epilogue.activation};
 }
 
 /// Not where the weight would have to lie in another order for it.
-bool conv_can_follow(const Conv2dSizes& sizes, bool has_bias, const ImageAfter& after) {
-  const ConvAfter kind = kind_of(after);
+bool conv_can_fuse(const Conv2dSizes& sizes, bool has_bias, const ImageEpilogue& epilogue) {
+  const ConvEpilogue kind = kind_of(epilogue);
   if (!kind.any()) return true;
   if (own_kernel(sizes) != nullptr) return true;
   const Convolution& found = blocked(sizes, ConvPass::forward, has_bias, kind);
@@ -56,47 +56,47 @@ bool conv_fits(const Conv2dSizes& sizes, ConvPass pass) {
   return blocked(sizes, pass, false).fast;
 }
 
-PreparedForm conv_prepared_form(const Conv2dSizes& sizes, bool has_bias) {
+PackedForm conv_packed_form(const Conv2dSizes& sizes, bool has_bias) {
   if (const PackedKernel* own = own_kernel(sizes)) return own->form(sizes);
   const memory::desc& weight = blocked(sizes, ConvPass::forward, has_bias).weight;
   if (lies_as(plain_weight(sizes), weight)) return {0, {}};
   return {weight.get_size(), {reinterpret_cast<const char*>(&weight.data), sizeof weight.data}};
 }
 
-void conv_prepare(const ImagePrepare& p) {
+void conv_pack(const ImagePack& p) {
   if (const PackedKernel* own = own_kernel(p.sizes)) return own->pack(p);
   const Convolution& found = blocked(p.sizes, ConvPass::forward, p.has_bias);
-  reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.prepared));
+  reorder(wrap(plain_weight(p.sizes), p.weight), wrap(found.weight, p.packed));
   dnnl_stream().wait();
 }
 
-void add_after(const Convolution& found, const ImageAfter& after, std::unordered_map<int, memory>& arguments) {
+void add_epilogue(const Convolution& found, const ImageEpilogue& epilogue, std::unordered_map<int, memory>& arguments) {
   int step = 0;
   const auto add = [&](const memory::desc& desc, const float* data) {
     arguments.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(step++) | DNNL_ARG_SRC_1, wrap(desc, data));
   };
-  if (after.scale != nullptr) {
-    add(found.channel, after.scale);
-    add(found.channel, after.shift);
+  if (epilogue.scale != nullptr) {
+    add(found.channel, epilogue.scale);
+    add(found.channel, epilogue.shift);
   }
-  if (after.addend != nullptr) add(found.output, after.addend);
+  if (epilogue.addend != nullptr) add(found.output, epilogue.addend);
 }
 
 void conv(const ImageConv& p) {
   const Conv2dSizes& s = p.sizes;
-  if (p.prepared == nullptr && is_for_gemm(s)) return gemm_conv(p);
-  const PackedKernel* own = p.prepared != nullptr ? own_kernel(s) : nullptr;
+  if (p.packed == nullptr && is_for_gemm(s)) return gemm_conv(p);
+  const PackedKernel* own = p.packed != nullptr ? own_kernel(s) : nullptr;
   if (own != nullptr) return own->conv(p);
   const bool has_bias = p.bias != nullptr;
-  const Convolution& found = blocked(s, ConvPass::forward, has_bias, kind_of(p.after));
+  const Convolution& found = blocked(s, ConvPass::forward, has_bias, kind_of(p.epilogue));
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_SRC, wrap(found.image, p.image)},
-      {DNNL_ARG_WEIGHTS, p.prepared != nullptr ? wrap(found.weight, p.prepared)
-                                               : input_as(found.weight, plain_weight(s), p.weight, Scratch::weight)},
+      {DNNL_ARG_WEIGHTS, p.packed != nullptr ? wrap(found.weight, p.packed)
+                                             : input_as(found.weight, plain_weight(s), p.weight, Scratch::weight)},
       {DNNL_ARG_DST, wrap(found.output, p.output)},
       {DNNL_ARG_SCRATCHPAD, scratchpad_of(found)}};
   if (p.bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(found.bias, p.bias));
-  add_after(found, p.after, arguments);
+  add_epilogue(found, p.epilogue, arguments);
   found.primitive.execute(dnnl_stream(), arguments);
   finish_pass();
 }
@@ -132,11 +132,11 @@ void conv_weight_grad(const ImageConvWeightGrad& p) {
 
 void fill_blocked_convolutions(ImageTable& table) {
   table.conv_fits = conv_fits;
-  table.prepared_fits = prepared_fits;
-  table.prepared_form = conv_prepared_form;
-  table.prepare = conv_prepare;
+  table.packed_fits = packed_fits;
+  table.packed_form = conv_packed_form;
+  table.pack = conv_pack;
   table.conv = conv;
-  table.conv_can_follow = conv_can_follow;
+  table.conv_can_fuse = conv_can_fuse;
   table.conv_input_grad = conv_input_grad;
   table.conv_weight_grad = conv_weight_grad;
 }

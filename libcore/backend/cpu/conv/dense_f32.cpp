@@ -1,6 +1,6 @@
 // Convolution in single precision through oneDNN, on images in ordinary order: they are brought into channels-last
 // order on the way in and out, in which oneDNN is fastest by far (285 against 182 GFLOP/s over the shapes of
-// ResNet-18). It costs nothing for one channel or one pixel. Images that are held in blocks: blocked.cpp.
+// ResNet-18). It costs nothing for one channel or one pixel. Images in blocked layout: blocked.cpp.
 #include <unordered_map>
 
 #include "libcore/backend/cpu/conv/dense.h"

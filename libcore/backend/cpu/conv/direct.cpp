@@ -132,7 +132,7 @@ void put_bordered(const Conv2dSizes& s, const Bordered& p, float* out) {
 
 /// The addend of a block of the output, or null.
 const float* addend_of(const ImageConv& p, std::int64_t number) {
-  return p.after.addend != nullptr ? p.after.addend + number * p.sizes.out_h * p.sizes.out_w * kLanes : nullptr;
+  return p.epilogue.addend != nullptr ? p.epilogue.addend + number * p.sizes.out_h * p.sizes.out_w * kLanes : nullptr;
 }
 
 /// Two neighbouring groups that end with a block, or the last one alone: the blocks of image and output they lie in.
@@ -215,7 +215,7 @@ void wide_band(const ImageConv& p, std::int64_t number, const Cluster& cluster, 
     const float* block = p.image + (first + b) * s.in_h * s.in_w * kLanes;
     put_bordered(s, {block, begin * s.stride_h - s.pad_top, rows, width}, in + b * size);
   }
-  const float* weight = p.prepared + weights_before(s, cluster.first);
+  const float* weight = p.packed + weights_before(s, cluster.first);
   for (std::int64_t b = 0; b < cluster.blocks; ++b) {
     const Seen seen(s, cluster.first + b);
     const Epilogue epilogue(p, cluster.first + b);
@@ -252,10 +252,10 @@ void wide_conv(const ImageConv& p) {
 }
 
 /// weight (channels, width, kh, kw) to (block, kh, channel seen, kw, lane).
-void wide_pack(const ImagePrepare& p) {
+void wide_pack(const ImagePack& p) {
   const Conv2dSizes& s = p.sizes;
   const std::int64_t width = group_width(s);
-  float* to = p.prepared;
+  float* to = p.packed;
   for (std::int64_t block = 0; block < blocks_of(s); ++block) {
     const Seen seen(s, block);
     for (std::int64_t i = 0; i < seen.weights(); ++i) {
@@ -281,7 +281,7 @@ void conv_band(const ImageConv& p, ConvRow kernel, std::int64_t number, std::int
   for (std::int64_t y = begin; y < end; ++y) {
     kernel({.in = in + (y - begin) * s.stride_h * width * kLanes,
             .apart = width * kLanes,
-            .weight = p.prepared + block * kTaps * group_width(s) * kLanes,
+            .weight = p.packed + block * kTaps * group_width(s) * kLanes,
             .epilogue = epilogue,
             .addend = addend != nullptr ? addend + y * s.out_w * kLanes : nullptr,
             .out = p.output + (number * s.out_h + y) * s.out_w * kLanes},
@@ -299,19 +299,19 @@ bool fits(const Conv2dSizes& s) {
          s.pad_top < kSide;
 }
 
-PreparedForm form(const Conv2dSizes& s) {
+PackedForm form(const Conv2dSizes& s) {
   const std::int64_t floats =
       is_wide(s) ? weights_before(s, blocks_of(s)) : blocks_of(s) * kTaps * group_width(s) * kLanes;
   return {static_cast<std::size_t>(floats) * sizeof(float), "direct"};
 }
 
 /// weight (channels, width, kh, kw) to (block, kh, kw, width, lane).
-void pack(const ImagePrepare& p) {
+void pack(const ImagePack& p) {
   if (is_wide(p.sizes)) return wide_pack(p);
   const std::int64_t width = group_width(p.sizes), row = kTaps * width;
-  std::fill_n(p.prepared, blocks_of(p.sizes) * row * kLanes, 0.0F);
+  std::fill_n(p.packed, blocks_of(p.sizes) * row * kLanes, 0.0F);
   for (std::int64_t channel = 0; channel < p.sizes.out_channels; ++channel) {
-    float* to = p.prepared + channel / kLanes * row * kLanes + channel % kLanes;
+    float* to = p.packed + channel / kLanes * row * kLanes + channel % kLanes;
     for (std::int64_t i = 0; i < width; ++i) {
       for (std::int64_t tap = 0; tap < kTaps; ++tap) {
         to[(tap * width + i) * kLanes] = p.weight[(channel * width + i) * kTaps + tap];

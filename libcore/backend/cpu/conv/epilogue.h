@@ -33,13 +33,14 @@ CORE_INLINE Floats activated(Floats x) {
 class Epilogue {
  public:
   /// For channels 16 * block and on; past the last block it does nothing.
-  Epilogue(const ImageConv& p, std::int64_t block) : maps_(p.after.scale != nullptr), activation_(p.after.activation) {
+  Epilogue(const ImageConv& p, std::int64_t block)
+      : maps_(p.epilogue.scale != nullptr), activation_(p.epilogue.activation) {
     const std::int64_t channel = block * kLanes, there = std::min(kLanes, p.sizes.out_channels - channel);
     if (there <= 0) return;
     if (p.bias != nullptr) bias_ = load_up_to<Floats>(p.bias + channel, there);
     if (!maps_) return;
-    scale_ = load<Floats>(p.after.scale + channel);
-    shift_ = load<Floats>(p.after.shift + channel);
+    scale_ = load<Floats>(p.epilogue.scale + channel);
+    shift_ = load<Floats>(p.epilogue.shift + channel);
   }
 
   /// (sums + bias) * scale + shift + addend, where there are such; addend: of this vector, or null.

@@ -196,7 +196,7 @@ const float* weight_of(const ImageConv& p, std::int64_t panel, const Chunk& chun
   const Conv2dSizes& s = p.sizes;
   const std::int64_t before = panel * 2 * taps_of(s) * depth_of(s);
   const std::int64_t row = chunk.tap * depth_of(s) + chunk.first * kLanes;
-  return p.prepared + (before + row * vectors_of(s, panel)) * kLanes;
+  return p.packed + (before + row * vectors_of(s, panel)) * kLanes;
 }
 
 /// How many times as long as with even pieces `count` pieces take on the threads there are.
@@ -332,7 +332,7 @@ class Work {
          .fresh = step.fresh,
          .out = p_.output + at * kLanes,
          .next_out = out_plane(s_) * kLanes,
-         .addend = p_.after.addend != nullptr ? p_.after.addend + at * kLanes : nullptr,
+         .addend = p_.epilogue.addend != nullptr ? p_.epilogue.addend + at * kLanes : nullptr,
          .epilogues = step.last ? &epilogues : nullptr});
   }
 
@@ -384,19 +384,19 @@ bool fits(const Conv2dSizes& s) {
   return is_strided && s.in_channels >= (out_plane(s) <= kFewPixels ? kSomeChannels : kManyChannels);
 }
 
-PreparedForm form(const Conv2dSizes& s) {
+PackedForm form(const Conv2dSizes& s) {
   const std::int64_t floats = blocks_of(s.out_channels) * kLanes * taps_of(s) * depth_of(s);
   return {static_cast<std::size_t>(floats) * sizeof(float), "implicit gemm"};
 }
 
 /// weight (out, in, kh, kw) to (panel, kh, kw, in, lane of two blocks).
-void pack(const ImagePrepare& p) {
+void pack(const ImagePack& p) {
   const Conv2dSizes& s = p.sizes;
   const std::int64_t taps = taps_of(s), depth = depth_of(s);
   parallel_for(panels_of(s), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
       const std::int64_t lanes = vectors_of(s, panel) * kLanes, first = panel * 2 * kLanes;
-      float* to = p.prepared + panel * 2 * kLanes * taps * depth;
+      float* to = p.packed + panel * 2 * kLanes * taps * depth;
       for (std::int64_t i = 0; i < taps * depth; ++i) {
         const std::int64_t tap = i / depth, c = i % depth;
         for (std::int64_t lane = 0; lane < lanes; ++lane) {

@@ -80,10 +80,10 @@ struct Request {
         pad_after{key.sizes.pad_bottom, key.sizes.pad_right} {
     if (key.has_bias) bias = memory::desc({key.sizes.out_channels}, kF32, Tag::x);
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    attr.set_post_ops(after(key));
+    attr.set_post_ops(epilogue(key));
   }
 
-  dnnl::post_ops after(const Key& key) const {
+  dnnl::post_ops epilogue(const Key& key) const {
     dnnl::post_ops steps;
     if (key.map != 0) {
       steps.append_binary(dnnl::algorithm::binary_mul, channel_desc(key.sizes));
@@ -197,14 +197,14 @@ const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequ
                 pass,
                 request.has_bias ? 1 : 0,
                 request.blocked ? 1 : 0,
-                request.after.map ? 1 : 0,
-                request.after.addend ? 1 : 0,
-                request.after.activation,
+                request.epilogue.map ? 1 : 0,
+                request.epilogue.addend ? 1 : 0,
+                request.epilogue.activation,
                 num_threads()};
   const auto found = made.find(key);
   if (found != made.end()) return found->second;
   if (made.size() >= kMostKept) made.clear();
-  if (!request.after.any()) return made.emplace(key, make_convolution(key)).first->second;
+  if (!request.epilogue.any()) return made.emplace(key, make_convolution(key)).first->second;
   try {
     return made.emplace(key, make_convolution(key)).first->second;
   } catch (const dnnl::error&) {  // no kernel does that besides

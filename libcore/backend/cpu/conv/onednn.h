@@ -31,8 +31,8 @@ struct Convolution {
   void take(const Description& description);
 };
 
-/// What is done to the sums, as ImageAfter.
-struct ConvAfter {
+/// What is done to the sums, as ImageEpilogue.
+struct ConvEpilogue {
   bool map = false;
   bool addend = false;
   ImageActivation activation = ImageActivation::none;
@@ -41,8 +41,8 @@ struct ConvAfter {
 
 struct ConvRequest {
   bool has_bias = false;
-  bool blocked = false;  ///< image and output in blocks of 16 channels; else as is fastest
-  ConvAfter after = {};  ///< REQUIRES: blocked and forward
+  bool blocked = false;        ///< image and output in blocks of 16 channels; else as is fastest
+  ConvEpilogue epilogue = {};  ///< REQUIRES: blocked and forward
 };
 const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequest request);
 

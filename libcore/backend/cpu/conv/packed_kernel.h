@@ -12,8 +12,8 @@ namespace core::cpu {
 /// Results are the same bits on any number of threads; every epilogue can follow.
 struct PackedKernel {
   bool (*fits)(const Conv2dSizes&);  ///< whether it is also the fastest
-  PreparedForm (*form)(const Conv2dSizes&);
-  void (*pack)(const ImagePrepare&);
+  PackedForm (*form)(const Conv2dSizes&);
+  void (*pack)(const ImagePack&);
   void (*conv)(const ImageConv&);
 };
 

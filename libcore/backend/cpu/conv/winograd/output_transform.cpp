@@ -63,7 +63,7 @@ void transform_output(const Plan& plan, const ImageConv& p, const Sums& sums) {
       const Plan::Place place = plan.place(sums.tiles.begin + i);
       const std::int64_t before = (place.image * plan.out_blocks() + sums.block + b) * plane;
       output.out = p.output + before;
-      if (p.after.addend != nullptr) output.addend = p.after.addend + before;
+      if (p.epilogue.addend != nullptr) output.addend = p.epilogue.addend + before;
       const float* from = sums.data + (i * sums.blocks + b) * kLanes;
       plan.tile == 4 ? transform_tile<4>(plan, from, apart, place, output)
                      : transform_tile<2>(plan, from, apart, place, output);

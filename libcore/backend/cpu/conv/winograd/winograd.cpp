@@ -73,7 +73,7 @@ void compute_blocks(const Plan& plan, const ImageConv& p, const Transformed& inp
   auto* memory = scratch<float>(Scratch::output, most);
   for (std::int64_t block = blocks.begin; block < blocks.end;) {
     const Sums sums{memory, block, blocks_alike(plan, block, blocks.end), input.tiles};
-    multiply(plan, input, p.prepared, sums);
+    multiply(plan, input, p.packed, sums);
     transform_output(plan, p, sums);
     block += sums.blocks;
   }
@@ -226,14 +226,14 @@ bool fits(const Conv2dSizes& s) {
   return tile_for(s) != 0;
 }
 
-PreparedForm form(const Conv2dSizes& s) {
+PackedForm form(const Conv2dSizes& s) {
   const std::int64_t tile = tile_for(s), positions = (tile + 2) * (tile + 2);
   const std::int64_t floats = positions * up(s.out_channels, kLanes) * kLanes * (s.in_channels / s.groups);
   return {static_cast<std::size_t>(floats) * sizeof(float), tile == 4 ? "winograd 4" : "winograd 2"};
 }
 
-void pack(const ImagePrepare& p) {
-  transform_weights(Plan(p.sizes, tile_for(p.sizes)), p.weight, p.prepared);
+void pack(const ImagePack& p) {
+  transform_weights(Plan(p.sizes, tile_for(p.sizes)), p.weight, p.packed);
 }
 
 void conv(const ImageConv& p) {

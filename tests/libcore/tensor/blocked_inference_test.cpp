@@ -1,4 +1,4 @@
-// Held images without gradients: a convolution waits for what comes behind it and does it along.
+// Blocked images without gradients: a convolution waits for what comes behind it and does it along.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "libcore/core.h"
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 
 namespace {
 
 using core::Tensor;
-using core::held::is_held;
+using core::blocked::is_blocked;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -96,9 +96,9 @@ TEST_F(PendingConvolution, ActivatesTwice) {
 
 TEST_F(PendingConvolution, ScalesChannelsOfEachImage) {
   const Tensor gate = core::sigmoid(core::randn({2, 40, 1, 1}));
-  const bool held = is_held(y);
+  const bool blocked = is_blocked(y);
   const Tensor product = gate * core::silu(y);
-  EXPECT_EQ(is_held(product), held);
+  EXPECT_EQ(is_blocked(product), blocked);
   expect_close(product, gate.to_double() * core::silu(wanted));
   expect_close(core::conv2d(product, core::ones({16, 40, 1, 1})),
                core::conv2d(gate.to_double() * core::silu(wanted), core::ones({16, 40, 1, 1}).to_double()));
@@ -151,8 +151,8 @@ TEST_F(PendingConvolution, IsAveragedInWindows) {
   const Tensor z = core::relu(y);
   const core::AvgPool2dOptions around{.stride = 1, .padding = 1},
       inside{.stride = 2, .padding = 1, .count_include_pad = false};
-  const bool held = is_held(y);
-  EXPECT_EQ(is_held(core::avg_pool2d(z, 3, around)), held);
+  const bool blocked = is_blocked(y);
+  EXPECT_EQ(is_blocked(core::avg_pool2d(z, 3, around)), blocked);
   expect_close(core::avg_pool2d(z, 3, around), core::avg_pool2d(core::relu(wanted), 3, around));
   expect_close(core::avg_pool2d(z, 3, inside), core::avg_pool2d(core::relu(wanted), 3, inside));
   expect_close(core::avg_pool2d(z, 2), core::avg_pool2d(core::relu(wanted), 2));

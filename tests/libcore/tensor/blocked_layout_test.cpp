@@ -1,4 +1,4 @@
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ namespace {
 using core::Conv2dOptions;
 using core::Shape;
 using core::Tensor;
-using core::held::is_held;
+using core::blocked::is_blocked;
 
 /// Within the rounding of single precision of what the ordinary path gives in double.
 void expect_close(const Tensor& found, const Tensor& wanted, double tolerance = 2e-5) {
@@ -47,15 +47,15 @@ struct Prepared {
   }
 };
 
-/// Whether this processor has convolutions on blocks; without, nothing is held and all results are the same.
-bool holds() {
-  static const bool held = is_held(core::conv2d(core::ones({1, 16, 8, 8}), core::ones({16, 16, 3, 3})));
-  return held;
+/// Whether this processor has convolutions on blocks; without, nothing is blocked and all results are the same.
+bool runs_blocked() {
+  static const bool blocked = is_blocked(core::conv2d(core::ones({1, 16, 8, 8}), core::ones({16, 16, 3, 3})));
+  return blocked;
 }
 
-class HeldImage : private Prepared, public testing::Test {
+class BlockedLayout : private Prepared, public testing::Test {
  protected:
-  /// A held tensor (2, 32, 6, 7), and what it is in double.
+  /// A tensor in blocked layout (2, 32, 6, 7), and what it is in double.
   Tensor x = core::randn({2, 32, 6, 7});
   Tensor weight = core::randn({32, 32, 3, 3}) * 0.1;
   Tensor y = core::conv2d(x, weight, {}, {.padding = 1});
@@ -73,30 +73,30 @@ core::BatchNormArguments to_double(core::BatchNormArguments a) {
   return a;
 }
 
-TEST_F(HeldImage, IsHeldUntilItsBytesAreRead) {
-  EXPECT_EQ(is_held(y), holds());
+TEST_F(BlockedLayout, IsBlockedUntilItsBytesAreRead) {
+  EXPECT_EQ(is_blocked(y), runs_blocked());
   const float first = y.data<float>()[0];
-  EXPECT_FALSE(is_held(y));
+  EXPECT_FALSE(is_blocked(y));
   EXPECT_NEAR(first, in_double().data<double>()[0], 1e-5);
 }
 
-TEST_F(HeldImage, HasTheSizesAndStridesOfADenseTensor) {
+TEST_F(BlockedLayout, HasTheSizesAndStridesOfADenseTensor) {
   EXPECT_EQ(y.sizes(), (Shape{2, 32, 6, 7}));
   EXPECT_EQ(y.strides(), (Shape{1344, 42, 7, 1}));
   EXPECT_TRUE(y.is_contiguous());
   EXPECT_EQ(y.storage_offset(), 0);
   EXPECT_EQ(y.storage().nbytes(), 2U * 32 * 6 * 7 * 4);
-  EXPECT_EQ(is_held(y), holds());
+  EXPECT_EQ(is_blocked(y), runs_blocked());
 }
 
-TEST_F(HeldImage, KeepsItsAddressOnceRead) {
+TEST_F(BlockedLayout, KeepsItsAddressOnceRead) {
   const float* before = y.data<float>();
   const Tensor more = core::relu(y) + y;
   EXPECT_EQ(y.data<float>(), before);
   EXPECT_EQ(more.numel(), y.numel());
 }
 
-TEST_F(HeldImage, ViewsShareItsMemory) {
+TEST_F(BlockedLayout, ViewsShareItsMemory) {
   const Tensor plane = y.select(1, 3);
   EXPECT_EQ(plane.strides(), (Shape{1344, 7, 1}));
   plane.fill_(7);
@@ -104,19 +104,19 @@ TEST_F(HeldImage, ViewsShareItsMemory) {
   expect_close(y.select(1, 4), in_double().select(1, 4));
 }
 
-TEST_F(HeldImage, FlatteningIsAViewWithTheOrderOfElementsKept) {
+TEST_F(BlockedLayout, FlatteningIsAViewWithTheOrderOfElementsKept) {
   const Tensor flat = y.flatten(1);
   EXPECT_EQ(flat.storage().id(), y.storage().id());
   expect_close(flat, in_double().flatten(1));
 }
 
-TEST_F(HeldImage, DetachedTensorsShareItsMemory) {
+TEST_F(BlockedLayout, DetachedTensorsShareItsMemory) {
   const Tensor other = y.detach();
   other.zero_();
   EXPECT_EQ(y.abs().sum().item<float>(), 0);
 }
 
-TEST_F(HeldImage, WritesInPlaceAreSeen) {
+TEST_F(BlockedLayout, WritesInPlaceAreSeen) {
   y.add_(1).mul_(2);
   expect_close(y, (in_double() + 1) * 2);
   const Tensor negative = core::conv2d(x, weight, {}, {.padding = 1}).neg_();
@@ -124,7 +124,7 @@ TEST_F(HeldImage, WritesInPlaceAreSeen) {
   expect_close(negative, core::relu(-in_double()));
 }
 
-TEST_F(HeldImage, PendingWorkDoesNotSeeLaterWrites) {
+TEST_F(BlockedLayout, PendingWorkDoesNotSeeLaterWrites) {
   const Tensor z = core::relu(core::batch_norm(y, eval_norm(32)));
   const Tensor sum = y + z;
   y.zero_();
@@ -133,7 +133,7 @@ TEST_F(HeldImage, PendingWorkDoesNotSeeLaterWrites) {
   expect_close(sum, in_double() + wanted);
 }
 
-TEST_F(HeldImage, PendingWorkDoesNotSeeWritesToStatistics) {
+TEST_F(BlockedLayout, PendingWorkDoesNotSeeWritesToStatistics) {
   const core::BatchNormArguments norm = eval_norm(32);
   const Tensor z = core::batch_norm(y, norm);
   norm.running_mean.fill_(100);
@@ -141,20 +141,20 @@ TEST_F(HeldImage, PendingWorkDoesNotSeeWritesToStatistics) {
   expect_close(z, core::batch_norm(in_double(), to_double(eval_norm(32))));
 }
 
-TEST_F(HeldImage, ResultsOfPendingWorkAreTensorsOfTheirOwn) {
+TEST_F(BlockedLayout, ResultsOfPendingWorkAreTensorsOfTheirOwn) {
   const Tensor z = core::relu(y);
   EXPECT_NE(z.storage().id(), y.storage().id());
   z.fill_(5);
   expect_close(y, in_double());
 }
 
-TEST_F(HeldImage, AddsToItself) {
+TEST_F(BlockedLayout, AddsToItself) {
   expect_close(y + y, in_double() * 2);
   const Tensor z = core::batch_norm(y, eval_norm(32));
   expect_close(z + z, core::batch_norm(in_double(), to_double(eval_norm(32))) * 2);
 }
 
-TEST_F(HeldImage, AddsWhatHasWorkPendingOnBothSides) {
+TEST_F(BlockedLayout, AddsWhatHasWorkPendingOnBothSides) {
   const auto block = [](const Tensor& a, const core::BatchNormArguments& norm) {
     const Tensor left = core::batch_norm(a, norm), right = core::relu(core::batch_norm(core::relu(a), norm));
     return core::relu((left + right) + (right + left));
@@ -162,18 +162,18 @@ TEST_F(HeldImage, AddsWhatHasWorkPendingOnBothSides) {
   expect_close(block(y, eval_norm(32)), block(in_double(), to_double(eval_norm(32))));
 }
 
-TEST_F(HeldImage, WorksInPlaceWithoutLosingTheImage) {
+TEST_F(BlockedLayout, WorksInPlaceWithoutLosingTheImage) {
   const core::NoGradGuard inference;
   const Tensor before = core::relu(y), norm = core::batch_norm(y, eval_norm(32));
   const std::uint32_t version = y.version();
   y.add_(norm).relu_().add_(y);
   EXPECT_EQ(y.version(), version + 3);
-  EXPECT_EQ(is_held(y), holds());
+  EXPECT_EQ(is_blocked(y), runs_blocked());
   expect_close(before, core::relu(in_double()));
   expect_close(y, core::relu(in_double() + core::batch_norm(in_double(), to_double(eval_norm(32)))) * 2);
 }
 
-TEST_F(HeldImage, ViewsSeeWhatWasDoneInPlace) {
+TEST_F(BlockedLayout, ViewsSeeWhatWasDoneInPlace) {
   const Tensor row = y.select(0, 1);
   y.relu_();
   expect_close(row, core::relu(in_double()).select(0, 1));
@@ -183,9 +183,9 @@ TEST_F(HeldImage, ViewsSeeWhatWasDoneInPlace) {
   expect_close(other, in_double() + core::relu(in_double()));
 }
 
-TEST_F(HeldImage, ClonesAndCopiesAreApartFromTheirOrigin) {
+TEST_F(BlockedLayout, ClonesAndCopiesAreApartFromTheirOrigin) {
   const Tensor copy = y.clone(), target = core::relu(y);
-  EXPECT_EQ(is_held(copy), holds());
+  EXPECT_EQ(is_blocked(copy), runs_blocked());
   target.copy_(y);
   y.zero_();
   copy.add_(1);
@@ -193,24 +193,24 @@ TEST_F(HeldImage, ClonesAndCopiesAreApartFromTheirOrigin) {
   expect_close(target, in_double());
 }
 
-TEST_F(HeldImage, ReluInPlaceHasItsGradient) {
+TEST_F(BlockedLayout, ReluInPlaceHasItsGradient) {
   const Tensor in = x.clone().requires_grad_(), same = x.clone().requires_grad_();
   core::conv2d(in, weight, {}, {.padding = 1}).relu_().sum().backward();
   core::relu(core::conv2d(same.to_double(), weight.to_double(), {}, {.padding = 1})).sum().backward();
   expect_close(in.grad(), same.grad());
 }
 
-TEST_F(HeldImage, Concatenates) {
+TEST_F(BlockedLayout, Concatenates) {
   const Tensor z = core::relu(y);
   const Tensor channels = core::cat({y, z, y}, 1), images = core::cat({z, y}, 0);
-  EXPECT_EQ(is_held(channels), holds());
+  EXPECT_EQ(is_blocked(channels), runs_blocked());
   expect_close(channels, core::cat({in_double(), core::relu(in_double()), in_double()}, 1));
   expect_close(images, core::cat({core::relu(in_double()), in_double()}, 0));
   expect_close(core::cat({y, z}, 3), core::cat({in_double(), core::relu(in_double())}, 3));
   EXPECT_THROW(core::cat({y, core::conv2d(x, weight)}, 1), core::Error);
 }
 
-TEST_F(HeldImage, OtherOperationsSeeOrdinaryTensors) {
+TEST_F(BlockedLayout, OtherOperationsSeeOrdinaryTensors) {
   expect_close(y * 2 + x, in_double() * 2 + x.to_double());
   expect_close(core::cat({y, x}, 1), core::cat({in_double(), x.to_double()}, 1));
   expect_close(y.permute({0, 2, 3, 1}).contiguous(), in_double().permute({0, 2, 3, 1}).contiguous());
@@ -218,28 +218,28 @@ TEST_F(HeldImage, OtherOperationsSeeOrdinaryTensors) {
   expect_close(y.clone(), in_double());
 }
 
-TEST_F(HeldImage, MeanOverPlanes) {
+TEST_F(BlockedLayout, MeanOverPlanes) {
   const Tensor mean = core::adaptive_avg_pool2d(y, 1);
   EXPECT_EQ(mean.sizes(), (Shape{2, 32, 1, 1}));
-  EXPECT_EQ(is_held(y), holds());
+  EXPECT_EQ(is_blocked(y), runs_blocked());
   expect_close(mean, core::adaptive_avg_pool2d(in_double(), 1));
   expect_close(core::mean(y, {.dims = {3, 2}}), core::mean(in_double(), {.dims = {3, 2}}));
   expect_close(core::mean(y, {.dims = {0, 2}}), core::mean(in_double(), {.dims = {0, 2}}));
 }
 
-TEST_F(HeldImage, NotANumberStaysSo) {
+TEST_F(BlockedLayout, NotANumberStaysSo) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor bad = y.clone();
   bad.select(0, 1).select(0, 3).fill_(nan);
-  core::held::Bytes bytes = core::held::image(bad).bytes;
-  const Tensor held = core::held::make(bad.sizes(), {.bytes = bytes}, core::raw::backend_of(bad));
+  core::blocked::Bytes bytes = core::blocked::image(bad).bytes;
+  const Tensor image = core::blocked::make(bad.sizes(), {.bytes = bytes}, core::raw::backend_of(bad));
   const Tensor out =
-      core::max_pool2d(core::relu(core::batch_norm(held, eval_norm(32))), 3, {.stride = 2, .padding = 1});
+      core::max_pool2d(core::relu(core::batch_norm(image, eval_norm(32))), 3, {.stride = 2, .padding = 1});
   EXPECT_TRUE(std::isnan(out.select(0, 1).select(0, 3).select(0, 0).select(0, 0).item<float>()));
   EXPECT_FALSE(std::isnan(out.select(0, 1).select(0, 4).select(0, 0).select(0, 0).item<float>()));
 }
 
-TEST_F(HeldImage, ChangedWeightsAreSeen) {
+TEST_F(BlockedLayout, ChangedWeightsAreSeen) {
   const auto infer = [&]() { return core::conv2d(x, weight, {}, {.padding = 1}); };
   infer();
   weight.mul_(2);
@@ -252,7 +252,7 @@ TEST_F(HeldImage, ChangedWeightsAreSeen) {
   expect_close(infer(), in_double());
 }
 
-TEST_F(HeldImage, WeightsThatTakeTheMemoryOfOthersAreNotConfused) {
+TEST_F(BlockedLayout, WeightsThatTakeTheMemoryOfOthersAreNotConfused) {
   for (int i = 0; i < 4; ++i) {
     const Tensor other = core::randn({32, 32, 3, 3});
     expect_close(core::conv2d(x, other, {}, {.padding = 1}),
@@ -260,7 +260,7 @@ TEST_F(HeldImage, WeightsThatTakeTheMemoryOfOthersAreNotConfused) {
   }
 }
 
-TEST_F(HeldImage, SeveralThreadsReadOne) {
+TEST_F(BlockedLayout, SeveralThreadsReadOne) {
   for (int round = 0; round < 8; ++round) {
     const Tensor z = core::relu(core::batch_norm(core::conv2d(x, weight, {}, {.padding = 1}), eval_norm(32)));
     std::vector<float> sums(4);
@@ -274,23 +274,23 @@ TEST_F(HeldImage, SeveralThreadsReadOne) {
   }
 }
 
-TEST_F(HeldImage, TheSameInputGivesTheSameBits) {
+TEST_F(BlockedLayout, TheSameInputGivesTheSameBits) {
   const Tensor again = core::conv2d(x, weight, {}, {.padding = 1});
   EXPECT_TRUE(again.equal(y));
 }
 
-TEST(HeldImageOnly, OfSinglePrecisionWhereChannelsFillBlocks) {
+TEST(BlockedImageOnly, OfSinglePrecisionWhereChannelsFillBlocks) {
   const auto held_for = [](const Shape& image, const Shape& weight, core::DType dtype) {
-    return is_held(core::conv2d(core::ones(image, {.dtype = dtype}), core::ones(weight, {.dtype = dtype})));
+    return is_blocked(core::conv2d(core::ones(image, {.dtype = dtype}), core::ones(weight, {.dtype = dtype})));
   };
-  EXPECT_EQ(held_for({1, 3, 8, 8}, {16, 3, 3, 3}, core::DType::f32), holds());
-  EXPECT_EQ(held_for({1, 16, 8, 8}, {24, 16, 3, 3}, core::DType::f32), holds());
+  EXPECT_EQ(held_for({1, 3, 8, 8}, {16, 3, 3, 3}, core::DType::f32), runs_blocked());
+  EXPECT_EQ(held_for({1, 16, 8, 8}, {24, 16, 3, 3}, core::DType::f32), runs_blocked());
   EXPECT_FALSE(held_for({1, 16, 8, 8}, {10, 16, 3, 3}, core::DType::f32));
   EXPECT_FALSE(held_for({1, 16, 8, 8}, {16, 16, 3, 3}, core::DType::f64));
   EXPECT_FALSE(held_for({1, 16, 3, 3}, {16, 16, 3, 3}, core::DType::f32));  // one pixel
 }
 
-TEST(HeldImageOnly, EmptyBatch) {
+TEST(BlockedImageOnly, EmptyBatch) {
   const Tensor out = core::relu(core::conv2d(core::ones({0, 16, 8, 8}), core::ones({16, 16, 3, 3})));
   EXPECT_EQ(out.sizes(), (Shape{0, 16, 6, 6}));
 }
@@ -302,13 +302,13 @@ struct Case {
   Conv2dOptions options;
 };
 
-class HeldConvolution : public testing::TestWithParam<Case> {};
+class BlockedConvolution : public testing::TestWithParam<Case> {};
 
 Tensor leaf(const Tensor& x) {
   return x.detach().clone().requires_grad_();
 }
 
-TEST_P(HeldConvolution, AgreesWithDouble) {
+TEST_P(BlockedConvolution, AgreesWithDouble) {
   core::manual_seed(5);
   core::set_num_threads(1);
   const Case& c = GetParam();
@@ -321,7 +321,7 @@ TEST_P(HeldConvolution, AgreesWithDouble) {
     return core::max_pool2d(n, 2, {.stride = 1, .padding = 1});
   };
   const Tensor out = run(single), wanted = run(twice);
-  EXPECT_EQ(is_held(out), holds());
+  EXPECT_EQ(is_blocked(out), runs_blocked());
   expect_close(out, wanted);
   const Tensor upstream = core::randn(out.sizes());
   out.backward(upstream);
@@ -335,7 +335,7 @@ TEST_P(HeldConvolution, AgreesWithDouble) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Cases, HeldConvolution,
+    Cases, BlockedConvolution,
     testing::Values(Case{"Usual", {2, 16, 9, 8}, {32, 16, 3, 3}, {.padding = 1}},
                     Case{"ThreeChannels", {2, 3, 11, 13}, {16, 3, 7, 7}, {.stride = 2, .padding = 3}},
                     Case{"OneChannel", {3, 1, 9, 9}, {16, 1, 5, 5}, {.padding = 2}},
@@ -354,7 +354,7 @@ INSTANTIATE_TEST_SUITE_P(
                         "ManyWeightsOddStride", {3, 64, 7, 5}, {128, 64, 3, 3}, {.stride = {2, 1}, .padding = {0, 1}}}),
     [](const testing::TestParamInfo<Case>& which) { return which.param.name; });
 
-TEST(HeldPooling, SecondDerivativesAreThoseOfDouble) {
+TEST(BlockedPooling, SecondDerivativesAreThoseOfDouble) {
   core::manual_seed(9);
   const Tensor x = core::randn({1, 16, 6, 6}), w = core::randn({16, 16, 3, 3}) * 0.1;
   const auto second = [](const Tensor& image, const Tensor& weight) {
@@ -365,22 +365,22 @@ TEST(HeldPooling, SecondDerivativesAreThoseOfDouble) {
   expect_close(second(leaf(x), leaf(w)), second(leaf(x.to_double()), leaf(w.to_double())), 1e-4);
 }
 
-TEST(HeldPooling, RefusesASecondBackward) {
+TEST(BlockedPooling, RefusesASecondBackward) {
   const Tensor w = core::randn({16, 3, 3, 3}).requires_grad_();
   const Tensor out = core::max_pool2d(core::conv2d(core::randn({1, 3, 8, 8}), w), 2).sum();
   out.backward();
   EXPECT_THROW(out.backward(), core::Error);
 }
 
-TEST(HeldPooling, IndicesAreThoseOfTheOrdinaryPath) {
+TEST(BlockedPooling, IndicesAreThoseOfTheOrdinaryPath) {
   core::manual_seed(4);
   const Tensor y = core::conv2d(core::randn({2, 3, 9, 9}), core::randn({16, 3, 3, 3}));
   const Tensor plain = y.clone();
   const core::MaxPool2dOptions options{.stride = 2, .padding = 1, .dilation = 2};
   const core::ValuesIndices wanted = core::max_pool2d_with_indices(plain, 3, options);
-  core::held::Bytes bytes = core::held::image(plain).bytes;
-  const Tensor held = core::held::make(plain.sizes(), {.bytes = bytes}, core::raw::backend_of(plain));
-  const core::raw::HeldMaxPool found = core::raw::max_pool2d_of_image(held, 3, options, core::raw::KeepTaps::yes);
+  core::blocked::Bytes bytes = core::blocked::image(plain).bytes;
+  const Tensor image = core::blocked::make(plain.sizes(), {.bytes = bytes}, core::raw::backend_of(plain));
+  const core::raw::BlockedMaxPool found = core::raw::max_pool2d_of_image(image, 3, options, core::raw::KeepTaps::yes);
   EXPECT_TRUE(found.values.equal(wanted.values));
   EXPECT_TRUE(core::raw::indices_of(found, core::raw::backend_of(plain)).equal(wanted.indices));
 }

@@ -3,22 +3,22 @@
 // its kernel works in. An entry counts only while the bytes are the ones it was made from (StorageImpl::writes), and
 // goes with the storage.
 // Thread safety: all functions.
-// Use: auto bytes = derived::find_or_make(weight, key, count, [&](float* to) { reorder(weight, to); });
+// Use: auto bytes = packed_weights::find_or_pack(weight, key, count, [&](float* to) { reorder(weight, to); });
 //      if (bytes) use(bytes->data());
 
 #include <cstdint>
 #include <functional>
 #include <string_view>
 
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 
-namespace core::derived {
+namespace core::packed_weights {
 
 /// The `count` floats that `make(to)` wrote for this `key` (any bytes) since the bytes of `source` last changed.
-held::Bytes find_or_make(const Tensor& source, std::string_view key, std::int64_t count,
-                         const std::function<void(float*)>& make);
+blocked::Bytes find_or_pack(const Tensor& source, std::string_view key, std::int64_t count,
+                            const std::function<void(float*)>& make);
 
 /// Forgets all of `storage`. For StorageImpl::destroy.
 void forget(const StorageImpl* storage) noexcept;
 
-}  // namespace core::derived
+}  // namespace core::packed_weights

@@ -1,4 +1,4 @@
-#include "libcore/tensor/held_image.h"
+#include "libcore/tensor/blocked_layout.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@
 #include "libcore/tensor/tensor.h"
 
 namespace core {
-namespace held {
+namespace blocked {
 
 ByteBlock::ByteBlock(std::int64_t count)
     : data_(static_cast<float*>(host_allocate(static_cast<std::size_t>(count) * sizeof(float)))), count_(count) {}
@@ -39,43 +39,54 @@ bool all_finite(const float* data, std::int64_t count) {
   return std::all_of(sums, sums + kLanes, [](float sum) { return sum == 0; });
 }
 
-}  // namespace held
+}  // namespace blocked
 
-bool held::PendingConv::finite() const {
+bool blocked::PendingConv::finite() const {
   return image->finite && weight->finite &&
          std::all_of(bias.begin(), bias.end(), [](float value) { return std::isfinite(value); });
 }
 
-held::Value HeldImage::take() {
+BlockedImage::BlockedImage(const ImageShape& shape, blocked::Value value, Backend& backend)
+    : shape_(shape), value_(std::move(value)), backend_(backend), table_(*backend.ops().nn->image) {}
+
+BlockedImage::~BlockedImage() {
+  if (settled_ != nullptr) backend_.free(settled_, nbytes());
+}
+
+std::size_t BlockedImage::nbytes() const {
+  return static_cast<std::size_t>(shape_.elements()) * sizeof(float);
+}
+
+blocked::Value BlockedImage::take() {
   const std::lock_guard lock(mutex_);
-  if (value_.conv && conv_taken_) finish();
+  if (value_.conv && conv_taken_) run_pending();
   conv_taken_ = true;
   return value_;
 }
 
-held::Bytes HeldImage::read() {
+blocked::Bytes BlockedImage::read() {
   const std::lock_guard lock(mutex_);
-  if (value_.is_there()) finish();
+  if (value_.is_there()) run_pending();
   return value_.bytes;
 }
 
-bool HeldImage::activate(ImageActivation activation) {
+bool BlockedImage::activate(ImageActivation activation) {
   const std::lock_guard lock(mutex_);
   if (!value_.is_there()) return false;
-  if (value_.activation != ImageActivation::none) finish();
+  if (value_.activation != ImageActivation::none) run_pending();
   value_.activation = activation;
   return true;
 }
 
-bool HeldImage::add(held::Bytes addend) {
+bool BlockedImage::add(blocked::Bytes addend) {
   const std::lock_guard lock(mutex_);
   if (!value_.is_there()) return false;
-  if (value_.addend || value_.activation != ImageActivation::none) finish();
+  if (value_.addend || value_.activation != ImageActivation::none) run_pending();
   value_.addend = std::move(addend);
   return true;
 }
 
-bool HeldImage::assign(held::Value value) {
+bool BlockedImage::assign(blocked::Value value) {
   const std::lock_guard lock(mutex_);
   if (!value_.is_there()) return false;
   value_ = std::move(value);
@@ -83,27 +94,31 @@ bool HeldImage::assign(held::Value value) {
   return true;
 }
 
-void HeldImage::settle_into(float* to) {
-  finish();
-  table_.from_blocks({shape_, value_.bytes->data(), to});
+void* BlockedImage::settle() {
+  const std::lock_guard lock(mutex_);
+  if (settled_ != nullptr) return settled_;  // another thread was first
+  run_pending();
+  settled_ = backend_.allocate(nbytes());
+  table_.from_blocks({shape_, value_.bytes->data(), static_cast<float*>(settled_)});
   value_ = {};
+  return settled_;
 }
 
 /// Leaves bytes in place of a convolution, and of the steps that it did along.
-void HeldImage::run_conv() {
-  const held::PendingConv& conv = *value_.conv;
+void BlockedImage::run_conv() {
+  const blocked::PendingConv& conv = *value_.conv;
   const bool clears_nan = value_.activation == ImageActivation::relu || value_.activation == ImageActivation::relu6;
   const bool finite = conv.finite() && (!value_.map || value_.map->finite) && (!value_.addend || value_.addend->finite);
   const bool mapped_each = value_.map && value_.map->shift.empty();
-  ImageAfter after{.activation = value_.activation};
-  if (value_.map) after.scale = value_.map->scale.data(), after.shift = value_.map->shift.data();
-  if (value_.addend) after.addend = value_.addend->data();
+  ImageEpilogue epilogue{.activation = value_.activation};
+  if (value_.map) epilogue.scale = value_.map->scale.data(), epilogue.shift = value_.map->shift.data();
+  if (value_.addend) epilogue.addend = value_.addend->data();
   const float* bias = conv.bias.empty() ? nullptr : conv.bias.data();
   const bool along =
-      (finite || !clears_nan) && !mapped_each && table_.conv_can_follow(conv.sizes, bias != nullptr, after);
-  held::Bytes out = held::make_bytes(shape_.count());
-  table_.conv(
-      {conv.sizes, conv.image->data(), nullptr, conv.weight->data(), bias, out->data(), along ? after : ImageAfter()});
+      (finite || !clears_nan) && !mapped_each && table_.conv_can_fuse(conv.sizes, bias != nullptr, epilogue);
+  blocked::Bytes out = blocked::make_bytes(shape_.count());
+  table_.conv({conv.sizes, conv.image->data(), nullptr, conv.weight->data(), bias, out->data(),
+               along ? epilogue : ImageEpilogue()});
   out->finite = along ? finite : conv.finite();
   if (along) {
     value_ = {.bytes = std::move(out)};
@@ -114,13 +129,13 @@ void HeldImage::run_conv() {
 }
 
 /// Puts the parts into one block of bytes, normalised on the way.
-void HeldImage::join() {
-  held::Bytes out = held::make_bytes(shape_.count());
+void BlockedImage::join() {
+  blocked::Bytes out = blocked::make_bytes(shape_.count());
   out->finite = !value_.map || value_.map->finite;
   const std::int64_t width = shape_.plane * 16;
   const bool mapped = value_.map && !value_.map->shift.empty();
   std::int64_t first = 0;  // block
-  for (const held::Bytes& part : *value_.parts) {
+  for (const blocked::Bytes& part : *value_.parts) {
     const std::int64_t blocks = part->count() / (shape_.batch * width);
     out->finite = out->finite && part->finite;
     for (std::int64_t n = 0; n < shape_.batch; ++n) {
@@ -143,16 +158,18 @@ void HeldImage::join() {
   if (!value_.addend) value_.activation = ImageActivation::none;
 }
 
-/// Does what is pending.
-void HeldImage::finish() {
+void BlockedImage::run_pending() {
   if (value_.conv) run_conv();
   if (value_.parts) join();
-  if (!value_.has_steps()) return;
+  if (value_.has_epilogue()) run_epilogue();
+}
+
+void BlockedImage::run_epilogue() {
   // Bytes that no other value shares may be overwritten: a new sharer could only come through this value and its lock.
   const bool alone = value_.bytes->use_count() == 1;
   const bool finite =
       value_.bytes->finite && (!value_.map || value_.map->finite) && (!value_.addend || value_.addend->finite);
-  held::Bytes out = alone ? value_.bytes : held::make_bytes(shape_.count());
+  blocked::Bytes out = alone ? value_.bytes : blocked::make_bytes(shape_.count());
   ImagePass pass{shape_, value_.bytes->data(), nullptr, nullptr, false, nullptr, value_.activation, out->data()};
   if (value_.map) {
     pass.scale = value_.map->scale.data();
@@ -165,28 +182,28 @@ void HeldImage::finish() {
   value_ = {.bytes = std::move(out)};
 }
 
-namespace held {
+namespace blocked {
 namespace {
 
 constexpr std::int64_t kBlock = 16;  // channels
 
-/// The held image that x stands for, or null. It lives as long as the storage, settled or not.
-HeldImage* held_of(const Tensor& x) {
+/// The blocked image that x stands for, or null. It lives as long as the storage, settled or not.
+BlockedImage* blocked_of(const Tensor& x) {
   if (!x.defined()) return nullptr;
-  HeldImage* image = x.storage()->held();
+  BlockedImage* image = x.storage()->blocked_image();
   if (image == nullptr || x.dim() < 2 || x.storage_offset() != 0 || !x.is_contiguous()) return nullptr;
   const bool whole = x.dtype() == DType::f32 && x.numel() == image->shape().elements();
   return whole && shape_of(x.sizes()) == image->shape() ? image : nullptr;
 }
 
-/// What x stands for; nothing where it is not held.
+/// What x stands for; nothing where it is not blocked.
 Value value_of(const Tensor& x) {
-  HeldImage* image = held_of(x);
+  BlockedImage* image = blocked_of(x);
   return image != nullptr ? image->take() : Value{};
 }
 
 Bytes bytes_of(const Tensor& x) {
-  HeldImage* image = held_of(x);
+  BlockedImage* image = blocked_of(x);
   return image != nullptr ? image->read() : Bytes{};
 }
 
@@ -198,11 +215,11 @@ ImageShape shape_of(const Shape& sizes) {
   return {sizes[0], sizes[1], plane};
 }
 
-bool is_held(const Tensor& x) {
-  return held_of(x) != nullptr;
+bool is_blocked(const Tensor& x) {
+  return blocked_of(x) != nullptr;
 }
 
-bool may_hold(const Tensor& x, const Shape& sizes) {
+bool may_be_blocked(const Tensor& x, const Shape& sizes) {
   if (x.dtype() != DType::f32 || !x.device().is_cpu() || sizes.size() < 3) return false;
   const ImageShape shape = shape_of(sizes);
   const NnTable* nn = raw::backend_of(x).ops().nn;
@@ -236,7 +253,7 @@ Bytes frozen_image(const Tensor& x) {
 }
 
 Tensor make(const Shape& sizes, Value value, Backend& backend) {
-  auto held_image = std::make_unique<HeldImage>(shape_of(sizes), std::move(value), *backend.ops().nn->image);
+  auto image = std::make_unique<BlockedImage>(shape_of(sizes), std::move(value), backend);
   auto impl = make_intrusive<TensorImpl>();
   impl->sizes = sizes;
   impl->strides.resize(sizes.size());
@@ -247,7 +264,7 @@ Tensor make(const Shape& sizes, Value value, Backend& backend) {
   }
   impl->dtype = DType::f32;
   const auto nbytes = static_cast<std::size_t>(impl->numel) * sizeof(float);
-  impl->storage = Storage::hold(held_image.release(), nbytes, backend);
+  impl->storage = Storage::lazy(std::move(image), nbytes, backend);
   return Tensor(std::move(impl));
 }
 
@@ -260,7 +277,7 @@ Tensor try_activate(const Tensor& x, ImageActivation activation) {
 }
 
 Tensor try_relu_grad(const Tensor& grad, const Tensor& output) {
-  if (!is_held(output) || grad.sizes() != output.sizes() || grad.dtype() != DType::f32) return {};
+  if (!is_blocked(output) || grad.sizes() != output.sizes() || grad.dtype() != DType::f32) return {};
   if (&raw::backend_of(grad) != &raw::backend_of(output)) return {};
   const Image g = image(grad), y = image(output);
   const std::int64_t count = shape_of(grad.sizes()).count();
@@ -270,7 +287,7 @@ Tensor try_relu_grad(const Tensor& grad, const Tensor& output) {
 }
 
 Tensor try_add(const Tensor& a, const Tensor& b) {
-  if (!is_held(a) || !is_held(b) || a.sizes() != b.sizes()) return {};
+  if (!is_blocked(a) || !is_blocked(b) || a.sizes() != b.sizes()) return {};
   Value left = value_of(a), right = value_of(b);
   if (!left.is_there() || !right.is_there()) return {};
   const auto can_take = [](const Value& v) { return !v.addend && v.activation == ImageActivation::none; };
@@ -290,14 +307,15 @@ Tensor try_add(const Tensor& a, const Tensor& b) {
 
 Tensor try_map(const Tensor& x, std::shared_ptr<const ChannelMap> map) {
   Value value = value_of(x);
-  if (value.has_steps()) value = Value{bytes_of(x)};
+  if (value.has_epilogue()) value = Value{bytes_of(x)};
   if (!value.is_there()) return {};
   value.map = std::move(map);
   return make(x.sizes(), std::move(value), raw::backend_of(x));
 }
 
 Tensor try_scale(const Tensor& x, const Tensor& scale) {
-  if (!is_held(x) || scale.dtype() != DType::f32 || x.dim() != scale.dim() || scale.storage()->held() != nullptr) {
+  if (!is_blocked(x) || scale.dtype() != DType::f32 || x.dim() != scale.dim() ||
+      scale.storage()->blocked_image() != nullptr) {
     return {};
   }
   const ImageShape shape = shape_of(x.sizes());
@@ -320,19 +338,19 @@ Tensor try_scale(const Tensor& x, const Tensor& scale) {
 }
 
 bool try_activate_in_place(const Tensor& x, ImageActivation activation) {
-  HeldImage* image = held_of(x);
+  BlockedImage* image = blocked_of(x);
   return image != nullptr && image->activate(activation);
 }
 
 bool try_add_in_place(const Tensor& x, const Tensor& added) {
-  HeldImage* image = held_of(x);
+  BlockedImage* image = blocked_of(x);
   if (image == nullptr || x.sizes() != added.sizes()) return false;
   Bytes addend = bytes_of(added);
   return addend && image->add(std::move(addend));
 }
 
 bool try_copy_into(const Tensor& x, const Tensor& from) {
-  HeldImage* image = held_of(x);
+  BlockedImage* image = blocked_of(x);
   if (image == nullptr || x.sizes() != from.sizes()) return false;
   Value value = value_of(from);
   return value.is_there() && image->assign(std::move(value));
@@ -351,7 +369,7 @@ Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim) {
   if (d > 1) return {};
   sizes[d] = 0;
   for (const Tensor& part : parts) {
-    const bool fits = is_held(part) && &raw::backend_of(part) == &raw::backend_of(parts[0]);
+    const bool fits = is_blocked(part) && &raw::backend_of(part) == &raw::backend_of(parts[0]);
     if (!fits || part.dim() != parts[0].dim()) return {};
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (i != d && part.sizes()[i] != sizes[i]) return {};  // the ordinary path says what is wrong
@@ -363,7 +381,7 @@ Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim) {
   if (d == 1 && !std::all_of(parts.begin(), parts.end() - 1, [](const Tensor& t) { return t.size(1) % kBlock == 0; })) {
     return {};
   }
-  if (!may_hold(parts[0], sizes)) return {};
+  if (!may_be_blocked(parts[0], sizes)) return {};
   if (d == 1) {
     auto joined = std::make_shared<const std::vector<Bytes>>(std::move(bytes));
     return make(sizes, {.parts = std::move(joined)}, raw::backend_of(parts[0]));
@@ -383,5 +401,5 @@ Tensor try_plane_mean(const Tensor& x) {
   return out;
 }
 
-}  // namespace held
+}  // namespace blocked
 }  // namespace core

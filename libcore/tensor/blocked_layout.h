@@ -1,24 +1,25 @@
 #pragma once
-// Images held in blocks of sixteen channels. The result of a convolution stays in the order in which the next
-// convolution is fastest (image_table.h), until somebody asks for its bytes; StorageImpl::data(), through which every
-// access goes, then puts the values into their ordinary order. So sizes, strides, views, aliasing and values are always
-// those of an ordinary dense tensor, and an operation that knows nothing of this is right without doing anything.
+// Images in blocked layout: blocks of sixteen channels. The result of a convolution stays in the order in which the
+// next convolution is fastest (image_table.h), until somebody asks for its bytes; StorageImpl::data(), through which
+// every access goes, then puts the values into their ordinary order. So sizes, strides, views, aliasing and values are
+// always those of an ordinary dense tensor, and an operation that knows nothing of this is right without doing
+// anything.
 //
 // An operation opts in by asking for the image instead of the bytes:
-//   if (held::is_held(x)) {
-//     const held::Image in = held::image(x);                      // bytes in blocks; does what is pending
-//     held::Bytes out = held::make_bytes(count);                  // write to out->data() ...
-//     return held::make(sizes, {.bytes = out}, raw::backend_of(x)); // ... then share it: never written again
+//   if (blocked::is_blocked(x)) {
+//     const blocked::Image in = blocked::image(x);                      // bytes in blocks; does what is pending
+//     blocked::Bytes out = blocked::make_bytes(count);                  // write to out->data() ...
+//     return blocked::make(sizes, {.bytes = out}, raw::backend_of(x)); // ... then share it: never written again
 //   }
 // Bytes that are shared are never written, so nobody who reads them needs to know what becomes of the tensor. A value
-// may have work pending: activation(bytes * scale + shift + addend). Normalisation, addition and activations of held
+// may have work pending: activation(bytes * scale + shift + addend). Normalisation, addition and activations of blocked
 // images only note what is to be done; it is done in one pass when the values are needed, in place when nobody else
 // shares the bytes. Where no gradients are wanted the convolution that makes the bytes is pending too, and does the
 // rest along with it.
 //
-// Held are only dense f32 tensors (N, C, ...) on the CPU, whole storages, whose channels fill blocks of 16 well enough
-// (lies_in_blocks) and whose planes have more than one pixel.
-// Thread safety: all functions; several threads may read one tensor.
+// Blocked are only dense f32 tensors (N, C, ...) on the CPU, whole storages, whose channels fill blocks of 16 well
+// enough (lies_in_blocks) and whose planes have more than one pixel. Thread safety: all functions; several threads may
+// read one tensor.
 
 #include <cstdint>
 #include <memory>
@@ -27,11 +28,12 @@
 #include <vector>
 
 #include "libcore/backend/image_table.h"
+#include "libcore/tensor/lazy_bytes.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
 
-namespace held {
+namespace blocked {
 
 /// Memory of one image batch, shared by all values that are made of it.
 class ByteBlock : public RefCounted {
@@ -63,7 +65,7 @@ struct ChannelMap {
 struct PendingConv {
   Conv2dSizes sizes;
   Bytes image;   ///< in blocks where its channels lie so
-  Bytes weight;  ///< prepared
+  Bytes weight;  ///< packed
   std::vector<float> bias;
 
   bool finite() const;
@@ -80,56 +82,60 @@ struct Value {
   ImageActivation activation = ImageActivation::none;
 
   bool is_there() const { return bytes || conv || parts; }
-  bool has_steps() const { return map || addend || activation != ImageActivation::none; }
-  bool pending() const { return conv || parts || has_steps(); }
+  bool has_epilogue() const { return map || addend || activation != ImageActivation::none; }
+  bool pending() const { return conv || parts || has_epilogue(); }
 };
 
-}  // namespace held
+}  // namespace blocked
 
-/// What a held storage has instead of bytes in ordinary order. For StorageImpl and core::held alone.
-class HeldImage {
+/// What a storage in blocked layout has instead of bytes in ordinary order. For StorageImpl and core::blocked alone.
+class BlockedImage final : public LazyBytes {
  public:
-  HeldImage(const ImageShape& shape, held::Value value, const ImageTable& table)
-      : shape_(shape), value_(std::move(value)), table_(table) {}
+  BlockedImage(const ImageShape& shape, blocked::Value value, Backend& backend);
+  ~BlockedImage() override;
 
   const ImageShape& shape() const { return shape_; }
-  std::mutex& mutex() { return mutex_; }
   /// As it is, with what is pending; nothing when it was settled meanwhile. A pending convolution is given away once:
   /// it would be run for everyone who has it.
-  held::Value take();
+  blocked::Value take();
   /// With nothing pending.
-  held::Bytes read();
+  blocked::Bytes read();
   /// Becomes its activation, or its sum with others; false when it was settled meanwhile. Whoever took bytes before
   /// keeps them.
   bool activate(ImageActivation activation);
-  bool add(held::Bytes addend);
-  bool assign(held::Value value);
-  /// Writes the values in ordinary order and lets go of the image. REQUIRES: mutex() is held.
-  void settle_into(float* to);
+  bool add(blocked::Bytes addend);
+  bool assign(blocked::Value value);
+  /// Puts the values into ordinary order and lets go of the image.
+  void* settle() override;
+  BlockedImage* blocked_image() override { return this; }
 
  private:
-  void finish();
+  void run_pending();
   void run_conv();
   void join();
+  void run_epilogue();
+  std::size_t nbytes() const;
 
   ImageShape shape_;
-  held::Value value_;
+  blocked::Value value_;
   bool conv_taken_ = false;
+  Backend& backend_;
   const ImageTable& table_;
+  void* settled_ = nullptr;  // the bytes in ordinary order
   std::mutex mutex_;
 };
 
-namespace held {
+namespace blocked {
 
-/// Whether x stands for a whole held image, as (N, C, ...).
-bool is_held(const Tensor& x);
-/// Whether a result of these sizes on x's device may be held.
-bool may_hold(const Tensor& x, const Shape& sizes);
+/// Whether x stands for a whole blocked image, as (N, C, ...).
+bool is_blocked(const Tensor& x);
+/// Whether a result of these sizes on x's device may be blocked.
+bool may_be_blocked(const Tensor& x, const Shape& sizes);
 ImageShape shape_of(const Shape& sizes);
 const ImageTable& table_of(const Tensor& x);
 
-/// Values of x in blocks, be it held or not; in ordinary order where its channels do not lie in blocks. Valid as long
-/// as this lives.
+/// Values of x in blocks, be it blocked or not; in ordinary order where its channels do not lie in blocks. Valid as
+/// long as this lives.
 struct Image {
   const float* data = nullptr;
   Bytes bytes;   // what keeps them alive: the image ...
@@ -140,10 +146,10 @@ Image image(const Tensor& x);
 /// The same as bytes that nobody writes.
 Bytes frozen_image(const Tensor& x);
 
-/// A held tensor.
+/// A tensor in blocked layout.
 Tensor make(const Shape& sizes, Value value, Backend& backend);
 
-/// Each of these gives an undefined tensor where x is not held (any more) or the case is not theirs.
+/// Each of these gives an undefined tensor where x is not blocked (any more) or the case is not theirs.
 Tensor try_activate(const Tensor& x, ImageActivation activation);
 Tensor try_relu_grad(const Tensor& grad, const Tensor& output);
 Tensor try_add(const Tensor& a, const Tensor& b);
@@ -151,7 +157,7 @@ Tensor try_add(const Tensor& a, const Tensor& b);
 Tensor try_map(const Tensor& x, std::shared_ptr<const ChannelMap> map);
 /// x * scale, where scale has sizes (N, C, 1, ...).
 Tensor try_scale(const Tensor& x, const Tensor& scale);
-/// Into x itself; false where that is not held or the case is not theirs.
+/// Into x itself; false where that is not blocked or the case is not theirs.
 bool try_activate_in_place(const Tensor& x, ImageActivation activation);
 bool try_add_in_place(const Tensor& x, const Tensor& added);
 bool try_copy_into(const Tensor& x, const Tensor& from);
@@ -162,5 +168,5 @@ Tensor try_cat(std::span<const Tensor> parts, std::int64_t dim);
 /// Over all dimensions behind the channels: (N, C).
 Tensor try_plane_mean(const Tensor& x);
 
-}  // namespace held
+}  // namespace blocked
 }  // namespace core

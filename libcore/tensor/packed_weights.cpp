@@ -1,18 +1,18 @@
-#include "libcore/tensor/derived_data.h"
+#include "libcore/tensor/packed_weights.h"
 
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-namespace core::derived {
+namespace core::packed_weights {
 namespace {
 
 struct Entry {
   std::string key;
   std::int64_t offset = 0;
   std::uint32_t writes = 0;  // of the storage, before `bytes` were made
-  held::Bytes bytes = {};
+  blocked::Bytes bytes = {};
 };
 
 constexpr std::size_t kMostKept = 4;  // of one storage: as many shapes of input may take turns
@@ -39,21 +39,21 @@ Entry& entry_of(std::vector<Entry>& entries, std::string_view key, std::int64_t 
 
 }  // namespace
 
-held::Bytes find_or_make(const Tensor& source, std::string_view key, std::int64_t count,
-                         const std::function<void(float*)>& make) {
+blocked::Bytes find_or_pack(const Tensor& source, std::string_view key, std::int64_t count,
+                            const std::function<void(float*)>& make) {
   StorageImpl* storage = source.storage().id();
   const std::uint32_t writes = storage->writes();
   Registry& all = registry();
   {
     const std::lock_guard lock(all.mutex);
-    storage->mark_derived();
+    storage->mark_packed();
     Entry& entry = entry_of(all.entries[storage], key, source.storage_offset());
     if (entry.bytes && entry.writes == writes) return entry.bytes;
     entry.bytes = {};
   }
-  held::Bytes bytes = held::make_bytes(count);
+  blocked::Bytes bytes = blocked::make_bytes(count);
   make(bytes->data());
-  bytes->finite = held::all_finite(bytes->data(), count);
+  bytes->finite = blocked::all_finite(bytes->data(), count);
   const std::lock_guard lock(all.mutex);
   Entry& entry = entry_of(all.entries[storage], key, source.storage_offset());
   entry.writes = writes;
@@ -67,4 +67,4 @@ void forget(const StorageImpl* storage) noexcept {
   all.entries.erase(storage);
 }
 
-}  // namespace core::derived
+}  // namespace core::packed_weights

@@ -1,4 +1,4 @@
-#include "libcore/tensor/move_many.h"
+#include "libcore/tensor/foreach_copy.h"
 
 #include <algorithm>
 #include <cstring>
