@@ -1,7 +1,7 @@
 #pragma once
 // The random family of kernels: fills whose numbers come from the Philox counter generator, the bits that PyTorch 2.15
 // draws on a CUDA device of 132 multiprocessors (random_arithmetic.h says which bits only hardware knows). Only devices
-// whose memory the host cannot write fill it; for the others random_cuda.h makes the same numbers on the host. Thread
+// whose memory the host cannot write fill it; for the others philox_fills.h makes the same numbers on the host. Thread
 // safety: parameters are plain values, the table is constant after start-up.
 // Use: backend.ops().random->fill.at(RandomOp::uniform, dtype)(core::RandomParams{...});
 

@@ -13,7 +13,7 @@
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/random.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {

@@ -7,9 +7,9 @@
 #include <numbers>
 #include <random>
 
+#include "libcore/backend/mt19937.h"
+#include "libcore/backend/random_stream.h"
 #include "libcore/base/error.h"
-#include "libcore/tensor/mt19937.h"
-#include "libcore/tensor/random_stream.h"
 
 namespace core {
 

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "libcore/backend/cpu/random/philox_fills.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/op_tables.h"
+#include "libcore/backend/random_stream.h"
 #include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
@@ -17,10 +19,8 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sort.h"
 #include "libcore/tensor/device_assert.h"
-#include "libcore/tensor/random_cuda.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/random_on_device.h"
-#include "libcore/tensor/random_stream.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
 

@@ -4,16 +4,16 @@
 #include <numeric>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/cpu/random/philox_fills.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/graph_random.h"
 #include "libcore/backend/nn_table.h"
 #include "libcore/backend/op_tables.h"
+#include "libcore/backend/random_stream.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/random_cuda.h"
-#include "libcore/tensor/random_stream.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::detail {

@@ -6,12 +6,12 @@
 #include <thread>
 
 #include "libcore/backend/logical_devices.h"
+#include "libcore/backend/mt19937.h"
 #include "libcore/backend/philox.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/reduce.h"
-#include "libcore/tensor/mt19937.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/tensor.h"
 
 namespace {

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "libcore/backend/cpu/random/philox_fills.h"
 #include "libcore/backend/opaque/opaque_devices.h"
+#include "libcore/backend/random_stream.h"
 #include "libcore/base/bytes.h"
 #include "libcore/core.h"
-#include "libcore/tensor/random_cuda.h"
 #include "libcore/tensor/random_on_device.h"
-#include "libcore/tensor/random_stream.h"
 #include "tests/libcore/backend/cuda/emulated_tables.h"
 #include "tests/support/sha256.h"
 

@@ -4,9 +4,9 @@
 #include <iostream>
 
 #include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/backend/random_stream.h"
 #include "libcore/tensor/generator.h"
-#include "libcore/tensor/random_kernels.h"
-#include "libcore/tensor/random_stream.h"
+#include "libcore/tensor/random_fill.h"
 #include "tests/libcore/backend/cuda/emulation.h"
 #include "tests/libcore/backend/cuda/parity.h"
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "libcore/backend/random_stream.h"
 #include "libcore/backend/random_table.h"
-#include "libcore/tensor/random_kernels.h"
-#include "libcore/tensor/random_stream.h"
+#include "libcore/tensor/random_fill.h"
 
 namespace core::detail {
 

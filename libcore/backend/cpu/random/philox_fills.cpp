@@ -1,4 +1,4 @@
-#include "libcore/tensor/random_cuda.h"
+#include "libcore/backend/cpu/random/philox_fills.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <numeric>
 #include <type_traits>
 
+#include "libcore/backend/cpu/random/elements.h"
 #include "libcore/backend/random_arithmetic.h"
-#include "libcore/tensor/random_dtype.h"
 
 namespace core::detail {
 namespace {

@@ -7,7 +7,7 @@
 #include <numbers>
 
 #include "libcore/backend/cpu/isa.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 
 namespace core::detail {
 namespace {

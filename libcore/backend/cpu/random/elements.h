@@ -10,7 +10,7 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/half.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/scalar.h"
 
 namespace core::detail {

@@ -55,7 +55,7 @@ void fill_cauchy(const Generator& generator, RandomOut out, NormalShape shape);
 /// One draw of PyTorch's int64 random_(): 63 bits. What samplers and loaders take their seeds from.
 std::int64_t draw_seed(const Generator& generator);
 
-/// Normal values from uniform ones in place, blocks of 16 (random_normal_block.cpp). REQUIRES: count is a multiple
+/// Normal values from uniform ones in place, blocks of 16 (backend/cpu/random). REQUIRES: count is a multiple
 /// of 16.
 void normal_blocks(float* data, std::int64_t count, NormalShape shape);
 void normal_blocks(double* data, std::int64_t count, NormalShape shape);

@@ -1,4 +1,4 @@
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "libcore/tensor/random_cuda.h"
-#include "libcore/tensor/random_dtype.h"
-#include "libcore/tensor/random_stream.h"
+#include "libcore/backend/cpu/random/elements.h"
+#include "libcore/backend/cpu/random/philox_fills.h"
+#include "libcore/backend/random_stream.h"
 
 namespace core::detail {
 namespace {
