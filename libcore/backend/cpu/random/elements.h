@@ -1,19 +1,20 @@
 #pragma once
-// Storing random numbers into buffers of any compute dtype. Internal to the fills.
-// Use: for_dtype(out.dtype, [&]<class T>() { T* to = elements<T>(out); to[0] = from_double<T>(0.5); });
+// Drawn numbers as elements of any type, for the fills of the host. Thread safety: pure functions.
+// Use: static_cast<Half*>(params.out)[i] = from_number<Half>(0.5);
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <string>
+#include <numeric>
+#include <span>
 #include <type_traits>
+#include <vector>
 
-#include "libcore/base/error.h"
+#include "libcore/backend/element_types.h"
+#include "libcore/backend/random_table.h"
 #include "libcore/base/half.h"
-#include "libcore/tensor/random_fill.h"
-#include "libcore/tensor/scalar.h"
 
-namespace core::detail {
+namespace core::cpu {
 
 template <class T>
 T from_float(float value) {
@@ -35,6 +36,10 @@ inline bool from_float<bool>(float value) {
 template <class T>
 inline constexpr bool kIsHalfType = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
+/// What elements are computed in: double for f64, else float.
+template <class T>
+using Drawn = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
 /// Half types are rounded twice, through f32, as PyTorch's casts do. `Number` is double or an integer.
 template <class T, class Number>
 T from_number(Number value) {
@@ -42,27 +47,6 @@ T from_number(Number value) {
     return from_float<T>(static_cast<float>(value));
   } else {
     return static_cast<T>(value);
-  }
-}
-
-inline float to_float(float value) {
-  return value;
-}
-inline float to_float(Half value) {
-  return f16_to_f32(value.bits);
-}
-inline float to_float(BFloat16 value) {
-  return bf16_to_f32(value.bits);
-}
-
-/// Largest number of random_() without limits: what the type holds exactly.
-template <class T>
-constexpr std::uint64_t max_integer() {
-  if constexpr (std::is_same_v<T, Half>) return 1ULL << 11;
-  if constexpr (std::is_same_v<T, BFloat16>) return 1ULL << 8;
-  if constexpr (std::is_floating_point_v<T>) return 1ULL << std::numeric_limits<T>::digits;
-  if constexpr (std::is_integral_v<T>) {
-    return std::min<std::uint64_t>(std::numeric_limits<T>::max(), std::numeric_limits<std::int64_t>::max());
   }
 }
 
@@ -74,61 +58,37 @@ inline float widened(float value) {
   return value;
 }
 inline float widened(Half value) {
-  return to_float(value);
+  return f16_to_f32(value.bits);
 }
 inline float widened(BFloat16 value) {
-  return to_float(value);
+  return bf16_to_f32(value.bits);
 }
 
+/// Largest number of RandomOp::any_integer: what the type holds exactly.
 template <class T>
-T* elements(RandomOut out) {
-  return static_cast<T*>(out.data);
-}
-
-/// Calls body.template operator()<T>() for a floating dtype; Error(not_implemented) for others.
-template <class Body>
-void for_floating(DType dtype, const char* what, Body&& body) {
-  switch (dtype) {
-    case DType::f32:
-      return body.template operator()<float>();
-    case DType::f64:
-      return body.template operator()<double>();
-    case DType::f16:
-      return body.template operator()<Half>();
-    case DType::bf16:
-      return body.template operator()<BFloat16>();
-    default:
-      break;
-  }
-  throw Error(ErrorCode::not_implemented,
-              std::string("\"") + what + "\" not implemented for '" + scalar_type_name(dtype) + "'");
-}
-
-/// The same for integers and bool too.
-template <class Body>
-void for_dtype(DType dtype, const char* what, Body&& body) {
-  switch (dtype) {
-    case DType::boolean:
-      return body.template operator()<bool>();
-    case DType::u8:
-      return body.template operator()<std::uint8_t>();
-    case DType::i8:
-      return body.template operator()<std::int8_t>();
-    case DType::i16:
-      return body.template operator()<std::int16_t>();
-    case DType::i32:
-      return body.template operator()<std::int32_t>();
-    case DType::i64:
-      return body.template operator()<std::int64_t>();
-    case DType::u16:
-      return body.template operator()<std::uint16_t>();
-    case DType::u32:
-      return body.template operator()<std::uint32_t>();
-    case DType::u64:
-      return body.template operator()<std::uint64_t>();
-    default:
-      return for_floating(dtype, what, body);
+constexpr std::uint64_t max_integer() {
+  if constexpr (std::is_same_v<T, Half>) return 1ULL << 11;
+  if constexpr (std::is_same_v<T, BFloat16>) return 1ULL << 8;
+  if constexpr (std::is_floating_point_v<T>) return 1ULL << std::numeric_limits<T>::digits;
+  if constexpr (std::is_integral_v<T>) {
+    return std::min<std::uint64_t>(std::numeric_limits<T>::max(), std::numeric_limits<std::int64_t>::max());
   }
 }
 
-}  // namespace core::detail
+/// Stores 0 .. count-1 in the order that arrange(std::span<std::int64_t>) puts them into.
+template <class T, class Arrange>
+void store_order(const RandomParams& p, Arrange arrange) {
+  std::vector<std::int64_t> buffer;
+  std::span<std::int64_t> order;
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    order = {static_cast<std::int64_t*>(p.out), static_cast<std::size_t>(p.count)};
+  } else {
+    buffer.resize(static_cast<std::size_t>(p.count));
+    order = buffer;
+  }
+  std::iota(order.begin(), order.end(), 0);
+  arrange(order);
+  std::transform(buffer.begin(), buffer.end(), static_cast<T*>(p.out), from_number<T, std::int64_t>);
+}
+
+}  // namespace core::cpu

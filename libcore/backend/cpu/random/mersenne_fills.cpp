@@ -1,247 +1,215 @@
-#include "libcore/tensor/random_fill.h"
-
-#include <algorithm>
+// The random fills of the CPU: PyTorch's bits, from the Mersenne Twister of a generator's stream.
 #include <cmath>
+#include <cstdint>
 #include <numbers>
-#include <numeric>
+#include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "libcore/backend/cpu/random/elements.h"
-#include "libcore/backend/cpu/random/philox_fills.h"
+#include "libcore/backend/cpu/random/normal_blocks.h"
+#include "libcore/backend/cpu/random/random_fills.h"
+#include "libcore/backend/element_types.h"
 #include "libcore/backend/random_stream.h"
+#include "libcore/backend/random_table.h"
 
-namespace core::detail {
+namespace core::cpu {
 namespace {
+
+using detail::RandomStream;
 
 constexpr std::int64_t kBlock = 16;
 /// Ranges from here on take 64 random bits a number.
 constexpr std::uint64_t kWideRange = 1ULL << 28;
 
-bool is_cuda(const Generator& generator) {
-  return generator.device().is_cuda();
-}
+struct UniformLimits {
+  double from = 0;
+  double to = 1;
+};
 
-/// Locks the stream and stores next(stream) into every element.
+/// Stores next(stream) into every element.
 template <class T, class Next>
-void generate(const Generator& generator, RandomOut out, Next next) {
-  RandomStream& stream = generator.stream();
-  std::scoped_lock lock(stream.mutex);
-  T* to = elements<T>(out);
-  for (std::int64_t i = 0; i < out.count; ++i) to[i] = next(stream);
+void generate(const RandomParams& p, Next next) {
+  RandomStream& stream = *p.stream;
+  T* to = static_cast<T*>(p.out);
+  const std::int64_t count = p.count;
+  for (std::int64_t i = 0; i < count; ++i) to[i] = next(stream);
 }
 
 template <class T>
 T uniform_value(Mt19937& engine, UniformLimits limits) {
   if constexpr (std::is_same_v<T, double>) {
-    return std::fma(uniform64(engine), limits.to - limits.from, limits.from);
+    return std::fma(detail::uniform64(engine), limits.to - limits.from, limits.from);
   } else {
     auto from = static_cast<float>(limits.from);
     auto to = static_cast<float>(limits.to);
-    float value = std::fma(uniform32(engine), to - from, from);
+    float value = std::fma(detail::uniform32(engine), to - from, from);
     if constexpr (std::is_same_v<T, float>) return value;
     T rounded = from_float<T>(value);
-    bool at_limit = to_float(rounded) >= to_float(from_float<T>(to));  // the upper limit itself is never drawn
+    bool at_limit = widened(rounded) >= widened(from_float<T>(to));  // the upper limit itself is never drawn
     return at_limit ? from_float<T>(from) : rounded;
   }
 }
 
+template <class T>
+void uniform(const RandomParams& p) {
+  const UniformLimits limits{p.a, p.b};
+  generate<T>(p, [limits](RandomStream& stream) { return uniform_value<T>(stream.engine, limits); });
+}
+
+template <class T>
+void normal_serial(const RandomParams& p) {
+  generate<T>(p, [mean = p.a, std = p.b](RandomStream& stream) {
+    return from_number<T>(std::fma(detail::normal64(stream), std, mean));
+  });
+}
+
 /// Blocks of 16 in T (float or double); the last 16 are drawn again when 16 does not divide the count.
 template <class T>
-void normal_dense(RandomStream& stream, RandomOut out, NormalShape shape) {
-  T* data = elements<T>(out);
-  for (std::int64_t i = 0; i < out.count; ++i) data[i] = uniform_value<T>(stream.engine, {});
-  std::int64_t whole = out.count / kBlock * kBlock;
+void normal_dense(const RandomParams& p) {
+  T* data = static_cast<T*>(p.out);
+  const NormalShape shape{p.a, p.b};
+  Mt19937& engine = p.stream->engine;
+  for (std::int64_t i = 0; i < p.count; ++i) data[i] = uniform_value<T>(engine, {});
+  std::int64_t whole = p.count / kBlock * kBlock;
   normal_blocks(data, whole, shape);
-  if (whole == out.count) return;
-  T* last = data + out.count - kBlock;
-  for (std::int64_t i = 0; i < kBlock; ++i) last[i] = uniform_value<T>(stream.engine, {});
+  if (whole == p.count) return;
+  T* last = data + p.count - kBlock;
+  for (std::int64_t i = 0; i < kBlock; ++i) last[i] = uniform_value<T>(engine, {});
   normal_blocks(last, kBlock, shape);
 }
 
 /// Half types: block after block in f32, and no draws for a remainder before the last 16 are drawn again.
 template <class T>
-void normal_dense_half(RandomStream& stream, RandomOut out, NormalShape shape) {
-  T* data = elements<T>(out);
+void normal_dense_half(const RandomParams& p) {
+  T* data = static_cast<T*>(p.out);
   auto block = [&](T* to) {
     float values[kBlock];
-    for (float& value : values) value = uniform32(stream.engine);
-    normal_blocks(values, kBlock, shape);
+    for (float& value : values) value = detail::uniform32(p.stream->engine);
+    normal_blocks(values, kBlock, {p.a, p.b});
     for (std::int64_t i = 0; i < kBlock; ++i) to[i] = from_float<T>(values[i]);
   };
-  for (std::int64_t at = 0; at + kBlock <= out.count; at += kBlock) block(data + at);
-  if (out.count % kBlock != 0) block(data + out.count - kBlock);
+  for (std::int64_t at = 0; at + kBlock <= p.count; at += kBlock) block(data + at);
+  if (p.count % kBlock != 0) block(data + p.count - kBlock);
 }
 
-/// 0 .. the largest integer T holds exactly; 64 random bits for the types of 64 bits.
 template <class T>
-std::int64_t any_integer(Mt19937& engine) {
-  std::uint64_t number = sizeof(T) == 8 ? engine.next64() : engine.next();
-  return static_cast<std::int64_t>(number % (max_integer<T>() + 1));
-}
-
-/// A distribution made from one uniform number an element: for CUDA generators the kernel `op` with the parameters a
-/// and b, which takes its own; else `transform` of a double.
-struct Transformed {
-  const char* what;
-  RandomOp op;
-  double a;
-  double b = 0;
-};
-template <class Transform>
-void fill_transformed(const Generator& generator, RandomOut out, const Transformed& how, Transform transform) {
-  if (is_cuda(generator)) return cuda_fill_transformed(generator.stream(), out, how.op, how.a, how.b);
-  for_dtype(out.dtype, how.what, [&]<class T>() {
-    generate<T>(generator, out,
-                [&](RandomStream& stream) { return from_number<T>(transform(uniform64(stream.engine))); });
-  });
-}
-
-/// Probabilities as a CUDA device compares them: doubles for f64, floats for any other dtype.
-template <class P>
-void fill_bernoulli_on_cuda(RandomStream& stream, RandomOut out, const P* probabilities) {
-  const auto count = static_cast<std::size_t>(out.count);
-  if (out.dtype == DType::f64) {
-    std::vector<double> wide(count);
-    for (std::size_t i = 0; i < count; ++i) wide[i] = widened(probabilities[i]);
-    return cuda_fill_bernoulli_each(stream, out, wide.data());
+void normal(const RandomParams& p) {
+  if (p.count < kBlock) return normal_serial<T>(p);
+  if constexpr (kIsHalfType<T>) {
+    normal_dense_half<T>(p);
+  } else {
+    normal_dense<T>(p);
   }
-  std::vector<float> narrow(count);
-  for (std::size_t i = 0; i < count; ++i) narrow[i] = static_cast<float>(widened(probabilities[i]));
-  cuda_fill_bernoulli_each(stream, out, narrow.data());
 }
 
-}  // namespace
-
-void fill_uniform(const Generator& generator, RandomOut out, UniformLimits limits) {
-  for_floating(out.dtype, "check_uniform_bounds", [&]<class T>() {
-    if (is_cuda(generator)) return cuda_fill_uniform(generator.stream(), out, limits);
-    generate<T>(generator, out, [&](RandomStream& stream) { return uniform_value<T>(stream.engine, limits); });
+template <class T>
+void log_normal(const RandomParams& p) {
+  generate<T>(p, [mean = p.a, std = p.b](RandomStream& stream) {
+    return from_number<T>(std::exp(std::fma(detail::normal64(stream), std, mean)));
   });
 }
 
-void fill_normal(const Generator& generator, RandomOut out, NormalShape shape) {
-  if (out.count < kBlock || is_cuda(generator)) return fill_normal_serial(generator, out, shape);
-  for_floating(out.dtype, "normal_kernel_cpu", [&]<class T>() {
-    RandomStream& stream = generator.stream();
-    std::scoped_lock lock(stream.mutex);
-    if constexpr (kIsHalfType<T>) {
-      normal_dense_half<T>(stream, out, shape);
-    } else {
-      normal_dense<T>(stream, out, shape);
-    }
+template <class T>
+void integers(const RandomParams& p) {
+  generate<T>(p, [from = p.from, size = p.size](RandomStream& stream) {
+    std::uint64_t number = size >= kWideRange ? stream.engine.next64() : stream.engine.next();
+    return from_number<T>(static_cast<std::int64_t>(static_cast<std::uint64_t>(from) + number % size));
   });
 }
 
-void fill_normal_serial(const Generator& generator, RandomOut out, NormalShape shape) {
-  for_floating(out.dtype, "normal_kernel_cpu", [&]<class T>() {
-    if (is_cuda(generator)) return cuda_fill_normal(generator.stream(), out, shape);
-    generate<T>(generator, out, [&](RandomStream& stream) {
-      return from_number<T>(std::fma(normal64(stream), shape.std, shape.mean));
-    });
+/// 64 random bits for the types of 64 bits.
+template <class T>
+void any_integer(const RandomParams& p) {
+  generate<T>(p, [](RandomStream& stream) {
+    std::uint64_t number = sizeof(T) == 8 ? stream.engine.next64() : stream.engine.next();
+    return from_number<T>(static_cast<std::int64_t>(number % (max_integer<T>() + 1)));
   });
 }
 
-void fill_integers(const Generator& generator, RandomOut out, IntegerRange range) {
-  if (is_cuda(generator)) return cuda_fill_integers(generator.stream(), out, range);
-  for_dtype(out.dtype, "random_from_to", [&]<class T>() {
-    generate<T>(generator, out, [&](RandomStream& stream) {
-      std::uint64_t number = range.size >= kWideRange ? stream.engine.next64() : stream.engine.next();
-      return from_number<T>(static_cast<std::int64_t>(static_cast<std::uint64_t>(range.from) + number % range.size));
-    });
+/// What is made from one uniform double an element.
+template <class T, class Transform>
+void transformed(const RandomParams& p, Transform transform) {
+  generate<T>(
+      p, [transform](RandomStream& stream) { return from_number<T>(transform(detail::uniform64(stream.engine))); });
+}
+
+template <class T>
+void bernoulli(const RandomParams& p) {
+  transformed<T>(p, [probability = p.a](double u) { return u < probability ? 1.0 : 0.0; });
+}
+
+template <class T>
+void exponential(const RandomParams& p) {
+  transformed<T>(p, [rate = p.a](double u) { return -1.0 / rate * std::log1p(-u); });
+}
+
+template <class T>
+void geometric(const RandomParams& p) {
+  transformed<T>(p, [probability = p.a](double u) { return std::ceil(std::log(u) / std::log1p(-probability)); });
+}
+
+template <class T>
+void cauchy(const RandomParams& p) {
+  transformed<T>(
+      p, [median = p.a, sigma = p.b](double u) { return median + sigma * std::tan(std::numbers::pi * (u - 0.5)); });
+}
+
+/// Probabilities of half types meet f32 numbers that were not rounded to them.
+template <class T>
+void bernoulli_each(const RandomParams& p) {
+  const auto* probability = static_cast<const Drawn<T>*>(p.in);
+  generate<T>(p, [probability](RandomStream& stream) mutable {
+    return from_number<T>(uniform_value<Drawn<T>>(stream.engine, {}) < *probability++ ? 1.0 : 0.0);
   });
 }
 
-void fill_any_integer(const Generator& generator, RandomOut out) {
-  for_dtype(out.dtype, "random", [&]<class T>() {
-    if (is_cuda(generator)) return cuda_fill_any_integer(generator.stream(), out);
-    generate<T>(generator, out, [](RandomStream& stream) { return from_number<T>(any_integer<T>(stream.engine)); });
-  });
-}
-
-namespace {
 /// PyTorch's shuffle: a number below what is left for each place.
-void shuffle(Mt19937& engine, std::int64_t* order, std::int64_t count) {
+void shuffle(Mt19937& engine, std::span<std::int64_t> order) {
+  const auto count = static_cast<std::int64_t>(order.size());
+  std::int64_t* places = order.data();
   for (std::int64_t i = 0; i + 1 < count; ++i) {
     const std::int64_t left = count - i;
     const std::uint32_t drawn = engine.next();
     // A division of 32 bits takes half the time of one of 64.
     const std::int64_t step =
         left <= 0x7fffffff ? static_cast<std::int64_t>(drawn % static_cast<std::uint32_t>(left)) : drawn % left;
-    std::swap(order[i], order[i + step]);
+    std::swap(places[i], places[i + step]);
   }
 }
+
+template <class T>
+void permutation(const RandomParams& p) {
+  store_order<T>(p, [&](std::span<std::int64_t> order) { shuffle(p.stream->engine, order); });
+}
+
+template <class... Ts>
+void fill_numbers(RandomTable& table) {
+  using R = RandomOp;
+  (table.fill.set(R::bernoulli, dtype_of<Ts>, bernoulli<Ts>), ...);
+  (table.fill.set(R::geometric, dtype_of<Ts>, geometric<Ts>), ...);
+  (table.fill.set(R::integers, dtype_of<Ts>, integers<Ts>), ...);
+  (table.fill.set(R::any_integer, dtype_of<Ts>, any_integer<Ts>), ...);
+  (table.fill.set(R::permutation, dtype_of<Ts>, permutation<Ts>), ...);
+}
+template <class... Ts>
+void fill_floats(RandomTable& table) {
+  using R = RandomOp;
+  (table.fill.set(R::uniform, dtype_of<Ts>, uniform<Ts>), ...);
+  (table.fill.set(R::normal, dtype_of<Ts>, normal<Ts>), ...);
+  (table.fill.set(R::normal_serial, dtype_of<Ts>, normal_serial<Ts>), ...);
+  (table.fill.set(R::log_normal, dtype_of<Ts>, log_normal<Ts>), ...);
+  (table.fill.set(R::exponential, dtype_of<Ts>, exponential<Ts>), ...);
+  (table.fill.set(R::cauchy, dtype_of<Ts>, cauchy<Ts>), ...);
+  (table.fill.set(R::bernoulli_each, dtype_of<Ts>, bernoulli_each<Ts>), ...);
+}
+
 }  // namespace
 
-void fill_permutation(const Generator& generator, RandomOut out) {
-  std::vector<std::int64_t> buffer;
-  if (out.dtype != DType::i64) buffer.resize(static_cast<std::size_t>(out.count));
-  std::int64_t* order = out.dtype == DType::i64 ? elements<std::int64_t>(out) : buffer.data();
-  std::iota(order, order + out.count, 0);
-  if (is_cuda(generator)) {
-    cuda_permutation(generator.stream(), {order, static_cast<std::size_t>(out.count)});
-  } else {
-    RandomStream& stream = generator.stream();
-    std::scoped_lock lock(stream.mutex);
-    shuffle(stream.engine, order, out.count);
-  }
-  if (out.dtype == DType::i64) return;
-  for_dtype(out.dtype, "randperm", [&]<class T>() {
-    std::transform(buffer.begin(), buffer.end(), elements<T>(out), from_number<T, std::int64_t>);
-  });
+void fill_mersenne(RandomTable& table) {
+  fill_floats<Half, BFloat16, float, double>(table);
+  fill_numbers<bool, std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint16_t, std::uint32_t,
+               std::uint64_t, Half, BFloat16, float, double>(table);
 }
 
-void fill_bernoulli(const Generator& generator, RandomOut out, double p) {
-  fill_transformed(generator, out, {"bernoulli_scalar_cpu_", RandomOp::bernoulli, p},
-                   [p](double u) { return u < p ? 1.0 : 0.0; });
-}
-
-void fill_bernoulli_each(const Generator& generator, RandomOut out, const void* probabilities, DType dtype) {
-  // Half-type probabilities meet f32 numbers that were not rounded to them.
-  DType drawn_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
-  for_floating(dtype, "bernoulli_tensor_cpu_p_", [&]<class P>() {
-    using Drawn = std::conditional_t<std::is_same_v<P, double>, double, float>;
-    const P* p = static_cast<const P*>(probabilities);
-    if (is_cuda(generator)) return fill_bernoulli_on_cuda(generator.stream(), out, p);
-    std::vector<Drawn> drawn(static_cast<std::size_t>(out.count));
-    fill_uniform(generator, {drawn.data(), drawn_dtype, out.count}, {});
-    for_dtype(out.dtype, "bernoulli_tensor_cpu_self_", [&]<class T>() {
-      for (std::size_t i = 0; i < drawn.size(); ++i) {
-        elements<T>(out)[i] = from_number<T>(drawn[i] < widened(p[i]) ? 1.0 : 0.0);
-      }
-    });
-  });
-}
-
-void fill_exponential(const Generator& generator, RandomOut out, double lambda) {
-  fill_transformed(generator, out, {"exponential_", RandomOp::exponential, lambda},
-                   [lambda](double u) { return -1.0 / lambda * std::log1p(-u); });
-}
-
-void fill_geometric(const Generator& generator, RandomOut out, double p) {
-  fill_transformed(generator, out, {"geometric_cpu", RandomOp::geometric, p},
-                   [p](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
-}
-
-void fill_cauchy(const Generator& generator, RandomOut out, NormalShape shape) {
-  fill_transformed(generator, out, {"cauchy", RandomOp::cauchy, shape.mean, shape.std},
-                   [shape](double u) { return shape.mean + shape.std * std::tan(std::numbers::pi * (u - 0.5)); });
-}
-
-void fill_log_normal(const Generator& generator, RandomOut out, NormalShape shape) {
-  for_floating(out.dtype, "log_normal_cpu", [&]<class T>() {
-    if (is_cuda(generator)) return cuda_fill_log_normal(generator.stream(), out, shape);
-    generate<T>(generator, out, [&](RandomStream& stream) {
-      return from_number<T>(std::exp(std::fma(normal64(stream), shape.std, shape.mean)));
-    });
-  });
-}
-
-std::int64_t draw_seed(const Generator& generator) {
-  std::int64_t seed = 0;
-  fill_any_integer(generator, {&seed, DType::i64, 1});
-  return seed;
-}
-
-}  // namespace core::detail
+}  // namespace core::cpu
