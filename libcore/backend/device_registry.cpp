@@ -114,7 +114,7 @@ Backends discovered() {
   Backends devices;
   if (!request.host_only) devices = make_cuda_backends(request.count);
   if (!devices.empty() || request.count == 0) return devices;
-  if (request.memory == LogicalMemory::opaque) set_inner_tables(cpu_op_tables());
+  if (request.memory == LogicalMemory::opaque) set_inner_tables(logical_op_tables());
   return make_logical(std::vector<LogicalDevice>(static_cast<std::size_t>(request.count)),
                       visible_logical(request.count), request.memory);
 }
@@ -229,7 +229,7 @@ void set_logical_devices(const std::vector<LogicalDevice>& devices) {
 }
 
 void set_opaque_devices(int count) {
-  set_opaque_devices(count, cpu_op_tables());
+  set_opaque_devices(count, logical_op_tables());
 }
 
 void set_opaque_devices(int count, const OpTables& kernels) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "libcore/backend/cpu/random/random_fills.h"
+#include "libcore/backend/op_tables.h"
 #include "libcore/backend/out_of_memory.h"
 #include "libcore/base/error.h"
 
@@ -13,10 +15,26 @@ bool counts_down_to_fault(std::int64_t& left) {
   return left >= 0 && left-- == 0;
 }
 
+/// Made once, never destroyed.
+struct LogicalTables {
+  RandomTable random;
+  OpTables all = cpu_op_tables();
+
+  LogicalTables() {
+    cpu::fill_philox(random);
+    all.random = &random;
+  }
+};
+
 }  // namespace
 
+const OpTables& logical_op_tables() {
+  static const auto* tables = new LogicalTables;
+  return tables->all;
+}
+
 LogicalBackend::LogicalBackend(DeviceInfo info, bool peer_access)
-    : LogicalBackend(std::move(info), peer_access, cpu_op_tables()) {}
+    : LogicalBackend(std::move(info), peer_access, logical_op_tables()) {}
 
 LogicalBackend::LogicalBackend(DeviceInfo info, bool peer_access, const OpTables& ops)
     : CpuBackend(info.device, ops), info_(std::move(info)), peer_access_(peer_access) {}

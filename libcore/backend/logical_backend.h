@@ -1,7 +1,7 @@
 #pragma once
-// cuda:i on host memory: computes with the CPU's kernels, counts memory as PyTorch's caching allocator does, has a
-// capacity, and fails where a test asks for it. Thread safety: as Backend.
-// Use: created by the device registry; see logical_devices.h.
+// cuda:i on host memory: computes with the CPU's kernels, draws the numbers of a CUDA device, counts memory as
+// PyTorch's caching allocator does, has a capacity, and fails where a test asks for it. Thread safety: as Backend. Use:
+// created by the device registry; see logical_devices.h.
 
 #include <atomic>
 #include <mutex>
@@ -13,6 +13,9 @@
 #include "libcore/backend/logical_devices.h"
 
 namespace core {
+
+/// The CPU's kernels, but for random numbers: these are a CUDA device's.
+const OpTables& logical_op_tables();
 
 class LogicalBackend : public CpuBackend {
  public:

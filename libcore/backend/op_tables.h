@@ -71,7 +71,7 @@ struct OpTables {
   const IndexingTable* indexing = nullptr;
   const NnTable* nn = nullptr;
   const RecurrentTable* recurrent = nullptr;
-  const RandomTable* random = nullptr;        // null where the host fills memory itself
+  const RandomTable* random = nullptr;
   const OptimizerTable* optimizer = nullptr;  // null where the host updates memory itself
 };
 

@@ -1,17 +1,22 @@
 #pragma once
-// The random family of kernels: fills whose numbers come from the Philox counter generator, the bits that PyTorch 2.15
-// draws on a CUDA device of 132 multiprocessors (random_arithmetic.h says which bits only hardware knows). Only devices
-// whose memory the host cannot write fill it; for the others random_cuda.h makes the same numbers on the host. Thread
-// safety: parameters are plain values, the table is constant after start-up.
-// Use: backend.ops().random->fill.at(RandomOp::uniform, dtype)(core::RandomParams{...});
+// The random family of kernels. On the CPU the numbers come from the Mersenne Twister of the generator's stream; on
+// CUDA devices, of which logical ones are on host memory (logical_backend.h), from the Philox counter generator: the
+// bits that PyTorch 2.15 draws on a device of 132 multiprocessors (random_arithmetic.h says which bits only hardware
+// knows). Thread safety: parameters are plain values, but for the stream, which the caller locks; the table is constant
+// after start-up. Use: backend.ops().random->fill.at(RandomOp::uniform, dtype)(core::RandomParams{...});
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "libcore/backend/op_tables.h"
 
 namespace core {
+
+namespace detail {
+struct RandomStream;  // random_stream.h
+}
 
 enum class RandomOp : std::uint8_t {
   uniform,         ///< [a, b)
@@ -25,11 +30,14 @@ enum class RandomOp : std::uint8_t {
   any_integer,     ///< 0 ... the largest integer that the dtype holds exactly
   bernoulli_each,  ///< 1 with the probability in an element of `in`, f64 for f64 and else f32
   dropout,         ///< `in` / a with probability a, else 0; `kept` says where; a thread makes `size` neighbours
+  normal_serial,   ///< normal, value by value whatever the count: only the CPU makes blocks of 16 otherwise
+  permutation,     ///< 0 ... count - 1 in random order; GPUs leave it to the host
+  samples,         ///< (0, 1] for samples with replacement, `size` a row; only for CUDA generators on the host
   count_
 };
 
-/// `count` elements side by side. What is drawn depends on seed and offset alone; in a captured graph these lie in
-/// device memory, where every replay finds others (graph_random.h).
+/// `count` elements side by side. What is drawn depends on the stream alone on the CPU, elsewhere on seed and offset;
+/// in a captured graph these lie in device memory, where every replay finds others (graph_random.h).
 struct RandomParams {
   void* out;
   std::int64_t count;
@@ -39,9 +47,10 @@ struct RandomParams {
   double b;
   std::int64_t from;
   std::uint64_t size;
-  const std::uint64_t* state = nullptr;  ///< {seed, offset} in device memory: `seed` is not read, `offset` is added
-  const void* in = nullptr;              ///< of bernoulli_each and dropout, beside `out`
-  bool* kept = nullptr;                  ///< of dropout
+  const std::uint64_t* state = nullptr;    ///< {seed, offset} in device memory: `seed` is not read, `offset` is added
+  const void* in = nullptr;                ///< of bernoulli_each and dropout, beside `out`
+  bool* kept = nullptr;                    ///< of dropout
+  detail::RandomStream* stream = nullptr;  ///< of the generator, locked
 };
 
 struct RandomTable {
@@ -106,6 +115,38 @@ inline RandomLaunches random_launches(std::int64_t count, std::int64_t element_s
 
 /// bernoulli_each counts ten numbers a call, which are rounded up to whole blocks of four.
 inline constexpr std::uint64_t kBernoulliEachStep = 12;
+
+/// How many bits the keys of a permutation have: enough that all differ nine times in ten.
+inline int permutation_key_bits(std::int64_t count) {
+  const auto n = static_cast<double>(count);
+  const double bits = std::ceil(std::log2(n - (6 * n * n + 1) / (std::log(0.9) * 12)));
+  return std::min(64, static_cast<int>(bits));
+}
+
+/// By how much the keys move the offset; after them come four numbers for every four elements, for equal keys.
+inline std::uint64_t permutation_keys_step(std::int64_t count) {
+  return random_launches(count, permutation_key_bits(count) <= 32 ? 4 : 8, 2).used;
+}
+
+/// Rows of samples that have threads of their own.
+inline constexpr std::int64_t kMostSampleRows = 65535;
+
+/// The launches of a fill; `size` is that of the parameters.
+inline RandomLaunches random_launches(RandomOp op, DType dtype, std::int64_t count, std::uint64_t size) {
+  const auto one = [count](std::uint64_t used) { return RandomLaunches{{{0, count, 0}}, count == 0 ? 0 : used}; };
+  switch (op) {
+    case RandomOp::bernoulli_each:
+      return one(kBernoulliEachStep);
+    case RandomOp::dropout:
+      return one(random_offset_step(count, 4));
+    case RandomOp::permutation:
+      return one(permutation_keys_step(count) + (static_cast<std::uint64_t>(count) + 3) / 4 * 4);
+    case RandomOp::samples:
+      return one(4 * ((static_cast<std::uint64_t>(count) / size + kMostSampleRows - 1) / kMostSampleRows));
+    default:
+      return random_launches(count, bit_width(dtype) / 8, random_parts(op, dtype, size));
+  }
+}
 
 /// How many neighbours a thread of dropout makes: as many as 16 bytes hold, halved until address and count allow.
 inline int dropout_width(std::uintptr_t address, std::int64_t count, std::int64_t element_size) {

@@ -20,7 +20,7 @@
 #include "libcore/data/iterable.h"
 #include "libcore/data/loader_options.h"
 #include "libcore/data/pin_memory.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/untracked_views.h"
 
 namespace core {

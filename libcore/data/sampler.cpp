@@ -7,13 +7,14 @@
 #include <string>
 #include <utility>
 
+#include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/random.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
@@ -21,7 +22,7 @@ namespace {
 
 std::vector<std::int64_t> permutation(const Generator& generator, std::int64_t n) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-  detail::fill_permutation(generator, {order.data(), DType::i64, n});
+  detail::fill_buffer(generator, {order.data(), DType::i64, n}, {RandomOp::permutation});
   return order;
 }
 
@@ -72,7 +73,8 @@ struct Replacements {
     if (!generator) generator = epoch_generator(given);
     std::int64_t count = std::min<std::int64_t>(wanted, 32);
     std::vector<std::int64_t> drawn(static_cast<std::size_t>(count));
-    detail::fill_integers(*generator, {drawn.data(), DType::i64, count}, {0, static_cast<std::uint64_t>(n)});
+    detail::fill_buffer(*generator, {drawn.data(), DType::i64, count},
+                        {.op = RandomOp::integers, .from = 0, .size = static_cast<std::uint64_t>(n)});
     wanted -= count;
     return drawn;
   }

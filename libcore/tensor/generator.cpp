@@ -1,69 +1,15 @@
 #include "libcore/tensor/generator.h"
 
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <map>
-#include <numbers>
 #include <random>
 
+#include "libcore/backend/mt19937.h"
+#include "libcore/backend/random_stream.h"
 #include "libcore/base/error.h"
-#include "libcore/tensor/mt19937.h"
-#include "libcore/tensor/random_stream.h"
 
 namespace core {
-
-Mt19937::Mt19937(std::uint64_t seed) {
-  state_.seed = seed;
-  state_.seeded = true;
-  state_.words[0] = static_cast<std::uint32_t>(seed);
-  for (std::uint32_t i = 1; i < kWords; ++i) {
-    std::uint32_t before = state_.words[i - 1];
-    state_.words[i] = 1812433253U * (before ^ (before >> 30)) + i;
-  }
-}
-
-namespace {
-/// The word that follows from two neighbours and a third one.
-inline std::uint32_t twisted(std::uint32_t word, std::uint32_t next, std::uint32_t middle) {
-  const std::uint32_t mixed = (word & 0x80000000U) | (next & 0x7fffffffU);
-  return middle ^ (mixed >> 1) ^ ((0U - (mixed & 1U)) & 0x9908b0dfU);
-}
-}  // namespace
-
-void Mt19937::twist() {
-  constexpr int kMiddle = 397;
-  constexpr int kRest = kWords - kMiddle;
-  // Three loops without a remainder, so that the compiler can do several words at once.
-  std::uint32_t* words = state_.words.data();
-  for (int i = 0; i < kRest; ++i) words[i] = twisted(words[i], words[i + 1], words[i + kMiddle]);
-  for (int i = kRest; i < kWords - 1; ++i) words[i] = twisted(words[i], words[i + 1], words[i - kRest]);
-  words[kWords - 1] = twisted(words[kWords - 1], words[0], words[kMiddle - 1]);
-  state_.left = kWords;
-  state_.next = 0;
-}
-
-GraphRandom::Numbers detail::take_numbers(void* stream, std::uint64_t used) {
-  auto& from = *static_cast<RandomStream*>(stream);
-  const std::scoped_lock lock(from.mutex);
-  const GraphRandom::Numbers numbers{from.seed, from.offset};
-  from.offset += used;
-  return numbers;
-}
-
-double detail::normal64(RandomStream& stream) {
-  if (stream.cached_normal) {
-    double value = *stream.cached_normal;
-    stream.cached_normal.reset();
-    return value;
-  }
-  double u1 = uniform64(stream.engine);
-  double u2 = uniform64(stream.engine);
-  double radius = std::sqrt(-2.0 * std::log1p(-u2));
-  double theta = 2.0 * std::numbers::pi * u1;
-  stream.cached_normal = radius * std::sin(theta);
-  return radius * std::cos(theta);
-}
 
 namespace {
 

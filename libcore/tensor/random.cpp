@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -17,17 +16,15 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/sort.h"
 #include "libcore/tensor/device_assert.h"
-#include "libcore/tensor/random_cuda.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/random_on_device.h"
-#include "libcore/tensor/random_stream.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"
 
 namespace core {
 namespace {
 
-using detail::RandomOut;
+using detail::RandomFill;
 using MaybeGenerator = std::optional<Generator>;
 
 Generator generator_for(const Tensor& x, const MaybeGenerator& given) {
@@ -41,69 +38,35 @@ Generator generator_for(const Tensor& x, const MaybeGenerator& given) {
   return *given;
 }
 
-/// What a kernel is told of a fill.
-struct DeviceFill {
-  RandomOp op = RandomOp::count_;  ///< count_: no kernel does this
-  double a = 0, b = 0;
-  std::int64_t from = 0;
-  std::uint64_t size = 0;
-};
-
-/// By the device's own kernel, with the same numbers; false where it has none.
-bool fill_on_device(const Tensor& x, const Generator& generator, const DeviceFill& how) {
-  const RandomTable* table = backend_for(x.device()).ops().random;
-  const auto kernel = table == nullptr || how.op == RandomOp::count_ ? nullptr : table->fill.at(how.op, x.dtype());
-  if (kernel == nullptr) return false;
-  const std::int64_t element_size = bit_width(x.dtype()) / 8;
-  const RandomLaunches launches = random_launches(x.numel(), element_size, random_parts(how.op, x.dtype(), how.size));
-  detail::draw_on_device(x.device(), generator, launches.used, [&](const RandomParams& where) {
-    for (const RandomLaunch& launch : launches.parts) {
-      RandomParams params = where;
-      params.out = static_cast<std::byte*>(x.mutable_raw_data()) + launch.first * element_size;
-      params.count = launch.count;
-      params.offset += launch.offset;
-      params.a = how.a, params.b = how.b, params.from = how.from, params.size = how.size;
-      kernel(params);
-    }
-  });
-  return true;
-}
-
-/// Fills a dense tensor; on devices whose memory the host cannot reach, by a kernel, or through a host copy.
-template <class Fill>
-void fill_dense(const Tensor& x, const Generator& generator, Fill fill, const DeviceFill& how) {
-  if (backend_for(x.device()).is_host_memory()) {
-    return fill(generator, RandomOut{x.mutable_raw_data(), x.dtype(), x.numel()});
-  }
-  if (fill_on_device(x, generator, how)) return;
-  Tensor on_host = empty(x.sizes(), {.dtype = x.dtype(), .device = Device()});
-  fill(generator, RandomOut{on_host.mutable_raw_data(), x.dtype(), x.numel()});
+/// Fills a dense tensor by its device's kernel, or through a host copy where the device has none.
+void fill_dense(const Tensor& x, const Generator& generator, const RandomFill& how) {
+  if (detail::fill_on_device(x.device(), generator, {x.mutable_raw_data(), x.dtype(), x.numel()}, how)) return;
+  const Tensor on_host = empty(x.sizes(), {.dtype = x.dtype(), .device = Device()});
+  detail::fill_buffer(generator, {on_host.mutable_raw_data(), x.dtype(), x.numel()}, how);
   x.copy_(on_host);
 }
 
 /// Fills any tensor in place. Tensors with history or gaps get their values through copy_, which checks and records.
-template <class Fill>
-const Tensor& fill_in_place(const Tensor& x, const MaybeGenerator& given, Fill fill, const DeviceFill& how = {}) {
+const Tensor& fill_in_place(const Tensor& x, const MaybeGenerator& given, const RandomFill& how) {
   if (x.is_meta() || x.numel() == 0) return x;
   Generator generator = generator_for(x, given);
   if (x.is_contiguous() && !x.requires_grad()) {
-    fill_dense(x, generator, fill, how);
+    fill_dense(x, generator, how);
     x.impl()->bump_version();
     return x;
   }
   Tensor in_memory_order = x.permute(detail::memory_order(x));
   Tensor values = empty(in_memory_order.sizes(), {.dtype = x.dtype(), .device = x.device()});
-  fill_dense(values, generator, fill, how);
+  fill_dense(values, generator, how);
   if (x.is_contiguous()) return x.copy_(values);
   in_memory_order.copy_(values);
   return x;
 }
 
-/// A new tensor filled by `fill`.
-template <class Fill>
-Tensor filled(const Shape& sizes, DType dtype, const RandomOptions& options, Fill fill, const DeviceFill& how = {}) {
+/// A new tensor filled with what `how` says.
+Tensor filled(const Shape& sizes, DType dtype, const RandomOptions& options, const RandomFill& how) {
   Tensor x = empty(sizes, {.dtype = dtype, .device = options.device});
-  fill_in_place(x, options.generator, fill, how);
+  fill_in_place(x, options.generator, how);
   return options.requires_grad ? x.requires_grad_() : x;
 }
 
@@ -167,24 +130,10 @@ void check_range(DType dtype, std::int64_t from, std::int64_t to) {
   check(to - 1 >= limits.lowest && to - 1 <= limits.highest, "to - 1 is out of bounds for " + type);
 }
 
-auto integers_fill(std::int64_t from, std::int64_t to) {
-  detail::IntegerRange range{from, static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)};
-  return [range](const Generator& g, RandomOut out) { detail::fill_integers(g, out, range); };
-}
-
-DeviceFill integers_on_device(std::int64_t from, std::int64_t to) {
-  return {RandomOp::integers, 0, 0, from, static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)};
-}
-
-auto uniform_fill(double from, double to) {
-  return [=](const Generator& g, RandomOut out) { detail::fill_uniform(g, out, {from, to}); };
-}
-
-auto normal_fill(const Tensor& x, double mean, double std) {
-  return [=, dense = x.is_contiguous()](const Generator& g, RandomOut out) {
-    if (dense) return detail::fill_normal(g, out, {mean, std});
-    detail::fill_normal_serial(g, out, {mean, std});
-  };
+RandomFill integers_fill(std::int64_t from, std::int64_t to) {
+  return {.op = RandomOp::integers,
+          .from = from,
+          .size = static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)};
 }
 
 void check_weights(const Tensor& weights, const MultinomialOptions& options) {
@@ -242,12 +191,16 @@ std::vector<T> cumulated(const std::vector<T>& weights) {
 
 /// Uniform numbers for all samples of a row: doubles in [0, 1) of the CPU, floats in (0, 1] of CUDA devices.
 std::vector<double> sample_numbers(const Generator& generator, std::int64_t rows, std::int64_t samples) {
-  if (generator.device().is_cuda()) {
-    const std::vector<float> drawn = detail::cuda_sample_numbers(generator.stream(), rows, samples);
-    return {drawn.begin(), drawn.end()};
+  const std::int64_t count = rows * samples;
+  std::vector<double> drawn(static_cast<std::size_t>(count));
+  if (generator.device().is_cpu()) {
+    detail::fill_buffer(generator, {drawn.data(), DType::f64, count}, {RandomOp::uniform, 0, 1});
+    return drawn;
   }
-  std::vector<double> drawn(static_cast<std::size_t>(rows * samples));
-  detail::fill_uniform(generator, {drawn.data(), DType::f64, rows * samples}, {});
+  std::vector<float> floats(static_cast<std::size_t>(count));
+  detail::fill_buffer(generator, {floats.data(), DType::f32, count},
+                      {.op = RandomOp::samples, .size = static_cast<std::uint64_t>(samples)});
+  std::copy(floats.begin(), floats.end(), drawn.begin());
   return drawn;
 }
 
@@ -274,43 +227,38 @@ Tensor draw_with_replacement(const Tensor& weights, const MultinomialOptions& op
   return from_values(std::span<const std::int64_t>(indices), sizes, {.device = weights.device()});
 }
 
-/// The kernel compares f32 probabilities, f64 ones for f64.
-Tensor bernoulli_on_device(const Tensor& p, const MaybeGenerator& given) {
-  Tensor out = empty(p.sizes(), {.dtype = p.dtype(), .device = p.device()});
-  if (p.numel() == 0) return out;
-  detail::assert_none(logical_not(logical_and(ge(p, 0), le(p, 1))));
-  const Tensor compared = p.to(p.dtype() == DType::f64 ? DType::f64 : DType::f32).contiguous();
-  const auto kernel = backend_for(p.device()).ops().random->fill.at(RandomOp::bernoulli_each, p.dtype());
-  detail::draw_on_device(p.device(), generator_for(p, given), kBernoulliEachStep, [&](RandomParams params) {
-    params.out = out.mutable_raw_data();
-    params.in = compared.raw_data();
-    params.count = p.numel();
-    kernel(params);
-  });
-  return out;
-}
-
+/// Devices that assert later compare where the probabilities lie.
 bool has_bernoulli_kernel(const Tensor& p) {
   if (!is_floating(p.dtype()) || !detail::asserts_later(p)) return false;
   const RandomTable* table = backend_for(p.device()).ops().random;
   return table != nullptr && table->fill.at(RandomOp::bernoulli_each, p.dtype()) != nullptr;
 }
 
+/// REQUIRES: p has elements.
+void check_probabilities(const Tensor& p) {
+  if (detail::asserts_later(p)) return detail::assert_none(logical_not(logical_and(ge(p, 0), le(p, 1))));
+  check(all(ge(p, 0)).item<bool>() && all(le(p, 1)).item<bool>(),
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
+        "please report an enhancement request to PyTorch.)");
+  if (is_floating(p.dtype())) return;
+  throw Error(ErrorCode::not_implemented,
+              std::string("\"bernoulli_tensor_cpu_p_\" not implemented for '") + scalar_type_name(p.dtype()) + "'");
+}
+
 }  // namespace
 
 Tensor rand(const Shape& sizes, const RandomOptions& options) {
-  return filled(sizes, options.dtype.value_or(default_dtype()), options, uniform_fill(0, 1), {RandomOp::uniform, 0, 1});
+  return filled(sizes, options.dtype.value_or(default_dtype()), options, {RandomOp::uniform, 0, 1});
 }
 
 Tensor randn(const Shape& sizes, const RandomOptions& options) {
-  return filled(sizes, options.dtype.value_or(default_dtype()), options,
-                [](const Generator& g, RandomOut out) { detail::fill_normal(g, out, {}); }, {RandomOp::normal, 0, 1});
+  return filled(sizes, options.dtype.value_or(default_dtype()), options, {RandomOp::normal, 0, 1});
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& sizes, const RandomOptions& options) {
   DType dtype = options.dtype.value_or(DType::i64);
   check_range(dtype, low, high);
-  return filled(sizes, dtype, options, integers_fill(low, high), integers_on_device(low, high));
+  return filled(sizes, dtype, options, integers_fill(low, high));
 }
 
 Tensor randint(std::int64_t high, const Shape& sizes, const RandomOptions& options) {
@@ -321,7 +269,7 @@ Tensor randperm(std::int64_t n, const RandomOptions& options) {
   DType dtype = options.dtype.value_or(DType::i64);
   bool fits = is_floating(dtype) || n - 1 <= integer_limits(dtype).highest;
   check(fits, "value cannot be converted to type " + std::string(name(dtype)) + "_t without overflow");
-  return filled(Shape{n}, dtype, options, detail::fill_permutation);
+  return filled(Shape{n}, dtype, options, {RandomOp::permutation});
 }
 
 Tensor rand_like(const Tensor& like, const RandomOptions& options) {
@@ -345,18 +293,12 @@ Tensor normal(const Tensor& mean, const Tensor& std, const std::optional<Generat
 }
 
 Tensor bernoulli(const Tensor& probabilities, const std::optional<Generator>& generator) {
-  if (has_bernoulli_kernel(probabilities)) {
-    return bernoulli_on_device(probabilities.detach(), generator);
-  }
-  Tensor p = probabilities.detach().cpu().contiguous();
-  bool valid = p.numel() == 0 || (all(ge(p, 0)).item<bool>() && all(le(p, 1)).item<bool>());
-  check(valid,
-        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
-        "please report an enhancement request to PyTorch.)");
-  Tensor out = empty(p.sizes(), {.dtype = p.dtype(), .device = probabilities.device()});
-  return fill_in_place(out, generator, [&](const Generator& g, RandomOut to) {
-    detail::fill_bernoulli_each(g, to, p.raw_data(), p.dtype());
-  });
+  const bool on_device = has_bernoulli_kernel(probabilities);
+  const Tensor p = on_device ? probabilities.detach() : probabilities.detach().cpu();
+  if (p.numel() > 0) check_probabilities(p);
+  const Tensor compared = p.to(p.dtype() == DType::f64 ? DType::f64 : DType::f32).contiguous();
+  const Tensor out = empty(p.sizes(), {.dtype = p.dtype(), .device = probabilities.device()});
+  return fill_in_place(out, generator, {.op = RandomOp::bernoulli_each, .in = compared.raw_data()});
 }
 
 Tensor multinomial(const Tensor& weights, const MultinomialOptions& options) {
@@ -369,18 +311,18 @@ Tensor multinomial(const Tensor& weights, const MultinomialOptions& options) {
 const Tensor& uniform_(const Tensor& x, double from, double to, const std::optional<Generator>& generator) {
   check(from <= to,
         "uniform_ expects to return a [from, to) range, but found from=" + number(from) + " > to=" + number(to));
-  return fill_in_place(x, generator, uniform_fill(from, to), {RandomOp::uniform, from, to});
+  return fill_in_place(x, generator, {RandomOp::uniform, from, to});
 }
 
 const Tensor& normal_(const Tensor& x, double mean, double std, const std::optional<Generator>& generator) {
   check(std >= 0, "normal expects std >= 0.0, but found std " + number(std));
-  return fill_in_place(x, generator, normal_fill(x, mean, std), {RandomOp::normal, mean, std});
+  const bool is_serial = x.device().is_cpu() && !x.is_contiguous();
+  return fill_in_place(x, generator, {is_serial ? RandomOp::normal_serial : RandomOp::normal, mean, std});
 }
 
 const Tensor& bernoulli_(const Tensor& x, double p, const std::optional<Generator>& generator) {
   check(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=" + number(p));
-  return fill_in_place(x, generator, [p](const Generator& g, RandomOut out) { detail::fill_bernoulli(g, out, p); },
-                       {RandomOp::bernoulli, p});
+  return fill_in_place(x, generator, {RandomOp::bernoulli, p});
 }
 
 const Tensor& exponential_(const Tensor& x, double lambda, const std::optional<Generator>& generator) {
@@ -389,24 +331,17 @@ const Tensor& exponential_(const Tensor& x, double lambda, const std::optional<G
                     "but you specified ") +
             scalar_type_name(x.dtype()));
   check(lambda > 0, "exponential_ expects lambda > 0.0, but found lambda=" + number(lambda));
-  return fill_in_place(x, generator,
-                       [=](const Generator& g, RandomOut out) { detail::fill_exponential(g, out, lambda); },
-                       {RandomOp::exponential, lambda});
+  return fill_in_place(x, generator, {RandomOp::exponential, lambda});
 }
 
 const Tensor& geometric_(const Tensor& x, double p, const std::optional<Generator>& generator) {
   check(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=" + number(p));
-  return fill_in_place(x, generator, [p](const Generator& g, RandomOut out) { detail::fill_geometric(g, out, p); },
-                       {RandomOp::geometric, p});
+  return fill_in_place(x, generator, {RandomOp::geometric, p});
 }
 
 const Tensor& log_normal_(const Tensor& x, double mean, double std, const std::optional<Generator>& generator) {
   check(std > 0, "log_normal_ expects std > 0.0, but found std=" + number(std));
-  return fill_in_place(x, generator,
-                       [=](const Generator& g, RandomOut out) {
-                         detail::fill_log_normal(g, out, {mean, std});
-                       },
-                       {RandomOp::log_normal, mean, std});
+  return fill_in_place(x, generator, {RandomOp::log_normal, mean, std});
 }
 
 const Tensor& cauchy_(const Tensor& x, double median, double sigma, const std::optional<Generator>& generator) {
@@ -415,20 +350,16 @@ const Tensor& cauchy_(const Tensor& x, double median, double sigma, const std::o
         "specified " +
             std::string(c_type_name(x.dtype())));
   check(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=" + number(sigma));
-  return fill_in_place(x, generator,
-                       [=](const Generator& g, RandomOut out) {
-                         detail::fill_cauchy(g, out, {median, sigma});
-                       },
-                       {RandomOp::cauchy, median, sigma});
+  return fill_in_place(x, generator, {RandomOp::cauchy, median, sigma});
 }
 
 const Tensor& random_(const Tensor& x, const std::optional<Generator>& generator) {
-  return fill_in_place(x, generator, detail::fill_any_integer, {RandomOp::any_integer});
+  return fill_in_place(x, generator, {RandomOp::any_integer});
 }
 
 const Tensor& random_(const Tensor& x, std::int64_t from, std::int64_t to, const std::optional<Generator>& generator) {
   check_range(x.dtype(), from, to);
-  return fill_in_place(x, generator, integers_fill(from, to), integers_on_device(from, to));
+  return fill_in_place(x, generator, integers_fill(from, to));
 }
 
 }  // namespace core

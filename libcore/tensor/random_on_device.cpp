@@ -8,12 +8,11 @@
 #include "libcore/backend/graph_random.h"
 #include "libcore/backend/nn_table.h"
 #include "libcore/backend/op_tables.h"
+#include "libcore/backend/random_stream.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/factory.h"
-#include "libcore/tensor/random_cuda.h"
-#include "libcore/tensor/random_stream.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core::detail {
@@ -31,14 +30,7 @@ DroppedOut dropped_out(const Tensor& x, double p, int width) {
   DroppedOut result{empty(x.sizes(), {.dtype = x.dtype(), .device = x.device()}),
                     empty(x.sizes(), {.dtype = DType::boolean, .device = x.device()})};
   Generator generator = default_generator(x.device());
-  Backend& backend = backend_for(x.device());
-  auto* kept = static_cast<bool*>(result.kept.mutable_raw_data());
-  if (backend.is_host_memory()) {
-    cuda_dropout(generator.stream(), {result.out.mutable_raw_data(), x.dtype(), x.numel()},
-                 {.in = x.raw_data(), .kept = kept, .keep = 1 - p, .width = width});
-    return result;
-  }
-  const RandomTable* table = backend.ops().random;
+  const RandomTable* table = backend_for(x.device()).ops().random;
   const auto kernel = table == nullptr ? nullptr : table->fill.at(RandomOp::dropout, x.dtype());
   if (kernel == nullptr) {
     throw Error(ErrorCode::not_implemented,
@@ -47,7 +39,7 @@ DroppedOut dropped_out(const Tensor& x, double p, int width) {
   draw_on_device(x.device(), generator, random_offset_step(x.numel(), 4), [&](RandomParams params) {
     params.out = result.out.mutable_raw_data();
     params.in = x.raw_data();
-    params.kept = kept;
+    params.kept = static_cast<bool*>(result.kept.mutable_raw_data());
     params.count = x.numel();
     params.a = 1 - p;
     params.size = static_cast<std::uint64_t>(width);
@@ -71,6 +63,7 @@ void draw_on_device(Device device, const Generator& generator, std::uint64_t use
   const std::scoped_lock lock(stream.mutex);
   params.seed = stream.seed;
   params.offset = stream.offset;
+  params.stream = &stream;
   run(params);
   stream.offset += used;
 }

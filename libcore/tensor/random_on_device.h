@@ -1,5 +1,5 @@
 #pragma once
-// Drawing by kernels of a device whose memory the host cannot write. Internal. Thread safety: locks the generator.
+// Drawing by kernels. Internal. Thread safety: locks the generator.
 // Use: detail::draw_on_device(device, generator, used, [&](RandomParams params) { params.out = ...; kernel(params); });
 
 #include <functional>
@@ -10,8 +10,9 @@
 
 namespace core::detail {
 
-/// Calls run() with parameters that say where the generator stands, and moves it on by `used`. While a graph is
-/// captured they point to where every replay finds its own place.
+/// Calls run() with parameters that say where the generator stands, and moves it on by `used` (0 on the CPU, whose
+/// kernels draw from the stream). While a graph is captured on `device` they point to where every replay finds its own
+/// place.
 void draw_on_device(Device device, const Generator& generator, std::uint64_t used,
                     const std::function<void(const RandomParams&)>& run);
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda_math.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/generator.h"
@@ -17,7 +17,7 @@ namespace {
 
 const core::OpTables& golden_kernels() {
   const char* kernels = std::getenv("CKPT_GOLDEN_KERNELS");
-  if (kernels == nullptr || std::string(kernels) != "cuda") return core::cpu_op_tables();
+  if (kernels == nullptr || std::string(kernels) != "cuda") return core::logical_op_tables();
   return emulated_tables();
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "libcore/backend/cpu/cpu_backend.h"
+#include "libcore/backend/cpu/random/random_fills.h"
 #include "libcore/backend/cpu/variants.h"
 
 namespace core {
@@ -18,6 +19,7 @@ struct CpuTables {
   ImageTable image{};
   NnTable nn;
   RecurrentTable recurrent;
+  RandomTable random;
   OptimizerTable optimizer;
   OpTables all;
 
@@ -31,6 +33,7 @@ struct CpuTables {
     fill_images();
     fill_nn();
     CORE_BY_ISA(fill_recurrent)(recurrent);
+    fill_mersenne(random);
     CORE_BY_ISA(fill_optimizers)(optimizer);
     all = {.elementwise = &elementwise,
            .reduction = &reduction,
@@ -39,6 +42,7 @@ struct CpuTables {
            .indexing = &indexing,
            .nn = &nn,
            .recurrent = &recurrent,
+           .random = &random,
            .optimizer = &optimizer};
   }
 

@@ -244,9 +244,9 @@ void wrap_operations(const OpTables& inner) {
 }
 
 std::string random_name(std::size_t op) {
-  static constexpr const char* kNames[] = {"uniform",     "normal",         "log_normal", "bernoulli",
-                                           "exponential", "geometric",      "cauchy",     "integers",
-                                           "any_integer", "bernoulli_each", "dropout"};
+  static constexpr const char* kNames[] = {"uniform",   "normal",        "log_normal",  "bernoulli",   "exponential",
+                                           "geometric", "cauchy",        "integers",    "any_integer", "bernoulli_each",
+                                           "dropout",   "normal_serial", "permutation", "samples"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(RandomOp::count_));
   return kNames[op];
 }

@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/core.h"
 #include "tests/libcore/backend/cuda_fake.h"
@@ -17,7 +17,7 @@ namespace test {
 /// cuda:0 and cuda:1 of a simulated driver, while it lives.
 struct FakeDevices {
   explicit FakeDevices(FakeOptions options = {.devices = 2}) : driver(options) {
-    core::set_cuda_backends(core::gpu::discover(driver.api(), core::cpu_op_tables(), {}));
+    core::set_cuda_backends(core::gpu::discover(driver.api(), core::logical_op_tables(), {}));
   }
   ~FakeDevices() { core::set_cuda_backends({}); }
   FakeDriver driver;

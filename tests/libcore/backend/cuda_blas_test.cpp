@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda_math.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/streams.h"
 #include "libcore/base/error.h"
 #include "libcore/base/half.h"
@@ -195,7 +195,7 @@ BlasApi stand_in() {
 struct CudaBlas : testing::Test {
   CudaBlas()
       : driver({.runs_at_once = true}),
-        devices(core::gpu::discover(driver.api(), core::cpu_op_tables(), {})),
+        devices(core::gpu::discover(driver.api(), core::logical_op_tables(), {})),
         blas(std::make_unique<core::gpu::Blas>(api, dynamic_cast<core::CudaBackend&>(*devices[0]))) {
     seen = {};
   }

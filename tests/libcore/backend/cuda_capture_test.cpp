@@ -8,7 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda/free_mutex.h"
@@ -16,6 +15,7 @@
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/graph_capture.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "tests/libcore/backend/cuda_fake.h"
@@ -36,7 +36,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 
 struct Captures : testing::Test {
   Captures() : driver({.devices = 2}) {
-    core::set_cuda_backends(core::gpu::discover(driver.api(), core::cpu_op_tables(), {}));
+    core::set_cuda_backends(core::gpu::discover(driver.api(), core::logical_op_tables(), {}));
     gpu(0).synchronize();  // what a device has for itself is there
     gpu(1).synchronize();
   }

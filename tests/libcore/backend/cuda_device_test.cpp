@@ -1,5 +1,6 @@
 // CUDA devices on a simulated driver: memory, copies, errors.
 #include "libcore/backend/cuda/cuda_device.h"
+#include "libcore/backend/cpu/cpu_backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda/cuda_error.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
@@ -35,7 +36,7 @@ struct Machine {
       : driver(std::move(options)) {
     const auto before = core::set_warning_handler([this](const std::string& text) { warnings.push_back(text); });
     devices =
-        core::gpu::discover(driver.api(), core::cpu_op_tables(),
+        core::gpu::discover(driver.api(), core::logical_op_tables(),
                             {.logical_devices = logical, .architectures = std::move(architectures), .error = &error});
     core::set_warning_handler(before);
   }
@@ -497,7 +498,7 @@ TEST(CudaPeers, MemoryOfTheHostIsNoPeers) {
 TEST(CudaBackend, LeavesNothingBehind) {
   test::FakeDriver driver({.devices = 2});
   {
-    auto devices = core::gpu::discover(driver.api(), core::cpu_op_tables(), {.logical_devices = 3});
+    auto devices = core::gpu::discover(driver.api(), core::logical_op_tables(), {.logical_devices = 3});
     auto& backend = dynamic_cast<CudaBackend&>(*devices[0]);
     void* data = backend.allocate(3 << 20);
     backend.record_stream(data, backend.pool_stream(0), 0);

@@ -8,12 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda/event_pool.h"
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/transfer_ring.h"
 #include "tests/libcore/backend/cuda_fake.h"
 
@@ -365,7 +365,7 @@ TEST_F(PinnedBlocks, AreSharedByThreads) {
 
 struct Events : testing::Test {
   Events() : driver({.devices = 2}) {
-    core::set_cuda_backends(core::gpu::discover(driver.api(), core::cpu_op_tables(), {}));
+    core::set_cuda_backends(core::gpu::discover(driver.api(), core::logical_op_tables(), {}));
   }
   ~Events() override {
     core::set_cuda_backends({});

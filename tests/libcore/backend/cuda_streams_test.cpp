@@ -9,12 +9,12 @@
 #include <thread>
 #include <vector>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/base/error.h"
 #include "tests/libcore/backend/cuda_fake.h"
 #include "tests/support/message_of.h"
@@ -31,7 +31,7 @@ using testing::StartsWith;
 /// Two simulated GPUs are the process's devices.
 struct Gpus : testing::Test {
   Gpus() : driver({.devices = 2}) {
-    core::set_cuda_backends(core::gpu::discover(driver.api(), core::cpu_op_tables(), {}));
+    core::set_cuda_backends(core::gpu::discover(driver.api(), core::logical_op_tables(), {}));
   }
   ~Gpus() override { core::set_cuda_backends({}); }
   core::CudaBackend& gpu(int i) {

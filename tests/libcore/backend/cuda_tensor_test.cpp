@@ -5,9 +5,9 @@
 #include <map>
 #include <string>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/core.h"
 #include "libcore/tensor/pinned.h"
 #include "tests/libcore/backend/cuda_fake.h"
@@ -21,7 +21,7 @@ using testing::ElementsAre;
 struct CudaTensors : testing::Test {
   void start(test::FakeOptions options) {
     driver = std::make_unique<test::FakeDriver>(options);
-    core::set_cuda_backends(core::gpu::discover(driver->api(), core::cpu_op_tables(), {}));
+    core::set_cuda_backends(core::gpu::discover(driver->api(), core::logical_op_tables(), {}));
   }
   ~CudaTensors() override { core::set_cuda_backends({}); }
   std::unique_ptr<test::FakeDriver> driver;

@@ -10,10 +10,10 @@
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/node.h"
 #include "libcore/backend/collectives.h"
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/streams.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
@@ -50,7 +50,8 @@ struct MachineOptions {
 struct Machine {
   explicit Machine(const MachineOptions& o = {})
       : driver({.devices = o.gpus, .peers = o.peers, .runs_at_once = o.runs_at_once}), nccl(driver) {
-    core::set_cuda_backends(core::gpu::discover(driver.api(), core::cpu_op_tables(), {.logical_devices = o.logical}));
+    core::set_cuda_backends(
+        core::gpu::discover(driver.api(), core::logical_op_tables(), {.logical_devices = o.logical}));
     core::nccl::set_enabled(true);
   }
   ~Machine() { core::set_cuda_backends({}); }

@@ -6,12 +6,13 @@
 #include <thread>
 
 #include "libcore/backend/logical_devices.h"
+#include "libcore/backend/mt19937.h"
 #include "libcore/backend/philox.h"
+#include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/reduce.h"
-#include "libcore/tensor/mt19937.h"
-#include "libcore/tensor/random_kernels.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/tensor.h"
 
 namespace {
@@ -19,9 +20,13 @@ namespace {
 using core::ByteVector;
 using core::DType;
 using core::Generator;
+using core::RandomOp;
 using core::Tensor;
+using core::detail::fill_buffer;
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+constexpr core::detail::RandomFill kUniform{RandomOp::uniform, 0, 1}, kNormal{RandomOp::normal, 0, 1};
 
 std::string message_of(const std::function<void()>& body) {
   try {
@@ -60,13 +65,13 @@ TEST(Generator, StateRestoresTheCachedNormalValue) {
   Generator g;
   g.manual_seed(7);
   double values[3];
-  core::detail::fill_normal(g, {values, DType::f64, 3}, {});  // an odd count leaves a value behind
+  fill_buffer(g, {values, DType::f64, 3}, kNormal);  // an odd count leaves a value behind
   ByteVector state = g.state();
   double next[2];
   double again[2];
-  core::detail::fill_normal(g, {next, DType::f64, 2}, {});
+  fill_buffer(g, {next, DType::f64, 2}, kNormal);
   g.set_state(state);
-  core::detail::fill_normal(g, {again, DType::f64, 2}, {});
+  fill_buffer(g, {again, DType::f64, 2}, kNormal);
   EXPECT_EQ(next[0], again[0]);
   EXPECT_EQ(next[1], again[1]);
   EXPECT_EQ(state.size(), Generator::kCpuStateSize);
@@ -102,9 +107,9 @@ TEST(Generator, SeedsDevicesTogetherAndKeepsTheirStreamsApart) {
   Generator a = core::default_generator("cuda:0");
   Generator b = core::default_generator("cuda:1");
   float x[2];
-  core::detail::fill_uniform(a, {x, DType::f32, 2}, {});
+  fill_buffer(a, {x, DType::f32, 2}, kUniform);
   float y[2];
-  core::detail::fill_uniform(b, {y, DType::f32, 2}, {});
+  fill_buffer(b, {y, DType::f32, 2}, kUniform);
   EXPECT_EQ(x[0], y[0]);  // both seeded with 42
   EXPECT_EQ(a.state().size(), Generator::kCudaStateSize);
 }
@@ -115,8 +120,8 @@ TEST(Generator, DrawsWhatACudaDeviceDraws) {
   g.manual_seed(42);
   float first[3];
   float second[3];
-  core::detail::fill_uniform(g, {first, DType::f32, 3}, {});
-  core::detail::fill_uniform(g, {second, DType::f32, 3}, {});
+  fill_buffer(g, {first, DType::f32, 3}, kUniform);
+  fill_buffer(g, {second, DType::f32, 3}, kUniform);
   EXPECT_NEAR(first[0], 0.6130, 5e-5);
   EXPECT_NEAR(first[1], 0.0101, 5e-5);
   EXPECT_NEAR(first[2], 0.3984, 5e-5);
@@ -124,7 +129,7 @@ TEST(Generator, DrawsWhatACudaDeviceDraws) {
   EXPECT_NEAR(second[2], 0.5621, 5e-5);
   float normal[3];
   g.manual_seed(0);
-  core::detail::fill_normal(g, {normal, DType::f32, 3}, {});
+  fill_buffer(g, {normal, DType::f32, 3}, kNormal);
   EXPECT_NEAR(normal[0], -0.9247, 5e-5);
   EXPECT_NEAR(normal[2], -2.6438, 5e-5);
 }
@@ -170,10 +175,10 @@ TEST(Random, NeverGivesTheUpperLimitOfHalfTypes) {
     Generator g{core::Device(device)};
     g.manual_seed(0);
     std::vector<core::Half> f16(100000);
-    core::detail::fill_uniform(g, {f16.data(), DType::f16, 100000}, {});
+    fill_buffer(g, {f16.data(), DType::f16, 100000}, kUniform);
     for (core::Half value : f16) ASSERT_NE(value.bits, 0x3c00) << device;
     std::vector<core::BFloat16> bf16(100000);
-    core::detail::fill_uniform(g, {bf16.data(), DType::bf16, 100000}, {-3, 2});
+    fill_buffer(g, {bf16.data(), DType::bf16, 100000}, {RandomOp::uniform, -3, 2});
     for (core::BFloat16 value : bf16) ASSERT_NE(value.bits, 0x4000) << device;
   }
 }
@@ -197,7 +202,7 @@ Generator cuda_generator_before(const OneAt& one) {
 // It was 0, and 0 / 0 was the largest quotient: a category of weight 0 was picked.
 TEST(Random, ExponentialIsNeverZeroOnCudaDevices) {
   std::vector<float> x(static_cast<std::size_t>(kOne.count));
-  core::detail::fill_exponential(cuda_generator_before(kOne), {x.data(), DType::f32, kOne.count}, 1);
+  fill_buffer(cuda_generator_before(kOne), {x.data(), DType::f32, kOne.count}, {RandomOp::exponential, 1});
   EXPECT_EQ(x[static_cast<std::size_t>(kOne.element)], 0x1p-24F);
 }
 

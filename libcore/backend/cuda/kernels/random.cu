@@ -1,4 +1,4 @@
-// Random fills: what libcore/tensor/random_cuda.cpp computes on the host for logical devices, on the device. Each
+// Random fills: what backend/cpu/random/philox_fills.cpp computes on the host for logical devices, on the device. Each
 // thread of the launch that PyTorch would make has four words of the Philox generator a round; an element takes one or
 // two of them. What is computed from the words is random_arithmetic.h's.
 #include <cmath>

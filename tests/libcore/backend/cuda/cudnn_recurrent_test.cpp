@@ -10,12 +10,12 @@
 #include <tuple>
 #include <vector>
 
-#include "libcore/backend/cpu/cpu_backend.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda_graph.h"
 #include "libcore/backend/cuda_math.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/logical_backend.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
@@ -397,7 +397,7 @@ struct Tiny {
 
 struct WholeLayersInGraphs : testing::Test {
   WholeLayersInGraphs() : library(cudnn.api(), driver.api(), cudnn.handles(&driver.api())) {
-    set_cuda_backends(gpu::discover(driver.api(), cpu_op_tables(), {}));
+    set_cuda_backends(gpu::discover(driver.api(), logical_op_tables(), {}));
     cudnn.set_launch([&](void* stream, std::function<void()> work) {
       void* side = nullptr;  // cuDNN has streams of its own, made when they are first needed
       EXPECT_EQ(driver.api().stream_create(&side, 0), gpu::kSuccess);

@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "libcore/backend/opaque/opaque_devices.h"
+#include "libcore/backend/random_stream.h"
+#include "libcore/backend/random_table.h"
 #include "libcore/base/bytes.h"
 #include "libcore/core.h"
-#include "libcore/tensor/random_cuda.h"
+#include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/random_on_device.h"
-#include "libcore/tensor/random_stream.h"
 #include "tests/libcore/backend/cuda/emulated_tables.h"
 #include "tests/support/sha256.h"
 
@@ -92,8 +93,9 @@ std::vector<std::byte> drawn_bytes(const Call& call) {
   } else if (call.op == "bernoulli_each") {
     append(bytes, bernoulli(probabilities(call.count, parse_dtype(call.dtype))));
   } else if (call.op == "samples") {
-    const std::vector<float> drawn = detail::cuda_sample_numbers(
-        default_generator(kCuda).stream(), static_cast<std::int64_t>(call.a), static_cast<std::int64_t>(call.b));
+    std::vector<float> drawn(static_cast<std::size_t>(call.count));
+    detail::fill_buffer(default_generator(kCuda), {drawn.data(), DType::f32, call.count},
+                        {.op = RandomOp::samples, .size = static_cast<std::uint64_t>(call.b)});
     append(bytes, from_values(std::span<const float>(drawn), {call.count}));
   } else {
     append(bytes, filled(call));

@@ -4,9 +4,9 @@
 #include <iostream>
 
 #include "libcore/backend/cuda/kernels/tables.h"
+#include "libcore/backend/random_stream.h"
 #include "libcore/tensor/generator.h"
-#include "libcore/tensor/random_kernels.h"
-#include "libcore/tensor/random_stream.h"
+#include "libcore/tensor/random_fill.h"
 #include "tests/libcore/backend/cuda/emulation.h"
 #include "tests/libcore/backend/cuda/parity.h"
 
@@ -29,31 +29,6 @@ const core::RandomTable& device() {
 constexpr RandomParams kNumbers{nullptr, 0, 0, 0, 0.25, 2, -3, 10};
 constexpr std::uint64_t kSeed = 12345678901;
 
-/// What the host fills in for the same numbers.
-void fill_on_host(RandomOp op, const core::Generator& generator, core::detail::RandomOut out, const RandomParams& p) {
-  using namespace core::detail;
-  switch (op) {
-    case RandomOp::uniform:
-      return fill_uniform(generator, out, {p.a, p.b});
-    case RandomOp::normal:
-      return fill_normal(generator, out, {p.a, p.b});
-    case RandomOp::log_normal:
-      return fill_log_normal(generator, out, {p.a, p.b});
-    case RandomOp::bernoulli:
-      return fill_bernoulli(generator, out, p.a);
-    case RandomOp::exponential:
-      return fill_exponential(generator, out, p.a);
-    case RandomOp::geometric:
-      return fill_geometric(generator, out, p.a);
-    case RandomOp::cauchy:
-      return fill_cauchy(generator, out, {p.a, p.b});
-    case RandomOp::integers:
-      return fill_integers(generator, out, {p.from, p.size});
-    default:
-      return fill_any_integer(generator, out);
-  }
-}
-
 void compare_fill(RandomOp op, DType dtype, std::int64_t count, const RandomParams& numbers) {
   SCOPED_TRACE(std::to_string(count) + " elements");
   core::Generator generator(core::Device("cuda:0"));
@@ -61,14 +36,14 @@ void compare_fill(RandomOp op, DType dtype, std::int64_t count, const RandomPara
   Buffer expected(dtype, count + 1), actual(dtype, count + 1);
   const std::int64_t before = 300;  // another fill came first
   Buffer first(DType::f32, before);
-  core::detail::fill_uniform(generator, {first.at(0), DType::f32, before}, {});
+  core::detail::fill_buffer(generator, {first.at(0), DType::f32, before}, {RandomOp::uniform, 0, 1});
   RandomParams p = numbers;
   p.out = actual.at(0);
   p.count = count;
   p.seed = kSeed;
   p.offset = core::random_offset_step(before, 4);
   ASSERT_EQ(generator.stream().offset, p.offset);
-  fill_on_host(op, generator, {expected.at(0), dtype, count}, p);
+  core::detail::fill_buffer(generator, {expected.at(0), dtype, count}, {op, p.a, p.b, p.from, p.size});
   device().fill.at(op, dtype)(p);
   EXPECT_EQ(test::difference(expected, actual, {}), "");
 }
@@ -107,7 +82,7 @@ TEST(CudaRandom, OffsetStepsAreTheHosts) {
     core::Generator generator(core::Device("cuda:0"));
     generator.manual_seed(1);
     Buffer out(DType::f32, count);
-    core::detail::fill_uniform(generator, {out.at(0), DType::f32, count}, {});
+    core::detail::fill_buffer(generator, {out.at(0), DType::f32, count}, {RandomOp::uniform, 0, 1});
     EXPECT_EQ(generator.stream().offset, core::random_offset_step(count, 4)) << count;
   }
 }

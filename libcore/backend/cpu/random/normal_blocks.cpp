@@ -1,15 +1,16 @@
 // Box-Muller over blocks of 16. In f32 the logarithm, sine and cosine are the single-precision Cephes polynomials, with
 // fused multiply-adds in fixed places: results are the same on every machine and with every compiler setting.
 // Source: S. Moshier, Cephes mathematical library (logf.c, sinf.c, cosf.c).
+#include "libcore/backend/cpu/random/normal_blocks.h"
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
 
 #include "libcore/backend/cpu/isa.h"
-#include "libcore/tensor/random_kernels.h"
 
-namespace core::detail {
+namespace core::cpu {
 namespace {
 
 constexpr int kHalf = 8;
@@ -94,7 +95,7 @@ void normal_blocks(float* data, std::int64_t count, NormalShape shape) {
   auto mean = static_cast<float>(shape.mean);
   auto std = static_cast<float>(shape.std);
 #if defined(__x86_64__)
-  if (cpu::isa() >= cpu::Isa::avx2) return blocks_f32_fma(data, count, mean, std);
+  if (isa() >= Isa::avx2) return blocks_f32_fma(data, count, mean, std);
 #endif
   blocks_f32(data, count, mean, std);
 }
@@ -111,4 +112,4 @@ void normal_blocks(double* data, std::int64_t count, NormalShape shape) {
   }
 }
 
-}  // namespace core::detail
+}  // namespace core::cpu

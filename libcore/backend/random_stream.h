@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "libcore/backend/graph_random.h"
+#include "libcore/backend/mt19937.h"
 #include "libcore/base/device.h"
-#include "libcore/tensor/mt19937.h"
 
 namespace core::detail {
 
