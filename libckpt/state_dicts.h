@@ -1,7 +1,8 @@
 #pragma once
 // The state dicts of a file: where they lie, what each is the state of, and which one is the model.
 // Thread safety: pure functions; what they return points into the tree. Errors: Error(key) where there is no such state
-// dict, Error(usage) where several may be meant. Use: const Dict& model = *choose_state_dict(checkpoint.root, "").dict;
+// dict, Error(usage) where several may be meant.
+// Use: const ckpt::Dict& model = *ckpt::choose_state_dict(checkpoint.root, "").dict;
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 // What prefix and rename have in common: new keys for the state dicts of a tree, all computed and checked before
 // anything is built. Per-module versions (_metadata) and the names in optimizer states follow their keys.
-// Thread safety: pure. Use: Checkpoint renamed = rewrite_keys(checkpoint, model_state_dicts(root), edit, &changes);
+// Thread safety: pure. Use: Checkpoint renamed = rewrite_keys(checkpoint, list_weights(root), edit, &changes);
 
 #include <functional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 // Paths of a tree, to ask of many others whether they lie at or below one of them. Internal.
-// Thread safety: immutable. Use: PathSet optimizers(std::move(paths)); if (optimizers.covers(entry.path)) ...
+// Thread safety: immutable. Use: PathSet optimizers({{Value::text("optimizer")}}); if (optimizers.covers(path)) ...
 
 #include <string>
 #include <unordered_map>

@@ -1,6 +1,7 @@
 #pragma once
 // Where the weights are in a training file: its state dicts, pickled modules as the state dict they would give, and
-// averages without names. Internal to publish. Thread safety: pure. Use: for (const WeightsRef& w : find_weights(root))
+// averages without names. Internal to publish. Thread safety: pure.
+// Use: for (const WeightsRef& w : find_weights(root)) ...
 
 #include <string>
 #include <vector>
