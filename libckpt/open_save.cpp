@@ -10,6 +10,7 @@
 #include "libckpt/format/format.h"
 #include "libckpt/format/scan_file.h"
 #include "libckpt/hint.h"
+#include "libckpt/io/unedited_source.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -92,6 +93,11 @@ Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
     Input input = open_input(path, options);
     const Format& format = detect_format(input);
     Checkpoint checkpoint = format.read(input, options);
+    if (options.report != nullptr && detail::hides_edit(*input.file)) {
+      options.report->warnings.push_back(
+          "an edit of this file goes on or was interrupted; it is read as it was before, and 'ckpt undo' takes the "
+          "edit back");
+    }
     checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
     checkpoint.format = format.name;
     checkpoint.path = path;

@@ -1,7 +1,6 @@
 #include "libckpt/io/atomic_file.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -28,12 +27,6 @@ using detail::file_ops;
 using detail::throw_errno;
 
 constexpr std::uint64_t kCopyStep = 64ULL << 20;
-
-/// Largest file this process may write: past it the system would kill us with a signal instead of an error.
-std::uint64_t size_limit() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
-}
 
 /// Not supported everywhere (NFS before 4.2, some FUSE systems); then the free space is compared at least.
 void preallocate(int fd, std::uint64_t size) {
@@ -67,7 +60,7 @@ struct AtomicFile::Impl {
     mode_t mode = target.old ? 0600 : 0666;
     make_temporary(detail::temporary_name(target.name), mode);
     if (options.expected_size > 0) {
-      require_allowed(options.expected_size);
+      detail::require_allowed(options.expected_size);
       preallocate(fd.get(), options.expected_size);
     }
   }
@@ -86,24 +79,15 @@ struct AtomicFile::Impl {
     detail::sweep_folder(target.folder.get(), lock);
   }
 
-  static void require_allowed(std::uint64_t end) {
-    if (end > size_limit() || end > static_cast<std::uint64_t>(INT64_MAX)) throw_errno(EFBIG, "cannot write");
-  }
-
   void write_at(std::uint64_t offset, Bytes bytes) {
-    require_allowed(offset + bytes.size());
-    while (!bytes.empty()) {
-      ssize_t n = file_ops().pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) throw_errno(n < 0 ? errno : ENOSPC, "cannot write at byte " + std::to_string(offset));
-      offset += static_cast<std::uint64_t>(n);
-      bytes = bytes.subspan(static_cast<std::size_t>(n));
-    }
+    detail::require_allowed(offset + bytes.size());
+    int error = detail::write_fully(fd.get(), offset, bytes);
+    if (error != 0) throw_errno(error, "cannot write at byte " + std::to_string(offset));
   }
 
   /// Copies inside the kernel as far as that works; returns how many bytes were done.
   std::uint64_t copy_range(const FileRange& range) {
-    require_allowed(position + range.length);
+    detail::require_allowed(position + range.length);
     std::uint64_t done = 0;
     while (done < range.length) {
       auto from = static_cast<off_t>(range.offset + done);
@@ -119,7 +103,7 @@ struct AtomicFile::Impl {
   }
 
   void finish_file() {
-    require_allowed(position);
+    detail::require_allowed(position);
     if (file_ops().ftruncate(fd.get(), static_cast<off_t>(position)) != 0) throw_errno(errno, "cannot cut to size");
     detail::keep_attributes(target, fd.get());
     // A failed fsync is never repeated: the kernel has already dropped the pages, so a second one would lie.

@@ -9,6 +9,7 @@
 
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/file_source.h"
+#include "libckpt/io/unedited_source.h"
 #include "libcore/base/error.h"
 
 namespace ckpt {
@@ -143,7 +144,7 @@ struct stat regular_status(int fd) {
 SourcePtr detail::source_of(Fd file, const std::filesystem::path& path) {
   return core::with_context(path.string(), [&]() -> SourcePtr {
     struct stat status = regular_status(file.get());
-    return std::make_shared<FileSource>(std::move(file), status, path.string());
+    return detail::as_before_edit(std::make_shared<FileSource>(std::move(file), status, path.string()), path);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "libckpt/io/file_ops.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -43,6 +44,23 @@ void set_file_ops(const FileOps& ops) {
 
 Fd::~Fd() {
   if (fd_ >= 0) ::close(fd_);
+}
+
+void require_allowed(std::uint64_t size) {
+  rlimit limit{};
+  std::uint64_t largest = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+  if (size > largest || size > static_cast<std::uint64_t>(INT64_MAX)) throw_errno(EFBIG, "cannot write");
+}
+
+int write_fully(int fd, std::uint64_t offset, core::Bytes bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = file_ops().pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : ENOSPC;
+    offset += static_cast<std::uint64_t>(n);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  return 0;
 }
 
 std::string describe_errno(int error) {

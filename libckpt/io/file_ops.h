@@ -7,9 +7,12 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "libcore/base/bytes.h"
 
 namespace ckpt::detail {
 
@@ -52,6 +55,11 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+/// Error(io) when the process may write no file so long (ulimit -f): the system would end it with a signal.
+void require_allowed(std::uint64_t size);
+/// Writes all of `bytes` at `offset`: 0, or the errno that stopped it.
+int write_fully(int fd, std::uint64_t offset, core::Bytes bytes);
 
 /// "no space left on the device; free some space or write elsewhere": what to know and do about an errno.
 std::string describe_errno(int error);

@@ -23,6 +23,8 @@ constexpr std::size_t kBootDigits = 8;
 constexpr std::size_t kSpaceDigits = 8;
 constexpr std::size_t kRandomDigits = 16;  ///< with those of the namespace
 constexpr std::string_view kLockSuffix = ".ckpt-lock";
+constexpr std::string_view kJournalSuffix = ".ckpt-journal";
+constexpr std::string_view kUndoSuffix = ".ckpt-undo";
 constexpr std::string_view kTemporary = ".ckpt-tmp-";
 
 std::string hex(std::uint64_t value, std::size_t count) {
@@ -47,6 +49,15 @@ std::string temporary_start(const std::string& name, std::size_t rest) {
   return "." + name.substr(0, kMaxName - 1 - rest) + std::string(kTemporary);
 }
 
+/// ".net.pth" and the suffix.
+std::string name_beside(const std::string& name, std::string_view suffix) {
+  if (name.size() + 1 + suffix.size() <= kMaxName) return "." + name + std::string(suffix);
+  std::uint64_t hash = 1469598103934665603ULL;  // FNV-1a
+  for (unsigned char c : name) hash = (hash ^ c) * 1099511628211ULL;
+  std::string end = "-" + hex(hash, kRandomDigits) + std::string(suffix);
+  return "." + name.substr(0, kMaxName - 1 - end.size()) + end;
+}
+
 }  // namespace
 
 std::string boot_digits() {
@@ -65,11 +76,15 @@ std::string temporary_name(const std::string& name) {
 }
 
 std::string lock_name(const std::string& name) {
-  if (name.size() + 1 + kLockSuffix.size() <= kMaxName) return "." + name + std::string(kLockSuffix);
-  std::uint64_t hash = 1469598103934665603ULL;  // FNV-1a
-  for (unsigned char c : name) hash = (hash ^ c) * 1099511628211ULL;
-  std::string suffix = "-" + hex(hash, kRandomDigits) + std::string(kLockSuffix);
-  return "." + name.substr(0, kMaxName - 1 - suffix.size()) + suffix;
+  return name_beside(name, kLockSuffix);
+}
+
+std::string journal_name(const std::string& name) {
+  return name_beside(name, kJournalSuffix);
+}
+
+std::string undo_name(const std::string& name) {
+  return name_beside(name, kUndoSuffix);
 }
 
 std::optional<TemporaryOwner> temporary_owner(std::string_view entry) {

@@ -1,8 +1,9 @@
 #pragma once
 // The hidden names that writers use, and nobody else: ".net.pth.ckpt-tmp-1a2b3c4d-4711-f0000001deadbeef" for a file
-// that is being written, ".net.pth.ckpt-lock" for the lock of "net.pth". The first says whose it is: digits of the boot
-// id, the process, and (the first half of the last part) the process namespace, without which a process number says
-// nothing. Internal to libckpt/io. Thread safety: pure. Use: std::string name = temporary_name("net.pth");
+// that is being written, ".net.pth.ckpt-lock" for the lock of "net.pth", ".net.pth.ckpt-journal" and
+// ".net.pth.ckpt-undo" for what takes an edit in place back. The first says whose it is: digits of the boot id, the
+// process, and (the first half of the last part) the process namespace, without which a process number says nothing.
+// Internal to libckpt/io. Thread safety: pure. Use: std::string name = temporary_name("net.pth");
 
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@ namespace ckpt::detail {
 std::string temporary_name(const std::string& name);
 /// The lock file of `name`; a name that would be too long is cut, and a hash keeps two of them apart.
 std::string lock_name(const std::string& name);
+/// The record of an edit of `name` that is going on or was interrupted, and that of the last edit; cut as lock_name().
+std::string journal_name(const std::string& name);
+std::string undo_name(const std::string& name);
 
 /// What the name of a temporary file says.
 struct TemporaryOwner {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libckpt/io/edit_journal.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -140,8 +141,10 @@ int rename_file(const Place& from, const Place& to, Taken taken) {
 }
 
 void put_in_place(const Place& from, const Place& to, Taken taken) {
+  settle_edit(to.folder, to.name);  // its record must not come upon a file that it was not made for
   int error = rename_file(from, to, taken);
   if (error != 0) throw_errno(error, "cannot put the new file in place");
+  drop_undo(to.folder, to.name);
 }
 
 void sync_new_names(int folder) {

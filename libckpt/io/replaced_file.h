@@ -41,7 +41,7 @@ enum class Taken { replace, refuse };
 /// Renames in one step, within one file system: 0, or the errno of what failed (EEXIST for a taken name that must not
 /// be replaced); `from` then still has its name.
 int rename_file(const Place& from, const Place& to, Taken taken);
-/// The same. Errors: Error(io).
+/// The same, and ends what edits in place of the old file left beside it. Errors: Error(io).
 void put_in_place(const Place& from, const Place& to, Taken taken);
 
 /// Makes the names in an open folder durable. Error(io) saying that the new file is in place, but its durability

@@ -125,6 +125,7 @@ struct ErrorTrial {
       wrong = judge.verdict(state, unknown ? Claim::none : said.empty() ? Claim::success : Claim::failure);
     for (const std::string& file : judge.leftovers(state)) {
       bool told = judge.is_stranded(file, state) && is_named(warnings, file);
+      told |= operation.left_over.count(file) > 0;  // it was there before
       if (wrong.empty() && unlinked && !unknown && !told) wrong = "left behind without a word: " + file;
     }
     if (!wrong.empty())

@@ -3,6 +3,9 @@
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/draft.h"
+#include "libckpt/io/edit_journal.h"
+#include "libckpt/io/edit_record.h"
+#include "libckpt/io/hidden_names.h"
 #include "libckpt/open_save.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
@@ -47,6 +50,7 @@ Act edit(const std::string& name, const std::function<ckpt::Checkpoint(const ckp
     ckpt::Checkpoint old = ckpt::open(folder / name);
     ckpt::SaveOptions options = save_options();
     options.format = old.format;
+    options.in_place = true;
     ckpt::save(change(old), folder / name, options);
   };
 }
@@ -167,7 +171,7 @@ void add_edits(List& list) {
               .run = edit(file, strip),
               .next = save_as(3, file),
               .command = {"strip-prefix", "-q", "--in-place", file},
-              .quick = format == "pth"},
+              .quick = format == "pth" || format == "safetensors"},
              {save_as(1, file)});
     list.add({.group = "rename --in-place",
               .name = "rename --in-place ." + format,
@@ -196,6 +200,36 @@ void add_edits(List& list) {
             .command = {"meta", "-q", "--set", "license=MIT", "--in-place", "net.safetensors"},
             .quick = true},
            {save_as(1, "net.safetensors")});
+}
+
+/// An edit in place was interrupted with every other sector written; what takes it back is disturbed in turn.
+void add_recovery(List& list) {
+  constexpr std::size_t kSector = 512;
+  const std::string file = "net.safetensors";
+  write_folder(list.scratch(), {});
+  save_as(1, file)(list.scratch());
+  std::string old = read_file(list.scratch() / file);
+  edit(file, strip)(list.scratch());
+  std::string fresh = read_file(list.scratch() / file);
+  std::size_t length = core::load_le<std::uint64_t>(core::as_bytes(old).data());
+  core::Bytes old_header = core::as_bytes(old).subspan(sizeof(std::uint64_t), length);
+  core::Bytes new_header = core::as_bytes(fresh).subspan(sizeof(std::uint64_t), length);
+  core::ByteVector record = ckpt::detail::encode({.size = old.size(),
+                                                  .offset = sizeof(std::uint64_t),
+                                                  .old_bytes = {old_header.begin(), old_header.end()},
+                                                  .new_bytes = {new_header.begin(), new_header.end()}});
+  std::string torn = old;
+  for (std::size_t at = 0; at < torn.size(); at += 2 * kSector) torn.replace(at, kSector, fresh, at, kSector);
+  auto shared = [](std::string_view text) { return std::make_shared<const std::string>(text); };
+  list.add({.group = "undo",
+            .name = "undo of an interrupted edit",
+            .left_over = {{file, shared(torn)}, {ckpt::detail::journal_name(file), shared(core::as_text(record))}},
+            .head = file,
+            .run = [=](const fs::path& folder) { ckpt::EditJournal::settle(folder / file); },
+            .next = save_as(3, file),
+            .command = {"undo", "-q", file},
+            .quick = true},
+           {save_as(1, file)});
 }
 
 void add_shard_sets(List& list) {
@@ -252,8 +286,8 @@ void add_publishing(List& list) {
 }  // namespace
 
 Folder start_of(const Operation& operation) {
-  Folder start = operation.before;
-  start.insert(operation.left_over.begin(), operation.left_over.end());
+  Folder start = operation.left_over;
+  start.insert(operation.before.begin(), operation.before.end());
   return start;
 }
 
@@ -283,6 +317,7 @@ std::vector<Operation> make_operations(const fs::path& scratch) {
   add_saves(list);
   add_conversions(list);
   add_edits(list);
+  add_recovery(list);
   add_shard_sets(list);
   add_publishing(list);
   return list.take();

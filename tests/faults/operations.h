@@ -20,7 +20,8 @@ struct Operation {
   std::string group;  ///< line of the table: "save over", "convert", ...
   std::string name;   ///< "save over .ckpt"
   Folder before = {};
-  Folder left_over = {};  ///< lies there as well, from a save that was ended; to go with this one
+  Folder left_over = {};  ///< lies there as well, or in place of a file of `before`, from a save or an edit that was
+                          ///< ended; to go with this one
   std::string head;       ///< the file through which the result is read
   bool several = false;   ///< the head names further files
   Act run;

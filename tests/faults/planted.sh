@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants ten known mistakes, one at a time, into a copy of one source of libckpt, links it in front of the library, and
+# Plants known mistakes, one at a time, into a copy of one source of libckpt, links it in front of the library, and
 # sees whether the fault trials find it: more violations than without it. A place that is no longer there is an error.
 # usage: bash tests/faults/planted.sh BUILD_FOLDER
 set -euo pipefail
@@ -26,6 +26,10 @@ bug "index before its shards" $io/file_set.cpp 'MOVE impl_->place_members(); BEF
 bug "superseded shards removed before the commit" $io/file_set.cpp 's/impl_->place_members();/for (const auto\& old : impl_->superseded) file_ops().unlinkat(impl_->folder_fd.get(), old.name.c_str(), 0); &/' power-cuts "$set"
 bug "shards not durable before the index" $io/file_set.cpp 's/\.durable = impl_->options\.durable, \.expected_size/.durable = false, .expected_size/' power-cuts "$set"
 bug "close unchecked" $io/atomic_file.cpp 's/file_ops()\.close(fd\.release()) != 0/(file_ops().close(fd.release()), false)/' errors "$one"
+record='if (error == 0) error = sync_folder(folder());'
+bug "edit in place before its record is durable" $io/edit_journal.cpp "s/$record//" power-cuts "place .safetensors"
+bug "edit in place that is not durable" $io/edit_journal.cpp 's/file_ops()\.fsync(file\.get()) == 0/true/' power-cuts "place .safetensors"
+bug "record of an edit removed before the old bytes are durable" $io/edit_journal.cpp 's/file_ops()\.fsync(target) != 0/false/' power-cuts "interrupted edit"
 bug "lock on the target itself" $io/writer_lock.cpp 's/file_(lock_name(name))/file_(::faccessat(folder, name.c_str(), F_OK, 0) == 0 ? name : lock_name(name))/;;s/if (!fd_) return;/if (!fd_) return; if (file_[0] != 46) return;/;;s/if (file\.existed/if (file_[0] == 46 \&\& file.existed/;;s/\(^  .*\)write_owner();/\1if (file_[0] == 46) write_owner();/' second-writer "$set"
 
 # edit SCRIPT <IN >OUT: each part has to change something.

@@ -21,13 +21,16 @@ char stale_byte(std::uint64_t seed, std::uint64_t at) {
   return static_cast<char>((at * 0x9E3779B97F4A7C15ULL + seed * 0xD1B54A32D192ED03ULL) >> 56);
 }
 
-/// Lays `op` over the content; lost parts as the choice says.
-void apply_write(std::string& content, const DiskOp& op, const Survival& survival, const Choice& choice) {
+/// Lays `op` over the content; lost parts as the choice says. What lies before `settled` was safely on the disk at the
+/// start: where that is written over in place, a lost sector is the old one.
+void apply_write(std::string& content, const DiskOp& op, const Survival& survival, const Choice& choice,
+                 std::size_t settled) {
   std::size_t end = op.offset + op.bytes.size();
   bool whole = survival.kept && !survival.torn;
   if (!whole && choice.lost != Lost::nothing && content.size() < end) content.resize(end);
   if (!whole && choice.lost == Lost::stale) {
-    for (std::size_t at = op.offset; at < end; ++at) content[at] = stale_byte(choice.seed, at);
+    for (std::size_t at = std::max<std::size_t>(op.offset, settled); at < end; ++at)
+      content[at] = stale_byte(choice.seed, at);
   }
   if (!survival.kept) return;
   for (std::size_t at = 0; at < op.bytes.size();) {
@@ -161,9 +164,13 @@ class CutStates {
     if (last_.empty() || log_[last_.back()].kind != Kind::write) return;
     std::size_t size = log_[last_.back()].bytes.size();
     for (std::size_t k = 0; k <= kMaxTorn && k * kSector < size; ++k) {
-      Choice choice = start(true);
-      choice.survivals[last_.back()] = {.torn = true, .length = k * kSector};
-      visit_each_loss(choice, "all, the last torn at " + std::to_string(k * kSector));
+      for (bool others : {true, false}) {
+        Choice choice = start(others);
+        for (std::size_t i : last_) choice.survivals[i].kept = others;
+        choice.survivals[last_.back()] = {.torn = true, .length = k * kSector};
+        visit_each_loss(choice,
+                        (others ? "all, the last torn at " : "the last alone, torn at ") + std::to_string(k * kSector));
+      }
     }
   }
 
@@ -205,7 +212,8 @@ Folder build_state(const SimulatedDisk& disk, const Choice& choice) {
     if (op.changes_content()) {
       auto& content = changed[op.file];
       if (!content) content = std::make_unique<std::string>(contents[op.file] ? *contents[op.file] : "");
-      if (op.kind == Kind::write) apply_write(*content, op, survival, choice);
+      const auto& start = contents[op.file];
+      if (op.kind == Kind::write) apply_write(*content, op, survival, choice, start ? start->size() : 0);
       if (op.kind == Kind::resize && survival.kept) content->resize(op.offset);
     }
     if (!survival.kept) continue;

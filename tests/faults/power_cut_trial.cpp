@@ -64,7 +64,8 @@ struct Trial {
     again.name += ", cut, next save";
     again.before = needed;
     for (const auto& [name, content] : state) {
-      if (needed.count(name) == 0) again.left_over[name] = content;
+      auto found = needed.find(name);
+      if (found == needed.end() || *found->second != *content) again.left_over[name] = content;
     }
     again.run = operation.next;
     Trial{setup, tally, group, kSecond}.run(again, setup.quick ? 4 : 64);

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "libckpt/analyze/digest.h"
+#include "libckpt/io/edit_journal.h"
+#include "libckpt/io/hidden_names.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 
@@ -41,6 +43,12 @@ bool is_ours(const std::string& name) {
   return name[0] == '.' && name.find(".ckpt-") != std::string::npos;
 }
 
+/// What takes an edit in place back stays beside the file until the next save; it is no part of the result.
+Folder without_undo(Folder folder) {
+  std::erase_if(folder, [](const auto& file) { return is_ours(file.first) && file.first.ends_with(".ckpt-undo"); });
+  return folder;
+}
+
 std::string list(const Folder& folder) {
   std::string text;
   for (const auto& [name, content] : folder) text += " " + name + " (" + std::to_string(content->size()) + " bytes)";
@@ -67,7 +75,7 @@ Folder after_reboot(const Folder& state) {
 Judge::Judge(const Operation& operation, fs::path scratch) : operation_(operation), scratch_(std::move(scratch)) {
   write_folder(scratch_, start_of(operation_));
   operation_.run(scratch_);
-  after_ = read_folder(scratch_);
+  after_ = without_undo(read_folder(scratch_));
   meaning_ = meaning_of(scratch_ / operation_.head);
   operation_.next(scratch_);
   next_meaning_ = meaning_of(scratch_ / operation_.head);
@@ -75,6 +83,19 @@ Judge::Judge(const Operation& operation, fs::path scratch) : operation_(operatio
   std::string untidy = find_untidy(without_stranded(next_));
   if (meaning_.empty() || next_meaning_.empty()) throw BadUndisturbed(operation_.name + ": cannot be read back");
   if (!untidy.empty()) throw BadUndisturbed(operation_.name + ": undisturbed, but " + untidy);
+}
+
+Folder Judge::settled(const Folder& state, std::string& wrong) const {
+  if (state.count(ckpt::detail::journal_name(operation_.head)) == 0) return state;
+  write_folder(scratch_, state);
+  std::string before = meaning_of(scratch_ / operation_.head);
+  try {
+    ckpt::EditJournal::settle(scratch_ / operation_.head);
+  } catch (const core::Error& error) {
+    wrong = "an interrupted edit cannot be taken back: " + std::string(error.what());
+  }
+  if (before != meaning_of(scratch_ / operation_.head)) wrong = "it reads otherwise before and after recovery";
+  return read_folder(scratch_);
 }
 
 bool Judge::is_old(const Folder& state) const {
@@ -98,9 +119,10 @@ bool Judge::means_new(const Folder& state) const {
 }
 
 Folder Judge::needed(const Folder& state) const {
-  if (is_new(state)) return after_;
-  if (is_old(state)) return operation_.before;
-  Folder visible = state;
+  std::string ignored;
+  Folder visible = settled(state, ignored);
+  if (is_new(visible)) return after_;
+  if (is_old(visible)) return operation_.before;
   std::erase_if(visible, [](const auto& file) { return is_ours(file.first); });
   return visible;
 }
@@ -108,15 +130,18 @@ Folder Judge::needed(const Folder& state) const {
 std::vector<std::string> Judge::leftovers(const Folder& state) const {
   Folder wanted = needed(state);
   std::vector<std::string> names;
-  for (const auto& [name, content] : state) {
+  for (const auto& [name, content] : without_undo(state)) {
     if (wanted.count(name) == 0) names.push_back(name);
   }
   return names;
 }
 
 std::string Judge::verdict(const Folder& state, Claim claim) {
-  bool old = is_old(state);
-  bool fresh = is_new(state);
+  std::string wrong;
+  Folder then = settled(state, wrong);
+  if (!wrong.empty()) return wrong + "; files:" + list(state);
+  bool old = is_old(then);
+  bool fresh = is_new(then);
   bool moved = !old && !fresh && operation_.several && means_new(state);  // the new one under other names
   if (!old && !fresh && !moved) return "neither the old nor the new files are there:" + list(state);
   if (claim == Claim::success && !fresh && !moved)

@@ -1,7 +1,8 @@
 #pragma once
 // The verdict rule: after a fault the folder holds the old files or the new ones, byte for byte (the new ones may also
 // be told by what they mean); a call that reported success has left the new ones, one that reported failure the old
-// ones; what is left over is ours and goes with the next save of the same name, which works.
+// ones (an edit in place that was interrupted may first be taken back, and reads as before all the while); what is left
+// over is ours and goes with the next save of the same name, which works.
 // Thread safety: one thread (a judge has a scratch folder). Use: std::string wrong = judge.verdict(state, Claim::none);
 
 #include <filesystem>
@@ -45,6 +46,8 @@ class Judge {
   const Operation& operation() const { return operation_; }
 
  private:
+  /// The state once an edit in place that was interrupted has been settled; `wrong` says where it then reads otherwise.
+  Folder settled(const Folder& state, std::string& wrong) const;
   bool is_old(const Folder& state) const;
   bool is_new(const Folder& state) const;
   bool means_new(const Folder& state) const;

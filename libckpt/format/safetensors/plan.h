@@ -3,7 +3,9 @@
 // text, the exact size. Thread safety: values; immutable once made. Use: SafetensorsPlan plan = plan_file(tensors,
 // metadata, old); plan.write(sink, progress);
 
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,11 @@ class SafetensorsPlan {
   SafetensorsPlan(SafetensorsPlan&&) = default;  // not copyable: placed_ points into tensors_
 
   std::uint64_t total_size() const { return kLengthBytes + header_.size() + data_size_; }
+  /// True when the old file with another header of the same length is the new one.
+  bool changes_header_alone() const {
+    return old_ && header_.size() == old_->header.text.size() && data_is_unchanged();
+  }
+  const std::string& header() const { return header_; }
   /// True when the file would be the old one, byte for byte.
   bool is_unchanged() const { return old_ && header_ == old_->header.text && data_is_unchanged(); }
   void write(ByteSink& sink, const std::function<void(std::uint64_t)>& step) const;
@@ -67,5 +74,9 @@ class SafetensorsPlan {
   std::string header_;
   std::uint64_t data_size_ = 0;
 };
+
+/// Bytes that a save over `path` with SaveOptions::in_place would write where they lie; nullopt when it copies.
+std::optional<std::uint64_t> header_edit_size(const Checkpoint& checkpoint, const std::filesystem::path& path,
+                                              const SaveOptions& options);
 
 }  // namespace ckpt::detail

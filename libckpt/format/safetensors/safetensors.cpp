@@ -5,10 +5,12 @@
 
 #include "libckpt/format/safetensors/detail.h"
 #include "libckpt/format/safetensors/plan.h"
+#include "libckpt/format/safetensors/present_files.h"
 #include "libckpt/format/safetensors/shards.h"
 #include "libckpt/format/shard_index.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
+#include "libckpt/io/edit_journal.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -75,11 +77,42 @@ void warn_about_ties(const Checkpoint& checkpoint, const FlatState& state, const
                                      rest + "; load the file with safetensors.torch.load_model");
 }
 
-void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& path,
-               const SaveOptions& options) {
+SafetensorsPlan plan_one(const Checkpoint& checkpoint, FlatState state) {
   auto old = std::dynamic_pointer_cast<const SafetensorsDetail>(checkpoint.detail);
   TextPairs metadata = plan_metadata(checkpoint, state.extra, old ? &old->header.metadata : nullptr);
-  SafetensorsPlan plan(std::move(state.tensors), metadata, old);
+  return {std::move(state.tensors), metadata, old};
+}
+
+/// The header of the old file where the new one can be written over it, else null. Growing a file in front (by
+/// FALLOC_FL_INSERT_RANGE) is no way: file systems shift extents step by step, and nothing takes a power cut in the
+/// midst of that back.
+const SafetensorsHeader* header_to_edit(const Checkpoint& checkpoint, const SafetensorsPlan& plan,
+                                        const std::filesystem::path& path, const SaveOptions& options) {
+  const auto* old = dynamic_cast<const SafetensorsDetail*>(checkpoint.detail.get());
+  bool wanted = options.in_place && options.overwrite && plan.changes_header_alone();
+  if (!wanted || old == nullptr) return nullptr;
+  std::error_code failed;
+  std::filesystem::path real = std::filesystem::canonical(path, failed);
+  bool possible = !failed && is_file_of(*old->file, real) && EditJournal::may_edit(real);
+  return possible ? &old->header : nullptr;
+}
+
+void edit_header(const SafetensorsHeader& old, const SafetensorsPlan& plan, const std::filesystem::path& path,
+                 const SaveOptions& options) {
+  if (plan.header() != old.text) {
+    EditJournal(path).replace(kLengthBytes, core::as_bytes(old.text), core::as_bytes(plan.header()));
+  }
+  if (options.progress) options.progress(old.text.size(), old.text.size());
+  if (options.report == nullptr) return;
+  options.report->bytes_written += old.text.size();
+  options.report->rung = "in place";
+}
+
+void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& path,
+               const SaveOptions& options) {
+  SafetensorsPlan plan = plan_one(checkpoint, std::move(state));
+  const SafetensorsHeader* edited = header_to_edit(checkpoint, plan, path, options);
+  if (edited != nullptr) return edit_header(*edited, plan, path, options);
   std::uint64_t total = plan.total_size();
   AtomicFile file(path, {options.overwrite, options.durable, total});
   plan.write(file, [&](std::uint64_t done) {
@@ -91,12 +124,16 @@ void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesys
   options.report->rung = "rewrite";
 }
 
+bool becomes_one_file(const FlatState& state, const SaveOptions& options) {
+  bool fits = options.max_shard_size == 0 || tensor_bytes(state.tensors) <= options.max_shard_size;
+  return fits && !wants_shards(options);
+}
+
 void write_file(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   FlatState state = flatten(checkpoint);
   warn_about_locations(state, options);
   warn_about_ties(checkpoint, state, options);
-  bool fits = options.max_shard_size == 0 || tensor_bytes(state.tensors) <= options.max_shard_size;
-  if (fits && !wants_shards(options)) {
+  if (becomes_one_file(state, options)) {
     return write_one(checkpoint, std::move(state), path, options);
   }
   std::filesystem::path index = path.string() + ".index.json";
@@ -142,6 +179,16 @@ VerifyResult verify_index(const Input& input, const OpenOptions& options, const 
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> header_edit_size(const Checkpoint& checkpoint, const std::filesystem::path& path,
+                                              const SaveOptions& options) {
+  if (dynamic_cast<const SafetensorsDetail*>(checkpoint.detail.get()) == nullptr) return std::nullopt;
+  FlatState state = flatten(checkpoint);
+  if (!becomes_one_file(state, options)) return std::nullopt;
+  SafetensorsPlan plan = plan_one(checkpoint, std::move(state));
+  const SafetensorsHeader* edited = header_to_edit(checkpoint, plan, path, options);
+  return edited == nullptr ? std::nullopt : std::optional<std::uint64_t>(edited->text.size());
+}
 
 const Format kSafetensors = {
     .name = "safetensors",

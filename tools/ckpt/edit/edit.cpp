@@ -7,6 +7,7 @@
 #include "libckpt/format/folder.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/in_place.h"
+#include "libckpt/io/edit_journal.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -147,7 +148,7 @@ void say_closing(Context& context, const EditOptions& options, const Job& job, c
   line += edit.summary;
   if (options.dry_run) {
     for (const std::string& step : edit.steps) say("  " + step);
-    return say(line + ", nothing written (dry run)");
+    return say(line + (written.empty() ? "" : ", " + written) + ", nothing written (dry run)");
   }
   if (options.in_place && !edit.changed) return say(line + ", file left as it is");
   say(line + ", " + written);
@@ -162,14 +163,15 @@ std::string save_edit(Context& context, const EditOptions& options, const Job& j
   if (leaves_out_objects(edit.checkpoint, job, save)) save.drop_inexpressible = true;
   save.report = &report;
   std::string title = save_to(context, options, edit.checkpoint, job.target, save);
+  if (report.rung == "in place") return "header rewritten in place, " + core::format_size(report.bytes_written);
   return written_text(report.bytes_written, title);
 }
 
-/// What a dry run can know about the save: whether the target format can hold everything, and whether an index lists
-/// all that an edit in place would write.
-void check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
+/// What a dry run can know about the save: whether the target format can hold everything, whether an index lists all
+/// that an edit in place would write, and, which is returned for the closing line, whether only a header would change.
+std::string check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
   const ckpt::Format* format = format_written(options, job, edit.checkpoint);
-  if (format == nullptr) return;
+  if (format == nullptr) return "";
   if (edit.changed || !options.in_place) ckpt::check_in_place(edit.checkpoint, job.target);
   ckpt::Checkpoint written = ckpt::retype(edit.checkpoint, options.retype);
   ckpt::SaveOptions save = save_options(options);
@@ -182,6 +184,9 @@ void check_expressible(const EditOptions& options, const Job& job, const Edit& e
     }
     report.dropped.push_back(text);
   }
+  if (!edit.changed) return "";
+  std::optional<std::uint64_t> bytes = ckpt::bytes_in_place(written, job.target, save);
+  return bytes ? "header to be rewritten in place, " + core::format_size(*bytes) : "";
 }
 
 CarryPlan carry_plan(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
@@ -204,6 +209,7 @@ void check_stream(const EditOptions& options) {
 ckpt::SaveOptions save_options(const EditOptions& options) {
   ckpt::SaveOptions save;
   save.overwrite = options.in_place || options.force;
+  save.in_place = options.in_place;
   save.codec = options.codec;
   save.parity = options.parity;
   save.max_shard_size = options.max_shard_size;
@@ -264,6 +270,7 @@ int run_job(Context& context, const EditOptions& options, const EditCommand& com
   ckpt::Report report;
   ckpt::OpenOptions open = options.look(report);
   open.foreign_objects |= options.take_modules;
+  if (options.in_place && !options.dry_run) ckpt::EditJournal::settle(job.target);
   ckpt::Checkpoint checkpoint = ckpt::open(job.source.path, open);
   check_in_place(options, job, checkpoint);
   if (!options.take_modules) leave_out_objects(checkpoint, carry_plan(options, job, checkpoint), report);
@@ -274,7 +281,7 @@ int run_job(Context& context, const EditOptions& options, const EditCommand& com
   report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
   bool writes = !options.dry_run && !useless && (done.changed || !options.in_place);
   std::string written = writes ? save_edit(context, options, job, done, report) : "";
-  if (options.dry_run && !useless) check_expressible(options, job, done, report);
+  if (options.dry_run && !useless) written = check_expressible(options, job, done, report);
   say_report(options, job.source.path, report);
   if (options.json) write_json(json, options, command, job, done, report);
   if (!options.json && !options.quiet) say_closing(context, options, job, done, written);

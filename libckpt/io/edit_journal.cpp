@@ -1,0 +1,245 @@
+#include "libckpt/io/edit_journal.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "libckpt/io/edit_record.h"
+#include "libckpt/io/file_ops.h"
+#include "libckpt/io/hidden_names.h"
+#include "libckpt/io/leftovers.h"
+#include "libckpt/io/pending_files.h"
+#include "libckpt/io/replaced_file.h"
+#include "libckpt/io/writer_lock.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using detail::EditRecord;
+using detail::EditStage;
+using detail::Fd;
+using detail::file_ops;
+using detail::FoundRecord;
+using detail::throw_errno;
+
+/// 0 or the errno. Some network and FUSE systems have no fsync of a folder; they make names durable by themselves.
+int sync_folder(int folder) {
+  if (file_ops().fsync(folder) == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return 0;
+  return errno;
+}
+
+Fd open_target(int folder, const std::string& name) {
+  return Fd(file_ops().openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0));
+}
+
+struct stat status_of(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw_errno(errno, "cannot look at the file");
+  return status;
+}
+
+/// Ends the interrupted edit of an open file: one that is whole is kept, of one that was begun the old bytes come back.
+/// Returns how many. Killed anywhere, it can be repeated: the record goes last.
+std::uint64_t settle_open(int folder, const std::string& name, int target) {
+  constexpr const char* kDoing = "cannot take back an edit of this file that was interrupted";
+  std::string journal = detail::journal_name(name);
+  FoundRecord found = detail::find_record(folder, journal, status_of(target).st_uid);
+  if (found.kind == FoundRecord::Kind::none) return 0;
+  if (found.kind == FoundRecord::Kind::unreadable) throw_errno(found.error, kDoing);
+  // A record that is not whole was followed by no write; one that does not fit is that of a file which was replaced.
+  EditStage stage = found.record ? detail::stage_of(target, *found.record) : EditStage::foreign;
+  int error = 0;
+  if (stage == EditStage::begun) {
+    error = detail::write_fully(target, found.record->offset, found.record->old_bytes);
+  }
+  if (error == 0 && stage != EditStage::foreign && file_ops().fsync(target) != 0) error = errno;
+  if (error != 0) throw_errno(error, kDoing);
+  bool whole = stage == EditStage::whole;
+  std::string undo = detail::undo_name(name);
+  int result = whole ? file_ops().renameat2(folder, journal.c_str(), folder, undo.c_str(), 0)
+                     : file_ops().unlinkat(folder, journal.c_str(), 0);
+  error = result == 0 ? sync_folder(folder) : errno;
+  if (error != 0) throw_errno(error, kDoing);
+  return stage == EditStage::begun ? found.record->old_bytes.size() : 0;
+}
+
+}  // namespace
+
+struct EditJournal::Impl {
+  explicit Impl(const std::filesystem::path& path_in) : path(path_in), target(detail::look_up(path)) {
+    if (!target.old) throw_errno(ENOENT, "cannot write");
+  }
+
+  void begin() {
+    lock = detail::WriterLock(folder(), target.name);
+    detail::sweep_folder(folder(), lock);
+    detail::Step step;
+    file = open_target(folder(), target.name);
+    if (!file) throw_errno(errno, "cannot open it for writing");
+    put_back = settle_open(folder(), target.name, file.get());
+  }
+
+  int folder() const { return target.folder.get(); }
+
+  EditRecord record_of(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes) const {
+    struct stat status = status_of(file.get());
+    return {.device = status.st_dev,
+            .inode = status.st_ino,
+            .size = static_cast<std::uint64_t>(status.st_size),
+            .offset = offset,
+            .old_bytes = {old_bytes.begin(), old_bytes.end()},
+            .new_bytes = {new_bytes.begin(), new_bytes.end()}};
+  }
+
+  void replace(const EditRecord& record) {
+    core::ByteVector encoded = encode(record);
+    detail::require_allowed(std::max<std::uint64_t>(record.offset + record.old_bytes.size(), encoded.size()));
+    if (!detail::holds(file.get(), record.offset, record.old_bytes)) {
+      throw Error(ErrorCode::io, "the file was changed by another program; nothing was written");
+    }
+    detail::Step step;  // it takes milliseconds, so a signal may wait
+    write_journal(encoded);
+    int error = detail::write_fully(file.get(), record.offset, record.new_bytes);
+    bool synced = error != 0 || file_ops().fsync(file.get()) == 0;
+    if (!synced) error = errno;
+    if (error != 0) take_back(record, error, synced);
+    keep_for_undo();
+  }
+
+  /// The record and its name are durable before anything else changes; where that fails, nothing has.
+  void write_journal(const core::ByteVector& encoded) const {
+    constexpr const char* kDoing = "cannot write the record of the edit beside it";
+    std::string name = detail::journal_name(target.name);
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    Fd journal(file_ops().openat(folder(), name.c_str(), kFlags, 0600));
+    if (!journal) throw_errno(errno, kDoing);
+    struct stat owner = status_of(file.get());
+    // The superuser's record must be the owner's, or nobody would believe it; readers of the file need it, too.
+    if (owner.st_uid != ::geteuid()) (void)!::fchown(journal.get(), owner.st_uid, owner.st_gid);
+    (void)::fchmod(journal.get(), owner.st_mode & 0666);
+    int error = detail::write_fully(journal.get(), 0, encoded);
+    if (error == 0 && file_ops().fsync(journal.get()) != 0) error = errno;
+    if (error == 0) error = sync_folder(folder());
+    if (error == 0) return;
+    file_ops().unlinkat(folder(), name.c_str(), 0);
+    throw_errno(error, kDoing);
+  }
+
+  /// A failed fsync is never repeated. The record stays wherever the old bytes are not known to be durable.
+  [[noreturn]] void take_back(const EditRecord& record, int error, bool may_sync) const {
+    std::string name = detail::journal_name(target.name);
+    std::string what = "the edit failed: " + detail::describe_errno(error) + "; ";
+    int failed = detail::write_fully(file.get(), record.offset, record.old_bytes);
+    if (failed != 0) {
+      throw Error(ErrorCode::io, what + "its old bytes could not be put back: " + detail::describe_errno(failed) +
+                                     "; they are kept in " + core::quote(name) +
+                                     ", without which the file may be unreadable, and 'ckpt undo' puts them back" +
+                                     (may_sync ? "" : " (until then its durability is unknown)"));
+    }
+    if (!may_sync || file_ops().fsync(file.get()) != 0) {
+      throw Error(ErrorCode::io, what + "its old bytes are back, but their durability is unknown: fsync failed; " +
+                                     core::quote(name) + " keeps them, and 'ckpt undo' makes sure of them");
+    }
+    file_ops().unlinkat(folder(), name.c_str(), 0);
+    sync_folder(folder());
+    throw_errno(error, "cannot write; the file is as it was");
+  }
+
+  /// The edit stands already: a record of a file that holds all new bytes is that of a whole edit under either name, so
+  /// the new name need not be durable, and where it cannot be had there is no undo.
+  void keep_for_undo() const {
+    std::string name = detail::journal_name(target.name);
+    std::string undo = detail::undo_name(target.name);
+    if (file_ops().renameat2(folder(), name.c_str(), folder(), undo.c_str(), 0) == 0) return;
+    file_ops().unlinkat(folder(), name.c_str(), 0);
+  }
+
+  std::uint64_t undo() {
+    if (put_back > 0) return put_back;
+    struct stat status = status_of(file.get());
+    FoundRecord found = detail::find_record(folder(), detail::undo_name(target.name), status.st_uid);
+    if (found.kind == FoundRecord::Kind::unreadable)
+      throw_errno(found.error, "cannot read the record of its last edit");
+    if (!found.record) throw Error(ErrorCode::io, "there is no record of an edit in place, so nothing can be undone");
+    const EditRecord& last = *found.record;
+    // Written to after the record got its name: whatever changed, the edit is no longer the last one.
+    bool later =
+        std::pair(status.st_mtim.tv_sec, status.st_mtim.tv_nsec) > std::pair(found.named.tv_sec, found.named.tv_nsec);
+    bool same = last.device == status.st_dev && last.inode == status.st_ino;
+    if (!same || later || detail::stage_of(file.get(), last) != EditStage::whole) {
+      throw Error(ErrorCode::io, "the file was changed after its last edit in place, which therefore cannot be undone");
+    }
+    replace(record_of(last.offset, last.new_bytes, last.old_bytes));
+    return last.old_bytes.size();
+  }
+
+  std::filesystem::path path;
+  detail::Target target;
+  detail::WriterLock lock;  ///< behind target, whose folder it needs
+  Fd file;
+  std::uint64_t put_back = 0;  ///< bytes of an interrupted edit that begin() took back
+};
+
+EditJournal::EditJournal(const std::filesystem::path& path)
+    : impl_(core::with_context(path.string(), [&] {
+        auto impl = std::make_unique<Impl>(path);
+        impl->begin();
+        return impl;
+      })) {}
+
+EditJournal::~EditJournal() = default;
+
+bool EditJournal::may_edit(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1) return false;
+  bool mine = status.st_uid == ::geteuid() || ::geteuid() == 0;
+  return mine && (status.st_mode & S_IWUSR) != 0 && ::access(path.c_str(), W_OK) == 0;
+}
+
+void EditJournal::replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes) {
+  assert(old_bytes.size() == new_bytes.size());
+  core::with_context(impl_->path.string(), [&] { impl_->replace(impl_->record_of(offset, old_bytes, new_bytes)); });
+}
+
+std::uint64_t EditJournal::undo() {
+  return core::with_context(impl_->path.string(), [&] { return impl_->undo(); });
+}
+
+bool EditJournal::settle(const std::filesystem::path& path) {
+  detail::Target target = core::with_context(path.string(), [&] { return detail::look_up(path); });
+  struct stat status {};
+  std::string journal = detail::journal_name(target.name);
+  bool pending = ::fstatat(target.folder.get(), journal.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  return pending && EditJournal(path).impl_->put_back > 0;
+}
+
+namespace detail {
+
+void settle_edit(int folder, const std::string& name) {
+  struct stat status {};
+  if (::fstatat(folder, journal_name(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  Fd file = open_target(folder, name);
+  if (file) {
+    settle_open(folder, name, file.get());
+  } else if (errno != ENOENT) {
+    throw_errno(errno, "cannot take back an edit of this file that was interrupted");
+  }
+}
+
+void drop_undo(int folder, const std::string& name) {
+  struct stat status {};
+  std::string undo = undo_name(name);
+  bool there = ::fstatat(folder, undo.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
+  if (there) file_ops().unlinkat(folder, undo.c_str(), 0);
+}
+
+}  // namespace detail
+}  // namespace ckpt

@@ -1,0 +1,57 @@
+#pragma once
+// EditJournal: replaces bytes of a file where they lie, by as many others, so that an edit writes what changes and
+// nothing else. Before the first of them goes, the old and the new ones are made durable in a record beside the file
+// (".net.safetensors.ckpt-journal"); once the new ones are durable, the record gets the name from which undo() takes
+// the edit back (".net.safetensors.ckpt-undo"). Where an edit was interrupted, files opened through byte_source.h read
+// as before it (unedited_source.h), the next edit or save of the file puts the old bytes back, and settle() does just
+// that. Other programs do not know the record: while an edit runs, or after one was interrupted, they may see half of
+// it. Thread safety: one owner; one writer a file, as with AtomicFile. Use: EditJournal journal("net.safetensors");
+// journal.replace(8, old_header, new_header);
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "libcore/base/bytes.h"
+
+namespace ckpt {
+
+class EditJournal {
+ public:
+  /// Takes the writer lock and settles an edit that was interrupted. Follows symbolic links. Errors: Error(io) for a
+  /// missing file, no permission, another writer.
+  explicit EditJournal(const std::filesystem::path& path);
+  ~EditJournal();
+  EditJournal(const EditJournal&) = delete;
+  EditJournal& operator=(const EditJournal&) = delete;
+
+  /// False where an edit in place would change more than the file of that name, or could not be recorded: a file with
+  /// several hard links, without write permission, of another user.
+  static bool may_edit(const std::filesystem::path& path);
+
+  /// Replaces `old_bytes` at `offset`; durable when it returns. Errors: Error(io) when other bytes are there, and from
+  /// the system; the file is then as it was, unless the message says otherwise. REQUIRES: both of the same length.
+  void replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes);
+  /// Takes back the edit that was interrupted, else the last one (an undone edit is one as well, so a second call does
+  /// it again). Returns how many bytes were put back. Errors: those of replace(); Error(io) when no edit is recorded or
+  /// the file was changed since.
+  std::uint64_t undo();
+
+  /// Puts the old bytes back where an edit was interrupted; true when one was. Errors: those of the constructor, where
+  /// there is something to do.
+  static bool settle(const std::filesystem::path& path);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+namespace detail {
+
+/// settle() for a writer that holds the lock of `name` in the open folder.
+void settle_edit(int folder, const std::string& name);
+/// The record of an edit has no use once another file has the name.
+void drop_undo(int folder, const std::string& name);
+
+}  // namespace detail
+}  // namespace ckpt

@@ -1,0 +1,198 @@
+// Edits of safetensors files that write the header where it lies.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <functional>
+
+#include "libckpt/ckpt.h"
+#include "libckpt/format/in_place.h"
+#include "libckpt/io/edit_journal.h"
+#include "libckpt/io/file_ops.h"
+#include "tests/libckpt/transform/trees.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using ckpt::Checkpoint;
+using ckpt::Report;
+using test::list_folder;
+using test::read_file;
+namespace fs = std::filesystem;
+
+constexpr const char* kName = "net.safetensors";
+
+/// Two tensors, one under that key.
+void write_net(const fs::path& path, const std::string& key) {
+  ckpt::save(test::checkpoint(test::dict({{key, test::tensor({1, 2, 3})}, {"b", test::tensor({4})}})), path);
+}
+
+Checkpoint with_key(const Checkpoint& checkpoint, const std::string& old, const std::string& key) {
+  ckpt::Dict dict = checkpoint.root.as_dict();
+  for (auto& item : dict.items) {
+    if (item.first.as_text() == old) item.first = ckpt::Value::text(key);
+  }
+  Checkpoint out = checkpoint;
+  out.root = ckpt::Value::dict(std::move(dict));
+  return out;
+}
+
+std::size_t header_length(const fs::path& path) {
+  std::string content = read_file(path);
+  return core::load_le<std::uint64_t>(core::as_bytes(content).data());
+}
+
+/// Spaces at the end of the header.
+std::size_t padding(const fs::path& path) {
+  std::string header = read_file(path).substr(8, header_length(path));
+  return header.size() - 1 - header.find_last_not_of(' ');
+}
+
+/// Renames the key in place. The file is a new one where it was copied.
+struct Outcome {
+  Report report;
+  bool copied = false;
+  bool announced = false;  ///< as one that writes the header alone
+};
+Outcome rename_key(const fs::path& path, const std::string& old, const std::string& key) {
+  Outcome out;
+  struct stat before {};
+  struct stat after {};
+  ::stat(path.c_str(), &before);
+  Checkpoint edited = with_key(ckpt::open(path), old, key);
+  out.announced = ckpt::bytes_in_place(edited, path, {.in_place = true}).has_value();
+  ckpt::save(edited, path, {.in_place = true, .report = &out.report});
+  ::stat(path.c_str(), &after);
+  out.copied = before.st_ino != after.st_ino;
+  return out;
+}
+
+TEST(SafetensorsEdit, EveryHeaderThatFitsIsWrittenInPlace) {
+  const std::string key = "module.weight";
+  for (std::size_t length = 1; length <= key.size() + 16; ++length) {
+    test::TempDir dir;
+    fs::path path = dir.path() / kName;
+    write_net(path, key);
+    std::size_t room = key.size() + padding(path);
+    std::string before = read_file(path);
+    std::string name(length, 'x');
+    Outcome out = rename_key(path, key, name);
+    bool fits = length <= room;
+    EXPECT_EQ(out.copied, !fits) << length;
+    EXPECT_EQ(out.announced, fits) << length;
+    EXPECT_EQ(out.report.rung, fits ? "in place" : "rewrite");
+    std::string after = read_file(path);
+    Checkpoint read = ckpt::open(path);
+    EXPECT_NE(read.root.find(name), nullptr) << length;
+    EXPECT_EQ(read.root.find(key), nullptr) << length;
+    if (!fits) {
+      EXPECT_EQ(list_folder(dir.path()).size(), 1U);
+      continue;
+    }
+    EXPECT_EQ(out.report.bytes_written, header_length(path));
+    EXPECT_EQ(after.substr(0, 8), before.substr(0, 8));
+    EXPECT_EQ(after.substr(8 + header_length(path)), before.substr(8 + header_length(path)));
+    ckpt::EditJournal(path).undo();
+    EXPECT_EQ(read_file(path), before) << length;
+  }
+}
+
+TEST(SafetensorsEdit, AnEditInPlaceWritesWhatASaveWrites) {
+  test::TempDir dir;
+  write_net(dir.path() / kName, "module.weight");
+  write_net(dir.path() / "saved.safetensors", "module.weight");
+  EXPECT_FALSE(rename_key(dir.path() / kName, "module.weight", "weight").copied);
+  fs::path other = dir.path() / "saved.safetensors";
+  ckpt::save(with_key(ckpt::open(other), "module.weight", "weight"), other);
+  EXPECT_EQ(read_file(dir.path() / kName), read_file(other));
+}
+
+TEST(SafetensorsEdit, AFileThatIsMoreThanOneIsCopied) {
+  test::TempDir dir;
+  fs::path path = dir.path() / kName;
+  write_net(path, "module.weight");
+  fs::create_hard_link(path, dir.path() / "other");
+  std::string before = read_file(path);
+  Outcome out = rename_key(path, "module.weight", "weight");
+  EXPECT_TRUE(out.copied);
+  EXPECT_FALSE(out.announced);
+  EXPECT_EQ(read_file(dir.path() / "other"), before);
+}
+
+TEST(SafetensorsEdit, AnotherTargetIsWrittenWhole) {
+  test::TempDir dir;
+  write_net(dir.path() / kName, "module.weight");
+  std::string before = read_file(dir.path() / kName);
+  Report report;
+  fs::path other = dir.path() / "other.safetensors";
+  ckpt::save(with_key(ckpt::open(dir.path() / kName), "module.weight", "w"), other,
+             {.in_place = true, .report = &report});
+  EXPECT_EQ(report.rung, "rewrite");
+  EXPECT_EQ(read_file(dir.path() / kName), before);
+}
+
+TEST(SafetensorsEdit, ALinkLeadsToTheFileThatIsEdited) {
+  test::TempDir dir;
+  fs::create_directory(dir.path() / "store");
+  write_net(dir.path() / "store" / kName, "module.weight");
+  fs::create_symlink(fs::path("store") / kName, dir.path() / "link.safetensors");
+  EXPECT_FALSE(rename_key(dir.path() / "link.safetensors", "module.weight", "weight").copied);
+  EXPECT_TRUE(fs::is_symlink(dir.path() / "link.safetensors"));
+  EXPECT_TRUE(fs::exists(dir.path() / "store/.net.safetensors.ckpt-undo"));
+}
+
+std::uint64_t bytes_written = 0;
+
+TEST(SafetensorsEdit, WritesFarLessThanTheFile) {
+  constexpr std::size_t kCount = 1000;
+  constexpr std::size_t kFloats = (64U << 20) / sizeof(float) / kCount;
+  test::TempDir dir;
+  fs::path path = dir.path() / kName;
+  ckpt::Dict dict;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ckpt::Entry entry = test::float_entry(std::vector<float>(kFloats, static_cast<float>(i)));
+    dict.items.emplace_back(ckpt::Value::text("module.layer." + std::to_string(i) + ".weight"),
+                            ckpt::Value::tensor(std::make_shared<ckpt::Entry>(std::move(entry))));
+  }
+  ckpt::save(test::checkpoint(ckpt::Value::dict(std::move(dict))), path, {.durable = false});
+  ckpt::detail::FileOps ops = ckpt::detail::system_file_ops();
+  ops.pwrite = [](int fd, const void* data, std::size_t size, off_t offset) {
+    bytes_written += size;
+    return ckpt::detail::system_file_ops().pwrite(fd, data, size, offset);
+  };
+  ops.copy_file_range = [](int in, off_t* from, int out, off_t* to, std::size_t size, unsigned flags) {
+    bytes_written += size;
+    return ckpt::detail::system_file_ops().copy_file_range(in, from, out, to, size, flags);
+  };
+  ckpt::detail::set_file_ops(ops);
+  ckpt::save(ckpt::strip_prefix(ckpt::open(path)), path, {.in_place = true});
+  ckpt::detail::set_file_ops(ckpt::detail::system_file_ops());
+  EXPECT_GT(fs::file_size(path), 63U << 20);
+  EXPECT_GT(bytes_written, 0U);
+  EXPECT_LT(bytes_written, 1U << 20);
+  EXPECT_NE(ckpt::open(path).root.find("layer.7.weight"), nullptr);
+}
+
+TEST(SafetensorsEdit, AnInterruptedEditIsReadAsBeforeWithAWarning) {
+  test::TempDir dir;
+  fs::path path = dir.path() / kName;
+  write_net(path, "module.weight");
+  std::string before = read_file(path);
+  rename_key(path, "module.weight", "weight");
+  std::string torn = read_file(path);
+  std::size_t torn_at = before.find("module.weight") + 3;
+  torn.replace(0, torn_at, before, 0, torn_at);
+  test::write_file(path, torn);
+  fs::rename(dir.path() / ".net.safetensors.ckpt-undo", dir.path() / ".net.safetensors.ckpt-journal");
+  Report report;
+  EXPECT_NE(ckpt::open(path, {.report = &report}).root.find("module.weight"), nullptr);
+  ASSERT_EQ(report.warnings.size(), 1U);
+  EXPECT_NE(report.warnings[0].find("'ckpt undo'"), std::string::npos);
+  EXPECT_EQ(read_file(path), torn);
+  // A save copies what is read and takes the record along; so nothing is left of either.
+  EXPECT_TRUE(rename_key(path, "module.weight", "w").copied);
+  EXPECT_EQ(list_folder(dir.path()), std::vector<std::string>{kName});
+  EXPECT_NE(ckpt::open(path).root.find("w"), nullptr);
+}
+
+}  // namespace

@@ -1,0 +1,48 @@
+// ckpt undo: takes the last edit in place of a file back.
+
+#include "libckpt/io/edit_journal.h"
+
+#include "libcore/base/text.h"
+#include "tools/ckpt/commands/commands.h"
+#include "tools/ckpt/edit/replaced_file.h"
+
+namespace cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  bool follow = false;
+  bool quiet = false;
+};
+
+int run(Context& context, const Options& options) {
+  for (const std::string& file : options.files) check_replaced(file, {.follow = options.follow});
+  for (const std::string& file : options.files) {
+    std::uint64_t bytes = ckpt::EditJournal(file).undo();
+    if (options.quiet) continue;
+    context.out.print(core::printable(file) + ": the last edit in place was taken back, " + core::format_size(bytes) +
+                      " rewritten\n");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_undo(CommandSpec app, Command& chosen) {
+  CommandSpec command =
+      add_command(app, "undo",
+                  "ckpt rename --in-place --glob 'fc.*=h.*' net.safetensors && ckpt undo net.safetensors\n"
+                  "  ckpt meta --in-place --unset format net.safetensors && ckpt undo net.safetensors",
+                  "Take back the last edit that rewrote a header in place, byte for byte, or one that was interrupted. "
+                  "Undone again, "
+                  "it is done again. Refused where the file was changed since. An edit that wrote a whole new file "
+                  "(the closing line "
+                  "says which) has no undo.");
+  auto options = std::make_shared<Options>();
+  command.add_option("FILE", options->files, "file that was edited with --in-place").required().type_name("");
+  command.add_flag("--follow", options->follow, "change the file behind a symbolic link");
+  command.add_flag("-q,--quiet", options->quiet, "print nothing");
+  command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
+}
+
+}  // namespace cli
