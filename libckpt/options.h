@@ -52,7 +52,8 @@ struct SaveOptions {
   Codec codec = Codec::automatic;
   /// The target is the file that the checkpoint was read from: where no byte of a tensor moves, only the changed header
   /// is written, where it lies, and report->rung says "in place". Interrupted, it is taken back; done, it can be undone
-  /// (io/edit_journal.h). Programs that have the file open see it change, and may see half of it for a moment.
+  /// (io/edit_journal.h). Programs that have the file open see it change, and may see half of it for a moment; the
+  /// checkpoint itself cannot be read from it any more.
   bool in_place = false;
   double parity = 0;  ///< .ckpt: share of the file, 0 to 1, that may decay and still be restored (ckpt rescue)
   std::uint64_t max_shard_size = 0;              ///< bytes a file; 0 = one file

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "libckpt/checkpoint.h"
-#include "libckpt/open_save.h"
+#include "libckpt/options.h"
 
 namespace ckpt {
 

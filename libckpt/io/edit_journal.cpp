@@ -214,11 +214,12 @@ std::uint64_t EditJournal::undo() {
 }
 
 bool EditJournal::settle(const std::filesystem::path& path) {
-  detail::Target target = core::with_context(path.string(), [&] { return detail::look_up(path); });
+  std::error_code failed;
+  std::filesystem::path real = std::filesystem::canonical(path, failed);
+  if (failed || !std::filesystem::is_regular_file(real, failed)) return false;
+  std::filesystem::path journal = real.parent_path() / detail::journal_name(real.filename().string());
   struct stat status {};
-  std::string journal = detail::journal_name(target.name);
-  bool pending = ::fstatat(target.folder.get(), journal.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
-  return pending && EditJournal(path).impl_->put_back > 0;
+  return ::lstat(journal.c_str(), &status) == 0 && EditJournal(path).impl_->put_back > 0;
 }
 
 namespace detail {

@@ -1,0 +1,96 @@
+// Edits that rewrite the header of a safetensors file in place, and 'ckpt undo'.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/files.h"
+
+using testing::HasSubstr;
+using namespace test;
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* kFile = "net.safetensors";
+
+std::string run_well(const TempDir& dir, const std::vector<std::string>& arguments) {
+  Outcome outcome = run_ckpt(dir.path(), arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return outcome.out;
+}
+
+TEST(Undo, TakesAnEditInPlaceBack) {
+  TempDir dir;
+  write_model(dir, kFile, {"module.a", "module.b"});
+  const std::string before = read_file(dir.path() / kFile);
+  const std::vector<std::string> strip = {"strip-prefix", "--in-place", kFile};
+  std::string said = run_well(dir, {"strip-prefix", "--in-place", "--dry-run", kFile});
+  EXPECT_THAT(said, HasSubstr("header to be rewritten in place, "));
+  EXPECT_THAT(said, HasSubstr("nothing written (dry run)"));
+  EXPECT_EQ(read_file(dir.path() / kFile), before);
+  said = run_well(dir, strip);
+  EXPECT_THAT(said, HasSubstr("2 of 2 keys renamed, header rewritten in place, "));
+  EXPECT_EQ(names_in(dir.path() / kFile), (Names{"a", "b"}));
+  EXPECT_THAT(run_well(dir, {"undo", kFile}), HasSubstr("the last edit in place was taken back"));
+  EXPECT_EQ(read_file(dir.path() / kFile), before);
+  EXPECT_EQ(run_well(dir, {"undo", "-q", kFile}), "");
+  EXPECT_EQ(names_in(dir.path() / kFile), (Names{"a", "b"}));
+}
+
+TEST(Undo, RefusesWhereThereIsNothingToTakeBack) {
+  TempDir dir;
+  write_model(dir, kFile, {"module.a"});
+  write_model(dir, "net.pth", {"module.a"});
+  expect_refused(dir, {"undo", kFile}, 4, kFile, "there is no record of an edit in place");
+  expect_refused(dir, {"undo", "none.safetensors"}, 4, "none.safetensors", "no such file");
+  run_well(dir, {"strip-prefix", "--in-place", "net.pth"});  // a new file
+  expect_refused(dir, {"undo", "net.pth"}, 4, "net.pth", "there is no record of an edit in place");
+  run_well(dir, {"strip-prefix", "--in-place", kFile});
+  run_well(dir, {"add-prefix", "--in-place", "--prefix", "longer.than.before", kFile});  // copied, as it does not fit
+  expect_refused(dir, {"undo", kFile}, 4, kFile, "there is no record of an edit in place");
+}
+
+TEST(Undo, AHardLinkIsLeftAloneAndALinkIsFollowedOnlyWhenAsked) {
+  TempDir dir;
+  write_model(dir, kFile, {"module.a"});
+  fs::create_symlink(kFile, dir.path() / "link.safetensors");
+  expect_refused(dir, {"strip-prefix", "--in-place", "link.safetensors"}, 2, "link.safetensors", "--follow");
+  EXPECT_THAT(run_well(dir, {"strip-prefix", "--in-place", "--follow", "link.safetensors"}),
+              HasSubstr("header rewritten in place"));
+  expect_refused(dir, {"undo", "link.safetensors"}, 2, "link.safetensors", "--follow");
+  run_well(dir, {"undo", "--follow", "link.safetensors"});
+  EXPECT_TRUE(fs::is_symlink(dir.path() / "link.safetensors"));
+  EXPECT_EQ(names_in(dir.path() / kFile), Names{"module.a"});
+  fs::create_hard_link(dir.path() / kFile, dir.path() / "other.safetensors");
+  EXPECT_THAT(run_well(dir, {"strip-prefix", "--in-place", "-f", kFile}), HasSubstr("written as safetensors file"));
+  EXPECT_EQ(names_in(dir.path() / kFile), Names{"a"});
+  EXPECT_EQ(names_in(dir.path() / "other.safetensors"), Names{"module.a"});
+}
+
+TEST(Undo, AnInterruptedEditReadsAsBeforeAndGoesWithTheNext) {
+  TempDir dir;
+  write_model(dir, kFile, {"module.a", "module.b"});
+  const std::string before = read_file(dir.path() / kFile);
+  run_well(dir, {"strip-prefix", "--in-place", kFile});
+  std::string torn = read_file(dir.path() / kFile);
+  const std::size_t at = before.find("module.a") + 3;
+  torn.replace(0, at, before, 0, at);
+  auto interrupt = [&] {
+    write_file(dir.path() / kFile, torn);
+    fs::rename(dir.path() / ".net.safetensors.ckpt-undo", dir.path() / ".net.safetensors.ckpt-journal");
+  };
+  interrupt();
+  Outcome listed = run_ckpt(dir.path(), {"ls", "-q", kFile});
+  EXPECT_EQ(listed.out, "module.a\nmodule.b\n") << listed.err;
+  EXPECT_THAT(run_ckpt(dir.path(), {"ls", kFile}).err, HasSubstr("'ckpt undo'"));
+  EXPECT_EQ(read_file(dir.path() / kFile), torn);
+  EXPECT_THAT(run_well(dir, {"strip-prefix", "--in-place", kFile}), HasSubstr("header rewritten in place"));
+  EXPECT_EQ(names_in(dir.path() / kFile), (Names{"a", "b"}));
+  interrupt();
+  run_well(dir, {"undo", kFile});
+  EXPECT_EQ(read_file(dir.path() / kFile), before);
+  EXPECT_EQ(list_folder(dir.path()), Names{kFile});
+}
+
+}  // namespace
