@@ -15,6 +15,7 @@
 #include "libckpt/io/zip.h"
 #include "libckpt/open_save.h"
 #include "libckpt/scan.h"
+#include "libckpt/state_dicts.h"
 #include "libckpt/transform/prefix.h"
 #include "libcore/base/error.h"
 #include "tests/fuzz/targets.h"
