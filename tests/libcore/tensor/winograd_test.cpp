@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/core.h"
 #include "libcore/tensor/blocked_layout.h"
 
@@ -15,11 +16,18 @@ using core::Tensor;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Within a few roundings of what the definition gives in double, on the scale of the largest sum.
+/// Kernels of our own are for AVX-512; below it oneDNN convolves.
+bool own_kernels() {
+  return core::cpu::isa() >= core::cpu::Isa::avx512;
+}
+
+/// Within a few roundings of what the definition gives in double, on the scale of the largest sum. oneDNN's sums below
+/// AVX-512 have fewer lanes, so each lane adds up more.
 void expect_close(const Tensor& found, const Tensor& wanted) {
   ASSERT_EQ(found.sizes(), wanted.sizes());
   const double largest = wanted.abs().max().item<double>();
-  EXPECT_LT((found.to_double() - wanted).abs().max().item<double>(), 3e-6 * largest);
+  const double share = own_kernels() ? 3e-6 : 5e-6;
+  EXPECT_LT((found.to_double() - wanted).abs().max().item<double>(), share * largest);
 }
 
 /// An image, the outputs of the convolution and how it is taken.
@@ -74,6 +82,7 @@ TEST_P(Winograd, IsNormalisedAddedToAndActivatedAlong) {
 }
 
 TEST_P(Winograd, GivesTheSameBitsOnSeveralThreads) {
+  if (!own_kernels()) GTEST_SKIP() << "oneDNN's sums depend on the number of threads";
   const Tensor alone = core::relu(conv());
   alone.raw_data();
   for (const int threads : {2, 3, 8}) {
