@@ -164,6 +164,22 @@ std::string list_candidates(const std::vector<StateDictRef>& candidates) {
   return out;
 }
 
+[[noreturn]] void throw_none(const std::string& path) {
+  throw Error(ErrorCode::key, (path.empty() ? "the file" : core::quote(path)) + " has no state dict of a model");
+}
+
+/// REQUIRES: there are several. Their names count from the top of the file.
+[[noreturn]] void throw_several(const std::vector<StateDictRef>& candidates) {
+  const StateDictRef& example = candidates.front().name.empty() ? candidates.back() : candidates.front();
+  throw Error(ErrorCode::usage,
+              "several state dicts: " + list_candidates(candidates) + "; name one, as in FILE::" + example.name);
+}
+
+/// With names that count from the top of the file.
+void name_from_top(std::vector<StateDictRef>& found, const std::string& path) {
+  for (StateDictRef& ref : found) ref.name = (path.empty() ? "" : path + ".") + ref.name;
+}
+
 }  // namespace
 
 bool names_average(const Value& key) {
@@ -222,19 +238,22 @@ StateDictRef choose_state_dict(const Value& root, const std::string& path) {
   const Value& top = value_at(root, path);
   if (std::optional<StateDictRef> itself = top_itself(top, path)) return std::move(*itself);
   std::vector<StateDictRef> candidates = model_candidates(top);
-  std::string start = path.empty() ? "" : path + ".";
-  if (candidates.empty()) {
-    throw Error(ErrorCode::key, (path.empty() ? "the file" : core::quote(path)) + " has no state dict of a model");
-  }
-  if (const StateDictRef* chosen = pick(candidates)) {
-    StateDictRef out = *chosen;
-    out.name = start + out.name;
-    return out;
-  }
-  for (StateDictRef& ref : candidates) ref.name = start + ref.name;
-  const StateDictRef& example = candidates.front().name.empty() ? candidates.back() : candidates.front();
-  throw Error(ErrorCode::usage,
-              "several state dicts: " + list_candidates(candidates) + "; name one, as in FILE::" + example.name);
+  if (candidates.empty()) throw_none(path);
+  const StateDictRef* chosen = pick(candidates);
+  if (chosen != nullptr) candidates = {*chosen};
+  name_from_top(candidates, path);
+  if (candidates.size() > 1) throw_several(candidates);
+  return std::move(candidates.front());
+}
+
+StateDictRef only_state_dict(const Value& root, const std::string& path) {
+  const Value& top = value_at(root, path);
+  if (std::optional<StateDictRef> itself = top_itself(top, path)) return std::move(*itself);
+  std::vector<StateDictRef> candidates = list_weights(top);
+  if (candidates.empty()) throw_none(path);
+  name_from_top(candidates, path);
+  if (candidates.size() > 1) throw_several(candidates);
+  return std::move(candidates.front());
 }
 
 std::optional<StateDictRef> find_model(const Value& root) {

@@ -48,7 +48,11 @@ std::vector<StateDictRef> list_weights(const Value& root);
 /// Errors: Error(key) when there is none, Error(usage) listing the candidates when there are several.
 StateDictRef choose_state_dict(const Value& root, const std::string& path);
 
-/// The same for the whole file, nullopt instead of an error.
+/// For edits that would leave other weights of the file as they are: the weights at or below `path`, averages too,
+/// where there are no others. Errors: as above.
+StateDictRef only_state_dict(const Value& root, const std::string& path);
+
+/// choose_state_dict() for the whole file, nullopt instead of an error.
 std::optional<StateDictRef> find_model(const Value& root);
 
 /// True for a key that has the word ema or swa: "state_dict_ema", "model-ema", "EMA", "swa_model"; not "schema".

@@ -171,10 +171,10 @@ TEST(Align, PairsOtherValuesByNameAndShape) {
 
 TEST(Align, WorksOnTheStateDictThatIsNamed) {
   Checkpoint a =
-      test::checkpoint(dict({{"model", dict({{"w", filled({3}, 1)}})}, {"ema", dict({{"w", filled({3}, 2)}})}}));
+      test::checkpoint(dict({{"student", dict({{"w", filled({3}, 1)}})}, {"teacher", dict({{"w", filled({3}, 2)}})}}));
   Checkpoint b = test::checkpoint(dict({{"x", filled({3}, 2)}}));
   EXPECT_THROW(ckpt::align(a, b), core::Error);
-  EXPECT_TRUE(ckpt::align(a, b, {.at_a = "ema"}).complete);
+  EXPECT_TRUE(ckpt::align(a, b, {.at_a = "teacher"}).complete);
 }
 
 TEST(Align, EscapesNamesThatLookLikePatterns) {

@@ -132,9 +132,11 @@ TEST(AddPrefix, FindsTheModelBesideItsOptimizer) {
   EXPECT_THAT(names(ckpt::add_prefix(file)), ElementsAre("model.module.w", "optimizer.state.0.exp_avg"));
 }
 
-TEST(AddPrefix, TakesTheModelBesideItsAverageOrTheOneNamed) {
+TEST(AddPrefix, AsksWhichWhereAnAverageWouldBeLeftAsItIs) {
   ckpt::Checkpoint both = checkpoint(dict({{"model", state_dict({"a", "b"})}, {"ema", state_dict({"a"})}}));
-  EXPECT_THAT(names(ckpt::add_prefix(both)), ElementsAre("model.module.a", "model.module.b", "ema.a"));
+  core::Error error = error_of([&] { ckpt::add_prefix(both); });
+  EXPECT_EQ(error.code(), core::ErrorCode::usage);
+  EXPECT_EQ(error.message(), "several state dicts: 'model' (2 tensors), 'ema' (1 tensor); name one, as in FILE::model");
   EXPECT_THAT(names(ckpt::add_prefix(both, {.prefix = "net.", .at = "ema"})),
               ElementsAre("model.a", "model.b", "ema.net.a"));
 }
