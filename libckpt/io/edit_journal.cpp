@@ -27,7 +27,7 @@ using detail::EditRecord;
 using detail::EditStage;
 using detail::Fd;
 using detail::file_ops;
-using detail::FoundRecord;
+using detail::FoundEdit;
 using detail::throw_errno;
 
 /// 0 or the errno. Some network and FUSE systems have no fsync of a folder; they make names durable by themselves.
@@ -51,9 +51,9 @@ struct stat status_of(int fd) {
 std::uint64_t settle_open(int folder, const std::string& name, int target) {
   constexpr const char* kDoing = "cannot take back an edit of this file that was interrupted";
   std::string journal = detail::journal_name(name);
-  FoundRecord found = detail::find_record(folder, journal, status_of(target).st_uid);
-  if (found.kind == FoundRecord::Kind::none) return 0;
-  if (found.kind == FoundRecord::Kind::unreadable) throw_errno(found.error, kDoing);
+  FoundEdit found = detail::find_edit(folder, journal, status_of(target).st_uid);
+  if (found.kind == FoundEdit::Kind::none) return 0;
+  if (found.kind == FoundEdit::Kind::unreadable) throw_errno(found.error, kDoing);
   // A record that is not whole was followed by no write; one that does not fit is that of a file which was replaced.
   EditStage stage = found.record ? detail::stage_of(target, *found.record) : EditStage::foreign;
   int error = 0;
@@ -165,9 +165,8 @@ struct EditJournal::Impl {
   std::uint64_t undo() {
     if (put_back > 0) return put_back;
     struct stat status = status_of(file.get());
-    FoundRecord found = detail::find_record(folder(), detail::undo_name(target.name), status.st_uid);
-    if (found.kind == FoundRecord::Kind::unreadable)
-      throw_errno(found.error, "cannot read the record of its last edit");
+    FoundEdit found = detail::find_edit(folder(), detail::undo_name(target.name), status.st_uid);
+    if (found.kind == FoundEdit::Kind::unreadable) throw_errno(found.error, "cannot read the record of its last edit");
     if (!found.record) throw Error(ErrorCode::io, "there is no record of an edit in place, so nothing can be undone");
     const EditRecord& last = *found.record;
     // Written to after the record got its name: whatever changed, the edit is no longer the last one.

@@ -83,17 +83,17 @@ std::optional<EditRecord> decode(core::Bytes bytes) {
   }
 }
 
-FoundRecord find_record(int folder, const std::string& name, uid_t owner) {
+FoundEdit find_edit(int folder, const std::string& name, uid_t owner) {
   struct stat status {};
-  FoundRecord found;
+  FoundEdit found;
   if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return found;
   if (!S_ISREG(status.st_mode) || status.st_nlink != 1 || status.st_uid != owner) return found;
   Fd fd(::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd && errno == ENOENT) return found;
   struct stat opened {};
-  if (!fd || ::fstat(fd.get(), &opened) != 0) return {FoundRecord::Kind::unreadable, {}, {}, errno};
+  if (!fd || ::fstat(fd.get(), &opened) != 0) return {FoundEdit::Kind::unreadable, {}, {}, errno};
   if (opened.st_ino != status.st_ino || opened.st_dev != status.st_dev) return found;
-  found.kind = FoundRecord::Kind::present;
+  found.kind = FoundEdit::Kind::present;
   found.named = opened.st_ctim;
   auto size = static_cast<std::uint64_t>(opened.st_size);
   if (size > kLongest) return found;

@@ -2,7 +2,8 @@
 // The record of an edit in place: which bytes of which file, the old and the new ones. What lies beside a file is not
 // to be trusted: a record counts only when it is a regular file of the file's own owner, whole by its hash, of the
 // file's size, and when every byte that it is about is the old or the new one. Internal to libckpt/io. Thread safety:
-// pure functions. Use: FoundRecord found = find_record(folder, journal_name(name), owner); stage_of(fd, *found.record);
+// pure functions. Use: FoundEdit found = find_edit(folder_fd, journal_name(name), owner); stage_of(fd.get(),
+// *found.record);
 
 #include <sys/types.h>
 
@@ -28,7 +29,7 @@ core::ByteVector encode(const EditRecord& record);
 /// nullopt for bytes that encode() did not make, and for a part of those.
 std::optional<EditRecord> decode(core::Bytes bytes);
 
-struct FoundRecord {
+struct FoundEdit {
   enum class Kind : std::uint8_t {
     none,        ///< nothing there, or somebody else's
     unreadable,  ///< `error` says why
@@ -41,7 +42,7 @@ struct FoundRecord {
 };
 
 /// `owner`: of the file that the record is of.
-FoundRecord find_record(int folder, const std::string& name, uid_t owner);
+FoundEdit find_edit(int folder, const std::string& name, uid_t owner);
 
 /// How far an edit has come. The bytes say that better than the number of an inode: that stays when another program
 /// writes a new file over the old one, and is another one in a copy of the folder.

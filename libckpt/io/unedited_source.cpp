@@ -55,8 +55,8 @@ SourcePtr as_before_edit(SourcePtr file, const fs::path& path) {
   Fd folder(::open(real.has_parent_path() ? real.parent_path().c_str() : ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   int fd = file->file_range()->fd;
   if (!folder || ::fstat(fd, &status) != 0) throw_errno(errno, "cannot look for the record of an edit");
-  FoundRecord found = find_record(folder.get(), journal, status.st_uid);
-  if (found.kind == FoundRecord::Kind::unreadable) {
+  FoundEdit found = find_edit(folder.get(), journal, status.st_uid);
+  if (found.kind == FoundEdit::Kind::unreadable) {
     throw_errno(found.error, "an edit of this file goes on or was interrupted, and its record cannot be read");
   }
   if (!found.record || stage_of(fd, *found.record) != EditStage::begun) return file;

@@ -1,7 +1,7 @@
 #pragma once
 // What a file was before an edit in place (edit_journal.h) that still goes on or was interrupted: readers take no lock
 // and write nothing, so the record of the edit tells them the old bytes. Internal to libckpt. Thread safety: pure; the
-// source as every source. Use: SourcePtr file = as_before_edit(opened, path);
+// source as every source. Use: SourcePtr file = as_before_edit(source, path);
 
 #include <filesystem>
 

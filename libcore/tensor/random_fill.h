@@ -1,7 +1,7 @@
 #pragma once
 // Fills with random numbers before any Tensor: of plain buffers, and of memory of a device by its kernels. random.h is
 // what users call. CPU generators give PyTorch's CPU bits, CUDA generators those of a CUDA device. Thread safety: each
-// fill locks its generator. Use: fill_buffer(generator, {data, DType::f32, n}, {RandomOp::uniform, 0, 1});
+// fill locks its generator. Use: std::int64_t seed = core::detail::draw_seed(generator);
 
 #include <cstdint>
 

@@ -26,7 +26,8 @@ extern const ZipMember member;
 extern const Entry entry;
 extern const Limits limits;
 
-extern const Bytes bytes, header, index_bytes;
+extern const Bytes bytes, header, index_bytes, old_header, new_header;
+extern const uid_t owner;
 extern const std::vector<std::byte*> data, parity;  // blocks of them
 extern const std::string text;
 extern core::ByteVector out;
