@@ -280,14 +280,14 @@ TEST_F(BlockedLayout, TheSameInputGivesTheSameBits) {
 }
 
 TEST(BlockedImageOnly, OfSinglePrecisionWhereChannelsFillBlocks) {
-  const auto held_for = [](const Shape& image, const Shape& weight, core::DType dtype) {
+  const auto is_blocked_for = [](const Shape& image, const Shape& weight, core::DType dtype) {
     return is_blocked(core::conv2d(core::ones(image, {.dtype = dtype}), core::ones(weight, {.dtype = dtype})));
   };
-  EXPECT_EQ(held_for({1, 3, 8, 8}, {16, 3, 3, 3}, core::DType::f32), runs_blocked());
-  EXPECT_EQ(held_for({1, 16, 8, 8}, {24, 16, 3, 3}, core::DType::f32), runs_blocked());
-  EXPECT_FALSE(held_for({1, 16, 8, 8}, {10, 16, 3, 3}, core::DType::f32));
-  EXPECT_FALSE(held_for({1, 16, 8, 8}, {16, 16, 3, 3}, core::DType::f64));
-  EXPECT_FALSE(held_for({1, 16, 3, 3}, {16, 16, 3, 3}, core::DType::f32));  // one pixel
+  EXPECT_EQ(is_blocked_for({1, 3, 8, 8}, {16, 3, 3, 3}, core::DType::f32), runs_blocked());
+  EXPECT_EQ(is_blocked_for({1, 16, 8, 8}, {24, 16, 3, 3}, core::DType::f32), runs_blocked());
+  EXPECT_FALSE(is_blocked_for({1, 16, 8, 8}, {10, 16, 3, 3}, core::DType::f32));
+  EXPECT_FALSE(is_blocked_for({1, 16, 8, 8}, {16, 16, 3, 3}, core::DType::f64));
+  EXPECT_FALSE(is_blocked_for({1, 16, 3, 3}, {16, 16, 3, 3}, core::DType::f32));  // one pixel
 }
 
 TEST(BlockedImageOnly, EmptyBatch) {
