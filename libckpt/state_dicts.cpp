@@ -156,11 +156,14 @@ std::optional<StateDictRef> top_itself(const Value& top, const std::string& path
 }
 
 std::string list_candidates(const std::vector<StateDictRef>& candidates) {
+  constexpr std::size_t kMostListed = 8;
   std::string out;
-  for (const StateDictRef& ref : candidates) {
+  for (std::size_t i = 0; i < std::min(candidates.size(), kMostListed); ++i) {
+    const StateDictRef& ref = candidates[i];
     out += (out.empty() ? "" : ", ") + (ref.name.empty() ? std::string("the top") : core::quote(ref.name)) + " (" +
            core::format_count(ref.tensors) + (ref.tensors == 1 ? " tensor)" : " tensors)");
   }
+  if (candidates.size() > kMostListed) out += " and " + core::format_count(candidates.size() - kMostListed) + " more";
   return out;
 }
 

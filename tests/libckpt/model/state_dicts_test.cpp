@@ -139,6 +139,13 @@ TEST(ChooseStateDict, TakesWhatIsNamedOrTheModelBelowIt) {
   EXPECT_EQ(error.message(), "'epoch' has no state dict of a model");
 }
 
+TEST(ChooseStateDict, ListsTheFirstOfManyCandidates) {
+  ckpt::Dict many;
+  for (int i = 0; i < 5000; ++i) many.items.emplace_back(Value::text("m" + std::to_string(i)), state_dict({"w"}));
+  core::Error error = error_of(Value::dict(std::move(many)));
+  EXPECT_THAT(error.message(), testing::HasSubstr("'m7' (1 tensor) and 4,992 more; name one, as in FILE::m0"));
+}
+
 TEST(ChooseStateDict, ListsTheCandidatesInsteadOfGuessing) {
   Value root = dict({{"g", state_dict({"a", "b"})}, {"d", state_dict({"a"})}});
   core::Error error = error_of(root);
