@@ -249,14 +249,17 @@ StateDictRef choose_state_dict(const Value& root, const std::string& path) {
   return std::move(candidates.front());
 }
 
-StateDictRef only_state_dict(const Value& root, const std::string& path) {
+StateDictRef choose_for_edit(const Value& root, const std::string& path) {
+  StateDictRef chosen = choose_state_dict(root, path);
   const Value& top = value_at(root, path);
-  if (std::optional<StateDictRef> itself = top_itself(top, path)) return std::move(*itself);
-  std::vector<StateDictRef> candidates = list_weights(top);
-  if (candidates.empty()) throw_none(path);
-  name_from_top(candidates, path);
-  if (candidates.size() > 1) throw_several(candidates);
-  return std::move(candidates.front());
+  if (!path.empty() && chosen.value == &top) return chosen;  // it was named itself
+  std::vector<StateDictRef> all = list_weights(top);
+  auto is_other_average = [&](const StateDictRef& ref) {
+    return ref.kind == StateDictKind::ema && ref.dict != chosen.dict;
+  };
+  if (std::none_of(all.begin(), all.end(), is_other_average)) return chosen;
+  name_from_top(all, path);
+  throw_several(all);
 }
 
 std::optional<StateDictRef> find_model(const Value& root) {

@@ -48,9 +48,8 @@ std::vector<StateDictRef> list_weights(const Value& root);
 /// Errors: Error(key) when there is none, Error(usage) listing the candidates when there are several.
 StateDictRef choose_state_dict(const Value& root, const std::string& path);
 
-/// For edits that would leave other weights of the file as they are: the weights at or below `path`, averages too,
-/// where there are no others. Errors: as above.
-StateDictRef only_state_dict(const Value& root, const std::string& path);
+/// The same for an edit, which must not part a model from its average: where both are there, one has to be named.
+StateDictRef choose_for_edit(const Value& root, const std::string& path);
 
 /// choose_state_dict() for the whole file, nullopt instead of an error.
 std::optional<StateDictRef> find_model(const Value& root);

@@ -120,7 +120,7 @@ Checkpoint add_prefix(const Checkpoint& checkpoint, const AddOptions& options, K
   detail::KeyEdit edit{[=](const std::string& key) { return prefix + key; },
                        [=](const std::string& path) { return path.empty() ? bare : prefix + path; },
                        options.at.empty()};
-  return detail::rewrite_keys(checkpoint, {only_state_dict(checkpoint.root, options.at)}, edit, changes);
+  return detail::rewrite_keys(checkpoint, {choose_for_edit(checkpoint.root, options.at)}, edit, changes);
 }
 
 }  // namespace ckpt
