@@ -55,7 +55,7 @@ Run run_tool(const Setup& setup, const Operation& operation, const fs::path& fol
   if (!inject.empty()) words.insert(words.end(), {"-e", "inject=" + call + ":" + inject});
   words.push_back(setup.tool.string());
   words.insert(words.end(), operation.command.begin(), operation.command.end());
-  words.insert(words.end(), {"-j", "1"});
+  if (operation.command.front() != "undo") words.insert(words.end(), {"-j", "1"});  // which has no threads to limit
   pid_t child = ::fork();
   if (child == 0) {
     std::vector<char*> arguments;
