@@ -119,7 +119,7 @@ TEST(OptimizerKernels, SgdRoundsAlikeAtEveryLength) {
   }
 }
 
-TEST(OptimizerKernels, SeveralThreadsGiveTheBitsOfOne) {
+TEST(OptimizerKernels, GiveTheSameBitsOnSeveralThreads) {
   const AdamStepParams how = adam_options(0.1, false, 0.999, true);
   constexpr std::int64_t kMany = 200'003;
   AdamArrays<float> one(kMany), several(kMany);
