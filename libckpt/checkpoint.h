@@ -16,6 +16,8 @@ namespace ckpt {
 /// What one format remembers of a file so that it can write it back as it was. Each format derives its own.
 struct FormatDetail {
   virtual ~FormatDetail() = default;
+  /// The open file, where all was read from one; else null.
+  virtual const ByteSource* file_read() const { return nullptr; }
 };
 
 struct Checkpoint {

@@ -8,6 +8,7 @@
 #include "libckpt/damage.h"
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/in_place.h"
 #include "libckpt/format/scan_file.h"
 #include "libckpt/hint.h"
 #include "libckpt/io/unedited_source.h"
@@ -192,7 +193,9 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
       for (const Obstacle& obstacle : obstacles) options.report->dropped.push_back(describe(obstacle));
     }
     require_values(format, checkpoint);
-    format.write(blocks_in_the_way ? without_blocks(checkpoint) : checkpoint, path, options);
+    const Checkpoint written = blocks_in_the_way ? without_blocks(checkpoint) : checkpoint;
+    std::optional<InPlaceEdit> edit = plan_in_place(written, path, options);
+    edit ? edit_in_place(written, *edit, path, options) : format.write(written, path, options);
     if (options.report != nullptr) warn_of_damage(given.root, format, *options.report);
   });
 }

@@ -18,7 +18,8 @@ struct Report {
   std::vector<std::string> modules;      ///< classes of pickled modules whose tensors were read as a state dict
   std::vector<const void*> module_dicts;  ///< Value::identity() of the dict that each of them became
   std::uint64_t bytes_written = 0;
-  std::string rung;  ///< how the output was made: "rewrite", "in place", "append", ...
+  std::string rung;  ///< how the output was made: "rewrite", "in place", "append"
+  std::string part;  ///< what of the file was written, where not all of it was: "header"
 };
 
 /// Called now and then during long work with bytes done and bytes in all. May be called from the working thread only.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ struct Input {
 /// Opens `path`, a file or the folder of a model. Errors: those of resolve_folder(); Error(io).
 Input open_input(const std::filesystem::path& path, const OpenOptions& options = {});
 
+struct FileEdit;
+
 /// What becomes of objects of unknown classes among the values.
 enum class CarriedObjects : std::uint8_t {
   left_out,
@@ -51,6 +54,10 @@ struct Format {
   std::vector<Obstacle> (*obstacles)(const Checkpoint& checkpoint, const SaveOptions& options) = nullptr;
   /// REQUIRES: obstacles() is empty or options.drop_inexpressible. Null when the format is read-only.
   void (*write)(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) = nullptr;
+  /// The edit of the file that `checkpoint` was read from which makes it what write() would, and moves no tensor;
+  /// nullopt where tensors would move. Null for a format whose files are always written whole. REQUIRES: as write();
+  /// the detail of the checkpoint has a file_read().
+  std::optional<FileEdit> (*edit)(const Checkpoint& checkpoint, const SaveOptions& options) = nullptr;
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
   bool holds_blocks = false;       ///< entries with `blocks` may come to obstacles() and write()
   bool packs = false;              ///< whether it can be written with a codec
@@ -65,6 +72,7 @@ struct Format {
   bool objects_beside = false;     ///< whether tensors have dotted names, and all else lies beside them as objects
   CarriedObjects objects = CarriedObjects::left_out;
   PythonReader python = PythonReader::none;
+  std::string_view edited_part = {};  ///< what edit() writes: "header"
   std::string_view writes_as = {};    ///< of one that is only read: the format in which an edit of it is written
   std::string_view one_file_as = {};  ///< of several files: the format that holds the same in one
   std::string_view listed_as = {};    ///< what a list of facts calls it, where title and name would mislead

@@ -1,18 +1,47 @@
 #include "libckpt/format/in_place.h"
 
-#include "libckpt/format/safetensors/plan.h"
+#include "libckpt/format/format.h"
 #include "libckpt/format/safetensors/present_files.h"
+#include "libcore/base/error.h"
 
 namespace ckpt {
+namespace {
+
+/// The target may be a link to the file.
+bool may_edit(const ByteSource& file, const std::filesystem::path& target) {
+  std::error_code failed;
+  std::filesystem::path real = std::filesystem::canonical(target, failed);
+  return !failed && is_file_of(file, real) && EditJournal::may_edit(real);
+}
+
+}  // namespace
 
 void check_in_place(const Checkpoint& checkpoint, const std::filesystem::path& target) {
   detail::require_all_listed(checkpoint, target);
 }
 
-std::optional<std::uint64_t> bytes_in_place(const Checkpoint& checkpoint, const std::filesystem::path& target,
-                                            const SaveOptions& options) {
-  bool same_format = options.format.empty() || options.format == checkpoint.format;
-  return same_format ? detail::header_edit_size(checkpoint, target, options) : std::nullopt;
+std::optional<InPlaceEdit> plan_in_place(const Checkpoint& checkpoint, const std::filesystem::path& target,
+                                         const SaveOptions& options) {
+  bool wanted = options.in_place && options.overwrite;
+  if (!wanted || (!options.format.empty() && options.format != checkpoint.format)) return std::nullopt;
+  const Format* format = find_format(checkpoint.format);
+  const ByteSource* file = checkpoint.detail ? checkpoint.detail->file_read() : nullptr;
+  bool possible = format != nullptr && format->edit != nullptr && file != nullptr && may_edit(*file, target);
+  std::optional<FileEdit> changes = possible ? format->edit(checkpoint, options) : std::nullopt;
+  if (!changes) return std::nullopt;
+  return InPlaceEdit{std::move(*changes), format->edited_part};
+}
+
+void edit_in_place(const Checkpoint& checkpoint, const InPlaceEdit& edit, const std::filesystem::path& target,
+                   const SaveOptions& options) {
+  std::uint64_t bytes = edit.changes.length();
+  core::with_context(target.string(), [&] { checkpoint.detail->file_read()->require_unchanged(); });
+  if (bytes > 0) EditJournal(target).apply(edit.changes);
+  if (options.progress) options.progress(bytes, bytes);
+  if (options.report == nullptr) return;
+  options.report->bytes_written += bytes;
+  options.report->rung = edit.changes.appends() ? "append" : "in place";
+  options.report->part = edit.part;
 }
 
 }  // namespace ckpt

@@ -162,6 +162,14 @@ SourcePtr slice(SourcePtr whole, std::uint64_t offset, std::uint64_t length) {
   return std::make_shared<SliceSource>(std::move(whole), offset, length);
 }
 
+bool is_file_of(const ByteSource& source, const std::filesystem::path& path) {
+  std::optional<FileRange> range = source.file_range();
+  struct stat opened {};
+  struct stat named {};
+  bool looked = range && ::fstat(range->fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0;
+  return looked && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 SourcePtr memory_source(core::ByteVector bytes) {
   return std::make_shared<MemorySource>(std::move(bytes));
 }

@@ -57,6 +57,8 @@ using SourcePtr = std::shared_ptr<const ByteSource>;
 SourcePtr open_file(const std::filesystem::path& path);
 /// `length` bytes at `offset` of `whole`, which stays alive. Error(corrupt) when they reach past its end.
 SourcePtr slice(SourcePtr whole, std::uint64_t offset, std::uint64_t length);
+/// True when `path` still is the very file that `source` reads.
+bool is_file_of(const ByteSource& source, const std::filesystem::path& path);
 /// Owns `bytes`.
 SourcePtr memory_source(core::ByteVector bytes);
 /// Reads everything. REQUIRES: the caller has checked source.size() against a limit.

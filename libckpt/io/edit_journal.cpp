@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 
 #include "libckpt/io/edit_record.h"
@@ -23,7 +22,6 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-using detail::EditRecord;
 using detail::EditStage;
 using detail::Fd;
 using detail::file_ops;
@@ -55,10 +53,10 @@ std::uint64_t settle_open(int folder, const std::string& name, int target) {
   if (found.kind == FoundEdit::Kind::none) return 0;
   if (found.kind == FoundEdit::Kind::unreadable) throw_errno(found.error, kDoing);
   // A record that is not whole was followed by no write; one that does not fit is that of a file which was replaced.
-  EditStage stage = found.record ? detail::stage_of(target, *found.record) : EditStage::foreign;
+  EditStage stage = found.record ? detail::stage_of(target, found.record->edit) : EditStage::foreign;
   int error = 0;
   if (stage == EditStage::begun) {
-    error = detail::write_fully(target, found.record->offset, found.record->old_bytes);
+    error = detail::write_version(target, found.record->edit, detail::Version::before);
   }
   if (error == 0 && stage != EditStage::foreign && file_ops().fsync(target) != 0) error = errno;
   if (error != 0) throw_errno(error, kDoing);
@@ -68,10 +66,30 @@ std::uint64_t settle_open(int folder, const std::string& name, int target) {
                      : file_ops().unlinkat(folder, journal.c_str(), 0);
   error = result == 0 ? sync_folder(folder) : errno;
   if (error != 0) throw_errno(error, kDoing);
-  return stage == EditStage::begun ? found.record->old_bytes.size() : 0;
+  return stage == EditStage::begun ? found.record->edit.length() : 0;
 }
 
 }  // namespace
+
+std::uint64_t FileEdit::length() const {
+  std::uint64_t bytes = tail.size();
+  for (const FilePatch& patch : patches) bytes += patch.new_bytes.size();
+  return bytes;
+}
+
+void FileEdit::replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes) {
+  if (std::ranges::equal(old_bytes, new_bytes)) return;
+  patches.push_back({offset, {old_bytes.begin(), old_bytes.end()}, {new_bytes.begin(), new_bytes.end()}});
+}
+
+void FileEdit::replace_end(std::uint64_t offset, core::Bytes old_end, core::Bytes new_end) {
+  old_size = offset + old_end.size();
+  new_size = offset + new_end.size();
+  std::size_t common = std::min(old_end.size(), new_end.size());
+  replace(offset, old_end.first(common), new_end.first(common));
+  core::Bytes rest = (old_end.size() > common ? old_end : new_end).subspan(common);
+  tail.assign(rest.begin(), rest.end());
+}
 
 struct EditJournal::Impl {
   explicit Impl(const std::filesystem::path& path_in) : path(path_in), target(detail::look_up(path)) {
@@ -89,28 +107,19 @@ struct EditJournal::Impl {
 
   int folder() const { return target.folder.get(); }
 
-  EditRecord record_of(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes) const {
+  void apply(const FileEdit& edit) {
     struct stat status = status_of(file.get());
-    return {.device = status.st_dev,
-            .inode = status.st_ino,
-            .size = static_cast<std::uint64_t>(status.st_size),
-            .offset = offset,
-            .old_bytes = {old_bytes.begin(), old_bytes.end()},
-            .new_bytes = {new_bytes.begin(), new_bytes.end()}};
-  }
-
-  void replace(const EditRecord& record) {
-    core::ByteVector encoded = encode(record);
-    detail::require_allowed(std::max<std::uint64_t>(record.offset + record.old_bytes.size(), encoded.size()));
-    if (!detail::holds(file.get(), record.offset, record.old_bytes)) {
+    core::ByteVector encoded = detail::encode({.device = status.st_dev, .inode = status.st_ino, .edit = edit});
+    detail::require_allowed(std::max<std::uint64_t>(edit.new_size, encoded.size()));
+    if (!detail::is_before(file.get(), edit)) {
       throw Error(ErrorCode::io, "the file was changed by another program; nothing was written");
     }
     detail::Step step;  // it takes milliseconds, so a signal may wait
     write_journal(encoded);
-    int error = detail::write_fully(file.get(), record.offset, record.new_bytes);
+    int error = detail::write_version(file.get(), edit, detail::Version::after);
     bool synced = error != 0 || file_ops().fsync(file.get()) == 0;
     if (!synced) error = errno;
-    if (error != 0) take_back(record, error, synced);
+    if (error != 0) take_back(edit, error, synced);
     keep_for_undo();
   }
 
@@ -134,10 +143,10 @@ struct EditJournal::Impl {
   }
 
   /// A failed fsync is never repeated. The record stays wherever the old bytes are not known to be durable.
-  [[noreturn]] void take_back(const EditRecord& record, int error, bool may_sync) const {
+  [[noreturn]] void take_back(const FileEdit& edit, int error, bool may_sync) const {
     std::string name = detail::journal_name(target.name);
     std::string what = "the edit failed: " + detail::describe_errno(error) + "; ";
-    int failed = detail::write_fully(file.get(), record.offset, record.old_bytes);
+    int failed = detail::write_version(file.get(), edit, detail::Version::before);
     if (failed != 0) {
       throw Error(ErrorCode::io, what + "its old bytes could not be put back: " + detail::describe_errno(failed) +
                                      "; they are kept in " + core::quote(name) +
@@ -168,16 +177,16 @@ struct EditJournal::Impl {
     FoundEdit found = detail::find_edit(folder(), detail::undo_name(target.name), status.st_uid);
     if (found.kind == FoundEdit::Kind::unreadable) throw_errno(found.error, "cannot read the record of its last edit");
     if (!found.record) throw Error(ErrorCode::io, "there is no record of an edit in place, so nothing can be undone");
-    const EditRecord& last = *found.record;
+    const detail::EditRecord& last = *found.record;
     // Written to after the record got its name: whatever changed, the edit is no longer the last one.
     bool later =
         std::pair(status.st_mtim.tv_sec, status.st_mtim.tv_nsec) > std::pair(found.named.tv_sec, found.named.tv_nsec);
     bool same = last.device == status.st_dev && last.inode == status.st_ino;
-    if (!same || later || detail::stage_of(file.get(), last) != EditStage::whole) {
+    if (!same || later || detail::stage_of(file.get(), last.edit) != EditStage::whole) {
       throw Error(ErrorCode::io, "the file was changed after its last edit in place, which therefore cannot be undone");
     }
-    replace(record_of(last.offset, last.new_bytes, last.old_bytes));
-    return last.old_bytes.size();
+    apply(detail::reversed(last.edit));
+    return last.edit.length();
   }
 
   std::filesystem::path path;
@@ -203,9 +212,8 @@ bool EditJournal::may_edit(const std::filesystem::path& path) {
   return mine && (status.st_mode & S_IWUSR) != 0 && ::access(path.c_str(), W_OK) == 0;
 }
 
-void EditJournal::replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes) {
-  assert(old_bytes.size() == new_bytes.size());
-  core::with_context(impl_->path.string(), [&] { impl_->replace(impl_->record_of(offset, old_bytes, new_bytes)); });
+void EditJournal::apply(const FileEdit& edit) {
+  core::with_context(impl_->path.string(), [&] { impl_->apply(edit); });
 }
 
 std::uint64_t EditJournal::undo() {

@@ -1,20 +1,48 @@
 #pragma once
-// EditJournal: replaces bytes of a file where they lie, by as many others, so that an edit writes what changes and
-// nothing else. Before the first of them goes, the old and the new ones are made durable in a record beside the file
+// EditJournal: changes bytes of a file where they lie, and its end, so that an edit writes what changes and nothing
+// else. Before the first of them goes, the old and the new ones are made durable in a record beside the file
 // (".net.safetensors.ckpt-journal"); once the new ones are durable, the record gets the name from which undo() takes
 // the edit back (".net.safetensors.ckpt-undo"). Where an edit was interrupted, files opened through byte_source.h read
 // as before it (unedited_source.h), the next edit or save of the file puts the old bytes back, and settle() does just
 // that. Other programs do not know the record: while an edit runs, or after one was interrupted, they may see half of
 // it. Thread safety: one owner; one writer a file, as with AtomicFile. Use: EditJournal journal("net.safetensors");
-// journal.replace(8, old_header, new_header);
+// FileEdit edit{.old_size = size, .new_size = size};
+// edit.replace(8, old_header, new_header); journal.apply(edit);
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "libcore/base/bytes.h"
 
 namespace ckpt {
+
+/// Bytes of a file that as many others take the place of.
+struct FilePatch {
+  std::uint64_t offset = 0;
+  core::ByteVector old_bytes;
+  core::ByteVector new_bytes;
+};
+
+/// What an edit does to a file, told so that it can be taken back.
+struct FileEdit {
+  std::uint64_t old_size = 0;
+  std::uint64_t new_size = 0;
+  std::vector<FilePatch> patches = {};  ///< ascending, apart from each other, inside the shorter version
+  core::ByteVector tail = {};           ///< what the longer version has behind the end of the shorter
+
+  /// True when all that was in the file before stays there.
+  bool appends() const { return patches.empty() && new_size > old_size; }
+  std::uint64_t common_size() const { return std::min(old_size, new_size); }
+  /// How many bytes are replaced, added or cut off; 0 for an edit that changes nothing.
+  std::uint64_t length() const;
+  /// Adds a patch behind all others. Nothing where both are the same. REQUIRES: as many old as new bytes.
+  void replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes);
+  /// Gives the file another end: `new_end` for `old_end`, which begins at `offset`. REQUIRES: no patch lies there.
+  void replace_end(std::uint64_t offset, core::Bytes old_end, core::Bytes new_end);
+};
 
 class EditJournal {
  public:
@@ -29,12 +57,13 @@ class EditJournal {
   /// several hard links, without write permission, of another user.
   static bool may_edit(const std::filesystem::path& path);
 
-  /// Replaces `old_bytes` at `offset`; durable when it returns. Errors: Error(io) when other bytes are there, and from
-  /// the system; the file is then as it was, unless the message says otherwise. REQUIRES: both of the same length.
-  void replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes);
+  /// Durable when it returns. Errors: Error(io) when the file has other bytes or another size than the edit says, and
+  /// from the system; the file is then as it was, unless the message says otherwise. REQUIRES: the edit changes
+  /// something.
+  void apply(const FileEdit& edit);
   /// Takes back the edit that was interrupted, else the last one (an undone edit is one as well, so a second call does
-  /// it again). Returns how many bytes were put back. Errors: those of replace(); Error(io) when no edit is recorded or
-  /// the file was changed since.
+  /// it again). Returns how many bytes were put back or cut off. Errors: those of apply(); Error(io) when no edit is
+  /// recorded or the file was changed since.
   std::uint64_t undo();
 
   /// Puts the old bytes back where an edit was interrupted; true when one was. Errors: those of the constructor, where

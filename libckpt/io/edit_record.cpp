@@ -16,7 +16,7 @@ namespace ckpt::detail {
 namespace {
 
 constexpr std::string_view kMagic = "ckptedit";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 constexpr std::uint64_t kHashBytes = 16;
 constexpr std::uint64_t kLongest = 256ULL << 20;  ///< twice the longest header that any format may have, and some
 
@@ -39,38 +39,114 @@ core::Bytes read_at(int fd, std::uint64_t offset, core::MutableBytes out) {
   return out.first(done);
 }
 
+core::ByteVector take_vector(ByteCursor& in, std::uint64_t length) {
+  core::Bytes bytes = in.take_bytes(length);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// nullopt where the patch does not lie behind the one that ends at `from`, inside the first `size` bytes.
+std::optional<FilePatch> parse_patch(ByteCursor& in, std::uint64_t from, std::uint64_t size) {
+  FilePatch patch{.offset = in.take<std::uint64_t>(), .old_bytes = {}, .new_bytes = {}};
+  auto length = in.take<std::uint64_t>();
+  bool inside = from <= patch.offset && patch.offset <= size && length <= size - patch.offset;
+  if (length == 0 || !inside) return std::nullopt;
+  patch.old_bytes = take_vector(in, length);
+  patch.new_bytes = take_vector(in, length);
+  return patch;
+}
+
 std::optional<EditRecord> parse(core::Bytes bytes) {
   ByteCursor in(bytes, "the record of an edit");
   if (in.take_text(kMagic.size()) != kMagic || in.take<std::uint64_t>() != kVersion) return std::nullopt;
   EditRecord record;
   record.device = in.take<std::uint64_t>();
   record.inode = in.take<std::uint64_t>();
-  record.size = in.take<std::uint64_t>();
-  record.offset = in.take<std::uint64_t>();
-  auto length = in.take<std::uint64_t>();
-  bool inside = record.offset <= record.size && length <= record.size - record.offset;
-  if (length == 0 || !inside || length > in.remaining() / 2) return std::nullopt;
-  core::Bytes old_bytes = in.take_bytes(length);
-  core::Bytes new_bytes = in.take_bytes(length);
+  FileEdit& edit = record.edit;
+  edit.old_size = in.take<std::uint64_t>();
+  edit.new_size = in.take<std::uint64_t>();
+  auto patches = in.take<std::uint64_t>();
+  for (std::uint64_t i = 0, from = 0; i < patches; ++i) {
+    std::optional<FilePatch> patch = parse_patch(in, from, edit.common_size());
+    if (!patch) return std::nullopt;
+    from = patch->offset + patch->old_bytes.size();
+    edit.patches.push_back(std::move(*patch));
+  }
+  edit.tail = take_vector(in, std::max(edit.old_size, edit.new_size) - edit.common_size());
   core::ByteVector hash;
   append_hash(hash, bytes.first(in.position()));
   if (in.remaining() != kHashBytes || !std::ranges::equal(in.take_bytes(kHashBytes), hash)) return std::nullopt;
-  record.old_bytes.assign(old_bytes.begin(), old_bytes.end());
-  record.new_bytes.assign(new_bytes.begin(), new_bytes.end());
-  return record;
+  return edit.length() == 0 ? std::nullopt : std::optional(std::move(record));
+}
+
+/// Where the bytes of a place stand: each is that of one version, or of neither.
+struct Place {
+  bool old = true;  ///< all are old
+  bool whole = true;
+  bool known = true;
+};
+
+Place look_at(int file, const FilePatch& patch) {
+  core::ByteVector room(patch.old_bytes.size());
+  core::Bytes now = read_at(file, patch.offset, room);
+  Place place{.old = std::ranges::equal(now, patch.old_bytes), .whole = std::ranges::equal(now, patch.new_bytes)};
+  if (place.old || place.whole) return place;
+  place.known = now.size() == room.size();
+  for (std::size_t i = 0; place.known && i < now.size(); ++i) {
+    place.known = now[i] == patch.old_bytes[i] || now[i] == patch.new_bytes[i];
+  }
+  return place;
+}
+
+/// The end that only the longer version has. A power cut may leave zeros where bytes were written behind the old end.
+Place look_at_tail(int file, std::uint64_t size, const FileEdit& edit) {
+  core::ByteVector room(size - edit.common_size());
+  core::Bytes now = read_at(file, edit.common_size(), room);
+  Place place;
+  bool complete = std::ranges::equal(now, edit.tail);
+  place.old = edit.old_size > edit.new_size ? complete : now.empty();
+  place.whole = edit.new_size > edit.old_size ? complete : now.empty();
+  for (std::size_t i = 0; place.known && i < now.size(); ++i) {
+    place.known = now[i] == edit.tail[i] || now[i] == std::byte{0};
+  }
+  return place;
+}
+
+Place look_at(int file, const FileEdit& edit) {
+  struct stat status {};
+  if (::fstat(file, &status) != 0) throw_errno(errno, "cannot look at the file");
+  auto size = static_cast<std::uint64_t>(status.st_size);
+  bool may_be = size >= edit.common_size() && size <= std::max(edit.old_size, edit.new_size);
+  if (!may_be) return {.old = false, .whole = false, .known = false};
+  Place all = look_at_tail(file, size, edit);
+  for (const FilePatch& patch : edit.patches) {
+    Place place = look_at(file, patch);
+    all = {.old = all.old && place.old, .whole = all.whole && place.whole, .known = all.known && place.known};
+  }
+  return all;
 }
 
 }  // namespace
 
+FileEdit reversed(FileEdit edit) {
+  std::swap(edit.old_size, edit.new_size);
+  for (FilePatch& patch : edit.patches) std::swap(patch.old_bytes, patch.new_bytes);
+  return edit;
+}
+
 core::ByteVector encode(const EditRecord& record) {
   core::ByteVector out;
   core::append(out, core::as_bytes(kMagic));
-  for (std::uint64_t number :
-       {kVersion, record.device, record.inode, record.size, record.offset, std::uint64_t{record.old_bytes.size()}}) {
+  for (std::uint64_t number : {kVersion, record.device, record.inode, record.edit.old_size, record.edit.new_size,
+                               std::uint64_t{record.edit.patches.size()}}) {
     core::append_le(out, number);
   }
-  core::append(out, record.old_bytes);
-  core::append(out, record.new_bytes);
+  for (const FilePatch& patch : record.edit.patches) {
+    core::append_le(out, patch.offset);
+    core::append_le(out, std::uint64_t{patch.old_bytes.size()});
+    core::append(out, patch.old_bytes);
+    core::append(out, patch.new_bytes);
+  }
+  core::append(out, record.edit.tail);
   append_hash(out, out);
   return out;
 }
@@ -102,23 +178,28 @@ FoundEdit find_edit(int folder, const std::string& name, uid_t owner) {
   return found;
 }
 
-EditStage stage_of(int file, const EditRecord& record) {
-  struct stat status {};
-  if (::fstat(file, &status) != 0) throw_errno(errno, "cannot look at the file");
-  if (static_cast<std::uint64_t>(status.st_size) != record.size) return EditStage::foreign;
-  core::ByteVector room(record.old_bytes.size());
-  core::Bytes now = read_at(file, record.offset, room);
-  if (std::ranges::equal(now, record.new_bytes)) return EditStage::whole;
-  if (now.size() != room.size()) return EditStage::foreign;
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (now[i] != record.old_bytes[i] && now[i] != record.new_bytes[i]) return EditStage::foreign;
-  }
-  return EditStage::begun;
+EditStage stage_of(int file, const FileEdit& edit) {
+  Place place = look_at(file, edit);
+  if (place.whole) return EditStage::whole;
+  return place.known ? EditStage::begun : EditStage::foreign;
 }
 
-bool holds(int file, std::uint64_t offset, core::Bytes bytes) {
-  core::ByteVector room(bytes.size());
-  return std::ranges::equal(read_at(file, offset, room), bytes);
+bool is_before(int file, const FileEdit& edit) {
+  return look_at(file, edit).old;
+}
+
+int write_version(int file, const FileEdit& edit, Version version) {
+  bool before = version == Version::before;
+  std::uint64_t size = before ? edit.old_size : edit.new_size;
+  // The end goes first, so that what is written over the old bytes finds there what it speaks of.
+  int error = size > edit.common_size() ? write_fully(file, edit.common_size(), edit.tail) : 0;
+  for (const FilePatch& patch : edit.patches) {
+    if (error != 0) return error;
+    error = write_fully(file, patch.offset, before ? patch.old_bytes : patch.new_bytes);
+  }
+  bool cut = error == 0 && edit.old_size != edit.new_size && size == edit.common_size();
+  if (cut && file_ops().ftruncate(file, static_cast<off_t>(size)) != 0) error = errno;
+  return error;
 }
 
 }  // namespace ckpt::detail

@@ -1,9 +1,9 @@
 #pragma once
-// The record of an edit in place: which bytes of which file, the old and the new ones. What lies beside a file is not
-// to be trusted: a record counts only when it is a regular file of the file's own owner, whole by its hash, of the
-// file's size, and when every byte that it is about is the old or the new one. Internal to libckpt/io. Thread safety:
-// pure functions. Use: FoundEdit found = find_edit(folder_fd, journal_name(name), owner); stage_of(fd.get(),
-// *found.record);
+// The record of an edit in place: which bytes of which file, the old and the new ones, and the end of the longer
+// version of both. What lies beside a file is not to be trusted: a record counts only when it is a regular file of the
+// file's own owner, whole by its hash, and when the file has a length between the old and the new one and every byte
+// that the record is about is one of either version. Internal to libckpt/io. Thread safety: pure functions. Use:
+// FoundEdit found = find_edit(folder_fd, journal_name(name), owner); stage_of(fd.get(), found.record->edit);
 
 #include <sys/types.h>
 
@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "libckpt/io/edit_journal.h"
 #include "libcore/base/bytes.h"
 
 namespace ckpt::detail {
@@ -19,11 +20,11 @@ namespace ckpt::detail {
 struct EditRecord {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  std::uint64_t size = 0;  ///< of the file
-  std::uint64_t offset = 0;
-  core::ByteVector old_bytes;
-  core::ByteVector new_bytes;  ///< as many
+  FileEdit edit;
 };
+
+/// The edit that takes it back.
+FileEdit reversed(FileEdit edit);
 
 core::ByteVector encode(const EditRecord& record);
 /// nullopt for bytes that encode() did not make, and for a part of those.
@@ -47,13 +48,17 @@ FoundEdit find_edit(int folder, const std::string& name, uid_t owner);
 /// How far an edit has come. The bytes say that better than the number of an inode: that stays when another program
 /// writes a new file over the old one, and is another one in a copy of the folder.
 enum class EditStage : std::uint8_t {
-  foreign,  ///< the record is not of this file
+  foreign,  ///< it is not one of this file
   begun,    ///< some bytes may be new
   whole,    ///< all are
 };
 /// Of an open file. Errors: Error(io).
-EditStage stage_of(int file, const EditRecord& record);
-/// True when the open file has these bytes there. Errors: Error(io).
-bool holds(int file, std::uint64_t offset, core::Bytes bytes);
+EditStage stage_of(int file, const FileEdit& edit);
+/// True when the open file is the one before the edit, as far as it says. Errors: Error(io).
+bool is_before(int file, const FileEdit& edit);
+
+enum class Version : std::uint8_t { before, after };
+/// Gives an open file the bytes and the length of a version: 0, or the errno that stopped it. Not durable yet.
+int write_version(int file, const FileEdit& edit, Version version);
 
 }  // namespace ckpt::detail

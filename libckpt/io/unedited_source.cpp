@@ -19,22 +19,29 @@ namespace fs = std::filesystem;
 
 class UneditedSource final : public ByteSource {
  public:
-  UneditedSource(SourcePtr file, EditRecord record) : file_(std::move(file)), record_(std::move(record)) {}
+  UneditedSource(SourcePtr file, FileEdit edit) : file_(std::move(file)), edit_(std::move(edit)) {}
 
-  std::uint64_t size() const override { return file_->size(); }
+  std::uint64_t size() const override { return edit_.old_size; }
   void read(std::uint64_t offset, MutableBytes out) const override {
-    file_->read(offset, out);
-    std::uint64_t begin = std::max(offset, record_.offset);
-    std::uint64_t end = std::min(offset + out.size(), record_.offset + record_.old_bytes.size());
-    if (begin >= end) return;
-    Bytes old_bytes = Bytes(record_.old_bytes).subspan(begin - record_.offset, end - begin);
-    std::ranges::copy(old_bytes, out.begin() + static_cast<std::ptrdiff_t>(begin - offset));
+    std::uint64_t shared = std::min<std::uint64_t>(out.size(), std::max(edit_.common_size(), offset) - offset);
+    if (shared > 0) file_->read(offset, out.first(shared));
+    for (const FilePatch& patch : edit_.patches) lay_over(patch.offset, patch.old_bytes, offset, out);
+    if (shared < out.size()) lay_over(edit_.common_size(), edit_.tail, offset, out);
   }
   void require_unchanged() const override { file_->require_unchanged(); }
 
  private:
+  /// What of `bytes`, which belong at `at`, falls into `out`, which was read at `offset`.
+  static void lay_over(std::uint64_t at, Bytes bytes, std::uint64_t offset, MutableBytes out) {
+    std::uint64_t begin = std::max(offset, at);
+    std::uint64_t end = std::min(offset + out.size(), at + bytes.size());
+    if (begin >= end) return;
+    std::ranges::copy(bytes.subspan(begin - at, end - begin),
+                      out.begin() + static_cast<std::ptrdiff_t>(begin - offset));
+  }
+
   SourcePtr file_;
-  EditRecord record_;
+  FileEdit edit_;
 };
 
 /// Where the record would lie: beside the file itself, not beside a link to it.
@@ -59,8 +66,8 @@ SourcePtr as_before_edit(SourcePtr file, const fs::path& path) {
   if (found.kind == FoundEdit::Kind::unreadable) {
     throw_errno(found.error, "an edit of this file goes on or was interrupted, and its record cannot be read");
   }
-  if (!found.record || stage_of(fd, *found.record) != EditStage::begun) return file;
-  return std::make_shared<UneditedSource>(std::move(file), std::move(*found.record));
+  if (!found.record || stage_of(fd, found.record->edit) != EditStage::begun) return file;
+  return std::make_shared<UneditedSource>(std::move(file), std::move(found.record->edit));
 }
 
 bool hides_edit(const ByteSource& source) {

@@ -214,10 +214,9 @@ void add_recovery(List& list) {
   std::size_t length = core::load_le<std::uint64_t>(core::as_bytes(old).data());
   core::Bytes old_header = core::as_bytes(old).subspan(sizeof(std::uint64_t), length);
   core::Bytes new_header = core::as_bytes(fresh).subspan(sizeof(std::uint64_t), length);
-  core::ByteVector record = ckpt::detail::encode({.size = old.size(),
-                                                  .offset = sizeof(std::uint64_t),
-                                                  .old_bytes = {old_header.begin(), old_header.end()},
-                                                  .new_bytes = {new_header.begin(), new_header.end()}});
+  ckpt::FileEdit changes{.old_size = old.size(), .new_size = old.size()};
+  changes.replace(sizeof(std::uint64_t), old_header, new_header);
+  core::ByteVector record = ckpt::detail::encode({.edit = changes});
   std::string torn = old;
   for (std::size_t at = 0; at < torn.size(); at += 2 * kSector) torn.replace(at, kSector, fresh, at, kSector);
   auto shared = [](std::string_view text) { return std::make_shared<const std::string>(text); };

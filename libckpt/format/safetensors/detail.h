@@ -17,6 +17,8 @@ namespace ckpt::detail {
 
 /// One file.
 struct SafetensorsDetail final : FormatDetail {
+  const ByteSource* file_read() const override { return file.get(); }
+
   SourcePtr file;
   SafetensorsHeader header;
   std::vector<SourcePtr> sources;                                ///< data of header.items

@@ -75,8 +75,4 @@ class SafetensorsPlan {
   std::uint64_t data_size_ = 0;
 };
 
-/// Bytes that a save over `path` with SaveOptions::in_place would write where they lie; nullopt when it copies.
-std::optional<std::uint64_t> header_edit_size(const Checkpoint& checkpoint, const std::filesystem::path& path,
-                                              const SaveOptions& options);
-
 }  // namespace ckpt::detail

@@ -243,14 +243,6 @@ void require_all_listed(const Checkpoint& checkpoint, const fs::path& index_path
   throw error;
 }
 
-bool is_file_of(const ByteSource& source, const fs::path& path) {
-  std::optional<FileRange> range = source.file_range();
-  struct stat opened {};
-  std::optional<struct stat> named = status_of(path);
-  return range && named && ::fstat(range->fd, &opened) == 0 && opened.st_dev == named->st_dev &&
-         opened.st_ino == named->st_ino;
-}
-
 bool holds_plan(const fs::path& path, const SafetensorsPlan& plan) {
   std::optional<struct stat> status = status_of(path);
   bool alone = status && S_ISREG(status->st_mode) && status->st_uid == ::geteuid() && status->st_nlink == 1;

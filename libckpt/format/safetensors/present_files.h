@@ -31,10 +31,6 @@ SupersededShards find_superseded(const Checkpoint& checkpoint, const std::vector
 /// An edit in place of an index would drop the tensors of its shards that it does not list. Errors: Error(corrupt)
 /// naming the first of them, unless the checkpoint was read leniently. Nothing for any other save.
 void require_all_listed(const Checkpoint& checkpoint, const std::filesystem::path& index_path);
-
-/// True when `path` still is the very file that `source` reads.
-bool is_file_of(const ByteSource& source, const std::filesystem::path& path);
-
 /// True for a regular file of this user alone whose bytes are just those that the plan would write.
 bool holds_plan(const std::filesystem::path& path, const SafetensorsPlan& plan);
 

@@ -83,36 +83,9 @@ SafetensorsPlan plan_one(const Checkpoint& checkpoint, FlatState state) {
   return {std::move(state.tensors), metadata, old};
 }
 
-/// The header of the old file where the new one can be written over it, else null. Growing a file in front (by
-/// FALLOC_FL_INSERT_RANGE) is no way: file systems shift extents step by step, and nothing takes a power cut in the
-/// midst of that back.
-const SafetensorsHeader* header_to_edit(const Checkpoint& checkpoint, const SafetensorsPlan& plan,
-                                        const std::filesystem::path& path, const SaveOptions& options) {
-  const auto* old = dynamic_cast<const SafetensorsDetail*>(checkpoint.detail.get());
-  bool wanted = options.in_place && options.overwrite && plan.changes_header_alone();
-  if (!wanted || old == nullptr) return nullptr;
-  std::error_code failed;
-  std::filesystem::path real = std::filesystem::canonical(path, failed);
-  bool possible = !failed && is_file_of(*old->file, real) && EditJournal::may_edit(real);
-  return possible ? &old->header : nullptr;
-}
-
-void edit_header(const SafetensorsHeader& old, const SafetensorsPlan& plan, const std::filesystem::path& path,
-                 const SaveOptions& options) {
-  if (plan.header() != old.text) {
-    EditJournal(path).replace(kLengthBytes, core::as_bytes(old.text), core::as_bytes(plan.header()));
-  }
-  if (options.progress) options.progress(old.text.size(), old.text.size());
-  if (options.report == nullptr) return;
-  options.report->bytes_written += old.text.size();
-  options.report->rung = "in place";
-}
-
 void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& path,
                const SaveOptions& options) {
   SafetensorsPlan plan = plan_one(checkpoint, std::move(state));
-  const SafetensorsHeader* edited = header_to_edit(checkpoint, plan, path, options);
-  if (edited != nullptr) return edit_header(*edited, plan, path, options);
   std::uint64_t total = plan.total_size();
   AtomicFile file(path, {options.overwrite, options.durable, total});
   plan.write(file, [&](std::uint64_t done) {
@@ -138,6 +111,21 @@ void write_file(const Checkpoint& checkpoint, const std::filesystem::path& path,
   }
   std::filesystem::path index = path.string() + ".index.json";
   write_shards(checkpoint, std::move(state), index, options);
+}
+
+/// Growing a file in front (by FALLOC_FL_INSERT_RANGE) is no way: file systems shift extents step by step, and nothing
+/// takes a power cut in the midst of that back.
+std::optional<FileEdit> edit_header(const Checkpoint& checkpoint, const SaveOptions& options) {
+  FlatState state = flatten(checkpoint);
+  if (!becomes_one_file(state, options)) return std::nullopt;
+  const auto& old = dynamic_cast<const SafetensorsDetail&>(*checkpoint.detail);
+  SafetensorsPlan plan = plan_one(checkpoint, state);
+  if (!plan.changes_header_alone()) return std::nullopt;
+  warn_about_locations(state, options);
+  warn_about_ties(checkpoint, state, options);
+  FileEdit edit{.old_size = old.file->size(), .new_size = old.file->size()};
+  edit.replace(kLengthBytes, core::as_bytes(old.header.text), core::as_bytes(plan.header()));
+  return edit;
 }
 
 void write_index(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
@@ -180,16 +168,6 @@ VerifyResult verify_index(const Input& input, const OpenOptions& options, const 
 
 }  // namespace
 
-std::optional<std::uint64_t> header_edit_size(const Checkpoint& checkpoint, const std::filesystem::path& path,
-                                              const SaveOptions& options) {
-  if (dynamic_cast<const SafetensorsDetail*>(checkpoint.detail.get()) == nullptr) return std::nullopt;
-  FlatState state = flatten(checkpoint);
-  if (!becomes_one_file(state, options)) return std::nullopt;
-  SafetensorsPlan plan = plan_one(checkpoint, std::move(state));
-  const SafetensorsHeader* edited = header_to_edit(checkpoint, plan, path, options);
-  return edited == nullptr ? std::nullopt : std::optional<std::uint64_t>(edited->text.size());
-}
-
 const Format kSafetensors = {
     .name = "safetensors",
     .title = "safetensors file",
@@ -198,9 +176,11 @@ const Format kSafetensors = {
     .read = read_safetensors,
     .obstacles = obstacles,
     .write = write_file,
+    .edit = edit_header,
     .verify = verify_file,
     .splits = true,
     .python = PythonReader::safetensors,
+    .edited_part = "header",
 };
 
 const Format kSafetensorsSharded = {

@@ -60,7 +60,7 @@ Outcome rename_key(const fs::path& path, const std::string& old, const std::stri
   struct stat after {};
   ::stat(path.c_str(), &before);
   Checkpoint edited = with_key(ckpt::open(path), old, key);
-  out.announced = ckpt::bytes_in_place(edited, path, {.in_place = true}).has_value();
+  out.announced = ckpt::plan_in_place(edited, path, {.in_place = true}).has_value();
   ckpt::save(edited, path, {.in_place = true, .report = &out.report});
   ::stat(path.c_str(), &after);
   out.copied = before.st_ino != after.st_ino;

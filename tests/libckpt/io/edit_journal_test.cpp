@@ -16,6 +16,7 @@ namespace {
 
 using namespace test::fault;
 using ckpt::EditJournal;
+using ckpt::FileEdit;
 using ckpt::detail::EditRecord;
 using test::list_folder;
 using test::read_file;
@@ -33,8 +34,44 @@ const std::string kNew = std::string(3000, 'n');
 const std::string kBefore = std::string(kAt, 'a') + kOld + std::string(500, 'z');
 const std::string kAfter = std::string(kAt, 'a') + kNew + std::string(500, 'z');
 
+FileEdit the_edit() {
+  FileEdit edit{.old_size = kBefore.size(), .new_size = kBefore.size()};
+  edit.replace(kAt, core::as_bytes(kOld), core::as_bytes(kNew));
+  return edit;
+}
+
+/// One of each kind.
+struct Sample {
+  const char* name = "";
+  std::string before = kBefore;
+  std::string after;
+  FileEdit edit;
+};
+
+/// `end` in place of all that follows the first kAt bytes and 1,000 more, some bytes in front of it being replaced,
+/// too.
+Sample with_end(const char* name, const std::string& end, bool patched) {
+  constexpr std::uint64_t kEndAt = kAt + 1000;
+  Sample sample{.name = name, .after = kBefore.substr(0, kEndAt) + end, .edit = {}};
+  if (patched) {
+    sample.after.replace(100, 5, "patch");
+    sample.edit.replace(100, core::as_bytes("aaaaa"), core::as_bytes("patch"));
+  }
+  sample.edit.replace_end(kEndAt, core::as_bytes(kBefore).subspan(kEndAt), core::as_bytes(end));
+  return sample;
+}
+
+std::vector<Sample> samples() {
+  std::string old_end = kBefore.substr(kAt + 1000);
+  return {{.name = "replaced", .after = kAfter, .edit = the_edit()},
+          with_end("appended", old_end + std::string(3000, 'e'), false),
+          with_end("longer", std::string(5000, 'e'), true),
+          with_end("cut", old_end.substr(0, 700), false),
+          with_end("shorter", std::string(700, 'e'), true)};
+}
+
 void edit(const fs::path& folder) {
-  EditJournal(folder / kName).replace(kAt, core::as_bytes(kOld), core::as_bytes(kNew));
+  EditJournal(folder / kName).apply(the_edit());
 }
 
 std::string seen_in(const fs::path& path) {
@@ -42,12 +79,7 @@ std::string seen_in(const fs::path& path) {
 }
 
 EditRecord record_of_edit() {
-  core::Bytes old_bytes = core::as_bytes(kOld);
-  core::Bytes new_bytes = core::as_bytes(kNew);
-  return {.size = kBefore.size(),
-          .offset = kAt,
-          .old_bytes = {old_bytes.begin(), old_bytes.end()},
-          .new_bytes = {new_bytes.begin(), new_bytes.end()}};
+  return {.edit = the_edit()};
 }
 
 void write_record(const fs::path& path, const EditRecord& record) {
@@ -64,16 +96,25 @@ std::string interrupt(const fs::path& folder, std::size_t done) {
 }
 
 TEST(EditJournal, WritesTheBytesAndTakesThemBack) {
-  test::TempDir dir;
-  write_file(dir.path() / kName, kBefore);
-  edit(dir.path());
-  EXPECT_EQ(read_file(dir.path() / kName), kAfter);
-  EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
-  EXPECT_EQ(EditJournal(dir.path() / kName).undo(), kOld.size());
-  EXPECT_EQ(read_file(dir.path() / kName), kBefore);
-  EditJournal(dir.path() / kName).undo();  // the undoing is an edit as well
-  EXPECT_EQ(read_file(dir.path() / kName), kAfter);
-  EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
+  for (const Sample& sample : samples()) {
+    SCOPED_TRACE(sample.name);
+    test::TempDir dir;
+    write_file(dir.path() / kName, sample.before);
+    EditJournal(dir.path() / kName).apply(sample.edit);
+    EXPECT_EQ(read_file(dir.path() / kName), sample.after);
+    EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
+    EXPECT_EQ(EditJournal(dir.path() / kName).undo(), sample.edit.length());
+    EXPECT_EQ(read_file(dir.path() / kName), sample.before);
+    EditJournal(dir.path() / kName).undo();  // the undoing is an edit as well
+    EXPECT_EQ(read_file(dir.path() / kName), sample.after);
+    EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
+  }
+}
+
+TEST(EditJournal, IsAsLongAsWhatItChanges) {
+  std::vector<std::uint64_t> lengths;
+  for (const Sample& sample : samples()) lengths.push_back(sample.edit.length());
+  EXPECT_EQ(lengths, (std::vector<std::uint64_t>{3000, 3000, 5005, 1800, 2505}));
 }
 
 TEST(EditJournal, WritesNothingOverOtherBytes) {
@@ -106,45 +147,55 @@ TEST(EditJournal, UndoesNoFileThatWasChangedSince) {
   refuses("changed after");
 }
 
-TEST(EditJournal, KilledAtAnyCallTheFileIsOldOrNewAndReadsSo) {
+void kill_at_every_call(const Sample& sample) {
   int at = 0;
   for (;; ++at) {
+    SCOPED_TRACE(sample.name + std::string(", call ") + std::to_string(at));
     test::TempDir dir;
-    write_file(dir.path() / kName, kBefore);
+    write_file(dir.path() / kName, sample.before);
     int status = run_child([&] {
       Injection injection(at, 0);
-      edit(dir.path());
+      EditJournal(dir.path() / kName).apply(sample.edit);
     });
     if (!WIFSIGNALED(status)) break;
     std::string seen = seen_in(dir.path() / kName);
-    EXPECT_TRUE(seen == kBefore || seen == kAfter) << "call " << at;
+    EXPECT_TRUE(seen == sample.before || seen == sample.after);
     EditJournal::settle(dir.path() / kName);
-    EXPECT_EQ(read_file(dir.path() / kName), seen) << "call " << at;
+    EXPECT_EQ(read_file(dir.path() / kName), seen);
     { EditJournal journal(dir.path() / kName); }
     for (const std::string& name : list_folder(dir.path())) EXPECT_TRUE(name == kName || name == kUndo) << name;
   }
   EXPECT_GT(at, 8);
 }
 
-TEST(EditJournal, FailedAtAnyCallTheFileIsAsItWas) {
-  for (int error : {ENOSPC, EIO, EDQUOT, EROFS}) {
-    int at = 0;
-    for (;; ++at) {
-      test::TempDir dir;
-      write_file(dir.path() / kName, kBefore);
-      std::string said;
-      {
-        Injection injection(at, error);
-        said = error_of([&] { edit(dir.path()); });
-        if (!Injection::struck()) break;
-      }
-      std::string content = read_file(dir.path() / kName);
-      EXPECT_EQ(content, said.empty() ? kAfter : kBefore) << "call " << at << ": " << said;
-      bool unknown = said.find("durability is unknown") != std::string::npos;
-      EXPECT_EQ(fs::exists(dir.path() / kJournal), unknown) << "call " << at << ": " << said;
-      EXPECT_EQ(seen_in(dir.path() / kName), content);
+TEST(EditJournal, KilledAtAnyCallTheFileIsOldOrNewAndReadsSo) {
+  for (const Sample& sample : samples()) kill_at_every_call(sample);
+}
+
+void fail_at_every_call(const Sample& sample, int error) {
+  int at = 0;
+  for (;; ++at) {
+    SCOPED_TRACE(sample.name + std::string(", call ") + std::to_string(at));
+    test::TempDir dir;
+    write_file(dir.path() / kName, sample.before);
+    std::string said;
+    {
+      Injection injection(at, error);
+      said = error_of([&] { EditJournal(dir.path() / kName).apply(sample.edit); });
+      if (!Injection::struck()) break;
     }
-    EXPECT_GT(at, 6);
+    std::string content = read_file(dir.path() / kName);
+    EXPECT_EQ(content, said.empty() ? sample.after : sample.before) << said;
+    bool unknown = said.find("durability is unknown") != std::string::npos;
+    EXPECT_EQ(fs::exists(dir.path() / kJournal), unknown) << said;
+    EXPECT_EQ(seen_in(dir.path() / kName), content);
+  }
+  EXPECT_GT(at, 6);
+}
+
+TEST(EditJournal, FailedAtAnyCallTheFileIsAsItWas) {
+  for (const Sample& sample : samples()) {
+    for (int error : {ENOSPC, EIO, EDQUOT, EROFS}) fail_at_every_call(sample, error);
   }
 }
 
@@ -174,6 +225,47 @@ TEST(EditJournal, AnInterruptedEditIsReadAndTakenBackAsItWasBefore) {
     EXPECT_EQ(read_file(dir.path() / kName), kBefore);
     EXPECT_EQ(list_folder(dir.path()), (Names{"link", kName}));
     EXPECT_FALSE(EditJournal::settle(dir.path() / kName));
+  }
+}
+
+/// Every length between the old and the new one, and zeros where a power cut left no bytes behind the old end.
+TEST(EditJournal, AnInterruptedEditOfTheEndIsReadAndTakenBackAsItWasBefore) {
+  for (const Sample& sample : samples()) {
+    std::size_t shorter = std::min(sample.before.size(), sample.after.size());
+    const std::string& longer = sample.before.size() > sample.after.size() ? sample.before : sample.after;
+    for (std::size_t length = shorter; length <= longer.size(); length += 613) {
+      SCOPED_TRACE(sample.name + std::string(", length ") + std::to_string(length));
+      test::TempDir dir;
+      std::string torn = longer.substr(0, length);
+      if (length > shorter) torn.replace((shorter + length) / 2, 1, 1, '\0');
+      write_file(dir.path() / kName, torn);
+      write_record(dir.path() / kJournal, {.edit = sample.edit});
+      bool whole = torn == sample.after;
+      EXPECT_EQ(seen_in(dir.path() / kName), whole ? sample.after : sample.before);
+      core::ByteVector part(600);
+      ckpt::SourcePtr source = ckpt::open_file(dir.path() / kName);
+      source->read(source->size() - part.size(), part);
+      const std::string& seen = whole ? sample.after : sample.before;
+      EXPECT_EQ(core::as_text(part), seen.substr(seen.size() - part.size()));
+      EditJournal::settle(dir.path() / kName);
+      EXPECT_EQ(read_file(dir.path() / kName), whole ? sample.after : sample.before);
+      EXPECT_FALSE(fs::exists(dir.path() / kJournal));
+    }
+  }
+}
+
+TEST(EditJournal, AFileOfAnotherLengthIsNotTheOneOfTheRecord) {
+  for (const Sample& sample : samples()) {
+    SCOPED_TRACE(sample.name);
+    std::size_t longest = std::max(sample.before.size(), sample.after.size());
+    std::string foreign = sample.before + std::string(longest - sample.before.size() + 1, 'f');
+    test::TempDir dir;
+    write_file(dir.path() / kName, foreign);
+    write_record(dir.path() / kJournal, {.edit = sample.edit});
+    EXPECT_EQ(seen_in(dir.path() / kName), foreign);
+    EditJournal::settle(dir.path() / kName);
+    EXPECT_EQ(read_file(dir.path() / kName), foreign);
+    EXPECT_FALSE(fs::exists(dir.path() / kJournal));
   }
 }
 
@@ -225,14 +317,14 @@ TEST(EditJournal, ARecordThatIsNotWholeCountsForNothing) {
 
 TEST(EditJournal, ARecordOfAnotherFileCountsForNothing) {
   EditRecord larger = record_of_edit();
-  larger.size += 1;
+  larger.edit.old_size += 1;
+  larger.edit.new_size += 1;
   EditRecord elsewhere = record_of_edit();
-  elsewhere.offset += 100;
+  elsewhere.edit.patches[0].offset += 100;
   EditRecord outside = record_of_edit();
-  outside.offset = UINT64_MAX - 10;
+  outside.edit.patches[0].offset = UINT64_MAX - 10;
   EditRecord nothing = record_of_edit();
-  nothing.old_bytes.clear();
-  nothing.new_bytes.clear();
+  nothing.edit.patches.clear();
   for (const EditRecord& forged : {larger, elsewhere, outside, nothing}) {
     test::TempDir dir;
     std::string torn = interrupt(dir.path(), 1536);
@@ -251,8 +343,7 @@ TEST(EditJournal, ALinkOrAnotherUsersFileIsNoRecord) {
     EXPECT_EQ(seen_in(dir.path() / kName), torn);
     EXPECT_FALSE(EditJournal::settle(dir.path() / kName));
     EXPECT_EQ(read_file(dir.path() / kName), torn);
-    EXPECT_NE(error_of([&] { EditJournal(dir.path() / kName).replace(0, core::as_bytes("a"), core::as_bytes("b")); }),
-              "");
+    EXPECT_NE(error_of([&] { edit(dir.path()); }), "");
     fs::remove(dir.path() / kJournal);
   };
   fs::create_symlink("record", dir.path() / kJournal);

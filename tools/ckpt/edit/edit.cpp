@@ -163,7 +163,9 @@ std::string save_edit(Context& context, const EditOptions& options, const Job& j
   if (leaves_out_objects(edit.checkpoint, job, save)) save.drop_inexpressible = true;
   save.report = &report;
   std::string title = save_to(context, options, edit.checkpoint, job.target, save);
-  if (report.rung == "in place") return "header rewritten in place, " + core::format_size(report.bytes_written);
+  std::string size = ", " + core::format_size(report.bytes_written);
+  if (report.rung == "in place") return report.part + " rewritten in place" + size;
+  if (report.rung == "append") return report.part + " appended" + size;
   return written_text(report.bytes_written, title);
 }
 
@@ -185,8 +187,11 @@ std::string check_expressible(const EditOptions& options, const Job& job, const 
     report.dropped.push_back(text);
   }
   if (!edit.changed) return "";
-  std::optional<std::uint64_t> bytes = ckpt::bytes_in_place(written, job.target, save);
-  return bytes ? "header to be rewritten in place, " + core::format_size(*bytes) : "";
+  std::optional<ckpt::InPlaceEdit> in_place = ckpt::plan_in_place(written, job.target, save);
+  if (!in_place) return "";
+  return std::string(in_place->part) +
+         (in_place->changes.appends() ? " to be appended, " : " to be rewritten in place, ") +
+         core::format_size(in_place->changes.length());
 }
 
 CarryPlan carry_plan(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
