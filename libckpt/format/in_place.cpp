@@ -28,7 +28,7 @@ std::optional<InPlaceEdit> plan_in_place(const Checkpoint& checkpoint, const std
   const ByteSource* file = checkpoint.detail ? checkpoint.detail->file_read() : nullptr;
   bool possible = format != nullptr && format->edit != nullptr && file != nullptr && may_edit(*file, target);
   std::optional<FileEdit> changes = possible ? format->edit(checkpoint, options) : std::nullopt;
-  if (!changes) return std::nullopt;
+  if (!changes || !EditJournal::can_record(*changes)) return std::nullopt;
   return InPlaceEdit{std::move(*changes), format->edited_part};
 }
 

@@ -73,7 +73,7 @@ std::uint64_t settle_open(int folder, const std::string& name, int target) {
 
 std::uint64_t FileEdit::length() const {
   std::uint64_t bytes = tail.size();
-  for (const FilePatch& patch : patches) bytes += patch.new_bytes.size();
+  for (const FilePatch& patch : patches) bytes += patch.old_bytes == patch.new_bytes ? 0 : patch.new_bytes.size();
   return bytes;
 }
 
@@ -107,8 +107,9 @@ struct EditJournal::Impl {
 
   int folder() const { return target.folder.get(); }
 
-  void apply(const FileEdit& edit) {
+  void apply(const FileEdit& wanted) {
     struct stat status = status_of(file.get());
+    const FileEdit edit = detail::anchored(file.get(), wanted);
     core::ByteVector encoded = detail::encode({.device = status.st_dev, .inode = status.st_ino, .edit = edit});
     detail::require_allowed(std::max<std::uint64_t>(edit.new_size, encoded.size()));
     if (!detail::is_before(file.get(), edit)) {
@@ -210,6 +211,10 @@ bool EditJournal::may_edit(const std::filesystem::path& path) {
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1) return false;
   bool mine = status.st_uid == ::geteuid() || ::geteuid() == 0;
   return mine && (status.st_mode & S_IWUSR) != 0 && ::access(path.c_str(), W_OK) == 0;
+}
+
+bool EditJournal::can_record(const FileEdit& edit) {
+  return detail::record_size(edit) <= detail::kLongestRecord;
 }
 
 void EditJournal::apply(const FileEdit& edit) {

@@ -36,7 +36,7 @@ struct FileEdit {
   /// True when all that was in the file before stays there.
   bool appends() const { return patches.empty() && new_size > old_size; }
   std::uint64_t common_size() const { return std::min(old_size, new_size); }
-  /// How many bytes are replaced, added or cut off; 0 for an edit that changes nothing.
+  /// How many bytes are replaced by others, added or cut off; 0 for an edit that changes nothing.
   std::uint64_t length() const;
   /// Adds a patch behind all others. Nothing where both are the same. REQUIRES: as many old as new bytes.
   void replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes);
@@ -57,9 +57,12 @@ class EditJournal {
   /// several hard links, without write permission, of another user.
   static bool may_edit(const std::filesystem::path& path);
 
+  /// False for an edit whose record would be longer than what is read of one.
+  static bool can_record(const FileEdit& edit);
+
   /// Durable when it returns. Errors: Error(io) when the file has other bytes or another size than the edit says, and
   /// from the system; the file is then as it was, unless the message says otherwise. REQUIRES: the edit changes
-  /// something.
+  /// something, and can_record() it.
   void apply(const FileEdit& edit);
   /// Takes back the edit that was interrupted, else the last one (an undone edit is one as well, so a second call does
   /// it again). Returns how many bytes were put back or cut off. Errors: those of apply(); Error(io) when no edit is

@@ -18,7 +18,6 @@ namespace {
 constexpr std::string_view kMagic = "ckptedit";
 constexpr std::uint64_t kVersion = 2;
 constexpr std::uint64_t kHashBytes = 16;
-constexpr std::uint64_t kLongest = 256ULL << 20;  ///< twice the longest header that any format may have, and some
 
 void append_hash(core::ByteVector& out, core::Bytes bytes) {
   Hash128 hash = hash128(bytes);
@@ -97,7 +96,8 @@ Place look_at(int file, const FilePatch& patch) {
   return place;
 }
 
-/// The end that only the longer version has. A power cut may leave zeros where bytes were written behind the old end.
+/// The end that only the longer version has. Of what was written there a power cut may leave anything, zeros and what
+/// lay on the disk before included: the patch in front of it says whose end it is.
 Place look_at_tail(int file, std::uint64_t size, const FileEdit& edit) {
   core::ByteVector room(size - edit.common_size());
   core::Bytes now = read_at(file, edit.common_size(), room);
@@ -105,9 +105,6 @@ Place look_at_tail(int file, std::uint64_t size, const FileEdit& edit) {
   bool complete = std::ranges::equal(now, edit.tail);
   place.old = edit.old_size > edit.new_size ? complete : now.empty();
   place.whole = edit.new_size > edit.old_size ? complete : now.empty();
-  for (std::size_t i = 0; place.known && i < now.size(); ++i) {
-    place.known = now[i] == edit.tail[i] || now[i] == std::byte{0};
-  }
   return place;
 }
 
@@ -127,14 +124,34 @@ Place look_at(int file, const FileEdit& edit) {
 
 }  // namespace
 
+FileEdit anchored(int file, FileEdit edit) {
+  constexpr std::uint64_t kAnchor = 4096;
+  std::uint64_t end = edit.common_size();
+  std::uint64_t patched = edit.patches.empty() ? 0 : edit.patches.back().offset + edit.patches.back().old_bytes.size();
+  if (edit.tail.empty() || patched == end) return edit;
+  std::uint64_t begin = std::max(patched, end - std::min(end, kAnchor));
+  core::ByteVector bytes(end - begin);
+  bytes.resize(read_at(file, begin, bytes).size());
+  edit.patches.push_back({begin, bytes, bytes});
+  return edit;
+}
+
 FileEdit reversed(FileEdit edit) {
   std::swap(edit.old_size, edit.new_size);
   for (FilePatch& patch : edit.patches) std::swap(patch.old_bytes, patch.new_bytes);
   return edit;
 }
 
+std::uint64_t record_size(const FileEdit& edit) {
+  constexpr std::uint64_t kNumbers = 6;
+  std::uint64_t size = kMagic.size() + kNumbers * sizeof(std::uint64_t) + edit.tail.size() + kHashBytes;
+  for (const FilePatch& patch : edit.patches) size += 2 * (sizeof(std::uint64_t) + patch.new_bytes.size());
+  return size;
+}
+
 core::ByteVector encode(const EditRecord& record) {
   core::ByteVector out;
+  out.reserve(record_size(record.edit));
   core::append(out, core::as_bytes(kMagic));
   for (std::uint64_t number : {kVersion, record.device, record.inode, record.edit.old_size, record.edit.new_size,
                                std::uint64_t{record.edit.patches.size()}}) {
@@ -172,7 +189,7 @@ FoundEdit find_edit(int folder, const std::string& name, uid_t owner) {
   found.kind = FoundEdit::Kind::present;
   found.named = opened.st_ctim;
   auto size = static_cast<std::uint64_t>(opened.st_size);
-  if (size > kLongest) return found;
+  if (size > kLongestRecord) return found;
   core::ByteVector bytes(size);
   found.record = decode(read_at(fd.get(), 0, bytes));
   return found;
@@ -195,6 +212,7 @@ int write_version(int file, const FileEdit& edit, Version version) {
   int error = size > edit.common_size() ? write_fully(file, edit.common_size(), edit.tail) : 0;
   for (const FilePatch& patch : edit.patches) {
     if (error != 0) return error;
+    if (patch.old_bytes == patch.new_bytes) continue;
     error = write_fully(file, patch.offset, before ? patch.old_bytes : patch.new_bytes);
   }
   bool cut = error == 0 && edit.old_size != edit.new_size && size == edit.common_size();

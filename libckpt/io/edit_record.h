@@ -23,9 +23,16 @@ struct EditRecord {
   FileEdit edit;
 };
 
+/// The edit with bytes that stay in front of a new end, where none of its patches lies there: a record of a file that
+/// only becomes longer would else fit any file. Errors: Error(io).
+FileEdit anchored(int file, FileEdit edit);
 /// The edit that takes it back.
 FileEdit reversed(FileEdit edit);
 
+inline constexpr std::uint64_t kLongestRecord = 256ULL << 20;  ///< longer ones are not believed
+
+/// Of encode().
+std::uint64_t record_size(const FileEdit& edit);
 core::ByteVector encode(const EditRecord& record);
 /// nullopt for bytes that encode() did not make, and for a part of those.
 std::optional<EditRecord> decode(core::Bytes bytes);

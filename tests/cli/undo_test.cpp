@@ -1,4 +1,4 @@
-// Edits that rewrite the header of a safetensors file in place, and 'ckpt undo'.
+// Edits that write a part of a file in place, and 'ckpt undo'.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,23 +20,38 @@ std::string run_well(const TempDir& dir, const std::vector<std::string>& argumen
   return outcome.out;
 }
 
-TEST(Undo, TakesAnEditInPlaceBack) {
-  TempDir dir;
-  write_model(dir, kFile, {"module.a", "module.b"});
-  const std::string before = read_file(dir.path() / kFile);
-  const std::vector<std::string> strip = {"strip-prefix", "--in-place", kFile};
-  std::string said = run_well(dir, {"strip-prefix", "--in-place", "--dry-run", kFile});
-  EXPECT_THAT(said, HasSubstr("header to be rewritten in place, "));
-  EXPECT_THAT(said, HasSubstr("nothing written (dry run)"));
-  EXPECT_EQ(read_file(dir.path() / kFile), before);
-  said = run_well(dir, strip);
-  EXPECT_THAT(said, HasSubstr("2 of 2 keys renamed, header rewritten in place, "));
-  EXPECT_EQ(names_in(dir.path() / kFile), (Names{"a", "b"}));
-  EXPECT_THAT(run_well(dir, {"undo", kFile}), HasSubstr("the last edit in place was taken back"));
-  EXPECT_EQ(read_file(dir.path() / kFile), before);
-  EXPECT_EQ(run_well(dir, {"undo", "-q", kFile}), "");
-  EXPECT_EQ(names_in(dir.path() / kFile), (Names{"a", "b"}));
+/// What an edit in place writes of a file.
+struct Rung {
+  std::string file;
+  std::string part;
+};
+
+void PrintTo(const Rung& rung, std::ostream* out) {
+  *out << rung.file;
 }
+
+class UndoOf : public testing::TestWithParam<Rung> {};
+
+TEST_P(UndoOf, AnEditInPlaceGivesTheFileBack) {
+  TempDir dir;
+  const std::string file = GetParam().file;
+  write_model(dir, file, {"module.a", "module.b"});
+  const std::string before = read_file(dir.path() / file);
+  std::string said = run_well(dir, {"strip-prefix", "--in-place", "--dry-run", file});
+  EXPECT_THAT(said, HasSubstr(GetParam().part + " to be rewritten in place, "));
+  EXPECT_THAT(said, HasSubstr("nothing written (dry run)"));
+  EXPECT_TRUE(read_file(dir.path() / file) == before);
+  said = run_well(dir, {"strip-prefix", "--in-place", file});
+  EXPECT_THAT(said, HasSubstr("2 of 2 keys renamed, " + GetParam().part + " rewritten in place, "));
+  EXPECT_EQ(names_in(dir.path() / file), (Names{"a", "b"}));
+  EXPECT_THAT(run_well(dir, {"undo", file}), HasSubstr("the last edit in place was taken back"));
+  EXPECT_TRUE(read_file(dir.path() / file) == before);
+  EXPECT_EQ(run_well(dir, {"undo", "-q", file}), "");
+  EXPECT_EQ(names_in(dir.path() / file), (Names{"a", "b"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, UndoOf, testing::Values(Rung{"net.safetensors", "header"}, Rung{"net.ckpt", "index"}),
+                         [](const auto& one) { return one.param.part; });
 
 TEST(Undo, RefusesWhereThereIsNothingToTakeBack) {
   TempDir dir;

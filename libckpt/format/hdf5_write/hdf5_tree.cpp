@@ -138,15 +138,24 @@ class DescriptionWriter {
   core::ByteVector out_;
 };
 
-}  // namespace
-
-Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan) {
+/// Sorts the datasets.
+core::ByteVector description_of(Hdf5Plan& plan) {
   if (!plan.style.keep_order) {
     std::sort(plan.datasets.begin(), plan.datasets.end(),
               [](const DatasetPlan& a, const DatasetPlan& b) { return a.path < b.path; });
   }
-  return helper.describe(DescriptionWriter(plan).take(),
+  return DescriptionWriter(plan).take();
+}
+
+}  // namespace
+
+Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan) {
+  return helper.describe(description_of(plan),
                          {plan.place.user_block, plan.place.metadata_begin, plan.datasets.size()});
+}
+
+bool describe_same(Hdf5Plan first, Hdf5Plan second) {
+  return description_of(first) == description_of(second);
 }
 
 std::vector<std::size_t> in_group_order(const std::vector<Hdf5Path>& paths) {

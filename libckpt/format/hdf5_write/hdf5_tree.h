@@ -61,6 +61,9 @@ struct Hdf5Plan {
 /// and here (about 500 bytes each). Errors: those of Hdf5Describer::describe().
 Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan);
 
+/// True when build_hdf5() makes the same of both.
+bool describe_same(Hdf5Plan first, Hdf5Plan second);
+
 /// Positions of the paths in an order that keeps groups together and otherwise follows the first appearance.
 std::vector<std::size_t> in_group_order(const std::vector<Hdf5Path>& paths);
 

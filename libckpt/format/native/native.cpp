@@ -4,6 +4,7 @@
 
 #include "libckpt/format/native/gaps.h"
 #include "libckpt/format/unused_space.h"
+#include "libckpt/io/edit_journal.h"
 
 namespace ckpt::detail {
 namespace {
@@ -30,6 +31,7 @@ constexpr Format kNative = {
     .read = read_native,
     .obstacles = no_obstacles,
     .write = write_native,
+    .edit = edit_native,
     .verify = verify_native,
     .packs = true,
     .holds_views = true,
@@ -37,6 +39,7 @@ constexpr Format kNative = {
     .has_checksums = true,
     .objects = CarriedObjects::if_asked,
     .python = PythonReader::libckpt,
+    .edited_part = "index",
     .listed_as = "native (HDF5)",  // PyTorch calls other files .ckpt
     .unused = unused,
 };

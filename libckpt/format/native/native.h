@@ -12,6 +12,7 @@ extern const Format kNative;
 bool detect_native(const Input& input);
 Checkpoint read_native(const Input& input, const OpenOptions& options);
 void write_native(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options);
+std::optional<FileEdit> edit_native(const Checkpoint& checkpoint, const SaveOptions& options);
 /// verify_native() without the helper program: hashes, stamps, padding and parity data.
 VerifyResult verify_hashes(const Input& input, const OpenOptions& options);
 VerifyResult verify_native(const Input& input, const OpenOptions& options, const Progress& progress);

@@ -17,6 +17,15 @@ struct OpenedNative {
   bool parity_cut = false;  ///< the end of the parity data is missing, and nothing else
 };
 
+/// What is remembered of a native file.
+struct NativeDetail final : FormatDetail {
+  double parity = 0;                         ///< share, 0 for none; the file is written with as much again
+  SourcePtr whole;                           ///< null for a file that can only be written whole
+  std::shared_ptr<const OpenedNative> file;  ///< null where `whole` is
+
+  const ByteSource* file_read() const override { return whole.get(); }
+};
+
 /// Reads the user block. Errors: Error(corrupt) when it is damaged, or the file is cut or has grown.
 std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits);
 

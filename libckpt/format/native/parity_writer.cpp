@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "libckpt/format/native/opened_file.h"
 #include "libckpt/io/erasure_code.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"

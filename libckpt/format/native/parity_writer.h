@@ -11,11 +11,6 @@
 
 namespace ckpt::detail {
 
-/// What a native file was written with, so that it is written so again.
-struct NativeDetail final : FormatDetail {
-  double parity = 0;  ///< share, 0 for none
-};
-
 /// The share to write: that of the options, else that of the native file which `checkpoint` was read from. A negative
 /// share in the options means none, whatever the source had. Says in the report when it is carried over.
 double parity_share(const Checkpoint& checkpoint, const SaveOptions& options);

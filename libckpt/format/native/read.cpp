@@ -95,12 +95,15 @@ void require_fresh(const OpenedNative& file) {
   throw Error(ErrorCode::corrupt, stale_text(*range));
 }
 
-/// A file that is written with parity data is written so again.
-void note_parity(const OpenedNative& file, const OpenOptions& options, Checkpoint& checkpoint) {
-  if (!file.index.parity) return;
+std::shared_ptr<const NativeDetail> detail_of(const Input& input, const std::shared_ptr<const OpenedNative>& file) {
   auto detail = std::make_shared<NativeDetail>();
-  detail->parity = file.index.parity->share;
-  checkpoint.detail = std::move(detail);
+  if (file->index.parity) detail->parity = file->index.parity->share;
+  detail->whole = input.file;
+  detail->file = file;
+  return detail;
+}
+
+void warn_of_cut_parity(const OpenedNative& file, const OpenOptions& options) {
   if (!file.parity_cut || options.report == nullptr) return;
   options.report->warnings.emplace_back(
       "the file is cut inside its parity data; the tensors are all there, and 'ckpt rescue' rebuilds the "
@@ -123,7 +126,8 @@ Checkpoint read_native(const Input& input, const OpenOptions& options) {
   std::shared_ptr<const OpenedNative> file = open_native(input, options.limits);
   Checkpoint checkpoint;
   checkpoint.metadata = file->index.metadata;
-  note_parity(*file, options, checkpoint);
+  checkpoint.detail = detail_of(input, file);
+  warn_of_cut_parity(*file, options);
   for (const Payload& payload : file->index.payloads) {
     if (payload.codec == NativeCodec::zstd && input.budget) input.budget->add_packed(payload.size);
   }

@@ -9,6 +9,7 @@
 #include "libckpt/format/hdf5_write/hdf5_types.h"
 #include "libckpt/format/native/hdf5_side.h"
 #include "libckpt/format/native/native.h"
+#include "libckpt/format/native/opened_file.h"
 #include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/native/reindex_tree.h"
 #include "libckpt/hdf5/dataset_source.h"

@@ -5,12 +5,11 @@
 #include <bit>
 #include <set>
 
-#include "libckpt/format/hdf5_write/hdf5_tree.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
+#include "libckpt/format/native/index_plan.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/parity_writer.h"
-#include "libckpt/format/native/payload_plan.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 
@@ -22,42 +21,10 @@ constexpr std::uint64_t kMetadataAtLeast = 4ULL << 10;
 constexpr std::uint64_t kMetadataPerDataset = 1024;
 constexpr std::uint64_t kMetadataPerGroup = 2048;
 
-NativeIndex plan_index(const Checkpoint& checkpoint, const PayloadPlan& plan, Codec codec) {
-  NativeIndex index;
-  index.ranges.resize(2);
-  index.payloads.reserve(plan.payloads.size());
-  for (const PlannedPayload& planned : plan.payloads) index.payloads.push_back(choose_packing(planned, codec));
-  index.storages = plan.storages;
-  auto lookup = [&](const Entry& entry) -> const EntryRecord& { return plan.records.at(&entry); };
-  index.tree = encode_tree(checkpoint.root, lookup, Limits().max_depth);
-  index.metadata = checkpoint.metadata;
-  index.wrappers = list_wrappers(checkpoint.root);
-  return index;
-}
-
 /// Room for the index and a quarter more, so that later edits need not move the rest of the file.
 std::uint64_t user_block_for(std::uint64_t index_size) {
   std::uint64_t wanted = core::checked_add(kHeaderBytes + index_size, index_size / 4);
   return std::max(kMinUserBlock, std::bit_ceil(wanted));
-}
-
-std::vector<DatasetPlan> plan_datasets(const Checkpoint& checkpoint, const PayloadPlan& plan,
-                                       const NativeIndex& index) {
-  std::vector<NamedEntry> entries = list_entries(checkpoint.root);
-  std::vector<std::string> names;
-  names.reserve(entries.size());
-  for (const NamedEntry& named : entries) names.push_back(named.name);
-  std::vector<Hdf5Path> paths = plan_hdf5_paths(names);
-  std::vector<DatasetPlan> datasets;
-  datasets.reserve(entries.size());
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Entry* entry = entries[i].entry.get();
-    const std::optional<Window>& window = plan.records.at(entry).window;
-    if (!window) continue;
-    datasets.push_back(
-        {std::move(names[i]), std::move(paths[i]), entry, &index.payloads[window->payload], window->offset});
-  }
-  return datasets;
 }
 
 std::uint64_t logical_bytes(const NativeIndex& index) {
@@ -89,14 +56,12 @@ std::uint64_t write_payloads(AtomicFile& file, std::uint64_t user_block, const P
 
 /// Writes the HDF5 side and stamps it.
 void write_hdf5(AtomicFile& file, const Hdf5Image& image, const Hdf5Place& place, NativeIndex& index) {
-  core::ByteVector superblock(image.superblock.begin(), image.superblock.end());
+  core::ByteVector superblock = padded_superblock(image);
   if (index.parity) extend_superblock(superblock, index.parity->end());  // the HDF5 part comes to reach behind it
-  superblock.resize(kFirstPayload);
   file.write_at(place.user_block, superblock);
   file.skip_to(place.user_block + place.metadata_begin);
   file.write(image.metadata);
-  index.ranges = {{0, kFirstPayload, hash128(superblock)},
-                  {place.metadata_begin, image.metadata.size(), hash128(image.metadata)}};
+  index.ranges = stamp(superblock, place.metadata_begin, image.metadata);
 }
 
 /// Where the parity data will lie.
@@ -125,7 +90,11 @@ void write_native(const Checkpoint& checkpoint, const std::filesystem::path& pat
   double parity = parity_share(checkpoint, options);
   Hdf5Describer helper;  // started now, it is ready when the plans are made
   PayloadPlan plan = plan_payloads(checkpoint.root);
-  NativeIndex index = plan_index(checkpoint, plan, options.codec);
+  NativeIndex index = plan_index(checkpoint, plan);
+  index.payloads.reserve(plan.payloads.size());
+  for (const PlannedPayload& planned : plan.payloads) {
+    index.payloads.push_back(choose_packing(planned, options.codec));
+  }
   if (parity > 0) index.parity.emplace();
   NativeHeader header;
   header.user_block = user_block_for(encoded_size(index));

@@ -228,7 +228,7 @@ TEST(EditJournal, AnInterruptedEditIsReadAndTakenBackAsItWasBefore) {
   }
 }
 
-/// Every length between the old and the new one, and zeros where a power cut left no bytes behind the old end.
+/// Every length between the old and the new one, and anything where a power cut left no bytes behind the old end.
 TEST(EditJournal, AnInterruptedEditOfTheEndIsReadAndTakenBackAsItWasBefore) {
   for (const Sample& sample : samples()) {
     std::size_t shorter = std::min(sample.before.size(), sample.after.size());
@@ -237,7 +237,7 @@ TEST(EditJournal, AnInterruptedEditOfTheEndIsReadAndTakenBackAsItWasBefore) {
       SCOPED_TRACE(sample.name + std::string(", length ") + std::to_string(length));
       test::TempDir dir;
       std::string torn = longer.substr(0, length);
-      if (length > shorter) torn.replace((shorter + length) / 2, 1, 1, '\0');
+      if (length > shorter) torn.replace((shorter + length) / 2, 1, 1, '?');
       write_file(dir.path() / kName, torn);
       write_record(dir.path() / kJournal, {.edit = sample.edit});
       bool whole = torn == sample.after;
@@ -254,18 +254,29 @@ TEST(EditJournal, AnInterruptedEditOfTheEndIsReadAndTakenBackAsItWasBefore) {
   }
 }
 
-TEST(EditJournal, AFileOfAnotherLengthIsNotTheOneOfTheRecord) {
+/// What the journal records of the edit, which is more than what it was given.
+EditRecord recorded(const Sample& sample) {
+  test::TempDir dir;
+  write_file(dir.path() / kName, sample.before);
+  EditJournal(dir.path() / kName).apply(sample.edit);
+  return *ckpt::detail::decode(core::as_bytes(read_file(dir.path() / kUndo)));
+}
+
+/// Of any length: none may be cut or filled up for what the record says of another file.
+TEST(EditJournal, AFileThatIsNotTheOneOfTheRecordIsLeftAlone) {
   for (const Sample& sample : samples()) {
-    SCOPED_TRACE(sample.name);
-    std::size_t longest = std::max(sample.before.size(), sample.after.size());
-    std::string foreign = sample.before + std::string(longest - sample.before.size() + 1, 'f');
-    test::TempDir dir;
-    write_file(dir.path() / kName, foreign);
-    write_record(dir.path() / kJournal, {.edit = sample.edit});
-    EXPECT_EQ(seen_in(dir.path() / kName), foreign);
-    EditJournal::settle(dir.path() / kName);
-    EXPECT_EQ(read_file(dir.path() / kName), foreign);
-    EXPECT_FALSE(fs::exists(dir.path() / kJournal));
+    EditRecord record = recorded(sample);
+    for (std::size_t length : {100UL, 1700UL, 2400UL, 4200UL, 5000UL, 7000UL, 7200UL, 9000UL}) {
+      SCOPED_TRACE(sample.name + std::string(", length ") + std::to_string(length));
+      std::string foreign(length, 'f');
+      test::TempDir dir;
+      write_file(dir.path() / kName, foreign);
+      write_record(dir.path() / kJournal, record);
+      EXPECT_EQ(seen_in(dir.path() / kName), foreign);
+      EditJournal::settle(dir.path() / kName);
+      EXPECT_EQ(read_file(dir.path() / kName), foreign);
+      EXPECT_FALSE(fs::exists(dir.path() / kJournal));
+    }
   }
 }
 

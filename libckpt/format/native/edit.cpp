@@ -1,0 +1,128 @@
+// Edits that leave the payloads where they lie: the index takes the room that the user block has for it, and the HDF5
+// side is described anew over the same bytes. It lies at the end of the file, so it may become longer or shorter.
+
+#include "libckpt/format/hdf5_write/payload_packing.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/format/native/index_plan.h"
+#include "libckpt/format/native/native.h"
+#include "libckpt/format/native/opened_file.h"
+#include "libckpt/io/edit_journal.h"
+
+namespace ckpt::detail {
+namespace {
+
+/// True when the bytes of `planned` are those of the payload, stored as they are to be written.
+bool is_kept(const PlannedPayload& planned, const Payload& payload, Codec codec) {
+  const StoredPayload* stored = stored_payload(*planned.source);
+  return stored != nullptr && &stored->payload() == &payload && same_packing(payload, choose_packing(planned, codec));
+}
+
+/// Gives the new index the payloads of the old one. False where some are new, or not needed any more, or in another
+/// order: such a file is written whole, without gaps.
+bool keep_payloads(const OpenedNative& file, const PayloadPlan& plan, Codec codec, NativeIndex& index) {
+  const std::vector<Payload>& old = file.index.payloads;
+  if (plan.payloads.size() != old.size()) return false;
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    if (!is_kept(plan.payloads[i], old[i], codec)) return false;
+  }
+  index.payloads = old;
+  return true;
+}
+
+/// The HDF5 side of the file, and what it is to become.
+class Hdf5Edit {
+ public:
+  explicit Hdf5Edit(const OpenedNative& file) : file_(file) {}
+
+  /// False for a file that this library would have laid out otherwise.
+  bool is_possible() const {
+    const std::vector<StampedRange>& ranges = file_.index.ranges;
+    return ranges.size() == 2 && ranges[0].offset == 0 && ranges[0].length == kFirstPayload &&
+           ranges[1].length <= Limits().max_index_bytes &&
+           ranges[1].offset + ranges[1].length == file_.header.body_size;
+  }
+
+  /// Fills in the ranges of `index`.
+  void plan(const Checkpoint& checkpoint, const PayloadPlan& plan, NativeIndex& index) {
+    Hdf5Plan wanted{.datasets = plan_datasets(checkpoint, plan, index), .place = place()};
+    index.ranges = file_.index.ranges;
+    if (is_described(wanted)) return;
+    Hdf5Describer helper;
+    helper.require_ready();
+    image_ = build_hdf5(helper, std::move(wanted));
+    superblock_ = padded_superblock(image_);
+    index.ranges = stamp(superblock_, place().metadata_begin, image_.metadata);
+    changed_ = true;
+  }
+
+  void add_to(FileEdit& edit) const {
+    if (!changed_) return;
+    std::uint64_t user_block = file_.header.user_block;
+    edit.replace(user_block, old(0), superblock_);
+    edit.replace_end(user_block + place().metadata_begin, old(1), image_.metadata);
+  }
+
+ private:
+  Hdf5Place place() const { return {file_.header.user_block, file_.index.ranges[1].offset}; }
+
+  core::ByteVector old(std::size_t range) const {
+    const StampedRange& stamped = file_.index.ranges[range];
+    return read_all(*slice(file_.body, stamped.offset, stamped.length));
+  }
+
+  /// True when the datasets of the file are those already: most edits of values change no name.
+  bool is_described(const Hdf5Plan& wanted) const {
+    Checkpoint checkpoint;
+    checkpoint.root = build_tree(std::shared_ptr<const OpenedNative>(std::shared_ptr<void>(), &file_), {});
+    PayloadPlan plan = plan_payloads(checkpoint.root);
+    Hdf5Plan old_plan{.datasets = plan_datasets(checkpoint, plan, file_.index), .place = place()};
+    return describe_same(old_plan, wanted);
+  }
+
+  const OpenedNative& file_;
+  Hdf5Image image_;
+  core::ByteVector superblock_;
+  bool changed_ = false;
+};
+
+core::ByteVector user_block_of(const NativeHeader& header, const core::ByteVector& packed) {
+  core::ByteVector bytes = encode_header(header);
+  core::append(bytes, packed);
+  return bytes;
+}
+
+/// Header and index, old and new, filled up with zeros to the same length.
+void replace_index(const NativeDetail& detail, NativeHeader header, const core::ByteVector& packed, FileEdit& edit) {
+  std::uint64_t old_size = header.index_size;
+  ++header.generation;
+  header.index_size = packed.size();
+  header.index_hash = hash128(packed);
+  header.body_size = edit.new_size - header.user_block;
+  core::ByteVector fresh = user_block_of(header, packed);
+  fresh.resize(std::max<std::size_t>(fresh.size(), kHeaderBytes + old_size));
+  core::ByteVector old(fresh.size());
+  detail.whole->read(0, old);
+  edit.patches.insert(edit.patches.begin(), {0, std::move(old), std::move(fresh)});
+}
+
+}  // namespace
+
+std::optional<FileEdit> edit_native(const Checkpoint& checkpoint, const SaveOptions& options) {
+  const auto& detail = dynamic_cast<const NativeDetail&>(*checkpoint.detail);
+  const OpenedNative& file = *detail.file;
+  Hdf5Edit hdf5(file);
+  if (file.index.parity || options.parity > 0 || !hdf5.is_possible()) return std::nullopt;
+  PayloadPlan plan = plan_payloads(checkpoint.root);
+  NativeIndex index = plan_index(checkpoint, plan);
+  if (!keep_payloads(file, plan, options.codec, index)) return std::nullopt;
+  if (kHeaderBytes + encoded_size(index) > file.header.user_block) return std::nullopt;
+  hdf5.plan(checkpoint, plan, index);
+  FileEdit edit{.old_size = detail.whole->size(), .new_size = detail.whole->size()};
+  hdf5.add_to(edit);
+  core::ByteVector packed = encode_index(index, file.header.user_block);
+  bool same = edit.length() == 0 && hash128(packed) == file.header.index_hash;
+  if (!same) replace_index(detail, file.header, packed, edit);
+  return edit;
+}
+
+}  // namespace ckpt::detail

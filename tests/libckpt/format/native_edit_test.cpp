@@ -1,0 +1,188 @@
+// Edits of native files that write the index and the HDF5 side, and leave the payloads where they lie.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "libckpt/format/in_place.h"
+#include "libckpt/io/edit_journal.h"
+#include "libckpt/transform/cast.h"
+#include "libckpt/transform/map_location.h"
+#include "libckpt/transform/prefix.h"
+#include "tests/libckpt/format/native_support.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using ckpt::Checkpoint;
+using ckpt::Report;
+using ckpt::SaveOptions;
+using core::DType;
+using test::read_file;
+namespace fs = std::filesystem;
+
+/// Behind a header's magic, versions and size.
+std::uint64_t header_field(const fs::path& path, std::size_t at) {
+  return core::load_le<std::uint64_t>(core::as_bytes(read_file(path).substr(at, 8)).data());
+}
+std::uint64_t user_block(const fs::path& path) {
+  return header_field(path, 16);
+}
+std::uint64_t generation(const fs::path& path) {
+  return header_field(path, 24);
+}
+
+class NativeEdit : public testing::Test {
+ protected:
+  fs::path path() const { return dir_.path() / "net.ckpt"; }
+
+  /// A wrapped model with a tied pair, a transposed view, a packed tensor and plain values beside it.
+  void write_net() const {
+    auto tied = test::tensor(DType::f32, {3, 4}, 1);
+    auto turned = test::storage(DType::f32, test::noise(48, 3));
+    Checkpoint net =
+        test::checkpoint({{"model", test::dict({{"module.fc.weight", tied},
+                                                {"module.fc.bias", test::tensor(DType::f32, {4}, 2)},
+                                                {"module.turned", test::view(turned, DType::f32, {4, 3}, 0, {1, 4})},
+                                                {"module.zeros", test::dict({{"x", zeros()}})},
+                                                {"module.tied", tied}})},
+                          {"epoch", ckpt::Value::integer(7)}});
+    net.metadata = {{"license", "MIT"}};
+    ckpt::save(net, path());
+  }
+
+  /// Saves over the file that was opened. The file is a new one where it was written whole.
+  struct Outcome {
+    Report report;
+    bool copied = false;
+    bool announced = false;
+  };
+  Outcome save_over(const Checkpoint& edited, SaveOptions options = {}) const {
+    Outcome out;
+    struct stat before {};
+    struct stat after {};
+    ::stat(path().c_str(), &before);
+    options.in_place = true;
+    out.announced = ckpt::plan_in_place(edited, path(), options).has_value();
+    options.report = &out.report;
+    ckpt::save(edited, path(), options);
+    ::stat(path().c_str(), &after);
+    out.copied = before.st_ino != after.st_ino;
+    return out;
+  }
+
+  /// All checks that `ckpt verify` makes, those of what HDF5 shows included.
+  void expect_good() const {
+    ckpt::VerifyResult result = ckpt::verify(path());
+    for (const ckpt::Finding& finding : result.damage) ADD_FAILURE() << finding.subject << ": " << finding.text;
+    EXPECT_TRUE(result.complete);
+  }
+
+  test::TempDir dir_;
+
+ private:
+  static ckpt::Value zeros() {
+    constexpr std::int64_t kElements = 1 << 15;
+    return ckpt::Value::tensor(
+        test::entry(DType::f32, {kElements}, core::ByteVector(kElements * sizeof(float))));  // gets packed
+  }
+};
+
+TEST_F(NativeEdit, MovesNoPayloadAndMeansWhatASaveMeans) {
+  write_net();
+  std::string before = read_file(path());
+  Checkpoint stripped = ckpt::strip_prefix(ckpt::open(path()));
+  ckpt::save(stripped, dir_.path() / "saved.ckpt");
+  Outcome out = save_over(stripped);
+  EXPECT_FALSE(out.copied);
+  EXPECT_TRUE(out.announced);
+  EXPECT_EQ(out.report.rung, "in place");
+  EXPECT_EQ(out.report.part, "index");
+  expect_good();
+  Checkpoint read = ckpt::open(path());
+  Checkpoint saved = ckpt::open(dir_.path() / "saved.ckpt");
+  EXPECT_EQ(test::difference(read.root, saved.root), "");
+  EXPECT_EQ(read.metadata, saved.metadata);
+  EXPECT_NE(read.root.as_dict().find("model")->find("fc.weight"), nullptr);
+  std::string after = read_file(path());
+  constexpr std::size_t kSmallPayloads = 256;
+  std::uint64_t payloads = user_block(path()) + 4096;
+  EXPECT_TRUE(after.substr(payloads, kSmallPayloads) == before.substr(payloads, kSmallPayloads));
+  EXPECT_EQ(generation(path()), 2U);
+  ckpt::EditJournal(path()).undo();
+  EXPECT_TRUE(read_file(path()) == before);
+  expect_good();
+}
+
+TEST_F(NativeEdit, GoesToAndFro) {
+  write_net();
+  fs::copy_file(path(), dir_.path() / "first.ckpt");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(save_over(ckpt::strip_prefix(ckpt::open(path()))).copied);
+    expect_good();
+    EXPECT_FALSE(save_over(ckpt::add_prefix(ckpt::open(path()), {.at = "model"})).copied);
+    expect_good();
+  }
+  EXPECT_EQ(generation(path()), 7U);
+  EXPECT_EQ(test::difference(ckpt::open(path()).root, ckpt::open(dir_.path() / "first.ckpt").root), "");
+}
+
+TEST_F(NativeEdit, NamesThatStayLeaveTheHdf5Side) {
+  write_net();
+  std::string before = read_file(path());
+  Outcome out = save_over(ckpt::map_location(ckpt::open(path()), {.to = "cuda:1"}));
+  EXPECT_FALSE(out.copied);
+  EXPECT_LT(out.report.bytes_written, user_block(path()));
+  EXPECT_TRUE(read_file(path()).substr(user_block(path())) == before.substr(user_block(path())));
+  expect_good();
+  Checkpoint read = ckpt::open(path());
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(read.root)) EXPECT_EQ(named.entry->location, "cuda:1");
+}
+
+TEST_F(NativeEdit, WithoutAChangeNothingIsWritten) {
+  write_net();
+  std::string before = read_file(path());
+  Outcome out = save_over(ckpt::open(path()));
+  EXPECT_EQ(out.report.bytes_written, 0U);
+  EXPECT_TRUE(read_file(path()) == before);
+  EXPECT_EQ(test::list_folder(dir_.path()).size(), 1U);
+}
+
+TEST_F(NativeEdit, AnIndexThatIsTooLongForItsRoomIsWrittenWithTheFile) {
+  write_net();
+  std::uint64_t room = user_block(path());
+  bool copied = false;
+  for (std::size_t length = 1; !copied; length += 199) {
+    Checkpoint edited = ckpt::open(path());
+    edited.metadata = {{"note", std::string(length, 'x')}};
+    Outcome out = save_over(edited);
+    copied = out.copied;
+    EXPECT_EQ(out.announced, !copied);
+    expect_good();
+    EXPECT_EQ(ckpt::open(path()).metadata, edited.metadata);
+    EXPECT_EQ(user_block(path()) == room, !copied) << length;
+    ASSERT_LT(length, room);
+  }
+}
+
+TEST_F(NativeEdit, OtherBytesAreWrittenWithTheFile) {
+  write_net();
+  auto writes_whole = [&](const Checkpoint& edited, const SaveOptions& options, const char* why) {
+    EXPECT_FALSE(ckpt::plan_in_place(edited, path(), options)) << why;
+    EXPECT_TRUE(save_over(edited, options).copied) << why;
+    expect_good();
+  };
+  writes_whole(ckpt::cast(ckpt::open(path()), {.to = DType::f16}), {}, "cast");
+  write_net();
+  Checkpoint dropped = ckpt::open(path());
+  ckpt::Dict top = dropped.root.as_dict();
+  top.items.erase(top.items.begin());
+  dropped.root = ckpt::Value::dict(std::move(top));
+  writes_whole(dropped, {}, "a tensor less");
+  write_net();
+  writes_whole(ckpt::strip_prefix(ckpt::open(path())), {.codec = ckpt::Codec::none}, "packed otherwise");
+  writes_whole(ckpt::add_prefix(ckpt::open(path()), {.prefix = "a.", .at = "model"}), {.parity = 0.05},
+               "with parity data");
+  writes_whole(ckpt::strip_prefix(ckpt::open(path()), {.prefix = "a."}), {}, "parity data is made anew");
+}
+
+}  // namespace
