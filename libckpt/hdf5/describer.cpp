@@ -44,7 +44,7 @@ constexpr const char* kAdvice =
 
 }  // namespace
 
-Hdf5Describer::Hdf5Describer() {
+Hdf5Describer::Hdf5Describer(const char* job) : job_(job) {
   start();
 }
 
@@ -56,7 +56,7 @@ void Hdf5Describer::start() {
   Fd ours(ends[0]);
   Fd theirs(ends[1]);
   theirs = duplicate_for_helper(theirs.get());
-  child_ = std::make_unique<HelperChild>(std::vector<std::string>{"describe"}, theirs.get(), kSecondsAtLeast);
+  child_ = std::make_unique<HelperChild>(std::vector<std::string>{job_}, theirs.get(), kSecondsAtLeast);
   socket_ = std::move(ours);
 }
 
@@ -104,6 +104,17 @@ Hdf5Image Hdf5Describer::describe(core::Bytes description, const DescribedPlan& 
     if (!ask(description)) fail_dead(child_->finish());
   }
   return parse_described(child_->take_answer(), plan);
+}
+
+std::optional<Hdf5Image> Hdf5Describer::relink(core::Bytes request, const DescribedPlan& plan) {
+  if (request.size() > kMaxDescription) return std::nullopt;
+  try {
+    Hdf5Describer helper("relink");
+    if (!helper.ask(request)) return std::nullopt;
+    return parse_described(helper.child_->take_answer(), plan);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace ckpt::detail

@@ -1,9 +1,11 @@
 #pragma once
-// Lets the helper program make superblock and metadata of an HDF5 file. It is started first, so that whatever is wrong
-// with it shows before a byte of the file is written, and asked when the places of all tensors are known.
-// Thread safety: one owner. Use: Hdf5Describer helper; helper.require_ready(); ... helper.describe(bytes, plan);
+// Lets the helper program make superblock and metadata of an HDF5 file, or change its links. It is started first, so
+// that whatever is wrong with it shows before a byte of the file is written, and asked when the places of all tensors
+// are known. Thread safety: one owner. Use: Hdf5Describer helper; helper.require_ready(); ... helper.describe(bytes,
+// plan);
 
 #include <memory>
+#include <optional>
 
 #include "libckpt/hdf5/described_file.h"
 #include "libckpt/hdf5/helper_child.h"
@@ -13,7 +15,7 @@ namespace ckpt::detail {
 class Hdf5Describer {
  public:
   /// Starts the helper. Errors: Error(unsupported) when there is none; Error(io) when it cannot be started.
-  Hdf5Describer();
+  Hdf5Describer() : Hdf5Describer("describe") {}
 
   /// Waits for its greeting, some milliseconds. Error(unsupported) for another version; Error(io) when it dies.
   void require_ready();
@@ -22,11 +24,18 @@ class Hdf5Describer {
   /// parse_described(); Error(io) when it dies or takes too long.
   Hdf5Image describe(core::Bytes description, const DescribedPlan& plan);
 
+  /// Superblock and metadata with other links: `request` is what wire.h says of the job "relink", `plan` has the number
+  /// of moves for the number of datasets. nullopt where the helper cannot do it, for whatever reason: the metadata is
+  /// that of a file that nobody vouches for, and what describe() makes does as well.
+  static std::optional<Hdf5Image> relink(core::Bytes request, const DescribedPlan& plan);
+
  private:
+  explicit Hdf5Describer(const char* job);
   void start();
   /// False when the helper has died before it was done.
   bool ask(core::Bytes description);
 
+  const char* job_;
   Fd socket_;
   std::unique_ptr<HelperChild> child_;
 };

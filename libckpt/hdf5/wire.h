@@ -1,7 +1,7 @@
 #pragma once
 // What the helper program ckpt-hdf5 says to the library over a pipe: frames of a tag, a length and a content, in which
 // counts are LEB128 and texts carry their length (libckpt/io/packed.h); and what the library says to it for the job
-// "describe". Both sides include this header and nothing else of each other, and neither trusts the other.
+// "describe" or "relink". Both sides include this header and nothing else of each other, and neither trusts the other.
 // Thread safety: constants. Use: reply.begin(kFrameLink).
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace ckpt::detail {
 
 /// Both sides must agree: a helper of another version is refused.
-inline constexpr std::uint32_t kHelperProtocol = 3;
+inline constexpr std::uint32_t kHelperProtocol = 4;
 
 /// A tag (1 byte), the length of the content (4 bytes), the content.
 inline constexpr std::size_t kFrameHead = 5;
@@ -111,6 +111,11 @@ enum DescribedKind : std::uint8_t {
   kDescribedRaw = 1,     ///< bytes as they are, one behind the other
   kDescribedPacked = 2,  ///< chunks that zstd packed, one behind the other
 };
+
+// The job "relink". The library sends the length of what follows (8 bytes), then: size of the user block; where the
+// metadata begins, from the end of the user block; superblock and metadata, a length and the bytes each; and three
+// lists, each behind its length, whose paths begin with "/": groups to be made; moves (from, to); groups that are empty
+// then and go. The answer is that of "describe", with the number of moves for the number of datasets.
 
 inline constexpr std::uint64_t kMaxDescription = 4ULL << 30;  ///< bytes
 inline constexpr std::uint64_t kMaxSuperblock = 4096;         ///< bytes; nothing else lies before that

@@ -82,11 +82,26 @@ void FileEdit::replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes 
   patches.push_back({offset, {old_bytes.begin(), old_bytes.end()}, {new_bytes.begin(), new_bytes.end()}});
 }
 
+void FileEdit::replace_where_different(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes) {
+  constexpr std::size_t kWorthAPatch = 256;
+  std::size_t end = old_bytes.size();
+  for (std::size_t at = 0; at < end;) {
+    auto differs = std::mismatch(old_bytes.begin() + static_cast<std::ptrdiff_t>(at), old_bytes.end(),
+                                 new_bytes.begin() + static_cast<std::ptrdiff_t>(at));
+    std::size_t begin = static_cast<std::size_t>(differs.first - old_bytes.begin());
+    std::size_t last = begin;  // behind the last byte that differs
+    for (at = begin; at < end && at - last < kWorthAPatch; ++at) {
+      if (old_bytes[at] != new_bytes[at]) last = at + 1;
+    }
+    replace(offset + begin, old_bytes.subspan(begin, last - begin), new_bytes.subspan(begin, last - begin));
+  }
+}
+
 void FileEdit::replace_end(std::uint64_t offset, core::Bytes old_end, core::Bytes new_end) {
   old_size = offset + old_end.size();
   new_size = offset + new_end.size();
   std::size_t common = std::min(old_end.size(), new_end.size());
-  replace(offset, old_end.first(common), new_end.first(common));
+  replace_where_different(offset, old_end.first(common), new_end.first(common));
   core::Bytes rest = (old_end.size() > common ? old_end : new_end).subspan(common);
   tail.assign(rest.begin(), rest.end());
 }

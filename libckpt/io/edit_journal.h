@@ -40,6 +40,8 @@ struct FileEdit {
   std::uint64_t length() const;
   /// Adds a patch behind all others. Nothing where both are the same. REQUIRES: as many old as new bytes.
   void replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes);
+  /// The same, without the long runs of bytes that stay.
+  void replace_where_different(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes);
   /// Gives the file another end: `new_end` for `old_end`, which begins at `offset`. REQUIRES: no patch lies there.
   void replace_end(std::uint64_t offset, core::Bytes old_end, core::Bytes new_end);
 };

@@ -80,9 +80,22 @@ class DescriptionWriter {
 
   core::ByteVector take() { return std::move(out_); }
 
+  /// What is said of a dataset behind its path.
+  static core::ByteVector object(const DatasetPlan& plan, const Hdf5Style& style) {
+    DescriptionWriter writer(style);
+    writer.add_object(plan);
+    return writer.take();
+  }
+
  private:
+  explicit DescriptionWriter(const Hdf5Style& style) : style_(style) {}
+
   void add(const DatasetPlan& plan) {
     put_path(plan.path);
+    add_object(plan);
+  }
+
+  void add_object(const DatasetPlan& plan) {
     if (plan.same_as != nullptr) {
       out_.push_back(std::byte{kDescribedLink});
       return put_text(out_, core::join(*plan.same_as, "/"));
@@ -138,24 +151,22 @@ class DescriptionWriter {
   core::ByteVector out_;
 };
 
-/// Sorts the datasets.
-core::ByteVector description_of(Hdf5Plan& plan) {
+}  // namespace
+
+Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan) {
   if (!plan.style.keep_order) {
     std::sort(plan.datasets.begin(), plan.datasets.end(),
               [](const DatasetPlan& a, const DatasetPlan& b) { return a.path < b.path; });
   }
-  return DescriptionWriter(plan).take();
-}
-
-}  // namespace
-
-Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan) {
-  return helper.describe(description_of(plan),
+  return helper.describe(DescriptionWriter(plan).take(),
                          {plan.place.user_block, plan.place.metadata_begin, plan.datasets.size()});
 }
 
-bool describe_same(Hdf5Plan first, Hdf5Plan second) {
-  return description_of(first) == description_of(second);
+bool same_but_for_paths(const Hdf5Plan& first, const Hdf5Plan& second) {
+  auto same = [&](const DatasetPlan& a, const DatasetPlan& b) {
+    return DescriptionWriter::object(a, first.style) == DescriptionWriter::object(b, second.style);
+  };
+  return std::ranges::equal(first.datasets, second.datasets, same);
 }
 
 std::vector<std::size_t> in_group_order(const std::vector<Hdf5Path>& paths) {

@@ -39,8 +39,7 @@ struct Hdf5RootAttribute {
 /// What a plain file has and a native one has not, and the other way round.
 struct Hdf5Style {
   std::string top_group = "data";  ///< "" for none
-  /// Links are made, and listed by readers that ask for it, in the order of the plans. Otherwise by name, in groups of
-  /// the old kind, which are faster to change.
+  /// Links are made, and listed by readers that ask for it, in the order of the plans. Otherwise by name.
   bool keep_order = false;
   bool locations = false;  ///< attribute ckpt_location where it is not "cpu"
   std::vector<Hdf5RootAttribute> attributes = {};
@@ -61,8 +60,8 @@ struct Hdf5Plan {
 /// and here (about 500 bytes each). Errors: those of Hdf5Describer::describe().
 Hdf5Image build_hdf5(Hdf5Describer& helper, Hdf5Plan plan);
 
-/// True when build_hdf5() makes the same of both.
-bool describe_same(Hdf5Plan first, Hdf5Plan second);
+/// True when the datasets differ in nothing but where they lie. REQUIRES: as many, in the same order.
+bool same_but_for_paths(const Hdf5Plan& first, const Hdf5Plan& second);
 
 /// Positions of the paths in an order that keeps groups together and otherwise follows the first appearance.
 std::vector<std::size_t> in_group_order(const std::vector<Hdf5Path>& paths);

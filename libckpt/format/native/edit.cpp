@@ -1,6 +1,7 @@
 // Edits that leave the payloads where they lie: the index takes the room that the user block has for it, and the HDF5
 // side is described anew over the same bytes. It lies at the end of the file, so it may become longer or shorter.
 
+#include "libckpt/format/hdf5_write/link_edit.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/index_plan.h"
@@ -29,6 +30,9 @@ bool keep_payloads(const OpenedNative& file, const PayloadPlan& plan, Codec code
   return true;
 }
 
+constexpr std::size_t kSuperblockBytes = 96;  ///< of version 0
+constexpr std::size_t kMovesWorthAll = 2;     ///< moving a link takes about twice as long as describing a dataset
+
 /// The HDF5 side of the file, and what it is to become.
 class Hdf5Edit {
  public:
@@ -45,21 +49,21 @@ class Hdf5Edit {
   /// Fills in the ranges of `index`.
   void plan(const Checkpoint& checkpoint, const PayloadPlan& plan, NativeIndex& index) {
     Hdf5Plan wanted{.datasets = plan_datasets(checkpoint, plan, index), .place = place()};
+    std::optional<LinkEdit> links = links_to(wanted);
     index.ranges = file_.index.ranges;
-    if (is_described(wanted)) return;
-    Hdf5Describer helper;
-    helper.require_ready();
-    image_ = build_hdf5(helper, std::move(wanted));
+    if (links && links->is_empty()) return;
+    old_superblock_ = old(0);
+    old_metadata_ = old(1);
+    image_ = make_image(std::move(wanted), links);
     superblock_ = padded_superblock(image_);
     index.ranges = stamp(superblock_, place().metadata_begin, image_.metadata);
-    changed_ = true;
   }
 
   void add_to(FileEdit& edit) const {
-    if (!changed_) return;
+    if (old_metadata_.empty()) return;
     std::uint64_t user_block = file_.header.user_block;
-    edit.replace(user_block, old(0), superblock_);
-    edit.replace_end(user_block + place().metadata_begin, old(1), image_.metadata);
+    edit.replace_where_different(user_block, old_superblock_, superblock_);
+    edit.replace_end(user_block + place().metadata_begin, old_metadata_, image_.metadata);
   }
 
  private:
@@ -70,19 +74,30 @@ class Hdf5Edit {
     return read_all(*slice(file_.body, stamped.offset, stamped.length));
   }
 
-  /// True when the datasets of the file are those already: most edits of values change no name.
-  bool is_described(const Hdf5Plan& wanted) const {
+  /// nullopt where more changes than where datasets lie.
+  std::optional<LinkEdit> links_to(const Hdf5Plan& wanted) const {
     Checkpoint checkpoint;
     checkpoint.root = build_tree(std::shared_ptr<const OpenedNative>(std::shared_ptr<void>(), &file_), {});
     PayloadPlan plan = plan_payloads(checkpoint.root);
-    Hdf5Plan old_plan{.datasets = plan_datasets(checkpoint, plan, file_.index), .place = place()};
-    return describe_same(old_plan, wanted);
+    return plan_link_edit({.datasets = plan_datasets(checkpoint, plan, file_.index), .place = place()}, wanted);
+  }
+
+  /// Links are changed where they are few; else everything is described anew, which takes as long as in a save.
+  Hdf5Image make_image(Hdf5Plan wanted, const std::optional<LinkEdit>& links) const {
+    if (links && links->moved.size() * kMovesWorthAll < wanted.datasets.size()) {
+      core::Bytes superblock = core::Bytes(old_superblock_).first(kSuperblockBytes);
+      if (std::optional<Hdf5Image> image = relink_hdf5(wanted, superblock, old_metadata_, *links)) return *image;
+    }
+    Hdf5Describer helper;
+    helper.require_ready();
+    return build_hdf5(helper, std::move(wanted));
   }
 
   const OpenedNative& file_;
-  Hdf5Image image_;
+  core::ByteVector old_superblock_;  ///< empty where nothing changes, as is all that follows
+  core::ByteVector old_metadata_;
   core::ByteVector superblock_;
-  bool changed_ = false;
+  Hdf5Image image_;
 };
 
 core::ByteVector user_block_of(const NativeHeader& header, const core::ByteVector& packed) {
@@ -91,7 +106,7 @@ core::ByteVector user_block_of(const NativeHeader& header, const core::ByteVecto
   return bytes;
 }
 
-/// Header and index, old and new, filled up with zeros to the same length.
+/// Header and index, old and new, filled up with zeros to the same length. Comes first: patches ascend.
 void replace_index(const NativeDetail& detail, NativeHeader header, const core::ByteVector& packed, FileEdit& edit) {
   std::uint64_t old_size = header.index_size;
   ++header.generation;
@@ -102,7 +117,7 @@ void replace_index(const NativeDetail& detail, NativeHeader header, const core::
   fresh.resize(std::max<std::size_t>(fresh.size(), kHeaderBytes + old_size));
   core::ByteVector old(fresh.size());
   detail.whole->read(0, old);
-  edit.patches.insert(edit.patches.begin(), {0, std::move(old), std::move(fresh)});
+  edit.replace_where_different(0, old, fresh);
 }
 
 }  // namespace
@@ -117,11 +132,12 @@ std::optional<FileEdit> edit_native(const Checkpoint& checkpoint, const SaveOpti
   if (!keep_payloads(file, plan, options.codec, index)) return std::nullopt;
   if (kHeaderBytes + encoded_size(index) > file.header.user_block) return std::nullopt;
   hdf5.plan(checkpoint, plan, index);
-  FileEdit edit{.old_size = detail.whole->size(), .new_size = detail.whole->size()};
-  hdf5.add_to(edit);
   core::ByteVector packed = encode_index(index, file.header.user_block);
-  bool same = edit.length() == 0 && hash128(packed) == file.header.index_hash;
-  if (!same) replace_index(detail, file.header, packed, edit);
+  std::uint64_t size = file.header.user_block + index.ranges[1].offset + index.ranges[1].length;
+  FileEdit edit{.old_size = detail.whole->size(), .new_size = size};
+  if (hash128(packed) == file.header.index_hash) return edit;
+  replace_index(detail, file.header, packed, edit);
+  hdf5.add_to(edit);
   return edit;
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <map>
 
+#include "libckpt/hdf5/helper/described_image.h"
 #include "libckpt/hdf5/helper/description.h"
 #include "libckpt/hdf5/helper/memory_file.h"
 #include "libckpt/hdf5/helper/tensor_types.h"
@@ -231,15 +232,6 @@ class TreeBuilder {
   std::vector<Handle> open_;
 };
 
-/// The root group's entry in the superblock may repeat where the group lies. Newer libraries clear that when they
-/// merely open a file for writing, which would make an unchanged file look changed; so it is never set.
-void clear_cached_root(core::ByteVector& superblock) {
-  constexpr std::size_t kCacheType = 72;
-  constexpr std::size_t kEnd = 96;
-  if (superblock.size() != kEnd) throw Failure{kFailureInternal, "libhdf5 wrote another superblock"};
-  std::fill(superblock.begin() + kCacheType, superblock.end(), std::byte{0});
-}
-
 /// What a person needs to find the tensor that libhdf5 does not take.
 Failure refusal(const DescribedDataset& dataset, const Failure& failure) {
   if (failure.kind == kFailureInternal) return failure;
@@ -289,16 +281,7 @@ void describe(core::Bytes description, Reply& reply) {
     }
   }
   builder.finish();
-  core::ByteVector superblock = memory.take_superblock();
-  clear_cached_root(superblock);
-  core::ByteVector metadata = memory.take_metadata();
-  reply.send(kFrameSuperblock, superblock);
-  reply.send(kFrameMetadata, metadata);
-  reply.begin(kFrameEnd);
-  put_count(reply.content(), wanted.datasets());
-  put_count(reply.content(), metadata.size());
-  reply.end();
-  reply.flush();
+  send_image(memory, wanted.datasets(), reply);
 }
 
 }  // namespace ckpt::detail

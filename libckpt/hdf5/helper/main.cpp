@@ -4,6 +4,7 @@
 // walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS MEASURE <file >answer
 //        ckpt-hdf5 walk-unsandboxed ...   the same where the system does not let it be confined
 //        ckpt-hdf5 describe <description >answer
+//        ckpt-hdf5 relink <request >answer
 //        ckpt-hdf5 probe      says whether the sandbox holds on this system
 
 #include <hdf5.h>
@@ -18,6 +19,7 @@
 #include <string_view>
 
 #include "libckpt/hdf5/helper/describer.h"
+#include "libckpt/hdf5/helper/relinker.h"
 #include "libckpt/hdf5/helper/sandbox.h"
 #include "libckpt/hdf5/helper/walker.h"
 #include "libckpt/io/packed.h"
@@ -33,6 +35,7 @@ constexpr const char* kUsageText =
     "usage: ckpt-hdf5 walk BEGIN LENGTH MAX_OBJECTS MAX_DEPTH CPU_SECONDS MEASURE <file >answer\n"
     "       ckpt-hdf5 walk-unsandboxed ...   the same where the system does not let it be confined\n"
     "       ckpt-hdf5 describe <description >answer\n"
+    "       ckpt-hdf5 relink <request >answer\n"
     "       ckpt-hdf5 probe     says whether the sandbox holds on this system\n";
 
 enum class Unconfined : std::uint8_t { refused, allowed };
@@ -109,6 +112,21 @@ int run_describe() {
   });
 }
 
+/// The metadata comes from a file that nobody vouches for, and there is another way where it cannot be confined.
+int run_relink() {
+  constexpr std::uint64_t kMinute = 60;
+  Reply reply(STDOUT_FILENO);
+  std::uint8_t layers = enter_sandbox({.cpu_seconds = kMinute});
+  put_hello(reply, layers);
+  return answer(reply, [&] {
+    if (layers != kAllLayers) throw Failure{kFailureUnconfined, ""};
+    lock_library();
+    reply.flush();
+    core::ByteVector request = read_description(STDIN_FILENO);
+    if (!request.empty()) relink(request, reply);
+  });
+}
+
 /// 0 when nothing that the sandbox forbids can be done.
 int run_probe() {
   std::uint8_t layers = enter_sandbox({});
@@ -130,6 +148,7 @@ int main(int argc, char** argv) {
   std::string_view job = argc > 1 ? argv[1] : "";
   if (argc == 2 && job == "probe") ::_exit(run_probe());
   if (argc == 2 && job == "describe") ::_exit(run_describe());
+  if (argc == 2 && job == "relink") ::_exit(run_relink());
   bool unsandboxed = job == "walk-unsandboxed";
   if (argc != 2 + kWalkNumbers || (job != "walk" && !unsandboxed)) {
     std::fputs(kUsageText, job == "--help" ? stdout : stderr);

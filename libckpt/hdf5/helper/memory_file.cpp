@@ -94,6 +94,13 @@ MemoryFile::MemoryFile(std::uint64_t user_block, std::uint64_t metadata_begin)
   require_hdf5(H5Pset_driver(access_.get(), driver_.get(), &self), "no driver");
 }
 
+void MemoryFile::fill(core::Bytes superblock, core::Bytes metadata) {
+  begun_ = true;
+  end_ = begin_ + metadata.size();
+  superblock_.assign(superblock.begin(), superblock.end());
+  metadata_.assign(metadata.begin(), metadata.end());
+}
+
 haddr_t MemoryFile::allocate(H5FD_mem_t type, std::uint64_t size) {
   begun_ = true;
   if (type == H5FD_MEM_SUPER) return user_block_;
@@ -140,7 +147,10 @@ bool MemoryFile::write(H5FD_mem_t type, haddr_t address, core::Bytes bytes) {
 }
 
 bool MemoryFile::read(haddr_t address, core::MutableBytes out) const {
-  if (address < user_block_) return false;
+  if (address < user_block_) {  // where the library looks for the superblock of a file that is there already
+    std::fill(out.begin(), out.end(), std::byte{0});
+    return true;
+  }
   std::uint64_t at = address - user_block_;
   const core::ByteVector& block = at >= begin_ ? metadata_ : superblock_;
   if (at >= begin_) at -= begin_;

@@ -21,6 +21,9 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
+  /// Makes it a file that is there already. REQUIRES: nothing was opened yet; at most kMaxSuperblock bytes.
+  void fill(core::Bytes superblock, core::Bytes metadata);
+
   /// File access property list that opens this object, whatever the file name.
   hid_t access() const { return access_.get(); }
 
