@@ -55,6 +55,9 @@ struct SaveOptions {
   /// (io/edit_journal.h). Programs that have the file open see it change, and may see half of it for a moment; the
   /// checkpoint itself cannot be read from it any more.
   bool in_place = false;
+  /// .safetensors: bytes of room behind the header, for names that grow in later edits in place; the tensors then begin
+  /// at a multiple of 4,096. 0 gives the file that the reference library writes.
+  std::uint64_t slack = 4096;
   double parity = 0;  ///< .ckpt: share of the file, 0 to 1, that may decay and still be restored (ckpt rescue)
   std::uint64_t max_shard_size = 0;              ///< bytes a file; 0 = one file
   std::uint32_t shards = 0;                      ///< number of files of about the same size; 0 = as max_shard_size says

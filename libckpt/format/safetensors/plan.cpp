@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kCopyStep = 64ULL << 20;
 constexpr std::uint64_t kAlignment = 8;
+constexpr std::uint64_t kBlock = 4096;
 
 /// Large types first, so that every tensor is aligned by itself; names in byte order.
 void sort_canonically(std::vector<FlatTensor>& tensors) {
@@ -103,8 +104,8 @@ TextPairs plan_metadata(const Checkpoint& checkpoint, const Extra& extra, const 
 }
 
 SafetensorsPlan::SafetensorsPlan(std::vector<FlatTensor> tensors, const TextPairs& metadata,
-                                 std::shared_ptr<const SafetensorsDetail> old)
-    : tensors_(std::move(tensors)), old_(std::move(old)) {
+                                 std::shared_ptr<const SafetensorsDetail> old, std::uint64_t slack)
+    : tensors_(std::move(tensors)), old_(std::move(old)), slack_(slack) {
   if (!old_) sort_canonically(tensors_);
   place();
   make_header(metadata);
@@ -154,6 +155,20 @@ bool SafetensorsPlan::is_verbatim(const TextPairs& metadata) const {
   return true;
 }
 
+/// Where the new text fits in the old place, it takes it, so that a later edit finds room again. Where it does not, the
+/// tensors move by whole blocks, which some file systems share between the old file and the new one.
+std::uint64_t SafetensorsPlan::header_length() const {
+  std::uint64_t old_length = old_ ? old_->header.text.size() : 0;
+  if (header_.size() <= old_length) return old_length;
+  std::uint64_t exact = core::align_up(header_.size(), kAlignment);
+  std::uint64_t limit = Limits().max_safetensors_header;
+  if (slack_ == 0 || slack_ > limit || exact > limit - slack_) return exact;
+  std::uint64_t wanted = exact + slack_;
+  std::uint64_t length = old_ ? old_length + core::align_up(wanted - old_length, kBlock)
+                              : core::align_up(kLengthBytes + wanted, kBlock) - kLengthBytes;
+  return length > limit ? exact : length;
+}
+
 void SafetensorsPlan::make_header(const TextPairs& metadata) {
   if (is_verbatim(metadata)) {
     header_ = old_->header.text;
@@ -173,9 +188,7 @@ void SafetensorsPlan::make_header(const TextPairs& metadata) {
   for (const Placed& placed : placed_) out.key(placed.tensor->name).raw(entry_text(placed));
   out.end_object();
   header_ = out.take();
-  // Where the new text fits in the old place, it takes it, so that a later edit finds room again.
-  std::uint64_t old_length = old_ ? old_->header.text.size() : 0;
-  std::uint64_t length = header_.size() <= old_length ? old_length : core::align_up(header_.size(), kAlignment);
+  std::uint64_t length = header_length();
   if (length > Limits().max_safetensors_header) {
     throw core::Error(core::ErrorCode::unsupported,
                       "the header would be " + core::format_size(length) + " long, which other readers refuse");

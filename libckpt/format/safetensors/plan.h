@@ -41,9 +41,9 @@ class SafetensorsPlan {
  public:
   /// `old`: the file that the tensors come from; its order, its spelling and the length of its header are kept as far
   /// as they still fit. Null: the reference library's order. Errors: Error(unsupported) when the header becomes too
-  /// long.
+  /// long. `slack`: bytes of room behind a header that does not take the place of the old one.
   SafetensorsPlan(std::vector<FlatTensor> tensors, const TextPairs& metadata,
-                  std::shared_ptr<const SafetensorsDetail> old);
+                  std::shared_ptr<const SafetensorsDetail> old, std::uint64_t slack);
   SafetensorsPlan(SafetensorsPlan&&) = default;  // not copyable: placed_ points into tensors_
 
   std::uint64_t total_size() const { return kLengthBytes + header_.size() + data_size_; }
@@ -64,6 +64,7 @@ class SafetensorsPlan {
   };
   void place();
   void make_header(const TextPairs& metadata);
+  std::uint64_t header_length() const;
   std::string entry_text(const Placed& placed) const;
   bool is_verbatim(const TextPairs& metadata) const;
   bool data_is_unchanged() const;
@@ -71,6 +72,7 @@ class SafetensorsPlan {
   std::vector<FlatTensor> tensors_;  ///< in the order of the header
   std::vector<Placed> placed_;       ///< the same order
   std::shared_ptr<const SafetensorsDetail> old_;
+  std::uint64_t slack_;
   std::string header_;
   std::uint64_t data_size_ = 0;
 };

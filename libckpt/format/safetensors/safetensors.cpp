@@ -77,15 +77,15 @@ void warn_about_ties(const Checkpoint& checkpoint, const FlatState& state, const
                                      rest + "; load the file with safetensors.torch.load_model");
 }
 
-SafetensorsPlan plan_one(const Checkpoint& checkpoint, FlatState state) {
+SafetensorsPlan plan_one(const Checkpoint& checkpoint, FlatState state, const SaveOptions& options) {
   auto old = std::dynamic_pointer_cast<const SafetensorsDetail>(checkpoint.detail);
   TextPairs metadata = plan_metadata(checkpoint, state.extra, old ? &old->header.metadata : nullptr);
-  return {std::move(state.tensors), metadata, old};
+  return {std::move(state.tensors), metadata, old, options.slack};
 }
 
 void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& path,
                const SaveOptions& options) {
-  SafetensorsPlan plan = plan_one(checkpoint, std::move(state));
+  SafetensorsPlan plan = plan_one(checkpoint, std::move(state), options);
   std::uint64_t total = plan.total_size();
   AtomicFile file(path, {options.overwrite, options.durable, total});
   plan.write(file, [&](std::uint64_t done) {
@@ -119,7 +119,7 @@ std::optional<FileEdit> edit_header(const Checkpoint& checkpoint, const SaveOpti
   FlatState state = flatten(checkpoint);
   if (!becomes_one_file(state, options)) return std::nullopt;
   const auto& old = dynamic_cast<const SafetensorsDetail&>(*checkpoint.detail);
-  SafetensorsPlan plan = plan_one(checkpoint, state);
+  SafetensorsPlan plan = plan_one(checkpoint, state, options);
   if (!plan.changes_header_alone()) return std::nullopt;
   warn_about_locations(state, options);
   warn_about_ties(checkpoint, state, options);

@@ -271,7 +271,7 @@ ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::
   for (Group& group : groups) {
     restore_header_order(group);
     TextPairs shard_metadata = group.old ? group.old->header.metadata : TextPairs{{"format", "pt"}};
-    SafetensorsPlan file(std::move(group.tensors), shard_metadata, group.old);
+    SafetensorsPlan file(std::move(group.tensors), shard_metadata, group.old, options.slack);
     bool kept = file.is_unchanged() && is_file_of(*group.old->file, index_path.parent_path() / group.file_name);
     plan.shards.push_back({group.file_name, std::move(file), kept});
   }

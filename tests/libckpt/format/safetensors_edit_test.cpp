@@ -22,9 +22,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kName = "net.safetensors";
 
-/// Two tensors, one under that key.
-void write_net(const fs::path& path, const std::string& key) {
-  ckpt::save(test::checkpoint(test::dict({{key, test::tensor({1, 2, 3})}, {"b", test::tensor({4})}})), path);
+/// Two tensors, one under that key. Without slack, so that few bytes decide whether a name fits.
+void write_net(const fs::path& path, const std::string& key, std::uint64_t slack = 0) {
+  ckpt::save(test::checkpoint(test::dict({{key, test::tensor({1, 2, 3})}, {"b", test::tensor({4})}})), path,
+             {.slack = slack});
 }
 
 Checkpoint with_key(const Checkpoint& checkpoint, const std::string& old, const std::string& key) {
@@ -95,6 +96,29 @@ TEST(SafetensorsEdit, EveryHeaderThatFitsIsWrittenInPlace) {
     ckpt::EditJournal(path).undo();
     EXPECT_EQ(read_file(path), before) << length;
   }
+}
+
+TEST(SafetensorsEdit, ANewFileHasRoomForLongerNames) {
+  constexpr std::size_t kBlock = 4096;
+  test::TempDir dir;
+  fs::path path = dir.path() / kName;
+  write_net(path, "w", kBlock);
+  EXPECT_EQ((8 + header_length(path)) % kBlock, 0U);
+  EXPECT_GE(padding(path), kBlock);
+  EXPECT_FALSE(rename_key(path, "w", std::string(1 + kBlock, 'x')).copied);
+  std::size_t before = header_length(path);
+  Outcome out = rename_key(path, std::string(1 + kBlock, 'x'), std::string(3 * kBlock, 'y'));
+  EXPECT_TRUE(out.copied);  // and finds new room
+  EXPECT_EQ((header_length(path) - before) % kBlock, 0U);
+  EXPECT_GE(padding(path), kBlock);
+}
+
+TEST(SafetensorsEdit, WithoutSlackAFileIsThatOfTheReferenceLibrary) {
+  test::TempDir dir;
+  fs::path path = dir.path() / kName;
+  write_net(path, "weight");
+  EXPECT_EQ(header_length(path) % 8, 0U);
+  EXPECT_LT(padding(path), 8U);
 }
 
 TEST(SafetensorsEdit, AnEditInPlaceWritesWhatASaveWrites) {

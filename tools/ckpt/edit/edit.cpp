@@ -217,6 +217,7 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
   save.in_place = options.in_place;
   save.codec = options.codec;
   save.parity = options.parity;
+  save.slack = options.slack;
   save.max_shard_size = options.max_shard_size;
   save.shards = options.shards;
   save.shard_prefixes = options.shard_prefixes;

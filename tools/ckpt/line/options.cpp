@@ -30,6 +30,20 @@ void add_size(CommandSpec command, const std::string& name, std::uint64_t& targe
       .type_name("SIZE");
 }
 
+void add_slack(CommandSpec command, std::uint64_t& slack) {
+  command
+      .add_option(
+          "--slack",
+          [&slack](const std::string& text) {
+            std::optional<std::uint64_t> size = core::try_parse_size(text);
+            if (!size) throw usage_error(core::quote(text) + " is not a size such as 4K or 0");
+            slack = *size;
+          },
+          "room for longer names in the header of a new .safetensors, so that later edits in place fit; 0 for none "
+          "(default: 4K)")
+      .type_name("SIZE");
+}
+
 void add_codec(CommandSpec command, ckpt::Codec& codec) {
   command
       .add_option(
@@ -167,6 +181,7 @@ void add_write_options(CommandSpec command, EditOptions& options) {
   add_retype(command, options.retype);
   add_codec(command, options.codec);
   add_parity(command, options.parity);
+  add_slack(command, options.slack);
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
   add_size(command, "--max-memory", options.max_memory, "limit of the buffers while writing (default: 256M)");
   add_read_options(command, options);

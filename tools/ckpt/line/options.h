@@ -55,6 +55,7 @@ struct EditOptions : ReadOptions {
   bool take_modules = false;  ///< of a pickled module, its tensors as a state dict
   ckpt::Codec codec = ckpt::Codec::automatic;
   std::uint64_t max_shard_size = 0;
+  std::uint64_t slack = 4096;
   std::uint32_t shards = 0;
   std::vector<std::string> shard_prefixes;
   std::vector<ckpt::Retype> retype;
