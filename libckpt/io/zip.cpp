@@ -35,8 +35,8 @@ class StoredSource final : public ByteSource {
   std::uint32_t crc32_;
 };
 
-/// Explains the bytes between live records, from the end of the file to its start: only whole superseded records and
-/// whole superseded directories are let pass.
+/// Explains the bytes between live records, from the end of the file to its start: only whole replaced records and
+/// whole replaced directories are let pass.
 class DeadSpace {
  public:
   DeadSpace(const ByteSource& file, const ZipReadOptions& options, std::uint64_t limit, const ZipArchive& archive)
@@ -69,12 +69,13 @@ class DeadSpace {
   }
 
   std::uint64_t explain_directory(const ZipEnd& old) {
-    if (records_.size() + old.entries > options_.max_members) {
-      throw Error(ErrorCode::refused, "the zip archive has more replaced records than allowed");
-    }
+    // Directories of one archive speak of the same records again and again.
     for (ZipMember& member : detail::read_zip_directory(file_, old, options_)) {
       std::uint64_t offset = member.record_offset;
       records_.insert_or_assign(offset, std::move(member));
+    }
+    if (records_.size() > options_.max_members) {
+      throw Error(ErrorCode::refused, "the zip archive has more replaced records than allowed");
     }
     found_.push_back({old.directory_offset, old.end - old.directory_offset, "replaced directory"});
     return old.directory_offset;
@@ -93,7 +94,7 @@ class DeadSpace {
   const ZipReadOptions& options_;
   HeaderWindow window_;
   const ZipArchive& archive_;
-  std::map<std::uint64_t, ZipMember> records_;  ///< of superseded directories, by offset
+  std::map<std::uint64_t, ZipMember> records_;  ///< of replaced directories, by offset
   std::vector<ZipDeadRange> found_;
 };
 
@@ -133,6 +134,7 @@ ZipArchive ZipArchive::open(SourcePtr file, const ZipReadOptions& options) {
   ZipEnd end = detail::find_zip_end(*archive.file_, options.accept_trailing);
   archive.members_ = detail::read_zip_directory(*archive.file_, end, options);
   archive.directory_offset_ = end.directory_offset;
+  archive.directory_size_ = end.directory_size;
   archive.comment_ = end.comment;
   archive.trailing_ = archive.file_->size() - end.end;
   archive.index_.reserve(archive.members_.size());
@@ -163,6 +165,12 @@ void ZipArchive::check_records(const ZipReadOptions& options) {
 const ZipMember* ZipArchive::find(std::string_view name) const {
   auto found = index_.find(name);
   return found == index_.end() ? nullptr : &members_[found->second];
+}
+
+core::ByteVector ZipArchive::read_directory() const {
+  core::ByteVector bytes(directory_size_);
+  file_->read(directory_offset_, bytes);
+  return bytes;
 }
 
 SourcePtr ZipArchive::payload(const ZipMember& member) const {

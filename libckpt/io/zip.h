@@ -20,6 +20,7 @@ namespace ckpt {
 
 inline constexpr std::uint16_t kZipStored = 0;
 inline constexpr std::uint16_t kZipDeflated = 8;
+inline constexpr std::uint64_t kZipAlignment = 64;  ///< of the payloads that PyTorch writes
 
 struct ZipMember {
   std::string name;  ///< as the directory says it; ends with '/' for a folder
@@ -31,15 +32,16 @@ struct ZipMember {
   std::uint64_t record_offset = 0;   ///< of the local header
   std::uint64_t payload_offset = 0;  ///< of the first stored byte
   std::uint64_t record_end = 0;      ///< behind the payload and its data descriptor
+  std::uint64_t entry_offset = 0;    ///< of its entry, which ends where the next one begins, from the directory's start
 
   bool is_folder() const { return name.ends_with('/'); }
 };
 
-/// Bytes of an archive that no member uses: records and directories that a later append replaced.
+/// Bytes of an archive that no member uses: records and directories that others behind them replaced.
 struct ZipDeadRange {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  std::string what;  ///< "superseded record 'net/data.pkl'", "superseded directory"
+  std::string what;  ///< "replaced record 'net/data.pkl'", "replaced directory"
 };
 
 struct ZipReadOptions {
@@ -68,11 +70,14 @@ class ZipArchive {
   /// The same for an archive whose recorded checksums are false: a copy computes new ones.
   SourcePtr payload_without_checksum(const ZipMember& member) const;
 
-  /// Superseded parts, in file order.
+  /// In file order.
   std::span<const ZipDeadRange> dead_ranges() const { return dead_; }
   std::uint64_t trailing_bytes() const { return trailing_; }
   const std::string& comment() const { return comment_; }
   std::uint64_t directory_offset() const { return directory_offset_; }
+  /// The entries of all members as they stand in the file.
+  core::ByteVector read_directory() const;
+  std::uint64_t file_size() const { return file_->size(); }
 
   ZipArchive(ZipArchive&&) = default;
   ZipArchive& operator=(ZipArchive&&) = default;
@@ -87,12 +92,22 @@ class ZipArchive {
   std::vector<ZipDeadRange> dead_;
   std::uint64_t trailing_ = 0;
   std::uint64_t directory_offset_ = 0;
+  std::uint64_t directory_size_ = 0;
   std::string comment_;
 };
 
 /// The recorded CRC-32 when `source` is a whole stored member of an archive: a copy carries it over unread, so that
 /// damage stays visible instead of getting a fresh checksum.
 std::optional<std::uint32_t> recorded_crc32(const ByteSource& source);
+
+/// False where replacement_end() has no place or would be read otherwise than the archive: behind a comment or other
+/// bytes, and for a name whose encoding the member does not tell.
+bool can_replace(const ZipArchive& archive, const ZipMember& member);
+/// What stands behind the old end of an archive after one of its members got other content: the new record, a directory
+/// that has the old entries of all others byte for byte, the records that end an archive. No old byte changes; the old
+/// record and directory become dead ranges. Errors: Error(io) from the file. REQUIRES: `member` is one of
+/// archive.members(); can_replace().
+core::ByteVector replacement_end(const ZipArchive& archive, const ZipMember& member, Bytes content);
 
 /// One record to write.
 struct ZipItem {
@@ -104,7 +119,7 @@ struct ZipItem {
 /// before anything is written.
 class ZipWriter {
  public:
-  explicit ZipWriter(std::vector<ZipItem> items, std::uint64_t alignment = 64);
+  explicit ZipWriter(std::vector<ZipItem> items, std::uint64_t alignment = kZipAlignment);
 
   /// Size of the whole archive.
   std::uint64_t total_size() const { return total_size_; }

@@ -148,8 +148,9 @@ void check_entry(const ZipMember& member, std::uint64_t directory_offset) {
 }
 
 ZipMember read_entry(ByteCursor& in, std::uint64_t directory_offset, const ZipReadOptions& options) {
-  if (in.take<std::uint32_t>() != kCentralSignature) corrupt("the zip directory holds something that is not an entry");
   ZipMember member;
+  member.entry_offset = in.position();
+  if (in.take<std::uint32_t>() != kCentralSignature) corrupt("the zip directory holds something that is not an entry");
   in.skip(4);  // versions
   member.flags = in.take<std::uint16_t>();
   member.method = in.take<std::uint16_t>();

@@ -129,6 +129,17 @@ ByteVector end_records(std::uint64_t entries, std::uint64_t offset, std::uint64_
   return out;
 }
 
+/// Where the payload of a record goes whose header begins at `offset`.
+std::uint64_t payload_offset_at(std::uint64_t offset, const std::string& name, std::uint64_t size,
+                                std::uint64_t alignment) {
+  std::uint64_t header = detail::kLocalSize + name.size() + zip64_size(size, offset) + kPaddingHeader;
+  return core::align_up(core::checked_add(offset, header), alignment);
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
 /// Copies the payload and returns its checksum: the recorded one where it comes from an archive unchanged (the bytes
 /// are compared with it while they pass), and one that cannot match for bytes that are known to be damaged.
 std::uint32_t copy_payload(const SourcePtr& payload, ByteSink& sink, const std::function<void()>& step) {
@@ -155,8 +166,7 @@ ZipWriter::ZipWriter(std::vector<ZipItem> items, std::uint64_t alignment) : item
   records_.reserve(items_.size());
   for (const ZipItem& item : items_) {
     std::uint64_t size = item.payload->size();
-    std::uint64_t header = detail::kLocalSize + item.name.size() + zip64_size(size, offset) + kPaddingHeader;
-    std::uint64_t start = core::align_up(core::checked_add(offset, header), alignment);
+    std::uint64_t start = payload_offset_at(offset, item.name, size, alignment);
     records_.push_back({offset, start, size});
     directory_size_ += detail::kCentralSize + item.name.size() + zip64_size(size, offset);
     offset = core::checked_add(start, size) + descriptor_size(size, offset);
@@ -185,6 +195,29 @@ void ZipWriter::write(ByteSink& sink, const std::function<void(std::uint64_t)>& 
   out.write(end_records(items_.size(), directory_offset_, directory_size_));
   out.flush();
   step();
+}
+
+bool can_replace(const ZipArchive& archive, const ZipMember& member) {
+  bool ends_there = archive.trailing_bytes() == 0 && archive.comment().empty();
+  return ends_there && ((member.flags & detail::kFlagUtf8) != 0 || is_ascii(member.name));
+}
+
+core::ByteVector replacement_end(const ZipArchive& archive, const ZipMember& member, Bytes content) {
+  std::uint64_t begin = archive.file_size();
+  std::uint32_t crc = crc32(content);
+  std::uint64_t payload = payload_offset_at(begin, member.name, content.size(), kZipAlignment);
+  ByteVector out = local_header(member.name, content.size(), begin, payload);
+  core::append(out, content);
+  if (!content.empty()) core::append(out, descriptor(content.size(), begin, crc));
+  std::size_t directory = out.size();
+  const ByteVector old = archive.read_directory();
+  std::span<const ZipMember> members = archive.members();
+  std::size_t next = static_cast<std::size_t>(&member - members.data()) + 1;
+  core::append(out, Bytes(old).first(member.entry_offset));
+  append_entry(out, member.name, content.size(), begin, crc);
+  if (next < members.size()) core::append(out, Bytes(old).subspan(members[next].entry_offset));
+  core::append(out, end_records(members.size(), begin + directory, out.size() - directory));
+  return out;
 }
 
 }  // namespace ckpt

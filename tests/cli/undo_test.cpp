@@ -24,6 +24,7 @@ std::string run_well(const TempDir& dir, const std::vector<std::string>& argumen
 struct Rung {
   std::string file;
   std::string part;
+  std::string verb = "rewritten in place";
 };
 
 void PrintTo(const Rung& rung, std::ostream* out) {
@@ -38,11 +39,11 @@ TEST_P(UndoOf, AnEditInPlaceGivesTheFileBack) {
   write_model(dir, file, {"module.a", "module.b"});
   const std::string before = read_file(dir.path() / file);
   std::string said = run_well(dir, {"strip-prefix", "--in-place", "--dry-run", file});
-  EXPECT_THAT(said, HasSubstr(GetParam().part + " to be rewritten in place, "));
+  EXPECT_THAT(said, HasSubstr(GetParam().part + " to be " + GetParam().verb + ", "));
   EXPECT_THAT(said, HasSubstr("nothing written (dry run)"));
   EXPECT_TRUE(read_file(dir.path() / file) == before);
   said = run_well(dir, {"strip-prefix", "--in-place", file});
-  EXPECT_THAT(said, HasSubstr("2 of 2 keys renamed, " + GetParam().part + " rewritten in place, "));
+  EXPECT_THAT(said, HasSubstr("2 of 2 keys renamed, " + GetParam().part + " " + GetParam().verb + ", "));
   EXPECT_EQ(names_in(dir.path() / file), (Names{"a", "b"}));
   EXPECT_THAT(run_well(dir, {"undo", file}), HasSubstr("the last edit in place was taken back"));
   EXPECT_TRUE(read_file(dir.path() / file) == before);
@@ -50,8 +51,35 @@ TEST_P(UndoOf, AnEditInPlaceGivesTheFileBack) {
   EXPECT_EQ(names_in(dir.path() / file), (Names{"a", "b"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, UndoOf, testing::Values(Rung{"net.safetensors", "header"}, Rung{"net.ckpt", "index"}),
-                         [](const auto& one) { return one.param.part; });
+INSTANTIATE_TEST_SUITE_P(Formats, UndoOf,
+                         testing::Values(Rung{"net.safetensors", "header"}, Rung{"net.ckpt", "index"},
+                                         Rung{"net.pth", "data.pkl and directory", "appended"}),
+                         [](const auto& one) { return one.param.file.substr(sizeof "net"); });
+
+TEST(Undo, JsonSaysWhatAnEditWrites) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"module.a"});
+  auto edit = [&](std::vector<std::string> words, const std::string& rung, const std::string& part) {
+    std::uintmax_t before = fs::file_size(dir.path() / "net.pth");
+    words.insert(words.end(), {"--in-place", "--json", "net.pth"});
+    ckpt::JsonDocument json = ckpt::JsonDocument::parse(run_well(dir, words));
+    EXPECT_EQ(first_file(json).at("rung").as_text(), rung);
+    EXPECT_EQ(first_file(json).at("part").as_text(), part);
+    if (rung != "append") return;
+    EXPECT_EQ(first_file(json).at("bytes_written").as_unsigned(), fs::file_size(dir.path() / "net.pth") - before);
+  };
+  edit({"strip-prefix", "--dry-run"}, "append", "data.pkl and directory");
+  edit({"strip-prefix"}, "append", "data.pkl and directory");
+  edit({"cast", "--to", "float16"}, "rewrite", "");
+}
+
+TEST(Undo, AnEditThatChangesNothingOfTheFileSaysSo) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a"});
+  const std::string before = read_file(dir.path() / "net.pth");
+  EXPECT_THAT(run_well(dir, {"convert", "--in-place", "net.pth"}), HasSubstr("data.pkl and directory unchanged"));
+  EXPECT_EQ(read_file(dir.path() / "net.pth"), before);
+}
 
 TEST(Undo, RefusesWhereThereIsNothingToTakeBack) {
   TempDir dir;
@@ -59,7 +87,7 @@ TEST(Undo, RefusesWhereThereIsNothingToTakeBack) {
   write_model(dir, "net.pth", {"module.a"});
   expect_refused(dir, {"undo", kFile}, 4, kFile, "there is no record of an edit in place");
   expect_refused(dir, {"undo", "none.safetensors"}, 4, "none.safetensors", "no such file");
-  run_well(dir, {"strip-prefix", "--in-place", "net.pth"});  // a new file
+  run_well(dir, {"cast", "--to", "float16", "--in-place", "net.pth"});  // a new file
   expect_refused(dir, {"undo", "net.pth"}, 4, "net.pth", "there is no record of an edit in place");
   run_well(dir, {"strip-prefix", "--in-place", kFile});
   run_well(dir, {"add-prefix", "--in-place", "--prefix", "longer.than.before", kFile});  // copied, as it does not fit

@@ -1,5 +1,7 @@
 #include "tests/faults/operations.h"
 
+#include <algorithm>
+
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/draft.h"
@@ -202,26 +204,36 @@ void add_edits(List& list) {
            {save_as(1, "net.safetensors")});
 }
 
+/// What makes one file of the other, from the first byte that differs to the last.
+ckpt::FileEdit difference(const std::string& old, const std::string& fresh) {
+  auto begin = static_cast<std::size_t>(std::ranges::mismatch(old, fresh).in1 - old.begin());
+  ckpt::FileEdit changes{.old_size = old.size(), .new_size = fresh.size()};
+  if (old.size() != fresh.size()) {
+    changes.replace_end(begin, core::as_bytes(old).subspan(begin), core::as_bytes(fresh).subspan(begin));
+    return changes;
+  }
+  std::size_t end = old.size();
+  while (end > begin && old[end - 1] == fresh[end - 1]) --end;
+  changes.replace(begin, core::as_bytes(old).subspan(begin, end - begin),
+                  core::as_bytes(fresh).subspan(begin, end - begin));
+  return changes;
+}
+
 /// An edit in place was interrupted with every other sector written; what takes it back is disturbed in turn.
-void add_recovery(List& list) {
+void add_recovery(List& list, const std::string& file, const std::string& name) {
   constexpr std::size_t kSector = 512;
-  const std::string file = "net.safetensors";
   write_folder(list.scratch(), {});
   save_as(1, file)(list.scratch());
   std::string old = read_file(list.scratch() / file);
   edit(file, strip)(list.scratch());
   std::string fresh = read_file(list.scratch() / file);
-  std::size_t length = core::load_le<std::uint64_t>(core::as_bytes(old).data());
-  core::Bytes old_header = core::as_bytes(old).subspan(sizeof(std::uint64_t), length);
-  core::Bytes new_header = core::as_bytes(fresh).subspan(sizeof(std::uint64_t), length);
-  ckpt::FileEdit changes{.old_size = old.size(), .new_size = old.size()};
-  changes.replace(sizeof(std::uint64_t), old_header, new_header);
-  core::ByteVector record = ckpt::detail::encode({.edit = changes});
+  core::ByteVector record = ckpt::detail::encode({.edit = difference(old, fresh)});
   std::string torn = old;
+  torn.resize(std::max(old.size(), fresh.size()));
   for (std::size_t at = 0; at < torn.size(); at += 2 * kSector) torn.replace(at, kSector, fresh, at, kSector);
   auto shared = [](std::string_view text) { return std::make_shared<const std::string>(text); };
   list.add({.group = "undo",
-            .name = "undo of an interrupted edit",
+            .name = name,
             .left_over = {{file, shared(torn)}, {ckpt::detail::journal_name(file), shared(core::as_text(record))}},
             .head = file,
             .run = [=](const fs::path& folder) { ckpt::EditJournal::settle(folder / file); },
@@ -316,7 +328,8 @@ std::vector<Operation> make_operations(const fs::path& scratch) {
   add_saves(list);
   add_conversions(list);
   add_edits(list);
-  add_recovery(list);
+  add_recovery(list, "net.safetensors", "undo of an interrupted edit");
+  add_recovery(list, "net.pth", "undo of an interrupted append");
   add_shard_sets(list);
   add_publishing(list);
   return list.take();

@@ -30,6 +30,7 @@ record='if (error == 0) error = sync_folder(folder());'
 bug "edit in place before its record is durable" $io/edit_journal.cpp "s/$record//" power-cuts "place .safetensors"
 bug "edit in place that is not durable" $io/edit_journal.cpp 's/file_ops()\.fsync(file\.get()) == 0/true/' power-cuts "place .safetensors"
 bug "record of an edit removed before the old bytes are durable" $io/edit_journal.cpp 's/file_ops()\.fsync(target) != 0/false/' power-cuts "interrupted edit"
+bug "new end of an interrupted edit not cut off" $io/edit_record.cpp 's/bool cut = error == 0/bool cut = false \&\& error == 0/' power-cuts "interrupted append"
 bug "lock on the target itself" $io/writer_lock.cpp 's/file_(lock_name(name))/file_(::faccessat(folder, name.c_str(), F_OK, 0) == 0 ? name : lock_name(name))/;;s/if (!fd_) return;/if (!fd_) return; if (file_[0] != 46) return;/;;s/if (file\.existed/if (file_[0] == 46 \&\& file.existed/;;s/\(^  .*\)write_owner();/\1if (file_[0] == 46) write_owner();/' second-writer "$set"
 
 # edit SCRIPT <IN >OUT: each part has to change something.

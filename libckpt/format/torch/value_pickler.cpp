@@ -18,7 +18,8 @@ using core::DType;
 constexpr std::size_t kBatch = 1000;
 
 struct PlannedStorage {
-  std::size_t key = 0;
+  std::size_t number = 0;
+  std::string key;
   SourcePtr bytes;
   DType dtype = DType::u8;
   bool untyped = false;
@@ -27,7 +28,7 @@ struct PlannedStorage {
 /// What has to be known before the first byte: which objects come more than once, and all storages.
 class TreeSurvey {
  public:
-  explicit TreeSurvey(const Value& root) { visit(root); }
+  TreeSurvey(const Value& root, const StorageKeys& keys) : keys_(keys) { visit(root); }
 
   bool is_shared(const void* identity) const { return identity != nullptr && counts_.at(identity) > 1; }
   const PlannedStorage& storage(const Entry& entry) const { return storages_.at(storage_identity(entry)); }
@@ -39,13 +40,14 @@ class TreeSurvey {
   void visit_items(const std::vector<std::pair<Value, Value>>& items);
   void plan(const Entry& entry);
 
+  const StorageKeys& keys_;
   std::unordered_map<const void*, unsigned> counts_;
   std::unordered_map<const void*, PlannedStorage> storages_;
 };
 
 std::vector<SourcePtr> TreeSurvey::sources() const {
   std::vector<SourcePtr> out(storages_.size());
-  for (const auto& [identity, storage] : storages_) out[storage.key] = storage.bytes;
+  for (const auto& [identity, storage] : storages_) out[storage.number] = storage.bytes;
   return out;
 }
 
@@ -88,8 +90,9 @@ void TreeSurvey::plan(const Entry& entry) {
   auto [at, fresh] = storages_.try_emplace(identity);
   PlannedStorage& storage = at->second;
   if (fresh) {
-    storage.key = storages_.size() - 1;
+    storage.number = storages_.size() - 1;
     storage.bytes = entry.view && entry.view->storage ? entry.view->storage->bytes : entry.bytes;
+    storage.key = keys_ ? keys_(*storage.bytes, storage.number) : std::to_string(storage.number);
     storage.dtype = entry.dtype;
     auto width = static_cast<std::uint64_t>(core::bit_width(entry.dtype));
     storage.untyped = storage_class_name(entry.dtype).empty() || storage.bytes->size() * 8 % width != 0;
@@ -100,7 +103,7 @@ void TreeSurvey::plan(const Entry& entry) {
 
 class ValuePickler {
  public:
-  explicit ValuePickler(const Value& root) : survey_(root) {}
+  ValuePickler(const Value& root, const StorageKeys& keys) : survey_(root, keys) {}
 
   PickledTree run(const Value& root) {
     write(root);
@@ -422,7 +425,7 @@ void ValuePickler::write_storage(const Entry& entry) {
   out_.mark();
   out_.common_text("storage");
   out_.global(type);
-  out_.text(std::to_string(storage.key));
+  out_.text(storage.key);
   out_.common_text(entry.location);
   out_.integer(static_cast<std::int64_t>(count));
   out_.close_tuple(5);
@@ -443,8 +446,8 @@ void ValuePickler::write_hooks() {
 
 }  // namespace
 
-PickledTree pickle_tree(const Value& root) {
-  return ValuePickler(root).run(root);
+PickledTree pickle_tree(const Value& root, const StorageKeys& keys) {
+  return ValuePickler(root, keys).run(root);
 }
 
 bool torch_can_hold(DType dtype) {

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "libckpt/io/edit_journal.h"
 #include "libckpt/io/zip.h"
 #include "libcore/base/error.h"
 
@@ -51,6 +52,7 @@ const Format kTorchZip = {
     .read = read_torch_zip,
     .obstacles = torch_zip_obstacles,
     .write = write_torch_zip,
+    .edit = edit_torch_zip,
     .verify = verify_torch_zip,
     .holds_metadata = false,
     .holds_views = true,
@@ -59,6 +61,7 @@ const Format kTorchZip = {
     .torch_save = true,
     .objects = CarriedObjects::passed_on,
     .python = PythonReader::torch_load,
+    .edited_part = "data.pkl and directory",
     .unused = torch_zip_unused,
 };
 

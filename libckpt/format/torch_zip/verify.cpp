@@ -4,6 +4,19 @@
 #include "libcore/base/text.h"
 
 namespace ckpt::detail {
+namespace {
+
+/// Every edit in place leaves two.
+void note_dead_ranges(const ZipArchive& zip, VerifyResult& result) {
+  std::uint64_t bytes = 0;
+  for (const ZipDeadRange& range : zip.dead_ranges()) bytes += range.length;
+  if (bytes == 0) return;
+  result.notes.push_back({"archive", core::format_size(bytes) +
+                                         " belong to records and directories that others have replaced since; 'ckpt "
+                                         "compact' frees them"});
+}
+
+}  // namespace
 
 /// Everything that reading would only let pass leniently, or on request, is a finding. Symbols are the scanner's.
 VerifyResult verify_torch_zip(const Input& input, const OpenOptions& options, const Progress& progress) {
@@ -20,9 +33,7 @@ VerifyResult verify_torch_zip(const Input& input, const OpenOptions& options, co
   if (input.budget) within_budget(root, *input.file, *input.budget);
   for (const std::string& text : report.relaxations) result.damage.push_back({"file", text});
   for (const std::string& text : report.warnings) result.notes.push_back({"archive", text});
-  for (const ZipDeadRange& dead : archive.zip().dead_ranges()) {
-    result.notes.push_back({"archive", dead.what + ", " + core::format_size(dead.length)});
-  }
+  note_dead_ranges(archive.zip(), result);
   return result;
 }
 

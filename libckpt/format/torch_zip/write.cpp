@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "libckpt/format/torch/value_pickler.h"
+#include "libckpt/format/torch_zip/detail.h"
 #include "libckpt/format/torch_zip/keepable.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
 #include "libckpt/io/atomic_file.h"
@@ -58,9 +59,12 @@ void write_torch_zip(const Checkpoint& checkpoint, const std::filesystem::path& 
   if (options.report == nullptr) return;
   options.report->bytes_written += zip.total_size();
   options.report->rung = "rewrite";
-  if (says_more_than_format(checkpoint)) {
-    options.report->warnings.emplace_back("the file-level metadata has no place in a PyTorch file and was left out");
-  }
+  warn_about_metadata(checkpoint, options);
+}
+
+void warn_about_metadata(const Checkpoint& checkpoint, const SaveOptions& options) {
+  if (options.report == nullptr || !says_more_than_format(checkpoint)) return;
+  options.report->warnings.emplace_back("the file-level metadata has no place in a PyTorch file and was left out");
 }
 
 }  // namespace ckpt::detail

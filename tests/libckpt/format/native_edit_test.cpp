@@ -1,7 +1,6 @@
 // Edits of native files that write the index and the HDF5 side, and leave the payloads where they lie.
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include "libckpt/format/in_place.h"
 #include "libckpt/io/edit_journal.h"
@@ -9,12 +8,12 @@
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/prefix.h"
 #include "tests/libckpt/format/native_support.h"
+#include "tests/libckpt/format/save_over.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
 
 using ckpt::Checkpoint;
-using ckpt::Report;
 using ckpt::SaveOptions;
 using core::DType;
 using test::read_file;
@@ -50,24 +49,8 @@ class NativeEdit : public testing::Test {
     ckpt::save(net, path());
   }
 
-  /// Saves over the file that was opened. The file is a new one where it was written whole.
-  struct Outcome {
-    Report report;
-    bool copied = false;
-    bool announced = false;
-  };
-  Outcome save_over(const Checkpoint& edited, SaveOptions options = {}) const {
-    Outcome out;
-    struct stat before {};
-    struct stat after {};
-    ::stat(path().c_str(), &before);
-    options.in_place = true;
-    out.announced = ckpt::plan_in_place(edited, path(), options).has_value();
-    options.report = &out.report;
-    ckpt::save(edited, path(), options);
-    ::stat(path().c_str(), &after);
-    out.copied = before.st_ino != after.st_ino;
-    return out;
+  test::SavedOver save_over(const Checkpoint& edited, const SaveOptions& options = {}) const {
+    return test::save_over(edited, path(), options);
   }
 
   /// All checks that `ckpt verify` makes, those of what HDF5 shows included.
@@ -92,7 +75,7 @@ TEST_F(NativeEdit, MovesNoPayloadAndMeansWhatASaveMeans) {
   std::string before = read_file(path());
   Checkpoint stripped = ckpt::strip_prefix(ckpt::open(path()));
   ckpt::save(stripped, dir_.path() / "saved.ckpt");
-  Outcome out = save_over(stripped);
+  test::SavedOver out = save_over(stripped);
   EXPECT_FALSE(out.copied);
   EXPECT_TRUE(out.announced);
   EXPECT_EQ(out.report.rung, "in place");
@@ -152,7 +135,7 @@ TEST_F(NativeEdit, GoesToAndFro) {
 TEST_F(NativeEdit, NamesThatStayLeaveTheHdf5Side) {
   write_net();
   std::string before = read_file(path());
-  Outcome out = save_over(ckpt::map_location(ckpt::open(path()), {.to = "cuda:1"}));
+  test::SavedOver out = save_over(ckpt::map_location(ckpt::open(path()), {.to = "cuda:1"}));
   EXPECT_FALSE(out.copied);
   EXPECT_LT(out.report.bytes_written, user_block(path()));
   EXPECT_TRUE(read_file(path()).substr(user_block(path())) == before.substr(user_block(path())));
@@ -164,7 +147,7 @@ TEST_F(NativeEdit, NamesThatStayLeaveTheHdf5Side) {
 TEST_F(NativeEdit, WithoutAChangeNothingIsWritten) {
   write_net();
   std::string before = read_file(path());
-  Outcome out = save_over(ckpt::open(path()));
+  test::SavedOver out = save_over(ckpt::open(path()));
   EXPECT_EQ(out.report.bytes_written, 0U);
   EXPECT_TRUE(read_file(path()) == before);
   EXPECT_EQ(test::list_folder(dir_.path()).size(), 1U);
@@ -177,7 +160,7 @@ TEST_F(NativeEdit, AnIndexThatIsTooLongForItsRoomIsWrittenWithTheFile) {
   for (std::size_t length = 1; !copied; length += 199) {
     Checkpoint edited = ckpt::open(path());
     edited.metadata = {{"note", std::string(length, 'x')}};
-    Outcome out = save_over(edited);
+    test::SavedOver out = save_over(edited);
     copied = out.copied;
     EXPECT_EQ(out.announced, !copied);
     expect_good();

@@ -1,14 +1,11 @@
 // Edits of safetensors files that write the header where it lies.
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-
-#include <functional>
 
 #include "libckpt/ckpt.h"
-#include "libckpt/format/in_place.h"
 #include "libckpt/io/edit_journal.h"
 #include "libckpt/io/file_ops.h"
+#include "tests/libckpt/format/save_over.h"
 #include "tests/libckpt/transform/trees.h"
 #include "tests/support/temp_dir.h"
 
@@ -49,23 +46,9 @@ std::size_t padding(const fs::path& path) {
   return header.size() - 1 - header.find_last_not_of(' ');
 }
 
-/// Renames the key in place. The file is a new one where it was copied.
-struct Outcome {
-  Report report;
-  bool copied = false;
-  bool announced = false;  ///< as one that writes the header alone
-};
-Outcome rename_key(const fs::path& path, const std::string& old, const std::string& key) {
-  Outcome out;
-  struct stat before {};
-  struct stat after {};
-  ::stat(path.c_str(), &before);
-  Checkpoint edited = with_key(ckpt::open(path), old, key);
-  out.announced = ckpt::plan_in_place(edited, path, {.in_place = true}).has_value();
-  ckpt::save(edited, path, {.in_place = true, .report = &out.report});
-  ::stat(path.c_str(), &after);
-  out.copied = before.st_ino != after.st_ino;
-  return out;
+/// Renames the key in place.
+test::SavedOver rename_key(const fs::path& path, const std::string& old, const std::string& key) {
+  return test::save_over(with_key(ckpt::open(path), old, key), path);
 }
 
 TEST(SafetensorsEdit, EveryHeaderThatFitsIsWrittenInPlace) {
@@ -77,7 +60,7 @@ TEST(SafetensorsEdit, EveryHeaderThatFitsIsWrittenInPlace) {
     std::size_t room = key.size() + padding(path);
     std::string before = read_file(path);
     std::string name(length, 'x');
-    Outcome out = rename_key(path, key, name);
+    test::SavedOver out = rename_key(path, key, name);
     bool fits = length <= room;
     EXPECT_EQ(out.copied, !fits) << length;
     EXPECT_EQ(out.announced, fits) << length;
@@ -137,7 +120,7 @@ TEST(SafetensorsEdit, AFileThatIsMoreThanOneIsCopied) {
   write_net(path, "module.weight");
   fs::create_hard_link(path, dir.path() / "other");
   std::string before = read_file(path);
-  Outcome out = rename_key(path, "module.weight", "weight");
+  test::SavedOver out = rename_key(path, "module.weight", "weight");
   EXPECT_TRUE(out.copied);
   EXPECT_FALSE(out.announced);
   EXPECT_EQ(read_file(dir.path() / "other"), before);

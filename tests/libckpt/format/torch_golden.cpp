@@ -6,6 +6,7 @@
 #include <set>
 
 #include "libckpt/ckpt.h"
+#include "libckpt/io/edit_journal.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/format/torch_facts.h"
 #include "tests/support/golden.h"
@@ -193,7 +194,39 @@ std::string check_rewrite(const Manifest& manifest) {
   return first == test::read_file(path) ? "" : "rewritten twice, its bytes changed";
 }
 
-std::string check_case(const Manifest& manifest) {
+/// An archive as PyTorch writes it that holds a state dict.
+bool may_append(const Manifest& manifest) {
+  return manifest.format == "torch-zip" && manifest.action == "load" && manifest.warn.empty();
+}
+
+/// Edited where it lies, the old bytes stay, what is read is what a copy gives, and undone all is as before. "" also
+/// for a file that this edit does not concern.
+std::string check_edit(const Manifest& manifest, int& appended) {
+  test::TempDir dir;
+  std::filesystem::path path = dir.path() / "net.pth";
+  const std::string before = test::read_file(manifest.file);
+  test::write_file(path, before);
+  Checkpoint edited;
+  try {
+    edited = ckpt::add_prefix(ckpt::open(path), {.prefix = "module."});
+  } catch (const core::Error&) {
+    return "";  // it has no state dict
+  }
+  ckpt::Report report;
+  ckpt::save(edited, dir.path() / "copy.pth", {.durable = false});
+  ckpt::save(edited, path, {.in_place = true, .report = &report});
+  if (report.rung != "append") return "";
+  ++appended;
+  if (!test::read_file(path).starts_with(before)) return "edited in place, its old bytes changed";
+  if (!ckpt::verify(path).damage.empty()) return "edited in place, verify finds damage";
+  ckpt::save(ckpt::open(path), dir.path() / "again.pth", {.durable = false});
+  bool same = test::read_file(dir.path() / "again.pth") == test::read_file(dir.path() / "copy.pth");
+  if (!same) return "edited in place, it holds something else than an edited copy";
+  ckpt::EditJournal(path).undo();
+  return test::read_file(path) == before ? "" : "an edit in place was not taken back";
+}
+
+std::string check_case(const Manifest& manifest, int& appended) {
   std::optional<Checkpoint> opened;
   std::string why = check_open(manifest, opened);
   if (why.empty()) why = check_verify(manifest);
@@ -201,6 +234,7 @@ std::string check_case(const Manifest& manifest) {
   if (why.empty()) why = check_recoverable(manifest);
   bool huge = opened && manifest.id.find("bomb") != std::string::npos;
   if (why.empty() && opened && !huge && manifest.action.starts_with("load")) why = check_rewrite(manifest);
+  if (why.empty() && may_append(manifest)) why = check_edit(manifest, appended);
   return why;
 }
 
@@ -209,12 +243,13 @@ std::string check_case(const Manifest& manifest) {
 int test::run_torch_golden(const char* name, const std::vector<std::string>& formats) {
   test::GoldenRun run(name);
   bool any = false;
+  int appended = 0;
   for (const char* folder : {"torch_2.15", "torch_1.13", "safetensors", "dcp", "broken"}) {
     for (const Manifest& manifest : test::load_manifests(folder)) {
       if (std::find(formats.begin(), formats.end(), manifest.format) == formats.end()) continue;
       any = true;
       try {
-        std::string why = check_case(manifest);
+        std::string why = check_case(manifest, appended);
         run.check(manifest.id, why.empty(), why);
       } catch (const std::exception& error) {
         run.fail(manifest.id, error.what());
@@ -222,5 +257,6 @@ int test::run_torch_golden(const char* name, const std::vector<std::string>& for
     }
   }
   if (!any) return 77;
+  std::cout << "edited in place: " << appended << "\n";
   return run.finish() == 0 ? 0 : 1;
 }

@@ -1,6 +1,8 @@
 #include "libckpt/io/zip.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <map>
 
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/codec.h"
@@ -221,6 +223,132 @@ TEST(ZipReader, WhatIsNoWholeSupersededRecordIsRefused) {
   // A record that is hidden rather than replaced.
   EXPECT_THAT(error_of(appended(zip, {"net/data/0", "net/empty"}, "net/data.pkl", "x")).message(),
               testing::HasSubstr("not in the directory"));
+}
+
+/// The archive with other content of that name, by an end behind its end.
+std::string replaced(const std::string& zip, const std::string& name, std::string_view payload) {
+  ZipArchive archive = open(zip);
+  EXPECT_TRUE(ckpt::can_replace(archive, *archive.find(name)));
+  core::ByteVector end = ckpt::replacement_end(archive, *archive.find(name), core::as_bytes(payload));
+  return zip + std::string(core::as_text(end));
+}
+
+std::vector<std::string> names_of(const ZipArchive& archive) {
+  std::vector<std::string> names;
+  for (const ckpt::ZipMember& member : archive.members()) names.push_back(member.name);
+  return names;
+}
+
+TEST(ZipReplacement, AnyMemberGetsOtherContentAndAllElseStays) {
+  const std::string zip = make_zip(kFiles);
+  const ZipArchive old = open(zip);
+  for (const auto& [name, before] : kFiles) {
+    for (const std::string& after : {std::string("other"), std::string(), std::string(70'000, 'x')}) {
+      std::string edited = replaced(zip, name, after);
+      ZipArchive archive = open(edited);
+      EXPECT_EQ(names_of(archive), names_of(old));
+      for (const auto& [other, kept] : kFiles) EXPECT_EQ(content(archive, other), other == name ? after : kept);
+      EXPECT_EQ(archive.find(name)->payload_offset % 64, 0U);
+      EXPECT_EQ(archive.find(name)->crc32, ckpt::crc32(core::as_bytes(after)));
+      ASSERT_EQ(archive.dead_ranges().size(), 2U);
+      EXPECT_EQ(archive.dead_ranges()[0].offset, old.find(name)->record_offset);
+      EXPECT_EQ(archive.dead_ranges()[1].offset, old.directory_offset());
+      EXPECT_EQ(archive.dead_ranges()[1].offset + archive.dead_ranges()[1].length, zip.size());
+    }
+  }
+}
+
+TEST(ZipReplacement, EntriesOfTheOthersStayByteForByte) {
+  std::string zip = make_zip(kFiles);
+  std::size_t entry = zip.rfind("net/empty") - 46;
+  zip.replace(entry + 12, 4, "TIME");  // of the last change, which no header of PyTorch's writer has
+  std::string edited = replaced(zip, "net/data.pkl", "other");
+  ZipArchive archive = open(edited);
+  core::ByteVector directory = archive.read_directory();
+  core::ByteVector old = open(zip).read_directory();
+  std::size_t rest = archive.members()[1].entry_offset;
+  EXPECT_EQ(core::as_text(directory).substr(rest), core::as_text(old).substr(rest));
+  EXPECT_THAT(core::as_text(directory), testing::HasSubstr("TIME"));
+}
+
+TEST(ZipReplacement, IsRepeatedWithoutEnd) {
+  std::string zip = make_zip(kFiles);
+  for (std::size_t edits = 1; edits <= 40; ++edits) {
+    zip = replaced(zip, "net/data.pkl", "edit " + std::to_string(edits));
+    ZipArchive archive = open(zip, {.max_members = kFiles.size() + edits});
+    EXPECT_EQ(content(archive, "net/data.pkl"), "edit " + std::to_string(edits));
+    EXPECT_EQ(archive.dead_ranges().size(), 2 * edits);
+  }
+  EXPECT_EQ(error_of(zip, {.max_members = kFiles.size() + 30}).code(), core::ErrorCode::refused);
+}
+
+TEST(ZipReplacement, HasNoPlaceBehindOtherBytesNorForNamesInAnUnknownEncoding) {
+  std::string zip = make_zip(kFiles);
+  auto can = [](std::string_view bytes, const ckpt::ZipReadOptions& options = {}) {
+    ZipArchive archive = open(bytes, options);
+    return ckpt::can_replace(archive, archive.members()[0]);
+  };
+  EXPECT_TRUE(can(zip));
+  EXPECT_FALSE(can(zip + "junk", {.accept_trailing = true}));
+  EXPECT_FALSE(can(patched(zip, kEnd, 20, std::string("\x05\0", 2)) + "hello"));
+  auto without_utf8 = [](const std::string& name) {
+    std::string made = make_zip({{name, ""}});
+    for (std::string_view header : {std::string_view("PK\x03\x04", 4), kCentral}) {
+      made = patched(made, header, header == kCentral ? 8 : 6, std::string(2, '\0'));
+    }
+    return made;
+  };
+  EXPECT_TRUE(can(without_utf8("net/a")));
+  EXPECT_FALSE(can(without_utf8("n\xc3\xa9t/a")));
+  EXPECT_TRUE(can(make_zip({{"n\xc3\xa9t/a", ""}})));
+}
+
+/// Bytes of which long runs of zeros are not kept, so that archives past 4 GiB fit into memory.
+class SparseBytes final : public ckpt::ByteSink, public ckpt::ByteSource {
+ public:
+  void write(core::Bytes bytes) override {
+    bool zeros = bytes.size() > 4096 && bytes[0] == std::byte{0} &&
+                 std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
+    if (!zeros) pieces_[size_] = {bytes.begin(), bytes.end()};
+    size_ += bytes.size();
+  }
+  std::uint64_t position() const override { return size_; }
+  std::uint64_t size() const override { return size_; }
+  void require_unchanged() const override {}
+  void read(std::uint64_t offset, core::MutableBytes out) const override {
+    std::fill(out.begin(), out.end(), std::byte{0});
+    for (const auto& [at, piece] : pieces_) {
+      std::uint64_t begin = std::max(offset, at);
+      std::uint64_t end = std::min(offset + out.size(), at + piece.size());
+      if (begin >= end) continue;
+      std::copy_n(piece.data() + (begin - at), end - begin, out.data() + (begin - offset));
+    }
+  }
+
+ private:
+  std::map<std::uint64_t, core::ByteVector> pieces_;
+  std::uint64_t size_ = 0;
+};
+
+TEST(ZipReplacement, BehindFourGibibytesOffsetsAreZip64) {
+  auto bytes = std::make_shared<SparseBytes>();
+  ckpt::ZipWriter({{"a/data.pkl", ckpt::memory_source(bytes_of("old"))},
+                   {"a/data/0", std::make_shared<Zeros>((4ULL << 30) + 1)},
+                   {"a/version", ckpt::memory_source(bytes_of("3\n"))}})
+      .write(*bytes);
+  for (std::string_view text : {"second", "third"}) {
+    ZipArchive archive = ZipArchive::open(bytes, {});
+    std::uint64_t begin = bytes->size();
+    bytes->write(ckpt::replacement_end(archive, *archive.find("a/data.pkl"), core::as_bytes(text)));
+    ZipArchive edited = ZipArchive::open(bytes, {});
+    EXPECT_EQ(content(edited, "a/data.pkl"), text);
+    EXPECT_EQ(content(edited, "a/version"), "3\n");
+    const ckpt::ZipMember& moved = *edited.find("a/data.pkl");
+    EXPECT_EQ(moved.record_offset, begin);
+    // As ZipWriter's: a zip64 field with the offset, a descriptor of 24 bytes.
+    EXPECT_EQ(moved.record_end, moved.payload_offset + text.size() + 24);
+    EXPECT_EQ(edited.members()[1].entry_offset, 46 + 10 + 12U);
+  }
 }
 
 /// One deflated member, as zip tools write it: no descriptor, sizes in the header.

@@ -21,7 +21,7 @@ int run(Context& context, const Options& options) {
     std::uint64_t bytes = ckpt::EditJournal(file).undo();
     if (options.quiet) continue;
     context.out.print(core::printable(file) + ": the last edit in place was taken back, " + core::format_size(bytes) +
-                      " rewritten\n");
+                      " put back or cut off\n");
   }
   return 0;
 }
@@ -29,15 +29,13 @@ int run(Context& context, const Options& options) {
 }  // namespace
 
 void add_undo(CommandSpec app, Command& chosen) {
-  CommandSpec command =
-      add_command(app, "undo",
-                  "ckpt rename --in-place --glob 'fc.*=h.*' net.safetensors && ckpt undo net.safetensors\n"
-                  "  ckpt meta --in-place --unset format net.safetensors && ckpt undo net.safetensors",
-                  "Take back the last edit that rewrote a header in place, byte for byte, or one that was interrupted. "
-                  "Undone again, "
-                  "it is done again. Refused where the file was changed since. An edit that wrote a whole new file "
-                  "(the closing line "
-                  "says which) has no undo.");
+  CommandSpec command = add_command(
+      app, "undo",
+      "ckpt rename --in-place --glob 'fc.*=h.*' net.safetensors && ckpt undo net.safetensors\n"
+      "  ckpt meta --in-place --unset format net.safetensors && ckpt undo net.safetensors",
+      "Take back the last edit in place, byte for byte, or one that was interrupted. Undone again, it is done "
+      "again. Refused where the file was changed since. An edit that wrote a whole new file (the closing "
+      "line says which) has no undo.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "file that was edited with --in-place").required().type_name("");
   command.add_flag("--follow", options->follow, "change the file behind a symbolic link");

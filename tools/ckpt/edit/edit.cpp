@@ -134,6 +134,8 @@ void write_json(ckpt::JsonWriter& json, const EditOptions& options, const EditCo
   json.key("dry_run").value(options.dry_run);
   json.key("changed").value(edit.changed);
   json.key("bytes_written").value(report.bytes_written);
+  json.key("rung").value(report.rung);
+  json.key("part").value(report.part);
   if (edit.json) edit.json(json);
   write_report(json, report);
   json.end_object();
@@ -154,6 +156,12 @@ void say_closing(Context& context, const EditOptions& options, const Job& job, c
   say(line + ", " + written);
 }
 
+/// What of a file is written by an edit in place; `verb` says how: "appended".
+std::string edited_text(std::string_view part, std::string_view verb, std::uint64_t bytes) {
+  if (bytes == 0) return std::string(part) + " unchanged";
+  return std::string(part) + " " + std::string(verb) + ", " + core::format_size(bytes);
+}
+
 /// Returns what was written, for the closing line.
 std::string save_edit(Context& context, const EditOptions& options, const Job& job, const Edit& edit,
                       ckpt::Report& report) {
@@ -163,14 +171,14 @@ std::string save_edit(Context& context, const EditOptions& options, const Job& j
   if (leaves_out_objects(edit.checkpoint, job, save)) save.drop_inexpressible = true;
   save.report = &report;
   std::string title = save_to(context, options, edit.checkpoint, job.target, save);
-  std::string size = ", " + core::format_size(report.bytes_written);
-  if (report.rung == "in place") return report.part + " rewritten in place" + size;
-  if (report.rung == "append") return report.part + " appended" + size;
+  if (report.rung == "in place") return edited_text(report.part, "rewritten in place", report.bytes_written);
+  if (report.rung == "append") return edited_text(report.part, "appended", report.bytes_written);
   return written_text(report.bytes_written, title);
 }
 
 /// What a dry run can know about the save: whether the target format can hold everything, whether an index lists all
-/// that an edit in place would write, and, which is returned for the closing line, whether only a header would change.
+/// that an edit in place would write, and, which is returned for the closing line, what of the file would be written
+/// where not all of it is.
 std::string check_expressible(const EditOptions& options, const Job& job, const Edit& edit, ckpt::Report& report) {
   const ckpt::Format* format = format_written(options, job, edit.checkpoint);
   if (format == nullptr) return "";
@@ -189,9 +197,10 @@ std::string check_expressible(const EditOptions& options, const Job& job, const 
   if (!edit.changed) return "";
   std::optional<ckpt::InPlaceEdit> in_place = ckpt::plan_in_place(written, job.target, save);
   if (!in_place) return "";
-  return std::string(in_place->part) +
-         (in_place->changes.appends() ? " to be appended, " : " to be rewritten in place, ") +
-         core::format_size(in_place->changes.length());
+  bool appends = in_place->changes.appends();
+  report.rung = appends ? "append" : "in place";
+  report.part = in_place->part;
+  return edited_text(report.part, appends ? "to be appended" : "to be rewritten in place", in_place->changes.length());
 }
 
 CarryPlan carry_plan(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {

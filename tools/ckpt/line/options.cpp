@@ -172,7 +172,8 @@ void add_read_options(CommandSpec command, ReadOptions& options) {
 }
 
 void add_write_options(CommandSpec command, EditOptions& options) {
-  command.add_flag("--in-place", options.in_place, "replace the input, atomically");
+  command.add_flag("--in-place", options.in_place,
+                   "change the input itself: what of it changes, where no tensor moves, else a new file in its place");
   command.add_flag("--follow", options.follow, "with --in-place: change the file behind a symbolic link");
   command.add_flag("-n,--dry-run", options.dry_run, "say what would be done and write nothing");
   command.add_flag("-f,--force", options.force,
