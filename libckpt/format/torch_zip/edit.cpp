@@ -86,10 +86,9 @@ bool may_append(const TorchArchive& archive) {
   bool wasteful = dead > std::max(kLittle, zip.file_size() / 2);
   bool readable = zip.members().size() + zip.dead_ranges().size() < Limits().max_zip_members;
   bool plain = std::ranges::all_of(zip.members(), [&](const ZipMember& member) {
-    return member.method == kZipStored && !member.is_folder() && is_known(archive.inner_name(member));
+    return member.method == kZipStored && is_known(archive.inner_name(member));
   });
-  return plain && readable && !wasteful && !archive.big_endian() && archive.has_checksums() &&
-         can_replace(zip, archive.member(kPickle));
+  return plain && readable && !wasteful && !archive.big_endian() && can_replace(zip, archive.member(kPickle));
 }
 
 /// PyTorch may be told to compute where storages lie from the order in which the pickle names them. It does so in
@@ -111,6 +110,7 @@ std::optional<FileEdit> edit_torch_zip(const Checkpoint& checkpoint, const SaveO
   if (!records.are_all_taken() || !in_order) return std::nullopt;
   const ZipMember& old = archive.member(kPickle);
   const core::ByteVector old_pickle = read_all(*archive.zip().payload(old));
+  // So it is in archives without checksums, too: one that is right would say that all of them are.
   if (crc32(core::Bytes(old_pickle)) != old.crc32) return std::nullopt;
   warn_about_metadata(checkpoint, options);
   FileEdit edit{.old_size = detail.file->size(), .new_size = detail.file->size()};
