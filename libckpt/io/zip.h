@@ -119,7 +119,8 @@ struct ZipItem {
 /// before anything is written.
 class ZipWriter {
  public:
-  explicit ZipWriter(std::vector<ZipItem> items, std::uint64_t alignment = kZipAlignment);
+  /// `name_room`: bytes of padding in each local header at the least, by which its name can grow in place.
+  explicit ZipWriter(std::vector<ZipItem> items, std::uint64_t alignment = kZipAlignment, std::uint64_t name_room = 0);
 
   /// Size of the whole archive.
   std::uint64_t total_size() const { return total_size_; }

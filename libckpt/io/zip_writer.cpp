@@ -131,8 +131,8 @@ ByteVector end_records(std::uint64_t entries, std::uint64_t offset, std::uint64_
 
 /// Where the payload of a record goes whose header begins at `offset`.
 std::uint64_t payload_offset_at(std::uint64_t offset, const std::string& name, std::uint64_t size,
-                                std::uint64_t alignment) {
-  std::uint64_t header = detail::kLocalSize + name.size() + zip64_size(size, offset) + kPaddingHeader;
+                                std::uint64_t alignment, std::uint64_t name_room = 0) {
+  std::uint64_t header = detail::kLocalSize + name.size() + zip64_size(size, offset) + kPaddingHeader + name_room;
   return core::align_up(core::checked_add(offset, header), alignment);
 }
 
@@ -161,12 +161,13 @@ std::uint32_t copy_payload(const SourcePtr& payload, ByteSink& sink, const std::
 
 }  // namespace
 
-ZipWriter::ZipWriter(std::vector<ZipItem> items, std::uint64_t alignment) : items_(std::move(items)) {
+ZipWriter::ZipWriter(std::vector<ZipItem> items, std::uint64_t alignment, std::uint64_t name_room)
+    : items_(std::move(items)) {
   std::uint64_t offset = 0;
   records_.reserve(items_.size());
   for (const ZipItem& item : items_) {
     std::uint64_t size = item.payload->size();
-    std::uint64_t start = payload_offset_at(offset, item.name, size, alignment);
+    std::uint64_t start = payload_offset_at(offset, item.name, size, alignment, name_room);
     records_.push_back({offset, start, size});
     directory_size_ += detail::kCentralSize + item.name.size() + zip64_size(size, offset);
     offset = core::checked_add(start, size) + descriptor_size(size, offset);

@@ -53,6 +53,7 @@ TEST_P(UndoOf, AnEditInPlaceGivesTheFileBack) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, UndoOf,
                          testing::Values(Rung{"net.safetensors", "header"}, Rung{"net.ckpt", "index"},
+                                         Rung{"net.gguf", "header"}, Rung{"net.npz", "directory"},
                                          Rung{"net.pth", "data.pkl and directory", "appended"}),
                          [](const auto& one) { return one.param.file.substr(sizeof "net"); });
 

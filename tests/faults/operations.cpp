@@ -173,7 +173,7 @@ void add_edits(List& list) {
               .run = edit(file, strip),
               .next = save_as(3, file),
               .command = {"strip-prefix", "-q", "--in-place", file},
-              .quick = format == "pth" || format == "safetensors" || format == "ckpt"},
+              .quick = format != "h5"},
              {save_as(1, file)});
     list.add({.group = "rename --in-place",
               .name = "rename --in-place ." + format,

@@ -21,9 +21,11 @@ const Format kGguf = {
     .read = read_gguf,
     .obstacles = gguf_obstacles,
     .write = write_gguf,
+    .edit = edit_gguf,
     .verify = verify_gguf,
     .holds_blocks = true,
     .python = PythonReader::gguf,
+    .edited_part = "header",
 };
 
 }  // namespace ckpt::detail

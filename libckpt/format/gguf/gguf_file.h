@@ -12,5 +12,7 @@ Checkpoint read_gguf(const Input& input, const OpenOptions& options);
 VerifyResult verify_gguf(const Input& input, const OpenOptions& options, const Progress& progress);
 std::vector<Obstacle> gguf_obstacles(const Checkpoint& checkpoint, const SaveOptions& options);
 void write_gguf(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options);
+/// REQUIRES: the detail has `in_place`.
+std::optional<FileEdit> edit_gguf(const Checkpoint& checkpoint, const SaveOptions& options);
 
 }  // namespace ckpt::detail

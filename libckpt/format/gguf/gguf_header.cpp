@@ -226,6 +226,7 @@ class HeaderReader {
     if (size_ <= end || is_padding(end)) return;
     std::string what = core::format_count(size_ - end) + " bytes after the last tensor";
     if (!options_.lenient) corrupt(what + " belong to nothing");
+    header_.trailing = true;
     if (options_.report != nullptr) options_.report->relaxations.push_back(what + " are let pass");
   }
 

@@ -41,6 +41,7 @@ struct GgufHeader {
   std::uint64_t alignment = kGgufAlignment;
   std::vector<GgufValue> values;    ///< in order of the file
   std::vector<GgufTensor> tensors;  ///< in order of the file, which is the order of their data
+  bool trailing = false;            ///< lenient: bytes behind the last tensor were let pass
 };
 
 /// Versions 2 and 3. Errors: Error(corrupt) for everything that contradicts itself, is cut off, is there twice, or

@@ -151,7 +151,12 @@ std::optional<GgufValue> metadata_value(const std::string& key, const std::strin
   return value;
 }
 
-std::vector<GgufValue> metadata_values(const Checkpoint& checkpoint, std::vector<std::string>* bad) {
+bool is_slack(const GgufValue& value) {
+  return value.key == kSlackKey && value.type == GgufValueType::text &&
+         metadata_text(value).find_first_not_of(' ') == std::string::npos;
+}
+
+std::vector<GgufValue> metadata_values(const Checkpoint& checkpoint, std::vector<Obstacle>* obstacles) {
   auto detail = std::dynamic_pointer_cast<const GgufDetail>(checkpoint.detail);
   std::unordered_map<std::string_view, const GgufValue*> old;
   if (detail != nullptr) {
@@ -164,8 +169,13 @@ std::vector<GgufValue> metadata_values(const Checkpoint& checkpoint, std::vector
     auto value = metadata_value(key, text, found == old.end() ? nullptr : found->second);
     bool good = value && !key.empty() && key.size() <= kMaxGgufKey && seen.insert(key).second &&
                 (key != kAlignmentKey || is_good_alignment(*value));
-    if (good) values.push_back(std::move(*value));
-    if (!good && bad != nullptr) bad->push_back(key);
+    if (good && key != kSlackKey) {
+      values.push_back(std::move(*value));
+    } else if (obstacles != nullptr) {
+      obstacles->push_back({key, Obstacle::Kind::metadata,
+                            good ? "metadata under the key by which a file keeps room for edits in place"
+                                 : "metadata whose text is not a value of its type"});
+    }
   }
   return values;
 }

@@ -115,6 +115,18 @@ void require_distinct(const Dict& dict) {
   throw Error(ErrorCode::corrupt, "the tensor " + core::quote(*twice) + " is in two parts of the split model");
 }
 
+/// Whether the tensors are to be written as they lie in the file.
+bool may_edit(const std::vector<Part>& parts) {
+  return parts.size() == 1 && !parts[0].header.big_endian && !parts[0].header.trailing;
+}
+
+/// `dict`: the tensors of that part.
+GgufInPlace in_place_of(const Part& part, const Dict& dict) {
+  GgufInPlace out{.file = part.file, .tensors = part.header.tensors, .sources = {}};
+  for (const auto& [name, value] : dict.items) out.sources.push_back(value.as_entry().bytes);
+  return out;
+}
+
 }  // namespace
 
 Checkpoint read_gguf(const Input& input, const OpenOptions& options) {
@@ -130,8 +142,9 @@ Checkpoint read_gguf(const Input& input, const OpenOptions& options) {
   if (parts.size() > 1) require_distinct(dict);
   auto detail = std::make_shared<GgufDetail>();
   Checkpoint checkpoint;
+  if (may_edit(parts)) detail->in_place = in_place_of(parts[0], dict);
   for (GgufValue& value : parts[0].header.values) {
-    if (parts.size() > 1 && is_split_key(value.key)) continue;
+    if (is_slack(value) || (parts.size() > 1 && is_split_key(value.key))) continue;
     checkpoint.metadata.emplace_back(value.key, metadata_text(value));
     detail->values.push_back(std::move(value));
   }

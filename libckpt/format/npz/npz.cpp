@@ -142,9 +142,11 @@ const Format kNpz = {
     .read = read_npz,
     .obstacles = npz_obstacles,
     .write = write_npz,
+    .edit = edit_npz,
     .verify = verify_npz,
     .has_checksums = true,
     .python = PythonReader::numpy,
+    .edited_part = "directory",
 };
 
 }  // namespace ckpt::detail

@@ -2,10 +2,11 @@
 // An .npz file taken apart: every member as an array, or the reason why it is none.
 // Thread safety: immutable. Use: NpzArchive archive = open_npz(file, options);
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "libckpt/format/format.h"
+#include "libckpt/format/flat_state.h"
 #include "libckpt/format/npz/npy_array.h"
 #include "libckpt/io/zip.h"
 #include "libcore/base/error.h"
@@ -20,15 +21,25 @@ struct NpzMember {
   core::ErrorCode code = core::ErrorCode::unsupported;  ///< then: of which kind; refused for a pickle
 };
 
+inline constexpr std::string_view kNpyExtension = ".npy";
+
 struct NpzArchive {
   ZipArchive zip;
   std::vector<NpzMember> members;  ///< in the order of the directory
 };
 
-/// What is remembered of a file so that members that do not change are written as they were, checksums included.
+/// What is remembered of a file so that members that do not change stay, or are written as they were, checksums
+/// included.
 struct NpzDetail final : FormatDetail {
-  std::vector<NpzMember> members;
+  const ByteSource* file_read() const override { return file.get(); }
+
+  SourcePtr file;
+  std::optional<ZipArchive> zip;
+  std::vector<NpzMember> members;  ///< those that are arrays, in the order of the directory
 };
+
+/// True when `entry` is still the array of the member.
+bool holds_array(const NpzMember& member, const Entry& entry);
 
 /// Errors: those of ZipArchive::open(); Error(refused) for more members than allowed.
 NpzArchive open_npz(const SourcePtr& file, const OpenOptions& options);
@@ -40,5 +51,8 @@ Checkpoint read_npz(const Input& input, const OpenOptions& options);
 VerifyResult verify_npz(const Input& input, const OpenOptions& options, const Progress& progress);
 void write_npz(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options);
 std::vector<Obstacle> npz_obstacles(const Checkpoint& checkpoint, const SaveOptions& options);
+/// Why a tensor of this name cannot be held.
+std::optional<Obstacle> npz_obstacle(const std::string& name, const Entry& entry);
+std::optional<FileEdit> edit_npz(const Checkpoint& checkpoint, const SaveOptions& options);
 
 }  // namespace ckpt::detail

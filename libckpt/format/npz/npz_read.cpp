@@ -19,7 +19,6 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::string_view kExtension = ".npy";
 constexpr std::size_t kMaxListed = 8;
 
 ZipReadOptions zip_options(const OpenOptions& options) {
@@ -41,7 +40,7 @@ SourcePtr member_bytes(const ZipArchive& zip, const ZipMember& member, const Ope
 }
 
 void read_member(const ZipArchive& zip, const ZipMember& member, const OpenOptions& options, NpzMember& out) {
-  if (!member.name.ends_with(kExtension)) {
+  if (!member.name.ends_with(kNpyExtension)) {
     out.problem = "not a .npy array";
     return;
   }
@@ -59,7 +58,7 @@ void read_member(const ZipArchive& zip, const ZipMember& member, const OpenOptio
 NpzMember make_member(const ZipArchive& zip, const ZipMember& member, const OpenOptions& options) {
   NpzMember out;
   out.name = member.name;
-  if (out.name.ends_with(kExtension)) out.name.resize(out.name.size() - kExtension.size());
+  if (out.name.ends_with(kNpyExtension)) out.name.resize(out.name.size() - kNpyExtension.size());
   try {
     read_member(zip, member, options, out);
   } catch (const Error& error) {
@@ -115,6 +114,8 @@ Checkpoint read_npz(const Input& input, const OpenOptions& options) {
                                           " bytes after the zip archive are ignored");
   }
   auto detail = std::make_shared<NpzDetail>();
+  detail->file = input.file;
+  detail->zip = std::move(archive.zip);
   Dict dict;
   for (NpzMember& member : archive.members) {
     if (member.entry == nullptr) continue;

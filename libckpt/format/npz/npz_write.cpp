@@ -1,6 +1,5 @@
 #include <unordered_map>
 
-#include "libckpt/format/flat_state.h"
 #include "libckpt/format/npz/npz_archive.h"
 #include "libckpt/io/atomic_file.h"
 #include "libcore/base/text.h"
@@ -9,7 +8,9 @@ namespace ckpt::detail {
 namespace {
 
 constexpr std::uint64_t kMaxName = 65'000;
-constexpr std::size_t kMaxRank = 64;  ///< NumPy 2; older ones stop at 32
+constexpr std::uint64_t kPayloadAlignment = 64;
+constexpr std::uint64_t kNameRoom = 32;  ///< bytes by which a name can grow in place
+constexpr std::size_t kMaxRank = 64;     ///< NumPy 2; older ones stop at 32
 
 /// The rules of zip.h about names that may leave the archive.
 std::optional<Obstacle> archive_name_obstacle(const std::string& name) {
@@ -22,12 +23,6 @@ std::optional<Obstacle> archive_name_obstacle(const std::string& name) {
   for (std::string_view part : core::split(name, '/')) absolute |= part == "..";
   if (!absolute) return std::nullopt;
   return name_obstacle(name, "that would be a path out of the archive");
-}
-
-std::optional<Obstacle> npz_obstacle(const std::string& name, const Entry& entry) {
-  if (npy_descr(entry.dtype).empty()) return dtype_obstacle(name, entry.dtype);
-  if (entry.shape.size() > kMaxRank) return Obstacle{name, Obstacle::Kind::shape, "more than 64 dimensions"};
-  return archive_name_obstacle(name);
 }
 
 /// Members of the file that entries come from. What has not changed is written as it was, with the checksum it had,
@@ -44,8 +39,7 @@ class OldMembers {
     auto found = by_source_.find(entry.bytes.get());
     if (found == by_source_.end()) return make_npy(entry);
     const NpzMember& member = *found->second;
-    bool same = member.entry->dtype == entry.dtype && member.entry->shape == entry.shape;
-    return same && recorded_crc32(*member.file) ? member.file : make_npy(entry);
+    return holds_array(member, entry) && recorded_crc32(*member.file) ? member.file : make_npy(entry);
   }
 
  private:
@@ -54,6 +48,16 @@ class OldMembers {
 };
 
 }  // namespace
+
+bool holds_array(const NpzMember& member, const Entry& entry) {
+  return member.entry->bytes == entry.bytes && member.entry->dtype == entry.dtype && member.entry->shape == entry.shape;
+}
+
+std::optional<Obstacle> npz_obstacle(const std::string& name, const Entry& entry) {
+  if (npy_descr(entry.dtype).empty()) return dtype_obstacle(name, entry.dtype);
+  if (entry.shape.size() > kMaxRank) return Obstacle{name, Obstacle::Kind::shape, "more than 64 dimensions"};
+  return archive_name_obstacle(name);
+}
 
 std::vector<Obstacle> npz_obstacles(const Checkpoint& checkpoint, const SaveOptions&) {
   return flat_obstacles(checkpoint, npz_obstacle);
@@ -81,7 +85,8 @@ void write_npz(const Checkpoint& checkpoint, const std::filesystem::path& path, 
   warn_about_losses(checkpoint, entries, options.report);
   OldMembers old(checkpoint);
   std::vector<ZipItem> items;
-  for (const FlatEntry& flat : entries) items.push_back({flat.name + ".npy", old.file_for(*flat.entry)});
+  for (const FlatEntry& flat : entries)
+    items.push_back({flat.name + std::string(kNpyExtension), old.file_for(*flat.entry)});
   if (items.empty()) {
     SourcePtr end = empty_archive();
     AtomicFile file(path, {options.overwrite, options.durable, end->size()});
@@ -89,7 +94,7 @@ void write_npz(const Checkpoint& checkpoint, const std::filesystem::path& path, 
     file.commit();
     return report_written(options, end->size());
   }
-  ZipWriter writer(std::move(items));
+  ZipWriter writer(std::move(items), kPayloadAlignment, kNameRoom);
   std::uint64_t total = writer.total_size();
   AtomicFile file(path, {options.overwrite, options.durable, total});
   writer.write(file, [&](std::uint64_t done) {

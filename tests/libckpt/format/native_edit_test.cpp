@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "libckpt/format/in_place.h"
 #include "libckpt/io/edit_journal.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/prefix.h"
+#include "tests/libckpt/format/in_place_save.h"
 #include "tests/libckpt/format/native_support.h"
-#include "tests/libckpt/format/save_over.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -49,8 +48,8 @@ class NativeEdit : public testing::Test {
     ckpt::save(net, path());
   }
 
-  test::SavedOver save_over(const Checkpoint& edited, const SaveOptions& options = {}) const {
-    return test::save_over(edited, path(), options);
+  test::InPlaceSave save_over(const Checkpoint& edited, const SaveOptions& options = {}) const {
+    return test::save_in_place(edited, path(), options);
   }
 
   /// All checks that `ckpt verify` makes, those of what HDF5 shows included.
@@ -75,7 +74,7 @@ TEST_F(NativeEdit, MovesNoPayloadAndMeansWhatASaveMeans) {
   std::string before = read_file(path());
   Checkpoint stripped = ckpt::strip_prefix(ckpt::open(path()));
   ckpt::save(stripped, dir_.path() / "saved.ckpt");
-  test::SavedOver out = save_over(stripped);
+  test::InPlaceSave out = save_over(stripped);
   EXPECT_FALSE(out.copied);
   EXPECT_TRUE(out.announced);
   EXPECT_EQ(out.report.rung, "in place");
@@ -135,7 +134,7 @@ TEST_F(NativeEdit, GoesToAndFro) {
 TEST_F(NativeEdit, NamesThatStayLeaveTheHdf5Side) {
   write_net();
   std::string before = read_file(path());
-  test::SavedOver out = save_over(ckpt::map_location(ckpt::open(path()), {.to = "cuda:1"}));
+  test::InPlaceSave out = save_over(ckpt::map_location(ckpt::open(path()), {.to = "cuda:1"}));
   EXPECT_FALSE(out.copied);
   EXPECT_LT(out.report.bytes_written, user_block(path()));
   EXPECT_TRUE(read_file(path()).substr(user_block(path())) == before.substr(user_block(path())));
@@ -147,7 +146,7 @@ TEST_F(NativeEdit, NamesThatStayLeaveTheHdf5Side) {
 TEST_F(NativeEdit, WithoutAChangeNothingIsWritten) {
   write_net();
   std::string before = read_file(path());
-  test::SavedOver out = save_over(ckpt::open(path()));
+  test::InPlaceSave out = save_over(ckpt::open(path()));
   EXPECT_EQ(out.report.bytes_written, 0U);
   EXPECT_TRUE(read_file(path()) == before);
   EXPECT_EQ(test::list_folder(dir_.path()).size(), 1U);
@@ -160,7 +159,7 @@ TEST_F(NativeEdit, AnIndexThatIsTooLongForItsRoomIsWrittenWithTheFile) {
   for (std::size_t length = 1; !copied; length += 199) {
     Checkpoint edited = ckpt::open(path());
     edited.metadata = {{"note", std::string(length, 'x')}};
-    test::SavedOver out = save_over(edited);
+    test::InPlaceSave out = save_over(edited);
     copied = out.copied;
     EXPECT_EQ(out.announced, !copied);
     expect_good();

@@ -5,7 +5,7 @@
 #include "libckpt/ckpt.h"
 #include "libckpt/io/edit_journal.h"
 #include "libckpt/io/file_ops.h"
-#include "tests/libckpt/format/save_over.h"
+#include "tests/libckpt/format/in_place_save.h"
 #include "tests/libckpt/transform/trees.h"
 #include "tests/support/temp_dir.h"
 
@@ -15,6 +15,8 @@ using ckpt::Checkpoint;
 using ckpt::Report;
 using test::list_folder;
 using test::read_file;
+using test::rename_in_place;
+using test::with_key;
 namespace fs = std::filesystem;
 
 constexpr const char* kName = "net.safetensors";
@@ -23,16 +25,6 @@ constexpr const char* kName = "net.safetensors";
 void write_net(const fs::path& path, const std::string& key, std::uint64_t slack = 0) {
   ckpt::save(test::checkpoint(test::dict({{key, test::tensor({1, 2, 3})}, {"b", test::tensor({4})}})), path,
              {.slack = slack});
-}
-
-Checkpoint with_key(const Checkpoint& checkpoint, const std::string& old, const std::string& key) {
-  ckpt::Dict dict = checkpoint.root.as_dict();
-  for (auto& item : dict.items) {
-    if (item.first.as_text() == old) item.first = ckpt::Value::text(key);
-  }
-  Checkpoint out = checkpoint;
-  out.root = ckpt::Value::dict(std::move(dict));
-  return out;
 }
 
 std::size_t header_length(const fs::path& path) {
@@ -46,11 +38,6 @@ std::size_t padding(const fs::path& path) {
   return header.size() - 1 - header.find_last_not_of(' ');
 }
 
-/// Renames the key in place.
-test::SavedOver rename_key(const fs::path& path, const std::string& old, const std::string& key) {
-  return test::save_over(with_key(ckpt::open(path), old, key), path);
-}
-
 TEST(SafetensorsEdit, EveryHeaderThatFitsIsWrittenInPlace) {
   const std::string key = "module.weight";
   for (std::size_t length = 1; length <= key.size() + 16; ++length) {
@@ -60,10 +47,9 @@ TEST(SafetensorsEdit, EveryHeaderThatFitsIsWrittenInPlace) {
     std::size_t room = key.size() + padding(path);
     std::string before = read_file(path);
     std::string name(length, 'x');
-    test::SavedOver out = rename_key(path, key, name);
+    test::InPlaceSave out = rename_in_place(path, key, name);
     bool fits = length <= room;
     EXPECT_EQ(out.copied, !fits) << length;
-    EXPECT_EQ(out.announced, fits) << length;
     EXPECT_EQ(out.report.rung, fits ? "in place" : "rewrite");
     std::string after = read_file(path);
     Checkpoint read = ckpt::open(path);
@@ -88,9 +74,9 @@ TEST(SafetensorsEdit, ANewFileHasRoomForLongerNames) {
   write_net(path, "w", kBlock);
   EXPECT_EQ((8 + header_length(path)) % kBlock, 0U);
   EXPECT_GE(padding(path), kBlock);
-  EXPECT_FALSE(rename_key(path, "w", std::string(1 + kBlock, 'x')).copied);
+  EXPECT_FALSE(rename_in_place(path, "w", std::string(1 + kBlock, 'x')).copied);
   std::size_t before = header_length(path);
-  Outcome out = rename_key(path, std::string(1 + kBlock, 'x'), std::string(3 * kBlock, 'y'));
+  Outcome out = rename_in_place(path, std::string(1 + kBlock, 'x'), std::string(3 * kBlock, 'y'));
   EXPECT_TRUE(out.copied);  // and finds new room
   EXPECT_EQ((header_length(path) - before) % kBlock, 0U);
   EXPECT_GE(padding(path), kBlock);
@@ -108,7 +94,7 @@ TEST(SafetensorsEdit, AnEditInPlaceWritesWhatASaveWrites) {
   test::TempDir dir;
   write_net(dir.path() / kName, "module.weight");
   write_net(dir.path() / "saved.safetensors", "module.weight");
-  EXPECT_FALSE(rename_key(dir.path() / kName, "module.weight", "weight").copied);
+  EXPECT_FALSE(rename_in_place(dir.path() / kName, "module.weight", "weight").copied);
   fs::path other = dir.path() / "saved.safetensors";
   ckpt::save(with_key(ckpt::open(other), "module.weight", "weight"), other);
   EXPECT_EQ(read_file(dir.path() / kName), read_file(other));
@@ -120,9 +106,8 @@ TEST(SafetensorsEdit, AFileThatIsMoreThanOneIsCopied) {
   write_net(path, "module.weight");
   fs::create_hard_link(path, dir.path() / "other");
   std::string before = read_file(path);
-  test::SavedOver out = rename_key(path, "module.weight", "weight");
+  test::InPlaceSave out = rename_in_place(path, "module.weight", "weight");
   EXPECT_TRUE(out.copied);
-  EXPECT_FALSE(out.announced);
   EXPECT_EQ(read_file(dir.path() / "other"), before);
 }
 
@@ -143,7 +128,7 @@ TEST(SafetensorsEdit, ALinkLeadsToTheFileThatIsEdited) {
   fs::create_directory(dir.path() / "store");
   write_net(dir.path() / "store" / kName, "module.weight");
   fs::create_symlink(fs::path("store") / kName, dir.path() / "link.safetensors");
-  EXPECT_FALSE(rename_key(dir.path() / "link.safetensors", "module.weight", "weight").copied);
+  EXPECT_FALSE(rename_in_place(dir.path() / "link.safetensors", "module.weight", "weight").copied);
   EXPECT_TRUE(fs::is_symlink(dir.path() / "link.safetensors"));
   EXPECT_TRUE(fs::exists(dir.path() / "store/.net.safetensors.ckpt-undo"));
 }
@@ -185,7 +170,7 @@ TEST(SafetensorsEdit, AnInterruptedEditIsReadAsBeforeWithAWarning) {
   fs::path path = dir.path() / kName;
   write_net(path, "module.weight");
   std::string before = read_file(path);
-  rename_key(path, "module.weight", "weight");
+  rename_in_place(path, "module.weight", "weight");
   std::string torn = read_file(path);
   std::size_t torn_at = before.find("module.weight") + 3;
   torn.replace(0, torn_at, before, 0, torn_at);
@@ -197,7 +182,7 @@ TEST(SafetensorsEdit, AnInterruptedEditIsReadAsBeforeWithAWarning) {
   EXPECT_NE(report.warnings[0].find("'ckpt undo'"), std::string::npos);
   EXPECT_EQ(read_file(path), torn);
   // A save copies what is read and takes the record along; so nothing is left of either.
-  EXPECT_TRUE(rename_key(path, "module.weight", "w").copied);
+  EXPECT_TRUE(rename_in_place(path, "module.weight", "w").copied);
   EXPECT_EQ(list_folder(dir.path()), std::vector<std::string>{kName});
   EXPECT_NE(ckpt::open(path).root.find("w"), nullptr);
 }

@@ -12,8 +12,8 @@
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/map_location.h"
 #include "tests/libckpt/format/deflated.h"
+#include "tests/libckpt/format/in_place_save.h"
 #include "tests/libckpt/format/native_support.h"
-#include "tests/libckpt/format/save_over.h"
 #include "tests/libckpt/format/zip_maker.h"
 #include "tests/support/temp_dir.h"
 
@@ -55,8 +55,8 @@ class TorchZipEdit : public testing::Test {
   static Checkpoint stripped(const fs::path& file, const ckpt::OpenOptions& options = {}) {
     return ckpt::strip_prefix(ckpt::open(file, options));
   }
-  test::SavedOver save_over(const Checkpoint& edited, const ckpt::SaveOptions& options = {}) const {
-    return test::save_over(edited, path(), options);
+  test::InPlaceSave save_over(const Checkpoint& edited, const ckpt::SaveOptions& options = {}) const {
+    return test::save_in_place(edited, path(), options);
   }
 
   static std::string record(const fs::path& file, std::string_view name) {
@@ -93,7 +93,7 @@ class TorchZipEdit : public testing::Test {
   /// The edit is made by a whole new file, which has the same content.
   void expect_written_whole(const Checkpoint& edited, const std::string& why) {
     EXPECT_FALSE(ckpt::plan_in_place(edited, path(), {.in_place = true})) << why;
-    test::SavedOver out = save_over(edited);
+    test::InPlaceSave out = save_over(edited);
     EXPECT_TRUE(out.copied) << why;
     EXPECT_EQ(out.report.rung, "rewrite") << why;
     EXPECT_TRUE(ckpt::verify(path()).damage.empty()) << why;
@@ -107,7 +107,7 @@ TEST_F(TorchZipEdit, AppendsWhatASaveWritesAndMovesNoByte) {
   write_net();
   const std::string before = read_file(path());
   Checkpoint edited = stripped(path());
-  test::SavedOver out = save_over(edited);
+  test::InPlaceSave out = save_over(edited);
   EXPECT_FALSE(out.copied);
   EXPECT_TRUE(out.announced);
   EXPECT_EQ(out.report.rung, "append");
@@ -152,7 +152,7 @@ TEST_F(TorchZipEdit, IsRepeatedAndWrittenAfreshLosesWhatWasReplaced) {
 TEST_F(TorchZipEdit, WithoutAChangeNothingIsWritten) {
   write_net();
   const std::string before = read_file(path());
-  test::SavedOver out = save_over(ckpt::open(path()));
+  test::InPlaceSave out = save_over(ckpt::open(path()));
   EXPECT_FALSE(out.copied);
   EXPECT_EQ(out.report.bytes_written, 0U);
   EXPECT_TRUE(read_file(path()) == before);
@@ -177,7 +177,7 @@ TEST_F(TorchZipEdit, MetadataIsLeftOutWithAWarning) {
   write_net();
   Checkpoint edited = stripped(path());
   edited.metadata = {{"license", "MIT"}};
-  test::SavedOver out = save_over(edited);
+  test::InPlaceSave out = save_over(edited);
   EXPECT_FALSE(out.copied);
   EXPECT_THAT(out.report.warnings, Contains(HasSubstr("metadata has no place")));
 }

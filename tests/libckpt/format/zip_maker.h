@@ -17,10 +17,12 @@ struct ZipSpecMember {
   std::uint16_t flags = 0;      ///< in both headers
   std::uint32_t crc_xor = 0;    ///< changes the recorded checksum
   std::string deflated = {};    ///< stored in place of `content`, "" = as it is
+  std::string extra = {};       ///< extra fields of the local header
 };
 
 struct ZipSpec {
-  std::vector<ZipSpecMember> members;
+  std::vector<ZipSpecMember> members = {};
+  bool reversed_directory = false;  ///< lists the members from the last to the first
 
   ZipSpecMember& add(const std::string& name, const std::string& content) {
     members.push_back({name, content});
@@ -37,10 +39,12 @@ struct ZipSpec {
       const std::string& stored = m.deflated.empty() ? m.content : m.deflated;
       std::string common = raw(m.flags) + raw(method) + raw(std::uint32_t{0}) + raw(crc) +
                            raw(static_cast<std::uint32_t>(stored.size())) + raw(size);
-      directory += "PK\x01\x02" + raw(std::uint32_t{0}) + common + raw(static_cast<std::uint16_t>(m.name.size())) +
-                   std::string(12, '\0') + raw(static_cast<std::uint32_t>(out.size())) + m.name;
+      std::string entry = "PK\x01\x02" + raw(std::uint32_t{0}) + common +
+                          raw(static_cast<std::uint16_t>(m.name.size())) + std::string(12, '\0') +
+                          raw(static_cast<std::uint32_t>(out.size())) + m.name;
+      directory = reversed_directory ? entry + directory : directory + entry;
       out += "PK\x03\x04" + raw(std::uint16_t{0}) + common + raw(static_cast<std::uint16_t>(local_name.size())) +
-             raw(std::uint16_t{0}) + local_name + stored;
+             raw(static_cast<std::uint16_t>(m.extra.size())) + local_name + m.extra + stored;
     }
     auto count = static_cast<std::uint16_t>(members.size());
     return out + directory + "PK\x05\x06" + raw(std::uint32_t{0}) + raw(count) + raw(count) +

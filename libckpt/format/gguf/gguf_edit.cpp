@@ -1,0 +1,62 @@
+// Edits that leave the data where they lie: the header takes the room that the old one had.
+
+#include "libckpt/format/gguf/gguf_file.h"
+#include "libckpt/format/gguf/gguf_plan.h"
+#include "libckpt/io/edit_journal.h"
+
+namespace ckpt::detail {
+namespace {
+
+/// True when the tensors of the file, and no others, are to be written in the order in which they lie there.
+bool same_data(const GgufInPlace& old, const std::vector<FlatEntry>& entries) {
+  bool there = !entries.empty() && entries.size() == old.tensors.size() && old.tensors[0].offset <= old.file->size();
+  if (!there) return false;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = *entries[i].entry;
+    bool same = entry.bytes == old.sources[i] && gguf_type(entry) == old.tensors[i].type;
+    if (!same) return false;
+  }
+  return true;
+}
+
+/// Another alignment may move them.
+bool same_places(const GgufInPlace& old, const GgufPlan& plan) {
+  for (std::size_t i = 0; i < old.tensors.size(); ++i) {
+    if (plan.header.size() + plan.offsets[i] != old.tensors[i].offset) return false;
+  }
+  return true;
+}
+
+/// Replaces what differs, page by page: a vocabulary of megabytes in front of the names stays as it is.
+void replace_pages(FileEdit& edit, core::Bytes old_bytes, core::Bytes new_bytes) {
+  constexpr std::size_t kPage = 4096;
+  auto differs = [&](std::size_t at) {
+    return !std::ranges::equal(old_bytes.subspan(at).first(std::min(kPage, old_bytes.size() - at)),
+                               new_bytes.subspan(at).first(std::min(kPage, new_bytes.size() - at)));
+  };
+  for (std::size_t begin = 0; begin < old_bytes.size();) {
+    std::size_t end = begin;
+    while (end < old_bytes.size() && differs(end)) end += std::min(kPage, old_bytes.size() - end);
+    edit.replace(begin, old_bytes.subspan(begin, end - begin), new_bytes.subspan(begin, end - begin));
+    begin = std::max(end, begin + std::min(kPage, old_bytes.size() - begin));
+  }
+}
+
+}  // namespace
+
+std::optional<FileEdit> edit_gguf(const Checkpoint& checkpoint, const SaveOptions& options) {
+  const GgufInPlace& old = *dynamic_cast<const GgufDetail&>(*checkpoint.detail).in_place;
+  std::vector<FlatEntry> entries = flat_entries(checkpoint, gguf_obstacle);
+  if (!same_data(old, entries)) return std::nullopt;
+  std::uint64_t data_begin = old.tensors[0].offset;
+  std::optional<GgufPlan> plan = plan_gguf_before(entries, metadata_values(checkpoint, nullptr), data_begin);
+  if (!plan || !same_places(old, *plan)) return std::nullopt;
+  warn_about_losses(checkpoint, entries, options.report);
+  core::ByteVector header(data_begin);
+  old.file->read(0, header);
+  FileEdit edit{.old_size = old.file->size(), .new_size = old.file->size()};
+  replace_pages(edit, header, plan->header);
+  return edit;
+}
+
+}  // namespace ckpt::detail
