@@ -133,6 +133,8 @@ TEST(Meta, RefusesWhatHasNoPlace) {
   expect_refused(dir, {"meta", "net.safetensors", "--unset", "x", "--in-place"}, 2, "'x'", "there is 'format'");
   expect_refused(dir, {"meta", "net.safetensors", "--set", "novalue"}, 2, "'novalue'", "KEY=TEXT");
   expect_refused(dir, {"meta", "net.pth", "--set", "a=b", "--in-place"}, 3, "net.pth", "has no file-level metadata");
+  write_model(dir, "net.npz", {"a"});
+  expect_refused(dir, {"meta", "net.npz", "--set", "a=b", "--in-place"}, 3, "net.npz", "has no file-level metadata");
   expect_refused(dir, {"meta", "net.safetensors", "--get", "x"}, 2, "'x'", "no metadata");
 }
 

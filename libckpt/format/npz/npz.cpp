@@ -93,6 +93,7 @@ void write_npy(const Checkpoint& checkpoint, const std::filesystem::path& path, 
   if (entry == nullptr || !npy_obstacles(checkpoint, options).empty()) {
     throw Error(ErrorCode::unsupported, "nothing would be left to be written");
   }
+  warn_about_metadata(checkpoint, options.report);
   if (!name.empty() && options.report != nullptr) {
     options.report->warnings.push_back("the name " + core::quote(name) + " is not kept: the format has none");
   }
@@ -131,6 +132,7 @@ const Format kNpy = {
     .obstacles = npy_obstacles,
     .write = write_npy,
     .verify = verify_npy,
+    .holds_metadata = false,
     .holds_lone_tensor = true,
 };
 
@@ -144,6 +146,7 @@ const Format kNpz = {
     .write = write_npz,
     .edit = edit_npz,
     .verify = verify_npz,
+    .holds_metadata = false,
     .has_checksums = true,
     .python = PythonReader::numpy,
     .edited_part = "directory",

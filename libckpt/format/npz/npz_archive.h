@@ -44,6 +44,8 @@ bool holds_array(const NpzMember& member, const Entry& entry);
 /// Errors: those of ZipArchive::open(); Error(refused) for more members than allowed.
 NpzArchive open_npz(const SourcePtr& file, const OpenOptions& options);
 
+/// NumPy's files have no place for that of a file.
+void warn_about_metadata(const Checkpoint& checkpoint, Report* report);
 /// A void type may be anything of its size.
 void warn_about_void(const std::string& name, const Entry& entry, Report* report);
 

@@ -25,7 +25,9 @@ std::optional<FileEdit> edit_npz(const Checkpoint& checkpoint, const SaveOptions
   names.reserve(entries.size());
   for (const FlatEntry& flat : entries) names.push_back(flat.name + std::string(kNpyExtension));
   std::optional<FileEdit> edit = rename_in_zip(*old.file, *old.zip, names);
-  if (edit) warn_about_losses(checkpoint, entries, options.report);
+  if (!edit) return std::nullopt;
+  warn_about_losses(checkpoint, entries, options.report);
+  warn_about_metadata(checkpoint, options.report);
   return edit;
 }
 

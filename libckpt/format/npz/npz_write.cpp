@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unordered_map>
 
 #include "libckpt/format/npz/npz_archive.h"
@@ -49,6 +50,14 @@ class OldMembers {
 
 }  // namespace
 
+void warn_about_metadata(const Checkpoint& checkpoint, Report* report) {
+  const std::pair<std::string, std::string> usual = {"format", "pt"};  // only says which library the tensors are for
+  bool none = std::all_of(checkpoint.metadata.begin(), checkpoint.metadata.end(),
+                          [&](const auto& pair) { return pair == usual; });
+  if (report == nullptr || none) return;
+  report->warnings.emplace_back("the file-level metadata has no place in a NumPy file and was left out");
+}
+
 bool holds_array(const NpzMember& member, const Entry& entry) {
   return member.entry->bytes == entry.bytes && member.entry->dtype == entry.dtype && member.entry->shape == entry.shape;
 }
@@ -83,6 +92,7 @@ void report_written(const SaveOptions& options, std::uint64_t bytes) {
 void write_npz(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   std::vector<FlatEntry> entries = flat_entries(checkpoint, npz_obstacle);
   warn_about_losses(checkpoint, entries, options.report);
+  warn_about_metadata(checkpoint, options.report);
   OldMembers old(checkpoint);
   std::vector<ZipItem> items;
   for (const FlatEntry& flat : entries)

@@ -188,6 +188,19 @@ TEST_F(NpzFile, DamageIsFoundAndStaysVisible) {
   EXPECT_FALSE(ckpt::verify(copy).damage.empty()) << "a copy must not get a fresh checksum";
 }
 
+TEST_F(NpzFile, SaysThatMetadataAreLeftOut) {
+  ckpt::Checkpoint checkpoint = test::checkpoint(test::state_dict({"a"}));
+  for (const char* name : {"a.npz", "a.npy"}) {
+    ckpt::Report report;
+    checkpoint.metadata = {{"format", "pt"}};
+    ckpt::save(checkpoint, dir_.path() / name, {.report = &report});
+    EXPECT_THAT(report.warnings, testing::Not(testing::Contains(HasSubstr("metadata"))));
+    checkpoint.metadata = {{"license", "MIT"}};
+    ckpt::save(checkpoint, dir_.path() / name, {.report = &report});
+    EXPECT_THAT(report.warnings, testing::Contains(HasSubstr("metadata has no place in a NumPy file"))) << name;
+  }
+}
+
 TEST_F(NpzFile, SaysWhatItCannotHold) {
   ckpt::Entry entry = test::float_entry({1, 2});
   entry.dtype = DType::bf16;

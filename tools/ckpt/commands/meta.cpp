@@ -41,9 +41,9 @@ void check_place(const ckpt::Checkpoint& checkpoint, const Options& options) {
   const ckpt::Format* format = options.output.empty() ? nullptr : ckpt::find_format_for(options.output);
   if (format == nullptr) format = ckpt::find_format(checkpoint.format);
   if (format == nullptr || format->holds_metadata) return;
-  throw Error(ErrorCode::unsupported, "a " + std::string(format->title) +
-                                          " has no file-level metadata; its plain values are part of the tree (ckpt ls "
-                                          "--values), safetensors and .ckpt files have it");
+  std::string values = format->torch_save ? "its plain values are part of the tree (ckpt ls --values), " : "";
+  throw Error(ErrorCode::unsupported, "a " + std::string(format->title) + " has no file-level metadata; " + values +
+                                          "safetensors and .ckpt files have it");
 }
 
 Edit describe(ckpt::Checkpoint checkpoint, const ckpt::MetadataChanges& changes) {
