@@ -105,7 +105,7 @@ TEST_F(NativeEdit, MovesLinksOfGroupsAlone) {
     }
   }
   ckpt::save(test::checkpoint(items), path());
-  Outcome out = save_over(ckpt::strip_prefix(ckpt::open(path())));
+  test::InPlaceSave out = save_over(ckpt::strip_prefix(ckpt::open(path())));
   EXPECT_FALSE(out.copied);
   constexpr std::uint64_t kMetadataPerTensor = 500;
   EXPECT_LT(out.report.bytes_written, items.size() * kMetadataPerTensor / 2);

@@ -76,7 +76,7 @@ TEST(SafetensorsEdit, ANewFileHasRoomForLongerNames) {
   EXPECT_GE(padding(path), kBlock);
   EXPECT_FALSE(rename_in_place(path, "w", std::string(1 + kBlock, 'x')).copied);
   std::size_t before = header_length(path);
-  Outcome out = rename_in_place(path, std::string(1 + kBlock, 'x'), std::string(3 * kBlock, 'y'));
+  test::InPlaceSave out = rename_in_place(path, std::string(1 + kBlock, 'x'), std::string(3 * kBlock, 'y'));
   EXPECT_TRUE(out.copied);  // and finds new room
   EXPECT_EQ((header_length(path) - before) % kBlock, 0U);
   EXPECT_GE(padding(path), kBlock);
