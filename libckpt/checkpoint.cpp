@@ -2,6 +2,7 @@
 
 #include "libckpt/children.h"
 #include "libckpt/nearest_path.h"
+#include "libckpt/value_path.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -28,34 +29,6 @@ class EntryLister {
   std::vector<Value> path_;
   std::vector<NamedEntry> entries_;
 };
-
-/// The child of `value` that `step` names, or null.
-const Value* child_named(const Value& value, std::string_view step) {
-  if (value.is(Value::Kind::dict)) {
-    for (const auto& [key, child] : value.as_dict().items) {
-      if (step_text(key) == step) return &child;
-    }
-  }
-  if (value.is_sequence()) {
-    const Value::List& items = value.as_list();
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (std::to_string(i) == step) return &items[i];
-    }
-  }
-  return nullptr;
-}
-
-/// Tries the longest step first, because keys may contain dots.
-const Value* try_value_at(const Value& value, std::string_view path) {
-  for (std::size_t length = path.size();; length = path.rfind('.', length - 1)) {
-    if (length == std::string_view::npos) return nullptr;
-    if (const Value* child = child_named(value, path.substr(0, length))) {
-      if (length == path.size()) return child;
-      if (const Value* found = try_value_at(*child, path.substr(length + 1))) return found;
-    }
-    if (length == 0) return nullptr;
-  }
-}
 
 std::string describe_keys(const Value& root) {
   if (!root.is(Value::Kind::dict)) return "the top is not a dict";
@@ -145,8 +118,7 @@ std::vector<NamedEntry> list_entries(const Value& root) {
 }
 
 const Value& value_at(const Value& root, std::string_view path) {
-  if (path.empty()) return root;
-  if (const Value* found = try_value_at(root, path)) return *found;
+  if (auto way = detail::find_path(root, path)) return way->empty() ? root : way->back().child();
   throw core::Error(core::ErrorCode::key,
                     "no " + core::quote(path) + " in the file: " + describe_keys(root) + did_you_mean_path(root, path));
 }

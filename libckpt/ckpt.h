@@ -41,6 +41,7 @@
 #include "libckpt/transform/rules.h"
 #include "libckpt/transform/select.h"
 #include "libckpt/transform/selector.h"
+#include "libckpt/transform/set_values.h"
 #include "libckpt/transform/slice_tensor.h"
 #include "libckpt/value.h"
 #include "libckpt/wrappers.h"

@@ -1,25 +1,17 @@
 #include "libckpt/analyze/plain_values.h"
 
-#include <charconv>
 #include <cmath>
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/entry.h"
+#include "libckpt/integer_text.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
 namespace {
 
-/// Shortest text that reads back the same, with ".0" where Python shows it.
-std::string real_text(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char buffer[32];
-  auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
-  std::string text(buffer, end);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
+constexpr std::size_t kMaxDecimalBytes = 64;  ///< decimal text costs the square of this
 
 std::string hex_text(const core::ByteVector& bytes, std::size_t max) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -78,16 +70,19 @@ class ValuePrinter {
         out_ += std::to_string(value.as_integer());
         break;
       case Value::Kind::real:
-        out_ += real_text(value.as_real());
+        out_ += core::python_float(value.as_real());
         break;
       case Value::Kind::complex:
-        out_ += "(" + real_text(value.as_complex().first) + "+" + real_text(value.as_complex().second) + "j)";
+        out_ += "(" + core::python_float(value.as_complex().first) + "+" +
+                core::python_float(value.as_complex().second) + "j)";
         break;
       case Value::Kind::text:
         out_ += core::quote(value.as_text(), max_);
         break;
       case Value::Kind::big_integer:
-        out_ += "integer of " + std::to_string(value.as_bytes().size()) + " bytes";
+        out_ += value.as_bytes().size() > kMaxDecimalBytes
+                    ? "integer of " + std::to_string(value.as_bytes().size()) + " bytes"
+                    : detail::integer_text(value);
         break;
       default:
         out_ += std::string(value.is(Value::Kind::bytearray) ? "bytearray" : "bytes") + " " +
@@ -184,12 +179,7 @@ std::string value_text(const Value& value, std::size_t max) {
   return std::move(printer).take();
 }
 
-void write_json(JsonWriter& json, const NamedValue& named) {
-  const Value& value = named.value;
-  json.begin_object();
-  json.key("name").value(named.name);
-  json.key("type").value(type_text(value));
-  json.key("value");
+void write_value(JsonWriter& json, const Value& value) {
   if (value.is_null()) {
     json.null();
   } else if (value.is(Value::Kind::boolean)) {
@@ -203,6 +193,14 @@ void write_json(JsonWriter& json, const NamedValue& named) {
   } else {
     json.value(value_text(value, 4096));
   }
+}
+
+void write_json(JsonWriter& json, const NamedValue& named) {
+  json.begin_object();
+  json.key("name").value(named.name);
+  json.key("type").value(type_text(named.value));
+  json.key("value");
+  write_value(json, named.value);
   json.end_object();
 }
 

@@ -24,7 +24,9 @@ std::vector<NamedValue> list_plain_values(const Value& root);
 /// `max` bytes: 3, 0.001, 'text', [1, 2], torch.Size([2, 3]).
 std::string value_text(const Value& value, std::size_t max = 80);
 
-/// {"name": "epoch", "type": "int", "value": 3}; what JSON cannot say is text.
+/// 3, 0.001, "text", null; what JSON cannot say (nan, a list) is text as value_text() has it.
+void write_value(JsonWriter& json, const Value& value);
+/// {"name": "epoch", "type": "int", "value": 3}.
 void write_json(JsonWriter& json, const NamedValue& value);
 
 }  // namespace ckpt

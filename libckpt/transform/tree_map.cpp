@@ -12,6 +12,10 @@ bool TreeMap::edit_dict(const Value&, Dict&) {
   return false;
 }
 
+bool TreeMap::edit_sequence(const Value&, Value::List&) {
+  return false;
+}
+
 bool TreeMap::edit_object(const Value&, Object&) {
   return false;
 }
@@ -42,7 +46,9 @@ Value TreeMap::map_dict(const Value& value) {
 
 Value TreeMap::map_sequence(const Value& value) {
   Value::List items = value.as_list();
-  return replace_list(items) ? sequence_of(value.kind(), std::move(items)) : value;
+  bool changed = replace_list(items);
+  changed |= edit_sequence(value, items);
+  return changed ? sequence_of(value.kind(), std::move(items)) : value;
 }
 
 Value TreeMap::map_object(const Value& value) {

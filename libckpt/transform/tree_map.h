@@ -22,6 +22,8 @@ class TreeMap {
   virtual Value map_object(const Value& value);
   /// Called with a copy of `node` whose children are mapped. Returns true when it changed `dict`.
   virtual bool edit_dict(const Value& node, Dict& dict);
+  /// As edit_dict, for a list, a tuple or a set.
+  virtual bool edit_sequence(const Value& node, Value::List& items);
   /// As edit_dict, for an object.
   virtual bool edit_object(const Value& node, Object& object);
 

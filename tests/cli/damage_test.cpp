@@ -59,6 +59,7 @@ const std::map<std::string, std::string> kOther = {
     {"why", "the damage is a cause"},
     {"fix", "writes as rename does, after why found nothing else"},
     {"optim", "writes as select does, files with an optimizer alone"},
+    {"set", "writes as rename does"},
     {"undo", "reads no values"},
     {"rescue", "keeps the other tensors"},
     {"reindex", "takes the values of an HDF5 file that was edited for new"},

@@ -95,20 +95,6 @@ void print_optimizer(Context& context, const ckpt::OptimizerState& optimizer) {
   if (!optimizer.note.empty()) context.out.print("  " + optimizer.note + "\n");
 }
 
-void write_value(ckpt::JsonWriter& json, const ckpt::Value& value) {
-  if (value.is(ckpt::Value::Kind::integer)) {
-    json.value(value.as_integer());
-  } else if (value.is(ckpt::Value::Kind::real)) {
-    json.value(value.as_real());
-  } else if (value.is(ckpt::Value::Kind::boolean)) {
-    json.value(value.as_boolean());
-  } else if (value.is_null()) {
-    json.null();
-  } else {
-    json.value(value.is(ckpt::Value::Kind::text) ? value.as_text() : ckpt::value_text(value));
-  }
-}
-
 void write_slot(ckpt::JsonWriter& json, const ckpt::OptimizerSlot& slot) {
   json.begin_object().key("name").value(slot.name);
   if (slot.value.is(ckpt::Value::Kind::tensor)) {

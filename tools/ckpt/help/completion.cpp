@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "libckpt/analyze/plain_values.h"
 #include "libckpt/format/format.h"
 #include "libckpt/open_save.h"
 #include "libckpt/state_dicts.h"
@@ -123,6 +124,12 @@ std::vector<Candidate> places(const std::string& word) {
   return out;
 }
 
+std::vector<Candidate> candidates(const std::set<std::string>& names) {
+  std::vector<Candidate> out;
+  for (const std::string& name : names) out.push_back({name});
+  return out;
+}
+
 /// Keys of the first file on the line, up to the dot behind what is typed and then `more`, so that a list stays short.
 std::vector<Candidate> keys(const Cursor& cursor, std::string_view more) {
   std::set<std::string> found;
@@ -135,9 +142,20 @@ std::vector<Candidate> keys(const Cursor& cursor, std::string_view more) {
     }
     if (!found.empty()) break;
   }
-  std::vector<Candidate> out;
-  for (const std::string& name : found) out.push_back({name});
-  return out;
+  return candidates(found);
+}
+
+/// The same for the plain values of the file, each with `behind` behind it.
+std::vector<Candidate> value_keys(const Cursor& cursor, std::string_view behind) {
+  std::set<std::string> found;
+  if (cursor.given.empty()) return {};
+  for (const ckpt::NamedValue& value : ckpt::list_plain_values(try_open(cursor.given.front()).root)) {
+    if (!value.name.starts_with(cursor.word)) continue;
+    std::size_t dot = value.name.find('.', cursor.word.size());
+    found.insert(dot == std::string::npos ? value.name + std::string(behind) : value.name.substr(0, dot + 1));
+    if (found.size() >= kMaxKeys) break;
+  }
+  return candidates(found);
 }
 
 bool is_checkpoint_name(const std::string& name) {
@@ -215,7 +233,9 @@ std::optional<std::vector<Candidate>> listed(const CLI::App& app, const Cursor& 
   if (what == "DTYPE") return dtypes();
   if (what == "PREFIX") return texts("module. _orig_mod. model. backbone. encoder.");
   if (what == "GLOB" || what == "SELECTOR") return keys(cursor, ".*");
-  if (what == "KEY") return keys(cursor, ".");
+  const bool of_values = cursor.command->get_name() == "set";
+  if (what == "KEY") return of_values ? value_keys(cursor, "") : keys(cursor, ".");
+  if (what == "KEY=VALUE") return value_keys(cursor, "=");
   static constexpr std::string_view kFree[] = {"N",   "SIZE",     "TEXT",    "X",     "LIST",  "KEYS",  "P",
                                                "A=B", "KEY=TEXT", "OLD=NEW", "SLICE", "WHICH", "W,...", "DECAY"};
   if (std::find(std::begin(kFree), std::end(kFree), what) != std::end(kFree)) return std::vector<Candidate>();
