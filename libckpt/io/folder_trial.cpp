@@ -1,12 +1,14 @@
 #include "libckpt/io/folder_trial.h"
 
 #include <linux/fs.h>
+#include <sys/ioctl.h>
 
 #include <chrono>
 #include <string>
 
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/byte_source.h"
+#include "libckpt/io/edit_journal.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/pending_files.h"
@@ -19,6 +21,7 @@ namespace {
 using detail::FileOps;
 
 constexpr std::uint64_t kSize = 1 << 20;
+constexpr std::uint64_t kEdited = 4096;
 
 const FileOps* watched = nullptr;  ///< the table in use without us
 FolderTrial seen;
@@ -84,6 +87,7 @@ class TriedFile {
     file.commit();
   }
   const std::filesystem::path& path() const { return path_; }
+  const std::string& name() const { return name_; }
 
  private:
   int folder_;
@@ -91,6 +95,51 @@ class TriedFile {
   std::filesystem::path path_;
   detail::PendingFile pending_;
 };
+
+/// What an edit leaves beside its file to be taken back by, until it goes.
+class TriedRecord {
+ public:
+  TriedRecord(int folder, const std::string& name)
+      : folder_(folder),
+        name_(name),
+        journal_(folder, detail::journal_name(name)),
+        undo_(folder, detail::undo_name(name)) {}
+  ~TriedRecord() { detail::drop_undo(folder_, name_); }
+  TriedRecord(const TriedRecord&) = delete;
+  TriedRecord& operator=(const TriedRecord&) = delete;
+
+ private:
+  int folder_;
+  std::string name_;
+  detail::PendingFile journal_;
+  detail::PendingFile undo_;
+};
+
+core::ByteVector filled(char value) {
+  return core::ByteVector(kEdited, static_cast<std::byte>(value));
+}
+
+/// Replaces bytes and gives the file another end; both are there afterwards, or the trial has failed.
+double edit_and_undo(const std::filesystem::path& path) {
+  FileEdit edit{.old_size = kEdited, .new_size = 2 * kEdited, .patches = {}, .tail = filled('z')};
+  edit.replace(0, filled('x'), filled('y'));
+  auto start = std::chrono::steady_clock::now();
+  EditJournal(path).apply(edit);
+  std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  EditJournal(path).undo();
+  return spent.count();
+}
+
+bool can_link(int folder, const std::string& name, const std::string& other) {
+  return detail::file_ops().linkat(folder, name.c_str(), folder, other.c_str(), 0) == 0 &&
+         detail::file_ops().unlinkat(folder, other.c_str(), 0) == 0;
+}
+
+bool can_clone(const std::filesystem::path& from, const std::filesystem::path& to) {
+  detail::Fd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  detail::Fd target(::open(to.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  return source && target && ::ioctl(target.get(), FICLONE, source.get()) == 0;
+}
 
 }  // namespace
 
@@ -107,6 +156,21 @@ FolderTrial try_folder(const std::filesystem::path& folder) {
   FolderTrial out = seen;
   out.milliseconds = spent.count();
   out.locks = lock.locked();
+  return out;
+}
+
+EditTrial try_edits(const std::filesystem::path& folder) {
+  detail::Target place = detail::look_up(folder / "ckpt-doctor");
+  TriedFile file(place);
+  TriedFile other(place);
+  TriedRecord record(place.folder.get(), file.name());
+  file.save(*memory_source(filled('x')));
+  EditTrial out;
+  out.milliseconds = edit_and_undo(file.path());
+  out.syncs_folder = detail::file_ops().fsync(place.folder.get()) == 0;
+  out.links = can_link(place.folder.get(), file.name(), other.name());
+  other.save(*memory_source(filled('o')));
+  out.clones = can_clone(file.path(), other.path());
   return out;
 }
 

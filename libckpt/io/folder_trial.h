@@ -1,5 +1,5 @@
 #pragma once
-// What a save does in a folder, found out by saving there: the same code as every save, with its system calls watched.
+// What a save and an edit in place do in a folder, found out by doing both there: the same code as every save and edit.
 // What is not tried here is not done by any save. Thread safety: one thread, while no other saves. Use:
 // FolderTrial trial = try_folder("/data/runs"); if (!trial.syncs_folder) ...
 
@@ -18,5 +18,15 @@ struct FolderTrial {
 
 /// Saves two hidden files there and removes them. Errors: Error(io) as any save.
 FolderTrial try_folder(const std::filesystem::path& folder);
+
+struct EditTrial {
+  double milliseconds = 0;    ///< of a durable edit that replaces 4 KiB and appends as much
+  bool syncs_folder = false;  ///< the name of the record is made durable by fsync of the folder
+  bool links = false;         ///< files can have several names; one that has is never edited in place
+  bool clones = false;  ///< a copy of a file can share its blocks (FICLONE), so that copying costs next to nothing
+};
+
+/// Edits a hidden file there in place, takes that back, and removes it. Errors: Error(io) as any edit.
+EditTrial try_edits(const std::filesystem::path& folder);
 
 }  // namespace ckpt

@@ -58,6 +58,10 @@ std::string name_beside(const std::string& name, std::string_view suffix) {
   return "." + name.substr(0, kMaxName - 1 - end.size()) + end;
 }
 
+bool is_name_beside(std::string_view entry, std::string_view suffix) {
+  return entry.size() > suffix.size() + 1 && entry.front() == '.' && entry.ends_with(suffix);
+}
+
 }  // namespace
 
 std::string boot_digits() {
@@ -110,7 +114,11 @@ bool is_temporary_for(const TemporaryOwner& owner, const std::string& name) {
 }
 
 bool is_lock_name(std::string_view entry) {
-  return entry.size() > kLockSuffix.size() + 1 && entry.front() == '.' && entry.ends_with(kLockSuffix);
+  return is_name_beside(entry, kLockSuffix);
+}
+
+bool is_record_name(std::string_view entry) {
+  return is_name_beside(entry, kJournalSuffix) || is_name_beside(entry, kUndoSuffix);
 }
 
 }  // namespace ckpt::detail

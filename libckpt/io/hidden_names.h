@@ -31,6 +31,8 @@ std::optional<TemporaryOwner> temporary_owner(std::string_view entry);
 bool is_temporary_for(const TemporaryOwner& owner, const std::string& name);
 /// True for every name that lock_name() makes.
 bool is_lock_name(std::string_view entry);
+/// True for every name that journal_name() or undo_name() makes.
+bool is_record_name(std::string_view entry);
 
 /// First digits of what Linux calls this run of the machine.
 std::string boot_digits();

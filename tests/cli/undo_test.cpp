@@ -132,9 +132,40 @@ TEST(Undo, AnInterruptedEditReadsAsBeforeAndGoesWithTheNext) {
   EXPECT_THAT(run_well(dir, {"strip-prefix", "--in-place", kFile}), HasSubstr("header rewritten in place"));
   EXPECT_EQ(names_in(dir.path() / kFile), (Names{"a", "b"}));
   interrupt();
+  EXPECT_THAT(
+      run_ckpt(dir.path(), {"doctor"}).out,
+      HasSubstr("an edit goes on or was interrupted, 152 B  (the file reads as before; the next edit or 'ckpt undo "
+                "net.safetensors' takes it back)"));
   run_well(dir, {"undo", kFile});
   EXPECT_EQ(read_file(dir.path() / kFile), before);
   EXPECT_EQ(list_folder(dir.path()), Names{kFile});
+}
+
+TEST(Doctor, SaysWhichEditsMayBeTakenBack) {
+  TempDir dir;
+  fs::create_directory(dir.path() / "my runs");
+  write_model(dir, "my runs/net.safetensors", {"module.a"});
+  auto edits = [&] {
+    std::vector<std::string> lines;
+    ckpt::JsonDocument said = ckpt::JsonDocument::parse(run_ckpt(dir.path(), {"doctor", "--json", "my runs"}).out);
+    for (const auto& line : said.root().at("lines").items()) {
+      if (line.at("topic").as_text() != "edits in place") continue;
+      std::string advice = line.has("advice") ? " (" + std::string(line.at("advice").as_text()) + ")" : "";
+      lines.push_back(std::string(line.at("name").as_text()) + ": " + std::string(line.at("value").as_text()) + advice);
+    }
+    return lines;
+  };
+  Names before = edits();
+  ASSERT_EQ(before.size(), 6U);
+  EXPECT_THAT(before[0], testing::MatchesRegex("editing: header or end rewritten in .* ms, with fsync"));
+  EXPECT_THAT(before[4], HasSubstr("files here: 1 file, all may be edited"));
+  EXPECT_THAT(before[5], HasSubstr("records: none"));
+  run_well(dir, {"strip-prefix", "--in-place", "my runs/net.safetensors"});
+  EXPECT_THAT(edits()[5], testing::MatchesRegex("net.safetensors: the last edit can be taken back, .* B "
+                                                "\\('ckpt undo 'my runs/net.safetensors''\\)"));
+  fs::create_hard_link(dir.path() / "my runs/net.safetensors", dir.path() / "other");
+  EXPECT_THAT(edits()[4], HasSubstr("files here: 0 of 1 file may be edited (the others have several hard links"));
+  EXPECT_EQ(list_folder(dir.path() / "my runs"), (Names{".net.safetensors.ckpt-undo", kFile}));
 }
 
 }  // namespace

@@ -51,6 +51,14 @@ int no_folder_sync(int fd) {
   errno = EINVAL;
   return -1;
 }
+int no_links(int, const char*, int, const char*, int) {
+  errno = EPERM;
+  return -1;
+}
+int broken_sync(int) {
+  errno = EIO;
+  return -1;
+}
 int no_locks(int, const struct flock*) {
   errno = ENOLCK;
   return -1;
@@ -147,6 +155,40 @@ TEST(FolderTrial, SaysWhetherThereAreLocks) {
 
 TEST(FolderTrial, EndsAsASaveDoesWhereNothingCanBeWritten) {
   EXPECT_THROW(try_folder("/no/such/folder"), core::Error);
+}
+
+TEST(EditTrial, EditsInPlaceAndLeavesNothingBehind) {
+  test::TempDir dir;
+  Table table;
+  table.use();
+  ckpt::EditTrial trial = ckpt::try_edits(dir.path());
+  EXPECT_GT(trial.milliseconds, 0);
+  EXPECT_TRUE(trial.syncs_folder);
+  EXPECT_TRUE(trial.links);
+  EXPECT_EQ(links, 1);
+  EXPECT_EQ(test::list_folder(dir.path()).size(), 0U);
+}
+
+TEST(EditTrial, SaysWhatAFolderLacks) {
+  test::TempDir dir;
+  Table table;
+  table.ops.fsync = no_folder_sync;
+  table.ops.linkat = no_links;
+  table.use();
+  ckpt::EditTrial trial = ckpt::try_edits(dir.path());
+  EXPECT_FALSE(trial.syncs_folder);
+  EXPECT_FALSE(trial.links);
+  EXPECT_EQ(test::list_folder(dir.path()).size(), 0U);
+}
+
+TEST(EditTrial, EndsAsAnEditDoesWhereItCannotBeMadeDurable) {
+  test::TempDir dir;
+  Table table;
+  table.ops.fsync = broken_sync;
+  table.use();
+  EXPECT_THROW(ckpt::try_edits(dir.path()), core::Error);
+  EXPECT_EQ(test::list_folder(dir.path()).size(), 0U);
+  EXPECT_THROW(ckpt::try_edits("/no/such/folder"), core::Error);
 }
 
 }  // namespace

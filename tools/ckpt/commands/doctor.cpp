@@ -1,4 +1,4 @@
-// ckpt doctor: what this installation and this machine can do, and what killed programs left.
+// ckpt doctor: what this installation and this machine can do, what may be undone, and what killed programs left.
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ std::vector<DoctorLine> examine(const Options& options) {
   std::vector<DoctorLine> all = {{"tool", "version", std::string("ckpt ") + CKPT_VERSION}};
   for (const std::vector<DoctorLine>& part :
        {examine_formats(), examine_helpers(), examine_machine(), examine_folder(options.path),
-        examine_leftovers(options.path), examine_defaults()}) {
+        examine_edits(options.path), examine_leftovers(options.path), examine_defaults()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -103,7 +103,8 @@ void add_doctor(CommandSpec app, Command& chosen) {
       add_command(app, "doctor", "ckpt doctor\n  ckpt doctor runs/",
                   "Say what this installation can do, what it runs on, and what is missing; exit 1 then.");
   auto options = std::make_shared<Options>();
-  command.add_option("PATH", options->path, "folder in which a save is tried (default: here)").type_name("");
+  command.add_option("PATH", options->path, "folder in which a save and an edit are tried (default: here)")
+      .type_name("");
   command.add_flag("--sweep", options->sweep,
                    "remove hidden files that killed programs left in the folder, and say what is left");
   add_json_options(command, options->json);

@@ -17,6 +17,9 @@ struct DoctorLine {
   std::string advice = {};  ///< what to do, or why it is so
 };
 
+/// The folder that a path is or lies in.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
 /// "good", "note", "missing".
 std::string_view name(DoctorLine::State state);
 
@@ -29,6 +32,9 @@ std::vector<DoctorLine> examine_machine();
 /// What a save does there, found out by saving two small hidden files, which are removed. A folder that cannot be
 /// written to is a note.
 std::vector<DoctorLine> examine_folder(const std::filesystem::path& path);
+/// What an edit in place does there, found out by making one in a hidden file, and which edits are pending or may be
+/// taken back. Empty where there is no such folder.
+std::vector<DoctorLine> examine_edits(const std::filesystem::path& path);
 /// What killed programs left in the folder: hidden files of writers, and shards that no index names.
 std::vector<DoctorLine> examine_leftovers(const std::filesystem::path& path);
 /// Removes hidden files of writers that are gone, as every save to the folder does; what was removed. Errors:

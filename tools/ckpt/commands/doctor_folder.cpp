@@ -72,10 +72,15 @@ std::vector<DoctorLine> try_saving(const fs::path& folder) {
 
 }  // namespace
 
-std::vector<DoctorLine> examine_folder(const fs::path& path) {
+fs::path folder_of(const fs::path& path) {
   std::error_code ignored;
   fs::path folder = fs::is_directory(path, ignored) ? path : path.parent_path();
-  if (folder.empty()) folder = ".";
+  return folder.empty() ? "." : folder;
+}
+
+std::vector<DoctorLine> examine_folder(const fs::path& path) {
+  std::error_code ignored;
+  fs::path folder = folder_of(path);
   struct statfs kind = {};
   struct statvfs space = {};
   if (::statfs(folder.c_str(), &kind) != 0 || ::statvfs(folder.c_str(), &space) != 0) {

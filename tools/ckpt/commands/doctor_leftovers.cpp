@@ -91,12 +91,6 @@ std::vector<DoctorLine> examine_names(const fs::path& folder) {
   return lines;
 }
 
-fs::path folder_of(const fs::path& path) {
-  std::error_code ignored;
-  fs::path folder = fs::is_directory(path, ignored) ? path : path.parent_path();
-  return folder.empty() ? "." : folder;
-}
-
 }  // namespace
 
 std::vector<DoctorLine> examine_leftovers(const fs::path& path) {
