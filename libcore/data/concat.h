@@ -83,10 +83,10 @@ ConcatDataset(First&&, Rest&&...) -> ConcatDataset<SampleOf<std::remove_cvref_t<
 template <DatasetLike... D>
 class StackDataset {
  public:
-  /// Refers to lvalues, owns rvalues. Error(value) "Size mismatch between datasets".
-  template <class... Given>
-  requires(sizeof...(Given) == sizeof...(D) && sizeof...(D) > 0) explicit StackDataset(Given&&... data)
-      : parts_(detail::share_dataset(std::forward<Given>(data))...) {
+  /// Refers to lvalues, owns rvalues. Error(value) "Size mismatch between datasets". Not a requires-clause: clang 14
+  /// takes no notice of one where it deduces D, and would find no D at all in this constructor.
+  template <class... Given, std::enable_if_t<sizeof...(Given) == sizeof...(D) && (sizeof...(D) > 0), int> = 0>
+  explicit StackDataset(Given&&... data) : parts_(detail::share_dataset(std::forward<Given>(data))...) {
     const bool fits = std::apply([&](const auto&... part) { return ((part->size() == size()) && ...); }, parts_);
     if (!fits) throw Error(ErrorCode::value, "Size mismatch between datasets");
   }
