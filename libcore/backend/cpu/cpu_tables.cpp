@@ -29,6 +29,7 @@ struct CpuTables {
     fill_scans(reduction);
     fill_matmul(matmul);
     fill_copies(copy);
+    fill_conversions(copy);
     fill_indexing(indexing);
     fill_images();
     fill_nn();

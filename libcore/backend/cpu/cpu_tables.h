@@ -11,6 +11,7 @@ namespace core::cpu {
 void fill_compares(ElementwiseTable& table);
 void fill_integers(ElementwiseTable& table);
 void fill_ternaries(ElementwiseTable& table);
+void fill_conversions(CopyTable& table);
 void fill_copies(CopyTable& table);
 void fill_indexing(IndexingTable& table);
 void fill_reductions(ReductionTable& table);
