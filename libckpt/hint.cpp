@@ -18,6 +18,12 @@ std::string Hint::say(const std::function<std::string(const Use&)>& name) const 
   return said + std::string(rest);
 }
 
+Hint both(Hint first, const Hint& second) {
+  first.text += "; " + second.text;
+  first.options.insert(first.options.end(), second.options.begin(), second.options.end());
+  return first;
+}
+
 HintedError::HintedError(core::ErrorCode code, std::string message, std::optional<Hint> hint)
     : Error(code, std::move(message)), hint_(std::move(hint)) {}
 

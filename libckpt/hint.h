@@ -24,12 +24,18 @@ struct Hint {
     max_expansion,       ///< OpenOptions::limits.max_expansion
     drop_inexpressible,  ///< SaveOptions::drop_inexpressible
     retype,              ///< SaveOptions::retype
-    part,                ///< a part of the checkpoint alone is saved: value_at()
+    part,                ///< a part of the checkpoint alone is meant: value_at()
+    average,             ///< PublishOptions::ema, which names an average
+    no_average,          ///< PublishOptions::ema that leaves averages out
+    output,              ///< another file is written, not the given one: RescueOptions::in_place is false
+    reindex,             ///< the function reindex()
+    rescue,              ///< the function rescue()
   };
   struct Use {
     Option option;
     std::optional<core::DType> from = {};  ///< of retype, where a type suggests itself
     std::optional<core::DType> to = {};
+    std::string name = {};  ///< of part, where one suggests itself
   };
 
   std::string text;               ///< "{} reads the first": the places of the options are marked with {}
@@ -38,6 +44,9 @@ struct Hint {
   /// The text with the names that the program has for the options.
   std::string say(const std::function<std::string(const Use&)>& name) const;
 };
+
+/// One hint that says `first`, then `second`.
+Hint both(Hint first, const Hint& second);
 
 class HintedError : public core::Error {
  public:

@@ -7,6 +7,7 @@
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/children.h"
+#include "libckpt/hint.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -174,8 +175,8 @@ std::string list_candidates(const std::vector<StateDictRef>& candidates) {
 /// REQUIRES: there are several. Their names count from the top of the file.
 [[noreturn]] void throw_several(const std::vector<StateDictRef>& candidates) {
   const StateDictRef& example = candidates.front().name.empty() ? candidates.back() : candidates.front();
-  throw Error(ErrorCode::usage,
-              "several state dicts: " + list_candidates(candidates) + "; name one, as in FILE::" + example.name);
+  throw HintedError(ErrorCode::usage, "several state dicts: " + list_candidates(candidates),
+                    Hint{"name one, as in {}", {{.option = Hint::Option::part, .name = example.name}}});
 }
 
 /// With names that count from the top of the file.

@@ -107,12 +107,13 @@ class Rescuer {
 
   /// A file that another program changed on purpose is not to lose that unasked.
   void note_edits(const std::vector<std::string>& edited) {
-    constexpr const char* kText =
-        "it looks as if another program had changed it on purpose; 'ckpt reindex' keeps what it wrote";
-    for (const std::string& name : edited) report_.notes.push_back({name, kText});
+    constexpr const char* kText = "it looks as if another program had changed it on purpose";
+    Hint hint{"{} keeps what it wrote", {{Hint::Option::reindex}}};
+    for (const std::string& name : edited) report_.notes.push_back({name, kText, hint});
     if (!options_.in_place || edited.empty()) return;
-    throw Error(ErrorCode::refused,
-                core::quote(edited[0]) + ": " + kText + ", and -o writes what was there before to another file");
+    hint.text += ", and {} writes what was there before to another file";
+    hint.options.push_back({Hint::Option::output});
+    throw HintedError(ErrorCode::refused, core::quote(edited[0]) + ": " + kText, std::move(hint));
   }
 
   /// The file as it was, byte for byte.
@@ -149,11 +150,12 @@ class Rescuer {
     report_.damaged = report_.damaged || found.damaged || !report_.lost.empty();
     if (options_.in_place && !report_.lost.empty()) {
       const Finding& first = report_.lost[0];
+      Hint hint{"name an output with {} to keep the others", {{Hint::Option::output}}};
+      if (first.hint) hint = both(hint, *first.hint);
       throw HintedError(ErrorCode::corrupt,
                         core::format_count(report_.lost.size()) + " tensors cannot be restored, the first of them " +
-                            core::quote(first.subject) + " (" + first.text +
-                            "); name an output with -o to keep the others",
-                        first.hint);
+                            core::quote(first.subject) + " (" + first.text + ")",
+                        std::move(hint));
     }
     found.checkpoint.root = std::move(sieved.root);
     bool nothing = report_.tensors == 0 && !report_.lost.empty();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "libckpt/hint.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/state_dicts.h"
 #include "libckpt/transform/cast.h"
@@ -35,10 +36,10 @@ std::string shown(const WeightsRef& weights) {
 }
 
 [[noreturn]] void throw_several(const std::string& what, const std::vector<const WeightsRef*>& candidates,
-                                const std::string& advice) {
+                                Hint advice) {
   std::string list;
   for (const WeightsRef* weights : candidates) list += (list.empty() ? "" : ", ") + shown(*weights);
-  throw Error(ErrorCode::usage, "several " + what + ": " + list + "; " + advice);
+  throw HintedError(ErrorCode::usage, "several " + what + ": " + list, std::move(advice));
 }
 
 /// Those at or below a dotted path; all with "".
@@ -67,7 +68,8 @@ std::optional<WeightsRef> choose_model(const Value& root, const std::vector<Weig
     return WeightsRef{std::move(chosen.path), std::move(chosen.name), *chosen.value};
   }
   if (candidates.size() == 1) return *candidates.front();
-  throw_several("pickled modules", candidates, "name one, as in FILE::" + candidates.back()->name);
+  throw_several("pickled modules", candidates,
+                {"name one, as in {}", {{.option = Hint::Option::part, .name = candidates.back()->name}}});
 }
 
 const WeightsRef* choose_average(const std::vector<WeightsRef>& all, const PublishOptions& options) {
@@ -81,7 +83,10 @@ const WeightsRef* choose_average(const std::vector<WeightsRef>& all, const Publi
     candidates = below(all, options.ema);
     if (candidates.empty()) throw Error(ErrorCode::key, "no weights at " + core::quote(options.ema));
   }
-  if (candidates.size() > 1) throw_several("averages", candidates, "name one with --ema, or use --ema off");
+  if (candidates.size() > 1) {
+    throw_several("averages", candidates,
+                  {"name one with {}, or use {}", {{Hint::Option::average}, {Hint::Option::no_average}}});
+  }
   return candidates.empty() ? nullptr : candidates.front();
 }
 
@@ -172,10 +177,11 @@ class Publisher {
       out.items.emplace_back(Value::text(parameters[i].name), shadows[i]);
     }
     if (fits) return Value::dict(std::move(out));
-    throw Error(ErrorCode::refused, "the moving average at " + core::quote(average_->name) +
-                                        " keeps no names, and its " + core::format_count(shadows.size()) +
-                                        " tensors do not fit the " + core::format_count(parameters.size()) +
-                                        " parameters of the model; --ema off publishes the model");
+    throw HintedError(ErrorCode::refused,
+                      "the moving average at " + core::quote(average_->name) + " keeps no names, and its " +
+                          core::format_count(shadows.size()) + " tensors do not fit the " +
+                          core::format_count(parameters.size()) + " parameters of the model",
+                      Hint{"{} publishes the model", {{Hint::Option::no_average}}});
   }
 
   Value without_counters(const Value& dict) const {

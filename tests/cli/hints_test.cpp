@@ -22,6 +22,17 @@ TEST(Hints, NameTheFlags) {
             "no; take FILE::NAME, drop them (--drop)");
 }
 
+TEST(Hints, NameThePartThatSuggestsItself) {
+  EXPECT_EQ(said("name one, as in {}", {{.option = Option::part, .name = "model"}}), "no; name one, as in FILE::model");
+}
+
+TEST(Hints, NameCommandsAndTheirFlags) {
+  EXPECT_EQ(said("name one with {}, or use {}", {{Option::average}, {Option::no_average}}),
+            "no; name one with --ema, or use --ema off");
+  EXPECT_EQ(said("{} writes another file", {{Option::output}}), "no; -o writes another file");
+  EXPECT_EQ(said("run {} or {}", {{Option::reindex}, {Option::rescue}}), "no; run 'ckpt reindex' or 'ckpt rescue'");
+}
+
 TEST(Hints, NameThePairOfTypesWhereThereIsOne) {
   EXPECT_EQ(said("{}", {{Option::retype, core::DType::bf16, core::DType::f32}}), "no; --retype bf16=f32");
   EXPECT_EQ(said("{}", {{Option::retype}}), "no; --retype OLD=NEW");

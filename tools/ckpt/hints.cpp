@@ -25,7 +25,17 @@ std::string flag_of(const ckpt::Hint::Use& use) {
     case Option::retype:
       return retype_flag(use);
     case Option::part:
-      return "FILE::NAME";
+      return "FILE::" + (use.name.empty() ? "NAME" : use.name);
+    case Option::average:
+      return "--ema";
+    case Option::no_average:
+      return "--ema off";
+    case Option::output:
+      return "-o";
+    case Option::reindex:
+      return "'ckpt reindex'";
+    case Option::rescue:
+      return "'ckpt rescue'";
   }
   return "";
 }

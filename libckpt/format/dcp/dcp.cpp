@@ -60,7 +60,9 @@ void check_archive(const DcpPlace& place, const SourcePtr& bytes, const OpenOpti
   VerifyResult part;
   check_records(TorchArchive::open(bytes, options), {}, part);
   std::string where = place.file + " at byte " + std::to_string(place.offset);
-  for (const Finding& damage : part.damage) result.damage.push_back({where + ": " + damage.subject, damage.text});
+  for (const Finding& damage : part.damage) {
+    result.damage.push_back({where + ": " + damage.subject, damage.text, damage.hint});
+  }
   result.tensors_checked += part.tensors_checked;
   result.bytes_checked += part.bytes_checked;
   if (part.checksums != ChecksumCover::all) result.checksums = ChecksumCover::some;

@@ -4,6 +4,7 @@
 #include "libckpt/format/hdf5_foreign/hdf5_foreign.h"
 #include "libckpt/format/hdf5_foreign/read.h"
 #include "libckpt/format/hdf5_foreign/user_block.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/parallel_io.h"
 #include "libckpt/io/read_fault.h"
 #include "libcore/base/text.h"
@@ -17,9 +18,10 @@ void look_at_user_block(const SourcePtr& file, const Hdf5Detail& detail, VerifyR
   if (block.size == 0) return;
   bool lost_index = block.content && detail.only_data && has_native_superblock(file, block);
   if (lost_index) {
-    result.damage.push_back({"user block", "the index of a native checkpoint was overwritten: its " +
-                                               core::format_count(block.size) +
-                                               " bytes hold something else; run 'ckpt rescue' to restore it"});
+    result.damage.push_back({"user block",
+                             "the index of a native checkpoint was overwritten: its " + core::format_count(block.size) +
+                                 " bytes hold something else",
+                             Hint{"run {} to restore it", {{Hint::Option::rescue}}}});
   } else if (!block.danger.empty()) {
     result.damage.push_back({"user block", describe(block)});
   } else {

@@ -68,17 +68,13 @@ HeadDamage find_head_damage(const Input& input) {
 }
 
 std::string describe(HeadDamage damage) {
-  constexpr const char* kRescue = "run 'ckpt rescue' to restore it";
   if (damage == HeadDamage::magic) {
-    return std::string("the first 8 bytes are damaged; it is a native checkpoint, and the rest of its header fits; ") +
-           kRescue;
+    return "the first 8 bytes are damaged; it is a native checkpoint, and the rest of its header fits";
   }
   if (damage == HeadDamage::header) {
-    return std::string("the header is damaged; it is a native checkpoint, and its index follows the header; ") +
-           kRescue;
+    return "the header is damaged; it is a native checkpoint, and its index follows the header";
   }
-  return std::string("the head of the file is damaged; it is a native checkpoint with parity data at its end; ") +
-         kRescue;
+  return "the head of the file is damaged; it is a native checkpoint with parity data at its end";
 }
 
 std::optional<std::uint64_t> find_hdf5_part(const ByteSource& file) {

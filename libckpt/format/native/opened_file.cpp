@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "libckpt/format/native/damaged_head.h"
+#include "libckpt/hint.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -15,14 +16,12 @@ using core::ErrorCode;
 
 NativeHeader read_header(const Input& input) {
   if (HeadDamage damage = find_head_damage(input); damage != HeadDamage::none) {
-    throw Error(ErrorCode::corrupt, describe(damage));
+    throw HintedError(ErrorCode::corrupt, describe(damage), Hint{"run {} to restore it", {{Hint::Option::rescue}}});
   }
   if (input.head.size() >= kHeaderBytes) return parse_header(core::Bytes(input.head).first(kHeaderBytes));
   throw Error(ErrorCode::corrupt,
               "the file is cut: it ends after " + std::to_string(input.file->size()) + " bytes, inside its header");
 }
-
-constexpr const char* kReindex = "; if a program such as h5py edited it, run 'ckpt reindex'";
 
 /// A file whose parity data is cut has all of its tensors, and can be used.
 bool lacks_only_parity(const NativeIndex& index, const ByteSource& file) {
@@ -34,13 +33,13 @@ void require_size(const NativeHeader& header, const NativeIndex& index, const By
   if (file.size() == expected) return;
   std::string sizes = std::to_string(file.size()) + " bytes where " + std::to_string(expected) + " were written";
   if (end_by_superblock(header, file) == file.size()) {
-    throw Error(ErrorCode::corrupt,
-                "another program edited the file, its index is out of date: " + sizes + "; run 'ckpt reindex'");
+    throw HintedError(ErrorCode::corrupt, "another program edited the file, its index is out of date: " + sizes,
+                      Hint{"run {}", {{Hint::Option::reindex}}});
   }
   if (lacks_only_parity(index, file)) return;
   if (file.size() < expected) throw Error(ErrorCode::corrupt, "the file is cut: " + sizes);
-  throw Error(ErrorCode::corrupt,
-              "the file is longer than its index says, another program changed it: " + sizes + kReindex);
+  throw HintedError(ErrorCode::corrupt, "the file is longer than its index says, another program changed it: " + sizes,
+                    stale_hint());
 }
 
 void require_signature(const ByteSource& body) {
@@ -114,8 +113,11 @@ const StampedRange* find_stale_range(const OpenedNative& file) {
 
 std::string stale_text(const StampedRange& range) {
   return "the index no longer describes the file: its HDF5 part was damaged or changed by another program (bytes " +
-         std::to_string(range.offset) + " to " + std::to_string(range.offset + range.length) +
-         " after the user block); if a program such as h5py edited it, run 'ckpt reindex'";
+         std::to_string(range.offset) + " to " + std::to_string(range.offset + range.length) + " after the user block)";
+}
+
+Hint stale_hint() {
+  return {"if a program such as h5py edited it, run {}", {{Hint::Option::reindex}}};
 }
 
 }  // namespace ckpt::detail

@@ -7,6 +7,7 @@
 
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/layout.h"
+#include "libckpt/hint.h"
 
 namespace ckpt::detail {
 
@@ -44,6 +45,7 @@ const StampedRange* find_stale_range(const OpenedNative& file);
 
 /// What reading refuses such a file with, and verifying reports.
 std::string stale_text(const StampedRange& range);
+Hint stale_hint();
 
 /// The tree with lazy tensors (read.cpp), after every check that reading makes of the index. Errors: Error(corrupt |
 /// refused) for an index that contradicts itself or breaks a limit.

@@ -11,6 +11,7 @@
 #include "libckpt/format/native/opened_file.h"
 #include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/native/value_codec.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/checked_source.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"
@@ -92,7 +93,7 @@ class EntryBuilder {
 void require_fresh(const OpenedNative& file) {
   const StampedRange* range = find_stale_range(file);
   if (range == nullptr) return;
-  throw Error(ErrorCode::corrupt, stale_text(*range));
+  throw HintedError(ErrorCode::corrupt, stale_text(*range), stale_hint());
 }
 
 std::shared_ptr<const NativeDetail> detail_of(const Input& input, const std::shared_ptr<const OpenedNative>& file) {

@@ -10,6 +10,7 @@
 #include "libckpt/format/native/parity_writer.h"
 #include "libckpt/format/native/payload_names.h"
 #include "libckpt/format/native/verify_tree.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/patched_source.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -79,15 +80,14 @@ std::optional<ParityHeader> find_parity(const ByteSource& file, const OpenedNati
 /// What another program made of the file later must never be turned back into what it was.
 void require_unedited(const Input& input, const OpenedNative* opened, const ParityHeader& parity) {
   if (opened == nullptr) return;
-  constexpr const char* kAdvice = "; run 'ckpt reindex' to bring the index up to date";
   if (opened->header.index_hash != parity.index_hash) {
     throw Error(ErrorCode::corrupt,
                 "the parity data belongs to an earlier state of the file and restores nothing of it");
   }
   if (input.file->size() != parity.layout.end() &&
       end_by_superblock(opened->header, *input.file) == input.file->size()) {
-    throw Error(ErrorCode::corrupt,
-                std::string("another program edited the file after its parity data was written") + kAdvice);
+    throw HintedError(ErrorCode::corrupt, "another program edited the file after its parity data was written",
+                      Hint{"run {} to bring the index up to date", {{Hint::Option::reindex}}});
   }
 }
 

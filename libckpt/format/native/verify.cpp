@@ -10,6 +10,7 @@
 #include "libckpt/format/native/payload_names.h"
 #include "libckpt/format/native/value_codec.h"
 #include "libckpt/format/native/verify_tree.h"
+#include "libckpt/hint.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -53,8 +54,8 @@ class Verifier {
   }
 
  private:
-  void damage(std::string subject, std::string text) {
-    result_.damage.push_back({std::move(subject), std::move(text)});
+  void damage(std::string subject, std::string text, std::optional<Hint> hint = {}) {
+    result_.damage.push_back({std::move(subject), std::move(text), std::move(hint)});
   }
 
   /// Refuses with the same sentence whatever reading refuses, before anything relies on the index.
@@ -66,7 +67,7 @@ class Verifier {
     for (const StampedRange& range : file_->index.ranges) {
       result_.bytes_checked += range.length;
       if (hash128(*slice(file_->body, range.offset, range.length)) == range.hash) continue;
-      damage("HDF5 part", stale_text(range));
+      damage("HDF5 part", stale_text(range), stale_hint());
       result_.complete = false;
     }
   }
@@ -141,8 +142,10 @@ class Verifier {
       damage("parity data", "it does not fit the file, which is whole: it belongs to another state of it");
     } else if (!survey.lost.empty()) {
       std::uint64_t good = restorable(layout, survey.lost).size();
-      result_.notes.push_back({"parity data", "of " + core::format_count(survey.lost.size()) + " damaged blocks " +
-                                                  core::format_count(good) + " can be restored by 'ckpt rescue'"});
+      result_.notes.push_back({"parity data",
+                               "of " + core::format_count(survey.lost.size()) + " damaged blocks " +
+                                   core::format_count(good) + " can be restored",
+                               Hint{"run {}", {{Hint::Option::rescue}}}});
     }
   }
 

@@ -229,18 +229,21 @@ std::optional<CutArchive> read_cut_archive(const SourcePtr& file, const Limits& 
   return CutReader(file, std::move(root), limits).run();
 }
 
-std::string cut_archive_text(const SourcePtr& file, const Limits& limits) {
-  if (has_zip_end(*file)) return "";
+std::optional<HintedError> cut_archive_error(const SourcePtr& file, const Limits& limits) {
+  if (has_zip_end(*file)) return std::nullopt;
   try {
     std::optional<CutArchive> cut = read_cut_archive(file, limits);
-    if (!cut) return "";
+    if (!cut) return std::nullopt;
     std::string of = cut->written > file->size() ? " of about " + core::format_count(cut->written) : "";
-    return begin_of_sentence(*file) + of + " bytes: " + core::format_count(cut->whole) + " of " +
-           core::format_count(cut->tensors) + " tensors are whole" +
-           (cut->whole > 0 ? "; 'ckpt rescue' saves those whose checksums match" : "");
+    std::string text = begin_of_sentence(*file) + of + " bytes: " + core::format_count(cut->whole) + " of " +
+                       core::format_count(cut->tensors) + " tensors are whole";
+    std::optional<Hint> hint;
+    if (cut->whole > 0) hint = Hint{"{} saves those whose checksums match", {{Hint::Option::rescue}}};
+    return HintedError(ErrorCode::corrupt, std::move(text), std::move(hint));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) throw;
-    return begin_of_sentence(*file) + " bytes: no tensor can be saved: " + error.message();
+    std::string text = begin_of_sentence(*file) + " bytes: no tensor can be saved: " + error.message();
+    return HintedError(ErrorCode::corrupt, std::move(text), hint_of(error));
   }
 }
 

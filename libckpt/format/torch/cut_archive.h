@@ -1,11 +1,11 @@
 #pragma once
 // What is left of an archive of torch.save that lost its directory, mostly because the file was cut: its records are
 // found by their own headers, and data.pkl, which comes first, says which tensors there were and how large each is.
-// Thread safety: pure. Use: throw Error(ErrorCode::corrupt, cut_archive_text(file, options));
+// Thread safety: pure. Use: if (std::optional<HintedError> error = cut_archive_error(file, limits)) throw *error;
 
 #include <optional>
-#include <string>
 
+#include "libckpt/hint.h"
 #include "libckpt/io/byte_source.h"
 #include "libckpt/limits.h"
 #include "libckpt/value.h"
@@ -24,8 +24,8 @@ struct CutArchive {
 /// they are those that data.pkl speaks of.
 std::optional<CutArchive> read_cut_archive(const SourcePtr& file, const Limits& limits);
 
-/// One sentence about such a file: where it ends, and how many tensors are whole. "" for a file that has its directory,
-/// or of which nothing more can be said.
-std::string cut_archive_text(const SourcePtr& file, const Limits& limits);
+/// Error(corrupt) that says of such a file where it ends, and how many tensors are whole. None for a file that has its
+/// directory, or of which nothing more can be said.
+std::optional<HintedError> cut_archive_error(const SourcePtr& file, const Limits& limits);
 
 }  // namespace ckpt

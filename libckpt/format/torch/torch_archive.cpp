@@ -39,9 +39,10 @@ ZipArchive open_zip(const SourcePtr& file, const OpenOptions& options) {
   try {
     return ZipArchive::open(file, zip_options(options));
   } catch (const Error& error) {
-    std::string text = error.code() == ErrorCode::corrupt ? cut_archive_text(file, options.limits) : "";
-    if (text.empty()) throw;
-    throw Error(ErrorCode::corrupt, std::move(text));
+    if (error.code() == ErrorCode::corrupt) {
+      if (std::optional<HintedError> cut = cut_archive_error(file, options.limits)) throw *cut;
+    }
+    throw;
   }
 }
 

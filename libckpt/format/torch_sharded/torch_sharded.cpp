@@ -174,8 +174,9 @@ VerifyResult verify(const Input& input, const OpenOptions& options, const Progre
       Input shard = open_input(folder, name, options);
       VerifyResult part = shard_format(shard).verify(shard, options, progress);
       covers.push_back(part.checksums);
-      for (Finding& damage : part.damage) result.damage.push_back({name + ": " + damage.subject, damage.text});
-      for (Finding& note : part.notes) result.notes.push_back({name + ": " + note.subject, note.text});
+      for (Finding& damage : part.damage)
+        result.damage.push_back({name + ": " + damage.subject, damage.text, damage.hint});
+      for (Finding& note : part.notes) result.notes.push_back({name + ": " + note.subject, note.text, note.hint});
       result.tensors_checked += part.tensors_checked;
       result.bytes_checked += part.bytes_checked;
     });

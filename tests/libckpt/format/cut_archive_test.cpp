@@ -163,16 +163,17 @@ TEST_P(CutArchive, RescueLeavesOutWhatHasAnotherChecksum) {
 }
 
 /// Of a file that was cut, the size that it had is known as far as PyTorch lays its records out as it does today.
-TEST(CutArchiveText, NamesTheSizeThatTheFileHad) {
+TEST(CutArchiveError, NamesTheSizeThatTheFileHad) {
   TempDir dir;
   std::filesystem::path path = dir.path() / "a.pth";
   ckpt::save(checkpoint(model()), path, {.durable = false});
   std::string content = read_file(path);
   write_file(path, content.substr(0, content.size() - 2000));
-  std::string text = ckpt::cut_archive_text(ckpt::open_file(path), {});
-  EXPECT_THAT(text,
+  std::optional<ckpt::HintedError> error = ckpt::cut_archive_error(ckpt::open_file(path), {});
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->message(),
               StartsWith("the file is cut off after " + core::format_count(content.size() - 2000) + " of about "));
-  EXPECT_THAT(text, HasSubstr("; 'ckpt rescue' saves those"));
+  EXPECT_EQ(error->hint().value().text, "{} saves those whose checksums match");
 }
 
 /// Its code comes last and is lost first; PyTorch writes the tensors before their pickle there.
@@ -192,21 +193,21 @@ TEST(CutTorchScript, KeepsTheTensorsUnderTheirNames) {
   EXPECT_EQ(names(ckpt::open(dir.path() / "saved.pth")), std::vector<std::string>{"inner.w"});
 }
 
-TEST(CutArchiveText, IsEmptyForWhatIsNotCut) {
+TEST(CutArchiveError, IsNoneForWhatIsNotCut) {
   TempDir dir;
   std::filesystem::path path = dir.path() / "a.pth";
   ckpt::save(checkpoint(model()), path, {.durable = false});
-  EXPECT_EQ(ckpt::cut_archive_text(ckpt::open_file(path), {}), "");
+  EXPECT_FALSE(ckpt::cut_archive_error(ckpt::open_file(path), {}));
 }
 
 /// Arrays have names with folders, too.
-TEST(CutArchiveText, IsEmptyForAnArchiveOfArrays) {
+TEST(CutArchiveError, IsNoneForAnArchiveOfArrays) {
   TempDir dir;
   ckpt::save(checkpoint(dict({{"x/a", tensor({1, 2})}, {"x/b", tensor({3})}})), dir.path() / "a.npz",
              {.durable = false});
   std::string content = read_file(dir.path() / "a.npz");
   write_file(dir.path() / "cut.npz", content.substr(0, content.size() - 10));
-  EXPECT_EQ(ckpt::cut_archive_text(ckpt::open_file(dir.path() / "cut.npz"), {}), "");
+  EXPECT_FALSE(ckpt::cut_archive_error(ckpt::open_file(dir.path() / "cut.npz"), {}));
   ckpt::RescueReport report = ckpt::rescue(dir.path() / "cut.npz", dir.path() / "saved.npz", {.durable = false});
   EXPECT_EQ(report.tensors, 2U);
 }

@@ -37,6 +37,11 @@ TEST(Hint, SaysTheNamesOfTheOptionsInTheirPlaces) {
   EXPECT_EQ(Hint{"fetch it again"}.say(word), "fetch it again");
 }
 
+TEST(Hint, SaysTwoAfterEachOther) {
+  Hint hint = ckpt::both({"read {}", {{Option::lenient}}}, {"save {}", {{Option::drop_inexpressible}}});
+  EXPECT_EQ(hint.say(word), "read lenient; save drop");
+}
+
 TEST(Hint, IsNotPartOfTheMessage) {
   EXPECT_EQ(left_of(fail), "12 bytes too many / lenient reads on");
   EXPECT_EQ(left_of([] { throw core::Error(core::ErrorCode::io, "gone"); }), "gone / none");

@@ -23,13 +23,13 @@ std::string model_of(const Value& root, const std::string& path = "") {
   return ckpt::choose_state_dict(root, path).name;
 }
 
-core::Error error_of(const Value& root, const std::string& path = "") {
+ckpt::HintedError error_of(const Value& root, const std::string& path = "") {
   try {
     ckpt::choose_state_dict(root, path);
   } catch (const core::Error& error) {
-    return error;
+    return {error.code(), error.message(), ckpt::hint_of(error)};
   }
-  return {core::ErrorCode::internal, "no error"};
+  return {core::ErrorCode::internal, "no error", {}};
 }
 
 std::vector<std::string> kinds_of(const Value& root) {
@@ -142,15 +142,21 @@ TEST(ChooseStateDict, TakesWhatIsNamedOrTheModelBelowIt) {
 TEST(ChooseStateDict, ListsTheFirstOfManyCandidates) {
   ckpt::Dict many;
   for (int i = 0; i < 5000; ++i) many.items.emplace_back(Value::text("m" + std::to_string(i)), state_dict({"w"}));
-  core::Error error = error_of(Value::dict(std::move(many)));
-  EXPECT_THAT(error.message(), testing::HasSubstr("'m7' (1 tensor) and 4,992 more; name one, as in FILE::m0"));
+  ckpt::HintedError error = error_of(Value::dict(std::move(many)));
+  EXPECT_THAT(error.message(), testing::HasSubstr("'m7' (1 tensor) and 4,992 more"));
+  EXPECT_EQ(error.hint().value().options.at(0).name, "m0");
 }
 
 TEST(ChooseStateDict, ListsTheCandidatesInsteadOfGuessing) {
   Value root = dict({{"g", state_dict({"a", "b"})}, {"d", state_dict({"a"})}});
-  core::Error error = error_of(root);
+  ckpt::HintedError error = error_of(root);
   EXPECT_EQ(error.code(), core::ErrorCode::usage);
-  EXPECT_EQ(error.message(), "several state dicts: 'g' (2 tensors), 'd' (1 tensor); name one, as in FILE::g");
+  EXPECT_EQ(error.message(), "several state dicts: 'g' (2 tensors), 'd' (1 tensor)");
+  ASSERT_TRUE(error.hint());
+  EXPECT_EQ(error.hint()->text, "name one, as in {}");
+  ASSERT_EQ(error.hint()->options.size(), 1U);
+  EXPECT_EQ(error.hint()->options[0].option, ckpt::Hint::Option::part);
+  EXPECT_EQ(error.hint()->options[0].name, "g");
   EXPECT_FALSE(ckpt::find_model(root));
   error = error_of(dict({{"run", root}}), "run");
   EXPECT_THAT(error.message(), testing::HasSubstr("'run.g' (2 tensors)"));

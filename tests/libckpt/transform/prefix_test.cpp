@@ -136,7 +136,7 @@ TEST(AddPrefix, AsksWhichWhereAnAverageWouldBeLeftAsItIs) {
   ckpt::Checkpoint both = checkpoint(dict({{"model", state_dict({"a", "b"})}, {"ema", state_dict({"a"})}}));
   core::Error error = error_of([&] { ckpt::add_prefix(both); });
   EXPECT_EQ(error.code(), core::ErrorCode::usage);
-  EXPECT_EQ(error.message(), "several state dicts: 'model' (2 tensors), 'ema' (1 tensor); name one, as in FILE::model");
+  EXPECT_EQ(error.message(), "several state dicts: 'model' (2 tensors), 'ema' (1 tensor)");
   EXPECT_THAT(names(ckpt::add_prefix(both, {.prefix = "net.", .at = "ema"})),
               ElementsAre("model.a", "model.b", "ema.net.a"));
 }
@@ -145,8 +145,7 @@ TEST(AddPrefix, ListsTheCandidatesInsteadOfGuessing) {
   ckpt::Checkpoint both = checkpoint(dict({{"encoder", state_dict({"a", "b"})}, {"decoder", state_dict({"a"})}}));
   core::Error error = error_of([&] { ckpt::add_prefix(both); });
   EXPECT_EQ(error.code(), core::ErrorCode::usage);
-  EXPECT_EQ(error.message(),
-            "several state dicts: 'encoder' (2 tensors), 'decoder' (1 tensor); name one, as in FILE::encoder");
+  EXPECT_EQ(error.message(), "several state dicts: 'encoder' (2 tensors), 'decoder' (1 tensor)");
 }
 
 TEST(StripPrefix, TakesItOutAnywhereWhenAsked) {
