@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "libcore/ops/activation.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/join.h"

@@ -3,7 +3,15 @@
 #include <memory>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/module/conv.h"
+#include "libcore/module/embedding.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/norm.h"
+#include "libcore/module/sequential.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/attention.h"
+#include "libcore/optim/adam.h"
 #include "tests/bench/bench_training.h"
 
 namespace bench {

@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/backend/cuda_graph.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/tensor/foreach_copy.h"
 #include "tests/bench/bench_steps.h"
 #include "tests/bench/bench_training.h"
 

@@ -3,7 +3,9 @@
 #include <array>
 #include <memory>
 
-#include "libcore/core.h"
+#include "libcore/module/conv.h"
+#include "libcore/module/linear.h"
+#include "libcore/ops/activation.h"
 #include "tests/bench/bench_steps.h"
 #include "tests/bench/bench_training.h"
 

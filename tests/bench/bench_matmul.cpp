@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "libcore/core.h"
+#include "libcore/ops/blas.h"
 #include "tests/bench/bench_steps.h"
 #include "tests/bench/bench_training.h"
 

@@ -5,7 +5,15 @@
 #include <cstdint>
 #include <memory>
 
-#include "libcore/core.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/backend/threads.h"
+#include "libcore/module/linear.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/adam.h"
+#include "libcore/parallel/data_parallel.h"
+#include "libcore/tensor/random.h"
 #include "tests/bench/bench_steps.h"
 
 namespace bench {

@@ -4,7 +4,8 @@
 #include <memory>
 #include <tuple>
 
-#include "libcore/core.h"
+#include "libcore/data/dataset.h"
+#include "libcore/module/recurrent.h"
 #include "tests/bench/bench_steps.h"
 #include "tests/bench/bench_training.h"
 

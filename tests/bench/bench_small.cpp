@@ -5,7 +5,12 @@
 #include <memory>
 #include <sstream>
 
-#include "libcore/core.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/data/loader.h"
+#include "libcore/module/linear.h"
+#include "libcore/ops/activation.h"
+#include "libcore/optim/adam.h"
+#include "libcore/tensor/print.h"
 #include "tests/bench/bench_steps.h"
 #include "tests/bench/bench_training.h"
 

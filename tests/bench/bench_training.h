@@ -5,7 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include "libcore/core.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/sgd.h"
+#include "libcore/tensor/random.h"
 #include "tests/bench/bench_steps.h"
 
 namespace bench {

@@ -15,7 +15,12 @@
 #include <vector>
 
 #include "libckpt/bridge.h"
-#include "libcore/core.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/data/dataset.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/iterate.h"
 
 namespace {
 

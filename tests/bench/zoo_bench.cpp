@@ -13,7 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/threads.h"
+#include "libcore/data/dataset.h"
+#include "libcore/ops/loss.h"
+#include "libcore/tensor/iterate.h"
+#include "libcore/tensor/random.h"
 #include "zoo/autoencoder.h"
 #include "zoo/capsnet.h"
 #include "zoo/word2vec.h"

@@ -4,7 +4,10 @@
 #include <algorithm>
 
 #include "libckpt/bridge.h"
-#include "libcore/core.h"
+#include "libcore/ops/sort.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/cli/program.h"
 #include "tests/support/golden.h"
 #include "tests/support/golden_json.h"

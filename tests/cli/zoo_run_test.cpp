@@ -13,7 +13,14 @@
 #include <fstream>
 
 #include "libckpt/bridge.h"
-#include "libcore/core.h"
+#include "libcore/autograd/checkpoint.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/sgd.h"
+#include "libcore/parallel/data_parallel.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/cli/image_files.h"
 #include "tests/cli/program.h"
 #include "tests/support/picture.h"

@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "libcore/backend/device_registry.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/sort.h"
+#include "libcore/tensor/iterate.h"
 #include "tests/gpu/large_steps.h"
 
 namespace {

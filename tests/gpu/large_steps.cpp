@@ -1,5 +1,27 @@
 // See large_steps.h. The sizes fill the memory system or the tensor cores of one large GPU.
 #include "tests/gpu/large_steps.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/cuda_math.h"
+#include "libcore/data/dataset.h"
+#include "libcore/data/pin_memory.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/recurrent.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/attention.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/scatter.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/ops/sort.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/adam.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/pinned.h"
+#include "libcore/tensor/print.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -9,7 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/random.h"
 
 namespace bench {
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "libckpt/bridge.h"
+#include "libcore/autograd/checkpoint.h"
 #include "libcore/base/error.h"
-#include "libcore/core.h"
 #include "tests/support/temp_dir.h"
 #include "zoo/adapt.h"
 #include "zoo/nanogpt.h"

@@ -4,6 +4,11 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "libcore/module/attention.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/parallel/data_parallel.h"
+#include "libcore/tensor/iterate.h"
+#include "libcore/tensor/random.h"
 #include "tests/zoo/formula.h"
 #include "zoo/autoencoder.h"
 #include "zoo/bert.h"

@@ -7,7 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/golden_json.h"
 #include "zoo/zoo.h"
 

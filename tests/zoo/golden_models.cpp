@@ -7,6 +7,13 @@
 #include <string_view>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/module/lazy.h"
+#include "libcore/ops/sort.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/generator.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/support/golden.h"
 #include "tests/support/golden_device.h"
 #include "tests/support/sha256.h"

@@ -1,5 +1,12 @@
 // Torchvision's models as the golden data of the modules record them: layout, printed text, and every initial bit.
-#include "libcore/core.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/support/golden_arrays.h"
 #include "tests/support/golden_json.h"
 #include "tests/support/sha256.h"

@@ -6,7 +6,14 @@
 #include <optional>
 
 #include "libcore/backend/cpu/isa.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/adam.h"
+#include "libcore/optim/averaged_model.h"
 #include "libcore/optim/graphed_step.h"
+#include "libcore/optim/sgd.h"
+#include "libcore/tensor/generator.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/support/golden_device.h"
 #include "tests/zoo/golden_model.h"
 #include "zoo/autoencoder.h"

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "libcore/base/error.h"
-#include "libcore/core.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
 #include "tests/support/picture.h"
 #include "zoo/data/ppm.h"
 #include "zoo/preprocessing.h"

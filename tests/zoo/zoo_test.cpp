@@ -6,8 +6,14 @@
 #include <set>
 
 #include "libckpt/bridge.h"
+#include "libcore/autograd/checkpoint.h"
 #include "libcore/base/error.h"
-#include "libcore/core.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/parallel/data_parallel.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/support/temp_dir.h"
 #include "zoo/adapt.h"
 #include "zoo/gpt2.h"

@@ -9,7 +9,6 @@
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/logical_backend.h"
 #include "libcore/backend/opaque/opaque_devices.h"
-#include "libcore/core.h"
 #include "tests/libcore/backend/cuda_fake.h"
 
 namespace test {

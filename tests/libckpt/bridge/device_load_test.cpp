@@ -3,6 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "libckpt/bridge.h"
+#include "libcore/backend/collectives.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/adam.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/libckpt/bridge/device_kinds.h"
 #include "tests/libckpt/bridge/models.h"
 #include "tests/support/temp_dir.h"

@@ -3,7 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "libckpt/bridge.h"
-#include "libcore/core.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/tensor/foreach_copy.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/support/temp_dir.h"
 
 namespace {

@@ -3,7 +3,9 @@
 
 #include "libckpt/bridge.h"
 #include "libcore/backend/opaque/opaque_devices.h"
-#include "libcore/core.h"
+#include "libcore/module/linear.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/temp_dir.h"
 
 namespace {

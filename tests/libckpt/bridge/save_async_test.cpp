@@ -10,7 +10,13 @@
 #include <thread>
 
 #include "libcore/backend/cuda_graph.h"
+#include "libcore/backend/device_registry.h"
 #include "libcore/base/warning.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/adam.h"
+#include "libcore/tensor/random.h"
 #include "tests/libckpt/bridge/device_kinds.h"
 #include "tests/libckpt/bridge/models.h"
 #include "tests/support/temp_dir.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "libcore/core.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/random.h"
 

@@ -1,5 +1,18 @@
 #include <ostream>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/functional.h"
+#include "libcore/autograd/gradcheck.h"
+#include "libcore/autograd/node.h"
+#include "libcore/backend/collectives.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/parallel/comm.h"
 #include "tests/libcore/autograd/autograd_cases.h"
 
 namespace test {

@@ -1,5 +1,7 @@
 #include <ostream>
 
+#include "libcore/ops/index.h"
+#include "libcore/ops/pointwise.h"
 #include "tests/libcore/autograd/autograd_cases.h"
 
 namespace test {

@@ -1,5 +1,16 @@
 #include <ostream>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/checkpoint.h"
+#include "libcore/autograd/node.h"
+#include "libcore/module/activation.h"
+#include "libcore/module/embedding.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/norm.h"
+#include "libcore/module/sequential.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/memory_format.h"
 #include "tests/libcore/autograd/autograd_cases.h"
 
 namespace test {

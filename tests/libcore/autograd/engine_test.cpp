@@ -3,7 +3,13 @@
 #include <cstring>
 #include <string>
 
-#include "libcore/core.h"
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/logical_devices.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/message_of.h"
 
 namespace {

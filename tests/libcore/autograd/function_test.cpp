@@ -1,7 +1,16 @@
 // Operations of a user's own.
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/function.h"
+#include "libcore/autograd/gradcheck.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/support/message_of.h"
 
 namespace {

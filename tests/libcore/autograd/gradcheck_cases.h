@@ -10,7 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/autograd/gradcheck.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 
 namespace test {
 

@@ -1,4 +1,10 @@
 // Rows of element-wise operations and activations.
+#include "libcore/ops/activation.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/autograd/gradcheck_cases.h"
 
 namespace test {

@@ -1,4 +1,18 @@
 // Rows of the operations of layers and losses.
+#include "libcore/ops/activation.h"
+#include "libcore/ops/attention.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/pool.h"
+#include "libcore/ops/recurrent.h"
+#include "libcore/ops/resize.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/parallel/replicate.h"
+#include "libcore/tensor/generator.h"
 #include "tests/libcore/autograd/gradcheck_cases.h"
 
 namespace test {

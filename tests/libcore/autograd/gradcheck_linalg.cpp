@@ -1,4 +1,13 @@
 // Rows of linear algebra. What is factorised is far from where its derivative ends: pivots, gaps and ranks are clear.
+#include "libcore/ops/blas.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/distance.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/linalg/product.h"
+#include "libcore/ops/linalg/solve.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/pool.h"
+#include "libcore/ops/resize.h"
 #include "tests/libcore/autograd/gradcheck_cases.h"
 
 namespace test {

@@ -1,4 +1,15 @@
 // Rows of reductions, scans, order and products.
+#include "libcore/ops/blas.h"
+#include "libcore/ops/distance.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/linalg/product.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/sort.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/autograd/gradcheck_cases.h"
 
 namespace test {

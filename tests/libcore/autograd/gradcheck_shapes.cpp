@@ -1,4 +1,17 @@
 // Rows of views, joining, picking and operations in place.
+#include "libcore/ops/activation.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/scatter.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/ops/view.h"
+#include "libcore/optim/options.h"
+#include "libcore/parallel/comm.h"
+#include "libcore/parallel/scatter_gather.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/autograd/gradcheck_cases.h"
 
 namespace test {

@@ -7,6 +7,19 @@
 #include <set>
 #include <sstream>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/node.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/ops/sort.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/iterate.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/autograd/gradcheck_cases.h"
 
 namespace {

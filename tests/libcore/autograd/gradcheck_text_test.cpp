@@ -1,7 +1,12 @@
 // What gradcheck says, and when.
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/function.h"
+#include "libcore/autograd/gradcheck.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/message_of.h"
 
 namespace {

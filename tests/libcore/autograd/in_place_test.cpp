@@ -1,7 +1,15 @@
 // Changes in place: versions, history, and the errors that guard them, with PyTorch 2.15's texts.
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/module/init.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/scatter.h"
 #include "tests/support/message_of.h"
 
 namespace {

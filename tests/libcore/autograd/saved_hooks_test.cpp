@@ -3,7 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/checkpoint.h"
+#include "libcore/autograd/gradcheck.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/data/pin_memory.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/message_of.h"
 
 namespace {

@@ -7,9 +7,13 @@
 
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
+#include "libcore/backend/device_registry.h"
 #include "libcore/backend/logical_backend.h"
-#include "libcore/core.h"
+#include "libcore/data/pin_memory.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "libcore/tensor/pinned.h"
+#include "libcore/tensor/record_stream.h"
 #include "tests/libcore/backend/cuda_fake.h"
 
 namespace {

@@ -3,7 +3,11 @@
 
 #include <string>
 
-#include "libcore/core.h"
+#include "libcore/backend/collectives.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/message_of.h"
 
 namespace {

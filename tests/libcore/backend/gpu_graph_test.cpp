@@ -7,7 +7,11 @@
 #include <vector>
 
 #include "libcore/backend/cuda/cuda_device.h"
-#include "libcore/core.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/data/pin_memory.h"
+#include "libcore/ops/loss.h"
+#include "libcore/optim/adam.h"
+#include "libcore/optim/graphed_step.h"
 #include "libcore/tensor/pinned.h"
 #include "tests/libcore/optim/image_net.h"
 

@@ -10,7 +10,12 @@
 #include <vector>
 
 #include "libcore/backend/cuda/cuda_device.h"
-#include "libcore/core.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/module/init.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/iterate.h"
 
 namespace {
 

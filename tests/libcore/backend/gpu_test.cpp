@@ -11,8 +11,17 @@
 #include <vector>
 
 #include "libcore/backend/cuda/cuda_device.h"
-#include "libcore/core.h"
+#include "libcore/backend/cuda_graph.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/module/linear.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/sgd.h"
+#include "libcore/tensor/iterate.h"
 #include "libcore/tensor/pinned.h"
+#include "libcore/tensor/random.h"
+#include "libcore/tensor/record_stream.h"
 #include "tests/support/message_of.h"
 
 namespace {

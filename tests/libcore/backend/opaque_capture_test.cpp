@@ -7,8 +7,12 @@
 #include <string>
 #include <thread>
 
+#include "libcore/backend/cuda_graph.h"
+#include "libcore/backend/device_registry.h"
 #include "libcore/backend/opaque/opaque_devices.h"
-#include "libcore/core.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/message_of.h"
 
 namespace {

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/print.h"
 #include "tests/support/message_of.h"
 
 namespace {

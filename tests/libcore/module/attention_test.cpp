@@ -1,15 +1,15 @@
 #include "libcore/ops/attention.h"
+#include "libcore/autograd/autograd.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
-
-#include "libcore/core.h"
 
 namespace {
 

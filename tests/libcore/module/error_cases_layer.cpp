@@ -1,5 +1,14 @@
 // Errors and warnings of layers: recurrent ones, attention, padding, losses.
-#include "libcore/core.h"
+#include "libcore/module/activation.h"
+#include "libcore/module/attention.h"
+#include "libcore/module/conv_nd.h"
+#include "libcore/module/norm.h"
+#include "libcore/module/recurrent.h"
+#include "libcore/ops/attention.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/resize.h"
+#include "libcore/tensor/random.h"
 #include "tests/libcore/module/error_cases.h"
 
 namespace test {

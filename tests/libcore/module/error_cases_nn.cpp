@@ -1,4 +1,5 @@
-#include "libcore/core.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/base/error.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/conv.h"
 #include "libcore/module/dropout.h"
@@ -6,6 +7,9 @@
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/loss.h"
+#include "libcore/tensor/factory.h"
 #include "tests/libcore/module/error_cases.h"
 
 namespace test {

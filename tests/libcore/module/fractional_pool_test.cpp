@@ -7,7 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/module/pooling.h"
+#include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/support/message_of.h"
 
 namespace {

@@ -6,9 +6,11 @@
 #include <cmath>
 
 #include "libcore/base/error.h"
-#include "libcore/core.h"
 #include "libcore/module/conv.h"
 #include "libcore/module/linear.h"
+#include "libcore/module/parameter_vector.h"
+#include "libcore/module/transformer_model.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/random.h"
 
 namespace {

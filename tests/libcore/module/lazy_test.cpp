@@ -5,7 +5,15 @@
 
 #include <sstream>
 
-#include "libcore/core.h"
+#include "libcore/backend/logical_devices.h"
+#include "libcore/module/activation.h"
+#include "libcore/module/sequential.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/adam.h"
+#include "libcore/parallel/data_parallel.h"
+#include "libcore/tensor/generator.h"
+#include "libcore/tensor/print.h"
 #include "libcore/tensor/uninitialized.h"
 #include "tests/support/message_of.h"
 

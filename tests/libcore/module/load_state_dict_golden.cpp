@@ -1,6 +1,12 @@
 // load_state_dict: returned text or exact error, what was loaded, dtypes and devices after it, warnings.
+#include "libcore/base/error.h"
 #include "libcore/base/warning.h"
-#include "libcore/core.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sort.h"
+#include "libcore/tensor/factory.h"
 #include "tests/libcore/module/module_spec.h"
 #include "tests/support/golden_device.h"
 

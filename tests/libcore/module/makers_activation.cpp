@@ -1,4 +1,7 @@
 // Activations and dropout.
+#include "libcore/module/dropout.h"
+#include "libcore/module/linear.h"
+#include "libcore/ops/dropout.h"
 #include "tests/libcore/module/module_makers.h"
 
 namespace test {

@@ -1,4 +1,8 @@
 // Convolutions, padding, patches, resizing.
+#include "libcore/module/conv.h"
+#include "libcore/module/conv_nd.h"
+#include "libcore/module/image.h"
+#include "libcore/module/padding.h"
 #include "tests/libcore/module/module_makers.h"
 
 namespace test {

@@ -1,4 +1,8 @@
 // Linear, normalisation, embedding and rearranging layers.
+#include "libcore/module/embedding.h"
+#include "libcore/module/image.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/norm.h"
 #include "tests/libcore/module/module_makers.h"
 
 namespace test {

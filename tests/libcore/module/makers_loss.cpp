@@ -1,4 +1,5 @@
 // Losses.
+#include "libcore/module/loss.h"
 #include "tests/libcore/module/module_makers.h"
 
 namespace test {

@@ -1,4 +1,6 @@
 // Pooling.
+#include "libcore/module/conv.h"
+#include "libcore/module/pooling.h"
 #include "tests/libcore/module/module_makers.h"
 
 namespace test {

@@ -1,4 +1,7 @@
 // Recurrent layers, attention and transformer layers, and calling what has several inputs or results.
+#include "libcore/module/recurrent.h"
+#include "libcore/module/transformer.h"
+#include "libcore/parallel/parallel_apply.h"
 #include "tests/libcore/module/module_makers.h"
 
 namespace test {

@@ -8,7 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/data/dataset.h"
+#include "libcore/module/activation.h"
+#include "libcore/module/sequential.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/size2.h"
 #include "tests/libcore/module/module_spec.h"
 
 namespace test {

@@ -5,7 +5,10 @@
 #include <stdexcept>
 
 #include "libcore/autograd/grad_mode.h"
-#include "libcore/core.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/module/module_makers.h"
 
 namespace test {

@@ -4,13 +4,19 @@
 
 #include <sstream>
 
+#include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
-#include "libcore/core.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/dropout.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/norm.h"
 #include "libcore/module/sequential.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sort.h"
+#include "libcore/tensor/factory.h"
 
 namespace {
 

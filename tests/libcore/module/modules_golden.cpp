@@ -1,7 +1,16 @@
 // Printed forms, layouts, initial values, outputs and gradients of modules against the recorded ones.
 #include <algorithm>
 
-#include "libcore/core.h"
+#include "libcore/autograd/autograd.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/parallel/parallel_apply.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "libcore/tensor/random.h"
 #include "tests/libcore/module/module_spec.h"
 #include "tests/support/golden_device.h"

@@ -16,8 +16,10 @@
 #include <cmath>
 #include <functional>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/autograd/gradcheck.h"
 #include "libcore/base/error.h"
-#include "libcore/core.h"
 #include "libcore/tensor/random.h"
 
 namespace {

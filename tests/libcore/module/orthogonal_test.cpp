@@ -1,8 +1,15 @@
 // Orthogonal parameters: keys, printed forms, values, gradients and errors of PyTorch 2.15.
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/module/conv.h"
+#include "libcore/module/linear.h"
 #include "libcore/module/parametrize.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/sgd.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/generator.h"
+#include "libcore/tensor/print.h"
 #include "tests/support/message_of.h"
 
 namespace {

@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "libcore/base/error.h"
-#include "libcore/core.h"
 #include "libcore/module/activation.h"
 #include "libcore/module/linear.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 
 namespace {
 

@@ -2,7 +2,13 @@
 // gradients and errors of PyTorch 2.15.
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/module/fusion.h"
+#include "libcore/module/sequential.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/support/message_of.h"
 
 namespace {

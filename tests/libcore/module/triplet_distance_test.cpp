@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/print.h"
 #include "tests/support/message_of.h"
 
 namespace {

@@ -1,9 +1,11 @@
 // Upsampling under its older names: values and texts of PyTorch 2.15.
 #include "libcore/module/image.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/compare.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/print.h"
 
 #include <gtest/gtest.h>
-
-#include "libcore/core.h"
 
 namespace {
 

@@ -1,7 +1,18 @@
 // Picking and writing by index: values and errors of PyTorch 2.15.
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/scatter.h"
+#include "libcore/ops/sort.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/parallel/comm.h"
+#include "libcore/parallel/scatter_gather.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/ops/op_test.h"
 
 namespace {

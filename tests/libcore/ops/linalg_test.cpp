@@ -15,6 +15,10 @@
 
 #include <cmath>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/backend/logical_devices.h"
+#include "libcore/tensor/print.h"
+#include "libcore/tensor/random.h"
 #include "tests/libcore/ops/op_test.h"
 
 namespace {

@@ -5,7 +5,8 @@
 #include <limits>
 #include <string>
 
-#include "libcore/core.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/message_of.h"
 
 namespace test {

@@ -5,6 +5,13 @@
 #include <cstring>
 #include <sstream>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/support/golden_device.h"
 
 namespace test {

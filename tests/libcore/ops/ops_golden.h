@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/ops/reduce.h"
 #include "tests/support/golden_json.h"
 
 namespace test {

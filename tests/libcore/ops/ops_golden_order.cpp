@@ -1,4 +1,12 @@
 // Order, counting, products and views of ops.json.
+#include "libcore/ops/blas.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/embedding.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/sort.h"
+#include "libcore/ops/view.h"
 #include "tests/libcore/ops/ops_golden.h"
 
 namespace test {

@@ -1,3 +1,8 @@
+#include "libcore/base/error.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
 #include "tests/libcore/ops/ops_golden.h"
 
 namespace test {

@@ -1,8 +1,12 @@
 // Result dtypes of operations between dtypes, from the promotion table of ops.json.
+#include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/softmax.h"
+#include "libcore/parallel/parallel_apply.h"
+#include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
 #include "tests/libcore/ops/ops_golden.h"
 #include "tests/support/golden_device.h"

@@ -1,5 +1,12 @@
 #include <cmath>
 
+#include "libcore/base/error.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/sort.h"
 #include "tests/libcore/ops/ops_golden.h"
 
 namespace test {

@@ -1,3 +1,14 @@
+#include "libcore/ops/blas.h"
+#include "libcore/ops/copy.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/scatter.h"
+#include "libcore/parallel/comm.h"
+#include "libcore/parallel/scatter_gather.h"
+#include "libcore/tensor/factory.h"
 #include "tests/libcore/ops/ops_golden.h"
 
 namespace test {

@@ -3,7 +3,13 @@
 
 #include <sstream>
 
-#include "libcore/core.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/sort.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/type_promotion.h"
 
 namespace {
 

@@ -2,6 +2,12 @@
 // errors of PyTorch 2.15.
 #include <gtest/gtest.h>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/ops/distance.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/resize.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/tensor/generator.h"
 #include "tests/libcore/ops/op_test.h"
 
 namespace {

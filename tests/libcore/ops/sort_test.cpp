@@ -1,7 +1,12 @@
 // Order and counting: values and errors of PyTorch 2.15.
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/sort.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/ops/op_test.h"
 
 namespace {

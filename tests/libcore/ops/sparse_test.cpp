@@ -5,6 +5,15 @@
 
 #include <sstream>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/module/embedding.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/optim/clip.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/ops/op_test.h"
 
 namespace {

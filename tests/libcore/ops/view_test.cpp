@@ -1,7 +1,13 @@
 // Joining, splitting, turning, products: values and errors of PyTorch 2.15.
 #include <gtest/gtest.h>
 
-#include "libcore/core.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/linalg/product.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/ops/synonyms.h"
+#include "libcore/optim/options.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/ops/op_test.h"
 
 namespace {

@@ -11,7 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/data/dataset.h"
+#include "libcore/module/attention.h"
+#include "libcore/module/embedding.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/loss.h"
+#include "libcore/optim/adam.h"
+#include "libcore/optim/adaptive.h"
+#include "libcore/optim/muon.h"
+#include "libcore/optim/sgd.h"
 #include "tests/libcore/optim/image_net.h"
 #include "tests/support/golden_device.h"
 #include "tests/support/message_of.h"

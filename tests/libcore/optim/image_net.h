@@ -2,7 +2,14 @@
 // A small network of a convolution, a norm, dropout and a linear layer, for tests that record training steps as graphs.
 // Use: ImageNet net; Tensor out = net(ImageNet::input());
 
-#include "libcore/core.h"
+#include "libcore/module/conv.h"
+#include "libcore/module/dropout.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/norm.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/random.h"
 
 namespace test {
 

@@ -3,6 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include "libcore/module/embedding.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/sparse.h"
+#include "libcore/optim/adafactor.h"
+#include "libcore/optim/adam.h"
+#include "libcore/optim/adaptive.h"
+#include "libcore/optim/averaging.h"
+#include "libcore/optim/muon.h"
+#include "libcore/optim/sgd.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/optim/three_steps.h"
 
 namespace {

@@ -6,7 +6,12 @@
 
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/optimizer.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/print.h"
 #include "tests/support/message_of.h"
 
 namespace test {

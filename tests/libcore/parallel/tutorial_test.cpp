@@ -4,7 +4,14 @@
 
 #include <sstream>
 
-#include "libcore/core.h"
+#include "libcore/backend/collectives.h"
+#include "libcore/backend/device_registry.h"
+#include "libcore/data/loader.h"
+#include "libcore/module/linear.h"
+#include "libcore/ops/index.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/parallel/data_parallel.h"
+#include "libcore/tensor/random.h"
 
 namespace {
 

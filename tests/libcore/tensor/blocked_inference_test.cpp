@@ -7,8 +7,17 @@
 #include <vector>
 
 #include "libcore/backend/cpu/isa.h"
-#include "libcore/core.h"
+#include "libcore/backend/threads.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/join.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/pool.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/blocked_layout.h"
+#include "libcore/tensor/random.h"
 
 namespace {
 

@@ -8,18 +8,24 @@
 #include <thread>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/collectives.h"
+#include "libcore/backend/threads.h"
 #include "libcore/ops/activation.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/conv.h"
 #include "libcore/ops/join.h"
+#include "libcore/ops/linalg/norm.h"
 #include "libcore/ops/loss.h"
 #include "libcore/ops/norm.h"
+#include "libcore/ops/pad.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/pool.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pool.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
 
 namespace {

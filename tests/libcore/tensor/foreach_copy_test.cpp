@@ -4,7 +4,13 @@
 
 #include <set>
 
+#include "libcore/backend/device_registry.h"
 #include "libcore/backend/transfer_ring.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/norm.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/random.h"
 #include "tests/libckpt/bridge/device_kinds.h"
 
 namespace {

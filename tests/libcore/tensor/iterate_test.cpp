@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "libcore/tensor/print.h"
 #include "tests/libcore/ops/op_test.h"
 
 namespace {

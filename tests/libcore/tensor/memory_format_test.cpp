@@ -4,11 +4,16 @@
 #include <sstream>
 #include <vector>
 
-#include "libcore/core.h"
+#include "libcore/module/conv.h"
+#include "libcore/module/linear.h"
+#include "libcore/module/sequential.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/optim/sgd.h"
+#include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
 #include "tests/libcore/ops/op_test.h"
 

@@ -6,7 +6,13 @@
 #include <vector>
 
 #include "libcore/backend/cpu/thread_pool.h"
-#include "libcore/core.h"
+#include "libcore/base/bytes.h"
+#include "libcore/ops/blas.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/support/message_of.h"
 
 namespace {

@@ -17,7 +17,12 @@
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
 #include "libcore/base/error.h"
-#include "libcore/core.h"
+#include "libcore/data/dataset.h"
+#include "libcore/module/recurrent.h"
+#include "libcore/ops/conv.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/ops/scan.h"
+#include "libcore/ops/sort.h"
 #include "tests/libcore/backend/cuda/emulated_tables.h"
 
 namespace core {

@@ -10,6 +10,9 @@
 #include <tuple>
 #include <vector>
 
+#include "libcore/autograd/autograd.h"
+#include "libcore/autograd/grad_mode.h"
+#include "libcore/autograd/node.h"
 #include "libcore/backend/cuda/cuda_backend.h"
 #include "libcore/backend/cuda/cuda_discovery.h"
 #include "libcore/backend/cuda_graph.h"
@@ -19,7 +22,13 @@
 #include "libcore/backend/op_tables.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
-#include "libcore/core.h"
+#include "libcore/data/dataset.h"
+#include "libcore/module/recurrent.h"
+#include "libcore/ops/activation.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/random.h"
 #include "tests/libcore/backend/cuda/cudnn_recurrent_fake.h"
 #include "tests/libcore/backend/cuda/emulated_tables.h"
 #include "tests/libcore/backend/cuda/emulation.h"

@@ -3,7 +3,12 @@
 
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/base/error.h"
-#include "libcore/core.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/linalg/norm.h"
+#include "libcore/ops/norm.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
 #include "tests/libcore/backend/cuda/emulated_tables.h"
 
 namespace core {

@@ -8,7 +8,17 @@
 
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
-#include "libcore/core.h"
+#include "libcore/base/error.h"
+#include "libcore/ops/compare.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/optim/adam.h"
+#include "libcore/optim/adaptive.h"
+#include "libcore/optim/averaging.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/print.h"
 #include "tests/libcore/backend/cuda/emulated_tables.h"
 
 namespace core {

@@ -10,11 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/node.h"
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/random_stream.h"
 #include "libcore/backend/random_table.h"
 #include "libcore/base/bytes.h"
-#include "libcore/core.h"
+#include "libcore/module/init.h"
+#include "libcore/ops/dropout.h"
+#include "libcore/ops/pointwise.h"
+#include "libcore/ops/reduce.h"
 #include "libcore/tensor/random_fill.h"
 #include "libcore/tensor/random_on_device.h"
 #include "tests/libcore/backend/cuda/emulated_tables.h"

@@ -7,7 +7,12 @@
 
 #include "libcore/backend/opaque/opaque_devices.h"
 #include "libcore/backend/opaque/opaque_tables.h"
-#include "libcore/core.h"
+#include "libcore/data/dataset.h"
+#include "libcore/module/recurrent.h"
+#include "libcore/ops/loss.h"
+#include "libcore/ops/pad.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/random.h"
 #include "tests/libcore/backend/cuda/emulated_tables.h"
 
 namespace core {
