@@ -144,6 +144,16 @@ TEST_F(GgufEdit, AnotherAlignmentMayMoveTheData) {
   EXPECT_EQ(ckpt::list_entries(checkpoint.root).size(), 2U);
 }
 
+TEST_F(GgufEdit, DataThatAreAlignedMoreThanTheySayStay) {
+  for (std::size_t length : {80U, 112U}) {
+    Checkpoint one = test::checkpoint(test::dict({{"w", test::tensor({1, 2, 3})}}));
+    one.metadata = {{"general.alignment", "32"}, {"general.name", std::string(length, 'n')}};
+    ckpt::save(one, path(), {.durable = false});
+    set_metadata({{"general.alignment", "64"}}, data_begin(read_file(path())) % 64 != 0);
+    EXPECT_TRUE(ckpt::verify(path()).damage.empty());
+  }
+}
+
 TEST_F(GgufEdit, WhatLiesBetweenChangesIsNotWritten) {
   constexpr std::size_t kVocabulary = 1 << 20;
   write_net("module.weight", {{"tokens", std::string(kVocabulary, 't')}});

@@ -81,8 +81,7 @@ TEST_F(NativeBits, NoBitOfTheWholeFileIsMissed) {
 TEST_F(NativeBits, DamagedMagicIsRefusedByWhateverReadsAndVerifies) {
   test::overwrite(path(), 3, "!");
   std::string sentence =
-      "corrupt: the first 8 bytes are damaged; it is a native checkpoint, and the rest of its header fits; run 'ckpt "
-      "rescue' to restore it";
+      "corrupt: the first 8 bytes are damaged; it is a native checkpoint, and the rest of its header fits";
   EXPECT_EQ(test::error_of([&] { open(path()); }), sentence);
   EXPECT_EQ(test::error_of([&] { open(path(), {.lenient = true}); }), sentence);
   EXPECT_EQ(test::error_of([&] { verify(path()); }), sentence);

@@ -224,8 +224,7 @@ TEST_F(Parity, TheHeadOfAFileWithParityDataIsNotTakenForAnythingElse) {
   write(model(3000), 0.3);
   test::write_file(path(), overwritten(0, 4096 + 4096));
   std::string sentence =
-      "corrupt: the head of the file is damaged; it is a native checkpoint with parity data at its end; run 'ckpt "
-      "rescue' to restore it";
+      "corrupt: the head of the file is damaged; it is a native checkpoint with parity data at its end";
   EXPECT_EQ(test::error_of([&] { open(path()); }), sentence);
   EXPECT_EQ(test::error_of([&] { verify(path()); }), sentence);
 }

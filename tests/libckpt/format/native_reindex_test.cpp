@@ -88,7 +88,7 @@ TEST_F(NativeReindex, EditsMakeTheIndexStaleAndTheErrorSaysWhatToRun) {
     test::Hdf5Maker maker(path(), test::Hdf5Maker::Mode::edit);
     maker.move("/data/model/module/b/weight", "/data/model/module/b/kernel");
   }
-  EXPECT_EQ(open_hint(), "if a program such as h5py edited it, run {}");
+  EXPECT_EQ(open_hint(), "run {}");
   {
     test::Hdf5Maker maker(path(), test::Hdf5Maker::Mode::edit);
     maker.floats("/data/model/new", {100000});

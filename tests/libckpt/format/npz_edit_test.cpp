@@ -210,6 +210,20 @@ TEST_F(NpzEdit, WhatAnArchiveHasBesideItsArraysIsNotKept) {
   }
 }
 
+/// As an archive looks that something was appended to.
+TEST_F(NpzEdit, AReplacedDirectoryGoesWithTheEdit) {
+  constexpr std::size_t kEndSize = 22;
+  constexpr std::size_t kOffsetInEnd = 16;
+  const std::string bytes = net("module.weight").bytes();
+  std::size_t directory = bytes.find("PK\x01\x02");
+  std::string end = bytes.substr(bytes.size() - kEndSize);
+  end.replace(kOffsetInEnd, 4, test::raw(static_cast<std::uint32_t>(bytes.size())));
+  test::write_file(path(), bytes + bytes.substr(directory, bytes.size() - kEndSize - directory) + end);
+  ASSERT_EQ(ckpt::ZipArchive::open(ckpt::open_file(path())).dead_ranges().size(), 1U);
+  EXPECT_FALSE(is_renamed_in_place("module.weight", "w"));
+  EXPECT_TRUE(ckpt::ZipArchive::open(ckpt::open_file(path())).dead_ranges().empty());
+}
+
 TEST_F(NpzEdit, DamageStaysVisible) {
   std::string bytes = net("module.weight").bytes();
   bytes[bytes.find(std::string("\0\0\x80\x3f", 4))] = 1;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libckpt/hint.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/transform/trees.h"
 
