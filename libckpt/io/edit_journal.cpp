@@ -10,7 +10,6 @@
 #include "libckpt/io/edit_record.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/hidden_names.h"
-#include "libckpt/io/leftovers.h"
 #include "libckpt/io/pending_files.h"
 #include "libckpt/io/replaced_file.h"
 #include "libckpt/io/writer_lock.h"
@@ -113,7 +112,6 @@ struct EditJournal::Impl {
 
   void begin() {
     lock = detail::WriterLock(folder(), target.name);
-    detail::sweep_folder(folder(), lock);
     detail::Step step;
     file = open_target(folder(), target.name);
     if (!file) throw_errno(errno, "cannot open it for writing");

@@ -2,7 +2,7 @@
 // Gives members of a zip archive other names where they lie. A local header keeps its length, so that no payload moves:
 // what a shorter name leaves free becomes padding in its extra fields, and a longer one takes room from padding there.
 // The directory is written anew in its place, which ends the file. Thread safety: pure.
-// Use: std::optional<FileEdit> edit = rename_in_zip(*file, zip, names);
+// Use: std::optional<FileEdit> edit = rename_in_zip(*file, zip, new_names);
 
 #include <optional>
 #include <span>

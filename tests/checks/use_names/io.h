@@ -37,7 +37,7 @@ extern const std::uint64_t offset, stored, size;
 extern const std::uint32_t crc;
 extern const std::size_t n, length;
 extern const unsigned threads;
-extern const std::vector<std::string> old_names;
+extern const std::vector<std::string> old_names, new_names;
 
 // Of n pieces: how much memory one takes, its bytes, and where they go.
 extern const std::function<std::uint64_t(std::size_t)> size_of;
