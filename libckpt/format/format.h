@@ -58,6 +58,9 @@ struct Format {
   /// nullopt where tensors would move. Null for a format whose files are always written whole. REQUIRES: as write();
   /// the detail of the checkpoint has a file_read().
   std::optional<FileEdit> (*edit)(const Checkpoint& checkpoint, const SaveOptions& options) = nullptr;
+  /// The edit that takes off what an edit() appended last; nullopt where the file does not end so. Null for a format
+  /// whose edits do more than append.
+  std::optional<FileEdit> (*cut_appended)(const Input& input) = nullptr;
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
   bool holds_blocks = false;       ///< entries with `blocks` may come to obstacles() and write()
   bool packs = false;              ///< whether it can be written with a codec

@@ -7,6 +7,17 @@
 namespace ckpt {
 namespace {
 
+/// nullopt also for files that cannot be read: they say what is wrong with them elsewhere.
+std::optional<FileEdit> cut_appended(const std::filesystem::path& path) {
+  try {
+    Input input = open_input(path);
+    const Format& format = detect_format(input);
+    return format.cut_appended == nullptr ? std::nullopt : format.cut_appended(input);
+  } catch (const core::Error&) {
+    return std::nullopt;
+  }
+}
+
 /// The target may be a link to the file.
 bool may_edit(const ByteSource& file, const std::filesystem::path& target) {
   std::error_code failed;
@@ -42,6 +53,14 @@ void edit_in_place(const Checkpoint& checkpoint, const InPlaceEdit& edit, const 
   options.report->bytes_written += bytes;
   options.report->rung = edit.changes.appends() ? "append" : "in place";
   options.report->part = edit.part;
+}
+
+std::uint64_t undo_edit(const std::filesystem::path& path) {
+  EditJournal journal(path);
+  std::optional<FileEdit> cut = journal.can_undo() ? std::nullopt : cut_appended(path);
+  if (!cut || !EditJournal::can_record(*cut)) return journal.undo();
+  journal.apply(*cut);
+  return cut->length();
 }
 
 }  // namespace ckpt

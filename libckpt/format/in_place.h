@@ -31,4 +31,8 @@ std::optional<InPlaceEdit> plan_in_place(const Checkpoint& checkpoint, const std
 void edit_in_place(const Checkpoint& checkpoint, const InPlaceEdit& edit, const std::filesystem::path& target,
                    const SaveOptions& options);
 
+/// Takes the last edit in place of a file back, or one that was interrupted; an undone edit is done again. Returns how
+/// many bytes were put back or cut off. Errors: those of EditJournal::undo().
+std::uint64_t undo_edit(const std::filesystem::path& path);
+
 }  // namespace ckpt

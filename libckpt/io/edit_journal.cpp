@@ -59,16 +59,21 @@ std::uint64_t settle_open(int folder, const std::string& name, int target) {
   }
   if (error == 0 && stage != EditStage::foreign && file_ops().fsync(target) != 0) error = errno;
   if (error != 0) throw_errno(error, kDoing);
-  bool whole = stage == EditStage::whole;
+  bool kept = stage == EditStage::whole && !found.record->edit.appends();
   std::string undo = detail::undo_name(name);
-  int result = whole ? file_ops().renameat2(folder, journal.c_str(), folder, undo.c_str(), 0)
-                     : file_ops().unlinkat(folder, journal.c_str(), 0);
+  int result = kept ? file_ops().renameat2(folder, journal.c_str(), folder, undo.c_str(), 0)
+                    : file_ops().unlinkat(folder, journal.c_str(), 0);
   error = result == 0 ? sync_folder(folder) : errno;
   if (error != 0) throw_errno(error, kDoing);
   return stage == EditStage::begun ? found.record->edit.length() : 0;
 }
 
 }  // namespace
+
+bool FileEdit::appends() const {
+  auto stays = [](const FilePatch& patch) { return patch.old_bytes == patch.new_bytes; };
+  return new_size > old_size && std::ranges::all_of(patches, stays);
+}
 
 std::uint64_t FileEdit::length() const {
   std::uint64_t bytes = tail.size();
@@ -134,7 +139,7 @@ struct EditJournal::Impl {
     bool synced = error != 0 || file_ops().fsync(file.get()) == 0;
     if (!synced) error = errno;
     if (error != 0) take_back(edit, error, synced);
-    keep_for_undo();
+    edit.appends() ? forget_record() : keep_for_undo();
   }
 
   /// The record and its name are durable before anything else changes; where that fails, nothing has.
@@ -183,6 +188,19 @@ struct EditJournal::Impl {
     std::string undo = detail::undo_name(target.name);
     if (file_ops().renameat2(folder(), name.c_str(), folder(), undo.c_str(), 0) == 0) return;
     file_ops().unlinkat(folder(), name.c_str(), 0);
+  }
+
+  /// An older record is no use any more either. That they go need not be durable: a record of an edit that stands and
+  /// only appended is removed whenever it is found.
+  void forget_record() const {
+    file_ops().unlinkat(folder(), detail::journal_name(target.name).c_str(), 0);
+    detail::drop_undo(folder(), target.name);
+  }
+
+  bool can_undo() const {
+    struct stat status {};
+    return put_back > 0 ||
+           ::fstatat(folder(), detail::undo_name(target.name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   }
 
   std::uint64_t undo() {
@@ -236,6 +254,10 @@ void EditJournal::apply(const FileEdit& edit) {
 
 std::uint64_t EditJournal::undo() {
   return core::with_context(impl_->path.string(), [&] { return impl_->undo(); });
+}
+
+bool EditJournal::can_undo() const {
+  return impl_->can_undo();
 }
 
 bool EditJournal::settle(const std::filesystem::path& path) {

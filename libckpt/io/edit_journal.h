@@ -2,11 +2,12 @@
 // EditJournal: changes bytes of a file where they lie, and its end, so that an edit writes what changes and nothing
 // else. Before the first of them goes, the old and the new ones are made durable in a record beside the file
 // (".net.safetensors.ckpt-journal"); once the new ones are durable, the record gets the name from which undo() takes
-// the edit back (".net.safetensors.ckpt-undo"). Where an edit was interrupted, files opened through byte_source.h read
-// as before it (unedited_source.h), the next edit or save of the file puts the old bytes back, and settle() does just
-// that. Other programs do not know the record: while an edit runs, or after one was interrupted, they may see half of
-// it. Thread safety: one owner; one writer a file, as with AtomicFile. Use: EditJournal journal("net.safetensors");
-// FileEdit edit{.old_size = size, .new_size = size};
+// the edit back (".net.safetensors.ckpt-undo"). Of an edit that only appends nothing is kept: the file itself holds
+// what it was before, and its format knows where that ends (undo_edit() in format/in_place.h). Where an edit was
+// interrupted, files opened through byte_source.h read as before it (unedited_source.h), the next edit or save of the
+// file puts the old bytes back, and settle() does just that. Other programs do not know the record: while an edit runs,
+// or after one was interrupted, they may see half of it. Thread safety: one owner; one writer a file, as with
+// AtomicFile. Use: EditJournal journal("net.safetensors"); FileEdit edit{.old_size = size, .new_size = size};
 // edit.replace(8, old_header, new_header); journal.apply(edit);
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct FileEdit {
   core::ByteVector tail = {};           ///< what the longer version has behind the end of the shorter
 
   /// True when all that was in the file before stays there.
-  bool appends() const { return patches.empty() && new_size > old_size; }
+  bool appends() const;
   std::uint64_t common_size() const { return std::min(old_size, new_size); }
   /// How many bytes are replaced by others, added or cut off; 0 for an edit that changes nothing.
   std::uint64_t length() const;
@@ -70,6 +71,8 @@ class EditJournal {
   /// it again). Returns how many bytes were put back or cut off. Errors: those of apply(); Error(io) when no edit is
   /// recorded or the file was changed since.
   std::uint64_t undo();
+  /// True when undo() has a record, or the constructor took an interrupted edit back.
+  bool can_undo() const;
 
   /// Puts the old bytes back where an edit was interrupted; true when one was. Errors: those of the constructor, where
   /// there is something to do.

@@ -120,4 +120,20 @@ std::optional<FileEdit> edit_torch_zip(const Checkpoint& checkpoint, const SaveO
   return edit;
 }
 
+/// The archive that it was before is all there, its end being that of a directory which another one replaced.
+std::optional<FileEdit> cut_torch_zip(const Input& input) {
+  const TorchArchive archive = TorchArchive::open(input.file, {});
+  const ZipArchive& zip = archive.zip();
+  const std::uint64_t begin = archive.member(kPickle).record_offset;
+  bool last = std::ranges::all_of(zip.members(), [&](const ZipMember& other) { return other.record_offset <= begin; });
+  bool behind_another = std::ranges::any_of(
+      zip.dead_ranges(), [&](const ZipDeadRange& range) { return range.offset + range.length == begin; });
+  if (!last || !behind_another || zip.trailing_bytes() > 0) return std::nullopt;
+  const TorchArchive before = TorchArchive::open(slice(input.file, 0, begin), {});
+  if (before.zip().members().size() != zip.members().size()) return std::nullopt;
+  FileEdit edit{.old_size = zip.file_size(), .new_size = begin};
+  edit.tail = read_all(*slice(input.file, begin, edit.old_size - begin));
+  return edit;
+}
+
 }  // namespace ckpt::detail

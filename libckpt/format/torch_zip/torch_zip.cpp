@@ -53,6 +53,7 @@ const Format kTorchZip = {
     .obstacles = torch_zip_obstacles,
     .write = write_torch_zip,
     .edit = edit_torch_zip,
+    .cut_appended = cut_torch_zip,
     .verify = verify_torch_zip,
     .holds_metadata = false,
     .holds_views = true,

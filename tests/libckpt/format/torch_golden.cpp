@@ -6,7 +6,7 @@
 #include <set>
 
 #include "libckpt/ckpt.h"
-#include "libckpt/io/edit_journal.h"
+#include "libckpt/format/in_place.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/format/torch_facts.h"
 #include "tests/support/golden.h"
@@ -222,7 +222,7 @@ std::string check_edit(const Manifest& manifest, int& appended) {
   ckpt::save(ckpt::open(path), dir.path() / "again.pth", {.durable = false});
   bool same = test::read_file(dir.path() / "again.pth") == test::read_file(dir.path() / "copy.pth");
   if (!same) return "edited in place, it holds something else than an edited copy";
-  ckpt::EditJournal(path).undo();
+  ckpt::undo_edit(path);
   return test::read_file(path) == before ? "" : "an edit in place was not taken back";
 }
 

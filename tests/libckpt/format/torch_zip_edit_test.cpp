@@ -118,9 +118,9 @@ TEST_F(TorchZipEdit, AppendsWhatASaveWritesAndMovesNoByte) {
   expect_as_saved(ckpt::strip_prefix(net()));
   EXPECT_EQ(record(path(), "data.pkl"), record(path("saved.pth"), "data.pkl"));
   EXPECT_NE(ckpt::open(path()).root.find("model")->find("fc.weight"), nullptr);
-  ckpt::EditJournal(path()).undo();
+  ckpt::undo_edit(path());
   EXPECT_TRUE(read_file(path()) == before);
-  ckpt::EditJournal(path()).undo();
+  ckpt::undo_edit(path());
   EXPECT_TRUE(read_file(path()) == after);
 }
 
@@ -147,6 +147,31 @@ TEST_F(TorchZipEdit, IsRepeatedAndWrittenAfreshLosesWhatWasReplaced) {
   afresh.detail = nullptr;
   save_over(afresh);
   EXPECT_TRUE(read_file(path()) == first);
+}
+
+/// What was appended can be told from the file, so nothing lies beside it.
+TEST_F(TorchZipEdit, LeavesNoRecordAndIsCutOffAllTheSame) {
+  write_net();
+  const std::string first = read_file(path());
+  save_over(stripped(path()));
+  const std::string second = read_file(path());
+  save_over(ckpt::add_prefix(ckpt::open(path()), {.at = "model"}));
+  EXPECT_EQ(test::list_folder(dir_.path()).size(), 1U);
+  fs::rename(path(), dir_.path() / "moved.pth");
+  ckpt::undo_edit(dir_.path() / "moved.pth");
+  EXPECT_TRUE(read_file(dir_.path() / "moved.pth") == second);
+  for (const std::string& name : test::list_folder(dir_.path())) {
+    if (name != "moved.pth") fs::remove(dir_.path() / name);
+  }
+  ckpt::undo_edit(dir_.path() / "moved.pth");
+  EXPECT_TRUE(read_file(dir_.path() / "moved.pth") == first);
+}
+
+TEST_F(TorchZipEdit, AFileThatWasNotAppendedToHasNothingToCutOff) {
+  write_net();
+  const std::string before = read_file(path());
+  EXPECT_THROW(ckpt::undo_edit(path()), core::Error);
+  EXPECT_TRUE(read_file(path()) == before);
 }
 
 TEST_F(TorchZipEdit, WithoutAChangeNothingIsWritten) {

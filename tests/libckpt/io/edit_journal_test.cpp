@@ -18,6 +18,7 @@ using namespace test::fault;
 using ckpt::EditJournal;
 using ckpt::FileEdit;
 using ckpt::detail::EditRecord;
+using ckpt::detail::reversed;
 using test::list_folder;
 using test::read_file;
 using test::write_file;
@@ -97,6 +98,7 @@ std::string interrupt(const fs::path& folder, std::size_t done) {
 
 TEST(EditJournal, WritesTheBytesAndTakesThemBack) {
   for (const Sample& sample : samples()) {
+    if (sample.edit.appends()) continue;
     SCOPED_TRACE(sample.name);
     test::TempDir dir;
     write_file(dir.path() / kName, sample.before);
@@ -105,10 +107,29 @@ TEST(EditJournal, WritesTheBytesAndTakesThemBack) {
     EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
     EXPECT_EQ(EditJournal(dir.path() / kName).undo(), sample.edit.length());
     EXPECT_EQ(read_file(dir.path() / kName), sample.before);
+    EXPECT_EQ(EditJournal(dir.path() / kName).can_undo(), !reversed(sample.edit).appends());
+    if (reversed(sample.edit).appends()) continue;
     EditJournal(dir.path() / kName).undo();  // the undoing is an edit as well
     EXPECT_EQ(read_file(dir.path() / kName), sample.after);
     EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
   }
+}
+
+/// What the file was before is there still, and an older record of it has no use any more.
+TEST(EditJournal, KeepsNoRecordOfWhatOnlyAppends) {
+  Sample appended = samples().at(1);
+  ASSERT_TRUE(appended.edit.appends());
+  test::TempDir dir;
+  write_file(dir.path() / kName, appended.before);
+  write_record(dir.path() / kUndo, {.edit = the_edit()});
+  EditJournal(dir.path() / kName).apply(appended.edit);
+  EXPECT_EQ(read_file(dir.path() / kName), appended.after);
+  EXPECT_EQ(list_folder(dir.path()), Names{kName});
+  EXPECT_FALSE(EditJournal(dir.path() / kName).can_undo());
+  write_record(dir.path() / kJournal, {.edit = appended.edit});  // as a power cut may bring it back
+  EditJournal::settle(dir.path() / kName);
+  EXPECT_EQ(read_file(dir.path() / kName), appended.after);
+  EXPECT_EQ(list_folder(dir.path()), Names{kName});
 }
 
 TEST(EditJournal, IsAsLongAsWhatItChanges) {
@@ -257,9 +278,18 @@ TEST(EditJournal, AnInterruptedEditOfTheEndIsReadAndTakenBackAsItWasBefore) {
 /// What the journal records of the edit, which is more than what it was given.
 EditRecord recorded(const Sample& sample) {
   test::TempDir dir;
-  write_file(dir.path() / kName, sample.before);
-  EditJournal(dir.path() / kName).apply(sample.edit);
-  return *ckpt::detail::decode(core::as_bytes(read_file(dir.path() / kUndo)));
+  fs::path path = dir.path() / kName;
+  write_file(path, sample.before);
+  int status = run_child([&] {
+    ckpt::detail::FileOps ops = ckpt::detail::system_file_ops();
+    // What follows the edit does not come.
+    ops.renameat2 = [](int, const char*, int, const char*, unsigned) -> int { ::_exit(0); };
+    ops.unlinkat = [](int, const char*, int) -> int { ::_exit(0); };
+    ckpt::detail::set_file_ops(ops);
+    EditJournal(path).apply(sample.edit);
+  });
+  EXPECT_EQ(status, 0);
+  return *ckpt::detail::decode(core::as_bytes(read_file(dir.path() / kJournal)));
 }
 
 /// Of any length: none may be cut or filled up for what the record says of another file.

@@ -1,7 +1,6 @@
 // ckpt undo: takes the last edit in place of a file back.
 
-#include "libckpt/io/edit_journal.h"
-
+#include "libckpt/format/in_place.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
 #include "tools/ckpt/edit/replaced_file.h"
@@ -18,7 +17,7 @@ struct Options {
 int run(Context& context, const Options& options) {
   for (const std::string& file : options.files) check_replaced(file, {.follow = options.follow});
   for (const std::string& file : options.files) {
-    std::uint64_t bytes = ckpt::EditJournal(file).undo();
+    std::uint64_t bytes = ckpt::undo_edit(file);
     if (options.quiet) continue;
     context.out.print(core::printable(file) + ": the last edit in place was taken back, " + core::format_size(bytes) +
                       " put back or cut off\n");
