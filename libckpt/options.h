@@ -50,10 +50,10 @@ struct SaveOptions {
   bool overwrite = true;    ///< false: Error(io) when the target exists
   bool durable = true;      ///< fsync of file and folder
   Codec codec = Codec::automatic;
-  /// The target is the file that the checkpoint was read from: where no byte of a tensor moves, only the changed header
-  /// is written, where it lies, and report->rung says "in place". Interrupted, it is taken back; done, it can be undone
-  /// (io/edit_journal.h). Programs that have the file open see it change, and may see half of it for a moment; the
-  /// checkpoint itself cannot be read from it any more.
+  /// The target is the file that the checkpoint was read from: where no byte of a tensor moves, only what changes is
+  /// written, and report->rung says "in place" or "append", report->part what. Interrupted, it is taken back; done, it
+  /// can be undone (format/in_place.h). Programs that have the file open see it change, and may see half of it for a
+  /// moment; the checkpoint itself cannot be read from it any more.
   bool in_place = false;
   /// .safetensors: bytes of room behind the header, for names that grow in later edits in place; the tensors then begin
   /// at a multiple of 4,096. 0 gives the file that the reference library writes.
