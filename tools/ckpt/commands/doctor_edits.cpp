@@ -104,7 +104,10 @@ std::vector<DoctorLine> records_in(const fs::path& folder) {
   } catch (const core::Error& error) {
     return {{kTopic, "records", error.message(), State::note}};
   }
-  if (lines.empty()) lines.push_back({kTopic, "records", "none: nothing is pending, and nothing to be taken back"});
+  if (lines.empty()) {
+    lines.push_back(
+        {kTopic, "records", "none: nothing is pending; what an edit appended to a .pth needs none to be taken back"});
+  }
   return lines;
 }
 

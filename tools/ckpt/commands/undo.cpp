@@ -33,8 +33,8 @@ void add_undo(CommandSpec app, Command& chosen) {
       "ckpt rename --in-place --glob 'fc.*=h.*' net.safetensors && ckpt undo net.safetensors\n"
       "  ckpt meta --in-place --unset format net.safetensors && ckpt undo net.safetensors",
       "Take back the last edit in place, byte for byte, or one that was interrupted. Undone again, it is done "
-      "again. Refused where the file was changed since. An edit that wrote a whole new file (the closing "
-      "line says which) has no undo.");
+      "again. Refused where the file was changed since; of a .pth, whose edits only append, what was appended "
+      "last is cut off. An edit that wrote a whole new file (the closing line says which) has no undo.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "file that was edited with --in-place").required().type_name("");
   command.add_flag("--follow", options->follow, "change the file behind a symbolic link");
