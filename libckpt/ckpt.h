@@ -15,6 +15,7 @@
 #include "libckpt/analyze/why.h"
 #include "libckpt/analyze/why/fix.h"
 #include "libckpt/checkpoint.h"
+#include "libckpt/delta/delta.h"
 #include "libckpt/entry.h"
 #include "libckpt/hint.h"
 #include "libckpt/limits.h"

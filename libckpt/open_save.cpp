@@ -4,14 +4,14 @@
 #include <set>
 #include <unordered_set>
 
-#include "libckpt/budget.h"
 #include "libckpt/damage.h"
+#include "libckpt/delta/delta.h"
 #include "libckpt/format/content_kind.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/in_place.h"
+#include "libckpt/format/read_checkpoint.h"
 #include "libckpt/format/scan_file.h"
 #include "libckpt/hint.h"
-#include "libckpt/io/unedited_source.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -90,20 +90,9 @@ Hint advice_for(const std::vector<Obstacle>& obstacles) {
 }  // namespace
 
 Checkpoint open(const std::filesystem::path& path, const OpenOptions& options) {
-  return core::with_context(path.string(), [&] {
-    Input input = open_input(path, options);
-    const Format& format = detect_format(input);
-    Checkpoint checkpoint = format.read(input, options);
-    if (options.report != nullptr && detail::hides_edit(*input.file)) {
-      options.report->warnings.push_back(
-          "an edit of this file goes on or was interrupted; it is read as it was before, and 'ckpt undo' takes the "
-          "edit back");
-    }
-    checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
-    checkpoint.format = format.name;
-    checkpoint.path = path;
-    return checkpoint;
-  });
+  Checkpoint checkpoint = detail::read_checkpoint(path, options);
+  core::with_context(path.string(), [&] { detail::refuse_delta(checkpoint); });
+  return checkpoint;
 }
 
 Checkpoint retype(const Checkpoint& checkpoint, const std::vector<Retype>& pairs) {

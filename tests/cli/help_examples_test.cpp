@@ -173,6 +173,8 @@ void make_files(const TempDir& dir) {
   make_checkpoints(at);
   EXPECT_EQ(run_ckpt(at, {"split", "--shards", "2", "net.pth", "-o", "net/"}).code, 0);
   EXPECT_EQ(run_ckpt(at, {"optim", "rekey", "--to", "name", "last.pth", "-o", "named.pth"}).code, 0);
+  EXPECT_EQ(run_ckpt(at, {"delta", "make", "epoch8.pth", "epoch9.pth", "-o", "epoch9.delta.ckpt"}).code, 0);
+  EXPECT_EQ(run_ckpt(at, {"delta", "make", "epoch9.pth", "epoch10.pth", "-o", "epoch10.delta.ckpt"}).code, 0);
   write_checkpoint(at / "resnet50.pth", wrapped(dir, "resnet50"));
   write_file(at / "error.txt",
              "RuntimeError: Error(s) in loading state_dict for Net:\n"

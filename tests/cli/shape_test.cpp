@@ -1,4 +1,5 @@
-// split, join, compact, publish, avg, optim, and strip-prefix with nothing to strip: what they write, what they refuse.
+// split, join, compact, publish, avg, delta, optim, and strip-prefix with nothing to strip: what they write, what they
+// refuse.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -197,6 +198,31 @@ TEST(Avg, AveragesAndWarns) {
   expect_refused(dir, {"avg", "1.pth", "-o", "x.pth"}, 2, "", "two checkpoints or more");
   expect_refused(dir, {"avg", "--weights", "1,x", "1.pth", "2.pth", "-o", "x.pth"}, 2, "", "not a list");
   expect_refused(dir, {"avg", "1.pth", "2.pth", "-o", "1.pth"}, 2, "1.pth", "both input and output");
+}
+
+TEST(Delta, GivesTheLaterCheckpointAndRefusesAnotherBase) {
+  TempDir dir;
+  for (int i : {1, 2, 3}) {
+    auto value = static_cast<float>(i);
+    write_checkpoint(dir.path() / (std::to_string(i) + ".pth"),
+                     dict({{"epoch", Value::integer(i)}, {"w", tensor({value, 5})}}));
+  }
+  Outcome made = expect_done(dir, {"delta", "make", "1.pth", "2.pth", "-o", "2.delta.ckpt"});
+  EXPECT_THAT(made.out, HasSubstr("2.delta.ckpt: 1 of 1 tensor as differences"));
+  expect_done(dir, {"delta", "make", "2.pth", "3.pth", "-o", "3.delta.ckpt"});
+  expect_done(dir, {"delta", "apply", "1.pth", "2.delta.ckpt", "3.delta.ckpt", "-o", "back.pth"});
+  ckpt::Checkpoint back = ckpt::open(dir.path() / "back.pth");
+  EXPECT_THAT(values_at(back.root, "w"), ElementsAre(3, 5));
+  EXPECT_EQ(ckpt::value_at(back.root, "epoch").as_integer(), 3);
+  EXPECT_EQ(run_ckpt(dir.path(), {"delta", "chain", "1.pth", "2.delta.ckpt", "3.delta.ckpt"}).code, 0);
+  Outcome broken = run_ckpt(dir.path(), {"delta", "chain", "1.pth", "3.delta.ckpt"});
+  EXPECT_EQ(broken.code, 1);
+  EXPECT_THAT(broken.out, HasSubstr("does not follow"));
+  expect_refused(dir, {"delta", "apply", "3.pth", "2.delta.ckpt", "-o", "x.pth"}, 3, "3.pth", "was made for");
+  expect_refused(dir, {"delta", "make", "1.pth", "2.pth", "-o", "x.pth"}, 2, "x.pth", "a delta is a .ckpt file");
+  expect_refused(dir, {"delta", "apply", "1.pth", "2.pth", "-o", "x.pth"}, 2, "1.pth", "is no delta");
+  expect_refused(dir, {"convert", "2.delta.ckpt", "x.pth"}, 3, "2.delta.ckpt", "ckpt delta apply");
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "x.pth"));
 }
 
 TEST(Optim, ShowsNamesAndSizes) {

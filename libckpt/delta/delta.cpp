@@ -1,0 +1,244 @@
+#include "libckpt/delta/delta.h"
+
+#include <charconv>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "libckpt/analyze/digest.h"
+#include "libckpt/delta/difference_source.h"
+#include "libckpt/format/read_checkpoint.h"
+#include "libckpt/transform/entry_map.h"
+#include "libckpt/view_key.h"
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+
+namespace ckpt {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+
+constexpr std::string_view kPrefix = "ckpt.delta.";
+constexpr std::string_view kBase = "ckpt.delta.base";
+constexpr std::string_view kTarget = "ckpt.delta.target";
+constexpr std::string_view kMarks = "ckpt.delta.tensors";
+
+constexpr char kDifference = 'd', kTied = 't', kWhole = 'w';
+
+std::string name_of(const Checkpoint& checkpoint, std::string_view role) {
+  return checkpoint.path.empty() ? "the " + std::string(role) : core::quote(checkpoint.path.string());
+}
+
+const std::string* text_of(const Checkpoint& checkpoint, std::string_view key) {
+  for (const auto& [name, text] : checkpoint.metadata) {
+    if (name == key) return &text;
+  }
+  return nullptr;
+}
+
+std::optional<Hash128> parse_digest(std::string_view text) {
+  if (text.size() != 32) return std::nullopt;
+  Hash128 hash;
+  for (auto [to, from] : {std::pair(&hash.high, text.substr(0, 16)), std::pair(&hash.low, text.substr(16))}) {
+    auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), *to, 16);
+    if (error != std::errc() || end != from.data() + from.size()) return std::nullopt;
+  }
+  return hash;
+}
+
+Hash128 digest_of(const Checkpoint& checkpoint, const DeltaOptions& options) {
+  return digest(checkpoint.root, {.threads = options.threads, .progress = options.progress}).model;
+}
+
+bool is_row_major(const Entry& entry) {
+  std::int64_t step = 1;
+  for (std::size_t d = entry.shape.size(); d-- > 0;) {
+    if (entry.shape[d] != 1 && entry.view->strides[d] != step) return false;
+    step *= entry.shape[d];
+  }
+  return true;
+}
+
+/// The tensor is all there is of its storage, in order: the bytes of both are the same.
+bool covers_storage(const Entry& entry) {
+  if (!entry.view) return true;
+  const SourcePtr& all = entry.view->storage->bytes;
+  return all != nullptr && all->size() == entry.byte_size() && entry.view->offset == 0 && is_row_major(entry);
+}
+
+/// Both are values of one kind, so that their bits can be compared.
+bool fits(const Entry& a, const Entry& b) {
+  const bool flags = a.conjugate || a.negative || b.conjugate || b.negative;
+  return a.bytes != nullptr && b.bytes != nullptr && !flags && a.byte_size() == b.byte_size() &&
+         type_name(a) == type_name(b) && value_shape(a) == value_shape(b);
+}
+
+using Names = std::unordered_map<std::string, EntryPtr>;
+
+Names names_of(const Value& root) {
+  Names names;
+  for (NamedEntry& named : list_entries(root)) names.emplace(std::move(named.name), std::move(named.entry));
+  return names;
+}
+
+/// Replaces tensors of a tree by their difference to those of the same name elsewhere. What looks into one storage goes
+/// on doing so: the first tensor of a storage says what becomes of it. Used in both directions: the difference to the
+/// difference is the tensor.
+class Differences {
+ public:
+  Differences(const Value& root, const Value& base) : root_(root), base_(names_of(base)) {}
+
+  /// With the letters that say what was done.
+  Value make(std::string& marks) {
+    for (const NamedEntry& named : list_entries(root_)) marks += mark(named);
+    return replaced_.apply(root_);
+  }
+  /// As the letters say.
+  Value apply(const std::string& marks) {
+    std::vector<NamedEntry> entries = list_entries(root_);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (mark(entries[i], marks[i]) == marks[i]) continue;
+      throw Error(ErrorCode::corrupt, core::quote(entries[i].name) + " does not fit the record of the delta");
+    }
+    return replaced_.apply(root_);
+  }
+
+ private:
+  /// What became of memory that tensors share: its new bytes, none where it stays.
+  struct Known {
+    SourcePtr bytes;
+    std::shared_ptr<const Storage> storage;
+    std::map<detail::ViewKey, SourcePtr> windows;
+  };
+
+  /// Does what `wanted` says, or what can be done, and says what it was.
+  char mark(const NamedEntry& named, std::optional<char> wanted = std::nullopt) {
+    const void* identity = storage_identity(*named.entry);
+    if (identity == nullptr) return kWhole;
+    auto [found, is_new] = known_.try_emplace(identity);
+    Known& known = found->second;
+    if (is_new) {
+      auto other = base_.find(named.name);
+      const bool can = other != base_.end() && covers_storage(*named.entry) && fits(*named.entry, *other->second);
+      if (!can || wanted.value_or(kDifference) != kDifference) return kWhole;
+      start(*named.entry, *other->second, known);
+    }
+    if (known.bytes == nullptr) return kWhole;
+    replaced_.replace(named.entry, replacement(*named.entry, known));
+    return is_new ? kDifference : kTied;
+  }
+
+  static void start(const Entry& entry, const Entry& other, Known& known) {
+    known.bytes = detail::difference_source(entry.bytes, other.bytes);
+    if (!entry.view) return;
+    Storage storage = *entry.view->storage;
+    storage.bytes = known.bytes;
+    known.storage = std::make_shared<const Storage>(std::move(storage));
+  }
+
+  static EntryPtr replacement(const Entry& entry, Known& known) {
+    auto out = std::make_shared<Entry>(entry);
+    if (!entry.view) {
+      out->bytes = known.bytes;
+      return out;
+    }
+    out->view->storage = known.storage;
+    SourcePtr& window = known.windows[detail::view_key(entry)];
+    if (window == nullptr) window = covers_storage(entry) ? known.bytes : gather(*out->view, out->dtype, out->shape);
+    out->bytes = window;
+    return out;
+  }
+
+  const Value& root_;
+  Names base_;
+  std::unordered_map<const void*, Known> known_;
+  detail::EntryReplacements replaced_;
+};
+
+void require_base(const Hash128& wanted, const Hash128& found, const std::string& delta, const std::string& base) {
+  if (wanted == found) return;
+  throw Error(ErrorCode::refused, delta + " was made for a checkpoint with the digest " + to_hex(wanted) + ", and " +
+                                      base + " has " + to_hex(found));
+}
+
+/// The base is known to be the right one.
+Checkpoint apply_known(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts& facts) {
+  Checkpoint out;
+  out.root = core::with_context(name_of(delta, "delta"),
+                                [&] { return Differences(delta.root, base.root).apply(facts.marks); });
+  for (const auto& item : delta.metadata) {
+    if (!item.first.starts_with(kPrefix)) out.metadata.push_back(item);
+  }
+  return out;
+}
+
+}  // namespace
+
+Checkpoint make_delta(const Checkpoint& base, const Checkpoint& target, const DeltaOptions& options) {
+  detail::refuse_delta(base);
+  detail::refuse_delta(target);
+  std::string marks;
+  Checkpoint out;
+  out.root = Differences(target.root, base.root).make(marks);
+  out.metadata = {{std::string(kBase), to_hex(digest_of(base, options))},
+                  {std::string(kTarget), to_hex(digest_of(target, options))},
+                  {std::string(kMarks), marks}};
+  out.metadata.insert(out.metadata.end(), target.metadata.begin(), target.metadata.end());
+  return out;
+}
+
+bool is_delta(const Checkpoint& checkpoint) {
+  return text_of(checkpoint, kBase) != nullptr;
+}
+
+DeltaFacts delta_facts(const Checkpoint& delta) {
+  if (!is_delta(delta)) throw Error(ErrorCode::usage, name_of(delta, "checkpoint") + " is no delta");
+  const std::string *base = text_of(delta, kBase), *target = text_of(delta, kTarget), *marks = text_of(delta, kMarks);
+  std::optional<Hash128> from = parse_digest(*base);
+  std::optional<Hash128> to = target == nullptr ? std::nullopt : parse_digest(*target);
+  const std::size_t tensors = list_entries(delta.root).size();
+  if (!from || !to || marks == nullptr || marks->size() != tensors) {
+    throw Error(ErrorCode::corrupt, "the record of what this is the difference to is damaged");
+  }
+  DeltaFacts facts{*from, *to, tensors, 0, *marks};
+  for (char mark : facts.marks) facts.compared += mark == kWhole ? 0 : 1;
+  return facts;
+}
+
+Checkpoint open_delta(const std::filesystem::path& path, const OpenOptions& options) {
+  Checkpoint delta = detail::read_checkpoint(path, options);
+  core::with_context(path.string(), [&] { return delta_facts(delta); });
+  return delta;
+}
+
+Checkpoint apply_delta(const Checkpoint& base, const Checkpoint& delta, const DeltaOptions& options) {
+  return apply_deltas(base, {delta}, options);
+}
+
+Checkpoint apply_deltas(const Checkpoint& base, const std::vector<Checkpoint>& deltas, const DeltaOptions& options) {
+  detail::refuse_delta(base);
+  std::vector<DeltaFacts> facts;
+  for (const Checkpoint& delta : deltas) facts.push_back(delta_facts(delta));
+  for (std::size_t i = 1; i < deltas.size(); ++i) {
+    require_base(facts[i].base, facts[i - 1].target, name_of(deltas[i], "delta"),
+                 "what comes out of " + name_of(deltas[i - 1], "delta before"));
+  }
+  Checkpoint out = base;
+  if (deltas.empty()) return out;
+  require_base(facts[0].base, digest_of(base, options), name_of(deltas[0], "delta"), name_of(base, "base"));
+  for (std::size_t i = 0; i < deltas.size(); ++i) out = apply_known(out, deltas[i], facts[i]);
+  return out;
+}
+
+namespace detail {
+
+void refuse_delta(const Checkpoint& checkpoint) {
+  if (!is_delta(checkpoint)) return;
+  throw Error(ErrorCode::refused, "this is the difference to a checkpoint with the digest " +
+                                      *text_of(checkpoint, kBase) +
+                                      ", and no checkpoint; 'ckpt delta apply BASE FILE -o OUT' makes one of both");
+}
+
+}  // namespace detail
+}  // namespace ckpt

@@ -1,0 +1,27 @@
+#include "libckpt/format/read_checkpoint.h"
+
+#include "libckpt/budget.h"
+#include "libckpt/format/format.h"
+#include "libckpt/io/unedited_source.h"
+#include "libcore/base/error.h"
+
+namespace ckpt::detail {
+
+Checkpoint read_checkpoint(const std::filesystem::path& path, const OpenOptions& options) {
+  return core::with_context(path.string(), [&] {
+    Input input = open_input(path, options);
+    const Format& format = detect_format(input);
+    Checkpoint checkpoint = format.read(input, options);
+    if (options.report != nullptr && hides_edit(*input.file)) {
+      options.report->warnings.push_back(
+          "an edit of this file goes on or was interrupted; it is read as it was before, and 'ckpt undo' takes the "
+          "edit back");
+    }
+    checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
+    checkpoint.format = format.name;
+    checkpoint.path = path;
+    return checkpoint;
+  });
+}
+
+}  // namespace ckpt::detail
