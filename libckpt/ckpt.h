@@ -25,6 +25,7 @@
 #include "libckpt/reindex.h"
 #include "libckpt/report.h"
 #include "libckpt/rescue.h"
+#include "libckpt/run.h"
 #include "libckpt/scan.h"
 #include "libckpt/state_dicts.h"
 #include "libckpt/transform/average.h"

@@ -149,6 +149,18 @@ TrainingProgress resume_training(const std::filesystem::path& path, core::Module
   });
 }
 
+StepFile save_training(Run& run, const core::Module& model, const core::Optimizer& optimizer,
+                       const TrainingProgress& progress, const Metrics& metrics) {
+  return run.save(progress.step, training_checkpoint(model, optimizer, progress, nullptr), metrics);
+}
+
+std::optional<TrainingProgress> resume_latest(const Run& run, core::Module& model, core::Optimizer& optimizer,
+                                              const ResumeOptions& options) {
+  std::optional<StepFile> last = run.latest(CheckDepth::every_byte, options.open);
+  if (!last) return {};
+  return resume_training(last->path, model, optimizer, options);
+}
+
 PendingSave save_training_async(const std::filesystem::path& path, const core::Module& model,
                                 const core::Optimizer& optimizer, const TrainingProgress& progress,
                                 const AsyncSaveOptions& options) {

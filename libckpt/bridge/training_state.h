@@ -9,8 +9,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "libckpt/bridge/module_state.h"
+#include "libckpt/run.h"
 #include "libcore/optim/optimizer.h"
 
 namespace ckpt {
@@ -41,6 +43,16 @@ struct ResumeOptions {
 /// lacks; Error(value) with PyTorch's text when the optimizer's groups do not fit.
 TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
                                  const ResumeOptions& options = {});
+
+/// The same in the folder of a run, as its step `progress.step`. Errors: those of Run::save().
+StepFile save_training(Run& run, const core::Module& model, const core::Optimizer& optimizer,
+                       const TrainingProgress& progress, const Metrics& metrics = {});
+
+/// resume_training() from the newest valid checkpoint of the run; nullopt, with nothing changed, where none is there
+/// yet. What was skipped is in options.open.report. Errors: those of Run::latest(), which tells a run that has no
+/// checkpoint from one whose checkpoints are all damaged, and of resume_training().
+std::optional<TrainingProgress> resume_latest(const Run& run, core::Module& model, core::Optimizer& optimizer,
+                                              const ResumeOptions& options = {});
 
 /// {'state': {0: {...}}, 'param_groups': [{..., 'params': [0]}]}, as torch's optimizer.state_dict(), and back.
 Value to_value(const core::OptimizerState& state);

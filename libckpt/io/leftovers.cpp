@@ -12,6 +12,7 @@
 #include <ctime>
 #include <memory>
 
+#include "libckpt/io/file_tree.h"
 #include "libckpt/io/hidden_names.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -81,8 +82,9 @@ bool remove_lock(int folder, const std::string& name) {
 
 class Search {
  public:
-  /// `lock` may be null.
-  Search(int folder, const detail::WriterLock* lock) : folder_(folder), lock_(lock) {}
+  /// `lock` may be null. `type`: S_IFREG, or S_IFDIR for temporary folders.
+  Search(int folder, const detail::WriterLock* lock, mode_t type = S_IFREG)
+      : folder_(folder), lock_(lock), type_(type) {}
 
   std::vector<Leftover> run() {
     std::vector<std::string> names = writers_names(folder_);
@@ -105,7 +107,8 @@ class Search {
     bool is_kind = detail::is_lock_name(name) == (kind == Kind::lock);
     bool own = lock_ != nullptr && name == lock_->file();
     if (!is_kind || own || ::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
-    if (!S_ISREG(status.st_mode)) return;
+    mode_t wanted = kind == Kind::temporary ? type_ : S_IFREG;
+    if ((status.st_mode & S_IFMT) != wanted) return;
     Leftover left{name,
                   kind,
                   Writer::unknown,
@@ -133,17 +136,18 @@ class Search {
 
   int folder_;
   const detail::WriterLock* lock_;
+  mode_t type_;
   bool shared_ = is_shared_between_machines(folder_);
   bool may_judge_ = !shared_ && (lock_ == nullptr || lock_->locked());
   std::vector<Leftover> found_;
 };
 
-std::vector<Leftover> sweep(int folder, const detail::WriterLock* lock) {
-  std::vector<Leftover> left = Search(folder, lock).run();
+std::vector<Leftover> sweep(int folder, const detail::WriterLock* lock, mode_t type = S_IFREG) {
+  std::vector<Leftover> left = Search(folder, lock, type).run();
   std::erase_if(left, [&](const Leftover& file) {
     if (file.writer != Writer::dead || !file.is_mine) return true;
     if (file.kind == Kind::lock) return !remove_lock(folder, file.name);
-    return file_ops().unlinkat(folder, file.name.c_str(), 0) != 0;
+    return detail::remove_tree(folder, file.name) != 0;
   });
   return left;
 }
@@ -166,6 +170,10 @@ std::vector<Leftover> find_leftovers(const std::filesystem::path& folder) {
 
 std::vector<Leftover> sweep_leftovers(const std::filesystem::path& folder) {
   return core::with_context(folder.string(), [&] { return sweep(open_folder(folder).get(), nullptr); });
+}
+
+std::vector<Leftover> sweep_hidden_folders(const std::filesystem::path& folder) {
+  return core::with_context(folder.string(), [&] { return sweep(open_folder(folder).get(), nullptr, S_IFDIR); });
 }
 
 namespace detail {

@@ -30,6 +30,8 @@ struct Leftover {
 std::vector<Leftover> find_leftovers(const std::filesystem::path& folder);
 /// Removes those of dead writers and returns them. Errors: Error(io) for a folder that cannot be read.
 std::vector<Leftover> sweep_leftovers(const std::filesystem::path& folder);
+/// The same for folders that were given such a name to be removed, with all that is in them (retention.h does that).
+std::vector<Leftover> sweep_hidden_folders(const std::filesystem::path& folder);
 
 namespace detail {
 

@@ -35,13 +35,14 @@ libckpt/format/npz  : libcore/base libckpt/io libckpt/format/npz/ libckpt/format
 libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/format/flat_state.h libckpt/format/folder.h libckpt/format/format.h libckpt/MODEL
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/delta       : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/format/read_checkpoint.h libckpt/delta libckpt/MODEL
+libckpt/run         : libcore/base libckpt/io libckpt/run/ libckpt/transform libckpt/format/folder.h libckpt/format/format.h libckpt/format/shard_index.h libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
-libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/delta libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/analyze libckpt/bridge libckpt/MODEL zoo
 zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
-tools               : libcore/base libckpt/io libckpt/delta libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h libckpt/format/in_place.h libckpt/format/unused_space.h zoo/manifest zoo/rules tools
+tools               : libcore/base libckpt/io libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h libckpt/format/in_place.h libckpt/format/unused_space.h zoo/manifest zoo/rules tools
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
 tools/support       : libcore/base zoo/data tools/support
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples tools/support
@@ -79,7 +80,7 @@ git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' | grep -v '^tests/' |
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) allowed[trim(part[1])] = trim(part[2])
     n = split(system_rules, lines, "\n")
     for (i = 1; i <= n; i++) if (split(lines[i], part, ":") >= 2) only[trim(part[1])] = trim(part[2])
-    m = split("checkpoint.h children.h damage.h entry.h objects.h sequence_of.h gather.h hint.h value.h nearest_path.h value_path.h integer_text.h view_key.h limits.h budget.h report.h scan.h rescue.h obstacle.h options.h open_save.h state_dicts.h wrappers.h reindex.h ckpt.h bridge.h", model, " ")
+    m = split("checkpoint.h children.h damage.h entry.h objects.h sequence_of.h gather.h hint.h value.h nearest_path.h value_path.h integer_text.h view_key.h limits.h budget.h report.h scan.h rescue.h obstacle.h options.h open_save.h state_dicts.h wrappers.h reindex.h run.h ckpt.h bridge.h", model, " ")
   }
   function rule_for(file,   folder, best) {
     best = ""

@@ -60,6 +60,8 @@ const std::map<std::string, std::string> kOther = {
     {"fix", "writes as rename does, after why found nothing else"},
     {"optim", "writes as select does, files with an optimizer alone"},
     {"set", "writes as rename does"},
+    {"latest", "damage is a reason to skip a file"},
+    {"gc", "a damaged file counts for nothing"},
     {"undo", "reads no values"},
     {"rescue", "keeps the other tensors"},
     {"reindex", "takes the values of an HDF5 file that was edited for new"},

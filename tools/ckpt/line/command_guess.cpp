@@ -41,6 +41,8 @@ constexpr Meaning kMeanings[] = {
     {"audit safe security pickle malware", "scan"},
     {"recover salvage restore undelete", "rescue"},
     {"repair", "fix rescue"},
+    {"newest last resume", "latest"},
+    {"clean-up cleanup retain retention rotate garbage", "gc"},
     {"diagnose debug explain load", "why"},
     {"histogram nan", "stat"},
     {"optimizer", "optim"},
