@@ -20,14 +20,16 @@ const Format& format_of(const RunOptions& options) {
   const Format* format =
       options.save.format.empty() ? find_format_for("step" + options.extension) : find_format(options.save.format);
   if (format != nullptr && format->write != nullptr && !format->several_files) return *format;
-  if (format == nullptr) throw Error(ErrorCode::usage, core::quote(options.extension) + " is the extension of no format");
+  if (format == nullptr)
+    throw Error(ErrorCode::usage, core::quote(options.extension) + " is the extension of no format");
   throw Error(ErrorCode::usage, "a step is one file, and " + std::string(format->title) + " is not written as one");
 }
 
 void check_place(const Format& format) {
   if (format.holds_metadata) return;
-  std::string values = format.torch_save ? "put them among its values, as a dict 'metrics', where they are found as well"
-                                         : ".ckpt and .safetensors files have one";
+  std::string values = format.torch_save
+                           ? "put them among its values, as a dict 'metrics', where they are found as well"
+                           : ".ckpt and .safetensors files have one";
   throw Error(ErrorCode::unsupported, "a " + std::string(format.title) + " has no place for metrics; " + values);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
-// Run: the folder of a training run, one checkpoint a step: runs/a/step-000001200.ckpt. Each is saved whole and durable,
-// its metrics are metadata of the file, and the list of files is all there is: no second file can disagree with it. The
-// newest checkpoint is the newest that is valid, whatever a killed job or a full disk left. Thread safety: one thread.
-// Use: ckpt::Run run("runs/a", {.retention = ckpt::Retention{.keep_last = 3}});
-// run.save(1200, checkpoint, {{"val_acc", 0.93}}); std::optional<ckpt::StepFile> last = run.latest();
+// Run: the folder of a training run, one checkpoint a step: runs/a/step-000001200.ckpt. Each is saved whole and
+// durable, its metrics are metadata of the file, and the list of files is all there is: no second file can disagree
+// with it. The newest checkpoint is the newest that is valid, whatever a killed job or a full disk left. Thread safety:
+// one thread. Use: ckpt::Run run("runs/a", {.retention = ckpt::Retention{.keep_last = 3}}); run.save(1200, checkpoint,
+// {{"val_acc", 0.93}}); std::optional<ckpt::StepFile> last = run.latest();
 
 #include <cstdint>
 #include <filesystem>

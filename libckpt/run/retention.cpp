@@ -55,7 +55,8 @@ class Planner {
     for (std::size_t i = 0; i < plan_.steps.size() && valid < keep_.keep_last; ++i) {
       const StepCheck& found = check(i);
       if (found.valid) ++valid;
-      std::string last = keep_.keep_last == 1 ? "the last valid one" : "one of the last " + std::to_string(keep_.keep_last);
+      std::string last =
+          keep_.keep_last == 1 ? "the last valid one" : "one of the last " + std::to_string(keep_.keep_last);
       keep(plan_.steps[i], found.valid ? last : "not valid, and not counted: " + found.why);
     }
     if (valid > 0 || plan_.steps.empty()) return;

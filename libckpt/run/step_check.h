@@ -20,9 +20,9 @@ enum class CheckDepth : std::uint8_t {
 
 struct StepCheck {
   bool valid = false;
-  std::string why;                                  ///< it is not: one sentence
-  ChecksumCover checksums = ChecksumCover::none;    ///< what every_byte had to compare with
-  std::string format;                               ///< "" where that is not known
+  std::string why;                                ///< it is not: one sentence
+  ChecksumCover checksums = ChecksumCover::none;  ///< what every_byte had to compare with
+  std::string format;                             ///< "" where that is not known
 };
 
 /// Objects of unknown classes make no checkpoint invalid: they are not damage. What keeps a file from being read is an

@@ -37,12 +37,14 @@ struct StepFiles {
   std::filesystem::path folder;
   std::vector<StepFile> steps;  ///< newest first
   std::vector<IgnoredFile> ignored;
-  std::vector<std::pair<std::string, std::string>> links;  ///< symbolic links of the folder, and the entry each leads to
+  std::vector<std::pair<std::string, std::string>>
+      links;  ///< symbolic links of the folder, and the entry each leads to
 };
 
 /// `pattern`: a family ("epoch_*"), or a glob (transform/glob.h) that chooses among names; "" for all. Where names are
-/// of several families, the one whose numbers stand behind "epoch", "step" and the like is taken. Errors: Error(usage) when several families
-/// remain, or one step is there twice: the order would be a guess; Error(io) for a folder that cannot be read.
+/// of several families, the one whose numbers stand behind "epoch", "step" and the like is taken. Errors: Error(usage)
+/// when several families remain, or one step is there twice: the order would be a guess; Error(io) for a folder that
+/// cannot be read.
 StepFiles find_steps(const std::filesystem::path& folder, const std::string& pattern = "");
 
 /// The state of what lies at `path` now; {} for nothing.

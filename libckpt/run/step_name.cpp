@@ -48,8 +48,9 @@ bool has_point(std::string_view name, Digits digits) {
 
 /// True when the letters before the number, apart from "=", "_" and the like, are a word for how far training got.
 bool has_counting_word(std::string_view name, Digits digits) {
-  constexpr std::array<std::string_view, 13> kWords = {"epoch", "epochs",    "ep",     "step",       "steps", "iter", "iters",
-                                                       "it",    "iteration", "update", "checkpoint", "ckpt",  "round"};
+  constexpr std::array<std::string_view, 13> kWords = {"epoch",      "epochs", "ep",   "step",      "steps",
+                                                       "iter",       "iters",  "it",   "iteration", "update",
+                                                       "checkpoint", "ckpt",   "round"};
   std::size_t end = digits.begin;
   while (end > 0 && std::string_view("=_-. ").find(name[end - 1]) != std::string_view::npos) --end;
   std::size_t begin = end;
@@ -83,9 +84,10 @@ std::string_view without_extension(std::string_view name) {
   std::size_t longest = 0;
   for (const Format* format : formats()) {
     for (std::string_view extension : format->extensions) {
-      bool ends = name.size() >= extension.size() &&
-                  std::equal(extension.begin(), extension.end(), name.end() - static_cast<std::ptrdiff_t>(extension.size()),
-                             [](char a, char b) { return a == lower(b); });
+      bool ends =
+          name.size() >= extension.size() &&
+          std::equal(extension.begin(), extension.end(), name.end() - static_cast<std::ptrdiff_t>(extension.size()),
+                     [](char a, char b) { return a == lower(b); });
       if (ends) longest = std::max(longest, extension.size());
     }
   }

@@ -36,7 +36,7 @@ bool is_index(const StepFile& step) {
 /// What libraries for training put into the folder of a checkpoint beside the weights.
 bool is_usual_beside(const std::string& name) {
   constexpr std::array<std::string_view, 4> kEnds = {".json", ".model", ".jinja", ".distcp"};
-  constexpr std::array<std::string_view, 7> kNames = {"merges.txt", "vocab.txt", "README.md", "scheduler.pkl",
+  constexpr std::array<std::string_view, 7> kNames = {"merges.txt", "vocab.txt", "README.md",         "scheduler.pkl",
                                                       "latest",     ".metadata", "commit_success.txt"};
   bool is_checkpoint = without_extension(name).size() < name.size();
   bool ends_so = std::any_of(kEnds.begin(), kEnds.end(), [&](std::string_view end) { return name.ends_with(end); });

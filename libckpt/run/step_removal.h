@@ -20,9 +20,9 @@ std::uint64_t removable_bytes(const StepFile& step);
 /// Makes all of it durable, as another program may have left it to the page cache. Errors: Error(io).
 void make_durable(int folder, const StepFile& step);
 
-/// Removes it, with what edits in place left beside it. A folder is first hidden, an index goes before its shards (those
-/// that no other index mentions). Errors: Error(io) when it is being written, was replaced or changed since it was
-/// found, or cannot be removed.
+/// Removes it, with what edits in place left beside it. A folder is first hidden, an index goes before its shards
+/// (those that no other index mentions). Errors: Error(io) when it is being written, was replaced or changed since it
+/// was found, or cannot be removed.
 void remove_step(int folder, const StepFile& step);
 
 }  // namespace ckpt::detail

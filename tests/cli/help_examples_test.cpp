@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "libckpt/io/json.h"
+#include "libckpt/run.h"
 #include "tests/cli/files.h"
 #include "tests/libckpt/transform/views.h"
 
@@ -145,6 +146,9 @@ void make_checkpoints(const fs::path& at) {
                            "a.safetensors", "b.safetensors", "old.pth", "new.safetensors", "best.safetensors",
                            "model.safetensors", "downloads/a.pth", "runs/a.pth"}) {
     write(name, net(1));
+  }
+  for (const char* name : {"step-000001200.ckpt", "step-000001600.ckpt"}) {
+    ckpt::save(ckpt::with_metrics(checkpoint(net(1)), {{"val_acc", 0.9}}), at / "runs" / name, {.durable = false});
   }
   write("new.pth", net(1, "backbone."));
   write("torchvision.pth", net(1));

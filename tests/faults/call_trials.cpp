@@ -215,7 +215,7 @@ void try_second_writer(const Setup& setup, const Operation& operation, Tally& ta
   auto before = [&](const Call& call) {
     bool is_lock = call.file == lock_file;
     opened |= call.kind == Kind::open && (is_lock || call.file == operation.head);
-    if (call.kind == Kind::unlink && is_lock) locked = false;
+    if (call.kind == Kind::unlink && is_lock) locked = opened = false;  // other locks may follow
     if (locked) {
       tally.add_point(operation.group, "second writer");
       try {

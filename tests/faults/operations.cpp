@@ -9,6 +9,7 @@
 #include "libckpt/io/edit_record.h"
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/open_save.h"
+#include "libckpt/run.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
 #include "libckpt/transform/prefix.h"
@@ -294,6 +295,74 @@ void add_publishing(List& list) {
            {training});
 }
 
+std::string step_name(int step) {
+  return "step-00000000" + std::to_string(step) + ".ckpt";
+}
+
+/// Saves a step of a run, then lets go of all but the last `keep`.
+Act save_step(int step, std::size_t keep, bool durable = true) {
+  return [=](const fs::path& folder) {
+    ckpt::RunOptions options{.save = save_options(), .retention = ckpt::Retention{.keep_last = keep}};
+    options.save.durable = durable;
+    ckpt::Run(folder, options).save(step, sample_model(static_cast<unsigned>(step)));
+  };
+}
+
+Act collect(std::size_t keep) {
+  return [=](const fs::path& folder) {
+    ckpt::OpenOptions options{.threads = 1};
+    ckpt::carry_out(ckpt::plan_retention(ckpt::find_steps(folder), {.keep_last = keep}, options));
+  };
+}
+
+/// Changes a bit in the middle, which is a tensor's, as a decaying disk does.
+void damage_step_4(const fs::path& folder) {
+  std::string bytes = read_file(folder / step_name(4));
+  char& middle = bytes[bytes.size() / 2];
+  middle = static_cast<char>(middle ^ 1);
+  write_file(folder / step_name(4), bytes);
+}
+
+void add_collections(List& list) {
+  std::vector<Act> steps;
+  for (int step = 1; step <= 4; ++step) steps.push_back(save_as(static_cast<unsigned>(step), step_name(step)));
+  list.add({.group = "gc",
+            .name = "gc of 4 steps",
+            .head = step_name(4),
+            .removes = true,
+            .run = collect(2),
+            .next = collect(2),
+            .command = {"gc", "-q", "--keep-last", "2", "."},
+            .quick = true},
+           steps);
+  list.add({.group = "gc",
+            .name = "gc after a save",
+            .head = step_name(5),
+            .removes = true,
+            .run = save_step(5, 1),
+            .next = save_step(5, 1),
+            .quick = true},
+           {steps[2], steps[3]});
+  list.add({.group = "gc",
+            .name = "gc after a save that is not durable",
+            .head = step_name(5),
+            .removes = true,
+            .run = save_step(5, 1, false),
+            .next = save_step(5, 1),
+            .quick = true},
+           {steps[2], steps[3]});
+  steps.push_back(damage_step_4);
+  list.add({.group = "gc",
+            .name = "gc with a damaged newest",
+            .head = step_name(3),
+            .removes = true,
+            .run = collect(1),
+            .next = collect(1),
+            .command = {"gc", "-q", "--keep-last", "1", "."},
+            .quick = true},
+           steps);
+}
+
 }  // namespace
 
 Folder start_of(const Operation& operation) {
@@ -332,6 +401,7 @@ std::vector<Operation> make_operations(const fs::path& scratch) {
   add_recovery(list, "net.pth", "undo of an interrupted append");
   add_shard_sets(list);
   add_publishing(list);
+  add_collections(list);
   return list.take();
 }
 

@@ -24,6 +24,8 @@ struct Operation {
                           ///< ended; to go with this one
   std::string head;       ///< the file through which the result is read
   bool several = false;   ///< the head names further files
+  bool removes = false;  ///< files of `before` go one by one: while it runs each of them may be there still, and a head
+                         ///< that is not whole, beside all of them
   Act run;
   Act next;                               ///< the next save of the same name
   std::vector<std::string> command = {};  ///< words of the tool that do the same in the folder; empty: none does

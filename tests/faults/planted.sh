@@ -32,6 +32,8 @@ bug "edit in place that is not durable" $io/edit_journal.cpp 's/file_ops()\.fsyn
 bug "record of an edit removed before the old bytes are durable" $io/edit_journal.cpp 's/file_ops()\.fsync(target) != 0/false/' power-cuts "interrupted edit"
 bug "new end of an interrupted edit not cut off" $io/edit_record.cpp 's/bool cut = error == 0/bool cut = false \&\& error == 0/' power-cuts "interrupted append"
 bug "lock on the target itself" $io/writer_lock.cpp 's/file_(lock_name(name))/file_(::faccessat(folder, name.c_str(), F_OK, 0) == 0 ? name : lock_name(name))/;;s/if (!fd_) return;/if (!fd_) return; if (file_[0] != 46) return;/;;s/if (file\.existed/if (file_[0] == 46 \&\& file.existed/;;s/\(^  .*\)write_owner();/\1if (file_[0] == 46) write_owner();/' second-writer "$set"
+bug "old steps removed before what stays is durable" libckpt/run/retention.cpp 's/^  secure(folder\.get(), plan);//' power-cuts "gc after a save that"
+bug "damaged step counted among those that stay" libckpt/run/step_check.cpp 's/if (depth == CheckDepth::every_byte) check_bytes/if (false) check_bytes/' power-cuts "gc with a damaged"
 
 # edit SCRIPT <IN >OUT: each part has to change something.
 edit() {

@@ -99,7 +99,8 @@ Folder Judge::settled(const Folder& state, std::string& wrong) const {
 }
 
 bool Judge::is_old(const Folder& state) const {
-  bool head_as_before = operation_.before.count(operation_.head) > 0 || state.count(operation_.head) == 0;
+  bool head_as_before =
+      operation_.removes || operation_.before.count(operation_.head) > 0 || state.count(operation_.head) == 0;
   return head_as_before && holds(state, operation_.before);
 }
 
@@ -131,9 +132,16 @@ std::vector<std::string> Judge::leftovers(const Folder& state) const {
   Folder wanted = needed(state);
   std::vector<std::string> names;
   for (const auto& [name, content] : without_undo(state)) {
-    if (wanted.count(name) == 0) names.push_back(name);
+    if (wanted.count(name) == 0 && !may_remain(name, state)) names.push_back(name);
   }
   return names;
+}
+
+bool Judge::may_remain(const std::string& name, const Folder& state) const {
+  if (!operation_.removes || is_ours(name)) return false;
+  Folder start = start_of(operation_);
+  auto before = start.find(name);
+  return name == operation_.head || (before != start.end() && *before->second == *state.at(name));
 }
 
 std::string Judge::verdict(const Folder& state, Claim claim) {
@@ -146,7 +154,12 @@ std::string Judge::verdict(const Folder& state, Claim claim) {
   if (!old && !fresh && !moved) return "neither the old nor the new files are there:" + list(state);
   if (claim == Claim::success && !fresh && !moved)
     return "success was reported, but the old files are there:" + list(state);
-  if (claim == Claim::failure && !old) return "failure was reported, but the new files are there:" + list(state);
+  if (claim == Claim::failure && !old && !operation_.removes)
+    return "failure was reported, but the new files are there:" + list(state);
+  for (const auto& [name, content] : state) {
+    bool is_left = operation_.removes && !is_ours(name) && after_.count(name) == 0;
+    if (claim == Claim::success && is_left) return "success was reported, but it is there still: " + name;
+  }
   for (const std::string& name : leftovers(state)) {
     if (!is_ours(name) && !operation_.several) return "a file is left over that everyone sees: " + name;
   }
@@ -191,7 +204,8 @@ std::string Judge::find_untidy(const Folder& now) const {
     if (!member && !bystander && name != operation_.head) return "the next save leaves " + name;
   }
   for (const auto& [name, content] : operation_.before) {
-    bool replaced = name == operation_.head || mentions(operation_.before, operation_.head, name);
+    bool replaced = name == operation_.head || (operation_.removes && after_.count(name) == 0) ||
+                    mentions(operation_.before, operation_.head, name);
     auto found = now.find(name);
     if (!replaced && (found == now.end() || *found->second != *content)) return "the next save changes " + name;
   }

@@ -2,7 +2,8 @@
 // The verdict rule: after a fault the folder holds the old files or the new ones, byte for byte (the new ones may also
 // be told by what they mean); a call that reported success has left the new ones, one that reported failure the old
 // ones (an edit in place that was interrupted may first be taken back, and reads as before all the while); what is left
-// over is ours and goes with the next save of the same name, which works.
+// over is ours and goes with the next save of the same name, which works. Of an operation that removes files, those may
+// be there until it has reported success, and after a failure some of them: what stays is whole at any time.
 // Thread safety: one thread (a judge has a scratch folder). Use: std::string wrong = judge.verdict(state, Claim::none);
 
 #include <filesystem>
@@ -51,6 +52,8 @@ class Judge {
   bool is_old(const Folder& state) const;
   bool is_new(const Folder& state) const;
   bool means_new(const Folder& state) const;
+  /// Of an operation that removes files: one that is still there, or the head.
+  bool may_remain(const std::string& name, const Folder& state) const;
   std::string check_next_save(const Folder& state);
   std::string find_untidy(const Folder& now) const;
   Folder without_stranded(const Folder& now) const;

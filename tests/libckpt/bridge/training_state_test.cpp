@@ -90,6 +90,23 @@ TEST_P(Resume, KeepsWhatTheProgramAdds) {
   EXPECT_EQ(ckpt::resume_training(file(), model, optimizer).extra, ckpt::Value::dict(extra));
 }
 
+TEST(ResumeLatest, GoesOnFromTheNewestStepThatIsWhole) {
+  TempDir dir;
+  ckpt::Run run(dir.path() / "a");
+  Noisy model;
+  core::SGD optimizer(model.parameters(), {.lr = 0.1});
+  EXPECT_FALSE(ckpt::resume_latest(run, model, optimizer)) << "nothing there yet";
+  ckpt::save_training(run, model, optimizer, {.epoch = 1, .step = 2}, {{"loss", 0.5}});
+  ckpt::StepFile newest = ckpt::save_training(run, model, optimizer, {.epoch = 2, .step = 4});
+  EXPECT_EQ(ckpt::resume_latest(run, model, optimizer)->step, 4);
+  std::filesystem::resize_file(newest.path, std::filesystem::file_size(newest.path) / 2);
+  ckpt::Report report;
+  EXPECT_EQ(ckpt::resume_latest(run, model, optimizer, {.open = {.report = &report}})->step, 2);
+  EXPECT_EQ(report.warnings.size(), 1U);
+  std::filesystem::resize_file(run.path_of(2), 100);
+  EXPECT_THROW(ckpt::resume_latest(run, model, optimizer), core::Error) << "that is no fresh start";
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, Resume, testing::Values(".ckpt", ".pth"));
 
 TEST(TrainingState, LayoutIsThatOfPyTorchPrograms) {

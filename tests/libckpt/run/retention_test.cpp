@@ -58,7 +58,8 @@ TEST(Retention, WithNoneValidNothingGoes) {
   TempDir dir;
   save_steps(dir, {5, 4, 3});
   for (const char* name : {"step-1.ckpt", "step-2.ckpt", "step-3.ckpt"}) damage(dir.path() / name);
-  EXPECT_THAT(message_of([&] { collect(dir, {.keep_last = 1}); }), HasSubstr("none of the 3 checkpoints there is valid"));
+  EXPECT_THAT(message_of([&] { collect(dir, {.keep_last = 1}); }),
+              HasSubstr("none of the 3 checkpoints there is valid"));
   EXPECT_EQ(list_folder(dir.path()).size(), 3U);
 }
 

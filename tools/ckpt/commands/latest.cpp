@@ -85,7 +85,7 @@ int run(Context& context, const Options& options) {
 
 void add_latest(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
-      app, "latest", "ckpt latest runs\n  ckpt ls \"$(ckpt latest --valid runs)\"",
+      app, "latest", "ckpt latest runs\n  last=$(ckpt latest --valid runs) && ckpt ls \"$last\"",
       "Print the path of the newest checkpoint in the folder of a training run: the highest number in names such as "
       "step-000001200.ckpt, epoch_12.pth or checkpoint-500/, of those that can be opened. What is skipped is named on "
       "standard error. Exit 1 when no checkpoint is there, 3 when none of those that are there is valid.");
