@@ -4,6 +4,7 @@
 
 #include "libckpt/analyze/align.h"
 #include "libckpt/analyze/branches.h"
+#include "libckpt/analyze/deep_verify.h"
 #include "libckpt/analyze/diff.h"
 #include "libckpt/analyze/digest.h"
 #include "libckpt/analyze/error_text.h"

@@ -359,6 +359,22 @@ TEST(Diff, CountsDeviceTagsOnlyWhenAsked) {
   EXPECT_EQ(run_ckpt(dir.path(), {"diff", "--locations", "a.pth", "b.pth"}).code, 1);
 }
 
+TEST(Verify, DeepReadsEveryTensorAndNamesNaN) {
+  TempDir dir;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  write_checkpoint(dir.path() / "net.ckpt", dict({{"good", tensor({1, 2})}, {"bad", tensor({nan, 1, inf, nan})}}));
+  EXPECT_THAT(expect_done(dir, {"verify", "net.ckpt"}).out, testing::Not(HasSubstr("NaN")));
+  std::string said = expect_done(dir, {"verify", "--deep", "net.ckpt"}).out;
+  EXPECT_THAT(said, HasSubstr("net.ckpt: note: bad: of its 4 values 2 NaN and 1 infinite\n"));
+  EXPECT_THAT(said, HasSubstr("from the disk; every tensor as it is loaded"));
+  EXPECT_THAT(said, testing::Not(HasSubstr("good: of")));
+  std::string bytes = read_file(dir.path() / "net.ckpt");
+  bytes.resize(bytes.size() / 2);
+  write_file(dir.path() / "net.ckpt", bytes);
+  EXPECT_EQ(run_ckpt(dir.path(), {"verify", "--deep", "net.ckpt"}).code, 3);
+}
+
 TEST(Verify, FindsAFlippedBit) {
   TempDir dir;
   write_checkpoint(dir.path() / "net.pth", dict({{"w", tensor(std::vector<float>(500, 1.0F))}}));

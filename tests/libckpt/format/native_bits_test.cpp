@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <random>
 
 #include "libckpt/format/format.h"
 #include "libckpt/format/native/layout.h"
@@ -60,10 +61,83 @@ class NativeBits : public ::testing::Test {
     return static_cast<std::size_t>(std::count(missed.begin(), missed.end(), 1));
   }
 
+  /// What the first finding is of, or what the refusal says.
+  static std::string named_part(std::string_view content) {
+    std::string part;
+    std::string refusal = test::error_of([&] {
+      Input input = input_of(content);
+      VerifyResult result = detect_format(input).verify(input, {}, {});
+      if (!result.damage.empty()) part = result.damage[0].subject;
+    });
+    return refusal.empty() ? part : refusal;
+  }
+  /// What a finding on this byte has to name: a tensor's payload, or the region of the file.
+  bool is_named_rightly(std::size_t at, const std::string& part) const {
+    if (at < detail::kHeaderBytes) return !part.empty();  // the refusal says which of its fields makes no sense
+    if (at < detail::kHeaderBytes + header_.index_size) return part.find("index") != std::string::npos;
+    if (at < header_.user_block) return part == "user block";
+    std::uint64_t in_body = at - header_.user_block;
+    for (std::size_t i = 0; i < payloads_.size(); ++i) {
+      const detail::Payload& payload = payloads_[i];
+      if (in_body >= payload.offset && in_body < payload.offset + payload.stored) return part == names_[i];
+    }
+    return part.find("HDF5 part") != std::string::npos || part == "padding";
+  }
+  void read_layout() {
+    content_ = test::read_file(path());
+    header_ = detail::parse_header(core::as_bytes(content_).first(detail::kHeaderBytes));
+    core::Bytes index = core::as_bytes(content_).subspan(detail::kHeaderBytes, header_.index_size);
+    payloads_ = detail::parse_index(index, header_, Limits()).payloads;
+    names_.clear();
+    for (const NamedEntry& named : list_entries(open(path()).root)) names_.push_back(named.name);
+  }
+
   test::TempDir dir_;
   std::string content_;
   detail::NativeHeader header_;
+  std::vector<detail::Payload> payloads_;
+  std::vector<std::string> names_;
 };
+
+TEST_F(NativeBits, AFindingNamesTheTensorOrElseTheRegion) {
+  read_layout();
+  ASSERT_EQ(payloads_.size(), 2U);
+  std::vector<std::string> wrong(content_.size());
+  parallel_for(content_.size(), 0, [&](std::size_t at) {
+    std::string flipped = content_;
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
+    std::string part = named_part(flipped);
+    if (!is_named_rightly(at, part)) wrong[at] = std::to_string(at) + ": " + part;
+  });
+  for (const std::string& text : wrong) ASSERT_EQ(text, "");
+}
+
+/// Each bit of a file of 1 MiB and 60 tensors, chosen at random.
+TEST_F(NativeBits, TenThousandBitsOfALargerFileAreAllFoundAndNamed) {
+  constexpr std::size_t kFlips = 10'000;
+  test::Items items;
+  for (unsigned i = 0; i < 60; ++i) {
+    items.emplace_back("layer" + std::to_string(i) + ".weight",
+                       test::tensor(core::DType::f32, {64 + static_cast<int>(i), 47}, i + 1));
+  }
+  ::unsetenv("CKPT_HDF5_HELPER");
+  save(test::checkpoint(items), path(), {.durable = false, .codec = Codec::none});
+  ::setenv("CKPT_HDF5_HELPER", "/nonexistent/ckpt-hdf5", 1);
+  read_layout();
+  ASSERT_EQ(payloads_.size(), items.size());
+  std::mt19937_64 random(17);
+  std::vector<std::uint64_t> bits(kFlips);
+  for (std::uint64_t& bit : bits) bit = random() % (content_.size() * 8);
+  std::vector<std::string> wrong(kFlips);
+  parallel_for(kFlips, 0, [&](std::size_t i) {
+    std::string flipped = content_;
+    std::size_t at = bits[i] / 8;
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << bits[i] % 8));
+    std::string part = named_part(flipped);
+    if (!is_named_rightly(at, part)) wrong[i] = "bit " + std::to_string(bits[i]) + ": " + part;
+  });
+  for (const std::string& text : wrong) ASSERT_EQ(text, "");
+}
 
 TEST_F(NativeBits, NoBitOfTheHeaderIsMissed) {
   ASSERT_EQ(verdict(content_), "");

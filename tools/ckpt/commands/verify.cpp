@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/analyze/deep_verify.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
@@ -17,12 +18,14 @@ namespace {
 
 struct Options : ReadOptions {
   std::vector<std::string> files;
+  bool deep = false;
 };
 
 ckpt::VerifyResult verify_file(const Options& options, const std::string& file, ckpt::Report& report) {
   Address address = parse_address(file);
   ProgressBar bar(core::printable(std::filesystem::path(address.shown()).filename().string()), !options.quiet);
-  return ckpt::verify(address.path, options.open(report), bar.hook());
+  auto verify = options.deep ? ckpt::deep_verify : ckpt::verify;
+  return verify(address.path, options.open(report), bar.hook());
 }
 
 /// "good" is for what was compared with checksums alone.
@@ -116,12 +119,16 @@ int run(Context& context, const Options& options) {
 
 void add_verify(CommandSpec app, Command& chosen) {
   CommandSpec command =
-      add_command(app, "verify", "ckpt verify net.ckpt\n  ckpt verify --json runs/*.pth",
+      add_command(app, "verify", "ckpt verify net.ckpt\n  ckpt verify --json runs/*.pth\n  ckpt verify --deep net.ckpt",
                   "Read every byte, compare it with the checksums the file has, and look for code and foreign "
                   "symbols; exit 1 on findings. 'readable' instead of 'good' means that there is no checksum to "
                   "compare with.");
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "checkpoint").required().type_name("");
+  command.add_flag(
+      "--deep", options->deep,
+      "read from the disk, not from what the system keeps of the file in memory; then read every tensor as "
+      "loading does, and name those that hold NaN or infinite values");
   add_read_options(command, *options);
   command.remove_options({"--foreign-objects"});  // they are findings
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
