@@ -55,7 +55,9 @@ StepFile Run::save(std::int64_t step, const Checkpoint& checkpoint, const Metric
   ckpt::save(with_metrics(checkpoint, metrics), path, options_.save);
   if (!options_.retention) return {path, step, state_of(path)};
   try {
-    carry_out(plan_retention(steps(), *options_.retention));
+    RetentionPlan plan = plan_retention(steps(), *options_.retention);
+    for (PlannedStep& planned : plan.steps) planned.stays |= planned.file.path == path;  // of a run that was set back
+    carry_out(plan);
   } catch (const Error& failed) {
     throw Error(failed.code(), "the step is saved, but old ones were not removed: " + failed.message())
         .add_context(folder_.string());

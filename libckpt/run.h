@@ -35,9 +35,9 @@ class Run {
   /// Where save() puts a step.
   std::filesystem::path path_of(std::int64_t step) const;
 
-  /// Saves a step, in place of one of the same number, then removes what options.retention lets go, once the new one
-  /// was read back. Errors: those of ckpt::save(); Error(usage) for a negative step; Error(unsupported) for metrics in
-  /// a format without metadata. Error(io) from the removal begins with "the step is saved".
+  /// Saves a step, in place of one of the same number, then removes what options.retention lets go, never
+  /// the one just saved. Errors: those of ckpt::save(); Error(usage) for a negative step; Error(unsupported) for
+  /// metrics in a format without metadata. Error(io) from the removal begins with "the step is saved".
   StepFile save(std::int64_t step, const Checkpoint& checkpoint, const Metrics& metrics = {});
 
   /// The checkpoints there, newest first, unread. Empty without the folder. Errors: those of find_steps().

@@ -67,15 +67,17 @@ class Planner {
         .add_context(plan_.folder.string());
   }
 
-  std::optional<double> metric_of(const PlannedStep& step) const {
+  /// What cannot be opened stays: it may be the best.
+  std::optional<double> metric_of(PlannedStep& step) const {
     try {
       OpenOptions options = options_;
       options.look_past_foreign = true;
       Report unheard;
       options.report = &unheard;
       return find_metric(open(step.file.path, options), keep_.keep_best);
-    } catch (const Error&) {
-      return {};  // what cannot be opened is not the best
+    } catch (const Error& error) {
+      if (!step.stays) keep(step, "its " + keep_.keep_best + " is not known: " + core::printable(error.message()));
+      return {};
     }
   }
 

@@ -116,6 +116,7 @@ void remove_set(int folder, const StepFile& step) {
 std::string why_it_stays(const StepFile& step) {
   try {
     detect_format(open_input(step.path));
+    if (is_index(step)) shards_of(step);
   } catch (const Error& error) {
     return "nothing in it shows that it is a checkpoint: " + core::printable(error.message());
   }

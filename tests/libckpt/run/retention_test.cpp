@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "libcore/base/error.h"
+#include "tests/libckpt/io/fault.h"
 #include "tests/libckpt/run/step_samples.h"
 #include "tests/support/message_of.h"
 
@@ -87,6 +88,17 @@ TEST(Retention, ADamagedBestStaysAndTheNextBestToo) {
   EXPECT_EQ(why(plan, "step-3.ckpt"), "goes");
 }
 
+TEST(Retention, WhatCannotBeOpenedMayBeTheBest) {
+  TempDir dir;
+  save_steps(dir, {1, 2, 3});
+  fs::resize_file(dir.path() / "step-1.ckpt", 5000);
+  auto why_stays = [&](const ckpt::Retention& keep) {
+    return why(ckpt::plan_retention(ckpt::find_steps(dir.path()), keep), "step-1.ckpt");
+  };
+  EXPECT_THAT(why_stays({.keep_last = 1, .keep_best = "loss"}), HasSubstr("its loss is not known: the file is cut"));
+  EXPECT_EQ(why_stays({.keep_last = 1}), "goes");
+}
+
 TEST(Retention, AMetricThatNoneHasIsSaid) {
   TempDir dir;
   save_steps(dir, {1, 2});
@@ -119,6 +131,32 @@ TEST(Retention, FoldersGoWholeUnlessSomethingForeignIsInThem) {
   EXPECT_THAT(why(plan, "checkpoint-100"), HasSubstr("it holds 'global_step/plot.png'"));
   EXPECT_GT(ckpt::carry_out(plan), fs::file_size(dir.path() / "checkpoint-300" / "model.safetensors"));
   EXPECT_EQ(list_folder(dir.path()), (Names{"checkpoint-100", "checkpoint-300"}));
+}
+
+/// After a kill at any call a folder is there whole, or is none any more, and the next collection takes what is left.
+TEST(Retention, KilledAtAnyCallNoHalfFolderIsSeen) {
+  bool killed = true;
+  int calls = 0;
+  for (; killed; ++calls) {
+    TempDir dir;
+    for (const char* name : {"checkpoint-1", "checkpoint-2"}) {
+      fs::create_directories(dir.path() / name);
+      save_step(dir.path() / name / "model.safetensors");
+      write_file(dir.path() / name / "config.json", "{}");
+    }
+    int status = fault::run_child([&] {
+      fault::Injection injection(calls, 0);
+      collect(dir, {.keep_last = 1});
+    });
+    killed = WIFSIGNALED(status);
+    EXPECT_TRUE(ckpt::check_step(dir.path() / "checkpoint-2", ckpt::CheckDepth::every_byte).valid);
+    if (fs::exists(dir.path() / "checkpoint-1")) {
+      EXPECT_EQ(list_folder(dir.path() / "checkpoint-1"), (Names{"config.json", "model.safetensors"}));
+    }
+    collect(dir, {.keep_last = 1});
+    EXPECT_EQ(list_folder(dir.path()), Names{"checkpoint-2"}) << "killed at call " << calls;
+  }
+  EXPECT_GT(calls, 8);
 }
 
 TEST(Retention, ShardsGoWithTheirIndexUnlessAnotherNamesThem) {

@@ -98,6 +98,14 @@ TEST(Run, KeepsTheLastAndTheBest) {
   EXPECT_EQ(list_folder(dir.path()), (Names{"step-000000001.ckpt", "step-000000003.ckpt", "step-000000004.ckpt"}));
 }
 
+TEST(Run, AStepSavedAfterARunWasSetBackStays) {
+  TempDir dir;
+  ckpt::Run run(dir.path(), {.retention = ckpt::Retention{.keep_last = 1}});
+  run.save(500, small_model());
+  run.save(100, small_model());
+  EXPECT_EQ(names_of(run.steps().steps), (Names{"step-000000500.ckpt", "step-000000100.ckpt"}));
+}
+
 TEST(Run, RefusesWhatIsNoStepAndNoFormat) {
   TempDir dir;
   EXPECT_THAT(message_of([&] { ckpt::Run(dir.path()).save(-1, small_model()); }), HasSubstr("a step is a count"));
