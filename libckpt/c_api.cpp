@@ -167,9 +167,8 @@ std::string diff_json(const ckpt::DiffResult& result) {
 
 ckpt::Codec parse_codec(const char* name) {
   if (name == nullptr) return ckpt::Codec::automatic;
-  if (std::strcmp(name, "none") == 0) return ckpt::Codec::none;
-  if (std::strcmp(name, "zstd") == 0) return ckpt::Codec::zstd;
-  throw Error(ErrorCode::usage, core::quote(name) + " is not a codec; use none or zstd");
+  if (std::optional<ckpt::Codec> codec = ckpt::codec_named(name)) return *codec;
+  throw Error(ErrorCode::usage, core::quote(name) + " is not a codec; use none, zstd or gzip");
 }
 
 ckpt::SaveOptions save_options(const ckpt_save_options* given, ckpt::Report& report) {

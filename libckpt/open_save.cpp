@@ -114,7 +114,7 @@ namespace {
 /// What a format cannot do is an error, not something that is left undone.
 void check_form(const Format& format, const SaveOptions& options) {
   std::string subject = "the format " + core::quote(format.name);
-  if (options.codec == Codec::zstd && !format.packs) {
+  if (options.codec != Codec::automatic && options.codec != Codec::none && !format.packs) {
     throw Error(ErrorCode::usage, subject + " is not compressed; leave the codec out, or save as .ckpt");
   }
   if (options.parity > 1) throw Error(ErrorCode::usage, "the share of parity data is at most 1");

@@ -37,7 +37,14 @@ struct OpenOptions {
 };
 
 /// How tensor bytes are packed, where a format can.
-enum class Codec : std::uint8_t { automatic, none, zstd };
+enum class Codec : std::uint8_t {
+  automatic,
+  none,
+  zstd,  ///< byte planes, each packed as its bytes ask for, in one zstd frame a chunk: HDF5's shuffle and filter 32015
+  gzip,  ///< HDF5's shuffle and deflate, which every HDF5 program reads
+};
+/// The codec of that name ("none", "zstd", also "tight", "gzip"), nullopt for any other text.
+std::optional<Codec> codec_named(std::string_view text);
 
 /// Every tensor of one type is written as another (cast.h says how values are rounded).
 struct Retype {

@@ -9,7 +9,7 @@
 namespace ckpt::detail {
 
 /// Both sides must agree: a helper of another version is refused.
-inline constexpr std::uint32_t kHelperProtocol = 4;
+inline constexpr std::uint32_t kHelperProtocol = 5;
 
 /// A tag (1 byte), the length of the content (4 bytes), the content.
 inline constexpr std::size_t kFrameHead = 5;
@@ -100,7 +100,7 @@ enum HelperExit : int {
 // A dataset: how many links of its path are those of the one before, how many more follow, these; DescribedKind (1
 // byte). Then for a link the path of the other dataset, links joined with "/". For others: name of the dtype; number of
 // dimensions, these; offset from the end of the user block; bytes (kDescribedRaw), or: sizes of a chunk, shuffle (1
-// byte), level of zstd, number of chunks, bytes of each (kDescribedPacked); attributes.
+// byte), DescribedFilter (1 byte), its level, number of chunks, bytes of each (kDescribedPacked); attributes.
 
 enum DescribeFlag : std::uint8_t {
   kDescribeInOrder = 1,  ///< links are listed in the order in which they come here
@@ -109,7 +109,13 @@ enum DescribeFlag : std::uint8_t {
 enum DescribedKind : std::uint8_t {
   kDescribedLink = 0,    ///< a hard link to a dataset that came before
   kDescribedRaw = 1,     ///< bytes as they are, one behind the other
-  kDescribedPacked = 2,  ///< chunks that zstd packed, one behind the other
+  kDescribedPacked = 2,  ///< packed chunks, one behind the other
+};
+
+/// What packed the chunks.
+enum DescribedFilter : std::uint8_t {
+  kDescribedZstd = 0,
+  kDescribedGzip = 1,  ///< HDF5's own deflate filter
 };
 
 // The job "relink". The library sends the length of what follows (8 bytes), then: size of the user block; where the

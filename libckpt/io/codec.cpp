@@ -4,12 +4,10 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include <memory>
-#include <mutex>
 #include <new>
 #include <string>
-#include <vector>
 
+#include "libckpt/io/idle_contexts.h"
 #include "libcore/base/error.h"
 
 namespace ckpt {
@@ -18,76 +16,19 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-template <class T, auto kFree>
-struct Free {
-  void operator()(T* pointer) const { kFree(pointer); }
-};
-template <class T, auto kFree>
-using Handle = std::unique_ptr<T, Free<T, kFree>>;
-
-template <class T>
-T* require_made(T* pointer) {
-  if (pointer == nullptr) throw std::bad_alloc();
-  return pointer;
-}
-
-/// Contexts cost more than a small frame, so they are kept, as many as were used at once. (Not one a thread: a
-/// thread_local that has a destructor ends the process where memory for its registration is lacking.) Never destroyed:
-/// a save may still run when the program ends.
-template <class T, auto kMake, auto kFree>
-class Contexts {
- public:
-  /// One of them, until it goes.
-  class Borrowed {
-   public:
-    explicit Borrowed(Contexts& home) : home_(home), context_(home.take()) {}
-    ~Borrowed() { home_.give_back(std::move(context_)); }
-    Borrowed(const Borrowed&) = delete;
-    Borrowed& operator=(const Borrowed&) = delete;
-    T* get() const { return context_.get(); }
-
-   private:
-    Contexts& home_;
-    Handle<T, kFree> context_;
-  };
-
-  Borrowed borrow() { return Borrowed(*this); }
-
- private:
-  Handle<T, kFree> take() {
-    std::lock_guard lock(mutex_);
-    if (idle_.empty()) {
-      Handle<T, kFree> made(require_made(kMake()));
-      idle_.reserve(++made_);  // so that giving back needs no memory
-      return made;
-    }
-    Handle<T, kFree> context = std::move(idle_.back());
-    idle_.pop_back();
-    return context;
-  }
-  void give_back(Handle<T, kFree> context) {
-    std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(context));
-  }
-
-  std::mutex mutex_;
-  std::vector<Handle<T, kFree>> idle_;
-  std::size_t made_ = 0;
-};
-
 auto compression_context() {
-  static auto& contexts = *new Contexts<ZSTD_CCtx, ZSTD_createCCtx, ZSTD_freeCCtx>();
+  static auto& contexts = *new detail::IdleContexts<ZSTD_CCtx, ZSTD_createCCtx, ZSTD_freeCCtx>();
   return contexts.borrow();
 }
 
 auto decompression_context() {
-  static auto& contexts = *new Contexts<ZSTD_DCtx, ZSTD_createDCtx, ZSTD_freeDCtx>();
+  static auto& contexts = *new detail::IdleContexts<ZSTD_DCtx, ZSTD_createDCtx, ZSTD_freeDCtx>();
   return contexts.borrow();
 }
 
 auto inflater() {
   static auto& contexts =
-      *new Contexts<libdeflate_decompressor, libdeflate_alloc_decompressor, libdeflate_free_decompressor>();
+      *new detail::IdleContexts<libdeflate_decompressor, libdeflate_alloc_decompressor, libdeflate_free_decompressor>();
   return contexts.borrow();
 }
 
@@ -103,49 +44,6 @@ void require_memory(std::size_t result) {
 void require_size(std::size_t size, std::size_t expected) {
   if (size == expected) return;
   damaged("it holds " + std::to_string(size) + " bytes where " + std::to_string(expected) + " are recorded");
-}
-
-/// Fixed widths let the compiler unroll the inner loop.
-template <std::uint32_t kWidth>
-void transpose(const std::byte* in, std::byte* out, std::size_t count, bool forward) {
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::uint32_t b = 0; b < kWidth; ++b) {
-      if (forward) {
-        out[b * count + i] = in[i * kWidth + b];
-      } else {
-        out[i * kWidth + b] = in[b * count + i];
-      }
-    }
-  }
-}
-
-void transpose_any(const std::byte* in, std::byte* out, std::size_t count, std::uint32_t width, bool forward) {
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::uint32_t b = 0; b < width; ++b) {
-      std::size_t packed = i * width + b;
-      std::size_t planar = b * count + i;
-      out[forward ? planar : packed] = in[forward ? packed : planar];
-    }
-  }
-}
-
-void shuffle_either(Bytes in, std::uint32_t width, MutableBytes out, bool forward) {
-  std::size_t count = in.size() / width;
-  switch (width) {
-    case 2:
-      transpose<2>(in.data(), out.data(), count, forward);
-      break;
-    case 4:
-      transpose<4>(in.data(), out.data(), count, forward);
-      break;
-    case 8:
-      transpose<8>(in.data(), out.data(), count, forward);
-      break;
-    default:
-      transpose_any(in.data(), out.data(), count, width, forward);
-  }
-  std::size_t done = count * width;
-  if (done < in.size()) std::memcpy(out.data() + done, in.data() + done, in.size() - done);
 }
 
 void require_inflated(libdeflate_result result, std::size_t used, std::size_t size) {
@@ -202,14 +100,6 @@ void zstd_decompress_frames(Bytes frames, MutableBytes out) {
   require_size(size, out.size());
 }
 
-void shuffle(Bytes in, std::uint32_t width, MutableBytes out) {
-  shuffle_either(in, width, out, true);
-}
-
-void unshuffle(Bytes in, std::uint32_t width, MutableBytes out) {
-  shuffle_either(in, width, out, false);
-}
-
 void inflate(Bytes deflated, MutableBytes out) {
   std::size_t used = 0;
   libdeflate_result result = libdeflate_deflate_decompress_ex(inflater().get(), deflated.data(), deflated.size(),
@@ -222,6 +112,18 @@ void inflate_zlib(Bytes stream, MutableBytes out) {
   libdeflate_result result = libdeflate_zlib_decompress_ex(inflater().get(), stream.data(), stream.size(), out.data(),
                                                            out.size(), &used, nullptr);
   require_inflated(result, used, stream.size());
+}
+
+ByteVector deflate_zlib(Bytes bytes, int level) {
+  detail::Handle<libdeflate_compressor, libdeflate_free_compressor> deflater(
+      detail::require_made(libdeflate_alloc_compressor(level)));
+  ByteVector stream(deflate_bound(bytes.size()));
+  stream.resize(libdeflate_zlib_compress(deflater.get(), bytes.data(), bytes.size(), stream.data(), stream.size()));
+  return stream;
+}
+
+std::uint64_t deflate_bound(std::uint64_t size) {
+  return libdeflate_zlib_compress_bound(nullptr, size);
 }
 
 // A control byte below 32 stands before that many bytes plus one; any other is a reference back: its upper three bits

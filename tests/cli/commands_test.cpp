@@ -300,8 +300,23 @@ TEST(Convert, RefusesWhatTheFormatDoesNotDo) {
     EXPECT_THAT(split.err, HasSubstr("is not split into shards; save as .safetensors")) << name;
   }
   for (const char* name : {"net.ckpt", "net.h5"}) {
-    EXPECT_EQ(run_ckpt(dir.path(), {"convert", "net.safetensors", name, "--codec", "zstd"}).code, 0) << name;
+    for (const char* codec : {"zstd", "tight", "gzip"}) {
+      EXPECT_EQ(run_ckpt(dir.path(), {"convert", "-f", "net.safetensors", name, "--codec", codec}).code, 0) << name;
+    }
   }
+}
+
+TEST(Convert, PacksByTheCodecThatInfoNames) {
+  TempDir dir;
+  write_checkpoint(dir.path() / "net.pth",
+                   dict({{"a", tensor(std::vector<float>(100'000))}, {"b", tensor(std::vector<float>(10))}}));
+  for (auto [codec, named] : {std::pair("tight", "zstd"), std::pair("gzip", "gzip")}) {
+    expect_done(dir, {"convert", "-f", "net.pth", "net.ckpt", "--codec", codec});
+    EXPECT_LT(std::filesystem::file_size(dir.path() / "net.ckpt"), 50'000U) << codec;
+    EXPECT_THAT(run_ckpt(dir.path(), {"info", "net.ckpt"}).out, HasSubstr(std::string(named) + " (1), none (1)"));
+    expect_done(dir, {"diff", "net.pth", "net.ckpt"});
+  }
+  EXPECT_THAT(run_ckpt(dir.path(), {"info", "net.pth"}).out, testing::Not(HasSubstr("codecs")));
 }
 
 TEST(Convert, SplitsIntoShards) {

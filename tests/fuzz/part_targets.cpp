@@ -1,9 +1,11 @@
 #include "tests/fuzz/part_targets.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "libckpt/analyze/error_text.h"
 #include "libckpt/analyze/key_list.h"
+#include "libckpt/io/codec.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/transform/glob.h"
@@ -49,6 +51,10 @@ ckpt::Checkpoint small_model() {
   ckpt::Checkpoint model;
   model.root = ckpt::Value::dict(std::move(dict));
   return model;
+}
+
+void require_same(core::Bytes back, core::Bytes bytes) {
+  if (!std::ranges::equal(back, bytes)) throw std::logic_error("packed bytes came back as others");
 }
 
 }  // namespace
@@ -114,6 +120,22 @@ void run_rules(core::Bytes bytes) {
 
 void run_ppm(core::Bytes bytes) {
   answer([&] { zoo::parse_ppm(bytes); });
+}
+
+void run_planes(core::Bytes bytes) {
+  if (bytes.size() < 2) return;
+  std::uint32_t width = 1 + static_cast<std::uint32_t>(bytes[0]) % 16;
+  core::Bytes chunk = bytes.subspan(1);
+  core::ByteVector planes(chunk.size());
+  ckpt::shuffle(chunk, width, planes);
+  core::ByteVector frame = ckpt::zstd_compress_planes(planes, width, 1);
+  core::ByteVector back(chunk.size());
+  ckpt::unshuffle(ckpt::zstd_decompress(frame, chunk.size()), width, back);
+  require_same(back, chunk);
+  ckpt::inflate_zlib(ckpt::deflate_zlib(chunk, 1), back);
+  require_same(back, chunk);
+  answer([&] { ckpt::zstd_decompress(chunk, back); });
+  answer([&] { ckpt::inflate_zlib(chunk, back); });
 }
 
 }  // namespace fuzz

@@ -16,5 +16,7 @@ void run_why_text(core::Bytes bytes);
 void run_rules(core::Bytes bytes);
 /// A PPM or PGM image.
 void run_ppm(core::Bytes bytes);
+/// The width of an element, then the bytes of a chunk; and those bytes as if they were a packed one.
+void run_planes(core::Bytes bytes);
 
 }  // namespace fuzz

@@ -92,6 +92,7 @@ std::vector<Row> rows() {
       {{"hdf5_chunk", run_hdf5_chunk, {}, nullptr, chunk_texts()}, "hdf5"},
       {{"why_text", run_why_text, {{"safetensors/sharded", "index.json"}}, nullptr, why_texts()}, ""},
       {{"ppm", run_ppm, {}, nullptr, ppm_texts()}, ""},
+      {{"planes", run_planes, {{"safetensors", ".safetensors"}, {"torch_2.15", "zip"}}}, ""},
       {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
       {{"selector", run_selector, {}, nullptr, selector_texts()}, ""},
       {{"strip_reread",

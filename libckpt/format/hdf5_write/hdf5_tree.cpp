@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "libckpt/format/hdf5_write/chunk_codec.h"
 #include "libckpt/format/hdf5_write/hdf5_types.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/hdf5/wire.h"
@@ -128,7 +129,9 @@ class DescriptionWriter {
     put_count(out_, payload.offset);
     for (std::uint64_t size : chunk_dims(form.dims, form.width, payload.chunks.chunk)) put_count(out_, size);
     out_.push_back(static_cast<std::byte>(payload.shuffle != 0));
-    put_count(out_, kZstdLevel);
+    bool gzip = payload.codec == NativeCodec::gzip;
+    out_.push_back(static_cast<std::byte>(gzip ? kDescribedGzip : kDescribedZstd));
+    put_count(out_, gzip ? kGzipLevel : kZstdLevel);
     put_count(out_, payload.chunks.stored.size());
     for (std::uint32_t stored : payload.chunks.stored) put_count(out_, stored);
   }

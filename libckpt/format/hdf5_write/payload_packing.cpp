@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libckpt/format/hdf5_write/chunk_codec.h"
 #include "libckpt/format/hdf5_write/hdf5_types.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/io/codec.h"
@@ -31,21 +32,23 @@ core::ByteVector sample_of(const ByteSource& source) {
   return sample;
 }
 
-struct Gain {
-  double ratio = 1;          ///< packed over logical bytes
-  std::uint8_t shuffle = 0;  ///< width that gave it
-};
+core::ByteVector shuffled(const core::ByteVector& bytes, std::uint32_t width) {
+  core::ByteVector planes(bytes.size());
+  shuffle(bytes, width, planes);
+  return planes;
+}
 
-Gain measure(const ByteSource& source, std::uint32_t width) {
-  core::ByteVector sample = sample_of(source);
-  auto size = static_cast<double>(sample.size());
-  Gain gain{static_cast<double>(zstd_compress(sample, kZstdLevel).size()) / size, 0};
-  if (width == 1) return gain;
-  core::ByteVector shuffled(sample.size());
-  shuffle(sample, width, shuffled);
-  double ratio = static_cast<double>(zstd_compress(shuffled, kZstdLevel).size()) / size;
-  if (ratio < gain.ratio) gain = {ratio, static_cast<std::uint8_t>(width)};
-  return gain;
+bool is_worthwhile(const core::ByteVector& sample, std::uint32_t width) {
+  std::size_t least = zstd_compress(sample, kZstdLevel).size();
+  if (width > 1) least = std::min(least, zstd_compress(shuffled(sample, width), kZstdLevel).size());
+  return static_cast<double>(least) <= kWorthwhile * static_cast<double>(sample.size());
+}
+
+/// The width to shuffle by, 0 where that gains nothing.
+std::uint8_t best_shuffle(const core::ByteVector& sample, std::uint32_t width) {
+  if (width == 1) return 0;
+  std::size_t apart = zstd_compress_planes(shuffled(sample, width), width, kZstdLevel).size();
+  return apart < zstd_compress_planes(sample, 1, kZstdLevel).size() ? static_cast<std::uint8_t>(width) : 0;
 }
 
 ChunkTable chunk_table(const Hdf5Form& form, std::uint64_t size, std::uint64_t target) {
@@ -72,7 +75,7 @@ std::optional<Payload> packing_of(const ByteSource& source, const Hdf5Form& form
   ChunkTable table = chunk_table(form, payload.size, payload.chunks.chunk);
   if (table.run != payload.chunks.run || table.chunk != payload.chunks.chunk) return std::nullopt;
   if (payload.shuffle != 0 && payload.shuffle != form.width) return std::nullopt;
-  return Payload{0, payload.size, 0, {}, NativeCodec::zstd, payload.shuffle, std::move(table)};
+  return Payload{0, payload.size, 0, {}, payload.codec, payload.shuffle, std::move(table)};
 }
 
 }  // namespace
@@ -87,11 +90,11 @@ Payload choose_packing(const PlannedPayload& planned, Codec codec) {
     if (std::optional<Payload> known = packing_of(*planned.source, form)) return *known;
   }
   if (raw.size < (automatic ? kMinProbed : kMinPacked)) return raw;
-  Gain gain = measure(*planned.source, form.width);
-  if (automatic && gain.ratio > kWorthwhile) return raw;
+  core::ByteVector sample = sample_of(*planned.source);
+  if (automatic && !is_worthwhile(sample, form.width)) return raw;
   Payload packed = raw;
-  packed.codec = NativeCodec::zstd;
-  packed.shuffle = gain.shuffle;
+  packed.codec = codec == Codec::gzip ? NativeCodec::gzip : NativeCodec::zstd;
+  packed.shuffle = best_shuffle(sample, form.width);
   packed.chunks = chunk_table(form, raw.size, kChunkTarget);
   return packed;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Chooses how a payload is packed: as it is, or cut into chunks, shuffled and compressed with zstd where that pays.
+// Chooses how a payload is packed: as it is, or cut into chunks, shuffled and compressed where that pays.
 // Thread safety: pure functions; sources are read. Use: Payload payload = choose_packing(planned, Codec::automatic);
 
 #include <cstdint>
@@ -10,15 +10,14 @@
 
 namespace ckpt::detail {
 
-inline constexpr unsigned kZstdLevel = 1;
-
 /// Payloads from this size on begin on a page, so that they can be mapped and read directly; others on 64 bytes.
 inline constexpr std::uint64_t kAlignedFrom = 64ULL << 10;
 inline constexpr std::uint64_t kPageAlignment = 4096;
 inline constexpr std::uint64_t kSmallAlignment = 64;
 
-/// Codec, shuffle, chunk table (sizes still zero) and logical size. Codec::automatic compresses a sample and takes zstd
-/// when that saves a quarter, and leaves payloads of native files packed as they are.
+/// Codec, shuffle, chunk table (sizes still zero) and logical size. Codec::automatic takes zstd when a search for
+/// repetitions alone (zstd_compress) saves a quarter of a sample, and leaves payloads of native files packed as they
+/// are.
 Payload choose_packing(const PlannedPayload& planned, Codec codec);
 
 /// True when the bytes of `stored` in its file are what `wanted` asks for.

@@ -4,8 +4,8 @@
 #include <list>
 #include <mutex>
 
+#include "libckpt/format/hdf5_write/chunk_codec.h"
 #include "libckpt/io/checked_source.h"
-#include "libckpt/io/codec.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -69,10 +69,10 @@ class ChunkCache {
 
 namespace {
 
-class ZstdPayload final : public StoredPayload {
+class PackedPayload final : public StoredPayload {
  public:
-  ZstdPayload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
-              std::shared_ptr<ChunkCache> cache)
+  PackedPayload(SourcePtr body, const Payload* payload, std::shared_ptr<const void> owner,
+                std::shared_ptr<ChunkCache> cache)
       : StoredPayload(std::move(body), payload, std::move(owner)), cache_(std::move(cache)) {
     const ChunkTable& table = payload->chunks;
     starts_.reserve(table.stored.size());
@@ -114,12 +114,9 @@ class ZstdPayload final : public StoredPayload {
 
   /// REQUIRES: `out` has the size of a chunk.
   void unpack(std::uint64_t index, MutableBytes out) const {
-    core::ByteVector frame(payload().chunks.stored[index]);
-    body()->read(starts_[index], frame);
-    if (payload().shuffle == 0) return zstd_decompress(frame, out);
-    core::ByteVector shuffled(out.size());
-    zstd_decompress(frame, MutableBytes(shuffled));
-    unshuffle(shuffled, payload().shuffle, out);
+    core::ByteVector packed(payload().chunks.stored[index]);
+    body()->read(starts_[index], packed);
+    unpack_chunk(payload(), packed, out);
   }
 
   std::shared_ptr<ChunkCache> cache_;
@@ -137,7 +134,7 @@ SourcePtr open_payload(SourcePtr body, const Payload* payload, std::shared_ptr<c
   if (payload->codec == NativeCodec::raw) {
     return std::make_shared<RawPayload>(std::move(body), payload, std::move(owner));
   }
-  return std::make_shared<ZstdPayload>(std::move(body), payload, std::move(owner), std::move(cache));
+  return std::make_shared<PackedPayload>(std::move(body), payload, std::move(owner), std::move(cache));
 }
 
 const StoredPayload* stored_payload(const ByteSource& source) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "libckpt/format/hdf5_write/chunk_codec.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/io/checked_source.h"
-#include "libckpt/io/codec.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"
 
@@ -26,18 +26,12 @@ std::uint64_t alignment_of(std::uint64_t size) {
   return size >= kAlignedFrom ? kPageAlignment : kSmallAlignment;
 }
 
-Piece pack_chunk(const ByteSource& source, const Payload& payload, std::uint64_t index) {
+Piece read_and_pack(const ByteSource& source, const Payload& payload, std::uint64_t index) {
   auto [begin, length] = payload.chunks.span_of(index);
   Piece piece;
   piece.logical.resize(payload.chunks.chunk);
   source.read(begin, MutableBytes(piece.logical).first(length));
-  if (payload.shuffle == 0) {
-    piece.packed = zstd_compress(piece.logical, kZstdLevel);
-  } else {
-    core::ByteVector shuffled(piece.logical.size());
-    shuffle(piece.logical, payload.shuffle, shuffled);
-    piece.packed = zstd_compress(shuffled, kZstdLevel);
-  }
+  piece.packed = pack_chunk(payload, piece.logical);
   piece.logical.resize(length);
   return piece;
 }
@@ -153,7 +147,7 @@ void PayloadWriter::write_packed(const ByteSource& source, Payload& payload) {
   std::uint64_t weight = 4 * std::uint64_t{payload.chunks.chunk};
   ckpt::run_in_order<Piece>(
       payload.chunks.stored.size(), {thread_count(options_.threads), std::min(options_.max_memory, kMaxBuffers)},
-      [&](std::size_t) { return weight; }, [&](std::size_t i) { return pack_chunk(source, payload, i); },
+      [&](std::size_t) { return weight; }, [&](std::size_t i) { return read_and_pack(source, payload, i); },
       [&](std::size_t i, const Piece& piece) {
         hasher.update(piece.logical);
         append(piece.packed);
@@ -168,9 +162,8 @@ std::uint64_t bound_of_payloads(const std::vector<Payload>& payloads) {
   std::uint64_t end = kFirstPayload;
   for (const Payload& payload : payloads) {
     end = core::align_up(end, alignment_of(payload.size));
-    bool packed = payload.codec == NativeCodec::zstd;
-    end =
-        core::checked_add(end, packed ? payload.chunks.stored.size() * zstd_bound(payload.chunks.chunk) : payload.size);
+    bool packed = payload.codec != NativeCodec::raw;
+    end = core::checked_add(end, packed ? payload.chunks.stored.size() * packed_bound(payload) : payload.size);
   }
   return end;
 }

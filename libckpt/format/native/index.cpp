@@ -87,7 +87,7 @@ core::ByteVector encode_payloads(const NativeIndex& index) {
 core::ByteVector encode_chunks(const NativeIndex& index) {
   core::ByteVector out;
   for (const Payload& payload : index.payloads) {
-    if (payload.codec != NativeCodec::zstd) continue;
+    if (payload.codec == NativeCodec::raw) continue;
     core::append_le<std::uint64_t>(out, payload.chunks.run);
     core::append_le<std::uint32_t>(out, payload.chunks.chunk);
     core::append_le<std::uint32_t>(out, static_cast<std::uint32_t>(payload.chunks.stored.size()));
@@ -207,7 +207,7 @@ void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
     auto codec = in.take<std::uint8_t>();
     payload.shuffle = in.take<std::uint8_t>();
     in.skip(6);
-    if (codec > static_cast<std::uint8_t>(NativeCodec::zstd)) {
+    if (codec > static_cast<std::uint8_t>(NativeCodec::gzip)) {
       throw Error(ErrorCode::unsupported,
                   "a tensor is packed with codec number " + std::to_string(codec) + "; use a newer version");
     }
@@ -230,7 +230,7 @@ void check_chunks(const Payload& payload, std::uint64_t count) {
 
 void parse_chunks(ByteCursor in, NativeIndex& index) {
   for (Payload& payload : index.payloads) {
-    if (payload.codec != NativeCodec::zstd) continue;
+    if (payload.codec == NativeCodec::raw) continue;
     payload.chunks.run = in.take<std::uint64_t>();
     payload.chunks.chunk = in.take<std::uint32_t>();
     auto count = in.take<std::uint32_t>();
@@ -344,7 +344,7 @@ std::uint64_t encoded_size(const NativeIndex& index) {
   std::uint64_t size = (kRequiredSections + 1) * kSectionHead + index.ranges.size() * kRangeBytes +
                        index.payloads.size() * kPayloadBytes;
   for (const Payload& payload : index.payloads) {
-    if (payload.codec == NativeCodec::zstd) size += 16 + payload.chunks.stored.size() * 4;
+    if (payload.codec != NativeCodec::raw) size += 16 + payload.chunks.stored.size() * 4;
   }
   if (index.parity) size += kSectionHead + kParityBytes;
   return size + encode_storages(index).size() + index.tree.size() + encode_metadata(index).size() +

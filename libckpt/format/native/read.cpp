@@ -130,7 +130,7 @@ Checkpoint read_native(const Input& input, const OpenOptions& options) {
   checkpoint.detail = detail_of(input, file);
   warn_of_cut_parity(*file, options);
   for (const Payload& payload : file->index.payloads) {
-    if (payload.codec == NativeCodec::zstd && input.budget) input.budget->add_packed(payload.size);
+    if (payload.codec != NativeCodec::raw && input.budget) input.budget->add_packed(payload.size);
   }
   // The stamps of large files take about as long as the tree.
   const std::array<std::function<void()>, 2> steps = {

@@ -13,6 +13,7 @@ namespace {
 using core::DType;
 
 constexpr std::uint32_t kShuffle = 2;
+constexpr std::uint32_t kDeflate = 1;
 constexpr std::uint32_t kZstd = 32015;
 
 /// The HDF5 type under which a dtype is written.
@@ -34,7 +35,7 @@ std::string type_difference(const Entry& entry, const Hdf5Dataset& dataset) {
 std::string filters_difference(const Payload& payload, const Hdf5Dataset& dataset) {
   std::vector<std::uint32_t> expected;
   if (payload.shuffle != 0) expected.push_back(kShuffle);
-  expected.push_back(kZstd);
+  expected.push_back(payload.codec == NativeCodec::gzip ? kDeflate : kZstd);
   std::vector<std::uint32_t> found;
   for (const Hdf5Filter& filter : dataset.filters) found.push_back(filter.id);
   return found == expected ? "" : "HDF5 shows other filters";

@@ -48,6 +48,10 @@ Handle chunked_list(const DescribedDataset& wanted) {
   require_hdf5(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_INCR), kDataset);
   require_hdf5(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), kDataset);
   if (wanted.shuffled) require_hdf5(H5Pset_shuffle(list.get()), kDataset);
+  if (wanted.filter == kDescribedGzip) {
+    require_hdf5(H5Pset_deflate(list.get(), wanted.level), kDataset);
+    return list;
+  }
   // Marked optional: the library then does not look for a plugin when it writes. Readers need it all the same.
   require_hdf5(H5Pset_filter(list.get(), kZstdFilter, H5Z_FLAG_OPTIONAL, 1, &wanted.level), kDataset);
   return list;

@@ -35,7 +35,8 @@ struct DescribedDataset {
   std::uint64_t size = 0;    ///< bytes of a raw one
   std::vector<hsize_t> chunk;
   bool shuffled = false;
-  unsigned level = 0;                 ///< of zstd
+  DescribedFilter filter = kDescribedZstd;
+  unsigned level = 0;                 ///< of the filter
   std::vector<std::uint32_t> stored;  ///< bytes of each chunk
   std::vector<DescribedAttribute> attributes;
 };

@@ -143,7 +143,7 @@ TEST_F(Hdf5Format, EveryDTypeComesBack) {
   items.emplace_back("scalar", test::tensor(DType::f32, {}));
   items.emplace_back("empty", test::tensor(DType::f32, {0, 3}));
   Checkpoint made = test::checkpoint(items);
-  for (Codec codec : {Codec::automatic, Codec::zstd}) {
+  for (Codec codec : {Codec::automatic, Codec::zstd, Codec::gzip}) {
     save(made, path(), {.codec = codec});
     EXPECT_EQ(test::difference(open(path()).root, made.root), "");
   }
@@ -245,7 +245,7 @@ TEST_F(Hdf5Format, LongMetadataIsLeftOutWithAWarning) {
 TEST_F(Hdf5Format, SameContentGivesSameBytes) {
   Checkpoint made =
       test::checkpoint({{"a.w", test::tensor(DType::f32, {300, 70})}, {"b", test::tensor(DType::i64, {9})}});
-  for (Codec codec : {Codec::none, Codec::zstd}) {
+  for (Codec codec : {Codec::none, Codec::zstd, Codec::gzip}) {
     save(made, path(), {.codec = codec, .threads = 1});
     std::string once = test::read_file(path());
     save(made, dir_.path() / "b.h5", {.codec = codec, .threads = 4});

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -41,6 +42,39 @@ TEST_F(NativePacking, CompressedTensorsComeBack) {
     EXPECT_EQ(test::difference(open(path()).root, made.root), "");
     EXPECT_TRUE(verify(path()).damage.empty());
   }
+}
+
+TEST_F(NativePacking, GzipComesBackVerifiesAndIsKept) {
+  Checkpoint made =
+      test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {3, 70'000}, weights(210'000)))},
+                        {"z", Value::tensor(test::entry(DType::i64, {10'000}, core::ByteVector(80'000)))}});
+  EXPECT_LT(saved_size(made, Codec::gzip), 210'000U * 3);
+  EXPECT_EQ(test::difference(open(path()).root, made.root), "");
+  EXPECT_TRUE(verify(path()).damage.empty());
+  std::string once = test::read_file(path());
+  save(open(path()), dir_.path() / "again.ckpt");  // Codec::automatic leaves packed tensors as they are
+  EXPECT_EQ(test::read_file(dir_.path() / "again.ckpt"), once);
+}
+
+TEST_F(NativePacking, ThreadsDoNotChangeTheBytes) {
+  Checkpoint made = test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {900'000}, weights(900'000)))}});
+  for (Codec codec : {Codec::zstd, Codec::gzip}) {
+    save(made, path(), {.codec = codec, .threads = 1});
+    std::string once = test::read_file(path());
+    save(made, path(), {.codec = codec, .threads = 4});
+    EXPECT_EQ(test::read_file(path()), once);
+  }
+}
+
+TEST_F(NativePacking, AnUnknownCodecAsksForANewerVersion) {
+  saved_size(test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {100'000}, weights(100'000)))}}),
+             Codec::gzip);
+  constexpr std::size_t kCodec = 16 + 2 * 32 + 16 + 40;  // behind two ranges, with the heads of both sections
+  test::edit_index(path(), [&](core::ByteVector& index) {
+    ASSERT_EQ(index[kCodec], std::byte{2});
+    index[kCodec] = std::byte{77};
+  });
+  EXPECT_THAT(test::error_of([&] { open(path()); }), testing::HasSubstr("codec number 77; use a newer version"));
 }
 
 TEST_F(NativePacking, AnyPartOfACompressedTensorCanBeRead) {

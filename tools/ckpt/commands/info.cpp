@@ -66,6 +66,7 @@ void write_json(ckpt::JsonWriter& json, const Info& info, const ckpt::Report& re
   json.end_array();
   write_counts(json, "dtypes", info.dtypes);
   write_counts(json, "locations", info.locations);
+  write_counts(json, "codecs", info.codecs);
   json.key("state_dicts").begin_array();
   for (const ckpt::StateDictRef& dict : info.state_dicts) write_state_dict(json, dict);
   json.end_array();

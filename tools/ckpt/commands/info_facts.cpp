@@ -6,6 +6,7 @@
 
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/format/format.h"
+#include "libckpt/format/tensor_codec.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
@@ -26,6 +27,13 @@ Counts count_by(const Listing& listing, Property property) {
   Counts sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return sorted;
+}
+
+/// Tensors that are part of a larger payload are never packed.
+Counts count_codecs(const Listing& listing) {
+  Counts counts = count_by(listing, [](const ckpt::Entry& entry) { return std::string(ckpt::codec_of(entry)); });
+  bool all_plain = counts.size() == 1 && counts[0].first == "none";
+  return all_plain ? Counts() : counts;
 }
 
 std::uint64_t size_on_disk(const fs::path& path) {
@@ -143,6 +151,7 @@ Info examine(const Address& address, ckpt::Checkpoint checkpoint) {
   });
   info.dtypes = count_by(info.listing, [](const ckpt::Entry& e) { return ckpt::type_name(e); });
   info.locations = count_by(info.listing, [](const ckpt::Entry& e) { return e.location; });
+  info.codecs = count_codecs(info.listing);
   info.tied = static_cast<std::uint64_t>(
       std::count_if(info.listing.tied_to.begin(), info.listing.tied_to.end(), [](auto to) { return to >= 0; }));
   info.file_bytes = size_on_disk(address.path);
@@ -169,6 +178,7 @@ Facts facts_of(const Info& info) {
   if (!listing.tensors.empty()) {
     facts.emplace_back("dtypes", list_counts(info.dtypes));
     facts.emplace_back("locations", list_counts(info.locations));
+    if (!info.codecs.empty()) facts.emplace_back("codecs", list_counts(info.codecs));
   }
   if (info.tied > 0)
     facts.emplace_back("tied", count_of(info.tied, "tensor") + " share a storage with another; its bytes count once");

@@ -24,6 +24,7 @@ struct Info {
   Listing listing;
   Counts dtypes;
   Counts locations;
+  Counts codecs;  ///< how the tensors of a native file are packed; empty where none is
   std::vector<ckpt::StateDictRef> state_dicts;
   std::uint64_t tied = 0;
   std::vector<OptimizerFact> optimizers;

@@ -49,12 +49,12 @@ void add_codec(CommandSpec command, ckpt::Codec& codec) {
       .add_option(
           "--codec",
           [&codec](const std::string& text) {
-            if (text != "none" && text != "zstd") {
-              throw usage_error(core::quote(text) + " is not a codec; use none or zstd");
-            }
-            codec = text == "none" ? ckpt::Codec::none : ckpt::Codec::zstd;
+            std::optional<ckpt::Codec> named = ckpt::codec_named(text);
+            if (!named) throw usage_error(core::quote(text) + " is not a codec; use none, zstd or gzip");
+            codec = *named;
           },
-          "compress tensors: none or zstd, where the format can")
+          "compress tensors, where the format can: none, zstd (also called tight: smallest and fastest) or gzip (read "
+          "by every HDF5 program)")
       .type_name("CODEC");
 }
 

@@ -1,0 +1,50 @@
+#include "libckpt/format/hdf5_write/chunk_codec.h"
+
+#include <memory>
+
+#include "libckpt/io/codec.h"
+
+namespace ckpt::detail {
+namespace {
+
+/// Memory that is written before it is read: filling it with zeros first would cost as much as a shuffle.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t size) : memory_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
+  core::MutableBytes bytes() { return {memory_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_;
+};
+
+core::ByteVector compress(NativeCodec codec, core::Bytes bytes, std::uint32_t planes) {
+  return codec == NativeCodec::gzip ? deflate_zlib(bytes, kGzipLevel) : zstd_compress_planes(bytes, planes, kZstdLevel);
+}
+
+void decompress(NativeCodec codec, core::Bytes packed, core::MutableBytes out) {
+  codec == NativeCodec::gzip ? inflate_zlib(packed, out) : zstd_decompress(packed, out);
+}
+
+}  // namespace
+
+core::ByteVector pack_chunk(const Payload& payload, core::Bytes chunk) {
+  if (payload.shuffle == 0) return compress(payload.codec, chunk, 1);
+  Scratch planes(chunk.size());
+  shuffle(chunk, payload.shuffle, planes.bytes());
+  return compress(payload.codec, planes.bytes(), payload.shuffle);
+}
+
+void unpack_chunk(const Payload& payload, core::Bytes packed, core::MutableBytes chunk) {
+  if (payload.shuffle == 0) return decompress(payload.codec, packed, chunk);
+  Scratch planes(chunk.size());
+  decompress(payload.codec, packed, planes.bytes());
+  unshuffle(planes.bytes(), payload.shuffle, chunk);
+}
+
+std::uint64_t packed_bound(const Payload& payload) {
+  std::uint64_t chunk = payload.chunks.chunk;
+  return payload.codec == NativeCodec::gzip ? deflate_bound(chunk) : zstd_bound(chunk);
+}
+
+}  // namespace ckpt::detail

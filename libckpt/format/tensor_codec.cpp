@@ -1,0 +1,21 @@
+#include "libckpt/format/tensor_codec.h"
+
+#include "libckpt/format/hdf5_write/payload_source.h"
+
+namespace ckpt {
+
+std::string_view codec_of(const Entry& entry) {
+  const detail::StoredPayload* stored = entry.bytes ? detail::stored_payload(*entry.bytes) : nullptr;
+  if (stored == nullptr) return "none";
+  switch (stored->payload().codec) {
+    case detail::NativeCodec::raw:
+      return "none";
+    case detail::NativeCodec::zstd:
+      return "zstd";
+    case detail::NativeCodec::gzip:
+      return "gzip";
+  }
+  return "none";
+}
+
+}  // namespace ckpt
