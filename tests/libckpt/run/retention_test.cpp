@@ -133,13 +133,27 @@ TEST(Retention, FoldersGoWholeUnlessSomethingForeignIsInThem) {
   EXPECT_EQ(list_folder(dir.path()), (Names{"checkpoint-100", "checkpoint-300"}));
 }
 
+TEST(Retention, FoldersWithLinksOrDeepOnesStay) {
+  TempDir dir;
+  for (int step : {1, 2, 3}) {
+    fs::path folder = dir.path() / ("checkpoint-" + std::to_string(step));
+    fs::create_directories(folder);
+    save_step(folder / "model.safetensors");
+  }
+  fs::create_symlink("/tmp", dir.path() / "checkpoint-1" / "data.json");
+  fs::create_directories(dir.path() / "checkpoint-2" / "a/b/c/d");
+  ckpt::RetentionPlan plan = ckpt::plan_retention(ckpt::find_steps(dir.path()), {.keep_last = 1});
+  EXPECT_THAT(why(plan, "checkpoint-1"), HasSubstr("it holds 'data.json'"));
+  EXPECT_THAT(why(plan, "checkpoint-2"), HasSubstr("it holds 'a/b/c/d/...'"));
+}
+
 /// After a kill at any call a folder is there whole, or is none any more, and the next collection takes what is left.
 TEST(Retention, KilledAtAnyCallNoHalfFolderIsSeen) {
   bool killed = true;
   int calls = 0;
   for (; killed; ++calls) {
     TempDir dir;
-    for (const char* name : {"checkpoint-1", "checkpoint-2"}) {
+    for (const char* name : {"checkpoint-1", "checkpoint-2", "checkpoint-3"}) {
       fs::create_directories(dir.path() / name);
       save_step(dir.path() / name / "model.safetensors");
       write_file(dir.path() / name / "config.json", "{}");
@@ -149,12 +163,14 @@ TEST(Retention, KilledAtAnyCallNoHalfFolderIsSeen) {
       collect(dir, {.keep_last = 1});
     });
     killed = WIFSIGNALED(status);
-    EXPECT_TRUE(ckpt::check_step(dir.path() / "checkpoint-2", ckpt::CheckDepth::every_byte).valid);
-    if (fs::exists(dir.path() / "checkpoint-1")) {
-      EXPECT_EQ(list_folder(dir.path() / "checkpoint-1"), (Names{"config.json", "model.safetensors"}));
+    EXPECT_TRUE(ckpt::check_step(dir.path() / "checkpoint-3", ckpt::CheckDepth::every_byte).valid);
+    for (const char* name : {"checkpoint-1", "checkpoint-2"}) {
+      if (!fs::exists(dir.path() / name)) continue;
+      EXPECT_EQ(list_folder(dir.path() / name), (Names{"config.json", "model.safetensors"}));
+      EXPECT_TRUE(fs::exists(dir.path() / "checkpoint-2")) << "the oldest goes first";
     }
     collect(dir, {.keep_last = 1});
-    EXPECT_EQ(list_folder(dir.path()), Names{"checkpoint-2"}) << "killed at call " << calls;
+    EXPECT_EQ(list_folder(dir.path()), Names{"checkpoint-3"}) << "killed at call " << calls;
   }
   EXPECT_GT(calls, 8);
 }
