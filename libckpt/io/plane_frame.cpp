@@ -26,8 +26,8 @@ constexpr std::size_t kBlockHead = 3;
 constexpr std::size_t kSmallest = 256;             ///< bytes; of less there is no telling planes apart
 constexpr std::size_t kLargest = UINT32_MAX;       ///< content size that a header of 4 bytes states
 constexpr std::size_t kRun = 4ULL << 10;           ///< bytes of a plane that are tried at once
-constexpr std::size_t kSample = 16ULL << 10;       ///< bytes of all planes that are tried
-constexpr std::size_t kLeastOfPlane = 2ULL << 10;  ///< of each of them
+constexpr std::size_t kSample = 8ULL << 10;        ///< bytes of all planes that are tried
+constexpr std::size_t kLeastOfPlane = 1ULL << 10;  ///< of each of them
 constexpr std::size_t kWorthwhile = 32;            ///< a saving of less than this part is not worth decoding
 
 enum class BlockType : std::uint32_t { raw = 0, repeated = 1 };
