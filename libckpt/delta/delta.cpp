@@ -48,7 +48,10 @@ std::optional<Hash128> parse_digest(std::string_view text) {
 }
 
 Hash128 digest_of(const Checkpoint& checkpoint, const DeltaOptions& options) {
-  return digest(checkpoint.root, {.threads = options.threads, .progress = options.progress}).model;
+  auto compute = [&] {
+    return digest(checkpoint.root, {.threads = options.threads, .progress = options.progress}).model;
+  };
+  return checkpoint.path.empty() ? compute() : core::with_context(checkpoint.path.string(), compute);
 }
 
 bool is_row_major(const Entry& entry) {
@@ -87,7 +90,8 @@ Names names_of(const Value& root) {
 /// difference is the tensor.
 class Differences {
  public:
-  Differences(const Value& root, const Value& base) : root_(root), base_(names_of(base)) {}
+  Differences(const Value& root, const Checkpoint& base)
+      : root_(root), base_(names_of(base.root)), base_file_(base.path.string()) {}
 
   /// With the letters that say what was done.
   Value make(std::string& marks) {
@@ -129,8 +133,8 @@ class Differences {
     return is_new ? kDifference : kTied;
   }
 
-  static void start(const Entry& entry, const Entry& other, Known& known) {
-    known.bytes = detail::difference_source(entry.bytes, other.bytes);
+  void start(const Entry& entry, const Entry& other, Known& known) const {
+    known.bytes = detail::difference_source(entry.bytes, other.bytes, base_file_);
     if (!entry.view) return;
     Storage storage = *entry.view->storage;
     storage.bytes = known.bytes;
@@ -152,6 +156,7 @@ class Differences {
 
   const Value& root_;
   Names base_;
+  std::string base_file_;
   std::unordered_map<const void*, Known> known_;
   detail::EntryReplacements replaced_;
 };
@@ -165,8 +170,9 @@ void require_base(const Hash128& wanted, const Hash128& found, const std::string
 /// The base is known to be the right one.
 Checkpoint apply_known(const Checkpoint& base, const Checkpoint& delta, const DeltaFacts& facts) {
   Checkpoint out;
-  out.root = core::with_context(name_of(delta, "delta"),
-                                [&] { return Differences(delta.root, base.root).apply(facts.marks); });
+  out.path = delta.path;  // at fault where its bytes are damaged
+  out.root =
+      core::with_context(name_of(delta, "delta"), [&] { return Differences(delta.root, base).apply(facts.marks); });
   for (const auto& item : delta.metadata) {
     if (!item.first.starts_with(kPrefix)) out.metadata.push_back(item);
   }
@@ -180,7 +186,8 @@ Checkpoint make_delta(const Checkpoint& base, const Checkpoint& target, const De
   detail::refuse_delta(target);
   std::string marks;
   Checkpoint out;
-  out.root = Differences(target.root, base.root).make(marks);
+  out.root = Differences(target.root, base).make(marks);
+  out.path = target.path;  // at fault where its bytes are damaged
   out.metadata = {{std::string(kBase), to_hex(digest_of(base, options))},
                   {std::string(kTarget), to_hex(digest_of(target, options))},
                   {std::string(kMarks), marks}};

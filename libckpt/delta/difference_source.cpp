@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libcore/base/error.h"
+
 namespace ckpt::detail {
 namespace {
 
@@ -13,7 +15,8 @@ void add_bits(MutableBytes to, Bytes from) {
 
 class DifferenceSource final : public ByteSource {
  public:
-  DifferenceSource(SourcePtr a, SourcePtr b) : a_(std::move(a)), b_(std::move(b)) {}
+  DifferenceSource(SourcePtr a, SourcePtr b, std::string file)
+      : a_(std::move(a)), b_(std::move(b)), file_(std::move(file)) {}
 
   std::uint64_t size() const override { return a_->size(); }
 
@@ -25,7 +28,7 @@ class DifferenceSource final : public ByteSource {
       a_->read(offset, piece);
       if (ready.empty()) {
         const MutableBytes from(other.data(), piece.size());
-        b_->read(offset, from);
+        of_b([&] { b_->read(offset, from); });
         add_bits(piece, from);
       } else {
         add_bits(piece, ready.subspan(offset, piece.size()));
@@ -37,7 +40,7 @@ class DifferenceSource final : public ByteSource {
 
   void require_unchanged() const override {
     a_->require_unchanged();
-    b_->require_unchanged();
+    of_b([&] { b_->require_unchanged(); });
   }
   void visit_checked(const CheckedVisitor& see) const override {
     a_->visit_checked(see);
@@ -45,14 +48,20 @@ class DifferenceSource final : public ByteSource {
   }
 
  private:
+  template <class Body>
+  void of_b(Body body) const {
+    file_.empty() ? body() : core::with_context(file_, body);
+  }
+
   SourcePtr a_;
   SourcePtr b_;
+  std::string file_;
 };
 
 }  // namespace
 
-SourcePtr difference_source(SourcePtr a, SourcePtr b) {
-  return std::make_shared<DifferenceSource>(std::move(a), std::move(b));
+SourcePtr difference_source(SourcePtr a, SourcePtr b, std::string file) {
+  return std::make_shared<DifferenceSource>(std::move(a), std::move(b), std::move(file));
 }
 
 }  // namespace ckpt::detail

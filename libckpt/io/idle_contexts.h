@@ -1,6 +1,6 @@
 #pragma once
 // State of compression libraries that is used again. Thread safety: all functions. Errors: std::bad_alloc. Use:
-// static auto& contexts = *new IdleContexts<ZSTD_CCtx, ZSTD_createCCtx, ZSTD_freeCCtx>(); auto one = contexts.borrow();
+// static auto& contexts = *new IdleContexts<Context, make_context, free_context>(); auto one = contexts.borrow();
 
 #include <memory>
 #include <mutex>

@@ -47,6 +47,8 @@ const std::vector<std::vector<std::string>> kWriting = {
     {"compact", "--dedupe", "IN", "-o", "OUT"},
     {"meta", "IN", "--set", "by=me", "-o", "out.ckpt"},
     {"split", "IN", "--shards", "2", "-o", "OUT"},
+    {"delta", "make", "IN", "GOOD", "-o", "out.ckpt"},
+    {"delta", "make", "GOOD", "IN", "-o", "out.ckpt"},
 };
 
 /// Every other command, and why it is not in the tables.

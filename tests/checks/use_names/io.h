@@ -45,4 +45,8 @@ extern const std::function<core::ByteVector(std::size_t)> compress;
 extern const std::function<void(std::size_t, core::ByteVector)> store;
 extern const std::function<void(AtomicFile&)> write;
 
+struct Context;  // of a compression library
+Context* make_context();
+std::size_t free_context(Context* context);
+
 }  // namespace ckpt::detail::user

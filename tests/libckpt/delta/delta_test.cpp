@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "libckpt/analyze/digest.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
@@ -145,6 +147,32 @@ TEST(Delta, IsNoCheckpointToLoad) {
   EXPECT_EQ(error_of([&] { ckpt::make_delta(step(2), delta); }).code(), ErrorCode::refused);
   ckpt::save(step(1), dir.path() / "a.ckpt", {.durable = false});
   EXPECT_EQ(error_of([&] { ckpt::open_delta(dir.path() / "a.ckpt"); }).code(), ErrorCode::usage);
+}
+
+TEST(Delta, DamageIsSaidOfTheFileItIsIn) {
+  TempDir dir;
+  auto damage = [](const std::filesystem::path& file) {
+    std::vector<ckpt::NamedEntry> entries = ckpt::list_entries(ckpt::open_delta(file).root);
+    std::optional<ckpt::FileRange> range = entries[0].entry->bytes->file_range();
+    ASSERT_TRUE(range.has_value());
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(static_cast<std::streamoff>(range->offset));
+    bytes.put('\x55');
+  };
+  std::vector<std::filesystem::path> files;
+  for (int i = 1; i <= 3; ++i) {
+    files.push_back(dir.path() / (std::to_string(i) + ".ckpt"));
+    auto value = static_cast<float>(i);
+    ckpt::save(ckpt::make_delta(step(value - 1), step(value)), files.back(), {.durable = false});
+  }
+  damage(files[1]);
+  std::vector<Checkpoint> deltas;
+  for (const auto& file : files) deltas.push_back(ckpt::open_delta(file));
+  core::Error error = error_of([&] { ckpt::save(ckpt::apply_deltas(step(0), deltas), dir.path() / "x.pth"); });
+  EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  EXPECT_THAT(error.what(), HasSubstr("2.ckpt: "));
+  EXPECT_THAT(error.what(), HasSubstr("'w'"));
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "x.pth"));
 }
 
 TEST(Delta, ADamagedRecordIsCorrupt) {
