@@ -47,20 +47,33 @@ void read_tensors(const Checkpoint& checkpoint, const OpenOptions& options, Veri
   }
 }
 
+/// What the library does not load, such as a delta, has no tensors to look at: that is a note.
+void look_at_tensors(const std::filesystem::path& path, const OpenOptions& options, VerifyResult& result) {
+  OpenOptions checked = options;
+  checked.check_hashes = true;
+  checked.look_past_foreign = true;
+  Report unheard;  // verify() has said it
+  checked.report = &unheard;
+  Checkpoint checkpoint;
+  try {
+    checkpoint = open(path, checked);
+  } catch (const core::Error& error) {
+    if (error.code() != core::ErrorCode::refused) throw;
+    result.notes.push_back({"tensors", "not looked at one by one: " + error.message()});
+    return;
+  }
+  read_tensors(checkpoint, checked, result);
+  result.method += "; every tensor as it is loaded";
+}
+
 }  // namespace
 
 VerifyResult deep_verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
     drop_pages_of(path, options);
     VerifyResult result = verify(path, options, progress);
-    result.method += ", from the disk; every tensor as it is loaded";
-    if (!result.complete) return result;  // its tensors cannot be listed surely
-    OpenOptions checked = options;
-    checked.check_hashes = true;
-    checked.look_past_foreign = true;
-    Report unheard;  // verify() has said it
-    checked.report = &unheard;
-    if (result.damage.empty()) read_tensors(open(path, checked), checked, result);
+    result.method += ", from the disk";
+    if (result.complete && result.damage.empty()) look_at_tensors(path, options, result);
     return result;
   });
 }

@@ -25,13 +25,8 @@ using detail::EditStage;
 using detail::Fd;
 using detail::file_ops;
 using detail::FoundEdit;
+using detail::sync_folder;
 using detail::throw_errno;
-
-/// 0 or the errno. Some network and FUSE systems have no fsync of a folder; they make names durable by themselves.
-int sync_folder(int folder) {
-  if (file_ops().fsync(folder) == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return 0;
-  return errno;
-}
 
 Fd open_target(int folder, const std::string& name) {
   return Fd(file_ops().openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0));

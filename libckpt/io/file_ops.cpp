@@ -63,6 +63,11 @@ int write_fully(int fd, std::uint64_t offset, core::Bytes bytes) {
   return 0;
 }
 
+int sync_folder(int folder) {
+  if (file_ops().fsync(folder) == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return 0;
+  return errno;
+}
+
 std::string describe_errno(int error) {
   switch (error) {
     case ENOSPC:

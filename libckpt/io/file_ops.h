@@ -60,6 +60,9 @@ class Fd {
 void require_allowed(std::uint64_t size);
 /// Writes all of `bytes` at `offset`: 0, or the errno that stopped it.
 int write_fully(int fd, std::uint64_t offset, core::Bytes bytes);
+/// fsync of an open folder: 0, or the errno. Some network and FUSE systems have none; they make names durable by
+/// themselves or never, which is 0 too.
+int sync_folder(int folder);
 
 /// "no space left on the device; free some space or write elsewhere": what to know and do about an errno.
 std::string describe_errno(int error);

@@ -102,10 +102,8 @@ struct FileSet::Impl {
         member.pending = detail::PendingPart(folder_fd.get(), member.name);
       });
     }
-    if (!options.durable || file_ops().fsync(folder_fd.get()) == 0) return;
-    if (errno != EINVAL && errno != ENOTSUP && errno != ENOSYS) {
-      throw_errno(errno, "cannot make the files durable (fsync of the folder)");
-    }
+    int error = options.durable ? detail::sync_folder(folder_fd.get()) : 0;
+    if (error != 0) throw_errno(error, "cannot make the files durable (fsync of the folder)");
   }
 
   void commit_head() {

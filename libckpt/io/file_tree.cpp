@@ -42,11 +42,6 @@ bool list(int folder, std::vector<std::string>& names) {
   return true;
 }
 
-int sync(int fd) {
-  if (file_ops().fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return 0;
-  return errno;
-}
-
 /// `act` on everything in the folder: 0, or the first errno.
 template <class Act>
 int for_each_in(int folder, const Act& act) {
@@ -66,12 +61,12 @@ int sync_tree(int parent, const std::string& name) {
   if (!is_folder(parent, name)) {
     if (!is_file(parent, name)) return 0;
     Fd file(::openat(parent, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    return file ? sync(file.get()) : errno;
+    return file && file_ops().fsync(file.get()) == 0 ? 0 : errno;
   }
   Fd folder = open_folder(parent, name);
   if (!folder) return errno;
   int error = for_each_in(folder.get(), sync_tree);
-  return error != 0 ? error : sync(folder.get());
+  return error != 0 ? error : sync_folder(folder.get());
 }
 
 int remove_tree(int parent, const std::string& name) {

@@ -148,11 +148,10 @@ void put_in_place(const Place& from, const Place& to, Taken taken) {
 }
 
 void sync_new_names(int folder) {
-  if (file_ops().fsync(folder) == 0) return;
-  // Some network and FUSE systems have no fsync of a folder; they make renames durable by themselves or never.
-  if (errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return;
+  int error = sync_folder(folder);
+  if (error == 0) return;
   throw Error(ErrorCode::io, "the new file is in place, but its durability is unknown: fsync of the folder failed: " +
-                                 describe_errno(errno));
+                                 describe_errno(error));
 }
 
 }  // namespace ckpt::detail

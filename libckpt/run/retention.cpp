@@ -60,8 +60,7 @@ class Planner {
       keep(plan_.steps[i], found.valid ? last : "not valid, and not counted: " + found.why);
     }
     if (valid > 0 || plan_.steps.empty()) return;
-    throw Error(ErrorCode::corrupt, "none of the " + core::format_count(plan_.steps.size()) +
-                                        " checkpoints there is valid, so none is removed; the newest, " +
+    throw Error(ErrorCode::corrupt, detail::none_valid_text(plan_.steps.size()) + ", so none is removed; the newest, " +
                                         core::quote(plan_.steps[0].file.path.filename().string()) + ": " +
                                         known_[0]->why)
         .add_context(plan_.folder.string());
@@ -116,9 +115,9 @@ class Planner {
   std::vector<std::optional<StepCheck>> known_;
 };
 
-void sync_folder(int folder, const char* doing) {
-  if (detail::file_ops().fsync(folder) == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return;
-  detail::throw_errno(errno, doing);
+void make_names_durable(int folder, const char* doing) {
+  int error = detail::sync_folder(folder);
+  if (error != 0) detail::throw_errno(error, doing);
 }
 
 /// Whatever saved them may have left them to the page cache; then a power cut would take them and leave nothing.
@@ -131,7 +130,8 @@ void secure(int folder, const RetentionPlan& plan) {
     }
     detail::make_durable(folder, step.file);
   }
-  sync_folder(folder, "cannot make the checkpoints that stay durable (fsync of the folder), so nothing was removed");
+  make_names_durable(folder,
+                     "cannot make the checkpoints that stay durable (fsync of the folder), so nothing was removed");
 }
 
 /// What writers that died left; bytes freed.
@@ -166,7 +166,8 @@ std::uint64_t carry_out(const RetentionPlan& plan) {
       failures.push_back(core::quote(step->file.path.filename().string()) + " (" + error.message() + ")");
     }
   }
-  sync_folder(folder.get(), "old checkpoints were removed, but may be back after a power cut: fsync of the folder");
+  make_names_durable(folder.get(),
+                     "old checkpoints were removed, but may be back after a power cut: fsync of the folder");
   freed += sweep(plan.folder);
   if (failures.empty()) return freed;
   throw Error(ErrorCode::io, "old checkpoints could not be removed: " + core::join(failures, ", "))

@@ -76,6 +76,15 @@ StepCheck check_step(const std::filesystem::path& path, CheckDepth depth, const 
   return check;
 }
 
+namespace detail {
+
+std::string none_valid_text(std::size_t count) {
+  if (count == 1) return "the one checkpoint there is not valid";
+  return "none of the " + core::format_count(count) + " checkpoints there is valid";
+}
+
+}  // namespace detail
+
 LatestStep find_latest(const StepFiles& files, CheckDepth depth, const OpenOptions& options) {
   LatestStep latest;
   for (const StepFile& file : files.steps) {
@@ -88,8 +97,7 @@ LatestStep find_latest(const StepFiles& files, CheckDepth depth, const OpenOptio
   }
   if (latest.skipped.empty()) return latest;
   const SkippedStep& newest = latest.skipped.front();
-  throw Error(ErrorCode::corrupt, "none of the " + core::format_count(latest.skipped.size()) +
-                                      " checkpoints there is valid; the newest, " +
+  throw Error(ErrorCode::corrupt, detail::none_valid_text(latest.skipped.size()) + "; the newest, " +
                                       core::quote(newest.file.path.filename().string()) + ": " + newest.why)
       .add_context(files.folder.string());
 }

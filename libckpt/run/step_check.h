@@ -54,4 +54,10 @@ Checkpoint with_metrics(const Checkpoint& checkpoint, const Metrics& metrics);
 /// (where PyTorch's formats, which have no metadata, keep it). nullopt also for NaN.
 std::optional<double> find_metric(const Checkpoint& checkpoint, const std::string& key);
 
+namespace detail {
+
+/// "none of the 3 checkpoints there is valid".
+std::string none_valid_text(std::size_t count);
+
+}  // namespace detail
 }  // namespace ckpt

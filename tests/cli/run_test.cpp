@@ -43,7 +43,7 @@ TEST(Latest, NoneThereAndNoneValidAreDifferentAnswers) {
   EXPECT_EQ(none.out, "");
   EXPECT_EQ(none.err, "ckpt: a: no checkpoint of a run is there\n");
   fs::create_directories(dir.path() / "a" / "checkpoint-500");
-  expect_refused(dir, {"latest", "a"}, 3, "a: ", "none of the 1 checkpoints there is valid");
+  expect_refused(dir, {"latest", "a"}, 3, "a: ", "the one checkpoint there is not valid");
   expect_refused(dir, {"gc", "--keep-last", "1", "a"}, 3, "a: ", "so none is removed");
   expect_refused(dir, {"latest", "b"}, 4, "b: ", "cannot be read");
 }

@@ -222,6 +222,9 @@ TEST(Delta, GivesTheLaterCheckpointAndRefusesAnotherBase) {
   expect_refused(dir, {"delta", "make", "1.pth", "2.pth", "-o", "x.pth"}, 2, "x.pth", "a delta is a .ckpt file");
   expect_refused(dir, {"delta", "apply", "1.pth", "2.pth", "-o", "x.pth"}, 2, "1.pth", "is no delta");
   expect_refused(dir, {"convert", "2.delta.ckpt", "x.pth"}, 3, "2.delta.ckpt", "ckpt delta apply");
+  Outcome verified = run_ckpt(dir.path(), {"verify", "--deep", "2.delta.ckpt"});
+  EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
+  EXPECT_THAT(verified.out + verified.err, HasSubstr("not looked at one by one: this is the difference"));
   EXPECT_FALSE(std::filesystem::exists(dir.path() / "x.pth"));
 }
 

@@ -153,11 +153,9 @@ void add_gc(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "gc", "ckpt gc runs --keep-last 3 --dry-run\n  ckpt gc runs --keep-last 2 --keep-best val_acc:max",
       "Remove old checkpoints from the folder of a training run. The newest valid ones stay, which are read to the "
-      "last "
-      "byte and made durable before anything goes; damaged ones do not count, and the last valid one stays in any "
-      "case. "
-      "A checkpoint is a file or folder whose name counts on (step-000001200.ckpt, epoch_12.pth, checkpoint-500/); "
-      "whatever is not surely one stays, and so does what a symbolic link of the folder leads to.");
+      "last byte and made durable before anything goes; damaged ones do not count, and the last valid one stays in "
+      "any case. A checkpoint is a file or folder whose name counts on (step-000001200.ckpt, epoch_12.pth, "
+      "checkpoint-500/); whatever is not surely one stays, and so does what a symbolic link of the folder leads to.");
   auto options = std::make_shared<Options>();
   command.add_option("DIR", options->folder, "folder of a run").required().type_name("");
   command.add_option("--keep-last", options->keep_last, "keep the newest N valid checkpoints (default: 1)")
