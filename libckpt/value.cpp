@@ -1,15 +1,15 @@
 #include "libckpt/value.h"
 
-#include <cassert>
+#include <array>
 
 #include "libckpt/entry.h"
+#include "libcore/base/error.h"
 
 namespace ckpt {
 namespace {
 
 template <class T>
 const T& node_as(const void* node) {
-  assert(node != nullptr);
   return *static_cast<const T*>(node);
 }
 
@@ -34,6 +34,14 @@ const Value* find_text(const std::vector<std::pair<Value, Value>>& items, std::s
   return nullptr;
 }
 
+/// As Python says it.
+std::string_view kind_text(Value::Kind kind) {
+  static constexpr std::array<std::string_view, 16> kTexts = {
+      "None",        "a bool", "an int",  "an int", "a float",     "a complex", "a str",    "bytes",
+      "a bytearray", "a list", "a tuple", "a set",  "a frozenset", "a dict",    "a tensor", "an object"};
+  return kTexts[static_cast<std::size_t>(kind)];
+}
+
 }  // namespace
 
 Value Value::boolean(bool value) {
@@ -56,6 +64,12 @@ Value Value::real(double value) {
 
 Value Value::big_integer(core::ByteVector twos_complement) {
   return {Kind::big_integer, std::make_shared<const core::ByteVector>(std::move(twos_complement))};
+}
+Value Value::past_64_bits(std::uint64_t value) {
+  core::ByteVector bytes;
+  core::append_le<std::uint64_t>(bytes, value);
+  bytes.push_back(std::byte{0});  // the sign
+  return big_integer(std::move(bytes));
 }
 Value Value::complex(double re, double im) {
   return {Kind::complex, std::make_shared<const std::pair<double, double>>(re, im)};
@@ -91,48 +105,60 @@ Value Value::tensor(std::shared_ptr<const Entry> entry) {
   return {Kind::tensor, std::move(entry)};
 }
 
+Value Value::dict(std::initializer_list<std::pair<Value, Value>> items) {
+  Dict dict;
+  dict.items.assign(items.begin(), items.end());
+  return Value::dict(std::move(dict));
+}
+
+void Value::require(Kind wanted) const {
+  if (kind_ == wanted) return;
+  throw core::Error(core::ErrorCode::type, "the value is " + std::string(kind_text(kind_)) + " and was read as " +
+                                               std::string(kind_text(wanted)));
+}
+
 bool Value::as_boolean() const {
-  assert(is(Kind::boolean));
+  require(Kind::boolean);
   return boolean_;
 }
 std::int64_t Value::as_integer() const {
-  assert(is(Kind::integer));
+  require(Kind::integer);
   return integer_;
 }
 double Value::as_real() const {
-  assert(is(Kind::real));
+  require(Kind::real);
   return real_;
 }
 std::pair<double, double> Value::as_complex() const {
-  assert(is(Kind::complex));
+  require(Kind::complex);
   return node_as<std::pair<double, double>>(node_.get());
 }
 const std::string& Value::as_text() const {
-  assert(is(Kind::text));
+  require(Kind::text);
   return node_as<std::string>(node_.get());
 }
 const core::ByteVector& Value::as_bytes() const {
-  assert(is(Kind::bytes) || is(Kind::bytearray) || is(Kind::big_integer));
+  if (kind_ != Kind::big_integer && kind_ != Kind::bytearray) require(Kind::bytes);
   return node_as<core::ByteVector>(node_.get());
 }
 const Value::List& Value::as_list() const {
-  assert(is_sequence());
+  if (!is_sequence()) require(Kind::list);
   return node_as<List>(node_.get());
 }
 const Dict& Value::as_dict() const {
-  assert(is(Kind::dict));
+  require(Kind::dict);
   return node_as<Dict>(node_.get());
 }
 const Entry& Value::as_entry() const {
-  assert(is(Kind::tensor));
+  require(Kind::tensor);
   return node_as<Entry>(node_.get());
 }
 std::shared_ptr<const Entry> Value::entry_ptr() const {
-  assert(is(Kind::tensor));
+  require(Kind::tensor);
   return std::static_pointer_cast<const Entry>(node_);
 }
 const Object& Value::as_object() const {
-  assert(is(Kind::object));
+  require(Kind::object);
   return node_as<Object>(node_.get());
 }
 

@@ -2,11 +2,13 @@
 // Value: one node of a checkpoint's tree. A training file is a tree of dicts, lists and plain values with tensors as
 // leaves; Value keeps every distinction that Python's pickle makes (list and tuple, 1 and True, int and text keys), so
 // that a file goes through unchanged.
-// Never throws but for memory: what has no answer has a REQUIRES instead.
+// Throws for memory, and Error(type) where a value is read as what it is not.
 // Thread safety: immutable once built; copies share their nodes and cost two words and a counter.
-// Use: const ckpt::Value* model = root.find("model"); if (model) model->find("fc.weight");
+// Use: ckpt::Value extra = ckpt::Value::dict({{"lr", 0.1}, {"classes", ckpt::Value::list({"cat", "dog"})}});
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,6 +46,21 @@ class Value {
   using List = std::vector<Value>;
 
   Value() = default;  ///< null
+  // Plain values as they are written: Value(true), Value(3), Value(0.5), Value("adam").
+  // NOLINTBEGIN(google-explicit-constructor)
+  template <std::same_as<bool> T>
+  Value(T value) : Value(boolean(value)) {}
+  template <std::integral T>
+  requires(!std::same_as<T, bool> && !std::same_as<T, char>) Value(T value)
+      : Value(std::in_range<std::int64_t>(value) ? integer(static_cast<std::int64_t>(value)) : past_64_bits(value)) {}
+  template <std::floating_point T>
+  Value(T value) : Value(real(static_cast<double>(value))) {}
+  Value(const char* value) : Value(text(value)) {}
+  Value(std::string value) : Value(text(std::move(value))) {}
+  Value(std::string_view value) : Value(text(std::string(value))) {}
+  Value(std::nullptr_t) = delete;
+  // NOLINTEND(google-explicit-constructor)
+
   static Value boolean(bool value);
   static Value integer(std::int64_t value);
   /// An integer past 64 bits: two's complement, little-endian, shortest form.
@@ -59,6 +76,8 @@ class Value {
   static Value set(List items);
   static Value frozenset(List items);
   static Value dict(Dict dict);
+  /// Of type "dict".
+  static Value dict(std::initializer_list<std::pair<Value, Value>> items);
   static Value tensor(std::shared_ptr<const Entry> entry);
   static Value object(Object object);
 
@@ -68,7 +87,7 @@ class Value {
   /// list, tuple, set or frozenset.
   bool is_sequence() const { return kind_ >= Kind::list && kind_ <= Kind::frozenset; }
 
-  // REQUIRES for all of these: the kind fits (checked by assert).
+  // Errors of all of these: Error(type) "the value is a list and was read as a str".
   bool as_boolean() const;
   std::int64_t as_integer() const;
   double as_real() const;
@@ -94,6 +113,8 @@ class Value {
 
  private:
   Value(Kind kind, std::shared_ptr<const void> node) : kind_(kind), node_(std::move(node)) {}
+  static Value past_64_bits(std::uint64_t value);
+  void require(Kind wanted) const;
   Kind kind_ = Kind::null;
   union {
     bool boolean_;

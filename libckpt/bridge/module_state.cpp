@@ -91,10 +91,48 @@ StateDict load(const std::filesystem::path& path, const LoadOptions& options) {
   });
 }
 
-void save(const StateDict& state, const std::filesystem::path& path, const SaveOptions& options) {
+Value to_value(const core::Tensor& tensor) {
+  return Value::tensor(to_entry(tensor));
+}
+
+core::Tensor load_tensor(const std::filesystem::path& path, const LoadOptions& options) {
+  OpenOptions open_options = options.open;
+  open_options.look_past_foreign = true;
+  Checkpoint checkpoint = open(path, open_options);
+  return core::with_context(path.string(), [&] {
+    const Value& found = value_at(checkpoint.root, options.path);
+    if (!found.is(Value::Kind::tensor)) {
+      throw Error(ErrorCode::type, options.path.empty() ? "the file does not hold a tensor alone; name the one to load"
+                                                        : core::quote(options.path) + " is not a tensor");
+    }
+    std::vector<PlacedEntry> entries = {{options.path, found.entry_ptr(), {}}};
+    place(entries, options.map_location);
+    TensorMaker maker(entries, options.ring, options.open.threads);
+    core::Tensor tensor = maker.tensor(*entries.front().entry);
+    maker.finish();
+    return tensor;
+  });
+}
+
+void save(const Value& root, const std::filesystem::path& path, const SaveOptions& options) {
   Checkpoint checkpoint;
-  checkpoint.root = to_value(state);
+  checkpoint.root = root;
   save(checkpoint, path, options);
+}
+void save(const StateDict& state, const std::filesystem::path& path, const SaveOptions& options) {
+  save(to_value(state), path, options);
+}
+void save(const core::Module& module, const std::filesystem::path& path, const SaveOptions& options) {
+  save(module.state_dict(), path, options);
+}
+void save(const std::map<std::string, core::Tensor>& tensors, const std::filesystem::path& path,
+          const SaveOptions& options) {
+  StateDict state;
+  for (const auto& [name, tensor] : tensors) state.set(name, tensor);
+  save(state, path, options);
+}
+void save(const core::Tensor& tensor, const std::filesystem::path& path, const SaveOptions& options) {
+  save(to_value(tensor), path, options);
 }
 
 }  // namespace ckpt

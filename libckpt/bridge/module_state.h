@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +86,17 @@ LoadReport load_into(core::Module& module, const Checkpoint& checkpoint, const L
 
 /// Writes tensors with their devices as location tags, module versions and ties. The format follows the file name.
 void save(const core::StateDict& state, const std::filesystem::path& path, const SaveOptions& options = {});
+/// Its state_dict().
+void save(const core::Module& module, const std::filesystem::path& path, const SaveOptions& options = {});
+void save(const std::map<std::string, core::Tensor>& tensors, const std::filesystem::path& path,
+          const SaveOptions& options = {});
+/// One tensor alone, as torch.save(tensor) does. Error(unsupported) by formats that hold named tensors.
+void save(const core::Tensor& tensor, const std::filesystem::path& path, const SaveOptions& options = {});
+/// Any tree: ckpt::save(ckpt::Value::dict({{"epoch", 3}, {"model", ckpt::to_value(model.state_dict())}}), "run.pth").
+void save(const Value& root, const std::filesystem::path& path, const SaveOptions& options = {});
+/// A tensor that was saved alone, or the one called `options.path`: {.path = "model.fc.weight"}. `options.rules` is not
+/// used. Errors: those of open(); Error(key) naming the nearest keys; Error(device) as load().
+core::Tensor load_tensor(const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// An OrderedDict of tensors with `_metadata`, as torch.save would see it. Tensors are not copied: the checkpoint keeps
 /// them alive and reads them when it is saved.
@@ -92,6 +104,8 @@ Value to_value(const core::StateDict& state);
 /// The reverse, as load() does it; values that are no tensors are Error(type) naming the key.
 core::StateDict to_state_dict(const Dict& dict, const MapLocation& map_location = {}, const DeviceRing& ring = {},
                               unsigned threads = 0);
+
+Value to_value(const core::Tensor& tensor);
 
 /// One tensor as an entry, and an entry as a tensor on `device`. Error(unsupported) for quantised blocks.
 EntryPtr to_entry(const core::Tensor& tensor);

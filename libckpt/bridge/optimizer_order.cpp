@@ -33,19 +33,34 @@ Names names_in(const Value* list) {
   return names;
 }
 
-/// The names of an optimizer's parameters, group by group; a group with a parameter that the model has not is empty.
-std::vector<Names> names_of(const core::Module& model, const core::Optimizer& optimizer) {
-  std::unordered_map<const core::TensorImpl*, std::string> known;
+using NamesOfParameters = std::unordered_map<const core::TensorImpl*, std::string>;
+
+NamesOfParameters names_in(const core::Module& model) {
+  NamesOfParameters known;
   for (const auto& [name, parameter] : model.named_parameters())
     known.emplace(parameter.impl(), without_wrappers(name));
-  std::vector<Names> groups;
-  for (const core::ParamGroup& group : optimizer.param_groups()) {
-    Names names;
-    for (const core::Tensor& parameter : group.params) {
-      auto found = known.find(parameter.impl());
-      if (found != known.end()) names.push_back(found->second);
+  return known;
+}
+
+/// The names of a group's parameters; empty where the model has not all of them.
+Names names_of(const core::ParamGroup& group, const NamesOfParameters& known) {
+  Names names;
+  for (const core::Tensor& parameter : group.params) {
+    auto found = known.find(parameter.impl());
+    if (found == known.end()) return {};
+    names.push_back(found->second);
+  }
+  return names;
+}
+
+/// The names of an optimizer's parameters, group by group; a group that no model has is empty.
+std::vector<Names> names_of(const std::vector<const core::Module*>& models, const core::Optimizer& optimizer) {
+  std::vector<Names> groups(optimizer.param_groups().size());
+  for (const core::Module* model : models) {
+    const NamesOfParameters known = names_in(*model);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (groups[i].empty()) groups[i] = names_of(optimizer.param_groups()[i], known);
     }
-    groups.push_back(names.size() == group.params.size() ? std::move(names) : Names());
   }
   return groups;
 }
@@ -116,10 +131,11 @@ class Numbers {
 
 }  // namespace
 
-Value in_order_of(const Value& state, const core::Module& model, const core::Optimizer& optimizer) {
+Value in_order_of(const Value& state, const std::vector<const core::Module*>& models,
+                  const core::Optimizer& optimizer) {
   if (!is_optimizer_state(state)) return state;
   const Value* groups = state.find("param_groups");
-  std::vector<Names> wanted = names_of(model, optimizer);
+  std::vector<Names> wanted = names_of(models, optimizer);
   if (groups->as_list().size() != wanted.size()) return state;
   Value::List fresh;
   Numbers numbers;

@@ -50,6 +50,8 @@ PendingSave save_async(const core::StateDict& state, const std::filesystem::path
 PendingSave save_training_async(const std::filesystem::path& path, const core::Module& model,
                                 const core::Optimizer& optimizer, const TrainingProgress& progress = {},
                                 const AsyncSaveOptions& options = {});
+PendingSave save_training_async(const std::filesystem::path& path, const TrainingParts& parts,
+                                const TrainingProgress& progress = {}, const AsyncSaveOptions& options = {});
 
 namespace detail {
 /// Waits for the save under way, lets `take` make the checkpoint over a snapshot, and starts writing it.

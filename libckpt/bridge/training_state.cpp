@@ -16,8 +16,8 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-void add(Dict& dict, const char* key, Value value) {
-  dict.items.emplace_back(Value::text(key), std::move(value));
+void add(Dict& dict, const std::string& key, Value value) {
+  dict.items.emplace_back(Value(key), std::move(value));
 }
 
 Value bytes_as_tensor(core::ByteVector bytes) {
@@ -28,9 +28,15 @@ Value bytes_as_tensor(core::ByteVector bytes) {
   return Value::tensor(std::move(entry));
 }
 
-const Value& required(const Value& root, const char* key) {
+const Value& required(const Value& root, const std::string& key) {
   if (const Value* value = root.find(key)) return *value;
-  throw Error(ErrorCode::key, "no " + core::quote(key) + " in the file, so it is not a training state");
+  const bool is_ours = key != "model" && root.find("rng_state") != nullptr;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; is_ours && i < root.as_dict().items.size(); ++i) {
+    names.push_back(step_text(root.as_dict().items[i].first));
+  }
+  throw Error(ErrorCode::key, "no " + core::quote(key) + " in the file, " +
+                                  (is_ours ? "which has " + core::join(names, ", ") : "so it is not a training state"));
 }
 
 std::int64_t integer_or_zero(const Value& root, const char* key) {
@@ -69,10 +75,9 @@ Value cuda_generator_states() {
 }
 
 /// Refuses tags whose devices are not there, before any byte is read.
-void check_locations(const Value& of_model, std::vector<PlacedEntry> of_optimizer, const MapLocation& map_location) {
+void check_locations(const Value& of_module, const MapLocation& map_location) {
   std::vector<PlacedEntry> entries;
-  for (NamedEntry& named : list_entries(of_model)) entries.push_back({std::move(named.name), named.entry, {}});
-  entries.insert(entries.end(), of_optimizer.begin(), of_optimizer.end());
+  for (NamedEntry& named : list_entries(of_module)) entries.push_back({std::move(named.name), named.entry, {}});
   place(entries, map_location);
 }
 
@@ -96,16 +101,14 @@ void place_with_parameters(std::vector<PlacedEntry>& entries, const Value& state
   }
 }
 
-}  // namespace
-
-Checkpoint training_checkpoint(const core::Module& model, const core::Optimizer& optimizer,
-                               const TrainingProgress& progress, Snapshot* snapshot) {
+/// What a program saved beside its parts, from the first part on and behind the last.
+Dict run_before_parts(const TrainingProgress& progress) {
   Dict root;
-  add(root, "epoch", Value::integer(progress.epoch));
-  add(root, "step", Value::integer(progress.step));
-  EntryMaker of_model(snapshot), of_optimizer(snapshot);
-  add(root, "model", to_value(model.state_dict(), of_model));
-  add(root, "optimizer", to_value(optimizer.state_dict(), of_optimizer));
+  add(root, "epoch", Value(progress.epoch));
+  add(root, "step", Value(progress.step));
+  return root;
+}
+Checkpoint run_after_parts(Dict root, const TrainingProgress& progress) {
   add(root, "rng_state", bytes_as_tensor(core::default_generator().state()));
   add(root, "cuda_rng_state", cuda_generator_states());
   if (!progress.extra.is_null()) add(root, "extra", progress.extra);
@@ -114,12 +117,107 @@ Checkpoint training_checkpoint(const core::Module& model, const core::Optimizer&
   return checkpoint;
 }
 
+/// Parts of a file on their way into a run. What can fail without a change is done first.
+class Resumption {
+ public:
+  Resumption(const Checkpoint& checkpoint, const TrainingParts& parts, const ResumeOptions& options,
+             const OpenOptions& open)
+      : checkpoint_(checkpoint), parts_(parts), options_(options), open_(open) {
+    for (const TrainingParts::Part& part : parts.parts()) required(checkpoint.root, part.name);
+  }
+
+  void run() {
+    each<core::Module*>(
+        [&](const std::string&, core::Module*, const Value& saved) { check_locations(saved, options_.map_location); });
+    each<core::Optimizer*>([&](const std::string&, core::Optimizer* optimizer, const Value& saved) {
+      states_.push_back(state_of(*optimizer, saved));
+    });
+    each<core::Module*>([&](const std::string& name, core::Module* module, const Value&) {
+      load_into(*module, checkpoint_,
+                {.map_location = options_.map_location,
+                 .path = name,
+                 .reconcile = options_.reconcile,
+                 .open = open_,
+                 .ring = options_.ring});
+    });
+    std::size_t next = 0;
+    each<core::Optimizer*>([&](const std::string&, core::Optimizer* optimizer, const Value&) {
+      optimizer->take_state_dict(std::move(states_[next++]));
+    });
+    each<TrainingParts::Plain>([&](const std::string& name, const TrainingParts::Plain& plain, const Value& saved) {
+      core::with_context(core::quote(name), [&] { plain.load(saved); });
+    });
+  }
+
+ private:
+  template <class What, class Function>
+  void each(const Function& function) const {
+    for (const TrainingParts::Part& part : parts_.parts()) {
+      if (const What* what = std::get_if<What>(&part.what)) {
+        function(part.name, *what, required(checkpoint_.root, part.name));
+      }
+    }
+  }
+
+  core::OptimizerState state_of(const core::Optimizer& optimizer, const Value& saved) const {
+    const Value ordered = detail::in_order_of(saved, parts_.modules(), optimizer);
+    std::vector<PlacedEntry> entries = optimizer_entries(ordered);
+    place(entries, options_.map_location);
+    place_with_parameters(entries, ordered, optimizer);
+    TensorMaker maker(entries, options_.ring, open_.threads);
+    core::OptimizerState state = to_optimizer_state(ordered, maker);
+    maker.finish();
+    return state;
+  }
+
+  const Checkpoint& checkpoint_;
+  const TrainingParts& parts_;
+  const ResumeOptions& options_;
+  const OpenOptions& open_;
+  std::vector<core::OptimizerState> states_;
+};
+
+TrainingParts plain_run(core::Module& model, core::Optimizer& optimizer) {
+  TrainingParts parts;
+  parts.add("model", model).add("optimizer", optimizer);
+  return parts;
+}
+
+}  // namespace
+
+Checkpoint training_checkpoint(const core::Module& model, const core::Optimizer& optimizer,
+                               const TrainingProgress& progress, Snapshot* snapshot) {
+  Dict root = run_before_parts(progress);
+  EntryMaker maker(snapshot);
+  add(root, "model", to_value(model.state_dict(), maker));
+  add(root, "optimizer", to_value(optimizer.state_dict(), maker));
+  return run_after_parts(std::move(root), progress);
+}
+Checkpoint training_checkpoint(const TrainingParts& parts, const TrainingProgress& progress, Snapshot* snapshot) {
+  Dict root = run_before_parts(progress);
+  EntryMaker maker(snapshot);
+  for (const TrainingParts::Part& part : parts.parts()) {
+    if (const auto* module = std::get_if<core::Module*>(&part.what)) {
+      add(root, part.name, to_value((*module)->state_dict(), maker));
+    } else if (const auto* optimizer = std::get_if<core::Optimizer*>(&part.what)) {
+      add(root, part.name, to_value((*optimizer)->state_dict(), maker));
+    } else {
+      add(root, part.name, std::get<TrainingParts::Plain>(part.what).save());
+    }
+  }
+  return run_after_parts(std::move(root), progress);
+}
+
 void save_training(const std::filesystem::path& path, const core::Module& model, const core::Optimizer& optimizer,
                    const TrainingProgress& progress, const SaveOptions& options) {
   save(training_checkpoint(model, optimizer, progress, nullptr), path, options);
 }
+void save_training(const std::filesystem::path& path, const TrainingParts& parts, const TrainingProgress& progress,
+                   const SaveOptions& options) {
+  save(training_checkpoint(parts, progress, nullptr), path, options);
+}
 
-TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
+TrainingProgress resume_training(const std::filesystem::path& path, const TrainingParts& parts,
                                  const ResumeOptions& options) {
   OpenOptions open_options = options.open;
   open_options.look_past_foreign = true;
@@ -127,38 +225,35 @@ TrainingProgress resume_training(const std::filesystem::path& path, core::Module
   Checkpoint checkpoint = open(path, open_options);
   const Value& root = checkpoint.root;
   return core::with_context(path.string(), [&] {
-    const Value& of_model = required(root, "model");
-    const Value of_optimizer = detail::in_order_of(required(root, "optimizer"), model, optimizer);
-    std::vector<PlacedEntry> entries = optimizer_entries(of_optimizer);
-    check_locations(of_model, entries, options.map_location);
-    place_with_parameters(entries, of_optimizer, optimizer);
-    TensorMaker maker(entries, options.ring, open_options.threads);
-    core::OptimizerState state = to_optimizer_state(of_optimizer, maker);
-    maker.finish();
-    load_into(model, checkpoint,
-              {.map_location = options.map_location,
-               .path = "model",
-               .reconcile = options.reconcile,
-               .open = open_options,
-               .ring = options.ring});
-    optimizer.take_state_dict(std::move(state));
+    Resumption(checkpoint, parts, options, open_options).run();
     restore_generators(root);
     TrainingProgress progress{integer_or_zero(root, "epoch"), integer_or_zero(root, "step"), {}};
     if (const Value* extra = root.find("extra")) progress.extra = *extra;
     return progress;
   });
 }
+TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
+                                 const ResumeOptions& options) {
+  return resume_training(path, plain_run(model, optimizer), options);
+}
 
 StepFile save_training(Run& run, const core::Module& model, const core::Optimizer& optimizer,
                        const TrainingProgress& progress, const Metrics& metrics) {
   return run.save(progress.step, training_checkpoint(model, optimizer, progress, nullptr), metrics);
 }
+StepFile save_training(Run& run, const TrainingParts& parts, const TrainingProgress& progress, const Metrics& metrics) {
+  return run.save(progress.step, training_checkpoint(parts, progress, nullptr), metrics);
+}
 
-std::optional<TrainingProgress> resume_latest(const Run& run, core::Module& model, core::Optimizer& optimizer,
+std::optional<TrainingProgress> resume_latest(const Run& run, const TrainingParts& parts,
                                               const ResumeOptions& options) {
   std::optional<StepFile> last = run.latest(CheckDepth::every_byte, options.open);
   if (!last) return {};
-  return resume_training(last->path, model, optimizer, options);
+  return resume_training(last->path, parts, options);
+}
+std::optional<TrainingProgress> resume_latest(const Run& run, core::Module& model, core::Optimizer& optimizer,
+                                              const ResumeOptions& options) {
+  return resume_latest(run, plain_run(model, optimizer), options);
 }
 
 PendingSave save_training_async(const std::filesystem::path& path, const core::Module& model,
@@ -166,6 +261,11 @@ PendingSave save_training_async(const std::filesystem::path& path, const core::M
                                 const AsyncSaveOptions& options) {
   return detail::start_save(
       [&](Snapshot& snapshot) { return training_checkpoint(model, optimizer, progress, &snapshot); }, path, options);
+}
+PendingSave save_training_async(const std::filesystem::path& path, const TrainingParts& parts,
+                                const TrainingProgress& progress, const AsyncSaveOptions& options) {
+  return detail::start_save([&](Snapshot& snapshot) { return training_checkpoint(parts, progress, &snapshot); }, path,
+                            options);
 }
 
 }  // namespace ckpt

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "libckpt/bridge/module_state.h"
+#include "libckpt/bridge/training_parts.h"
 #include "libckpt/run.h"
 #include "libcore/optim/optimizer.h"
 
@@ -26,6 +27,9 @@ struct TrainingProgress {
 /// Writes everything, with the state of the default generators of the CPU and of all CUDA devices.
 void save_training(const std::filesystem::path& path, const core::Module& model, const core::Optimizer& optimizer,
                    const TrainingProgress& progress = {}, const SaveOptions& options = {});
+/// A run of any parts, each under its name.
+void save_training(const std::filesystem::path& path, const TrainingParts& parts, const TrainingProgress& progress = {},
+                   const SaveOptions& options = {});
 
 struct ResumeOptions {
   MapLocation map_location = {};
@@ -43,15 +47,23 @@ struct ResumeOptions {
 /// lacks; Error(value) with PyTorch's text when the optimizer's groups do not fit.
 TrainingProgress resume_training(const std::filesystem::path& path, core::Module& model, core::Optimizer& optimizer,
                                  const ResumeOptions& options = {});
+/// Modules first, in their order, then optimizers, then the rest. Nothing is changed where the file lacks a part, a
+/// device is not there or the first module does not fit.
+TrainingProgress resume_training(const std::filesystem::path& path, const TrainingParts& parts,
+                                 const ResumeOptions& options = {});
 
 /// The same in the folder of a run, as its step `progress.step`. Errors: those of Run::save().
 StepFile save_training(Run& run, const core::Module& model, const core::Optimizer& optimizer,
                        const TrainingProgress& progress, const Metrics& metrics = {});
+StepFile save_training(Run& run, const TrainingParts& parts, const TrainingProgress& progress,
+                       const Metrics& metrics = {});
 
 /// resume_training() from the newest valid checkpoint of the run; nullopt, with nothing changed, where none is there
 /// yet. What was skipped is in options.open.report. Errors: those of Run::latest(), which tells a run that has no
 /// checkpoint from one whose checkpoints are all damaged, and of resume_training().
 std::optional<TrainingProgress> resume_latest(const Run& run, core::Module& model, core::Optimizer& optimizer,
+                                              const ResumeOptions& options = {});
+std::optional<TrainingProgress> resume_latest(const Run& run, const TrainingParts& parts,
                                               const ResumeOptions& options = {});
 
 /// {'state': {0: {...}}, 'param_groups': [{..., 'params': [0]}]}, as torch's optimizer.state_dict(), and back.

@@ -143,4 +143,43 @@ TEST(ToValue, RefusesTensorsWhoseShapeIsNotKnown) {
   }
 }
 
+TEST(ModuleState, WhatIsSavedMayBeAModuleAMapATensorOrATree) {
+  TempDir dir;
+  const auto path = dir.path() / "x.pth";
+  test::Normed model;
+  ckpt::save(model, path);
+  EXPECT_EQ(ckpt::load(path).keys(), model.state_dict().keys());
+
+  const core::Tensor tensor = core::from_values<float>({1, 2, 3});
+  ckpt::save(std::map<std::string, core::Tensor>{{"b", tensor}, {"a", tensor}}, path);
+  EXPECT_EQ(ckpt::load(path).keys(), (std::vector<std::string>{"a", "b"}));
+
+  ckpt::save(tensor, path);
+  EXPECT_EQ(ckpt::load_tensor(path).to_vector<float>(), tensor.to_vector<float>());
+
+  ckpt::save(ckpt::Value::dict({{"epoch", 3}, {"state_dict", ckpt::to_value(model.state_dict())}}), path);
+  EXPECT_EQ(ckpt::load(path).keys(), model.state_dict().keys());
+  EXPECT_EQ(ckpt::open(path).root.find("epoch")->as_integer(), 3);
+}
+
+TEST(ModuleState, OneTensorIsLoadedByItsName) {
+  TempDir dir;
+  const auto path = dir.path() / "x.ckpt";
+  test::Normed model;
+  ckpt::save(ckpt::Value::dict({{"epoch", 3}, {"model", ckpt::to_value(model.state_dict())}}), path);
+  EXPECT_EQ(ckpt::load_tensor(path, {.path = "model.fc.weight"}).to_vector<float>(),
+            model.fc.weight.to_vector<float>());
+  const auto refused = [&](const char* name) {
+    try {
+      ckpt::load_tensor(path, {.path = name});
+    } catch (const core::Error& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused("epoch"), "'epoch' is not a tensor");
+  EXPECT_EQ(refused(""), "the file does not hold a tensor alone; name the one to load");
+  EXPECT_NE(refused("model.fc.wieght").find("model.fc.weight"), std::string::npos) << refused("model.fc.wieght");
+}
+
 }  // namespace

@@ -180,6 +180,22 @@ TEST(TrainingState, StateGoesByNamesWithAWrapperBeforeThem) {
   EXPECT_EQ(resumed, expected);
 }
 
+TEST(TrainingState, StateGoesByNameInTheOneOfSeveralModelsThatHasTheParameters) {
+  TempDir dir;
+  core::manual_seed(3);
+  test::TwoLayers other;
+  Noisy model;
+  core::Adam optimizer(model.parameters(), {.lr = 0.01});
+  train(model, optimizer, 4);
+  ckpt::TrainingParts parts;
+  parts.add("other", other).add("model", model).add("optimizer", optimizer);
+  ckpt::save_training(dir.path() / "run.pth", parts);
+  const std::vector<float> expected = train(model, optimizer, 5);
+  turn_round(dir.path() / "run.pth", {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, false);
+  ckpt::resume_training(dir.path() / "run.pth", parts);
+  EXPECT_EQ(train(model, optimizer, 5), expected);
+}
+
 TEST(TrainingState, StateKeyedByNamesIsTaken) {
   auto [expected, resumed] = losses_when_turned({"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, true);
   EXPECT_EQ(resumed, expected);

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "libckpt/entry.h"
+#include "libcore/base/error.h"
 
 namespace {
 
@@ -81,6 +84,46 @@ TEST(Value, ObjectsCompareAllTheirParts) {
   EXPECT_TRUE(Value::object(size) == Value::object(other));
   other.has_state = true;
   EXPECT_FALSE(Value::object(size) == Value::object(other));
+}
+
+TEST(Value, IsWrittenAsItIs) {
+  EXPECT_EQ(Value(true), Value::boolean(true));
+  EXPECT_EQ(Value(3), Value::integer(3));
+  EXPECT_EQ(Value(std::size_t{3}), Value::integer(3));
+  EXPECT_EQ(Value(0.5F), Value::real(0.5));
+  EXPECT_EQ(Value("adam"), Value::text("adam"));
+  EXPECT_EQ(Value(std::string_view("adam")), Value::text("adam"));
+  const Value tree = Value::dict({{"lr", 0.1}, {1, Value::list({"cat", 2, false})}});
+  ASSERT_EQ(tree.as_dict().type, "dict");
+  ASSERT_EQ(tree.as_dict().items.size(), 2U);
+  EXPECT_EQ(tree.as_dict().items[1].first, Value::integer(1));
+  EXPECT_EQ(tree.as_dict().items[1].second,
+            Value::list({Value::text("cat"), Value::integer(2), Value::boolean(false)}));
+}
+
+TEST(Value, AnUnsignedNumberPast64BitsIsNotNegative) {
+  const core::ByteVector bytes = Value(~std::uint64_t{0}).as_bytes();
+  ASSERT_EQ(bytes.size(), 9U);
+  EXPECT_EQ(bytes[7], std::byte{0xFF});
+  EXPECT_EQ(bytes[8], std::byte{0});
+}
+
+TEST(Value, ReadAsAnotherKindIsAnErrorThatNamesBoth) {
+  const auto refused = [](const std::function<void()>& read) {
+    try {
+      read();
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.code(), core::ErrorCode::type);
+      return error.message();
+    }
+    return std::string();
+  };
+  const Value list = Value::list({1});
+  EXPECT_EQ(refused([&] { list.as_text(); }), "the value is a list and was read as a str");
+  EXPECT_EQ(refused([&] { list.as_bytes(); }), "the value is a list and was read as bytes");
+  EXPECT_EQ(refused([&] { list.as_entry(); }), "the value is a list and was read as a tensor");
+  EXPECT_EQ(refused([&] { Value(3).as_list(); }), "the value is an int and was read as a list");
+  EXPECT_EQ(refused([&] { Value().as_integer(); }), "the value is None and was read as an int");
 }
 
 }  // namespace
