@@ -68,11 +68,11 @@ if [ "${CI:-}" = true ]; then
 fi
 if [ $asan = yes ]; then
   folder=$root/build-asan
-  options+=(-DCKPT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 $lines")
+  options+=(-DCMAKE_UNITY_BUILD=ON -DCKPT_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 $lines")
 fi
 if [ $tsan = yes ]; then
   folder=$root/build-tsan
-  options+=(-DCKPT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 $lines")
+  options+=(-DCMAKE_UNITY_BUILD=ON -DCKPT_SANITIZE=thread -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 $lines")
   targets=(test_parallel test_backend test_data test_autograd)
   # The sanitizer cannot see how OpenMP's threads wait for each other, as the library is not built with it: a kernel that
   # is split over a team would be reported although it is right. So every kernel stays on the thread that starts it

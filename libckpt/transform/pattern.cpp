@@ -22,7 +22,7 @@ using detail::GlobPart;
 constexpr std::string_view kRegex = "re:";
 constexpr std::int64_t kProgramBytes = 8 << 20;  // RE2's bound for a compiled expression and its caches
 
-[[noreturn]] void throw_bad(std::string_view text, const std::string& what) {
+[[noreturn]] void throw_bad_pattern(std::string_view text, const std::string& what) {
   throw Error(ErrorCode::usage, "the pattern " + core::quote(text) + " " + what);
 }
 
@@ -40,7 +40,7 @@ std::string class_of(std::string_view set) {
     out += hex_escape(set[i]);
     bool range = set[i + 1] == '-' && i + 3 < set.size();
     if (!range) continue;
-    if (set[i] > set[i + 2]) throw_bad(set, "has a range that runs backwards");
+    if (set[i] > set[i + 2]) throw_bad_pattern(set, "has a range that runs backwards");
     out += "-" + hex_escape(set[i + 2]);
     i += 2;
   }
@@ -127,7 +127,7 @@ struct Pattern::State {
     is_regex = true;
     expression = text.substr(kRegex.size());
     const RE2& re = regex();
-    if (!re.ok()) throw_bad(text, "is not a regular expression: " + re.error());
+    if (!re.ok()) throw_bad_pattern(text, "is not a regular expression: " + re.error());
     captures.resize(static_cast<std::size_t>(re.NumberOfCapturingGroups()));
     numbers.resize(captures.size(), true);
     for (const auto& [index, group] : re.CapturingGroupNames()) {

@@ -32,7 +32,7 @@ constexpr std::array kTexts = {
     TextField{"note", &RulePack::note},
 };
 
-[[noreturn]] void throw_bad(const std::string& what) {
+[[noreturn]] void throw_bad_about(const std::string& what) {
   throw Error(ErrorCode::usage, "the table 'about' " + what);
 }
 
@@ -42,7 +42,7 @@ std::vector<std::int64_t> proportion(const std::string& key, const TextNode& nod
     if (item.kind == NodeKind::integer && item.integer > 0) out.push_back(item.integer);
   }
   bool valid = node.kind == NodeKind::list && node.items.size() == 2 && out.size() == 2;
-  if (!valid) throw_bad("has a " + core::quote(key) + " that is not a pair of numbers");
+  if (!valid) throw_bad_about("has a " + core::quote(key) + " that is not a pair of numbers");
   return out;
 }
 
@@ -50,16 +50,17 @@ void read_field(RulePack& pack, const std::string& key, const TextNode& node) {
   if (key == "from_shape") return void(pack.from_shape = proportion(key, node));
   if (key == "to_shape") return void(pack.to_shape = proportion(key, node));
   auto field = std::find_if(kTexts.begin(), kTexts.end(), [&](const TextField& text) { return text.name == key; });
-  if (field == kTexts.end()) throw_bad("has an unknown field " + core::quote(key));
-  if (node.kind != NodeKind::text || node.text.empty()) throw_bad("has a " + core::quote(key) + " that is not text");
+  if (field == kTexts.end()) throw_bad_about("has an unknown field " + core::quote(key));
+  if (node.kind != NodeKind::text || node.text.empty())
+    throw_bad_about("has a " + core::quote(key) + " that is not text");
   pack.*(field->member) = node.text;
 }
 
 void check_pack(const RulePack& pack) {
   for (std::string_view key : {"from", "to"}) {
-    if ((key == "from" ? pack.from : pack.to).empty()) throw_bad("has no " + core::quote(key));
+    if ((key == "from" ? pack.from : pack.to).empty()) throw_bad_about("has no " + core::quote(key));
   }
-  if (pack.from_key.empty() != pack.to_key.empty()) throw_bad("has one of 'from_key' and 'to_key' alone");
+  if (pack.from_key.empty() != pack.to_key.empty()) throw_bad_about("has one of 'from_key' and 'to_key' alone");
 }
 
 bool has_proportion(const std::vector<std::int64_t>& proportion, const core::Shape& shape) {

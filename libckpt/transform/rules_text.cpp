@@ -22,10 +22,10 @@ using detail::TextNode;
 using Kind = Rule::Kind;
 using NodeKind = TextNode::Kind;
 
-constexpr std::array<Kind, 8> kKinds = {Kind::rename, Kind::drop, Kind::transpose, Kind::reshape,
-                                        Kind::split,  Kind::fuse, Kind::cast,      Kind::tie};
+constexpr std::array<Kind, 8> kRuleKinds = {Kind::rename, Kind::drop, Kind::transpose, Kind::reshape,
+                                            Kind::split,  Kind::fuse, Kind::cast,      Kind::tie};
 
-[[noreturn]] void throw_bad(const std::string& what) {
+[[noreturn]] void throw_bad_rules(const std::string& what) {
   throw Error(ErrorCode::usage, what);
 }
 
@@ -33,19 +33,19 @@ constexpr std::array<Kind, 8> kKinds = {Kind::rename, Kind::drop, Kind::transpos
 class Fields {
  public:
   explicit Fields(const TextNode& table) : table_(table) {
-    if (table.kind != NodeKind::table) throw_bad("is not a table");
+    if (table.kind != NodeKind::table) throw_bad_rules("is not a table");
   }
 
   bool has(std::string_view key) const { return table_.find(key) != nullptr; }
   const TextNode& take(const std::string& key) {
     const TextNode* node = table_.find(key);
-    if (node == nullptr) throw_bad("has no " + core::quote(key));
+    if (node == nullptr) throw_bad_rules("has no " + core::quote(key));
     taken_.insert(key);
     return *node;
   }
   std::string text(const std::string& key) {
     const TextNode& node = take(key);
-    if (node.kind != NodeKind::text) throw_bad("has a " + core::quote(key) + " that is not text");
+    if (node.kind != NodeKind::text) throw_bad_rules("has a " + core::quote(key) + " that is not text");
     return node.text;
   }
   std::vector<std::string> texts(const std::string& key) {
@@ -55,7 +55,7 @@ class Fields {
       if (item.kind == NodeKind::text) out.push_back(item.text);
     }
     bool valid = node.kind == NodeKind::list && out.size() == node.items.size() && out.size() >= 2;
-    if (!valid) throw_bad("has a " + core::quote(key) + " that is not a list of two or more texts");
+    if (!valid) throw_bad_rules("has a " + core::quote(key) + " that is not a list of two or more texts");
     return out;
   }
   std::vector<std::int64_t> integers(const std::string& key) {
@@ -65,18 +65,18 @@ class Fields {
       if (item.kind == NodeKind::integer) out.push_back(item.integer);
     }
     bool valid = node.kind == NodeKind::list && out.size() == node.items.size();
-    if (!valid) throw_bad("has a " + core::quote(key) + " that is not a list of integers");
+    if (!valid) throw_bad_rules("has a " + core::quote(key) + " that is not a list of integers");
     return out;
   }
   core::DType dtype(const std::string& key) {
     std::string name = text(key);
     std::optional<core::DType> dtype = core::try_parse_dtype(name);
-    if (!dtype) throw_bad("has a " + core::quote(key) + " that is not a dtype: " + core::quote(name));
+    if (!dtype) throw_bad_rules("has a " + core::quote(key) + " that is not a dtype: " + core::quote(name));
     return *dtype;
   }
   void require_all_taken() const {
     for (const auto& [key, node] : table_.members) {
-      if (!taken_.contains(key)) throw_bad("has an unknown field " + core::quote(key));
+      if (!taken_.contains(key)) throw_bad_rules("has an unknown field " + core::quote(key));
     }
   }
 
@@ -97,7 +97,7 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const TextNode& node) 
   for (const TextNode& item : node.items) {
     bool pair = item.kind == NodeKind::list && item.items.size() == 2 && item.items[0].kind == NodeKind::text &&
                 item.items[1].kind == NodeKind::text;
-    if (!pair) throw_bad("has a 'rename' that is not a list of pairs [\"old\", \"new\"]");
+    if (!pair) throw_bad_rules("has a 'rename' that is not a list of pairs [\"old\", \"new\"]");
     out.emplace_back(item.items[0].text, item.items[1].text);
   }
   return out;
@@ -116,7 +116,7 @@ void read_cut(Fields& fields, Rule& rule) {
   if (fields.has("sizes")) rule.sizes = fields.integers("sizes");
   if (!fields.has("dim")) return;
   const TextNode& dim = fields.take("dim");
-  if (dim.kind != NodeKind::integer) throw_bad("has a 'dim' that is not an integer");
+  if (dim.kind != NodeKind::integer) throw_bad_rules("has a 'dim' that is not an integer");
   rule.dim = dim.integer;
 }
 
@@ -146,13 +146,13 @@ void read_fields(Fields& fields, Rule& rule) {
 
 void check_rule(const Rule& rule) {
   std::size_t parts = rule.kind == Kind::split ? rule.to.size() : rule.from.size();
-  if (!rule.sizes.empty() && rule.sizes.size() != parts) throw_bad("has another number of sizes than of parts");
+  if (!rule.sizes.empty() && rule.sizes.size() != parts) throw_bad_rules("has another number of sizes than of parts");
   for (std::int64_t size : rule.sizes) {
-    if (size < 0) throw_bad("has a negative size");
+    if (size < 0) throw_bad_rules("has a negative size");
   }
-  if (std::count(rule.shape.begin(), rule.shape.end(), -1) > 1) throw_bad("has more than one -1 in its shape");
+  if (std::count(rule.shape.begin(), rule.shape.end(), -1) > 1) throw_bad_rules("has more than one -1 in its shape");
   for (std::int64_t size : rule.shape) {
-    if (size < -1) throw_bad("has a negative size in its shape");
+    if (size < -1) throw_bad_rules("has a negative size in its shape");
   }
   detail::compile_rule(rule);
 }
@@ -161,14 +161,14 @@ Rule read_rule(const TextNode& table) {
   Fields fields(table);
   Rule rule;
   std::size_t kinds = 0;
-  for (Kind kind : kKinds) {
+  for (Kind kind : kRuleKinds) {
     if (!fields.has(name(kind))) continue;
     rule.kind = kind;
     ++kinds;
   }
   if (kinds != 1) {
-    throw_bad(std::string(kinds == 0 ? "has no action" : "has more than one action") +
-              "; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, tie");
+    throw_bad_rules(std::string(kinds == 0 ? "has no action" : "has more than one action") +
+                    "; a rule has one of rename, drop, transpose, reshape, split, fuse, cast, tie");
   }
   read_fields(fields, rule);
   fields.require_all_taken();
@@ -177,7 +177,7 @@ Rule read_rule(const TextNode& table) {
 }
 
 void read_rules(const TextNode& list, Rules& rules) {
-  if (list.kind != NodeKind::list) throw_bad("the rules are not a list");
+  if (list.kind != NodeKind::list) throw_bad_rules("the rules are not a list");
   for (const TextNode& table : list.items) {
     std::string place = "rule " + std::to_string(rules.size() + 1);
     rules.push_back(core::with_context(place, [&] { return read_rule(table); }));
@@ -190,7 +190,7 @@ Rules read_document(const TextNode& root) {
   if (!has_list && root.find("rename") == nullptr) {  // {"old": "new"}
     Rule rule;
     rule.names = pairs_of(root);
-    if (rule.names.empty()) throw_bad("there is no rule");
+    if (rule.names.empty()) throw_bad_rules("there is no rule");
     check_rule(rule);
     return {rule};
   }
@@ -205,7 +205,7 @@ Rules read_document(const TextNode& root) {
       check_rule(rule);
       rules.push_back(std::move(rule));
     } else {
-      throw_bad("unknown entry " + core::quote(key) + "; rules begin with [[rule]]");
+      throw_bad_rules("unknown entry " + core::quote(key) + "; rules begin with [[rule]]");
     }
   }
   return rules;

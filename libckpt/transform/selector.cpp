@@ -27,7 +27,7 @@ struct Predicate {
   std::string value;
 };
 
-[[noreturn]] void throw_bad(const std::string& part, const std::string& what) {
+[[noreturn]] void throw_bad_selector(const std::string& part, const std::string& what) {
   throw Error(ErrorCode::usage, "the selector " + core::quote(part) + " " + what);
 }
 
@@ -50,15 +50,15 @@ std::vector<std::string> split_parts(std::string_view text) {
 
 Predicate parse_predicate(const std::string& part) {
   std::size_t op = part.find_first_of("=!<>");
-  if (op == std::string::npos) throw_bad(part, "has no comparison such as =, != or >");
+  if (op == std::string::npos) throw_bad_selector(part, "has no comparison such as =, != or >");
   Predicate out{part, part.substr(1, op - 1), Compare::equal, ""};
   bool wide = op + 1 < part.size() && part[op + 1] == '=';
-  if (part[op] == '!' && !wide) throw_bad(part, "has no comparison such as =, != or >");
+  if (part[op] == '!' && !wide) throw_bad_selector(part, "has no comparison such as =, != or >");
   if (part[op] == '!') out.compare = Compare::not_equal;
   if (part[op] == '<') out.compare = wide ? Compare::less_equal : Compare::less;
   if (part[op] == '>') out.compare = wide ? Compare::greater_equal : Compare::greater;
   out.value = part.substr(op + (wide ? 2 : 1));
-  if (out.value.empty()) throw_bad(part, "compares with nothing");
+  if (out.value.empty()) throw_bad_selector(part, "compares with nothing");
   return out;
 }
 
@@ -83,7 +83,7 @@ bool holds(Compare compare, std::uint64_t a, std::uint64_t b) {
 /// True for "=", false for "!="; nothing else makes sense for names.
 bool wants_equal(const Predicate& p) {
   if (p.compare == Compare::equal || p.compare == Compare::not_equal) return p.compare == Compare::equal;
-  throw_bad(p.text, "compares sizes where only = and != make sense");
+  throw_bad_selector(p.text, "compares sizes where only = and != make sense");
 }
 
 /// "1000000", "1M", "2.5k": powers of 1,000.
@@ -95,7 +95,7 @@ std::uint64_t parse_count(const Predicate& p) {
   if (power == 5) power = 1;
   bool valid = end != p.value.c_str() && std::isfinite(number) && number >= 0 && unit.size() <= 1 && power <= 4;
   double value = valid ? number * std::pow(1000.0, static_cast<double>(power)) : 0;
-  if (!valid || value > 9e18) throw_bad(p.text, "needs a count such as 1000, 1M or 2.5G");
+  if (!valid || value > 9e18) throw_bad_selector(p.text, "needs a count such as 1000, 1M or 2.5G");
   return static_cast<std::uint64_t>(value);
 }
 
@@ -103,7 +103,7 @@ Test dtype_test(const Predicate& p) {
   std::vector<core::DType> wanted;
   for (std::string_view part : core::split(p.value, '|')) {
     std::optional<core::DType> dtype = core::try_parse_dtype(part);
-    if (!dtype) throw_bad(p.text, "needs a dtype such as f32, bf16 or int64");
+    if (!dtype) throw_bad_selector(p.text, "needs a dtype such as f32, bf16 or int64");
     wanted.push_back(*dtype);
   }
   bool equal = wants_equal(p);
@@ -113,7 +113,7 @@ Test dtype_test(const Predicate& p) {
 }
 
 Test kind_test(const Predicate& p) {
-  if (p.value != "buffer" && p.value != "parameter") throw_bad(p.text, "needs buffer or parameter");
+  if (p.value != "buffer" && p.value != "parameter") throw_bad_selector(p.text, "needs buffer or parameter");
   TensorKind wanted = p.value == "buffer" ? TensorKind::buffer : TensorKind::parameter;
   bool equal = wants_equal(p);
   return [=](std::string_view key, const Entry& e) { return (tensor_kind(key, e) == wanted) == equal; };
@@ -131,7 +131,7 @@ Test shape_test(const Predicate& p) {
     bool number = !part.empty() && part.size() < 19 &&
                   std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!number && part != "*" && p.value != "scalar")
-      throw_bad(p.text, "needs a shape such as 768x3072, 768x* or scalar");
+      throw_bad_selector(p.text, "needs a shape such as 768x3072, 768x* or scalar");
     if (p.value != "scalar") sizes.push_back(number ? std::optional(std::stoll(std::string(part))) : std::nullopt);
   }
   bool equal = wants_equal(p);
@@ -157,10 +157,10 @@ Test make_test(const Predicate& p) {
   }
   if (p.field == "bytes") {
     std::optional<std::uint64_t> size = core::try_parse_size(p.value);
-    if (!size) throw_bad(p.text, "needs a size such as 512, 1MiB or 4GB");
+    if (!size) throw_bad_selector(p.text, "needs a size such as 512, 1MiB or 4GB");
     return [=](std::string_view, const Entry& e) { return holds(compare, e.byte_size(), *size); };
   }
-  throw_bad(p.text, "has an unknown name; use dtype, numel, ndim, shape, bytes, kind or location");
+  throw_bad_selector(p.text, "has an unknown name; use dtype, numel, ndim, shape, bytes, kind or location");
 }
 
 constexpr std::array<std::string_view, 12> kBufferNames = {"running_mean",

@@ -16,12 +16,12 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::array kKinds = {PlainKind::integer, PlainKind::real, PlainKind::boolean, PlainKind::text,
-                               PlainKind::none};
+constexpr std::array kPlainKinds = {PlainKind::integer, PlainKind::real, PlainKind::boolean, PlainKind::text,
+                                    PlainKind::none};
 constexpr std::string_view kKindList = "int, float, bool, text or none";
 
 std::optional<PlainKind> kind_named(std::string_view text) {
-  for (PlainKind kind : kKinds) {
+  for (PlainKind kind : kPlainKinds) {
     if (name(kind) == text) return kind;
   }
   return std::nullopt;

@@ -5,6 +5,7 @@
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/tensor/factory.h"
@@ -12,10 +13,6 @@
 
 namespace core {
 namespace {
-
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::runtime, text);
-}
 
 /// What stands for `x` in the call.
 Tensor input_of(const Tensor& x, const FunctionalOptions& o) {
@@ -63,11 +60,11 @@ std::vector<Tensor> jacobians(const Tensor& y, const std::vector<Tensor>& inputs
 Tensor checked_vector(const Tensor& v, const Tensor& like, const char* where) {
   if (!v.defined()) {
     if (like.numel() == 1) return ones_like(like.detach());
-    fail(std::string("The vector v can only be None if ") + where + " a single Tensor with a single element.");
+    detail::fail(std::string("The vector v can only be None if ") + where + " a single Tensor with a single element.");
   }
   if (v.sizes() != like.sizes()) {
-    fail("v has invalid size: should be torch.Size(" + to_list(like.sizes()) + ") but got torch.Size(" +
-         to_list(v.sizes()) + ").");
+    detail::fail("v has invalid size: should be torch.Size(" + to_list(like.sizes()) + ") but got torch.Size(" +
+                 to_list(v.sizes()) + ").");
   }
   return v;
 }
@@ -76,7 +73,8 @@ constexpr const char* kOutput = "the user-provided function returns";
 
 Tensor single(const Tensor& y, const char* name) {
   if (y.numel() == 1) return y;
-  fail(std::string("The Tensor returned by the function given to ") + name + " should contain a single element");
+  detail::fail(std::string("The Tensor returned by the function given to ") + name +
+               " should contain a single element");
 }
 
 Tensor kept(const Tensor& y, const FunctionalOptions& o) {

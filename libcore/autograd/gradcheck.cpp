@@ -6,6 +6,7 @@
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/base/warning.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
@@ -94,15 +95,12 @@ std::string text_of(const Jacobian& jacobian, DType dtype) {
   return to_string(values.to(dtype));
 }
 
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::runtime, text);
-}
-
 void compare(const Jacobian& found, const Jacobian& expected, std::size_t output, std::size_t input, DType dtype,
              const GradcheckOptions& options) {
   if (is_close(found, expected, options)) return;
-  fail("Jacobian mismatch for output " + std::to_string(output) + " with respect to input " + std::to_string(input) +
-       ",\nnumerical:" + text_of(expected, dtype) + "\nanalytical:" + text_of(found, dtype) + "\n");
+  detail::fail("Jacobian mismatch for output " + std::to_string(output) + " with respect to input " +
+               std::to_string(input) + ",\nnumerical:" + text_of(expected, dtype) +
+               "\nanalytical:" + text_of(found, dtype) + "\n");
 }
 
 void check_inputs(const Inputs& inputs) {
@@ -117,7 +115,7 @@ void check_inputs(const Inputs& inputs) {
     }
     for (std::int64_t d = 0; d < inputs[k].dim(); ++d) {
       if (inputs[k].size(d) <= 1 || inputs[k].stride(d) != 0) continue;
-      fail(
+      detail::fail(
           "The " + std::to_string(k) +
           "th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able "
           "to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to "
@@ -143,11 +141,11 @@ void check_all(const GradcheckFunctionMany& function, const Inputs& inputs, cons
       if (!outputs[o].is_floating_point()) continue;
       const Jacobian found = analytical(outputs[o], inputs[k]);
       if (!any_history && !is_close(found, expected[o], options)) {
-        fail("Numerical gradient for function expected to be zero");
+        detail::fail("Numerical gradient for function expected to be zero");
       }
       compare(found, expected[o], o, k, inputs[k].dtype(), options);
       if (analytical(outputs[o], inputs[k]) != found) {
-        fail(
+        detail::fail(
             "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
             "different values, although analytical gradient matches numerical gradient. The tolerance for "
             "nondeterminism was 0.0.");

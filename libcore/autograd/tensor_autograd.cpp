@@ -126,7 +126,7 @@ namespace {
 void check_assigned_grad(const Tensor& t, const Tensor& grad) {
   if (grad.dtype() != t.dtype()) {
     throw Error(ErrorCode::runtime,
-                std::string("attempting to assign a gradient with dtype '") + raw::detail::c_type_name(grad.dtype()) +
+                std::string("attempting to assign a gradient with dtype '") + raw::kernel::c_type_name(grad.dtype()) +
                     "' to a tensor with grad_dtype '" + scalar_type_name(t.dtype()) +
                     "'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
                     "the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set "

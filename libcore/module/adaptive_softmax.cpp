@@ -20,33 +20,30 @@
 namespace core {
 namespace {
 
-[[noreturn]] void fail(ErrorCode code, const std::string& text) {
-  throw Error(code, text);
-}
-
 std::vector<std::int64_t> checked_cutoffs(std::vector<std::int64_t> cuts, std::int64_t classes) {
-  if (cuts.empty()) fail(ErrorCode::value, "cutoffs should be a sequence of length larger than 0");
+  if (cuts.empty()) throw Error(ErrorCode::value, "cutoffs should be a sequence of length larger than 0");
   const bool ascends = std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end();
   if (!ascends || cuts.front() <= 0 || cuts.back() > classes - 1) {
-    fail(ErrorCode::value,
-         "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is "
-         "between 1 and n_classes-1");
+    throw Error(
+        ErrorCode::value,
+        "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is "
+        "between 1 and n_classes-1");
   }
   cuts.push_back(classes);
   return cuts;
 }
 
 void check_target(const Tensor& x, const Tensor& target) {
-  if (target.dim() > 1) fail(ErrorCode::runtime, "0D or 1D target tensor expected, multi-target not supported");
+  if (target.dim() > 1) throw Error(ErrorCode::runtime, "0D or 1D target tensor expected, multi-target not supported");
   if (target.dim() == 1 && x.size(0) != target.size(0)) {
-    fail(ErrorCode::runtime, "Input and target should have the same size in the batch dimension.");
+    throw Error(ErrorCode::runtime, "Input and target should have the same size in the batch dimension.");
   }
   if (x.dim() == target.dim() + 1) return;
-  fail(ErrorCode::runtime, std::to_string(target.dim()) + "D target tensor expects " +
-                               std::to_string(target.dim() + 1) +
-                               "D input tensors, but found inputs with size "
-                               "torch.Size(" +
-                               to_list(x.sizes()) + ")");
+  throw Error(ErrorCode::runtime, std::to_string(target.dim()) + "D target tensor expects " +
+                                      std::to_string(target.dim() + 1) +
+                                      "D input tensors, but found inputs with size "
+                                      "torch.Size(" +
+                                      to_list(x.sizes()) + ")");
 }
 
 /// Which targets lie in [low, high): their positions.
@@ -112,9 +109,9 @@ AdaptiveLogSoftmaxWithLoss::Output AdaptiveLogSoftmaxWithLoss::forward(const Ten
   }
   if (used != targets.size()) {
     const auto [least, most] = std::minmax_element(targets.begin(), targets.end());
-    fail(ErrorCode::runtime, "Target values should be in [0, " + std::to_string(n_classes - 1) +
-                                 "], but values in range [" + std::to_string(*least) + ", " + std::to_string(*most) +
-                                 "] were found. ");
+    throw Error(ErrorCode::runtime, "Target values should be in [0, " + std::to_string(n_classes - 1) +
+                                        "], but values in range [" + std::to_string(*least) + ", " +
+                                        std::to_string(*most) + "] were found. ");
   }
   const Tensor of_head = gather(log_softmax(head(x), 1), 1, from_values(in_head, {.device = x.device()}).unsqueeze(1));
   output = output + of_head.squeeze();

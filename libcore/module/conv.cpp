@@ -1,6 +1,7 @@
 #include "libcore/module/conv.h"
 
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
 #include "libcore/ops/operators.h"
@@ -10,15 +11,12 @@
 namespace core {
 namespace {
 
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::value, text);
-}
-
 void check(const Conv2dLayerOptions& o, std::int64_t in, std::int64_t out) {
-  if (o.groups <= 0) fail("groups must be a positive integer");
-  if (in % o.groups != 0) fail("in_channels must be divisible by groups");
-  if (out % o.groups != 0) fail("out_channels must be divisible by groups");
-  if (o.padding.is_same() && !(o.stride == Size2(1))) fail("padding='same' is not supported for strided convolutions");
+  if (o.groups <= 0) detail::fail_value("groups must be a positive integer");
+  if (in % o.groups != 0) detail::fail_value("in_channels must be divisible by groups");
+  if (out % o.groups != 0) detail::fail_value("out_channels must be divisible by groups");
+  if (o.padding.is_same() && !(o.stride == Size2(1)))
+    detail::fail_value("padding='same' is not supported for strided convolutions");
 }
 
 /// Zeros before and after, for one dimension.

@@ -1,6 +1,7 @@
 #include "libcore/module/conv_nd.h"
 
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
 #include "libcore/tensor/factory.h"
@@ -11,17 +12,13 @@ namespace {
 using detail::python_sizes;
 using detail::spread;
 
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::value, text);
-}
-
 void check(const ConvLayerOptions& o, std::int64_t in, std::int64_t out, const Shape& stride) {
-  if (o.groups <= 0) fail("groups must be a positive integer");
-  if (in % o.groups != 0) fail("in_channels must be divisible by groups");
-  if (out % o.groups != 0) fail("out_channels must be divisible by groups");
+  if (o.groups <= 0) detail::fail_value("groups must be a positive integer");
+  if (in % o.groups != 0) detail::fail_value("in_channels must be divisible by groups");
+  if (out % o.groups != 0) detail::fail_value("out_channels must be divisible by groups");
   if (o.rule.empty()) return;
   if (Padding(o.rule).is_same() && stride != Shape(stride.size(), 1)) {
-    fail("padding='same' is not supported for strided convolutions");
+    detail::fail_value("padding='same' is not supported for strided convolutions");
   }
 }
 
@@ -47,7 +44,7 @@ ConvState::ConvState(std::size_t rank, Kind kind, Channels channels, const Shape
   const TensorOptions made{.dtype = given.dtype, .device = given.device};
   const bool turned = kind == Kind::transposed;
   if (turned && padding_mode != PaddingMode::zeros) {
-    fail("Only \"zeros\" padding mode is supported for ConvTranspose" + std::to_string(rank) + "d");
+    detail::fail_value("Only \"zeros\" padding mode is supported for ConvTranspose" + std::to_string(rank) + "d");
   }
   Shape sizes = turned ? Shape{channels.in, channels.out / groups} : Shape{channels.out, channels.in / groups};
   for (const std::int64_t size : kernel_size) sizes.push_back(size);

@@ -1,6 +1,7 @@
 // Orthogonal parameters: three maps from matrices without constraints to orthogonal ones.
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/module/parametrize_list.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/compare.h"
@@ -19,16 +20,12 @@ namespace {
 
 enum class OrthogonalMap { matrix_exp, cayley, householder };
 
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::value, text);
-}
-
 OrthogonalMap map_named(const std::string& name, const Tensor& weight) {
   const bool is_square = weight.size(-1) == weight.size(-2);
   if (name == "matrix_exp" || (name.empty() && is_square)) return OrthogonalMap::matrix_exp;
   if (name == "householder" || name.empty()) return OrthogonalMap::householder;
   if (name == "cayley") return OrthogonalMap::cayley;
-  fail("orthogonal_map has to be one of \"matrix_exp\", \"cayley\", \"householder\". Got: " + name);
+  fail_value("orthogonal_map has to be one of \"matrix_exp\", \"cayley\", \"householder\". Got: " + name);
 }
 
 TensorOptions like(const Tensor& x) {
@@ -131,10 +128,11 @@ struct OrthogonalStep : ModuleOf<OrthogonalStep> {
 void orthogonal(Module& module, const std::string& name, const OrthogonalOptions& options) {
   const Tensor* weight = written_member(module, name);
   if (weight == nullptr || !weight->defined()) {
-    fail("Module '" + module.str() + "' has no parameter or buffer with name '" + name + "'");
+    fail_value("Module '" + module.str() + "' has no parameter or buffer with name '" + name + "'");
   }
   if (weight->dim() < 2) {
-    fail("Expected a matrix or batch of matrices. Got a tensor of " + std::to_string(weight->dim()) + " dimensions.");
+    fail_value("Expected a matrix or batch of matrices. Got a tensor of " + std::to_string(weight->dim()) +
+               " dimensions.");
   }
   auto step = std::make_shared<OrthogonalStep>(map_named(options.orthogonal_map, *weight), options.use_trivialization);
   register_parametrization(module, name,

@@ -2,6 +2,7 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/module/parametrize_list.h"
 
 namespace core {
@@ -87,16 +88,12 @@ void replace_members(Members& members, Module& module) {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::value, text);
-}
-
 /// What the steps together must leave as it is.
 void check_result(const Tensor& before, const Tensor& after) {
   const auto must_not = [](const char* what, const std::string& was, const std::string& is) {
-    fail(std::string("Registering a parametrization may not change the ") + what +
-         " of the tensor, unless `unsafe` flag is enabled.\nunparametrized " + what + ": " + was + "\nparametrized " +
-         what + ": " + is);
+    detail::fail_value(std::string("Registering a parametrization may not change the ") + what +
+                       " of the tensor, unless `unsafe` flag is enabled.\nunparametrized " + what + ": " + was +
+                       "\nparametrized " + what + ": " + is);
   };
   if (before.dtype() != after.dtype()) {
     const auto text = [](const Tensor& t) { return "torch." + std::string(name(t.dtype())); };
@@ -128,8 +125,8 @@ void register_parametrization(Module& module, const std::string& name, Parametri
   bool is_buffer = false;
   Tensor* member = written_member(module, name, &is_buffer);
   if (member == nullptr || !member->defined()) {
-    fail("Module '" + module.str() + "' does not have a parameter, a buffer, or a parametrized element with name '" +
-         name + "'");
+    detail::fail_value("Module '" + module.str() +
+                       "' does not have a parameter, a buffer, or a parametrized element with name '" + name + "'");
   }
   step.module->set_training(module.is_training());
   Reparametrized& all = module.reparametrized().make();

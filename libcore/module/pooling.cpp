@@ -1,6 +1,7 @@
 #include "libcore/module/pooling.h"
 
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/base/text.h"
 #include "libcore/module/print.h"
 #include "libcore/ops/conv.h"
@@ -24,23 +25,19 @@ std::string tuple(const Shape& sizes) {
   return detail::python_tuple(sizes.to_vector());
 }
 
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::value, text);
-}
-
 void check_fractional_layer(const FractionalPoolOptions& o, const char* name) {
   if (o.output_size.empty() && o.output_ratio.empty()) {
-    fail(std::string(name) + " requires specifying either an output size, or a pooling ratio");
+    detail::fail_value(std::string(name) + " requires specifying either an output size, or a pooling ratio");
   }
   if (!o.output_size.empty() && !o.output_ratio.empty()) {
-    fail("only one of output_size and output_ratio may be specified");
+    detail::fail_value("only one of output_size and output_ratio may be specified");
   }
   std::vector<std::string> ratios;
   for (const double ratio : o.output_ratio) ratios.push_back(python_float(ratio));
   for (const double ratio : o.output_ratio) {
     if (ratio > 0 && ratio < 1) continue;
-    fail("output_ratio must be between 0 and 1 (got " +
-         (ratios.size() == 1 ? ratios[0] : "(" + join(ratios, ", ") + ")") + ")");
+    detail::fail_value("output_ratio must be between 0 and 1 (got " +
+                       (ratios.size() == 1 ? ratios[0] : "(" + join(ratios, ", ") + ")") + ")");
   }
 }
 

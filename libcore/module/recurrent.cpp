@@ -21,10 +21,6 @@
 namespace core {
 namespace {
 
-[[noreturn]] void fail(ErrorCode code, const std::string& text) {
-  throw Error(code, text);
-}
-
 std::int64_t gate_count(RecurrentKind kind) {
   return kind == RecurrentKind::lstm ? 4 : kind == RecurrentKind::gru ? 3 : 1;
 }
@@ -32,16 +28,16 @@ std::int64_t gate_count(RecurrentKind kind) {
 RecurrentKind kind_of(const RecurrentOptions& o) {
   if (o.nonlinearity == "tanh") return RecurrentKind::tanh;
   if (o.nonlinearity == "relu") return RecurrentKind::relu;
-  fail(ErrorCode::value, "Unknown nonlinearity '" + o.nonlinearity + "'. Select from 'tanh' or 'relu'.");
+  throw Error(ErrorCode::value, "Unknown nonlinearity '" + o.nonlinearity + "'. Select from 'tanh' or 'relu'.");
 }
 
 void check_options(RecurrentKind kind, std::int64_t hidden, const RecurrentOptions& o) {
   if (kind != RecurrentKind::lstm && o.proj_size != 0) {
-    fail(ErrorCode::value, "proj_size argument is only supported for LSTM, not RNN or GRU");
+    throw Error(ErrorCode::value, "proj_size argument is only supported for LSTM, not RNN or GRU");
   }
   if (o.dropout < 0 || o.dropout > 1) {
-    fail(ErrorCode::value,
-         "dropout should be a number in range [0, 1] representing the probability of an element being zeroed");
+    throw Error(ErrorCode::value,
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed");
   }
   if (o.dropout > 0 && o.num_layers == 1) {
     warn(
@@ -49,12 +45,12 @@ void check_options(RecurrentKind kind, std::int64_t hidden, const RecurrentOptio
         "greater than 1, but got dropout=" +
         python_float(o.dropout) + " and num_layers=1");
   }
-  if (hidden <= 0) fail(ErrorCode::value, "hidden_size must be greater than zero");
-  if (o.num_layers <= 0) fail(ErrorCode::value, "num_layers must be greater than zero");
+  if (hidden <= 0) throw Error(ErrorCode::value, "hidden_size must be greater than zero");
+  if (o.num_layers <= 0) throw Error(ErrorCode::value, "num_layers must be greater than zero");
   if (o.proj_size < 0) {
-    fail(ErrorCode::value, "proj_size should be a positive integer or zero to disable projections");
+    throw Error(ErrorCode::value, "proj_size should be a positive integer or zero to disable projections");
   }
-  if (o.proj_size >= hidden) fail(ErrorCode::value, "proj_size has to be smaller than hidden_size");
+  if (o.proj_size >= hidden) throw Error(ErrorCode::value, "proj_size has to be smaller than hidden_size");
 }
 
 std::string size_tuple(const Shape& sizes) {
@@ -63,15 +59,15 @@ std::string size_tuple(const Shape& sizes) {
 
 void check_size(const Tensor& state, const Shape& wanted, const char* what) {
   if (state.sizes() == wanted) return;
-  fail(ErrorCode::runtime,
-       std::string("Expected ") + what + " size " + size_tuple(wanted) + ", got " + to_list(state.sizes()));
+  throw Error(ErrorCode::runtime,
+              std::string("Expected ") + what + " size " + size_tuple(wanted) + ", got " + to_list(state.sizes()));
 }
 
 void check_same_device(const Tensor& x, const Tensor& other, const char* what) {
   if (x.device() == other.device()) return;
-  fail(ErrorCode::runtime, std::string("Input and ") + what +
-                               " tensors are not at the same device, found input tensor at " + x.device().str() +
-                               " and " + what + " tensor at " + other.device().str());
+  throw Error(ErrorCode::runtime, std::string("Input and ") + what +
+                                      " tensors are not at the same device, found input tensor at " + x.device().str() +
+                                      " and " + what + " tensor at " + other.device().str());
 }
 
 }  // namespace
@@ -111,7 +107,7 @@ Parameter& RecurrentBase::operator[](const std::string& name) {
   for (auto& [key, parameter] : parameters_) {
     if (key == name) return parameter;
   }
-  fail(ErrorCode::attribute, std::string("'") + name_ + "' object has no attribute '" + name + "'");
+  throw Error(ErrorCode::attribute, std::string("'") + name_ + "' object has no attribute '" + name + "'");
 }
 
 void RecurrentBase::list(Members& m) {
@@ -143,8 +139,8 @@ RecurrentWeights RecurrentBase::weights(std::int64_t layer, std::int64_t directi
 void RecurrentBase::check_input(const Tensor& x) const {
   if (x.dim() != 2 && x.dim() != 3) {
     const bool plain = kind_ == RecurrentKind::tanh || kind_ == RecurrentKind::relu;
-    fail(ErrorCode::value, std::string(name_) + ": Expected input to be 2D or 3D, got " + std::to_string(x.dim()) +
-                               (plain ? "D tensor instead" : "D instead"));
+    throw Error(ErrorCode::value, std::string(name_) + ": Expected input to be 2D or 3D, got " +
+                                      std::to_string(x.dim()) + (plain ? "D tensor instead" : "D instead"));
   }
 }
 
@@ -155,12 +151,12 @@ void RecurrentBase::check_state_ranks(const Tensor& x, const Tensor& h0, const T
   const auto rank = [](const Tensor& t) { return std::to_string(t.dim()) + "-D"; };
   if (kind_ == RecurrentKind::lstm) {
     if (h0.dim() == wanted && c0.dim() == wanted) return;
-    fail(ErrorCode::runtime, start + "hx and cx should also be " + std::to_string(wanted) + "-D but got (" + rank(h0) +
-                                 ", " + rank(c0) + ") tensors");
+    throw Error(ErrorCode::runtime, start + "hx and cx should also be " + std::to_string(wanted) + "-D but got (" +
+                                        rank(h0) + ", " + rank(c0) + ") tensors");
   }
   if (h0.dim() != wanted) {
-    fail(ErrorCode::runtime,
-         start + "hx should also be " + std::to_string(wanted) + "-D but got " + rank(h0) + " tensor");
+    throw Error(ErrorCode::runtime,
+                start + "hx should also be " + std::to_string(wanted) + "-D but got " + rank(h0) + " tensor");
   }
 }
 
@@ -168,13 +164,13 @@ void RecurrentBase::check_states(const Tensor& x, const Start& start) const {
   const Tensor& weight = parameters_[0].second;
   if (x.dtype() != weight.dtype()) {
     const auto name = [](const Tensor& t) { return "torch." + std::string(core::name(t.dtype())); };
-    fail(ErrorCode::value, std::string(name_) + " input dtype (" + name(x) + ") does not match weight dtype (" +
-                               name(weight) + "). Convert input: input.to(" + name(weight) +
-                               "), or convert model: model.to(" + name(x) + ")");
+    throw Error(ErrorCode::value, std::string(name_) + " input dtype (" + name(x) + ") does not match weight dtype (" +
+                                      name(weight) + "). Convert input: input.to(" + name(weight) +
+                                      "), or convert model: model.to(" + name(x) + ")");
   }
   if (x.size(-1) != input_size) {
-    fail(ErrorCode::runtime, "input.size(-1) must be equal to input_size. Expected " + std::to_string(input_size) +
-                                 ", got " + std::to_string(x.size(-1)));
+    throw Error(ErrorCode::runtime, "input.size(-1) must be equal to input_size. Expected " +
+                                        std::to_string(input_size) + ", got " + std::to_string(x.size(-1)));
   }
   const std::int64_t count = options.num_layers * directions(), samples = x.size(1);
   if (kind_ == RecurrentKind::lstm) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/module/conv_nd.h"
 #include "libcore/module/parametrize_list.h"
 #include "libcore/ops/blas.h"
@@ -36,10 +37,6 @@ Tensor weight_matrix(const Tensor& weight, std::int64_t dim) {
 }
 
 namespace {
-
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::value, text);
-}
 
 Tensor unit_vector(const Tensor& like, std::int64_t size, double eps) {
   const Tensor drawn = empty({size}, {.dtype = like.dtype(), .device = like.device()});
@@ -81,7 +78,7 @@ void remove_own(Module& module, const std::string& name, const char* kind) {
       return;
     }
   }
-  fail(std::string(kind) + " of '" + name + "' not found in " + module.str());
+  detail::fail_value(std::string(kind) + " of '" + name + "' not found in " + module.str());
 }
 
 // --- weight normalisation
@@ -126,7 +123,7 @@ bool is_transposed_convolution(Module& module) {
 
 void check_iterations(std::int64_t count) {
   if (count > 0) return;
-  fail("Expected n_power_iterations to be positive, but got n_power_iterations=" + std::to_string(count));
+  detail::fail_value("Expected n_power_iterations to be positive, but got n_power_iterations=" + std::to_string(count));
 }
 
 /// `to` becomes the unit vector along `from`, in place: replicas on the originals' device write into them.
@@ -244,7 +241,7 @@ void parametrized_weight_norm(Module& module, const std::string& name, std::opti
 void parametrized_spectral_norm(Module& module, const std::string& name, const SpectralOptions& options) {
   Tensor* weight = written_member(module, name);
   if (weight == nullptr || !weight->defined()) {
-    fail("Module '" + module.str() + "' has no parameter or buffer with name '" + name + "'");
+    detail::fail_value("Module '" + module.str() + "' has no parameter or buffer with name '" + name + "'");
   }
   check_iterations(options.n_power_iterations);
   auto step = std::make_shared<SpectralNormStep>(weight->detach(), with_dim(module, *weight, options));

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/tensor/tensor.h"
 
 namespace core {
 namespace {
 
-[[noreturn]] void fail(const std::string& text) {
+[[noreturn]] void fail_einsum(const std::string& text) {
   throw Error(ErrorCode::runtime, "einsum(): " + text);
 }
 
@@ -47,14 +47,14 @@ std::string expanded(std::string_view term, std::int64_t rank, std::size_t opera
     } else if (std::isalpha(static_cast<unsigned char>(term[i])) != 0) {
       letters += term[i];
     } else {
-      fail("invalid subscript given at index " + std::to_string(i) +
-           " in the equation string, subscripts must be in [a-zA-Z]");
+      fail_einsum("invalid subscript given at index " + std::to_string(i) +
+                  " in the equation string, subscripts must be in [a-zA-Z]");
     }
   }
   if (static_cast<std::int64_t>(letters.size()) != rank) {
-    fail("the number of subscripts in the equation (" + std::to_string(letters.size()) +
-         ") does not match the number of dimensions (" + std::to_string(rank) + ") for operand " +
-         std::to_string(operand) + " and no ellipsis was given");
+    fail_einsum("the number of subscripts in the equation (" + std::to_string(letters.size()) +
+                ") does not match the number of dimensions (" + std::to_string(rank) + ") for operand " +
+                std::to_string(operand) + " and no ellipsis was given");
   }
   return letters;
 }
@@ -125,7 +125,7 @@ Lettered multiplied(const Lettered& a, const Lettered& b, const std::string& kep
   std::int64_t batches = 1;
   for (std::size_t i = 0; i < batch.size(); ++i) batches *= sizes[i];
   const std::int64_t depth = count(a, inner);
-  if (depth != count(b, inner)) fail("operands do not broadcast with remapped shapes [original->remapped]");
+  if (depth != count(b, inner)) fail_einsum("operands do not broadcast with remapped shapes [original->remapped]");
   const Tensor product =
       bmm(batched(x).reshape({batches, count(a, left), depth}), batched(y).reshape({batches, depth, count(b, right)}));
   return {product.view(sizes), batch + left + right};
@@ -165,8 +165,8 @@ Equation parse(std::string_view text, const std::vector<Tensor>& operands) {
   const std::size_t arrow = text.find("->");
   const auto terms = split_terms(text.substr(0, arrow));
   if (terms.size() != operands.size()) {
-    fail(terms.size() < operands.size() ? "more operands were provided than specified in the equation"
-                                        : "fewer operands were provided than specified in the equation");
+    fail_einsum(terms.size() < operands.size() ? "more operands were provided than specified in the equation"
+                                               : "fewer operands were provided than specified in the equation");
   }
   Equation equation;
   for (std::size_t i = 0; i < terms.size(); ++i) {
@@ -190,12 +190,13 @@ Equation parse(std::string_view text, const std::vector<Tensor>& operands) {
 }  // namespace
 
 Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
-  if (operands.empty()) fail("must provide at least one operand");
+  if (operands.empty()) fail_einsum("must provide at least one operand");
   const Equation equation = parse(text, operands);
   for (const char c : equation.output) {
     const bool known = std::any_of(equation.inputs.begin(), equation.inputs.end(),
                                    [c](const std::string& letters) { return holds(letters, c); });
-    if (!known) fail(std::string("output subscript ") + c + " does not appear in the equation for any input operand");
+    if (!known)
+      fail_einsum(std::string("output subscript ") + c + " does not appear in the equation for any input operand");
   }
   Lettered result = without_repeats({operands[0], equation.inputs[0]});
   for (std::size_t i = 0; i < operands.size(); ++i) {

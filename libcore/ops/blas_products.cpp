@@ -7,9 +7,9 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/raw/checks.h"

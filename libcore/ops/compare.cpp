@@ -4,7 +4,7 @@
 #include <string>
 
 #include "libcore/autograd/node.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/host_math.h"
 #include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/raw/checks.h"

@@ -4,7 +4,7 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/join.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/scalar.h"

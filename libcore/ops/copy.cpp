@@ -9,8 +9,8 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/join.h"

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "libcore/autograd/node.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/copy.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "libcore/autograd/node.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/index_nodes.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/index.h"

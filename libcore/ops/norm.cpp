@@ -53,7 +53,7 @@ TensorList as_list(const raw::NormGrads& grads) {
 }
 
 /// Inputs: x, weight, bias. Saved: x, weight, mean, inverse_std.
-struct NormBackward : Node {
+struct NormalizedBackward : Node {
   double eps = 0;
   raw::NormWanted wanted() const { return {wants(0), wants(1), wants(2)}; }
   raw::NormStats stats() const { return {saved(2), saved(3)}; }
@@ -65,7 +65,7 @@ struct NormBackward : Node {
   }
 };
 
-struct NativeBatchNormBackward final : NormBackward {
+struct NativeBatchNormBackward final : NormalizedBackward {
   bool batch_stats = false;
   std::string_view name() const override { return "NativeBatchNormBackward0"; }
   TensorList apply(TensorList grads) override {
@@ -85,7 +85,7 @@ struct NativeBatchNormBackward final : NormBackward {
   }
 };
 
-struct NativeLayerNormBackward final : NormBackward {
+struct NativeLayerNormBackward final : NormalizedBackward {
   Shape normalized_shape;
   std::string_view name() const override { return "NativeLayerNormBackward0"; }
   TensorList apply(TensorList grads) override {

@@ -143,8 +143,8 @@ Tensor raw_pow(const Tensor& base, Scalar exponent) {
 
 void check_lerp(const Tensor& start, const Tensor& other, const char* argument) {
   if (other.dtype() == start.dtype()) return;
-  throw Error(ErrorCode::runtime, std::string("expected dtype ") + raw::detail::c_type_name(start.dtype()) + " for `" +
-                                      argument + "` but got dtype " + raw::detail::c_type_name(other.dtype()));
+  throw Error(ErrorCode::runtime, std::string("expected dtype ") + raw::kernel::c_type_name(start.dtype()) + " for `" +
+                                      argument + "` but got dtype " + raw::kernel::c_type_name(other.dtype()));
 }
 
 template <class N>

@@ -9,9 +9,9 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/detail/host_math.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/operators.h"
@@ -60,16 +60,6 @@ CORE_NODE(XlogyBackward, "XlogyBackward0", Tensor a = saved(0); Tensor b = saved
           return {wants(0) ? g[0] * masked_fill(log(b), logical_and(a == 0, b <= 0), 0) : Tensor(),
                   wants(1) ? g[0] * (a / b) : Tensor()};)
 
-template <class N>
-Tensor with_both(const Tensor& a, const Tensor& b, Tensor out) {
-  if (!needs_grad(a, b)) return out;
-  auto node = make_node<N>(a, b);
-  node->save(a);
-  node->save(b);
-  record(out, node);
-  return out;
-}
-
 /// log_b(b^x + b^y) with the larger one taken out, by functions to that base.
 template <class Exp, class Log1p>
 double log_of_sum(double x, double y, Exp exp, Log1p log1p) {
@@ -106,7 +96,7 @@ Tensor logaddexp(const Tensor& a, const Tensor& b) {
     return log_of_sum(
         x, y, [](double v) { return std::exp(v); }, [](double v) { return std::log1p(v); });
   };
-  return with_both<LogaddexpBackward>(a, b, host_binary<double>(a, b, float_result(a, b), function));
+  return detail::with_two<LogaddexpBackward>(a, b, host_binary<double>(a, b, float_result(a, b), function));
 }
 Tensor logaddexp2(const Tensor& a, const Tensor& b) {
   check_floats(a, b, "logaddexp2_cpu");
@@ -114,7 +104,7 @@ Tensor logaddexp2(const Tensor& a, const Tensor& b) {
     return log_of_sum(
         x, y, [](double v) { return std::exp2(v); }, [](double v) { return std::log1p(v) * std::numbers::log2e; });
   };
-  return with_both<Logaddexp2Backward>(a, b, host_binary<double>(a, b, float_result(a, b), function));
+  return detail::with_two<Logaddexp2Backward>(a, b, host_binary<double>(a, b, float_result(a, b), function));
 }
 Tensor hypot(const Tensor& a, const Tensor& b) {
   check_floats(a, b, "hypot_cpu");
@@ -149,14 +139,14 @@ Tensor heaviside(const Tensor& x, const Tensor& values) {
 }
 
 Tensor fmax(const Tensor& a, const Tensor& b) {
-  return with_both<FmaxBackward<true>>(a, b, number_extreme<true>(a, b));
+  return detail::with_two<FmaxBackward<true>>(a, b, number_extreme<true>(a, b));
 }
 Tensor fmin(const Tensor& a, const Tensor& b) {
-  return with_both<FmaxBackward<false>>(a, b, number_extreme<false>(a, b));
+  return detail::with_two<FmaxBackward<false>>(a, b, number_extreme<false>(a, b));
 }
 Tensor xlogy(const Tensor& a, const Tensor& b) {
   const auto function = [](double x, double y) { return std::isnan(y) ? y : x == 0 ? 0 : x * std::log(y); };
-  return with_both<XlogyBackward>(a, b, host_binary<double>(a, b, float_result(a, b), function));
+  return detail::with_two<XlogyBackward>(a, b, host_binary<double>(a, b, float_result(a, b), function));
 }
 Tensor ldexp(const Tensor& a, const Tensor& b) {
   return composed("LdexpBackward0", {a, b}, [](const TensorList& in) { return in[0] * exp2(in[1]); });

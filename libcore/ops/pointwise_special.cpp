@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "libcore/autograd/node.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/detail/host_math.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/operators.h"

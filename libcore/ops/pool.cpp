@@ -6,7 +6,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/pool.h"
@@ -191,7 +191,7 @@ Tensor avg_pool2d(const Tensor& x, Size2 kernel, const AvgPool2dOptions& options
 Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
   if (output.h == 1 && output.w == 1 && x.dim() >= 2) return mean(x, {.dims = {-1, -2}, .keepdim = true});
   Tensor out = raw::adaptive_avg_pool2d(x, output);
-  if (needs_grad(x)) record_pool(out, AdaptiveWindows{x.sizes(), out.sizes(), raw::detail::order_of(x)}, x, true);
+  if (needs_grad(x)) record_pool(out, AdaptiveWindows{x.sizes(), out.sizes(), raw::kernel::order_of(x)}, x, true);
   return out;
 }
 

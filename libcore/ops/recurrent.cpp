@@ -110,8 +110,15 @@ RecurrentLayer stepwise_layer(RecurrentKind kind, const Tensor& x, const Recurre
   return run(kind, x, start, w, reverse);
 }
 
+const RecurrentTable& recurrent_table_of(const Tensor& x) {
+  return *raw::backend_of(x).ops().recurrent;
+}
+
 Tensor dense_values(const Tensor& x) {
   return raw::contiguous(x.detach());
+}
+Tensor dense_or_none(const Tensor& x) {
+  return x.defined() ? dense_values(x) : Tensor();
 }
 
 Tensor sums_of(const Tensor& rows, const Tensor& weight, const Tensor& bias) {

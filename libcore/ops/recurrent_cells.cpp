@@ -19,12 +19,6 @@
 namespace core::detail {
 namespace {
 
-const RecurrentTable& table_of(const Tensor& x) {
-  return *raw::backend_of(x).ops().recurrent;
-}
-std::size_t slot_of(const Tensor& x) {
-  return static_cast<std::size_t>(x.dtype());
-}
 TensorOptions made_as(const Tensor& x) {
   return {.dtype = x.dtype(), .device = x.device()};
 }
@@ -48,10 +42,6 @@ void* write(const Tensor& x, std::int64_t step) {
 Tensor carried(const Tensor& given, const LayerSizes& s, const Tensor& like) {
   return given.defined() ? raw::clone(raw::contiguous(given)) : zeros({s.batch, s.hidden}, made_as(like));
 }
-Tensor dense_or_none(const Tensor& grad) {
-  return grad.defined() ? raw::contiguous(grad) : grad;
-}
-
 /// Kept: h of every step.
 struct RnnLayerBackward final : LayerBackward {
   using LayerBackward::LayerBackward;
@@ -64,8 +54,9 @@ struct RnnLayerBackward final : LayerBackward {
     const Order order{sizes.steps, reverse};
     for (std::int64_t i = sizes.steps - 1; i >= 0; --i) {
       const std::int64_t step = order.step(i);
-      table_of(hidden).rnn_cell_grad[slot_of(hidden)]({sizes.state(), kind == RecurrentKind::relu, read(hidden, step),
-                                                       read(of_output, step), h_grad.raw_data(), write(sums, step)});
+      recurrent_table_of(hidden).rnn_cell_grad[slot_of(hidden)]({sizes.state(), kind == RecurrentKind::relu,
+                                                                 read(hidden, step), read(of_output, step),
+                                                                 h_grad.raw_data(), write(sums, step)});
       h_grad = raw::product(sums.select(0, step), w_hh);
     }
     return gradients(in, hidden, sums.reshape({sizes.rows(), sizes.hidden}), h_grad);
@@ -95,7 +86,7 @@ Tensor run_forward(RecurrentKind kind, const LayerSizes& s, const Tensor& x, con
   for (std::int64_t i = 0; i < s.steps; ++i) {
     const std::int64_t step = order.step(i);
     const Tensor from_hidden = sums_of(h, w.w_hh, w.b_hh);
-    table_of(x).rnn_cell[slot_of(x)](
+    recurrent_table_of(x).rnn_cell[slot_of(x)](
         {s.state(), kind == RecurrentKind::relu, read(from_input, step), from_hidden.raw_data(), write(hidden, step)});
     h = hidden.select(0, step);
   }
@@ -115,9 +106,9 @@ GruTrace gru_forward_on_device(const LayerSizes& s, const Tensor& x, const Tenso
   for (std::int64_t i = 0; i < s.steps; ++i) {
     const std::int64_t step = order.step(i);
     const Tensor from_hidden = sums_of(h, w.w_hh, w.b_hh);
-    table_of(x).gru_cell[slot_of(x)]({s.batch, s.hidden, read(from_input, step), from_hidden.raw_data(), h.raw_data(),
-                                      write(t.gates, step), write(t.fresh, step), write(t.recalled, step),
-                                      write(t.hidden, step)});
+    recurrent_table_of(x).gru_cell[slot_of(x)]({s.batch, s.hidden, read(from_input, step), from_hidden.raw_data(),
+                                                h.raw_data(), write(t.gates, step), write(t.fresh, step),
+                                                write(t.recalled, step), write(t.hidden, step)});
     h = t.hidden.select(0, step);
   }
   return t;
@@ -132,7 +123,7 @@ GruGrads gru_backward_on_device(const LayerSizes& s, const GruTrace& t, const Te
   for (std::int64_t i = s.steps - 1; i >= 0; --i) {
     const std::int64_t step = order.step(i);
     const void* before = i == 0 ? first.raw_data() : read(t.hidden, order.step(i - 1));
-    table_of(h0).gru_cell_grad[slot_of(h0)](
+    recurrent_table_of(h0).gru_cell_grad[slot_of(h0)](
         {s.batch, s.hidden, read(t.gates, step), read(t.fresh, step), read(t.recalled, step), before,
          read(of_output, step), out.h.mutable_raw_data(), write(out.input_sums, step), write(out.hidden_sums, step)});
     out.h = raw::product(out.hidden_sums.select(0, step), w_hh, {.beta = 1, .start = out.h});

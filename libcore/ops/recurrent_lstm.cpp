@@ -32,10 +32,6 @@ Tensor part(const Tensor& x, std::int64_t step) {
   return x.select(0, step);
 }
 
-const RecurrentTable& table_of(const Tensor& x) {
-  return *raw::backend_of(x).ops().recurrent;
-}
-
 /// The gates' sums from the input alone: (time, batch, 4 * hidden).
 Tensor input_sums(const LayerSizes& s, const Tensor& x, const RecurrentWeights& w) {
   raw::ProductOptions bias;
@@ -52,14 +48,14 @@ Trace run_forward(const LayerSizes& s, const Tensor& x, const RecurrentState& st
   t.tanhs = empty_like(t.cells);
   t.hidden = empty_like(t.cells);
   const Tensor w_hh = dense_values(w.w_hh), h = dense_values(start.h), c = dense_values(start.c);
-  table_of(x).lstm[static_cast<std::size_t>(x.dtype())]({{s.steps, s.batch, s.hidden, reverse},
-                                                         w_hh.raw_data(),
-                                                         h.raw_data(),
-                                                         c.raw_data(),
-                                                         t.gates.mutable_raw_data(),
-                                                         t.cells.mutable_raw_data(),
-                                                         t.tanhs.mutable_raw_data(),
-                                                         t.hidden.mutable_raw_data()});
+  recurrent_table_of(x).lstm[slot_of(x)]({{s.steps, s.batch, s.hidden, reverse},
+                                          w_hh.raw_data(),
+                                          h.raw_data(),
+                                          c.raw_data(),
+                                          t.gates.mutable_raw_data(),
+                                          t.cells.mutable_raw_data(),
+                                          t.tanhs.mutable_raw_data(),
+                                          t.hidden.mutable_raw_data()});
   return t;
 }
 
@@ -76,17 +72,16 @@ LayerGrads run_backward(const LayerSizes& s, const Trace& t, const Tensor& c0, c
   LayerGrads out{empty_like(t.gates), state_grad(grads[1]), state_grad(grads[2])};
   const Tensor first_cell = raw::contiguous(c0);
   const Tensor of_output = grads[0].defined() ? raw::contiguous(grads[0]) : Tensor();
-  table_of(t.cells).lstm_grad[static_cast<std::size_t>(t.cells.dtype())](
-      {{s.steps, s.batch, s.hidden, reverse},
-       w_hh.raw_data(),
-       first_cell.raw_data(),
-       t.gates.raw_data(),
-       t.cells.raw_data(),
-       t.tanhs.raw_data(),
-       of_output.defined() ? of_output.raw_data() : nullptr,
-       out.gates.mutable_raw_data(),
-       out.h.mutable_raw_data(),
-       out.c.mutable_raw_data()});
+  recurrent_table_of(t.cells).lstm_grad[slot_of(t.cells)]({{s.steps, s.batch, s.hidden, reverse},
+                                                           w_hh.raw_data(),
+                                                           first_cell.raw_data(),
+                                                           t.gates.raw_data(),
+                                                           t.cells.raw_data(),
+                                                           t.tanhs.raw_data(),
+                                                           of_output.defined() ? of_output.raw_data() : nullptr,
+                                                           out.gates.mutable_raw_data(),
+                                                           out.h.mutable_raw_data(),
+                                                           out.c.mutable_raw_data()});
   return out;
 }
 

@@ -22,13 +22,6 @@
 namespace core::detail {
 namespace {
 
-const RecurrentTable& table_of(const Tensor& x) {
-  return *raw::backend_of(x).ops().recurrent;
-}
-std::size_t slot_of(const Tensor& x) {
-  return static_cast<std::size_t>(x.dtype());
-}
-
 Tensor made(const Shape& sizes, const Tensor& like) {
   return empty(sizes, {.dtype = like.dtype(), .device = like.device()});
 }
@@ -42,10 +35,6 @@ const void* read(const Tensor& x) {
 void* write(const Tensor& x) {
   return x.defined() ? x.mutable_raw_data() : nullptr;
 }
-Tensor dense_or_none(const Tensor& x) {
-  return x.defined() ? dense_values(x) : Tensor();
-}
-
 /// The library goes from the first step to the last. Dense.
 Tensor in_its_order(const Tensor& x, bool reverse) {
   if (!reverse) return dense_values(x);
@@ -132,7 +121,7 @@ struct WholeLayerBackward final : LayerBackward {
                                 .weights_grad = write(weights_grad),
                                 .work = write(work),
                                 .reserve = write(reserve)};
-    table_of(y).whole_layer_grad[slot_of(y)](params);
+    recurrent_table_of(y).whole_layer_grad[slot_of(y)](params);
     return params.is_done;
   }
 
@@ -177,7 +166,7 @@ std::optional<WholeOutputs> run_forward(const LayerSizes& s, const Inputs& in, c
                           .weights = write(weights),
                           .work = write(work),
                           .reserve = write(out.reserve)};
-  table_of(x).whole_layer[slot_of(x)](params);
+  recurrent_table_of(x).whole_layer[slot_of(x)](params);
   if (!params.is_done) return std::nullopt;
   return out;
 }
@@ -187,7 +176,7 @@ std::optional<WholeOutputs> run_forward(const LayerSizes& s, const Inputs& in, c
 std::optional<RecurrentLayer> whole_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
                                           const RecurrentWeights& w, bool reverse) {
   const LayerSizes sizes{x.size(0), x.size(1), w.w_hh.size(1)};
-  const RecurrentTable& table = table_of(x);
+  const RecurrentTable& table = recurrent_table_of(x);
   if (!asks_library(kind, table, slot_of(x), sizes.hidden)) return std::nullopt;
   const LayerInputs in{x, start, w};
   const bool training = in.need_grad();

@@ -7,7 +7,7 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/nodes.h"
 #include "libcore/ops/detail/reduce_nodes.h"
 #include "libcore/ops/operators.h"

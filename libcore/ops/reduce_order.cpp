@@ -10,7 +10,7 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/picked_places.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/index.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "libcore/base/fail.h"
 #include "libcore/ops/compare.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"

@@ -7,11 +7,11 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/base/warning.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/detail/reduce_nodes.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"

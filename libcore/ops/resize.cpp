@@ -10,9 +10,9 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/pool.h"
 #include "libcore/tensor/factory.h"
@@ -20,10 +20,6 @@
 
 namespace core {
 namespace {
-
-[[noreturn]] void fail(ErrorCode code, const std::string& text) {
-  throw Error(code, text);
-}
 
 /// One dimension to be resized. `scale`: input elements for one of output.
 struct Line {
@@ -118,22 +114,23 @@ bool is_nearest(const std::string& mode) {
 void check(const Tensor& x, const InterpolateOptions& o) {
   const std::int64_t rank = x.dim() - 2;
   if (o.align_corners && (is_nearest(o.mode) || o.mode == "area")) {
-    fail(ErrorCode::value,
-         "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
+    throw Error(
+        ErrorCode::value,
+        "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
   }
   if (!o.size.empty() && !o.scale_factor.empty()) {
-    fail(ErrorCode::value, "only one of size or scale_factor should be defined");
+    throw Error(ErrorCode::value, "only one of size or scale_factor should be defined");
   }
   if (o.size.empty() && o.scale_factor.empty()) {
-    fail(ErrorCode::value, "either size or scale_factor should be defined");
+    throw Error(ErrorCode::value, "either size or scale_factor should be defined");
   }
   const bool fits = rank >= 1 && rank <= 3 && (rank_of(o.mode) == 0 || rank_of(o.mode) == rank);
   const bool known = rank_of(o.mode) != 0 || is_nearest(o.mode) || o.mode == "area";
   if (!fits || !known) {
-    fail(ErrorCode::not_implemented,
-         "Input Error: Only 3D, 4D and 5D input Tensors supported (got " + std::to_string(x.dim()) +
-             "D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got " +
-             o.mode + ")");
+    throw Error(ErrorCode::not_implemented,
+                "Input Error: Only 3D, 4D and 5D input Tensors supported (got " + std::to_string(x.dim()) +
+                    "D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got " +
+                    o.mode + ")");
   }
 }
 
@@ -181,18 +178,20 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
 
 Tensor pixel_shuffle(const Tensor& x, std::int64_t factor) {
   if (x.dim() < 3) {
-    fail(ErrorCode::runtime, "pixel_shuffle expects input to have at least 3 dimensions, but got input with " +
-                                 std::to_string(x.dim()) + " dimension(s)");
+    throw Error(ErrorCode::runtime, "pixel_shuffle expects input to have at least 3 dimensions, but got input with " +
+                                        std::to_string(x.dim()) + " dimension(s)");
   }
   if (factor <= 0) {
-    fail(ErrorCode::runtime, "pixel_shuffle expects a positive upscale_factor, but got " + std::to_string(factor));
+    throw Error(ErrorCode::runtime,
+                "pixel_shuffle expects a positive upscale_factor, but got " + std::to_string(factor));
   }
   const std::int64_t square = factor * factor, channels = x.size(-3);
   if (channels % square != 0) {
-    fail(ErrorCode::runtime,
-         "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-         "input.size(-3)=" +
-             std::to_string(channels) + " is not divisible by " + std::to_string(square));
+    throw Error(
+        ErrorCode::runtime,
+        "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+        "input.size(-3)=" +
+            std::to_string(channels) + " is not divisible by " + std::to_string(square));
   }
   return composed("PixelShuffleBackward0", {x}, [=](const TensorList& in) {
     const std::int64_t h = in[0].size(-2), w = in[0].size(-1);
@@ -209,17 +208,19 @@ Tensor pixel_shuffle(const Tensor& x, std::int64_t factor) {
 
 Tensor pixel_unshuffle(const Tensor& x, std::int64_t factor) {
   if (x.dim() < 3) {
-    fail(ErrorCode::runtime, "pixel_unshuffle expects input to have at least 3 dimensions, but got input with " +
-                                 std::to_string(x.dim()) + " dimension(s)");
+    throw Error(ErrorCode::runtime, "pixel_unshuffle expects input to have at least 3 dimensions, but got input with " +
+                                        std::to_string(x.dim()) + " dimension(s)");
   }
   if (factor <= 0) {
-    fail(ErrorCode::runtime, "pixel_unshuffle expects a positive downscale_factor, but got " + std::to_string(factor));
+    throw Error(ErrorCode::runtime,
+                "pixel_unshuffle expects a positive downscale_factor, but got " + std::to_string(factor));
   }
   for (const auto& [dim, what] : {std::pair<std::int64_t, const char*>{-2, "height"}, {-1, "width"}}) {
     if (x.size(dim) % factor == 0) continue;
-    fail(ErrorCode::runtime, std::string("pixel_unshuffle expects ") + what +
-                                 " to be divisible by downscale_factor, but input.size(" + std::to_string(dim) +
-                                 ")=" + std::to_string(x.size(dim)) + " is not divisible by " + std::to_string(factor));
+    throw Error(ErrorCode::runtime, std::string("pixel_unshuffle expects ") + what +
+                                        " to be divisible by downscale_factor, but input.size(" + std::to_string(dim) +
+                                        ")=" + std::to_string(x.size(dim)) + " is not divisible by " +
+                                        std::to_string(factor));
   }
   return composed("PixelUnshuffleBackward0", {x}, [=](const TensorList& in) {
     const std::int64_t channels = in[0].size(-3), h = in[0].size(-2) / factor, w = in[0].size(-1) / factor;
@@ -232,17 +233,17 @@ Tensor pixel_unshuffle(const Tensor& x, std::int64_t factor) {
 
 Tensor channel_shuffle(const Tensor& x, std::int64_t groups) {
   if (x.dim() < 3) {
-    fail(ErrorCode::runtime,
-         "channel_shuffle expects input with > 2 dims, but got input with sizes " + to_list(x.sizes()));
+    throw Error(ErrorCode::runtime,
+                "channel_shuffle expects input with > 2 dims, but got input with sizes " + to_list(x.sizes()));
   }
   if (groups <= 0) {
-    fail(ErrorCode::runtime,
-         "Number of groups to divide channels in must be positive. Value of groups:" + std::to_string(groups));
+    throw Error(ErrorCode::runtime,
+                "Number of groups to divide channels in must be positive. Value of groups:" + std::to_string(groups));
   }
   const std::int64_t channels = x.size(1);
   if (channels % groups != 0) {
-    fail(ErrorCode::runtime, "Number of channels must be divisible by groups. Got " + std::to_string(channels) +
-                                 " channels and " + std::to_string(groups) + " groups.");
+    throw Error(ErrorCode::runtime, "Number of channels must be divisible by groups. Got " + std::to_string(channels) +
+                                        " channels and " + std::to_string(groups) + " groups.");
   }
   return composed("ChannelShuffleBackward0", {x}, [=](const TensorList& in) {
     return in[0]

@@ -8,11 +8,11 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/base/warning.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
@@ -32,14 +32,11 @@ struct Rules {
   bool align_corners;
 };
 
-[[noreturn]] void fail(ErrorCode code, const std::string& text) {
-  throw Error(code, text);
-}
-
 Rules rules_of(const GridSampleOptions& o, bool align_corners) {
   Rules rules{Sampling::bilinear, Border::zeros, align_corners};
   const auto wrong = [](const char* what, const std::string& found) {
-    fail(ErrorCode::value, std::string("nn.functional.grid_sample(): expected ") + what + ", but got: '" + found + "'");
+    throw Error(ErrorCode::value,
+                std::string("nn.functional.grid_sample(): expected ") + what + ", but got: '" + found + "'");
   };
   if (o.mode == "nearest") {
     rules.sampling = Sampling::nearest;
@@ -68,7 +65,9 @@ bool given_or_warned(const std::optional<bool>& align_corners) {
 }
 
 void check_sampler(const Tensor& x, const Tensor& grid) {
-  const auto fail_with = [](const std::string& text) { fail(ErrorCode::runtime, "grid_sampler(): expected " + text); };
+  const auto fail_with = [](const std::string& text) {
+    throw Error(ErrorCode::runtime, "grid_sampler(): expected " + text);
+  };
   const auto both = [&] {
     return "input with sizes " + to_list(x.sizes()) + " and grid with sizes " + to_list(grid.sizes());
   };
@@ -87,8 +86,8 @@ void check_sampler(const Tensor& x, const Tensor& grid) {
               both());
   }
   if (grid.dtype() == x.dtype()) return;
-  fail(ErrorCode::runtime, std::string("expected scalar type ") + scalar_type_name(x.dtype()) + " but found " +
-                               scalar_type_name(grid.dtype()));
+  throw Error(ErrorCode::runtime, std::string("expected scalar type ") + scalar_type_name(x.dtype()) + " but found " +
+                                      scalar_type_name(grid.dtype()));
 }
 
 /// One point of the input that a sample takes something of, along one dimension.
@@ -98,7 +97,7 @@ struct Tap {
 };
 
 /// One dimension of the input.
-struct Line {
+struct InputLine {
   std::int64_t size;
   Rules rules;
 
@@ -171,7 +170,7 @@ Tensor sampled(const Tensor& x, const Tensor& grid, const Rules& rules) {
   std::vector<std::vector<Tap>> taps;
   const std::int64_t rank = x.dim() - 2;
   for (std::int64_t d = 0; d < rank; ++d) {  // places come with the last dimension first
-    taps.push_back(Line{x.size(d + 2), rules}.taps(grid.select(-1, rank - 1 - d)));
+    taps.push_back(InputLine{x.size(d + 2), rules}.taps(grid.select(-1, rank - 1 - d)));
   }
   Tensor sum;
   gather_taps(x.flatten(2), taps, x.sizes(), 0, {}, sum);
@@ -192,23 +191,23 @@ Tensor places(std::int64_t size, bool align_corners, const Tensor& like) {
 void check_affine(const Tensor& theta, const Shape& size, bool align_corners) {
   const std::string text = to_list(size);
   if (!is_floating(theta.dtype())) {
-    fail(ErrorCode::value,
-         "Expected theta to have floating point type, but got torch." + std::string(name(theta.dtype())));
+    throw Error(ErrorCode::value,
+                "Expected theta to have floating point type, but got torch." + std::string(name(theta.dtype())));
   }
   if (size.size() != 4 && size.size() != 5) {
-    fail(ErrorCode::not_implemented,
-         "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size " + text +
-             ".");
+    throw Error(ErrorCode::not_implemented,
+                "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size " +
+                    text + ".");
   }
   const auto rank = static_cast<std::int64_t>(size.size()) - 2;
   if (theta.dim() != 3 || theta.size(-2) != rank || theta.size(-1) != rank + 1) {
     const std::string n = std::to_string(rank);
-    fail(ErrorCode::value, "Expected a batch of " + n + "D affine matrices of shape Nx" + n + "x" +
-                               std::to_string(rank + 1) + " for size " + text + ". Got torch.Size(" +
-                               to_list(theta.sizes()) + ").");
+    throw Error(ErrorCode::value, "Expected a batch of " + n + "D affine matrices of shape Nx" + n + "x" +
+                                      std::to_string(rank + 1) + " for size " + text + ". Got torch.Size(" +
+                                      to_list(theta.sizes()) + ").");
   }
   for (std::size_t d = 0; d < size.size(); ++d) {
-    if (size[d] <= 0) fail(ErrorCode::value, "Expected non-zero, positive output size. Got " + text);
+    if (size[d] <= 0) throw Error(ErrorCode::value, "Expected non-zero, positive output size. Got " + text);
   }
   if (align_corners && *std::min_element(size.begin() + 2, size.end()) == 1) {
     warn(

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "libcore/autograd/node.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/detail/index_checks.h"
 #include "libcore/ops/detail/index_nodes.h"

@@ -7,7 +7,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/in_place.h"
 #include "libcore/ops/detail/index_checks.h"
 #include "libcore/ops/detail/index_nodes.h"

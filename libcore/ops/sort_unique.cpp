@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/detail/host_math.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/index.h"

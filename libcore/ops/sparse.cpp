@@ -16,7 +16,7 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/join.h"
 #include "libcore/ops/operators.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/tensor/tensor.h"
 #include "libcore/tensor/type_promotion.h"

@@ -80,10 +80,6 @@ void update_sparse(const Tensor& param, const Tensor& given, const Tensor& sum, 
   param.detach().add_(sparse(values / root), -how.rate);
 }
 
-detail::CommonUpdate common_of(const OptionMap& options) {
-  return {options.number("lr"), options.number("weight_decay"), options.flag("maximize")};
-}
-
 }  // namespace
 
 RMSprop::RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options)
@@ -91,7 +87,7 @@ RMSprop::RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options)
 
 void RMSprop::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
-  detail::RmspropUpdate how{common_of(o), o.number("alpha"), o.number("eps"), o.number("momentum")};
+  detail::RmspropUpdate how{detail::common_of(o), o.number("alpha"), o.number("eps"), o.number("momentum")};
   bool centered = o.flag("centered");
   const detail::AdaptiveUpdate numbers{how.common, {how.alpha, how.eps, how.momentum}};
   detail::AdaptiveSteps steps(&OptimizerTable::rmsprop);
@@ -122,7 +118,7 @@ Adagrad::Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options)
 
 void Adagrad::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
-  detail::AdagradUpdate how{common_of(o), 0, o.number("eps")};
+  detail::AdagradUpdate how{detail::common_of(o), 0, o.number("eps")};
   const detail::AdaptiveUpdate numbers{how.common, {how.eps}};
   detail::AdaptiveSteps steps(&OptimizerTable::adagrad);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {
@@ -142,7 +138,7 @@ Adadelta::Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& option
 
 void Adadelta::update(const ParamGroup& group) {
   const OptionMap& o = group.options;
-  detail::AdadeltaUpdate how{common_of(o), o.number("rho"), o.number("eps")};
+  detail::AdadeltaUpdate how{detail::common_of(o), o.number("rho"), o.number("eps")};
   const detail::AdaptiveUpdate numbers{how.common, {how.rho, how.eps}};
   detail::AdaptiveSteps steps(&OptimizerTable::adadelta);
   each_gradient(group, [&](const Tensor& param, const Tensor& grad, ParamState& state) {

@@ -128,9 +128,6 @@ Tensor decayed(const Tensor& param, const Tensor& grad, const OptionMap& options
   return g;
 }
 
-detail::CommonUpdate common_of(const OptionMap& o) {
-  return {o.number("lr"), o.contains("weight_decay") ? o.number("weight_decay") : 0, o.flag("maximize")};
-}
 bool is_decoupled(const OptionMap& o) {
   return o.contains("decoupled_weight_decay") && o.flag("decoupled_weight_decay");
 }
@@ -165,7 +162,7 @@ void Adamax::update(const ParamGroup& group) {
     exp_inf.copy_(maximum(exp_inf.mul_(b2), abs(g).add_(o.number("eps"))));
     param.addcdiv_(exp_avg, exp_inf, -rate);
   });
-  steps.run({common_of(o), {beta1, beta2, o.number("eps")}});
+  steps.run({detail::common_of(o), {beta1, beta2, o.number("eps")}});
 }
 
 NAdam::NAdam(std::vector<ParamGroup> groups, const NAdamOptions& options)
@@ -195,7 +192,7 @@ void NAdam::update(const ParamGroup& group) {
     param.addcdiv_(g, denominator, of_grad);
     param.addcdiv_(exp_avg, denominator, of_mean);
   });
-  steps.run({common_of(o), {beta1, beta2, o.number("eps")}, is_decoupled(o)});
+  steps.run({detail::common_of(o), {beta1, beta2, o.number("eps")}, is_decoupled(o)});
 }
 
 RAdam::RAdam(std::vector<ParamGroup> groups, const RAdamOptions& options)
@@ -242,7 +239,7 @@ void RAdam::update(const ParamGroup& group) {
     const Tensor rate = std::pow(now.correction2, 0.5) / sqrt(exp_avg_sq).add_(eps);
     param.add_(move * rate * now.factor, -1.0);
   });
-  steps.run({common_of(o), {beta1, beta2, eps}, is_decoupled(o)});
+  steps.run({detail::common_of(o), {beta1, beta2, eps}, is_decoupled(o)});
 }
 
 ASGD::ASGD(std::vector<ParamGroup> groups, const ASGDOptions& options)
@@ -272,7 +269,7 @@ void ASGD::update(const ParamGroup& group) {
     eta.fill_(lr / std::pow(1 + lambda * lr * step, o.number("alpha")));
     mu.fill_(1 / std::max(1.0, step - o.number("t0")));
   });
-  steps.run({common_of(o), {lambda}});
+  steps.run({detail::common_of(o), {lambda}});
 }
 
 Rprop::Rprop(std::vector<ParamGroup> groups, const RpropOptions& options)
@@ -303,7 +300,7 @@ void Rprop::update(const ParamGroup& group) {
     param.addcmul_(sign(used), sizes, -1);
     previous.copy_(used);
   });
-  steps.run({common_of(o), {minus, plus, least, most}});
+  steps.run({detail::common_of(o), {minus, plus, least, most}});
 }
 
 }  // namespace core

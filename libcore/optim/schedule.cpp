@@ -6,14 +6,11 @@
 
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
+#include "libcore/optim/schedule_state.h"
 #include "libcore/optim/schedule_text.h"
 
 namespace core {
 namespace {
-
-std::vector<Scalar> scalars(const std::vector<double>& values) {
-  return {values.begin(), values.end()};
-}
 
 constexpr const char* kOrderWarning =
     "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call "
@@ -31,7 +28,7 @@ constexpr const char* kOrderWarning =
                   "last_epoch >= 0 for a fresh training run (not recommended)");
 }
 
-void require(bool ok, const char* message) {
+void require_factor(bool ok, const char* message) {
   if (!ok) throw Error(ErrorCode::value, message);
 }
 
@@ -93,12 +90,12 @@ void LRScheduler::remember_rates(std::vector<double> rates, std::int64_t epoch) 
 
 OptionMap LRScheduler::state_dict() const {
   OptionMap state = options();
-  state.set("base_lrs", scalars(base_lrs_));
+  state.set("base_lrs", detail::scalars(base_lrs_));
   state.set("last_epoch", Scalar(last_epoch_));
   state.set("_step_count", Scalar(step_count_));
   state.set("_is_initial", Scalar(is_initial_));
   state.set("_get_lr_called_within_step", Scalar(false));
-  state.set("_last_lr", scalars(last_lr_));
+  state.set("_last_lr", detail::scalars(last_lr_));
   return state;
 }
 
@@ -151,7 +148,8 @@ void MultiStepLR::set_options(const OptionMap& state) {
 
 ConstantLR::ConstantLR(Optimizer& optimizer, Options options, std::int64_t last_epoch)
     : LRScheduler(optimizer, last_epoch), options_(options) {
-  require(options.factor >= 0 && options.factor <= 1, "Constant multiplicative factor expected to be between 0 and 1.");
+  require_factor(options.factor >= 0 && options.factor <= 1,
+                 "Constant multiplicative factor expected to be between 0 and 1.");
   start();
 }
 double ConstantLR::next_lr(const Group& group) const {
@@ -170,10 +168,10 @@ void ConstantLR::set_options(const OptionMap& state) {
 
 LinearLR::LinearLR(Optimizer& optimizer, Options options, std::int64_t last_epoch)
     : LRScheduler(optimizer, last_epoch), options_(options) {
-  require(options.start_factor > 0 && options.start_factor <= 1,
-          "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
-  require(options.end_factor >= 0 && options.end_factor <= 1,
-          "Ending multiplicative factor expected to be between 0 and 1.");
+  require_factor(options.start_factor > 0 && options.start_factor <= 1,
+                 "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
+  require_factor(options.end_factor >= 0 && options.end_factor <= 1,
+                 "Ending multiplicative factor expected to be between 0 and 1.");
   start();
 }
 double LinearLR::next_lr(const Group& group) const {

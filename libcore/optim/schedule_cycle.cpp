@@ -6,14 +6,12 @@
 #include <numbers>
 
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/base/text.h"
+#include "libcore/optim/schedule_state.h"
 
 namespace core {
 namespace {
-
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::value, text);
-}
 
 /// Sets what goes the other way round: the momentum, or Adam's first beta.
 void set_momentum(ParamGroup& group, double value) {
@@ -28,13 +26,15 @@ void set_momentum(ParamGroup& group, double value) {
 }
 
 std::int64_t checked_count(const char* name, std::int64_t count) {
-  if (count <= 0) fail(std::string("Expected positive integer ") + name + ", but got " + std::to_string(count));
+  if (count <= 0)
+    detail::fail_value(std::string("Expected positive integer ") + name + ", but got " + std::to_string(count));
   return count;
 }
 
 std::int64_t total_of(const OneCycleLR::Options& o) {
   if (o.total_steps) return checked_count("total_steps", *o.total_steps);
-  if (!o.epochs || !o.steps_per_epoch) fail("You must define either total_steps OR (epochs AND steps_per_epoch)");
+  if (!o.epochs || !o.steps_per_epoch)
+    detail::fail_value("You must define either total_steps OR (epochs AND steps_per_epoch)");
   return checked_count("epochs", *o.epochs) * checked_count("steps_per_epoch", *o.steps_per_epoch);
 }
 
@@ -45,7 +45,7 @@ bool uses_beta1(const Optimizer& optimizer) {
 /// What a schedule of the momentum begins with.
 void prepare_momentum(Optimizer& optimizer, const PerGroup& base, const PerGroup& top, bool is_new) {
   if (!uses_beta1(optimizer) && !optimizer.defaults().contains("momentum")) {
-    fail("optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
+    detail::fail_value("optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
   }
   const std::vector<double> tops = top.of(optimizer, "max_momentum"), bases = base.of(optimizer, "base_momentum");
   for (std::size_t i = 0; is_new && i < tops.size(); ++i) {
@@ -59,10 +59,10 @@ void prepare_momentum(Optimizer& optimizer, const PerGroup& base, const PerGroup
 Optimizer& prepared(Optimizer& optimizer, const OneCycleLR::Options& o, std::int64_t last_epoch) {
   total_of(o);
   if (o.pct_start < 0 || o.pct_start > 1) {
-    fail("Expected float between 0 and 1 pct_start, but got " + python_float(o.pct_start));
+    detail::fail_value("Expected float between 0 and 1 pct_start, but got " + python_float(o.pct_start));
   }
   if (o.anneal_strategy != "cos" && o.anneal_strategy != "linear") {
-    fail("anneal_strategy must be one of 'cos' or 'linear', instead got " + o.anneal_strategy);
+    detail::fail_value("anneal_strategy must be one of 'cos' or 'linear', instead got " + o.anneal_strategy);
   }
   const std::vector<double> tops = o.max_lr.of(optimizer, "max_lr");
   for (std::size_t i = 0; last_epoch == -1 && i < tops.size(); ++i) {
@@ -81,19 +81,9 @@ Optimizer& prepared(Optimizer& optimizer, const CyclicLR::Options& o, std::int64
   for (std::size_t i = 0; last_epoch == -1 && i < bases.size(); ++i) optimizer.param_groups()[i].set_lr(bases[i]);
   o.max_lr.of(optimizer, "max_lr");
   const bool known = o.mode == "triangular" || o.mode == "triangular2" || o.mode == "exp_range";
-  if (!known && !o.scale_fn) fail("mode is invalid and scale_fn is None");
+  if (!known && !o.scale_fn) detail::fail_value("mode is invalid and scale_fn is None");
   if (o.cycle_momentum) prepare_momentum(optimizer, o.base_momentum, o.max_momentum, last_epoch == -1);
   return optimizer;
-}
-
-std::vector<Scalar> scalars(const std::vector<double>& values) {
-  return {values.begin(), values.end()};
-}
-
-/// An int where it is whole, as Python has it.
-Scalar plain_number(double value) {
-  const double whole = std::trunc(value);
-  return whole == value ? Scalar(static_cast<std::int64_t>(whole)) : Scalar(value);
 }
 
 }  // namespace
@@ -103,8 +93,8 @@ CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, O
       options_(options),
       length_(options.T_0),
       passed_(static_cast<double>(last_epoch)) {
-  if (options.T_0 <= 0) fail("Expected positive integer T_0, but got " + std::to_string(options.T_0));
-  if (options.T_mult < 1) fail("Expected integer T_mult >= 1, but got " + std::to_string(options.T_mult));
+  if (options.T_0 <= 0) detail::fail_value("Expected positive integer T_0, but got " + std::to_string(options.T_0));
+  if (options.T_mult < 1) detail::fail_value("Expected integer T_mult >= 1, but got " + std::to_string(options.T_mult));
   start();
 }
 void CosineAnnealingWarmRestarts::step(std::optional<std::int64_t> epoch) {
@@ -118,7 +108,7 @@ void CosineAnnealingWarmRestarts::step(std::optional<std::int64_t> epoch) {
   go_to(last_epoch() + 1);
 }
 void CosineAnnealingWarmRestarts::step_at(double epoch) {
-  if (epoch < 0) fail("Expected non-negative epoch, but got " + python_float(epoch));
+  if (epoch < 0) detail::fail_value("Expected non-negative epoch, but got " + python_float(epoch));
   const auto first = static_cast<double>(options_.T_0), times = static_cast<double>(options_.T_mult);
   if (epoch < first) {
     length_ = options_.T_0;
@@ -141,7 +131,7 @@ OptionMap CosineAnnealingWarmRestarts::options() const {
           {"T_i", Scalar(length_)},
           {"T_mult", Scalar(options_.T_mult)},
           {"eta_min", Scalar(options_.eta_min)},
-          {"T_cur", plain_number(passed_)}};
+          {"T_cur", detail::plain_number(passed_)}};
 }
 void CosineAnnealingWarmRestarts::set_options(const OptionMap& state) {
   options_ = {state.integer("T_0"), state.integer("T_mult"), state.number("eta_min")};
@@ -171,8 +161,8 @@ double OneCycleLR::anneal(double from, double to, double part) const {
 }
 double OneCycleLR::next_lr(const Group& group) const {
   if (last_epoch() > total_steps_) {
-    fail("Tried to step " + std::to_string(last_epoch()) + " times. The specified number of total steps is " +
-         std::to_string(total_steps_));
+    detail::fail_value("Tried to step " + std::to_string(last_epoch()) +
+                       " times. The specified number of total steps is " + std::to_string(total_steps_));
   }
   const auto now = static_cast<double>(last_epoch());
   double begin = 0;
@@ -190,7 +180,7 @@ double OneCycleLR::next_lr(const Group& group) const {
 OptionMap OneCycleLR::options() const {
   std::vector<OptionMap> phases;
   for (const Phase& phase : phases_) {
-    phases.push_back({{"end_step", plain_number(phase.end_step)},
+    phases.push_back({{"end_step", detail::plain_number(phase.end_step)},
                       {"start_lr", phase.start_lr},
                       {"end_lr", phase.end_lr},
                       {"start_momentum", phase.start_momentum},
@@ -251,7 +241,7 @@ double CyclicLR::next_lr(const Group& group) const {
   return lr;
 }
 OptionMap CyclicLR::options() const {
-  OptionMap state{{"max_lrs", scalars(max_lrs_)},
+  OptionMap state{{"max_lrs", detail::scalars(max_lrs_)},
                   {"total_size", Scalar(total_size_)},
                   {"step_ratio", Scalar(step_ratio_)},
                   {"mode", options_.mode},
@@ -260,8 +250,8 @@ OptionMap CyclicLR::options() const {
                   {"cycle_momentum", Scalar(options_.cycle_momentum)}};
   if (!options_.cycle_momentum) return state;
   state.set("use_beta1", Scalar(uses_beta1(optimizer())));
-  state.set("base_momentums", scalars(base_momentums_));
-  state.set("max_momentums", scalars(max_momentums_));
+  state.set("base_momentums", detail::scalars(base_momentums_));
+  state.set("max_momentums", detail::scalars(max_momentums_));
   return state;
 }
 OptionMap CyclicLR::state_dict() const {

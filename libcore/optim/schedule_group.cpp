@@ -8,26 +8,14 @@
 
 #include "libcore/base/class_name.h"
 #include "libcore/base/error.h"
+#include "libcore/base/fail.h"
 #include "libcore/base/warning.h"
 #include "libcore/optim/schedule_group.h"
+#include "libcore/optim/schedule_state.h"
 #include "libcore/optim/schedule_text.h"
 
 namespace core {
 namespace {
-
-[[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::value, text);
-}
-
-std::vector<Scalar> scalars(const std::vector<double>& values) {
-  return {values.begin(), values.end()};
-}
-
-/// An int where it is whole, as Python has it.
-Scalar plain_number(double value) {
-  const double whole = std::trunc(value);
-  return whole == value ? Scalar(static_cast<std::int64_t>(whole)) : Scalar(value);
-}
 
 using Schedules = std::vector<std::shared_ptr<LRScheduler>>;
 
@@ -35,14 +23,15 @@ void check_optimizer(const char* name, const Optimizer& optimizer, const Schedul
   for (std::size_t i = 0; i < schedules.size(); ++i) {
     const Optimizer& other = schedules[i]->optimizer();
     if (&other == &optimizer) continue;
-    fail(std::string(name) + " expects all schedulers to belong to the same optimizer, but got scheduler " +
-         short_class_name(typeid(*schedules[i])) + " at index " + std::to_string(i) + " has " + other.str() +
-         ", which is different from " + optimizer.name() + ".");
+    detail::fail_value(std::string(name) +
+                       " expects all schedulers to belong to the same optimizer, but got scheduler " +
+                       short_class_name(typeid(*schedules[i])) + " at index " + std::to_string(i) + " has " +
+                       other.str() + ", which is different from " + optimizer.name() + ".");
   }
 }
 
 Schedules at_least_one(const char* text, Schedules schedules) {
-  if (schedules.empty()) fail(text);
+  if (schedules.empty()) detail::fail_value(text);
   return schedules;
 }
 
@@ -60,7 +49,7 @@ std::vector<OptionMap> states_of(const Schedules& schedules) {
 void load_states(const Schedules& schedules, const OptionMap& state) {
   const auto* states = std::get_if<std::vector<OptionMap>>(&state.at("_schedulers"));
   if (states == nullptr || states->size() != schedules.size()) {
-    fail("loaded state dict has a different number of schedulers");
+    detail::fail_value("loaded state dict has a different number of schedulers");
   }
   for (std::size_t i = 0; i < schedules.size(); ++i) schedules[i]->load_state_dict((*states)[i]);
 }
@@ -72,10 +61,11 @@ constexpr const char* kNoChain = "ChainedScheduler expects at least one schedule
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, Options options)
     : optimizer_(optimizer), options_(std::move(options)) {
-  if (options_.factor >= 1) fail("Factor should be < 1.0.");
+  if (options_.factor >= 1) detail::fail_value("Factor should be < 1.0.");
   const std::size_t groups = optimizer.param_groups().size();
   if (!options_.min_lr.for_all() && options_.min_lr.size() != groups) {
-    fail("expected " + std::to_string(groups) + " min_lrs, got " + std::to_string(options_.min_lr.size()));
+    detail::fail_value("expected " + std::to_string(groups) + " min_lrs, got " +
+                       std::to_string(options_.min_lr.size()));
   }
   min_lrs_ = options_.min_lr.of(optimizer, "min_lr");
   check();
@@ -84,9 +74,9 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, Options options)
   remember_rates();
 }
 void ReduceLROnPlateau::check() const {
-  if (options_.mode != "min" && options_.mode != "max") fail("mode " + options_.mode + " is unknown!");
+  if (options_.mode != "min" && options_.mode != "max") detail::fail_value("mode " + options_.mode + " is unknown!");
   if (options_.threshold_mode != "rel" && options_.threshold_mode != "abs") {
-    fail("threshold mode " + options_.threshold_mode + " is unknown!");
+    detail::fail_value("threshold mode " + options_.threshold_mode + " is unknown!");
   }
 }
 bool ReduceLROnPlateau::is_better(double metric) const {
@@ -139,12 +129,12 @@ OptionMap ReduceLROnPlateau::state_dict() const {
   const double worst = std::numeric_limits<double>::infinity();
   OptionMap state{{"factor", Scalar(options_.factor)},
                   {"default_min_lr", {}},
-                  {"min_lrs", scalars(min_lrs_)},
+                  {"min_lrs", detail::scalars(min_lrs_)},
                   {"patience", Scalar(options_.patience)},
                   {"cooldown", Scalar(options_.cooldown)},
                   {"eps", Scalar(options_.eps)},
                   {"last_epoch", Scalar(last_epoch_)},
-                  {"_last_lr", scalars(last_lr_)},
+                  {"_last_lr", detail::scalars(last_lr_)},
                   {"mode_worse", Scalar(options_.mode == "min" ? worst : -worst)},
                   {"mode", options_.mode},
                   {"threshold", Scalar(options_.threshold)},
@@ -152,7 +142,7 @@ OptionMap ReduceLROnPlateau::state_dict() const {
                   {"best", Scalar(best_)},
                   {"cooldown_counter", Scalar(cooldown_left_)},
                   {"num_bad_epochs", Scalar(bad_epochs_)}};
-  if (options_.min_lr.for_all()) state.set("default_min_lr", plain_number(options_.min_lr[0]));
+  if (options_.min_lr.for_all()) state.set("default_min_lr", detail::plain_number(options_.min_lr[0]));
   return state;
 }
 void ReduceLROnPlateau::load_state_dict(const OptionMap& state) {
@@ -181,7 +171,7 @@ SequentialLR::SequentialLR(Optimizer& optimizer, std::vector<std::shared_ptr<LRS
       milestones_(std::move(milestones)) {
   check_optimizer("SequentialLR", optimizer, schedules_);
   if (schedules_.size() != milestones_.size() + 1) {
-    fail(
+    detail::fail_value(
         "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone "
         "points, but got number of schedulers " +
         std::to_string(schedules_.size()) + " and the number of milestones to be equal to " +
@@ -213,7 +203,7 @@ void SequentialLR::undo_initial_step() {
 OptionMap SequentialLR::state_dict() const {
   return {{"_milestones", std::vector<Scalar>(milestones_.begin(), milestones_.end())},
           {"last_epoch", Scalar(last_epoch())},
-          {"_last_lr", scalars(last_lr())},
+          {"_last_lr", detail::scalars(last_lr())},
           {"_schedulers", states_of(schedules_)}};
 }
 void SequentialLR::load_state_dict(const OptionMap& state) {
@@ -241,7 +231,7 @@ void ChainedScheduler::undo_initial_step() {
   for (const auto& schedule : schedules_) schedule->undo_initial_step();
 }
 OptionMap ChainedScheduler::state_dict() const {
-  return {{"_last_lr", scalars(last_lr())}, {"_schedulers", states_of(schedules_)}};
+  return {{"_last_lr", detail::scalars(last_lr())}, {"_schedulers", states_of(schedules_)}};
 }
 void ChainedScheduler::load_state_dict(const OptionMap& state) {
   load_states(schedules_, state);

@@ -61,6 +61,11 @@ AdaptiveStepParams adaptive_params(const AdaptiveUpdate& how, std::span<const Ad
 
 }  // namespace
 
+CommonUpdate common_of(const OptionMap& options) {
+  const double decay = options.contains("weight_decay") ? options.number("weight_decay") : 0;
+  return {options.number("lr"), decay, options.flag("maximize")};
+}
+
 SgdStepParams sgd_params(const SgdUpdate& how, std::span<const SgdTensor> tensors) {
   return {options_of(how.common), how.momentum,   how.dampening,
           how.nesterov,           tensors.data(), static_cast<std::int64_t>(tensors.size())};

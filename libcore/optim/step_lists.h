@@ -11,6 +11,7 @@
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/op_tables.h"
 #include "libcore/backend/optimizer_table.h"
+#include "libcore/optim/options.h"
 #include "libcore/optim/update.h"
 #include "libcore/optim/update_composed.h"
 
@@ -24,6 +25,8 @@ struct StepList {
   std::vector<Entry> entries;
 };
 
+/// What every optimizer's options say of a step. Without "weight_decay": none.
+CommonUpdate common_of(const OptionMap& options);
 SgdStepParams sgd_params(const SgdUpdate& how, std::span<const SgdTensor> tensors);
 AdamStepParams adam_params(const AdamUpdate& how, std::span<const AdamTensor> tensors);
 

@@ -10,7 +10,7 @@
 
 namespace cli {
 namespace {
-constexpr std::size_t kWidth = 30, kLeastWidth = 5;
+constexpr std::size_t kBarWidth = 30, kLeastBarWidth = 5;
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 
 bool shows_bars() {
@@ -53,8 +53,8 @@ std::string progress_line(const std::string& title, const ProgressState& state, 
   const std::string behind = std::to_string(state.done) + "/" + std::to_string(state.total) + ", " + left + note;
   const auto room = static_cast<std::size_t>(std::max(columns - 1, 0));
   const std::size_t taken = title.size() + behind.size() + 4;  // blanks and brackets
-  const std::size_t width = std::min(kWidth, room > taken ? room - taken : 0);
-  if (width < kLeastWidth) return (title + " " + behind).substr(0, room);
+  const std::size_t width = std::min(kBarWidth, room > taken ? room - taken : 0);
+  if (width < kLeastBarWidth) return (title + " " + behind).substr(0, room);
   const std::size_t filled = width * static_cast<std::size_t>(state.done) / static_cast<std::size_t>(state.total);
   return title + " [" + std::string(filled, '#') + std::string(width - filled, '.') + "] " + behind;
 }

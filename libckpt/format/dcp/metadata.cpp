@@ -3,6 +3,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "libckpt/format/corrupt.h"
 #include "libckpt/format/torch/call_args.h"
 #include "libckpt/format/torch/pickle_reader.h"
 #include "libckpt/format/torch/pickle_value.h"
@@ -15,10 +16,6 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using core::quote;
-
-[[noreturn]] void corrupt(const std::string& what) {
-  throw Error(ErrorCode::corrupt, what);
-}
 
 /// The last part of a class's name: modules were moved about between versions.
 std::string_view class_of(const PickleGraph& graph, NodeId id) {

@@ -1,4 +1,5 @@
 #include "libckpt/budget.h"
+#include "libckpt/format/corrupt.h"
 #include "libckpt/format/dcp/chunk_source.h"
 #include "libckpt/format/dcp/data_files.h"
 #include "libckpt/format/dcp/dcp.h"
@@ -13,10 +14,6 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using core::quote;
-
-[[noreturn]] void corrupt(const std::string& what) {
-  throw Error(ErrorCode::corrupt, what);
-}
 
 Value read_archive(const SourcePtr& bytes, const OpenOptions& options) {
   TorchArchive archive = TorchArchive::open(bytes, options);

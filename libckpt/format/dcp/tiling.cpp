@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "libckpt/format/corrupt.h"
 #include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -13,10 +14,6 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-
-[[noreturn]] void corrupt(const std::string& what) {
-  throw Error(ErrorCode::corrupt, what);
-}
 
 std::string box_text(const Box& box) {
   return "the chunk " + core::to_list(box.sizes) + " at " + core::to_list(box.offsets);

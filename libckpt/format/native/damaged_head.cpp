@@ -9,9 +9,6 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::uint64_t kSectionHead = 16;
-constexpr std::uint16_t kRequiredSections = 6;
-
 bool has_signature(const ByteSource& file, std::uint64_t at) {
   if (at > file.size() || file.size() - at < kHdf5Signature.size()) return false;
   core::ByteVector found(kHdf5Signature.size());

@@ -26,8 +26,6 @@ enum SectionId : std::uint16_t {
   kParity = 8,
 };
 constexpr std::uint16_t kRequired = 1;
-constexpr std::size_t kRequiredSections = 6;  ///< 1 to 6, which every file has
-constexpr std::size_t kSectionHead = 16;
 constexpr std::size_t kPayloadBytes = 48;
 constexpr std::size_t kRangeBytes = 32;
 constexpr std::size_t kParityBytes = 32;

@@ -23,6 +23,9 @@ inline constexpr std::string_view kNativeMagic{"\x89\x43\x4b\x50\x54\x0d\x0a\x1a
 inline constexpr std::uint16_t kNativeMajor = 1;
 inline constexpr std::uint16_t kNativeMinor = 3;
 inline constexpr std::uint64_t kHeaderBytes = 128;
+/// Bytes before the content of a section of the index: its number, whether it is needed, its size.
+inline constexpr std::size_t kSectionHead = 16;
+inline constexpr std::size_t kRequiredSections = 6;  ///< 1 to 6, which every file has
 inline constexpr std::uint64_t kMinUserBlock = 4096;
 inline constexpr std::uint64_t kMaxUserBlock = 1ULL << 40;
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kMagic{"\x89\x43\x4b\x50\x41\x52\x0d\x0a", 8};
 constexpr std::uint16_t kMajor = 1;
 constexpr std::uint16_t kMinor = 0;
-constexpr std::size_t kHashedBytes = kParityHeaderBytes - 16;
+constexpr std::size_t kHashedParityBytes = kParityHeaderBytes - 16;
 constexpr std::uint64_t kWantedBlocks = 4096;
 constexpr std::uint64_t kAlignment = 4096;
 
@@ -74,7 +74,7 @@ core::ByteVector encode_parity_header(const ParityHeader& header) {
   core::append_le<std::uint64_t>(out, std::bit_cast<std::uint64_t>(header.layout.share));
   core::append_le<std::uint64_t>(out, header.index_hash.low);
   core::append_le<std::uint64_t>(out, header.index_hash.high);
-  out.resize(kHashedBytes);
+  out.resize(kHashedParityBytes);
   Hash128 hash = hash128(out);
   core::append_le<std::uint64_t>(out, hash.low);
   core::append_le<std::uint64_t>(out, hash.high);
@@ -93,11 +93,11 @@ std::optional<ParityHeader> try_parse_parity_header(core::Bytes bytes) {
   header.layout.share = std::bit_cast<double>(in.take<std::uint64_t>());
   header.index_hash.low = in.take<std::uint64_t>();
   header.index_hash.high = in.take<std::uint64_t>();
-  in.seek(kHashedBytes);
+  in.seek(kHashedParityBytes);
   Hash128 hash;
   hash.low = in.take<std::uint64_t>();
   hash.high = in.take<std::uint64_t>();
-  if (hash != hash128(bytes.first(kHashedBytes)) || !is_possible(header.layout)) return std::nullopt;
+  if (hash != hash128(bytes.first(kHashedParityBytes)) || !is_possible(header.layout)) return std::nullopt;
   return header;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "libckpt/format/corrupt.h"
 #include "libckpt/io/header_values.h"
 #include "libckpt/io/json.h"
 #include "libcore/base/checked_math.h"
@@ -47,10 +48,6 @@ constexpr std::array kTypes = {
     TypeName{"I64", DType::i64},
     TypeName{"U64", DType::u64},
 };
-
-[[noreturn]] void corrupt(const std::string& what) {
-  throw Error(ErrorCode::corrupt, what);
-}
 
 /// Something that only lenient reading lets pass.
 void relax(const OpenOptions& options, const std::string& what) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "libckpt/format/corrupt.h"
 #include "libckpt/format/safetensors/detail.h"
 #include "libckpt/format/shard_index.h"
 #include "libckpt/io/json.h"
@@ -13,10 +14,6 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using core::quote;
-
-[[noreturn]] void corrupt(const std::string& what) {
-  throw Error(ErrorCode::corrupt, what);
-}
 
 constexpr std::string_view kSuffixes[] = {".safetensors"};
 

@@ -24,7 +24,7 @@ using core::ErrorCode;
 using core::quote;
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kFileEnding = ".safetensors";
 constexpr std::size_t kMaxNamed = 3;
 
 using Identity = std::pair<dev_t, ino_t>;
@@ -51,7 +51,7 @@ void read_index(const fs::path& path, PresentIndex& index) {
   std::unordered_set<std::string> seen;
   for (const auto& [tensor, shard] : json.root().at("weight_map").members()) {
     std::string name(shard.is(JsonView::Kind::text) ? shard.as_text() : std::string_view());
-    if (!name.ends_with(kSuffix) || !is_plain_name(name)) continue;
+    if (!name.ends_with(kFileEnding) || !is_plain_name(name)) continue;
     index.file_of.emplace(tensor, name);
     if (seen.insert(name).second) index.files.push_back(name);
   }
@@ -107,7 +107,7 @@ bool is_shard_of(std::string_view name, const std::string& stem) {
   };
   if (!skip(stem) || !skip("-")) return false;
   if (skip("g") && (!skip_digits() || !skip("-"))) return false;
-  return skip_digits() && skip("-of-") && skip_digits() && name == kSuffix;
+  return skip_digits() && skip("-of-") && skip_digits() && name == kFileEnding;
 }
 
 /// The set that the checkpoint was read from, when that is the one at `index_path`.

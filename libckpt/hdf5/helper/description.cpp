@@ -1,12 +1,12 @@
 #include "libckpt/hdf5/helper/description.h"
 
 #include "libckpt/hdf5/helper/handle.h"
+#include "libckpt/hdf5/helper/type_message.h"
 #include "libckpt/io/packed.h"
 
 namespace ckpt::detail {
 namespace {
 
-constexpr std::uint64_t kMaxRank = H5S_MAX_RANK;
 constexpr std::uint64_t kMaxLinks = 64;  ///< of a path; the library's paths are shorter
 
 [[noreturn]] void throw_nonsense(const std::string& what) {

@@ -9,12 +9,10 @@
 namespace ckpt::detail {
 namespace {
 
-// HDF5 File Format Specification, IV.A.2.
-constexpr std::size_t kMaxRank = 32;
 constexpr std::size_t kMaxSlack = 16;  ///< bytes that writers leave behind the content of a message
 constexpr std::uint64_t kNoAddress = UINT64_MAX;
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void fail_header(const std::string& what) {
   throw Failure{kFailureCorrupt, what};
 }
 
@@ -48,7 +46,7 @@ void HeaderCheck::require_good(std::uint64_t address) try {
     ++attributes_;
   }
 } catch (const core::Error& error) {
-  fail("its object header contradicts itself: " + std::string(error.message()));
+  fail_header("its object header contradicts itself: " + std::string(error.message()));
 }
 
 std::optional<TypeClaim> HeaderCheck::take_type(core::Bytes content, bool shared) {
@@ -70,7 +68,7 @@ std::optional<TypeClaim> HeaderCheck::committed_type(core::Bytes content) {
   if (known != committed_.end()) return known->second;
   ObjectHeader header = reader_.read(address);
   const HeaderMessage* type = header.find(kMessageType);
-  if (type == nullptr || type->shared) fail("its type is said to stand where there is none");
+  if (type == nullptr || type->shared) fail_header("its type is said to stand where there is none");
   ByteCursor message(type->content, "its type");
   return committed_[address] = check_type_message(message, reader_.widths());
 }
@@ -85,14 +83,14 @@ HeaderCheck::Space HeaderCheck::take_space(ByteCursor& in) const {
   auto kind = in.take<std::uint8_t>();
   if (version == 1) in.skip(4);
   if (version > 1 && kind == kNull) return {false, {}, 0};
-  if (rank > kMaxRank) fail("its shape has " + std::to_string(rank) + " dimensions");
+  if (rank > kMaxRank) fail_header("its shape has " + std::to_string(rank) + " dimensions");
   for (std::size_t d = 0; d < rank; ++d) space.sides.push_back(take_number(in, reader_.widths().size));
   bool empty = std::find(space.sides.begin(), space.sides.end(), 0U) != space.sides.end();
   for (std::uint64_t side : space.sides) space.count = product(space.count, side);
   if (empty) space.count = 0;
   for (std::uint64_t side : space.sides) {
     if ((flags & kHasMost) != 0 && take_number(in, reader_.widths().size) < side) {
-      fail("its shape has a side of " + std::to_string(side) + ", more than it says that it may have");
+      fail_header("its shape has a side of " + std::to_string(side) + ", more than it says that it may have");
     }
   }
   return space;
@@ -117,7 +115,7 @@ void HeaderCheck::check_layout(const ObjectHeader& header) {
     if (in.take<std::uint8_t>() != kChunked) return;
     in.skip(5 + reader_.widths().address);
     for (unsigned d = 0; d + 1 < sizes; ++d) in.skip(4);
-    if (in.take<std::uint32_t>() != claim->width) fail("its chunks have elements of another size than its type");
+    if (in.take<std::uint32_t>() != claim->width) fail_header("its chunks have elements of another size than its type");
     return;
   }
   constexpr std::uint8_t kNewest = 4;
@@ -129,8 +127,8 @@ void HeaderCheck::check_layout(const ObjectHeader& header) {
   std::uint64_t stored = kind == kCompact ? in.take<std::uint16_t>() : take_number(in, reader_.widths().size);
   std::optional<std::uint64_t> needed = product(space.count, claim->width);
   if (nowhere || stored == needed) return;
-  fail("it holds " + std::to_string(stored) + " bytes where its shape and elements of " + std::to_string(claim->width) +
-       " bytes need " + bytes_text(needed));
+  fail_header("it holds " + std::to_string(stored) + " bytes where its shape and elements of " +
+              std::to_string(claim->width) + " bytes need " + bytes_text(needed));
 }
 
 void HeaderCheck::check_chunks(ByteCursor& in, std::uint8_t version, const Space& space, std::uint64_t width) const {
@@ -144,28 +142,30 @@ void HeaderCheck::check_chunks(ByteCursor& in, std::uint8_t version, const Space
   }
   std::size_t rank = space.sides.size();
   if (sizes != rank + 1 || bytes == 0 || bytes > 8) {
-    fail("its chunks have " + std::to_string(int{sizes} - 1) + " dimensions and its shape has " + std::to_string(rank));
+    fail_header("its chunks have " + std::to_string(int{sizes} - 1) + " dimensions and its shape has " +
+                std::to_string(rank));
   }
   std::optional<std::uint64_t> chunk = 1;
   bool holds_all = true;
   for (std::size_t d = 0; d < rank; ++d) {
     std::uint64_t side = take_number(in, bytes);
     holds_all = holds_all && space.sides[d] <= side;
-    if (side == 0) fail("its chunks have a side of length zero");
+    if (side == 0) fail_header("its chunks have a side of length zero");
     chunk = product(chunk, side);
   }
   std::uint64_t element = take_number(in, bytes);
   if (element != width) {
-    fail("its chunks have elements of " + std::to_string(element) + " bytes and its type has " + std::to_string(width));
+    fail_header("its chunks have elements of " + std::to_string(element) + " bytes and its type has " +
+                std::to_string(width));
   }
   constexpr std::uint8_t kSingle = 1;
   if (version > 3 && in.take<std::uint8_t>() == kSingle && !holds_all) {
-    fail("it is said to lie in a single chunk, which is smaller than its shape");
+    fail_header("it is said to lie in a single chunk, which is smaller than its shape");
   }
   chunk = product(chunk, width);
   if (!chunk || *chunk > UINT32_MAX) {
-    fail("its chunks take " + (chunk ? core::format_size(*chunk) : "more bytes than 64 bits can count") +
-         " each, where HDF5 allows 4 GiB");
+    fail_header("its chunks take " + (chunk ? core::format_size(*chunk) : "more bytes than 64 bits can count") +
+                " each, where HDF5 allows 4 GiB");
   }
 }
 
@@ -188,9 +188,9 @@ void HeaderCheck::check_attribute(core::Bytes content) {
     ByteCursor space_in(in.take_bytes(padded(space_size, version)), "its shape");
     if (type && (flags & kSharedSpace) == 0) check_values(in, *type, take_space(space_in));
   } catch (const Failure& failure) {
-    fail("the attribute " + core::quote(name) + ": " + failure.text);
+    fail_header("the attribute " + core::quote(name) + ": " + failure.text);
   } catch (const core::Error& error) {
-    fail("the attribute " + core::quote(name) + ": " + std::string(error.message()));
+    fail_header("the attribute " + core::quote(name) + ": " + std::string(error.message()));
   }
 }
 
@@ -205,8 +205,8 @@ void HeaderCheck::check_values(ByteCursor& in, const TypeClaim& type, const Spac
     }
     return;
   }
-  fail("it holds " + std::to_string(in.remaining()) + " bytes where its shape and elements of " +
-       std::to_string(type.width) + " bytes need " + bytes_text(needed));
+  fail_header("it holds " + std::to_string(in.remaining()) + " bytes where its shape and elements of " +
+              std::to_string(type.width) + " bytes need " + bytes_text(needed));
 }
 
 }  // namespace ckpt::detail

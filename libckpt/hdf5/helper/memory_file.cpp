@@ -10,13 +10,13 @@ namespace ckpt::detail {
 namespace {
 
 /// What libhdf5 holds of an open file: its own part first.
-struct OpenFile {
+struct OpenMemory {
   H5FD_t base;
   MemoryFile* memory;
 };
 
 MemoryFile& memory_of(const H5FD_t* file) {
-  return *reinterpret_cast<const OpenFile*>(file)->memory;
+  return *reinterpret_cast<const OpenMemory*>(file)->memory;
 }
 
 // The functions of the driver. libhdf5 is C: nothing may be thrown through it.
@@ -24,14 +24,14 @@ MemoryFile& memory_of(const H5FD_t* file) {
 H5FD_t* open_memory(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*max_address*/) {
   const void* info = H5Pget_driver_info(access);
   if (info == nullptr) return nullptr;
-  auto* file = new (std::nothrow) OpenFile();
+  auto* file = new (std::nothrow) OpenMemory();
   if (file == nullptr) return nullptr;
   file->memory = *static_cast<MemoryFile* const*>(info);
   return &file->base;
 }
 
 herr_t close_memory(H5FD_t* file) {
-  delete reinterpret_cast<OpenFile*>(file);
+  delete reinterpret_cast<OpenMemory*>(file);
   return 0;
 }
 
@@ -62,7 +62,7 @@ herr_t write_memory(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t a
   return memory_of(file).write(type, address, {static_cast<const std::byte*>(from), size}) ? 0 : -1;
 }
 
-H5FD_class_t driver_class() {
+H5FD_class_t memory_driver() {
   H5FD_class_t driver{};
   driver.name = "ckpt_memory";
   driver.maxaddr = INT64_MAX;
@@ -87,7 +87,7 @@ H5FD_class_t driver_class() {
 
 MemoryFile::MemoryFile(std::uint64_t user_block, std::uint64_t metadata_begin)
     : user_block_(user_block), begin_(metadata_begin), end_(metadata_begin) {
-  const H5FD_class_t driver = driver_class();
+  const H5FD_class_t driver = memory_driver();
   driver_ = Handle(H5FDregister(&driver), H5FDunregister);
   access_ = Handle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   MemoryFile* self = this;

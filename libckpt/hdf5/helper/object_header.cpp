@@ -18,7 +18,7 @@ constexpr std::uint8_t kShared = 2;
 constexpr std::uint64_t kMaxHeader = 64ULL << 20;  ///< bytes in all blocks
 constexpr std::size_t kMaxBlocks = 65'536;
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void fail_object_header(const std::string& what) {
   throw Failure{kFailureCorrupt, "its object header " + what};
 }
 
@@ -29,7 +29,8 @@ void take_messages(ByteCursor in, std::size_t head, ObjectHeader& header) {
     auto size = in.take<std::uint16_t>();
     message.shared = (in.take<std::uint8_t>() & kShared) != 0;
     in.skip(head == kOldMessageHead ? 3 : head - kNewMessageHead);
-    if (size > in.remaining()) fail("has a message of " + std::to_string(size) + " bytes that goes past its end");
+    if (size > in.remaining())
+      fail_object_header("has a message of " + std::to_string(size) + " bytes that goes past its end");
     message.content = in.take_bytes(size);
     header.messages.push_back(message);
   }
@@ -85,7 +86,7 @@ void HeaderReader::follow(const HeaderMessage& message, std::vector<Block>& bloc
 
 void HeaderReader::read_old(std::uint64_t address, ObjectHeader& header) const {
   core::ByteVector prefix = bytes(address, kOldPrefix);
-  if (prefix[0] != std::byte{1}) fail("is of an unknown version");
+  if (prefix[0] != std::byte{1}) fail_object_header("is of an unknown version");
   std::vector<Block> blocks = {{address + kOldPrefix, core::load_le<std::uint32_t>(prefix.data() + 8)}};
   std::size_t looked_at = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -114,7 +115,8 @@ void HeaderReader::read_new(std::uint64_t address, ObjectHeader& header) const {
     for (; looked_at < header.messages.size(); ++looked_at) follow(header.messages[looked_at], blocks);
     if (i == blocks.size()) return;
     core::Bytes block = keep(blocks[i], header);
-    if (block.size() < kSignature + kChecksum) fail("goes on in a block of " + std::to_string(block.size()) + " bytes");
+    if (block.size() < kSignature + kChecksum)
+      fail_object_header("goes on in a block of " + std::to_string(block.size()) + " bytes");
     take_messages(ByteCursor(block.subspan(kSignature, block.size() - kSignature - kChecksum)), head, header);
   }
 }

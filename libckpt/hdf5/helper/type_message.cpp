@@ -27,14 +27,13 @@ enum TypeKind : std::uint8_t {
 };
 
 constexpr unsigned kMaxDepth = 32;
-constexpr unsigned kMaxRank = 32;
-constexpr std::size_t kPadding = 8;
+constexpr std::size_t kTypePadding = 8;
 
 std::string count_text(std::uint64_t count, const char* what) {
   return std::to_string(count) + " " + what;
 }
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void fail_type(const std::string& what) {
   throw Failure{kFailureCorrupt, "its type has " + what};
 }
 
@@ -43,12 +42,12 @@ class TypeChecker {
   TypeChecker(ByteCursor& in, const Hdf5Widths& widths) : in_(in), widths_(widths) {}
 
   TypeClaim check(unsigned depth) {
-    if (depth > kMaxDepth) fail("more than 32 types one inside the other");
+    if (depth > kMaxDepth) fail_type("more than 32 types one inside the other");
     auto head = in_.take<std::uint8_t>();
     Claim claim{.version = static_cast<std::uint8_t>(head >> 4), .kind = static_cast<std::uint8_t>(head & 15)};
     for (std::uint8_t& bits : claim.bits) bits = in_.take<std::uint8_t>();
     claim.width = in_.take<std::uint32_t>();
-    if (claim.width == 0) fail("elements of 0 bytes");
+    if (claim.width == 0) fail_type("elements of 0 bytes");
     check_kind(claim, depth);
     bool region = claim.kind == kReference && (claim.bits[0] & 15) != 0;
     points_elsewhere_ = points_elsewhere_ || claim.kind == kAnyLength || region;
@@ -98,13 +97,13 @@ class TypeChecker {
         check_array(claim, depth);
         break;
       default:
-        fail("the unknown kind " + std::to_string(claim.kind));
+        fail_type("the unknown kind " + std::to_string(claim.kind));
     }
   }
 
   static void require_width(const Claim& claim, std::uint64_t width) {
     if (claim.width != width) {
-      fail("elements of " + count_text(claim.width, "bytes where their parts take ") + std::to_string(width));
+      fail_type("elements of " + count_text(claim.width, "bytes where their parts take ") + std::to_string(width));
     }
   }
 
@@ -112,8 +111,8 @@ class TypeChecker {
     auto offset = in_.take<std::uint16_t>();
     auto precision = in_.take<std::uint16_t>();
     if (precision == 0 || std::uint64_t{offset} + precision > 8 * claim.width) {
-      fail("elements of " + count_text(claim.width, "bytes that hold numbers of ") + count_text(precision, "bits") +
-           (offset > 0 ? " from bit " + std::to_string(offset) : ""));
+      fail_type("elements of " + count_text(claim.width, "bytes that hold numbers of ") +
+                count_text(precision, "bits") + (offset > 0 ? " from bit " + std::to_string(offset) : ""));
     }
     return precision;
   }
@@ -130,7 +129,7 @@ class TypeChecker {
     bool apart = exponent_end <= mantissa || mantissa_end <= exponent;
     bool sign_apart = (sign < exponent || sign >= exponent_end) && (sign < mantissa || sign >= mantissa_end);
     if (inside && apart && sign_apart && exponent < exponent_end && mantissa < mantissa_end) return;
-    fail("floats of " + count_text(precision, "bits whose sign, exponent and mantissa do not fit into them"));
+    fail_type("floats of " + count_text(precision, "bits whose sign, exponent and mantissa do not fit into them"));
   }
 
   void check_reference(const Claim& claim) const {
@@ -143,12 +142,12 @@ class TypeChecker {
   void take_name(const Claim& claim) {
     std::uint64_t length = 1;
     while (in_.take<std::uint8_t>() != 0) ++length;
-    if (claim.version < 3) in_.skip((kPadding - length % kPadding) % kPadding);
+    if (claim.version < 3) in_.skip((kTypePadding - length % kTypePadding) % kTypePadding);
   }
 
   void check_enum(const Claim& claim, unsigned depth) {
     TypeClaim base = check(depth + 1);
-    if (base.kind != kInteger) fail("names for what is not a number");
+    if (base.kind != kInteger) fail_type("names for what is not a number");
     require_width(claim, base.width);
     for (std::uint64_t i = 0; i < claim.count(); ++i) take_name(claim);
     in_.skip(claim.count() * base.width);
@@ -156,7 +155,7 @@ class TypeChecker {
 
   void check_array(const Claim& claim, unsigned depth) {
     auto rank = in_.take<std::uint8_t>();
-    if (rank == 0 || rank > kMaxRank) fail("elements that are arrays of " + count_text(rank, "dimensions"));
+    if (rank == 0 || rank > kMaxRank) fail_type("elements that are arrays of " + count_text(rank, "dimensions"));
     bool padded = claim.version < 3;
     if (padded) in_.skip(3);
     std::optional<std::uint64_t> width = 1;
@@ -184,7 +183,7 @@ class TypeChecker {
   }
 
   void check_compound(const Claim& claim, unsigned depth) {
-    if (claim.count() == 0) fail("no members");
+    if (claim.count() == 0) fail_type("no members");
     std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
     std::size_t offset_width = (std::bit_width(claim.width) - 1) / 8 + 1;
     for (std::uint64_t i = 0; i < claim.count(); ++i) {
@@ -193,14 +192,14 @@ class TypeChecker {
       std::uint64_t times = claim.version == 1 ? take_old_sides() : 1;
       std::uint64_t width = check(depth + 1).width * times;
       if (begin > claim.width || width > claim.width - begin) {
-        fail("elements of " + count_text(claim.width, "bytes and a member of ") + count_text(width, "bytes at byte ") +
-             std::to_string(begin) + " of them");
+        fail_type("elements of " + count_text(claim.width, "bytes and a member of ") +
+                  count_text(width, "bytes at byte ") + std::to_string(begin) + " of them");
       }
       places.emplace_back(begin, begin + width);
     }
     std::sort(places.begin(), places.end());
     for (std::size_t i = 1; i < places.size(); ++i) {
-      if (places[i].first < places[i - 1].second) fail("members that lie one upon the other");
+      if (places[i].first < places[i - 1].second) fail_type("members that lie one upon the other");
     }
   }
 

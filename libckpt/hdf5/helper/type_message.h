@@ -6,6 +6,9 @@
 
 namespace ckpt::detail {
 
+/// Dimensions of an array or a dataset (H5S_MAX_RANK). HDF5 File Format Specification, IV.A.2.
+inline constexpr std::uint64_t kMaxRank = 32;
+
 struct TypeClaim {
   std::uint64_t width = 0;  ///< bytes of an element in the file
   std::uint8_t kind = 0;

@@ -68,8 +68,16 @@ const T* look(const Tensor& x, std::int64_t offset) {
   return x.data<T>() + offset;
 }
 
+/// The kernels of x's device, and the place in a row of them of those for its dtype.
+const RecurrentTable& recurrent_table_of(const Tensor& x);
+inline std::size_t slot_of(const Tensor& x) {
+  return static_cast<std::size_t>(x.dtype());
+}
+
 /// Dense values without history.
 Tensor dense_values(const Tensor& x);
+/// The same, or an undefined tensor for an undefined one.
+Tensor dense_or_none(const Tensor& x);
 /// h before every step. hidden: (time, batch, hidden).
 Tensor hidden_before(const LayerSizes& s, const Tensor& hidden, const Tensor& h0, bool reverse);
 /// Gradients through single operations. inputs: x, h0, c0, w_ih, w_hh, b_ih, b_hh.

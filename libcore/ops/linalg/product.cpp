@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "libcore/autograd/node.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/detail/composed.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/detail/linalg_checks.h"
 #include "libcore/ops/linalg/solve.h"
 #include "libcore/ops/operators.h"

@@ -13,8 +13,8 @@ Tensor try_gelu_tanh_grad(const Tensor& output_grad, const Tensor& x) {
   const bool fits = output_grad.sizes() == x.sizes() && output_grad.dtype() == x.dtype() &&
                     &backend_of(output_grad) == &backend_of(x);
   if (!fits || table == nullptr || table->gelu_tanh_grad[slot] == nullptr) return {};
-  const Tensor grad = detail::dense(output_grad), in = detail::dense(x);
-  Tensor out = detail::empty_as(x, x.sizes());
+  const Tensor grad = kernel::dense(output_grad), in = kernel::dense(x);
+  Tensor out = kernel::empty_as(x, x.sizes());
   table->gelu_tanh_grad[slot]({x.numel(), grad.raw_data(), in.raw_data(), out.mutable_raw_data()});
   return out;
 }

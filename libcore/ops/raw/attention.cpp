@@ -84,7 +84,7 @@ AttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, con
     params.row_maxima = out.row_maxima.mutable_raw_data();
     params.mask = mask_of(plan.mask);
   }
-  const auto run = [&] { detail::run("scaled_dot_product_attention", q, &NnTable::attention, params); };
+  const auto run = [&] { kernel::run("scaled_dot_product_attention", q, &NnTable::attention, params); };
   if (plan.dropout == 0) return run(), out;
   out.drawn = make({2}, DType::i64, backend_of(q));
   const std::uint64_t used = attention_offset_step(weights_of(params.sizes));
@@ -105,15 +105,15 @@ AttentionGrads attention_grad(const Tensor& output_grad, const Tensor& q, const 
       sizes_of(q, k, plan), array_of(queries),           array_of(keys),  array_of(values), array_of(output),
       array_of(grad),       forward.log_sums.raw_data(), array_of(out.q), array_of(out.k),  array_of(out.v)};
   if (plan.mask.defined()) params.mask = mask_of(plan.mask);
-  params.row_maxima = detail::data_or_null(forward.row_maxima);
+  params.row_maxima = kernel::data_or_null(forward.row_maxima);
   if (plan.dropout > 0) params.dropout = dropout_again(plan, forward.drawn);
-  detail::run("scaled_dot_product_attention_backward", q, &NnTable::attention_grad, params);
+  kernel::run("scaled_dot_product_attention_backward", q, &NnTable::attention_grad, params);
   return out;
 }
 
 Tensor attention_kept(const Tensor& q, const Tensor& k, const AttentionPlan& plan, const Tensor& drawn) {
   const Tensor kept = make({q.size(0), q.size(1), q.size(2), k.size(2)}, DType::boolean, backend_of(q));
-  detail::run("scaled_dot_product_attention_dropout", kept, &NnTable::attention_kept,
+  kernel::run("scaled_dot_product_attention_dropout", kept, &NnTable::attention_kept,
               AttentionKeptParams{sizes_of(q, k, plan), dropout_again(plan, drawn),
                                   static_cast<bool*>(kept.mutable_raw_data())});
   return kept;

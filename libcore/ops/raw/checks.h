@@ -12,6 +12,11 @@
 
 namespace core::raw {
 
+/// Halves are computed in f32 and rounded once at the end.
+inline DType compute_dtype(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+}
+
 /// dim in [-rank, rank) -> [0, rank); a 0-dim tensor counts as rank 1. Error(index) "Dimension out of range ...".
 std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank);
 

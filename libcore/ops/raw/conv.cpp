@@ -16,8 +16,8 @@
 namespace core::raw {
 namespace {
 
-using detail::data_or_null;
-using detail::dense;
+using kernel::data_or_null;
+using kernel::dense;
 
 Tensor zeroed(const Tensor& out) {
   fill_into(out, 0);
@@ -131,7 +131,7 @@ Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weig
   const Shape sizes = image_sizes(s);
   const auto* weights = static_cast<const float*>(w.raw_data());
   if (!lies_in_blocks(s.in_channels)) {
-    Tensor out = detail::empty_as(output_grad, sizes);
+    Tensor out = kernel::empty_as(output_grad, sizes);
     table.conv_input_grad({s, grad.data, weights, static_cast<float*>(out.mutable_raw_data())});
     return out;
   }
@@ -144,7 +144,7 @@ Tensor conv2d_input_grad_of_images(const Tensor& output_grad, const Tensor& weig
 
 ImageOrder conv2d_order(const Tensor& x, const Tensor& weight) {
   if (x.dtype() == DType::f64) return ImageOrder::channels_first;
-  return detail::order_of(x) == ImageOrder::channels_last ? ImageOrder::channels_last : detail::order_of(weight);
+  return kernel::order_of(x) == ImageOrder::channels_last ? ImageOrder::channels_last : kernel::order_of(weight);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dSizes& s, WeightUse use) {
@@ -157,11 +157,11 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
     if (on_images(x, wide, ConvPass::forward)) return pending_conv2d(x, dense(weight), dense(bias), s, wide);
   }
   if (!empty && is_product(x, s)) return conv2d_as_product(x, weight, bias, s);
-  Tensor out = detail::empty_as(x, output_sizes(s), s.order);
-  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  Tensor out = kernel::empty_as(x, output_sizes(s), s.order);
+  if (out.numel() == 0 || !kernel::has_bytes(x)) return out;
   if (empty) return zeroed(out);
   const Tensor in = dense(x, s.order), w = dense(weight, s.order), b = dense(bias);
-  detail::run("conv2d", x, &NnTable::conv2d,
+  kernel::run("conv2d", x, &NnTable::conv2d,
               Conv2dParams{s, in.raw_data(), w.raw_data(), data_or_null(b), out.mutable_raw_data()});
   return out;
 }
@@ -170,20 +170,20 @@ Tensor conv2d_input_grad(const Tensor& output_grad, const Tensor& weight, const 
   if (s.in_channels != 0 && on_images(output_grad, s, ConvPass::input_grad)) {
     return conv2d_input_grad_of_images(output_grad, weight, s);
   }
-  Tensor out = detail::empty_as(output_grad, image_sizes(s), s.order);
-  if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
+  Tensor out = kernel::empty_as(output_grad, image_sizes(s), s.order);
+  if (out.numel() == 0 || !kernel::has_bytes(output_grad)) return out;
   if (output_grad.numel() == 0) return zeroed(out);
   const Tensor grad = dense(output_grad, s.order), w = dense(weight, s.order);
-  detail::run("conv2d_backward", output_grad, &NnTable::conv2d_input_grad,
+  kernel::run("conv2d_backward", output_grad, &NnTable::conv2d_input_grad,
               Conv2dInputGradParams{s, grad.raw_data(), w.raw_data(), out.mutable_raw_data()});
   return out;
 }
 
 WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const Conv2dSizes& s, bool with_bias) {
   WeightGrads out;
-  out.weight = detail::empty_as(x, {s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w}, s.order);
-  if (with_bias) out.bias = detail::empty_as(x, {s.out_channels});
-  if (out.weight.numel() == 0 || !detail::has_bytes(x)) return out;
+  out.weight = kernel::empty_as(x, {s.out_channels, s.in_channels / s.groups, s.kernel_h, s.kernel_w}, s.order);
+  if (with_bias) out.bias = kernel::empty_as(x, {s.out_channels});
+  if (out.weight.numel() == 0 || !kernel::has_bytes(x)) return out;
   if (x.numel() == 0 || output_grad.numel() == 0) {
     zeroed(out.weight);
     if (with_bias) zeroed(out.bias);
@@ -192,13 +192,13 @@ WeightGrads conv2d_weight_grad(const Tensor& output_grad, const Tensor& x, const
   if (on_images(x, s, ConvPass::weight_grad)) {
     const blocked::Image grad = blocked::image(output_grad), in = blocked::image(x);
     blocked::table_of(x).conv_weight_grad({s, grad.data, in.data, static_cast<float*>(out.weight.mutable_raw_data()),
-                                           static_cast<float*>(detail::output_or_null(out.bias))});
+                                           static_cast<float*>(kernel::output_or_null(out.bias))});
     return out;
   }
   const Tensor grad = dense(output_grad, s.order), in = dense(x, s.order);
-  detail::run("conv2d_backward", x, &NnTable::conv2d_weight_grad,
+  kernel::run("conv2d_backward", x, &NnTable::conv2d_weight_grad,
               Conv2dWeightGradParams{s, grad.raw_data(), in.raw_data(), out.weight.mutable_raw_data(),
-                                     detail::output_or_null(out.bias)});
+                                     kernel::output_or_null(out.bias)});
   return out;
 }
 

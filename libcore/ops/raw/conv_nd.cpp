@@ -56,7 +56,7 @@ Conv2dSizes batch_of(const ConvPlan& p, const Reach& r) {
 }
 
 Tensor zeros_as(const Tensor& x, const Shape& sizes) {
-  Tensor out = detail::empty_as(x, sizes);
+  Tensor out = kernel::empty_as(x, sizes);
   fill_into(out, 0);
   return out;
 }

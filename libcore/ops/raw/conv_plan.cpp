@@ -4,8 +4,8 @@
 #include <array>
 #include <string>
 
+#include "libcore/base/fail.h"
 #include "libcore/ops/conv.h"
-#include "libcore/ops/detail/fail.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/tensor/tensor.h"
 
@@ -35,15 +35,15 @@ void check_options(const Shape& stride, const Shape& padding, const Shape& dilat
 }
 
 void check_types(const Tensor& x, const Tensor& weight, const Tensor& bias, std::size_t rank) {
-  detail::check_devices(x, {&weight, &bias});
+  kernel::check_devices(x, {&weight, &bias});
   if (weight.dim() != static_cast<std::int64_t>(rank) + 2) {
     fail("Expected " + std::to_string(rank + 2) + "-dimensional weight, but got weight of size " +
          to_list(weight.sizes()) + " instead");
   }
   const auto mismatch = [&](const Tensor& other, const char* what) {
     if (!other.defined() || other.dtype() == x.dtype()) return;
-    fail(std::string("Input type (") + detail::c_type_name(x.dtype()) + ") and " + what + " type (" +
-         detail::c_type_name(other.dtype()) + ") should be the same");
+    fail(std::string("Input type (") + kernel::c_type_name(x.dtype()) + ") and " + what + " type (" +
+         kernel::c_type_name(other.dtype()) + ") should be the same");
   };
   mismatch(bias, "bias");
   mismatch(weight, "weight");

@@ -11,7 +11,7 @@
 #include "libcore/tensor/scalar.h"
 #include "libcore/tensor/tensor.h"
 
-namespace core::raw::detail {
+namespace core::raw::kernel {
 
 void check_devices(const Tensor& x, std::initializer_list<const Tensor*> others) {
   for (const Tensor* other : others) {
@@ -73,4 +73,4 @@ const char* c_type_name(DType dtype) {
   }
 }
 
-}  // namespace core::raw::detail
+}  // namespace core::raw::kernel

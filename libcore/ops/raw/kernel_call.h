@@ -1,6 +1,6 @@
 #pragma once
 // What the raw neural-network operations share: dense inputs, one device, calling a slot.
-// Thread safety: pure functions. For raw_nn_*.cpp alone.
+// Thread safety: pure functions. Internal to ops.
 
 #include <initializer_list>
 #include <string>
@@ -14,7 +14,7 @@
 #include "libcore/ops/raw/memory.h"
 #include "libcore/tensor/tensor.h"
 
-namespace core::raw::detail {
+namespace core::raw::kernel {
 
 /// The values in dense row-major order; the tensor itself when it is so already or undefined.
 inline Tensor dense(const Tensor& x) {
@@ -61,4 +61,4 @@ void run(const char* operation, const Tensor& x, Row NnTable::*member, Params&& 
 
 /// The element type as PyTorch's C++ messages name it: "double", "c10::Half".
 const char* c_type_name(DType dtype);
-}  // namespace core::raw::detail
+}  // namespace core::raw::kernel

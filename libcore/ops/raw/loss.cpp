@@ -3,7 +3,7 @@
 #include <string>
 
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/loss.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
@@ -16,8 +16,8 @@ namespace core::raw {
 namespace {
 
 using core::detail::fail;
-using detail::data_or_null;
-using detail::dense;
+using kernel::data_or_null;
+using kernel::dense;
 
 [[noreturn]] void fail_value(const std::string& text) {
   throw Error(ErrorCode::value, text);
@@ -42,7 +42,7 @@ Shape target_sizes(const Shape& log_prob) {
 }
 
 void check_nll(const Tensor& log_prob, const Tensor& target, const Tensor& weight) {
-  detail::check_devices(target, {&log_prob, &weight});
+  kernel::check_devices(target, {&log_prob, &weight});
   if (log_prob.dim() < 1) fail_value("Expected 1 or more dimensions (got 0)");
   if (log_prob.dim() != 1 && target.dim() > 0 && log_prob.size(0) != target.size(0)) {
     fail_value("Expected input batch_size (" + std::to_string(log_prob.size(0)) + ") to match target batch_size (" +
@@ -70,8 +70,8 @@ Tensor as_long(const Tensor& target) {
 NllResult nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptions& o) {
   check_nll(log_prob, target, o.weight);
   const bool each = o.reduction == Reduction::none;
-  NllResult out{detail::empty_as(log_prob, each ? target.sizes() : Shape{}), detail::empty_as(log_prob, {})};
-  if (!detail::has_bytes(log_prob)) return out;
+  NllResult out{kernel::empty_as(log_prob, each ? target.sizes() : Shape{}), kernel::empty_as(log_prob, {})};
+  if (!kernel::has_bytes(log_prob)) return out;
   const NllSizes sizes(log_prob.sizes());
   const Tensor in = dense(log_prob), labels = as_long(target), weight = dense(o.weight);
   void* loss = out.loss.mutable_raw_data();
@@ -87,7 +87,7 @@ NllResult nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOp
                    out.total_weight.mutable_raw_data(),
                    0,
                    false};
-  detail::run("nll_loss", log_prob, &NnTable::nll, params);
+  kernel::run("nll_loss", log_prob, &NnTable::nll, params);
   if (params.failed) {
     throw Error(ErrorCode::index, "Target " + std::to_string(params.bad_target) + " is out of bounds.");
   }
@@ -97,12 +97,12 @@ NllResult nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOp
 
 Tensor nll_loss_grad(const Tensor& loss_grad, const Tensor& target, const NllResult& forward, const Shape& sizes,
                      const NllLossOptions& o) {
-  Tensor out = detail::empty_as(loss_grad, sizes);
-  if (out.numel() == 0 || !detail::has_bytes(loss_grad)) return out;
+  Tensor out = kernel::empty_as(loss_grad, sizes);
+  if (out.numel() == 0 || !kernel::has_bytes(loss_grad)) return out;
   const NllSizes n(sizes);
   const Tensor grad = dense(loss_grad), labels = as_long(target), weight = dense(o.weight);
   const bool mean = o.reduction == Reduction::mean;
-  detail::run("nll_loss_backward", loss_grad, &NnTable::nll_grad,
+  kernel::run("nll_loss_backward", loss_grad, &NnTable::nll_grad,
               NllGradParams{n.batch, n.classes, n.inner, o.ignore_index, o.reduction != Reduction::none,
                             grad.raw_data(), labels.data<std::int64_t>(), data_or_null(weight),
                             mean ? forward.total_weight.raw_data() : nullptr, out.mutable_raw_data()});

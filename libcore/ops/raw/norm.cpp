@@ -7,7 +7,7 @@
 
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/error.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/norm.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
@@ -24,9 +24,9 @@ namespace {
 
 using core::detail::fail;
 
-using detail::data_or_null;
-using detail::dense;
-using detail::output_or_null;
+using kernel::data_or_null;
+using kernel::dense;
+using kernel::output_or_null;
 
 /// Weight and bias are of x's type, or f32 beside f16 and bf16. True in the second case. The texts are PyTorch's.
 bool has_f32_parameters(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -60,7 +60,7 @@ BatchNormSizes batch_norm_sizes(const Tensor& x, ImageOrder order) {
 }
 
 void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
-  detail::check_devices(x, {&a.weight, &a.bias, &a.running_mean, &a.running_var});
+  kernel::check_devices(x, {&a.weight, &a.bias, &a.running_mean, &a.running_var});
   const auto check = [&](const char* what, const Tensor& t) {
     if (t.defined() && t.numel() != x.size(1)) {
       fail(std::string(what) + " should contain " + std::to_string(x.size(1)) + " elements not " +
@@ -108,7 +108,7 @@ void update_running(const BatchNormArguments& a, const Tensor& mean, const Tenso
 }
 
 void check_layer_norm(const Tensor& x, const Shape& normalized, const LayerNormArguments& a) {
-  detail::check_devices(x, {&a.weight, &a.bias});
+  kernel::check_devices(x, {&a.weight, &a.bias});
   has_f32_parameters(x, a.weight, a.bias);
   const std::size_t front = x.sizes().size() - std::min(x.sizes().size(), normalized.size());
   const Shape tail(x.sizes().span().subspan(front));
@@ -175,16 +175,16 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
     const auto known = [&](const Tensor& running) { return dtype == x.dtype() ? running : cast(running, dtype); };
     return {known(a.running_mean), inverse_std(known(a.running_var), a.eps)};
   }
-  const ImageOrder order = detail::order_of(x);
+  const ImageOrder order = kernel::order_of(x);
   const BatchNormSizes sizes = batch_norm_sizes(x, order);
   const Tensor mean = empty_stats(x, sizes.channels), var = empty_stats(x, sizes.channels);
   if (blocked::is_blocked(x)) {
     const blocked::Image in = blocked::image(x);
     blocked::table_of(x).stats({blocked::shape_of(x.sizes()), in.data, static_cast<float*>(mean.mutable_raw_data()),
                                 static_cast<float*>(var.mutable_raw_data())});
-  } else if (detail::has_bytes(x)) {
+  } else if (kernel::has_bytes(x)) {
     const Tensor in = dense(x, order);
-    detail::run("batch_norm", x, &NnTable::batch_stats,
+    kernel::run("batch_norm", x, &NnTable::batch_stats,
                 BatchStatsParams{sizes, in.raw_data(), mean.mutable_raw_data(), var.mutable_raw_data()});
   }
   update_running(a, mean, var, sizes.batch * sizes.plane);
@@ -195,11 +195,11 @@ Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArgume
   if (blocked::is_blocked(x) && all_f32({&stats.mean, &stats.inverse_std, &a.weight, &a.bias})) {
     if (Tensor mapped = blocked::try_map(x, channel_map(stats, a)); mapped.defined()) return mapped;
   }
-  const ImageOrder order = detail::order_of(x);
-  Tensor out = detail::empty_as(x, x.sizes(), order);
-  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  const ImageOrder order = kernel::order_of(x);
+  Tensor out = kernel::empty_as(x, x.sizes(), order);
+  if (out.numel() == 0 || !kernel::has_bytes(x)) return out;
   const Tensor in = dense(x, order), mean = dense(stats.mean), weight = dense(a.weight), bias = dense(a.bias);
-  detail::run("batch_norm", x, &NnTable::batch_norm,
+  kernel::run("batch_norm", x, &NnTable::batch_norm,
               BatchNormParams{batch_norm_sizes(x, order), in.raw_data(), mean.raw_data(), stats.inverse_std.raw_data(),
                               data_or_null(weight), data_or_null(bias), out.mutable_raw_data(),
                               has_f32_parameters(x, weight, bias)});
@@ -214,11 +214,11 @@ NormGrads batch_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
   if (blocked::is_blocked(x) && all_f32({&output_grad, &stats.mean, &weight})) {
     return norm_grad_of_images(output_grad, x, stats, weight, batch_stats, std::move(out), wanted.input);
   }
-  const ImageOrder order = detail::order_of(x);
-  if (wanted.input) out.input = detail::empty_as(x, x.sizes(), order);
-  if (!detail::has_bytes(x)) return out;
+  const ImageOrder order = kernel::order_of(x);
+  if (wanted.input) out.input = kernel::empty_as(x, x.sizes(), order);
+  if (!kernel::has_bytes(x)) return out;
   const Tensor grad = dense(output_grad, order), in = dense(x, order), mean = dense(stats.mean), w = dense(weight);
-  detail::run(
+  kernel::run(
       "batch_norm_backward", x, &NnTable::batch_norm_grad,
       BatchNormGradParams{batch_norm_sizes(x, order), batch_stats, grad.raw_data(), in.raw_data(), mean.raw_data(),
                           stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),
@@ -230,10 +230,10 @@ LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const
   check_layer_norm(x, normalized_shape, a);
   const std::int64_t length = normalized_shape.numel();
   const std::int64_t rows = length == 0 ? 0 : x.numel() / length;
-  LayerNormResult out{detail::empty_as(x, x.sizes()), {empty_stats(x, rows), empty_stats(x, rows)}};
-  if (x.numel() == 0 || !detail::has_bytes(x)) return out;
+  LayerNormResult out{kernel::empty_as(x, x.sizes()), {empty_stats(x, rows), empty_stats(x, rows)}};
+  if (x.numel() == 0 || !kernel::has_bytes(x)) return out;
   const Tensor in = dense(x), weight = dense(a.weight), bias = dense(a.bias);
-  detail::run("layer_norm", x, row_kernel(x, length, &NnTable::layer_norm, &NnTable::layer_norm_long),
+  kernel::run("layer_norm", x, row_kernel(x, length, &NnTable::layer_norm, &NnTable::layer_norm_long),
               LayerNormParams{rows, length, a.eps, in.raw_data(), data_or_null(weight), data_or_null(bias),
                               out.output.mutable_raw_data(), out.stats.mean.mutable_raw_data(),
                               out.stats.inverse_std.mutable_raw_data(), has_f32_parameters(x, weight, bias)});
@@ -247,12 +247,12 @@ NormGrads layer_norm_grad(const Tensor& output_grad, const Tensor& x, const Norm
   NormGrads out;
   Shape normalized(x.sizes());
   while (normalized.numel() > length && !normalized.empty()) normalized.erase(0);
-  if (wanted.input) out.input = detail::empty_as(x, x.sizes());
+  if (wanted.input) out.input = kernel::empty_as(x, x.sizes());
   if (wanted.weight) out.weight = empty_parameter(x, weight, normalized);
   if (wanted.bias) out.bias = empty_parameter(x, weight, normalized);
-  if (x.numel() == 0 || !detail::has_bytes(x)) return out;
+  if (x.numel() == 0 || !kernel::has_bytes(x)) return out;
   const Tensor grad = dense(output_grad), in = dense(x), w = dense(weight);
-  detail::run(
+  kernel::run(
       "layer_norm_backward", x, row_kernel(x, length, &NnTable::layer_norm_grad, &NnTable::layer_norm_long_grad),
       LayerNormGradParams{rows, length, grad.raw_data(), in.raw_data(), stats.mean.raw_data(),
                           stats.inverse_std.raw_data(), data_or_null(w), output_or_null(out.input),

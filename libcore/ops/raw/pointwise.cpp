@@ -24,14 +24,9 @@
 namespace core::raw {
 namespace {
 
-/// Halves are computed in f32 and rounded once at the end.
-DType compute_dtype(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
-}
-
-/// The same where the device has no kernel that does this by itself.
+/// compute_dtype() where the device has no kernel that does this by itself.
 template <class Op, class Params>
-DType compute_dtype(const KernelGrid<Op, Params>& kernels, Op op, DType dtype) {
+DType kernel_dtype(const KernelGrid<Op, Params>& kernels, Op op, DType dtype) {
   return kernels.at(op, dtype) != nullptr ? dtype : compute_dtype(dtype);
 }
 
@@ -277,7 +272,7 @@ Tensor unary(UnaryOp op, const Tensor& x, const OpArgs& args) {
   if (x.dtype() == DType::boolean) refuse_bool(op);
   DType dtype = !is_floating(x.dtype()) && always_float(op) ? default_dtype() : x.dtype();
   const auto& kernels = table_of(backend_of(x), name(op), dtype).unary;
-  DType compute = compute_dtype(kernels, op, dtype);
+  DType compute = kernel_dtype(kernels, op, dtype);
   auto kernel = kernels.at(op, compute);
   if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), dtype);
   if (x.dtype() == compute) {
@@ -302,7 +297,7 @@ void unary_into(UnaryOp op, const Tensor& out, const Tensor& x, const OpArgs& ar
 
 Tensor predicate(PredicateOp op, const Tensor& x) {
   const auto& kernels = table_of(backend_of(x), name(op), x.dtype()).predicate;
-  Tensor in = cast(x, compute_dtype(kernels, op, x.dtype()));
+  Tensor in = cast(x, kernel_dtype(kernels, op, x.dtype()));
   auto kernel = kernels.at(op, in.dtype());
   if (kernel == nullptr) throw_unsupported(name(op), backend_of(x), x.dtype());
   Tensor out = make_like(in, DType::boolean);
@@ -330,7 +325,7 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args)
   dtype = binary_dtype(op, result_type(a, b));
   DType compute = compute_dtype(dtype);
   if (a.dtype() == dtype && b.dtype() == dtype) {
-    compute = compute_dtype(table_of(*backend, name(op), dtype).binary, op, dtype);
+    compute = kernel_dtype(table_of(*backend, name(op), dtype).binary, op, dtype);
   }
   Tensor x = move(cast(a, compute), *backend);
   Tensor y = move(cast(b, compute), *backend);
@@ -379,7 +374,7 @@ Tensor compare(CompareOp op, const Tensor& a, const Tensor& b) {
   DType dtype = result_type(a, b);
   const auto& kernels = table_of(backend, name(op), dtype).compare;
   const bool is_common = a.dtype() == dtype && b.dtype() == dtype;
-  dtype = is_common ? compute_dtype(kernels, op, dtype) : compute_dtype(dtype);
+  dtype = is_common ? kernel_dtype(kernels, op, dtype) : compute_dtype(dtype);
   Tensor x = move(cast(a, dtype), backend);
   Tensor y = move(cast(b, dtype), backend);
   auto kernel = kernels.at(op, dtype);
@@ -425,7 +420,7 @@ Tensor ternary(TernaryOp op, const Tensor& a, const Tensor& b, const Tensor& c, 
   DType dtype = promote_types(result_type(a, b), result_type(a, c));
   DType compute = compute_dtype(dtype);
   if (a.dtype() == dtype && b.dtype() == dtype && c.dtype() == dtype) {
-    compute = compute_dtype(table_of(backend, name(op), dtype).ternary, op, dtype);
+    compute = kernel_dtype(table_of(backend, name(op), dtype).ternary, op, dtype);
   }
   auto prepare = [&](const Tensor& t) { return move(cast(t, compute), backend); };
   return cast(run_ternary(op, prepare(a), prepare(b), prepare(c), {value, 0, 0}), dtype);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libcore/backend/op_tables.h"
-#include "libcore/ops/detail/fail.h"
+#include "libcore/base/fail.h"
 #include "libcore/ops/pool.h"
 #include "libcore/ops/raw/kernel_call.h"
 #include "libcore/ops/raw/memory.h"
@@ -21,7 +21,7 @@ namespace {
 
 using core::detail::fail;
 
-using detail::dense;
+using kernel::dense;
 
 /// One dimension of a pooling.
 struct Window {
@@ -77,7 +77,7 @@ Pool2dSizes pool_sizes(const Tensor& x, const PoolShape& shape) {
     fail("Given input size: " + by(x.size(-3), rows.in, columns.in) +
          ". Calculated output size: " + by(x.size(-3), out_h, out_w) + ". Output size is too small");
   }
-  const std::int64_t inner = inner_channels(x, detail::order_of(x));
+  const std::int64_t inner = inner_channels(x, kernel::order_of(x));
   return {x.numel() / (rows.in * columns.in * inner),
           rows.in,
           columns.in,
@@ -97,7 +97,7 @@ Pool2dSizes pool_sizes(const Tensor& x, const PoolShape& shape) {
 /// What pool_sizes() said. The order of a single channel shows in strides alone.
 ImageOrder order_of_result(const Tensor& x, std::int64_t inner) {
   if (inner != 1) return ImageOrder::channels_last;
-  return x.dim() == 4 && x.size(1) == 1 ? detail::order_of(x) : ImageOrder::channels_first;
+  return x.dim() == 4 && x.size(1) == 1 ? kernel::order_of(x) : ImageOrder::channels_first;
 }
 
 /// The sizes of x with other planes.
@@ -134,13 +134,13 @@ ValuesIndices max_pool2d(const Tensor& x, Size2 kernel, const MaxPool2dOptions& 
   const Pool2dSizes sizes = max_pool2d_windows(x, kernel, o);
   const ImageOrder order = order_of_result(x, sizes.inner);
   ValuesIndices out;
-  out.values = detail::empty_as(x, with_planes(x, sizes.out_h, sizes.out_w), order);
+  out.values = kernel::empty_as(x, with_planes(x, sizes.out_h, sizes.out_w), order);
   out.indices = make_strided(out.values.sizes(), out.values.strides(), DType::i64, backend_of(x));
-  if (x.numel() == 0 || !detail::has_bytes(x)) return out;
+  if (x.numel() == 0 || !kernel::has_bytes(x)) return out;
   const Tensor in = dense(x, order);
   const NnTable* table = backend_of(x).ops().nn;
   const bool usual = is_2x2(sizes) && table != nullptr && table->max_pool2d_2x2[static_cast<std::size_t>(x.dtype())];
-  detail::run(
+  kernel::run(
       "max_pool2d", x, usual ? &NnTable::max_pool2d_2x2 : &NnTable::max_pool2d,
       MaxPool2dParams{sizes, in.raw_data(), out.values.mutable_raw_data(), out.indices.mutable_data<std::int64_t>()});
   return out;
@@ -205,21 +205,21 @@ PickParams pick_params(const Shape& planes, const Tensor& indices, ImageOrder or
 }  // namespace
 
 Tensor gather_picked(const Tensor& planes, const Tensor& indices) {
-  const ImageOrder order = detail::order_of(indices);
-  Tensor out = detail::empty_as(planes, indices.sizes(), order);
-  if (out.numel() == 0 || !detail::has_bytes(planes)) return out;
+  const ImageOrder order = kernel::order_of(indices);
+  Tensor out = kernel::empty_as(planes, indices.sizes(), order);
+  if (out.numel() == 0 || !kernel::has_bytes(planes)) return out;
   const Tensor in = dense(planes, order), at = dense(indices, order);
   PickParams params = pick_params(planes.sizes(), at, order);
   params.in = in.raw_data();
   params.out = out.mutable_raw_data();
-  detail::run("max_pool2d_backward", planes, &NnTable::gather_picked, params);
+  kernel::run("max_pool2d_backward", planes, &NnTable::gather_picked, params);
   return out;
 }
 
 Tensor scatter_picked(const Tensor& values, const Tensor& indices, const PickedPlanes& planes) {
-  const ImageOrder order = detail::order_of(indices);
-  Tensor out = detail::empty_as(values, planes.sizes, order);
-  if (out.numel() == 0 || !detail::has_bytes(values)) return out;
+  const ImageOrder order = kernel::order_of(indices);
+  Tensor out = kernel::empty_as(values, planes.sizes, order);
+  if (out.numel() == 0 || !kernel::has_bytes(values)) return out;
   const Tensor in = dense(values, order), at = dense(indices, order);
   PickParams params = pick_params(planes.sizes, at, order);
   const std::int64_t inner = params.windows.inner;
@@ -227,7 +227,7 @@ Tensor scatter_picked(const Tensor& values, const Tensor& indices, const PickedP
   params.windows.inner = inner;
   params.in = in.raw_data();
   params.out = out.mutable_raw_data();
-  detail::run("max_pool2d_backward", values, &NnTable::scatter_picked, params);
+  kernel::run("max_pool2d_backward", values, &NnTable::scatter_picked, params);
   return out;
 }
 
@@ -257,23 +257,23 @@ Tensor avg_pool2d_of_image(const Tensor& x, AvgPool2dParams plan) {
 Tensor avg_pool2d(const Tensor& x, AvgPool2dParams plan) {
   if (Tensor out = avg_pool2d_of_image(x, plan); out.defined()) return out;
   const ImageOrder order = order_of_result(x, plan.sizes.inner);
-  Tensor out = detail::empty_as(x, with_planes(x, plan.sizes.out_h, plan.sizes.out_w), order);
-  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  Tensor out = kernel::empty_as(x, with_planes(x, plan.sizes.out_h, plan.sizes.out_w), order);
+  if (out.numel() == 0 || !kernel::has_bytes(x)) return out;
   const Tensor in = dense(x, order);
   plan.in = in.raw_data();
   plan.out = out.mutable_raw_data();
-  detail::run("avg_pool2d", x, &NnTable::avg_pool2d, plan);
+  kernel::run("avg_pool2d", x, &NnTable::avg_pool2d, plan);
   return out;
 }
 
 Tensor avg_pool2d_grad(const Tensor& output_grad, AvgPool2dParams plan, const Shape& input_sizes) {
   const ImageOrder order = order_of_result(output_grad, plan.sizes.inner);
-  Tensor out = detail::empty_as(output_grad, input_sizes, order);
-  if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
+  Tensor out = kernel::empty_as(output_grad, input_sizes, order);
+  if (out.numel() == 0 || !kernel::has_bytes(output_grad)) return out;
   const Tensor grad = dense(output_grad, order);
   plan.in = grad.raw_data();
   plan.out = out.mutable_raw_data();
-  detail::run("avg_pool2d_backward", output_grad, &NnTable::avg_pool2d_grad, plan);
+  kernel::run("avg_pool2d_backward", output_grad, &NnTable::avg_pool2d_grad, plan);
   return out;
 }
 
@@ -282,25 +282,25 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveSize& output) {
     x.size(-2);  // PyTorch's text for too few dimensions
     fail("adaptive_avg_pool2d(): Expected 3D or 4D tensor, but got " + to_list(x.sizes()));
   }
-  const ImageOrder order = detail::order_of(x);
-  Tensor out = detail::empty_as(x, with_planes(x, output.h.value_or(x.size(-2)), output.w.value_or(x.size(-1))), order);
-  if (out.numel() == 0 || !detail::has_bytes(x)) return out;
+  const ImageOrder order = kernel::order_of(x);
+  Tensor out = kernel::empty_as(x, with_planes(x, output.h.value_or(x.size(-2)), output.w.value_or(x.size(-1))), order);
+  if (out.numel() == 0 || !kernel::has_bytes(x)) return out;
   const Tensor in = dense(x, order);
   AdaptivePool2dParams params = adaptive_params(x.sizes(), out.sizes(), order);
   params.in = in.raw_data();
   params.out = out.mutable_raw_data();
-  detail::run("adaptive_avg_pool2d", x, &NnTable::adaptive_avg_pool2d, params);
+  kernel::run("adaptive_avg_pool2d", x, &NnTable::adaptive_avg_pool2d, params);
   return out;
 }
 
 Tensor adaptive_avg_pool2d_grad(const Tensor& output_grad, const Shape& input_sizes, ImageOrder order) {
-  Tensor out = detail::empty_as(output_grad, input_sizes, order);
-  if (out.numel() == 0 || !detail::has_bytes(output_grad)) return out;
+  Tensor out = kernel::empty_as(output_grad, input_sizes, order);
+  if (out.numel() == 0 || !kernel::has_bytes(output_grad)) return out;
   const Tensor grad = dense(output_grad, order);
   AdaptivePool2dParams params = adaptive_params(input_sizes, output_grad.sizes(), order);
   params.in = grad.raw_data();
   params.out = out.mutable_raw_data();
-  detail::run("adaptive_avg_pool2d_backward", output_grad, &NnTable::adaptive_avg_pool2d_grad, params);
+  kernel::run("adaptive_avg_pool2d_backward", output_grad, &NnTable::adaptive_avg_pool2d_grad, params);
   return out;
 }
 

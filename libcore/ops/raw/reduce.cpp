@@ -21,13 +21,9 @@
 namespace core::raw {
 namespace {
 
-DType compute_dtype(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
-}
-
-/// The same where the device has no kernel that does this by itself.
+/// compute_dtype() where the device has no kernel that does this by itself.
 template <class Op, class Params>
-DType compute_dtype(const Tensor& x, KernelGrid<Op, Params> ReductionTable::*kernels, Op op, DType dtype) {
+DType kernel_dtype(const Tensor& x, KernelGrid<Op, Params> ReductionTable::*kernels, Op op, DType dtype) {
   const ReductionTable* table = backend_of(x).ops().reduction;
   const bool has_kernel = table != nullptr && (table->*kernels).at(op, dtype) != nullptr;
   return has_kernel ? dtype : compute_dtype(dtype);
@@ -154,7 +150,7 @@ Tensor reduce(ReduceOp op, const Tensor& x, const ReduceOptions& options, const 
     if (Tensor out = held_mean(x, options); out.defined()) return out;
   }
   DType dtype = result_dtype(op, x, options.dtype);
-  Tensor in = cast(x, compute_dtype(x, &ReductionTable::reduce, op, dtype));
+  Tensor in = cast(x, kernel_dtype(x, &ReductionTable::reduce, op, dtype));
   InlineVector<bool, 8> reduced = reduced_dims(options.dims, x.dim());
   bool by_position = op == ReduceOp::argmax || op == ReduceOp::argmin;
   Tensor out = run_reduce(op, by_position && options.dims.empty() ? contiguous(in) : in, reduced, args, nullptr);
@@ -189,7 +185,7 @@ ValuesIndices reduce_with_indices(ReduceOp op, const Tensor& x, std::int64_t dim
   }
   InlineVector<bool, 8> reduced = reduced_dims({dim}, x.dim());
   Tensor indices;
-  const DType compute = compute_dtype(x, &ReductionTable::reduce, op, x.dtype());
+  const DType compute = kernel_dtype(x, &ReductionTable::reduce, op, x.dtype());
   Tensor values = run_reduce(op, cast(x, compute), reduced, {}, &indices);
   if (keepdim) {
     values = with_kept_dims(values, x, reduced);
@@ -200,7 +196,7 @@ ValuesIndices reduce_with_indices(ReduceOp op, const Tensor& x, std::int64_t dim
 
 Tensor scan(ScanOp op, const Tensor& x, std::int64_t dim) {
   std::int64_t d = wrap_dim(dim, x.dim());
-  Tensor in = cast(x, compute_dtype(x, &ReductionTable::scan, op, x.dtype()));
+  Tensor in = cast(x, kernel_dtype(x, &ReductionTable::scan, op, x.dtype()));
   Backend& backend = backend_of(x);
   const ReductionTable* table = backend.ops().reduction;
   auto kernel = table == nullptr ? nullptr : table->scan.at(op, in.dtype());

@@ -10,7 +10,7 @@
 namespace core::raw {
 namespace {
 
-using detail::dense;
+using kernel::dense;
 
 /// (outer, length, inner) around one dimension.
 SoftmaxParams softmax_params(const Shape& sizes, std::int64_t dim) {
@@ -37,12 +37,12 @@ bool goes_by_f32(const Tensor& x, Row NnTable::*row) {
 Tensor softmax_with(const char* name, const Tensor& x, std::int64_t dim, KernelRow<SoftmaxParams> NnTable::*row) {
   if (goes_by_f32(x, row)) return cast(softmax_with(name, cast(x, DType::f32), dim, row), x.dtype());
   SoftmaxParams params = softmax_params(x.sizes(), dim);
-  Tensor out = detail::empty_as(x, x.sizes());
-  if (x.numel() == 0 || !detail::has_bytes(x)) return out;
+  Tensor out = kernel::empty_as(x, x.sizes());
+  if (x.numel() == 0 || !kernel::has_bytes(x)) return out;
   const Tensor in = dense(x);
   params.input = in.raw_data();
   params.output = out.mutable_raw_data();
-  detail::run(name, x, row, params);
+  kernel::run(name, x, row, params);
   return out;
 }
 
@@ -53,10 +53,10 @@ Tensor softmax_grad_with(const char* name, const Tensor& output_grad, const Tens
     return cast(wide, output.dtype());
   }
   const SoftmaxParams sizes = softmax_params(output.sizes(), dim);
-  Tensor out = detail::empty_as(output, output.sizes());
-  if (output.numel() == 0 || !detail::has_bytes(output)) return out;
+  Tensor out = kernel::empty_as(output, output.sizes());
+  if (output.numel() == 0 || !kernel::has_bytes(output)) return out;
   const Tensor grad = dense(output_grad);
-  detail::run(name, output, row,
+  kernel::run(name, output, row,
               SoftmaxGradParams{sizes.outer, sizes.length, sizes.inner, grad.raw_data(), output.raw_data(),
                                 out.mutable_raw_data()});
   return out;

@@ -145,7 +145,7 @@ struct DivFloor : NoArgs {
 };
 
 template <class T>
-void fill(ElementwiseTable& table) {
+void fill_arithmetic_of(ElementwiseTable& table) {
   set_unary<Neg, T>(table, UnaryOp::neg);
   set_unary<Abs, T>(table, UnaryOp::abs);
   set_unary<Sign, T>(table, UnaryOp::sign);
@@ -183,8 +183,8 @@ void fill(ElementwiseTable& table) {
 }  // namespace
 
 void CORE_CPU_VARIANT::fill_float_arithmetic(ElementwiseTable& table) {
-  fill<float>(table);
-  fill<double>(table);
+  fill_arithmetic_of<float>(table);
+  fill_arithmetic_of<double>(table);
 }
 
 }  // namespace core::cpu

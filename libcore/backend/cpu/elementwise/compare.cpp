@@ -70,7 +70,7 @@ void set_predicate(ElementwiseTable& table, PredicateOp op) {
 }
 
 template <class... Ts>
-void fill(ElementwiseTable& table) {
+void fill_compare_of(ElementwiseTable& table) {
   (set_compare<Eq, Ts>(table, CompareOp::eq), ...);
   (set_compare<Ne, Ts>(table, CompareOp::ne), ...);
   (set_compare<Lt, Ts>(table, CompareOp::lt), ...);
@@ -89,7 +89,7 @@ void fill(ElementwiseTable& table) {
 }  // namespace
 
 void fill_compares(ElementwiseTable& table) {
-  fill<bool, std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double>(table);
+  fill_compare_of<bool, std::uint8_t, std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double>(table);
 }
 
 }  // namespace core::cpu

@@ -152,7 +152,7 @@ struct BoolSame : NoArgs {
 };
 
 template <class T>
-void fill(ElementwiseTable& table) {
+void fill_integer_of(ElementwiseTable& table) {
   set_unary<Neg, T>(table, UnaryOp::neg);
   set_unary<Abs, T>(table, UnaryOp::abs);
   set_unary<Sign, T>(table, UnaryOp::sign);
@@ -182,11 +182,11 @@ void fill(ElementwiseTable& table) {
 }  // namespace
 
 void fill_integers(ElementwiseTable& table) {
-  fill<std::uint8_t>(table);
-  fill<std::int8_t>(table);
-  fill<std::int16_t>(table);
-  fill<std::int32_t>(table);
-  fill<std::int64_t>(table);
+  fill_integer_of<std::uint8_t>(table);
+  fill_integer_of<std::int8_t>(table);
+  fill_integer_of<std::int16_t>(table);
+  fill_integer_of<std::int32_t>(table);
+  fill_integer_of<std::int64_t>(table);
   set_binary<BoolOr, bool>(table, BinaryOp::add);
   set_binary<BoolAnd, bool>(table, BinaryOp::mul);
   set_binary<BoolOr, bool>(table, BinaryOp::maximum);

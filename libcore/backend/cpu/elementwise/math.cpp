@@ -203,7 +203,7 @@ struct Atan2 : NoArgs {
 };
 
 template <class T>
-void fill(ElementwiseTable& table) {
+void fill_math_of(ElementwiseTable& table) {
   set_unary<Exp, T>(table, UnaryOp::exp);
   set_unary<Exp2, T>(table, UnaryOp::exp2);
   set_unary<Expm1, T>(table, UnaryOp::expm1);
@@ -239,8 +239,8 @@ void fill(ElementwiseTable& table) {
 }  // namespace
 
 void CORE_CPU_VARIANT::fill_float_math(ElementwiseTable& table) {
-  fill<float>(table);
-  fill<double>(table);
+  fill_math_of<float>(table);
+  fill_math_of<double>(table);
 }
 
 }  // namespace core::cpu

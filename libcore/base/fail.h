@@ -1,5 +1,5 @@
 #pragma once
-// Ends an operation with PyTorch's text. Internal to ops.
+// Ends an operation with PyTorch's text. Internal to core.
 
 #include <string>
 
@@ -9,6 +9,11 @@ namespace core::detail {
 
 [[noreturn]] inline void fail(const std::string& text, ErrorCode code = ErrorCode::runtime) {
   throw Error(code, text);
+}
+
+/// Where PyTorch raises ValueError.
+[[noreturn]] inline void fail_value(const std::string& text) {
+  throw Error(ErrorCode::value, text);
 }
 
 }  // namespace core::detail
