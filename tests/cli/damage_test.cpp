@@ -323,7 +323,7 @@ TEST(HostileFile, APersistentIdOfSixPartsWasAcceptedInAZipFile) {
   TempDir dir;
   auto file = [](const std::string& view) {
     std::string weight = tensor(storage("FloatStorage", "0", 2, view), 0, {2}, {1});
-    return torch_zip(pickle(dict({{text("w"), weight}})), {std::string(8, '\0')}).bytes();
+    return torch_zip(pickle(pickled_dict({{text("w"), weight}})), {std::string(8, '\0')}).bytes();
   };
   write_file(dir.path() / "five.pth", file(""));
   EXPECT_EQ(run_ckpt(dir.path(), {"verify", "five.pth"}).code, 0);

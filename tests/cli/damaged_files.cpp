@@ -128,10 +128,10 @@ std::string pickled_tensor(const std::string& key, const std::vector<std::int32_
 }
 
 void script(const fs::path& folder) {
-  std::string inner = instance(symbol("__torch__", "Inner"), dict({{text("a"), pickled_tensor("0", {3})},
-                                                                   {text("b"), pickled_tensor("1", kSizes)},
-                                                                   {text("c"), pickled_tensor("2", kSizes)}}));
-  std::string object = pickle(instance(symbol("__torch__", "Outer"), dict({{text("module"), inner}})));
+  std::string inner = instance(symbol("__torch__", "Inner"), pickled_dict({{text("a"), pickled_tensor("0", {3})},
+                                                                           {text("b"), pickled_tensor("1", kSizes)},
+                                                                           {text("c"), pickled_tensor("2", kSizes)}}));
+  std::string object = pickle(instance(symbol("__torch__", "Outer"), pickled_dict({{text("module"), inner}})));
   ZipSpec zip = torch_zip(object, {floats(counted(3, 0)), floats(counted(8, 0)), floats(counted(8, 10))});
   zip.add("x/constants.pkl", pickle(")"));
   zip.add("x/code/__torch__.py", "class Outer(Module):\n");
@@ -160,24 +160,26 @@ void distributed(const fs::path& folder) {
     std::string archive = torch_zip(pickle(pickled_tensor("0", saved.sizes)), {floats(saved.values)}).bytes();
     std::string origin = size_of(std::vector<std::int32_t>(saved.sizes.size(), 0));
     std::string chunk = instance(symbol(kModule, "ChunkStorageMetadata"),
-                                 dict({{text("offsets"), origin}, {text("sizes"), size_of(saved.sizes)}}));
+                                 pickled_dict({{text("offsets"), origin}, {text("sizes"), size_of(saved.sizes)}}));
     std::string properties =
         instance(symbol(kModule, "TensorProperties"), tuple({symbol("torch", "float32"), none(), "\x89"}));
-    items.emplace_back(text(saved.name),
-                       instance(symbol(kModule, "TensorStorageMetadata"), dict({{text("properties"), properties},
-                                                                                {text("size"), size_of(saved.sizes)},
-                                                                                {text("chunks"), list({chunk})}})));
+    items.emplace_back(text(saved.name), instance(symbol(kModule, "TensorStorageMetadata"),
+                                                  pickled_dict({{text("properties"), properties},
+                                                                {text("size"), size_of(saved.sizes)},
+                                                                {text("chunks"), list({chunk})}})));
     std::string index =
         instance(symbol(kModule, "MetadataIndex"),
-                 dict({{text("fqn"), text(saved.name)}, {text("offset"), origin}, {text("index"), none()}}));
-    places.emplace_back(index, instance(symbol("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
-                                        dict({{text("relative_path"), text("__0_0.distcp")},
-                                              {text("offset"), number(static_cast<std::int32_t>(data.size()))},
-                                              {text("length"), number(static_cast<std::int32_t>(archive.size()))}})));
+                 pickled_dict({{text("fqn"), text(saved.name)}, {text("offset"), origin}, {text("index"), none()}}));
+    places.emplace_back(index,
+                        instance(symbol("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
+                                 pickled_dict({{text("relative_path"), text("__0_0.distcp")},
+                                               {text("offset"), number(static_cast<std::int32_t>(data.size()))},
+                                               {text("length"), number(static_cast<std::int32_t>(archive.size()))}})));
     data += archive;
   }
-  std::string root = instance(symbol(kModule, "Metadata"),
-                              dict({{text("state_dict_metadata"), dict(items)}, {text("storage_data"), dict(places)}}));
+  std::string root =
+      instance(symbol(kModule, "Metadata"),
+               pickled_dict({{text("state_dict_metadata"), dict(items)}, {text("storage_data"), dict(places)}}));
   fs::create_directories(folder / "dcp");
   write_file(folder / "dcp" / ".metadata", pickle(root));
   write_file(folder / "dcp" / "__0_0.distcp", data);

@@ -144,8 +144,8 @@ TEST(SmallClaims, APickleThatInflatesToMillionsOfObjectsIsRefused) {
 
 TEST(SmallClaims, AMegabyteOfObjectsIsRead) {
   TempDir dir;
-  write_torch(dir.path() / "lists.pth", dict({{text("w"), tensor(storage("FloatStorage", "0", 1), 0, {1}, {1})},
-                                              {text("v"), in_batches("N", 900'000)}}));
+  write_torch(dir.path() / "lists.pth", pickled_dict({{text("w"), tensor(storage("FloatStorage", "0", 1), 0, {1}, {1})},
+                                                      {text("v"), in_batches("N", 900'000)}}));
   expect_cheap(dir, "lists.pth");
   EXPECT_EQ(run_limited(dir, {"ls", "lists.pth"}).code, 0);
   write_torch(dir.path() / "dicts.pth", in_batches("}", 900'000));
@@ -187,7 +187,7 @@ TEST(SmallClaims, LongNamesAboveManyTensorsAreRefused) {
 
 TEST(SmallClaims, AnExpandedTensorOfTerabytesIsNeverLoopedOver) {
   TempDir dir;
-  write_torch(dir.path() / "wide.pth", dict({{text("w"), expanded({kTera})}}));
+  write_torch(dir.path() / "wide.pth", pickled_dict({{text("w"), expanded({kTera})}}));
   expect_cheap(dir, "wide.pth");
   for (std::vector<std::string> command :
        {std::vector<std::string>{"hash"}, {"cat"}, {"cat", "--raw"}, {"diff", "other.wide.pth"}}) {
@@ -212,7 +212,7 @@ TEST(SmallClaims, AnExpandedTensorOfTerabytesIsNeverLoopedOver) {
 
 TEST(SmallClaims, StatisticsOfAnExpandedTensorComeFromItsStorage) {
   TempDir dir;
-  write_torch(dir.path() / "wide.pth", dict({{text("w"), expanded({kTera / 1024, 1024})}}));
+  write_torch(dir.path() / "wide.pth", pickled_dict({{text("w"), expanded({kTera / 1024, 1024})}}));
   Outcome outcome = run_limited(dir, {"stat", "--json", "wide.pth"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("1099511627776"));
@@ -223,14 +223,14 @@ TEST(SmallClaims, ManyExpandedTensorsShareOneBudget) {
   TempDir dir;
   std::vector<std::pair<std::string, std::string>> items;
   for (int i = 0; i < 1000; ++i) items.emplace_back(text("w" + std::to_string(i)), expanded({50'000'000 + i}));
-  write_torch(dir.path() / "many.pth", dict(items));
+  write_torch(dir.path() / "many.pth", pickled_dict(items));
   expect_cheap(dir, "many.pth");
   expect_refused(dir, {"hash", "many.pth"}, 3, "many.pth", "where the file has only");
 }
 
 TEST(SmallClaims, AnExpandedTensorOfModestSizeIsConverted) {
   TempDir dir;
-  write_torch(dir.path() / "mask.pth", dict({{text("w"), expanded({300, 500})}}));
+  write_torch(dir.path() / "mask.pth", pickled_dict({{text("w"), expanded({300, 500})}}));
   for (const char* target : {"new.safetensors", "new.npz", "new.gguf", "new.h5", "new.ckpt"}) {
     EXPECT_EQ(run_limited(dir, {"convert", "mask.pth", target}).code, 0) << target;
     ckpt::Checkpoint c = ckpt::open(dir.path() / target);
@@ -244,7 +244,7 @@ TEST(SmallClaims, WindowsThatOverlapCountAsWhatTheyUnfoldTo) {
   TempDir dir;
   std::string data(400'000, '\0');
   std::string windows = tensor(storage("FloatStorage", "0", 100'000), 0, {50'000, 50'000}, {1, 1});
-  write_torch(dir.path() / "windows.pth", dict({{text("w"), windows}}), data);
+  write_torch(dir.path() / "windows.pth", pickled_dict({{text("w"), windows}}), data);
   expect_cheap(dir, "windows.pth");
   expect_refused(dir, {"stat", "windows.pth"}, 3, "windows.pth", "would be 9.3 GiB where the file has only");
 }
@@ -316,8 +316,8 @@ TEST(SmallClaims, AHundredThousandEntriesOfMetadataAreMoreThanHdf5Holds) {
 /// `ckpt ls --json` wrote 900 GB for two megabytes, and `ckpt diff` compared as much.
 TEST(SmallClaims, ALongTextThatIsNamedAMillionTimesIsRefused) {
   TempDir dir;
-  std::string object =
-      dict({{text("k"), text(std::string(1'000'000, 'a')) + "q\x05"}, {text("l"), in_batches("h\x05", 900'000)}});
+  std::string object = pickled_dict(
+      {{text("k"), text(std::string(1'000'000, 'a')) + "q\x05"}, {text("l"), in_batches("h\x05", 900'000)}});
   write_torch(dir.path() / "texts.pth", object);
   expect_cheap(dir, "texts.pth");
   expect_refused(dir, {"ls", "texts.pth"}, 3, "texts.pth", "the texts of its values would take more than");
@@ -366,7 +366,7 @@ TEST(SmallClaims, AHeaderOfOneShapeOfMillionsIsRefusedBeforeItIsParsed) {
 
 TEST(SmallClaims, DamageOfAnInputIsSaidOfTheInput) {
   TempDir dir;
-  ZipSpec zip = torch_zip(pickle(dict({{text("w"), tensor(storage("FloatStorage", "0", 1), 0, {1}, {1})}})));
+  ZipSpec zip = torch_zip(pickle(pickled_dict({{text("w"), tensor(storage("FloatStorage", "0", 1), 0, {1}, {1})}})));
   zip.add("x/data/0", floats({2})).deflated = std::string("\x07garbage", 8);
   write_file(dir.path() / "damaged.pth", zip.bytes());
   for (const char* target : {"new.safetensors", "new.npz", "new.gguf", "new.h5", "new.ckpt", "new.pth"}) {

@@ -16,15 +16,15 @@ using namespace test;
 namespace {
 
 std::string wrapped_object() {
-  return dict({{text("module.w"), tensor(storage("FloatStorage", "0", 2), 0, {2}, {1})}});
+  return pickled_dict({{text("module.w"), tensor(storage("FloatStorage", "0", 2), 0, {2}, {1})}});
 }
 std::string legacy_file() {
   return legacy_stream(wrapped_object(), {{"0", 2, floats({1, 2})}});
 }
 /// A state dict beside an object of an unknown class.
 std::string partly_foreign() {
-  std::string model = dict({{text("w"), tensor(storage("FloatStorage", "0", 2), 0, {2}, {1})}});
-  std::string object = dict({{text("model"), model}, {text("args"), symbol("my.module", "Args") + ")\x81"}});
+  std::string model = pickled_dict({{text("w"), tensor(storage("FloatStorage", "0", 2), 0, {2}, {1})}});
+  std::string object = pickled_dict({{text("model"), model}, {text("args"), symbol("my.module", "Args") + ")\x81"}});
   return torch_zip(pickle(object), {floats({1, 2})}).bytes();
 }
 

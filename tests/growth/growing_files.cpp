@@ -185,25 +185,25 @@ void write_chunks(const std::filesystem::path& folder, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     auto at = static_cast<std::int32_t>(i);
     boxes.push_back(instance(symbol(kModule, "ChunkStorageMetadata"),
-                             dict({{text("offsets"), sizes(0, at)}, {text("sizes"), sizes(kRows, 1)}})));
+                             pickled_dict({{text("offsets"), sizes(0, at)}, {text("sizes"), sizes(kRows, 1)}})));
     std::string index =
         instance(symbol(kModule, "MetadataIndex"),
-                 dict({{text("fqn"), text("w")}, {text("offset"), sizes(0, at)}, {text("index"), none()}}));
+                 pickled_dict({{text("fqn"), text("w")}, {text("offset"), sizes(0, at)}, {text("index"), none()}}));
     std::string place = instance(symbol("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
-                                 dict({{text("relative_path"), text("__0_0.distcp")},
-                                       {text("offset"), number(std::int32_t{0})},
-                                       {text("length"), number(static_cast<std::int32_t>(data.size()))}}));
+                                 pickled_dict({{text("relative_path"), text("__0_0.distcp")},
+                                               {text("offset"), number(std::int32_t{0})},
+                                               {text("length"), number(static_cast<std::int32_t>(data.size()))}}));
     places.push_back(index + place);
   }
   std::string properties =
       instance(symbol(kModule, "TensorProperties"), tuple({symbol("torch", "float32"), none(), "\x89"}));
   std::string item = instance(symbol(kModule, "TensorStorageMetadata"),
-                              dict({{text("properties"), properties},
-                                    {text("size"), sizes(kRows, static_cast<std::int32_t>(count))},
-                                    {text("chunks"), batched("]", "e", boxes)}}));
-  std::string root =
-      instance(symbol(kModule, "Metadata"), dict({{text("state_dict_metadata"), dict({{text("w"), item}})},
-                                                  {text("storage_data"), batched("}", "u", places)}}));
+                              pickled_dict({{text("properties"), properties},
+                                            {text("size"), sizes(kRows, static_cast<std::int32_t>(count))},
+                                            {text("chunks"), batched("]", "e", boxes)}}));
+  std::string root = instance(symbol(kModule, "Metadata"),
+                              pickled_dict({{text("state_dict_metadata"), pickled_dict({{text("w"), item}})},
+                                            {text("storage_data"), batched("}", "u", places)}}));
   std::filesystem::create_directories(folder / "dcp");
   write_file(folder / "dcp" / ".metadata", pickle(root));
   write_file(folder / "dcp" / "__0_0.distcp", data);
@@ -282,7 +282,7 @@ void write_records(const std::filesystem::path& folder, std::size_t count) {
     core::Bytes view = core::as_bytes(bytes);
     return ckpt::memory_source(core::ByteVector(view.begin(), view.end()));
   };
-  std::string object = pickle(dict({{text("w"), tensor(storage("FloatStorage", "used", 1), 0, {1}, {1})}}));
+  std::string object = pickle(pickled_dict({{text("w"), tensor(storage("FloatStorage", "used", 1), 0, {1}, {1})}}));
   std::vector<ckpt::ZipItem> items = {{"x/data.pkl", source(object)}, {"x/data/used", source(floats({1}))}};
   for (std::size_t i = 0; i < count; ++i) items.push_back({"x/data/" + digits(i), source("more")});
   items.push_back({"x/version", source("3\n")});

@@ -179,9 +179,9 @@ TEST(CutArchiveError, NamesTheSizeThatTheFileHad) {
 /// Its code comes last and is lost first; PyTorch writes the tensors before their pickle there.
 TEST(CutTorchScript, KeepsTheTensorsUnderTheirNames) {
   TempDir dir;
-  std::string inner =
-      instance(symbol("__torch__", "Inner"), dict({{text("w"), tensor(storage("FloatStorage", "0", 2), 0, {2}, {1})}}));
-  std::string object = pickle(instance(symbol("__torch__", "Outer"), dict({{text("inner"), inner}})));
+  std::string inner = instance(symbol("__torch__", "Inner"),
+                               pickled_dict({{text("w"), tensor(storage("FloatStorage", "0", 2), 0, {2}, {1})}}));
+  std::string object = pickle(instance(symbol("__torch__", "Outer"), pickled_dict({{text("inner"), inner}})));
   ZipSpec zip;
   zip.add("x/data/0", floats({1, 2}));
   zip.add("x/data.pkl", object);

@@ -87,7 +87,8 @@ void add_opcodes(std::vector<Evasion>& out) {
   out.push_back({12, "INST", "a.pkl", "\x80\x02(" + text("true") + "iposix\nsystem\n."});
   out.push_back({12, "OBJ, dropped", "a.pkl", "\x80\x02(" + symbol("posix", "system") + text("true") + "o0N."});
   out.push_back({12, "NEWOBJ_EX", "a.pkl", "\x80\x04" + symbol("posix", "system") + tuple({text("true")}) + "}\x92."});
-  out.push_back({12, "BUILD", "a.pkl", pickle(instance(symbol("my.module", "Thing"), dict({{text("x"), number(1)}})))});
+  out.push_back(
+      {12, "BUILD", "a.pkl", pickle(instance(symbol("my.module", "Thing"), pickled_dict({{text("x"), number(1)}})))});
   out.push_back({12, "EXT1", "a.pkl", "\x80\x02\x82\x01)R."});
   out.push_back({12, "PERSID in a zip", "a.pth", torch_zip("\x80\x02Pposix system\n.").bytes()});
   out.push_back(
@@ -103,9 +104,9 @@ void add_streams(std::vector<Evasion>& out) {
   out.push_back({13, "data after a pickle", "a.pkl", harmless_pickle() + std::string(40, '\xee')});
   out.push_back(
       {13, "fifth pickle of a stream", "a.pth", legacy_head() + harmless_pickle() + pickle(list({harmful_call()}))});
-  out.push_back({13, "after a stream", "a.pth", legacy_stream(dict({}), {}) + harmful_pickle()});
+  out.push_back({13, "after a stream", "a.pth", legacy_stream(pickled_dict({}), {}) + harmful_pickle()});
   std::string magic = pickle(call(symbol("builtins", "int"), {text("0x1950a86a20f9469cfc6c"), number(16)}));
-  out.push_back({14, "a computed magic number", "a.pth", magic + legacy_stream(dict({}), {}).substr(15)});
+  out.push_back({14, "a computed magic number", "a.pth", magic + legacy_stream(pickled_dict({}), {}).substr(15)});
   std::string bomb = "]q\0"s;
   for (char level = 1; level < 10; ++level) {
     bomb += "](" + joined(std::vector<std::string>(10, "h"s + static_cast<char>(level - 1))) + "eq" + level;
@@ -131,7 +132,7 @@ void add_code(std::vector<Evasion>& out) {
   out.push_back(
       {18, "Lambda layer in HDF5", "a.h5",
        "\x89HDF\r\n\x1a\n" + std::string(100, '\0') + R"({"class_name": "Lambda"})" + std::string(100, '\0')});
-  std::string module = instance(symbol("__torch__", "M"), dict({{text("training"), "\x88"}}));
+  std::string module = instance(symbol("__torch__", "M"), pickled_dict({{text("training"), "\x88"}}));
   ZipSpec script = torch_zip(pickle(module));
   script.add("x/constants.pkl", pickle(")"));
   script.add("x/code/__torch__.py", "class M(Module):\n  pass\n");

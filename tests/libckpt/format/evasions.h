@@ -25,7 +25,7 @@ inline std::string harmful_pickle() {
   return pickle(harmful_call());
 }
 inline std::string harmless_pickle() {
-  return pickle(dict({{text("epoch"), number(3)}}));
+  return pickle(pickled_dict({{text("epoch"), number(3)}}));
 }
 inline std::string short_text(const std::string& value) {
   return std::string("\x8c") + static_cast<char>(value.size()) + value;

@@ -49,7 +49,7 @@ inline std::string tuple(const std::vector<std::string>& items) {
 inline std::string list(const std::vector<std::string>& items) {
   return "](" + joined(items) + "e";
 }
-inline std::string dict(const std::vector<std::pair<std::string, std::string>>& items) {
+inline std::string pickled_dict(const std::vector<std::pair<std::string, std::string>>& items) {
   std::string out = "}(";
   for (const auto& [key, value] : items) out += key + value;
   return out + "u";
@@ -86,7 +86,7 @@ inline std::string tensor(const std::string& storage_id, std::int32_t offset, co
 /// The first three pickles of a legacy stream.
 inline std::string legacy_head() {
   std::string magic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
-  return magic + pickle("M" + raw(std::uint16_t{1001})) + pickle(dict({{text("little_endian"), "\x88"}}));
+  return magic + pickle("M" + raw(std::uint16_t{1001})) + pickle(pickled_dict({{text("little_endian"), "\x88"}}));
 }
 /// A whole legacy stream: an object, and storages as key, count and bytes.
 struct LegacyData {
