@@ -58,6 +58,7 @@ cblas     : libcore/backend/cpu
 hdf5      : libckpt/hdf5/helper
 H5        : libckpt/hdf5/helper
 CLI/      : tools samples
+nanobind  : tools/python
 zstd      : libckpt/io
 isa-l     : libckpt/io
 zlib      : libckpt/io

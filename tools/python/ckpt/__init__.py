@@ -1,0 +1,151 @@
+"""Model checkpoints of every common format: look, diagnose, change, save. Nothing in a file is executed.
+
+    >>> import ckpt
+    >>> checkpoint = ckpt.open("best.pth")                        # lazy: no tensor is read
+    >>> checkpoint.strip_prefix("module.").save("plain.safetensors")
+
+Without torch and NumPy all of it works but what gives or takes their arrays.
+"""
+
+from __future__ import annotations
+
+import os as _os
+from collections.abc import Mapping as _Mapping
+
+from ._ckpt import (
+    Cause,
+    Checkpoint,
+    Diagnosis,
+    Diff,
+    Difference,
+    Error,
+    Object,
+    Tensor,
+    Verification,
+    Warning,
+    __version__,
+    diff,
+    open,
+    verify,
+)
+from . import _ckpt, _leaves
+
+__all__ = [
+    "Cause",
+    "Checkpoint",
+    "Diagnosis",
+    "Diff",
+    "Difference",
+    "Error",
+    "Object",
+    "Tensor",
+    "Verification",
+    "Warning",
+    "diff",
+    "fix",
+    "load_into",
+    "open",
+    "save",
+    "verify",
+    "why",
+]
+
+# keys(), items(), values(), get() and == as every mapping has them, from what the class has.
+_Mapping.register(Checkpoint)
+Checkpoint.keys = _Mapping.keys
+Checkpoint.items = _Mapping.items
+Checkpoint.values = _Mapping.values
+Checkpoint.get = _Mapping.get
+
+
+def _page(checkpoint):
+    from . import _html  # only notebooks need it, and importing it takes as long as all the rest
+
+    return _html.page(checkpoint)
+
+
+Checkpoint._repr_html_ = _page
+
+
+def _wanted(target):
+    """What a target wants to be loaded: a module, a state dict, or the name of a file or of a known model."""
+    if isinstance(target, (str, _os.PathLike)):
+        return _ckpt._wanted_named(_os.fspath(target))
+    if isinstance(target, Checkpoint):
+        tensors = [(name, list(t.shape), t.dtype, False) for name, t in target.items()]
+        return _ckpt._wanted("the checkpoint", tensors, [])
+    return _ckpt._wanted(*_leaves.wanted_of(target))
+
+
+def _visible_gpus():
+    """NVIDIA GPUs of this machine, as the driver lists them; no library is loaded for that."""
+    try:
+        return len(_os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:
+        return 0
+
+
+def why(path, for_=None, *, error="", at="", devices=None, lenient=False) -> Diagnosis:
+    """Why a file does not load, and what makes it load.
+
+    for_: a torch.nn.Module, its state dict, another file, a list of keys, or a known model ("resnet50"); several in a
+    list. error: the text of the error message. at: the state dict in the file that is meant. devices: the GPUs that the
+    reader will have (those of this machine).
+    """
+    targets = for_ if isinstance(for_, (list, tuple)) else [] if for_ is None else [for_]
+    gpus = _visible_gpus() if devices is None else devices
+    return _ckpt._why(path, [_wanted(target) for target in targets], error, at, gpus, lenient)
+
+
+def fix(path, for_=None, *, error="", at="", guess=False, lenient=False) -> Checkpoint:
+    """The checkpoint that loads, made as why() proposes: `ckpt.fix("best.pth", resnet).save("fixed.pth")`.
+
+    Raises Error("unsupported") where no change makes it load, and Error("usage") where that would be a guess.
+    """
+    return why(path, for_, error=error, at=at, lenient=lenient)._fixed(guess, False)
+
+
+def load_into(module, path, *, at="", strict=True, assign=False) -> list[str]:
+    """Loads the weights of any file into a torch.nn.Module, under whatever names the file has them.
+
+    Where names differ and it is proven which belong together (a DataParallel prefix, the names of another project, a
+    model inside of a training state), they are taken so; the steps that this took are returned. Otherwise
+    load_state_dict says what it always says, and the diagnosis is a note on the error. Nothing is guessed.
+    """
+    diagnosis = why(path, module, at=at)
+    drops = [step for step in diagnosis.steps if step.startswith("drop ")]
+    apply = diagnosis.fixable and not diagnosis.guesses and not (strict and drops and diagnosis.unexpected)
+    if not diagnosis.readable:
+        raise _error(diagnosis)
+    if apply:
+        state, steps = _ckpt._state(diagnosis._fixed(False, False), ""), diagnosis.steps
+    else:
+        state, steps = _ckpt._state(open(path, foreign_objects=True), at), []
+    try:
+        _leaves.load_state(module, state, strict, assign)
+    except RuntimeError as error:
+        if hasattr(error, "add_note"):
+            error.add_note(str(diagnosis))
+        raise
+    return steps
+
+
+def _error(diagnosis):
+    error = Error(f"{diagnosis.description or 'the file cannot be read'}: {diagnosis.causes[0].text}")
+    error.code = "corrupt"
+    return error
+
+
+def save(state, path, *, metadata=None, **options) -> None:
+    """Saves a state dict, a module's, or any tree of dicts and lists, with tensors of torch, NumPy or a checkpoint.
+
+    The format follows from the name of the file: .pth, .safetensors, .ckpt, .npz, .gguf, .h5. Tied tensors stay tied
+    where the format can say it; per-module versions are kept. Options: those of Checkpoint.save().
+    """
+    if hasattr(state, "state_dict"):
+        state = state.state_dict()
+    texts = list((metadata or {}).items())
+    _ckpt._built(state, _leaves.Leaves(), texts).save(path, **options)
+
+
+del annotations
