@@ -25,6 +25,19 @@ bool may_edit(const ByteSource& file, const std::filesystem::path& target) {
   return !failed && is_file_of(file, real) && EditJournal::may_edit(real);
 }
 
+/// What a person should know of how the edit is taken back; "" where all is as usual.
+std::string undo_warning(UndoKept kept) {
+  if (kept == UndoKept::beside) {
+    return "what 'ckpt undo' needs lies in a hidden file beside it: the state folder (XDG_STATE_HOME, or .local/state "
+           "in HOME) cannot be written to";
+  }
+  if (kept == UndoKept::nowhere) {
+    return "'ckpt undo' cannot take this edit back: neither the state folder (XDG_STATE_HOME, or .local/state in HOME) "
+           "nor the folder of the file has room for its record";
+  }
+  return "";
+}
+
 }  // namespace
 
 void check_in_place(const Checkpoint& checkpoint, const std::filesystem::path& target) {
@@ -47,9 +60,11 @@ void edit_in_place(const Checkpoint& checkpoint, const InPlaceEdit& edit, const 
                    const SaveOptions& options) {
   std::uint64_t bytes = edit.changes.length();
   core::with_context(target.string(), [&] { checkpoint.detail->file_read()->require_unchanged(); });
-  if (bytes > 0) EditJournal(target).apply(edit.changes);
+  UndoKept kept = bytes > 0 ? EditJournal(target).apply(edit.changes) : UndoKept::in_file;
   if (options.progress) options.progress(bytes, bytes);
   if (options.report == nullptr) return;
+  std::string warning = undo_warning(kept);
+  if (!warning.empty()) options.report->warnings.push_back(warning);
   options.report->bytes_written += bytes;
   options.report->rung = edit.changes.appends() ? "append" : "in place";
   options.report->part = edit.part;

@@ -12,6 +12,7 @@
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/pending_files.h"
 #include "libckpt/io/replaced_file.h"
+#include "libckpt/io/undo_record.h"
 #include "libckpt/io/writer_lock.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -38,6 +39,13 @@ struct stat status_of(int fd) {
   return status;
 }
 
+/// For an edit that stands.
+UndoKept keep_undo_of(int folder, const std::string& name, int file, const detail::EditRecord& record) {
+  struct stat status = status_of(file);
+  detail::EditRecord own{.device = status.st_dev, .inode = status.st_ino, .edit = record.edit};
+  return detail::keep_undo(folder, name, {{name, status.st_mtim, std::move(own)}});
+}
+
 /// Ends the interrupted edit of an open file: one that is whole is kept, of one that was begun the old bytes come back.
 /// Returns how many. Killed anywhere, it can be repeated: the record goes last.
 std::uint64_t settle_open(int folder, const std::string& name, int target) {
@@ -54,11 +62,8 @@ std::uint64_t settle_open(int folder, const std::string& name, int target) {
   }
   if (error == 0 && stage != EditStage::foreign && file_ops().fsync(target) != 0) error = errno;
   if (error != 0) throw_errno(error, kDoing);
-  bool kept = stage == EditStage::whole && !found.record->edit.appends();
-  std::string undo = detail::undo_name(name);
-  int result = kept ? file_ops().renameat2(folder, journal.c_str(), folder, undo.c_str(), 0)
-                    : file_ops().unlinkat(folder, journal.c_str(), 0);
-  error = result == 0 ? sync_folder(folder) : errno;
+  if (stage == EditStage::whole && !found.record->edit.appends()) keep_undo_of(folder, name, target, *found.record);
+  error = file_ops().unlinkat(folder, journal.c_str(), 0) == 0 ? sync_folder(folder) : errno;
   if (error != 0) throw_errno(error, kDoing);
   return stage == EditStage::begun ? found.record->edit.length() : 0;
 }
@@ -120,10 +125,11 @@ struct EditJournal::Impl {
 
   int folder() const { return target.folder.get(); }
 
-  void apply(const FileEdit& wanted) {
+  UndoKept apply(const FileEdit& wanted) {
     struct stat status = status_of(file.get());
     const FileEdit edit = detail::anchored(file.get(), wanted);
-    core::ByteVector encoded = detail::encode({.device = status.st_dev, .inode = status.st_ino, .edit = edit});
+    const detail::EditRecord record{.device = status.st_dev, .inode = status.st_ino, .edit = edit};
+    core::ByteVector encoded = detail::encode(record);
     detail::require_allowed(std::max<std::uint64_t>(edit.new_size, encoded.size()));
     if (!detail::is_before(file.get(), edit)) {
       throw Error(ErrorCode::io, "the file was changed by another program; nothing was written");
@@ -134,7 +140,7 @@ struct EditJournal::Impl {
     bool synced = error != 0 || file_ops().fsync(file.get()) == 0;
     if (!synced) error = errno;
     if (error != 0) take_back(edit, error, synced);
-    edit.appends() ? forget_record() : keep_for_undo();
+    return end(record);
   }
 
   /// The record and its name are durable before anything else changes; where that fails, nothing has.
@@ -176,44 +182,35 @@ struct EditJournal::Impl {
     throw_errno(error, "cannot write; the file is as it was");
   }
 
-  /// The edit stands already: a record of a file that holds all new bytes is that of a whole edit under either name, so
-  /// the new name need not be durable, and where it cannot be had there is no undo.
-  void keep_for_undo() const {
-    std::string name = detail::journal_name(target.name);
-    std::string undo = detail::undo_name(target.name);
-    if (file_ops().renameat2(folder(), name.c_str(), folder(), undo.c_str(), 0) == 0) return;
-    file_ops().unlinkat(folder(), name.c_str(), 0);
-  }
-
-  /// An older record is no use any more either. That they go need not be durable: a record of an edit that stands and
-  /// only appended is removed whenever it is found.
-  void forget_record() const {
+  /// The edit stands already: a record of a file that holds all new bytes is that of a whole edit, and goes whenever it
+  /// is found. So it need not be durable that it goes.
+  UndoKept end(const detail::EditRecord& record) const {
+    UndoKept kept = UndoKept::in_file;
+    if (record.edit.appends()) {
+      detail::drop_undo(folder(), target.name);
+    } else {
+      kept = keep_undo_of(folder(), target.name, file.get(), record);
+    }
     file_ops().unlinkat(folder(), detail::journal_name(target.name).c_str(), 0);
-    detail::drop_undo(folder(), target.name);
+    return kept;
   }
 
-  bool can_undo() const {
-    struct stat status {};
-    return put_back > 0 ||
-           ::fstatat(folder(), detail::undo_name(target.name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
-  }
+  detail::FoundUndo find() const { return detail::find_undo(folder(), target.name, status_of(file.get()).st_uid); }
 
   std::uint64_t undo() {
     if (put_back > 0) return put_back;
-    struct stat status = status_of(file.get());
-    FoundEdit found = detail::find_edit(folder(), detail::undo_name(target.name), status.st_uid);
-    if (found.kind == FoundEdit::Kind::unreadable) throw_errno(found.error, "cannot read the record of its last edit");
-    if (!found.record) throw Error(ErrorCode::io, "there is no record of an edit in place, so nothing can be undone");
-    const detail::EditRecord& last = *found.record;
-    // Written to after the record got its name: whatever changed, the edit is no longer the last one.
-    bool later =
-        std::pair(status.st_mtim.tv_sec, status.st_mtim.tv_nsec) > std::pair(found.named.tv_sec, found.named.tv_nsec);
-    bool same = last.device == status.st_dev && last.inode == status.st_ino;
-    if (!same || later || detail::stage_of(file.get(), last.edit) != EditStage::whole) {
+    detail::FoundUndo found = find();
+    if (found.error != 0)
+      throw_errno(found.error, "cannot read the record of its last edit, " + core::quote(found.path));
+    if (found.parts.size() != 1) {
+      throw Error(ErrorCode::io, "there is no record of an edit in place, so nothing can be undone");
+    }
+    const FileEdit& last = found.parts.front().record.edit;
+    if (!detail::is_as_left(file.get(), found.parts.front())) {
       throw Error(ErrorCode::io, "the file was changed after its last edit in place, which therefore cannot be undone");
     }
-    apply(detail::reversed(last.edit));
-    return last.edit.length();
+    apply(detail::reversed(last));
+    return last.length();
   }
 
   std::filesystem::path path;
@@ -243,8 +240,8 @@ bool EditJournal::can_record(const FileEdit& edit) {
   return detail::record_size(edit) <= detail::kLongestRecord;
 }
 
-void EditJournal::apply(const FileEdit& edit) {
-  core::with_context(impl_->path.string(), [&] { impl_->apply(edit); });
+UndoKept EditJournal::apply(const FileEdit& edit) {
+  return core::with_context(impl_->path.string(), [&] { return impl_->apply(edit); });
 }
 
 std::uint64_t EditJournal::undo() {
@@ -252,7 +249,7 @@ std::uint64_t EditJournal::undo() {
 }
 
 bool EditJournal::can_undo() const {
-  return impl_->can_undo();
+  return impl_->put_back > 0 || impl_->find().kept != UndoKept::nowhere;
 }
 
 bool EditJournal::settle(const std::filesystem::path& path) {
@@ -275,13 +272,6 @@ void settle_edit(int folder, const std::string& name) {
   } else if (errno != ENOENT) {
     throw_errno(errno, "cannot take back an edit of this file that was interrupted");
   }
-}
-
-void drop_undo(int folder, const std::string& name) {
-  struct stat status {};
-  std::string undo = undo_name(name);
-  bool there = ::fstatat(folder, undo.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
-  if (there) file_ops().unlinkat(folder, undo.c_str(), 0);
 }
 
 }  // namespace detail

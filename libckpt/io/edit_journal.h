@@ -1,9 +1,9 @@
 #pragma once
 // EditJournal: changes bytes of a file where they lie, and its end, so that an edit writes what changes and nothing
 // else. Before the first of them goes, the old and the new ones are made durable in a record beside the file
-// (".net.safetensors.ckpt-journal"); once the new ones are durable, the record gets the name from which undo() takes
-// the edit back (".net.safetensors.ckpt-undo"). Of an edit that only appends nothing is kept: the file itself holds
-// what it was before, and its format knows where that ends (undo_edit() in format/in_place.h). Where an edit was
+// (".net.safetensors.ckpt-journal"); once the new ones are durable, it goes, and what undo() takes the edit back from
+// is kept in the user's state folder (undo_record.h). Of an edit that only appends nothing is kept: the file itself
+// holds what it was before, and its format knows where that ends (undo_edit() in format/in_place.h). Where an edit was
 // interrupted, files opened through byte_source.h read as before it (unedited_source.h), the next edit or save of the
 // file puts the old bytes back, and settle() does just that. Other programs do not know the record: while an edit runs,
 // or after one was interrupted, they may see half of it. Thread safety: one owner; one writer a file, as with
@@ -47,6 +47,14 @@ struct FileEdit {
   void replace_end(std::uint64_t offset, core::Bytes old_end, core::Bytes new_end);
 };
 
+/// Where the record lies from which an edit is taken back.
+enum class UndoKept : std::uint8_t {
+  nowhere,       ///< neither place could take it: the edit stands, and cannot be taken back
+  in_file,       ///< the edit only appended
+  state_folder,  ///< of the user
+  beside,        ///< the file, since there is no state folder or it has no room
+};
+
 class EditJournal {
  public:
   /// Takes the writer lock and settles an edit that was interrupted. Follows symbolic links. Errors: Error(io) for a
@@ -66,10 +74,11 @@ class EditJournal {
   /// Durable when it returns. Errors: Error(io) when the file has other bytes or another size than the edit says, and
   /// from the system; the file is then as it was, unless the message says otherwise. REQUIRES: the edit changes
   /// something, and can_record() it.
-  void apply(const FileEdit& edit);
+  UndoKept apply(const FileEdit& edit);
   /// Takes back the edit that was interrupted, else the last one (an undone edit is one as well, so a second call does
-  /// it again). Returns how many bytes were put back or cut off. Errors: those of apply(); Error(io) when no edit is
-  /// recorded or the file was changed since.
+  /// it again). After a power cut right behind the edit there may be no record of it any more. Returns how many bytes
+  /// were put back or cut off. Errors: those of apply(); Error(io) when no edit is recorded or the file was changed
+  /// since.
   std::uint64_t undo();
   /// True when undo() has a record, or the constructor took an interrupted edit back.
   bool can_undo() const;
@@ -87,7 +96,7 @@ namespace detail {
 
 /// settle() for a writer that holds the lock of `name` in the open folder.
 void settle_edit(int folder, const std::string& name);
-/// The record of an edit has no use once another file has the name.
+/// The record of the last edit has no use once another file has the name (undo_record.cpp).
 void drop_undo(int folder, const std::string& name);
 
 }  // namespace detail

@@ -176,23 +176,26 @@ std::optional<EditRecord> decode(core::Bytes bytes) {
   }
 }
 
-FoundEdit find_edit(int folder, const std::string& name, uid_t owner) {
+RecordBytes read_record(int folder, const std::string& name, uid_t owner) {
   struct stat status {};
-  FoundEdit found;
-  if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return found;
-  if (!S_ISREG(status.st_mode) || status.st_nlink != 1 || status.st_uid != owner) return found;
+  if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return {};
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1 || status.st_uid != owner) return {};
   Fd fd(::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd && errno == ENOENT) return found;
+  if (!fd && errno == ENOENT) return {};
   struct stat opened {};
-  if (!fd || ::fstat(fd.get(), &opened) != 0) return {FoundEdit::Kind::unreadable, {}, {}, errno};
-  if (opened.st_ino != status.st_ino || opened.st_dev != status.st_dev) return found;
-  found.kind = FoundEdit::Kind::present;
-  found.named = opened.st_ctim;
+  if (!fd || ::fstat(fd.get(), &opened) != 0) return {FoundEdit::Kind::unreadable, {}, errno};
+  if (opened.st_ino != status.st_ino || opened.st_dev != status.st_dev) return {};
+  RecordBytes found{.kind = FoundEdit::Kind::present, .bytes = {}};
   auto size = static_cast<std::uint64_t>(opened.st_size);
   if (size > kLongestRecord) return found;
-  core::ByteVector bytes(size);
-  found.record = decode(read_at(fd.get(), 0, bytes));
+  found.bytes.resize(size);
+  found.bytes.resize(read_at(fd.get(), 0, found.bytes).size());
   return found;
+}
+
+FoundEdit find_edit(int folder, const std::string& name, uid_t owner) {
+  RecordBytes read = read_record(folder, name, owner);
+  return {read.kind, read.kind == FoundEdit::Kind::present ? decode(read.bytes) : std::nullopt, read.error};
 }
 
 EditStage stage_of(int file, const FileEdit& edit) {

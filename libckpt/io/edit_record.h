@@ -45,9 +45,16 @@ struct FoundEdit {
   };
   Kind kind = Kind::none;
   std::optional<EditRecord> record;  ///< empty when it is not whole
-  timespec named = {};               ///< when it got its name
   int error = 0;
 };
+
+/// What lies under the name of a record; empty where nothing does, or what is not to be trusted.
+struct RecordBytes {
+  FoundEdit::Kind kind = FoundEdit::Kind::none;
+  core::ByteVector bytes;  ///< empty for more than kLongestRecord
+  int error = 0;
+};
+RecordBytes read_record(int folder, const std::string& name, uid_t owner);
 
 /// `owner`: of the file that the record is of.
 FoundEdit find_edit(int folder, const std::string& name, uid_t owner);

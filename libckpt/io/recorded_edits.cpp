@@ -11,6 +11,7 @@
 #include "libckpt/io/edit_record.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/hidden_names.h"
+#include "libckpt/io/undo_record.h"
 #include "libcore/base/error.h"
 
 namespace ckpt {
@@ -44,33 +45,52 @@ Names names_in(const fs::path& folder) {
   return names;
 }
 
-bool is_later(const timespec& a, const timespec& b) {
-  return std::pair(a.tv_sec, a.tv_nsec) > std::pair(b.tv_sec, b.tv_nsec);
-}
-
-State state_of(int file, const struct stat& status, const FoundEdit& found, bool pending) {
+State state_of(int file, const FoundEdit& found) {
   if (found.kind != FoundEdit::Kind::present) return State::unreadable;
   if (!found.record) return State::outdated;
   EditStage stage = detail::stage_of(file, found.record->edit);
-  if (pending && stage == EditStage::begun) return State::pending;
-  bool same = found.record->device == status.st_dev && found.record->inode == status.st_ino;
-  bool last = same && (pending || !is_later(status.st_mtim, found.named));
-  return last && stage == EditStage::whole ? State::may_undo : State::outdated;
+  if (stage == EditStage::begun) return State::pending;
+  return stage == EditStage::whole ? State::may_undo : State::outdated;
 }
 
-RecordedEdit look_at(int folder, const std::string& name, const std::string& record, bool pending) {
-  RecordedEdit out{.file = name, .record = record};
+void look_at_journal(int folder, const Fd& file, uid_t owner, RecordedEdit& out) {
+  FoundEdit found = detail::find_edit(folder, out.record, owner);
+  out.state = state_of(file.get(), found);
+  if (found.record) out.bytes = found.record->edit.length();
+}
+
+void look_at_undo(const Fd& file, const detail::FoundUndo& found, RecordedEdit& out) {
+  if (found.error != 0 || found.foreign) return;
+  out.state = State::outdated;
+  if (found.parts.size() != 1) return;
+  out.bytes = found.parts.front().record.edit.length();
+  if (detail::is_as_left(file.get(), found.parts.front())) out.state = State::may_undo;
+}
+
+/// What is recorded of edits of a file, if anything.
+std::vector<RecordedEdit> look_at(int folder, const std::string& name, Names& names) {
+  std::vector<RecordedEdit> all;
   Fd file(::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0) return out;
-  try {
-    FoundEdit found = detail::find_edit(folder, record, status.st_uid);
-    out.state = state_of(file.get(), status, found, pending);
-    if (found.record) out.bytes = found.record->edit.length();
-  } catch (const core::Error&) {
-    out.state = State::unreadable;  // the disk gives no bytes
+  bool open = file && ::fstat(file.get(), &status) == 0;
+  auto add = [&](const std::string& record, const auto& look) {
+    RecordedEdit& out = all.emplace_back(RecordedEdit{.file = name, .record = record});
+    try {
+      if (open) look(out);
+    } catch (const core::Error&) {
+      out.state = State::unreadable;  // the disk gives no bytes
+    }
+  };
+  std::string journal = detail::journal_name(name);
+  if (names.records.erase(journal) > 0) {
+    add(journal, [&](RecordedEdit& out) { look_at_journal(folder, file, status.st_uid, out); });
   }
-  return out;
+  detail::FoundUndo found = detail::find_undo(folder, name, status.st_uid);
+  names.records.erase(detail::undo_name(name));
+  if (found.kept != UndoKept::nowhere) {
+    add(found.path, [&](RecordedEdit& out) { look_at_undo(file, found, out); });
+  }
+  return all;
 }
 
 std::vector<RecordedEdit> find(const fs::path& path) {
@@ -79,10 +99,7 @@ std::vector<RecordedEdit> find(const fs::path& path) {
   Names names = names_in(path);
   std::vector<RecordedEdit> out;
   for (const std::string& name : names.files) {
-    std::string journal = detail::journal_name(name);
-    std::string undo = detail::undo_name(name);
-    if (names.records.erase(journal) > 0) out.push_back(look_at(folder.get(), name, journal, true));
-    if (names.records.erase(undo) > 0) out.push_back(look_at(folder.get(), name, undo, false));
+    for (RecordedEdit& edit : look_at(folder.get(), name, names)) out.push_back(std::move(edit));
   }
   for (const std::string& record : names.records) out.push_back({record, record, State::without_file});
   std::sort(out.begin(), out.end(), [](const RecordedEdit& a, const RecordedEdit& b) { return a.record < b.record; });

@@ -1,7 +1,7 @@
 #pragma once
-// The records of edits in place (edit_journal.h) that lie in a folder, for a person who wants to know what is pending
-// and what may be taken back. Nothing is changed. Thread safety: any number of calls at once.
-// Use: for (const RecordedEdit& edit : find_recorded_edits("runs")) if (edit.state == RecordedEdit::State::pending) ...
+// The records of edits in place (edit_journal.h) of the files in a folder, for a person who wants to know what is
+// pending and what may be taken back. Nothing is changed. Thread safety: any number of calls at once. Use: for (const
+// RecordedEdit& edit : find_recorded_edits("runs")) if (edit.state == RecordedEdit::State::pending) ...
 
 #include <cstdint>
 #include <filesystem>
@@ -19,7 +19,7 @@ struct RecordedEdit {
     unreadable,    ///< the record, or the file, is not ours to read
   };
   std::string file;    ///< name of the file that was edited; that of the record where there is none
-  std::string record;  ///< ".net.safetensors.ckpt-undo"
+  std::string record;  ///< ".net.safetensors.ckpt-journal"; with its path where it lies in the state folder
   State state = State::unreadable;
   std::uint64_t bytes = 0;  ///< that would be put back or cut off
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/files.h"
+#include "tests/support/pending_edit.h"
 
 using testing::HasSubstr;
 using namespace test;
@@ -123,7 +124,7 @@ TEST(Undo, AnInterruptedEditReadsAsBeforeAndGoesWithTheNext) {
   torn.replace(0, at, before, 0, at);
   auto interrupt = [&] {
     write_file(dir.path() / kFile, torn);
-    fs::rename(dir.path() / ".net.safetensors.ckpt-undo", dir.path() / ".net.safetensors.ckpt-journal");
+    make_pending(dir.path() / kFile);
   };
   interrupt();
   Outcome listed = run_ckpt(dir.path(), {"ls", "-q", kFile});
@@ -140,6 +141,19 @@ TEST(Undo, AnInterruptedEditReadsAsBeforeAndGoesWithTheNext) {
   run_well(dir, {"undo", kFile});
   EXPECT_EQ(read_file(dir.path() / kFile), before);
   EXPECT_EQ(list_folder(dir.path()), Names{kFile});
+}
+
+TEST(Undo, WhereTheUserHasNoStateFolderTheRecordLiesBesideTheFileAndThatIsSaid) {
+  TempDir dir;
+  write_model(dir, kFile, {"module.a"});
+  const std::string before = read_file(dir.path() / kFile);
+  WithoutStateFolder none;
+  Outcome outcome = run_ckpt(dir.path(), {"strip-prefix", "--in-place", kFile});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("what 'ckpt undo' needs lies in a hidden file beside it: the state folder"));
+  EXPECT_EQ(list_folder(dir.path()), (Names{".net.safetensors.ckpt-undo", kFile}));
+  run_well(dir, {"undo", kFile});
+  EXPECT_EQ(read_file(dir.path() / kFile), before);
 }
 
 TEST(Doctor, SaysWhichEditsMayBeTakenBack) {
@@ -166,7 +180,7 @@ TEST(Doctor, SaysWhichEditsMayBeTakenBack) {
                                                 "\\('ckpt undo 'my runs/net.safetensors''\\)"));
   fs::create_hard_link(dir.path() / "my runs/net.safetensors", dir.path() / "other");
   EXPECT_THAT(edits()[4], HasSubstr("files here: 0 of 1 file may be edited (the others have several hard links"));
-  EXPECT_EQ(list_folder(dir.path() / "my runs"), (Names{".net.safetensors.ckpt-undo", kFile}));
+  EXPECT_EQ(list_folder(dir.path() / "my runs"), Names{kFile});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "libckpt/io/atomic_file.h"
+#include "libckpt/io/undo_record.h"
 #include "libcore/base/error.h"
 #include "tests/faults/failing_calls.h"
 #include "tests/faults/trials.h"
@@ -63,7 +64,9 @@ std::vector<NamedError> errors_of(Kind kind) {
 
 /// Whether an operation that meets this error has to say that it failed. What remains shows in the folder, or has
 /// another way: a copy by reading and writing, a disk without reservation, leftovers that go with the next save.
-bool must_be_told(Kind kind, int error) {
+bool must_be_told(const Call& call, int error) {
+  Kind kind = call.kind;
+  if (ckpt::detail::is_undo_name(call.file)) return false;  // the edit stands, and cannot be taken back
   if (error == EINTR) return kind == Kind::sync;
   return kind == Kind::write || kind == Kind::truncate || kind == Kind::close || kind == Kind::sync;
 }
@@ -119,7 +122,7 @@ struct ErrorTrial {
     std::string wrong;
     bool unknown = said.find("durability is unknown") != std::string::npos;
     if (repeated) wrong = "an fsync that had failed was repeated";
-    if (said.empty() && plan.length == 0 && must_be_told(call.kind, plan.error)) wrong = "success was reported";
+    if (said.empty() && plan.length == 0 && must_be_told(call, plan.error)) wrong = "success was reported";
     if (said.starts_with("of a wrong kind")) wrong = said;
     if (wrong.empty())
       wrong = judge.verdict(state, unknown ? Claim::none : said.empty() ? Claim::success : Claim::failure);

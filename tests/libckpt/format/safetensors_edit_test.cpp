@@ -7,6 +7,7 @@
 #include "libckpt/io/file_ops.h"
 #include "tests/libckpt/format/in_place_save.h"
 #include "tests/libckpt/transform/trees.h"
+#include "tests/support/pending_edit.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -130,7 +131,7 @@ TEST(SafetensorsEdit, ALinkLeadsToTheFileThatIsEdited) {
   fs::create_symlink(fs::path("store") / kName, dir.path() / "link.safetensors");
   EXPECT_FALSE(rename_in_place(dir.path() / "link.safetensors", "module.weight", "weight").copied);
   EXPECT_TRUE(fs::is_symlink(dir.path() / "link.safetensors"));
-  EXPECT_TRUE(fs::exists(dir.path() / "store/.net.safetensors.ckpt-undo"));
+  EXPECT_EQ(test::list_folder(dir.path() / "store"), std::vector<std::string>{kName});
 }
 
 std::uint64_t bytes_written = 0;
@@ -175,7 +176,7 @@ TEST(SafetensorsEdit, AnInterruptedEditIsReadAsBeforeWithAWarning) {
   std::size_t torn_at = before.find("module.weight") + 3;
   torn.replace(0, torn_at, before, 0, torn_at);
   test::write_file(path, torn);
-  fs::rename(dir.path() / ".net.safetensors.ckpt-undo", dir.path() / ".net.safetensors.ckpt-journal");
+  test::make_pending(path);
   Report report;
   EXPECT_NE(ckpt::open(path, {.report = &report}).root.find("module.weight"), nullptr);
   ASSERT_EQ(report.warnings.size(), 1U);

@@ -17,6 +17,7 @@ namespace {
 using namespace test::fault;
 using ckpt::EditJournal;
 using ckpt::FileEdit;
+using ckpt::UndoKept;
 using ckpt::detail::EditRecord;
 using ckpt::detail::reversed;
 using test::list_folder;
@@ -104,14 +105,14 @@ TEST(EditJournal, WritesTheBytesAndTakesThemBack) {
     write_file(dir.path() / kName, sample.before);
     EditJournal(dir.path() / kName).apply(sample.edit);
     EXPECT_EQ(read_file(dir.path() / kName), sample.after);
-    EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
+    EXPECT_EQ(list_folder(dir.path()), Names{kName});
     EXPECT_EQ(EditJournal(dir.path() / kName).undo(), sample.edit.length());
     EXPECT_EQ(read_file(dir.path() / kName), sample.before);
     EXPECT_EQ(EditJournal(dir.path() / kName).can_undo(), !reversed(sample.edit).appends());
     if (reversed(sample.edit).appends()) continue;
     EditJournal(dir.path() / kName).undo();  // the undoing is an edit as well
     EXPECT_EQ(read_file(dir.path() / kName), sample.after);
-    EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
+    EXPECT_EQ(list_folder(dir.path()), Names{kName});
   }
 }
 
@@ -130,6 +131,50 @@ TEST(EditJournal, KeepsNoRecordOfWhatOnlyAppends) {
   EditJournal::settle(dir.path() / kName);
   EXPECT_EQ(read_file(dir.path() / kName), appended.after);
   EXPECT_EQ(list_folder(dir.path()), Names{kName});
+}
+
+/// Models lie in folders that others read, and an edit leaves nothing there while it can be helped.
+TEST(EditJournal, KeepsTheRecordBesideTheFileOnlyWithoutAStateFolder) {
+  test::TempDir dir;
+  test::TempDir state;
+  fs::path path = dir.path() / kName;
+  auto edit_with = [&](const char* variable, const fs::path& value) {
+    ::setenv(variable, value.c_str(), 1);
+    write_file(path, kBefore);
+    return EditJournal(path).apply(the_edit());
+  };
+  {
+    test::WithoutStateFolder none;
+    EXPECT_EQ(edit_with("XDG_STATE_HOME", "/dev/null"), UndoKept::beside);
+    EXPECT_EQ(list_folder(dir.path()), (Names{kUndo, kName}));
+    EditJournal(path).undo();
+    EXPECT_EQ(read_file(path), kBefore);
+    EXPECT_EQ(edit_with("XDG_STATE_HOME", state.path() / "new/folder"), UndoKept::state_folder);
+    EXPECT_EQ(list_folder(dir.path()), Names{kName});  // the one beside it was of an older edit
+    EXPECT_EQ(list_folder(state.path() / "new/folder/ckpt/undo").size(), 1U);
+    EXPECT_EQ(fs::status(state.path() / "new/folder/ckpt").permissions(), fs::perms::owner_all);
+  }
+}
+
+TEST(EditJournal, ARecordOfLongAgoGoesWithTheNext) {
+  test::TempDir dir;
+  test::WithoutStateFolder none;
+  ::setenv("XDG_STATE_HOME", (dir.path() / "state").c_str(), 1);
+  fs::path undo = dir.path() / "state/ckpt/undo";
+  fs::create_directories(undo);
+  write_file(undo / "old.bin-0123456789abcdef.ckpt-undo", "");
+  write_file(undo / "mine.txt", "");
+  for (const auto& entry : fs::directory_iterator(undo)) {
+    fs::last_write_time(entry.path(), fs::file_time_type::clock::now() - std::chrono::hours(24 * 31));
+  }
+  write_file(undo / "young.bin-0123456789abcdef.ckpt-undo", "");
+  write_file(dir.path() / kName, kBefore);
+  edit(dir.path());
+  Names left = list_folder(undo);
+  ASSERT_EQ(left.size(), 3U);
+  EXPECT_EQ(left[0], "mine.txt");
+  EXPECT_EQ(left[1].substr(0, 8), "net.bin-");
+  EXPECT_EQ(left[2].substr(0, 9), "young.bin");
 }
 
 TEST(EditJournal, IsAsLongAsWhatItChanges) {
@@ -420,6 +465,7 @@ TEST(EditJournal, TheRecordHasOwnerAndRightsOfTheFile) {
   bool may_give = ::geteuid() == 0;
   ASSERT_TRUE(!may_give || ::chown(path.c_str(), 1234, 1234) == 0);
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
+  test::WithoutStateFolder beside;
   edit(dir.path());
   struct stat status {};
   struct stat record {};

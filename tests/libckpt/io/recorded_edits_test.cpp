@@ -9,6 +9,7 @@
 
 #include "libckpt/io/edit_journal.h"
 #include "libcore/base/error.h"
+#include "tests/support/pending_edit.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -57,7 +58,8 @@ TEST(RecordedEdits, TheLastOneMayBeUndoneUntilTheFileChanges) {
   make_edit(path);
   RecordedEdit edit = only_edit(dir.path());
   EXPECT_EQ(edit.file, kName);
-  EXPECT_EQ(edit.record, kUndo);
+  EXPECT_EQ(fs::path(edit.record).parent_path(), fs::path(std::getenv("XDG_STATE_HOME")) / "ckpt/undo");
+  EXPECT_TRUE(fs::exists(edit.record));
   EXPECT_EQ(edit.bytes, kBefore.size());
   EXPECT_EQ(edit.state, State::may_undo);
   EditJournal(path).undo();
@@ -81,8 +83,8 @@ TEST(RecordedEdits, OneThatWasInterruptedIsPending) {
   test::TempDir dir;
   fs::path path = dir.path() / kName;
   make_edit(path);
-  fs::rename(dir.path() / kUndo, dir.path() / kJournal);
-  EXPECT_EQ(only_edit(dir.path()).state, State::may_undo);  // it only lacks the other name
+  test::make_pending(path);
+  EXPECT_EQ(only_edit(dir.path()).state, State::may_undo);  // it stands, and the next edit says so
   write_over(path, kBefore.substr(0, 1000));
   RecordedEdit edit = only_edit(dir.path());
   EXPECT_EQ(edit.state, State::pending);
@@ -94,8 +96,10 @@ TEST(RecordedEdits, OneThatWasInterruptedIsPending) {
 
 TEST(RecordedEdits, OfAnotherFileOrOfNoneOrCutAreNamedSo) {
   test::TempDir dir;
+  test::WithoutStateFolder beside;
   fs::path path = dir.path() / kName;
   make_edit(path);
+  EXPECT_EQ(only_edit(dir.path()).record, kUndo);
   fs::resize_file(dir.path() / kUndo, 100);
   EXPECT_EQ(only_edit(dir.path()).state, State::outdated);
   fs::remove(path);
