@@ -31,6 +31,7 @@ struct Input {
 Input open_input(const std::filesystem::path& path, const OpenOptions& options = {});
 
 struct FileEdit;
+struct SetEdit;
 
 /// What becomes of objects of unknown classes among the values.
 enum class CarriedObjects : std::uint8_t {
@@ -58,6 +59,9 @@ struct Format {
   /// nullopt where tensors would move. Null for a format whose files are always written whole. REQUIRES: as write();
   /// the detail of the checkpoint has a file_read().
   std::optional<FileEdit> (*edit)(const Checkpoint& checkpoint, const SaveOptions& options) = nullptr;
+  /// The same of a checkpoint of several files: what changes in each, and the new index. Null for a format without.
+  std::optional<SetEdit> (*edit_set)(const Checkpoint& checkpoint, const std::filesystem::path& index,
+                                     const SaveOptions& options) = nullptr;
   /// The edit that takes off what an edit() appended last; nullopt where the file does not end so. Null for a format
   /// whose edits do more than append.
   std::optional<FileEdit> (*cut_appended)(const Input& input) = nullptr;
@@ -75,7 +79,7 @@ struct Format {
   bool objects_beside = false;     ///< whether tensors have dotted names, and all else lies beside them as objects
   CarriedObjects objects = CarriedObjects::left_out;
   PythonReader python = PythonReader::none;
-  std::string_view edited_part = {};  ///< what edit() writes: "header"
+  std::string_view edited_part = {};  ///< what edit() or edit_set() writes: "header"
   std::string_view writes_as = {};    ///< of one that is only read: the format in which an edit of it is written
   std::string_view one_file_as = {};  ///< of several files: the format that holds the same in one
   std::string_view listed_as = {};    ///< what a list of facts calls it, where title and name would mislead

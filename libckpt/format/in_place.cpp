@@ -38,6 +38,21 @@ std::string undo_warning(UndoKept kept) {
   return "";
 }
 
+/// A set whose index alone changes is that one file.
+std::optional<InPlaceEdit> plan_set(const Format& format, const Checkpoint& checkpoint,
+                                    const std::filesystem::path& target, const SaveOptions& options) {
+  std::optional<SetEdit> edit = format.edit_set(checkpoint, target, options);
+  if (!edit || !may_edit_member(target, target.filename().string())) return std::nullopt;
+  for (const MemberEdit& member : edit->members) {
+    bool possible = may_edit_member(target, member.name) && EditJournal::can_record(member.changes);
+    if (!possible) return std::nullopt;
+  }
+  if (!edit->members.empty()) return InPlaceEdit{{}, std::move(*edit), format.edited_part};
+  FileEdit changes;
+  changes.replace_end(0, edit->old_head, edit->new_head);
+  return InPlaceEdit{std::move(changes), std::nullopt, "index"};
+}
+
 }  // namespace
 
 void check_in_place(const Checkpoint& checkpoint, const std::filesystem::path& target) {
@@ -49,28 +64,34 @@ std::optional<InPlaceEdit> plan_in_place(const Checkpoint& checkpoint, const std
   bool wanted = options.in_place && options.overwrite;
   if (!wanted || (!options.format.empty() && options.format != checkpoint.format)) return std::nullopt;
   const Format* format = find_format(checkpoint.format);
+  if (format != nullptr && format->edit_set != nullptr) return plan_set(*format, checkpoint, target, options);
   const ByteSource* file = checkpoint.detail ? checkpoint.detail->file_read() : nullptr;
   bool possible = format != nullptr && format->edit != nullptr && file != nullptr && may_edit(*file, target);
   std::optional<FileEdit> changes = possible ? format->edit(checkpoint, options) : std::nullopt;
   if (!changes || !EditJournal::can_record(*changes)) return std::nullopt;
-  return InPlaceEdit{std::move(*changes), format->edited_part};
+  return InPlaceEdit{std::move(*changes), std::nullopt, format->edited_part};
 }
 
 void edit_in_place(const Checkpoint& checkpoint, const InPlaceEdit& edit, const std::filesystem::path& target,
                    const SaveOptions& options) {
-  std::uint64_t bytes = edit.changes.length();
-  core::with_context(target.string(), [&] { checkpoint.detail->file_read()->require_unchanged(); });
-  UndoKept kept = bytes > 0 ? EditJournal(target).apply(edit.changes) : UndoKept::in_file;
+  std::uint64_t bytes = edit.length();
+  const ByteSource* file = checkpoint.detail->file_read();
+  if (file != nullptr) core::with_context(target.string(), [&] { file->require_unchanged(); });
+  UndoKept kept = UndoKept::in_file;
+  if (bytes > 0) kept = edit.set ? apply_set_edit(target, *edit.set) : EditJournal(target).apply(edit.changes);
   if (options.progress) options.progress(bytes, bytes);
   if (options.report == nullptr) return;
   std::string warning = undo_warning(kept);
   if (!warning.empty()) options.report->warnings.push_back(warning);
   options.report->bytes_written += bytes;
-  options.report->rung = edit.changes.appends() ? "append" : "in place";
+  options.report->rung = edit.appends() ? "append" : "in place";
   options.report->part = edit.part;
 }
 
 std::uint64_t undo_edit(const std::filesystem::path& path) {
+  if (is_set_edit(path)) return undo_set_edit(path);
+  std::uint64_t put_back = detail::may_be_head(path.filename().string()) ? settle_set(path) : 0;
+  if (put_back > 0) return put_back;
   EditJournal journal(path);
   std::optional<FileEdit> cut = journal.can_undo() ? std::nullopt : cut_appended(path);
   if (!cut || !EditJournal::can_record(*cut)) return journal.undo();

@@ -8,14 +8,18 @@
 #include <string_view>
 
 #include "libckpt/checkpoint.h"
-#include "libckpt/io/edit_journal.h"
+#include "libckpt/io/set_edit.h"
 #include "libckpt/options.h"
 
 namespace ckpt {
 
 struct InPlaceEdit {
-  FileEdit changes;
-  std::string_view part;  ///< what of the file is written: "header"
+  FileEdit changes;            ///< of the file itself
+  std::optional<SetEdit> set;  ///< in their place, of several files
+  std::string_view part;       ///< what of the file is written: "header"
+
+  bool appends() const { return !set && changes.appends(); }
+  std::uint64_t length() const { return set ? set->length() : changes.length(); }
 };
 
 /// Nothing where `target` is not what the checkpoint was read from. Errors: Error(corrupt) for an index that does not

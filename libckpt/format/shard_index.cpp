@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "libckpt/format/folder.h"
+#include "libckpt/io/hidden_names.h"
 #include "libckpt/io/json.h"
 #include "libckpt/limits.h"
 #include "libcore/base/error.h"
@@ -125,14 +126,25 @@ void require_shards(const std::filesystem::path& folder, const ShardIndex& index
           " shards; download or copy the missing files into the folder");
 }
 
-void read_until_it_stands(const Input& input, const std::function<void(const Input&)>& read) {
+bool edit_goes_on(const std::filesystem::path& folder, const std::vector<std::string>& files) {
+  return std::ranges::any_of(files, [&](const std::string& file) {
+    struct stat status {};
+    return ::lstat((folder / journal_name(file)).c_str(), &status) == 0;
+  });
+}
+
+void read_until_it_stands(const Input& input, const std::function<void(const Input&)>& read,
+                          const std::function<bool()>& edit_goes_on) {
+  constexpr int kEditReadings = 3;  // once its journal is there, files read as before it
+  int during_edits = 0;
   Input now = input;
   for (int reading = 0; reading < kMaxReadings; ++reading) {
     try {
       read(now);
       if (stands(now)) return;
     } catch (const Error&) {
-      if (stands(now)) throw;
+      bool moving = edit_goes_on && edit_goes_on() && ++during_edits <= kEditReadings;
+      if (!moving && stands(now)) throw;
     }
     std::this_thread::yield();
     now.file = open_file(input.path);

@@ -29,9 +29,13 @@ bool is_shard_index(const Input& input, std::string& text);
 ShardIndex read_shard_index(const Input& input, const OpenOptions& options, std::span<const std::string_view> suffixes);
 
 /// Runs `read`, which opens an index and its shards, again with the new index as long as a save replaces it meanwhile:
-/// a reader finds the old model or the new one, never a missing shard or some files of each. Errors: those of `read`
+/// a reader finds the old model or the new one, never a missing shard or some files of each. `edit_goes_on` says
+/// whether files may have changed under a `read` that failed, which is then repeated as well. Errors: those of `read`
 /// for an index that stands; Error(io) when it is replaced without end.
-void read_until_it_stands(const Input& input, const std::function<void(const Input&)>& read);
+void read_until_it_stands(const Input& input, const std::function<void(const Input&)>& read,
+                          const std::function<bool()>& edit_goes_on = {});
+/// True when an edit in place of one of these files goes on, or was interrupted.
+bool edit_goes_on(const std::filesystem::path& folder, const std::vector<std::string>& files);
 
 /// Every shard that the index names lies in `folder`. Errors: Error(corrupt) naming the first that does not, and how
 /// many tensors are in it.

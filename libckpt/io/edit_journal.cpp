@@ -12,6 +12,7 @@
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/pending_files.h"
 #include "libckpt/io/replaced_file.h"
+#include "libckpt/io/set_edit.h"
 #include "libckpt/io/undo_record.h"
 #include "libckpt/io/writer_lock.h"
 #include "libcore/base/error.h"
@@ -55,14 +56,17 @@ std::uint64_t settle_open(int folder, const std::string& name, int target) {
   if (found.kind == FoundEdit::Kind::none) return 0;
   if (found.kind == FoundEdit::Kind::unreadable) throw_errno(found.error, kDoing);
   // A record that is not whole was followed by no write; one that does not fit is that of a file which was replaced.
-  EditStage stage = found.record ? detail::stage_of(target, found.record->edit) : EditStage::foreign;
+  EditStage stage = found.record ? detail::stage_in(folder, target, *found.record) : EditStage::foreign;
   int error = 0;
   if (stage == EditStage::begun) {
     error = detail::write_version(target, found.record->edit, detail::Version::before);
   }
   if (error == 0 && stage != EditStage::foreign && file_ops().fsync(target) != 0) error = errno;
   if (error != 0) throw_errno(error, kDoing);
-  if (stage == EditStage::whole && !found.record->edit.appends()) keep_undo_of(folder, name, target, *found.record);
+  bool alone = stage == EditStage::whole && !found.record->set;
+  if (alone && !found.record->edit.appends()) keep_undo_of(folder, name, target, *found.record);
+  if (stage == EditStage::whole && !alone) error = sync_folder(folder);  // that the head of the set is the new one
+  if (error != 0) throw_errno(error, kDoing);
   error = file_ops().unlinkat(folder, journal.c_str(), 0) == 0 ? sync_folder(folder) : errno;
   if (error != 0) throw_errno(error, kDoing);
   return stage == EditStage::begun ? found.record->edit.length() : 0;
@@ -145,21 +149,12 @@ struct EditJournal::Impl {
 
   /// The record and its name are durable before anything else changes; where that fails, nothing has.
   void write_journal(const core::ByteVector& encoded) const {
-    constexpr const char* kDoing = "cannot write the record of the edit beside it";
-    std::string name = detail::journal_name(target.name);
-    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    Fd journal(file_ops().openat(folder(), name.c_str(), kFlags, 0600));
-    if (!journal) throw_errno(errno, kDoing);
-    struct stat owner = status_of(file.get());
-    // The superuser's record must be the owner's, or nobody would believe it; readers of the file need it, too.
-    if (owner.st_uid != ::geteuid()) (void)!::fchown(journal.get(), owner.st_uid, owner.st_gid);
-    (void)::fchmod(journal.get(), owner.st_mode & 0666);
-    int error = detail::write_fully(journal.get(), 0, encoded);
-    if (error == 0 && file_ops().fsync(journal.get()) != 0) error = errno;
-    if (error == 0) error = sync_folder(folder());
-    if (error == 0) return;
-    file_ops().unlinkat(folder(), name.c_str(), 0);
-    throw_errno(error, kDoing);
+    int error = detail::write_journal(folder(), target.name, file.get(), encoded);
+    if (error == 0) {
+      error = sync_folder(folder());
+      if (error != 0) file_ops().unlinkat(folder(), detail::journal_name(target.name).c_str(), 0);
+    }
+    if (error != 0) throw_errno(error, "cannot write the record of the edit beside it");
   }
 
   /// A failed fsync is never repeated. The record stays wherever the old bytes are not known to be durable.
@@ -237,7 +232,7 @@ bool EditJournal::may_edit(const std::filesystem::path& path) {
 }
 
 bool EditJournal::can_record(const FileEdit& edit) {
-  return detail::record_size(edit) <= detail::kLongestRecord;
+  return detail::record_size({.edit = edit}) <= detail::kLongestRecord;
 }
 
 UndoKept EditJournal::apply(const FileEdit& edit) {
@@ -258,20 +253,19 @@ bool EditJournal::settle(const std::filesystem::path& path) {
   if (failed || !std::filesystem::is_regular_file(real, failed)) return false;
   std::filesystem::path journal = real.parent_path() / detail::journal_name(real.filename().string());
   struct stat status {};
-  return ::lstat(journal.c_str(), &status) == 0 && EditJournal(path).impl_->put_back > 0;
+  if (::lstat(journal.c_str(), &status) == 0) return EditJournal(path).impl_->put_back > 0;
+  return detail::may_be_head(real.filename().string()) && settle_set(path) > 0;
 }
 
 namespace detail {
 
-void settle_edit(int folder, const std::string& name) {
+std::uint64_t settle_edit(int folder, const std::string& name) {
   struct stat status {};
-  if (::fstatat(folder, journal_name(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (::fstatat(folder, journal_name(name).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return 0;
   Fd file = open_target(folder, name);
-  if (file) {
-    settle_open(folder, name, file.get());
-  } else if (errno != ENOENT) {
-    throw_errno(errno, "cannot take back an edit of this file that was interrupted");
-  }
+  if (file) return settle_open(folder, name, file.get());
+  if (errno != ENOENT) throw_errno(errno, "cannot take back an edit of this file that was interrupted");
+  return 0;
 }
 
 }  // namespace detail

@@ -83,7 +83,8 @@ class EditJournal {
   /// True when undo() has a record, or the constructor took an interrupted edit back.
   bool can_undo() const;
 
-  /// Puts the old bytes back where an edit was interrupted; true when one was. Errors: those of the constructor, where
+  /// Puts the old bytes back where an edit was interrupted, also one of the set that an index stands for (set_edit.h);
+  /// true when one was. Errors: those of the constructor, where
   /// there is something to do.
   static bool settle(const std::filesystem::path& path);
 
@@ -94,8 +95,8 @@ class EditJournal {
 
 namespace detail {
 
-/// settle() for a writer that holds the lock of `name` in the open folder.
-void settle_edit(int folder, const std::string& name);
+/// settle() for a writer that holds the lock of `name` in the open folder; how many bytes were put back.
+std::uint64_t settle_edit(int folder, const std::string& name);
 /// The record of the last edit has no use once another file has the name (undo_record.cpp).
 void drop_undo(int folder, const std::string& name);
 

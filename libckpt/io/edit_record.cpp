@@ -10,13 +10,15 @@
 #include "libckpt/io/byte_cursor.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/hidden_names.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
 namespace {
 
 constexpr std::string_view kMagic = "ckptedit";
-constexpr std::uint64_t kVersion = 2;
+constexpr std::uint64_t kVersion = 3;
+constexpr std::uint64_t kLongestName = 255;
 constexpr std::uint64_t kHashBytes = 16;
 
 void append_hash(core::ByteVector& out, core::Bytes bytes) {
@@ -54,6 +56,37 @@ std::optional<FilePatch> parse_patch(ByteCursor& in, std::uint64_t from, std::ui
   return patch;
 }
 
+void append_set(core::ByteVector& out, const std::optional<EditOfSet>& set) {
+  core::append_le(out, std::uint64_t{set ? set->head.size() : 0});
+  if (!set) return;
+  core::append_le(out, std::uint64_t{set->member.size()});
+  core::append(out, core::as_bytes(set->head));
+  core::append(out, core::as_bytes(set->member));
+  for (const Hash128& hash : {set->before, set->after}) {
+    core::append_le(out, hash.low);
+    core::append_le(out, hash.high);
+  }
+}
+
+Hash128 take_hash(ByteCursor& in) {
+  auto low = in.take<std::uint64_t>();
+  return {low, in.take<std::uint64_t>()};
+}
+
+/// False for names that no file has.
+bool take_set(ByteCursor& in, std::optional<EditOfSet>& set) {
+  auto head = in.take<std::uint64_t>();
+  if (head == 0) return true;
+  auto member = in.take<std::uint64_t>();
+  if (head > kLongestName || member == 0 || member > kLongestName) return false;
+  set.emplace();
+  set->head = in.take_text(head);
+  set->member = in.take_text(member);
+  set->before = take_hash(in);
+  set->after = take_hash(in);
+  return set->head.find('/') == std::string::npos && set->member.find('/') == std::string::npos;
+}
+
 std::optional<EditRecord> parse(core::Bytes bytes) {
   ByteCursor in(bytes, "the record of an edit");
   if (in.take_text(kMagic.size()) != kMagic || in.take<std::uint64_t>() != kVersion) return std::nullopt;
@@ -64,6 +97,7 @@ std::optional<EditRecord> parse(core::Bytes bytes) {
   edit.old_size = in.take<std::uint64_t>();
   edit.new_size = in.take<std::uint64_t>();
   auto patches = in.take<std::uint64_t>();
+  if (!take_set(in, record.set)) return std::nullopt;
   for (std::uint64_t i = 0, from = 0; i < patches; ++i) {
     std::optional<FilePatch> patch = parse_patch(in, from, edit.common_size());
     if (!patch) return std::nullopt;
@@ -142,21 +176,26 @@ FileEdit reversed(FileEdit edit) {
   return edit;
 }
 
-std::uint64_t record_size(const FileEdit& edit) {
-  constexpr std::uint64_t kNumbers = 6;
+std::uint64_t record_size(const EditRecord& record) {
+  constexpr std::uint64_t kNumbers = 7;
+  const FileEdit& edit = record.edit;
   std::uint64_t size = kMagic.size() + kNumbers * sizeof(std::uint64_t) + edit.tail.size() + kHashBytes;
+  if (record.set) {
+    size += sizeof(std::uint64_t) + record.set->head.size() + record.set->member.size() + 2 * kHashBytes;
+  }
   for (const FilePatch& patch : edit.patches) size += 2 * (sizeof(std::uint64_t) + patch.new_bytes.size());
   return size;
 }
 
 core::ByteVector encode(const EditRecord& record) {
   core::ByteVector out;
-  out.reserve(record_size(record.edit));
+  out.reserve(record_size(record));
   core::append(out, core::as_bytes(kMagic));
   for (std::uint64_t number : {kVersion, record.device, record.inode, record.edit.old_size, record.edit.new_size,
                                std::uint64_t{record.edit.patches.size()}}) {
     core::append_le(out, number);
   }
+  append_set(out, record.set);
   for (const FilePatch& patch : record.edit.patches) {
     core::append_le(out, patch.offset);
     core::append_le(out, std::uint64_t{patch.old_bytes.size()});
@@ -204,6 +243,31 @@ EditStage stage_of(int file, const FileEdit& edit) {
   return place.known ? EditStage::begun : EditStage::foreign;
 }
 
+namespace {
+
+enum class Head : std::uint8_t { before, after, other };
+
+/// Which of both the head of a set is now.
+Head look_at_head(int folder, const EditOfSet& set) {
+  Fd file(::openat(folder, set.head.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  bool there = file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
+  auto size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
+  if (!there || size > kLongestRecord) return Head::other;
+  core::ByteVector room(size);
+  Hash128 hash = hash128(read_at(file.get(), 0, room));
+  return hash == set.before ? Head::before : hash == set.after ? Head::after : Head::other;
+}
+
+}  // namespace
+
+/// Where another program has replaced the head meanwhile, the bytes of the member alone decide.
+EditStage stage_in(int folder, int file, const EditRecord& record) {
+  EditStage stage = stage_of(file, record.edit);
+  bool undecided = stage == EditStage::whole && record.set && look_at_head(folder, *record.set) == Head::before;
+  return undecided ? EditStage::begun : stage;
+}
+
 bool is_before(int file, const FileEdit& edit) {
   return look_at(file, edit).old;
 }
@@ -220,6 +284,32 @@ int write_version(int file, const FileEdit& edit, Version version) {
   }
   bool cut = error == 0 && edit.old_size != edit.new_size && size == edit.common_size();
   if (cut && file_ops().ftruncate(file, static_cast<off_t>(size)) != 0) error = errno;
+  return error;
+}
+
+core::ByteVector version_of(core::Bytes other, const FileEdit& edit, Version version) {
+  bool before = version == Version::before;
+  core::ByteVector out(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(edit.common_size()));
+  for (const FilePatch& patch : edit.patches) {
+    std::ranges::copy(before ? patch.old_bytes : patch.new_bytes,
+                      out.begin() + static_cast<std::ptrdiff_t>(patch.offset));
+  }
+  if ((before ? edit.old_size : edit.new_size) > edit.common_size()) core::append(out, edit.tail);
+  return out;
+}
+
+int write_journal(int folder, const std::string& name, int file, core::Bytes encoded) {
+  std::string journal = journal_name(name);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  Fd fd(file_ops().openat(folder, journal.c_str(), kFlags, 0600));
+  struct stat owner {};
+  if (!fd || ::fstat(file, &owner) != 0) return errno;
+  // The superuser's record must be the owner's, or nobody would believe it; readers of the file need it, too.
+  if (owner.st_uid != ::geteuid()) (void)!::fchown(fd.get(), owner.st_uid, owner.st_gid);
+  (void)::fchmod(fd.get(), owner.st_mode & 0666);
+  int error = write_fully(fd.get(), 0, encoded);
+  if (error == 0 && file_ops().fsync(fd.get()) != 0) error = errno;
+  if (error != 0) file_ops().unlinkat(folder, journal.c_str(), 0);
   return error;
 }
 

@@ -12,15 +12,26 @@
 #include <optional>
 #include <string>
 
+#include "libckpt/io/checksum.h"
 #include "libckpt/io/edit_journal.h"
 #include "libcore/base/bytes.h"
 
 namespace ckpt::detail {
 
+/// Of a file that is edited together with others (set_edit.h): the edit of it stands as soon as the head is the new
+/// one.
+struct EditOfSet {
+  std::string head;    ///< a name in the folder
+  std::string member;  ///< that of the file itself
+  Hash128 before;      ///< of the old head
+  Hash128 after;
+};
+
 struct EditRecord {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   FileEdit edit;
+  std::optional<EditOfSet> set = {};
 };
 
 /// The edit with bytes that stay in front of a new end, where none of its patches lies there: a record of a file that
@@ -32,7 +43,7 @@ FileEdit reversed(FileEdit edit);
 inline constexpr std::uint64_t kLongestRecord = 256ULL << 20;  ///< longer ones are not believed
 
 /// Of encode().
-std::uint64_t record_size(const FileEdit& edit);
+std::uint64_t record_size(const EditRecord& record);
 core::ByteVector encode(const EditRecord& record);
 /// nullopt for bytes that encode() did not make, and for a part of those.
 std::optional<EditRecord> decode(core::Bytes bytes);
@@ -68,11 +79,19 @@ enum class EditStage : std::uint8_t {
 };
 /// Of an open file. Errors: Error(io).
 EditStage stage_of(int file, const FileEdit& edit);
+/// The same of one that lies in an open folder, where the head of a set decides about an edit of a member.
+EditStage stage_in(int folder, int file, const EditRecord& record);
 /// True when the open file is the one before the edit, as far as it says. Errors: Error(io).
 bool is_before(int file, const FileEdit& edit);
 
 enum class Version : std::uint8_t { before, after };
 /// Gives an open file the bytes and the length of a version: 0, or the errno that stopped it. Not durable yet.
 int write_version(int file, const FileEdit& edit, Version version);
+/// The bytes of a version, of those of the other.
+core::ByteVector version_of(core::Bytes other, const FileEdit& edit, Version version);
+
+/// Writes the journal of the file `name`, which is open as `file`, and makes it durable, but not its name: 0, or the
+/// errno that stopped it, and then nothing is left of it.
+int write_journal(int folder, const std::string& name, int file, core::Bytes encoded);
 
 }  // namespace ckpt::detail

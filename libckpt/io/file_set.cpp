@@ -13,6 +13,7 @@
 #include "libckpt/io/mentions.h"
 #include "libckpt/io/pending_files.h"
 #include "libckpt/io/replaced_file.h"
+#include "libckpt/io/set_edit.h"
 #include "libckpt/io/writer_lock.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -66,6 +67,7 @@ struct FileSet::Impl {
         folder_fd(open_folder(folder)),
         lock(folder_fd.get(), name) {
     detail::sweep_folder(folder_fd.get(), lock);
+    detail::settle_members(folder_fd.get(), name);  // an edit in place of the old set that was interrupted
     head = std::make_unique<AtomicFile>(
         head_path, AtomicFile::Options{.overwrite = options.overwrite, .durable = options.durable, .lock = false});
   }

@@ -117,8 +117,16 @@ bool is_lock_name(std::string_view entry) {
   return is_name_beside(entry, kLockSuffix);
 }
 
+bool is_journal_name(std::string_view entry) {
+  return is_name_beside(entry, kJournalSuffix);
+}
+
+std::string journaled_name(std::string_view journal) {
+  return is_journal_name(journal) ? std::string(journal.substr(1, journal.size() - 1 - kJournalSuffix.size())) : "";
+}
+
 bool is_record_name(std::string_view entry) {
-  return is_name_beside(entry, kJournalSuffix) || is_name_beside(entry, kUndoSuffix);
+  return is_journal_name(entry) || is_name_beside(entry, kUndoSuffix);
 }
 
 }  // namespace ckpt::detail

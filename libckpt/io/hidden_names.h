@@ -33,6 +33,9 @@ bool is_temporary_for(const TemporaryOwner& owner, const std::string& name);
 bool is_lock_name(std::string_view entry);
 /// True for every name that journal_name() or undo_name() makes.
 bool is_record_name(std::string_view entry);
+bool is_journal_name(std::string_view entry);
+/// The file whose journal_name() this is, where that was not cut.
+std::string journaled_name(std::string_view journal);
 
 /// First digits of what Linux calls this run of the machine.
 std::string boot_digits();

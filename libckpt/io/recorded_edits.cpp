@@ -45,26 +45,29 @@ Names names_in(const fs::path& folder) {
   return names;
 }
 
-State state_of(int file, const FoundEdit& found) {
+State state_of(int folder, int file, const FoundEdit& found) {
   if (found.kind != FoundEdit::Kind::present) return State::unreadable;
   if (!found.record) return State::outdated;
-  EditStage stage = detail::stage_of(file, found.record->edit);
+  EditStage stage = detail::stage_in(folder, file, *found.record);
   if (stage == EditStage::begun) return State::pending;
   return stage == EditStage::whole ? State::may_undo : State::outdated;
 }
 
 void look_at_journal(int folder, const Fd& file, uid_t owner, RecordedEdit& out) {
   FoundEdit found = detail::find_edit(folder, out.record, owner);
-  out.state = state_of(file.get(), found);
+  out.state = state_of(folder, file.get(), found);
   if (found.record) out.bytes = found.record->edit.length();
 }
 
-void look_at_undo(const Fd& file, const detail::FoundUndo& found, RecordedEdit& out) {
+/// The first part is of the file itself; others are of a set for which it stands.
+void look_at_undo(int folder, const detail::FoundUndo& found, RecordedEdit& out) {
   if (found.error != 0 || found.foreign) return;
-  out.state = State::outdated;
-  if (found.parts.size() != 1) return;
-  out.bytes = found.parts.front().record.edit.length();
-  if (detail::is_as_left(file.get(), found.parts.front())) out.state = State::may_undo;
+  out.state = found.parts.empty() ? State::outdated : State::may_undo;
+  for (const detail::UndoPart& part : found.parts) {
+    out.bytes += part.record.edit.length();
+    Fd file(::openat(folder, part.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file || !detail::is_as_left(file.get(), part)) out.state = State::outdated;
+  }
 }
 
 /// What is recorded of edits of a file, if anything.
@@ -88,7 +91,7 @@ std::vector<RecordedEdit> look_at(int folder, const std::string& name, Names& na
   detail::FoundUndo found = detail::find_undo(folder, name, status.st_uid);
   names.records.erase(detail::undo_name(name));
   if (found.kept != UndoKept::nowhere) {
-    add(found.path, [&](RecordedEdit& out) { look_at_undo(file, found, out); });
+    add(found.path, [&](RecordedEdit& out) { look_at_undo(folder, found, out); });
   }
   return all;
 }

@@ -66,7 +66,7 @@ SourcePtr as_before_edit(SourcePtr file, const fs::path& path) {
   if (found.kind == FoundEdit::Kind::unreadable) {
     throw_errno(found.error, "an edit of this file goes on or was interrupted, and its record cannot be read");
   }
-  if (!found.record || stage_of(fd, found.record->edit) != EditStage::begun) return file;
+  if (!found.record || stage_in(folder.get(), fd, *found.record) != EditStage::begun) return file;
   return std::make_shared<UneditedSource>(std::move(file), std::move(found.record->edit));
 }
 

@@ -15,6 +15,7 @@
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/mentions.h"
 #include "libckpt/io/replaced_file.h"
+#include "libckpt/io/set_edit.h"
 #include "libckpt/io/writer_lock.h"
 #include "libckpt/run/step_name.h"
 #include "libcore/base/error.h"
@@ -153,6 +154,7 @@ void remove_step(int folder, const StepFile& step) {
     std::error_code gone;
     if (fs::is_directory(step.path, gone)) return remove_folder(folder, name);
     settle_edit(folder, name);  // its record goes
+    if (is_index(step)) settle_members(folder, name);
     is_index(step) ? remove_set(folder, step) : remove_file(folder, name);
   });
 }

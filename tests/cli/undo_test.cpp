@@ -58,6 +58,29 @@ INSTANTIATE_TEST_SUITE_P(Formats, UndoOf,
                                          Rung{"net.pth", "data.pkl and directory", "appended"}),
                          [](const auto& one) { return one.param.file.substr(sizeof "net"); });
 
+TEST(Undo, AnEditInPlaceOfShardsGivesAllOfThemBack) {
+  TempDir dir;
+  const std::string index = "m.safetensors.index.json";
+  write_model(dir, "net.safetensors", {"module.a", "module.b"});
+  run_well(dir, {"split", "--shards", "2", "net.safetensors", "-o", index});
+  Names files = list_folder(dir.path());
+  auto contents = [&] {
+    std::string all;
+    for (const std::string& name : list_folder(dir.path())) all += name + read_file(dir.path() / name);
+    return all;
+  };
+  const std::string before = contents();
+  EXPECT_THAT(run_well(dir, {"strip-prefix", "--in-place", "--dry-run", "."}),
+              HasSubstr("headers and index to be rewritten in place, "));
+  EXPECT_EQ(contents(), before);
+  EXPECT_THAT(run_well(dir, {"strip-prefix", "--in-place", "."}), HasSubstr("headers and index rewritten in place, "));
+  EXPECT_EQ(names_in(dir.path() / index), (Names{"a", "b"}));
+  EXPECT_EQ(list_folder(dir.path()), files);
+  EXPECT_THAT(run_ckpt(dir.path(), {"doctor"}).out, HasSubstr("'ckpt undo " + index + "'"));
+  EXPECT_THAT(run_well(dir, {"undo", "."}), HasSubstr(index + ": the last edit in place was taken back"));
+  EXPECT_EQ(contents(), before);
+}
+
 TEST(Undo, JsonSaysWhatAnEditWrites) {
   TempDir dir;
   write_model(dir, "net.pth", {"module.a"});

@@ -86,7 +86,8 @@ Judge::Judge(const Operation& operation, fs::path scratch) : operation_(operatio
 }
 
 Folder Judge::settled(const Folder& state, std::string& wrong) const {
-  if (state.count(ckpt::detail::journal_name(operation_.head)) == 0) return state;
+  bool pending = std::ranges::any_of(state, [](const auto& file) { return ckpt::detail::is_journal_name(file.first); });
+  if (!pending) return state;
   write_folder(scratch_, state);
   std::string before = meaning_of(scratch_ / operation_.head);
   try {

@@ -5,6 +5,7 @@
 #include "libckpt/format/safetensors/detail.h"
 #include "libckpt/format/shard_index.h"
 #include "libckpt/io/json.h"
+#include "libckpt/io/unedited_source.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -75,8 +76,16 @@ void refuse_blocks(const SafetensorsShards& index) {
   }
 }
 
-std::shared_ptr<const SafetensorsShards> read_shards(const Input& input, const OpenOptions& options) {
-  ShardIndex index = read_shard_index(input, options, kSuffixes);
+/// Once for all shards: 'ckpt undo' of the index takes the edit back from all of them.
+void warn_of_pending_edits(const SafetensorsShards& shards, Report& report) {
+  bool pending = std::ranges::any_of(shards.shards, [](const auto& shard) { return hides_edit(*shard.detail->file); });
+  if (!pending) return;
+  report.warnings.push_back(
+      "an edit of these files goes on or was interrupted; they are read as they were before, and 'ckpt undo' of the "
+      "index takes the edit back");
+}
+
+std::shared_ptr<const SafetensorsShards> read_shards(const Input& input, ShardIndex index, const OpenOptions& options) {
   require_shards(input.path.parent_path(), index);
   auto shards = std::make_shared<SafetensorsShards>();
   shards->index_path = input.path;
@@ -111,11 +120,16 @@ std::vector<Finding> find_unlisted_tensors(const SafetensorsShards& shards) {
 Checkpoint read_safetensors_index(const Input& input, const OpenOptions& options) {
   std::shared_ptr<const SafetensorsShards> shards;
   std::vector<std::pair<std::string, EntryPtr>> tensors;
-  read_until_it_stands(input, [&](const Input& now) {
-    shards = read_shards(now, options);
+  std::vector<std::string> files;
+  auto read = [&](const Input& now) {
+    ShardIndex index = read_shard_index(now, options, kSuffixes);
+    files = index.files;
+    shards = read_shards(now, std::move(index), options);
     tensors = collect(*shards);
-  });
+  };
+  read_until_it_stands(input, read, [&] { return edit_goes_on(input.path.parent_path(), files); });
   if (options.report != nullptr) {
+    warn_of_pending_edits(*shards, *options.report);
     for (const Finding& finding : find_unlisted_tensors(*shards)) {
       options.report->warnings.push_back("tensor " + quote(finding.subject) + " " + finding.text);
     }

@@ -135,6 +135,17 @@ void write_index(const Checkpoint& checkpoint, const std::filesystem::path& path
   write_shards(checkpoint, std::move(state), path, options);
 }
 
+std::optional<SetEdit> edit_shards(const Checkpoint& checkpoint, const std::filesystem::path& index,
+                                   const SaveOptions& options) {
+  FlatState state = flatten(checkpoint);
+  require_all_listed(checkpoint, index);
+  std::optional<SetEdit> edit = plan_headers(checkpoint, state, index, options);
+  if (!edit) return std::nullopt;
+  warn_about_locations(state, options);
+  warn_about_ties(checkpoint, state, options);
+  return edit;
+}
+
 void read_through(const SafetensorsDetail& detail, VerifyResult& result, const Progress& progress,
                   std::uint64_t total) {
   for (const SourcePtr& source : detail.sources) {
@@ -191,9 +202,11 @@ const Format kSafetensorsSharded = {
     .read = read_safetensors_index,
     .obstacles = obstacles,
     .write = write_index,
+    .edit_set = edit_shards,
     .verify = verify_index,
     .splits = true,
     .several_files = true,
+    .edited_part = "headers and index",
     .one_file_as = "safetensors",
 };
 

@@ -8,6 +8,7 @@
 #include "libckpt/format/safetensors/present_files.h"
 #include "libckpt/io/file_set.h"
 #include "libckpt/io/json.h"
+#include "libckpt/io/mentions.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -251,11 +252,11 @@ bool wants_shards(const SaveOptions& options) {
   return options.shards > 0 || !options.shard_prefixes.empty();
 }
 
-ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
-                      const SaveOptions& options, const NameTest& test) {
-  if (options.shards > 0 && (options.max_shard_size > 0 || !options.shard_prefixes.empty())) {
-    throw Error(ErrorCode::usage, "a number of shards goes with neither a size nor prefixes");
-  }
+namespace {
+
+/// plan_shards() with names as `choose` makes them.
+ShardPlan plan_groups(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
+                      const SaveOptions& options, const std::function<void(std::vector<PlannedShard>&)>& choose) {
   auto old = std::dynamic_pointer_cast<const SafetensorsShards>(checkpoint.detail);
   if (options.max_shard_size != 0 || wants_shards(options)) old = nullptr;
   std::uint64_t total = tensor_bytes(state.tensors);
@@ -275,13 +276,52 @@ ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::
     bool kept = file.is_unchanged() && is_file_of(*group.old->file, index_path.parent_path() / group.file_name);
     plan.shards.push_back({group.file_name, std::move(file), kept});
   }
-  choose_names(plan.shards, test);
+  choose(plan.shards);
   TextPairs metadata = index_metadata(checkpoint, state.extra, old.get());
   TextPairs weight_map;
   for (const std::string& name : order) weight_map.emplace_back(name, plan.shards[shard_of.at(name)].name);
   bool verbatim = old && weight_map == old->weight_map && metadata == old->metadata;
   plan.index_text = verbatim ? old->index_text : index_json(metadata, total, weight_map);
   return plan;
+}
+
+}  // namespace
+
+ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
+                      const SaveOptions& options, const NameTest& test) {
+  if (options.shards > 0 && (options.max_shard_size > 0 || !options.shard_prefixes.empty())) {
+    throw Error(ErrorCode::usage, "a number of shards goes with neither a size nor prefixes");
+  }
+  return plan_groups(checkpoint, std::move(state), index_path, options,
+                     [&](std::vector<PlannedShard>& shards) { choose_names(shards, test); });
+}
+
+std::optional<SetEdit> plan_headers(const Checkpoint& checkpoint, FlatState state,
+                                    const std::filesystem::path& index_path, const SaveOptions& options) {
+  auto old = std::dynamic_pointer_cast<const SafetensorsShards>(checkpoint.detail);
+  std::error_code failed;
+  bool same = old && !old->shards.empty() && std::filesystem::equivalent(old->index_path, index_path, failed);
+  if (!same || options.max_shard_size != 0 || wants_shards(options)) return std::nullopt;
+  ShardPlan plan = plan_groups(checkpoint, std::move(state), index_path, options, [](std::vector<PlannedShard>&) {});
+  if (plan.shards.size() != old->shards.size()) return std::nullopt;
+  // Another model that is read from the same files must not change with this one.
+  std::filesystem::path folder = index_path.has_parent_path() ? index_path.parent_path() : ".";
+  IndexMentions others(folder, index_path.filename().string());
+  SetEdit edit;
+  core::append(edit.old_head, core::as_bytes(old->index_text));
+  core::append(edit.new_head, core::as_bytes(plan.index_text));
+  for (std::size_t i = 0; i < plan.shards.size(); ++i) {
+    const SafetensorsDetail& file = *old->shards[i].detail;
+    const PlannedShard& shard = plan.shards[i];
+    if (shard.name != old->shards[i].file_name || !shard.plan.changes_header_alone()) return std::nullopt;
+    if (shard.plan.is_unchanged()) continue;
+    if (!is_file_of(*file.file, folder / shard.name) || others.holds(shard.name)) return std::nullopt;
+    FileEdit changes{.old_size = file.file->size(), .new_size = file.file->size()};
+    changes.replace(kLengthBytes, core::as_bytes(file.header.text), core::as_bytes(shard.plan.header()));
+    edit.members.push_back({shard.name, std::move(changes)});
+  }
+  if (edit.old_head == edit.new_head && !edit.members.empty()) return std::nullopt;  // nothing would decide
+  return edit;
 }
 
 void write_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libckpt/format/safetensors/plan.h"
+#include "libckpt/io/set_edit.h"
 
 namespace ckpt::detail {
 
@@ -45,6 +47,12 @@ bool wants_shards(const SaveOptions& options);
 /// tensors; Error(key) for a prefix that no tensor has.
 ShardPlan plan_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
                       const SaveOptions& options, const NameTest& test);
+
+/// The edit that gives the shards from which the checkpoint was read other headers, and the index its new names, where
+/// that makes it what write_shards() would; nullopt where tensors would move, or another index names a shard that
+/// changes. Errors: those of flatten().
+std::optional<SetEdit> plan_headers(const Checkpoint& checkpoint, FlatState state,
+                                    const std::filesystem::path& index_path, const SaveOptions& options);
 
 /// Writes a checkpoint as shards and index. The old set or the new one is there, whole, at any time; files of the set
 /// that the index named before are removed at the end as far as present_files.h proves them to be part of it, the

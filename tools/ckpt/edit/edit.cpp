@@ -197,10 +197,10 @@ std::string check_expressible(const EditOptions& options, const Job& job, const 
   if (!edit.changed) return "";
   std::optional<ckpt::InPlaceEdit> in_place = ckpt::plan_in_place(written, job.target, save);
   if (!in_place) return "";
-  bool appends = in_place->changes.appends();
+  bool appends = in_place->appends();
   report.rung = appends ? "append" : "in place";
   report.part = in_place->part;
-  return edited_text(report.part, appends ? "to be appended" : "to be rewritten in place", in_place->changes.length());
+  return edited_text(report.part, appends ? "to be appended" : "to be rewritten in place", in_place->length());
 }
 
 CarryPlan carry_plan(const EditOptions& options, const Job& job, const ckpt::Checkpoint& checkpoint) {
