@@ -26,7 +26,7 @@ bug "index before its shards" $io/file_set.cpp 'MOVE impl_->place_members(); BEF
 bug "superseded shards removed before the commit" $io/file_set.cpp 's/impl_->place_members();/for (const auto\& old : impl_->superseded) file_ops().unlinkat(impl_->folder_fd.get(), old.name.c_str(), 0); &/' power-cuts "$set"
 bug "shards not durable before the index" $io/file_set.cpp 's/\.durable = impl_->options\.durable, \.expected_size/.durable = false, .expected_size/' power-cuts "$set"
 bug "close unchecked" $io/atomic_file.cpp 's/file_ops()\.close(fd\.release()) != 0/(file_ops().close(fd.release()), false)/' errors "$one"
-record='if (error == 0) error = sync_folder(folder());'
+record='error = sync_folder(folder());'
 bug "edit in place before its record is durable" $io/edit_journal.cpp "s/$record//" power-cuts "place .safetensors"
 bug "edit in place that is not durable" $io/edit_journal.cpp 's/file_ops()\.fsync(file\.get()) == 0/true/' power-cuts "place .safetensors"
 bug "record of an edit removed before the old bytes are durable" $io/edit_journal.cpp 's/file_ops()\.fsync(target) != 0/false/' power-cuts "interrupted edit"
