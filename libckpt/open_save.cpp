@@ -184,7 +184,7 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     require_values(format, checkpoint);
     const Checkpoint written = blocks_in_the_way ? without_blocks(checkpoint) : checkpoint;
     std::optional<InPlaceEdit> edit = plan_in_place(written, path, options);
-    edit ? edit_in_place(written, *edit, path, options) : format.write(written, path, options);
+    edit ? edit_in_place(written, std::move(*edit), path, options) : format.write(written, path, options);
     if (options.report != nullptr) warn_of_damage(given.root, format, *options.report);
   });
 }

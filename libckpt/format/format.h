@@ -55,9 +55,9 @@ struct Format {
   std::vector<Obstacle> (*obstacles)(const Checkpoint& checkpoint, const SaveOptions& options) = nullptr;
   /// REQUIRES: obstacles() is empty or options.drop_inexpressible. Null when the format is read-only.
   void (*write)(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) = nullptr;
-  /// The edit of the file that `checkpoint` was read from which makes it what write() would, and moves no tensor;
-  /// nullopt where tensors would move. Null for a format whose files are always written whole. REQUIRES: as write();
-  /// the detail of the checkpoint has a file_read().
+  /// The edit of the file that `checkpoint` was read from which makes it hold what write() would, and moves no tensor
+  /// but a few at the front; nullopt where more would move. Null for a format whose files are always written whole.
+  /// REQUIRES: as write(); the detail of the checkpoint has a file_read().
   std::optional<FileEdit> (*edit)(const Checkpoint& checkpoint, const SaveOptions& options) = nullptr;
   /// The same of a checkpoint of several files: what changes in each, and the new index. Null for a format without.
   std::optional<SetEdit> (*edit_set)(const Checkpoint& checkpoint, const std::filesystem::path& index,

@@ -69,22 +69,25 @@ std::optional<InPlaceEdit> plan_in_place(const Checkpoint& checkpoint, const std
   bool possible = format != nullptr && format->edit != nullptr && file != nullptr && may_edit(*file, target);
   std::optional<FileEdit> changes = possible ? format->edit(checkpoint, options) : std::nullopt;
   if (!changes || !EditJournal::can_record(*changes)) return std::nullopt;
-  return InPlaceEdit{std::move(*changes), std::nullopt, format->edited_part};
+  std::string_view part = changes->part.empty() ? format->edited_part : changes->part;
+  return InPlaceEdit{std::move(*changes), std::nullopt, part};
 }
 
-void edit_in_place(const Checkpoint& checkpoint, const InPlaceEdit& edit, const std::filesystem::path& target,
+void edit_in_place(const Checkpoint& checkpoint, InPlaceEdit edit, const std::filesystem::path& target,
                    const SaveOptions& options) {
   std::uint64_t bytes = edit.length();
   const ByteSource* file = checkpoint.detail->file_read();
   if (file != nullptr) core::with_context(target.string(), [&] { file->require_unchanged(); });
+  const bool appends = edit.appends();
   UndoKept kept = UndoKept::in_file;
-  if (bytes > 0) kept = edit.set ? apply_set_edit(target, *edit.set) : EditJournal(target).apply(edit.changes);
+  if (bytes > 0)
+    kept = edit.set ? apply_set_edit(target, *edit.set) : EditJournal(target).apply(std::move(edit.changes));
   if (options.progress) options.progress(bytes, bytes);
   if (options.report == nullptr) return;
   std::string warning = undo_warning(kept);
   if (!warning.empty()) options.report->warnings.push_back(warning);
   options.report->bytes_written += bytes;
-  options.report->rung = edit.appends() ? "append" : "in place";
+  options.report->rung = appends ? "append" : "in place";
   options.report->part = edit.part;
 }
 
@@ -95,8 +98,9 @@ std::uint64_t undo_edit(const std::filesystem::path& path) {
   EditJournal journal(path);
   std::optional<FileEdit> cut = journal.can_undo() ? std::nullopt : cut_appended(path);
   if (!cut || !EditJournal::can_record(*cut)) return journal.undo();
-  journal.apply(*cut);
-  return cut->length();
+  std::uint64_t bytes = cut->length();
+  journal.apply(std::move(*cut));
+  return bytes;
 }
 
 }  // namespace ckpt

@@ -32,7 +32,7 @@ std::optional<InPlaceEdit> plan_in_place(const Checkpoint& checkpoint, const std
                                          const SaveOptions& options);
 /// Makes the edit, and notes it in the report. Errors: those of EditJournal; Error(io) when another program changed the
 /// file since the checkpoint was read from it.
-void edit_in_place(const Checkpoint& checkpoint, const InPlaceEdit& edit, const std::filesystem::path& target,
+void edit_in_place(const Checkpoint& checkpoint, InPlaceEdit edit, const std::filesystem::path& target,
                    const SaveOptions& options);
 
 /// Takes the last edit in place of a file back, or one that was interrupted; an undone edit is done again. Returns how

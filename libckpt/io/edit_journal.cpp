@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "libckpt/io/edit_record.h"
 #include "libckpt/io/file_ops.h"
@@ -41,10 +42,13 @@ struct stat status_of(int fd) {
 }
 
 /// For an edit that stands.
-UndoKept keep_undo_of(int folder, const std::string& name, int file, const detail::EditRecord& record) {
+UndoKept keep_undo_of(int folder, const std::string& name, int file, detail::EditRecord record) {
   struct stat status = status_of(file);
-  detail::EditRecord own{.device = status.st_dev, .inode = status.st_ino, .edit = record.edit};
-  return detail::keep_undo(folder, name, {{name, status.st_mtim, std::move(own)}});
+  record.device = status.st_dev;
+  record.inode = status.st_ino;
+  detail::UndoParts parts;
+  parts.push_back({name, status.st_mtim, std::move(record)});
+  return detail::keep_undo(folder, name, parts);
 }
 
 /// Ends the interrupted edit of an open file: one that is whole is kept, of one that was begun the old bytes come back.
@@ -63,13 +67,14 @@ std::uint64_t settle_open(int folder, const std::string& name, int target) {
   }
   if (error == 0 && stage != EditStage::foreign && file_ops().fsync(target) != 0) error = errno;
   if (error != 0) throw_errno(error, kDoing);
+  std::uint64_t put_back = stage == EditStage::begun ? found.record->edit.length() : 0;
   bool alone = stage == EditStage::whole && !found.record->set;
-  if (alone && !found.record->edit.appends()) keep_undo_of(folder, name, target, *found.record);
+  if (alone && !found.record->edit.appends()) keep_undo_of(folder, name, target, std::move(*found.record));
   if (stage == EditStage::whole && !alone) error = sync_folder(folder);  // that the head of the set is the new one
   if (error != 0) throw_errno(error, kDoing);
   error = file_ops().unlinkat(folder, journal.c_str(), 0) == 0 ? sync_folder(folder) : errno;
   if (error != 0) throw_errno(error, kDoing);
-  return stage == EditStage::begun ? found.record->edit.length() : 0;
+  return put_back;
 }
 
 }  // namespace
@@ -91,16 +96,18 @@ void FileEdit::replace(std::uint64_t offset, core::Bytes old_bytes, core::Bytes 
 }
 
 void FileEdit::replace_where_different(std::uint64_t offset, core::Bytes old_bytes, core::Bytes new_bytes) {
-  constexpr std::size_t kWorthAPatch = 256;
+  constexpr std::size_t kBlock = 256;  // so many bytes that stay are worth a patch less
   std::size_t end = old_bytes.size();
+  auto same = [&](std::size_t at) {
+    return std::memcmp(&old_bytes[at], &new_bytes[at], std::min(kBlock, end - at)) == 0;
+  };
   for (std::size_t at = 0; at < end;) {
-    auto differs = std::mismatch(old_bytes.begin() + static_cast<std::ptrdiff_t>(at), old_bytes.end(),
-                                 new_bytes.begin() + static_cast<std::ptrdiff_t>(at));
-    std::size_t begin = static_cast<std::size_t>(differs.first - old_bytes.begin());
-    std::size_t last = begin;  // behind the last byte that differs
-    for (at = begin; at < end && at - last < kWorthAPatch; ++at) {
-      if (old_bytes[at] != new_bytes[at]) last = at + 1;
-    }
+    while (at < end && same(at)) at += kBlock;
+    std::size_t begin = std::min(at, end);
+    while (at < end && !same(at)) at += kBlock;
+    std::size_t last = std::min(at, end);
+    while (begin < last && old_bytes[begin] == new_bytes[begin]) ++begin;
+    while (begin < last && old_bytes[last - 1] == new_bytes[last - 1]) --last;
     replace(offset + begin, old_bytes.subspan(begin, last - begin), new_bytes.subspan(begin, last - begin));
   }
 }
@@ -129,22 +136,22 @@ struct EditJournal::Impl {
 
   int folder() const { return target.folder.get(); }
 
-  UndoKept apply(const FileEdit& wanted) {
+  UndoKept apply(FileEdit wanted) {
     struct stat status = status_of(file.get());
-    const FileEdit edit = detail::anchored(file.get(), wanted);
-    const detail::EditRecord record{.device = status.st_dev, .inode = status.st_ino, .edit = edit};
-    core::ByteVector encoded = detail::encode(record);
-    detail::require_allowed(std::max<std::uint64_t>(edit.new_size, encoded.size()));
+    detail::EditRecord record{
+        .device = status.st_dev, .inode = status.st_ino, .edit = detail::anchored(file.get(), std::move(wanted))};
+    const FileEdit& edit = record.edit;
+    detail::require_allowed(std::max<std::uint64_t>(edit.new_size, detail::record_size(record)));
     if (!detail::is_before(file.get(), edit)) {
       throw Error(ErrorCode::io, "the file was changed by another program; nothing was written");
     }
     detail::Step step;  // it takes milliseconds, so a signal may wait
-    write_journal(encoded);
+    write_journal(detail::encode(record));
     int error = detail::write_version(file.get(), edit, detail::Version::after);
     bool synced = error != 0 || file_ops().fsync(file.get()) == 0;
     if (!synced) error = errno;
     if (error != 0) take_back(edit, error, synced);
-    return end(record);
+    return end(std::move(record));
   }
 
   /// The record and its name are durable before anything else changes; where that fails, nothing has.
@@ -179,12 +186,12 @@ struct EditJournal::Impl {
 
   /// The edit stands already: a record of a file that holds all new bytes is that of a whole edit, and goes whenever it
   /// is found. So it need not be durable that it goes.
-  UndoKept end(const detail::EditRecord& record) const {
+  UndoKept end(detail::EditRecord record) const {
     UndoKept kept = UndoKept::in_file;
     if (record.edit.appends()) {
       detail::drop_undo(folder(), target.name);
     } else {
-      kept = keep_undo_of(folder(), target.name, file.get(), record);
+      kept = keep_undo_of(folder(), target.name, file.get(), std::move(record));
     }
     file_ops().unlinkat(folder(), detail::journal_name(target.name).c_str(), 0);
     return kept;
@@ -200,12 +207,13 @@ struct EditJournal::Impl {
     if (found.parts.size() != 1) {
       throw Error(ErrorCode::io, "there is no record of an edit in place, so nothing can be undone");
     }
-    const FileEdit& last = found.parts.front().record.edit;
+    FileEdit& last = found.parts.front().record.edit;
     if (!detail::is_as_left(file.get(), found.parts.front())) {
       throw Error(ErrorCode::io, "the file was changed after its last edit in place, which therefore cannot be undone");
     }
-    apply(detail::reversed(last));
-    return last.length();
+    std::uint64_t bytes = last.length();
+    apply(detail::reversed(std::move(last)));
+    return bytes;
   }
 
   std::filesystem::path path;
@@ -235,8 +243,8 @@ bool EditJournal::can_record(const FileEdit& edit) {
   return detail::record_size({.edit = edit}) <= detail::kLongestRecord;
 }
 
-UndoKept EditJournal::apply(const FileEdit& edit) {
-  return core::with_context(impl_->path.string(), [&] { return impl_->apply(edit); });
+UndoKept EditJournal::apply(FileEdit edit) {
+  return core::with_context(impl_->path.string(), [&] { return impl_->apply(std::move(edit)); });
 }
 
 std::uint64_t EditJournal::undo() {

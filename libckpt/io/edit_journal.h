@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "libcore/base/bytes.h"
@@ -33,6 +34,7 @@ struct FileEdit {
   std::uint64_t new_size = 0;
   std::vector<FilePatch> patches = {};  ///< ascending, apart from each other, inside the shorter version
   core::ByteVector tail = {};           ///< what the longer version has behind the end of the shorter
+  std::string_view part = {};           ///< what of the file it writes, where that is not what it always is
 
   /// True when all that was in the file before stays there.
   bool appends() const;
@@ -74,7 +76,7 @@ class EditJournal {
   /// Durable when it returns. Errors: Error(io) when the file has other bytes or another size than the edit says, and
   /// from the system; the file is then as it was, unless the message says otherwise. REQUIRES: the edit changes
   /// something, and can_record() it.
-  UndoKept apply(const FileEdit& edit);
+  UndoKept apply(FileEdit edit);
   /// Takes back the edit that was interrupted, else the last one (an undone edit is one as well, so a second call does
   /// it again). After a power cut right behind the edit there may be no record of it any more. Returns how many bytes
   /// were put back or cut off. Errors: those of apply(); Error(io) when no edit is recorded or the file was changed

@@ -189,7 +189,13 @@ std::uint64_t record_size(const EditRecord& record) {
 
 core::ByteVector encode(const EditRecord& record) {
   core::ByteVector out;
-  out.reserve(record_size(record));
+  append_record(out, record);
+  return out;
+}
+
+void append_record(core::ByteVector& out, const EditRecord& record) {
+  const std::size_t begin = out.size();
+  out.reserve(begin + record_size(record) + kHashBytes);
   core::append(out, core::as_bytes(kMagic));
   for (std::uint64_t number : {kVersion, record.device, record.inode, record.edit.old_size, record.edit.new_size,
                                std::uint64_t{record.edit.patches.size()}}) {
@@ -203,8 +209,7 @@ core::ByteVector encode(const EditRecord& record) {
     core::append(out, patch.new_bytes);
   }
   core::append(out, record.edit.tail);
-  append_hash(out, out);
-  return out;
+  append_hash(out, core::Bytes(out).subspan(begin));
 }
 
 std::optional<EditRecord> decode(core::Bytes bytes) {

@@ -45,6 +45,8 @@ inline constexpr std::uint64_t kLongestRecord = 256ULL << 20;  ///< longer ones 
 /// Of encode().
 std::uint64_t record_size(const EditRecord& record);
 core::ByteVector encode(const EditRecord& record);
+/// The same, behind what is there.
+void append_record(core::ByteVector& out, const EditRecord& record);
 /// nullopt for bytes that encode() did not make, and for a part of those.
 std::optional<EditRecord> decode(core::Bytes bytes);
 

@@ -103,13 +103,12 @@ core::ByteVector encode(const UndoParts& parts) {
   core::append_le(out, kVersion);
   core::append_le(out, std::uint64_t{parts.size()});
   for (const UndoPart& part : parts) {
-    core::ByteVector record = encode(part.record);
     for (std::uint64_t number : {std::uint64_t{part.name.size()}, static_cast<std::uint64_t>(part.modified.tv_sec),
-                                 static_cast<std::uint64_t>(part.modified.tv_nsec), std::uint64_t{record.size()}}) {
+                                 static_cast<std::uint64_t>(part.modified.tv_nsec), record_size(part.record)}) {
       core::append_le(out, number);
     }
     core::append(out, core::as_bytes(part.name));
-    core::append(out, record);
+    append_record(out, part.record);
   }
   Hash128 hash = hash128(out);
   core::append_le(out, hash.low);

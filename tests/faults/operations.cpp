@@ -205,6 +205,25 @@ void add_edits(List& list) {
            {save_as(1, "net.safetensors")});
 }
 
+/// Names that do not fit where the old ones lie: the first tensors make room.
+void add_growth(List& list) {
+  const std::string file = "net.safetensors";
+  auto add_prefix = [](const ckpt::Checkpoint& old) { return ckpt::add_prefix(old, {.prefix = "p."}); };
+  Act tight = [=](const fs::path& folder) {
+    ckpt::SaveOptions options = save_options();
+    options.slack = 0;
+    ckpt::save(sample_model(1), folder / file, options);
+  };
+  list.add({.group = "add-prefix --in-place",
+            .name = "add-prefix --in-place .safetensors",
+            .head = file,
+            .run = edit(file, add_prefix),
+            .next = save_as(3, file),
+            .command = {"add-prefix", "-q", "--in-place", "--prefix", "p.", file},
+            .quick = true},
+           {tight});
+}
+
 /// What makes one file of the other, from the first byte that differs to the last.
 ckpt::FileEdit difference(const std::string& old, const std::string& fresh) {
   auto begin = static_cast<std::size_t>(std::ranges::mismatch(old, fresh).in1 - old.begin());
@@ -397,6 +416,7 @@ std::vector<Operation> make_operations(const fs::path& scratch) {
   add_saves(list);
   add_conversions(list);
   add_edits(list);
+  add_growth(list);
   add_recovery(list, "net.safetensors", "undo of an interrupted edit");
   add_recovery(list, "net.pth", "undo of an interrupted append");
   add_shard_sets(list);

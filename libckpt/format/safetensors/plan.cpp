@@ -105,10 +105,16 @@ TextPairs plan_metadata(const Checkpoint& checkpoint, const Extra& extra, const 
 
 SafetensorsPlan::SafetensorsPlan(std::vector<FlatTensor> tensors, const TextPairs& metadata,
                                  std::shared_ptr<const SafetensorsDetail> old, std::uint64_t slack)
-    : tensors_(std::move(tensors)), old_(std::move(old)), slack_(slack) {
+    : tensors_(std::move(tensors)), old_(std::move(old)), slack_(slack), metadata_(metadata) {
   if (!old_) sort_canonically(tensors_);
   place();
   make_header(metadata);
+}
+
+SafetensorsPlan::SafetensorsPlan(const SafetensorsPlan& plan, std::uint64_t front)
+    : tensors_(plan.tensors_), old_(plan.old_), slack_(0), front_(front), metadata_(plan.metadata_) {
+  place();
+  make_header(metadata_);
 }
 
 void SafetensorsPlan::place() {
@@ -122,6 +128,8 @@ void SafetensorsPlan::place() {
   if (old_) {
     std::stable_sort(by_data.begin(), by_data.end(),
                      [&](const Placed* a, const Placed* b) { return old_place(a) < old_place(b); });
+    auto stays = [&](const Placed* placed) { return front_ == 0 || old_place(placed).second > front_; };
+    std::stable_partition(by_data.begin(), by_data.end(), stays);
   }
   for (Placed* placed : by_data) {
     placed->begin = data_size_;
@@ -159,7 +167,7 @@ bool SafetensorsPlan::is_verbatim(const TextPairs& metadata) const {
 /// tensors move by whole blocks, which some file systems share between the old file and the new one.
 std::uint64_t SafetensorsPlan::header_length() const {
   std::uint64_t old_length = old_ ? old_->header.text.size() : 0;
-  if (header_.size() <= old_length) return old_length;
+  if (header_.size() <= old_length + front_) return old_length + front_;
   std::uint64_t exact = core::align_up(header_.size(), kAlignment);
   std::uint64_t limit = Limits().max_safetensors_header;
   if (slack_ == 0 || slack_ > limit || exact > limit - slack_) return exact;
@@ -188,6 +196,7 @@ void SafetensorsPlan::make_header(const TextPairs& metadata) {
   for (const Placed& placed : placed_) out.key(placed.tensor->name).raw(entry_text(placed));
   out.end_object();
   header_ = out.take();
+  text_size_ = header_.size();
   std::uint64_t length = header_length();
   if (length > Limits().max_safetensors_header) {
     throw core::Error(core::ErrorCode::unsupported,
@@ -203,6 +212,53 @@ bool SafetensorsPlan::data_is_unchanged() const {
     const SafetensorsItem* item = old_->find(*placed.tensor->entry);
     return item != nullptr && item->begin == placed.begin && item->end == placed.end;
   });
+}
+
+/// How many bytes of the data, up to the end of a tensor, make enough room for the header; 0 where none do. Only a
+/// small part of the file, or copying it is no worse; and all tensors stay aligned as they were.
+std::uint64_t SafetensorsPlan::movable_front() const {
+  constexpr std::uint64_t kMostBytes = 32ULL << 20;
+  constexpr std::uint64_t kSmallPart = 16;
+  constexpr std::uint64_t kLongerOffsets = 32;  // of the entry of a tensor that moves
+  std::uint64_t old_length = old_->header.text.size();
+  std::uint64_t most = std::min(kMostBytes, data_size_ / kSmallPart);
+  if (old_length % kAlignment != 0 || data_size_ % kAlignment != 0) return 0;
+  std::vector<std::uint64_t> ends;
+  for (const Placed& placed : placed_) ends.push_back(placed.end);
+  std::ranges::sort(ends);
+  std::uint64_t moved = 0;
+  for (std::uint64_t end : ends) {
+    if (end > most) return 0;
+    ++moved;
+    bool enough = old_length + end >= text_size_ + moved * kLongerOffsets;
+    if (enough && end % kAlignment == 0) return end;
+  }
+  return 0;
+}
+
+std::optional<FileEdit> SafetensorsPlan::edit() const {
+  if (!data_is_unchanged()) return std::nullopt;
+  std::uint64_t size = old_->file->size();
+  FileEdit edit{.old_size = size, .new_size = size};
+  if (changes_header_alone()) {
+    edit.replace(kLengthBytes, core::as_bytes(old_->header.text), core::as_bytes(header_));
+    return edit;
+  }
+  std::uint64_t front = movable_front();
+  if (front == 0) return std::nullopt;
+  const SafetensorsPlan moved(*this, front);
+  std::uint64_t old_begin = old_->header.data_offset();
+  if (moved.header_.size() != old_->header.text.size() + front) return std::nullopt;
+  core::ByteVector old_bytes(old_begin + front);
+  old_->file->read(0, old_bytes);
+  core::ByteVector new_bytes;
+  core::append_le<std::uint64_t>(new_bytes, moved.header_.size());
+  core::append(new_bytes, core::as_bytes(moved.header_));
+  edit.new_size = size + front;
+  edit.tail.assign(old_bytes.begin() + static_cast<std::ptrdiff_t>(old_begin), old_bytes.end());
+  edit.replace(0, old_bytes, new_bytes);
+  edit.part = "header and first tensors";
+  return edit;
 }
 
 void SafetensorsPlan::write(ByteSink& sink, const std::function<void(std::uint64_t)>& step) const {

@@ -12,6 +12,7 @@
 #include "libckpt/format/safetensors/detail.h"
 #include "libckpt/format/safetensors/extra.h"
 #include "libckpt/io/byte_sink.h"
+#include "libckpt/io/edit_journal.h"
 
 namespace ckpt::detail {
 
@@ -52,6 +53,10 @@ class SafetensorsPlan {
     return old_ && header_.size() == old_->header.text.size() && data_is_unchanged();
   }
   const std::string& header() const { return header_; }
+  /// The edit that makes the new file of the old one: the header alone, where it has the room; else with the first
+  /// tensors moved behind the last, so that their room is the header's. nullopt where more would move than a small part
+  /// of the file, or anything but names and metadata changes.
+  std::optional<FileEdit> edit() const;
   /// True when the file would be the old one, byte for byte.
   bool is_unchanged() const { return old_ && header_ == old_->header.text && data_is_unchanged(); }
   void write(ByteSink& sink, const std::function<void(std::uint64_t)>& step) const;
@@ -62,8 +67,11 @@ class SafetensorsPlan {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
   };
+  /// The same file, but the tensors in the first `front` bytes of the data lie behind all others.
+  SafetensorsPlan(const SafetensorsPlan& plan, std::uint64_t front);
   void place();
   void make_header(const TextPairs& metadata);
+  std::uint64_t movable_front() const;
   std::uint64_t header_length() const;
   std::string entry_text(const Placed& placed) const;
   bool is_verbatim(const TextPairs& metadata) const;
@@ -73,7 +81,10 @@ class SafetensorsPlan {
   std::vector<Placed> placed_;       ///< the same order
   std::shared_ptr<const SafetensorsDetail> old_;
   std::uint64_t slack_;
+  std::uint64_t front_ = 0;  ///< bytes of the old data that lie at the end now
+  TextPairs metadata_;
   std::string header_;
+  std::uint64_t text_size_ = 0;  ///< of the header without the spaces behind it
   std::uint64_t data_size_ = 0;
 };
 

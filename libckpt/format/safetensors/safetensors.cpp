@@ -114,17 +114,14 @@ void write_file(const Checkpoint& checkpoint, const std::filesystem::path& path,
 }
 
 /// Growing a file in front (by FALLOC_FL_INSERT_RANGE) is no way: file systems shift extents step by step, and nothing
-/// takes a power cut in the midst of that back.
+/// takes a power cut in the midst of that back. So tensors at the front make room, by an edit like any other.
 std::optional<FileEdit> edit_header(const Checkpoint& checkpoint, const SaveOptions& options) {
   FlatState state = flatten(checkpoint);
   if (!becomes_one_file(state, options)) return std::nullopt;
-  const auto& old = dynamic_cast<const SafetensorsDetail&>(*checkpoint.detail);
-  SafetensorsPlan plan = plan_one(checkpoint, state, options);
-  if (!plan.changes_header_alone()) return std::nullopt;
+  std::optional<FileEdit> edit = plan_one(checkpoint, state, options).edit();
+  if (!edit) return std::nullopt;
   warn_about_locations(state, options);
   warn_about_ties(checkpoint, state, options);
-  FileEdit edit{.old_size = old.file->size(), .new_size = old.file->size()};
-  edit.replace(kLengthBytes, core::as_bytes(old.header.text), core::as_bytes(plan.header()));
   return edit;
 }
 

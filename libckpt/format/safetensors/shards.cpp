@@ -313,12 +313,12 @@ std::optional<SetEdit> plan_headers(const Checkpoint& checkpoint, FlatState stat
   for (std::size_t i = 0; i < plan.shards.size(); ++i) {
     const SafetensorsDetail& file = *old->shards[i].detail;
     const PlannedShard& shard = plan.shards[i];
-    if (shard.name != old->shards[i].file_name || !shard.plan.changes_header_alone()) return std::nullopt;
+    if (shard.name != old->shards[i].file_name) return std::nullopt;
     if (shard.plan.is_unchanged()) continue;
+    std::optional<FileEdit> changes = shard.plan.edit();
+    if (!changes) return std::nullopt;
     if (!is_file_of(*file.file, folder / shard.name) || others.holds(shard.name)) return std::nullopt;
-    FileEdit changes{.old_size = file.file->size(), .new_size = file.file->size()};
-    changes.replace(kLengthBytes, core::as_bytes(file.header.text), core::as_bytes(shard.plan.header()));
-    edit.members.push_back({shard.name, std::move(changes)});
+    edit.members.push_back({shard.name, std::move(*changes)});
   }
   if (edit.old_head == edit.new_head && !edit.members.empty()) return std::nullopt;  // nothing would decide
   return edit;

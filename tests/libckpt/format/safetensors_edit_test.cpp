@@ -101,6 +101,76 @@ TEST(SafetensorsEdit, AnEditInPlaceWritesWhatASaveWrites) {
   EXPECT_EQ(read_file(dir.path() / kName), read_file(other));
 }
 
+/// Tensors of so many bytes each, without slack.
+void write_many(const fs::path& path, const std::vector<std::size_t>& sizes) {
+  ckpt::Dict dict;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    ckpt::Entry entry;
+    entry.dtype = core::DType::u8;
+    entry.shape = {static_cast<std::int64_t>(sizes[i])};
+    core::ByteVector bytes(sizes[i]);
+    for (std::size_t at = 0; at < bytes.size(); ++at) bytes[at] = static_cast<std::byte>(at * 7 + i);
+    entry.bytes = ckpt::memory_source(std::move(bytes));
+    dict.items.emplace_back(ckpt::Value::text("layer." + std::to_string(1000 + i)),
+                            ckpt::Value::tensor(std::make_shared<ckpt::Entry>(std::move(entry))));
+  }
+  ckpt::save(test::checkpoint(ckpt::Value::dict(std::move(dict))), path, {.slack = 0});
+}
+
+TEST(SafetensorsEdit, WhereNamesHaveNoRoomTheFirstTensorsMakeIt) {
+  test::TempDir dir;
+  fs::path path = dir.path() / kName;
+  write_many(path, std::vector<std::size_t>(100, 1024));
+  const std::string before = read_file(path);
+  Checkpoint old = ckpt::open(path);
+  const std::string prefix = "module.of.a.long.name.";
+  test::InPlaceSave out = test::save_in_place(ckpt::add_prefix(old, {.prefix = prefix}), path);
+  EXPECT_FALSE(out.copied);
+  EXPECT_EQ(out.report.part, "header and first tensors");
+  EXPECT_LT(out.report.bytes_written, before.size() / 4);
+  Checkpoint now = ckpt::open(path);
+  test::write_file(dir.path() / "before.safetensors", before);
+  Checkpoint first = ckpt::open(dir.path() / "before.safetensors");
+  std::vector<ckpt::NamedEntry> entries = ckpt::list_entries(now.root);
+  ASSERT_EQ(entries.size(), 100U);
+  for (const ckpt::NamedEntry& tensor : ckpt::list_entries(first.root)) {
+    const ckpt::Value* moved = now.root.find(prefix + tensor.name);
+    ASSERT_NE(moved, nullptr) << tensor.name;
+    EXPECT_EQ(ckpt::read_all(*moved->as_entry().bytes), ckpt::read_all(*tensor.entry->bytes)) << tensor.name;
+  }
+  EXPECT_TRUE(ckpt::verify(path).damage.empty());
+  out = test::save_in_place(ckpt::add_prefix(now, {.prefix = "x"}), path);  // now there is room
+  EXPECT_EQ(out.report.part, "header");
+  ckpt::undo_edit(path);
+  EXPECT_NE(ckpt::open(path).root.find(prefix + "layer.1000"), nullptr);
+}
+
+TEST(SafetensorsEdit, TensorsMoveOnlyWhereFewDoAndAllStayAligned) {
+  struct Case {
+    std::vector<std::size_t> sizes;
+    bool copied;
+  };
+  std::vector<std::size_t> odd(100, 1024);
+  odd.back() = 1021;  // what would lie behind it would begin at an odd byte
+  std::vector<std::size_t> uneven(100, 1024);
+  uneven.front() = 1021;  // the first place where all stay aligned is far behind
+  std::vector<std::size_t> large(100, 64);
+  large.front() = 4096;  // half of the file
+  for (const Case& one : {Case{std::vector<std::size_t>(100, 1024), false}, Case{odd, true}, Case{uneven, true},
+                          Case{large, true}, Case{{64, 64}, true}}) {
+    test::TempDir dir;
+    fs::path path = dir.path() / kName;
+    write_many(path, one.sizes);
+    const std::string before = read_file(path);
+    test::InPlaceSave out = test::save_in_place(ckpt::add_prefix(ckpt::open(path), {.prefix = "longer.names."}), path);
+    EXPECT_EQ(out.copied, one.copied) << one.sizes.front() << " " << one.sizes.back();
+    EXPECT_NE(ckpt::open(path).root.find("longer.names.layer.1000"), nullptr);
+    if (out.copied) continue;
+    ckpt::undo_edit(path);
+    EXPECT_EQ(read_file(path), before);
+  }
+}
+
 TEST(SafetensorsEdit, AFileThatIsMoreThanOneIsCopied) {
   test::TempDir dir;
   fs::path path = dir.path() / kName;
