@@ -26,6 +26,8 @@ void append_escaped_byte(std::string& out, unsigned char byte) {
 
 std::string escape(std::string_view component) {
   if (component.empty()) return std::string(kEmpty);
+  auto is_plain = [](unsigned char byte) { return byte < 0x80 && byte != '%' && byte != '/' && byte != 0; };
+  if (std::ranges::all_of(component, is_plain)) return std::string(component);
   bool utf8 = core::is_utf8(component);
   std::string out;
   for (unsigned char byte : component) {

@@ -13,7 +13,10 @@ namespace {
 /// The first `count` links, with a slash before each.
 std::string path_text(const Hdf5Path& path, std::size_t count) {
   std::string text;
-  for (std::size_t i = 0; i < count; ++i) text += "/" + path[i];
+  for (std::size_t i = 0; i < count; ++i) {
+    text += '/';
+    text += path[i];
+  }
   return text;
 }
 
@@ -21,7 +24,12 @@ std::string path_text(const Hdf5Path& path, std::size_t count) {
 std::map<std::string, std::size_t> count_below(const std::vector<DatasetPlan>& datasets) {
   std::map<std::string, std::size_t> counts;
   for (const DatasetPlan& dataset : datasets) {
-    for (std::size_t links = 1; links < dataset.path.size(); ++links) ++counts[path_text(dataset.path, links)];
+    std::string group;
+    for (std::size_t links = 0; links + 1 < dataset.path.size(); ++links) {
+      group += '/';
+      group += dataset.path[links];
+      ++counts[group];
+    }
   }
   return counts;
 }
@@ -75,7 +83,8 @@ class LinkPlanner {
   /// Where the link would lie so that everything behind it keeps its path from there on; "" where there is no such
   /// place.
   std::string common_place(std::size_t begin, std::size_t end, std::size_t links) const {
-    std::string place;
+    const Hdf5Path& first = new_path(begin);
+    std::size_t place = 0;  // so many links of it
     for (std::size_t at = begin; at < end; ++at) {
       const Hdf5Path& before = old_path(at);
       const Hdf5Path& after = new_path(at);
@@ -84,11 +93,14 @@ class LinkPlanner {
                                               after.end() - static_cast<std::ptrdiff_t>(rest))) {
         return "";
       }
-      std::string here = path_text(after, after.size() - rest);
-      if (at > begin && here != place) return "";
-      place = std::move(here);
+      std::size_t here = after.size() - rest;
+      bool same =
+          at == begin || (here == place &&
+                          std::equal(after.begin(), after.begin() + static_cast<std::ptrdiff_t>(here), first.begin()));
+      if (!same) return "";
+      place = here;
     }
-    return place;
+    return path_text(first, place);
   }
 
   /// False where something that moves away is there still.

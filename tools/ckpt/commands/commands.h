@@ -8,6 +8,9 @@ namespace cli {
 
 /// Adds them all.
 void add_all_commands(CommandSpec app, Command& chosen);
+/// Adds the one of this name, which spares a short run the options of all others. False for a word that names none, and
+/// for what is about the tool itself and needs to see all.
+bool add_command_alone(CommandSpec app, Command& chosen, const std::string& word);
 
 #define COMMAND(group, name) void add_##name(CommandSpec app, Command& chosen);
 #include "tools/ckpt/commands/command_list.inc"

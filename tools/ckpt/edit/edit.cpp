@@ -300,6 +300,8 @@ int run_job(Context& context, const EditOptions& options, const EditCommand& com
   say_report(options, job.source.path, report);
   if (options.json) write_json(json, options, command, job, done, report);
   if (!options.json && !options.quiet) say_closing(context, options, job, done, written);
+  using Read = std::pair<ckpt::Checkpoint, Edit>;
+  if (options.files.size() == 1) context.kept = std::make_shared<Read>(std::move(checkpoint), std::move(done));
   return useless ? kNo : kDone;
 }
 

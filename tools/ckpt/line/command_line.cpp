@@ -39,7 +39,8 @@ void add_color(CLI::App& app, ColorWhen& color) {
       .type_name("WHEN");
 }
 
-void add_commands(CLI::App& app, Command& chosen, ColorWhen& color) {
+/// `word`: the first one, which usually is the command.
+void add_commands(CLI::App& app, Command& chosen, ColorWhen& color, const std::string& word) {
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", CKPT_VERSION, "print the version");
   app.footer(
@@ -49,7 +50,7 @@ void add_commands(CLI::App& app, Command& chosen, ColorWhen& color) {
       "  ckpt help strip-prefix            # says more about one command");
   app.set_help_flag("-h,--help", "print this text");
   set_help_style(app);
-  add_all_commands(CommandSpec(app), chosen);
+  if (!add_command_alone(CommandSpec(app), chosen, word)) add_all_commands(CommandSpec(app), chosen);
   add_color(app, color);
 }
 
@@ -211,7 +212,7 @@ Command parse_command_line(int argc, char** argv) {
   CLI::App app("Looks into model checkpoints and changes them: keys, devices, formats.", "ckpt");
   Command chosen;
   ColorWhen color = ColorWhen::automatic;
-  add_commands(app, chosen, color);
+  add_commands(app, chosen, color, argc > 1 ? argv[1] : "");
   check_command(app, argc, argv);
   try {
     app.parse(words_of(argc, argv));
