@@ -181,9 +181,9 @@ void save(const Checkpoint& given, const std::filesystem::path& path, const Save
     if (options.report != nullptr) {
       for (const Obstacle& obstacle : obstacles) options.report->dropped.push_back(describe(obstacle));
     }
-    require_values(format, checkpoint);
     const Checkpoint written = blocks_in_the_way ? without_blocks(checkpoint) : checkpoint;
     std::optional<InPlaceEdit> edit = plan_in_place(written, path, options);
+    if (!edit) require_values(format, written);  // an edit reads none
     edit ? edit_in_place(written, std::move(*edit), path, options) : format.write(written, path, options);
     if (options.report != nullptr) warn_of_damage(given.root, format, *options.report);
   });
