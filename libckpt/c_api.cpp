@@ -168,7 +168,7 @@ std::string diff_json(const ckpt::DiffResult& result) {
 ckpt::Codec parse_codec(const char* name) {
   if (name == nullptr) return ckpt::Codec::automatic;
   if (std::optional<ckpt::Codec> codec = ckpt::codec_named(name)) return *codec;
-  throw Error(ErrorCode::usage, core::quote(name) + " is not a codec; use none, zstd or gzip");
+  throw Error(ErrorCode::usage, core::quote(name) + " is not a codec; use none, zstd, fast or gzip");
 }
 
 ckpt::SaveOptions save_options(const ckpt_save_options* given, ckpt::Report& report) {

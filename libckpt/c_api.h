@@ -213,7 +213,7 @@ typedef struct ckpt_save_options {
   int keep_existing;       /* CKPT_IO when the target exists, instead of replacing it */
   int not_durable;         /* no fsync: faster, atomic against a killed process only */
   int drop_inexpressible;  /* leave out what the format cannot hold instead of CKPT_UNSUPPORTED */
-  const char* codec;       /* null: the format's choice; "none", "zstd", "gzip" */
+  const char* codec;       /* null: the format's choice; "none", "zstd", "gzip", "fast" (.ckpt) */
   uint64_t max_shard_size; /* bytes a file; 0: one file */
   uint64_t max_memory;     /* bytes of buffers; 0: 256 MiB */
   uint32_t threads;        /* 0: one per core */

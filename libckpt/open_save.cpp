@@ -117,6 +117,11 @@ void check_form(const Format& format, const SaveOptions& options) {
   if (options.codec != Codec::automatic && options.codec != Codec::none && !format.packs) {
     throw Error(ErrorCode::usage, subject + " is not compressed; leave the codec out, or save as .ckpt");
   }
+  if (options.codec == Codec::fast && !format.packs_floats) {
+    throw Error(ErrorCode::usage, subject +
+                                      " is for other programs, and none of them reads the codec fast; use zstd or " +
+                                      "gzip, or save as .ckpt");
+  }
   if (options.parity > 1) throw Error(ErrorCode::usage, "the share of parity data is at most 1");
   if (options.parity > 0 && !format.holds_parity) {
     throw Error(ErrorCode::usage, subject + " has no place for parity data; leave it out, or save as .ckpt");

@@ -9,6 +9,7 @@ std::optional<Codec> codec_named(std::string_view text) {
   if (text == "none") return Codec::none;
   if (text == "zstd" || text == "tight") return Codec::zstd;
   if (text == "gzip") return Codec::gzip;
+  if (text == "fast") return Codec::fast;
   return std::nullopt;
 }
 

@@ -42,8 +42,9 @@ enum class Codec : std::uint8_t {
   none,
   zstd,  ///< byte planes, each packed as its bytes ask for, in one zstd frame a chunk: HDF5's shuffle and filter 32015
   gzip,  ///< HDF5's shuffle and deflate, which every HDF5 program reads
+  fast,  ///< .ckpt: f16, bf16 and f32 in planes that are unpacked as fast as copied; no other HDF5 program reads them
 };
-/// The codec of that name ("none", "zstd", also "tight", "gzip"), nullopt for any other text.
+/// The codec of that name ("none", "zstd", also "tight", "gzip", "fast"), nullopt for any other text.
 std::optional<Codec> codec_named(std::string_view text);
 
 /// Every tensor of one type is written as another (cast.h says how values are rounded).

@@ -68,6 +68,7 @@ struct Format {
   VerifyResult (*verify)(const Input& input, const OpenOptions& options, const Progress& progress) = nullptr;
   bool holds_blocks = false;       ///< entries with `blocks` may come to obstacles() and write()
   bool packs = false;              ///< whether it can be written with a codec
+  bool packs_floats = false;       ///< and with the codec fast
   bool splits = false;             ///< whether it can be written as several files
   bool holds_metadata = true;      ///< whether Checkpoint::metadata has a place; else write() warns that it is left out
   bool holds_views = false;        ///< whether a tensor with a view is written as its storage, never unfolded

@@ -14,6 +14,8 @@ std::string_view codec_of(const Entry& entry) {
       return "zstd";
     case detail::NativeCodec::gzip:
       return "gzip";
+    case detail::NativeCodec::fast:
+      return "fast";
   }
   return "none";
 }

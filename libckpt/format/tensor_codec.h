@@ -8,7 +8,7 @@
 
 namespace ckpt {
 
-/// "zstd" or "gzip" for a tensor of a native file that is packed alone, else "none".
+/// "zstd", "gzip" or "fast" for a tensor of a native file that is packed alone, else "none".
 std::string_view codec_of(const Entry& entry);
 
 }  // namespace ckpt

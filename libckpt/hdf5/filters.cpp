@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "libckpt/hdf5/wire.h"
 #include "libckpt/io/codec.h"
+#include "libckpt/io/float_planes.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -12,7 +14,14 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-enum FilterId : std::uint32_t { kDeflate = 1, kShuffle = 2, kFletcher = 3, kLzf = 32000, kZstd = 32015 };
+enum FilterId : std::uint32_t {
+  kDeflate = 1,
+  kShuffle = 2,
+  kFletcher = 3,
+  kLzf = 32000,
+  kZstd = 32015,
+  kFast = kFastFilter
+};
 
 constexpr std::size_t kMaxFilters = 3;
 constexpr std::size_t kChecksum = 4;
@@ -22,12 +31,12 @@ struct FilterName {
   const char* name;
 };
 constexpr FilterName kNames[] = {
-    {4, "szip"},           {5, "nbit"},    {6, "scaleoffset"}, {307, "bzip2"}, {32001, "blosc"},  {32004, "lz4"},
-    {32008, "bitshuffle"}, {32013, "zfp"}, {32017, "sz"},      {32024, "sz3"}, {32026, "blosc2"},
+    {4, "szip"},    {5, "nbit"},           {6, "scaleoffset"}, {307, "bzip2"}, {kFast, "ckpt fast"}, {32001, "blosc"},
+    {32004, "lz4"}, {32008, "bitshuffle"}, {32013, "zfp"},     {32017, "sz"},  {32024, "sz3"},       {32026, "blosc2"},
 };
 
 bool is_compressor(std::uint32_t id) {
-  return id == kDeflate || id == kLzf || id == kZstd;
+  return id == kDeflate || id == kLzf || id == kZstd || id == kFast;
 }
 bool is_known(std::uint32_t id) {
   return is_compressor(id) || id == kShuffle || id == kFletcher;
@@ -41,8 +50,18 @@ std::string describe(std::uint32_t id) {
   return text;
 }
 
-core::ByteVector decompressed(std::uint32_t id, core::Bytes packed, std::uint64_t size) {
+/// What the filter of the codec fast was told; none where that is no kind of float.
+FloatKind float_kind(const Hdf5Filter& filter) {
+  for (FloatKind kind : {FloatKind::f16, FloatKind::bf16, FloatKind::f32}) {
+    if (filter.values.size() == 1 && filter.values[0] == static_cast<std::uint32_t>(kind)) return kind;
+  }
+  return FloatKind::none;
+}
+
+core::ByteVector decompressed(const Hdf5Filter& filter, core::Bytes packed, std::uint64_t size) {
+  std::uint32_t id = filter.id;
   core::ByteVector out(size);
+  if (id == kFast) unpack_floats(packed, float_kind(filter), out);
   if (id == kDeflate) inflate_zlib(packed, out);
   if (id == kZstd) zstd_decompress_frames(packed, out);
   if (id == kLzf) lzf_decompress(packed, out);
@@ -84,6 +103,7 @@ std::string filter_obstacle(const Hdf5Dataset& dataset) {
   std::size_t compressors = 0;
   for (const Hdf5Filter& filter : dataset.filters) {
     if (!is_known(filter.id)) return describe(filter.id) + " is not supported";
+    if (filter.id == kFast && float_kind(filter) == FloatKind::none) return describe(kFast) + " packs no known floats";
     compressors += is_compressor(filter.id) ? 1 : 0;
   }
   if (compressors > 1) return "several compressing filters one upon the other are not accepted";
@@ -107,7 +127,7 @@ core::ByteVector decode_chunk(core::ByteVector stored, const Hdf5Dataset& datase
       for (std::size_t j = 0; j < i; ++j) {
         if (dataset.filters[j].id == kFletcher && (how.skipped >> j & 1) == 0) inner += kChecksum;
       }
-      bytes = decompressed(filter.id, bytes, inner);
+      bytes = decompressed(filter, bytes, inner);
     }
   }
   if (bytes.size() == size) return bytes;

@@ -1,5 +1,5 @@
 #pragma once
-// HDF5's filters undone: shuffle, deflate, zstd, LZF, Fletcher-32. Thread safety: pure functions.
+// HDF5's filters undone: shuffle, deflate, zstd, LZF, Fletcher-32, and our codec fast. Thread safety: pure functions.
 // Use: core::ByteVector chunk = decode_chunk(std::move(stored), dataset, {.skipped = skipped});
 
 #include <atomic>

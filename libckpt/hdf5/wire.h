@@ -9,7 +9,7 @@
 namespace ckpt::detail {
 
 /// Both sides must agree: a helper of another version is refused.
-inline constexpr std::uint32_t kHelperProtocol = 5;
+inline constexpr std::uint32_t kHelperProtocol = 6;
 
 /// A tag (1 byte), the length of the content (4 bytes), the content.
 inline constexpr std::size_t kFrameHead = 5;
@@ -112,10 +112,14 @@ enum DescribedKind : std::uint8_t {
   kDescribedPacked = 2,  ///< packed chunks, one behind the other
 };
 
+/// The codec fast (libckpt/io/float_planes.h) as a filter: of the numbers that HDF5 leaves to programs' own use.
+inline constexpr std::uint32_t kFastFilter = 444;
+
 /// What packed the chunks.
 enum DescribedFilter : std::uint8_t {
   kDescribedZstd = 0,
   kDescribedGzip = 1,  ///< HDF5's own deflate filter
+  kDescribedFast = 2,  ///< kFastFilter; its "level" is the FloatKind
 };
 
 // The job "relink". The library sends the length of what follows (8 bytes), then: size of the user block; where the

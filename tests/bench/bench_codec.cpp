@@ -78,6 +78,13 @@ void PackedTensors::unpack(unsigned threads) {
   ckpt::parallel_for(all.size(), threads, [&](std::size_t i) { unpack(all[i]); });
 }
 
+void PackedTensors::copy() {
+  for (Tensor& tensor : tensors_) {
+    const core::Bytes plain = tensor.memory->memory();
+    std::memcpy(tensor.unpacked.data(), plain.data(), plain.size());
+  }
+}
+
 std::uint64_t PackedTensors::bytes() const {
   std::uint64_t total = 0;
   for (const Tensor& tensor : tensors_) total += tensor.unpacked.size();

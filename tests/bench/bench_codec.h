@@ -20,6 +20,9 @@ class PackedTensors {
   /// Unpacks into memory that was written before. REQUIRES: pack() came before.
   void unpack(unsigned threads);
 
+  /// What unpack() leaves, copied from the plain bytes by one thread.
+  void copy();
+
   std::uint64_t bytes() const;
   std::uint64_t stored_bytes() const;
   /// Of what unpack() left: all bytes as little-endian 64-bit words, the last one of a tensor filled with zeros.

@@ -306,13 +306,29 @@ TEST(Convert, RefusesWhatTheFormatDoesNotDo) {
   }
 }
 
+TEST(Convert, FastIsForNativeFilesAlone) {
+  TempDir dir;
+  write_model(dir, "net.safetensors", {"a", "b"});
+  expect_done(dir, {"convert", "net.safetensors", "net.ckpt", "--codec", "fast"});
+  Outcome plain = run_ckpt(dir.path(), {"convert", "net.safetensors", "net.h5", "--codec", "fast"});
+  EXPECT_EQ(plain.code, 2);
+  EXPECT_THAT(plain.err, HasSubstr("none of them reads the codec fast; use zstd or gzip, or save as .ckpt"));
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "net.h5"));
+}
+
 TEST(Convert, PacksByTheCodecThatInfoNames) {
   TempDir dir;
   write_checkpoint(dir.path() / "net.pth",
                    dict({{"a", tensor(std::vector<float>(100'000))}, {"b", tensor(std::vector<float>(10))}}));
-  for (auto [codec, named] : {std::pair("tight", "zstd"), std::pair("gzip", "gzip")}) {
+  struct Case {
+    const char* codec;
+    const char* named;
+    std::uintmax_t below;
+  };
+  for (auto [codec, named, below] :
+       {Case{"tight", "zstd", 50'000}, {"gzip", "gzip", 50'000}, {"fast", "fast", 360'000}}) {
     expect_done(dir, {"convert", "-f", "net.pth", "net.ckpt", "--codec", codec});
-    EXPECT_LT(std::filesystem::file_size(dir.path() / "net.ckpt"), 50'000U) << codec;
+    EXPECT_LT(std::filesystem::file_size(dir.path() / "net.ckpt"), below) << codec;
     EXPECT_THAT(run_ckpt(dir.path(), {"info", "net.ckpt"}).out,
                 testing::AllOf(HasSubstr("codecs"), HasSubstr(std::string(named) + " (1)")));
     expect_done(dir, {"diff", "net.pth", "net.ckpt"});

@@ -259,7 +259,7 @@ TEST(Usage, MistakesAreOneLineAndExitTwo) {
   expect_refused(dir, {"remap", "--to", "cpu", "--map", "a=b", "x"}, 2, "--map", "");
   expect_refused(dir, {"strip-prefix", "x.pth", "-o", "y.pth", "--in-place"}, 2, "--in-place", "contradict");
   expect_refused(dir, {"convert", "x.pth"}, 2, "OUT", "missing");
-  expect_refused(dir, {"convert", "x.pth", "y.pth", "--codec", "lzma"}, 2, "'lzma'", "none, zstd or gzip");
+  expect_refused(dir, {"convert", "x.pth", "y.pth", "--codec", "lzma"}, 2, "'lzma'", "none, zstd, fast or gzip");
   expect_refused(dir, {"convert", "x.pth", "y.pth", "--max-memory", "lots"}, 2, "'lots'", "not a size");
   expect_refused(dir, {"strip-prefix", "a.pth", "b.pth", "-o", "c.pth"}, 2, "c.pth", "folder");
   expect_refused(dir, {"strip-prefix", "a.pth", "./sub/a.pth", "-o", "out/"}, 2, "out/a.pth", "two inputs");
@@ -282,7 +282,7 @@ TEST(Usage, SaysWhatAValueNeedsToBe) {
   EXPECT_THAT(error({"stat", "--fail-on", "nan,x", "a"}),
               HasSubstr("--fail-on: needs one of nan, inf, zero, any, and got 'x'"));
   EXPECT_THAT(error({"convert", "--codec", "x", "a", "b"}),
-              HasSubstr("--codec: 'x' is not a codec; use none, zstd or gzip"));
+              HasSubstr("--codec: 'x' is not a codec; use none, zstd, fast or gzip"));
 }
 
 /// Options that say how a file is read or replaced are there where they do so.

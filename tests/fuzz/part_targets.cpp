@@ -6,6 +6,7 @@
 #include "libckpt/analyze/error_text.h"
 #include "libckpt/analyze/key_list.h"
 #include "libckpt/io/codec.h"
+#include "libckpt/io/float_planes.h"
 #include "libckpt/io/json.h"
 #include "libckpt/io/zip.h"
 #include "libckpt/transform/glob.h"
@@ -120,6 +121,24 @@ void run_rules(core::Bytes bytes) {
 
 void run_ppm(core::Bytes bytes) {
   answer([&] { zoo::parse_ppm(bytes); });
+}
+
+void run_floats(core::Bytes bytes) {
+  if (bytes.size() < 2) return;
+  constexpr ckpt::FloatKind kKinds[] = {ckpt::FloatKind::f16, ckpt::FloatKind::bf16, ckpt::FloatKind::f32};
+  ckpt::FloatKind kind = kKinds[static_cast<std::size_t>(bytes[0]) % 3];
+  std::size_t width = ckpt::float_width(kind);
+  core::Bytes packed = bytes.subspan(1);
+  core::Bytes floats = packed.first(packed.size() / width * width);
+  core::ByteVector back(floats.size());
+  ckpt::unpack_floats(ckpt::pack_floats(floats, kind), kind, back);
+  require_same(back, floats);
+  // As a packed chunk, of as many floats as it may hold.
+  for (std::size_t size = packed.size(); size <= 3 * packed.size(); ++size) {
+    core::ByteVector out(size);
+    answer([&] { ckpt::unpack_floats(packed, kind, out); });
+    if (size > 64) size += packed.size() / 16;
+  }
 }
 
 void run_planes(core::Bytes bytes) {

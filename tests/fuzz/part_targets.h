@@ -18,5 +18,6 @@ void run_rules(core::Bytes bytes);
 void run_ppm(core::Bytes bytes);
 /// The width of an element, then the bytes of a chunk; and those bytes as if they were a packed one.
 void run_planes(core::Bytes bytes);
+void run_floats(core::Bytes bytes);
 
 }  // namespace fuzz

@@ -68,6 +68,18 @@ std::vector<std::string_view> chunk_texts() {
           "\x10\x00\x61\x62\x63\x64\x00\x00\x00\x00"sv};
 }
 
+/// Kind of floats, then a packed chunk: four of bf16 stored; 33 of bf16 with an exponent of its own; 32 of f16.
+std::vector<std::string_view> float_texts() {
+  using namespace std::string_view_literals;
+  return {"\x01\x00\x00\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x80\xbf\xc0\x7f"sv,
+          "\x01\x01\x78\x00\x00\x01\x00\x00\x00\xff\x00\xff\x00\x0f\x0f\x0f\x0f\x33\x33\x33\x33\x01\x00\x00\x00\x00\x00"
+          "\x00\x00\x00"
+          "\x00\x00\x00"
+          "abcdefghijklmnopqrstuvwxyz0123456\x20\x05"sv,
+          "\x00\x01\x08\x00\x00\x00\x00\x00\x00"
+          "abcdefghijklmnopqrstuvwxabcdefghijklmnopqrstuvwxyz012345"sv};
+}
+
 std::vector<Row> rows() {
   return {
       {{"safetensors", run_safetensors, {{"safetensors", ".safetensors"}, {"broken", "st_"}}}, "safetensors"},
@@ -93,6 +105,7 @@ std::vector<Row> rows() {
       {{"why_text", run_why_text, {{"safetensors/sharded", "index.json"}}, nullptr, why_texts()}, ""},
       {{"ppm", run_ppm, {}, nullptr, ppm_texts()}, ""},
       {{"planes", run_planes, {{"safetensors", ".safetensors"}, {"torch_2.15", "zip"}}}, ""},
+      {{"floats", run_floats, {{"safetensors", ".safetensors"}}, nullptr, float_texts()}, ""},
       {{"rules", run_rules, {}, nullptr, rule_texts()}, ""},
       {{"selector", run_selector, {}, nullptr, selector_texts()}, ""},
       {{"strip_reread",

@@ -29,6 +29,7 @@ void decompress(NativeCodec codec, core::Bytes packed, core::MutableBytes out) {
 }  // namespace
 
 core::ByteVector pack_chunk(const Payload& payload, core::Bytes chunk) {
+  if (payload.codec == NativeCodec::fast) return pack_floats(chunk, payload.floats);
   if (payload.shuffle == 0) return compress(payload.codec, chunk, 1);
   Scratch planes(chunk.size());
   shuffle(chunk, payload.shuffle, planes.bytes());
@@ -36,6 +37,7 @@ core::ByteVector pack_chunk(const Payload& payload, core::Bytes chunk) {
 }
 
 void unpack_chunk(const Payload& payload, core::Bytes packed, core::MutableBytes chunk) {
+  if (payload.codec == NativeCodec::fast) return unpack_floats(packed, payload.floats, chunk);
   if (payload.shuffle == 0) return decompress(payload.codec, packed, chunk);
   Scratch planes(chunk.size());
   decompress(payload.codec, packed, planes.bytes());
@@ -44,6 +46,7 @@ void unpack_chunk(const Payload& payload, core::Bytes packed, core::MutableBytes
 
 std::uint64_t packed_bound(const Payload& payload) {
   std::uint64_t chunk = payload.chunks.chunk;
+  if (payload.codec == NativeCodec::fast) return packed_floats_bound(chunk);
   return payload.codec == NativeCodec::gzip ? deflate_bound(chunk) : zstd_bound(chunk);
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Packs one chunk of a payload and unpacks it: shuffle, then the compression of the payload's codec. What it makes is
-// what HDF5's filters make. Thread safety: pure functions. Errors: Error(corrupt) for bytes that were not packed so.
-// Use: ByteVector packed = pack_chunk(payload, bytes); unpack_chunk(payload, packed, bytes);
+// what HDF5's filters make; the codec fast is a filter that no other program has. Thread safety: pure functions.
+// Errors: Error(corrupt) for bytes that were not packed so. Use: ByteVector packed = pack_chunk(payload, bytes);
+// unpack_chunk(payload, packed, bytes);
 
 #include "libckpt/format/hdf5_write/payload.h"
 #include "libcore/base/bytes.h"

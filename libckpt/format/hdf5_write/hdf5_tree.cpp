@@ -129,11 +129,17 @@ class DescriptionWriter {
     put_count(out_, payload.offset);
     for (std::uint64_t size : chunk_dims(form.dims, form.width, payload.chunks.chunk)) put_count(out_, size);
     out_.push_back(static_cast<std::byte>(payload.shuffle != 0));
-    bool gzip = payload.codec == NativeCodec::gzip;
-    out_.push_back(static_cast<std::byte>(gzip ? kDescribedGzip : kDescribedZstd));
-    put_count(out_, gzip ? kGzipLevel : kZstdLevel);
+    auto [filter, level] = filter_of(payload);
+    out_.push_back(static_cast<std::byte>(filter));
+    put_count(out_, level);
     put_count(out_, payload.chunks.stored.size());
     for (std::uint32_t stored : payload.chunks.stored) put_count(out_, stored);
+  }
+
+  static std::pair<DescribedFilter, unsigned> filter_of(const Payload& payload) {
+    if (payload.codec == NativeCodec::fast) return {kDescribedFast, static_cast<unsigned>(payload.floats)};
+    if (payload.codec == NativeCodec::gzip) return {kDescribedGzip, kGzipLevel};
+    return {kDescribedZstd, kZstdLevel};
   }
 
   AttributeList attributes_of(const DatasetPlan& plan, const Hdf5Form& form) const {

@@ -10,6 +10,7 @@
 
 #include "libckpt/entry.h"
 #include "libckpt/io/checksum.h"
+#include "libckpt/io/float_planes.h"
 
 namespace ckpt::detail {
 
@@ -18,7 +19,7 @@ inline constexpr std::string_view kHdf5Signature{"\x89HDF\r\n\x1a\n", 8};
 inline constexpr std::uint64_t kFirstPayload = 4096;
 inline constexpr std::uint64_t kMaxChunkBytes = 64ULL << 20;
 
-enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1, gzip = 2 };
+enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1, gzip = 2, fast = 3 };
 
 /// How a compressed payload is cut. The logical bytes are runs of equal length; each run is cut into chunks, and the
 /// last chunk of a run is filled up with zeros to full size before it is packed.
@@ -42,8 +43,9 @@ struct Payload {
   std::uint64_t stored = 0;  ///< bytes in the file
   Hash128 hash;              ///< of the logical bytes
   NativeCodec codec = NativeCodec::raw;
-  std::uint8_t shuffle = 0;  ///< element width of the shuffle filter, 0 for none
-  ChunkTable chunks;         ///< of compressed payloads
+  std::uint8_t shuffle = 0;            ///< element width of the shuffle filter, 0 for none
+  FloatKind floats = FloatKind::none;  ///< what the codec fast packs; none for the others
+  ChunkTable chunks;                   ///< of compressed payloads
 };
 
 /// A payload before it is written.

@@ -51,6 +51,13 @@ std::uint8_t best_shuffle(const core::ByteVector& sample, std::uint32_t width) {
   return apart < zstd_compress_planes(sample, 1, kZstdLevel).size() ? static_cast<std::uint8_t>(width) : 0;
 }
 
+/// What the codec fast makes of a type; none for those that it leaves as they are.
+FloatKind float_kind(core::DType dtype) {
+  if (dtype == core::DType::f16) return FloatKind::f16;
+  if (dtype == core::DType::bf16) return FloatKind::bf16;
+  return dtype == core::DType::f32 ? FloatKind::f32 : FloatKind::none;
+}
+
 ChunkTable chunk_table(const Hdf5Form& form, std::uint64_t size, std::uint64_t target) {
   std::vector<std::uint64_t> chunk = chunk_dims(form.dims, form.width, target);
   std::uint64_t bytes = form.width;
@@ -70,12 +77,29 @@ std::optional<Payload> packing_of(const ByteSource& source, const Hdf5Form& form
   const auto* stored = stored_payload(source);
   if (stored == nullptr) return std::nullopt;
   const Payload& payload = stored->payload();
-  if (payload.size == 0 || payload.codec == NativeCodec::raw)
-    return Payload{0, payload.size, 0, {}, NativeCodec::raw, 0, {}};
+  Payload kept;
+  kept.size = payload.size;
+  if (payload.size == 0 || payload.codec == NativeCodec::raw) return kept;
   ChunkTable table = chunk_table(form, payload.size, payload.chunks.chunk);
   if (table.run != payload.chunks.run || table.chunk != payload.chunks.chunk) return std::nullopt;
   if (payload.shuffle != 0 && payload.shuffle != form.width) return std::nullopt;
-  return Payload{0, payload.size, 0, {}, payload.codec, payload.shuffle, std::move(table)};
+  kept.codec = payload.codec;
+  kept.shuffle = payload.shuffle;
+  kept.floats = payload.floats;
+  kept.chunks = std::move(table);
+  return kept;
+}
+
+/// Floats whose exponents take few values; all else stays as it is.
+Payload fast_packing(const PlannedPayload& planned, const Hdf5Form& form, Payload raw) {
+  FloatKind kind = float_kind(planned.uniform->dtype);
+  if (kind == FloatKind::none) return raw;
+  core::ByteVector sample = sample_of(*planned.source);
+  if (pack_floats(sample, kind).size() >= sample.size()) return raw;
+  raw.codec = NativeCodec::fast;
+  raw.floats = kind;
+  raw.chunks = chunk_table(form, raw.size, kChunkTarget);
+  return raw;
 }
 
 }  // namespace
@@ -90,6 +114,7 @@ Payload choose_packing(const PlannedPayload& planned, Codec codec) {
     if (std::optional<Payload> known = packing_of(*planned.source, form)) return *known;
   }
   if (raw.size < (automatic ? kMinProbed : kMinPacked)) return raw;
+  if (codec == Codec::fast) return fast_packing(planned, form, raw);
   core::ByteVector sample = sample_of(*planned.source);
   if (automatic && !is_worthwhile(sample, form.width)) return raw;
   Payload packed = raw;
@@ -100,8 +125,8 @@ Payload choose_packing(const PlannedPayload& planned, Codec codec) {
 }
 
 bool same_packing(const Payload& stored, const Payload& wanted) {
-  return stored.codec == wanted.codec && stored.shuffle == wanted.shuffle && stored.chunks.run == wanted.chunks.run &&
-         stored.chunks.chunk == wanted.chunks.chunk;
+  return stored.codec == wanted.codec && stored.shuffle == wanted.shuffle && stored.floats == wanted.floats &&
+         stored.chunks.run == wanted.chunks.run && stored.chunks.chunk == wanted.chunks.chunk;
 }
 
 std::vector<std::uint64_t> chunk_dims(const std::vector<std::uint64_t>& dims, std::uint64_t width,

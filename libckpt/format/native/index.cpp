@@ -76,7 +76,8 @@ core::ByteVector encode_payloads(const NativeIndex& index) {
     core::append_le<std::uint64_t>(out, payload.stored);
     put_hash(out, payload.hash);
     core::append_le<std::uint8_t>(out, static_cast<std::uint8_t>(payload.codec));
-    core::append_le<std::uint8_t>(out, payload.shuffle);
+    bool fast = payload.codec == NativeCodec::fast;
+    core::append_le<std::uint8_t>(out, fast ? static_cast<std::uint8_t>(payload.floats) : payload.shuffle);
     out.resize(out.size() + 6);
   }
   return out;
@@ -189,6 +190,15 @@ void parse_ranges(ByteCursor in, NativeIndex& index) {
   }
 }
 
+/// In place of a width for shuffling, the codec fast keeps what it packs.
+void take_float_kind(Payload& payload) {
+  payload.floats = static_cast<FloatKind>(std::exchange(payload.shuffle, 0));
+  for (FloatKind kind : {FloatKind::f16, FloatKind::bf16, FloatKind::f32}) {
+    if (payload.floats == kind) return;
+  }
+  throw_corrupt("a tensor is packed as floats of dtype number " + std::to_string(static_cast<int>(payload.floats)));
+}
+
 void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
   std::uint64_t count = in.remaining() / kPayloadBytes;
   if (count > 2 * limits.max_tensors) {
@@ -205,14 +215,21 @@ void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
     auto codec = in.take<std::uint8_t>();
     payload.shuffle = in.take<std::uint8_t>();
     in.skip(6);
-    if (codec > static_cast<std::uint8_t>(NativeCodec::gzip)) {
+    if (codec > static_cast<std::uint8_t>(NativeCodec::fast)) {
       throw Error(ErrorCode::unsupported,
                   "a tensor is packed with codec number " + std::to_string(codec) + "; use a newer version");
     }
     payload.codec = static_cast<NativeCodec>(codec);
+    if (payload.codec == NativeCodec::fast) take_float_kind(payload);
     if (payload.codec == NativeCodec::raw && payload.stored != payload.size)
       throw_corrupt("a raw payload has two sizes");
   }
+}
+
+/// The chunk of `payload` can be cut as its codec cuts it.
+void check_floats(const Payload& payload) {
+  if (payload.codec != NativeCodec::fast || payload.chunks.chunk % float_width(payload.floats) == 0) return;
+  throw_corrupt("chunks of " + std::to_string(payload.chunks.chunk) + " bytes hold no whole floats");
 }
 
 void check_chunks(const Payload& payload, std::uint64_t count) {
@@ -233,6 +250,7 @@ void parse_chunks(ByteCursor in, NativeIndex& index) {
     payload.chunks.chunk = in.take<std::uint32_t>();
     auto count = in.take<std::uint32_t>();
     check_chunks(payload, count);
+    check_floats(payload);
     ByteCursor sizes(in.take_bytes(std::uint64_t{count} * 4), "a chunk table");
     std::uint64_t total = 0;
     payload.chunks.stored.resize(count);

@@ -34,6 +34,7 @@ constexpr Format kNative = {
     .edit = edit_native,
     .verify = verify_native,
     .packs = true,
+    .packs_floats = true,
     .holds_views = true,
     .holds_parity = true,
     .has_checksums = true,

@@ -3,6 +3,7 @@
 #include "libckpt/format/hdf5_write/hdf5_types.h"
 #include "libckpt/format/native/hdf5_side.h"
 #include "libckpt/hdf5/find_helper.h"
+#include "libckpt/hdf5/wire.h"
 #include "libckpt/hint.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -35,7 +36,9 @@ std::string type_difference(const Entry& entry, const Hdf5Dataset& dataset) {
 std::string filters_difference(const Payload& payload, const Hdf5Dataset& dataset) {
   std::vector<std::uint32_t> expected;
   if (payload.shuffle != 0) expected.push_back(kShuffle);
-  expected.push_back(payload.codec == NativeCodec::gzip ? kDeflate : kZstd);
+  expected.push_back(payload.codec == NativeCodec::gzip   ? kDeflate
+                     : payload.codec == NativeCodec::fast ? kFastFilter
+                                                          : kZstd);
   std::vector<std::uint32_t> found;
   for (const Hdf5Filter& filter : dataset.filters) found.push_back(filter.id);
   return found == expected ? "" : "HDF5 shows other filters";

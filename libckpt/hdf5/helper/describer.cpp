@@ -53,7 +53,8 @@ Handle chunked_list(const DescribedDataset& wanted) {
     return list;
   }
   // Marked optional: the library then does not look for a plugin when it writes. Readers need it all the same.
-  require_hdf5(H5Pset_filter(list.get(), kZstdFilter, H5Z_FLAG_OPTIONAL, 1, &wanted.level), kDataset);
+  H5Z_filter_t filter = wanted.filter == kDescribedFast ? static_cast<H5Z_filter_t>(kFastFilter) : kZstdFilter;
+  require_hdf5(H5Pset_filter(list.get(), filter, H5Z_FLAG_OPTIONAL, 1, &wanted.level), kDataset);
   return list;
 }
 

@@ -172,7 +172,7 @@ TEST_F(NativeDamage, UnknownRequiredSectionNamesTheVersionNeeded) {
   test::edit_index(path(), [](core::ByteVector& index) { append_section(index, 1); });
   EXPECT_EQ(open_error(),
             "unsupported: the file needs version 1.4 of the native format (its index has section 99); this library "
-            "knows version 1.3");
+            "knows version 1.4");
 }
 
 TEST_F(NativeDamage, FilesWithoutTheRecordOfWrappersAreRead) {

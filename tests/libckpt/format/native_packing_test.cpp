@@ -4,6 +4,9 @@
 #include <thread>
 
 #include "libckpt/format/hdf5_write/payload_packing.h"
+#include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/format/tensor_codec.h"
+#include "libckpt/reindex.h"
 #include "tests/libckpt/format/native_support.h"
 #include "tests/support/temp_dir.h"
 
@@ -54,6 +57,105 @@ TEST_F(NativePacking, GzipComesBackVerifiesAndIsKept) {
   std::string once = test::read_file(path());
   save(open(path()), dir_.path() / "again.ckpt");  // Codec::automatic leaves packed tensors as they are
   EXPECT_EQ(test::read_file(dir_.path() / "again.ckpt"), once);
+}
+
+/// Between 0.5 and 8 with noise below, as the upper bytes of f32: 2 of them are bf16.
+core::ByteVector floats(std::size_t count, std::size_t width) {
+  core::ByteVector bytes = test::noise(count * width);
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes[(i + 1) * width - 1] = i % 3 == 0 ? std::byte{0x3f} : std::byte{0x40};
+  }
+  return bytes;
+}
+
+TEST_F(NativePacking, FastPacksFloatsAndLeavesTheRest) {
+  Checkpoint made = test::checkpoint({
+      {"bf16", Value::tensor(test::entry(DType::bf16, {3, 700'001}, floats(2'100'003, 2)))},
+      {"f16", Value::tensor(test::entry(DType::f16, {70'000}, core::ByteVector(140'000)))},
+      {"f32", Value::tensor(test::entry(DType::f32, {1000, 7, 11}, floats(77'000, 4)))},
+      {"none", Value::tensor(test::entry(DType::f32, {100'000}, test::noise(400'000)))},
+      {"f64", Value::tensor(test::entry(DType::f64, {10'000}, core::ByteVector(80'000)))},
+      {"i64", Value::tensor(test::entry(DType::i64, {10'000}, core::ByteVector(80'000)))},
+      {"small", Value::tensor(test::entry(DType::bf16, {100}, floats(100, 2)))},
+      {"scalar", Value::tensor(test::entry(DType::f32, {}, floats(1, 4)))},
+      {"empty", Value::tensor(test::entry(DType::f32, {0, 3}, {}))},
+  });
+  save(made, path(), {.codec = Codec::fast, .threads = 1});
+  Checkpoint back = open(path());
+  EXPECT_EQ(test::difference(back.root, made.root), "");
+  EXPECT_TRUE(verify(path()).damage.empty());
+  std::string codecs;
+  for (const NamedEntry& named : list_entries(back.root)) {
+    codecs += named.name + " " + std::string(codec_of(*named.entry)) + ", ";
+  }
+  EXPECT_EQ(codecs,
+            "bf16 fast, f16 fast, f32 fast, none none, f64 none, i64 none, small none, scalar none, empty none, ");
+  std::string once = test::read_file(path());
+  save(back, dir_.path() / "again.ckpt");  // Codec::automatic leaves packed tensors as they are
+  EXPECT_EQ(test::read_file(dir_.path() / "again.ckpt"), once);
+  save(made, dir_.path() / "threads.ckpt", {.codec = Codec::fast, .threads = 4});
+  EXPECT_EQ(test::read_file(dir_.path() / "threads.ckpt"), once);
+  save(back, dir_.path() / "plain.ckpt", {.codec = Codec::none});
+  EXPECT_EQ(test::difference(open(dir_.path() / "plain.ckpt").root, made.root), "");
+}
+
+TEST_F(NativePacking, AnyPartOfFastFloatsCanBeRead) {
+  core::ByteVector bytes = floats(1'500'000, 2);
+  save(test::checkpoint({{"w", Value::tensor(test::entry(DType::bf16, {3, 500'000}, bytes))}}), path(),
+       {.codec = Codec::fast});
+  Checkpoint back = open(path());
+  const ByteSource& source = *back.root.find("w")->as_entry().bytes;
+  for (std::uint64_t begin = 0; begin < bytes.size(); begin += 150'001) {
+    core::ByteVector part(std::min<std::uint64_t>(1'200'003, bytes.size() - begin));
+    source.read(begin, part);
+    ASSERT_TRUE(std::equal(part.begin(), part.end(), bytes.begin() + static_cast<std::ptrdiff_t>(begin))) << begin;
+  }
+}
+
+TEST_F(NativePacking, EveryFlippedBitOfFastFloatsIsFound) {
+  Checkpoint made = test::checkpoint({{"w", Value::tensor(test::entry(DType::bf16, {3000}, floats(3000, 2)))}});
+  save(made, path(), {.codec = Codec::fast});
+  const Entry entry = open(path()).root.find("w")->as_entry();
+  SourcePtr packed = detail::stored_payload(*entry.bytes)->stored();
+  std::uint64_t begin = packed->file_range()->offset;
+  std::string whole = test::read_file(path());
+  for (std::size_t i = 0; i < packed->size(); i += i < 64 ? 1 : 41) {
+    std::string changed = whole;
+    changed[begin + i] = static_cast<char>(changed[begin + i] ^ (1 << i % 8));
+    test::write_file(path(), changed);
+    VerifyResult result = verify(path());
+    ASSERT_EQ(result.damage.size(), 1U) << i;
+    EXPECT_EQ(result.damage[0].subject, "w");
+    EXPECT_NE(test::error_of([&] { read_all(*open(path(), {.check_hashes = true}).root.find("w")->as_entry().bytes); }),
+              "")
+        << i;
+  }
+}
+
+TEST_F(NativePacking, FastFloatsOfAnotherTypeOrHalfAFloatAreCorrupt) {
+  Checkpoint made = test::checkpoint({{"w", Value::tensor(test::entry(DType::bf16, {3000}, floats(3000, 2)))}});
+  constexpr std::size_t kKind = 16 + 2 * 32 + 16 + 41;  // behind two ranges, with the heads of both sections
+  constexpr std::size_t kChunk = kKind + 7 + 16 + 8;    // behind one payload and the length of its run
+  save(made, path(), {.codec = Codec::fast});
+  test::edit_index(path(), [&](core::ByteVector& index) {
+    ASSERT_EQ(index[kKind], std::byte{10});
+    index[kKind] = std::byte{12};
+  });
+  EXPECT_THAT(test::error_of([&] { open(path()); }), testing::HasSubstr("packed as floats of dtype number 12"));
+  save(made, path(), {.codec = Codec::fast});
+  test::edit_index(path(), [&](core::ByteVector& index) {
+    ASSERT_EQ(core::load_le<std::uint32_t>(&index[kChunk]), 6000U);
+    core::store_le<std::uint32_t>(&index[kChunk], 6001);
+  });
+  EXPECT_THAT(test::error_of([&] { open(path()); }), testing::HasSubstr("chunks of 6001 bytes hold no whole floats"));
+}
+
+TEST_F(NativePacking, ReindexReadsFastFloats) {
+  Checkpoint made = test::checkpoint({{"w", Value::tensor(test::entry(DType::bf16, {3000}, floats(3000, 2)))}});
+  save(made, path(), {.codec = Codec::fast});
+  ReindexResult result = reindex(path(), {.output = dir_.path() / "b.ckpt"});
+  EXPECT_FALSE(result.needed);
+  EXPECT_EQ(test::difference(open(dir_.path() / "b.ckpt").root, made.root), "");
 }
 
 TEST_F(NativePacking, ThreadsDoNotChangeTheBytes) {

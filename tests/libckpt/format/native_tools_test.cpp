@@ -112,5 +112,16 @@ TEST_F(NativeTools, CompressedTensorsNameTheirFilters) {
   EXPECT_THAT(out, HasSubstr("CHUNKED ( 50, 100 )"));
 }
 
+TEST_F(NativeTools, TheCodecFastNamesItsFilterAndIsRefusedNotMisread) {
+  Checkpoint made =
+      test::checkpoint({{"w", Value::tensor(test::entry(DType::f32, {50, 100}, core::ByteVector(20'000)))}});
+  save(made, path(), {.codec = Codec::fast});
+  std::string out = output_of("h5dump -pH " + path().string());
+  EXPECT_THAT(out, HasSubstr("FILTER_ID 444"));
+  EXPECT_THAT(out, HasSubstr("PARAMS { 11 }"));
+  EXPECT_THAT(out, HasSubstr("( 50, 100 )"));
+  EXPECT_THAT(output_of("h5dump -d /data/w " + path().string() + " 2>&1; true"), HasSubstr("unable to print data"));
+}
+
 }  // namespace
 }  // namespace ckpt

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 /// A greeting that a shell's printf makes, and the end of all that comes in.
-constexpr const char* kGreet = "printf '\\001\\005\\000\\000\\000\\005\\000\\000\\000\\007'";
+constexpr const char* kGreet = "printf '\\001\\005\\000\\000\\000\\006\\000\\000\\000\\007'";
 
 class Hdf5Write : public ::testing::Test {
  protected:

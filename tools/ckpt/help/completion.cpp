@@ -228,7 +228,7 @@ std::optional<std::vector<Candidate>> listed(const CLI::App& app, const Cursor& 
   if (what == "COMMAND") return commands(app);
   if (what == "ORDER") return texts("file name size numel dtype");
   if (what == "WHEN") return texts("auto always never");
-  if (what == "CODEC") return texts("none zstd tight gzip");
+  if (what == "CODEC") return texts("none zstd tight fast gzip");
   if (what == "DEV") return texts("cpu cuda:0 cuda:1 meta mps");
   if (what == "DTYPE") return dtypes();
   if (what == "PREFIX") return texts("module. _orig_mod. model. backbone. encoder.");
