@@ -3,7 +3,9 @@
 #include <cstdio>
 
 #include "libckpt/format/format.h"
+#include "libckpt/format/shared_tensors.h"
 #include "libckpt/open_save.h"
+#include "libckpt/run/step_needs.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -33,10 +35,33 @@ void check_place(const Format& format) {
   throw Error(ErrorCode::unsupported, "a " + std::string(format.title) + " has no place for metrics; " + values);
 }
 
+/// A step that is saved anew would take with it what others find in it.
+void require_unneeded(const StepFiles& files, const fs::path& path) {
+  for (const detail::StepNeed& need : detail::needs_of(files.folder)) {
+    if (need.needed != path.filename().string() || need.file == need.needed) continue;
+    throw Error(ErrorCode::refused, "it is not saved again: " + detail::text_of(need) +
+                                        "; remove that one first, or save under another number")
+        .add_context(path.string());
+  }
+}
+
+/// The checkpoint as one that shares what the newest other step has.
+Checkpoint shared_with(const StepFiles& files, const Checkpoint& checkpoint, const fs::path& path, bool durable) {
+  for (const StepFile& step : files.steps) {
+    if (step.path == path) continue;
+    if (durable) detail::make_files_durable(files.folder, step.path.filename().string());
+    return sharing(checkpoint, {step.path});
+  }
+  return checkpoint;
+}
+
 }  // namespace
 
 Run::Run(fs::path folder, RunOptions options) : folder_(std::move(folder)), options_(std::move(options)) {
-  format_of(options_);
+  const Format& format = format_of(options_);
+  if (!options_.dedupe || format.name == "native") return;
+  throw Error(ErrorCode::usage,
+              "steps that share tensors are .ckpt files, and a " + std::string(format.title) + " holds all of its own");
 }
 
 fs::path Run::path_of(std::int64_t step) const {
@@ -52,7 +77,10 @@ StepFile Run::save(std::int64_t step, const Checkpoint& checkpoint, const Metric
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw Error(ErrorCode::io, "the folder cannot be made: " + error.message()).add_context(folder_.string());
-  ckpt::save(with_metrics(checkpoint, metrics), path, options_.save);
+  Checkpoint made = with_metrics(checkpoint, metrics);
+  if (fs::exists(path, error)) require_unneeded(steps(), path);
+  if (options_.dedupe) made = shared_with(steps(), made, path, options_.save.durable);
+  ckpt::save(made, path, options_.save);
   if (!options_.retention) return {path, step, state_of(path)};
   try {
     RetentionPlan plan = plan_retention(steps(), *options_.retention);

@@ -21,6 +21,9 @@ namespace ckpt {
 struct RunOptions {
   std::string extension = ".ckpt";  ///< of new checkpoints, which says their format
   SaveOptions save = {};            ///< how they are written
+  /// Steps of .ckpt do not hold again the tensors (from 4 KiB on) that the newest step before them has bit for bit: a
+  /// step names the step that holds them, which stays as long as one needs it. Steps that share belong in one folder.
+  bool dedupe = false;
   /// What stays after each save; without it, everything. A metric that no checkpoint has keeps none.
   std::optional<Retention> retention = {};
 };
@@ -28,7 +31,7 @@ struct RunOptions {
 class Run {
  public:
   /// Makes nothing: the folder is made by the first save. Errors: Error(usage) for an extension of no format, or of one
-  /// that takes several files.
+  /// that takes several files, or with dedupe for one other than .ckpt.
   explicit Run(std::filesystem::path folder, RunOptions options = {});
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -37,7 +40,8 @@ class Run {
 
   /// Saves a step, in place of one of the same number, then removes what options.retention lets go, never
   /// the one just saved. Errors: those of ckpt::save(); Error(usage) for a negative step; Error(unsupported) for
-  /// metrics in a format without metadata. Error(io) from the removal begins with "the step is saved".
+  /// metrics in a format without metadata; Error(refused) when another step needs tensors of the file in whose place
+  /// this one would come. Error(io) from the removal begins with "the step is saved".
   StepFile save(std::int64_t step, const Checkpoint& checkpoint, const Metrics& metrics = {});
 
   /// The checkpoints there, newest first, unread. Empty without the folder. Errors: those of find_steps().

@@ -9,6 +9,7 @@ std::string_view codec_of(const Entry& entry) {
   if (stored == nullptr) return "none";
   switch (stored->payload().codec) {
     case detail::NativeCodec::raw:
+    case detail::NativeCodec::elsewhere:  // its source is that of the file which holds it
       return "none";
     case detail::NativeCodec::zstd:
       return "zstd";

@@ -9,6 +9,7 @@
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/leftovers.h"
 #include "libckpt/open_save.h"
+#include "libckpt/run/step_needs.h"
 #include "libckpt/run/step_removal.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -34,6 +35,7 @@ class Planner {
     for (PlannedStep& step : plan_.steps) {
       if (!step.stays) judge_rest(step);
     }
+    keep_needed();
     return std::move(plan_);
   }
 
@@ -108,6 +110,30 @@ class Planner {
     step.bytes = detail::removable_bytes(step.file);
   }
 
+  /// What the files that stay, steps of the run or others of the folder, find in one that would go; and what that one
+  /// needs in turn.
+  void keep_needed() {
+    const std::vector<detail::StepNeed> needs = detail::needs_of(files_.folder);
+    auto find = [&](const std::string& name) -> PlannedStep* {
+      auto at = std::ranges::find_if(
+          plan_.steps, [&](const PlannedStep& step) { return step.file.path.filename().string() == name; });
+      return at == plan_.steps.end() ? nullptr : &*at;
+    };
+    for (bool found = true; found;) {
+      found = false;
+      for (const detail::StepNeed& need : needs) {
+        const PlannedStep* user = find(need.file);
+        PlannedStep* step = find(need.needed);
+        if (step == nullptr || step == user || (user != nullptr && !user->stays)) continue;
+        step->is_needed = true;
+        if (step->stays) continue;
+        keep(*step, detail::text_of(need));
+        step->bytes = 0;
+        found = true;
+      }
+    }
+  }
+
   const StepFiles& files_;
   const Retention& keep_;
   const OpenOptions& options_;
@@ -123,7 +149,7 @@ void make_names_durable(int folder, const char* doing) {
 /// Whatever saved them may have left them to the page cache; then a power cut would take them and leave nothing.
 void secure(int folder, const RetentionPlan& plan) {
   for (const PlannedStep& step : plan.steps) {
-    if (!step.is_valid || !step.stays) continue;
+    if (!(step.is_valid || step.is_needed) || !step.stays) continue;
     if (state_of(step.file.path) != step.file.seen) {
       throw Error(ErrorCode::io, "it was changed while it was read, so nothing was removed")
           .add_context(step.file.path.string());

@@ -26,6 +26,7 @@ struct PlannedStep {
   StepFile file;
   bool stays = false;
   bool is_valid = false;    ///< every byte was read and found good; false also for what was not looked at
+  bool is_needed = false;   ///< a file that stays finds tensors in it
   std::string why = {};     ///< it stays: "one of the last 2", "best val_acc: 0.93", "damaged: ..."
   std::uint64_t bytes = 0;  ///< that its removal frees
 };

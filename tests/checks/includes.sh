@@ -30,15 +30,15 @@ libckpt/hdf5        : libcore/base libckpt/io libckpt/hdf5 libckpt/MODEL
 libckpt/hdf5/helper : libcore/base libckpt/io/packed.h libckpt/io/byte_cursor.h libckpt/hdf5/wire.h libckpt/hdf5/helper
 libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/hdf5/describ libckpt/hdf5/wire.h libckpt/format/hdf5_write/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/hdf5_foreign : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/hdf5_foreign/ libckpt/format/content_kind.h libckpt/format/unused_space.h libckpt/format/format.h libckpt/MODEL
-libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/unused_space.h libckpt/format/format.h libckpt/MODEL
+libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/shared_tensors.h libckpt/format/unused_space.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/npz  : libcore/base libckpt/io libckpt/format/npz/ libckpt/format/flat_state.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/format/flat_state.h libckpt/format/folder.h libckpt/format/format.h libckpt/MODEL
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/delta       : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/format/read_checkpoint.h libckpt/delta libckpt/MODEL
-libckpt/run         : libcore/base libckpt/io libckpt/run/ libckpt/transform libckpt/format/folder.h libckpt/format/format.h libckpt/format/shard_index.h libckpt/MODEL
+libckpt/run         : libcore/base libckpt/io libckpt/run/ libckpt/transform libckpt/format/folder.h libckpt/format/format.h libckpt/format/shared_tensors.h libckpt/format/shard_index.h libckpt/MODEL
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
-libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL
+libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/format/shared_tensors.h libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/analyze libckpt/bridge libckpt/MODEL zoo
 zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest

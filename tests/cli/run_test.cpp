@@ -81,6 +81,31 @@ TEST(Gc, DryRunSaysWhatGcDoes) {
   EXPECT_EQ(list_folder(dir.path() / "a"), (Names{"step-2.ckpt", "step-4.ckpt"}));
 }
 
+TEST(Gc, SaysWhichStepNeedsAnother) {
+  TempDir dir;
+  ckpt::Run run(dir.path() / "a", {.save = {.durable = false, .codec = ckpt::Codec::none}, .dedupe = true});
+  for (float step : {1, 2, 3}) {
+    run.save(static_cast<std::int64_t>(step), checkpoint(dict({{"body", tensor(std::vector<float>(2000, 7))},
+                                                               {"head", tensor(std::vector<float>(2000, step))}})));
+  }
+  std::string listed = run_ckpt(dir.path(), {"ls", "a/step-000000003.ckpt"}).out;
+  EXPECT_THAT(listed, testing::AllOf(HasSubstr("body"), HasSubstr("head")));
+  Outcome dry = run_ckpt(dir.path(), {"gc", "a", "--keep-last", "1", "--dry-run"});
+  EXPECT_EQ(dry.code, 0) << dry.err;
+  EXPECT_THAT(dry.out,
+              HasSubstr("a/step-000000001.ckpt: kept: 'step-000000003.ckpt' needs 1 of its tensors, 7.8 KiB\n"));
+  EXPECT_THAT(dry.out, HasSubstr("a/step-000000002.ckpt: would be removed"));
+  EXPECT_EQ(run_ckpt(dir.path(), {"gc", "-q", "a", "--keep-last", "1"}).code, 0);
+  EXPECT_EQ(run_ckpt(dir.path(), {"verify", "--deep", "a/step-000000003.ckpt"}).code, 0);
+  fs::rename(dir.path() / "a/step-000000003.ckpt", dir.path() / "moved.ckpt");
+  Outcome moved = run_ckpt(dir.path(), {"ls", "moved.ckpt"});
+  EXPECT_EQ(moved.code, 3);
+  EXPECT_EQ(
+      moved.err,
+      "ckpt: moved.ckpt: 1 of its 2 tensors lie in 'step-000000001.ckpt', which is not beside it; the two belong in "
+      "one folder\n");
+}
+
 TEST(Gc, WhichEndIsTheBestIsAskedWhereItIsNotPlain) {
   TempDir dir;
   save_steps(dir, {0.1, 0.9});

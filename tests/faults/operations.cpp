@@ -334,6 +334,23 @@ Act collect(std::size_t keep) {
   };
 }
 
+/// Two tensors of ten change from step to step; the steps share the one that is large enough.
+ckpt::Checkpoint sharing_model(unsigned seed) {
+  ckpt::Dict dict = sample_model(1).root.as_dict();
+  for (std::size_t i : {0U, 8U}) dict.items[i] = sample_model(seed).root.as_dict().items[i];
+  ckpt::Checkpoint out = sample_model(1);
+  out.root = ckpt::Value::dict(std::move(dict));
+  return out;
+}
+
+Act save_shared_step(int step, std::size_t keep = SIZE_MAX) {
+  return [=](const fs::path& folder) {
+    ckpt::RunOptions options{.save = save_options(), .dedupe = true};
+    if (keep < SIZE_MAX) options.retention = ckpt::Retention{.keep_last = keep};
+    ckpt::Run(folder, options).save(step, sharing_model(static_cast<unsigned>(step)));
+  };
+}
+
 /// Changes a bit in the middle, which is a tensor's, as a decaying disk does.
 void damage_step_4(const fs::path& folder) {
   std::string bytes = read_file(folder / step_name(4));
@@ -382,6 +399,34 @@ void add_collections(List& list) {
            steps);
 }
 
+void add_shared_steps(List& list) {
+  std::vector<Act> shared = {save_shared_step(1), save_shared_step(2), save_shared_step(3)};
+  list.add({.group = "save a step that shares tensors",
+            .name = "save a step that shares tensors",
+            .head = step_name(4),
+            .run = save_shared_step(4),
+            .next = save_shared_step(4),
+            .quick = true},
+           shared);
+  list.add({.group = "gc",
+            .name = "gc of steps that share tensors",
+            .head = step_name(3),
+            .removes = true,
+            .run = collect(1),
+            .next = collect(1),
+            .command = {"gc", "-q", "--keep-last", "1", "."},
+            .quick = true},
+           shared);
+  list.add({.group = "gc",
+            .name = "gc after a step that shares tensors",
+            .head = step_name(4),
+            .removes = true,
+            .run = save_shared_step(4, 1),
+            .next = save_shared_step(4, 1),
+            .quick = true},
+           shared);
+}
+
 }  // namespace
 
 Folder start_of(const Operation& operation) {
@@ -422,6 +467,7 @@ std::vector<Operation> make_operations(const fs::path& scratch) {
   add_shard_sets(list);
   add_publishing(list);
   add_collections(list);
+  add_shared_steps(list);
   return list.take();
 }
 

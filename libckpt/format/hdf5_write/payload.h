@@ -19,7 +19,7 @@ inline constexpr std::string_view kHdf5Signature{"\x89HDF\r\n\x1a\n", 8};
 inline constexpr std::uint64_t kFirstPayload = 4096;
 inline constexpr std::uint64_t kMaxChunkBytes = 64ULL << 20;
 
-enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1, gzip = 2, fast = 3 };
+enum class NativeCodec : std::uint8_t { raw = 0, zstd = 1, gzip = 2, fast = 3, elsewhere = 4 };
 
 /// How a compressed payload is cut. The logical bytes are runs of equal length; each run is cut into chunks, and the
 /// last chunk of a run is filled up with zeros to full size before it is packed.
@@ -38,7 +38,7 @@ struct ChunkTable {
 
 /// A run of tensor bytes in the file.
 struct Payload {
-  std::uint64_t offset = 0;  ///< from the end of the user block
+  std::uint64_t offset = 0;  ///< from the end of the user block; elsewhere: number of the file that holds it
   std::uint64_t size = 0;    ///< logical bytes
   std::uint64_t stored = 0;  ///< bytes in the file
   Hash128 hash;              ///< of the logical bytes
@@ -47,6 +47,11 @@ struct Payload {
   FloatKind floats = FloatKind::none;  ///< what the codec fast packs; none for the others
   ChunkTable chunks;                   ///< of compressed payloads
 };
+
+/// Cut into chunks that a codec packed.
+inline bool is_packed(const Payload& payload) {
+  return payload.codec != NativeCodec::raw && payload.codec != NativeCodec::elsewhere;
+}
 
 /// A payload before it is written.
 struct PlannedPayload {

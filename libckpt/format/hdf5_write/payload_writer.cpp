@@ -45,6 +45,10 @@ PayloadWriter::PayloadWriter(AtomicFile& file, std::uint64_t user_block, std::ui
 }
 
 void PayloadWriter::write(const PlannedPayload& planned, Payload& payload) {
+  if (payload.codec == NativeCodec::elsewhere) {
+    planned.source->require_unchanged();
+    return report(payload.size);
+  }
   align(payload.size);
   payload.offset = end_;
   const StoredPayload* stored = stored_payload(*planned.source);
@@ -162,7 +166,8 @@ std::uint64_t bound_of_payloads(const std::vector<Payload>& payloads) {
   std::uint64_t end = kFirstPayload;
   for (const Payload& payload : payloads) {
     end = core::align_up(end, alignment_of(payload.size));
-    bool packed = payload.codec != NativeCodec::raw;
+    if (payload.codec == NativeCodec::elsewhere) continue;
+    bool packed = is_packed(payload);
     end = core::checked_add(end, packed ? payload.chunks.stored.size() * packed_bound(payload) : payload.size);
   }
   return end;

@@ -8,7 +8,9 @@ namespace ckpt::detail {
 
 std::vector<FileGap> find_gaps(const OpenedNative& file) {
   std::vector<FileGap> parts;
-  for (const Payload& payload : file.index.payloads) parts.push_back({payload.offset, payload.offset + payload.stored});
+  for (const Payload& payload : file.index.payloads) {
+    if (payload.stored > 0) parts.push_back({payload.offset, payload.offset + payload.stored});
+  }
   for (const StampedRange& range : file.index.ranges) parts.push_back({range.offset, range.offset + range.length});
   std::uint64_t end = file.header.body_size;
   if (file.index.parity) end = file.index.parity->covered - file.header.user_block;

@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "libckpt/format/native/layout.h"
+#include "libckpt/io/mentions.h"
 #include "libckpt/io/packed.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/text.h"
@@ -24,6 +25,7 @@ enum SectionId : std::uint16_t {
   kMetadata = 6,
   kWrappers = 7,
   kParity = 8,
+  kFiles = 9,
 };
 constexpr std::uint16_t kRequired = 1;
 constexpr std::size_t kPayloadBytes = 48;
@@ -46,13 +48,20 @@ Hash128 take_hash(ByteCursor& in) {
   return hash;
 }
 
+/// The minor version that a section came with.
+std::uint16_t minor_of(SectionId id) {
+  if (id == kFiles) return 5;
+  return id <= kRequiredSections ? 0 : id == kWrappers ? 1 : 2;
+}
+
 /// Readers may do without the record of wrappers, which came with version 1.1. Parity data came with version 1.2; who
-/// does not know it takes it for bytes that belong to nothing, and would edit the file without making it anew.
+/// does not know it takes it for bytes that belong to nothing, and would edit the file without making it anew. Files
+/// that hold payloads of this one came with version 1.5.
 void put_section(core::ByteVector& out, SectionId id, core::Bytes content) {
   core::append_le<std::uint16_t>(out, id);
   core::append_le<std::uint16_t>(out, id == kWrappers ? 0 : kRequired);
   core::append_le<std::uint16_t>(out, kNativeMajor);
-  core::append_le<std::uint16_t>(out, id <= kRequiredSections ? 0 : id == kWrappers ? 1 : 2);
+  core::append_le<std::uint16_t>(out, minor_of(id));
   core::append_le<std::uint64_t>(out, content.size());
   core::append(out, content);
 }
@@ -86,7 +95,7 @@ core::ByteVector encode_payloads(const NativeIndex& index) {
 core::ByteVector encode_chunks(const NativeIndex& index) {
   core::ByteVector out;
   for (const Payload& payload : index.payloads) {
-    if (payload.codec == NativeCodec::raw) continue;
+    if (!is_packed(payload)) continue;
     core::append_le<std::uint64_t>(out, payload.chunks.run);
     core::append_le<std::uint32_t>(out, payload.chunks.chunk);
     core::append_le<std::uint32_t>(out, static_cast<std::uint32_t>(payload.chunks.stored.size()));
@@ -172,6 +181,31 @@ void parse_parity(ByteCursor in, const NativeHeader& header, NativeIndex& index)
   }
 }
 
+core::ByteVector encode_files(const NativeIndex& index) {
+  core::ByteVector out;
+  for (const std::string& name : index.files) put_text(out, name);
+  return out;
+}
+
+/// Names in the folder of the file, and nothing that leads out of it.
+void parse_files(ByteCursor in, NativeIndex& index) {
+  while (!in.at_end()) {
+    index.files.push_back(take_string(in));
+    if (!is_plain_name(index.files.back())) {
+      throw_corrupt("tensors are to lie in " + core::quote(index.files.back()) + ", which is no name in its folder");
+    }
+  }
+}
+
+void check_files(const NativeIndex& index) {
+  if (index.files.size() > index.payloads.size()) throw_corrupt("it names more files than it has tensors in them");
+  for (const Payload& payload : index.payloads) {
+    if (payload.codec != NativeCodec::elsewhere) continue;
+    if (payload.offset >= index.files.size()) throw_corrupt("a tensor lies in a file that it does not name");
+    if (payload.stored != 0) throw_corrupt("a tensor lies in another file and takes room in this one");
+  }
+}
+
 void parse_wrappers(ByteCursor in, NativeIndex& index) {
   index.has_wrappers = true;
   while (!in.at_end()) {
@@ -215,7 +249,7 @@ void parse_payloads(ByteCursor in, const Limits& limits, NativeIndex& index) {
     auto codec = in.take<std::uint8_t>();
     payload.shuffle = in.take<std::uint8_t>();
     in.skip(6);
-    if (codec > static_cast<std::uint8_t>(NativeCodec::fast)) {
+    if (codec > static_cast<std::uint8_t>(NativeCodec::elsewhere)) {
       throw Error(ErrorCode::unsupported,
                   "a tensor is packed with codec number " + std::to_string(codec) + "; use a newer version");
     }
@@ -245,7 +279,7 @@ void check_chunks(const Payload& payload, std::uint64_t count) {
 
 void parse_chunks(ByteCursor in, NativeIndex& index) {
   for (Payload& payload : index.payloads) {
-    if (payload.codec == NativeCodec::raw) continue;
+    if (!is_packed(payload)) continue;
     payload.chunks.run = in.take<std::uint64_t>();
     payload.chunks.chunk = in.take<std::uint32_t>();
     auto count = in.take<std::uint32_t>();
@@ -303,7 +337,7 @@ std::vector<Section> split_sections(core::Bytes bytes) {
     core::Bytes content = in.take_bytes(in.take<std::uint64_t>());
     if (id <= last) throw_corrupt("section " + std::to_string(id) + " comes after section " + std::to_string(last));
     last = id;
-    if (id <= kParity) {
+    if (id <= kFiles) {
       sections.push_back({id, content});
     } else if ((flags & kRequired) != 0) {
       throw Error(ErrorCode::unsupported, "the file needs version " + std::to_string(major) + "." +
@@ -353,6 +387,7 @@ core::ByteVector encode_index(const NativeIndex& index, std::uint64_t user_block
   put_section(out, kMetadata, encode_metadata(index));
   put_section(out, kWrappers, encode_wrappers(index));
   if (index.parity) put_section(out, kParity, encode_parity(*index.parity, user_block));
+  if (!index.files.empty()) put_section(out, kFiles, encode_files(index));
   return out;
 }
 
@@ -360,9 +395,10 @@ std::uint64_t encoded_size(const NativeIndex& index) {
   std::uint64_t size = (kRequiredSections + 1) * kSectionHead + index.ranges.size() * kRangeBytes +
                        index.payloads.size() * kPayloadBytes;
   for (const Payload& payload : index.payloads) {
-    if (payload.codec != NativeCodec::raw) size += 16 + payload.chunks.stored.size() * 4;
+    if (is_packed(payload)) size += 16 + payload.chunks.stored.size() * 4;
   }
   if (index.parity) size += kSectionHead + kParityBytes;
+  if (!index.files.empty()) size += kSectionHead + encode_files(index).size();
   return size + encode_storages(index).size() + index.tree.size() + encode_metadata(index).size() +
          encode_wrappers(index).size();
 }
@@ -381,8 +417,11 @@ NativeIndex parse_index(core::Bytes bytes, const NativeHeader& header, const Lim
   parse_metadata(ByteCursor(sections[5].content, "the metadata"), index);
   for (std::size_t i = kRequiredSections; i < sections.size(); ++i) {
     ByteCursor content(sections[i].content, "an optional section");
-    sections[i].id == kWrappers ? parse_wrappers(content, index) : parse_parity(content, header, index);
+    if (sections[i].id == kWrappers) parse_wrappers(content, index);
+    if (sections[i].id == kParity) parse_parity(content, header, index);
+    if (sections[i].id == kFiles) parse_files(content, index);
   }
+  check_files(index);
   check_extents(index, header);
   return index;
 }

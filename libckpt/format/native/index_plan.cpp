@@ -25,7 +25,7 @@ std::vector<DatasetPlan> plan_datasets(const Checkpoint& checkpoint, const Paylo
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry* entry = entries[i].entry.get();
     const std::optional<Window>& window = plan.records.at(entry).window;
-    if (!window) continue;
+    if (!window || index.payloads[window->payload].codec == NativeCodec::elsewhere) continue;
     datasets.push_back(
         {std::move(names[i]), std::move(paths[i]), entry, &index.payloads[window->payload], window->offset});
   }

@@ -14,7 +14,8 @@ namespace ckpt::detail {
 /// All of it but payloads, the hashes of the HDF5 side, and parity.
 NativeIndex plan_index(const Checkpoint& checkpoint, const PayloadPlan& plan);
 
-/// One for every tensor that has a window. They refer to `checkpoint` and to the payloads of `index`, which must stay.
+/// One for every tensor that has a window into this file. They refer to `checkpoint` and to the payloads of `index`,
+/// which must stay.
 std::vector<DatasetPlan> plan_datasets(const Checkpoint& checkpoint, const PayloadPlan& plan, const NativeIndex& index);
 
 /// The superblock with the zeros that follow it up to the first payload.

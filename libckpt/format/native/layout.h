@@ -21,7 +21,7 @@ namespace ckpt::detail {
 
 inline constexpr std::string_view kNativeMagic{"\x89\x43\x4b\x50\x54\x0d\x0a\x1a", 8};
 inline constexpr std::uint16_t kNativeMajor = 1;
-inline constexpr std::uint16_t kNativeMinor = 4;
+inline constexpr std::uint16_t kNativeMinor = 5;
 inline constexpr std::uint64_t kHeaderBytes = 128;
 /// Bytes before the content of a section of the index: its number, whether it is needed, its size.
 inline constexpr std::size_t kSectionHead = 16;
@@ -83,6 +83,7 @@ struct NativeIndex {
   std::vector<WrapperUse> wrappers;  ///< what list_wrappers() said of the tree when the file was written
   bool has_wrappers = false;         ///< files of version 1.0 have no record
   std::optional<ParityLayout> parity;
+  std::vector<std::string> files;  ///< in the same folder, that hold payloads of this one
 };
 
 /// Number of a dtype in a file, and back (nullopt for numbers this version does not know).

@@ -79,6 +79,7 @@ std::optional<std::uint64_t> end_by_superblock(const NativeHeader& header, const
 std::shared_ptr<const OpenedNative> open_index(const Input& input, const Limits& limits) {
   auto file = std::make_shared<OpenedNative>();
   file->header = read_header(input);
+  file->folder = input.path.parent_path();
   require_room(file->header, input.file->size());
   file->body = slice(input.file, file->header.user_block, input.file->size() - file->header.user_block);
   file->index = parse_index(read_index(input, file->header, limits), file->header, limits);
@@ -94,6 +95,7 @@ std::shared_ptr<const OpenedNative> open_edited_native(const Input& input, const
 std::shared_ptr<const OpenedNative> open_native(const Input& input, const Limits& limits) {
   auto file = std::make_shared<OpenedNative>();
   file->header = read_header(input);
+  file->folder = input.path.parent_path();
   std::uint64_t size = input.file->size();
   if (size < file->header.user_block + file->header.body_size) require_room(file->header, size);
   file->index = parse_index(read_index(input, file->header, limits), file->header, limits);

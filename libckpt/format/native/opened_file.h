@@ -14,8 +14,9 @@ namespace ckpt::detail {
 struct OpenedNative {
   NativeHeader header;
   NativeIndex index;
-  SourcePtr body;           ///< the file behind the user block
-  bool parity_cut = false;  ///< the end of the parity data is missing, and nothing else
+  SourcePtr body;                ///< the file behind the user block
+  std::filesystem::path folder;  ///< that it lies in, where files that hold payloads of it lie as well
+  bool parity_cut = false;       ///< the end of the parity data is missing, and nothing else
 };
 
 /// What is remembered of a native file.

@@ -7,6 +7,7 @@
 #include "libckpt/budget.h"
 #include "libckpt/format/hdf5_write/payload_source.h"
 #include "libckpt/format/native/damaged_head.h"
+#include "libckpt/format/native/elsewhere.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
 #include "libckpt/format/native/parity_writer.h"
@@ -32,9 +33,10 @@ class EntryBuilder {
  public:
   EntryBuilder(std::shared_ptr<const OpenedNative> file, const OpenOptions& options) : file_(std::move(file)) {
     std::shared_ptr<ChunkCache> cache = make_chunk_cache();
+    PayloadOpener opener(file_, options.limits);
     payloads_.reserve(file_->index.payloads.size());
     for (const Payload& payload : file_->index.payloads) {
-      SourcePtr source = open_payload(file_->body, &payload, file_, cache);
+      SourcePtr source = opener.open(payload, cache);
       payloads_.push_back(checked(std::move(source), payload.hash,
                                   {.subject = "the tensor's bytes are damaged",
                                    .before_use = options.check_hashes,
@@ -130,7 +132,7 @@ Checkpoint read_native(const Input& input, const OpenOptions& options) {
   checkpoint.detail = detail_of(input, file);
   warn_of_cut_parity(*file, options);
   for (const Payload& payload : file->index.payloads) {
-    if (payload.codec != NativeCodec::raw && input.budget) input.budget->add_packed(payload.size);
+    if (is_packed(payload) && input.budget) input.budget->add_packed(payload.size);
   }
   // The stamps of large files take about as long as the tree.
   const std::array<std::function<void()>, 2> steps = {

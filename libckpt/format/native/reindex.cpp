@@ -43,6 +43,10 @@ class Reindexer {
       throw Error(ErrorCode::unsupported, "only native files (.ckpt) have an index; this is not one");
     }
     file_ = open_edited_native(input_, options.limits);
+    if (!file_->index.files.empty()) {
+      throw Error(ErrorCode::unsupported, "some of its tensors lie in " + core::quote(file_->index.files[0]) +
+                                              "; make a whole file of it first, by converting it to .ckpt");
+    }
     index_ = read_index_side(file_->index, options.limits);
     hdf5_ = read_hdf5_side(*input_.file, {options.limits, options.unsandboxed});
     for (const std::string& text : unconfined_warnings(hdf5_.tree->layers)) warn(text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/format/native/elsewhere.h"
 #include "libckpt/format/native/gaps.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/opened_file.h"
@@ -29,7 +30,11 @@ bool is_zero(const ByteSource& source) {
 class Verifier {
  public:
   Verifier(const Input& input, const OpenOptions& options, const Progress& progress)
-      : input_(input), options_(options), progress_(progress), file_(open_native(input, options.limits)) {}
+      : input_(input),
+        options_(options),
+        progress_(progress),
+        file_(open_native(input, options.limits)),
+        opener_(file_, options.limits) {}
 
   /// What the file alone can tell.
   VerifyResult check() {
@@ -89,7 +94,7 @@ class Verifier {
   /// Empty when the payload holds what was written.
   std::string fault_of(const Payload& payload) const {
     try {
-      SourcePtr source = open_payload(file_->body, &payload, file_, make_chunk_cache());
+      SourcePtr source = opener_.open(payload, make_chunk_cache());
       Hash128 found = hash128(*source);
       if (found == payload.hash) return "";
       return "its bytes are damaged: their hash is " + to_hex(found) + " where " + to_hex(payload.hash) +
@@ -153,6 +158,7 @@ class Verifier {
   const OpenOptions& options_;
   const Progress progress_;
   std::shared_ptr<const OpenedNative> file_;
+  PayloadOpener opener_;
   VerifyResult result_;
 };
 

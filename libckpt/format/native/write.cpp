@@ -7,6 +7,7 @@
 
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
+#include "libckpt/format/native/elsewhere.h"
 #include "libckpt/format/native/index_plan.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/parity_writer.h"
@@ -15,6 +16,9 @@
 
 namespace ckpt::detail {
 namespace {
+
+using core::Error;
+using core::ErrorCode;
 
 // More than libhdf5 needs, for reserving space.
 constexpr std::uint64_t kMetadataAtLeast = 4ULL << 10;
@@ -94,6 +98,10 @@ void write_native(const Checkpoint& checkpoint, const std::filesystem::path& pat
   index.payloads.reserve(plan.payloads.size());
   for (const PlannedPayload& planned : plan.payloads) {
     index.payloads.push_back(choose_packing(planned, options.codec));
+  }
+  if (const auto* shared = dynamic_cast<const SharingDetail*>(checkpoint.detail.get())) {
+    if (parity > 0) throw Error(ErrorCode::usage, "parity data covers one file, and this one is to share tensors");
+    share_payloads(shared->files, path, plan, options.threads, index);
   }
   if (parity > 0) index.parity.emplace();
   NativeHeader header;

@@ -172,7 +172,49 @@ TEST_F(NativeDamage, UnknownRequiredSectionNamesTheVersionNeeded) {
   test::edit_index(path(), [](core::ByteVector& index) { append_section(index, 1); });
   EXPECT_EQ(open_error(),
             "unsupported: the file needs version 1.4 of the native format (its index has section 99); this library "
-            "knows version 1.4");
+            "knows version 1.5");
+}
+
+/// Section 9 with one name.
+void append_file_name(core::ByteVector& index, std::string_view name) {
+  core::append_le<std::uint16_t>(index, 9);
+  core::append_le<std::uint16_t>(index, 1);
+  core::append_le<std::uint16_t>(index, 1);
+  core::append_le<std::uint16_t>(index, 5);
+  core::append_le<std::uint64_t>(index, 1 + name.size());
+  index.push_back(static_cast<std::byte>(name.size()));
+  core::append(index, core::as_bytes(name));
+}
+
+TEST_F(NativeDamage, NamesOfOtherFilesLeadNowhereElse) {
+  for (const char* name : {"../a.ckpt", "/etc/passwd", "b/a.ckpt", "..", ".", ""}) {
+    std::string whole = test::read_file(path());
+    test::edit_index(path(), [&](core::ByteVector& index) { append_file_name(index, name); });
+    EXPECT_THAT(open_error(), testing::HasSubstr("which is no name in its folder")) << name;
+    test::write_file(path(), whole);
+  }
+}
+
+TEST_F(NativeDamage, TensorsInOtherFilesNeedOne) {
+  constexpr std::size_t kCodec = 16 + 2 * 32 + 16 + 40;  // of the first payload, behind two ranges
+  std::string whole = test::read_file(path());
+  test::edit_index(path(), [&](core::ByteVector& index) { index[kCodec] = std::byte{4}; });
+  EXPECT_THAT(open_error(), testing::HasSubstr("a tensor lies in a file that it does not name"));
+  test::write_file(path(), whole);
+  test::edit_index(path(), [&](core::ByteVector& index) {
+    append_file_name(index, "b.ckpt");
+    index[kCodec] = std::byte{4};
+    core::store_le<std::uint64_t>(&index[kCodec - 40], 0);
+  });
+  EXPECT_THAT(open_error(), testing::HasSubstr("a tensor lies in another file and takes room in this one"));
+  test::write_file(path(), whole);
+  test::edit_index(path(), [&](core::ByteVector& index) {
+    append_file_name(index, "b.ckpt");
+    index[kCodec] = std::byte{4};
+    core::store_le<std::uint64_t>(&index[kCodec - 40], 0);
+    core::store_le<std::uint64_t>(&index[kCodec - 24], 0);
+  });
+  EXPECT_THAT(open_error(), testing::HasSubstr("tensors lie in 'b.ckpt', which is not beside it"));
 }
 
 TEST_F(NativeDamage, FilesWithoutTheRecordOfWrappersAreRead) {

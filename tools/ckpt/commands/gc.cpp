@@ -155,7 +155,9 @@ void add_gc(CommandSpec app, Command& chosen) {
       "Remove old checkpoints from the folder of a training run. The newest valid ones stay, which are read to the "
       "last byte and made durable before anything goes; damaged ones do not count, and the last valid one stays in "
       "any case. A checkpoint is a file or folder whose name counts on (step-000001200.ckpt, epoch_12.pth, "
-      "checkpoint-500/); whatever is not surely one stays, and so does what a symbolic link of the folder leads to.");
+      "checkpoint-500/); whatever is not surely one stays, and so does what a symbolic link of the folder leads to, or "
+      "what "
+      "holds tensors that another file there needs.");
   auto options = std::make_shared<Options>();
   command.add_option("DIR", options->folder, "folder of a run").required().type_name("");
   command.add_option("--keep-last", options->keep_last, "keep the newest N valid checkpoints (default: 1)")

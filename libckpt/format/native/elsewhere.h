@@ -1,0 +1,53 @@
+#pragma once
+// Payloads that lie in other native files of the folder (shared_tensors.h), found there by their hash, wherever they
+// lie and however they are packed. Thread safety: const members from many threads. Use: PayloadOpener opener(file,
+// limits); SourcePtr source = opener.open(payload, cache);
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "libckpt/format/hdf5_write/payload_source.h"
+#include "libckpt/format/native/opened_file.h"
+#include "libckpt/format/native/payload_plan.h"
+
+namespace ckpt::detail {
+
+/// Payloads of one file by their content; those that lie elsewhere are left out.
+class PayloadsByContent {
+ public:
+  explicit PayloadsByContent(const NativeIndex& index);
+  const Payload* find(const Hash128& hash, std::uint64_t size) const;
+
+ private:
+  std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, const Payload*> payloads_;
+};
+
+/// Opens payloads of a file, whichever file they lie in.
+class PayloadOpener {
+ public:
+  /// Opens the other files. Errors: Error(corrupt) when one is not there, those of reading it.
+  PayloadOpener(std::shared_ptr<const OpenedNative> file, const Limits& limits);
+  /// Errors: Error(corrupt) when the other file does not hold it any more.
+  SourcePtr open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache) const;
+
+ private:
+  struct Neighbour {
+    std::shared_ptr<const OpenedNative> file;
+    PayloadsByContent payloads;
+  };
+  std::shared_ptr<const OpenedNative> file_;
+  std::vector<Neighbour> neighbours_;
+};
+
+/// What a checkpoint is to share when it is written.
+struct SharingDetail final : FormatDetail {
+  std::vector<std::filesystem::path> files;
+};
+
+/// Payloads of the plan that `files` hold get their place there, in `index` as well. REQUIRES: index.payloads has the
+/// packing of each.
+void share_payloads(const std::vector<std::filesystem::path>& files, const std::filesystem::path& target,
+                    const PayloadPlan& plan, unsigned threads, NativeIndex& index);
+
+}  // namespace ckpt::detail
