@@ -180,13 +180,13 @@ class Dcp : public ::testing::Test {
     std::vector<std::string> boxes;
     std::vector<std::pair<std::string, std::string>> places;
     for (const HandmadeChunk& chunk : chunks) {
-      boxes.push_back(test::instance(
-          test::symbol(kModule, "ChunkStorageMetadata"),
-          test::dict({{test::text("offsets"), sizes(chunk.offsets)}, {test::text("sizes"), sizes(chunk.sizes)}})));
+      boxes.push_back(test::instance(test::symbol(kModule, "ChunkStorageMetadata"),
+                                     test::pickled_dict({{test::text("offsets"), sizes(chunk.offsets)},
+                                                         {test::text("sizes"), sizes(chunk.sizes)}})));
       std::string index = test::instance(test::symbol(kModule, "MetadataIndex"),
-                                         test::dict({{test::text("fqn"), test::text("w")},
-                                                     {test::text("offset"), sizes(chunk.offsets)},
-                                                     {test::text("index"), test::none()}}));
+                                         test::pickled_dict({{test::text("fqn"), test::text("w")},
+                                                             {test::text("offset"), sizes(chunk.offsets)},
+                                                             {test::text("index"), test::none()}}));
       std::string fields = "}(" + test::text("relative_path") + test::text(chunk.file) + test::text("offset") +
                            test::number(static_cast<std::int32_t>(data.size())) + test::text("length") +
                            test::number(static_cast<std::int32_t>(chunk.archive.size())) + chunk.extra + "u";
@@ -197,13 +197,13 @@ class Dcp : public ::testing::Test {
     std::string properties = test::instance(test::symbol(kModule, "TensorProperties"),
                                             test::tuple({test::symbol("torch", "float32"), test::none(), "\x89"}));
     std::string item = test::instance(test::symbol(kModule, "TensorStorageMetadata"),
-                                      test::dict({{test::text("properties"), properties},
-                                                  {test::text("size"), sizes(shape)},
-                                                  {test::text("chunks"), test::list(boxes)}}));
-    std::string root =
-        test::instance(test::symbol(kModule, "Metadata"),
-                       test::dict({{test::text("state_dict_metadata"), test::dict({{test::text("w"), item}})},
-                                   {test::text("storage_data"), test::dict(places)}}));
+                                      test::pickled_dict({{test::text("properties"), properties},
+                                                          {test::text("size"), sizes(shape)},
+                                                          {test::text("chunks"), test::list(boxes)}}));
+    std::string root = test::instance(
+        test::symbol(kModule, "Metadata"),
+        test::pickled_dict({{test::text("state_dict_metadata"), test::pickled_dict({{test::text("w"), item}})},
+                            {test::text("storage_data"), test::pickled_dict(places)}}));
     test::write_file(dir_.path() / ".metadata", test::pickle(root));
     test::write_file(dir_.path() / "__0_0.distcp", data);
   }

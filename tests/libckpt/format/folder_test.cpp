@@ -32,7 +32,7 @@ class Folder : public ::testing::Test {
     for (const std::string& key : keys) {
       items.emplace_back(test::text(key), test::tensor(test::storage("FloatStorage", "0", 1), 0, {1}, {1}));
     }
-    return test::torch_zip(test::pickle(test::dict(items)), {test::floats({1})}).bytes();
+    return test::torch_zip(test::pickle(test::pickled_dict(items)), {test::floats({1})}).bytes();
   }
 
   test::TempDir dir_;

@@ -75,7 +75,7 @@ TEST_F(Scan, HarmfulCallsAreListedByName) {
 
 TEST_F(Scan, PlainFilesAreClean) {
   std::string object =
-      test::dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "0", 2), 0, {2}, {1})}});
+      test::pickled_dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "0", 2), 0, {2}, {1})}});
   ScanResult zip = scanned(test::torch_zip(test::pickle(object), {test::floats({1, 2})}).bytes());
   EXPECT_TRUE(zip.clean());
   EXPECT_EQ(zip.content, "torch-zip");
@@ -155,7 +155,7 @@ TEST_F(Scan, AnIndexStandsForItsShards) {
 
 TEST_F(Scan, EveryCutOfAFileIsNotCleared) {
   std::string object =
-      test::dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "0", 2), 0, {2}, {1})}});
+      test::pickled_dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "0", 2), 0, {2}, {1})}});
   for (const std::string& whole :
        {test::torch_zip(test::pickle(object), {test::floats({1, 2})}).bytes(),
         test::legacy_stream(object, {{"0", 2, test::floats({1, 2})}}), test::harmless_pickle()}) {
@@ -193,10 +193,11 @@ TEST_F(Scan, AttacksAreToldApartAndShownWithTheirArguments) {
       {"(" + id + "ios\nsystem\n", "os.system('id')"},                                 // INST
       {"(" + test::symbol("os", "system") + id + "o", "os.system('id')"},              // OBJ
       {test::symbol("os", "system") + test::tuple({id}) + "\x81", "os.system('id')"},  // NEWOBJ
-      {test::symbol("subprocess", "run") + test::tuple({id}) + test::dict({{test::text("shell"), "\x88"}}) + "\x92",
-       "subprocess.run('id', **{'shell': True})"},                                                 // NEWOBJ_EX
-      {test::call(test::symbol("os", "system"), {id}) + test::dict({}) + "b", "os.system('id')"},  // BUILD
-      {test::call(test::symbol("os", "system"), {id}) + "0N", "os.system('id')"},                  // dropped at once
+      {test::symbol("subprocess", "run") + test::tuple({id}) + test::pickled_dict({{test::text("shell"), "\x88"}}) +
+           "\x92",
+       "subprocess.run('id', **{'shell': True})"},                                                         // NEWOBJ_EX
+      {test::call(test::symbol("os", "system"), {id}) + test::pickled_dict({}) + "b", "os.system('id')"},  // BUILD
+      {test::call(test::symbol("os", "system"), {id}) + "0N", "os.system('id')"},  // dropped at once
       {test::call(test::symbol("torch", "os.system"), {id}), "torch.os.system('id')"},
       {test::call(short_symbol("builtins", "getattr"), {test::symbol("os", "path"), test::text("join")}), "os.path"},
       {test::call(test::call(test::symbol("builtins", "getattr"), {test::symbol("a", "B"), id}), {id}), "calls"},
@@ -223,19 +224,21 @@ TEST_F(Scan, ClassesOfAProjectAreForeignAndNoAttack) {
                                                                                      {"__main__", "Outer.Inner"},
                                                                                      {"wandb.sdk", "Config"}}) {
     SCOPED_TRACE(module + "." + name);
-    ScanResult result = scanned(test::pickle(test::instance(test::symbol(module, name), test::dict({}))), "a.pkl");
+    ScanResult result =
+        scanned(test::pickle(test::instance(test::symbol(module, name), test::pickled_dict({}))), "a.pkl");
     EXPECT_EQ(result.verdict(), "foreign");
     EXPECT_FALSE(result.has(ckpt::FindingKind::danger));
   }
   ScanResult plain =
-      scanned(test::pickle(test::instance(test::symbol("argparse", "Namespace"), test::dict({}))), "a.pkl");
+      scanned(test::pickle(test::instance(test::symbol("argparse", "Namespace"), test::pickled_dict({}))), "a.pkl");
   EXPECT_EQ(plain.verdict(), "clean");
 }
 
 /// A ResNet-18 of torch.jit.save had 53 signs of an attack: the names of its own classes begin with two underscores.
 TEST_F(Scan, ClassesOfATorchScriptProgramAreForeignAndNoAttack) {
   auto verdict = [&](const std::string& module, const std::string& name) {
-    ScanResult result = scanned(test::pickle(test::instance(test::symbol(module, name), test::dict({}))), "a.pkl");
+    ScanResult result =
+        scanned(test::pickle(test::instance(test::symbol(module, name), test::pickled_dict({}))), "a.pkl");
     return std::string(result.verdict());
   };
   EXPECT_EQ(verdict("__torch__.torchvision.models.resnet", "ResNet"), "foreign");

@@ -50,14 +50,14 @@ const Entry& at(const Checkpoint& checkpoint, std::string_view name) {
 
 std::string one_tensor() {
   return test::legacy_stream(
-      test::dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "17", 2), 0, {2}, {1})}}),
+      test::pickled_dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "17", 2), 0, {2}, {1})}}),
       {{"17", 2, test::floats({1, 2})}});
 }
 
 TEST_F(TorchLegacy, StoragesFollowInTheOrderOfTheKeys) {
   std::string object =
-      test::dict({{test::text("a"), test::tensor(test::storage("FloatStorage", "9", 2), 0, {2}, {1})},
-                  {test::text("b"), test::tensor(test::storage("FloatStorage", "10", 1), 0, {1}, {1})}});
+      test::pickled_dict({{test::text("a"), test::tensor(test::storage("FloatStorage", "9", 2), 0, {2}, {1})},
+                          {test::text("b"), test::tensor(test::storage("FloatStorage", "10", 1), 0, {1}, {1})}});
   Checkpoint checkpoint =
       opened(test::legacy_stream(object, {{"10", 1, test::floats({5})}, {"9", 2, test::floats({1, 2})}}));
   EXPECT_EQ(checkpoint.format, "torch-legacy");
@@ -67,9 +67,9 @@ TEST_F(TorchLegacy, StoragesFollowInTheOrderOfTheKeys) {
 
 TEST_F(TorchLegacy, AViewOfAStorageIsAWindowIntoTheWhole) {
   std::string view = test::tuple({test::text("view"), test::number(2), test::number(3)});
-  std::string object =
-      test::dict({{test::text("all"), test::tensor(test::storage("FloatStorage", "1", 6, test::none()), 0, {6}, {1})},
-                  {test::text("part"), test::tensor(test::storage("FloatStorage", "1", 6, view), 1, {2}, {1})}});
+  std::string object = test::pickled_dict(
+      {{test::text("all"), test::tensor(test::storage("FloatStorage", "1", 6, test::none()), 0, {6}, {1})},
+       {test::text("part"), test::tensor(test::storage("FloatStorage", "1", 6, view), 1, {2}, {1})}});
   Checkpoint checkpoint = opened(test::legacy_stream(object, {{"1", 6, test::floats({0, 1, 2, 3, 4, 5})}}));
   EXPECT_THAT(values(at(checkpoint, "part")), ElementsAre(3, 4));
   EXPECT_EQ(ckpt::storage_identity(at(checkpoint, "all")), ckpt::storage_identity(at(checkpoint, "part")));
@@ -77,8 +77,8 @@ TEST_F(TorchLegacy, AViewOfAStorageIsAWindowIntoTheWhole) {
 
 TEST_F(TorchLegacy, ATensorMayNotLeaveItsView) {
   std::string view = test::tuple({test::text("view"), test::number(2), test::number(3)});
-  std::string object =
-      test::dict({{test::text("part"), test::tensor(test::storage("FloatStorage", "1", 6, view), 2, {2}, {1})}});
+  std::string object = test::pickled_dict(
+      {{test::text("part"), test::tensor(test::storage("FloatStorage", "1", 6, view), 2, {2}, {1})}});
   core::Error error = error_of(test::legacy_stream(object, {{"1", 6, test::floats({0, 1, 2, 3, 4, 5})}}));
   EXPECT_EQ(error.code(), core::ErrorCode::corrupt);
   EXPECT_THAT(error.what(), HasSubstr("reaches to element 3 of a view of 3"));
@@ -86,8 +86,8 @@ TEST_F(TorchLegacy, ATensorMayNotLeaveItsView) {
 
 TEST_F(TorchLegacy, AViewMayNotLeaveItsStorage) {
   std::string view = test::tuple({test::text("view"), test::number(4), test::number(3)});
-  std::string object =
-      test::dict({{test::text("part"), test::tensor(test::storage("FloatStorage", "1", 6, view), 0, {1}, {1})}});
+  std::string object = test::pickled_dict(
+      {{test::text("part"), test::tensor(test::storage("FloatStorage", "1", 6, view), 0, {1}, {1})}});
   EXPECT_THAT(error_of(test::legacy_stream(object, {{"1", 6, test::floats({0, 1, 2, 3, 4, 5})}})).what(),
               HasSubstr("reaches outside of its storage of 6"));
 }
@@ -95,7 +95,7 @@ TEST_F(TorchLegacy, AViewMayNotLeaveItsStorage) {
 TEST_F(TorchLegacy, TextOfPython2IsText) {
   std::string id = test::persistent(test::tuple({test::old_text("storage"), test::symbol("torch", "FloatStorage"),
                                                  test::old_text("7"), test::old_text("cuda:0"), test::number(1)}));
-  std::string object = test::dict({{test::old_text("w"), test::tensor(id, 0, {1}, {1})}});
+  std::string object = test::pickled_dict({{test::old_text("w"), test::tensor(id, 0, {1}, {1})}});
   std::string stream = test::legacy_head() + test::pickle(object) + test::pickle(test::list({test::old_text("7")})) +
                        test::raw(std::int64_t{1}) + test::floats({3});
   Checkpoint checkpoint = opened(stream);
@@ -104,8 +104,9 @@ TEST_F(TorchLegacy, TextOfPython2IsText) {
 }
 
 TEST_F(TorchLegacy, EmptyStoragesOfOneKeyStayApart) {
-  std::string object = test::dict({{test::text("f"), test::tensor(test::storage("FloatStorage", "0", 0), 0, {0}, {1})},
-                                   {test::text("i"), test::tensor(test::storage("LongStorage", "0", 0), 0, {0}, {1})}});
+  std::string object =
+      test::pickled_dict({{test::text("f"), test::tensor(test::storage("FloatStorage", "0", 0), 0, {0}, {1})},
+                          {test::text("i"), test::tensor(test::storage("LongStorage", "0", 0), 0, {0}, {1})}});
   Checkpoint checkpoint = opened(test::legacy_stream(object, {{"0", 0, ""}}));
   EXPECT_EQ(at(checkpoint, "f").dtype, core::DType::f32);
   EXPECT_EQ(at(checkpoint, "i").dtype, core::DType::i64);
@@ -113,20 +114,20 @@ TEST_F(TorchLegacy, EmptyStoragesOfOneKeyStayApart) {
 
 TEST_F(TorchLegacy, OneKeyIsOneTypeOnOneDevice) {
   std::string two_types =
-      test::dict({{test::text("f"), test::tensor(test::storage("FloatStorage", "1", 1), 0, {1}, {1})},
-                  {test::text("i"), test::tensor(test::storage("IntStorage", "1", 1), 0, {1}, {1})}});
+      test::pickled_dict({{test::text("f"), test::tensor(test::storage("FloatStorage", "1", 1), 0, {1}, {1})},
+                          {test::text("i"), test::tensor(test::storage("IntStorage", "1", 1), 0, {1}, {1})}});
   EXPECT_EQ(error_of(test::legacy_stream(two_types, {{"1", 1, test::floats({1})}})).code(),
             core::ErrorCode::unsupported);
-  std::string two_places =
-      test::dict({{test::text("a"), test::tensor(test::storage("FloatStorage", "1", 1), 0, {1}, {1})},
-                  {test::text("b"), test::tensor(test::storage("FloatStorage", "1", 1, "", "cuda:0"), 0, {1}, {1})}});
+  std::string two_places = test::pickled_dict(
+      {{test::text("a"), test::tensor(test::storage("FloatStorage", "1", 1), 0, {1}, {1})},
+       {test::text("b"), test::tensor(test::storage("FloatStorage", "1", 1, "", "cuda:0"), 0, {1}, {1})}});
   EXPECT_THAT(error_of(test::legacy_stream(two_places, {{"1", 1, test::floats({1})}})).what(),
               HasSubstr("'cpu' and on 'cuda:0'"));
 }
 
 TEST_F(TorchLegacy, KeysAndStoragesMustBeTheSame) {
   std::string object =
-      test::dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "1", 1), 0, {1}, {1})}});
+      test::pickled_dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "1", 1), 0, {1}, {1})}});
   EXPECT_THAT(error_of(test::legacy_stream(object, {})).what(), HasSubstr("'1' is not in the stream"));
   EXPECT_THAT(error_of(test::legacy_stream(object, {{"1", 1, test::floats({1})}, {"2", 0, ""}})).what(),
               HasSubstr("'2' that no tensor uses"));
@@ -136,7 +137,7 @@ TEST_F(TorchLegacy, KeysAndStoragesMustBeTheSame) {
 
 TEST_F(TorchLegacy, CountsMustBeThoseOfTheTensors) {
   std::string object =
-      test::dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "1", 2), 0, {2}, {1})}});
+      test::pickled_dict({{test::text("w"), test::tensor(test::storage("FloatStorage", "1", 2), 0, {2}, {1})}});
   EXPECT_THAT(error_of(test::legacy_stream(object, {{"1", 3, test::floats({1, 2, 3})}})).what(),
               HasSubstr("3 elements where its tensors say 2"));
 }
@@ -175,10 +176,10 @@ TEST_F(TorchLegacy, AModuleIsItsClassAndItsSourceIsIgnored) {
   std::string module = test::persistent(test::tuple(
       {test::text("module"), test::symbol("my.nets", "Net"), test::text("net.py"), test::text("import os")}));
   std::string parameters =
-      test::dict({{test::text("weight"), test::tensor(test::storage("FloatStorage", "1", 1), 0, {1}, {1})}});
-  std::string object = test::instance(module, test::dict({{test::text("_parameters"), parameters},
-                                                          {test::text("_buffers"), test::dict({})},
-                                                          {test::text("_modules"), test::dict({})}}));
+      test::pickled_dict({{test::text("weight"), test::tensor(test::storage("FloatStorage", "1", 1), 0, {1}, {1})}});
+  std::string object = test::instance(module, test::pickled_dict({{test::text("_parameters"), parameters},
+                                                                  {test::text("_buffers"), test::pickled_dict({})},
+                                                                  {test::text("_modules"), test::pickled_dict({})}}));
   std::string stream = test::legacy_stream(object, {{"1", 1, test::floats({4})}});
   EXPECT_THAT(error_of(stream).what(), HasSubstr("'my.nets.Net'"));
   Checkpoint checkpoint = opened(stream, {.foreign_objects = true});
@@ -226,7 +227,7 @@ struct TarParts {
   std::string tensors;
   std::string object;
   std::string bytes() const {
-    return tar_member("sys_info", test::pickle(test::dict({}))) + tar_member("pickle", object) +
+    return tar_member("sys_info", test::pickle(test::pickled_dict({}))) + tar_member("pickle", object) +
            tar_member("tensors", tensors) + tar_member("storages", storages) + std::string(1024, '\0');
   }
 };
@@ -244,8 +245,8 @@ TarParts tar_parts() {
            test::raw(offset);
   };
   parts.tensors = test::pickle(test::number(2)) + tensor(11, 1, 4, 0) + tensor(12, 2, 2, 1);
-  parts.object = test::pickle(test::dict({{test::text("all"), test::persistent(test::number(11))},
-                                          {test::text("part"), test::persistent(test::text("12"))}}));
+  parts.object = test::pickle(test::pickled_dict({{test::text("all"), test::persistent(test::number(11))},
+                                                  {test::text("part"), test::persistent(test::text("12"))}}));
   return parts;
 }
 
