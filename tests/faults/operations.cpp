@@ -207,21 +207,24 @@ void add_edits(List& list) {
 
 /// Names that do not fit where the old ones lie: the first tensors make room.
 void add_growth(List& list) {
-  const std::string file = "net.safetensors";
   auto add_prefix = [](const ckpt::Checkpoint& old) { return ckpt::add_prefix(old, {.prefix = "p."}); };
-  Act tight = [=](const fs::path& folder) {
-    ckpt::SaveOptions options = save_options();
-    options.slack = 0;
-    ckpt::save(sample_model(1), folder / file, options);
+  auto tight = [](const std::string& file) {
+    return [=](const fs::path& folder) {
+      ckpt::SaveOptions options = save_options();
+      options.slack = 0;
+      ckpt::save(sample_model(1), folder / file, options);
+    };
   };
-  list.add({.group = "add-prefix --in-place",
-            .name = "add-prefix --in-place .safetensors",
-            .head = file,
-            .run = edit(file, add_prefix),
-            .next = save_as(3, file),
-            .command = {"add-prefix", "-q", "--in-place", "--prefix", "p.", file},
-            .quick = true},
-           {tight});
+  for (const std::string file : {"net.safetensors", "net.gguf"}) {
+    list.add({.group = "add-prefix --in-place",
+              .name = "add-prefix --in-place of " + file,
+              .head = file,
+              .run = edit(file, add_prefix),
+              .next = save_as(3, file),
+              .command = {"add-prefix", "-q", "--in-place", "--prefix", "p.", file},
+              .quick = true},
+             {tight(file)});
+  }
 }
 
 /// What makes one file of the other, from the first byte that differs to the last.

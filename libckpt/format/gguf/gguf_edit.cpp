@@ -42,6 +42,52 @@ void replace_pages(FileEdit& edit, core::Bytes old_bytes, core::Bytes new_bytes)
   }
 }
 
+/// True when all but the last `moved` tensors stay, and those lie behind the end of the file as they lay at its begin.
+bool front_is_moved(const GgufInPlace& old, const GgufPlan& plan, std::size_t moved) {
+  std::size_t stay = old.tensors.size() - moved;
+  std::uint64_t first = plan.offsets[stay];
+  if (plan.header.size() + first < old.file->size()) return false;
+  for (std::size_t i = 0; i < stay; ++i) {
+    if (plan.header.size() + plan.offsets[i] != old.tensors[i + moved].offset) return false;
+  }
+  for (std::size_t i = 0; i < moved; ++i) {
+    if (plan.offsets[stay + i] - first != old.tensors[i].offset - old.tensors[0].offset) return false;
+  }
+  return true;
+}
+
+/// The edit that gives the header the room of the first tensors, up to byte `end` of the file: they go behind the last.
+FileEdit move_front(const GgufInPlace& old, const GgufPlan& plan, std::size_t moved, std::uint64_t end) {
+  core::ByteVector front(end);
+  old.file->read(0, front);
+  std::uint64_t begin = old.tensors[0].offset;
+  std::uint64_t place = plan.header.size() + plan.offsets[old.tensors.size() - moved];
+  FileEdit edit{.old_size = old.file->size(), .new_size = place + end - begin};
+  edit.tail.resize(place - edit.old_size);
+  core::append(edit.tail, core::Bytes(front).subspan(begin));
+  replace_pages(edit, front, plan.header);
+  edit.part = "header and first tensors";
+  return edit;
+}
+
+/// Where the names have no room: nullopt where more tensors would have to move than a small part of the file.
+std::optional<FileEdit> edit_with_front_moved(const GgufInPlace& old, std::vector<FlatEntry> entries,
+                                              const std::vector<GgufValue>& values) {
+  constexpr std::uint64_t kMostBytes = 32ULL << 20;
+  constexpr std::uint64_t kSmallPart = 16;
+  std::uint64_t begin = old.tensors[0].offset;
+  std::uint64_t most = begin + std::min(kMostBytes, (old.file->size() - begin) / kSmallPart);
+  std::uint64_t needed = plan_gguf(entries, values).header.size();
+  for (std::size_t moved = 1; moved < old.tensors.size(); ++moved) {
+    std::uint64_t end = old.tensors[moved].offset;
+    if (end < begin || end > most) return std::nullopt;
+    std::ranges::rotate(entries, entries.begin() + 1);
+    std::optional<GgufPlan> plan = end < needed ? std::nullopt : plan_gguf_before(entries, values, end);
+    if (plan && front_is_moved(old, *plan, moved)) return move_front(old, *plan, moved, end);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<FileEdit> edit_gguf(const Checkpoint& checkpoint, const SaveOptions& options) {
@@ -49,8 +95,14 @@ std::optional<FileEdit> edit_gguf(const Checkpoint& checkpoint, const SaveOption
   std::vector<FlatEntry> entries = flat_entries(checkpoint, gguf_obstacle);
   if (!same_data(old, entries)) return std::nullopt;
   std::uint64_t data_begin = old.tensors[0].offset;
-  std::optional<GgufPlan> plan = plan_gguf_before(entries, metadata_values(checkpoint, nullptr), data_begin);
-  if (!plan || !same_places(old, *plan)) return std::nullopt;
+  std::vector<GgufValue> values = metadata_values(checkpoint, nullptr);
+  std::optional<GgufPlan> plan = plan_gguf_before(entries, values, data_begin);
+  if (!plan) {
+    std::optional<FileEdit> moved = edit_with_front_moved(old, entries, values);
+    if (moved) warn_about_losses(checkpoint, entries, options.report);
+    return moved;
+  }
+  if (!same_places(old, *plan)) return std::nullopt;
   warn_about_losses(checkpoint, entries, options.report);
   core::ByteVector header(data_begin);
   old.file->read(0, header);

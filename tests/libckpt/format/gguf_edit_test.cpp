@@ -81,6 +81,35 @@ TEST_F(GgufEdit, EveryNameThatFitsIsWrittenInPlace) {
   }
 }
 
+TEST_F(GgufEdit, WhereNamesHaveNoRoomTheFirstTensorsMakeIt) {
+  ckpt::Dict dict;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<float> values(static_cast<std::size_t>(200 + i % 3));  // some are padded
+    for (std::size_t at = 0; at < values.size(); ++at)
+      values[at] = static_cast<float>(i) + static_cast<float>(at) / 256;
+    auto entry = std::make_shared<ckpt::Entry>(test::float_entry(values));
+    dict.items.emplace_back(ckpt::Value::text("layer." + std::to_string(i)), ckpt::Value::tensor(std::move(entry)));
+  }
+  ckpt::save(test::checkpoint(ckpt::Value::dict(std::move(dict))), path(), {.durable = false});
+  const std::string before = read_file(path());
+  test::write_file(dir_.path() / "before.gguf", before);
+  Checkpoint old = ckpt::open(dir_.path() / "before.gguf");
+  test::InPlaceSave out = save_in_place(ckpt::add_prefix(ckpt::open(path()), {.prefix = "a.long.prefix."}), path());
+  EXPECT_FALSE(out.copied);
+  EXPECT_EQ(out.report.part, "header and first tensors");
+  Checkpoint now = ckpt::open(path());
+  EXPECT_EQ(test::names(now).size(), 100U);
+  EXPECT_NE(test::names(now).front(), "a.long.prefix.layer.0");  // in the order in which they lie
+  for (const ckpt::NamedEntry& tensor : ckpt::list_entries(old.root)) {
+    const ckpt::Value* moved = now.root.find("a.long.prefix." + tensor.name);
+    ASSERT_NE(moved, nullptr) << tensor.name;
+    EXPECT_EQ(ckpt::read_all(*moved->as_entry().bytes), ckpt::read_all(*tensor.entry->bytes)) << tensor.name;
+  }
+  EXPECT_TRUE(ckpt::verify(path()).damage.empty());
+  ckpt::undo_edit(path());
+  EXPECT_EQ(read_file(path()), before);
+}
+
 TEST_F(GgufEdit, GoesToAndFro) {
   const std::string key(50, 'k');
   write_net(key);
