@@ -120,14 +120,14 @@ core::ByteVector filled(char value) {
 }
 
 /// Replaces bytes and gives the file another end; both are there afterwards, or the trial has failed.
-double edit_and_undo(const std::filesystem::path& path) {
+void edit_and_undo(const std::filesystem::path& path, EditTrial& trial) {
   FileEdit edit{.old_size = kEdited, .new_size = 2 * kEdited, .patches = {}, .tail = filled('z')};
   edit.replace(0, filled('x'), filled('y'));
   auto start = std::chrono::steady_clock::now();
-  EditJournal(path).apply(edit);
+  trial.undo = EditJournal(path).apply(edit);
   std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  trial.milliseconds = spent.count();
   EditJournal(path).undo();
-  return spent.count();
 }
 
 bool can_link(int folder, const std::string& name, const std::string& other) {
@@ -166,7 +166,7 @@ EditTrial try_edits(const std::filesystem::path& folder) {
   TriedRecord record(place.folder.get(), file.name());
   file.save(*memory_source(filled('x')));
   EditTrial out;
-  out.milliseconds = edit_and_undo(file.path());
+  edit_and_undo(file.path(), out);
   out.syncs_folder = detail::file_ops().fsync(place.folder.get()) == 0;
   out.links = can_link(place.folder.get(), file.name(), other.name());
   other.save(*memory_source(filled('o')));

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "libckpt/io/edit_journal.h"
+
 namespace ckpt {
 
 struct FolderTrial {
@@ -20,9 +22,10 @@ struct FolderTrial {
 FolderTrial try_folder(const std::filesystem::path& folder);
 
 struct EditTrial {
-  double milliseconds = 0;    ///< of a durable edit that replaces 4 KiB and appends as much
-  bool syncs_folder = false;  ///< the name of the record is made durable by fsync of the folder
-  bool links = false;         ///< files can have several names; one that has is never edited in place
+  double milliseconds = 0;            ///< of a durable edit that replaces 4 KiB and appends as much
+  bool syncs_folder = false;          ///< the name of the record is made durable by fsync of the folder
+  bool links = false;                 ///< files can have several names; one that has is never edited in place
+  UndoKept undo = UndoKept::nowhere;  ///< where the record lies from which an edit here is taken back
   bool clones = false;  ///< a copy of a file can share its blocks (FICLONE), so that copying costs next to nothing
 };
 

@@ -194,15 +194,16 @@ TEST(Doctor, SaysWhichEditsMayBeTakenBack) {
     return lines;
   };
   Names before = edits();
-  ASSERT_EQ(before.size(), 6U);
+  ASSERT_EQ(before.size(), 8U);
   EXPECT_THAT(before[0], testing::MatchesRegex("editing: header or end rewritten in .* ms, with fsync"));
-  EXPECT_THAT(before[4], HasSubstr("files here: 1 file, all may be edited"));
-  EXPECT_THAT(before[5], HasSubstr("records: none"));
+  EXPECT_EQ(before[2], "undo: the record is kept in the state folder of the user");
+  EXPECT_THAT(before[6], HasSubstr("files here: 1 file, all may be edited"));
+  EXPECT_THAT(before[7], HasSubstr("records: none"));
   run_well(dir, {"strip-prefix", "--in-place", "my runs/net.safetensors"});
-  EXPECT_THAT(edits()[5], testing::MatchesRegex("net.safetensors: the last edit can be taken back, .*B "
+  EXPECT_THAT(edits()[7], testing::MatchesRegex("net.safetensors: the last edit can be taken back, .*B "
                                                 "\\('ckpt undo 'my runs/net.safetensors''\\)"));
   fs::create_hard_link(dir.path() / "my runs/net.safetensors", dir.path() / "other");
-  EXPECT_THAT(edits()[4], HasSubstr("files here: 0 of 1 file may be edited (the others have several hard links"));
+  EXPECT_THAT(edits()[6], HasSubstr("files here: 0 of 1 file may be edited (the others have several hard links"));
   EXPECT_EQ(list_folder(dir.path() / "my runs"), Names{kFile});
 }
 

@@ -165,7 +165,12 @@ TEST(EditTrial, EditsInPlaceAndLeavesNothingBehind) {
   EXPECT_GT(trial.milliseconds, 0);
   EXPECT_TRUE(trial.syncs_folder);
   EXPECT_TRUE(trial.links);
-  EXPECT_EQ(links, 1);
+  EXPECT_EQ(trial.undo, ckpt::UndoKept::state_folder);
+  {
+    test::WithoutStateFolder none;
+    EXPECT_EQ(ckpt::try_edits(dir.path()).undo, ckpt::UndoKept::beside);
+  }
+  EXPECT_EQ(links, 2);
   EXPECT_EQ(test::list_folder(dir.path()).size(), 0U);
 }
 

@@ -39,6 +39,13 @@ std::vector<DoctorLine> try_editing(const fs::path& folder) {
       {kTopic, "editing", time},
       line("record of an edit", trial.syncs_folder, "durable before the file changes", "its name may not be durable",
            "the folder has no fsync; after a power cut an edit may be left half made"),
+      line(
+          "undo", trial.undo == ckpt::UndoKept::state_folder, "the record is kept in the state folder of the user",
+          trial.undo == ckpt::UndoKept::beside ? "the record is kept beside the file" : "there is no room for a record",
+          "set HOME or XDG_STATE_HOME to a folder that can be written to; edits then leave nothing beside files"),
+      line("names that grow", true,
+           "without room in a safetensors or GGUF header: up to 32 MiB of tensors move to the end, else a copy", "",
+           ""),
       line("hard links", trial.links, "yes; a file with several is copied, not edited", "not here",
            "no file has several names, and any may be edited"),
       line("reflink (FICLONE)", trial.clones, "yes; a copy shares its blocks", "not here",
