@@ -27,19 +27,6 @@ void append_hash(core::ByteVector& out, core::Bytes bytes) {
   core::append_le(out, hash.high);
 }
 
-/// Reads at an offset until `out` is full or the file ends; the bytes that were there.
-core::Bytes read_at(int fd, std::uint64_t offset, core::MutableBytes out) {
-  std::size_t done = 0;
-  while (done < out.size()) {
-    ssize_t n = ::pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw_errno(errno, "cannot read at byte " + std::to_string(offset + done));
-    if (n == 0) break;
-    done += static_cast<std::size_t>(n);
-  }
-  return out.first(done);
-}
-
 core::ByteVector take_vector(ByteCursor& in, std::uint64_t length) {
   core::Bytes bytes = in.take_bytes(length);
   return {bytes.begin(), bytes.end()};
@@ -157,6 +144,18 @@ Place look_at(int file, const FileEdit& edit) {
 }
 
 }  // namespace
+
+core::Bytes read_at(int fd, std::uint64_t offset, core::MutableBytes out) {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    ssize_t n = ::pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw_errno(errno, "cannot read at byte " + std::to_string(offset + done));
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  return out.first(done);
+}
 
 FileEdit anchored(int file, FileEdit edit) {
   constexpr std::uint64_t kAnchor = 4096;

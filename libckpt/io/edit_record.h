@@ -92,6 +92,9 @@ int write_version(int file, const FileEdit& edit, Version version);
 /// The bytes of a version, of those of the other.
 core::ByteVector version_of(core::Bytes other, const FileEdit& edit, Version version);
 
+/// Reads at an offset until `out` is full or the file ends; the bytes that were there. Errors: Error(io).
+core::Bytes read_at(int file, std::uint64_t offset, core::MutableBytes out);
+
 /// Writes the journal of the file `name`, which is open as `file`, and makes it durable, but not its name: 0, or the
 /// errno that stopped it, and then nothing is left of it.
 int write_journal(int folder, const std::string& name, int file, core::Bytes encoded);

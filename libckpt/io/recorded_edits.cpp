@@ -60,13 +60,13 @@ void look_at_journal(int folder, const Fd& file, uid_t owner, RecordedEdit& out)
 }
 
 /// The first part is of the file itself; others are of a set for which it stands.
-void look_at_undo(int folder, const detail::FoundUndo& found, RecordedEdit& out) {
+void look_at_undo(int folder, detail::FoundUndo& found, RecordedEdit& out) {
   if (found.error != 0 || found.foreign) return;
   out.state = found.parts.empty() ? State::outdated : State::may_undo;
-  for (const detail::UndoPart& part : found.parts) {
-    out.bytes += part.record.edit.length();
+  for (detail::UndoPart& part : found.parts) {
     Fd file(::openat(folder, part.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file || !detail::is_as_left(file.get(), part)) out.state = State::outdated;
+    out.bytes += part.record.edit.length();
   }
 }
 

@@ -210,7 +210,7 @@ class SetWriter {
       throw_errno(found.error, "cannot read the record of its last edit, " + core::quote(found.path));
     if (found.parts.size() < 2) throw Error(ErrorCode::io, "there is no record of an edit in place of several files");
     SetEdit back;
-    for (const detail::UndoPart& part : found.parts) {
+    for (detail::UndoPart& part : found.parts) {
       Fd file(::openat(folder(), part.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
       if (!file || !detail::is_as_left(file.get(), part)) {
         throw Error(ErrorCode::io, core::quote(part.name) +

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "ckptundo";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 constexpr std::uint64_t kMostParts = 1 << 20;
 constexpr std::uint64_t kHashBytes = 16;
 constexpr const char* kSuffix = ".ckpt-undo";
@@ -97,44 +97,93 @@ class Places {
   std::vector<Place> places_;
 };
 
+void append_hash(core::ByteVector& out, const Hash128& hash) {
+  core::append_le(out, hash.low);
+  core::append_le(out, hash.high);
+}
+
+Hash128 take_hash(ByteCursor& in) {
+  auto low = in.take<std::uint64_t>();
+  return {low, in.take<std::uint64_t>()};
+}
+
+/// Of the bytes that the edit wrote, which stay in the file alone.
+Hash128 hash_of_new(const FileEdit& edit) {
+  Hasher128 hasher;
+  for (const FilePatch& patch : edit.patches) hasher.update(patch.new_bytes);
+  if (edit.new_size > edit.old_size) hasher.update(edit.tail);
+  return hasher.finish();
+}
+
+void append_part(core::ByteVector& out, const UndoPart& part) {
+  const FileEdit& edit = part.record.edit;
+  for (std::uint64_t number : {std::uint64_t{part.name.size()}, static_cast<std::uint64_t>(part.modified.tv_sec),
+                               static_cast<std::uint64_t>(part.modified.tv_nsec), part.record.device, part.record.inode,
+                               edit.old_size, edit.new_size, std::uint64_t{edit.patches.size()}}) {
+    core::append_le(out, number);
+  }
+  core::append(out, core::as_bytes(part.name));
+  for (const FilePatch& patch : edit.patches) {
+    core::append_le(out, patch.offset);
+    core::append_le(out, std::uint64_t{patch.old_bytes.size()});
+    core::append(out, patch.old_bytes);
+  }
+  if (edit.old_size > edit.new_size) core::append(out, edit.tail);
+  append_hash(out, hash_of_new(edit));
+}
+
 core::ByteVector encode(const UndoParts& parts) {
   core::ByteVector out;
   core::append(out, core::as_bytes(kMagic));
   core::append_le(out, kVersion);
   core::append_le(out, std::uint64_t{parts.size()});
-  for (const UndoPart& part : parts) {
-    for (std::uint64_t number : {std::uint64_t{part.name.size()}, static_cast<std::uint64_t>(part.modified.tv_sec),
-                                 static_cast<std::uint64_t>(part.modified.tv_nsec), record_size(part.record)}) {
-      core::append_le(out, number);
-    }
-    core::append(out, core::as_bytes(part.name));
-    append_record(out, part.record);
-  }
-  Hash128 hash = hash128(out);
-  core::append_le(out, hash.low);
-  core::append_le(out, hash.high);
+  for (const UndoPart& part : parts) append_part(out, part);
+  append_hash(out, hash128(out));
   return out;
 }
 
-/// False for what encode() did not make.
+core::ByteVector take_vector(ByteCursor& in, std::uint64_t length) {
+  core::Bytes bytes = in.take_bytes(length);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// False for what append_part() did not make. The new bytes have their length and nothing else yet.
 bool take_part(ByteCursor& in, UndoPart& part) {
-  auto length = in.take<std::uint64_t>();
-  part.modified.tv_sec = static_cast<std::time_t>(in.take<std::uint64_t>());
-  part.modified.tv_nsec = static_cast<long>(in.take<std::uint64_t>());
-  auto size = in.take<std::uint64_t>();
+  auto number = [&] { return in.take<std::uint64_t>(); };
+  auto length = number();
+  part.modified.tv_sec = static_cast<std::time_t>(number());
+  part.modified.tv_nsec = static_cast<long>(number());
+  part.record.device = number();
+  part.record.inode = number();
+  FileEdit& edit = part.record.edit;
+  edit.old_size = number();
+  edit.new_size = number();
+  auto patches = number();
   part.name = in.take_text(length);
-  std::optional<EditRecord> record = decode(in.take_bytes(size));
-  if (!record || part.name.empty() || part.name.find('/') != std::string::npos) return false;
-  part.record = std::move(*record);
-  return true;
+  std::uint64_t from = 0;
+  for (std::uint64_t i = 0; i < patches; ++i) {
+    FilePatch patch{.offset = number(), .old_bytes = {}, .new_bytes = {}};
+    patch.old_bytes = take_vector(in, number());
+    patch.new_bytes.resize(patch.old_bytes.size());
+    bool inside = patch.offset >= from && patch.offset <= edit.common_size() &&
+                  patch.old_bytes.size() <= edit.common_size() - patch.offset;
+    if (!inside) return false;
+    from = patch.offset + patch.old_bytes.size();
+    edit.patches.push_back(std::move(patch));
+  }
+  std::uint64_t rest = std::max(edit.old_size, edit.new_size) - edit.common_size();
+  if (rest > kLongestRecord) return false;
+  if (edit.old_size > edit.new_size) edit.tail = take_vector(in, rest);
+  edit.tail.resize(rest);
+  part.new_hash = take_hash(in);
+  return !part.name.empty() && part.name.find('/') == std::string::npos;
 }
 
 UndoParts parse(core::Bytes bytes) {
   if (bytes.size() < kHashBytes) return {};
   ByteCursor in(bytes, "the record of an edit");
-  Hash128 hash = hash128(bytes.first(bytes.size() - kHashBytes));
-  if (core::load_le<std::uint64_t>(bytes.data() + bytes.size() - kHashBytes) != hash.low) return {};
-  if (core::load_le<std::uint64_t>(bytes.data() + bytes.size() - kHashBytes / 2) != hash.high) return {};
+  ByteCursor end(bytes.subspan(bytes.size() - kHashBytes));
+  if (take_hash(end) != hash128(bytes.first(bytes.size() - kHashBytes))) return {};
   if (in.take_text(kMagic.size()) != kMagic || in.take<std::uint64_t>() != kVersion) return {};
   auto count = in.take<std::uint64_t>();
   if (count > kMostParts) return {};
@@ -215,13 +264,18 @@ FoundUndo find_undo(int folder, const std::string& name, uid_t owner) {
   return {};
 }
 
-bool is_as_left(int file, const UndoPart& part) {
+bool is_as_left(int file, UndoPart& part) {
   struct stat status {};
   if (::fstat(file, &status) != 0) throw_errno(errno, "cannot look at the file");
+  FileEdit& edit = part.record.edit;
   // Written to since: whatever changed, the edit is no longer the last one.
   bool same = part.record.device == status.st_dev && part.record.inode == status.st_ino &&
-              part.modified.tv_sec == status.st_mtim.tv_sec && part.modified.tv_nsec == status.st_mtim.tv_nsec;
-  return same && stage_of(file, part.record.edit) == EditStage::whole;
+              part.modified.tv_sec == status.st_mtim.tv_sec && part.modified.tv_nsec == status.st_mtim.tv_nsec &&
+              static_cast<std::uint64_t>(status.st_size) == edit.new_size;
+  if (!same) return false;
+  for (FilePatch& patch : edit.patches) patch.new_bytes.resize(read_at(file, patch.offset, patch.new_bytes).size());
+  if (edit.new_size > edit.old_size) edit.tail.resize(read_at(file, edit.old_size, edit.tail).size());
+  return hash_of_new(edit) == part.new_hash;
 }
 
 void drop_undo(int folder, const std::string& name) {

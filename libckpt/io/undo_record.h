@@ -24,6 +24,7 @@ struct UndoPart {
   std::string name;        ///< in the folder
   timespec modified = {};  ///< st_mtim of the file when the edit stood
   EditRecord record = {};
+  Hash128 new_hash = {};  ///< of the bytes that the edit wrote, when the part was read
 };
 using UndoParts = std::vector<UndoPart>;
 
@@ -41,9 +42,9 @@ struct FoundUndo {
 /// `owner`: of the file; what lies beside it counts only when it is his.
 FoundUndo find_undo(int folder, const std::string& name, uid_t owner);
 
-/// True when an open file is as the edit left it: the same one, not written to since, with all new bytes. Errors:
-/// Error(io).
-bool is_as_left(int file, const UndoPart& part);
+/// True when an open file is as the edit left it: the same one, not written to since, with all new bytes, which are
+/// then read from it into the part: the record holds the old ones alone. Errors: Error(io).
+bool is_as_left(int file, UndoPart& part);
 
 /// True for the names that records get, in either place.
 bool is_undo_name(std::string_view name);

@@ -146,8 +146,8 @@ TEST(Undo, AnInterruptedEditReadsAsBeforeAndGoesWithTheNext) {
   const std::size_t at = before.find("module.a") + 3;
   torn.replace(0, at, before, 0, at);
   auto interrupt = [&] {
-    write_file(dir.path() / kFile, torn);
     make_pending(dir.path() / kFile);
+    write_file(dir.path() / kFile, torn);
   };
   interrupt();
   Outcome listed = run_ckpt(dir.path(), {"ls", "-q", kFile});

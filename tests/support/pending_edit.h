@@ -1,6 +1,6 @@
 #pragma once
 // Makes of the last edit in place one that was interrupted: what takes it back becomes the journal beside the file.
-// Use: write_file(path, torn); test::make_pending(path); EXPECT_TRUE(ckpt::EditJournal::settle(path));
+// Use: test::make_pending(path); write_file(path, torn); EXPECT_TRUE(ckpt::EditJournal::settle(path));
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -22,7 +22,9 @@ inline void make_pending(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw std::runtime_error("no file " + path.string());
   ckpt::detail::FoundUndo found = ckpt::detail::find_undo(folder.get(), name, status.st_uid);
-  if (found.parts.size() != 1) throw std::runtime_error("no record of an edit of " + path.string());
+  ckpt::detail::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  bool last = found.parts.size() == 1 && file && ckpt::detail::is_as_left(file.get(), found.parts.front());
+  if (!last) throw std::runtime_error("no record of the last edit of " + path.string());
   core::ByteVector bytes = ckpt::detail::encode(found.parts.front().record);
   write_file(path.parent_path() / ckpt::detail::journal_name(name), core::as_text(bytes));
   ckpt::detail::drop_undo(folder.get(), name);

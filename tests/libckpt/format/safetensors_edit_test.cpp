@@ -245,8 +245,8 @@ TEST(SafetensorsEdit, AnInterruptedEditIsReadAsBeforeWithAWarning) {
   std::string torn = read_file(path);
   std::size_t torn_at = before.find("module.weight") + 3;
   torn.replace(0, torn_at, before, 0, torn_at);
-  test::write_file(path, torn);
   test::make_pending(path);
+  test::write_file(path, torn);
   Report report;
   EXPECT_NE(ckpt::open(path, {.report = &report}).root.find("module.weight"), nullptr);
   ASSERT_EQ(report.warnings.size(), 1U);
