@@ -1,6 +1,7 @@
 #include "libckpt/io/checked_source.h"
 
 #include <algorithm>
+#include <new>
 
 #include "libcore/base/error.h"
 
@@ -9,8 +10,27 @@ namespace {
 
 constexpr std::uint64_t kPart = 1 << 20;
 constexpr std::size_t kMaxEarly = 64;  ///< several threads are a few pieces apart; whoever jumps about is read again
+constexpr std::uint64_t kMostCopied = 64ULL << 20;  ///< bytes of early parts, of all sources together
+
+std::atomic<std::uint64_t> copied = 0;
 
 }  // namespace
+
+CheckedSource::Early::Early(std::uint64_t end, Bytes bytes) : end_(end) {
+  if (copied.fetch_add(bytes.size()) + bytes.size() <= kMostCopied) {
+    copy_.reset(new (std::nothrow) std::byte[bytes.size()]);
+  }
+  if (copy_ == nullptr) {
+    copied -= bytes.size();
+    return;
+  }
+  std::ranges::copy(bytes, copy_.get());
+  size_ = bytes.size();
+}
+
+CheckedSource::Early::~Early() {
+  copied -= size_;
+}
 
 CheckedSource::CheckedSource(SourcePtr raw, Checksum expected, CheckOptions options)
     : raw_(std::move(raw)), expected_(std::move(expected)), options_(std::move(options)) {
@@ -63,7 +83,7 @@ void CheckedSource::note(std::uint64_t offset, Bytes bytes) const {
   touched_ = true;
   std::uint64_t end = offset + bytes.size();
   if (offset > next_) {
-    if (early_.size() < kMaxEarly) early_[offset] = std::max(early_[offset], end);
+    if (early_.size() < kMaxEarly) early_.try_emplace(offset, end, bytes);
     return;
   }
   if (end <= next_) return;
@@ -91,12 +111,13 @@ void CheckedSource::read_up_to(std::uint64_t end) const {
   }
 }
 
-/// What came before its turn is read again: it was read a moment ago, so the system still has it in memory.
+/// What came before its turn is taken from its copy, or read again.
 void CheckedSource::catch_up() const {
   while (!early_.empty() && early_.begin()->first <= next_) {
-    std::uint64_t end = early_.begin()->second;
-    early_.erase(early_.begin());
-    read_up_to(end);
+    auto part = early_.extract(early_.begin());
+    const Early& early = part.mapped();
+    if (early.end() <= next_) continue;
+    early.bytes().empty() ? read_up_to(early.end()) : update(early.bytes().subspan(next_ - part.key()));
   }
 }
 

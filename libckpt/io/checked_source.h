@@ -47,6 +47,22 @@ class CheckedSource final : public ByteSource {
  private:
   enum class State : std::uint8_t { open, good, damaged };
 
+  /// A part that was read before its turn, with a copy of its bytes while there is room for copies.
+  class Early {
+   public:
+    Early(std::uint64_t end, Bytes bytes);
+    ~Early();
+    Early(const Early&) = delete;
+    Early& operator=(const Early&) = delete;
+    std::uint64_t end() const { return end_; }
+    Bytes bytes() const { return {copy_.get(), size_}; }  ///< empty: they are to be read again
+
+   private:
+    std::uint64_t end_;
+    std::size_t size_ = 0;
+    std::unique_ptr<std::byte[]> copy_;
+  };
+
   // With the lock held.
   void note(std::uint64_t offset, Bytes bytes) const;
   void update(Bytes bytes) const;
@@ -64,7 +80,7 @@ class CheckedSource final : public ByteSource {
   mutable std::mutex mutex_;
   mutable std::uint64_t next_ = 0;  ///< all before it is in the checksum
   mutable bool touched_ = false;
-  mutable std::map<std::uint64_t, std::uint64_t> early_;  ///< parts that were read before their turn: begin and end
+  mutable std::map<std::uint64_t, Early> early_;  ///< by where they begin
   mutable std::uint32_t crc_ = 0;
   mutable std::unique_ptr<Hasher128> hasher_;
   mutable std::string failure_;  ///< why the bytes cannot even be handed out; set once, before state_

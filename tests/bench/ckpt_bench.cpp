@@ -5,10 +5,14 @@
 //        ckpt_bench load_owned FILE [--threads N]
 //        ckpt_bench save_async FILE OUT [--device cpu|cuda:0] [--snapshot automatic|device|host]
 //        ckpt_bench compress|decompress FILE [--codec zstd] [--threads N]
+//        ckpt_bench delta_compress|delta_apply BASE FILE... [--threads N]
 // save_async: seconds are those of the call, the time for which training stands still, with the memory of a first save
 // at hand; "written_seconds" until the file is there. compress, decompress: in memory, as for .ckpt, the fastest of
 // seven passes; "stored_ratio" is packed over plain bytes, "copy_seconds" the fastest memcpy() of the plain bytes
-// between the passes. Exit status: 0; 1 for an error; 2 for wrong arguments.
+// between the
+// passes. delta_compress, delta_apply: each FILE as its difference to the one before, into files, and the last FILE
+// from BASE and those differences into memory, the fastest of three passes; "stored_ratio" is that of one difference.
+// Exit status: 0; 1 for an error; 2 for wrong arguments.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,6 +30,7 @@
 #include "libcore/ops/reduce.h"
 #include "libcore/tensor/iterate.h"
 #include "tests/bench/bench_codec.h"
+#include "tests/bench/bench_delta.h"
 
 namespace {
 
@@ -142,17 +147,44 @@ int pack(const Arguments& arguments) {
   return 0;
 }
 
+int chain(const Arguments& arguments) {
+  bench::DeltaChain chain({arguments.words.begin() + 1, arguments.words.end()},
+                          std::max(arguments.number("--threads"), 1U));
+  double made = 1e30;
+  double restored = 1e30;
+  for (int i = 0; i < 3; ++i) {
+    auto begin = Clock::now();
+    chain.make();
+    made = std::min(made, since(begin));
+    chain.restore();  // once into fresh memory
+    begin = Clock::now();
+    chain.restore();
+    restored = std::min(restored, since(begin));
+  }
+  const bool applies = arguments.words[0] == "delta_apply";
+  const double seconds = applies ? restored : made;
+  char more[96];
+  std::snprintf(more, sizeof more, ", \"stored_ratio\": %.4f, \"gb_per_s\": %.3f",
+                static_cast<double>(chain.stored_bytes()) / static_cast<double>(chain.bytes()),
+                static_cast<double>(chain.bytes()) / seconds / 1e9);
+  print(seconds, {chain.bytes(), chain.sum64()}, more);
+  return 0;
+}
+
 int run(const Arguments& arguments) {
   const std::size_t count = arguments.words.size();
   if (count == 2 && arguments.words[0] == "load_device") return load(arguments, arguments.get("--device", "cuda:0"));
   if (count == 2 && arguments.words[0] == "load_owned") return load(arguments, core::Device());
   if (count == 3 && arguments.words[0] == "save_async") return save_async(arguments);
   if (count == 2 && (arguments.words[0] == "compress" || arguments.words[0] == "decompress")) return pack(arguments);
+  const bool deltas = count > 2 && (arguments.words[0] == "delta_compress" || arguments.words[0] == "delta_apply");
+  if (deltas) return chain(arguments);
   std::fputs(
       "usage: ckpt_bench load_device FILE [--device cuda:0] [--threads N] [--slot-bytes N] [--slots N]\n"
       "       ckpt_bench load_owned FILE [--threads N]\n"
       "       ckpt_bench save_async FILE OUT [--device cpu] [--snapshot automatic|device|host]\n"
-      "       ckpt_bench compress|decompress FILE [--codec zstd] [--threads N]\n",
+      "       ckpt_bench compress|decompress FILE [--codec zstd] [--threads N]\n"
+      "       ckpt_bench delta_compress|delta_apply BASE FILE... [--threads N]\n",
       stderr);
   return 2;
 }

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Sizes and speeds of packed weights beside zstd, zipnn and memcpy, in one run, as Markdown tables.
 
-usage: codec_table.py BUILD [--mib N] [--keep FOLDER]
+usage: codec_table.py BUILD [--mib N] [--keep FOLDER] [--deltas]
 
 One thread, in memory. The weights are eight tensors of normal values (sigma 0.008 to 0.05), N MiB of bf16 and as much
 of f32 (256). Needs numpy and the program zstd; zipnn (PyPI) where it is installed. "floor" is noise as it is and the
-entropy of single exponents. Every figure is the fastest of several passes; speeds are of the plain bytes.
+entropy of single exponents. --deltas times, instead, nine such bf16 checkpoints each of which was trained on from the one before
+(every weight moved by a normal value of sigma 1e-4 or 1e-5): the differences, and what comes back of all eight, with two
+threads. Every figure is the fastest of several passes; speeds are of the plain bytes.
 """
 import argparse
 import json
@@ -90,6 +92,36 @@ def zipnn(kind, tensors):
     return len(packed) / len(plain), len(plain) / up / 1e9, len(plain) / down / 1e9
 
 
+def trained(mib, rate, folder):
+    """Files of a base and eight later checkpoints."""
+    random = numpy.random.default_rng(2)
+    count = (mib << 20) // 2 // 8
+    masters = [random.standard_normal(count, dtype=numpy.float32) * numpy.float32(sigma)
+               for sigma in numpy.geomspace(0.008, 0.05, 8)]
+    for step in range(9):
+        bits = [master.view(numpy.uint32) for master in masters]
+        path = os.path.join(folder, f"{rate}-{step}.safetensors")
+        write_safetensors(path, "bf16", [((b + 0x7fff + (b >> 16 & 1)) >> 16).astype(numpy.uint16) for b in bits])
+        yield path
+        for master in masters:
+            master += random.standard_normal(count, dtype=numpy.float32) * numpy.float32(rate)
+
+
+def deltas(build, mib, folder):
+    print(f"bf16, {mib} MiB, two threads\n")
+    print("| step | difference | make one, GB/s | restore through 1, GB/s | through 8, GB/s |\n|---|--:|--:|--:|--:|")
+    for rate in (1e-4, 1e-5):
+        files = list(trained(mib, rate, folder))
+
+        def figures(what, count):
+            done = subprocess.run([f"{build}/bin/ckpt_bench", what, *files[:count + 1], "--threads", "2"], check=True,
+                                  capture_output=True, text=True)
+            return json.loads(done.stdout.splitlines()[-1])
+        made, one, eight = figures("delta_compress", 1), figures("delta_apply", 1), figures("delta_apply", 8)
+        print(f"| {rate:g} | {made['stored_ratio']:.3f} | {made['gb_per_s']:.2f} | {one['gb_per_s']:.2f} "
+              f"| {eight['gb_per_s']:.2f} |", flush=True)
+
+
 def table(build, kind, mib, folder):
     tensors = list(weights(kind, mib))
     path = os.path.join(folder, kind + ".safetensors")
@@ -115,8 +147,11 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--keep", help="folder for the files of weights")
+    parser.add_argument("--deltas", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if given.deltas:
+            return deltas(given.build, given.mib, given.keep or folder)
         for kind in ("bf16", "f32"):
             table(given.build, kind, given.mib, given.keep or folder)
 

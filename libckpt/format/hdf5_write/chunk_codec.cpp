@@ -1,22 +1,10 @@
 #include "libckpt/format/hdf5_write/chunk_codec.h"
 
-#include <memory>
-
 #include "libckpt/io/codec.h"
+#include "libckpt/io/scratch.h"
 
 namespace ckpt::detail {
 namespace {
-
-/// Memory that is written before it is read: filling it with zeros first would cost as much as a shuffle.
-class Scratch {
- public:
-  explicit Scratch(std::size_t size) : memory_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
-  core::MutableBytes bytes() { return {memory_.get(), size_}; }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  std::size_t size_;
-};
 
 core::ByteVector compress(NativeCodec codec, core::Bytes bytes, std::uint32_t planes) {
   return codec == NativeCodec::gzip ? deflate_zlib(bytes, kGzipLevel) : zstd_compress_planes(bytes, planes, kZstdLevel);

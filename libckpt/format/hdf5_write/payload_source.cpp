@@ -6,6 +6,7 @@
 
 #include "libckpt/format/hdf5_write/chunk_codec.h"
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/scratch.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -114,9 +115,9 @@ class PackedPayload final : public StoredPayload {
 
   /// REQUIRES: `out` has the size of a chunk.
   void unpack(std::uint64_t index, MutableBytes out) const {
-    core::ByteVector packed(payload().chunks.stored[index]);
-    body()->read(starts_[index], packed);
-    unpack_chunk(payload(), packed, out);
+    const Scratch packed(payload().chunks.stored[index]);
+    body()->read(starts_[index], packed.bytes());
+    unpack_chunk(payload(), packed.bytes(), out);
   }
 
   std::shared_ptr<ChunkCache> cache_;

@@ -1,0 +1,50 @@
+#pragma once
+// Memory for a moment, used again by the next one who asks. Fresh memory of a megabyte costs about as much as unpacking
+// one: the system hands it out page by page, cleared. Thread safety: all functions; a Scratch belongs to one thread.
+// Errors: std::bad_alloc. Use: Scratch planes(chunk.size()); shuffle(chunk, 2, planes.bytes());
+
+#include <cstddef>
+#include <memory>
+
+#include "libckpt/io/idle_contexts.h"
+#include "libcore/base/bytes.h"
+
+namespace ckpt::detail {
+
+/// Bytes of any values, to be written before they are read.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t size) : buffer_(buffers().borrow()), size_(size) {
+    if (buffer_.get()->size >= size) return;
+    buffer_.get()->size = 0;
+    buffer_.get()->memory = std::make_unique_for_overwrite<std::byte[]>(size);
+    buffer_.get()->size = size;
+  }
+  ~Scratch() {
+    if (buffer_.get()->size > kMostKept) *buffer_.get() = {};
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  core::MutableBytes bytes() const { return {buffer_.get()->memory.get(), size_}; }
+
+ private:
+  static constexpr std::size_t kMostKept = 4ULL << 20;  ///< bytes of one; as many are kept as were used at once
+
+  struct Buffer {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t size = 0;
+  };
+  static Buffer* make() { return new (std::nothrow) Buffer; }
+  static void free(Buffer* buffer) { delete buffer; }
+  using Buffers = IdleContexts<Buffer, make, free>;
+  static Buffers& buffers() {
+    static auto& all = *new Buffers();
+    return all;
+  }
+
+  Buffers::Borrowed buffer_;
+  std::size_t size_;
+};
+
+}  // namespace ckpt::detail
