@@ -177,9 +177,9 @@ void distributed(const fs::path& folder) {
                                                {text("length"), number(static_cast<std::int32_t>(archive.size()))}})));
     data += archive;
   }
-  std::string root =
-      instance(symbol(kModule, "Metadata"),
-               pickled_dict({{text("state_dict_metadata"), dict(items)}, {text("storage_data"), dict(places)}}));
+  std::string root = instance(
+      symbol(kModule, "Metadata"),
+      pickled_dict({{text("state_dict_metadata"), pickled_dict(items)}, {text("storage_data"), pickled_dict(places)}}));
   fs::create_directories(folder / "dcp");
   write_file(folder / "dcp" / ".metadata", pickle(root));
   write_file(folder / "dcp" / "__0_0.distcp", data);
