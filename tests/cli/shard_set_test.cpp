@@ -116,10 +116,14 @@ TEST_F(ShardSet, EditInPlaceKeepsTensorsThatTheIndexDoesNotList) {
 
 TEST_F(ShardSet, EditInPlaceRemovesWhatItCarried) {
   expect_done({"split", "--shards", "2", "mine.safetensors", "-o", "s"});
-  expect_done({"strip-prefix", "--in-place", "s/" + kIndex});
+  expect_done({"strip-prefix", "--in-place", "s/" + kIndex});  // headers alone
+  EXPECT_THAT(list_folder(dir_.path() / "s"),
+              ElementsAre("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", kIndex));
+  const std::string prefix(10'000, 'p');  // longer than the room of the headers
+  expect_done({"add-prefix", "--prefix", prefix, "--in-place", "s/" + kIndex});
   EXPECT_THAT(list_folder(dir_.path() / "s"),
               ElementsAre("model-g2-00001-of-00002.safetensors", "model-g2-00002-of-00002.safetensors", kIndex));
-  expect_done({"select", "--in-place", "--include", "l0.*", "s/" + kIndex});
+  expect_done({"select", "--in-place", "--include", prefix + ".l0.*", "s/" + kIndex});
   EXPECT_EQ(names_in(dir_.path() / "s" / kIndex).size(), 2U);
 }
 
