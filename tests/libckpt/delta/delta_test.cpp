@@ -119,6 +119,32 @@ TEST(Delta, AChainGivesItsLastCheckpoint) {
   EXPECT_THAT(error.message(), HasSubstr("5.ckpt' was made for a checkpoint with the digest"));
 }
 
+// Tensors of several chunks, read in parts that fit neither chunks nor pieces.
+TEST(Delta, AnyPartOfWhatEightDeltasGiveCanBeRead) {
+  TempDir dir;
+  auto large = [](int step) {
+    std::vector<float> values(1'500'000);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(i + i % 7 * static_cast<std::size_t>(step));
+    return checkpoint(dict({{"w", tensor(std::move(values))}}));
+  };
+  Checkpoint base = large(0);
+  std::vector<Checkpoint> deltas;
+  for (int step = 1; step <= 8; ++step) {
+    deltas.push_back(saved(dir, ckpt::make_delta(large(step - 1), large(step)), std::to_string(step) + ".ckpt"));
+  }
+  ckpt::EntryPtr last = ckpt::list_entries(large(8).root)[0].entry;
+  core::ByteVector wanted = ckpt::read_all(*last->bytes);
+  Checkpoint back = ckpt::apply_deltas(base, deltas);
+  ckpt::EntryPtr found = ckpt::list_entries(back.root)[0].entry;
+  for (std::uint64_t at = 0; at < wanted.size(); at += 1'300'001) {
+    core::ByteVector part(std::min<std::uint64_t>(2'500'003, wanted.size() - at));
+    found->bytes->read(at, part);
+    ASSERT_TRUE(std::equal(part.begin(), part.end(), wanted.begin() + static_cast<std::ptrdiff_t>(at))) << at;
+  }
+  EXPECT_EQ(digest_of(back), digest_of(large(8)));
+}
+
 TEST(Delta, ABaseInAnotherFormatIsTheSame) {
   TempDir dir;
   auto model = [](float value) { return checkpoint(dict({{"w", tensor({value, 7})}, {"b", tensor({value})}})); };

@@ -49,6 +49,22 @@ TEST(CheckedSource, GoodBytesAreReadOnceWhereTheyComeInOrder) {
   EXPECT_FALSE(ckpt::awaits_check(*source));
 }
 
+// Unpacking a piece again, for its checksum alone, would cost as much as it did before.
+TEST(CheckedSource, PiecesOfSeveralThreadsAreReadOnce) {
+  auto inner = std::make_shared<Unseen>(numbers());
+  ckpt::SourcePtr source = ckpt::checked(inner, ckpt::hash128(numbers()), {.subject = "a"});
+  constexpr std::uint64_t kPiece = kSize / 6;
+  core::ByteVector piece(kPiece);
+  for (std::uint64_t i : {1U, 3U, 0U, 5U, 4U, 2U}) source->read(i * kPiece, piece);
+  EXPECT_EQ(inner->taken, kSize);
+  EXPECT_FALSE(ckpt::awaits_check(*source));
+  source = ckpt::checked(inner, ckpt::hash128(numbers()), {.subject = "a"});
+  core::ByteVector most(kSize - 1);
+  source->read(1, most);  // overlaps what is read below
+  source->read(0, piece);
+  EXPECT_FALSE(ckpt::awaits_check(*source));
+}
+
 TEST(CheckedSource, DamageIsFoundWithTheLastByte) {
   EXPECT_THROW(ckpt::read_all(*damaged()), core::Error);
   ckpt::SourcePtr source = damaged();
