@@ -53,8 +53,6 @@ class SharedSteps : public ::testing::Test {
   TempDir dir_;
 };
 
-}  // namespace
-
 TEST_F(SharedSteps, WhatDidNotChangeIsStoredOnce) {
   for (int step : {1, 2, 3}) run().save(step, model(static_cast<float>(step)), {{"acc", step / 10.0}});
   EXPECT_GT(size_of(1), kFrozen * 4);
@@ -202,3 +200,5 @@ TEST_F(SharedSteps, WhatCannotShareSaysSo) {
   run().save(4, model(4));
   expect_model(run().path_of(4), 4);
 }
+
+}  // namespace
