@@ -3,7 +3,7 @@
 // has its exponent on top and its sign at the end. A group is words of 32 bits, bit i of which belongs to float i:
 // three for the codes, the lower bits of exponent minus base, and for f16 three more for the bits below the exponent;
 // and the bytes below the highest one as they are: `low` (8 bits; of f32 16) and, of f32, `middle` (8 bits). Thread
-// safety: pure functions. Use: float_groups<Bf16>().unpack({words, low, middle}, groups, base, out);
+// safety: pure functions. Use: float_groups<Bf16>().unpack(parts, n, base, out.data());
 
 #include <bit>
 #include <cstdint>

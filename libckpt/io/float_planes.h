@@ -2,7 +2,7 @@
 // The codec "fast": floats in a form that is unpacked about as fast as it could be copied. FORMAT_NATIVE.md specifies
 // it. Exponents that lie within eight values take three bits, others are listed; all else stands as it is. Thread
 // safety: pure functions. Use: ByteVector packed = pack_floats(bytes, FloatKind::bf16);
-// unpack_floats(packed, FloatKind::bf16, bytes);
+// unpack_floats(packed, FloatKind::bf16, out);
 
 #include <cstdint>
 

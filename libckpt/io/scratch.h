@@ -1,7 +1,7 @@
 #pragma once
 // Memory for a moment, used again by the next one who asks. Fresh memory of a megabyte costs about as much as unpacking
 // one: the system hands it out page by page, cleared. Thread safety: all functions; a Scratch belongs to one thread.
-// Errors: std::bad_alloc. Use: Scratch planes(chunk.size()); shuffle(chunk, 2, planes.bytes());
+// Errors: std::bad_alloc. Use: Scratch planes(bytes.size()); shuffle(bytes, 2, planes.bytes());
 
 #include <cstddef>
 #include <memory>

@@ -8,6 +8,7 @@ namespace user {
 
 extern core::Linear model, plain;
 extern core::SGD optimizer;
+extern double best;
 void train();
 
 extern const core::Tensor tensor;
