@@ -19,10 +19,13 @@ bool is_inside(const std::string& path, const std::string& folder) {
   return !folder.empty() && path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-/// Program files, devices, and the folders above: a path is walked from the root to see who may change it.
+/// Program files, devices, the state folder, where a save forgets how to undo what it replaces, and the folders above:
+/// a path is walked from the root to see who may change it.
 bool is_allowed(const std::string& path) {
-  const char* build = std::getenv("CKPT_BIN_DIR");
-  if (build != nullptr && is_inside(path, build)) return true;
+  for (const char* variable : {"CKPT_BIN_DIR", "XDG_STATE_HOME"}) {
+    const char* folder = std::getenv(variable);
+    if (folder != nullptr && is_inside(path, folder)) return true;
+  }
   for (const char* folder : {"/proc", "/sys", "/dev/null", "/dev/urandom", "/usr", "/lib", "/lib64", "/etc"}) {
     if (is_inside(path, folder)) return true;
   }
