@@ -12,6 +12,7 @@
 #include "libckpt/format/read_checkpoint.h"
 #include "libckpt/format/scan_file.h"
 #include "libckpt/hint.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
 #include "libcore/base/error.h"
@@ -214,6 +215,9 @@ void add_new(VerifyResult& result, const std::vector<Finding>& found) {
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
   return core::with_context(path.string(), [&] {
+    if (is_remote_name(path)) {
+      throw Error(ErrorCode::unsupported, "a check reads every byte; download the file first, then check it");
+    }
     Input input = open_input(path, options);
     const Format& format = detect_format(input);
     VerifyResult result = format.verify(input, options, progress);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libckpt/format/folder_kind.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -51,6 +52,7 @@ std::string checkpoints_among(const std::vector<std::string>& names) {
 }  // namespace
 
 fs::path resolve_folder(const fs::path& path) {
+  if (is_remote_name(path)) return detail::remote_opener().file_of_folder(path.native());
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
   std::vector<std::string> names = names_in(path);
@@ -80,6 +82,7 @@ fs::path resolve_folder(const fs::path& path) {
 }
 
 fs::path named_file(const fs::path& path) {
+  if (is_remote_name(path)) return path;
   try {
     fs::path file = resolve_folder(path);
     return file.filename() == kMetadata ? path : file;

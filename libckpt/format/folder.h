@@ -17,7 +17,8 @@ namespace ckpt {
 std::filesystem::path resolve_folder(const std::filesystem::path& path);
 
 /// The file that stands for `path` in a command line or a program: of a folder of one model file that file, any other
-/// path as it is (a distributed checkpoint is named by its folder). Never throws.
+/// path as it is (a distributed checkpoint is named by its folder, and what lies on another machine as it was named).
+/// Never throws.
 std::filesystem::path named_file(const std::filesystem::path& path);
 
 namespace detail {

@@ -9,6 +9,7 @@
 #include "libckpt/format/folder.h"
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/json.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/limits.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -78,6 +79,13 @@ bool stands(const Input& input) {
          opened.st_mtim.tv_sec == named.st_mtim.tv_sec && opened.st_mtim.tv_nsec == named.st_mtim.tv_nsec;
 }
 
+/// All at once: one after the other each would cost a round trip.
+void ask_for_shards(const std::filesystem::path& folder, const ShardIndex& index) {
+  std::vector<std::string> names;
+  for (const std::string& file : index.files) names.push_back(remote_sibling(folder, file));
+  remote_opener().prepare(names);
+}
+
 }  // namespace
 
 bool is_shard_index(const Input& input, std::string& text) {
@@ -108,6 +116,7 @@ ShardIndex read_shard_index(const Input& input, const OpenOptions& options,
 }
 
 void require_shards(const std::filesystem::path& folder, const ShardIndex& index) {
+  if (is_remote_name(folder)) return ask_for_shards(folder, index);
   std::vector<std::string> missing;
   for (const std::string& file : index.files) {
     std::error_code error;

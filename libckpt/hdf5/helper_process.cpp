@@ -13,6 +13,7 @@
 #include "libckpt/hdf5/wire.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -46,6 +47,9 @@ Given copy_in_memory(const ByteSource& file) {
 
 Given give(const ByteSource& file) {
   std::optional<FileRange> range = file.file_range();
+  if (is_far(file)) {
+    throw Error(ErrorCode::unsupported, "HDF5 files are not read from other machines; download the file first");
+  }
   if (!range) return copy_in_memory(file);
   return {duplicate_for_helper(range->fd), range->offset, range->length};
 }

@@ -9,6 +9,7 @@
 
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/file_source.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/io/unedited_source.h"
 #include "libcore/base/error.h"
 
@@ -148,7 +149,15 @@ SourcePtr detail::source_of(Fd file, const std::filesystem::path& path) {
   });
 }
 
+const ByteSource& detail::whole_of(const ByteSource& source) {
+  const auto* part = dynamic_cast<const SliceSource*>(&source);
+  return part == nullptr ? source : *part->whole();
+}
+
 SourcePtr open_file(const std::filesystem::path& path) {
+  if (is_remote_name(path)) {
+    return core::with_context(path.string(), [&] { return detail::remote_opener().open(path.native()); });
+  }
   detail::Fd file = core::with_context(path.string(), [&] { return open_for_reading(path); });
   return detail::source_of(std::move(file), path);
 }

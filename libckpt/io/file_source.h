@@ -12,4 +12,7 @@ namespace ckpt::detail {
 /// As open_file(); `path` is the name for messages. Errors: Error(io) naming the path when it is no regular file.
 SourcePtr source_of(Fd file, const std::filesystem::path& path);
 
+/// What `source` is a part of; itself, when it is none.
+const ByteSource& whole_of(const ByteSource& source);
+
 }  // namespace ckpt::detail

@@ -10,6 +10,7 @@
 #include "libckpt/hint.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/file_source.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -81,6 +82,7 @@ Fd open_inside(const fs::path& folder, const std::string& name) {
 }  // namespace
 
 SourcePtr open_in_folder(const fs::path& folder, const std::string& name, Links links, const std::string& named_by) {
+  if (is_remote_name(folder)) return open_file(remote_sibling(folder, name));
   fs::path path = folder / name;
   Fd file = links == Links::inside ? open_inside(folder, name) : Fd(::open(path.c_str(), kReadFlags));
   if (file) return source_of(std::move(file), path);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libckpt/io/edit_journal.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -79,6 +80,9 @@ void copy_attributes(int from, int to) {
 
 Target look_up(const std::filesystem::path& path) {
   if (path.empty()) throw Error(ErrorCode::usage, "the name of the target is empty");
+  if (is_remote_name(path)) {
+    throw Error(ErrorCode::unsupported, "files on other machines are only read; name a file here as the output");
+  }
   std::filesystem::path real = follow_links(path);
   std::error_code ignored;
   if (!real.has_filename() || std::filesystem::is_directory(real, ignored)) throw_errno(EISDIR, "cannot write");

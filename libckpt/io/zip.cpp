@@ -5,6 +5,7 @@
 
 #include "libckpt/io/checked_source.h"
 #include "libckpt/io/inflate_source.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/io/zip_directory.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
@@ -126,6 +127,27 @@ void check_overlap(const std::vector<ZipMember*>& sorted) {
   }
 }
 
+/// What the directory alone tells of overlaps: a record is at least its header and its bytes.
+void check_room(const std::vector<ZipMember*>& sorted) {
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    const ZipMember& before = *sorted[i - 1];
+    std::uint64_t least = before.record_offset + detail::kLocalSize + before.name.size() + before.stored_size;
+    if (least <= sorted[i]->record_offset) continue;
+    throw Error(ErrorCode::corrupt,
+                "zip records " + core::quote(before.name) + " and " + core::quote(sorted[i]->name) + " overlap");
+  }
+}
+
+/// The stored bytes of a member whose own header was not read yet: that is done, and checked, before the first of them.
+SourcePtr stored_far_away(const SourcePtr& file, const ZipMember& member, std::uint64_t directory) {
+  return detail::opened_when_read(member.stored_size, [file, known = member, directory] {
+    HeaderWindow window(*file, directory);
+    ZipMember record = known;
+    detail::read_zip_record(window, record);
+    return slice(file, record.payload_offset, record.stored_size);
+  });
+}
+
 }  // namespace
 
 ZipArchive ZipArchive::open(SourcePtr file, const ZipReadOptions& options) {
@@ -149,6 +171,7 @@ ZipArchive ZipArchive::open(SourcePtr file, const ZipReadOptions& options) {
 
 void ZipArchive::check_records(const ZipReadOptions& options) {
   std::vector<ZipMember*> sorted = by_offset(members_);
+  if (detail::is_far(*file_)) return check_room(sorted);
   HeaderWindow window(*file_, directory_offset_);
   for (ZipMember* member : sorted) detail::read_zip_record(window, *member);
   check_overlap(sorted);
@@ -173,15 +196,19 @@ core::ByteVector ZipArchive::read_directory() const {
   return bytes;
 }
 
+SourcePtr ZipArchive::stored(const ZipMember& member) const {
+  if (detail::is_far(*file_)) return stored_far_away(file_, member, directory_offset_);
+  return slice(file_, member.payload_offset, member.stored_size);
+}
+
 SourcePtr ZipArchive::payload(const ZipMember& member) const {
-  SourcePtr range = slice(file_, member.payload_offset, member.stored_size);
+  SourcePtr range = stored(member);
   if (member.method == kZipStored) return std::make_shared<StoredSource>(std::move(range), member.crc32);
   return inflated(std::move(range), {member.size, std::nullopt, "zip record " + core::quote(member.name)});
 }
 
 SourcePtr ZipArchive::payload_without_checksum(const ZipMember& member) const {
-  if (member.method != kZipStored) return payload(member);
-  return slice(file_, member.payload_offset, member.stored_size);
+  return member.method == kZipStored ? stored(member) : payload(member);
 }
 
 std::optional<std::uint32_t> recorded_crc32(const ByteSource& source) {

@@ -54,10 +54,11 @@ struct ZipReadOptions {
 
 class ZipArchive {
  public:
-  /// Reads and checks the directory and every local header. Errors: Error(corrupt) "the file is cut off: ..." for a
-  /// truncated archive, Error(corrupt) for contradictions, overlaps, duplicates and bytes that nothing accounts for;
-  /// Error(refused) for names that leave the archive and for limits; Error(unsupported) for encryption, several disks
-  /// and methods other than stored and deflated.
+  /// Reads and checks the directory and every local header; in a file on another machine (remote_name.h) each header
+  /// once its member is read, and offsets and ends of records are not known before. Errors: Error(corrupt) "the file is
+  /// cut off: ..." for a truncated archive, Error(corrupt) for contradictions, overlaps, duplicates and bytes that
+  /// nothing accounts for; Error(refused) for names that leave the archive and for limits; Error(unsupported) for
+  /// encryption, several disks and methods other than stored and deflated.
   static ZipArchive open(SourcePtr file, const ZipReadOptions& options = {});
 
   /// In the order of the directory.
@@ -85,6 +86,7 @@ class ZipArchive {
  private:
   ZipArchive() = default;
   void check_records(const ZipReadOptions& options);
+  SourcePtr stored(const ZipMember& member) const;
 
   SourcePtr file_;
   std::vector<ZipMember> members_;

@@ -7,6 +7,7 @@
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/analyze/why/fix.h"
 #include "libckpt/analyze/why/python_line.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/text.h"
 
 namespace ckpt {
@@ -43,7 +44,9 @@ std::string with_known_extension(const Diagnosis& diagnosis, const std::string& 
 /// "best.pth" -> "best.fixed.pth"; of an index the name of the single file.
 std::string output_name(const Diagnosis& diagnosis) {
   std::string path = diagnosis.path == "-" ? "standard_input" : diagnosis.path;
+  if (is_remote_name(path)) path.resize(std::min(path.find('?'), path.size()));
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  if (is_remote_name(path)) path.erase(0, path.rfind('/') + 1);
   constexpr std::string_view kIndex = ".index.json";
   if (path.size() > kIndex.size() && path.ends_with(kIndex)) path.resize(path.size() - kIndex.size());
   path = with_known_extension(diagnosis, path);
@@ -330,7 +333,7 @@ std::string convert_line(const Diagnosis& diagnosis, const std::string& program)
 
 std::string python_line(const Diagnosis& diagnosis) {
   // A message alone does not say where in the file the keys lie.
-  if (diagnosis.path == "-" || diagnosis.from_message) return "";
+  if (diagnosis.path == "-" || is_remote_name(diagnosis.path) || diagnosis.from_message) return "";
   detail::PythonLine line(diagnosis);
   if (detail::reader_in_python(diagnosis.format) == PythonReader::libckpt) {
     std::optional<ForTorch> files = for_torch(diagnosis);

@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "libckpt/format/dcp/metadata.h"
 #include "libckpt/io/folder_file.h"
+#include "libckpt/io/remote_name.h"
 
 namespace ckpt::detail {
 
@@ -19,6 +21,10 @@ class DcpFiles {
   /// leads out of the folder, unless allowed; Error(io).
   SourcePtr range(const DcpPlace& place);
   const std::map<std::string, SourcePtr>& opened() const { return files_; }
+  /// Whether they lie on another machine.
+  bool are_far() const { return is_remote_name(folder_); }
+  /// Held by who calls range() once the checkpoint is open.
+  std::mutex& opening() { return opening_; }
   /// Of all that were opened.
   std::uint64_t bytes() const {
     std::uint64_t sum = 0;
@@ -29,6 +35,7 @@ class DcpFiles {
  private:
   std::filesystem::path folder_;
   Links links_;
+  std::mutex opening_;
   std::map<std::string, SourcePtr> files_;
 };
 

@@ -5,6 +5,7 @@
 #include "libckpt/format/dcp/dcp.h"
 #include "libckpt/format/folder.h"
 #include "libckpt/format/torch/torch_archive.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -21,9 +22,7 @@ Value read_archive(const SourcePtr& bytes, const OpenOptions& options) {
 }
 
 /// The bytes of one chunk, which is an archive with one tensor.
-SourcePtr read_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files, const OpenOptions& options) {
-  bool empty = core::try_numel(chunk.sizes.span()).value_or(1) == 0;
-  if (!chunk.place && empty) return nullptr;
+SourcePtr open_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files, const OpenOptions& options) {
   std::string where = "the chunk at " + core::to_list(chunk.offsets);
   return core::with_context(where, [&] {
     if (!chunk.place) corrupt("the metadata do not say where it lies");
@@ -38,7 +37,30 @@ SourcePtr read_chunk(const DcpItem& item, const DcpChunk& chunk, DcpFiles& files
   });
 }
 
-Value read_tensor(const DcpItem& item, DcpFiles& files, const OpenOptions& options) {
+/// On another machine only what is read is asked for: the metadata say everything else.
+SourcePtr chunk_when_read(const DcpItem& item, const DcpChunk& chunk, const std::shared_ptr<DcpFiles>& files,
+                          const OpenOptions& options) {
+  std::optional<std::uint64_t> numel = core::try_numel(chunk.sizes.span());
+  std::optional<std::uint64_t> bytes = numel ? core::byte_size(item.dtype, *numel) : std::nullopt;
+  if (!bytes) corrupt("a chunk has the shape " + core::to_list(chunk.sizes) + ", which no memory can hold");
+  OpenOptions later = options;
+  later.report = nullptr;
+  DcpItem known = item;
+  known.chunks.clear();
+  return opened_when_read(*bytes, [known, chunk, files, later] {
+    std::lock_guard lock(files->opening());
+    return core::with_context(quote(known.name), [&] { return open_chunk(known, chunk, *files, later); });
+  });
+}
+
+SourcePtr read_chunk(const DcpItem& item, const DcpChunk& chunk, const std::shared_ptr<DcpFiles>& files,
+                     const OpenOptions& options) {
+  bool empty = core::try_numel(chunk.sizes.span()).value_or(1) == 0;
+  if (!chunk.place && empty) return nullptr;
+  return files->are_far() ? chunk_when_read(item, chunk, files, options) : open_chunk(item, chunk, *files, options);
+}
+
+Value read_tensor(const DcpItem& item, const std::shared_ptr<DcpFiles>& files, const OpenOptions& options) {
   std::optional<std::uint64_t> numel = core::try_numel(item.shape.span());
   if (!numel || !core::byte_size(item.dtype, *numel)) {
     corrupt("it has the shape " + core::to_list(item.shape) + ", which no memory can hold");
@@ -93,15 +115,15 @@ SourcePtr DcpFiles::range(const DcpPlace& place) {
 
 Checkpoint read_dcp(const Input& input, const OpenOptions& options) {
   DcpMetadata metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
-  DcpFiles files(input.path.parent_path(), links_of(options));
+  auto files = std::make_shared<DcpFiles>(input.path.parent_path(), links_of(options));
   NestedBuilder tree(options.limits);
   for (const DcpItem& item : metadata.items) {
     core::with_context(quote(item.name), [&] {
-      Value value = item.is_tensor ? read_tensor(item, files, options) : read_object_item(item, files, options);
+      Value value = item.is_tensor ? read_tensor(item, files, options) : read_object_item(item, *files, options);
       tree.add(item.path.empty() ? std::vector<PathStep>{item.name} : item.path, std::move(value));
     });
   }
-  if (input.budget) input.budget->add_disk(files.bytes());
+  if (input.budget) input.budget->add_disk(files->bytes());
   Checkpoint checkpoint;
   checkpoint.root = tree.take();
   return checkpoint;

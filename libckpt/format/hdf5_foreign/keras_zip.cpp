@@ -11,6 +11,7 @@
 #include "libckpt/io/checked_source.h"
 #include "libckpt/io/checksum.h"
 #include "libckpt/io/file_ops.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/io/zip.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -88,6 +89,9 @@ bool detect_keras_zip(const Input& input) {
 }
 
 Checkpoint read_keras_zip(const Input& input, const OpenOptions& options) {
+  if (is_far(*input.file)) {
+    throw Error(ErrorCode::unsupported, "Keras files are not read from other machines; download the file first");
+  }
   ZipArchive zip = open_archive(input, options);
   SourcePtr weights = weights_of(zip, options);
   Checkpoint checkpoint = core::with_context(std::string(kWeights), [&] {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "libckpt/format/native/layout.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
@@ -57,6 +58,8 @@ HeadDamage look(const Input& input) {
 }  // namespace
 
 HeadDamage find_head_damage(const Input& input) {
+  // On another machine nothing is mended, and the end of a file is a request of its own.
+  if (input.file && is_far(*input.file)) return HeadDamage::none;
   try {
     return input.file ? look(input) : HeadDamage::none;
   } catch (const core::Error&) {
