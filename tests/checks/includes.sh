@@ -36,13 +36,14 @@ libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/forma
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/delta       : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/format/read_checkpoint.h libckpt/delta libckpt/MODEL
 libckpt/run         : libcore/base libckpt/io libckpt/run/ libckpt/transform libckpt/format/folder.h libckpt/format/format.h libckpt/format/shared_tensors.h libckpt/format/shard_index.h libckpt/MODEL
+libckpt/remote      : libcore/base libckpt/io libckpt/remote
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
 libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/format/shared_tensors.h libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/analyze libckpt/bridge libckpt/MODEL zoo
 zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules
 zoo/manifest        : libcore/base libckpt/io libckpt/analyze libckpt/MODEL zoo/manifest
-tools               : libcore/base libckpt/io libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h libckpt/format/in_place.h libckpt/format/tensor_codec.h libckpt/format/unused_space.h zoo/manifest zoo/rules tools
+tools               : libcore/base libckpt/io libckpt/remote/remote.h libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL libckpt/format/folder.h libckpt/format/format.h libckpt/format/in_place.h libckpt/format/tensor_codec.h libckpt/format/unused_space.h zoo/manifest zoo/rules tools
 tools/run           : libcore libckpt/io libckpt/bridge libckpt/MODEL zoo tools
 tools/support       : libcore/base zoo/data tools/support
 samples             : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/c_api.h libckpt/MODEL zoo samples tools/support
@@ -58,6 +59,7 @@ cblas     : libcore/backend/cpu
 hdf5      : libckpt/hdf5/helper
 H5        : libckpt/hdf5/helper
 CLI/      : tools samples
+curl/     : libckpt/remote
 nanobind  : tools/python
 zstd      : libckpt/io
 isa-l     : libckpt/io

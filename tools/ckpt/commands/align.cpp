@@ -164,6 +164,7 @@ void add_align(CommandSpec app, Command& chosen) {
   command.add_flag("--exact", options->exact, "one pair per key, no patterns");
   command.add_flag("--pairs", options->pairs, "list which tensor became which");
   add_read_options(command, *options);
+  add_remote_options(command);
   command.callback([&chosen, options] {
     if (options->output == "-") options->output.clear();
     chosen = [options](Context& context) { return run(context, *options); };

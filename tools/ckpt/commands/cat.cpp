@@ -176,6 +176,7 @@ void add_cat(CommandSpec app, Command& chosen) {
       .type_name("OUT");
   command.add_flag("-f,--force", options->force, "overwrite an existing output");
   add_read_options(command, *options);
+  add_remote_options(command);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }
 

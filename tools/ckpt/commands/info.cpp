@@ -119,6 +119,7 @@ void add_info(CommandSpec app, Command& chosen) {
           .type_name("OUT");
   command.add_flag("--all", options->all, "in the page, show each of the repeated layers");
   add_read_options(command, *options);
+  add_remote_options(command);
   command.option("--json").excludes(html);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -7,6 +7,7 @@
 #include "libckpt/analyze/pasteable.h"
 #include "libckpt/format/format.h"
 #include "libckpt/format/tensor_codec.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/selector.h"
 #include "libcore/base/error.h"
@@ -37,6 +38,7 @@ Counts count_codecs(const Listing& listing) {
 }
 
 std::uint64_t size_on_disk(const fs::path& path) {
+  if (ckpt::is_remote_name(path)) return ckpt::detail::remote_opener().size_opened(path.native());
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     std::uint64_t size = fs::file_size(path, error);

@@ -211,6 +211,7 @@ void add_ls(CommandSpec app, Command& chosen) {
       .excludes(all);
   command.add_flag("--values", options->values, "plain values too (--json always has them)");
   add_read_options(command, *options);
+  add_remote_options(command);
   command.callback([&chosen, options] {
     options->order = parse_order(options->sort);
     chosen = [options](Context& context) { return run(context, *options); };

@@ -227,6 +227,7 @@ void add_show(CommandSpec optim, Command& chosen) {
   command.add_option("FILE", options->file, "checkpoint; FILE::path names one optimizer").required().type_name("");
   add_model_option(command, options->model);
   add_read_options(command, *options);
+  add_remote_options(command);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return show(context, *options); }; });
 }
 

@@ -171,6 +171,7 @@ void add_scan(CommandSpec app, Command& chosen) {
   auto options = std::make_shared<Options>();
   command.add_option("FILE", options->files, "any file, or the folder of a model").required().type_name("");
   add_read_options(command, *options);
+  add_remote_options(command);
   command.remove_options({"--foreign-objects"});  // they are findings
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

@@ -202,6 +202,7 @@ void add_tree(CommandSpec app, Command& chosen) {
   command.add_option("--sort", options->sort, "file, name (layer2 before layer10), size or numel (default: file)")
       .type_name("ORDER");
   add_read_options(command, *options);
+  add_remote_options(command);
   command.callback([&chosen, options] {
     options->order = parse_order(options->sort);
     if (options->order == Order::dtype)

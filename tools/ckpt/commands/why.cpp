@@ -309,6 +309,7 @@ void add_why(CommandSpec app, Command& chosen) {
   command.add_option("--devices", options->devices, "GPUs that the reader will have (default: those of this machine)")
       .type_name("N");
   add_read_options(command, *options);
+  add_remote_options(command);
   command.remove_options({"--foreign-objects"});  // it looks past them anyway
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

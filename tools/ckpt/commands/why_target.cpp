@@ -9,6 +9,7 @@
 
 #include "libckpt/analyze/error_text.h"
 #include "libckpt/io/byte_source.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -104,7 +105,7 @@ ckpt::KeyList list_of_file(const ReadOptions& read, const Address& address) {
 
 ckpt::KeyList list_of(const ReadOptions& read, const std::string& name) {
   Address address = parse_address(name);
-  if (exists(address.path.string())) return list_of_file(read, address);
+  if (ckpt::is_remote_name(address.path) || exists(address.path.string())) return list_of_file(read, address);
   return known_model(name);
 }
 

@@ -8,6 +8,7 @@
 #include "libckpt/format/format.h"
 #include "libckpt/format/in_place.h"
 #include "libckpt/io/edit_journal.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/open_save.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -31,9 +32,20 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
+void refuse_remote(const fs::path& target) {
+  if (!ckpt::is_remote_name(target)) return;
+  throw Error(ErrorCode::usage, "files on other machines are only read; name a file here with -o")
+      .add_context(target.string());
+}
+
 /// A folder stands for the index in it.
 fs::path in_place_target(const Address& source) {
+  refuse_remote(source.path);
   return ckpt::resolve_folder(source.path);
+}
+
+bool is_one_name(const fs::path& source) {
+  return !is_folder(source) && !ckpt::is_remote_name(source);
 }
 
 fs::path target_of(const EditOptions& options, const EditCommand& command, const Address& source) {
@@ -48,7 +60,7 @@ fs::path target_of(const EditOptions& options, const EditCommand& command, const
     throw Error(ErrorCode::usage, "is a folder; name a file for what comes from standard input")
         .add_context(options.output);
   if (folder)
-    return fs::path(options.output) / (is_folder(source.path) ? single_name(source.path) : source.path).filename();
+    return fs::path(options.output) / (is_one_name(source.path) ? source.path : single_name(source.path)).filename();
   if (options.files.size() > 1) {
     throw Error(ErrorCode::usage, "several files need an output folder; create it, or end its name with '/'")
         .add_context(options.output);
@@ -263,6 +275,7 @@ std::string written_text(std::uint64_t bytes, const std::string& format_title) {
 }
 
 void check_target(const EditOptions& options, const Job& job) {
+  refuse_remote(job.target);
   std::error_code ignored;
   if (options.in_place) return check_replaced(job.target, {.follow = options.follow, .force = options.force});
   if (is_standard_output(job.target)) return check_stream(options);

@@ -1,6 +1,7 @@
 #include "tools/ckpt/line/address.h"
 
 #include "libckpt/format/folder.h"
+#include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/line/standard_input.h"
@@ -9,6 +10,26 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kIndex = ".index.json";
+
+/// "https://[::1]/best.pth::model": only what stands behind the host can be a place in the file.
+Address parse_remote(const std::string& text) {
+  if (ckpt::has_password(text)) {
+    throw core::Error(core::ErrorCode::usage,
+                      "an address has a user or password in it, which is not taken from an address; use a token");
+  }
+  std::size_t path = text.find('/', text.find("://") + 3);
+  std::size_t at = text.rfind("::");
+  if (path == std::string::npos || at == std::string::npos || at < path) return {text, ""};
+  return {text.substr(0, at), text.substr(at + 2)};
+}
+
+/// The name that a file of another machine would have here.
+std::filesystem::path local_name(const std::filesystem::path& remote) {
+  std::string text = remote.native();
+  text.resize(std::min(text.find('?'), text.size()));
+  while (text.ends_with('/')) text.pop_back();
+  return std::filesystem::path(text).filename();
+}
 
 }  // namespace
 
@@ -29,6 +50,7 @@ Address parse_address(const std::string& text) {
     if (text == name) return {spool_standard_input(), ""};
     if (text.starts_with(std::string(name) + "::")) return {spool_standard_input(), text.substr(name.size() + 2)};
   }
+  if (ckpt::is_remote_name(text)) return parse_remote(text);
   std::error_code ignored;
   std::size_t at = text.rfind("::");
   if (at == std::string::npos || std::filesystem::exists(text, ignored)) return {text, ""};
@@ -37,9 +59,9 @@ Address parse_address(const std::string& text) {
 }
 
 std::filesystem::path single_name(const std::filesystem::path& source) {
-  std::filesystem::path file = source;
+  std::filesystem::path file = ckpt::is_remote_name(source) ? local_name(source) : source;
   std::error_code ignored;
-  if (std::filesystem::is_directory(source, ignored)) file = ckpt::resolve_folder(source);
+  if (std::filesystem::is_directory(file, ignored) && file == source) file = ckpt::resolve_folder(source);
   std::string name = file.filename().string();
   if (name == ".metadata") {
     std::filesystem::path folder = std::filesystem::absolute(file, ignored).parent_path();

@@ -1,7 +1,8 @@
 #pragma once
 // Address: a file as it is named on the command line, with the place inside it: "best.pth::model". "-" is standard
 // input: a pipe is copied to an unlinked temporary file first ($TMPDIR, else /var/tmp), since a checkpoint is read from
-// both ends; a redirected file is read where it is.
+// both ends; a redirected file is read where it is. An address of a file on another machine ("https://host/net.pth",
+// "hf://org/repo") is kept as it is: nobody is asked before the file is opened.
 // Thread safety: one thread. Use: Address address = parse_address("best.pth::model");
 
 #include <filesystem>
@@ -20,7 +21,8 @@ struct Address {
 };
 
 /// Splits at the last "::", unless a file of the whole name exists. "-" copies standard input, once: two addresses of
-/// it name the same bytes. Errors: Error(usage) when nothing stands before "::" or standard input is a terminal;
+/// it name the same bytes. Errors: Error(usage) when nothing stands before "::", an address holds a
+/// password, or standard input is a terminal;
 /// Error(io) when it cannot be read or there is no room for the copy.
 Address parse_address(const std::string& text);
 
@@ -28,7 +30,8 @@ Address parse_address(const std::string& text);
 std::string shown_path(const std::string& path);
 
 /// The name of one file that would hold the model: of a shard index "model.safetensors", of a distributed checkpoint
-/// "FOLDER.pth" beside the folder, of any other file its own name. Errors: those of ckpt::open_input() for a folder.
+/// "FOLDER.pth" beside the folder, of any other file its own name; of a file on another machine without its folder.
+/// Errors: those of ckpt::open_input() for a folder.
 std::filesystem::path single_name(const std::filesystem::path& source);
 
 /// "net.pth" -> "net.plain.pth" beside it; of a shard index the name of the single file: "model.plain.safetensors".

@@ -155,6 +155,20 @@ void add_answer_options(CommandSpec command, ReadOptions& options) {
   command.add_flag("-q,--quiet", options.quiet, "print only the result: no messages, no progress");
 }
 
+RemoteAccess& remote_access() {
+  static RemoteAccess access;
+  return access;
+}
+
+void add_remote_options(CommandSpec command) {
+  command.add_flag("--insecure-http", remote_access().insecure_http,
+                   "also read http:// of other machines, where anybody on the way can change the bytes");
+  command
+      .add_option("--cacert", remote_access().ca_file,
+                  "for https://: trust the certificates in this file (PEM), not those of the system")
+      .type_name("PEM");
+}
+
 void add_read_options(CommandSpec command, ReadOptions& options) {
   add_answer_options(command, options);
   command.add_option("-j,--threads", options.threads, "threads (default: one per core)").type_name("N");
@@ -186,6 +200,7 @@ void add_write_options(CommandSpec command, EditOptions& options) {
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
   add_size(command, "--max-memory", options.max_memory, "limit of the buffers while writing (default: 256M)");
   add_read_options(command, options);
+  add_remote_options(command);
 }
 
 void add_edit_options(CommandSpec command, EditOptions& options, const std::string& default_name) {

@@ -66,12 +66,22 @@ struct EditOptions : ReadOptions {
 /// --json and --jsonl, which both set `json`; the form of the output is chosen where the command is run.
 void add_json_options(CommandSpec command, bool& json);
 
+/// How files on other machines are read, for all files of a command line.
+struct RemoteAccess {
+  bool insecure_http = false;
+  std::string ca_file;
+};
+RemoteAccess& remote_access();
+/// --insecure-http and --cacert FILE, which set remote_access().
+void add_remote_options(CommandSpec command);
+
 /// --json, --jsonl, -q.
 void add_answer_options(CommandSpec command, ReadOptions& options);
 /// Those, and -j, --lenient, --foreign-objects.
 void add_read_options(CommandSpec command, ReadOptions& options);
 
-/// Those, FILE..., and -o, --in-place, --follow, --dry-run, -f, --codec, --max-shard-size, --drop, --retype,
+/// Those and those of remote files, FILE..., and -o, --in-place, --follow, --dry-run, -f, --codec, --max-shard-size,
+/// --drop, --retype,
 /// --max-memory. `default_name` says in --help what the output is called without -o.
 void add_edit_options(CommandSpec command, EditOptions& options, const std::string& default_name);
 /// The same without FILE... and -o, for convert, which names its files itself.
