@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "libckpt/checkpoint.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/transform/entry_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -135,6 +136,7 @@ class LogicalBytes {
  public:
   LogicalBytes(const ByteSource& file, Budget& budget) : budget_(budget) {
     if (std::optional<FileRange> range = file.file_range()) files_.insert(range->fd);
+    far_.insert(detail::far_file(file));
   }
 
   void take(const std::vector<EntryPtr>& entries) {
@@ -152,6 +154,8 @@ class LogicalBytes {
   /// Shards and their kin: files beside the one that was opened.
   void add_files(const Entry& entry) {
     const SourcePtr& source = entry.view && entry.view->storage ? entry.view->storage->bytes : entry.bytes;
+    const ByteSource* far = source ? detail::far_file(*source) : nullptr;
+    if (far != nullptr && far_.insert(far).second) budget_.add_disk(far->size());
     std::optional<FileRange> range = source ? source->file_range() : std::nullopt;
     if (!range || !files_.insert(range->fd).second) return;
     struct stat status {};
@@ -165,6 +169,7 @@ class LogicalBytes {
 
   Budget& budget_;
   std::unordered_set<int> files_;
+  std::unordered_set<const ByteSource*> far_;
   std::unordered_set<const ByteSource*> taken_;
   std::unordered_set<const ByteSource*> refused_;
 };

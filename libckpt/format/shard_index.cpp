@@ -79,11 +79,11 @@ bool stands(const Input& input) {
          opened.st_mtim.tv_sec == named.st_mtim.tv_sec && opened.st_mtim.tv_nsec == named.st_mtim.tv_nsec;
 }
 
-/// All at once: one after the other each would cost a round trip.
-void ask_for_shards(const std::filesystem::path& folder, const ShardIndex& index) {
+/// One after the other each would cost a round trip.
+void expect_shards(const std::filesystem::path& folder, const ShardIndex& index) {
   std::vector<std::string> names;
   for (const std::string& file : index.files) names.push_back(remote_sibling(folder, file));
-  remote_opener().prepare(names);
+  remote_opener().expect(names);
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ ShardIndex read_shard_index(const Input& input, const OpenOptions& options,
 }
 
 void require_shards(const std::filesystem::path& folder, const ShardIndex& index) {
-  if (is_remote_name(folder)) return ask_for_shards(folder, index);
+  if (is_remote_name(folder)) return expect_shards(folder, index);
   std::vector<std::string> missing;
   for (const std::string& file : index.files) {
     std::error_code error;

@@ -112,8 +112,8 @@ std::string detail::remote_sibling(const std::filesystem::path& folder, const st
   return (folder / encoded(name)).native();
 }
 
-bool detail::is_far(const ByteSource& source) {
-  return dynamic_cast<const FarSource*>(&whole_of(source)) != nullptr;
+const ByteSource* detail::far_file(const ByteSource& source) {
+  return dynamic_cast<const FarSource*>(&whole_of(source));
 }
 
 SourcePtr detail::opened_when_read(std::uint64_t size, std::function<SourcePtr()> open) {

@@ -28,8 +28,8 @@ class RemoteOpener {
   /// Errors: Error(usage) for a name that is no address; Error(unsupported) for a scheme or a server that cannot be
   /// read in parts; Error(io) from the network.
   virtual SourcePtr open(const std::string& name) = 0;
-  /// Asks for all of `names` at once; open() of each then needs no round trip. Errors: those of open().
-  virtual void prepare(const std::vector<std::string>& names) = 0;
+  /// These will be opened one after the other: the first open() asks for many of them at once.
+  virtual void expect(const std::vector<std::string>& names) = 0;
   /// The name itself for one file; of a folder that of the file in it that is or describes a model.
   virtual std::string file_of_folder(const std::string& name) = 0;
   /// Sizes, in bytes, of all files opened so far whose names are `name` or begin with it and a '/'.
@@ -46,8 +46,11 @@ std::string remote_sibling(const std::filesystem::path& folder, const std::strin
 
 /// A source each read of which may cost a round trip: what reads many headers for a check asks for none of them.
 class FarSource : public ByteSource {};
-/// True for such a source and parts of it.
-bool is_far(const ByteSource& source);
+/// The far source that `source` is, or is a part of; null for others.
+const ByteSource* far_file(const ByteSource& source);
+inline bool is_far(const ByteSource& source) {
+  return far_file(source) != nullptr;
+}
 /// `size` bytes that `open` gives when the first of them is read. Errors: those of `open`, from read(); Error(corrupt)
 /// when it gives another number of bytes.
 SourcePtr opened_when_read(std::uint64_t size, std::function<SourcePtr()> open);

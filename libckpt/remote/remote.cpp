@@ -1,5 +1,6 @@
 #include "libckpt/remote/remote.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -17,6 +18,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
+constexpr std::ptrdiff_t kMostAtOnce = 64;      ///< files whose fronts are asked for together
 constexpr std::uint64_t kMostListed = 4 << 20;  ///< bytes of the hub's list of a folder
 
 /// The folder of an address: one of them is asked for each usual name of a model.
@@ -30,16 +32,20 @@ class Opener final : public RemoteOpener {
       : options_(std::move(options)), shared_(std::make_shared<RemoteShared>(options_)) {}
 
   SourcePtr open(const std::string& name) override {
-    std::shared_ptr<const RemoteFile> file = take_prepared(name);
-    return file != nullptr ? file : fetch(name);
+    if (std::shared_ptr<const RemoteFile> file = take_prepared(name)) return file;
+    std::vector<std::string> batch = expected_from(name);
+    if (batch.size() < 2) return fetch(name);
+    parallel_for(batch.size(), std::max(1U, options_.in_flight), [&](std::size_t i) {
+      std::shared_ptr<const RemoteFile> file = core::with_context(batch[i], [&] { return fetch(batch[i]); });
+      std::lock_guard lock(mutex_);
+      prepared_[batch[i]] = std::move(file);
+    });
+    return take_prepared(name);
   }
 
-  void prepare(const std::vector<std::string>& names) override {
-    parallel_for(names.size(), std::max(1U, options_.in_flight), [&](std::size_t i) {
-      std::shared_ptr<const RemoteFile> file = core::with_context(names[i], [&] { return fetch(names[i]); });
-      std::lock_guard lock(mutex_);
-      prepared_[names[i]] = std::move(file);
-    });
+  void expect(const std::vector<std::string>& names) override {
+    std::lock_guard lock(mutex_);
+    expected_ = names;
   }
 
   std::string file_of_folder(const std::string& name) override {
@@ -100,6 +106,14 @@ class Opener final : public RemoteOpener {
     return file;
   }
 
+  /// The file and those that will be opened next, no more than what is kept of them all has room for.
+  std::vector<std::string> expected_from(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    auto at = std::ranges::find(expected_, name);
+    auto count = std::min<std::ptrdiff_t>(kMostAtOnce, expected_.end() - at);
+    return {at, at + count};
+  }
+
   std::shared_ptr<const RemoteFile> take_prepared(const std::string& name) {
     std::lock_guard lock(mutex_);
     auto found = prepared_.find(name);
@@ -135,6 +149,7 @@ class Opener final : public RemoteOpener {
   std::shared_ptr<RemoteShared> shared_;
   std::mutex mutex_;
   std::shared_ptr<HttpClient> client_;
+  std::vector<std::string> expected_;
   std::map<std::string, std::shared_ptr<const RemoteFile>> prepared_;
   std::map<std::string, std::string> commits_;
   std::map<std::string, std::uint64_t> sizes_;

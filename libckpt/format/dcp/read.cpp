@@ -6,6 +6,7 @@
 #include "libckpt/format/folder.h"
 #include "libckpt/format/torch/torch_archive.h"
 #include "libckpt/io/remote_name.h"
+#include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -97,6 +98,19 @@ Value read_object_item(const DcpItem& item, DcpFiles& files, const OpenOptions& 
   return Value::bytes(read_all(*bytes));
 }
 
+/// Of all items, as the metadata tell; a file that is shorter is an error once it is opened.
+std::uint64_t bytes_named(const DcpMetadata& metadata) {
+  std::uint64_t sum = 0;
+  auto add = [&](const std::optional<DcpPlace>& place) {
+    if (place) sum = core::checked_add(sum, place->length);
+  };
+  for (const DcpItem& item : metadata.items) {
+    add(item.place);
+    for (const DcpChunk& chunk : item.chunks) add(chunk.place);
+  }
+  return sum;
+}
+
 }  // namespace
 
 SourcePtr DcpFiles::range(const DcpPlace& place) {
@@ -123,7 +137,7 @@ Checkpoint read_dcp(const Input& input, const OpenOptions& options) {
       tree.add(item.path.empty() ? std::vector<PathStep>{item.name} : item.path, std::move(value));
     });
   }
-  if (input.budget) input.budget->add_disk(files->bytes());
+  if (input.budget) input.budget->add_disk(files->are_far() ? bytes_named(metadata) : files->bytes());
   Checkpoint checkpoint;
   checkpoint.root = tree.take();
   return checkpoint;

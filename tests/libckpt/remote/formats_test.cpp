@@ -150,6 +150,37 @@ TEST(RemoteFormats, ShardsAreAskedForOnceEach) {
   EXPECT_EQ(cost.requests, 1 + shards);
 }
 
+/// A file of one tensor of `bytes` bytes that take no room on the disk.
+void write_sparse(const fs::path& file, const std::string& tensor, std::uint64_t bytes) {
+  std::string header = "{\"" + tensor + "\":{\"dtype\":\"U8\",\"shape\":[" + std::to_string(bytes) +
+                       "],\"data_offsets\":[0," + std::to_string(bytes) + "]}}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size());
+  write_file(file, length + header);
+  fs::resize_file(file, 8 + header.size() + bytes);
+}
+
+TEST(RemoteFormats, ManyLargeShardsBehindASmallIndexAreNoBomb) {
+  constexpr std::uint64_t kEach = 1ULL << 30;
+  constexpr int kShards = 100;  // more than are asked for at once
+  fs::path folder = web().root() / "large";
+  fs::create_directory(folder);
+  std::string map;
+  for (int i = 0; i < kShards; ++i) {
+    std::string name = "part-" + std::to_string(i) + ".safetensors";
+    write_sparse(folder / name, "t" + std::to_string(i), kEach);
+    map += (i > 0 ? ",\"t" : "\"t") + std::to_string(i) + "\":\"" + name + "\"";
+  }
+  write_file(folder / "model.safetensors.index.json", "{\"weight_map\":{" + map + "}}");
+  Cost cost;
+  ckpt::Checkpoint far = open_far(web().url("large/model.safetensors.index.json"), cost);
+  EXPECT_EQ(cost.requests, 1U + kShards);
+  core::ByteVector some(1'000);
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(far.root)) named.entry->bytes->read(kEach / 2, some);
+  fs::remove_all(folder);
+}
+
 TEST(RemoteFormats, OfADistributedCheckpointTheMetadataSuffice) {
   std::optional<fs::path> golden = golden_file("checkpoints/dcp/one_rank");
   if (!golden) GTEST_SKIP() << "golden data are not unpacked";

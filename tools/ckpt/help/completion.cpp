@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -258,7 +259,8 @@ Completion values(const CLI::App& app, const Cursor& cursor, const std::string& 
   }
   bool inside = cursor.word.find("::") != std::string::npos;
   all.files = !inside && (all.candidates.empty() || what == "RULES");
-  const bool any = option == "--input" || option == "--labels" || option == "--vocabulary";
+  constexpr std::array<std::string_view, 4> kAny = {"--input", "--labels", "--vocabulary", "--cacert"};
+  const bool any = std::find(kAny.begin(), kAny.end(), option) != kAny.end();
   append(all.candidates,
          inside ? places(cursor.word) : files(cursor.word, any ? Wanted::any_files : Wanted::checkpoints));
   return all;
