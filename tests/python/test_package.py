@@ -1,6 +1,7 @@
 """What a user of the Python package relies on. Needs NumPy; what needs torch, ml_dtypes or safetensors runs where it is."""
 
 import doctest
+import http.server
 import os
 import signal
 import subprocess
@@ -205,6 +206,43 @@ class Judging(InFolder):
             ckpt.open("a.ckpt").save("b.ckpt")
         self.assertEqual(caught.exception.code, "corrupt")
         self.assertFalse(os.path.exists("b.ckpt"))
+
+
+class OtherMachines(InFolder):
+    def test_a_file_is_read_by_range_requests(self):
+        ckpt.save(arrays(), "a.safetensors")
+        content = open("a.safetensors", "rb").read()
+
+        class Ranges(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                begin, end = self.headers["Range"].removeprefix("bytes=").split("-")
+                part = content[int(begin) : int(end) + 1]
+                self.send_response(206)
+                self.send_header("Content-Range", f"bytes {begin}-{int(begin) + len(part) - 1}/{len(content)}")
+                self.send_header("Content-Length", str(len(part)))
+                self.send_header("ETag", '"1"')
+                self.end_headers()
+                self.wfile.write(part)
+
+            def log_message(self, *arguments):
+                pass
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), Ranges)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        try:
+            opened = ckpt.open(f"http://127.0.0.1:{server.server_port}/a.safetensors")
+        except ckpt.Error as error:
+            if "libcurl" in str(error):
+                self.skipTest(str(error))
+            raise
+        numpy.testing.assert_array_equal(opened["module.fc.bias"].numpy(), arrays()["module.fc.bias"])
+
+    def test_passwords_and_other_schemes_are_refused(self):
+        for address in ("https://user:secret@host/a.pth", "ftp://host/a.pth"):
+            with self.assertRaises(ckpt.Error) as caught:
+                ckpt.open(address)
+            self.assertNotIn("secret", str(caught.exception))
 
 
 class BadInput(InFolder):

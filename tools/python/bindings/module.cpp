@@ -6,6 +6,7 @@
 #include "tools/python/bindings/calls.h"
 #include "tools/python/bindings/checkpoint.h"
 #include "tools/python/bindings/diagnosis.h"
+#include "tools/python/bindings/remote.h"
 #include "tools/python/bindings/tensor.h"
 #include "tools/python/bindings/values.h"
 
@@ -17,4 +18,5 @@ NB_MODULE(_ckpt, module) {
   python::bind_checkpoint(module);
   python::bind_diagnosis(module);
   python::bind_analysis(module);
+  python::bind_remote(module);
 }

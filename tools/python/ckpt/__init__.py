@@ -26,6 +26,7 @@ from ._ckpt import (
     __version__,
     diff,
     open,
+    remote,
     verify,
 )
 from . import _ckpt, _leaves
@@ -45,6 +46,7 @@ __all__ = [
     "fix",
     "load_into",
     "open",
+    "remote",
     "save",
     "verify",
     "why",
