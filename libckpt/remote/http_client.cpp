@@ -63,10 +63,9 @@ bool is_passing(int status) {
 }
 
 bool is_passing(CURLcode code) {
-  constexpr std::array<CURLcode, 9> kPassing = {
-      CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT, CURLE_PARTIAL_FILE,
-      CURLE_RECV_ERROR,      CURLE_SEND_ERROR,         CURLE_GOT_NOTHING,
-      CURLE_HTTP2,           CURLE_HTTP2_STREAM,       CURLE_SSL_CONNECT_ERROR};
+  constexpr std::array<CURLcode, 7> kPassing = {CURLE_OPERATION_TIMEDOUT, CURLE_PARTIAL_FILE, CURLE_RECV_ERROR,
+                                                CURLE_SEND_ERROR,         CURLE_GOT_NOTHING,  CURLE_HTTP2,
+                                                CURLE_HTTP2_STREAM};
   return std::ranges::find(kPassing, code) != kPassing.end();
 }
 
@@ -295,7 +294,8 @@ void HttpClient::fail(const Url& url, const Exchange& exchange) const {
   if (reply.changed()) throw Error(ErrorCode::io, "the file was changed on the server while it was being read");
   if (!reply.fault().empty()) {
     bool no_parts = reply.status() == 200;
-    throw Error(no_parts ? ErrorCode::unsupported : ErrorCode::io, place_of(url) + " " + reply.fault());
+    throw HttpError(no_parts ? ErrorCode::unsupported : ErrorCode::io, place_of(url) + " " + reply.fault(),
+                    reply.status());
   }
   if (!exchange.is_whole()) fail_to_reach(url, exchange);
   if (reply.status() == 200 || reply.status() == 206) {

@@ -18,7 +18,7 @@
 
 namespace ckpt::detail {
 
-/// An answer with a status that says no.
+/// An answer that is of no use; a status of 200: the server sends whole files alone.
 class HttpError : public core::Error {
  public:
   HttpError(core::ErrorCode code, std::string message, int status) : Error(code, std::move(message)), status_(status) {}
@@ -44,8 +44,8 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   /// Fills `room` with the bytes at `offset`, less where the file ends. With `version` the file must still be that one.
-  /// Errors: Error(usage) for an address that may not be asked; HttpError(io); Error(unsupported) from a server that
-  /// sends no parts; Error(io) "the file was changed on the server".
+  /// Errors: Error(usage) for an address that may not be asked; HttpError(io); HttpError(unsupported) from a server
+  /// that sends no parts; Error(io) "the file was changed on the server".
   HttpAnswer get_part(const Url& url, std::uint64_t offset, MutableBytes room,
                       const std::optional<FileVersion>& version);
   /// A whole answer of at most `limit` bytes.

@@ -137,7 +137,8 @@ class Opener final : public RemoteOpener {
         prepared_[folder + name] = std::move(file);
         return name;
       } catch (const HttpError& error) {
-        if (error.status() != 404 && error.status() != 410) throw;
+        // 403: stores that do not say what is there
+        if (error.status() != 403 && error.status() != 404 && error.status() != 410) throw;
       }
     }
     throw Error(ErrorCode::unsupported,

@@ -16,6 +16,7 @@ constexpr std::uint64_t kEnd = 64 << 10;         // least that is fetched, above
 constexpr std::uint64_t kPiece = 8 << 20;        // of a request
 constexpr std::uint64_t kMergedGap = 256 << 10;  // a gap that is read over, not asked around
 constexpr std::size_t kMostReaders = 16;
+constexpr std::uint64_t kMostWhole = 16 << 20;
 
 /// Statuses of an address that a redirect led to and that holds for some time only.
 bool may_have_expired(int status) {
@@ -48,6 +49,16 @@ class RemoteFile::OnTheWay {
 
 RemoteFile::RemoteFile(std::shared_ptr<HttpClient> client, std::shared_ptr<RemoteShared> shared, Url url)
     : client_(std::move(client)), shared_(std::move(shared)), url_(std::move(url)) {
+  try {
+    open_front();
+  } catch (const HttpError& error) {
+    constexpr int kNoSuchRange = 416;
+    bool empty = error.status() == kNoSuchRange;  // the first byte is not there
+    if (!empty && (error.status() != 200 || !open_whole())) throw;
+  }
+}
+
+void RemoteFile::open_front() {
   core::ByteVector front(kFront);
   HttpAnswer answer = client_->get_part(url_, 0, front, std::nullopt);
   front.resize(answer.received);
@@ -56,6 +67,16 @@ RemoteFile::RemoteFile(std::shared_ptr<HttpClient> client, std::shared_ptr<Remot
   located_ = answer.located;
   readers_.push_back({front.size(), front.size()});
   shared_->cache.put(this, 0, std::move(front));
+}
+
+/// Some servers send parts of large files and small ones as a whole. An index is read whole anyway.
+bool RemoteFile::open_whole() {
+  std::string_view path = std::string_view(url_.target).substr(0, url_.target.find('?'));
+  if (!path.ends_with(".json")) return false;
+  std::string text = client_->get_text(url_, kMostWhole);
+  whole_.assign(core::as_bytes(text).begin(), core::as_bytes(text).end());
+  version_.size = whole_.size();
+  return true;
 }
 
 RemoteFile::~RemoteFile() {
@@ -67,6 +88,10 @@ void RemoteFile::read(std::uint64_t offset, MutableBytes out) const {
     throw Error(ErrorCode::corrupt, "bytes " + std::to_string(offset) + " to " + std::to_string(offset) + "+" +
                                         std::to_string(out.size()) + " are past the end: only " +
                                         std::to_string(size()) + " bytes are there");
+  }
+  if (!whole_.empty()) {
+    std::copy_n(whole_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+    return;
   }
   while (!out.empty()) {
     std::uint64_t copied = shared_->cache.copy(this, offset, out);

@@ -38,6 +38,9 @@ class RemoteFile final : public FarSource {
   const std::string& commit() const { return commit_; }
 
  private:
+  void open_front();
+  bool open_whole();
+
   struct Part {
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
@@ -61,6 +64,7 @@ class RemoteFile final : public FarSource {
   Url url_;
   FileVersion version_;
   std::string commit_;
+  core::ByteVector whole_;  ///< of a small text from a server that sends no parts
   mutable std::mutex mutex_;
   mutable std::condition_variable arrived_;
   mutable Url located_;                  ///< where the bytes were found last

@@ -94,6 +94,18 @@ TEST(Hub, ATokenIsFoundInTheFileOfTheUser) {
   EXPECT_EQ(web().requests(1).front().authorization, "Bearer hf_of_file");
 }
 
+TEST(Hub, AnIndexMayComeWhole) {
+  write_set();
+  use_hub();
+  EXPECT_EQ(message_of([] { ckpt::open(web().url("norange/model.safetensors.index.json")); }).substr(0, 9),
+            "127.0.0.1");
+  std::vector<LoggedRequest> seen = web().requests(3);
+  ASSERT_GE(seen.size(), 3U);
+  EXPECT_EQ(seen[0].range, "bytes=0-262143");
+  EXPECT_EQ(seen[0].status, "200");  // cut off behind its headers
+  EXPECT_EQ(seen[1].range, "-");     // the index, then a shard, which is refused
+}
+
 TEST(Hub, AnIndexNamesNeighboursOnly) {
   use_hub();
   write_file(web().root() / "evil.safetensors.index.json",

@@ -176,6 +176,14 @@ TEST(OddServer, RedirectsToOddPlacesAreNotFollowed) {
   EXPECT_EQ(said_of("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), "leads elsewhere and does not say where");
 }
 
+TEST(OddServer, AnEmptyFileMayHaveNoRange) {
+  OddServer server([](const std::string&, int) {
+    return std::string("HTTP/1.1 416 No\r\nContent-Range: bytes */0\r\nContent-Length: 0\r\n\r\n");
+  });
+  be_quick();
+  EXPECT_EQ(ckpt::open_file(server.url("f"))->size(), 0U);
+}
+
 TEST(OddServer, WhatIsNoHttpIsAnError) {
   EXPECT_NE(said_of("hello\r\n\r\n"), "no error");
   EXPECT_NE(said_of(""), "no error");
