@@ -51,6 +51,17 @@ fi
 
 "$scratch/usr/bin/ckpt" doctor "$scratch" >"$scratch/doctor.txt" || { cat "$scratch/doctor.txt"; exit 1; }
 
+echo "plain g++ with remote files"
+printf '%s\n' '#include <libckpt/ckpt.h>' '#include <libckpt/remote/remote.h>' 'int main(int, char** argv) {' \
+  '  ckpt::enable_remote_files();' '  try { ckpt::open(argv[1]); } catch (const core::Error& e) { std::puts(e.what()); }' '}' >"$scratch/far.cpp"
+# shellcheck disable=SC2046
+g++ -std=c++20 -include cstdio "$scratch/far.cpp" -o "$scratch/far" $(pkg-config --cflags --libs ckpt-remote)
+"$scratch/far" s3://bucket/net.pth | grep -q "'s3://' is not read"
+if ldd "$scratch/far" | grep -i curl; then
+  echo "libcurl is linked, not opened when it is needed" >&2
+  exit 1
+fi
+
 if [ -f "$PKG_CONFIG_PATH/ckpt-c.pc" ]; then
   echo "plain C with the shared library"
   # shellcheck disable=SC2046

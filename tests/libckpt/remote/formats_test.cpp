@@ -181,6 +181,17 @@ TEST(RemoteFormats, ManyLargeShardsBehindASmallIndexAreNoBomb) {
   fs::remove_all(folder);
 }
 
+TEST(RemoteFormats, ShardsOfPyTorchAreReadToo) {
+  std::optional<fs::path> golden = golden_file("checkpoints/safetensors/sharded_bin");
+  if (!golden) GTEST_SKIP() << "golden data are not unpacked";
+  fs::copy(*golden, web().root() / "bin", fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  Cost cost;
+  ckpt::Checkpoint far = open_far(web().url("bin/"), cost);
+  expect_same(far, ckpt::open(*golden));
+  // Two names that are not there, the index, and the shards, which are small enough to come with their fronts.
+  EXPECT_EQ(cost.requests, 2U + 1 + list_folder(*golden).size() - 1) << ranges(cost.requests);
+}
+
 TEST(RemoteFormats, OfADistributedCheckpointTheMetadataSuffice) {
   std::optional<fs::path> golden = golden_file("checkpoints/dcp/one_rank");
   if (!golden) GTEST_SKIP() << "golden data are not unpacked";
