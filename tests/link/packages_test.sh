@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Makes the Debian packages twice (the same bytes), asks lintian for errors, and installs them into a fresh Debian, where
-# the tour runs; removing them leaves nothing. usage: packages_test.sh BUILD_FOLDER WRAPPED.pth
+# the tour runs; removing them leaves nothing. usage: packages_test.sh WRAPPED.pth [CMAKE_OPTION...]
 # Ends with 77, which CTest takes for "skipped", where that cannot be tried.
 set -euo pipefail
-build=$1 input=$2
+input=$1
+shift
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$repository/build-packages
 skip() {
   echo "skipped: $1"
   exit 77
@@ -20,6 +23,8 @@ root=$scratch/root
 debootstrap --variant=minbase "$debian" "$root" >"$scratch/debootstrap.log" 2>&1 ||
   skip "no fresh Debian: $(tail -n 1 "$scratch/debootstrap.log")"
 
+cmake -S "$repository" -B "$build" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DCKPT_BUILD_TESTS=OFF "$@" >"$scratch/configure.log" 2>&1 ||
+  { cat "$scratch/configure.log" >&2; exit 1; }
 export SOURCE_DATE_EPOCH=1764201600
 for time in first second; do
   cmake --build "$build" --target packages >"$scratch/$time.log" || { tail -n 20 "$scratch/$time.log" >&2; exit 1; }

@@ -1,10 +1,11 @@
-# Debian packages by CPack: `cmake --build build --target packages` writes build/packages/*.deb.
+# Debian packages by CPack, from a build folder that is configured with -DCMAKE_INSTALL_PREFIX=/usr:
+# `cmake --build build-packages --target packages` writes build-packages/packages/*.deb.
 #   ckpt         the program, its helpers, manual pages, completion
 #   libckpt-c1   libckpt_c.so.1, whose interface is promised (abi/libckpt_c-1.abi)
 #   libckpt-dev  headers, archives, CMake package and pkg-config files
 # SOURCE_DATE_EPOCH in the environment gives the same bytes each time.
-if(NOT TARGET ckpt_c)
-  return()
+if(NOT TARGET ckpt_c OR NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  return()  # the folder of libraries is another one elsewhere
 endif()
 set(debian ${CMAKE_CURRENT_SOURCE_DIR}/debian)
 find_program(GZIP_PROGRAM gzip)
