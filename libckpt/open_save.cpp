@@ -214,7 +214,7 @@ void add_new(VerifyResult& result, const std::vector<Finding>& found) {
 }  // namespace
 
 VerifyResult verify(const std::filesystem::path& path, const OpenOptions& options, const Progress& progress) {
-  return core::with_context(path.string(), [&] {
+  return core::with_context(shown_name(path), [&] {
     if (is_remote_name(path)) {
       throw Error(ErrorCode::unsupported, "a check reads every byte; download the file first, then check it");
     }

@@ -2,13 +2,14 @@
 
 #include "libckpt/budget.h"
 #include "libckpt/format/format.h"
+#include "libckpt/io/remote_name.h"
 #include "libckpt/io/unedited_source.h"
 #include "libcore/base/error.h"
 
 namespace ckpt::detail {
 
 Checkpoint read_checkpoint(const std::filesystem::path& path, const OpenOptions& options) {
-  return core::with_context(path.string(), [&] {
+  return core::with_context(shown_name(path), [&] {
     Input input = open_input(path, options);
     const Format& format = detect_format(input);
     Checkpoint checkpoint = format.read(input, options);

@@ -156,7 +156,7 @@ const ByteSource& detail::whole_of(const ByteSource& source) {
 
 SourcePtr open_file(const std::filesystem::path& path) {
   if (is_remote_name(path)) {
-    return core::with_context(path.string(), [&] { return detail::remote_opener().open(path.native()); });
+    return core::with_context(shown_name(path), [&] { return detail::remote_opener().open(path.native()); });
   }
   detail::Fd file = core::with_context(path.string(), [&] { return open_for_reading(path); });
   return detail::source_of(std::move(file), path);

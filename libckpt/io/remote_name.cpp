@@ -88,6 +88,14 @@ bool has_password(const std::filesystem::path& name) {
   return rest.substr(0, rest.find_first_of("/?#")).find('@') != std::string_view::npos;
 }
 
+std::string shown_name(const std::filesystem::path& name) {
+  std::string text = name.string();
+  if (!has_password(name)) return text;
+  const std::size_t begin = text.find(kMark) + kMark.size();
+  const std::size_t end = std::min(text.find_first_of("/?#", begin), text.size());
+  return text.erase(begin, text.rfind('@', end - 1) + 1 - begin);
+}
+
 void detail::install_remote_opener(std::shared_ptr<RemoteOpener> opener) {
   installed() = std::move(opener);
 }

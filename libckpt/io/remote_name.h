@@ -19,6 +19,8 @@ namespace ckpt {
 bool is_remote_name(const std::filesystem::path& name);
 /// True for "scheme://user:password@host/..."; such a name is refused, and better not repeated in a message.
 bool has_password(const std::filesystem::path& name);
+/// The name for messages: as it is, but for user and password.
+std::string shown_name(const std::filesystem::path& name);
 
 namespace detail {
 

@@ -36,7 +36,8 @@ class Opener final : public RemoteOpener {
     std::vector<std::string> batch = expected_from(name);
     if (batch.size() < 2) return fetch(name);
     parallel_for(batch.size(), std::max(1U, options_.in_flight), [&](std::size_t i) {
-      std::shared_ptr<const RemoteFile> file = core::with_context(batch[i], [&] { return fetch(batch[i]); });
+      std::shared_ptr<const RemoteFile> file =
+          core::with_context(shown_name(batch[i]), [&] { return fetch(batch[i]); });
       std::lock_guard lock(mutex_);
       prepared_[batch[i]] = std::move(file);
     });

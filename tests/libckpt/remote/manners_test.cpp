@@ -64,6 +64,20 @@ TEST(RemoteManners, ATokenWithALineBreakIsRefusedAndNotRepeated) {
   ::setenv("HF_TOKEN", "hf_test", 1);
 }
 
+TEST(RemoteManners, APasswordInAnAddressIsNotRepeated) {
+  ckpt::enable_remote_files();
+  for (auto call : {+[](const char* name) { ckpt::open(name); }, +[](const char* name) { ckpt::verify(name); }}) {
+    std::string said;
+    try {
+      call("https://me:secret@host/a.pth");
+    } catch (const core::Error& error) {
+      said = error.what();
+    }
+    EXPECT_EQ(said.find("secret"), std::string::npos) << said;
+    EXPECT_EQ(said.find("https://host/a.pth: "), 0U) << said;
+  }
+}
+
 TEST(RemoteManners, RefusalsAreOneSentenceEach) {
   know_token("https://hub.example");
   EXPECT_EQ(said(web().url("none.bin")), "has no such file (status 404)");
