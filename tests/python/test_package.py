@@ -211,7 +211,8 @@ class Judging(InFolder):
 class OtherMachines(InFolder):
     def test_a_file_is_read_by_range_requests(self):
         ckpt.save(arrays(), "a.safetensors")
-        content = open("a.safetensors", "rb").read()
+        with open("a.safetensors", "rb") as file:
+            content = file.read()
 
         class Ranges(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -229,6 +230,7 @@ class OtherMachines(InFolder):
 
         server = http.server.HTTPServer(("127.0.0.1", 0), Ranges)
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         try:
             opened = ckpt.open(f"http://127.0.0.1:{server.server_port}/a.safetensors")
@@ -387,6 +389,26 @@ class WithTorch(InFolder):
         ckpt.save(trained, "plain.safetensors")
         ckpt.load_into(wrapped, "plain.safetensors")
         self.assert_equal_states(wrapped.module.state_dict(), trained.state_dict())
+
+    def test_load_into_leaves_nothing_out_in_silence(self):
+        trained, fresh = self.net(), self.net()
+        state = {f"module.{key}": value for key, value in trained.state_dict().items()}
+        torch.save({**state, "module.extra.weight": torch.ones(2)}, "more.pth")
+        with self.assertRaisesRegex(RuntimeError, "extra.weight"):
+            ckpt.load_into(fresh, "more.pth")
+        torch.nn.init.zeros_(fresh[0].weight)
+        self.assertIn("strip 'module.'", ckpt.load_into(fresh, "more.pth", strict=False))
+        self.assert_equal_states(fresh.state_dict(), trained.state_dict())
+
+    def test_load_into_takes_a_part_under_other_names(self):
+        trained, fresh = self.net(), self.net()
+        state = {f"module.{key}": value for key, value in trained.state_dict().items() if not key.startswith("3.")}
+        torch.save(state, "less.pth")
+        with self.assertRaisesRegex(RuntimeError, "Missing key"):
+            ckpt.load_into(fresh, "less.pth")
+        torch.nn.init.zeros_(fresh[0].weight)
+        ckpt.load_into(fresh, "less.pth", strict=False)
+        self.assertTrue(torch.equal(fresh[0].weight, trained[0].weight))
 
     def test_load_into_assigns(self):
         trained = self.net()

@@ -260,7 +260,6 @@ void bind_mapping(nb::class_<Checkpoint>& type) {
       .def("__contains__", [](const Checkpoint& self, const std::string& name) { return self.find(name) != nullptr; })
       .def("__getitem__", &item, nb::arg("name"))
       .def("__iter__", [](const Checkpoint& self) { return nb::iter(names_of(self)); })
-      .def("_names", &names_of)
       .def("__repr__", &repr_of);
 }
 

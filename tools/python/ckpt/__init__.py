@@ -112,15 +112,15 @@ def load_into(module, path, *, at="", strict=True, assign=False) -> list[str]:
 
     Where names differ and it is proven which belong together (a DataParallel prefix, the names of another project, a
     model inside of a training state), they are taken so; the steps that this took are returned. Otherwise
-    load_state_dict says what it always says, and the diagnosis is a note on the error. Nothing is guessed.
+    load_state_dict says what it always says, with the diagnosis as a note on the error. Nothing is guessed, and with
+    strict=True no tensor of the file's model is left out; strict=False loads what fits by its name.
     """
     diagnosis = why(path, module, at=at)
-    drops = [step for step in diagnosis.steps if step.startswith("drop ")]
-    apply = diagnosis.fixable and not diagnosis.guesses and not (strict and drops and diagnosis.unexpected)
     if not diagnosis.readable:
-        raise _error(diagnosis)
-    if apply:
-        state, steps = _ckpt._state(diagnosis._fixed(False, False), ""), diagnosis.steps
+        raise _leaves.error("corrupt", f"{_os.fspath(path)}: {diagnosis.causes[0].text}")
+    proven = diagnosis.fixable and not diagnosis._drops
+    if not diagnosis.guesses and (proven or not strict):
+        state, steps = _ckpt._state(diagnosis._fixed(False, True), ""), diagnosis.steps
     else:
         state, steps = _ckpt._state(open(path, foreign_objects=True), at), []
     try:
@@ -130,12 +130,6 @@ def load_into(module, path, *, at="", strict=True, assign=False) -> list[str]:
             error.add_note(str(diagnosis))
         raise
     return steps
-
-
-def _error(diagnosis):
-    error = Error(f"{diagnosis.description or 'the file cannot be read'}: {diagnosis.causes[0].text}")
-    error.code = "corrupt"
-    return error
 
 
 def save(state, path, *, metadata=None, **options) -> None:

@@ -4,12 +4,6 @@ import sys
 
 from . import _ckpt
 
-_NUMPY_SUFFIX = {"b1": "bool"}
-
-
-def _is_torch(value):
-    return type(value).__module__.split(".")[0] == "torch" or _has_base(value, "torch", "Tensor")
-
 
 def _has_base(value, module, name):
     library = sys.modules.get(module)
@@ -29,10 +23,8 @@ class Leaves:
             return self._array(value)
         if _has_base(value, "numpy", "generic"):
             return value.item()
-        if _is_torch(value):
+        if type(value).__module__.split(".")[0] == "torch":
             return self._torch_object(value)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return NotImplemented  # a class of the program's own
         return NotImplemented
 
     def _torch_object(self, value):
@@ -52,12 +44,12 @@ class Leaves:
 
         device = str(value.device)
         if value.layout != torch.strided or value.is_quantized:
-            raise _error("unsupported", f"a tensor of layout {value.layout} and type {value.dtype} is not dense")
+            raise error("unsupported", f"a tensor of layout {value.layout} and type {value.dtype} is not dense")
         plain = value.detach()
         if plain.is_conj() or plain.is_neg():
             plain = plain.resolve_conj().resolve_neg()
         if device == "meta":
-            raise _error("unsupported", "a tensor on the meta device has no values to save")
+            raise error("unsupported", "a tensor on the meta device has no values to save")
         key = (device, plain.untyped_storage().data_ptr(), plain.untyped_storage().nbytes())
         storage = self._storages.get(key)
         if storage is None or key[1] == 0:
@@ -79,7 +71,7 @@ class Leaves:
         import numpy
 
         if array.dtype.hasobject or array.dtype.fields is not None or array.dtype.kind in "USMm":
-            raise _error("unsupported", f"an array of {array.dtype} is no array of numbers")
+            raise error("unsupported", f"an array of {array.dtype} is no array of numbers")
         dense = numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
         name = array.dtype.newbyteorder("=").name
         storage = _ckpt._Storage(dense.ctypes.data, dense.nbytes, dense, name, "cpu")
@@ -87,10 +79,10 @@ class Leaves:
         return _ckpt._tensor(storage, name, list(dense.shape), strides, 0, False, False)
 
 
-def _error(code, text):
-    error = _ckpt.Error(text)
-    error.code = code
-    return error
+def error(code, text):
+    made = _ckpt.Error(text)
+    made.code = code
+    return made
 
 
 def wanted_of(target):
@@ -98,7 +90,7 @@ def wanted_of(target):
     module = target if hasattr(target, "state_dict") else None
     state = module.state_dict() if module is not None else target
     if not hasattr(state, "items"):
-        raise _error("usage", f"cannot compare with a {type(target).__name__}: give a module, a state dict or a name")
+        raise error("usage", f"cannot compare with a {type(target).__name__}: give a module, a state dict or a name")
     parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)} if module is not None else set()
     tensors, places = [], {}
     for name, value in state.items():
