@@ -98,6 +98,17 @@ ckpt::OpenOptions open_options(const ckpt_open_options* given, ckpt::Report& rep
 using core::Error;
 using core::ErrorCode;
 
+void write_findings(JsonWriter& json, const char* key, const std::vector<Finding>& findings) {
+  json.key(key).begin_array();
+  for (const Finding& finding : findings) {
+    json.begin_object();
+    json.key("subject").value(finding.subject);
+    json.key("text").value(finding.text);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 }  // namespace ckpt::detail
 
 namespace {
@@ -109,17 +120,6 @@ using core::ErrorCode;
 void write_texts(ckpt::JsonWriter& json, const char* key, const std::vector<std::string>& texts) {
   json.key(key).begin_array();
   for (const std::string& text : texts) json.value(text);
-  json.end_array();
-}
-
-void write_findings(ckpt::JsonWriter& json, const char* key, const std::vector<ckpt::Finding>& findings) {
-  json.key(key).begin_array();
-  for (const ckpt::Finding& finding : findings) {
-    json.begin_object();
-    json.key("subject").value(finding.subject);
-    json.key("text").value(finding.text);
-    json.end_object();
-  }
   json.end_array();
 }
 

@@ -12,17 +12,6 @@ namespace {
 
 using namespace ckpt::detail;
 
-void write_findings(ckpt::JsonWriter& json, const char* key, const std::vector<ckpt::Finding>& findings) {
-  json.key(key).begin_array();
-  for (const ckpt::Finding& finding : findings) {
-    json.begin_object();
-    json.key("subject").value(finding.subject);
-    json.key("text").value(finding.text);
-    json.end_object();
-  }
-  json.end_array();
-}
-
 std::string scan_json(const ckpt::ScanResult& result) {
   ckpt::JsonWriter json;
   json.begin_object();

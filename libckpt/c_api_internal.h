@@ -30,6 +30,11 @@ struct ckpt_checkpoint {
   std::unordered_map<std::string, std::size_t> by_name;
 };
 
+namespace ckpt {
+class JsonWriter;
+struct Finding;
+}  // namespace ckpt
+
 namespace ckpt::detail {
 
 /// Thrown by a progress callback's wish; not an Error, so that nothing on the way takes it for one.
@@ -90,6 +95,9 @@ Options read_options(const Options* given, const Options& defaults) {
 char* copy_text(const std::string& text);
 
 ckpt_checkpoint* make_handle(Checkpoint checkpoint, Report report);
+
+/// A list of objects with "subject" and "text".
+void write_findings(JsonWriter& json, const char* key, const std::vector<Finding>& findings);
 
 OpenOptions open_options(const ckpt_open_options* given, Report& report);
 

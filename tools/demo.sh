@@ -36,10 +36,11 @@ done
 install_packages "${build_packages[@]}" "${demo_packages[@]}"
 tests=OFF
 grep -q 'CKPT_BUILD_TESTS:BOOL=ON' "$root/build/CMakeCache.txt" 2>/dev/null && tests=ON
-# In a build folder of its own making the demo leaves out kernels for GPUs where there is no GPU: half of the build.
-cuda=()
-[ -f "$root/build/CMakeCache.txt" ] || cuda=(-DCORE_WITH_CUDA=GPU)
-configure "$root/build" -DCKPT_BUILD_TESTS=$tests "${cuda[@]}"
+# In a build folder of its own making the demo leaves out kernels for GPUs where there is no GPU, and compiles the sources
+# of a folder as one: together a quarter of the time.
+own=()
+[ -f "$root/build/CMakeCache.txt" ] || own=(-DCORE_WITH_CUDA=GPU -DCMAKE_UNITY_BUILD=ON)
+configure "$root/build" -DCKPT_BUILD_TESTS=$tests "${own[@]}"
 build "$root/build" ckpt_cli ckpt_hdf5 fashion_lenet
 [ $build_only = yes ] && exit 0
 

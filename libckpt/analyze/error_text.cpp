@@ -11,7 +11,7 @@
 namespace ckpt {
 namespace {
 
-using Kind = ErrorFacts::Kind;
+using FactKind = ErrorFacts::Kind;
 
 constexpr std::string_view kSpace = " \t\r\n";
 
@@ -31,7 +31,7 @@ std::string_view until(std::string_view text, std::string_view end) {
   return text.substr(0, std::min(text.find(end), text.size()));
 }
 
-void add(ErrorFacts& facts, Kind kind) {
+void add(ErrorFacts& facts, FactKind kind) {
   if (!facts.has(kind)) facts.kinds.push_back(kind);
 }
 
@@ -74,7 +74,7 @@ void read_lists(ErrorFacts& facts, std::string_view text, std::string_view marke
     std::vector<std::string> names = quoted ? quoted_names(*rest) : plain_names(*rest);
     if (names.empty()) continue;
     append(out, std::move(names));
-    add(facts, Kind::keys);
+    add(facts, FactKind::keys);
   }
 }
 
@@ -120,7 +120,7 @@ void read_mismatches(ErrorFacts& facts, std::string_view text) {
       if (!first || !second || key.empty()) continue;
       if (!form.file_first) std::swap(first, second);
       facts.mismatched.push_back({std::string(key), *first, *second});
-      add(facts, Kind::keys);
+      add(facts, FactKind::keys);
     }
   }
 }
@@ -164,7 +164,7 @@ void read_load_report(ErrorFacts& facts, std::string_view text) {
     bool missing = status.find("MISSING") != std::string_view::npos;
     if (!missing && status.find("UNEXPECTED") == std::string_view::npos) continue;
     append(missing ? facts.missing : facts.unexpected, unfold(trimmed(cells[0])));
-    add(facts, Kind::keys);
+    add(facts, FactKind::keys);
   }
 }
 
@@ -180,11 +180,11 @@ void read_keys(ErrorFacts& facts, std::string_view text) {
   for (auto rest = behind(text, "were not used when initializing"); rest;
        rest = behind(*rest, "were not used when initializing")) {
     append(facts.unexpected, quoted_names(behind(*rest, ":").value_or("")));
-    add(facts, Kind::keys);
+    add(facts, FactKind::keys);
   }
   for (auto rest = behind(text, "newly initialized:"); rest; rest = behind(*rest, "newly initialized:")) {
     append(facts.missing, quoted_names(*rest));
-    add(facts, Kind::keys);
+    add(facts, FactKind::keys);
   }
   read_load_report(facts, text);
   read_mismatches(facts, text);
@@ -202,7 +202,7 @@ std::optional<std::int64_t> number_behind(std::string_view text, std::string_vie
 void read_device(ErrorFacts& facts, std::string_view text) {
   auto rest = behind(text, "Attempting to deserialize object on ");
   if (!rest && text.find("don't know how to restore data location") == std::string_view::npos) return;
-  add(facts, Kind::device);
+  add(facts, FactKind::device);
   facts.device = number_behind(rest.value_or(""), "CUDA device ");
   facts.devices = number_behind(rest.value_or(""), "device_count() is ");
 }
@@ -213,26 +213,26 @@ void read_globals(ErrorFacts& facts, std::string_view text) {
   for (auto rest = behind(text, kGlobal); rest; rest = behind(*rest, kGlobal)) {
     std::string name(until(until(*rest, " "), "\n"));
     if (seen.insert(name).second) facts.globals.push_back(name);
-    add(facts, Kind::globals);
+    add(facts, FactKind::globals);
   }
   constexpr std::string_view kMissing = "Can't get attribute '";
   for (auto rest = behind(text, kMissing); rest; rest = behind(*rest, kMissing)) {
     facts.globals.emplace_back(until(*rest, "'"));
-    add(facts, Kind::globals);
+    add(facts, FactKind::globals);
   }
   if (auto module = behind(text, "ModuleNotFoundError: No module named '")) {
     facts.globals.emplace_back(until(*module, "'"));
-    add(facts, Kind::globals);
+    add(facts, FactKind::globals);
   }
 }
 
 void read_load_key(ErrorFacts& facts, std::string_view text) {
   if (auto rest = behind(text, "invalid load key, '")) {
     facts.load_key = until(*rest, "'");
-    add(facts, Kind::load_key);
+    add(facts, FactKind::load_key);
   } else if (auto code = number_behind(text, "Unsupported operand ")) {
     facts.load_key = std::string(1, static_cast<char>(*code));
-    add(facts, Kind::load_key);
+    add(facts, FactKind::load_key);
   }
 }
 
@@ -246,7 +246,7 @@ void read_dtype(ErrorFacts& facts, std::string_view text) {
     if (!rest) continue;
     std::size_t end = rest->find_first_of("'`\"\n ,");
     facts.dtype = std::string(kNames[i]) + std::string(rest->substr(0, std::min(end, rest->size())));
-    add(facts, Kind::dtype);
+    add(facts, FactKind::dtype);
     return;
   }
 }
@@ -254,31 +254,31 @@ void read_dtype(ErrorFacts& facts, std::string_view text) {
 /// Complaints that a fixed text tells.
 struct Marker {
   std::string_view text;
-  Kind kind;
+  FactKind kind;
 };
 constexpr std::array kMarkers = {
-    Marker{"HeaderTooLarge", Kind::header_too_large},
-    Marker{"header too large", Kind::header_too_large},
-    Marker{"InvalidHeaderDeserialization", Kind::header_too_large},
-    Marker{"HeaderTooSmall", Kind::cut},
-    Marker{"header too small", Kind::cut},
-    Marker{"InvalidHeaderLength", Kind::cut},
-    Marker{"invalid header length", Kind::cut},
-    Marker{"MetadataIncompleteBuffer", Kind::cut},
-    Marker{"incomplete metadata", Kind::cut},
-    Marker{"Ran out of input", Kind::cut},
-    Marker{"unexpected EOF", Kind::cut},
-    Marker{"file read failed", Kind::cut},
-    Marker{"failed finding central directory", Kind::zip_directory},
-    Marker{"invalid header or archive is corrupted", Kind::zip_directory},
-    Marker{"different number of parameter groups", Kind::optimizer_groups},
-    Marker{"contains a parameter group that doesn't match", Kind::optimizer_groups},
-    Marker{"Some tensors share memory", Kind::shared_memory},
-    Marker{"Expected state_dict to be dict-like", Kind::not_a_dict},
-    Marker{"object has no attribute 'copy'", Kind::not_a_dict},
-    Marker{"object has no attribute 'state_dict'", Kind::not_a_dict},
-    Marker{"Weights only load failed", Kind::globals},
-    Marker{"must match the size of tensor", Kind::shape},
+    Marker{"HeaderTooLarge", FactKind::header_too_large},
+    Marker{"header too large", FactKind::header_too_large},
+    Marker{"InvalidHeaderDeserialization", FactKind::header_too_large},
+    Marker{"HeaderTooSmall", FactKind::cut},
+    Marker{"header too small", FactKind::cut},
+    Marker{"InvalidHeaderLength", FactKind::cut},
+    Marker{"invalid header length", FactKind::cut},
+    Marker{"MetadataIncompleteBuffer", FactKind::cut},
+    Marker{"incomplete metadata", FactKind::cut},
+    Marker{"Ran out of input", FactKind::cut},
+    Marker{"unexpected EOF", FactKind::cut},
+    Marker{"file read failed", FactKind::cut},
+    Marker{"failed finding central directory", FactKind::zip_directory},
+    Marker{"invalid header or archive is corrupted", FactKind::zip_directory},
+    Marker{"different number of parameter groups", FactKind::optimizer_groups},
+    Marker{"contains a parameter group that doesn't match", FactKind::optimizer_groups},
+    Marker{"Some tensors share memory", FactKind::shared_memory},
+    Marker{"Expected state_dict to be dict-like", FactKind::not_a_dict},
+    Marker{"object has no attribute 'copy'", FactKind::not_a_dict},
+    Marker{"object has no attribute 'state_dict'", FactKind::not_a_dict},
+    Marker{"Weights only load failed", FactKind::globals},
+    Marker{"must match the size of tensor", FactKind::shape},
 };
 
 }  // namespace
@@ -298,18 +298,18 @@ bool can_be_quoted(const std::vector<std::string>& names) {
 
 /// What PyTorch says where a message is about one thing, which is not keys.
 std::string text_without_keys(const ErrorFacts& facts) {
-  if (facts.kinds == std::vector{Kind::optimizer_groups})
+  if (facts.kinds == std::vector{FactKind::optimizer_groups})
     return "loaded state dict contains a parameter group that doesn't match the size of optimizer's group";
-  bool dtype = facts.kinds == std::vector{Kind::dtype} && can_be_quoted({facts.dtype});
+  bool dtype = facts.kinds == std::vector{FactKind::dtype} && can_be_quoted({facts.dtype});
   return dtype ? "unsupported ScalarType " + facts.dtype : "";
 }
 
 }  // namespace
 
 std::string short_error_text(const ErrorFacts& facts) {
-  if (!facts.has(Kind::keys)) return text_without_keys(facts);
+  if (!facts.has(FactKind::keys)) return text_without_keys(facts);
   bool keys_alone =
-      facts.kinds == std::vector{Kind::keys} && can_be_quoted(facts.missing) && can_be_quoted(facts.unexpected);
+      facts.kinds == std::vector{FactKind::keys} && can_be_quoted(facts.missing) && can_be_quoted(facts.unexpected);
   if (!keys_alone) return "";
   std::string text;
   if (!facts.model.empty()) text += "Error(s) in loading state_dict for " + facts.model + ": ";
@@ -322,7 +322,7 @@ std::string short_error_text(const ErrorFacts& facts) {
   return text;
 }
 
-bool ErrorFacts::has(Kind kind) const {
+bool ErrorFacts::has(FactKind kind) const {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
@@ -336,10 +336,10 @@ ErrorFacts parse_error_text(std::string_view text) {
   for (const Marker& marker : kMarkers) {
     bool said = text.find(marker.text) != std::string_view::npos;
     // The text about weights_only also stands around other troubles of the pickle.
-    if (said && !(marker.kind == Kind::globals && facts.has(Kind::load_key))) add(facts, marker.kind);
+    if (said && !(marker.kind == FactKind::globals && facts.has(FactKind::load_key))) add(facts, marker.kind);
   }
   facts.known = facts.keys() ? nullptr : find_known_message(text);
-  if (facts.known != nullptr) add(facts, Kind::known);
+  if (facts.known != nullptr) add(facts, FactKind::known);
   return facts;
 }
 

@@ -13,7 +13,7 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::size_t kMaxTries = 20'000'000;  // names times patterns; beyond that, exact pairs
+constexpr std::size_t kMaxPatternTries = 20'000'000;  // names times patterns; beyond that, exact pairs
 constexpr std::size_t kRounds = 24;
 
 struct Candidate {
@@ -205,7 +205,7 @@ std::vector<NamePair> rename_patterns(const std::vector<NamePair>& wanted, bool 
   drafts.push_back(std::move(mixed));
   std::vector<NamePair> best = exact;
   for (const std::vector<NamePair>& draft : drafts) {
-    if (draft.size() * wanted.size() > kMaxTries) continue;
+    if (draft.size() * wanted.size() > kMaxPatternTries) continue;
     std::vector<NamePair> done = Draft(wanted, draft).finish();
     if (done.size() < best.size()) best = std::move(done);
   }

@@ -9,8 +9,8 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::size_t kMaxTries = 20'000'000;  // names times patterns; beyond that, exact names
-constexpr std::size_t kMaxComponents = 3;      // of an ending
+constexpr std::size_t kMaxSelectorTries = 20'000'000;  // names times patterns; beyond that, exact names
+constexpr std::size_t kMaxComponents = 3;              // of an ending
 
 /// ".attn.weight", the last components with the dot before them; empty for a name that has no more than those.
 std::string_view ending(std::string_view name, std::size_t components) {
@@ -51,7 +51,7 @@ std::vector<ManyNames> written_out(const std::vector<ManyNames>& wanted) {
 }  // namespace
 
 NameSelectors::NameSelectors(std::vector<std::string> all, bool generalize)
-    : all_(std::move(all)), generalize_(generalize), tries_(kMaxTries) {
+    : all_(std::move(all)), generalize_(generalize), tries_(kMaxSelectorTries) {
   for (const std::string& name : all_) {
     for_each_ending(name, [&](std::string_view end) { ++endings_[end]; });
   }

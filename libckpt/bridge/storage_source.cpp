@@ -14,7 +14,6 @@
 namespace ckpt {
 namespace {
 
-using core::Storage;
 using core::Tensor;
 
 void require_inside(std::uint64_t size, std::uint64_t offset, std::size_t length) {
@@ -25,7 +24,7 @@ void require_inside(std::uint64_t size, std::uint64_t offset, std::size_t length
 /// Memory that the host can read, and nothing copies to any more.
 class HostMemory final : public ByteSource {
  public:
-  explicit HostMemory(Storage storage) : storage_(std::move(storage)) {}
+  explicit HostMemory(core::Storage storage) : storage_(std::move(storage)) {}
   std::uint64_t size() const override { return storage_.nbytes(); }
   Bytes memory() const override { return {static_cast<const std::byte*>(storage_.data()), storage_.nbytes()}; }
   void read(std::uint64_t offset, MutableBytes out) const override {
@@ -35,13 +34,13 @@ class HostMemory final : public ByteSource {
   void require_unchanged() const override {}
 
  private:
-  Storage storage_;
+  core::Storage storage_;
 };
 
 /// Memory of a device that the host cannot touch: after an event, or else after what a stream was given.
 class DeviceMemory final : public ByteSource {
  public:
-  explicit DeviceMemory(Storage storage, std::shared_ptr<const Snapshot::Copied> copied = nullptr)
+  explicit DeviceMemory(core::Storage storage, std::shared_ptr<const Snapshot::Copied> copied = nullptr)
       : storage_(std::move(storage)),
         stream_(core::cuda::current_stream(storage_.device())),
         copied_(std::move(copied)) {}
@@ -58,7 +57,7 @@ class DeviceMemory final : public ByteSource {
   void require_unchanged() const override {}
 
  private:
-  Storage storage_;
+  core::Storage storage_;
   core::cuda::Stream stream_;
   std::shared_ptr<const Snapshot::Copied> copied_;
 };
@@ -89,19 +88,19 @@ bool is_opaque(const core::Backend& backend) {
 }
 
 /// Copied by as many threads as a kernel may have.
-Storage copy_on_host(const Storage& storage) {
+core::Storage copy_on_host(const core::Storage& storage) {
   const auto bytes = static_cast<std::int64_t>(storage.nbytes());
   return core::from_storage(storage, core::DType::u8, {bytes}, {1}).clone().storage();
 }
 
 }  // namespace
 
-SourcePtr live_source(Storage storage) {
+SourcePtr live_source(core::Storage storage) {
   if (is_opaque(storage->backend())) return std::make_shared<DeviceMemory>(std::move(storage));
   return std::make_shared<HostMemory>(std::move(storage));
 }
 
-SourcePtr Snapshot::of(const Storage& storage) {
+SourcePtr Snapshot::of(const core::Storage& storage) {
   SourcePtr& source = sources_[storage.id()];
   if (!source) {
     source = copy_of(storage);
@@ -110,7 +109,7 @@ SourcePtr Snapshot::of(const Storage& storage) {
   return source;
 }
 
-SourcePtr Snapshot::copy_of(const Storage& storage) {
+SourcePtr Snapshot::copy_of(const core::Storage& storage) {
   core::Backend& backend = storage->backend();
   if (storage.nbytes() == 0) return memory_source({});
   if (!is_opaque(backend)) return std::make_shared<HostMemory>(copy_on_host(storage));
@@ -118,7 +117,7 @@ SourcePtr Snapshot::copy_of(const Storage& storage) {
   if (copied == nullptr) copied = std::make_shared<Copied>();
   if (place_ == SnapshotPlace::host) return on_host(storage, copied);
   try {
-    Storage copy = Storage::allocate(storage.nbytes(), backend);
+    core::Storage copy = core::Storage::allocate(storage.nbytes(), backend);
     backend.copy_within(copy.data(), storage.data(), storage.nbytes());
     return std::make_shared<DeviceMemory>(std::move(copy), copied);
   } catch (const core::OutOfMemoryError&) {
@@ -127,7 +126,7 @@ SourcePtr Snapshot::copy_of(const Storage& storage) {
   }
 }
 
-SourcePtr Snapshot::on_host(const Storage& storage, std::shared_ptr<const Copied> copied) {
+SourcePtr Snapshot::on_host(const core::Storage& storage, std::shared_ptr<const Copied> copied) {
   core::Backend& backend = storage->backend();
   Tensor pinned = core::empty_pinned({static_cast<std::int64_t>(storage.nbytes())}, core::DType::u8, backend);
   backend.copy_to_host_async(pinned.mutable_raw_data(), storage.data(), storage.nbytes());

@@ -16,7 +16,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-void add(Dict& dict, const std::string& key, Value value) {
+void add_value(Dict& dict, const std::string& key, Value value) {
   dict.items.emplace_back(Value(key), std::move(value));
 }
 
@@ -104,14 +104,14 @@ void place_with_parameters(std::vector<PlacedEntry>& entries, const Value& state
 /// What a program saved beside its parts, from the first part on and behind the last.
 Dict run_before_parts(const TrainingProgress& progress) {
   Dict root;
-  add(root, "epoch", Value(progress.epoch));
-  add(root, "step", Value(progress.step));
+  add_value(root, "epoch", Value(progress.epoch));
+  add_value(root, "step", Value(progress.step));
   return root;
 }
 Checkpoint run_after_parts(Dict root, const TrainingProgress& progress) {
-  add(root, "rng_state", bytes_as_tensor(core::default_generator().state()));
-  add(root, "cuda_rng_state", cuda_generator_states());
-  if (!progress.extra.is_null()) add(root, "extra", progress.extra);
+  add_value(root, "rng_state", bytes_as_tensor(core::default_generator().state()));
+  add_value(root, "cuda_rng_state", cuda_generator_states());
+  if (!progress.extra.is_null()) add_value(root, "extra", progress.extra);
   Checkpoint checkpoint;
   checkpoint.root = Value::dict(std::move(root));
   return checkpoint;
@@ -189,8 +189,8 @@ Checkpoint training_checkpoint(const core::Module& model, const core::Optimizer&
                                const TrainingProgress& progress, Snapshot* snapshot) {
   Dict root = run_before_parts(progress);
   EntryMaker maker(snapshot);
-  add(root, "model", to_value(model.state_dict(), maker));
-  add(root, "optimizer", to_value(optimizer.state_dict(), maker));
+  add_value(root, "model", to_value(model.state_dict(), maker));
+  add_value(root, "optimizer", to_value(optimizer.state_dict(), maker));
   return run_after_parts(std::move(root), progress);
 }
 Checkpoint training_checkpoint(const TrainingParts& parts, const TrainingProgress& progress, Snapshot* snapshot) {
@@ -198,11 +198,11 @@ Checkpoint training_checkpoint(const TrainingParts& parts, const TrainingProgres
   EntryMaker maker(snapshot);
   for (const TrainingParts::Part& part : parts.parts()) {
     if (const auto* module = std::get_if<core::Module*>(&part.what)) {
-      add(root, part.name, to_value((*module)->state_dict(), maker));
+      add_value(root, part.name, to_value((*module)->state_dict(), maker));
     } else if (const auto* optimizer = std::get_if<core::Optimizer*>(&part.what)) {
-      add(root, part.name, to_value((*optimizer)->state_dict(), maker));
+      add_value(root, part.name, to_value((*optimizer)->state_dict(), maker));
     } else {
-      add(root, part.name, std::get<TrainingParts::Plain>(part.what).save());
+      add_value(root, part.name, std::get<TrainingParts::Plain>(part.what).save());
     }
   }
   return run_after_parts(std::move(root), progress);

@@ -13,7 +13,7 @@ using namespace std::string_view_literals;
 
 constexpr std::uint64_t kHead = 4096;
 constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n"sv;
-constexpr std::string_view kNative =
+constexpr std::string_view kNativeStart =
     "\x89"
     "CKPT"sv;
 
@@ -94,7 +94,7 @@ ContentKind content_kind(const ByteSource& source) {
   for (const Magic& magic : kMagics) {
     if (head.starts_with(magic.bytes)) return magic.kind;
   }
-  if (head.starts_with(kNative)) return ContentKind::native;
+  if (head.starts_with(kNativeStart)) return ContentKind::native;
   if (head.size() > 262 && head.substr(257, 5) == "ustar") return ContentKind::tar;
   if (is_legacy_stream(bytes)) return ContentKind::legacy_stream;
   if (is_pickle(head)) return ContentKind::pickle;

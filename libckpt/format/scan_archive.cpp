@@ -30,7 +30,7 @@ ZipReadOptions zip_options(const Limits& limits) {
 }
 
 /// Small records of every torch archive.
-bool is_bookkeeping(std::string_view name) {
+bool is_small_record(std::string_view name) {
   for (std::string_view known :
        {"version", ".data/version", "byteorder", ".format_version", ".storage_alignment", ".data/serialization_id"}) {
     if (name == known) return true;
@@ -120,7 +120,7 @@ void ScanWalk::torch_members(const ZipArchive& archive, const std::string& root,
     std::string_view inner = std::string_view(m.name).substr(std::min(root.size(), m.name.size()));
     ++result_.parts;
     bool seen = inner == "data.pkl" || (script && inner == "constants.pkl") || storages.contains(m.name);
-    if (seen || (is_bookkeeping(inner) && m.size <= 64)) continue;
+    if (seen || (is_small_record(inner) && m.size <= 64)) continue;
     if (script && inner.starts_with("code/") && is_code(inner)) {
       code = true;
       continue;

@@ -19,25 +19,25 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-[[noreturn]] void corrupt(const std::string& what) {
+[[noreturn]] void throw_corrupt_code(const std::string& what) {
   throw Error(ErrorCode::corrupt, what);
 }
 
-struct NpyHeader {
+struct ArrayHeader {
   std::string text;
   std::uint64_t end = 0;
 };
 
-NpyHeader read_npy_header(const ByteSource& source) {
+ArrayHeader read_array_header(const ByteSource& source) {
   constexpr std::uint64_t kFixed = 8;
   core::ByteVector fixed(std::min<std::uint64_t>(source.size(), 12));
   source.read(0, fixed);
-  if (fixed.size() < 12) corrupt("the array is cut off inside its header");
+  if (fixed.size() < 12) throw_corrupt_code("the array is cut off inside its header");
   bool wide = fixed[6] != std::byte{1};
   std::uint64_t begin = kFixed + (wide ? 4 : 2);
   std::uint64_t length =
       wide ? core::load_le<std::uint32_t>(fixed.data() + kFixed) : core::load_le<std::uint16_t>(fixed.data() + kFixed);
-  if (length > source.size() - begin) corrupt("the array is cut off inside its header");
+  if (length > source.size() - begin) throw_corrupt_code("the array is cut off inside its header");
   if (length > kMaxScannedNpyHeader) throw Error(ErrorCode::refused, "the header of the array is longer than 64 KiB");
   core::ByteVector text(length);
   source.read(begin, text);
@@ -100,7 +100,7 @@ bool mentions(const ByteSource& source, std::span<const std::string_view> texts)
 }  // namespace
 
 void ScanWalk::npy(const SourcePtr& source, const std::string& where) {
-  NpyHeader header = read_npy_header(*source);
+  ArrayHeader header = read_array_header(*source);
   if (!has_objects(header.text)) return;
   finding(where, "it is an array of Python objects: a pickle");
   bare_pickles(slice(source, header.end, source->size() - header.end), join(where, "objects"));

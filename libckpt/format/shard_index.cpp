@@ -23,7 +23,7 @@ using core::quote;
 
 constexpr int kMaxReadings = 100;
 
-[[noreturn]] void corrupt(const std::string& what) {
+[[noreturn]] void throw_corrupt_index(const std::string& what) {
   throw Error(ErrorCode::corrupt, what);
 }
 
@@ -41,12 +41,13 @@ void check_shard_name(std::string_view name, std::span<const std::string_view> s
 
 void read_weight_map(const JsonView& root, const OpenOptions& options, std::span<const std::string_view> suffixes,
                      ShardIndex& index) {
-  if (!root.is(JsonView::Kind::object) || !root.has("weight_map")) corrupt("the index has no weight_map");
+  if (!root.is(JsonView::Kind::object) || !root.has("weight_map")) throw_corrupt_index("the index has no weight_map");
   JsonView map = root.at("weight_map");
-  if (!map.is(JsonView::Kind::object)) corrupt("the weight_map of the index is not an object");
+  if (!map.is(JsonView::Kind::object)) throw_corrupt_index("the weight_map of the index is not an object");
   std::unordered_set<std::string> seen;
   for (const auto& [tensor, file] : map.members()) {
-    if (!file.is(JsonView::Kind::text)) corrupt("the index names a shard that is not text for tensor " + quote(tensor));
+    if (!file.is(JsonView::Kind::text))
+      throw_corrupt_index("the index names a shard that is not text for tensor " + quote(tensor));
     check_shard_name(file.as_text(), suffixes);
     index.weight_map.emplace_back(tensor, file.as_text());
     if (seen.insert(std::string(file.as_text())).second) index.files.emplace_back(file.as_text());
@@ -57,14 +58,14 @@ void read_weight_map(const JsonView& root, const OpenOptions& options, std::span
 }
 
 /// Sizes are bookkeeping of the index, everything else belongs to the checkpoint.
-bool is_bookkeeping(std::string_view key) {
+bool is_size_of_set(std::string_view key) {
   return key == "total_size" || key == "total_parameters";
 }
 
 void read_metadata(const JsonView& root, ShardIndex& index) {
   if (!root.has("metadata") || !root.at("metadata").is(JsonView::Kind::object)) return;
   for (const auto& [key, value] : root.at("metadata").members()) {
-    if (!is_bookkeeping(key) && value.is(JsonView::Kind::text)) index.metadata.emplace_back(key, value.as_text());
+    if (!is_size_of_set(key) && value.is(JsonView::Kind::text)) index.metadata.emplace_back(key, value.as_text());
   }
 }
 
@@ -130,9 +131,10 @@ void require_shards(const std::filesystem::path& folder, const ShardIndex& index
   };
   auto tensors = count(missing[0]);
   std::string rest = missing.size() > 1 ? ", and " + std::to_string(missing.size() - 1) + " more of " : ", one of ";
-  corrupt("the shard " + quote(missing[0]) + " is missing, although the index names it: " + std::to_string(tensors) +
-          (tensors == 1 ? " tensor lies" : " tensors lie") + " in it" + rest + std::to_string(index.files.size()) +
-          " shards; download or copy the missing files into the folder");
+  throw_corrupt_index(
+      "the shard " + quote(missing[0]) + " is missing, although the index names it: " + std::to_string(tensors) +
+      (tensors == 1 ? " tensor lies" : " tensors lie") + " in it" + rest + std::to_string(index.files.size()) +
+      " shards; download or copy the missing files into the folder");
 }
 
 bool edit_goes_on(const std::filesystem::path& folder, const std::vector<std::string>& files) {

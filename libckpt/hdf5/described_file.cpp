@@ -14,7 +14,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-[[noreturn]] void throw_nonsense(const std::string& what) {
+[[noreturn]] void throw_wrong_description(const std::string& what) {
   throw Error(ErrorCode::internal, "the HDF5 helper's description of the file contradicts itself: " + what);
 }
 
@@ -44,15 +44,15 @@ void check_superblock(const Hdf5Image& image, const DescribedPlan& plan) {
   core::Bytes block = image.superblock;
   if (block.size() != kSize || !core::as_text(block).starts_with(kSignature) || block[kVersion] != std::byte{0} ||
       block[kWidths] != std::byte{8} || block[kWidths + 1] != std::byte{8}) {
-    throw_nonsense("another superblock");
+    throw_wrong_description("another superblock");
   }
   auto at = [&](std::size_t field) { return core::load_le<std::uint64_t>(block.data() + field); };
-  if (at(kBase) != plan.user_block) throw_nonsense("another user block");
-  if (at(kEnd) != plan.user_block + plan.metadata_begin + image.metadata.size()) throw_nonsense("another end");
+  if (at(kBase) != plan.user_block) throw_wrong_description("another user block");
+  if (at(kEnd) != plan.user_block + plan.metadata_begin + image.metadata.size()) throw_wrong_description("another end");
   bool inside = at(kRoot) >= plan.metadata_begin && at(kRoot) - plan.metadata_begin < image.metadata.size();
-  if (!inside) throw_nonsense("a root group outside the metadata");
+  if (!inside) throw_wrong_description("a root group outside the metadata");
   bool cached = std::any_of(block.begin() + kCache, block.end(), [](std::byte b) { return b != std::byte{0}; });
-  if (cached) throw_nonsense("a cached root group");
+  if (cached) throw_wrong_description("a cached root group");
 }
 
 }  // namespace
@@ -72,14 +72,14 @@ Hdf5Image parse_described(core::ByteVector answer, const DescribedPlan& plan) {
     } else if (tag == kFrameMetadata && image.metadata.empty()) {
       image.metadata = content;
     } else if (tag == kFrameEnd) {
-      if (take_count(part) != plan.datasets) throw_nonsense("datasets are missing");
-      if (take_count(part) != image.metadata.size() || !part.at_end()) throw_nonsense("metadata is missing");
+      if (take_count(part) != plan.datasets) throw_wrong_description("datasets are missing");
+      if (take_count(part) != image.metadata.size() || !part.at_end()) throw_wrong_description("metadata is missing");
       ended = true;
     } else if (tag != kFrameStage) {
-      throw_nonsense("a part with the tag " + std::to_string(tag));
+      throw_wrong_description("a part with the tag " + std::to_string(tag));
     }
   }
-  if (!in.at_end()) throw_nonsense("bytes are left after its end");
+  if (!in.at_end()) throw_wrong_description("bytes are left after its end");
   check_superblock(image, plan);
   return image;
 }

@@ -81,7 +81,7 @@ constexpr std::uint64_t kMaxChunk = 1ULL << 30;  ///< bytes of a chunk when deco
 constexpr std::uint64_t kMaxShapeExpansion = 1000;
 constexpr std::uint64_t kMaxFilled = 4ULL << 30;  ///< bytes that may be listed without being stored
 
-[[noreturn]] void throw_nonsense(const std::string& what) {
+[[noreturn]] void throw_wrong_answer(const std::string& what) {
   throw Error(ErrorCode::corrupt, "the HDF5 helper's answer contradicts itself: " + what);
 }
 
@@ -117,9 +117,9 @@ class WalkParser {
       auto tag = in.take<std::uint8_t>();
       ByteCursor content(in.take_bytes(in.take<std::uint32_t>()), "a part of the HDF5 helper's answer");
       take_frame(tag, content);
-      if (!content.at_end()) throw_nonsense("bytes are left in a part");
+      if (!content.at_end()) throw_wrong_answer("bytes are left in a part");
     }
-    if (!in.at_end()) throw_nonsense("bytes are left after its end");
+    if (!in.at_end()) throw_wrong_answer("bytes are left after its end");
     return std::move(tree_);
   }
 
@@ -144,7 +144,7 @@ class WalkParser {
         take_end(in);
         break;
       default:
-        throw_nonsense("a part has the unknown tag " + std::to_string(tag));
+        throw_wrong_answer("a part has the unknown tag " + std::to_string(tag));
     }
   }
 
@@ -152,7 +152,7 @@ class WalkParser {
     auto kind = in.take<std::uint8_t>();
     if (kind == kFailureUnconfined) throw UnconfinedHelper(tree_.layers);
     std::string text = harmless(in.take_text(in.remaining()));
-    if (text.empty()) throw_nonsense("a failure without a reason");
+    if (text.empty()) throw_wrong_answer("a failure without a reason");
     if (kind != kFailureCorrupt) throw Error(code_of(kind), text);
     throw Error(code_of(kind), "HDF5: " + text + " (while " + core::printable(stage_) + ")");
   }
@@ -162,7 +162,7 @@ class WalkParser {
     std::uint64_t objects = take_count(in);
     tree_.end = take_count(in);
     tree_.unused = take_count(in);
-    if (objects != tree_.objects.size() || open_dataset_) throw_nonsense("objects are missing");
+    if (objects != tree_.objects.size() || open_dataset_) throw_wrong_answer("objects are missing");
     require_before_end();
     ended_ = true;
   }
@@ -184,16 +184,16 @@ class WalkParser {
   }
 
   Hdf5Object& group(std::uint64_t number) {
-    if (number >= tree_.objects.size() || tree_.objects[number].dataset) throw_nonsense("there is no such group");
+    if (number >= tree_.objects.size() || tree_.objects[number].dataset) throw_wrong_answer("there is no such group");
     return tree_.objects[number];
   }
 
   void take_link(ByteCursor& in) {
-    if (open_dataset_) throw_nonsense("a dataset was not described");
+    if (open_dataset_) throw_wrong_answer("a dataset was not described");
     std::uint64_t parent = take_count(in);
     Hdf5Link link;
     auto kind = in.take<std::uint8_t>();
-    if (kind > kLinkOutside) throw_nonsense("a link of an unknown kind");
+    if (kind > kLinkOutside) throw_wrong_answer("a link of an unknown kind");
     link.kind = static_cast<LinkKind>(kind);
     std::uint64_t target = take_count(in);
     link.name = take_string(in);
@@ -202,8 +202,8 @@ class WalkParser {
     if (++links_ > limits_.max_tensors) throw Error(ErrorCode::refused, "it has more links than the limit");
     bool is_new = link.kind == kLinkGroup || link.kind == kLinkDataset;
     if (is_new ? target != tree_.objects.size() : target >= tree_.objects.size())
-      throw_nonsense("a link has no target");
-    if (link.kind == kLinkKnown && !tree_.objects[target].dataset) throw_nonsense("a group has two parents");
+      throw_wrong_answer("a link has no target");
+    if (link.kind == kLinkKnown && !tree_.objects[target].dataset) throw_wrong_answer("a group has two parents");
     link.object = static_cast<std::uint32_t>(target);
     open_dataset_ = link.kind == kLinkDataset;
     group(parent).links.push_back(link);
@@ -231,7 +231,7 @@ class WalkParser {
       throw Error(ErrorCode::refused, "an object has a name of " + std::to_string(name.size()) +
                                           " bytes; the limit is " + std::to_string(limits_.max_name));
     }
-    if (name.empty() || !core::is_utf8(name) || name.find('/') != std::string::npos) throw_nonsense("a bad name");
+    if (name.empty() || !core::is_utf8(name) || name.find('/') != std::string::npos) throw_wrong_answer("a bad name");
   }
 
   void take_group(ByteCursor& in) {
@@ -241,14 +241,14 @@ class WalkParser {
   }
 
   void take_dataset(ByteCursor& in) {
-    if (!open_dataset_ || take_count(in) + 1 != tree_.objects.size()) throw_nonsense("a dataset without a link");
+    if (!open_dataset_ || take_count(in) + 1 != tree_.objects.size()) throw_wrong_answer("a dataset without a link");
     open_dataset_ = false;
     Hdf5Dataset& dataset = *tree_.objects.back().dataset;
     core::with_context(core::quote(dataset.path), [&] {
       take_type(in, dataset);
       take_space(in, dataset);
       core::Bytes fill = take_run(in);
-      if (!fill.empty() && fill.size() != dataset.width) throw_nonsense("a fill value of another size");
+      if (!fill.empty() && fill.size() != dataset.width) throw_wrong_answer("a fill value of another size");
       dataset.fill.assign(fill.begin(), fill.end());
       take_layout(in, dataset);
       dataset.attributes = take_attributes(in);
@@ -267,7 +267,7 @@ class WalkParser {
     if (name.empty()) return;
     if (!dataset.opaque16) dataset.dtype = core::try_parse_dtype(name);
     std::uint64_t width = dataset.opaque16 ? 2 : dataset.dtype ? std::uint64_t(core::bit_width(*dataset.dtype)) / 8 : 0;
-    if (width == 0 || width != dataset.width) throw_nonsense("a type of another width");
+    if (width == 0 || width != dataset.width) throw_wrong_answer("a type of another width");
   }
 
   void take_space(ByteCursor& in, Hdf5Dataset& dataset) const {
@@ -297,13 +297,13 @@ class WalkParser {
 
   void take_layout(ByteCursor& in, Hdf5Dataset& dataset) {
     auto kind = in.take<std::uint8_t>();
-    if (kind > kLayoutUnread) throw_nonsense("an unknown layout");
+    if (kind > kLayoutUnread) throw_wrong_answer("an unknown layout");
     dataset.layout = static_cast<LayoutKind>(kind);
     if (kind == kLayoutOutside) {
       dataset.outside = core::printable(take_string(in));
     } else if (kind == kLayoutCompact) {
       core::Bytes bytes = take_run(in);
-      if (bytes.size() != dataset.size) throw_nonsense("compact data of another size");
+      if (bytes.size() != dataset.size) throw_wrong_answer("compact data of another size");
       dataset.compact.assign(bytes.begin(), bytes.end());
     } else if (kind == kLayoutContiguous) {
       dataset.offset = take_count(in);
@@ -319,12 +319,12 @@ class WalkParser {
   }
 
   void take_chunked(ByteCursor& in, Hdf5Dataset& dataset) {
-    if (dataset.dims.empty()) throw_nonsense("a dataset in chunks without dimensions");
+    if (dataset.dims.empty()) throw_wrong_answer("a dataset in chunks without dimensions");
     std::uint64_t bytes = dataset.width;
     std::uint64_t places = 1;
     for (std::uint64_t side : dataset.dims) {
       std::uint64_t part = take_count(in);
-      if (part == 0 || part > kMaxChunkSide) throw_nonsense("a chunk with an impossible side");
+      if (part == 0 || part > kMaxChunkSide) throw_wrong_answer("a chunk with an impossible side");
       bytes = core::checked_mul(bytes, part);
       places = core::checked_mul(places, side / part + (side % part != 0 ? 1 : 0));
       dataset.chunk.push_back(part);
@@ -335,7 +335,7 @@ class WalkParser {
     }
     take_filters(in, dataset);
     std::uint64_t count = take_length(in);
-    if (count > places) throw_nonsense("more chunks than places for them");
+    if (count > places) throw_wrong_answer("more chunks than places for them");
     dataset.chunks.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) take_chunk(in, dataset, places, bytes);
     require_apart(dataset);
@@ -371,7 +371,7 @@ class WalkParser {
     chunk.stored = take_count(in);
     chunk.skipped = static_cast<std::uint32_t>(take_count(in));
     bool rising = dataset.chunks.empty() || chunk.number > dataset.chunks.back().number;
-    if (!rising || chunk.number >= places || chunk.stored == 0) throw_nonsense("a chunk in an impossible place");
+    if (!rising || chunk.number >= places || chunk.stored == 0) throw_wrong_answer("a chunk in an impossible place");
     require_inside(chunk.offset, chunk.stored);
     std::uint64_t applied = 0;
     for (std::size_t i = 0; i < dataset.filters.size(); ++i)
@@ -400,7 +400,7 @@ class WalkParser {
       Hdf5Attribute& attribute = attributes.emplace_back();
       attribute.name = take_string(in);
       auto kind = in.take<std::uint8_t>();
-      if (kind > kAttributeBoolean) throw_nonsense("an attribute of an unknown kind");
+      if (kind > kAttributeBoolean) throw_wrong_answer("an attribute of an unknown kind");
       attribute.kind = static_cast<AttributeKind>(kind);
       attribute.is_list = in.take<std::uint8_t>() != 0;
       std::uint64_t values = take_length(in);

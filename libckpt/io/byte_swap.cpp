@@ -5,7 +5,7 @@
 namespace ckpt {
 namespace {
 
-constexpr std::uint64_t kPart = 1 << 20;  // a multiple of every width
+constexpr std::uint64_t kSwappedPart = 1 << 20;  // a multiple of every width
 
 class SwappedSource final : public ByteSource {
  public:
@@ -18,7 +18,7 @@ class SwappedSource final : public ByteSource {
     core::ByteVector buffer;
     while (!out.empty()) {
       std::uint64_t skip = offset % width_;
-      std::uint64_t count = std::min<std::uint64_t>(out.size(), kPart - skip);
+      std::uint64_t count = std::min<std::uint64_t>(out.size(), kSwappedPart - skip);
       std::uint64_t whole = (skip + count + width_ - 1) / width_ * width_;
       buffer.resize(whole);
       source_->read(offset - skip, buffer);

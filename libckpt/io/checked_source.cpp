@@ -8,7 +8,7 @@
 namespace ckpt {
 namespace {
 
-constexpr std::uint64_t kPart = 1 << 20;
+constexpr std::uint64_t kCheckedPart = 1 << 20;
 constexpr std::size_t kMaxEarly = 64;  ///< several threads are a few pieces apart; whoever jumps about is read again
 constexpr std::uint64_t kMostCopied = 64ULL << 20;  ///< bytes of early parts, of all sources together
 
@@ -103,7 +103,7 @@ void CheckedSource::update(Bytes bytes) const {
 }
 
 void CheckedSource::read_up_to(std::uint64_t end) const {
-  core::ByteVector buffer(next_ < end ? std::min(kPart, end - next_) : 0);
+  core::ByteVector buffer(next_ < end ? std::min(kCheckedPart, end - next_) : 0);
   while (next_ < end) {
     MutableBytes part = MutableBytes(buffer).first(std::min<std::uint64_t>(buffer.size(), end - next_));
     raw_->read(next_, part);

@@ -9,7 +9,7 @@
 namespace ckpt {
 namespace {
 
-constexpr std::uint64_t kPart = 1 << 20;
+constexpr std::uint64_t kHashedPart = 1 << 20;
 
 Hash128 from_xxh(XXH128_hash_t hash) {
   return {hash.low64, hash.high64};
@@ -72,9 +72,9 @@ std::uint32_t crc32(const ByteSource& source) {
 
 void for_each_part(const ByteSource& source, const std::function<void(Bytes)>& body) {
   Bytes memory = source.memory();
-  core::ByteVector buffer(memory.empty() ? std::min(kPart, source.size()) : 0);
+  core::ByteVector buffer(memory.empty() ? std::min(kHashedPart, source.size()) : 0);
   for (std::uint64_t done = 0; done < source.size();) {
-    std::uint64_t length = std::min(kPart, source.size() - done);
+    std::uint64_t length = std::min(kHashedPart, source.size() - done);
     if (memory.empty()) source.read(done, MutableBytes(buffer).first(length));
     body(memory.empty() ? Bytes(buffer).first(length) : memory.subspan(done, length));
     done += length;

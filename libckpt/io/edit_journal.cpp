@@ -35,7 +35,7 @@ Fd open_target(int folder, const std::string& name) {
   return Fd(file_ops().openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0));
 }
 
-struct stat status_of(int fd) {
+struct stat status_of_target(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw_errno(errno, "cannot look at the file");
   return status;
@@ -43,7 +43,7 @@ struct stat status_of(int fd) {
 
 /// For an edit that stands.
 UndoKept keep_undo_of(int folder, const std::string& name, int file, detail::EditRecord record) {
-  struct stat status = status_of(file);
+  struct stat status = status_of_target(file);
   record.device = status.st_dev;
   record.inode = status.st_ino;
   detail::UndoParts parts;
@@ -56,7 +56,7 @@ UndoKept keep_undo_of(int folder, const std::string& name, int file, detail::Edi
 std::uint64_t settle_open(int folder, const std::string& name, int target) {
   constexpr const char* kDoing = "cannot take back an edit of this file that was interrupted";
   std::string journal = detail::journal_name(name);
-  FoundEdit found = detail::find_edit(folder, journal, status_of(target).st_uid);
+  FoundEdit found = detail::find_edit(folder, journal, status_of_target(target).st_uid);
   if (found.kind == FoundEdit::Kind::none) return 0;
   if (found.kind == FoundEdit::Kind::unreadable) throw_errno(found.error, kDoing);
   // A record that is not whole was followed by no write; one that does not fit is that of a file which was replaced.
@@ -137,7 +137,7 @@ struct EditJournal::Impl {
   int folder() const { return target.folder.get(); }
 
   UndoKept apply(FileEdit wanted) {
-    struct stat status = status_of(file.get());
+    struct stat status = status_of_target(file.get());
     detail::EditRecord record{
         .device = status.st_dev, .inode = status.st_ino, .edit = detail::anchored(file.get(), std::move(wanted))};
     const FileEdit& edit = record.edit;
@@ -197,7 +197,9 @@ struct EditJournal::Impl {
     return kept;
   }
 
-  detail::FoundUndo find() const { return detail::find_undo(folder(), target.name, status_of(file.get()).st_uid); }
+  detail::FoundUndo find() const {
+    return detail::find_undo(folder(), target.name, status_of_target(file.get()).st_uid);
+  }
 
   std::uint64_t undo() {
     if (put_back > 0) return put_back;

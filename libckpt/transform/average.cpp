@@ -18,8 +18,8 @@ using core::DType;
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::uint64_t kBlock = 1 << 15;  ///< elements computed at a time
-constexpr std::size_t kMaxListed = 8;
+constexpr std::uint64_t kAveragedBlock = 1 << 15;  ///< elements computed at a time
+constexpr std::size_t kMaxListedNames = 8;
 
 /// result = sum of factors[i] * x[i], then divided by `divisor`. A moving average is such a sum too, but is computed
 /// step by step as its definition says.
@@ -71,7 +71,7 @@ class AverageSource final : public ByteSource {
     while (!out.empty()) {
       std::uint64_t first = offset / width_;
       std::uint64_t skip = offset % width_;
-      std::uint64_t count = std::min(kBlock, (skip + out.size() + width_ - 1) / width_);
+      std::uint64_t count = std::min(kAveragedBlock, (skip + out.size() + width_ - 1) / width_);
       narrow.resize(count * width_);
       compute(first, narrow);
       std::size_t step = std::min<std::size_t>(out.size(), narrow.size() - skip);
@@ -171,7 +171,7 @@ std::vector<std::string> differences(const Model& first, const Model& other) {
 void require_same_keys(const Model& first, const Model& other, const std::string& file) {
   std::vector<std::string> found = differences(first, other);
   if (found.empty()) return;
-  std::size_t shown = std::min(found.size(), kMaxListed);
+  std::size_t shown = std::min(found.size(), kMaxListedNames);
   std::string list = core::join(std::span(found).first(shown), "; ");
   if (found.size() > shown) list += "; and " + core::format_count(found.size() - shown) + " more";
   throw Error(ErrorCode::refused, "does not fit the first checkpoint: " + list).add_context(file);

@@ -15,8 +15,8 @@ using core::ErrorCode;
 using detail::CastLoop;
 using detail::Wide;
 
-constexpr std::size_t kBlock = 2048;     ///< elements: two wide buffers stay in the first-level cache
-constexpr std::uint64_t kPiece = 32768;  ///< elements read at once from the source
+constexpr std::size_t kCastBlock = 2048;  ///< elements: two wide buffers stay in the first-level cache
+constexpr std::uint64_t kPiece = 32768;   ///< elements read at once from the source
 
 /// The type of the two parts of a complex number, else the type itself.
 DType part_of(DType dtype) {
@@ -49,7 +49,7 @@ Wide wide_for(DType from, DType to) {
   return from == DType::f64 ? Wide::f64 : Wide::f32;
 }
 
-std::size_t width_of(DType dtype) {
+std::size_t bytes_of(DType dtype) {
   return static_cast<std::size_t>(core::bit_width(dtype)) / 8;
 }
 
@@ -58,11 +58,11 @@ void cast_run(const std::byte* in, DType from, std::byte* out, DType to, std::si
   Wide wide = wide_for(from, to);
   CastLoop load = detail::loader(from, wide);
   CastLoop store = detail::storer(to, wide);
-  alignas(64) std::byte block[kBlock * sizeof(double)];
+  alignas(64) std::byte block[kCastBlock * sizeof(double)];
   for (std::size_t done = 0; done < count;) {
-    std::size_t part = std::min(kBlock, count - done);
-    load(in + done * width_of(from), block, part);
-    store(block, out + done * width_of(to), part);
+    std::size_t part = std::min(kCastBlock, count - done);
+    load(in + done * bytes_of(from), block, part);
+    store(block, out + done * bytes_of(to), part);
     done += part;
   }
 }
@@ -79,31 +79,31 @@ void gather_real(const std::byte* pairs, std::byte* parts, std::size_t width, st
 
 /// True where either part is not zero.
 void cast_complex_to_bool(const std::byte* in, DType part, std::byte* out, std::size_t count) {
-  std::byte both[2 * kBlock];
+  std::byte both[2 * kCastBlock];
   for (std::size_t done = 0; done < count;) {
-    std::size_t now = std::min(kBlock, count - done);
-    cast_run(in + 2 * done * width_of(part), part, both, DType::boolean, 2 * now);
+    std::size_t now = std::min(kCastBlock, count - done);
+    cast_run(in + 2 * done * bytes_of(part), part, both, DType::boolean, 2 * now);
     for (std::size_t i = 0; i < now; ++i) out[done + i] = both[2 * i] | both[2 * i + 1];
     done += now;
   }
 }
 
 void cast_complex_to_real(const std::byte* in, DType part, std::byte* out, DType to, std::size_t count) {
-  alignas(64) std::byte real[kBlock * sizeof(double)];
+  alignas(64) std::byte real[kCastBlock * sizeof(double)];
   for (std::size_t done = 0; done < count;) {
-    std::size_t now = std::min(kBlock, count - done);
-    gather_real(in + 2 * done * width_of(part), real, width_of(part), now);
-    cast_run(real, part, out + done * width_of(to), to, now);
+    std::size_t now = std::min(kCastBlock, count - done);
+    gather_real(in + 2 * done * bytes_of(part), real, bytes_of(part), now);
+    cast_run(real, part, out + done * bytes_of(to), to, now);
     done += now;
   }
 }
 
 void cast_real_to_complex(const std::byte* in, DType from, std::byte* out, DType part, std::size_t count) {
-  alignas(64) std::byte real[kBlock * sizeof(double)];
+  alignas(64) std::byte real[kCastBlock * sizeof(double)];
   for (std::size_t done = 0; done < count;) {
-    std::size_t now = std::min(kBlock, count - done);
-    cast_run(in + done * width_of(from), from, real, part, now);
-    spread(real, out + 2 * done * width_of(part), width_of(part), now);
+    std::size_t now = std::min(kCastBlock, count - done);
+    cast_run(in + done * bytes_of(from), from, real, part, now);
+    spread(real, out + 2 * done * bytes_of(part), bytes_of(part), now);
     done += now;
   }
 }
@@ -111,16 +111,16 @@ void cast_real_to_complex(const std::byte* in, DType from, std::byte* out, DType
 class CastSource final : public ByteSource {
  public:
   CastSource(SourcePtr source, DType from, DType to)
-      : source_(std::move(source)), from_(from), to_(to), count_(source_->size() / width_of(from)) {}
+      : source_(std::move(source)), from_(from), to_(to), count_(source_->size() / bytes_of(from)) {}
 
-  std::uint64_t size() const override { return count_ * width_of(to_); }
+  std::uint64_t size() const override { return count_ * bytes_of(to_); }
 
   void read(std::uint64_t offset, MutableBytes out) const override {
     if (offset > size() || out.size() > size() - offset) {
       throw Error(ErrorCode::corrupt, "a read past the end of a tensor");
     }
     core::ByteVector raw;
-    std::uint64_t width = width_of(to_);
+    std::uint64_t width = bytes_of(to_);
     while (!out.empty()) {
       std::uint64_t skip = offset % width;
       std::uint64_t whole = out.size() / width;
@@ -137,10 +137,10 @@ class CastSource final : public ByteSource {
  private:
   std::uint64_t read_elements(std::uint64_t first, std::uint64_t whole, MutableBytes out, core::ByteVector& raw) const {
     std::uint64_t count = std::min(whole, kPiece);
-    raw.resize(count * width_of(from_));
-    source_->read(first * width_of(from_), raw);
-    cast_values(raw, from_, out.first(count * width_of(to_)), to_);
-    return count * width_of(to_);
+    raw.resize(count * bytes_of(from_));
+    source_->read(first * bytes_of(from_), raw);
+    cast_values(raw, from_, out.first(count * bytes_of(to_)), to_);
+    return count * bytes_of(to_);
   }
 
   /// Bytes of one element that was asked for in parts.
@@ -231,7 +231,7 @@ bool is_exact_cast(DType from, DType to) {
 }
 
 void cast_values(Bytes in, DType from, MutableBytes out, DType to) {
-  std::size_t count = in.size() / width_of(from);
+  std::size_t count = in.size() / bytes_of(from);
   bool from_pairs = core::is_complex(from);
   bool to_pairs = core::is_complex(to);
   if (from == to) {
@@ -254,7 +254,7 @@ SourcePtr cast_source(SourcePtr source, DType from, DType to) {
       throw Error(ErrorCode::unsupported, "values of type " + std::string(core::name(dtype)) + " cannot be cast");
     }
   }
-  if (source->size() % width_of(from) != 0) {
+  if (source->size() % bytes_of(from) != 0) {
     throw Error(ErrorCode::corrupt, "the data of a tensor of type " + std::string(core::name(from)) + " are " +
                                         std::to_string(source->size()) + " bytes long, not a whole number of elements");
   }

@@ -30,7 +30,7 @@ std::vector<NamedEntry> distinct_entries(const Value& root) {
   return entries;
 }
 
-std::uint64_t width_of(core::DType dtype) {
+std::uint64_t element_width(core::DType dtype) {
   return static_cast<std::uint64_t>(core::bit_width(dtype)) / 8;
 }
 
@@ -64,10 +64,10 @@ class Trimmer {
   /// What a part needs of the storage, in whole elements of all types that look at it.
   static Range range_of(const std::vector<ViewSpan>& part, const Storage& storage) {
     Range range{part.front().begin, part.front().end};
-    std::uint64_t align = width_of(storage.dtype);
+    std::uint64_t align = element_width(storage.dtype);
     for (const ViewSpan& span : part) {
       range.end = std::max(range.end, span.end);
-      align = std::max(align, width_of(span.entry->dtype));
+      align = std::max(align, element_width(span.entry->dtype));
     }
     if (range.begin == range.end) return {0, 0};
     range.begin -= range.begin % align;
@@ -98,7 +98,7 @@ class Trimmer {
       auto entry = std::make_shared<Entry>(*span.entry);
       entry->view->storage = shared;
       std::uint64_t begin = span.begin == span.end ? 0 : span.begin - range.begin;
-      entry->view->offset = gathered ? 0 : static_cast<std::int64_t>(begin / width_of(entry->dtype));
+      entry->view->offset = gathered ? 0 : static_cast<std::int64_t>(begin / element_width(entry->dtype));
       if (gathered) entry->view->strides = dense_strides(entry->shape);
       replaced_.replace(span.entry, std::move(entry));
     }

@@ -18,7 +18,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::size_t kMaxListed = 5;
+constexpr std::size_t kMaxListedStates = 5;
 
 std::vector<OptimizerStateRef> optimizers_in_scope(const Checkpoint& checkpoint, const OptimizerOptions& options) {
   std::vector<OptimizerStateRef> found = list_optimizer_states(checkpoint.root);
@@ -222,7 +222,7 @@ void require_certain_names(const OptimizerState& optimizer) {
   for (const OptimizerParam& param : optimizer.params) {
     bool twice = !param.name.empty() && !seen.insert(param.name).second;
     if (!param.name.empty() && !twice) continue;
-    if (++uncertain > kMaxListed) continue;
+    if (++uncertain > kMaxListedStates) continue;
     list += (list.empty() ? "" : ", ") + step_text(param.key);
     if (!param.candidates.empty()) list += " (" + param.candidates + ")";
     if (twice) list += " (" + core::quote(param.name) + " a second time)";
@@ -231,7 +231,8 @@ void require_certain_names(const OptimizerState& optimizer) {
   throw Error(ErrorCode::refused,
               "the optimizer " + core::quote(optimizer.at) + " has " + core::format_count(uncertain) + " of " +
                   core::format_count(optimizer.params.size()) + " parameters without a certain name: " + list +
-                  (uncertain > kMaxListed ? ", ..." : "") + (optimizer.note.empty() ? "" : "; " + optimizer.note));
+                  (uncertain > kMaxListedStates ? ", ..." : "") +
+                  (optimizer.note.empty() ? "" : "; " + optimizer.note));
 }
 
 /// One optimizer under new keys.

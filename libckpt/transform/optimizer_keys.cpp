@@ -11,8 +11,8 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::string_view kState = "state.";
-constexpr std::string_view kGroups = "param_groups.";
+constexpr std::string_view kStateKeys = "state.";
+constexpr std::string_view kGroupKeys = "param_groups.";
 
 /// The new name of what is text; a name that would be left empty stays.
 std::string changed_name(const Value& value, const NameChange& rename) {
@@ -96,7 +96,7 @@ bool rename_in_optimizer(const Value& node, Dict& dict, const NameChange& rename
 }
 
 std::string renamed_flat_key(const std::string& key, const NameChange& rename) {
-  std::size_t begin = key.starts_with(kState) ? kState.size() : kGroups.size();
+  std::size_t begin = key.starts_with(kStateKeys) ? kStateKeys.size() : kGroupKeys.size();
   // A slot has no dot as a rule; where it has some, a shorter name is one that changes.
   for (std::size_t end = key.rfind('.'); end != std::string::npos && end > begin; end = key.rfind('.', end - 1)) {
     std::string name = key.substr(begin, end - begin);

@@ -17,7 +17,7 @@ using core::Error;
 using core::ErrorCode;
 using Table = std::unordered_map<std::string, std::string>;
 
-constexpr std::size_t kMaxListed = 8;
+constexpr std::size_t kMaxListedRenames = 8;
 
 Table make_table(const RenameOptions& options) {
   Table table;
@@ -46,7 +46,7 @@ void require_known(const Value& root, const RenameOptions& options, const std::v
     unknown.push_back(core::quote(from));
   }
   if (unknown.empty()) return;
-  std::size_t more = unknown.size() - std::min(unknown.size(), kMaxListed);
+  std::size_t more = unknown.size() - std::min(unknown.size(), kMaxListedRenames);
   unknown.resize(unknown.size() - more);
   throw Error(ErrorCode::key, "the file does not have the keys to rename: " + core::join(unknown, ", ") +
                                   (more > 0 ? " and " + core::format_count(more) + " more" : "") + hint);

@@ -25,7 +25,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-[[noreturn]] void throw_corrupt(const std::string& what) {
+[[noreturn]] void throw_contradiction(const std::string& what) {
   throw Error(ErrorCode::corrupt, "the index contradicts itself: " + what);
 }
 
@@ -49,7 +49,7 @@ class EntryBuilder {
   void complete(const EntryRecord& record, Entry& entry) {
     std::optional<std::uint64_t> numel = core::try_numel(entry.shape.span());
     std::optional<std::uint64_t> size = numel ? core::byte_size(entry.dtype, *numel) : std::nullopt;
-    if (!size) throw_corrupt("a tensor has the impossible shape " + core::to_list(entry.shape));
+    if (!size) throw_contradiction("a tensor has the impossible shape " + core::to_list(entry.shape));
     if (record.window) entry.bytes = window_source(*record.window, *size);
     if (!record.view) return;
     entry.view = View{storage(record.view->storage), record.view->offset, record.view->strides};
@@ -60,11 +60,11 @@ class EntryBuilder {
  private:
   /// Tensors over the same bytes get the same source: that is what ties them.
   SourcePtr window_source(const Window& window, std::uint64_t size) {
-    if (window.payload >= payloads_.size()) throw_corrupt("a tensor names a payload that is not there");
+    if (window.payload >= payloads_.size()) throw_contradiction("a tensor names a payload that is not there");
     const SourcePtr& payload = payloads_[window.payload];
     if (window.offset > payload->size() || size > payload->size() - window.offset) {
-      throw_corrupt("a tensor of " + std::to_string(size) + " bytes reaches past its payload of " +
-                    std::to_string(payload->size()));
+      throw_contradiction("a tensor of " + std::to_string(size) + " bytes reaches past its payload of " +
+                          std::to_string(payload->size()));
     }
     if (size == payload->size()) return payload;
     SourcePtr& part = parts_[{window.payload, window.offset, size}];
@@ -73,7 +73,7 @@ class EntryBuilder {
   }
 
   std::shared_ptr<const Storage> storage(std::uint32_t number) {
-    if (number >= storages_.size()) throw_corrupt("a tensor names a storage that is not there");
+    if (number >= storages_.size()) throw_contradiction("a tensor names a storage that is not there");
     if (storages_[number] == nullptr) storages_[number] = make_storage(file_->index.storages[number]);
     return storages_[number];
   }

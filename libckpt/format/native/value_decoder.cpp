@@ -11,7 +11,7 @@ using core::Error;
 using core::ErrorCode;
 using Items = std::vector<std::pair<Value, Value>>;
 
-[[noreturn]] void throw_corrupt(const std::string& what) {
+[[noreturn]] void throw_damaged_tree(const std::string& what) {
   throw Error(ErrorCode::corrupt, "the tree of the index is damaged: " + what);
 }
 
@@ -22,7 +22,7 @@ class Decoder {
 
   Value run() {
     Value root = take();
-    if (!in_.at_end()) throw_corrupt(std::to_string(in_.remaining()) + " bytes are left after it");
+    if (!in_.at_end()) throw_damaged_tree(std::to_string(in_.remaining()) + " bytes are left after it");
     return root;
   }
 
@@ -57,7 +57,7 @@ class Decoder {
   Value take_tagged(std::uint8_t tag) {
     if (tag == kTagAgain) {
       std::uint64_t number = take_count(in_);
-      if (number >= shared_.size()) throw_corrupt("a reference points at nothing");
+      if (number >= shared_.size()) throw_damaged_tree("a reference points at nothing");
       add_weight(shared_[number].weight);
       return shared_[number].value;
     }
@@ -152,10 +152,10 @@ class Decoder {
     } else if (type == kNamedDictType) {
       dict.type = take_string(in_);
     } else {
-      throw_corrupt("there is no dict type " + std::to_string(type));
+      throw_damaged_tree("there is no dict type " + std::to_string(type));
     }
     auto flags = in_.take<std::uint8_t>();
-    if ((flags & ~(kDictAttributes | kDictArgs)) != 0) throw_corrupt("a dict has unknown flags");
+    if ((flags & ~(kDictAttributes | kDictArgs)) != 0) throw_damaged_tree("a dict has unknown flags");
     dict.items = take_items();
     if ((flags & kDictAttributes) != 0) dict.attributes = take();
     if ((flags & kDictArgs) != 0) dict.constructor_args = take();
@@ -166,10 +166,10 @@ class Decoder {
     Object object;
     object.symbol = take_string(in_);
     auto form = in_.take<std::uint8_t>();
-    if (form > static_cast<std::uint8_t>(Object::Form::instance)) throw_corrupt("an object has an unknown form");
+    if (form > static_cast<std::uint8_t>(Object::Form::instance)) throw_damaged_tree("an object has an unknown form");
     object.form = static_cast<Object::Form>(form);
     auto flags = in_.take<std::uint8_t>();
-    if ((flags & ~(kObjectArgs | kObjectKwargs | kObjectState)) != 0) throw_corrupt("an object has unknown flags");
+    if ((flags & ~(kObjectArgs | kObjectKwargs | kObjectState)) != 0) throw_damaged_tree("an object has unknown flags");
     if ((flags & kObjectArgs) != 0) object.args = take();
     if ((flags & kObjectKwargs) != 0) object.kwargs = take();
     object.has_state = (flags & kObjectState) != 0;
@@ -183,7 +183,7 @@ class Decoder {
     core::Shape shape(rank, 0);
     for (std::int64_t& size : shape) {
       std::uint64_t value = take_count(in_);
-      if (value > INT64_MAX) throw_corrupt("a dimension does not fit 63 bits");
+      if (value > INT64_MAX) throw_damaged_tree("a dimension does not fit 63 bits");
       size = static_cast<std::int64_t>(value);
     }
     return shape;
@@ -191,7 +191,7 @@ class Decoder {
 
   std::uint64_t take_number(std::uint64_t limit) {
     std::uint64_t value = take_count(in_);
-    if (value > limit) throw_corrupt("a number is out of range: " + std::to_string(value));
+    if (value > limit) throw_damaged_tree("a number is out of range: " + std::to_string(value));
     return value;
   }
 

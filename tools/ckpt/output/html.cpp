@@ -17,7 +17,7 @@ namespace cli {
 namespace {
 
 constexpr std::string_view kStart = "<!doctype html>";
-constexpr double kWidth = 960;
+constexpr double kPageWidth = 960;
 constexpr std::size_t kMaxBlocks = 400;
 constexpr std::size_t kColors = 8;
 constexpr double kLetter = 7.3;  // of the monospace fonts at 12 pixels and below, at most
@@ -55,7 +55,7 @@ std::string label(double x, double y, std::string_view style, std::string_view t
 
 std::string svg_start(double height, std::string_view title) {
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\"" + attribute("aria-label", title) +
-         attribute("viewBox", "0 0 " + number(kWidth) + " " + number(height)) + ">\n";
+         attribute("viewBox", "0 0 " + number(kPageWidth) + " " + number(height)) + ">\n";
 }
 
 using Blocks = std::vector<HtmlPage::Block>;
@@ -124,9 +124,9 @@ std::string draw_legend(const std::vector<std::string>& groups, double y) {
   for (const std::string& group : groups) {
     std::string shown = core::printable(group);
     double width = 40 + 7.5 * static_cast<double>(widest(shown));
-    if (x + width > kWidth && x > 0) break;
+    if (x + width > kPageWidth && x > 0) break;
     out += rect({x, y, 10, 10}, color_of(groups, group)) + "/>" +
-           label(x + 15, y + 9, "s", fitting(shown, kWidth - x - 15)) + "\n";
+           label(x + 15, y + 9, "s", fitting(shown, kPageWidth - x - 15)) + "\n";
     x += width;
   }
   return out;
@@ -255,7 +255,7 @@ void HtmlPage::add_bars(std::string_view title, const std::vector<Bar>& bars) {
   constexpr std::size_t kMaxText = 44;
   std::size_t longest_text = 0;
   for (const Bar& bar : bars) longest_text = std::max(longest_text, std::min(kMaxText, widest(bar.text)));
-  double longest = kWidth - kLeft - 8 - kLetter * static_cast<double>(longest_text + 1);
+  double longest = kPageWidth - kLeft - 8 - kLetter * static_cast<double>(longest_text + 1);
   double largest_value = 0;
   for (const Bar& bar : bars) largest_value = std::max(largest_value, positive(bar.value));
   add_heading(title);
@@ -275,7 +275,7 @@ void HtmlPage::add_bars(std::string_view title, const std::vector<Bar>& bars) {
 void HtmlPage::add_histogram(std::string_view title, const Histogram& histogram) {
   if (histogram.counts.empty()) return;
   constexpr double kHigh = 160;
-  double step = kWidth / static_cast<double>(histogram.counts.size());
+  double step = kPageWidth / static_cast<double>(histogram.counts.size());
   double width = (histogram.high - histogram.low) / static_cast<double>(histogram.counts.size());
   std::uint64_t most = *std::max_element(histogram.counts.begin(), histogram.counts.end());
   add_heading(title);
@@ -289,10 +289,10 @@ void HtmlPage::add_histogram(std::string_view title, const Histogram& histogram)
     body_ += "<g><title>" + html_escape(tip) + "</title>" + rect({x, kHigh * (1 - part), step, kHigh * part}, "g f0") +
              "/></g>\n";
   }
-  body_ += "<line class=\"a\" x1=\"0\" x2=\"" + number(kWidth) + "\" y1=\"" + number(kHigh) + "\" y2=\"" +
+  body_ += "<line class=\"a\" x1=\"0\" x2=\"" + number(kPageWidth) + "\" y1=\"" + number(kHigh) + "\" y2=\"" +
            number(kHigh) + "\"/>\n" + label(0, kHigh + 16, "s", edge_text(histogram.low));
   std::string end = edge_text(histogram.high);
-  body_ += label(kWidth - 7.5 * static_cast<double>(end.size()), kHigh + 16, "s", end) + "\n</svg>\n";
+  body_ += label(kPageWidth - 7.5 * static_cast<double>(end.size()), kHigh + 16, "s", end) + "\n</svg>\n";
 }
 
 void HtmlPage::add_layer_map(std::string_view title, const std::vector<Block>& blocks) {
@@ -306,7 +306,7 @@ void HtmlPage::add_layer_map(std::string_view title, const std::vector<Block>& b
     areas.push_back(0);
     for (const Block* block : module) areas.back() += block->value;
   }
-  std::vector<Rect> rects = treemap(areas, {0, 0, kWidth, kHigh});
+  std::vector<Rect> rects = treemap(areas, {0, 0, kPageWidth, kHigh});
   add_heading(title);
   body_ += svg_start(kHigh + 24, title);
   for (std::size_t i = 0; i < modules.size(); ++i) body_ += draw_module(modules[i], rects[i], groups);

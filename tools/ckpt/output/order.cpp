@@ -9,14 +9,14 @@
 namespace cli {
 namespace {
 
-bool is_digit(char c) {
+bool is_decimal(char c) {
   return c >= '0' && c <= '9';
 }
 
 /// The run of digits at `at`.
 std::string_view digits(std::string_view text, std::size_t at) {
   std::size_t end = at;
-  while (end < text.size() && is_digit(text[end])) ++end;
+  while (end < text.size() && is_decimal(text[end])) ++end;
   return text.substr(at, end - at);
 }
 
@@ -32,7 +32,7 @@ bool natural_less(std::string_view a, std::string_view b) {
   std::size_t i = 0;
   std::size_t j = 0;
   while (i < a.size() && j < b.size()) {
-    if (!is_digit(a[i]) || !is_digit(b[j])) {
+    if (!is_decimal(a[i]) || !is_decimal(b[j])) {
       if (a[i] != b[j]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
       ++i;
       ++j;

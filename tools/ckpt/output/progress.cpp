@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kSilence = std::chrono::milliseconds(500);  // shorter work shows no bar
 constexpr auto kStep = std::chrono::milliseconds(100);
-constexpr std::size_t kWidth = 24;
+constexpr std::size_t kBarWidth = 24;
 
 std::string duration_text(double seconds) {
   auto whole = static_cast<std::uint64_t>(std::min(seconds, 359'999.0) + 0.5);
@@ -33,8 +33,8 @@ void write_raw(std::string_view text) {
 
 std::string progress_line(const std::string& label, std::uint64_t done, std::uint64_t total, double seconds) {
   double part = total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
-  auto filled = static_cast<std::size_t>(part * static_cast<double>(kWidth));
-  std::string line = label + "  [" + std::string(filled, '#') + std::string(kWidth - filled, '-') + "]  ";
+  auto filled = static_cast<std::size_t>(part * static_cast<double>(kBarWidth));
+  std::string line = label + "  [" + std::string(filled, '#') + std::string(kBarWidth - filled, '-') + "]  ";
   line += std::to_string(static_cast<int>(part * 100)) + "%  " + core::format_size(std::min(done, total)) + " of " +
           core::format_size(total);
   if (seconds <= 0 || done == 0) return line;
