@@ -39,6 +39,7 @@
 #include "libckpt/transform/pattern.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/publish.h"
+#include "libckpt/transform/quantize.h"
 #include "libckpt/transform/rename.h"
 #include "libckpt/transform/rule_pack.h"
 #include "libckpt/transform/rules.h"

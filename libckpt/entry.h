@@ -27,7 +27,7 @@ struct View {
   core::Shape strides;
 };
 
-/// Values in blocks that only their own format can unpack (GGUF's quantised types).
+/// Values in quantised blocks of GGUF: dequantize() gives the values.
 struct BlockType {
   std::string name;   ///< as the format calls it: "Q4_0"
   core::Shape shape;  ///< of the values; the entry itself is the blocks, rows of bytes

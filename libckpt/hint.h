@@ -30,6 +30,7 @@ struct Hint {
     output,              ///< another file is written, not the given one: RescueOptions::in_place is false
     reindex,             ///< the function reindex()
     rescue,              ///< the function rescue()
+    dequantize,          ///< the function dequantize()
   };
   struct Use {
     Option option;

@@ -68,6 +68,10 @@ Hint advice_for(const std::vector<Obstacle>& obstacles) {
     if (widens) other = {Option::retype, dtype, core::DType::f32};
     return {"drop them ({}), write another type ({}) or choose another format", {{Option::drop_inexpressible}, other}};
   }
+  if (has_kind(obstacles, Obstacle::Kind::blocks)) {
+    return {"write their values ({}), drop them ({}) or choose another format",
+            {{Option::dequantize}, {Option::drop_inexpressible}}};
+  }
   if (!has_kind(obstacles, Obstacle::Kind::nested_dict)) {
     return {"drop them ({}) or choose another format", {{Option::drop_inexpressible}}};
   }

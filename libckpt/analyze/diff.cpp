@@ -7,6 +7,7 @@
 #include "libckpt/analyze/compare_bytes.h"
 #include "libckpt/analyze/diff_verdict.h"
 #include "libckpt/analyze/plain_values.h"
+#include "libckpt/blocks/unpacked.h"
 #include "libckpt/damage.h"
 #include "libckpt/state_dicts.h"
 #include "libcore/base/error.h"
@@ -146,7 +147,7 @@ class Differ {
     }
     for (const auto& [x, y] : matched.pairs) {
       seen_.pairs.push_back({*x, *y, {}});
-      total_ += x->entry->byte_size();
+      total_ += detail::with_values(x->entry)->byte_size();
     }
     compare_values();
     for (detail::SeenPair& pair : seen_.pairs) note_pair(pair);
@@ -171,10 +172,13 @@ class Differ {
   void compare_values() {
     std::vector<detail::ValuePair> pairs;
     std::vector<std::size_t> places;
+    std::vector<EntryPtr> values;  // of quantised blocks
     for (std::size_t i = 0; i < seen_.pairs.size(); ++i) {
       const detail::SeenPair& pair = seen_.pairs[i];
-      if (!detail::are_comparable(*pair.a.entry, *pair.b.entry)) continue;
-      pairs.push_back({pair.a.entry.get(), pair.b.entry.get(), pair.a.name});
+      EntryPtr a = values.emplace_back(detail::with_values(pair.a.entry));
+      EntryPtr b = values.emplace_back(detail::with_values(pair.b.entry));
+      if (!detail::are_comparable(*a, *b)) continue;
+      pairs.push_back({a.get(), b.get(), pair.a.name});
       places.push_back(i);
     }
     detail::CompareOptions how{{options_.rtol, options_.atol}, options_.threads, [this](std::uint64_t n) { tick(n); }};

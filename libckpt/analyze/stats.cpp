@@ -10,6 +10,7 @@
 
 #include "libckpt/analyze/numbers.h"
 #include "libckpt/analyze/stats_loops.h"
+#include "libckpt/blocks/unpacked.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -39,6 +40,7 @@ struct Distinct {
 };
 
 Distinct distinct_elements(const EntryPtr& entry) {
+  if (entry->blocks) return {detail::with_values(entry)};
   bool views = entry->bytes != nullptr && entry->view && entry->view->storage && entry->numel() > 0;
   if (!views) return {entry};
   Distinct out{entry};
@@ -170,7 +172,7 @@ class Counter {
     return entry.bytes == nullptr || seen_.insert({entry.bytes.get(), entry.dtype, core::to_list(entry.shape)}).second;
   }
 
-  bool counts(std::size_t i) const { return first_[i] && counts_in_total(result_.tensors[i].entry->dtype); }
+  bool counts(std::size_t i) const { return first_[i] && counts_in_total(distinct_[i].entry->dtype); }
 
   /// A tensor that is read at once: its bins are exact.
   void count_small(std::size_t i) {

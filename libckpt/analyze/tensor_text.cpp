@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libckpt/analyze/numbers.h"
+#include "libckpt/blocks/unpacked.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -235,7 +236,8 @@ std::string tensor_text(const Entry& entry, const TensorTextOptions& options) {
     std::string shape = core::to_list(entry.shape);
     return "tensor(..., device='meta', size=(" + shape.substr(1, shape.size() - 2) + "))";
   }
-  return Printer(entry, options).run();
+  EntryPtr values = entry.blocks ? detail::unpacked(entry) : nullptr;
+  return Printer(values == nullptr ? entry : *values, options).run();
 }
 
 }  // namespace ckpt

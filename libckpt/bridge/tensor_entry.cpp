@@ -68,8 +68,8 @@ std::uint64_t elements_of(const ByteSource& bytes, core::DType dtype) {
 /// The runtime has no type for them; their bytes as numbers would be wrong weights.
 void require_values(const Entry& entry) {
   if (!entry.blocks) return;
-  throw core::Error(core::ErrorCode::unsupported,
-                    "quantised blocks of type " + entry.blocks->name + " cannot become a tensor");
+  throw core::Error(core::ErrorCode::unsupported, "quantised blocks of type " + entry.blocks->name +
+                                                      " cannot become a tensor; ckpt::dequantize() gives their values");
 }
 
 }  // namespace

@@ -16,8 +16,9 @@ libcore/data        : libcore/base libcore/tensor libcore/ops libcore/backend li
 libcore/parallel    : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/parallel
 libcore             : libcore
 libckpt/io          : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/hint.h libckpt/limits.h libckpt/report.h
-libckpt/transform   : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/transform libckpt/MODEL
-libckpt/analyze     : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/MODEL
+libckpt/blocks      : libcore/base libckpt/io libckpt/blocks libckpt/MODEL
+libckpt/transform   : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/blocks libckpt/transform libckpt/MODEL
+libckpt/analyze     : libcore/base libckpt/io libckpt/blocks libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_legacy : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_legacy/ libckpt/format/format.h libckpt/MODEL

@@ -54,6 +54,7 @@ const std::vector<std::vector<std::string>> kWriting = {
 /// Every other command, and why it is not in the tables.
 const std::map<std::string, std::string> kOther = {
     {"ls", "reads no values"},
+    {"quantize", "packs matrices of whole blocks, which the file has none of; reads them as cast does"},
     {"info", "reads no values"},
     {"tree", "reads no values"},
     {"scan", "looks for code; what it reads beside that is said by verify"},

@@ -36,6 +36,8 @@ std::string flag_of(const ckpt::Hint::Use& use) {
       return "'ckpt reindex'";
     case Option::rescue:
       return "'ckpt rescue'";
+    case Option::dequantize:
+      return "'ckpt convert --dequantize'";
   }
   return "";
 }

@@ -134,6 +134,11 @@ bool is_good_alignment(const GgufValue& value) {
   return alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= (1U << 20);
 }
 
+/// Keys of the format itself whose values are numbers.
+bool is_known_number(std::string_view key) {
+  return key == kAlignmentKey || key == "general.file_type" || key == "general.quantization_version";
+}
+
 }  // namespace
 
 std::string metadata_text(const GgufValue& value) {
@@ -146,7 +151,7 @@ std::optional<GgufValue> metadata_value(const std::string& key, const std::strin
   if (old != nullptr && metadata_text(*old) == text) return *old;
   GgufValue value;
   value.key = key;
-  value.type = old != nullptr ? old->type : key == kAlignmentKey ? GgufValueType::u32 : GgufValueType::text;
+  value.type = old != nullptr ? old->type : is_known_number(key) ? GgufValueType::u32 : GgufValueType::text;
   if (!store(value.type, text, value.stored)) return std::nullopt;
   return value;
 }

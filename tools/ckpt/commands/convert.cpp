@@ -1,6 +1,7 @@
 // ckpt convert: the same checkpoint in another format.
 
 #include "libckpt/format/format.h"
+#include "libckpt/transform/quantize.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/commands/commands.h"
@@ -18,6 +19,7 @@ struct Options : EditOptions {
   std::string input;
   std::string target;
   std::string format;
+  bool dequantize = false;
 };
 
 std::vector<std::string> writable_formats() {
@@ -97,15 +99,24 @@ Job make_job(const Options& options) {
 }
 
 /// All of the file, or the one dict that was named.
-Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at) {
+Edit take(const ckpt::Checkpoint& checkpoint, const std::string& at, bool dequantize) {
   Edit edit;
   edit.checkpoint = checkpoint;
   edit.checkpoint.root = ckpt::value_at(checkpoint.root, at);
   std::size_t tensors = ckpt::list_entries(edit.checkpoint.root).size();
   edit.summary = count_of(tensors, "tensor") + " from " + checkpoint.format;
-  edit.json = [tensors, from = checkpoint.format](ckpt::JsonWriter& json) {
+  ckpt::QuantizeReport report;
+  if (dequantize) {
+    edit.checkpoint = ckpt::dequantize(edit.checkpoint, {}, &report);
+    edit.summary += ", " + core::format_count(report.changed) + " of them dequantized";
+    for (const ckpt::QuantizeReport::Count& count : report.counts) {
+      edit.steps.push_back(count.from + " -> " + count.to + ": " + count_of(count.tensors, "tensor"));
+    }
+  }
+  edit.json = [tensors, from = checkpoint.format, dequantize, changed = report.changed](ckpt::JsonWriter& json) {
     json.key("tensors").value(static_cast<std::uint64_t>(tensors));
     json.key("from").value(from);
+    if (dequantize) json.key("tensors_dequantized").value(changed);
   };
   return edit;
 }
@@ -117,7 +128,10 @@ int run(Context& context, Options& options) {
   check_target(options, job);
   ckpt::JsonWriter json(2);
   options.take_modules = !job.source.at.empty();
-  int code = run_job(context, options, {"convert", ""}, job, take, json);
+  auto take_from = [&](const ckpt::Checkpoint& checkpoint, const std::string& at) {
+    return take(checkpoint, at, options.dequantize);
+  };
+  int code = run_job(context, options, {"convert", ""}, job, take_from, json);
   if (options.json) context.out.print(json.text() + "\n");
   return code;
 }
@@ -125,11 +139,12 @@ int run(Context& context, Options& options) {
 }  // namespace
 
 void add_convert(CommandSpec app, Command& chosen) {
-  CommandSpec command =
-      add_command(app, "convert",
-                  "ckpt convert net.pth net.safetensors\n  ckpt convert best.pth::model net.ckpt         # .ckpt: "
-                  "native (HDF5)\n  ckpt convert net.pth - --format safetensors | ssh host 'cat > net.safetensors'",
-                  "Write a checkpoint in another format, named by the extension of OUT or --format.");
+  CommandSpec command = add_command(
+      app, "convert",
+      "ckpt convert net.pth net.safetensors\n  ckpt convert best.pth::model net.ckpt         # .ckpt: "
+      "native (HDF5)\n  ckpt convert net.pth - --format safetensors | ssh host 'cat > net.safetensors'\n  ckpt convert "
+      "--dequantize model.gguf model.safetensors",
+      "Write a checkpoint in another format, named by the extension of OUT or --format.");
   auto options = std::make_shared<Options>();
   command.add_option("IN", options->input, "checkpoint; FILE::path takes only what is there").required().type_name("");
   command
@@ -138,6 +153,8 @@ void add_convert(CommandSpec app, Command& chosen) {
       .type_name("");
   command.add_option("-o,--output", options->output, "the same as OUT").type_name("OUT");
   command.add_option("--format", options->format, "format of the output, whatever its name").type_name("NAME");
+  command.add_flag("--dequantize", options->dequantize,
+                   "write quantized blocks of a GGUF file as the float32 values that they stand for");
   add_write_options(command, *options);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

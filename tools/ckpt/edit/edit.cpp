@@ -48,19 +48,26 @@ bool is_one_name(const fs::path& source) {
   return !is_folder(source) && !ckpt::is_remote_name(source);
 }
 
+/// The name with the extension that the command's outputs have.
+fs::path with_extension(fs::path name, const EditCommand& command) {
+  return command.extension.empty() ? name : name.replace_extension(command.extension);
+}
+
 fs::path target_of(const EditOptions& options, const EditCommand& command, const Address& source) {
   bool piped = source.is_standard_input();
   if (piped && (options.in_place || options.output.empty())) {
     throw Error(ErrorCode::usage, "needs -o OUT to say where the result goes").add_context(source.shown());
   }
   if (options.in_place) return in_place_target(source);
-  if (options.output.empty()) return derived_name(source.path, command.tag);
+  if (options.output.empty()) return with_extension(derived_name(source.path, command.tag), command);
   bool folder = is_folder(options.output) || options.output.ends_with('/');
   if (folder && piped)
     throw Error(ErrorCode::usage, "is a folder; name a file for what comes from standard input")
         .add_context(options.output);
-  if (folder)
-    return fs::path(options.output) / (is_one_name(source.path) ? source.path : single_name(source.path)).filename();
+  if (folder) {
+    fs::path name = (is_one_name(source.path) ? source.path : single_name(source.path)).filename();
+    return fs::path(options.output) / with_extension(name, command);
+  }
   if (options.files.size() > 1) {
     throw Error(ErrorCode::usage, "several files need an output folder; create it, or end its name with '/'")
         .add_context(options.output);

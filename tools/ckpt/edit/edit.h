@@ -28,8 +28,9 @@ struct Edit {
 using EditFunction = std::function<Edit(const ckpt::Checkpoint& checkpoint, const std::string& at)>;
 
 struct EditCommand {
-  std::string name;  ///< of the command
-  std::string tag;   ///< of the default output: "plain" makes net.plain.pth
+  std::string name;            ///< of the command
+  std::string tag;             ///< of the default output: "plain" makes net.plain.pth
+  std::string extension = {};  ///< of outputs that the user did not name, where it is not the input's: ".gguf"
 };
 
 /// Runs `edit` over all files. Every target is checked before the first file is read. Errors: Error(usage) for options
