@@ -116,11 +116,23 @@ class OptimizerLister {
   std::vector<OptimizerStateRef> found_;
 };
 
+/// Nothing but what generators of random numbers were at (`rng_state`, `cuda_rng_state`): bytes in one row.
+bool is_generators_state(const Dict& dict) {
+  return std::all_of(dict.items.begin(), dict.items.end(), [](const auto& item) {
+    if (!item.first.is(Value::Kind::text) || !item.second.is(Value::Kind::tensor)) return true;
+    const Entry& entry = item.second.as_entry();
+    return has_word(item.first, {"rng"}) && entry.dtype == core::DType::u8 && entry.shape.size() == 1;
+  });
+}
+
 /// The state dicts among which the model is: each dict once, averages only where there is nothing else.
 std::vector<StateDictRef> model_candidates(const Value& root) {
   std::vector<StateDictRef> found = list_weights(root);
   auto is_average = [](const StateDictRef& ref) { return ref.kind == StateDictKind::ema; };
   if (!std::all_of(found.begin(), found.end(), is_average)) std::erase_if(found, is_average);
+  if (found.size() > 1) {
+    std::erase_if(found, [](const StateDictRef& ref) { return is_generators_state(*ref.dict); });
+  }
   std::unordered_set<const Dict*> seen;
   std::erase_if(found, [&](const StateDictRef& ref) { return !seen.insert(ref.dict).second; });
   return found;
@@ -168,8 +180,14 @@ std::string list_candidates(const std::vector<StateDictRef>& candidates) {
   return out;
 }
 
-[[noreturn]] void throw_none(const std::string& path) {
-  throw Error(ErrorCode::key, (path.empty() ? "the file" : core::quote(path)) + " has no state dict of a model");
+[[noreturn]] void throw_none(const Value& top, const std::string& path) {
+  std::string others;
+  for (const StateDictRef& ref : list_state_dicts(top)) {
+    if (!ref.in_object)
+      others += (others.empty() ? "" : ", ") + core::quote(ref.name) + " of kind " + std::string(name(ref.kind));
+  }
+  throw Error(ErrorCode::key, (path.empty() ? "the file" : core::quote(path)) + " has no state dict of a model" +
+                                  (others.empty() ? "" : ", only " + others));
 }
 
 /// REQUIRES: there are several. Their names count from the top of the file.
@@ -242,7 +260,7 @@ StateDictRef choose_state_dict(const Value& root, const std::string& path) {
   const Value& top = value_at(root, path);
   if (std::optional<StateDictRef> itself = top_itself(top, path)) return std::move(*itself);
   std::vector<StateDictRef> candidates = model_candidates(top);
-  if (candidates.empty()) throw_none(path);
+  if (candidates.empty()) throw_none(top, path);
   const StateDictRef* chosen = pick(candidates);
   if (chosen != nullptr) candidates = {*chosen};
   name_from_top(candidates, path);

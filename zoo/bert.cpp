@@ -74,7 +74,8 @@ struct OutputOf : core::ModuleOf<Derived> {
   core::LayerNorm norm;
   core::Dropout dropout;
 
-  OutputOf(std::int64_t in, const BertOptions& o) : dense(in, o.hidden_size), norm(norm_of(o)), dropout(o.dropout) {}
+  OutputOf(std::int64_t in, const BertOptions& o)
+      : core::ModuleOf<Derived>(core::OnBehalf()), dense(in, o.hidden_size), norm(norm_of(o)), dropout(o.dropout) {}
   void members(core::Members& m) override {
     m.child("dense", dense).child("LayerNorm", norm).child("dropout", dropout);
   }

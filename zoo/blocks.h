@@ -20,6 +20,7 @@ namespace zoo::detail {
 /// A Sequential under another class name.
 template <class Derived>
 struct SequentialOf : core::ModuleOf<Derived>, core::ModuleEntries {
+  SequentialOf() : core::ModuleOf<Derived>(core::OnBehalf()) {}
   void push_back(core::AnyModule module) { this->add(std::to_string(this->size()), std::move(module)); }
   void add_module(std::string name, core::AnyModule module) { this->add(std::move(name), std::move(module)); }
   void members(core::Members& m) override { this->list(m); }

@@ -125,7 +125,9 @@ struct ModelOf : core::ModuleOf<Derived> {
   IntermediateLayerGetter backbone;
   Head classifier;
   ModelOf(std::int64_t layers, const SegmentationOptions& o)
-      : backbone(backbone_options(layers, o)), classifier(2048, o.num_classes) {}
+      : core::ModuleOf<Derived>(core::OnBehalf()),
+        backbone(backbone_options(layers, o)),
+        classifier(2048, o.num_classes) {}
   void members(core::Members& m) override { m.child("backbone", backbone).child("classifier", classifier); }
   Tensor forward(const Tensor& x) {
     Tensor h = classifier(backbone(x));  // (n, classes, h / 8, w / 8)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <unordered_map>
@@ -195,15 +196,40 @@ void print_keys(std::ostream& out, std::string_view what, const std::vector<std:
   for (const std::string& key : keys) out << "  " << what << ' ' << core::quote(key) << '\n';
 }
 
+/// How many of the module's tensors a dict has, under their names or behind those of wrappers.
+std::size_t tensors_that_fit(const Dict& dict, const StateDict& model) {
+  return static_cast<std::size_t>(std::count_if(dict.items.begin(), dict.items.end(), [&](const auto& item) {
+    if (!item.first.is(Value::Kind::text) || !item.second.is(Value::Kind::tensor)) return false;
+    const Tensor* own = model.find(item.first.as_text());
+    if (own == nullptr) own = model.find(without_wrappers(item.first.as_text()).key);
+    return own != nullptr && own->sizes() == value_shape(item.second.as_entry());
+  }));
+}
+
+/// The model of the file; where that has nothing for this module, or cannot be told, the only dict of weights that fits
+/// best.
+StateDictRef choose_for_module(const Value& root, const std::string& path, const StateDict& model) {
+  const std::optional<StateDictRef> usual = path.empty() ? find_model(root) : std::nullopt;
+  if (!path.empty() || (usual && tensors_that_fit(*usual->dict, model) > 0)) return choose_state_dict(root, path);
+  std::vector<StateDictRef> all = list_weights(root);
+  std::vector<std::size_t> fits;
+  for (const StateDictRef& ref : all) fits.push_back(tensors_that_fit(*ref.dict, model));
+  const auto best = std::max_element(fits.begin(), fits.end());
+  if (best == fits.end() || *best == 0 || std::count(fits.begin(), fits.end(), *best) > 1) {
+    return choose_state_dict(root, path);
+  }
+  return std::move(all[static_cast<std::size_t>(best - fits.begin())]);
+}
+
 }  // namespace
 
 LoadReport load_into(Module& module, const Checkpoint& checkpoint, const LoadIntoOptions& options) {
   LoadReport report;
   report.file = checkpoint.path.string();
   report.format = checkpoint.format;
-  StateDictRef chosen = choose_state_dict(checkpoint.root, options.path);
-  report.path = chosen.name;
   const StateDict model = module.state_dict();  // once: a user's hooks run in it
+  StateDictRef chosen = choose_for_module(checkpoint.root, options.path, model);
+  report.path = chosen.name;
   Value ruled = apply_load_rules(*chosen.dict, options.rules, &report.warnings);
   const Dict& source = ruled.as_dict();
   Renames renames = options.reconcile ? reconcile(source, model, report) : Renames();

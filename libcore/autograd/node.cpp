@@ -136,8 +136,12 @@ std::uint32_t Node::add_output(const Tensor& output) {
   return static_cast<std::uint32_t>(outputs_.size() - 1);
 }
 
-Tensor Node::saved(std::size_t i) const {
+void Node::check_not_freed() const {
   if (released_) throw Error(ErrorCode::runtime, std::string(kSecondBackward));
+}
+
+Tensor Node::saved(std::size_t i) const {
+  check_not_freed();
   const SavedTensor& kept = saved_[i];
   if (!kept.tensor_.defined()) return {};
   if (!kept.tensor_.impl()->recomputed) return unpacked(kept, kept.tensor_, kept.version_);

@@ -116,6 +116,8 @@ class Node : public RefCounted {
   // --- for apply()
   /// The i-th saved tensor. Errors: PyTorch's texts for a second backward and for in-place changes.
   Tensor saved(std::size_t i) const;
+  /// For nodes that keep a number where PyTorch keeps a tensor: the same error at a second backward.
+  void check_not_freed() const;
   /// False when nobody wants the gradient of input i; leave it undefined then.
   bool wants(std::size_t i) const { return static_cast<bool>(edges_[i].node); }
 

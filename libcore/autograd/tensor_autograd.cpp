@@ -67,7 +67,7 @@ bool Tensor::base_requires_grad() const {
 const IntrusivePtr<Node>& Tensor::grad_fn() const {
   AutogradMeta* meta = try_meta(*this);
   if (meta == nullptr) return kNoNode;
-  if (impl_->is_view) refresh_view_node(*this, *meta);
+  if (self().is_view) refresh_view_node(*this, *meta);
   return meta->grad_fn;
 }
 
@@ -88,8 +88,8 @@ bool Tensor::is_leaf() const {
   return !grad_fn();
 }
 
-Tensor& Tensor::requires_grad_(bool value) {
-  if (value && !is_floating(dtype()) && !is_complex(dtype())) {
+const Tensor& Tensor::requires_grad_(bool value) const& {
+  if (value && !is_floating(dtype()) && !core::is_complex(dtype())) {
     throw Error(ErrorCode::runtime, "only Tensors of floating point dtype can require gradients");
   }
   if (value && is_inference() && !is_inference_mode()) {
@@ -102,11 +102,11 @@ Tensor& Tensor::requires_grad_(bool value) {
         "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
         "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
   }
-  if (is_leaf()) impl_->requires_grad = value;
+  if (is_leaf()) self().requires_grad = value;
   return *this;
 }
 
-Tensor Tensor::grad() const {
+const Tensor Tensor::grad() const {  // NOLINT(readability-const-return-type): see tensor.h
   AutogradMeta* meta = try_meta(*this);
   if (meta == nullptr) return {};
   if (meta->retained) return *meta->retained;
@@ -174,7 +174,7 @@ void detail::run_hook(const GradHook& hook, Tensor& grad) {
 }
 
 void Tensor::set_grad(const Tensor& grad) const {
-  if (!grad.defined() && impl_->autograd == nullptr) return;
+  if (!grad.defined() && self().autograd == nullptr) return;
   if (grad.defined()) check_assigned_grad(*this, grad);
   AutogradMeta& meta = make_meta(*this);
   (meta.retained ? *meta.retained : meta.grad) = grad;
@@ -237,7 +237,7 @@ Tensor Tensor::detach() const {
 
 std::uint32_t Tensor::version() const {
   if (is_inference()) throw Error(ErrorCode::runtime, "Inference tensors do not track version counter.");
-  return impl_->version();
+  return self().version();
 }
 
 Tensor Tensor::deepcopy() const {
@@ -249,7 +249,7 @@ Tensor Tensor::deepcopy() const {
         "https://github.com/pytorch/pytorch/pull/103001");
   }
   Tensor copy = raw::clone(*this);
-  copy.impl()->requires_grad = impl_->requires_grad;
+  copy.impl()->requires_grad = self().requires_grad;
   if (AutogradMeta* meta = try_meta(*this); meta != nullptr && meta->grad.defined()) {
     make_meta(copy).grad = meta->grad.detach().deepcopy();
   }
@@ -257,7 +257,7 @@ Tensor Tensor::deepcopy() const {
 }
 
 Tensor& Tensor::detach_() {
-  if (impl_->is_view) {
+  if (self().is_view) {
     throw Error(
         ErrorCode::runtime,
         "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
@@ -270,7 +270,7 @@ Tensor& Tensor::detach_() {
     meta->grad_fn = {};
     meta->output_nr = 0;
   }
-  impl_->requires_grad = false;
+  self().requires_grad = false;
   return *this;
 }
 
@@ -283,14 +283,14 @@ Tensor Tensor::data_alias() const {
 void Tensor::set_data(const Tensor& other) const {
   auto version = make_intrusive<VersionCounter>();
   version->value = this->version();
-  impl_->storage = other.storage();
-  impl_->offset = other.storage_offset();
-  impl_->sizes = other.sizes();
-  impl_->strides = other.strides();
-  impl_->numel = other.numel();
-  impl_->dtype = other.dtype();
-  impl_->contiguous = other.is_contiguous();
-  impl_->own_version = std::move(version);
+  self().storage = other.storage();
+  self().offset = other.storage_offset();
+  self().sizes = other.sizes();
+  self().strides = other.strides();
+  self().numel = other.numel();
+  self().dtype = other.dtype();
+  self().contiguous = other.is_contiguous();
+  self().own_version = std::move(version);
   // A recorded accumulator expects gradients of the old shape and dtype. Another thread may be ending it.
   if (AutogradMeta* meta = try_meta(*this)) {
     const SpinLock lock(meta->accumulator_lock);

@@ -3,6 +3,7 @@
 // so that small tensors allocate nothing for them.
 // Thread safety: plain value. Use: core::Shape s{30, 5}; std::cout << s;  // torch.Size([30, 5])
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -23,6 +24,11 @@ class Shape {
     if (sizes.size() > kInline) reserve(sizes.size());
     std::int64_t* to = data();
     for (std::int64_t size : sizes) to[size_++] = size;
+  }
+  /// One number stands for a list of one, as in `x.sum(1)` and `Conv1d(1, 2, 3)`.
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Shape(T size) : size_(1) {  // NOLINT(google-explicit-constructor)
+    inline_[0] = static_cast<std::int64_t>(size);
   }
   Shape(const std::vector<std::int64_t>& sizes) : Shape(std::span(sizes)) {}
   explicit Shape(std::span<const std::int64_t> sizes);

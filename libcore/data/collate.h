@@ -23,8 +23,16 @@
 
 namespace core {
 
+/// Of what is none of the types below. Specialise it for a type of your own, or give the loader a collate function.
 template <class Sample>
-struct Collate;
+struct Collate {
+  static Tensor join(const std::vector<Sample>&) {
+    static_assert(sizeof(Sample) == 0,
+                  "no batch can be made of these samples: give a collate function, as in core::DataLoader(data, "
+                  "{.batch_size = 8}, [](const std::vector<Sample>& samples) { ... })");
+    return {};
+  }
+};
 
 /// What a batch of samples of this type is.
 template <class Sample>

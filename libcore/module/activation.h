@@ -31,6 +31,8 @@ std::string inplace_text(std::string text, bool inplace);
 struct ReLU : ModuleOf<ReLU> {
   bool inplace;
   explicit ReLU(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  template <std::same_as<bool> Bool>
+  explicit ReLU(Bool in_place) : inplace(in_place) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return inplace ? "inplace=True" : ""; }
   Tensor forward(const Tensor& x) const;
@@ -39,6 +41,8 @@ struct ReLU : ModuleOf<ReLU> {
 struct ReLU6 : ModuleOf<ReLU6> {
   bool inplace;
   explicit ReLU6(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  template <std::same_as<bool> Bool>
+  explicit ReLU6(Bool in_place) : inplace(in_place) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return detail::inplace_text("", inplace); }
   Tensor forward(const Tensor& x) const;
@@ -47,6 +51,8 @@ struct ReLU6 : ModuleOf<ReLU6> {
 struct SELU : ModuleOf<SELU> {
   bool inplace;
   explicit SELU(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  template <std::same_as<bool> Bool>
+  explicit SELU(Bool in_place) : inplace(in_place) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return detail::inplace_text("", inplace); }
   Tensor forward(const Tensor& x) const;
@@ -55,6 +61,8 @@ struct SELU : ModuleOf<SELU> {
 struct SiLU : ModuleOf<SiLU> {
   bool inplace;
   explicit SiLU(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  template <std::same_as<bool> Bool>
+  explicit SiLU(Bool in_place) : inplace(in_place) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return detail::inplace_text("", inplace); }
   Tensor forward(const Tensor& x) const;
@@ -72,6 +80,8 @@ struct Mish : ModuleOf<Mish> {
 struct Hardswish : ModuleOf<Hardswish> {
   bool inplace;
   explicit Hardswish(const InplaceOptions& options = {}) : inplace(options.inplace) {}
+  template <std::same_as<bool> Bool>
+  explicit Hardswish(Bool in_place) : inplace(in_place) {}
   void members(Members&) override {}
   Tensor forward(const Tensor& x) const;
 };

@@ -2,6 +2,7 @@
 // Conv2d and 2-D pooling modules. As torch.nn's modules of the same names.
 // Thread safety: as Module. Use: core::Conv2d conv(1, 6, 5, {.padding = 2}); core::Tensor y = conv(x);
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +39,10 @@ struct Conv2d : ModuleOf<Conv2d> {
 
   /// Errors (value): PyTorch's texts for groups, padding and padding_mode.
   Conv2d(std::int64_t in, std::int64_t out, Size2 kernel, const Conv2dLayerOptions& given = {});
+  /// Stride and padding by place, as in Python: Conv2d(3, 64, 7, 2, 3).
+  template <std::integral Stride>
+  Conv2d(std::int64_t in, std::int64_t out, Size2 kernel, Stride stride, std::int64_t padding = 0)
+      : Conv2d(in, out, kernel, Conv2dLayerOptions{.stride = stride, .padding = padding}) {}
   void reset_parameters();
   void members(Members& m) override;
   std::string extra_repr() const override;
@@ -49,6 +54,9 @@ struct MaxPool2d : ModuleOf<MaxPool2d> {
   MaxPool2dOptions options;
 
   explicit MaxPool2d(Size2 kernel, const MaxPool2dOptions& given = {});
+  template <std::integral Stride>
+  MaxPool2d(Size2 kernel, Stride stride, std::int64_t padding = 0)
+      : MaxPool2d(kernel, MaxPool2dOptions{.stride = stride, .padding = padding}) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return max_pool2d(x, kernel_size, options); }
@@ -59,6 +67,9 @@ struct AvgPool2d : ModuleOf<AvgPool2d> {
   AvgPool2dOptions options;
 
   explicit AvgPool2d(Size2 kernel, const AvgPool2dOptions& given = {});
+  template <std::integral Stride>
+  AvgPool2d(Size2 kernel, Stride stride, std::int64_t padding = 0)
+      : AvgPool2d(kernel, AvgPool2dOptions{.stride = stride, .padding = padding}) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return avg_pool2d(x, kernel_size, options); }

@@ -1,9 +1,11 @@
 #pragma once
 // Conv1d, Conv3d, the transposed convolutions, Unfold and Fold. As torch.nn's modules of the same names; Conv2d is in
-// conv.h. Sizes are lists: {3} stands for all dimensions, {3, 5, 5} for each.
-// Thread safety: as Module. Use: core::Conv1d conv(16, 32, {3}, {.padding = {1}}); core::Tensor y = conv(x);
+// conv.h. Sizes are lists or one number for all dimensions: 3, {3, 5, 5}.
+// Thread safety: as Module. Use: core::Conv1d conv(16, 32, 3, {.padding = 1}); core::Tensor y = conv(x);
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -59,6 +61,9 @@ struct ConvState {
 struct Conv1d : ModuleOf<Conv1d>, ConvState {
   Conv1d(std::int64_t in, std::int64_t out, const Shape& kernel, const ConvLayerOptions& given = {})
       : ConvState(1, Kind::plain, {in, out}, kernel, given) {}
+  template <std::integral Stride>
+  Conv1d(std::int64_t in, std::int64_t out, const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : Conv1d(in, out, kernel, ConvLayerOptions{.stride = step, .padding = pads}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   Tensor forward(const Tensor& x) const;
@@ -68,6 +73,9 @@ struct Conv1d : ModuleOf<Conv1d>, ConvState {
 struct Conv3d : ModuleOf<Conv3d>, ConvState {
   Conv3d(std::int64_t in, std::int64_t out, const Shape& kernel, const ConvLayerOptions& given = {})
       : ConvState(3, Kind::plain, {in, out}, kernel, given) {}
+  template <std::integral Stride>
+  Conv3d(std::int64_t in, std::int64_t out, const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : Conv3d(in, out, kernel, ConvLayerOptions{.stride = step, .padding = pads}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   Tensor forward(const Tensor& x) const;
@@ -76,6 +84,9 @@ struct Conv3d : ModuleOf<Conv3d>, ConvState {
 struct ConvTranspose1d : ModuleOf<ConvTranspose1d>, ConvState {
   ConvTranspose1d(std::int64_t in, std::int64_t out, const Shape& kernel, const ConvLayerOptions& given = {})
       : ConvState(1, Kind::transposed, {in, out}, kernel, given) {}
+  template <std::integral Stride>
+  ConvTranspose1d(std::int64_t in, std::int64_t out, const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : ConvTranspose1d(in, out, kernel, ConvLayerOptions{.stride = step, .padding = pads}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   Tensor forward(const Tensor& x) const { return conv_transpose1d(x, weight, bias, transposed_options()); }
@@ -84,6 +95,9 @@ struct ConvTranspose1d : ModuleOf<ConvTranspose1d>, ConvState {
 struct ConvTranspose2d : ModuleOf<ConvTranspose2d>, ConvState {
   ConvTranspose2d(std::int64_t in, std::int64_t out, const Shape& kernel, const ConvLayerOptions& given = {})
       : ConvState(2, Kind::transposed, {in, out}, kernel, given) {}
+  template <std::integral Stride>
+  ConvTranspose2d(std::int64_t in, std::int64_t out, const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : ConvTranspose2d(in, out, kernel, ConvLayerOptions{.stride = step, .padding = pads}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   Tensor forward(const Tensor& x) const { return conv_transpose2d(x, weight, bias, transposed_options()); }
@@ -92,6 +106,9 @@ struct ConvTranspose2d : ModuleOf<ConvTranspose2d>, ConvState {
 struct ConvTranspose3d : ModuleOf<ConvTranspose3d>, ConvState {
   ConvTranspose3d(std::int64_t in, std::int64_t out, const Shape& kernel, const ConvLayerOptions& given = {})
       : ConvState(3, Kind::transposed, {in, out}, kernel, given) {}
+  template <std::integral Stride>
+  ConvTranspose3d(std::int64_t in, std::int64_t out, const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : ConvTranspose3d(in, out, kernel, ConvLayerOptions{.stride = step, .padding = pads}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   Tensor forward(const Tensor& x) const { return conv_transpose3d(x, weight, bias, transposed_options()); }
@@ -101,6 +118,8 @@ struct ConvTranspose3d : ModuleOf<ConvTranspose3d>, ConvState {
 struct Unfold : ModuleOf<Unfold> {
   Shape kernel_size;
   PatchOptions options;
+  explicit Unfold(std::initializer_list<std::int64_t> kernel, const PatchOptions& given = {})
+      : Unfold(Shape(kernel), given) {}
   explicit Unfold(const Shape& kernel, const PatchOptions& given = {}) : kernel_size(kernel), options(given) {}
   void members(Members&) override {}
   std::string extra_repr() const override;

@@ -2,6 +2,7 @@
 // Embedding and EmbeddingBag: a table of vectors looked up by index. As torch.nn's modules of the same names.
 // Thread safety: as Module. Use: core::Embedding words(1000, 64); core::Tensor v = words(indices);
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,9 @@ struct Embedding : ModuleOf<Embedding> {
   Parameter weight;
 
   Embedding(std::int64_t count, std::int64_t width, const EmbeddingOptions& options = {});
+  template <std::integral Index>
+  Embedding(std::int64_t count, std::int64_t width, Index padding)
+      : Embedding(count, width, EmbeddingOptions{.padding_idx = padding}) {}
   void reset_parameters();
   void members(Members& m) override;
   std::string extra_repr() const override;

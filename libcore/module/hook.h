@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -35,16 +36,42 @@ class Hook {
   std::function<Result(Args...)> call_;
 };
 
-// Hooks see the tensors among the arguments of a call whose result is one tensor.
+// Hooks see the tensors among the arguments of a call and in its result. A hook takes the one output of most modules as
+// const Tensor&, or all outputs as const std::vector<Tensor>&, and gives others in the same form; the first form on a
+// module that gives several is Error(type).
 
 /// May give other inputs, as many as there are.
 using ForwardPreHook = Hook<std::vector<Tensor>, Module&, const std::vector<Tensor>&>;  // module, inputs
-/// May give another result.
-using ForwardHook = Hook<Tensor, Module&, const std::vector<Tensor>&, const Tensor&>;  // module, inputs, output
-/// May give another gradient of the output.
-using BackwardPreHook = Hook<Tensor, Module&, const Tensor&>;  // module, output_grad
-/// May give other gradients of the inputs. A gradient is undefined for an input that wants none.
-using BackwardHook = Hook<std::vector<Tensor>, Module&, const std::vector<Tensor>&, const Tensor&>;
+
+/// A hook in one of the two forms. First: the arguments before the outputs (or their gradients).
+template <class One, class Many, class... First>
+class OutputHook {
+ public:
+  template <class F>
+  requires std::invocable<F&, First..., const Tensor&> OutputHook(F function)
+      : one_(std::move(function)) {}  // NOLINT(google-explicit-constructor): any callable
+  template <class F>
+  requires(!std::invocable<F&, First..., const Tensor&> && std::invocable<F&, First..., const std::vector<Tensor>&>)
+      OutputHook(F function)  // NOLINT(google-explicit-constructor): any callable
+      : many_(std::move(function)) {}
+
+  using TakesOne = Hook<One, First..., const Tensor&>;
+  using TakesMany = Hook<Many, First..., const std::vector<Tensor>&>;
+  const std::optional<TakesOne>& one() const { return one_; }
+  const std::optional<TakesMany>& many() const { return many_; }
+
+ private:
+  std::optional<TakesOne> one_;
+  std::optional<TakesMany> many_;
+};
+
+/// May give another result: module, inputs, output.
+using ForwardHook = OutputHook<Tensor, std::vector<Tensor>, Module&, const std::vector<Tensor>&>;
+/// May give another gradient of the output: module, output_grad.
+using BackwardPreHook = OutputHook<Tensor, std::vector<Tensor>, Module&>;
+/// May give other gradients of the inputs: module, input_grads, output_grad. A gradient is undefined for an input that
+/// wants none.
+using BackwardHook = OutputHook<std::vector<Tensor>, std::vector<Tensor>, Module&, const std::vector<Tensor>&>;
 
 // Hooks around a module's state. `prefix` is that of its keys: "" or ending in a dot.
 

@@ -77,7 +77,7 @@ struct LazyModule : ModuleOf<Derived> {
   }
 
  protected:
-  explicit LazyModule(Layer made) : layer(std::move(made)) {}
+  explicit LazyModule(Layer made) : ModuleOf<Derived>(OnBehalf()), layer(std::move(made)) {}
 
  private:
   bool called_ = false;

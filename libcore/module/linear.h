@@ -2,6 +2,7 @@
 // Linear, Bilinear, Identity, Flatten, distances. As torch.nn's modules of the same names.
 // Thread safety: as Module. Use: core::Linear fc(5, 2); core::Tensor y = fc(x);
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ struct Linear : ModuleOf<Linear> {
   Parameter bias;  ///< undefined when there is none
 
   Linear(std::int64_t in, std::int64_t out, const LinearOptions& options = {});
+  template <std::same_as<bool> Bool>
+  Linear(std::int64_t in, std::int64_t out, Bool with_bias) : Linear(in, out, LinearOptions{.bias = with_bias}) {}
   /// Draws the initial values again.
   void reset_parameters();
   void members(Members& m) override;

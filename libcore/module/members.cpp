@@ -1,9 +1,14 @@
 #include "libcore/module/members.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/module/module.h"
 
 namespace core {
@@ -21,6 +26,12 @@ void check_name(const char* what, const std::string& name) {
 
 Members::Members(Module& module) {
   module.members(*this);
+  if (!module.members_checked()) {
+    check_kinds(module);
+    check_complete(module);
+    module.set_members_checked();
+  }
+  list_registered(module);
   if (module.reparametrized()) detail::replace_members(*this, module);
   check_unique();
 }
@@ -28,11 +39,8 @@ Members::Members(Module& module) {
 Members Members::as_written(Module& module) {
   Members list;
   module.members(list);
+  list.list_registered(module);
   return list;
-}
-
-Members& Members::child(std::string name, Module& module) {
-  return add_child({std::move(name), &module, {}});
 }
 
 Members& Members::parameter(std::string name, Tensor& tensor) {
@@ -62,6 +70,92 @@ void Members::check_unique() const {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end()) throw Error(ErrorCode::key, "attribute '" + std::string(*twice) + "' already exists");
+}
+
+void Members::list_registered(Module& module) {
+  detail::RegisteredMembers* own = module.registered();
+  if (own == nullptr) return;
+  for (auto& [name, tensor] : own->parameters) parameter(name, tensor);
+  for (auto& entry : own->buffers) buffer(entry.name, entry.tensor, entry.persistent);
+  for (auto& [name, held] : own->children) child(name, held);
+}
+
+namespace {
+
+/// "Linear(in_features=4, out_features=2, bias=True)"
+std::string in_words(const Module& module) {
+  return module.class_name() + "(" + module.extra_repr() + ")";
+}
+
+[[noreturn]] void fail_incomplete(const Module& module, const std::string& what) {
+  throw Error(ErrorCode::usage, "module " + quote(module.class_name()) + " " + what);
+}
+
+}  // namespace
+
+/// Whether this list names the module, or all that it has under names of its own (as lazy modules list their layer).
+bool Members::covers(Module& found) const {
+  for (const ChildMember& child : children_) {
+    if (child.module == &found) return true;
+  }
+  Members its;
+  found.members(its);
+  const auto is_here = [](const std::vector<TensorMember>& list, const TensorMember& wanted) {
+    return std::any_of(list.begin(), list.end(), [&](const TensorMember& own) { return own.tensor == wanted.tensor; });
+  };
+  const auto& parameters = its.parameters_;
+  return !parameters.empty() && std::all_of(parameters.begin(), parameters.end(),
+                                            [&](const TensorMember& its_own) { return is_here(parameters_, its_own); });
+}
+
+void Members::check_complete(Module& module) const {
+  const std::span<const char> bytes = module.own_bytes();
+  std::size_t modules = 0;
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
+    const char* place = bytes.data() + at;
+    if (Module* found = Module::module_at(place); found != nullptr && found != &module) {
+      ++modules;
+      if (!covers(*found)) {
+        fail_incomplete(module, "holds a " + in_words(*found) + ", the " + std::to_string(modules) +
+                                    ". of its modules, "
+                                    "that its members() does not list: add m.child(\"name\", member)");
+      }
+      // What lies inside it, it lists itself.
+      const std::span<const char> inner = found->own_bytes();
+      if (!inner.empty())
+        at = static_cast<std::size_t>(inner.data() + inner.size() - bytes.data()) - sizeof(std::uint64_t);
+      continue;
+    }
+    const Parameter* parameter = Parameter::parameter_at(place);
+    if (parameter == nullptr || !parameter->defined()) continue;
+    const auto is_it = [&](const TensorMember& member) { return member.tensor == parameter; };
+    if (std::any_of(parameters_.begin(), parameters_.end(), is_it)) continue;
+    fail_incomplete(module, "holds a Parameter of size " + to_list(parameter->sizes()) +
+                                " that its members() does not list: add m.parameter(\"name\", member)");
+  }
+}
+
+void Members::check_kinds(Module& module) const {
+  const std::span<const char> bytes = module.own_bytes();
+  const auto bytes_behind = [&](const Tensor* tensor) -> std::size_t {
+    const char* place = reinterpret_cast<const char*>(tensor);
+    const bool inside = !bytes.empty() && place >= bytes.data() && place < bytes.data() + bytes.size();
+    return inside ? static_cast<std::size_t>(bytes.data() + bytes.size() - place) : 0;
+  };
+  for (const TensorMember& member : buffers_) {
+    if (!Parameter::holds(*member.tensor, bytes_behind(member.tensor))) continue;
+    fail_incomplete(module, "lists the Parameter " + quote(member.name) + " as a buffer: write m.parameter(\"" +
+                                member.name + "\", member), or make it a core::Tensor");
+  }
+  for (const TensorMember& member : parameters_) {
+    const Tensor& tensor = *member.tensor;
+    const std::size_t known = bytes_behind(member.tensor);
+    if (known == 0 || !tensor.defined() || tensor.requires_grad() || Parameter::holds(tensor, known)) continue;
+    fail_incomplete(module, "lists " + quote(member.name) +
+                                " as a parameter, but it is a plain tensor that wants no "
+                                "gradient: make it a core::Parameter, or write m.buffer(\"" +
+                                member.name + "\", member)");
+  }
 }
 
 }  // namespace core

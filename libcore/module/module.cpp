@@ -204,6 +204,72 @@ Module& Module::apply(const std::function<void(Module&)>& visit) {
   return *this;
 }
 
+Module* Module::module_at(const void* place) {
+  if (!detail::ModuleMark::stands_at(place)) return nullptr;
+  static const auto kOffset = [] {
+    struct Any final : Module {
+      void members(Members&) override {}
+      std::shared_ptr<Module> copy() const override { return nullptr; }
+    } any;
+    const auto* module = static_cast<const Module*>(&any);
+    return reinterpret_cast<const char*>(&module->mark_) - reinterpret_cast<const char*>(module);
+  }();
+  return reinterpret_cast<Module*>(const_cast<char*>(static_cast<const char*>(place)) - kOffset);
+}
+
+namespace {
+
+/// Leaves out what was just added where its name cannot be.
+template <class List>
+auto& checked_name(Module& module, List& list) {
+  try {
+    static_cast<void>(Members(module));
+  } catch (...) {
+    list.pop_back();
+    throw;
+  }
+  return list.back();
+}
+
+}  // namespace
+
+Tensor& Module::register_parameter(const std::string& name, const Parameter& parameter) {
+  auto& list = registered_.make().parameters;
+  list.emplace_back(name, parameter);
+  return checked_name(*this, list).second;
+}
+
+Tensor& Module::register_buffer(const std::string& name, const Tensor& tensor, bool persistent) {
+  auto& list = registered_.make().buffers;
+  list.push_back({name, tensor, persistent});
+  return checked_name(*this, list).tensor;
+}
+
+Module& Module::register_module(const std::string& name, std::shared_ptr<Module> module) {
+  if (!module) throw Error(ErrorCode::type, "None is not a Module subclass");
+  auto& list = registered_.make().children;
+  list.emplace_back(name, std::move(module));
+  return *checked_name(*this, list).second;
+}
+
+void Module::set_submodule(std::string_view path, const std::shared_ptr<Module>& module) {
+  if (path.empty()) throw Error(ErrorCode::value, "Cannot set the submodule without a target name!");
+  const std::size_t dot = path.rfind('.');
+  Module& parent = submodule(dot == std::string_view::npos ? "" : path.substr(0, dot));
+  const std::string name(dot == std::string_view::npos ? path : path.substr(dot + 1));
+  const Members own(parent);
+  for (const ChildMember& child : own.children()) {
+    if (child.name != name) continue;
+    if (!child.rebind) {
+      throw Error(ErrorCode::type, "module " + quote(parent.class_name()) + ": its member " + quote(name) +
+                                       " is part of the struct and stays what it is; hold it as "
+                                       "std::shared_ptr<core::Module> to put another in its place");
+    }
+    return child.rebind(module);
+  }
+  parent.register_module(name, module);
+}
+
 void Module::requires_grad_(bool requires_grad) {
   for (Tensor parameter : parameters()) parameter.requires_grad_(requires_grad);
 }
@@ -231,6 +297,20 @@ namespace detail {
 void throw_no_forward(const Module& module) {
   throw Error(ErrorCode::not_implemented,
               "Module [" + module.class_name() + "] is missing the required \"forward\" function");
+}
+
+void throw_other_class(const Module& module, const std::type_info& known) {
+  const std::string base = short_class_name(known), own = short_class_name(typeid(module));
+  throw Error(ErrorCode::usage, "module " + quote(own) + " derives from " + base +
+                                    ", whose forward this call would run in place of its own: derive it from "
+                                    "core::ModuleOf<" +
+                                    own + ", " + base + ">");
+}
+
+void throw_wrong_child(const Module& module) {
+  throw Error(ErrorCode::type, "a " + quote(module.class_name()) +
+                                   " cannot stand there: the struct holds it by a pointer to another class; hold it as "
+                                   "std::shared_ptr<core::Module>");
 }
 
 void throw_not_copyable(const Module& module) {

@@ -14,21 +14,25 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "libcore/module/detail/tensors_in.h"
 #include "libcore/module/module_base.h"
 
 namespace core {
 
 /// What gives the module back as Derived, where Module gives nothing. A base of its own, so that
 /// `template class ModuleOf<Linear>;` compiles none of it: few modules are converted in one expression.
-template <class Derived>
-class ChainedModule : public Module {
+template <class Derived, class Base>
+class ChainedModule : public Base {
  public:
+  using Base::Base;
   // Each gives this module back; a temporary as a value, so that DataParallel(Net().to(device)) owns what it wraps.
 
   Derived& train(bool mode = true) & { return this->set_training(mode), derived(); }
@@ -65,21 +69,49 @@ class ChainedModule : public Module {
   Derived&& moved() { return std::move(derived()); }
 };
 
-/// Base of a module of type Derived: calls forward and copies.
-template <class Derived>
-class ModuleOf : public ChainedModule<Derived> {
+/// For a template between ModuleOf and the modules that derive from it, which makes ModuleOf<Derived> for them.
+struct OnBehalf {};
+
+/// Base of a module of type Derived: calls forward and copies. A class that derives from a module of its own kind names
+/// that one too, and everything (the call, Sequential, copies) is its own then:
+///
+///   struct LoRALinear : core::ModuleOf<LoRALinear, core::Linear> {
+///     using ModuleOf::ModuleOf;                                     // the constructors of Linear
+///     core::Tensor forward(const core::Tensor& x) { return Linear::forward(x) + delta(x); }
+///   };
+///
+/// Without it Error(usage) at the first call, or a compile error where it is listed in members() or put into a
+/// container.
+template <class Derived, class Base = Module>
+class ModuleOf : public ChainedModule<Derived, Base> {
  public:
+  using ModuleType = Derived;
+  using ChainedModule<Derived, Base>::ChainedModule;
+  ModuleOf(const ModuleOf&) = default;
+  ModuleOf(ModuleOf&&) = default;
+  ModuleOf& operator=(const ModuleOf&) = default;
+  ModuleOf& operator=(ModuleOf&&) = default;
+
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
+    if (typeid(*this) != typeid(Derived)) [[unlikely]]
+      detail::throw_other_class(*this, typeid(Derived));
     this->prepare();
-    if constexpr (std::is_same_v<decltype(derived().forward(std::forward<Args>(args)...)), Tensor>) {
-      if (this->has_hooks()) return with_hooks(std::forward<Args>(args)...);
+    using Result = decltype(derived().forward(std::forward<Args>(args)...));
+    if constexpr (std::is_object_v<Result>) {
+      if (this->has_hooks()) return with_hooks<Result>(std::forward<Args>(args)...);
     }
     return derived().forward(std::forward<Args>(args)...);
+  }
+  /// As in Python, where nothing is constant: a call may change what forward changes (a mode's statistics, hooks).
+  template <class... Args>
+  decltype(auto) operator()(Args&&... args) const {
+    return const_cast<ModuleOf&>(*this)(std::forward<Args>(args)...);
   }
 
   Tensor call(const Tensor& input) override;
   std::shared_ptr<Module> copy() const override;
+  std::span<const char> own_bytes() const override;
 
   /// A deep copy: new tensors, new children.
   Derived clone() const {
@@ -89,17 +121,24 @@ class ModuleOf : public ChainedModule<Derived> {
     return result;
   }
 
+ protected:
+  explicit ModuleOf(OnBehalf) {}
+
  private:
+  friend Derived;
+  ModuleOf() = default;  // private: write struct Net : core::ModuleOf<Net>, with the name of the struct itself
+
   Derived& derived() { return static_cast<Derived&>(*this); }
 
-  template <class... Args>
-  Tensor with_hooks(Args&&... args) {
+  template <class Result, class... Args>
+  Result with_hooks(Args&&... args) {
     std::vector<Tensor> inputs;
     [[maybe_unused]] const auto keep = [&](const auto& argument) {
       if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<decltype(argument)>>) inputs.push_back(argument);
     };
     (keep(args), ...);
-    return detail::hooked_call(*this, std::move(inputs), [&](const std::vector<Tensor>& given) -> Tensor {
+    std::optional<Result> result;
+    std::vector<Tensor> outputs = detail::hooked_call(*this, std::move(inputs), [&](const std::vector<Tensor>& given) {
       [[maybe_unused]] std::size_t next = 0;
       [[maybe_unused]] const auto pick = [&]<class Arg>(Arg& argument) -> decltype(auto) {
         if constexpr (std::is_base_of_v<Tensor, std::remove_cvref_t<Arg>>) {
@@ -109,15 +148,26 @@ class ModuleOf : public ChainedModule<Derived> {
         }
       };
       std::tuple<decltype(pick(args))...> all{pick(args)...};  // braces keep the order
-      return std::apply([&](auto&&... each) -> Tensor { return derived().forward(each...); }, all);
+      result.emplace(std::apply([&](auto&&... each) -> Result { return derived().forward(each...); }, all));
+      std::vector<Tensor> found;
+      detail::each_tensor(*result, [&](Tensor& tensor) { found.push_back(tensor); });
+      return found;
     });
+    std::size_t next = 0;
+    detail::each_tensor(*result, [&](Tensor& tensor) { tensor = std::move(outputs[next++]); });
+    return std::move(*result);
   }
 };
 
 // Not inline, so that `extern template class ModuleOf<Linear>;` keeps them out of every file that includes a module.
 
-template <class Derived>
-Tensor ModuleOf<Derived>::call(const Tensor& input) {
+template <class Derived, class Base>
+std::span<const char> ModuleOf<Derived, Base>::own_bytes() const {
+  return {reinterpret_cast<const char*>(static_cast<const Derived*>(this)), sizeof(Derived)};
+}
+
+template <class Derived, class Base>
+Tensor ModuleOf<Derived, Base>::call(const Tensor& input) {
   if constexpr (requires(Derived & d) {
                   { d.forward(input) } -> std::convertible_to<Tensor>;
                 }) {
@@ -127,8 +177,8 @@ Tensor ModuleOf<Derived>::call(const Tensor& input) {
   }
 }
 
-template <class Derived>
-std::shared_ptr<Module> ModuleOf<Derived>::copy() const {
+template <class Derived, class Base>
+std::shared_ptr<Module> ModuleOf<Derived, Base>::copy() const {
   if constexpr (std::is_copy_constructible_v<Derived>) {
     if (typeid(*this) == typeid(Derived)) return std::make_shared<Derived>(static_cast<const Derived&>(*this));
   }

@@ -6,15 +6,21 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "libcore/base/device.h"
 #include "libcore/base/dtype.h"
+#include "libcore/module/detail/address_mark.h"
+#include "libcore/module/detail/copied_ptr.h"
 #include "libcore/module/detail/reparametrized.h"
 #include "libcore/module/hook.h"
 #include "libcore/module/members.h"
@@ -40,9 +46,23 @@ namespace detail {
 struct ModuleHooks;
 /// Null when nothing was registered.
 const std::shared_ptr<ModuleHooks>& hooks_of(const Module& module);
-/// The result of one call with all hooks around it; `forward` is given the inputs to work on.
-Tensor hooked_call(Module& module, std::vector<Tensor> inputs,
-                   const std::function<Tensor(const std::vector<Tensor>&)>& forward);
+/// The tensors in the result of one call with all hooks around it; `forward` is given the inputs to work on.
+using Forward = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+std::vector<Tensor> hooked_call(Module& module, std::vector<Tensor> inputs, const Forward& forward);
+}  // namespace detail
+
+namespace detail {
+/// What a module was given at run time.
+struct RegisteredMembers {
+  struct Buffer {
+    std::string name;
+    Tensor tensor;
+    bool persistent = true;
+  };
+  std::list<std::pair<std::string, Parameter>> parameters;  // lists: handles to them are given out
+  std::list<Buffer> buffers;
+  std::list<std::pair<std::string, std::shared_ptr<Module>>> children;
+};
 }  // namespace detail
 
 class Module {
@@ -96,6 +116,33 @@ class Module {
   Tensor& buffer(std::string_view path);
   /// Children first, then this module.
   Module& apply(const std::function<void(Module&)>& visit);
+
+  // Members that are only known at run time; they come behind those of members(). Each gives the member back, which the
+  // module keeps: ask for it by name (parameter("w"), submodule("head")). Error(key): PyTorch's texts for a name that
+  // is taken, empty or holds a dot.
+
+  Tensor& register_parameter(const std::string& name, const Parameter& parameter);
+  Tensor& register_buffer(const std::string& name, const Tensor& tensor, bool persistent = true);
+  Module& register_module(const std::string& name, std::shared_ptr<Module> module);
+  template <class M>
+  requires std::is_base_of_v<Module, M> M& register_module(const std::string& name, M module) {
+    detail::check_module_type<M>();
+    return static_cast<M&>(register_module(name, std::make_shared<M>(std::move(module))));
+  }
+  template <class M>
+  Module& add_module(const std::string& name, M module) {
+    return register_module(name, std::move(module));
+  }
+  /// Puts another module at "layer1.0.conv": in the place of a child that is held by std::shared_ptr or by a container,
+  /// or as a new one. Error(type) for a child that is part of a struct, and for one of another class than the
+  /// pointer's.
+  void set_submodule(std::string_view path, const std::shared_ptr<Module>& module);
+  template <class M>
+  requires std::is_base_of_v<Module, M>
+  void set_submodule(std::string_view path, M module) {
+    detail::check_module_type<M>();
+    set_submodule(path, std::static_pointer_cast<Module>(std::make_shared<M>(std::move(module))));
+  }
 
   // State.
 
@@ -158,6 +205,16 @@ class Module {
   /// The printed form, as PyTorch's repr.
   virtual std::string str() const;
 
+  // For members.cpp.
+
+  /// The bytes of the struct; none where its class is not known.
+  virtual std::span<const char> own_bytes() const { return {}; }
+  /// The module whose mark stands there, or null.
+  static Module* module_at(const void* place);
+  bool members_checked() const { return members_checked_; }
+  void set_members_checked() { members_checked_ = true; }
+  detail::RegisteredMembers* registered() const { return registered_ ? &*registered_ : nullptr; }
+
   /// For parametrize.h.
   detail::ReparametrizedPtr& reparametrized() { return reparametrized_; }
 
@@ -175,15 +232,18 @@ class Module {
   }
 
  private:
-  friend Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
-                                    const std::function<Tensor(const std::vector<Tensor>&)>& forward);
+  friend std::vector<Tensor> detail::hooked_call(Module& module, std::vector<Tensor> inputs,
+                                                 const detail::Forward& forward);
   friend const std::shared_ptr<detail::ModuleHooks>& detail::hooks_of(const Module& module);
   detail::ModuleHooks& make_hooks();
   void convert(std::optional<Device> device, std::optional<DType> dtype);
 
   std::shared_ptr<detail::ModuleHooks> hooks_;
   detail::ReparametrizedPtr reparametrized_;
+  detail::CopiedPtr<detail::RegisteredMembers> registered_;
+  detail::ModuleMark mark_;
   bool training_ = true;
+  bool members_checked_ = false;
   Module* original_ = nullptr;  // of a replica
 };
 
@@ -196,6 +256,8 @@ void own_children(Module& module);
 void own_tensors(Module& module);
 [[noreturn]] void throw_not_copyable(const Module& module);
 [[noreturn]] void throw_no_forward(const Module& module);
+/// Error(usage): a class that derives from a module of class `known`.
+[[noreturn]] void throw_other_class(const Module& module, const std::type_info& known);
 }  // namespace detail
 
 }  // namespace core

@@ -4,6 +4,7 @@
 
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 #include "libcore/module/hooks.h"
 
 namespace core {
@@ -13,26 +14,52 @@ namespace {
 using detail::HookList;
 using detail::ModuleHooks;
 
+/// For a hook in the form for one output.
+const Tensor& only_one(const Module& module, const std::vector<Tensor>& outputs) {
+  if (outputs.size() == 1) return outputs.front();
+  throw Error(ErrorCode::type, "a hook of module " + quote(module.class_name()) +
+                                   " takes one tensor, and the module gives " + std::to_string(outputs.size()) +
+                                   ": let it take const std::vector<core::Tensor>& in place of const core::Tensor&");
+}
+
+void check_count(const char* what, std::size_t given, std::size_t expected) {
+  if (given == expected) return;
+  throw Error(ErrorCode::runtime, std::string("Backward hook returned an invalid number of ") + what + ", got " +
+                                      std::to_string(given) + ", but expected " + std::to_string(expected));
+}
+
 /// What the two nodes of one call share.
 struct BackwardCall {
   Module* module;
   std::shared_ptr<ModuleHooks> hooks;
-  Tensor output_grad;
+  std::vector<Tensor> output_grads;
   bool has_input_node = false;
+
+  /// The gradients of the outputs after the hooks before backward.
+  void begin(std::vector<Tensor> grads) {
+    for (const auto& [id, hook] : hooks->backward_pre) {
+      if (hook.many()) {
+        std::vector<Tensor> others = (*hook.many())(*module, grads);
+        if (others.empty()) continue;
+        check_count("grad_output", others.size(), grads.size());
+        grads = std::move(others);
+      } else if (Tensor other = (*hook.one())(*module, only_one(*module, grads)); other.defined()) {
+        grads[0] = other;
+      }
+    }
+    output_grads = std::move(grads);
+  }
 
   /// The gradients of the inputs after the hooks.
   std::vector<Tensor> finish(std::vector<Tensor> input_grads) {
     for (const auto& [id, hook] : hooks->backward) {
-      std::vector<Tensor> others = hook(*module, input_grads, output_grad);
+      std::vector<Tensor> others = hook.many() ? (*hook.many())(*module, input_grads, output_grads)
+                                               : (*hook.one())(*module, input_grads, only_one(*module, output_grads));
       if (others.empty()) continue;
-      if (others.size() != input_grads.size()) {
-        throw Error(ErrorCode::runtime, "Backward hook returned an invalid number of grad_input, got " +
-                                            std::to_string(others.size()) + ", but expected " +
-                                            std::to_string(input_grads.size()));
-      }
+      check_count("grad_input", others.size(), input_grads.size());
       input_grads = std::move(others);
     }
-    output_grad = {};
+    output_grads.clear();
     return input_grads;
   }
 };
@@ -44,10 +71,8 @@ struct BackwardHookFunction : Node {
 
 struct OutputNode final : BackwardHookFunction {
   TensorList apply(TensorList grads) override {
-    for (const auto& [id, hook] : call->hooks->backward_pre) {
-      if (Tensor other = hook(*call->module, grads[0]); other.defined()) grads[0] = other;
-    }
-    call->output_grad = grads[0];
+    call->begin({grads.begin(), grads.end()});
+    for (std::size_t i = 0; i < grads.size(); ++i) grads[i] = call->output_grads[i];
     if (!call->has_input_node) call->finish({Tensor()});
     return grads;
   }
@@ -91,8 +116,49 @@ std::int64_t add(ModuleHooks& hooks, HookList<Hook>& list, Hook hook) {
 
 }  // namespace
 
-Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
-                           const std::function<Tensor(const std::vector<Tensor>&)>& forward) {
+namespace {
+
+void run_forward_hooks(Module& module, const ModuleHooks& hooks, const std::vector<Tensor>& inputs,
+                       std::vector<Tensor>& outputs) {
+  for (const auto& [id, hook] : hooks.forward) {
+    if (hook.many()) {
+      std::vector<Tensor> others = (*hook.many())(module, inputs, outputs);
+      if (others.empty()) continue;
+      if (others.size() != outputs.size()) {
+        throw Error(ErrorCode::value, "a forward hook of " + module.class_name() + " gave " +
+                                          std::to_string(others.size()) + " outputs where the module gives " +
+                                          std::to_string(outputs.size()));
+      }
+      outputs = std::move(others);
+    } else if (Tensor other = (*hook.one())(module, inputs, only_one(module, outputs)); other.defined()) {
+      outputs[0] = other;
+    }
+  }
+}
+
+/// The outputs in front of one node, that all of their gradients meet in.
+std::vector<Tensor> with_output_node(const std::vector<Tensor>& outputs, const std::shared_ptr<BackwardCall>& call) {
+  const bool any = std::any_of(outputs.begin(), outputs.end(), [](const Tensor& x) { return needs_grad(x); });
+  if (!any) return outputs;
+  auto node = make_intrusive<OutputNode>();
+  node->call = call;
+  std::vector<Tensor> result;
+  for (const Tensor& output : outputs) {
+    Tensor handle = output.defined() ? output.detach() : output;
+    node->add_edge(output);
+    if (handle.defined() && handle.is_floating_point()) {
+      record(handle, node);
+    } else {
+      node->add_output(OutputMeta());
+    }
+    result.push_back(handle);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Tensor> detail::hooked_call(Module& module, std::vector<Tensor> inputs, const Forward& forward) {
   const std::shared_ptr<ModuleHooks> hooks = module.hooks_;
   for (const auto& [id, hook] : hooks->forward_pre) {
     std::vector<Tensor> others = hook(module, inputs);
@@ -107,16 +173,9 @@ Tensor detail::hooked_call(Module& module, std::vector<Tensor> inputs,
   const auto call =
       std::make_shared<BackwardCall>(BackwardCall{module.is_replica() ? module.original_ : &module, hooks, {}});
   if (hooks->around_backward()) inputs = with_input_node(inputs, call);
-  Tensor output = forward(inputs);
-  for (const auto& [id, hook] : hooks->forward) {
-    if (Tensor other = hook(module, inputs, output); other.defined()) output = other;
-  }
-  if (!hooks->around_backward() || !needs_grad(output)) return output;
-  auto node = make_node<OutputNode>(output);
-  node->call = call;
-  Tensor result = output.detach();
-  record(result, node);
-  return result;
+  std::vector<Tensor> outputs = forward(inputs);
+  run_forward_hooks(module, *hooks, inputs, outputs);
+  return hooks->around_backward() ? with_output_node(outputs, call) : outputs;
 }
 
 const std::shared_ptr<detail::ModuleHooks>& detail::hooks_of(const Module& module) {

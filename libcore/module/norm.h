@@ -3,7 +3,9 @@
 // Thread safety: as Module; in training mode forward writes the running statistics.
 // Use: core::BatchNorm2d bn(6); core::Tensor y = bn(x);
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -56,6 +58,11 @@ struct BatchNormState {
 /// x: (N, C) or (N, C, L).
 struct BatchNorm1d : ModuleOf<BatchNorm1d>, BatchNormState {
   explicit BatchNorm1d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
+  template <std::floating_point Eps>
+  BatchNorm1d(std::int64_t features, Eps eps) : BatchNorm1d(features, BatchNormOptions{.eps = eps}) {}
+  template <std::floating_point Eps>
+  BatchNorm1d(std::int64_t features, Eps eps, double momentum)
+      : BatchNorm1d(features, BatchNormOptions{.eps = eps, .momentum = momentum}) {}
   void members(Members& m) override { list(m); }
   std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
@@ -69,6 +76,11 @@ struct BatchNorm1d : ModuleOf<BatchNorm1d>, BatchNormState {
 /// x: (N, C, H, W).
 struct BatchNorm2d : ModuleOf<BatchNorm2d>, BatchNormState {
   explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
+  template <std::floating_point Eps>
+  BatchNorm2d(std::int64_t features, Eps eps) : BatchNorm2d(features, BatchNormOptions{.eps = eps}) {}
+  template <std::floating_point Eps>
+  BatchNorm2d(std::int64_t features, Eps eps, double momentum)
+      : BatchNorm2d(features, BatchNormOptions{.eps = eps, .momentum = momentum}) {}
   void members(Members& m) override { list(m); }
   std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
@@ -82,6 +94,11 @@ struct BatchNorm2d : ModuleOf<BatchNorm2d>, BatchNormState {
 /// x: (N, C, D, H, W).
 struct BatchNorm3d : ModuleOf<BatchNorm3d>, BatchNormState {
   explicit BatchNorm3d(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {}
+  template <std::floating_point Eps>
+  BatchNorm3d(std::int64_t features, Eps eps) : BatchNorm3d(features, BatchNormOptions{.eps = eps}) {}
+  template <std::floating_point Eps>
+  BatchNorm3d(std::int64_t features, Eps eps, double momentum)
+      : BatchNorm3d(features, BatchNormOptions{.eps = eps, .momentum = momentum}) {}
   void members(Members& m) override { list(m); }
   std::string class_name() const override { return synchronized ? "SyncBatchNorm" : Module::class_name(); }
   std::string extra_repr() const override { return describe(); }
@@ -135,7 +152,8 @@ struct InstanceNormOptions {
 template <class Derived, std::int64_t Rank>
 struct InstanceNormModule : ModuleOf<Derived>, BatchNormState {
   explicit InstanceNormModule(std::int64_t features, const InstanceNormOptions& o = {})
-      : BatchNormState(features, {o.eps, o.momentum, o.affine, o.track_running_stats, o.bias, o.dtype, o.device}) {}
+      : ModuleOf<Derived>(OnBehalf()),
+        BatchNormState(features, {o.eps, o.momentum, o.affine, o.track_running_stats, o.bias, o.dtype, o.device}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   int version() const override { return 2; }
@@ -169,7 +187,11 @@ struct LayerNorm : ModuleOf<LayerNorm> {
   Parameter weight;
   Parameter bias;
 
+  explicit LayerNorm(std::initializer_list<std::int64_t> shape, const LayerNormOptions& given = {})
+      : LayerNorm(Shape(shape), given) {}
   explicit LayerNorm(const Shape& shape, const LayerNormOptions& given = {});
+  template <std::floating_point Eps>
+  LayerNorm(const Shape& shape, Eps eps) : LayerNorm(shape, LayerNormOptions{.eps = eps}) {}
   void reset_parameters();
   void members(Members& m) override;
   std::string extra_repr() const override;
@@ -212,6 +234,8 @@ struct RMSNorm : ModuleOf<RMSNorm> {
   RmsNormOptions options;
   Parameter weight;
 
+  explicit RMSNorm(std::initializer_list<std::int64_t> shape, const RmsNormOptions& given = {})
+      : RMSNorm(Shape(shape), given) {}
   explicit RMSNorm(const Shape& shape, const RmsNormOptions& given = {});
   void members(Members& m) override { m.parameter("weight", weight); }
   std::string extra_repr() const override;

@@ -3,6 +3,7 @@
 // core::pad (left, right, top, bottom, front, back).
 // Thread safety: as Module. Use: core::ReflectionPad2d pad({1, 1, 2, 0}); core::Tensor y = pad(x);
 
+#include <initializer_list>
 #include <string>
 
 #include "libcore/module/module.h"
@@ -27,7 +28,8 @@ struct PadState {
 /// Rank: how many dimensions are padded.
 template <class Derived, std::size_t Rank, PaddingMode Mode>
 struct PadModule : ModuleOf<Derived>, PadState {
-  explicit PadModule(const Shape& pads) : PadState(Rank, pads, Mode) {}
+  explicit PadModule(std::initializer_list<std::int64_t> pads) : PadModule(Shape(pads)) {}
+  explicit PadModule(const Shape& pads) : ModuleOf<Derived>(OnBehalf()), PadState(Rank, pads, Mode) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return describe(); }
   Tensor forward(const Tensor& x) const { return padded(x); }
@@ -35,7 +37,8 @@ struct PadModule : ModuleOf<Derived>, PadState {
 
 template <class Derived, std::size_t Rank>
 struct ConstantPadModule : ModuleOf<Derived>, PadState {
-  ConstantPadModule(const Shape& pads, Scalar filler) : PadState(Rank, pads, PaddingMode::zeros, filler) {}
+  ConstantPadModule(const Shape& pads, Scalar filler)
+      : ModuleOf<Derived>(OnBehalf()), PadState(Rank, pads, PaddingMode::zeros, filler) {}
   void members(Members&) override {}
   /// "padding=(1, 2), value=3.5"
   std::string extra_repr() const override { return describe_constant(); }

@@ -1,9 +1,11 @@
 #pragma once
 // Pooling modules of one and three dimensions, adaptive, power-average, fractional and unpooling. As torch.nn's modules
 // of the same names; the common 2-D ones are in conv.h. Maxima give their positions by with_indices(). Thread safety:
-// as Module. Use: core::MaxPool1d pool({2}); core::Tensor y = pool(x);
+// as Module. Use: core::MaxPool1d pool(2); core::Tensor y = pool(x);
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "libcore/module/module.h"
@@ -16,7 +18,12 @@ namespace core {
 struct MaxPool1d : ModuleOf<MaxPool1d> {
   Shape kernel_size;
   MaxPoolOptions options;
+  explicit MaxPool1d(std::initializer_list<std::int64_t> kernel, const MaxPoolOptions& given = {})
+      : MaxPool1d(Shape(kernel), given) {}
   explicit MaxPool1d(const Shape& kernel, const MaxPoolOptions& given = {}) : kernel_size(kernel), options(given) {}
+  template <std::integral Stride>
+  MaxPool1d(const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : MaxPool1d(kernel, MaxPoolOptions{.stride = step, .padding = pads}) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return max_pool1d(x, kernel_size, options); }
@@ -26,7 +33,12 @@ struct MaxPool1d : ModuleOf<MaxPool1d> {
 struct MaxPool3d : ModuleOf<MaxPool3d> {
   Shape kernel_size;
   MaxPoolOptions options;
+  explicit MaxPool3d(std::initializer_list<std::int64_t> kernel, const MaxPoolOptions& given = {})
+      : MaxPool3d(Shape(kernel), given) {}
   explicit MaxPool3d(const Shape& kernel, const MaxPoolOptions& given = {}) : kernel_size(kernel), options(given) {}
+  template <std::integral Stride>
+  MaxPool3d(const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : MaxPool3d(kernel, MaxPoolOptions{.stride = step, .padding = pads}) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return max_pool3d(x, kernel_size, options); }
@@ -36,7 +48,12 @@ struct MaxPool3d : ModuleOf<MaxPool3d> {
 struct AvgPool1d : ModuleOf<AvgPool1d> {
   Shape kernel_size;
   AvgPoolOptions options;
+  explicit AvgPool1d(std::initializer_list<std::int64_t> kernel, const AvgPoolOptions& given = {})
+      : AvgPool1d(Shape(kernel), given) {}
   explicit AvgPool1d(const Shape& kernel, const AvgPoolOptions& given = {}) : kernel_size(kernel), options(given) {}
+  template <std::integral Stride>
+  AvgPool1d(const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : AvgPool1d(kernel, AvgPoolOptions{.stride = step, .padding = pads}) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return avg_pool1d(x, kernel_size, options); }
@@ -45,7 +62,12 @@ struct AvgPool1d : ModuleOf<AvgPool1d> {
 struct AvgPool3d : ModuleOf<AvgPool3d> {
   Shape kernel_size;
   AvgPoolOptions options;
+  explicit AvgPool3d(std::initializer_list<std::int64_t> kernel, const AvgPoolOptions& given = {})
+      : AvgPool3d(Shape(kernel), given) {}
   explicit AvgPool3d(const Shape& kernel, const AvgPoolOptions& given = {}) : kernel_size(kernel), options(given) {}
+  template <std::integral Stride>
+  AvgPool3d(const Shape& kernel, Stride step, std::int64_t pads = 0)
+      : AvgPool3d(kernel, AvgPoolOptions{.stride = step, .padding = pads}) {}
   void members(Members&) override {}
   std::string extra_repr() const override;
   Tensor forward(const Tensor& x) const { return avg_pool3d(x, kernel_size, options); }
@@ -142,8 +164,10 @@ struct UnpoolState {
 
 template <class Derived, std::size_t Rank>
 struct UnpoolModule : ModuleOf<Derived>, UnpoolState {
+  explicit UnpoolModule(std::initializer_list<std::int64_t> kernel, const Shape& step = {})
+      : UnpoolModule(Shape(kernel), step) {}
   explicit UnpoolModule(const Shape& kernel, const Shape& step = {}, const Shape& pads = {})
-      : UnpoolState(Rank, kernel, step, pads) {}
+      : ModuleOf<Derived>(OnBehalf()), UnpoolState(Rank, kernel, step, pads) {}
   void members(Members&) override {}
   std::string extra_repr() const override { return describe(); }
   Tensor forward(const Tensor& x, const Tensor& indices, const Shape& output_size = {}) const {

@@ -4,6 +4,7 @@
 //   auto [y, state] = lstm(x);                    // x: (time, batch, 16), y: (time, batch, 32)
 //   auto [h, c] = state;                          // (layers * directions, batch, 32) each
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -75,6 +76,8 @@ class RecurrentBase {
 /// h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu.
 struct RNN : ModuleOf<RNN>, RecurrentBase {
   RNN(std::int64_t in, std::int64_t hidden, const RecurrentOptions& given = {});
+  template <std::integral Layers>
+  RNN(std::int64_t in, std::int64_t hidden, Layers layers) : RNN(in, hidden, RecurrentOptions{.num_layers = layers}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   std::tuple<Tensor, Tensor> forward(const Tensor& x, const Tensor& h0 = {}) const;
@@ -82,6 +85,9 @@ struct RNN : ModuleOf<RNN>, RecurrentBase {
 
 struct LSTM : ModuleOf<LSTM>, RecurrentBase {
   LSTM(std::int64_t in, std::int64_t hidden, const RecurrentOptions& given = {});
+  template <std::integral Layers>
+  LSTM(std::int64_t in, std::int64_t hidden, Layers layers)
+      : LSTM(in, hidden, RecurrentOptions{.num_layers = layers}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   std::tuple<Tensor, std::tuple<Tensor, Tensor>> forward(const Tensor& x,
@@ -90,6 +96,8 @@ struct LSTM : ModuleOf<LSTM>, RecurrentBase {
 
 struct GRU : ModuleOf<GRU>, RecurrentBase {
   GRU(std::int64_t in, std::int64_t hidden, const RecurrentOptions& given = {});
+  template <std::integral Layers>
+  GRU(std::int64_t in, std::int64_t hidden, Layers layers) : GRU(in, hidden, RecurrentOptions{.num_layers = layers}) {}
   void members(Members& m) override { list(m); }
   std::string extra_repr() const override { return describe(); }
   std::tuple<Tensor, Tensor> forward(const Tensor& x, const Tensor& h0 = {}) const;

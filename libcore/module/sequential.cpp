@@ -4,6 +4,7 @@
 
 #include "libcore/base/error.h"
 #include "libcore/module/print.h"
+#include "libcore/module/walk.h"
 
 namespace core {
 
@@ -27,10 +28,26 @@ void ModuleEntries::list(Members& m) {
 }
 
 const ModuleEntries::Entry& ModuleEntries::at(std::int64_t index) const {
-  if (index < -size() || index >= size()) {
-    throw Error(ErrorCode::index, "index " + std::to_string(index) + " is out of range");
-  }
-  return entries_[static_cast<std::size_t>(index < 0 ? index + size() : index)];
+  return entries_[static_cast<std::size_t>(detail::checked_index(index, size()))];
+}
+
+void ModuleEntries::put(std::int64_t index, AnyModule module) {
+  entries_[static_cast<std::size_t>(detail::checked_index(index, size()))].second = module.get();
+}
+
+void ModuleEntries::insert_at(std::int64_t index, AnyModule module) {
+  const std::int64_t place = index == size() ? index : detail::checked_index(index, size());
+  entries_.insert(entries_.begin() + place, {"", module.get()});
+  renumber();
+}
+
+void ModuleEntries::erase_at(std::int64_t index) {
+  entries_.erase(entries_.begin() + detail::checked_index(index, size()));
+  renumber();
+}
+
+void ModuleEntries::renumber() {
+  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].first = std::to_string(i);
 }
 
 const ModuleEntries::Entry* ModuleEntries::find(std::string_view name) const {
@@ -51,19 +68,30 @@ Tensor Sequential::forward(const Tensor& x) {
   return value;
 }
 
-std::string ModuleList::str() const {
+std::int64_t detail::checked_index(std::int64_t index, std::int64_t size) {
+  if (index < -size || index >= size) {
+    throw Error(ErrorCode::index, "index " + std::to_string(index) + " is out of range");
+  }
+  return index < 0 ? index + size : index;
+}
+
+std::string detail::list_text(const Module& list) {
   std::vector<std::string> lines;
-  const std::vector<Entry>& all = entries();
+  const std::vector<ChildMember> all = Members(walkable(list)).children();
   for (std::size_t first = 0, last = 0; first < all.size(); first = last) {
-    const std::string text = all[first].second->str();
-    for (last = first + 1; last < all.size() && all[last].second->str() == text;) ++last;
+    const std::string text = all[first].module->str();
+    for (last = first + 1; last < all.size() && all[last].module->str() == text;) ++last;
     const std::size_t count = last - first;
     std::string line = "(" + std::to_string(first);
     if (count > 1) line += "-" + std::to_string(last - 1);
     line += count > 1 ? "): " + std::to_string(count) + " x " + text : "): " + text;
-    lines.push_back(detail::add_indent(line));
+    lines.push_back(add_indent(line));
   }
-  return detail::framed(class_name(), lines);
+  return framed(list.class_name(), lines);
+}
+
+std::string ModuleList::str() const {
+  return detail::list_text(*this);
 }
 
 Module& ModuleDict::operator[](std::string_view name) const {

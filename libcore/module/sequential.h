@@ -22,9 +22,13 @@ namespace core {
 class AnyModule {
  public:
   template <std::derived_from<Module> M>
-  AnyModule(M module) : module_(std::make_shared<M>(std::move(module))) {}  // NOLINT(google-explicit-constructor)
+  AnyModule(M module) : module_(std::make_shared<M>(std::move(module))) {  // NOLINT(google-explicit-constructor)
+    detail::check_module_type<M>();
+  }
   template <std::derived_from<Module> M>
-  AnyModule(std::shared_ptr<M> module) : module_(std::move(module)) {}  // NOLINT(google-explicit-constructor)
+  AnyModule(std::shared_ptr<M> module) : module_(std::move(module)) {  // NOLINT(google-explicit-constructor)
+    detail::check_module_type<M>();
+  }
 
   const std::shared_ptr<Module>& get() const { return module_; }
 
@@ -33,6 +37,13 @@ class AnyModule {
 };
 
 using NamedModule = std::pair<std::string, AnyModule>;
+
+namespace detail {
+/// Counted from the front. Error(index) "index 3 is out of range".
+std::int64_t checked_index(std::int64_t index, std::int64_t size);
+/// The printed form of a list: equal neighbours once.
+std::string list_text(const Module& list);
+}  // namespace detail
 
 /// What the three containers share: named modules in order.
 class ModuleEntries {
@@ -47,6 +58,11 @@ class ModuleEntries {
   using Entry = std::pair<std::string, std::shared_ptr<Module>>;
 
   void add(std::string name, AnyModule module);
+  void put(std::int64_t index, AnyModule module);
+  /// In front of the one that stands there (or behind all); the names of all are their numbers again.
+  void insert_at(std::int64_t index, AnyModule module);
+  void erase_at(std::int64_t index);
+  void renumber();
   void list(Members& m);
   /// Negative indices count from the end. Error(index) "index 3 is out of range".
   const Entry& at(std::int64_t index) const;
@@ -74,6 +90,12 @@ struct Sequential : ModuleOf<Sequential>, ModuleEntries {
 
   void push_back(AnyModule module) { add(std::to_string(size()), std::move(module)); }
   void add_module(std::string name, AnyModule module) { add(std::move(name), std::move(module)); }
+  /// Another module in the place of one (`seq[0] = m`), in front of one, or one out; as ModuleList's too. Negative
+  /// indices count from the end. Error(index) "index 3 is out of range".
+  void set(std::int64_t index, AnyModule module) { put(index, std::move(module)); }
+  void insert(std::int64_t index, AnyModule module) { insert_at(index, std::move(module)); }
+  void erase(std::int64_t index) { erase_at(index); }
+  void append(AnyModule module) { push_back(std::move(module)); }
   Module& operator[](std::int64_t index) const { return *at(index).second; }
   /// Modules from `begin` up to `end`, shared, under their names here.
   Sequential slice(std::int64_t begin, std::int64_t end) const;
@@ -89,11 +111,52 @@ struct ModuleList : ModuleOf<ModuleList>, ModuleEntries {
     for (const AnyModule& module : modules) push_back(module);
   }
   void push_back(AnyModule module) { add(std::to_string(size()), std::move(module)); }
+  void append(AnyModule module) { push_back(std::move(module)); }
+  void set(std::int64_t index, AnyModule module) { put(index, std::move(module)); }
+  void insert(std::int64_t index, AnyModule module) { insert_at(index, std::move(module)); }
+  void erase(std::int64_t index) { erase_at(index); }
   Module& operator[](std::int64_t index) const { return *at(index).second; }
 
   void members(Members& m) override { list(m); }
   /// Equal neighbours are printed once: "(0-1): 2 x Linear(...)".
   std::string str() const override;
+};
+
+/// A ModuleList of modules of one class, which are called and read as they are: for (auto& block : blocks) x =
+/// block(x).
+template <class M>
+struct ModuleListOf : ModuleOf<ModuleListOf<M>> {
+  ModuleListOf() = default;
+  ModuleListOf(std::initializer_list<M> modules) {
+    for (const M& module : modules) push_back(module);
+  }
+  void push_back(M module) { modules_.push_back(std::make_shared<M>(std::move(module))); }
+  template <class... Args>
+  M& emplace_back(Args&&... args) {
+    return *modules_.emplace_back(std::make_shared<M>(std::forward<Args>(args)...));
+  }
+  std::int64_t size() const { return static_cast<std::int64_t>(modules_.size()); }
+  /// Negative indices count from the end. Error(index) "index 3 is out of range".
+  M& operator[](std::int64_t index) const {
+    return *modules_[static_cast<std::size_t>(detail::checked_index(index, size()))];
+  }
+  auto begin() const { return Iterator{modules_.begin()}; }
+  auto end() const { return Iterator{modules_.end()}; }
+
+  void members(Members& m) override {
+    for (std::size_t i = 0; i < modules_.size(); ++i) m.child(std::to_string(i), modules_[i]);
+  }
+  std::string class_name() const override { return "ModuleList"; }
+  std::string str() const override { return detail::list_text(*this); }
+
+ private:
+  struct Iterator {
+    typename std::vector<std::shared_ptr<M>>::const_iterator at;
+    M& operator*() const { return **at; }
+    Iterator& operator++() { return ++at, *this; }
+    bool operator==(const Iterator&) const = default;
+  };
+  std::vector<std::shared_ptr<M>> modules_;
 };
 
 /// Modules by name.

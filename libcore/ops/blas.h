@@ -3,6 +3,7 @@
 // linalg/. Thread safety: pure functions; those in place (name_) write their first argument. Use: core::Tensor y =
 // core::matmul(x, w) + b; core::Tensor z = core::einsum("bij,bkj->bik", {a, b});
 
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,10 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
 /// Sums of products in Einstein's notation: letters for dimensions, "..." for those that broadcast.
 /// Errors(runtime): PyTorch's texts.
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
+template <std::derived_from<Tensor>... Operands>
+requires(sizeof...(Operands) > 0) Tensor einsum(std::string_view equation, const Operands&... operands) {
+  return einsum(equation, std::vector<Tensor>{operands...});
+}
 
 /// Sums over pairs of dimensions: the last `count` of a with the first of b, or those named.
 Tensor tensordot(const Tensor& a, const Tensor& b, std::int64_t count = 2);

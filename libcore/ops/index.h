@@ -15,11 +15,26 @@
 
 namespace core {
 
-/// start:stop:step
+/// Python's None where one is written: an end of a slice, a new dimension, a tensor that is not there.
+struct NoneType {
+  template <class T>
+  constexpr operator std::optional<T>() const {  // NOLINT(google-explicit-constructor): stands for it
+    return std::nullopt;
+  }
+  operator Tensor() const { return {}; }  // NOLINT(google-explicit-constructor): stands for it
+};
+inline constexpr NoneType None;
+
+/// start:stop:step. Slice() is `:`, Slice(1, None) is `1:`, Slice(None, 3) is `:3`; unlike Python's slice(3), Slice(3)
+/// is `3:`, as libtorch's.
 struct Slice {
   std::optional<std::int64_t> start = {};
   std::optional<std::int64_t> stop = {};
   std::int64_t step = 1;
+
+  Slice() = default;
+  Slice(std::optional<std::int64_t> first, std::optional<std::int64_t> end = {}, std::int64_t by = 1)
+      : start(first), stop(end), step(by) {}
 };
 
 struct Ellipsis {};
@@ -34,6 +49,7 @@ class TensorIndex {
   TensorIndex(Slice slice) : item_(slice) {}                     // NOLINT(google-explicit-constructor)
   TensorIndex(Ellipsis ellipsis) : item_(ellipsis) {}            // NOLINT(google-explicit-constructor)
   TensorIndex(NewAxis axis) : item_(axis) {}                     // NOLINT(google-explicit-constructor)
+  TensorIndex(NoneType) : item_(NewAxis()) {}                    // NOLINT(google-explicit-constructor)
   /// Integers (negative ones count from the end) or a bool mask; several broadcast together.
   TensorIndex(Tensor positions) : item_(std::move(positions)) {}  // NOLINT(google-explicit-constructor)
 

@@ -2,6 +2,7 @@
 // Joining tensors, as torch.X: results, errors and gradients are PyTorch's. Thread safety: pure functions.
 // Use: core::Tensor y = core::cat({a, b}, 1); core::Tensor z = core::hstack({a, b});
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,5 +29,27 @@ Tensor combinations(const Tensor& list, std::int64_t r = 2, bool with_replacemen
 
 /// indexing: "ij" or "xy".
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const std::string& indexing = "ij");
+
+// Tensors one by one: cat(a, b). A dimension needs the braces: cat({a, b}, 1).
+template <std::derived_from<Tensor>... Parts>
+requires(sizeof...(Parts) > 1) Tensor cat(const Parts&... parts) {
+  return cat(std::vector<Tensor>{parts...});
+}
+template <std::derived_from<Tensor>... Parts>
+requires(sizeof...(Parts) > 1) Tensor stack(const Parts&... parts) {
+  return stack(std::vector<Tensor>{parts...});
+}
+template <std::derived_from<Tensor>... Parts>
+requires(sizeof...(Parts) > 1) Tensor hstack(const Parts&... parts) {
+  return hstack(std::vector<Tensor>{parts...});
+}
+template <std::derived_from<Tensor>... Parts>
+requires(sizeof...(Parts) > 1) Tensor vstack(const Parts&... parts) {
+  return vstack(std::vector<Tensor>{parts...});
+}
+template <std::derived_from<Tensor>... Parts>
+requires(sizeof...(Parts) > 1) std::vector<Tensor> meshgrid(const Parts&... parts) {
+  return meshgrid(std::vector<Tensor>{parts...});
+}
 
 }  // namespace core

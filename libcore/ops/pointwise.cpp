@@ -57,7 +57,7 @@ CORE_NODE(MulBackward, "MulBackward0",
 struct MulScalarBackward final : Node {
   Scalar factor;
   std::string_view name() const override { return "MulBackward0"; }
-  TensorList apply(TensorList g) override { return {g[0] * factor}; }
+  TensorList apply(TensorList g) override { return check_not_freed(), TensorList{g[0] * factor}; }
 };
 CORE_NODE(DivBackward, "DivBackward0", Tensor b = saved(1);
           return {wants(0) ? g[0] / b : Tensor(), wants(1) ? -g[0] * ((saved(0) / b) / b) : Tensor()};)
@@ -65,7 +65,10 @@ struct DivScalarBackward final : Node {
   Scalar divisor;
   const char* printed = "DivBackward0";
   std::string_view name() const override { return printed; }
-  TensorList apply(TensorList g) override { return {g[0] / divisor}; }
+  TensorList apply(TensorList g) override {
+    if (std::string_view(printed) == "DivBackward0") check_not_freed();  // the other one keeps a number in PyTorch too
+    return {g[0] / divisor};
+  }
 };
 CORE_NODE(DivRoundedBackward, "DivBackward2", return {zeros_like(g[0]), zeros_like(g[0])};)
 CORE_NODE(FloorDivideBackward, "NotImplemented",

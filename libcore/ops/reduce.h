@@ -4,7 +4,9 @@
 // quantiles are computed on the host. Use: core::Tensor rows = core::sum(x, {.dims = {1}}); auto [values, indices] =
 // core::max(x, 0);
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -108,5 +110,33 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options
 /// The same without the elements that are NaN.
 Tensor nanquantile(const Tensor& x, double q, const QuantileOptions& options = {});
 Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {});
+
+// One dimension as a number, several in braces: sum(x, 1), mean(x, -1, true), amax(x, {0, 1}).
+// clang-format off
+#define CORE_ALONG_DIMS(name)                                                                                  \
+  template <std::integral Dim>                                                                                 \
+  requires(!std::same_as<Dim, bool>) Tensor name(const Tensor& x, Dim dim, bool keepdim = false) {             \
+    return name(x, {.dims = Shape{static_cast<std::int64_t>(dim)}, .keepdim = keepdim});                       \
+  }                                                                                                            \
+  template <std::integral Dim>                                                                                 \
+  requires(!std::same_as<Dim, bool>)                                                                           \
+  Tensor name(const Tensor& x, std::initializer_list<Dim> dims, bool keepdim = false) {                        \
+    Shape listed;                                                                                              \
+    for (const Dim dim : dims) listed.push_back(static_cast<std::int64_t>(dim));                               \
+    return name(x, {.dims = listed, .keepdim = keepdim});                                                      \
+  }
+CORE_ALONG_DIMS(sum)
+CORE_ALONG_DIMS(mean)
+CORE_ALONG_DIMS(prod)
+CORE_ALONG_DIMS(var)
+CORE_ALONG_DIMS(std)
+CORE_ALONG_DIMS(amax)
+CORE_ALONG_DIMS(amin)
+CORE_ALONG_DIMS(all)
+CORE_ALONG_DIMS(any)
+CORE_ALONG_DIMS(nansum)
+CORE_ALONG_DIMS(nanmean)
+#undef CORE_ALONG_DIMS
+// clang-format on
 
 }  // namespace core

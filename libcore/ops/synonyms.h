@@ -3,6 +3,7 @@
 // line by line compiles. Thread safety: pure functions. Use: core::Tensor y = core::multiply(a, b);
 
 #include <cstdint>
+#include <vector>
 
 #include "libcore/ops/activation.h"
 #include "libcore/ops/blas.h"
@@ -49,6 +50,55 @@ CORE_SECOND_NAME_OF_TWO(not_equal, ne)
 #undef CORE_SECOND_NAME
 #undef CORE_SECOND_NAME_OF_TWO
 
+// Methods of Tensor that PyTorch has as functions too.
+inline Tensor flatten(const Tensor& x, std::int64_t start = 0, std::int64_t end = -1) {
+  return x.flatten(start, end);
+}
+inline Tensor unflatten(const Tensor& x, std::int64_t dim, const Shape& sizes) {
+  return x.unflatten(dim, sizes);
+}
+inline Tensor reshape(const Tensor& x, const Shape& sizes) {
+  return x.reshape(sizes);
+}
+inline Tensor permute(const Tensor& x, const Shape& dims) {
+  return x.permute(dims);
+}
+inline Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
+  return x.transpose(a, b);
+}
+inline Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
+  return x.unsqueeze(dim);
+}
+inline Tensor squeeze(const Tensor& x) {
+  return x.squeeze();
+}
+inline Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+  return x.narrow(dim, start, length);
+}
+inline Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
+  return x.select(dim, index);
+}
+inline Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) {
+  return x.diagonal(offset, dim1, dim2);
+}
+inline Tensor clone(const Tensor& x) {
+  return x.clone();
+}
+inline std::int64_t numel(const Tensor& x) {
+  return x.numel();
+}
+inline std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim = 0) {
+  return x.chunk(chunks, dim);
+}
+inline std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim = 0) {
+  return x.split(size, dim);
+}
+inline std::vector<Tensor> split(const Tensor& x, const Shape& sizes, std::int64_t dim = 0) {
+  return x.split(sizes, dim);
+}
+inline std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim = 0) {
+  return x.unbind(dim);
+}
 inline Tensor arctan2(const Tensor& a, const Tensor& b) {
   return atan2(a, b);
 }

@@ -3,6 +3,7 @@
 // Thread safety: as Optimizer. Use: core::Adafactor optimizer(model.parameters(), {.lr = 0.01});
 
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,10 @@ class Adafactor final : public Optimizer {
   explicit Adafactor(const std::vector<Tensor>& params, const AdafactorOptions& options = {})
       : Adafactor(detail::one_group(params), options) {}
   explicit Adafactor(std::vector<ParamGroup> groups, const AdafactorOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Adafactor(const std::vector<Tensor>& params, Number lr)
+      : Adafactor(params, AdafactorOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;

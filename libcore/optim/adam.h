@@ -3,6 +3,7 @@
 // Thread safety: as Optimizer. Use: core::Adam optimizer(model.parameters(), {.lr = 1e-3});
 // Source: Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
 
+#include <type_traits>
 #include <utility>
 
 #include "libcore/optim/detail/device_rates.h"
@@ -29,6 +30,10 @@ class Adam : public Optimizer {
       : Adam(detail::one_group(params), options) {}
   explicit Adam(std::vector<ParamGroup> groups, const AdamOptions& options = {})
       : Adam("Adam", std::move(groups), options) {}
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Adam(const std::vector<Tensor>& params, Number lr)
+      : Adam(params, AdamOptions{.lr = lr}) {}
 
  protected:
   Adam(std::string name, std::vector<ParamGroup> groups, const AdamOptions& options);
@@ -58,6 +63,10 @@ class AdamW final : public Adam {
   explicit AdamW(const std::vector<Tensor>& params, const AdamWOptions& options = {})
       : AdamW(detail::one_group(params), options) {}
   explicit AdamW(std::vector<ParamGroup> groups, const AdamWOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> AdamW(const std::vector<Tensor>& params, Number lr)
+      : AdamW(params, AdamWOptions{.lr = lr}) {}
 };
 
 }  // namespace core

@@ -2,6 +2,8 @@
 // RMSprop, Adagrad and Adadelta. As torch.optim's classes of these names.
 // Thread safety: as Optimizer. Use: core::RMSprop optimizer(model.parameters(), {.lr = 1e-3, .momentum = 0.9});
 
+#include <type_traits>
+
 #include "libcore/optim/optimizer.h"
 
 namespace core {
@@ -21,6 +23,10 @@ class RMSprop final : public Optimizer {
   explicit RMSprop(const std::vector<Tensor>& params, const RMSpropOptions& options = {})
       : RMSprop(detail::one_group(params), options) {}
   explicit RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> RMSprop(const std::vector<Tensor>& params, Number lr)
+      : RMSprop(params, RMSpropOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;
@@ -40,6 +46,10 @@ class Adagrad final : public Optimizer {
   explicit Adagrad(const std::vector<Tensor>& params, const AdagradOptions& options = {})
       : Adagrad(detail::one_group(params), options) {}
   explicit Adagrad(std::vector<ParamGroup> groups, const AdagradOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Adagrad(const std::vector<Tensor>& params, Number lr)
+      : Adagrad(params, AdagradOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;
@@ -58,6 +68,10 @@ class Adadelta final : public Optimizer {
   explicit Adadelta(const std::vector<Tensor>& params, const AdadeltaOptions& options = {})
       : Adadelta(detail::one_group(params), options) {}
   explicit Adadelta(std::vector<ParamGroup> groups, const AdadeltaOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Adadelta(const std::vector<Tensor>& params, Number lr)
+      : Adadelta(params, AdadeltaOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;

@@ -2,6 +2,7 @@
 // Adamax, NAdam, RAdam, ASGD, Rprop. As torch.optim's classes of the same names: same values, state and options.
 // Thread safety: as Optimizer. Use: core::NAdam optimizer(model.parameters(), {.lr = 1e-3});
 
+#include <type_traits>
 #include <utility>
 
 #include "libcore/optim/optimizer.h"
@@ -22,6 +23,10 @@ class Adamax final : public Optimizer {
   explicit Adamax(const std::vector<Tensor>& params, const AdamaxOptions& options = {})
       : Adamax(detail::one_group(params), options) {}
   explicit Adamax(std::vector<ParamGroup> groups, const AdamaxOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Adamax(const std::vector<Tensor>& params, Number lr)
+      : Adamax(params, AdamaxOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;
@@ -43,6 +48,10 @@ class NAdam final : public Optimizer {
   explicit NAdam(const std::vector<Tensor>& params, const NAdamOptions& options = {})
       : NAdam(detail::one_group(params), options) {}
   explicit NAdam(std::vector<ParamGroup> groups, const NAdamOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> NAdam(const std::vector<Tensor>& params, Number lr)
+      : NAdam(params, NAdamOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;
@@ -63,6 +72,10 @@ class RAdam final : public Optimizer {
   explicit RAdam(const std::vector<Tensor>& params, const RAdamOptions& options = {})
       : RAdam(detail::one_group(params), options) {}
   explicit RAdam(std::vector<ParamGroup> groups, const RAdamOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> RAdam(const std::vector<Tensor>& params, Number lr)
+      : RAdam(params, RAdamOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;
@@ -83,6 +96,10 @@ class ASGD final : public Optimizer {
   explicit ASGD(const std::vector<Tensor>& params, const ASGDOptions& options = {})
       : ASGD(detail::one_group(params), options) {}
   explicit ASGD(std::vector<ParamGroup> groups, const ASGDOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> ASGD(const std::vector<Tensor>& params, Number lr)
+      : ASGD(params, ASGDOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;
@@ -101,6 +118,10 @@ class Rprop final : public Optimizer {
   explicit Rprop(const std::vector<Tensor>& params, const RpropOptions& options = {})
       : Rprop(detail::one_group(params), options) {}
   explicit Rprop(std::vector<ParamGroup> groups, const RpropOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Rprop(const std::vector<Tensor>& params, Number lr)
+      : Rprop(params, RpropOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;

@@ -41,7 +41,7 @@ struct DeviceRates::Rates {
 DeviceRates::DeviceRates(const std::vector<ParamGroup>& groups) : rates_(std::make_shared<Rates>(Rates{&groups})) {}
 
 DeviceRates::~DeviceRates() {
-  rates_->groups = nullptr;
+  if (rates_) rates_->groups = nullptr;  // none in what was moved from
 }
 
 Tensor DeviceRates::on(Device device, const ParamGroup& group) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "libcore/optim/optimizer.h"
@@ -31,6 +32,10 @@ class Muon final : public Optimizer {
   explicit Muon(const std::vector<Tensor>& params, const MuonOptions& options = {})
       : Muon(detail::one_group(params), options) {}
   explicit Muon(std::vector<ParamGroup> groups, const MuonOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> Muon(const std::vector<Tensor>& params, Number lr)
+      : Muon(params, MuonOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;

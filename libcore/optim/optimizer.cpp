@@ -57,7 +57,7 @@ Optimizer::Optimizer(std::string name, std::vector<ParamGroup> groups, OptionMap
 
 void Optimizer::check_params(const ParamGroup& group) const {
   std::set<const TensorImpl*> known;
-  for (const ParamGroup& other : groups_) {
+  for (const ParamGroup& other : param_groups()) {
     for (const Tensor& param : other.params) known.insert(param.impl());
   }
   for (const Tensor& param : group.params) {
@@ -71,7 +71,7 @@ void Optimizer::add_param_group(ParamGroup group) {
   for (const auto& [name, value] : defaults_.items()) {
     if (!group.options.contains(name)) group.options.set(name, value);
   }
-  groups_.push_back(std::move(group));
+  param_groups().push_back(std::move(group));
 }
 
 const Tensor& Optimizer::gradient_of(const Tensor& param) {
@@ -90,7 +90,7 @@ void Optimizer::check_dense(const Tensor& grad) const {
 
 /// A graph keeps the numbers of its capture, so that an optimizer that counts its steps has to do so on the device.
 void Optimizer::check_capture() const {
-  for (const ParamGroup& group : groups_) {
+  for (const ParamGroup& group : param_groups()) {
     if (!group.options.contains("capturable") || group.options.flag("capturable")) continue;
     throw Error(ErrorCode::runtime, "Attempting CUDA graph capture of step() for an instance of " + name_ +
                                         " but param_groups' capturable is False.");
@@ -102,17 +102,17 @@ void Optimizer::step() {
   if (watches_steps_) was_stepped_ = true;
   if (before_step_.empty() && after_step_.empty()) {
     const NoGradGuard no_grad;
-    for (const ParamGroup& group : groups_) update(group);
+    for (const ParamGroup& group : param_groups()) update(group);
     return;
   }
   run_step([this] {
-    for (const ParamGroup& group : groups_) update(group);
+    for (const ParamGroup& group : param_groups()) update(group);
   });
 }
 
 void Optimizer::zero_grad(bool set_to_none) {
   NoGradGuard no_grad;
-  for (const ParamGroup& group : groups_) {
+  for (const ParamGroup& group : param_groups()) {
     for (const Tensor& param : group.params) {
       if (set_to_none) {
         param.set_grad({});
@@ -134,7 +134,7 @@ OptimizerState Optimizer::state_dict() const {
   for (const auto& [hook_id, hook] : before_state_) hook(self);
   OptimizerState result;
   std::int64_t id = 0;
-  for (const ParamGroup& group : groups_) {
+  for (const ParamGroup& group : param_groups()) {
     OptimizerState::Group& saved = result.param_groups.emplace_back(OptimizerState::Group{group.options, {}});
     for (const Tensor& param : group.params) {
       const ParamState& state = state_of(param);
@@ -165,13 +165,14 @@ void Optimizer::take_state_dict(OptimizerState state) {
 }
 
 void Optimizer::take_state(const OptimizerState& state, bool copies) {
-  require(state.param_groups.size() == groups_.size(), "loaded state dict has a different number of parameter groups");
+  require(state.param_groups.size() == param_groups().size(),
+          "loaded state dict has a different number of parameter groups");
   std::map<std::int64_t, Tensor> param_of;
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
+  for (std::size_t i = 0; i < param_groups().size(); ++i) {
     const std::vector<std::int64_t>& ids = state.param_groups[i].params;
-    require(ids.size() == groups_[i].params.size(),
+    require(ids.size() == param_groups()[i].params.size(),
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
-    for (std::size_t k = 0; k < ids.size(); ++k) param_of.emplace(ids[k], groups_[i].params[k]);
+    for (std::size_t k = 0; k < ids.size(); ++k) param_of.emplace(ids[k], param_groups()[i].params[k]);
   }
   std::unordered_map<const TensorImpl*, ParamState> loaded;
   for (const auto& [id, values] : state.state) {
@@ -182,15 +183,15 @@ void Optimizer::take_state(const OptimizerState& state, bool copies) {
     }
   }
   state_ = std::move(loaded);
-  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].options = state.param_groups[i].options;
+  for (std::size_t i = 0; i < param_groups().size(); ++i) param_groups()[i].options = state.param_groups[i].options;
   load_values(state);
 }
 
 std::string Optimizer::str() const {
   std::string text = name_ + " (";
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
+  for (std::size_t i = 0; i < param_groups().size(); ++i) {
     text += "\nParameter Group " + std::to_string(i) + "\n";
-    for (const auto& [name, value] : sorted_by_name(groups_[i].options)) {
+    for (const auto& [name, value] : sorted_by_name(param_groups()[i].options)) {
       text += "    " + name + ": " + to_string(value) + "\n";
     }
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -21,6 +22,10 @@ class Optimizer {
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+  /// A schedule refers to its optimizer where that stands: move it before the schedule is made. Of what was moved from,
+  /// nothing may be asked any more.
+  Optimizer(Optimizer&&) = default;
+  Optimizer& operator=(Optimizer&&) = default;
 
   /// Computes the loss and its gradients: zero_grad(), forward, backward().
   using Closure = std::function<Tensor()>;
@@ -33,8 +38,8 @@ class Optimizer {
   void zero_grad(bool set_to_none = true);
 
   /// May be changed between steps (a schedule does).
-  std::vector<ParamGroup>& param_groups() { return groups_; }
-  const std::vector<ParamGroup>& param_groups() const { return groups_; }
+  std::vector<ParamGroup>& param_groups() { return *groups_; }
+  const std::vector<ParamGroup>& param_groups() const { return *groups_; }
   /// Errors: Error(value) for a parameter that is no leaf or stands in another group.
   void add_param_group(ParamGroup group);
   /// The options that a group gets unless it has its own.
@@ -125,7 +130,7 @@ class Optimizer {
 
   std::string name_;
   OptionMap defaults_;
-  std::vector<ParamGroup> groups_;
+  std::unique_ptr<std::vector<ParamGroup>> groups_ = std::make_unique<std::vector<ParamGroup>>();  // stays where it is
 };
 
 std::ostream& operator<<(std::ostream& out, const Optimizer& optimizer);

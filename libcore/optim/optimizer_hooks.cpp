@@ -60,7 +60,7 @@ Tensor Optimizer::step(const Closure& closure) {
       const GradModeGuard grad(true);
       loss = closure();
     }
-    for (const ParamGroup& group : groups_) update(group);
+    for (const ParamGroup& group : param_groups()) update(group);
   });
   return loss;
 }

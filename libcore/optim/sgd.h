@@ -3,6 +3,8 @@
 // reads its learning rate at each replay. Thread safety: as Optimizer. Use: core::SGD optimizer(model.parameters(),
 // {.lr = 0.1, .momentum = 0.9});
 
+#include <type_traits>
+
 #include "libcore/optim/detail/device_rates.h"
 #include "libcore/optim/optimizer.h"
 
@@ -24,6 +26,10 @@ class SGD final : public Optimizer {
       : SGD(detail::one_group(params), options) {}
   /// Groups of parameters, each with options of its own: {{.params = a, .options = {{"lr", 0.01}}}, {.params = b}}.
   explicit SGD(std::vector<ParamGroup> groups, const SGDOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> SGD(const std::vector<Tensor>& params, Number lr)
+      : SGD(params, SGDOptions{.lr = lr}) {}
 
   bool follows_rate(const ParamGroup& group) const override;
 

@@ -2,6 +2,7 @@
 // Adam for sparse gradients. As torch.optim.SparseAdam.
 // Thread safety: as Optimizer. Use: core::SparseAdam optimizer(embedding.parameters(), {.lr = 0.01});
 
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,10 @@ class SparseAdam final : public Optimizer {
   explicit SparseAdam(const std::vector<Tensor>& params, const SparseAdamOptions& options = {})
       : SparseAdam(detail::one_group(params), options) {}
   explicit SparseAdam(std::vector<ParamGroup> groups, const SparseAdamOptions& options = {});
+  /// With this learning rate.
+  template <class Number>
+  requires std::is_arithmetic_v<Number> SparseAdam(const std::vector<Tensor>& params, Number lr)
+      : SparseAdam(params, SparseAdamOptions{.lr = lr}) {}
 
  private:
   void update(const ParamGroup& group) override;

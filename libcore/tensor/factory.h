@@ -3,6 +3,7 @@
 // Thread safety: pure functions; the default dtype and device are process-wide settings.
 // Use: core::Tensor x = core::zeros({2, 3}, {.dtype = core::DType::f64, .device = "cuda:0"});
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -19,6 +20,15 @@ struct TensorOptions {
   bool requires_grad = false;
   std::optional<MemoryFormat> memory_format = {};  ///< row-major; for X_like that of the other tensor
 };
+
+// PyTorch's names of element types.
+inline constexpr DType float16 = DType::f16, bfloat16 = DType::bf16, float32 = DType::f32, float64 = DType::f64;
+inline constexpr DType int8 = DType::i8, int16 = DType::i16, int32 = DType::i32, int64 = DType::i64;
+inline constexpr DType uint8 = DType::u8, boolean = DType::boolean;
+inline constexpr DType kHalf = float16, kBFloat16 = bfloat16, kFloat = float32, kFloat32 = float32, kDouble = float64;
+inline constexpr DType kFloat64 = float64, kInt = int32, kInt32 = int32, kLong = int64, kInt64 = int64;
+inline constexpr DType kUInt8 = uint8, kBool = boolean;
+inline constexpr DeviceType kCPU = DeviceType::cpu, kCUDA = DeviceType::cuda;
 
 /// f32 unless set. Error(type) "only floating-point types are supported as the default type".
 DType default_dtype();
@@ -37,6 +47,19 @@ Tensor empty_like(const Tensor& like, const TensorOptions& options = {});
 Tensor zeros_like(const Tensor& like, const TensorOptions& options = {});
 Tensor ones_like(const Tensor& like, const TensorOptions& options = {});
 Tensor full_like(const Tensor& like, Scalar value, const TensorOptions& options = {});
+/// Sizes one by one: zeros(2, 3).
+template <std::integral... N>
+requires(sizeof...(N) > 1) Tensor empty(N... sizes) {
+  return empty(Shape{static_cast<std::int64_t>(sizes)...});
+}
+template <std::integral... N>
+requires(sizeof...(N) > 1) Tensor zeros(N... sizes) {
+  return zeros(Shape{static_cast<std::int64_t>(sizes)...});
+}
+template <std::integral... N>
+requires(sizeof...(N) > 1) Tensor ones(N... sizes) {
+  return ones(Shape{static_cast<std::int64_t>(sizes)...});
+}
 /// [start, end) by step; int64 when all three are integers.
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options = {});
 Tensor arange(Scalar start, Scalar end, const TensorOptions& options = {});

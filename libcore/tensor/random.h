@@ -6,6 +6,7 @@
 // Thread safety: each call locks the generator it draws from. Without one, that of the tensor's device (generator.h).
 // Use: core::manual_seed(0); core::Tensor x = core::randn({100, 5}); core::uniform_(x, -1, 1);
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 
@@ -26,6 +27,15 @@ struct RandomOptions {
 Tensor rand(const Shape& sizes, const RandomOptions& options = {});
 /// Mean 0, standard deviation 1.
 Tensor randn(const Shape& sizes, const RandomOptions& options = {});
+/// Sizes one by one: randn(2, 3).
+template <std::integral... N>
+requires(sizeof...(N) > 1) Tensor rand(N... sizes) {
+  return rand(Shape{static_cast<std::int64_t>(sizes)...});
+}
+template <std::integral... N>
+requires(sizeof...(N) > 1) Tensor randn(N... sizes) {
+  return randn(Shape{static_cast<std::int64_t>(sizes)...});
+}
 /// Integers from low to high - 1. Error "random_ expects 'from' to be less than 'to', but got from=5 >= to=5".
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& sizes, const RandomOptions& options = {});
 Tensor randint(std::int64_t high, const Shape& sizes, const RandomOptions& options = {});

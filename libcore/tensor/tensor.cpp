@@ -65,6 +65,10 @@ const char* scalar_type_name(DType dtype) {
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
+void detail::throw_undefined_tensor() {
+  throw Error(ErrorCode::runtime, "Expected a proper Tensor but got None (or an undefined Tensor in C++)");
+}
+
 bool Tensor::is_sparse() const {
   return storage()->backend().is_sparse();
 }
@@ -78,12 +82,12 @@ std::int64_t Tensor::stride(std::int64_t dim) const {
 }
 
 const void* Tensor::raw_data() const {
-  auto* base = static_cast<std::byte*>(impl_->storage.data());
-  return base + impl_->offset * static_cast<std::int64_t>(element_bytes(impl_->dtype));
+  auto* base = static_cast<std::byte*>(self().storage.data());
+  return base + self().offset * static_cast<std::int64_t>(element_bytes(self().dtype));
 }
 
 void* Tensor::mutable_raw_data() const {
-  impl_->storage->bump_writes();
+  self().storage->bump_writes();
   return const_cast<void*>(raw_data());
 }
 

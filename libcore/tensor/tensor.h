@@ -5,6 +5,7 @@
 // name says so (to, cpu, cuda). Errors: core::Error with PyTorch's text.
 // Use: core::Tensor x = core::ones({2, 3}); core::Tensor y = (x * 2).sum(); y.item<float>() == 12;
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -24,6 +25,9 @@ class Node;
 class Tensor;
 
 struct ValuesIndices;
+class TensorIndex;
+struct MinMax;
+struct Unique;
 
 /// How elements lie in memory: row-major, or with the channels (dimension 1 of 4 or 5) innermost; preserve: as they
 /// are.
@@ -43,32 +47,54 @@ class Tensor {
   /// Undefined: stands for None.
   Tensor() = default;
   explicit Tensor(IntrusivePtr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+  /// `x = y`: x is y from now on, as in Python.
+  Tensor& operator=(const Tensor& other) & = default;
+  Tensor& operator=(Tensor&& other) & noexcept = default;
+  /// `x[0] = y`, `x.select(0, 1) = 5`: the elements of x become those of y (which broadcasts), as copy_ and fill_ do
+  /// it. Error(runtime) where nothing else shares the elements and the values would be lost: `(x + 1) = y`,
+  /// `x.index({mask}) = y`.
+  const Tensor& operator=(const Tensor& other) &&;
+  const Tensor& operator=(Scalar value) &&;
 
   // --- what it is
   bool defined() const { return static_cast<bool>(impl_); }
   /// Same object (Python's `is`), not merely equal values.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
-  const Shape& sizes() const { return impl_->sizes; }
-  const Shape& strides() const { return impl_->strides; }
+  // Whatever looks into a tensor, here and below, is Error(runtime) with PyTorch's text where there is none: "Expected
+  // a proper Tensor but got None (or an undefined Tensor in C++)".
+  const Shape& sizes() const { return self().sizes; }
+  const Shape& size() const { return self().sizes; }
+  const Shape& shape() const { return self().sizes; }
+  const Shape& strides() const { return self().strides; }
   /// Negative dimensions count from the end. Error(index) "Dimension out of range ...".
   std::int64_t size(std::int64_t dim) const;
   std::int64_t stride(std::int64_t dim) const;
-  std::int64_t dim() const { return static_cast<std::int64_t>(impl_->sizes.size()); }
-  std::int64_t numel() const { return impl_->numel; }
-  DType dtype() const { return impl_->dtype; }
-  Device device() const { return impl_->storage.device(); }
+  std::int64_t dim() const { return static_cast<std::int64_t>(self().sizes.size()); }
+  std::int64_t ndim() const { return dim(); }
+  std::int64_t ndimension() const { return dim(); }
+  std::int64_t numel() const { return self().numel; }
+  std::int64_t nelement() const { return numel(); }
+  /// Bytes of one element, and of all.
+  std::int64_t element_size() const { return bit_width(dtype()) / 8; }
+  std::int64_t itemsize() const { return element_size(); }
+  std::int64_t nbytes() const { return numel() * element_size(); }
+  DType dtype() const { return self().dtype; }
+  Device device() const { return self().storage.device(); }
   bool is_cuda() const { return device().is_cuda(); }
   bool is_meta() const { return device().is_meta(); }
   /// Only some elements are held (sparse.h).
   bool is_sparse() const;
   /// -1 on the CPU.
   int get_device() const { return device().index(); }
-  bool is_contiguous() const { return impl_->contiguous; }
+  bool is_contiguous() const { return self().contiguous; }
   bool is_contiguous(MemoryFormat format) const;
   bool is_floating_point() const { return is_floating(dtype()); }
-  std::int64_t storage_offset() const { return impl_->offset; }
-  const Storage& storage() const { return impl_->storage; }
-  TensorImpl* impl() const { return impl_.get(); }
+  std::int64_t storage_offset() const { return self().offset; }
+  const Storage& storage() const { return self().storage; }
+  TensorImplRef impl() const { return TensorImplRef(impl_.get()); }
 
   // --- data; pointers are host pointers unless the tensor is on a real GPU
   /// First element. T must be the element type (Half, BFloat16 for the half types). Error(runtime) on a dtype mismatch.
@@ -79,7 +105,7 @@ class Tensor {
   /// As above for writing; counts as a write for caches (StorageImpl::writes), not for autograd.
   template <class T>
   T* mutable_data() const {
-    impl_->storage->bump_writes();
+    self().storage->bump_writes();
     return static_cast<T*>(typed_data(dtype_of<T>));
   }
   const void* raw_data() const;
@@ -103,12 +129,15 @@ class Tensor {
   explicit operator std::int64_t() const;
 
   // --- autograd
-  bool requires_grad() const { return impl_->requires_grad || (impl_->is_view && base_requires_grad()); }
+  bool requires_grad() const { return self().requires_grad || (self().is_view && base_requires_grad()); }
   /// Error "Only Tensors of floating point and complex dtype can require gradients" and for non-leaves, as PyTorch.
-  Tensor& requires_grad_(bool value = true);
+  const Tensor& requires_grad_(bool value = true) const&;
+  Tensor& requires_grad_(bool value = true) & { return std::as_const(*this).requires_grad_(value), *this; }
+  Tensor requires_grad_(bool value = true) && { return std::as_const(*this).requires_grad_(value), std::move(*this); }
   bool is_leaf() const;
-  /// Undefined when there is none. Reading it on a non-leaf warns as PyTorch does.
-  Tensor grad() const;
+  /// Undefined when there is none. Reading it on a non-leaf warns as PyTorch does. Constant, so that `x.grad() = y`,
+  /// which would not set it, does not compile: write x.set_grad(y), x.set_grad({}).
+  const Tensor grad() const;  // NOLINT(readability-const-return-type): see above
   void set_grad(const Tensor& grad) const;
   void retain_grad() const;
   bool retains_grad() const;
@@ -129,12 +158,13 @@ class Tensor {
   Tensor& detach_();
   /// `.data`: shares memory, no history, own version counter.
   Tensor data_alias() const;
+  Tensor data() const { return data_alias(); }
   /// `x.data = other`: this object now holds other's array (dtype, device and shape may change) and keeps identity,
   /// requires_grad, version. The way modules move and cast their parameters.
   void set_data(const Tensor& other) const;
   /// Error "Inference tensors do not track version counter."
   std::uint32_t version() const;
-  bool is_inference() const { return impl_->inference; }
+  bool is_inference() const { return self().inference; }
 
   // --- moving and casting; the same object when nothing changes
   Tensor to(const ToOptions& options) const;
@@ -151,6 +181,18 @@ class Tensor {
   Tensor to_long() const { return to(DType::i64); }
   Tensor to_int() const { return to(DType::i32); }
   Tensor to_bool() const { return to(DType::boolean); }
+  // PyTorch's names; those that C++ reserves end in _.
+  Tensor float_() const { return to(DType::f32); }
+  Tensor double_() const { return to(DType::f64); }
+  Tensor half() const { return to(DType::f16); }
+  Tensor bfloat16() const { return to(DType::bf16); }
+  Tensor long_() const { return to(DType::i64); }
+  Tensor int_() const { return to(DType::i32); }
+  Tensor short_() const { return to(DType::i16); }
+  Tensor char_() const { return to(DType::i8); }
+  Tensor byte() const { return to(DType::u8); }
+  Tensor bool_() const { return to(DType::boolean); }
+  Tensor to(const Tensor& other) const { return to(other.device(), other.dtype()); }
   Tensor type_as(const Tensor& other) const;
   Tensor contiguous() const;
   /// Error "required rank 4 tensor to use channels_last format".
@@ -160,7 +202,7 @@ class Tensor {
   /// As copy.deepcopy: memory, requires_grad and grad of its own. Error for tensors with history, with PyTorch's text.
   Tensor deepcopy() const;
 
-  // --- writing in place; each returns *this; more as free functions in ops/ (exp2_ in pointwise.h)
+  // --- writing in place; each returns *this; more in the table below
   const Tensor& copy_(const Tensor& from) const;
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;
@@ -224,66 +266,18 @@ class Tensor {
   /// select(0, index), with the index error of `x[i]`.
   Tensor operator[](std::int64_t index) const;
 
-  // --- arithmetic; more as free functions in ops.h
-  Tensor add(const Tensor& other, Scalar alpha = 1) const;
-  Tensor add(Scalar other, Scalar alpha = 1) const;
-  Tensor sub(const Tensor& other, Scalar alpha = 1) const;
-  Tensor sub(Scalar other, Scalar alpha = 1) const;
-  Tensor mul(const Tensor& other) const;
-  Tensor mul(Scalar other) const;
-  Tensor div(const Tensor& other) const;
-  Tensor div(Scalar other) const;
-  Tensor pow(const Tensor& exponent) const;
-  Tensor pow(Scalar exponent) const;
-  Tensor abs() const;
-  Tensor exp() const;
-  Tensor log() const;
-  Tensor neg() const;
-  Tensor relu() const;
-  Tensor sigmoid() const;
-  Tensor sin() const;
-  Tensor cos() const;
-  Tensor sqrt() const;
-  Tensor tanh() const;
-  Tensor square() const;
-  Tensor clamp(std::optional<Scalar> low, std::optional<Scalar> high = {}) const;
-  Tensor masked_fill(const Tensor& mask, Scalar value) const;
-  Tensor eq(const Tensor& other) const;
-  Tensor eq(Scalar other) const;
-  Tensor ne(const Tensor& other) const;
-  Tensor lt(const Tensor& other) const;
-  Tensor gt(const Tensor& other) const;
-  Tensor matmul(const Tensor& other) const;
-  Tensor mm(const Tensor& other) const;
-
-  // --- reductions; no dims: over everything
-  Tensor sum(std::optional<DType> dtype = {}) const;
-  Tensor sum(const Shape& dims, bool keepdim = false) const;
-  Tensor mean() const;
-  Tensor mean(const Shape& dims, bool keepdim = false) const;
-  Tensor var(const Shape& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
-  Tensor std(const Shape& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
-  Tensor norm(double p = 2) const;
-  Tensor prod() const;
-  Tensor max() const;
-  ValuesIndices max(std::int64_t dim, bool keepdim = false) const;
-  Tensor min() const;
-  ValuesIndices min(std::int64_t dim, bool keepdim = false) const;
-  Tensor argmax(std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
-  Tensor argmin(std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
-  Tensor all() const;
-  Tensor any() const;
-  Tensor cumsum(std::int64_t dim) const;
-  Tensor index_select(std::int64_t dim, const Tensor& index) const;
-  Tensor gather(std::int64_t dim, const Tensor& index) const;
-  Tensor repeat(const Shape& times) const;
-  Tensor flip(const Shape& dims) const;
-  /// Same dtype, shape and values.
-  bool equal(const Tensor& other) const;
+  // --- arithmetic, reductions and whatever else is a function too: the table of methods.inc
+#include "libcore/tensor/methods.inc"
 
  private:
   bool base_requires_grad() const;
   void* typed_data(DType wanted) const;
+  /// The one place where a handle is followed.
+  TensorImpl& self() const {
+    if (!impl_) [[unlikely]]
+      detail::throw_undefined_tensor();
+    return *impl_;
+  }
   IntrusivePtr<TensorImpl> impl_;
 };
 

@@ -121,7 +121,7 @@ const Tensor& Tensor::copy_(const Tensor& from) const {
     node->from = from.device();
   }
   raw::copy_into(*this, from);
-  impl_->bump_version();
+  self().bump_version();
   if (node) record_in_place(*this, node);
   return *this;
 }

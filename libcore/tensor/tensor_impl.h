@@ -73,4 +73,24 @@ struct TensorImpl : RefCounted {
   }
 };
 
+namespace detail {
+/// Error(runtime) "Expected a proper Tensor but got None (or an undefined Tensor in C++)".
+[[noreturn]] void throw_undefined_tensor();
+}  // namespace detail
+
+/// A pointer to a tensor's parts that is null for an undefined tensor, and says so where it is followed.
+class TensorImplRef {
+ public:
+  explicit TensorImplRef(TensorImpl* impl) : impl_(impl) {}
+  operator TensorImpl*() const { return impl_; }  // NOLINT(google-explicit-constructor): stands for the pointer
+  TensorImpl* operator->() const {
+    if (impl_ == nullptr) [[unlikely]]
+      detail::throw_undefined_tensor();
+    return impl_;
+  }
+
+ private:
+  TensorImpl* impl_;
+};
+
 }  // namespace core

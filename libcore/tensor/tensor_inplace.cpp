@@ -32,7 +32,24 @@ const Tensor& unary_in_place(const Tensor& self, UnaryOp op, Operation operation
   return in_place(self, needs_grad(self), operation, [&] { raw::unary_into(op, self, self, args); });
 }
 
+/// Before an assignment to what a call gave. Nothing else holds the elements: whatever is written there is lost.
+void check_shared(const TensorImpl& target) {
+  if (target.use_count() > 1 || target.storage->use_count() > 1) return;
+  throw Error(ErrorCode::runtime,
+              "the assigned values would be lost, as nothing else shares the elements of this result; to write where a "
+              "mask or index tensors say, use x.index_put_({...}, values)");
+}
+
 }  // namespace
+
+const Tensor& Tensor::operator=(const Tensor& other) && {
+  check_shared(self());
+  return copy_(other);
+}
+const Tensor& Tensor::operator=(Scalar value) && {
+  check_shared(self());
+  return fill_(value);
+}
 
 const Tensor& Tensor::fill_(Scalar value) const {
   check_in_place(*this);
@@ -40,7 +57,7 @@ const Tensor& Tensor::fill_(Scalar value) const {
   IntrusivePtr<Node> node;
   if (track) node = make_node<FillBackward>(*this);
   raw::fill_into(*this, value);
-  impl_->bump_version();
+  self().bump_version();
   if (node) record_in_place(*this, node);
   return *this;
 }
@@ -55,7 +72,7 @@ const Tensor& Tensor::zero_() const {
   IntrusivePtr<Node> node;
   if (needs_grad(*this)) node = make_node<ZeroBackward>(*this);
   raw::fill_into(*this, 0);
-  impl_->bump_version();
+  self().bump_version();
   if (node) record_in_place(*this, node);
   return *this;
 }
@@ -64,7 +81,7 @@ const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   if (detail::any_sparse(*this, other)) {
     check_in_place(*this);
     detail::sparse_add_into(*this, other, alpha);
-    if (!is_sparse()) impl_->bump_version();
+    if (!is_sparse()) self().bump_version();
     return *this;
   }
   detail::check_overlap(*this, other);

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 installed=$(cmake -DROOT="$PWD" -P tools/install/headers.cmake)
 public=(libcore/core.h libckpt/{ckpt,bridge,c_api}.h libckpt/format/format.h libckpt/remote/remote.h zoo/*.h zoo/data/*.h zoo/manifest/manifest.h
   zoo/rules/rule_packs.h)
-read=$(printf '#include "%s"\n' "${public[@]}" | g++ -std=c++20 -I. -MM -x c++ - | tr -s ' \\' '\n' | grep '\.h$' | LC_ALL=C sort -u)
+read=$(printf '#include "%s"\n' "${public[@]}" | g++ -std=c++20 -I. -MM -x c++ - | tr -s ' \\' '\n' | grep -E '\.(h|inc)$' | LC_ALL=C sort -u)
 if ! diff <(echo "$read") <(LC_ALL=C sort <<<"$installed") >/dev/null; then
   echo "headers: '<' is read and would not be installed, '>' would be installed and nothing reads it:" >&2
   diff <(echo "$read") <(LC_ALL=C sort <<<"$installed") | grep '^[<>]' >&2

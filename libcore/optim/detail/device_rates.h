@@ -16,8 +16,11 @@ class DeviceRates {
   /// `groups`, of which more may be added later, live as long as this.
   explicit DeviceRates(const std::vector<ParamGroup>& groups);
   ~DeviceRates();
-  DeviceRates(const DeviceRates&) = delete;
-  DeviceRates& operator=(const DeviceRates&) = delete;
+  DeviceRates(DeviceRates&&) = default;
+  DeviceRates& operator=(DeviceRates&& other) noexcept {
+    rates_.swap(other.rates_);
+    return *this;
+  }
 
   /// The rate of a group, one f64 on `device`: what the group's option says now, or, in a graph that is being captured,
   /// at each replay.

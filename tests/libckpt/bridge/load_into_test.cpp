@@ -137,6 +137,40 @@ ckpt::Value pickled_module(const ckpt::Value& tensors) {
   return ckpt::Value::object(std::move(object));
 }
 
+ckpt::Value state_of(const core::Module& module) {
+  return ckpt::to_value(module.state_dict());
+}
+
+TEST(LoadInto, TakesTheDictThatFitsTheModule) {
+  core::manual_seed(1);
+  TwoLayers model, other;
+  core::Linear critic(2, 7);
+  ckpt::Checkpoint file;  // of a run with two networks, neither under a usual name
+  file.root = ckpt::Value::dict({{"rng_state", ckpt::to_value(core::zeros({5056}, {.dtype = core::DType::u8}))},
+                                 {"critic", state_of(critic)},
+                                 {"actor", state_of(model)}});
+  EXPECT_EQ(ckpt::load_into(other, file).path, "actor");
+  EXPECT_TRUE(other.fc1.weight.equal(model.fc1.weight));
+  core::Linear read(2, 7);
+  EXPECT_EQ(ckpt::load_into(read, file).path, "critic");
+  core::Linear none(3, 3);
+  try {
+    ckpt::load_into(none, file);
+    FAIL() << "no dict fits";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.message(), "several state dicts: 'critic' (2 tensors), 'actor' (4 tensors)");
+  }
+}
+
+TEST(LoadInto, AModelOfOneTensorStandsBesideTheStatesOfGenerators) {
+  core::Linear model(2, 2, false), other(2, 2, false);
+  ckpt::Checkpoint file;
+  const ckpt::Value bytes = ckpt::to_value(core::zeros({16}, {.dtype = core::DType::u8}));
+  file.root = ckpt::Value::dict({{"net_", state_of(model)}, {"rng_state", bytes}, {"cuda_rng_state", bytes}});
+  EXPECT_EQ(ckpt::load_into(other, file).path, "net_");
+  EXPECT_TRUE(other.weight.equal(model.weight));
+}
+
 TEST(LoadInto, APickledModuleBesideTheWeightsDoesNotStopIt) {
   TempDir dir;
   TwoLayers model;

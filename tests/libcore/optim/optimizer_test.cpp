@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "libcore/base/error.h"
 #include "libcore/module/parameter.h"
@@ -139,6 +141,26 @@ TEST(Optimizer, ChecksItsArguments) {
             "Nesterov momentum requires a momentum and zero dampening");
   EXPECT_EQ(message_of([&] { core::Adam({a}, {.betas = {1.0, 0.9}}); }), "Invalid beta parameter at index 0: 1.0");
   EXPECT_EQ(message_of([&] { core::Adam({a}, {.eps = -1}); }), "Invalid epsilon value: -1");
+}
+
+TEST(Optimizer, IsMovedWithItsStateAndItsRates) {
+  Parameter w = param();
+  const auto made = [&] {
+    core::Adam optimizer({w}, 0.5);
+    w.set_grad(core::ones({2}));
+    optimizer.step();
+    return optimizer;
+  };
+  std::vector<core::Adam> all;
+  all.push_back(made());
+  all.push_back(core::Adam({w}, 0.25));  // moves the first one again
+  EXPECT_EQ(all[0].param_groups()[0].lr(), 0.5);
+  EXPECT_EQ(all[0].state_of(w).size(), 3U);
+  all[0].step();
+  EXPECT_EQ(all[0].state_of(w)[0].second.item<float>(), 2);
+  all[0] = std::move(all[1]);
+  EXPECT_EQ(all[0].param_groups()[0].lr(), 0.25);
+  EXPECT_EQ(core::SGD({w}, 1).param_groups()[0].lr(), 1);
 }
 
 TEST(Schedule, ResumesFromItsState) {

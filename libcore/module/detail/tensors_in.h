@@ -1,0 +1,69 @@
+#pragma once
+// The tensors in the result of a forward that gives several: pairs, tuples, lists, maps, optionals, structs that list
+// them (tensor_parts()) or have nothing but them. For hooks. Thread safety: pure functions. For libcore/module alone.
+// Use: core::detail::each_tensor(result, [](core::Tensor& t) { t = t * 2; });
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <ranges>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "libcore/tensor/tensor.h"
+
+namespace core::detail {
+
+template <class T>
+concept HasTensorParts = requires(T& value) {
+  value.tensor_parts();
+};
+template <class T>
+concept TupleLike = requires {
+  std::tuple_size<T>::value;
+};
+
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+/// A struct of two or three tensors, such as ValuesIndices.
+template <class T, class... Parts>
+concept StructOf = std::is_aggregate_v<T> && !std::is_array_v<T> && requires {
+  T{std::declval<Parts>()...};
+};
+struct OnlyTensor {
+  template <std::same_as<Tensor> T>
+  operator T() const;  // NOLINT(google-explicit-constructor): asks a struct what its parts are
+};
+
+template <class T, class Visit>
+void each_tensor(T& value, const Visit& visit) {
+  if constexpr (std::derived_from<T, Tensor>) {
+    visit(static_cast<Tensor&>(value));
+  } else if constexpr (HasTensorParts<T>) {
+    std::apply([&](auto&... part) { (each_tensor(part, visit), ...); }, value.tensor_parts());
+  } else if constexpr (kIsOptional<T>) {
+    if (value) each_tensor(*value, visit);
+  } else if constexpr (TupleLike<T>) {
+    std::apply([&](auto&... part) { (each_tensor(part, visit), ...); }, value);
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    for (auto& [key, part] : value) each_tensor(part, visit);
+  } else if constexpr (std::ranges::forward_range<T> && !std::is_const_v<T>) {
+    if constexpr (std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>) {
+      for (auto& part : value) {
+        if constexpr (!std::is_const_v<std::remove_reference_t<decltype(part)>>) each_tensor(part, visit);
+      }
+    }
+  } else if constexpr (StructOf<T, OnlyTensor, OnlyTensor, OnlyTensor>) {
+    auto& [a, b, c] = value;
+    visit(a), visit(b), visit(c);
+  } else if constexpr (StructOf<T, OnlyTensor, OnlyTensor>) {
+    auto& [a, b] = value;
+    visit(a), visit(b);
+  }
+}
+
+}  // namespace core::detail
