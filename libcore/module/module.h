@@ -87,10 +87,6 @@ class ModuleOf : public ChainedModule<Derived, Base> {
  public:
   using ModuleType = Derived;
   using ChainedModule<Derived, Base>::ChainedModule;
-  ModuleOf(const ModuleOf&) = default;
-  ModuleOf(ModuleOf&&) = default;
-  ModuleOf& operator=(const ModuleOf&) = default;
-  ModuleOf& operator=(ModuleOf&&) = default;
 
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {

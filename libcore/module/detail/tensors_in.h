@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <optional>
-#include <ranges>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -22,6 +21,13 @@ concept HasTensorParts = requires(T& value) {
 template <class T>
 concept TupleLike = requires {
   std::tuple_size<T>::value;
+};
+
+/// Whose parts can be changed where they are; not a string, nor std::vector<bool>.
+template <class T>
+concept ListLike = requires(T& value) {
+  value.end();
+  { *value.begin() } -> std::same_as<typename T::value_type&>;
 };
 
 template <class T>
@@ -51,12 +57,8 @@ void each_tensor(T& value, const Visit& visit) {
     std::apply([&](auto&... part) { (each_tensor(part, visit), ...); }, value);
   } else if constexpr (requires { typename T::mapped_type; }) {
     for (auto& [key, part] : value) each_tensor(part, visit);
-  } else if constexpr (std::ranges::forward_range<T> && !std::is_const_v<T>) {
-    if constexpr (std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>) {
-      for (auto& part : value) {
-        if constexpr (!std::is_const_v<std::remove_reference_t<decltype(part)>>) each_tensor(part, visit);
-      }
-    }
+  } else if constexpr (ListLike<T>) {
+    for (auto& part : value) each_tensor(part, visit);
   } else if constexpr (StructOf<T, OnlyTensor, OnlyTensor, OnlyTensor>) {
     auto& [a, b, c] = value;
     visit(a), visit(b), visit(c);
