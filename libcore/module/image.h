@@ -27,21 +27,21 @@ struct UpsamplingOptions {
   std::vector<double> scale_factor = {};
 };
 struct UpsamplingNearest2d : ModuleOf<UpsamplingNearest2d> {
-  Upsample upsample;
+  InterpolateOptions options;
   explicit UpsamplingNearest2d(const UpsamplingOptions& given)
-      : upsample({.size = given.size, .scale_factor = given.scale_factor}) {}
+      : options({.size = given.size, .scale_factor = given.scale_factor}) {}
   void members(Members&) override {}
-  std::string extra_repr() const override { return upsample.extra_repr(); }
-  Tensor forward(const Tensor& x) const { return upsample.forward(x); }
+  std::string extra_repr() const override { return Upsample(options).extra_repr(); }
+  Tensor forward(const Tensor& x) const { return interpolate(x, options); }
 };
 /// With corners aligned.
 struct UpsamplingBilinear2d : ModuleOf<UpsamplingBilinear2d> {
-  Upsample upsample;
+  InterpolateOptions options;
   explicit UpsamplingBilinear2d(const UpsamplingOptions& given)
-      : upsample({.size = given.size, .scale_factor = given.scale_factor, .mode = "bilinear", .align_corners = true}) {}
+      : options({.size = given.size, .scale_factor = given.scale_factor, .mode = "bilinear", .align_corners = true}) {}
   void members(Members&) override {}
-  std::string extra_repr() const override { return upsample.extra_repr(); }
-  Tensor forward(const Tensor& x) const { return upsample.forward(x); }
+  std::string extra_repr() const override { return Upsample(options).extra_repr(); }
+  Tensor forward(const Tensor& x) const { return interpolate(x, options); }
 };
 
 struct PixelShuffle : ModuleOf<PixelShuffle> {
