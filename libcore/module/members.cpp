@@ -93,19 +93,24 @@ std::string in_words(const Module& module) {
 
 }  // namespace
 
-/// Whether this list names the module, or all that it has under names of its own (as lazy modules list their layer).
+/// Whether this list names the module, or what it has under names of its own, as lazy modules list what their layer
+/// has.
 bool Members::covers(Module& found) const {
   for (const ChildMember& child : children_) {
     if (child.module == &found) return true;
   }
   Members its;
   found.members(its);
-  const auto is_here = [](const std::vector<TensorMember>& list, const TensorMember& wanted) {
-    return std::any_of(list.begin(), list.end(), [&](const TensorMember& own) { return own.tensor == wanted.tensor; });
+  const auto is_child = [&](const ChildMember& its_own) {
+    return std::any_of(children_.begin(), children_.end(),
+                       [&](const ChildMember& own) { return own.module != nullptr && own.module == its_own.module; });
   };
-  const auto& parameters = its.parameters_;
-  return !parameters.empty() && std::all_of(parameters.begin(), parameters.end(),
-                                            [&](const TensorMember& its_own) { return is_here(parameters_, its_own); });
+  const auto is_parameter = [&](const TensorMember& its_own) {
+    return std::any_of(parameters_.begin(), parameters_.end(),
+                       [&](const TensorMember& own) { return own.tensor == its_own.tensor; });
+  };
+  if (its.parameters_.empty()) return std::any_of(its.children_.begin(), its.children_.end(), is_child);
+  return std::all_of(its.parameters_.begin(), its.parameters_.end(), is_parameter);
 }
 
 void Members::check_complete(Module& module) const {

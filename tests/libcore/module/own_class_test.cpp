@@ -120,6 +120,17 @@ TEST(Members, OfALazyLayerStandInTheModuleAroundIt) {
   EXPECT_EQ(lazy.parameters().size(), 2U);
 }
 
+/// Lists some of what another module has, as torchvision's IntermediateLayerGetter does.
+struct Getter : core::ModuleOf<Getter> {
+  core::Sequential body{Linear(2, 2), Linear(2, 2)};
+  void members(core::Members& m) override { m.child("first", body[0]); }
+};
+
+TEST(Members, OfAnotherModuleMayBeListedInPart) {
+  Getter getter;
+  EXPECT_EQ(getter.state_dict().keys(), (std::vector<std::string>{"first.weight", "first.bias"}));
+}
+
 struct Held : core::ModuleOf<Held> {
   Linear layer{2, 2};
   std::shared_ptr<core::Module> any = std::make_shared<core::ReLU>();
