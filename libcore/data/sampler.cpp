@@ -10,6 +10,7 @@
 #include "libcore/backend/random_table.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
+#include "libcore/data/process_share.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
@@ -144,15 +145,32 @@ IndexStream WeightedRandomSampler::start() {
 }
 
 namespace {
-std::int64_t said(const std::optional<std::int64_t>& option) {
+std::optional<detail::ProcessShare>& share_of_process() {
+  static std::optional<detail::ProcessShare> share;
+  return share;
+}
+
+/// What the option says, else the group of processes.
+std::int64_t said(const std::optional<std::int64_t>& option, std::int64_t detail::ProcessShare::*part) {
   if (option) return *option;
+  if (const auto& share = share_of_process()) return (*share).*part;
   throw Error(ErrorCode::value,
               "Default process group has not been initialized, please make sure to call init_process_group.");
 }
 }  // namespace
 
+const std::optional<detail::ProcessShare>& detail::process_share() {
+  return share_of_process();
+}
+void detail::set_process_share(const std::optional<ProcessShare>& share) {
+  share_of_process() = share;
+}
+
 DistributedSampler::DistributedSampler(std::int64_t size, DistributedSamplerOptions options)
-    : dataset_size_(size), replicas_(said(options.num_replicas)), rank_(said(options.rank)), options_(options) {
+    : dataset_size_(size),
+      replicas_(said(options.num_replicas, &detail::ProcessShare::processes)),
+      rank_(said(options.rank, &detail::ProcessShare::rank)),
+      options_(options) {
   if (rank_ < 0 || rank_ >= replicas_) {
     throw Error(ErrorCode::value, "Invalid rank " + std::to_string(rank_) + ", rank should be in the interval [0, " +
                                       std::to_string(replicas_ - 1) + "]");

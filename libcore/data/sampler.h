@@ -119,7 +119,7 @@ class WeightedRandomSampler : public Sampler {
 };
 
 struct DistributedSamplerOptions {
-  std::optional<std::int64_t> num_replicas = {};  ///< how many processes share the dataset
+  std::optional<std::int64_t> num_replicas = {};  ///< how many processes share the dataset; those of the default group
   std::optional<std::int64_t> rank = {};          ///< which of them this is
   bool shuffle = true;
   std::uint64_t seed = 0;
@@ -131,7 +131,7 @@ struct DistributedSamplerOptions {
 class DistributedSampler : public Sampler {
  public:
   /// Error(value) "Invalid rank 2, rank should be in the interval [0, 1]"; "Default process group has not been
-  /// initialized, ..." when one of the two is not given: there is no group to ask.
+  /// initialized, ..." when one of the two is not given and there is no group to ask.
   explicit DistributedSampler(std::int64_t size, DistributedSamplerOptions options = {});
   std::int64_t size() const override { return num_samples_; }
   std::int64_t total_size() const { return num_samples_ * replicas_; }

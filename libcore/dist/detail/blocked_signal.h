@@ -1,0 +1,27 @@
+#pragma once
+// Blocks a signal in this thread, and in the threads that it starts, while the object lives. Internal to dist.
+// Use: const BlockedSignal no_pipe(SIGPIPE);
+
+#include <pthread.h>
+
+#include <csignal>
+
+namespace core::dist::detail {
+
+class BlockedSignal {
+ public:
+  explicit BlockedSignal(int signal) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    pthread_sigmask(SIG_BLOCK, &one, &before_);
+  }
+  ~BlockedSignal() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignal(const BlockedSignal&) = delete;
+  BlockedSignal& operator=(const BlockedSignal&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace core::dist::detail

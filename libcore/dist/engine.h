@@ -1,0 +1,61 @@
+#pragma once
+// Engine: what moves bytes between the processes of one group: Gloo here. The interface behind ProcessGroup, which does
+// everything else (order, threads, checks, errors). Internal to dist.
+// Thread safety: several collectives with different tags may run at once, each in a thread of its own. Errors: any
+// std::exception; ProcessGroup says whose fault it was.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "libcore/base/dtype.h"
+#include "libcore/dist/reduce_op.h"
+#include "libcore/dist/store.h"
+
+namespace core::dist {
+
+/// One collective: calls with other tags never meet, so that ranks which call different things do not mix up bytes.
+struct Call {
+  std::uint32_t tag = 0;
+  Milliseconds timeout = kStoreTimeout;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::string name() const = 0;
+
+  // `data` holds `count` elements; sums are taken in the engine's order.
+  virtual void all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, const Call& call) = 0;
+  /// The result is the root's; elsewhere `data` is left in some state.
+  virtual void reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, int root, const Call& call) = 0;
+  virtual void broadcast(void* data, std::int64_t bytes, int root, const Call& call) = 0;
+  /// `out` has room for `bytes` of every rank.
+  virtual void all_gather(const void* in, void* out, std::int64_t bytes, const Call& call) = 0;
+  virtual void gather(const void* in, void* out, std::int64_t bytes, int root, const Call& call) = 0;
+  virtual void scatter(const void* in, void* out, std::int64_t bytes, int root, const Call& call) = 0;
+  /// Rank q gets in_bytes[q] of `in`, in order; out_bytes[q] come from it.
+  virtual void all_to_all(const void* in, std::span<const std::int64_t> in_bytes, void* out,
+                          std::span<const std::int64_t> out_bytes, const Call& call) = 0;
+  virtual void barrier(const Call& call) = 0;
+  /// One message; both sides give the same tag and the same number of bytes.
+  virtual void send(const void* data, std::int64_t bytes, int to, const Call& call) = 0;
+  virtual void receive(void* data, std::int64_t bytes, int from, const Call& call) = 0;
+};
+
+struct EngineOptions {
+  int rank = 0;
+  int size = 1;
+  std::shared_ptr<Store> store = {};  ///< through which the ranks find each other
+  std::string address;                ///< of this machine, as numbers; connections come in there
+  std::string interface;              ///< in its place, the name of a network card
+  Milliseconds timeout = kStoreTimeout;
+};
+
+/// Error(unsupported) "... install libgloo-dev ..." where libcore was built without Gloo.
+std::unique_ptr<Engine> make_gloo_engine(const EngineOptions& options);
+bool has_gloo();
+
+}  // namespace core::dist

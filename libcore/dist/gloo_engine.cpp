@@ -1,0 +1,247 @@
+// Gloo: the engine that PyTorch uses for tensors on the CPU, as Debian packages it. Its sums have PyTorch's bits.
+// What has to be known of it: a message longer than who waits for it has room for ends the process (std::terminate in
+// Gloo's thread), so tags hold what is sent, and lengths that differ never meet; a peer that is gone raises SIGPIPE in
+// Gloo's threads, so these have it blocked.
+#include "libcore/dist/engine.h"
+
+#ifdef CORE_WITH_GLOO
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/gather.h>
+#include <gloo/reduce.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/scatter.h>
+#include <gloo/transport/tcp/device.h>
+#endif
+
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "libcore/base/error.h"
+#include "libcore/dist/detail/blocked_signal.h"
+
+namespace core::dist {
+
+#ifdef CORE_WITH_GLOO
+namespace {
+
+using Byte = std::uint8_t;
+
+/// Our store as Gloo sees one.
+class GlooStore final : public gloo::rendezvous::Store {
+ public:
+  explicit GlooStore(dist::Store& store) : store_(store) {}
+  void set(const std::string& key, const std::vector<char>& data) override {
+    store_.set(key, std::string_view(data.data(), data.size()));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const std::string value = store_.get(key);
+    return {value.begin(), value.end()};
+  }
+  void wait(const std::vector<std::string>& keys) override { store_.wait(keys); }
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
+    store_.wait(keys, timeout);
+  }
+
+ private:
+  dist::Store& store_;
+};
+
+/// One for each place, for the whole life of the process: its thread may not end while groups exist.
+std::shared_ptr<gloo::transport::Device> device_at(const EngineOptions& options) {
+  static auto& devices = *new std::map<std::string, std::shared_ptr<gloo::transport::Device>>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  auto& device = devices[options.interface.empty() ? options.address : "interface " + options.interface];
+  if (device == nullptr) {
+    const detail::BlockedSignal no_pipe(SIGPIPE);  // the device's thread inherits it
+    gloo::transport::tcp::attr place;
+    if (options.interface.empty()) {
+      place.hostname = options.address;
+    } else {
+      place.iface = options.interface;
+    }
+    device = gloo::transport::tcp::CreateDevice(place);
+  }
+  return device;
+}
+
+/// Slots beside those of Gloo's own collectives, whose first byte is at most 8.
+std::uint64_t slot_of(std::uint64_t kind, std::uint32_t tag, std::int64_t bytes) {
+  const std::uint64_t mixed = static_cast<std::uint64_t>(bytes) * 0x9E3779B97F4A7C15U >> 40;
+  return kind << 56 | std::uint64_t{tag} << 24 | mixed;
+}
+constexpr std::uint64_t kAllToAll = 0x40;
+constexpr std::uint64_t kMessage = 0x41;
+
+class GlooEngine final : public Engine {
+ public:
+  explicit GlooEngine(const EngineOptions& options) : rank_(options.rank), size_(options.size) {
+    std::shared_ptr<gloo::transport::Device> device = device_at(options);
+    auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
+    context->setTimeout(options.timeout);
+    GlooStore store(*options.store);
+    const detail::BlockedSignal no_pipe(SIGPIPE);
+    context->connectFullMesh(store, device);
+    context_ = context;
+  }
+  std::string name() const override { return "gloo"; }
+
+  void all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, const Call& call) override {
+    gloo::AllreduceOptions options(context_);
+    set_typed(
+        dtype, [&](auto* typed) { options.setOutput(typed, static_cast<std::size_t>(count)); }, data);
+    options.setReduceFunction(reduce_function(dtype, op));
+    begin(options, call);
+    gloo::allreduce(options);
+  }
+  void reduce(void* data, std::int64_t count, DType dtype, ReduceOp op, int root, const Call& call) override {
+    gloo::ReduceOptions options(context_);
+    set_typed(
+        dtype, [&](auto* typed) { options.setOutput(typed, static_cast<std::size_t>(count)); }, data);
+    options.setReduceFunction(reduce_function(dtype, op));
+    options.setRoot(root);
+    begin(options, call);
+    gloo::reduce(options);
+  }
+  void broadcast(void* data, std::int64_t bytes, int root, const Call& call) override {
+    gloo::BroadcastOptions options(context_);
+    options.setOutput(static_cast<Byte*>(data), static_cast<std::size_t>(bytes));
+    options.setRoot(root);
+    begin(options, call);
+    gloo::broadcast(options);
+  }
+  void all_gather(const void* in, void* out, std::int64_t bytes, const Call& call) override {
+    gloo::AllgatherOptions options(context_);
+    options.setInput(input(in), static_cast<std::size_t>(bytes));
+    options.setOutput(static_cast<Byte*>(out), static_cast<std::size_t>(bytes) * static_cast<std::size_t>(size_));
+    begin(options, call);
+    gloo::allgather(options);
+  }
+  void gather(const void* in, void* out, std::int64_t bytes, int root, const Call& call) override {
+    gloo::GatherOptions options(context_);
+    options.setInput(input(in), static_cast<std::size_t>(bytes));
+    if (rank_ == root) {
+      options.setOutput(static_cast<Byte*>(out), static_cast<std::size_t>(bytes) * static_cast<std::size_t>(size_));
+    }
+    options.setRoot(root);
+    begin(options, call);
+    gloo::gather(options);
+  }
+  void scatter(const void* in, void* out, std::int64_t bytes, int root, const Call& call) override {
+    gloo::ScatterOptions options(context_);
+    if (rank_ == root) {
+      std::vector<Byte*> parts;
+      for (int q = 0; q < size_; ++q) parts.push_back(input(in) + q * bytes);
+      options.setInputs(parts, static_cast<std::size_t>(bytes));
+    }
+    options.setOutput(static_cast<Byte*>(out), static_cast<std::size_t>(bytes));
+    options.setRoot(root);
+    begin(options, call);
+    gloo::scatter(options);
+  }
+  void all_to_all(const void* in, std::span<const std::int64_t> in_bytes, void* out,
+                  std::span<const std::int64_t> out_bytes, const Call& call) override;
+  void barrier(const Call& call) override {
+    gloo::BarrierOptions options(context_);
+    begin(options, call);
+    gloo::barrier(options);
+  }
+  void send(const void* data, std::int64_t bytes, int to, const Call& call) override {
+    auto buffer = context_->createUnboundBuffer(input(data), static_cast<std::size_t>(bytes));
+    buffer->send(to, slot_of(kMessage, call.tag, bytes));
+    buffer->waitSend(call.timeout);
+  }
+  void receive(void* data, std::int64_t bytes, int from, const Call& call) override {
+    auto buffer = context_->createUnboundBuffer(data, static_cast<std::size_t>(bytes));
+    buffer->recv(from, slot_of(kMessage, call.tag, bytes));
+    buffer->waitRecv(call.timeout);
+  }
+
+ private:
+  template <class Options>
+  static void begin(Options& options, const Call& call) {
+    options.setTag(call.tag);
+    options.setTimeout(call.timeout);
+  }
+  static Byte* input(const void* in) { return const_cast<Byte*>(static_cast<const Byte*>(in)); }
+  /// Gloo takes the size of an element from a pointer's type.
+  template <class Set>
+  static void set_typed(DType dtype, Set set, void* data) {
+    switch (bit_width(dtype)) {
+      case 8:
+        return set(static_cast<std::uint8_t*>(data));
+      case 16:
+        return set(static_cast<std::uint16_t*>(data));
+      case 32:
+        return set(static_cast<std::uint32_t*>(data));
+      default:
+        return set(static_cast<std::uint64_t*>(data));
+    }
+  }
+
+  int rank_;
+  int size_;
+  std::shared_ptr<gloo::Context> context_;
+};
+
+void GlooEngine::all_to_all(const void* in, std::span<const std::int64_t> in_bytes, void* out,
+                            std::span<const std::int64_t> out_bytes, const Call& call) {
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> sent;
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> received;
+  std::int64_t in_at = 0;
+  std::int64_t out_at = 0;
+  for (int q = 0; q < size_; ++q) {
+    const std::int64_t out_count = out_bytes[static_cast<std::size_t>(q)];
+    const std::int64_t in_count = in_bytes[static_cast<std::size_t>(q)];
+    Byte* to = static_cast<Byte*>(out) + out_at;
+    Byte* from = input(in) + in_at;
+    if (q == rank_) {
+      if (out_count > 0) std::memcpy(to, from, static_cast<std::size_t>(out_count));
+    } else {
+      if (out_count > 0) {
+        received.push_back(context_->createUnboundBuffer(to, static_cast<std::size_t>(out_count)));
+        received.back()->recv(q, slot_of(kAllToAll, call.tag, out_count));
+      }
+      if (in_count > 0) {
+        sent.push_back(context_->createUnboundBuffer(from, static_cast<std::size_t>(in_count)));
+        sent.back()->send(q, slot_of(kAllToAll, call.tag, in_count));
+      }
+    }
+    in_at += in_count;
+    out_at += out_count;
+  }
+  for (auto& buffer : received) buffer->waitRecv(call.timeout);
+  for (auto& buffer : sent) buffer->waitSend(call.timeout);
+}
+
+}  // namespace
+
+bool has_gloo() {
+  return true;
+}
+
+std::unique_ptr<Engine> make_gloo_engine(const EngineOptions& options) {
+  return std::make_unique<GlooEngine>(options);
+}
+
+#else
+
+bool has_gloo() {
+  return false;
+}
+
+std::unique_ptr<Engine> make_gloo_engine(const EngineOptions&) {
+  throw Error(ErrorCode::unsupported,
+              "the backend gloo is not in this build: install the package libgloo-dev, then configure and build again");
+}
+
+#endif
+
+}  // namespace core::dist

@@ -1,0 +1,16 @@
+#include "libcore/dist/hooks.h"
+
+#include "libcore/data/process_share.h"
+#include "libcore/dist/init.h"
+
+namespace core::dist {
+
+void install_hooks() {
+  core::detail::set_process_share(core::detail::ProcessShare{get_world_size(), get_rank()});
+}
+
+void remove_hooks() {
+  core::detail::set_process_share(std::nullopt);
+}
+
+}  // namespace core::dist

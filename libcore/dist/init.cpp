@@ -1,0 +1,336 @@
+#include "libcore/dist/init.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+#include <set>
+
+#include "libcore/base/error.h"
+#include "libcore/base/fail.h"
+#include "libcore/dist/hooks.h"
+#include "libcore/dist/tcp_store.h"
+
+namespace core::dist {
+namespace {
+
+using core::detail::fail;
+using core::detail::fail_value;
+
+/// Never destroyed: threads may still be caught in an engine when the process ends.
+struct World {
+  std::mutex mutex;
+  Group group;
+  std::vector<std::function<bool()>> caretakers;  // of groups
+  std::shared_ptr<Watch> watch;
+  std::string address;
+  std::string interface;
+  std::int64_t inits = 0;
+  std::int64_t groups_made = 0;
+};
+World& world() {
+  static World& one = *new World;
+  return one;
+}
+
+struct Meeting {
+  std::shared_ptr<Store> store;
+  int rank = 0;
+  int size = 1;
+  std::string host = "127.0.0.1";  // of rank 0, to find out which of our addresses is seen from there
+  std::uint16_t port = 0;
+};
+
+std::int64_t given(const std::optional<std::int64_t>& option, const std::optional<std::int64_t>& said,
+                   const char* name) {
+  if (option) return *option;
+  if (said) return *said;
+  fail_value("Error initializing torch.distributed using env:// rendezvous: environment variable " + std::string(name) +
+             " expected, but not set");
+}
+
+Meeting checked(Meeting meeting, std::int64_t rank, std::int64_t size) {
+  if (size < 1) fail_value("world_size is " + std::to_string(size) + ", where at least one process takes part");
+  if (size > 1'000'000) fail_value("world_size is " + std::to_string(size) + ", where 1000000 is the most");
+  if (rank < 0) fail_value("rank is " + std::to_string(rank) + ", where 0 is the first");
+  meeting.rank = static_cast<int>(std::min<std::int64_t>(rank, 1'000'000'000));
+  meeting.size = static_cast<int>(size);
+  return meeting;
+}
+
+/// The store served by rank 0, or by torchrun.
+void open_tcp_store(Meeting& meeting, Milliseconds timeout, bool agent_store) {
+  meeting.store = std::make_shared<TcpStore>(TcpStore::Options{.host = meeting.host,
+                                                               .port = meeting.port,
+                                                               .world_size = meeting.size,
+                                                               .is_server = meeting.rank == 0 && !agent_store,
+                                                               .timeout = timeout});
+}
+
+Meeting meet_by_environment(const InitOptions& options) {
+  const LaunchFacts facts = launch_facts();
+  const std::int64_t rank = given(options.rank, facts.rank, "RANK");
+  const std::int64_t size = given(options.world_size, facts.world_size, "WORLD_SIZE");
+  Meeting meeting = checked({}, rank, size);
+  if (!facts.master_addr) given({}, {}, "MASTER_ADDR");
+  if (!facts.master_port) given({}, {}, "MASTER_PORT");
+  meeting.host = *facts.master_addr;
+  meeting.port = *facts.master_port;
+  open_tcp_store(meeting, options.timeout, facts.agent_store);
+  return meeting;
+}
+
+std::int64_t needed(const std::optional<std::int64_t>& option, const std::optional<std::int64_t>& said,
+                    const char* what, const char* method) {
+  if (option) return *option;
+  if (said) return *said;
+  fail_value("Error initializing torch.distributed using " + std::string(method) + " rendezvous: " + what +
+             " parameter missing");
+}
+
+Meeting meet_at_address(const InitOptions& options, const std::string& address) {
+  const LaunchFacts facts = launch_facts();
+  const std::int64_t rank = needed(options.rank, facts.rank, "rank", "tcp://");
+  const std::int64_t size = needed(options.world_size, facts.world_size, "world size", "tcp://");
+  Meeting meeting = checked({}, rank, size);
+  const std::size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos ||
+      std::from_chars(address.data() + colon + 1, address.data() + address.size(), port).ptr !=
+          address.data() + address.size() ||
+      port < 0 || port > 65535) {
+    fail_value("Error initializing torch.distributed using tcp:// rendezvous: port number missing");
+  }
+  meeting.host = address.substr(0, colon);
+  if (meeting.host.starts_with("[") && meeting.host.ends_with("]"))
+    meeting.host = meeting.host.substr(1, meeting.host.size() - 2);
+  meeting.port = static_cast<std::uint16_t>(port);
+  open_tcp_store(meeting, options.timeout, false);
+  return meeting;
+}
+
+Meeting meet_in_file(const InitOptions& options, const std::string& path) {
+  const LaunchFacts facts = launch_facts();
+  const std::int64_t rank = needed(options.rank, facts.rank, "rank", "file://");
+  const std::int64_t size = needed(options.world_size, facts.world_size, "world size", "file://");
+  Meeting meeting = checked({}, rank, size);
+  if (path.empty()) fail_value("Error initializing torch.distributed using file:// rendezvous: path missing");
+  meeting.store = std::make_shared<FileStore>(path, meeting.size, options.timeout);
+  if (facts.master_addr) meeting.host = *facts.master_addr;
+  return meeting;
+}
+
+Meeting meet(const InitOptions& options) {
+  const std::string& method = options.init_method;
+  if (options.store) {
+    if (!options.rank || !options.world_size) fail_value("rank and world_size must be given with a store");
+    Meeting meeting = checked({}, *options.rank, *options.world_size);
+    meeting.store = options.store;
+    return meeting;
+  }
+  if (method.starts_with("env://")) return meet_by_environment(options);
+  if (method.starts_with("tcp://")) return meet_at_address(options, method.substr(6, method.find('?', 6) - 6));
+  if (method.starts_with("file://")) return meet_in_file(options, method.substr(7));
+  const std::size_t scheme = method.find("://");
+  fail("No rendezvous handler for " + (scheme == std::string::npos ? method : method.substr(0, scheme)) + "://");
+}
+
+void check_backend(const std::string& backend) {
+  std::string name = backend;
+  if (name.starts_with("cpu:")) name = name.substr(4, name.find(',') - 4);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name.empty() || name == "gloo") return;
+  if (name == "mpi") {
+    fail(
+        "Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a "
+        "host "
+        "that has MPI installed.");
+  }
+  if (name == "nccl") fail("Distributed package doesn't have NCCL built in");
+  throw Error(ErrorCode::assertion, "Unknown backend type " + backend);
+}
+
+/// Where this process listens: at the address from which rank 0's machine is reached.
+void find_place(World& all, const Meeting& meeting) {
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  all.interface = interface == nullptr ? "" : std::string(interface);
+  all.interface = all.interface.substr(0, all.interface.find(','));
+  all.address = is_loopback(meeting.host) ? "127.0.0.1" : address_towards(meeting.host, meeting.port);
+  if (all.address.empty()) {
+    throw Error(ErrorCode::io,
+                "there is no way from this machine to " + meeting.host +
+                    "; name a network card in GLOO_SOCKET_IFNAME, or the machine of rank 0 in MASTER_ADDR");
+  }
+}
+
+Group make_group(const std::string& name, const std::vector<int>& ranks, int rank, const std::shared_ptr<Store>& store,
+                 Milliseconds timeout) {
+  World& all = world();
+  auto own = std::make_shared<PrefixStore>(name, store);
+  ProcessGroup::Parts parts{.name = name,
+                            .ranks = ranks,
+                            .rank = rank,
+                            .engine = nullptr,
+                            .store = own,
+                            .watch = all.watch,
+                            .timeout = timeout};
+  if (rank >= 0) {
+    parts.engine = make_gloo_engine({.rank = rank,
+                                     .size = static_cast<int>(ranks.size()),
+                                     .store = std::make_shared<PrefixStore>("gloo", own),
+                                     .address = all.address,
+                                     .interface = all.interface,
+                                     .timeout = timeout});
+  }
+  auto group = std::make_shared<ProcessGroup>(std::move(parts));
+  if (rank < 0 || !all.watch) return group;
+  const std::lock_guard lock(all.mutex);
+  all.caretakers.push_back(group->caretaker());
+  return group;
+}
+
+void look_after_all() {
+  const std::lock_guard lock(world().mutex);
+  std::erase_if(world().caretakers, [](const auto& look_after) { return !look_after(); });
+}
+
+/// JSON text of a string.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) {
+      out += c;
+    } else {
+      out += c == '\n' ? "\\n" : " ";
+    }
+  }
+  return out + "\"";
+}
+
+}  // namespace
+
+void init_process_group(const InitOptions& options) {
+  World& all = world();
+  if (all.group) fail_value("trying to initialize the default process group twice!");
+  check_backend(options.backend);
+  const Meeting meeting = meet(options);
+  if (meeting.rank >= meeting.size) {
+    fail_value("rank is " + std::to_string(meeting.rank) + ", where world_size=" + std::to_string(meeting.size) +
+               " has ranks 0 to " + std::to_string(meeting.size - 1));
+  }
+  find_place(all, meeting);
+  // A second training of the same processes must not find the keys of the first.
+  auto store = std::make_shared<PrefixStore>("default_pg/" + std::to_string(all.inits++), meeting.store);
+  store->set_timeout(options.timeout);
+  if (meeting.size > 1) {
+    all.watch = std::make_shared<Watch>(Watch::Options{.rank = meeting.rank,
+                                                       .size = meeting.size,
+                                                       .store = store,
+                                                       .address = all.address,
+                                                       .timeout = options.timeout});
+    all.watch->set_tick(look_after_all);
+  }
+  std::vector<int> ranks(static_cast<std::size_t>(meeting.size));
+  for (int rank = 0; rank < meeting.size; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
+  try {
+    all.group = make_group("0", ranks, meeting.rank, store, options.timeout);
+  } catch (...) {
+    all.watch.reset();
+    throw;
+  }
+  install_hooks();
+}
+
+void destroy_process_group() {
+  World& all = world();
+  if (!all.group) throw Error(ErrorCode::assertion, "Process group cannot be None");
+  remove_hooks();
+  all.group.reset();
+  if (all.watch) all.watch->set_tick(nullptr);
+  all.caretakers.clear();
+  all.watch.reset();
+}
+
+bool is_initialized() {
+  return world().group != nullptr;
+}
+bool is_gloo_available() {
+  return has_gloo();
+}
+
+Group default_group() {
+  if (world().group) return world().group;
+  fail_value("Default process group has not been initialized, please make sure to call init_process_group.");
+}
+
+int get_rank(const Group& group) {
+  return group ? group->rank() : default_group()->rank();
+}
+int get_world_size(const Group& group) {
+  if (group) return group->rank() < 0 ? -1 : group->size();
+  return default_group()->size();
+}
+std::string get_backend(const Group& group) {
+  return group ? group->backend() : default_group()->backend();
+}
+
+int get_global_rank(const Group& group, int rank) {
+  if (rank < 0 || rank >= group->size()) {
+    fail_value("Group rank " + std::to_string(rank) + " is not part of group of " + std::to_string(group->size()) +
+               " ranks");
+  }
+  return group->ranks()[static_cast<std::size_t>(rank)];
+}
+
+Group new_group(const std::vector<int>& given_ranks, std::optional<Milliseconds> timeout) {
+  const Group all = default_group();
+  std::vector<int> ranks = given_ranks.empty() ? all->ranks() : given_ranks;
+  std::string list;
+  for (const int rank : ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  if (std::set<int>(ranks.begin(), ranks.end()).size() != ranks.size()) {
+    fail_value("ranks list must not contain duplicate entries, got [" + list + "]");
+  }
+  for (const int rank : ranks) {
+    if (rank >= 0 && rank < all->size()) continue;
+    fail_value("Rank " + std::to_string(rank) + " is out of range. Valid ranks are 0 to " +
+               std::to_string(all->size() - 1) + " (world_size=" + std::to_string(all->size()) + ")");
+  }
+  std::sort(ranks.begin(), ranks.end());
+  const auto place = std::find(ranks.begin(), ranks.end(), all->rank());
+  const int rank = place == ranks.end() ? -1 : static_cast<int>(place - ranks.begin());
+  const std::string name = std::to_string(++world().groups_made);
+  auto store = std::shared_ptr<Store>(all, &all->store());
+  return make_group(name, ranks, rank, store, timeout.value_or(all->timeout()));
+}
+
+void report_failure(const std::string& text) {
+  const World& all = world();
+  const bool is_first = !all.watch || !all.watch->event_of(all.group ? all.group->ranks() : std::vector<int>());
+  if (all.watch && is_first) all.watch->say_failed(text);
+  const std::string path = launch_facts().error_file;
+  if (path.empty() || std::ifstream(path)) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  std::ofstream(path) << "{\"message\": {\"message\": " << quoted(text) << ", \"extraInfo\": {\"py_callstack\": \"\", "
+                      << "\"timestamp\": \"" << seconds << "\"}}}";
+}
+
+int run_main(const std::function<int()>& body) {
+  try {
+    const int status = body();
+    if (is_initialized()) destroy_process_group();
+    return status;
+  } catch (const std::exception& error) {
+    std::string text = error.what();
+    if (const auto* ours = dynamic_cast<const Error*>(&error))
+      text = std::string(python_name(ours->code())) + ": " + text;
+    report_failure(text);
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
+
+}  // namespace core::dist

@@ -1,0 +1,333 @@
+#include "libcore/dist/watch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+
+#include "libcore/base/error.h"
+#include "libcore/dist/store_service.h"
+
+namespace core::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kMaxMessage = std::size_t{64} << 10;
+constexpr int kTickMilliseconds = 100;
+constexpr std::size_t kPositionsKept = 4096;
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string make_token() {
+  std::random_device source;
+  std::string token;
+  for (int i = 0; i < 4; ++i) wire::put<std::uint32_t>(token, source());
+  return token;
+}
+
+}  // namespace
+
+/// One message: its length as u32, then kind, rank, sequence, and two texts.
+struct Watch::Message {
+  enum class Kind : std::uint8_t { hello, failed, goodbye, position, gone };
+  Kind kind = Kind::hello;
+  int rank = 0;
+  std::uint64_t sequence = 0;
+  std::string group = {};
+  std::string text = {};
+
+  std::string packed() const {
+    std::string body(1, static_cast<char>(kind));
+    wire::put<std::int32_t>(body, rank);
+    wire::put(body, sequence);
+    wire::put_text(body, group.substr(0, kMaxMessage / 4));
+    wire::put_text(body, text.substr(0, kMaxMessage / 2));
+    std::string out;
+    wire::put<std::uint32_t>(out, static_cast<std::uint32_t>(body.size()));
+    return out + body;
+  }
+  static std::optional<Message> unpacked(std::string_view body) {
+    constexpr std::size_t kFixed = 1 + 4 + 8;
+    if (body.size() < kFixed || static_cast<unsigned char>(body[0]) > static_cast<unsigned char>(Kind::gone)) return {};
+    Message message;
+    message.kind = static_cast<Kind>(body[0]);
+    message.rank = wire::number_at<std::int32_t>(body.data() + 1);
+    message.sequence = wire::number_at<std::uint64_t>(body.data() + 5);
+    body.remove_prefix(kFixed);
+    for (std::string* part : {&message.group, &message.text}) {
+      if (body.size() < 8) return {};
+      const auto length = wire::number_at<std::uint64_t>(body.data());
+      body.remove_prefix(8);
+      if (length > body.size()) return {};
+      part->assign(body.substr(0, length));
+      body.remove_prefix(length);
+    }
+    return message;
+  }
+};
+
+Watch::Watch(const Options& options) : options_(options) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorCode::io, "cannot make a pipe for the watch over other ranks");
+  end_here_ = Socket(ends[0]);
+  end_there_ = Socket(ends[1]);
+  options_.store->set("watch/facts/" + std::to_string(options.rank),
+                      host_name() + ", process " + std::to_string(::getpid()));
+  if (options.rank == 0) {
+    start_hub();
+  } else {
+    join_hub();
+  }
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  exchange_facts();
+}
+
+void Watch::start_hub() {
+  listener_ = Socket::listen_at(options_.address);
+  token_ = make_token();
+  options_.store->set("watch/hub", token_ + std::to_string(listener_.local_port()) + " " + options_.address);
+}
+
+void Watch::join_hub() {
+  const std::string hub = options_.store->get("watch/hub");
+  const std::size_t space = hub.find(' ', 16);
+  if (hub.size() < 18 || space == std::string::npos)
+    throw Error(ErrorCode::corrupt, "the store's key watch/hub is no address");
+  token_ = hub.substr(0, 16);
+  const int port = std::atoi(hub.substr(16, space - 16).c_str());
+  const std::string address = hub.substr(space + 1);
+  auto peer = std::make_unique<Peer>();
+  std::string why;
+  const Deadline deadline = deadline_after(options_.timeout);
+  peer->socket = Socket::connect(address, static_cast<std::uint16_t>(port), deadline, &why);
+  peer->rank = 0;
+  const Message hello{.kind = Message::Kind::hello, .rank = options_.rank, .text = token_};
+  if (!peer->socket.is_open() || !peer->socket.send_all(hello.packed(), deadline)) {
+    throw Error(ErrorCode::io, "rank " + std::to_string(options_.rank) + " cannot reach rank 0 at " + address +
+                                   ", port " + std::to_string(port) + ": " + why);
+  }
+  peers_.push_back(std::move(peer));
+}
+
+void Watch::exchange_facts() {
+  if (options_.rank == 0) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, options_.timeout, [&] { return joined_ == options_.size; })) {
+      const int joined = joined_;
+      lock.unlock();
+      end_there_.close();
+      thread_.join();
+      throw Error(ErrorCode::io, "Timed out after " + std::to_string(options_.timeout.count() / 1000) +
+                                     " seconds waiting for clients. " + std::to_string(joined) + "/" +
+                                     std::to_string(options_.size) + " clients joined.");
+    }
+  }
+  try {
+    std::vector<std::string> facts;
+    for (int rank = 0; rank < options_.size; ++rank) {
+      facts.push_back(options_.store->get("watch/facts/" + std::to_string(rank)));
+    }
+    const std::lock_guard lock(mutex_);
+    facts_ = std::move(facts);
+  } catch (...) {
+    end_there_.close();
+    thread_.join();
+    throw;
+  }
+}
+
+Watch::~Watch() {
+  send({.kind = Message::Kind::goodbye, .rank = options_.rank});
+  end_there_.close();
+  thread_.join();
+}
+
+void Watch::send(const Message& message) {
+  const std::string bytes = message.packed();
+  const std::lock_guard lock(sending_);
+  for (const auto& peer : peers_) {
+    if (peer->rank >= 0 && peer->socket.is_open()) peer->socket.send_all(bytes, deadline_after(Milliseconds(1000)));
+  }
+}
+
+void Watch::relay(const Message& message, int from) {
+  if (options_.rank != 0) return;
+  const std::string bytes = message.packed();
+  const std::lock_guard lock(sending_);
+  for (const auto& peer : peers_) {
+    if (peer->rank < 0 || peer->rank == from || !peer->socket.is_open()) continue;
+    peer->socket.send_all(bytes, deadline_after(Milliseconds(1000)));
+  }
+}
+
+void Watch::say_failed(const std::string& text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(said_failed_, true)) return;
+  }
+  send({.kind = Message::Kind::failed, .rank = options_.rank, .text = text});
+}
+
+void Watch::say_position(const std::string& group, std::uint64_t sequence, const std::string& fingerprint) {
+  send({.kind = Message::Kind::position,
+        .rank = options_.rank,
+        .sequence = sequence,
+        .group = group,
+        .text = fingerprint});
+}
+
+std::optional<Watch::Event> Watch::event_of(std::span<const int> ranks) const {
+  const std::lock_guard lock(mutex_);
+  std::optional<Event> first;
+  for (const Event& event : events_) {
+    if (std::find(ranks.begin(), ranks.end(), event.rank) == ranks.end()) continue;
+    if (event.kind == Event::Kind::failed) return event;
+    if (!first) first = event;
+  }
+  return first;
+}
+
+std::vector<Watch::Position> Watch::positions(const std::string& group, std::uint64_t sequence) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Position> found;
+  for (const Position& position : positions_) {
+    if (position.group == group && position.sequence == sequence) found.push_back(position);
+  }
+  return found;
+}
+
+std::string Watch::describe(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = static_cast<std::size_t>(rank);
+  return "rank " + std::to_string(rank) + (at < facts_.size() ? " (" + facts_[at] + ")" : "");
+}
+
+std::string Watch::sentence(const Event& event) const {
+  switch (event.kind) {
+    case Event::Kind::failed:
+      return "rank " + std::to_string(event.rank) + " failed first: " + event.text;
+    case Event::Kind::left:
+      return describe(event.rank) + " has left: it called destroy_process_group";
+    default:
+      return describe(event.rank) + " is gone";
+  }
+}
+
+void Watch::set_tick(std::function<void()> tick) {
+  const std::lock_guard lock(ticking_);
+  tick_ = std::move(tick);
+}
+
+void Watch::run() {
+  while (true) {
+    std::vector<pollfd> all{{end_here_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+    for (const auto& peer : peers_) all.push_back({peer->socket.fd(), POLLIN, 0});
+    const std::size_t known = peers_.size();
+    if (::poll(all.data(), all.size(), kTickMilliseconds) < 0) continue;
+    if (all[0].revents != 0) return;
+    for (std::size_t i = 0; i < known; ++i) {
+      if (all[i + 2].revents != 0 && !read_peer(*peers_[i])) lose(*peers_[i]);
+    }
+    if (all[1].revents != 0) accept_peer();
+    const std::lock_guard lock(ticking_);
+    if (tick_) tick_();
+  }
+}
+
+void Watch::accept_peer() {
+  auto peer = std::make_unique<Peer>();
+  peer->socket = listener_.accept();
+  if (!peer->socket.is_open()) return;
+  const std::lock_guard lock(sending_);
+  std::erase_if(peers_, [](const auto& each) { return !each->socket.is_open(); });
+  peers_.push_back(std::move(peer));
+}
+
+bool Watch::read_peer(Peer& peer) {
+  char bytes[4096];
+  const std::ptrdiff_t n = peer.socket.receive_some(bytes, sizeof bytes);
+  if (n <= 0) return n == 0;
+  peer.input.append(bytes, static_cast<std::size_t>(n));
+  while (peer.input.size() >= 4) {
+    const std::size_t length = wire::number_at<std::uint32_t>(peer.input.data());
+    if (length > kMaxMessage) return false;
+    if (peer.input.size() < 4 + length) return true;
+    if (!take_message(peer)) return false;
+    peer.input.erase(0, 4 + length);
+  }
+  return true;
+}
+
+bool Watch::take_message(Peer& peer) {
+  const std::size_t length = wire::number_at<std::uint32_t>(peer.input.data());
+  const std::optional<Message> message = Message::unpacked(std::string_view(peer.input).substr(4, length));
+  if (!message || message->rank < 0 || message->rank >= options_.size) return false;
+  if (peer.rank < 0) {  // a stranger has to know the token
+    if (message->kind != Message::Kind::hello || message->text != token_) return false;
+    {
+      const std::lock_guard lock(sending_);
+      peer.rank = message->rank;
+    }
+    const std::lock_guard lock(mutex_);
+    ++joined_;
+    changed_.notify_all();
+    return true;
+  }
+  if (options_.rank == 0 && message->rank != peer.rank) return false;
+  obey(*message);
+  relay(*message, peer.rank);
+  return true;
+}
+
+void Watch::obey(const Message& message) {
+  switch (message.kind) {
+    case Message::Kind::failed:
+      return add_event({Event::Kind::failed, message.rank, message.text});
+    case Message::Kind::goodbye:
+      return add_event({Event::Kind::left, message.rank});
+    case Message::Kind::gone:
+      return add_event({Event::Kind::gone, message.rank});
+    case Message::Kind::position: {
+      const std::lock_guard lock(mutex_);
+      if (positions_.size() >= kPositionsKept) positions_.erase(positions_.begin());
+      positions_.push_back({message.rank, message.group, message.sequence, message.text});
+      return;
+    }
+    case Message::Kind::hello:
+      return;
+  }
+}
+
+void Watch::lose(Peer& peer) {
+  {
+    const std::lock_guard lock(sending_);
+    peer.socket.close();
+  }
+  if (peer.rank < 0) return;
+  add_event({Event::Kind::gone, peer.rank});
+  relay({.kind = Message::Kind::gone, .rank = peer.rank}, peer.rank);
+}
+
+void Watch::add_event(Event event) {
+  const std::lock_guard lock(mutex_);
+  // The end of the connection follows on a goodbye, and on an error.
+  const auto same = std::find_if(events_.begin(), events_.end(), [&](const Event& e) { return e.rank == event.rank; });
+  if (same != events_.end() && event.kind == Event::Kind::gone) return;
+  event.when = Clock::now();
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
+
+}  // namespace core::dist

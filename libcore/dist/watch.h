@@ -1,0 +1,111 @@
+#pragma once
+// Watch: how the processes of a training learn of each other's end. Each has one connection to rank 0; who ends without
+// a goodbye is noticed there at once and named to all others. The same way go the error of a process that failed first,
+// and what each process waits in when that takes long, so that calls which differ can be explained.
+// Internal to dist. Thread safety: all calls. Use: Watch watch({.rank = r, .size = n, .store = store}); ...
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "libcore/dist/socket.h"
+#include "libcore/dist/store.h"
+
+namespace core::dist {
+
+class Watch {
+ public:
+  struct Options {
+    int rank = 0;
+    int size = 1;
+    std::shared_ptr<Store> store = {};
+    std::string address = {};  ///< at which rank 0 listens
+    Milliseconds timeout = kStoreTimeout;
+  };
+  /// What ended the part of one rank.
+  struct Event {
+    enum class Kind { gone, left, failed };
+    Kind kind = Kind::gone;
+    int rank = 0;
+    std::string text = {};  ///< of `failed`
+    std::chrono::steady_clock::time_point when = {};
+  };
+  /// What a rank says it waits in.
+  struct Position {
+    int rank = 0;
+    std::string group;
+    std::uint64_t sequence = 0;
+    std::string fingerprint;
+  };
+
+  explicit Watch(const Options& options);
+  /// Says goodbye.
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// Tells all others why this process ends. Only the first call counts.
+  void say_failed(const std::string& text);
+  void say_position(const std::string& group, std::uint64_t sequence, const std::string& fingerprint);
+  /// The first event of one of these ranks; of `failed` before the others.
+  std::optional<Event> event_of(std::span<const int> ranks) const;
+  /// What others have said of their place in the same step of the same group.
+  std::vector<Position> positions(const std::string& group, std::uint64_t sequence) const;
+  /// "rank 1 (gpu03, process 4711)".
+  std::string describe(int rank) const;
+  /// `tick` is called ten times a second, and after each event, in a thread of its own. After the call no other one
+  /// runs.
+  void set_tick(std::function<void()> tick);
+  /// "rank 1 (gpu03, process 4711) is gone", "rank 1 failed first: ...".
+  std::string sentence(const Event& event) const;
+
+ private:
+  struct Message;
+  struct Peer {
+    Socket socket;
+    std::string input;
+    int rank = -1;  // not known yet
+  };
+
+  void start_hub();
+  void join_hub();
+  void exchange_facts();
+  void run();
+  void accept_peer();
+  bool read_peer(Peer& peer);
+  bool take_message(Peer& peer);
+  void obey(const Message& message);
+  void lose(Peer& peer);
+  void add_event(Event event);
+  void send(const Message& message);
+  void relay(const Message& message, int from);
+
+  Options options_;
+  std::string token_;
+  std::vector<std::string> facts_;  // of each rank: "host, process 4711"
+  Socket listener_;
+  Socket end_here_;
+  Socket end_there_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // on rank 0 of all others, elsewhere rank 0; the thread's alone to change
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Event> events_;
+  std::vector<Position> positions_;
+  int joined_ = 1;
+  bool said_failed_ = false;
+  std::mutex sending_;
+  std::mutex ticking_;
+  std::function<void()> tick_;
+  std::thread thread_;
+};
+
+}  // namespace core::dist

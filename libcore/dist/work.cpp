@@ -1,0 +1,39 @@
+#include "libcore/dist/work.h"
+
+#include <utility>
+
+namespace core::dist::detail {
+
+bool WorkState::end(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (has_ended_) return false;
+  has_ended_ = true;
+  error_ = std::move(error);
+  ended_.notify_all();
+  return true;
+}
+
+bool WorkState::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return has_ended_;
+}
+
+void WorkState::conclude() {
+  if (error_) std::rethrow_exception(error_);
+  if (finish_) std::exchange(finish_, nullptr)();
+}
+
+void WorkState::wait() {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return has_ended_; });
+  conclude();
+}
+
+bool WorkState::wait_for(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  if (!ended_.wait_for(lock, timeout, [&] { return has_ended_; })) return false;
+  conclude();
+  return true;
+}
+
+}  // namespace core::dist::detail
