@@ -12,7 +12,7 @@
 #include "libcore/ops/complex.h"
 #include "libcore/tensor/factory.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 using core::detail::fail;
@@ -591,4 +591,4 @@ std::vector<std::string> all_gather_object(const std::string& text, const Group&
   return texts;
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -4,7 +4,7 @@
 // order. Tensors on other devices than the CPU go through host memory. Tensors may have any strides. Thread safety: all
 // calls; but which of two threads comes first must be the same on all ranks. Errors: Error(value) and Error(runtime)
 // with PyTorch's texts for what does not fit; what goes wrong on the way: process_group.h. Use:
-// core::dist::all_reduce(t); core::dist::broadcast(t, 0, {.async_op = true}).wait();
+// core::distributed::all_reduce(t); core::distributed::broadcast(t, 0, {.async_op = true}).wait();
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@
 #include "libcore/dist/reduce_op.h"
 #include "libcore/tensor/tensor.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 struct CollectiveOptions {
   Group group = {};        ///< the default group
@@ -91,4 +91,4 @@ std::string broadcast_object(const std::string& text, int src, const Group& grou
 /// Every rank's text, in order.
 std::vector<std::string> all_gather_object(const std::string& text, const Group& group = {});
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -14,7 +14,7 @@
 #include "libcore/dist/reduce_op.h"
 #include "libcore/dist/store.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 /// One collective: calls with other tags never meet, so that ranks which call different things do not mix up bytes.
 struct Call {
@@ -58,4 +58,4 @@ struct EngineOptions {
 std::unique_ptr<Engine> make_gloo_engine(const EngineOptions& options);
 bool has_gloo();
 
-}  // namespace core::dist
+}  // namespace core::distributed

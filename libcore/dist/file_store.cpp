@@ -15,7 +15,7 @@
 #include "libcore/base/error.h"
 #include "libcore/dist/store.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -229,4 +229,4 @@ void FileStore::append(const std::string& key, std::string_view value) {
   file.write('/', key, *table_.find(key));
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -6,7 +6,7 @@
 
 #include "libcore/base/text.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 /// c10's names of scalar types.
@@ -149,4 +149,4 @@ std::string Fingerprint::difference(const Fingerprint& other) const {
   return text;
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -9,7 +9,7 @@
 #include "libcore/base/dtype.h"
 #include "libcore/base/shape.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 struct Fingerprint {
   std::string op = {};  ///< PyTorch's name: "ALLREDUCE", "_ALLGATHER_BASE"
@@ -31,4 +31,4 @@ struct Fingerprint {
   std::string difference(const Fingerprint& other) const;
 };
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -26,7 +26,7 @@
 #include "libcore/base/error.h"
 #include "libcore/dist/detail/blocked_signal.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 #ifdef CORE_WITH_GLOO
 namespace {
@@ -36,7 +36,7 @@ using Byte = std::uint8_t;
 /// Our store as Gloo sees one.
 class GlooStore final : public gloo::rendezvous::Store {
  public:
-  explicit GlooStore(dist::Store& store) : store_(store) {}
+  explicit GlooStore(distributed::Store& store) : store_(store) {}
   void set(const std::string& key, const std::vector<char>& data) override {
     store_.set(key, std::string_view(data.data(), data.size()));
   }
@@ -50,7 +50,7 @@ class GlooStore final : public gloo::rendezvous::Store {
   }
 
  private:
-  dist::Store& store_;
+  distributed::Store& store_;
 };
 
 /// One for each place, for the whole life of the process: its thread may not end while groups exist.
@@ -244,4 +244,4 @@ std::unique_ptr<Engine> make_gloo_engine(const EngineOptions&) {
 
 #endif
 
-}  // namespace core::dist
+}  // namespace core::distributed

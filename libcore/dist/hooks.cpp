@@ -3,7 +3,7 @@
 #include "libcore/data/process_share.h"
 #include "libcore/dist/init.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 void install_hooks() {
   core::detail::set_process_share(core::detail::ProcessShare{get_world_size(), get_rank()});
@@ -13,4 +13,4 @@ void remove_hooks() {
   core::detail::set_process_share(std::nullopt);
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -3,9 +3,9 @@
 // process's (DistributedSampler), and sums over all ranks (SyncBatchNorm). Internal to dist.
 // Thread safety: as init_process_group.
 
-namespace core::dist {
+namespace core::distributed {
 
 void install_hooks();
 void remove_hooks();
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -13,7 +13,7 @@
 #include "libcore/dist/hooks.h"
 #include "libcore/dist/tcp_store.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 using core::detail::fail;
@@ -333,4 +333,4 @@ int run_main(const std::function<int()>& body) {
   }
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -1,7 +1,7 @@
 #pragma once
 // Beginning and ending a training in several processes. As torch.distributed's functions; defaults, errors and their
 // texts are PyTorch's. Every process calls them alike. Thread safety: init and destroy from one thread. Use:
-// core::dist::init_process_group(); int r = core::dist::get_rank();
+// core::distributed::init_process_group(); int r = core::distributed::get_rank();
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 #include "libcore/dist/launch.h"
 #include "libcore/dist/process_group.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 struct InitOptions {
   std::string backend = {};                         ///< "gloo" (the default), "cpu:gloo", "nccl", "mpi"
@@ -52,4 +52,4 @@ void report_failure(const std::string& text);
 /// torchrun, and exit status 1. Leaves the default group at the end.
 int run_main(const std::function<int()>& body);
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <utility>
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 std::optional<std::int64_t> number_in(const std::string& text) {
@@ -57,4 +57,4 @@ bool KeyTable::erase(const std::string& key) {
   return true;
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -1,6 +1,6 @@
 #pragma once
 // The table behind every store, with the rules that PyTorch's stores have for each operation.
-// Thread safety: none; stores guard it. Use: core::dist::KeyTable table; table.add("count", 1) == 1;
+// Thread safety: none; stores guard it. Use: core::distributed::KeyTable table; table.add("count", 1) == 1;
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace core::dist {
+namespace core::distributed {
 
 class KeyTable {
  public:
@@ -34,4 +34,4 @@ class KeyTable {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -5,7 +5,7 @@
 
 #include "libcore/base/error.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 std::optional<std::string> variable(const char* name) {
@@ -115,4 +115,4 @@ bool is_launched() {
   return facts.world_size.value_or(1) > 1 || facts.by == LaunchFacts::By::torchrun;
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

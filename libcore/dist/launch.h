@@ -1,13 +1,13 @@
 #pragma once
 // What a launcher says to the processes it starts: torchrun (RANK, WORLD_SIZE, ...), mpirun of Open MPI
 // (OMPI_COMM_WORLD_RANK, ...) and srun of Slurm (SLURM_PROCID, ...), in this order.
-// Thread safety: reads the environment. Use: core::dist::LaunchFacts facts = core::dist::launch_facts();
+// Thread safety: reads the environment. Use: core::distributed::LaunchFacts facts = core::distributed::launch_facts();
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-namespace core::dist {
+namespace core::distributed {
 
 struct LaunchFacts {
   enum class By { nobody, torchrun, open_mpi, slurm };
@@ -30,4 +30,4 @@ bool is_launched();
 /// The first machine of a list as Slurm writes it: "gpu[03-07,9],login" is "gpu03".
 std::string first_host(const std::string& node_list);
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -11,7 +11,7 @@
 #include "libcore/base/error.h"
 #include "libcore/dist/detail/blocked_signal.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -248,4 +248,4 @@ std::function<bool()> ProcessGroup::caretaker() const {
   };
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -3,7 +3,7 @@
 // group begin in the order in which a rank calls them, which must be the same on all its ranks. What happens when that
 // goes wrong: a rank that is gone, that left, that failed or that calls something else is named in the error of the
 // others' collectives, within seconds. After an error the group works no more. Thread safety: all calls. Use:
-// core::dist::default_group()->size();
+// core::distributed::default_group()->size();
 
 #include <atomic>
 #include <cstdint>
@@ -20,7 +20,7 @@
 #include "libcore/dist/work.h"
 #include "libcore/tensor/tensor.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 /// What is to be done in the group's threads.
 struct Request {
@@ -84,4 +84,4 @@ class ProcessGroup : public std::enable_shared_from_this<ProcessGroup> {
 
 using Group = std::shared_ptr<ProcessGroup>;
 
-}  // namespace core::dist
+}  // namespace core::distributed

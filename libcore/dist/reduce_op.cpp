@@ -8,7 +8,7 @@
 #include "libcore/backend/element_types.h"
 #include "libcore/base/fail.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 // Half types are computed in f32.
@@ -152,4 +152,4 @@ ReduceFunction reduce_function(DType dtype, ReduceOp op) {
   }
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -1,13 +1,13 @@
 #pragma once
 // How values of several ranks become one. Thread safety: pure functions.
-// Use: core::dist::all_reduce(t, {.op = core::dist::ReduceOp::max});
+// Use: core::distributed::all_reduce(t, {.op = core::distributed::ReduceOp::max});
 
 #include <cstddef>
 #include <string_view>
 
 #include "libcore/base/dtype.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 enum class ReduceOp { sum, avg, product, min, max, band, bor, bxor };
 
@@ -21,4 +21,4 @@ using ReduceFunction = void (*)(void* out, const void* a, const void* b, std::si
 /// `avg` is a sum here. Errors: "Cannot use ReduceOp.BAND with non-integral dtype", "Invalid scalar type".
 ReduceFunction reduce_function(DType dtype, ReduceOp op);
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -17,7 +17,7 @@
 
 #include "libcore/base/error.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -260,4 +260,4 @@ std::string address_towards(const std::string& host, std::uint16_t port) {
   return {};
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-namespace core::dist {
+namespace core::distributed {
 
 using Deadline = std::chrono::steady_clock::time_point;
 /// Now and so much, without overflow.
@@ -65,4 +65,4 @@ bool is_loopback(const std::string& host);
 /// 127.0.1.1. Empty when there is no way there.
 std::string address_towards(const std::string& host, std::uint16_t port);
 
-}  // namespace core::dist
+}  // namespace core::distributed

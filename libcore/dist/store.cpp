@@ -2,7 +2,7 @@
 
 #include "libcore/base/error.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 namespace detail {
 void throw_wait_timeout(const std::vector<std::string>& keys, Milliseconds timeout) {
@@ -83,4 +83,4 @@ std::vector<std::string> PrefixStore::with_prefix(const std::vector<std::string>
   return full;
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

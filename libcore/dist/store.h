@@ -3,7 +3,7 @@
 // HashStore lies in this process, FileStore in a file that all see, TcpStore in the process of rank 0 (tcp_store.h),
 // PrefixStore gives the keys of another one a prefix. As torch.distributed's stores.
 // Thread safety: all calls, from any thread. Errors: Error(io) with PyTorch's texts where it has one.
-// Use: core::dist::HashStore store; store.set("k", "v"); std::string v = store.get("k");
+// Use: core::distributed::HashStore store; store.set("k", "v"); std::string v = store.get("k");
 
 #include <atomic>
 #include <chrono>
@@ -18,7 +18,7 @@
 
 #include "libcore/dist/key_table.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 using Milliseconds = std::chrono::milliseconds;
 /// How long get() and wait() wait for a key.
@@ -140,4 +140,4 @@ namespace detail {
 [[noreturn]] void throw_wait_timeout(const std::vector<std::string>& keys, Milliseconds timeout);
 }  // namespace detail
 
-}  // namespace core::dist
+}  // namespace core::distributed

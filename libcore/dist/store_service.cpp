@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 /// About what waiting for a key takes beside its text.
 constexpr std::size_t kWaitBytes = 128;
@@ -276,4 +276,4 @@ void StoreService::forget_wait(Id id) {
   awaited.clear();
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -17,7 +17,7 @@
 
 #include "libcore/dist/key_table.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 enum class Operation : std::uint8_t {
   validate,
@@ -115,4 +115,4 @@ inline void put_text(std::string& out, std::string_view text) {
 }
 }  // namespace wire
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -4,7 +4,7 @@
 
 #include "libcore/base/error.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 std::string message(Operation operation) {
@@ -208,4 +208,4 @@ void TcpStore::append(const std::string& key, std::string_view value) {
   exchange(out, nullptr, 0, timeout());
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -4,7 +4,7 @@
 // Thread safety: all calls; one thread at a time is served, so a thread that waits long takes a connection of its own.
 // Errors: Error(io) with PyTorch's texts: "The client socket has timed out after 2000ms while trying to connect to
 // (127.0.0.1, 29500).", "Timed out after 3 seconds waiting for clients. 1/2 clients joined.".
-// Use: core::dist::TcpStore store({.host = "127.0.0.1", .port = 29500, .world_size = 2, .is_server = true});
+// Use: core::distributed::TcpStore store({.host = "127.0.0.1", .port = 29500, .world_size = 2, .is_server = true});
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include "libcore/dist/store.h"
 #include "libcore/dist/store_service.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 /// Serves a StoreService in a thread of its own until it is destroyed.
 class TcpStoreServer {
@@ -82,4 +82,4 @@ class TcpStore final : public Store {
   Socket socket_;
 };
 
-}  // namespace core::dist
+}  // namespace core::distributed

@@ -8,7 +8,7 @@
 #include "libcore/base/error.h"
 #include "libcore/dist/tcp_store.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 /// The thread's part: sockets, and the service behind them.
 struct TcpStoreServer::Loop {
@@ -122,4 +122,4 @@ TcpStoreServer::~TcpStoreServer() {
   thread_.join();
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

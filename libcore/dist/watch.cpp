@@ -11,7 +11,7 @@
 #include "libcore/base/error.h"
 #include "libcore/dist/store_service.h"
 
-namespace core::dist {
+namespace core::distributed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -330,4 +330,4 @@ void Watch::add_event(Event event) {
   changed_.notify_all();
 }
 
-}  // namespace core::dist
+}  // namespace core::distributed

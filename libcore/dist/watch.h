@@ -19,7 +19,7 @@
 #include "libcore/dist/socket.h"
 #include "libcore/dist/store.h"
 
-namespace core::dist {
+namespace core::distributed {
 
 class Watch {
  public:
@@ -108,4 +108,4 @@ class Watch {
   std::thread thread_;
 };
 
-}  // namespace core::dist
+}  // namespace core::distributed

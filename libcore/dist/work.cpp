@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace core::dist::detail {
+namespace core::distributed::detail {
 
 bool WorkState::end(std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
@@ -36,4 +36,4 @@ bool WorkState::wait_for(std::chrono::milliseconds timeout) {
   return true;
 }
 
-}  // namespace core::dist::detail
+}  // namespace core::distributed::detail

@@ -1,6 +1,6 @@
 #pragma once
 // Work: a collective that is under way. Thread safety: as std::shared_ptr; several threads may wait.
-// Use: core::dist::Work work = core::dist::all_reduce(t, {.async_op = true}); compute(); work.wait();
+// Use: core::distributed::Work work = core::distributed::all_reduce(t, {.async_op = true}); compute(); work.wait();
 
 #include <chrono>
 #include <condition_variable>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-namespace core::dist {
+namespace core::distributed {
 
 namespace detail {
 
@@ -51,4 +51,4 @@ class Work {
   std::shared_ptr<detail::WorkState> state_;
 };
 
-}  // namespace core::dist
+}  // namespace core::distributed

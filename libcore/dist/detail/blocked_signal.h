@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-namespace core::dist::detail {
+namespace core::distributed::detail {
 
 class BlockedSignal {
  public:
@@ -24,4 +24,4 @@ class BlockedSignal {
   sigset_t before_;
 };
 
-}  // namespace core::dist::detail
+}  // namespace core::distributed::detail

@@ -13,7 +13,7 @@
 namespace test {
 namespace {
 
-namespace dist = core::dist;
+namespace dist = core::distributed;
 using core::Tensor;
 using Tensors = std::vector<Tensor>;
 

@@ -22,6 +22,8 @@ struct Section {
 };
 const Section kSections[] = {
     {"collectives", [](Json json, const test::GoldenArrays&) { return test::collective_difference(json); }},
+    {"ddp_buckets", [](Json json, const test::GoldenArrays&) { return test::ddp_buckets_difference(json); }},
+    {"training", [](Json json, const test::GoldenArrays& arrays) { return test::training_difference(json, arrays); }},
 };
 
 std::int64_t world_size_of(Json json) {
@@ -32,11 +34,11 @@ std::int64_t world_size_of(Json json) {
 int run_rank(const Section& section) {
   const test::GoldenJson json(*test::golden_file(kFile));
   const test::GoldenArrays arrays(*test::golden_file(kArrays));
-  core::dist::init_process_group({.timeout = std::chrono::seconds(60)});
+  core::distributed::init_process_group({.timeout = std::chrono::seconds(60)});
   int index = -1;
   for (Json each : test::items(member(json.root(), section.name))) {
     ++index;
-    if (world_size_of(each) != core::dist::get_world_size()) continue;
+    if (world_size_of(each) != core::distributed::get_world_size()) continue;
     std::string why;
     try {
       why = section.differ(each, arrays);
@@ -48,7 +50,7 @@ int run_rank(const Section& section) {
     }
     test::say(std::to_string(index) + "\t" + why);
   }
-  core::dist::destroy_process_group();
+  core::distributed::destroy_process_group();
   return 0;
 }
 
@@ -107,6 +109,18 @@ void run_section(const Section& section, Json root, test::GoldenRun& run) {
   }
 }
 
+/// What needs no other process.
+void run_alone(const char* name, std::string (*differ)(Json json), Json root, test::GoldenRun& run) {
+  int index = 0;
+  for (Json each : test::items(member(root, name))) {
+    const std::string id = std::string(name) + "/" + std::to_string(index++);
+    test::guarded(run, id, [&] {
+      const std::string why = differ(each);
+      run.check(id, why.empty(), why);
+    });
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -114,8 +128,10 @@ int main(int argc, char** argv) {
   for (const Section& section : kSections) {
     if (role == section.name) return run_rank(section);
   }
-  if (!core::dist::is_gloo_available()) return 77;
+  if (!core::distributed::is_gloo_available()) return 77;
   return test::golden_main("dist", kFile, [](Json root, test::GoldenRun& run) {
+    run_alone("samplers", test::sampler_difference, root, run);
+    run_alone("buckets", test::buckets_difference, root, run);
     for (const Section& section : kSections) run_section(section, root, run);
   });
 }

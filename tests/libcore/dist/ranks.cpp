@@ -71,7 +71,7 @@ std::string content(const std::filesystem::path& path) {
 }  // namespace
 
 int free_port() {
-  return core::dist::Socket::listen(0, true).local_port();
+  return core::distributed::Socket::listen(0, true).local_port();
 }
 
 std::vector<Ending> run_ranks(const RanksOptions& options) {

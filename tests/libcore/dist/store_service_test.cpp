@@ -7,7 +7,7 @@
 
 namespace {
 
-using namespace core::dist;
+using namespace core::distributed;
 
 std::string opening() {
   std::string out(1, '\0');

@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace core::dist;
+using namespace core::distributed;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 using testing::StartsWith;
