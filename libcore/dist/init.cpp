@@ -310,8 +310,8 @@ void report_failure(const std::string& text) {
   const World& all = world();
   const bool is_first = !all.watch || !all.watch->event_of(all.group ? all.group->ranks() : std::vector<int>());
   if (all.watch && is_first) all.watch->say_failed(text);
-  const std::string path = launch_facts().error_file;
-  if (path.empty() || std::ifstream(path)) return;
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == '\0' || std::ifstream(path)) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   std::ofstream(path) << "{\"message\": {\"message\": " << quoted(text) << ", \"extraInfo\": {\"py_callstack\": \"\", "

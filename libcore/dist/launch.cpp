@@ -93,7 +93,6 @@ LaunchFacts launch_facts() {
   facts.master_addr = variable("MASTER_ADDR");
   facts.master_port = port("MASTER_PORT");
   facts.agent_store = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  facts.error_file = variable("TORCHELASTIC_ERROR_FILE").value_or("");
   if (variable("RANK") || variable("WORLD_SIZE")) {
     facts.by = LaunchFacts::By::torchrun;
     facts.rank = number("RANK");

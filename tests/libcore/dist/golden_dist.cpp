@@ -4,6 +4,7 @@
 #include <set>
 
 #include "libcore/dist/init.h"
+#include "tests/libcore/dist/golden_errors.h"
 #include "tests/libcore/dist/golden_parts.h"
 #include "tests/libcore/dist/ranks.h"
 
@@ -128,10 +129,14 @@ int main(int argc, char** argv) {
   for (const Section& section : kSections) {
     if (role == section.name) return run_rank(section);
   }
+  if (role == "errors") return test::run_error_rank(test::rank_argument(argc, argv, 0));
   if (!core::distributed::is_gloo_available()) return 77;
   return test::golden_main("dist", kFile, [](Json root, test::GoldenRun& run) {
     run_alone("samplers", test::sampler_difference, root, run);
     run_alone("buckets", test::buckets_difference, root, run);
     for (const Section& section : kSections) run_section(section, root, run);
+    for (Json each : test::items(member(root, "errors"))) {
+      test::guarded(run, "errors", [&] { test::run_error_case(each, run); });
+    }
   });
 }

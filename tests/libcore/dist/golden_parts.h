@@ -15,8 +15,6 @@ std::string collective_difference(Json json);
 std::string training_difference(Json json, const GoldenArrays& arrays);
 std::string ddp_buckets_difference(Json json);
 std::string sync_batch_norm_difference(Json json, const GoldenArrays& arrays);
-/// One situation of the section errors; throws what it should throw, or says "ok" and a value.
-void run_error_case(const std::string& id);
 
 // Of one process.
 std::string sampler_difference(Json json);

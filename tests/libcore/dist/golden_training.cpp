@@ -20,6 +20,7 @@
 #include "libcore/tensor/random.h"
 #include "tests/libcore/dist/golden_parts.h"
 #include "tests/libcore/dist/golden_zero.h"
+#include "tests/libcore/dist/two_branch.h"
 #include "tests/libcore/module/module_spec.h"
 #include "tests/libcore/optim/optim_spec.h"
 
@@ -86,17 +87,6 @@ class Expression {
   std::string text_;
   std::map<std::string, std::int64_t> names_;
   std::size_t at_ = 0;
-};
-
-struct TwoBranch : core::ModuleOf<TwoBranch> {
-  core::Linear head, a, b, tail;
-  std::int64_t which = 0;
-  TwoBranch(std::int64_t i, std::int64_t h, std::int64_t o) : head(i, h), a(h, h), b(h, h), tail(h, o) {}
-  void members(core::Members& m) override { m.child("head", head).child("a", a).child("b", b).child("tail", tail); }
-  Tensor forward(const Tensor& x) {
-    const Tensor y = core::relu(head(x));
-    return tail(core::relu(which == 0 ? a(y) : which == 1 ? b(y) : y));
-  }
 };
 
 struct LastStep : core::ModuleOf<LastStep> {

@@ -1,0 +1,280 @@
+// Process groups in real processes: this program starts itself as the ranks.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <regex>
+#include <thread>
+
+#include "libcore/base/error.h"
+#include "libcore/dist/collectives.h"
+#include "libcore/dist/distributed_data_parallel.h"
+#include "libcore/dist/init.h"
+#include "libcore/module/linear.h"
+#include "libcore/ops/operators.h"
+#include "libcore/ops/reduce.h"
+#include "libcore/tensor/factory.h"
+#include "libcore/tensor/random.h"
+#include "tests/libcore/dist/ranks.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+namespace dist = core::distributed;
+using core::Tensor;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// Sums for ever; rank 1 ends in step 3 as `end` says. Each rank says what happened, and when.
+void sum_until(const std::function<void()>& end) {
+  const Tensor tensor = core::ones({1000});
+  for (int step = 0; step < 2000; ++step) {
+    if (dist::get_rank() == 1 && step == 3) {
+      test::say("time " + std::to_string(now()));
+      end();
+    }
+    dist::all_reduce(tensor);
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+}
+
+void all_collectives() {
+  const int rank = dist::get_rank();
+  const int size = dist::get_world_size();
+  const Tensor sum = core::full({3}, rank + 1.0);
+  const dist::Work work = dist::all_reduce(sum, {.async_op = true});
+  work.wait();
+  work.wait();  // once more does no harm
+  const double total = size * (size + 1) / 2.0;
+  if (!work.done() || sum.to_vector<double>() != std::vector<double>(3, total)) throw std::runtime_error("all_reduce");
+  if (dist::broadcast_object(rank == size - 1 ? "last" : "", size - 1) != "last") throw std::runtime_error("object");
+  const std::vector<std::string> all = dist::all_gather_object(std::string(static_cast<std::size_t>(rank), 'x'));
+  for (int q = 0; q < size; ++q) {
+    if (all[static_cast<std::size_t>(q)].size() != static_cast<std::size_t>(q)) throw std::runtime_error("objects");
+  }
+  std::vector<int> even;
+  for (int q = 0; q < size; q += 2) even.push_back(q);
+  const dist::Group group = dist::new_group(even);
+  if (rank % 2 == 0) {
+    const Tensor ones = core::ones({1});
+    dist::all_reduce(ones, {.group = group});
+    if (ones.item<double>() != static_cast<double>(even.size())) throw std::runtime_error("group");
+    if (dist::get_global_rank(group, dist::get_rank(group)) != rank) throw std::runtime_error("global rank");
+  } else if (dist::get_rank(group) != -1) {
+    throw std::runtime_error("has no part in it");
+  }
+  std::vector<Tensor> to;
+  std::vector<Tensor> from;
+  for (int q = 0; q < size; ++q) {
+    from.push_back(core::full({q + 1}, rank * 100.0 + q));
+    to.push_back(core::zeros({rank + 1}));
+  }
+  dist::all_to_all(to, from);
+  for (int q = 0; q < size; ++q) {
+    if (to[static_cast<std::size_t>(q)].to_vector<double>() !=
+        std::vector<double>(static_cast<std::size_t>(rank) + 1, q * 100.0 + rank)) {
+      throw std::runtime_error("all_to_all");
+    }
+  }
+  dist::monitored_barrier();
+  dist::barrier();
+}
+
+void let_one_rank_drift() {
+  core::Linear net(3, 2);
+  dist::DistributedDataParallel model(net);
+  for (int step = 0; step <= 100; ++step) {
+    if (dist::get_rank() == 1 && step == 50) net.bias.data_alias().add_(1e-6);
+    core::sum(model(core::ones({1, 3}))).backward();
+  }
+}
+
+int run_rank(const std::string& role) {
+  return dist::run_main([&] {
+    dist::init_process_group({.timeout = role == "hang" ? milliseconds(1500) : milliseconds(30'000)});
+    try {
+      if (role == "collectives") all_collectives();
+      if (role == "killed") sum_until([] { ::raise(SIGKILL); });
+      if (role == "exits") sum_until([] { std::exit(0); });
+      if (role == "leaves") sum_until([] { dist::destroy_process_group(), std::exit(0); });
+      if (role == "hang") sum_until([] { std::this_thread::sleep_for(seconds(6)), std::exit(0); });
+      if (role == "throws") sum_until([] { throw core::Error(core::ErrorCode::value, "bad batch"); });
+      if (role == "drift") let_one_rank_drift();
+      if (role == "exit_beside") sum_until([] { std::exit(7); });
+    } catch (const std::exception& error) {
+      test::say("time " + std::to_string(now()));
+      test::say(error.what());
+      throw;
+    }
+    test::say("done");
+    return 0;
+  });
+}
+
+struct Told {
+  double time = 0;
+  std::string text;
+};
+Told told(const test::Ending& ending) {
+  Told found;
+  std::istringstream lines(ending.report);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("time ")) {
+      found.time = std::stod(line.substr(5));
+    } else {
+      found.text += line;
+    }
+  }
+  return found;
+}
+
+class Groups : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!dist::is_gloo_available()) GTEST_SKIP() << "built without Gloo";
+  }
+};
+
+TEST_F(Groups, ComputeTogetherWithAnyNumberOfRanks) {
+  for (const int size : {1, 2, 3, 4, 7}) {
+    for (const test::Ending& ending : test::run_ranks({.role = "collectives", .size = size})) {
+      EXPECT_EQ(ending.status, 0) << size << " " << ending.report << ending.errors;
+    }
+  }
+}
+
+TEST_F(Groups, MeetInAFileToo) {
+  // The environment says nothing of an address then.
+  const test::TempDir folder;
+  for (const test::Ending& ending : test::run_ranks({.role = "file",
+                                    .arguments = {(folder.path() / "store").string()},
+                                    .size = 3,
+                                    .environment = {{"MASTER_ADDR", ""}, {"MASTER_PORT", ""}}})) {
+    EXPECT_EQ(ending.status, 0) << ending.report << ending.errors;
+  }
+  EXPECT_TRUE(test::list_folder(folder.path()).empty());
+}
+
+/// Every other rank names rank 1 in one sentence, within a second.
+void expect_named(const std::string& role, const std::string& pattern, int status_of_rank_1) {
+  const std::vector<test::Ending> endings = test::run_ranks({.role = role, .size = 3, .limit = seconds(20)});
+  const double ended = told(endings[1]).time;
+  EXPECT_EQ(endings[1].status, status_of_rank_1);
+  for (const int rank : {0, 2}) {
+    const test::Ending& ending = endings[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(ending.status, 1) << ending.errors;
+    EXPECT_THAT(told(ending).text,
+                MatchesRegex("rank " + std::to_string(rank) +
+                             " of 3: all_reduce number [0-9]+ \\(float32, 3\\.9 KiB\\): " + pattern));
+    EXPECT_LT(told(ending).time - ended, 1.5);
+    EXPECT_EQ(std::count(ending.errors.begin(), ending.errors.end(), '\n'), 1) << ending.errors;
+  }
+}
+
+TEST_F(Groups, NameARankThatIsKilled) {
+  expect_named("killed", "rank 1 \\(.+, process [0-9]+\\) is gone", -SIGKILL);
+}
+TEST_F(Groups, NameARankThatExits) {
+  expect_named("exits", "rank 1 \\(.+, process [0-9]+\\) is gone", 0);
+  expect_named("exit_beside", "rank 1 \\(.+, process [0-9]+\\) is gone", 7);
+}
+TEST_F(Groups, NameARankThatLeaves) {
+  expect_named("leaves", "rank 1 \\(.+, process [0-9]+\\) has left: it called destroy_process_group", 0);
+}
+TEST_F(Groups, SayWhatARankThrewThatFailedFirst) {
+  expect_named("throws", "rank 1 failed first: ValueError: bad batch", 1);
+}
+
+TEST_F(Groups, NameARankThatDoesNotCome) {
+  const std::vector<test::Ending> endings = test::run_ranks({.role = "hang", .size = 2, .limit = seconds(20)});
+  EXPECT_THAT(told(endings[0]).text,
+              MatchesRegex("rank 0 of 2: all_reduce number 3 \\(float32, 3\\.9 KiB\\): Timed out waiting "
+                           "1500ms: rank 1 \\(.+\\) has not called it"));
+}
+
+TEST_F(Groups, TellTorchrunWhatWentWrong) {
+  const test::TempDir folder;
+  const auto file = folder.path() / "error.json";
+  test::run_ranks({.role = "throws", .size = 2, .environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
+  EXPECT_THAT(test::read_file(file), HasSubstr("ValueError: bad batch"));
+}
+
+TEST_F(Groups, FindARankWhoseParametersDiffer) {
+  const std::vector<test::Ending> endings =
+      test::run_ranks({.role = "drift", .size = 2, .environment = {{"CORE_DIST_CHECK", "1"}}});
+  for (const test::Ending& ending : endings) {
+    EXPECT_THAT(told(ending).text, HasSubstr("rank 1 has other values than rank 0 in bias at step 100"));
+  }
+  for (const test::Ending& ending : test::run_ranks({.role = "drift", .size = 2})) EXPECT_EQ(told(ending).text, "done");
+}
+
+TEST(Launch, ReadsListsOfSlurm) {
+  EXPECT_EQ(dist::first_host("gpu[03-07,9],login"), "gpu03");
+  EXPECT_EQ(dist::first_host("gpu[3,9]-ib"), "gpu3-ib");
+  EXPECT_EQ(dist::first_host("a1,a2"), "a1");
+  EXPECT_EQ(dist::first_host("single"), "single");
+  EXPECT_EQ(dist::first_host("broken["), "broken[");
+}
+
+/// The environment of a launcher for one scope.
+class Environment {
+ public:
+  explicit Environment(std::map<std::string, std::string> values) : values_(std::move(values)) {
+    for (const auto& [name, value] : values_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Environment() {
+    for (const auto& [name, value] : values_) ::unsetenv(name.c_str());
+  }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+TEST(Launch, KnowsItsLaunchers) {
+  EXPECT_FALSE(dist::is_launched());
+  {
+    const Environment mpirun({{"OMPI_COMM_WORLD_RANK", "1"},
+                              {"OMPI_COMM_WORLD_SIZE", "4"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                              {"PMIX_NAMESPACE", "3141"}});
+    const dist::LaunchFacts facts = dist::launch_facts();
+    EXPECT_EQ(facts.by, dist::LaunchFacts::By::open_mpi);
+    EXPECT_EQ(facts.rank, 1);
+    EXPECT_EQ(facts.world_size, 4);
+    EXPECT_EQ(facts.master_addr, "127.0.0.1");
+    EXPECT_TRUE(facts.master_port.has_value());
+    EXPECT_TRUE(dist::is_launched());
+  }
+  {
+    const Environment srun(
+        {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "3"}, {"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NODELIST", "n[1-3]"}});
+    const dist::LaunchFacts facts = dist::launch_facts();
+    EXPECT_EQ(facts.by, dist::LaunchFacts::By::slurm);
+    EXPECT_EQ(facts.master_addr, "n1");
+    EXPECT_EQ(facts.rank, 2);
+  }
+  const Environment torchrun({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", "70000"}});
+  EXPECT_THROW(dist::launch_facts(), core::Error);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string role = test::rank_role(argc, argv);
+  if (role == "file") {
+    return dist::run_main([&] {
+      dist::init_process_group({.init_method = "file://" + test::rank_argument(argc, argv, 0)});
+      all_collectives();
+      return 0;
+    });
+  }
+  if (!role.empty()) return run_rank(role);
+  testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}
