@@ -7,10 +7,12 @@ namespace core::distributed {
 
 void install_hooks() {
   core::detail::set_process_share(core::detail::ProcessShare{get_world_size(), get_rank()});
+  install_norm();
 }
 
 void remove_hooks() {
   core::detail::set_process_share(std::nullopt);
+  remove_norm();
 }
 
 }  // namespace core::distributed

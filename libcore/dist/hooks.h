@@ -7,5 +7,8 @@ namespace core::distributed {
 
 void install_hooks();
 void remove_hooks();
+// Of these, SyncBatchNorm's.
+void install_norm();
+void remove_norm();
 
 }  // namespace core::distributed

@@ -4,6 +4,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/load_rules.h"
 #include "libcore/base/text.h"
+#include "libcore/module/detail/synchronized_norm.h"
 #include "libcore/module/init.h"
 #include "libcore/module/print.h"
 #include "libcore/ops/norm.h"
@@ -12,6 +13,17 @@
 #include "libcore/tensor/tensor.h"
 
 namespace core {
+
+namespace {
+detail::NormaliseSynchronized over_processes = nullptr;
+}  // namespace
+
+detail::NormaliseSynchronized detail::synchronized_norm() {
+  return over_processes;
+}
+void detail::set_synchronized_norm(NormaliseSynchronized normalise) {
+  over_processes = normalise;
+}
 
 BatchNormState::BatchNormState(std::int64_t features, const BatchNormOptions& given)
     : num_features(features), options(given) {
@@ -69,6 +81,10 @@ Tensor BatchNormState::normalise(const Tensor& x, bool training) {
   const double factor = training && tracked ? average_factor() : options.momentum.value_or(0);
   const bool by_batch = training || !running_mean.defined();
   const bool use_running = !training || tracked;
+  if (synchronized && training && over_processes != nullptr) {
+    return over_processes({x, use_running ? running_mean : Tensor(), use_running ? running_var : Tensor(), weight, bias,
+                           factor, options.eps});
+  }
   return batch_norm(x, {use_running ? running_mean : Tensor(), use_running ? running_var : Tensor(), weight, bias,
                         by_batch, factor, options.eps});
 }

@@ -109,10 +109,10 @@ struct BatchNorm3d : ModuleOf<BatchNorm3d>, BatchNormState {
   Tensor forward(const Tensor& x);
 };
 
-/// Batch normalisation of any rank whose statistics are those of all processes of a distributed training. libcore
-/// trains in one process, where it does the same as the ordinary ones (as PyTorch's does there; replicas of
-/// DataParallel use their own batches in both). Several processes need distributed training, which libcore does not
-/// have yet. x: (N, C, ...).
+/// Batch normalisation of any rank whose statistics, in training, are those of all processes of a distributed training
+/// (libcore/dist), on the CPU too, which PyTorch refuses. In one process it does the same as the ordinary ones (as
+/// PyTorch's does there; replicas of DataParallel use their own batches in both). A second derivative through several
+/// processes is not supported. x: (N, C, ...).
 struct SyncBatchNorm : ModuleOf<SyncBatchNorm>, BatchNormState {
   explicit SyncBatchNorm(std::int64_t features, const BatchNormOptions& given = {}) : BatchNormState(features, given) {
     synchronized = true;

@@ -25,6 +25,7 @@ const Section kSections[] = {
     {"collectives", [](Json json, const test::GoldenArrays&) { return test::collective_difference(json); }},
     {"ddp_buckets", [](Json json, const test::GoldenArrays&) { return test::ddp_buckets_difference(json); }},
     {"training", [](Json json, const test::GoldenArrays& arrays) { return test::training_difference(json, arrays); }},
+    {"sync_batch_norm", test::sync_batch_norm_difference},
 };
 
 std::int64_t world_size_of(Json json) {
