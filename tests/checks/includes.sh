@@ -14,6 +14,7 @@ libcore/module      : libcore/base libcore/tensor libcore/ops libcore/backend li
 libcore/optim       : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/optim
 libcore/data        : libcore/base libcore/tensor libcore/ops libcore/backend libcore/data
 libcore/parallel    : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/parallel
+libcore/dist.h      : libcore/dist
 libcore/dist        : libcore/base libcore/tensor libcore/ops libcore/backend libcore/autograd libcore/module libcore/optim libcore/data libcore/parallel libcore/dist
 libcore             : libcore
 libckpt/io          : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/hint.h libckpt/limits.h libckpt/report.h

@@ -23,6 +23,7 @@
 #include "tools/support/interrupt.h"
 #include "tools/support/step_progress.h"
 #include "tools/train/plan.h"
+#include "tools/train/processes.h"
 #include "tools/train/run_folder.h"
 #include "zoo/zoo.h"
 
@@ -50,7 +51,7 @@ std::string test_text(const Evaluation& test) {
 class Reporter {
  public:
   Reporter(const Trainer& trainer, const RunOptions& o, const Manners& manners)
-      : trainer_(trainer), epochs_(*o.epochs), speaks_(!manners.json && !manners.quiet) {}
+      : trainer_(trainer), epochs_(*o.epochs), speaks_(!manners.json && !manners.quiet && is_first_process()) {}
 
   void say(const std::string& line) {
     if (!speaks_) return;
@@ -200,36 +201,48 @@ void outlive_readers() {
 int run(Trainer& trainer, const RunOptions& o, const Manners& manners) {
   const auto begin = Clock::now();
   Reporter reporter(trainer, o, manners);
-  RunFolder folder(o, trainer);
+  std::optional<RunFolder> folder;
+  if (is_first_process()) folder.emplace(o, trainer);
   cli::InterruptGuard guard;
   Stop stop = Stop::done;
   try {
     stop = trainer.run({.after_step =
                             [&] {
-                              folder.after_step();
+                              if (folder) folder->after_step();
                               reporter.after_step();
                             },
                         .after_epoch =
                             [&] {
-                              folder.after_epoch();
+                              if (folder) folder->after_epoch();
                               reporter.after_epoch();
                             },
                         .stop = [&] { return cli::pending_interrupt() != 0 || !reporter.gone().empty(); }});
-    folder.finish();
+    if (folder) folder->finish();
+    wait_for_processes();  // nobody leaves before all of it is saved
   } catch (...) {
-    if (!states_in(o.out).empty()) std::cerr << "train: " << how_to_resume(o) << '\n';
+    if (is_first_process() && !states_in(o.out).empty()) std::cerr << "train: " << how_to_resume(o) << '\n';
     throw;
   }
+  const bool is_first = is_first_process();
+  leave_processes();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (manners.json) std::cout << summary_json(trainer, o, stop, seconds) << std::endl;
+  if (manners.json && is_first) std::cout << summary_json(trainer, o, stop, seconds) << std::endl;
   if (stop == Stop::asked) {
+    constexpr int kAskedByAnother = 128 + SIGTERM;
+    if (!is_first) return cli::finish_interrupt(), kAskedByAnother;
     std::cerr << "train: " << (reporter.gone().empty() ? "interrupted" : reporter.gone()) << " at step "
               << trainer.step() << ", all of it saved; " << how_to_resume(o) << '\n';
     if (!reporter.gone().empty()) return 4;
     cli::finish_interrupt();
+    return kAskedByAnother;
   }
   reporter.say(summary_line(trainer, o, stop, seconds));
   return 0;
+}
+
+std::string processes_line(const RunOptions& o) {
+  return std::to_string(process_count()) + " processes: a step takes " + std::to_string(*o.batch * process_count()) +
+         " rows, " + std::to_string(*o.batch) + " in each";
 }
 
 RunNames names_in(const Setting& setting) {
@@ -324,20 +337,23 @@ std::string list_row(std::string_view name, std::string_view about) {
 int learn(const LearnRequest& request) {
   RunOptions o = request.options;
   Setting setting;
+  if (!request.dry_run) join_processes();
   load(o, setting);
   if (request.dry_run) return dry_run(o, setting);
   make(o, setting);
   Trainer trainer(*setting.task, o);
   outlive_readers();
-  begin_run(o, names_in(setting), request.overwrite);
+  if (is_first_process()) begin_run(o, names_in(setting), request.overwrite);
   Reporter reporter(trainer, o, request.manners);
   reporter.say(setting.about());
   reporter.say(run_line(o, *setting.task));
+  if (has_several_processes()) reporter.say(processes_line(o));
   return run(trainer, o, request.manners);
 }
 
 int resume(const std::string& folder, const RunOptions& given, const Manners& manners) {
   outlive_readers();
+  join_processes();
   RunOptions kept = config_of_run(folder);
   const std::string config = to_toml(kept);
   merge(given, kept);
@@ -349,8 +365,10 @@ int resume(const std::string& folder, const RunOptions& given, const Manners& ma
   Trainer trainer(*setting.task, o);
   Reporter reporter(trainer, o, manners);
   std::string from = folder + " holds no state yet: begins at the beginning";
-  if (states_in(folder).empty() && best_weights_in(folder).empty()) {  // it ended before the first was written
-    begin_run(o, names_in(setting), true);
+  const bool is_empty = states_in(folder).empty() && best_weights_in(folder).empty();
+  wait_for_processes();  // all look before the first one writes
+  if (is_empty) {        // it ended before the first was written
+    if (is_first_process()) begin_run(o, names_in(setting), true);
   } else {
     const fs::path state =
         resume_newest(trainer, folder, [](const std::string& line) { std::cerr << "train: " << line << '\n'; });
@@ -359,9 +377,11 @@ int resume(const std::string& folder, const RunOptions& given, const Manners& ma
   }
   reporter.say(setting.about());
   reporter.say(run_line(o, *setting.task));
+  if (has_several_processes()) reporter.say(processes_line(o));
   reporter.say(from);
   if (const std::string plan = plan_from_here(trainer, o); !plan.empty()) reporter.say(plan);
-  if (trainer.epoch() < *o.epochs && to_toml(kept) != config) write_config(folder, kept);
+  wait_for_processes();  // all have read before the first one takes old states away
+  if (is_first_process() && trainer.epoch() < *o.epochs && to_toml(kept) != config) write_config(folder, kept);
   return run(trainer, o, manners);
 }
 

@@ -11,6 +11,7 @@
 
 #include "libcore/base/error.h"
 #include "tools/train/command_line.h"
+#include "tools/train/processes.h"
 
 namespace {
 
@@ -47,12 +48,15 @@ int main(int argc, char** argv) {
     }
     return code;
   } catch (const core::Error& error) {
+    train::report_to_processes(error.what());
     std::cerr << "train: " << error.what() << '\n';
     return exit_code(error.code());
   } catch (const std::filesystem::filesystem_error& error) {
+    train::report_to_processes(error.what());
     std::cerr << "train: " << error.path1().string() << ": " << error.code().message() << '\n';
     return 4;
   } catch (const std::bad_alloc&) {
+    train::report_to_processes("out of memory");
     std::cerr << "train: out of memory; try a smaller --batch\n";
     return 4;
   }

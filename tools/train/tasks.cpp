@@ -4,6 +4,7 @@
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/base/error.h"
 #include "libcore/data/loader.h"
+#include "libcore/dist/distributed_data_parallel.h"
 #include "libcore/ops/loss.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/reduce.h"
@@ -12,6 +13,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 #include "libcore/tensor/tensor.h"
+#include "tools/train/processes.h"
 #include "tools/train/task.h"
 #include "zoo/capsnet.h"
 #include "zoo/googlenet.h"
@@ -24,22 +26,31 @@ using core::Tensor;
 
 constexpr std::int64_t kEvaluationBatch = 1000;
 
-/// A model as it is, or DataParallel around it. Models of a known type keep it, so that forward may have any signature.
+/// A model as it is, or DataParallel around it, or DistributedDataParallel where there are several processes. Models of
+/// a known type keep it, so that forward may have any signature.
 template <class M>
 class Net {
  public:
   Net(std::shared_ptr<M> model, const std::vector<core::Device>& devices) : model_(std::move(model)) {
+    if (has_several_processes()) {
+      distribute(devices);
+      return;
+    }
     if (devices.empty()) return;
     device_ = devices.front();
     model_->core::Module::to(device_);
     std::vector<core::DeviceId> ids(devices.begin(), devices.end());
     parallel_ = std::make_shared<core::DataParallel<M>>(model_, core::DataParallelOptions{.device_ids = ids});
   }
-  core::Module& module() { return parallel_ ? static_cast<core::Module&>(*parallel_) : *model_; }
+  core::Module& module() {
+    if (distributed_) return *distributed_;
+    return parallel_ ? static_cast<core::Module&>(*parallel_) : *model_;
+  }
   M& model() { return *model_; }
   core::Device device() const { return device_; }
   template <class... Args>
   auto operator()(const Args&... args) {
+    if (distributed_) return distributed_->forward(args...);
     if (parallel_) return parallel_->forward(args...);
     if constexpr (std::is_same_v<M, core::Module>) {
       return model_->call(args...);
@@ -49,8 +60,18 @@ class Net {
   }
 
  private:
+  /// One device a process, of those of its machine.
+  void distribute(const std::vector<core::Device>& devices) {
+    if (!devices.empty()) {
+      device_ = devices[static_cast<std::size_t>(local_rank()) % devices.size()];
+      model_->core::Module::to(device_);
+    }
+    distributed_ = std::make_shared<core::distributed::DistributedDataParallel<M>>(model_);
+  }
+
   std::shared_ptr<M> model_;
   std::shared_ptr<core::DataParallel<M>> parallel_;
+  std::shared_ptr<core::distributed::DistributedDataParallel<M>> distributed_;
   core::Device device_;
 };
 
@@ -98,12 +119,16 @@ class RowTask : public Task {
         is_classes_(data.classes > 0),
         train_(data.train, data, o.resize.value_or(0)),
         test_(data.test, data, o.resize.value_or(0)),
-        loader_(train_, {.batch_size = *o.batch > 0 ? *o.batch : train_.size(), .shuffle = !o.in_order}) {}
+        sampler_(share_of(train_.size(), !o.in_order)),
+        loader_(train_, {.batch_size = *o.batch > 0 ? *o.batch : train_.size(),
+                         .shuffle = !o.in_order && !sampler_,
+                         .sampler = sampler_}) {}
 
   core::Module& module() override { return net_.module(); }
   core::Module& model() override { return net_.model(); }
   std::int64_t steps() const override { return loader_.size(); }
   void begin_epoch() override {
+    if (sampler_) sampler_->set_epoch(shared_number(core::randint(std::int64_t{1} << 40, {1}).item<std::int64_t>()));
     batch_.emplace(loader_.begin());
     is_first_ = true;
   }
@@ -141,7 +166,14 @@ class RowTask : public Task {
   const bool is_classes_;
 
  private:
+  /// None in one process.
+  static std::shared_ptr<core::DistributedSampler> share_of(std::int64_t rows, bool shuffles) {
+    if (!has_several_processes()) return nullptr;
+    return std::make_shared<core::DistributedSampler>(rows, core::DistributedSamplerOptions{.shuffle = shuffles});
+  }
+
   Batches train_, test_;
+  std::shared_ptr<core::DistributedSampler> sampler_;
   core::DataLoader<Batches> loader_;
   std::optional<core::DataLoader<Batches>::Iterator> batch_;
   bool is_first_ = true;
@@ -248,8 +280,10 @@ class TextTask final : public Task {
     std::copy_n(held_.begin() + begin * length_ + shift, n * length_, rows.mutable_data<std::int64_t>());
     return rows;
   }
+  /// Those of all processes, of which this one takes its part.
   std::vector<std::int64_t> drawn(std::int64_t limit) const {
-    return core::randint(limit, {batch_}).to_vector<std::int64_t>();
+    const Tensor all = core::randint(limit, {batch_ * process_count()});
+    return all.narrow(0, batch_ * process_rank(), batch_).to_vector<std::int64_t>();
   }
 
   Net<core::Module> net_;

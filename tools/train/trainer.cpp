@@ -13,6 +13,7 @@
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/generator.h"
 #include "libcore/tensor/tensor.h"
+#include "tools/train/processes.h"
 
 namespace train {
 namespace {
@@ -124,9 +125,10 @@ Stop Trainer::run(const Hooks& hooks) {
       epoch_generator_ = core::default_generator().state();
       task_.begin_epoch();
     }
-    while (take_step()) {
+    while (take_step(hooks.stop)) {
       if (hooks.after_step) hooks.after_step();
-      if (hooks.stop && hooks.stop()) return Stop::asked;
+      const bool is_alone = !has_several_processes();
+      if (is_asked_to_stop_ || (is_alone && hooks.stop && hooks.stop())) return Stop::asked;
     }
     end_epoch();
     if (hooks.after_epoch) hooks.after_epoch();
@@ -135,7 +137,7 @@ Stop Trainer::run(const Hooks& hooks) {
 }
 
 /// False when the epoch has no more batches.
-bool Trainer::take_step() {
+bool Trainer::take_step(const std::function<bool()>& stop) {
   const Stopwatch watch(seconds_);
   if (!task_.next()) return false;
   const Outcome out = task_.forward();
@@ -143,7 +145,13 @@ bool Trainer::take_step() {
   out.loss.backward();
   if (options_.clip.value_or(0) > 0) core::clip_grad_norm_(params_, *options_.clip);
   optimizer_->step();
-  const auto loss = out.loss.item<float>();
+  is_classes_ = out.right.defined();
+  const StepSums all = over_processes({.loss = static_cast<double>(out.loss.item<float>()),
+                                       .right = is_classes_ ? static_cast<double>(out.right.item<std::int64_t>()) : 0,
+                                       .rows = static_cast<double>(out.rows),
+                                       .stops = has_several_processes() && stop && stop() ? 1.0 : 0.0});
+  is_asked_to_stop_ = all.stops > 0;
+  const auto loss = static_cast<float>(all.loss);
   if (!std::isfinite(loss)) {
     throw Error(ErrorCode::runtime,
                 "the loss of step " + std::to_string(step() + 1) + " is not a number; try a lower --lr, or --clip 1");
@@ -153,9 +161,8 @@ bool Trainer::take_step() {
   schedule_.after_step();
   ++epoch_steps_done_;
   loss_sum_ += static_cast<double>(loss);
-  seen_ += out.rows;
-  is_classes_ = out.right.defined();
-  if (is_classes_) right_ += out.right.item<std::int64_t>();
+  seen_ += static_cast<std::int64_t>(all.rows);
+  right_ += static_cast<std::int64_t>(all.right);
   return true;
 }
 

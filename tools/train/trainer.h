@@ -45,7 +45,7 @@ class Trainer {
   struct Hooks {
     std::function<void()> after_step = {};
     std::function<void()> after_epoch = {};
-    std::function<bool()> stop = {};  ///< asked behind every step
+    std::function<bool()> stop = {};  ///< asked behind every step; that of any process stops all
   };
   /// Goes on until all epochs are done, none was better for --early-stop epochs, or `stop` says so.
   /// Errors: Error(runtime) when the loss is no number; whatever the hooks throw.
@@ -75,7 +75,7 @@ class Trainer {
   std::int64_t planned_before() const { return planned_before_; }
 
  private:
-  bool take_step();
+  bool take_step(const std::function<bool()>& stop);
   void end_epoch();
   bool stops_early() const;
   void keep_best();
@@ -94,6 +94,7 @@ class Trainer {
   double loss_sum_ = 0;
   std::int64_t right_ = 0, seen_ = 0;
   bool is_classes_ = false;
+  bool is_asked_to_stop_ = false;
   core::ByteVector epoch_generator_;  ///< the generator's state before the epoch's order was drawn
   // The best epoch.
   double best_ = 0;
