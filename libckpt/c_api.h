@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 /* Grows when something is added; what is there never changes. */
-#define CKPT_ABI_VERSION 1
+#define CKPT_ABI_VERSION 2
 
 /* Of the library that runs, which may be newer than this header. */
 CKPT_API uint32_t ckpt_abi_version(void);
@@ -129,6 +129,23 @@ CKPT_API ckpt_status ckpt_values_json(const ckpt_checkpoint* checkpoint, char** 
 CKPT_API ckpt_status ckpt_metadata_json(const ckpt_checkpoint* checkpoint, char** json, ckpt_error** error);
 /* What was noticed while opening or changing it: {"warnings": [...], "relaxations": [...], "dropped": [...]}. */
 CKPT_API ckpt_status ckpt_report_json(const ckpt_checkpoint* checkpoint, char** json, ckpt_error** error);
+
+/* ---- Files on other machines ------------------------------------------------------------------------------------- */
+
+typedef struct ckpt_remote_options {
+  size_t struct_size;
+  int insecure_http;   /* also http:// to other machines; to this machine it is always allowed */
+  const char* ca_file; /* certificates (PEM) to trust in place of the system's; null: those */
+  const char* hub;     /* where hf:// leads; null: $HF_ENDPOINT, else https://huggingface.co */
+  uint64_t max_memory; /* bytes: half for what is kept, half for what is on its way; 0: 128 MiB */
+} ckpt_remote_options;
+#define CKPT_REMOTE_OPTIONS_INIT \
+  { sizeof(ckpt_remote_options), 0, NULL, NULL, 0 }
+
+/* From here on every call that opens a file takes "https://host/net.safetensors" and "hf://org/repo[@revision][/file]".
+ * Only what is asked for is fetched; libcurl is opened at the first request. Call it before other threads open files; a
+ * second call replaces the options. Since ABI version 2. Errors: CKPT_USAGE. */
+CKPT_API ckpt_status ckpt_enable_remote_files(const ckpt_remote_options* options, ckpt_error** error);
 
 /* ---- Changing: each makes a new checkpoint and leaves the old one; no tensor is read -------------------------------
  */

@@ -42,6 +42,7 @@ libckpt/run         : libcore/base libckpt/io libckpt/run/ libckpt/transform lib
 libckpt/remote      : libcore/base libckpt/io libckpt/remote
 libckpt/bridge      : libcore libckpt/io libckpt/bridge libckpt/transform libckpt/analyze libckpt/MODEL
 libckpt/bridge.h    : libckpt/bridge libckpt/ckpt.h
+libckpt/c_api_remote.cpp    : libckpt/c_api libcore/base libckpt/remote/remote.h libckpt/MODEL
 libckpt             : libckpt/c_api libcore/base libckpt/io libckpt/format/format.h libckpt/format/content_kind.h libckpt/format/in_place.h libckpt/format/read_checkpoint.h libckpt/format/scan_file.h libckpt/format/shared_tensors.h libckpt/delta libckpt/run/ libckpt/transform libckpt/analyze libckpt/MODEL
 zoo                 : libcore libckpt/io libckpt/analyze libckpt/bridge libckpt/MODEL zoo
 zoo/rules           : libcore/base libckpt/transform libckpt/MODEL zoo/rules

@@ -22,7 +22,7 @@ CC=cc CXX=c++ PATH=$folder/build/bin:$PATH "$folder/build/bin/pip" wheel -q --no
 wheel=$(ls "$folder"/wheel/ckpt-*.whl)
 size=$(stat -c %s "$wheel")
 echo "$(basename "$wheel"): $((size / 1024)) KiB"
-[ "$size" -le $((10 << 20)) ] || { echo "the wheel is larger than 10 MiB" >&2; exit 1; }
+[ "$size" -le 6000000 ] || { echo "the wheel is larger than 6 MB" >&2; exit 1; }
 
 python3 -m venv --clear "$folder/use"
 "$folder/use/bin/pip" -q install "$wheel"

@@ -306,6 +306,18 @@ static void test_bad_files(const ckpt_checkpoint* model) {
   ckpt_builder_free(NULL);
 }
 
+/* Nobody is asked before remote files are enabled; port 1 of this machine answers nobody. */
+static void test_addresses(void) {
+  ckpt_checkpoint* out = NULL;
+  ckpt_remote_options options = CKPT_REMOTE_OPTIONS_INIT;
+  EXPECT(REFUSED(ckpt_open("http://127.0.0.1:1/a.pth", NULL, &out, &error), "127.0.0.1") == CKPT_UNSUPPORTED);
+  options.struct_size = 1;
+  EXPECT(REFUSED(ckpt_enable_remote_files(&options, &error), "_INIT") == CKPT_USAGE);
+  DONE(ckpt_enable_remote_files(NULL, &error));
+  EXPECT(REFUSED(ckpt_open("http://example.invalid/a.pth", NULL, &out, &error), "insecure_http") == CKPT_USAGE);
+  EXPECT(REFUSED(ckpt_open("http://127.0.0.1:1/a.pth", NULL, &out, &error), "127.0.0.1:1") == CKPT_IO);
+}
+
 int main(void) {
   static const char* const kFiles[] = {"net.pth", "bad.pth"};
   ckpt_checkpoint* model;
@@ -319,6 +331,7 @@ int main(void) {
   test_rules_and_cast(model);
   test_files(model);
   test_bad_files(model);
+  test_addresses();
   ckpt_close(model);
   for (i = 0; i < sizeof kFiles / sizeof kFiles[0]; ++i) remove(path_of(kFiles[i]));
   EXPECT(rmdir(folder) == 0); /* nothing else was left behind */
