@@ -383,7 +383,10 @@ class WithTorch(InFolder):
         trained, fresh = self.net(), self.net()
         torch.nn.init.zeros_(fresh[0].weight)
         torch.save({"model": torch.nn.DataParallel(trained).state_dict(), "epoch": 3}, "a.pth")
-        self.assertEqual(ckpt.load_into(fresh, "a.pth"), ["take 'model'", "strip 'module.'"])
+        loaded = ckpt.load_into(fresh, "a.pth")
+        self.assertEqual(loaded.steps, ["take 'model'", "strip 'module.'"])
+        self.assertEqual(repr(loaded), "<All keys matched successfully> after: take 'model', strip 'module.'")
+        self.assertEqual(loaded, fresh.load_state_dict(trained.state_dict()))
         self.assert_equal_states(fresh.state_dict(), trained.state_dict())
         wrapped = torch.nn.DataParallel(self.net())
         ckpt.save(trained, "plain.safetensors")
@@ -397,7 +400,9 @@ class WithTorch(InFolder):
         with self.assertRaisesRegex(RuntimeError, "extra.weight"):
             ckpt.load_into(fresh, "more.pth")
         torch.nn.init.zeros_(fresh[0].weight)
-        self.assertIn("strip 'module.'", ckpt.load_into(fresh, "more.pth", strict=False))
+        loaded = ckpt.load_into(fresh, "more.pth", strict=False)
+        self.assertEqual((loaded.missing_keys, loaded.unexpected_keys), ([], ["extra.weight"]))
+        self.assertIn("strip 'module.'", loaded.steps)
         self.assert_equal_states(fresh.state_dict(), trained.state_dict())
 
     def test_load_into_takes_a_part_under_other_names(self):
@@ -407,7 +412,8 @@ class WithTorch(InFolder):
         with self.assertRaisesRegex(RuntimeError, "Missing key"):
             ckpt.load_into(fresh, "less.pth")
         torch.nn.init.zeros_(fresh[0].weight)
-        ckpt.load_into(fresh, "less.pth", strict=False)
+        missing, unexpected = ckpt.load_into(fresh, "less.pth", strict=False)
+        self.assertEqual((missing, unexpected), (["3.weight", "3.bias"], []))
         self.assertTrue(torch.equal(fresh[0].weight, trained[0].weight))
 
     def test_load_into_assigns(self):
@@ -416,7 +422,8 @@ class WithTorch(InFolder):
         with torch.device("meta"):
             fresh = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(),
                                         torch.nn.Linear(288, 300))
-        self.assertEqual(ckpt.load_into(fresh, "a.safetensors", assign=True), [])
+        loaded = ckpt.load_into(fresh, "a.safetensors", assign=True)
+        self.assertEqual((loaded.steps, repr(loaded)), ([], "<All keys matched successfully>"))
         self.assert_equal_states(fresh.state_dict(), trained.state_dict())
 
     def test_load_into_says_what_torch_says(self):

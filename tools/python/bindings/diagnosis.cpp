@@ -7,8 +7,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-
 #include "libckpt/analyze/why.h"
 #include "libckpt/analyze/why/fix.h"
 #include "libckpt/open_save.h"
@@ -109,9 +107,13 @@ std::vector<std::string> steps_of(const ckpt::Diagnosis& d) {
   return steps;
 }
 
-bool drops_keys(const ckpt::Diagnosis& d) {
-  return std::any_of(d.plan.steps.begin(), d.plan.steps.end(),
-                     [](const ckpt::FixStep& step) { return step.kind == ckpt::FixStep::Kind::drop; });
+/// Keys that the steps leave out.
+std::vector<std::string> dropped_keys(const ckpt::Diagnosis& d) {
+  std::vector<std::string> keys;
+  for (const ckpt::FixStep& step : d.plan.steps) {
+    if (step.kind == ckpt::FixStep::Kind::drop) keys.insert(keys.end(), step.keys.begin(), step.keys.end());
+  }
+  return keys;
 }
 
 std::string match_text(const ckpt::Match& match) {
@@ -171,7 +173,7 @@ void bind_diagnosis(nb::module_& module) {
       .def_prop_ro(
           "python", [](const ckpt::Diagnosis& d) { return ckpt::python_line(d); },
           "The same as a line of Python that needs torch alone.")
-      .def_prop_ro("_drops", &drops_keys)
+      .def_prop_ro("_dropped", &dropped_keys)
       .def("_fixed", &fixed, nb::arg("guess"), nb::arg("partial"))
       .def("__repr__", &text_of);
   module.def("_wanted", &wanted_of_module, nb::arg("name"), nb::arg("tensors"), nb::arg("ties"));

@@ -10,6 +10,7 @@ Without torch and NumPy all of it works but what gives or takes their arrays.
 from __future__ import annotations
 
 import os as _os
+from collections import namedtuple as _namedtuple
 from collections.abc import Mapping as _Mapping
 
 from ._ckpt import (
@@ -38,6 +39,7 @@ __all__ = [
     "Diff",
     "Difference",
     "Error",
+    "Loaded",
     "Object",
     "Tensor",
     "Verification",
@@ -107,29 +109,50 @@ def fix(path, for_=None, *, error="", at="", guess=False, lenient=False) -> Chec
     return why(path, for_, error=error, at=at, lenient=lenient)._fixed(guess, False)
 
 
-def load_into(module, path, *, at="", strict=True, assign=False) -> list[str]:
+class Loaded(_namedtuple("Loaded", ["missing_keys", "unexpected_keys"])):
+    """What load_into() did: the keys that load_state_dict() returns, and `steps`, which made the file's names fit.
+
+    unexpected_keys are those of the file that no parameter took, also where a step left them out.
+    """
+
+    steps = ()
+
+    def __repr__(self):
+        text = super().__repr__() if any(self) else "<All keys matched successfully>"
+        return text + (f" after: {', '.join(self.steps)}" if self.steps else "")
+
+
+def _loaded(keys, dropped, steps):
+    loaded = Loaded(list(keys.missing_keys), [*keys.unexpected_keys, *dropped])
+    loaded.steps = steps
+    return loaded
+
+
+def load_into(module, path, *, at="", strict=True, assign=False) -> Loaded:
     """Loads the weights of any file into a torch.nn.Module, under whatever names the file has them.
 
     Where names differ and it is proven which belong together (a DataParallel prefix, the names of another project, a
-    model inside of a training state), they are taken so; the steps that this took are returned. Otherwise
-    load_state_dict says what it always says, with the diagnosis as a note on the error. Nothing is guessed, and with
-    strict=True no tensor of the file's model is left out; strict=False loads what fits by its name.
+    model inside of a training state), they are taken so. Otherwise load_state_dict says what it always says, with the
+    diagnosis as a note on the error. Nothing is guessed, and with strict=True no tensor of the file's model is left
+    out; strict=False loads what fits by its name.
+
+    Returns what load_state_dict returns, missing_keys and unexpected_keys, and the steps that it took as `.steps`.
     """
     diagnosis = why(path, module, at=at)
     if not diagnosis.readable:
         raise _leaves.error("corrupt", f"{_os.fspath(path)}: {diagnosis.causes[0].text}")
-    proven = diagnosis.fixable and not diagnosis._drops
-    if not diagnosis.guesses and (proven or not strict):
+    dropped = diagnosis._dropped
+    if not diagnosis.guesses and ((diagnosis.fixable and not dropped) or not strict):
         state, steps = _ckpt._state(diagnosis._fixed(False, True), ""), diagnosis.steps
     else:
-        state, steps = _ckpt._state(open(path, foreign_objects=True), at), []
+        state, steps, dropped = _ckpt._state(open(path, foreign_objects=True), at), [], []
     try:
-        _leaves.load_state(module, state, strict, assign)
+        keys = _leaves.load_state(module, state, strict, assign)
     except RuntimeError as error:
         if hasattr(error, "add_note"):
             error.add_note(str(diagnosis))
         raise
-    return steps
+    return _loaded(keys, dropped, steps)
 
 
 def save(state, path, *, metadata=None, **options) -> None:
