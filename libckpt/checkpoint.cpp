@@ -9,26 +9,43 @@
 namespace ckpt {
 namespace {
 
-class EntryLister {
+/// Calls visit(path, name, tensor) in file order. The path is kept as pointers: steps are copied where one is listed.
+template <class Visit>
+class TensorWalk {
  public:
-  std::vector<NamedEntry> run(const Value& root) {
-    walk(root);
-    return std::move(entries_);
-  }
+  explicit TensorWalk(const Visit& visit) : visit_(visit) {}
 
- private:
   void walk(const Value& value) {
-    if (value.is(Value::Kind::tensor)) entries_.push_back({path_, path_text(path_), value.entry_ptr()});
+    if (value.is(Value::Kind::tensor)) return visit_(path_, name_, value);
     for_each_child(value, [this](const Value* step, const Value& child) {
-      if (step != nullptr) path_.push_back(*step);
+      const std::size_t before = name_.size();
+      if (step != nullptr) enter(*step);
       walk(child);
       if (step != nullptr) path_.pop_back();
+      name_.resize(before);
     });
   }
 
-  std::vector<Value> path_;
-  std::vector<NamedEntry> entries_;
+ private:
+  void enter(const Value& step) {
+    if (!path_.empty()) name_ += '.';
+    if (step.is(Value::Kind::text)) {
+      name_ += step.as_text();
+    } else {
+      name_ += step_text(step);
+    }
+    path_.push_back(&step);
+  }
+
+  const Visit& visit_;
+  std::vector<const Value*> path_;
+  std::string name_;
 };
+
+template <class Visit>
+void walk_tensors(const Value& root, const Visit& visit) {
+  TensorWalk<Visit>(visit).walk(root);
+}
 
 std::string describe_keys(const Value& root) {
   if (!root.is(Value::Kind::dict)) return "the top is not a dict";
@@ -114,7 +131,19 @@ std::string path_text(const std::vector<Value>& path) {
 }
 
 std::vector<NamedEntry> list_entries(const Value& root) {
-  return EntryLister().run(root);
+  std::vector<NamedEntry> entries;
+  walk_tensors(root, [&](const std::vector<const Value*>& path, const std::string& name, const Value& tensor) {
+    NamedEntry& entry = entries.emplace_back();
+    entry.path.reserve(path.size());
+    for (const Value* step : path) entry.path.push_back(*step);
+    entry.name = name;
+    entry.entry = tensor.entry_ptr();
+  });
+  return entries;
+}
+
+void visit_tensors(const Value& root, const std::function<void(std::string_view name, const Value& tensor)>& visit) {
+  walk_tensors(root, [&](const auto& /*path*/, const std::string& name, const Value& tensor) { visit(name, tensor); });
 }
 
 const Value& value_at(const Value& root, std::string_view path) {

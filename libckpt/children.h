@@ -1,10 +1,16 @@
 #pragma once
-// The children of a value in file order, for walks over a tree. Internal.
+// The children of a value in file order, for walks over a tree, and such a walk over its tensors. Internal.
 // Thread safety: pure. Use: for_each_child(value, [&](const Value* step, const Value& child) { walk(child); });
+
+#include <functional>
+#include <string_view>
 
 #include "libckpt/value.h"
 
 namespace ckpt {
+
+/// Calls `visit` for each tensor that list_entries() has, with its dotted name, which is valid during the call.
+void visit_tensors(const Value& root, const std::function<void(std::string_view name, const Value& tensor)>& visit);
 
 /// Calls `visit(step, child)` for what lies directly in a dict, a sequence or an object. The step is a key or an index,
 /// and null for the state of an object, which has no name of its own.

@@ -207,13 +207,17 @@ std::string_view JsonView::as_text() const {
 
 std::vector<JsonView> JsonView::items() const {
   std::vector<JsonView> out;
-  for (element item : simdjson::dom::array(Access::get(*this))) out.push_back(Access::make(item));
+  const simdjson::dom::array array(Access::get(*this));
+  out.reserve(array.size());
+  for (element item : array) out.push_back(Access::make(item));
   return out;
 }
 
 std::vector<std::pair<std::string_view, JsonView>> JsonView::members() const {
   std::vector<std::pair<std::string_view, JsonView>> out;
-  for (auto [key, value] : simdjson::dom::object(Access::get(*this))) out.emplace_back(key, Access::make(value));
+  const simdjson::dom::object object(Access::get(*this));
+  out.reserve(object.size());
+  for (auto [key, value] : object) out.emplace_back(key, Access::make(value));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 
 #include "libckpt/format/corrupt.h"
 #include "libckpt/io/header_values.h"
@@ -145,20 +146,37 @@ void count_f4_pairs(SafetensorsItem& item) {
   item.shape.data()[item.shape.size() - 1] /= 2;
 }
 
-void warn_about_extra_fields(const JsonView& node, const std::string& name, const OpenOptions& options) {
+/// The fields of a tensor, looked through once.
+struct ItemFields {
+  std::optional<JsonView> dtype, shape, offsets;
+};
+
+ItemFields item_fields(std::string_view name, const JsonView& node, const OpenOptions& options) {
+  ItemFields fields;
   for (const auto& [key, value] : node.members()) {
-    if (key == "dtype" || key == "shape" || key == "data_offsets" || options.report == nullptr) continue;
-    options.report->warnings.push_back(tensor_subject(name) + " has the unknown field " + core::quote(key));
+    if (key == "dtype") {
+      fields.dtype = value;
+    } else if (key == "shape") {
+      fields.shape = value;
+    } else if (key == "data_offsets") {
+      fields.offsets = value;
+    } else if (options.report != nullptr) {
+      options.report->warnings.push_back(tensor_subject(name) + " has the unknown field " + core::quote(key));
+    }
   }
+  return fields;
 }
 
 SafetensorsItem read_item(std::string_view name, const JsonView& node, const OpenOptions& options) {
   if (!node.is(JsonView::Kind::object)) corrupt("its entry is not an object");
+  const ItemFields fields = item_fields(name, node, options);
+  // at() says that it is missing.
+  auto field = [&](const std::optional<JsonView>& found, const char* key) { return found ? *found : node.at(key); };
   SafetensorsItem item;
   item.name = name;
-  item.dtype = read_dtype(node.at("dtype"));
-  item.shape = read_shape(node.at("shape"), options);
-  JsonView pair = node.at("data_offsets");
+  item.dtype = read_dtype(field(fields.dtype, "dtype"));
+  item.shape = read_shape(field(fields.shape, "shape"), options);
+  const JsonView pair = field(fields.offsets, "data_offsets");
   std::vector<JsonView> offsets = pair.is(JsonView::Kind::array) ? pair.items() : std::vector<JsonView>();
   if (offsets.size() != 2) corrupt("its data_offsets are not a pair");
   item.begin = read_count(offsets[0], "the begin of its data");
@@ -170,7 +188,6 @@ SafetensorsItem read_item(std::string_view name, const JsonView& node, const Ope
             core::format_count(expected));
   }
   if (item.dtype == DType::f4_e2m1fn_x2) count_f4_pairs(item);
-  warn_about_extra_fields(node, item.name, options);
   return item;
 }
 
@@ -229,7 +246,8 @@ SafetensorsHeader read_safetensors_header(const ByteSource& file, const OpenOpti
       {.max_depth = options.limits.max_json_depth_header, .what = "the JSON header", .offset = kLengthBytes});
   check_limits(json, options);
   std::vector<JsonSpan> spans = json.member_spans();
-  auto members = json.root().members();
+  const auto members = json.root().members();
+  header.items.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto& [name, node] = members[i];
     TextSpan text{spans[i].begin, spans[i].end};

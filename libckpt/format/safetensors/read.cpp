@@ -60,6 +60,13 @@ bool is_hint(const std::pair<std::string, std::string>& pair, const Places& plac
   return kept != places.end() && kept->second < in_file;
 }
 
+/// Whether anything beside the tensors may name one of them. The usual file has {"format": "pt"} and no more.
+bool names_tensors(const TextPairs& metadata, const Extra& extra) {
+  if (!extra.attributes.empty() || !extra.tied.empty()) return true;
+  return std::any_of(metadata.begin(), metadata.end(),
+                     [](const auto& pair) { return pair.first != kExtraKey && pair.first != "format"; });
+}
+
 /// REQUIRES: nothing but the tensors of the file, `in_file` of them, and notes behind them are in `dict`.
 void add_hinted(Dict& dict, Places& places, const TextPairs& metadata, std::size_t in_file) {
   std::vector<std::pair<std::string, std::size_t>> hinted;
@@ -78,6 +85,7 @@ void add_hinted(Dict& dict, Places& places, const TextPairs& metadata, std::size
 
 TextPairs without_tie_hints(const TextPairs& metadata, const Value& root,
                             const std::vector<std::pair<std::string, EntryPtr>>& tensors) {
+  if (root.as_dict().items.size() == tensors.size()) return metadata;  // no name was restored
   std::unordered_set<std::string_view> in_file;
   for (const auto& [name, entry] : tensors) in_file.insert(name);
   std::unordered_set<std::string_view> restored;
@@ -117,16 +125,18 @@ Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tenso
   Dict dict;
   dict.items.reserve(tensors.size());
   for (const auto& [name, entry] : tensors) dict.items.emplace_back(Value::text(name), Value::tensor(entry));
-  Places places = places_of(dict);
   auto noted = std::find_if(metadata.begin(), metadata.end(), [](const auto& pair) { return pair.first == kExtraKey; });
   std::optional<Extra> extra = noted == metadata.end() ? Extra() : parse_extra(noted->second);
   if (!extra) {
     warn(options, "the metadata " + core::quote(kExtraKey) + " cannot be understood and is left as it is");
     extra.emplace();
   }
-  add_attributes(dict, places, *extra);
-  add_tied(dict, places, *extra, options);
-  add_hinted(dict, places, metadata, tensors.size());
+  if (names_tensors(metadata, *extra)) {
+    Places places = places_of(dict);
+    add_attributes(dict, places, *extra);
+    add_tied(dict, places, *extra, options);
+    add_hinted(dict, places, metadata, tensors.size());
+  }
   if (!extra->module_metadata.is_null()) {
     dict.type = "collections.OrderedDict";
     Dict attributes;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "libckpt/children.h"
 #include "libcore/base/error.h"
 
 namespace {
@@ -41,6 +42,20 @@ TEST(Checkpoint, ListsTensorsInFileOrderWithDottedNames) {
   for (const ckpt::NamedEntry& entry : ckpt::list_entries(training_file())) names.push_back(entry.name);
   EXPECT_EQ(names, (std::vector<std::string>{"model.fc.weight", "model.fc.bias", "optimizer.state.0.avg", "rng.1",
                                              "wrapped.0"}));
+}
+
+TEST(Checkpoint, AVisitSeesWhatAListHas) {
+  const Value root = training_file();
+  const std::vector<ckpt::NamedEntry> listed = ckpt::list_entries(root);
+  std::size_t at = 0;
+  ckpt::visit_tensors(root, [&](std::string_view name, const Value& tensor) {
+    ASSERT_LT(at, listed.size());
+    EXPECT_EQ(name, listed[at].name);
+    EXPECT_EQ(tensor.entry_ptr(), listed[at].entry);
+    EXPECT_EQ(name, ckpt::path_text(listed[at].path));
+    ++at;
+  });
+  EXPECT_EQ(at, listed.size());
 }
 
 TEST(Checkpoint, PathsKeepTheKindOfTheirSteps) {

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "libckpt/children.h"
 #include "libckpt/open_save.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/map_location.h"
@@ -203,7 +204,7 @@ nb::dict metadata_of(const Checkpoint& self) {
   return metadata;
 }
 
-nb::object name_object(const std::string& name) {
+nb::object name_object(std::string_view name) {
   PyObject* made = PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "surrogatepass");
   if (made == nullptr) nb::raise_python_error();
   return nb::steal(made);
@@ -211,25 +212,26 @@ nb::object name_object(const std::string& name) {
 
 nb::list names_of(const Checkpoint& self) {
   nb::list names;
-  for (const ckpt::NamedEntry& entry : self.entries()) names.append(name_object(entry.name));
+  ckpt::visit_tensors(self.get().root,
+                      [&](std::string_view name, const ckpt::Value&) { names.append(name_object(name)); });
   return names;
 }
 
 Tensor item(const Checkpoint& self, const std::string& name) {
-  const ckpt::NamedEntry* found = self.find(name);
+  ckpt::EntryPtr found = self.find(name);
   if (found == nullptr) {
     PyErr_SetObject(PyExc_KeyError, name_object(name).ptr());
     throw nb::python_error();
   }
-  return {found->name, found->entry};
+  return {name, std::move(found)};
 }
 
 std::string repr_of(const Checkpoint& self) {
   std::uint64_t bytes = 0;
-  for (const ckpt::NamedEntry& entry : self.entries()) bytes += entry.entry->byte_size();
+  ckpt::visit_tensors(self.get().root,
+                      [&](std::string_view, const ckpt::Value& tensor) { bytes += tensor.as_entry().byte_size(); });
   const std::string file = self.get().path.empty() ? "" : core::quote(self.get().path.string()) + ", ";
-  return "Checkpoint(" + file + core::format_count(self.entries().size()) + " tensors, " + core::format_size(bytes) +
-         ")";
+  return "Checkpoint(" + file + core::format_count(self.count()) + " tensors, " + core::format_size(bytes) + ")";
 }
 
 void bind_transforms(nb::class_<Checkpoint>& type) {
@@ -256,7 +258,7 @@ void bind_transforms(nb::class_<Checkpoint>& type) {
 }
 
 void bind_mapping(nb::class_<Checkpoint>& type) {
-  type.def("__len__", [](const Checkpoint& self) { return self.entries().size(); })
+  type.def("__len__", [](const Checkpoint& self) { return self.count(); })
       .def("__contains__", [](const Checkpoint& self, const std::string& name) { return self.find(name) != nullptr; })
       .def("__getitem__", &item, nb::arg("name"))
       .def("__iter__", [](const Checkpoint& self) { return nb::iter(names_of(self)); })
@@ -265,19 +267,24 @@ void bind_mapping(nb::class_<Checkpoint>& type) {
 
 }  // namespace
 
-const std::vector<ckpt::NamedEntry>& Checkpoint::entries() const {
-  if (!listed_) entries_ = ckpt::list_entries(checkpoint_.root);
-  listed_ = true;
-  return entries_;
+std::size_t Checkpoint::count() const {
+  if (!count_) {
+    std::size_t count = 0;
+    ckpt::visit_tensors(checkpoint_.root, [&](std::string_view, const ckpt::Value&) { ++count; });
+    count_ = count;
+  }
+  return *count_;
 }
 
-const ckpt::NamedEntry* Checkpoint::find(const std::string& name) const {
+ckpt::EntryPtr Checkpoint::find(const std::string& name) const {
   if (index_.empty()) {
-    index_.reserve(entries().size());
-    for (const ckpt::NamedEntry& entry : entries()) index_.emplace(entry.name, &entry);
+    index_.reserve(count());
+    ckpt::visit_tensors(checkpoint_.root, [&](std::string_view key, const ckpt::Value& tensor) {
+      index_.emplace(std::string(key), &tensor);
+    });
   }
   const auto found = index_.find(name);
-  return found == index_.end() ? nullptr : found->second;
+  return found == index_.end() ? nullptr : found->second->entry_ptr();
 }
 
 ckpt::OpenOptions open_options(const nb::kwargs& given, ckpt::Report& report) {

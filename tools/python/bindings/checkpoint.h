@@ -4,9 +4,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "libckpt/checkpoint.h"
 #include "libckpt/options.h"
@@ -19,15 +19,14 @@ class Checkpoint {
   explicit Checkpoint(ckpt::Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
 
   const ckpt::Checkpoint& get() const { return checkpoint_; }
-  const std::vector<ckpt::NamedEntry>& entries() const;
+  std::size_t count() const;
   /// Null when no tensor has that name; of two with one name the first.
-  const ckpt::NamedEntry* find(const std::string& name) const;
+  ckpt::EntryPtr find(const std::string& name) const;
 
  private:
   ckpt::Checkpoint checkpoint_;
-  mutable bool listed_ = false;  // entries_ is filled when it is first asked for, and so is index_
-  mutable std::vector<ckpt::NamedEntry> entries_;
-  mutable std::unordered_map<std::string_view, const ckpt::NamedEntry*> index_;
+  mutable std::optional<std::size_t> count_;  // known when it is first asked for, and so is index_
+  mutable std::unordered_map<std::string, const ckpt::Value*> index_;
 };
 
 /// The keyword arguments that opening takes. Error(usage) naming one that it does not.
