@@ -271,6 +271,7 @@ HttpAnswer HttpClient::get(Url url, const HttpRequest& request, MutableBytes roo
     if (!good) fail(url, exchange);
     answer.version = reply.version();
     answer.received = reply.received();
+    answer.next = reply.next();
     answer.located = std::move(url);
     return answer;
   }
@@ -283,10 +284,10 @@ HttpAnswer HttpClient::get_part(const Url& url, std::uint64_t offset, MutableByt
   return get(url, {.offset = offset, .whole = false, .version = version}, room);
 }
 
-std::string HttpClient::get_text(const Url& url, std::uint64_t limit) {
+HttpText HttpClient::get_text(const Url& url, std::uint64_t limit) {
   core::ByteVector room(limit);
   HttpAnswer answer = get(url, {.offset = 0, .whole = true, .version = {}}, room);
-  return std::string(core::as_text(Bytes(room).first(answer.received)));
+  return {std::string(core::as_text(Bytes(room).first(answer.received))), std::move(answer.next)};
 }
 
 void HttpClient::fail(const Url& url, const Exchange& exchange) const {

@@ -33,6 +33,12 @@ struct HttpAnswer {
   std::uint64_t received = 0;
   Url located;         ///< where the bytes came from, after redirects
   std::string commit;  ///< the revision that the hub names, "" for none
+  std::string next;    ///< where a list goes on, "" where it ends
+};
+
+struct HttpText {
+  std::string text;
+  std::string next;  ///< as HttpAnswer has it
 };
 
 class HttpClient {
@@ -49,7 +55,7 @@ class HttpClient {
   HttpAnswer get_part(const Url& url, std::uint64_t offset, MutableBytes room,
                       const std::optional<FileVersion>& version);
   /// A whole answer of at most `limit` bytes.
-  std::string get_text(const Url& url, std::uint64_t limit);
+  HttpText get_text(const Url& url, std::uint64_t limit);
 
   const RemoteOptions& options() const { return options_; }
   const Url& hub() const { return hub_; }

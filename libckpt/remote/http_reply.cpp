@@ -47,6 +47,19 @@ std::optional<ContentRange> parse_range(std::string_view text) {
   return ContentRange{*first, *last, *size};
 }
 
+/// `<https://hub/api/...?cursor=x>; rel="next"`: the address; "" for another one.
+std::string_view next_of(std::string_view link) {
+  for (std::size_t begin = link.find('<'); begin != std::string_view::npos; begin = link.find('<', begin + 1)) {
+    const std::size_t end = link.find('>', begin);
+    if (end == std::string_view::npos) break;
+    const std::string_view relation = link.substr(end, link.find(',', end) - end);
+    const bool is_next =
+        relation.find("rel=\"next\"") != std::string_view::npos || relation.find("rel=next") != std::string_view::npos;
+    if (is_next) return link.substr(begin + 1, end - begin - 1);
+  }
+  return "";
+}
+
 }  // namespace
 
 bool HttpReply::header(std::string_view line) {
@@ -73,6 +86,7 @@ void HttpReply::begin(std::string_view status_line) {
   encoding_.clear();
   length_.reset();
   version_ = {};
+  next_.clear();
 }
 
 void HttpReply::keep(std::string_view name, std::string_view value) {
@@ -81,6 +95,7 @@ void HttpReply::keep(std::string_view name, std::string_view value) {
   if (name == "content-length") length_ = number(value);
   if (name == "etag") version_.etag = value;
   if (name == "last-modified") version_.modified = value;
+  if (name == "link") next_ = next_of(value);
   bool is_commit = name == "x-repo-commit" && value.size() == 40 &&
                    std::ranges::all_of(value, [](unsigned char c) { return std::isxdigit(c) != 0; });
   if (is_commit) commit_ = value;

@@ -49,6 +49,8 @@ class HttpReply {
   const FileVersion& version() const { return version_; }
   /// The revision that a model hub names for the file, "" for none.
   const std::string& commit() const { return commit_; }
+  /// Where a list goes on, by its Link header; "" where it ends.
+  const std::string& next() const { return next_; }
 
  private:
   void begin(std::string_view status_line);
@@ -70,6 +72,7 @@ class HttpReply {
   std::optional<std::uint64_t> length_;
   FileVersion version_;
   std::string commit_;
+  std::string next_;
   std::string fault_;
   bool changed_ = false;
   bool taking_ = false;  ///< the body is wanted

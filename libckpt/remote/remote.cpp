@@ -19,7 +19,8 @@ using core::Error;
 using core::ErrorCode;
 
 constexpr std::ptrdiff_t kMostAtOnce = 64;      ///< files whose fronts are asked for together
-constexpr std::uint64_t kMostListed = 4 << 20;  ///< bytes of the hub's list of a folder
+constexpr std::uint64_t kMostListed = 4 << 20;  ///< bytes of a page of the hub's list of a folder
+constexpr int kMostPages = 100;
 
 /// The folder of an address: one of them is asked for each usual name of a model.
 bool is_web_folder(const std::string& name) {
@@ -126,7 +127,23 @@ class Opener final : public RemoteOpener {
 
   std::string model_of(const HubName& hub) {
     auto web = client();
-    return model_among(files_in_list(web->get_text(list_url(web->hub(), hub, revision_of(hub)), kMostListed)));
+    std::vector<std::string> files;
+    Url page = list_url(web->hub(), hub, revision_of(hub));
+    for (int count = 0; count < kMostPages; ++count) {
+      HttpText answer = web->get_text(page, kMostListed);
+      for (std::string& file : files_in_list(answer.text)) files.push_back(std::move(file));
+      if (answer.next.empty()) return model_among(files);
+      page = next_page(page, answer.next);
+    }
+    throw Error(ErrorCode::refused,
+                "the hub's list of files has more than " + std::to_string(kMostPages) + " pages; name the file");
+  }
+
+  /// A hub sends a thousand files at a time. The token goes with the next request, so it stays at that server.
+  static Url next_page(const Url& page, const std::string& address) {
+    Url next = address.starts_with('/') ? parse_url(page.origin() + address) : parse_url(address);
+    if (next.origin() == page.origin()) return next;
+    throw Error(ErrorCode::corrupt, "the hub's list of files goes on at another server");
   }
 
   /// A web server lists no folder in a form that could be relied on, so each usual name is asked for.

@@ -73,7 +73,7 @@ void RemoteFile::open_front() {
 bool RemoteFile::open_whole() {
   std::string_view path = std::string_view(url_.target).substr(0, url_.target.find('?'));
   if (!path.ends_with(".json")) return false;
-  std::string text = client_->get_text(url_, kMostWhole);
+  std::string text = client_->get_text(url_, kMostWhole).text;
   whole_.assign(core::as_bytes(text).begin(), core::as_bytes(text).end());
   version_.size = whole_.size();
   return true;

@@ -127,4 +127,35 @@ TEST(Hub, AShardThatIsMissingIsNamed) {
   EXPECT_NE(text.find("has no such file (status 404)"), std::string::npos) << text;
 }
 
+/// A hub whose list of files has two pages; `next` is where the first says that it goes on.
+std::string page_of(const std::string& request, const std::string& next) {
+  auto list = [](const std::string& file, const std::string& more) {
+    const std::string body = R"([{"type":"file","path":")" + file + R"("}])";
+    return "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + more + "\r\n" + body;
+  };
+  if (request.find("cursor=b,c") != std::string::npos) return list("model.safetensors", "");
+  if (request.starts_with("GET /api/")) {
+    return list("config.json", "Link: <" + next + "?x=1>; rel=\"prev\", <" + next + ">; rel=\"next\"\r\n");
+  }
+  return "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+}
+
+TEST(Hub, AListOfSeveralPagesIsReadToItsEnd) {
+  OddServer hub(
+      [](const std::string& request, int) { return page_of(request, "/api/models/org/repo/tree/main?cursor=b,c"); });
+  ::setenv("HF_ENDPOINT", hub.url("").c_str(), 1);
+  ckpt::enable_remote_files();
+  EXPECT_NE(message_of([] { ckpt::open("hf://org/repo"); }).find("has no such file"), std::string::npos);
+  EXPECT_EQ(hub.asked(), 3);
+}
+
+TEST(Hub, AListThatGoesOnElsewhereIsNotFollowed) {
+  OddServer hub([](const std::string& request, int) { return page_of(request, "http://127.0.0.1:1/list"); });
+  ::setenv("HF_ENDPOINT", hub.url("").c_str(), 1);
+  ckpt::enable_remote_files();
+  EXPECT_NE(message_of([] { ckpt::open("hf://org/repo"); }).find("list of files goes on at another server"),
+            std::string::npos);
+  EXPECT_EQ(hub.asked(), 1);
+}
+
 }  // namespace
