@@ -1,9 +1,9 @@
 // The program `ckpt`: runs one command and turns errors into one line and an exit code.
 
-#include "libckpt/remote/remote.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/line/command_line.h"
 #include "tools/ckpt/line/missing_file.h"
+#include "tools/ckpt/line/open_addresses.h"
 #include "tools/ckpt/line/options.h"
 #include "tools/ckpt/run_main.h"
 #include "tools/ckpt/sudden_end.h"
@@ -11,15 +11,6 @@
 namespace {
 
 using namespace cli;
-
-void let_open_addresses() {
-  ckpt::RemoteOptions options;
-  options.insecure_http = remote_access().insecure_http;
-  options.ca_file = remote_access().ca_file;
-  options.insecure_http_name = "--insecure-http";
-  options.ca_file_name = "--cacert FILE";
-  ckpt::enable_remote_files(std::move(options));
-}
 
 int run(int argc, char** argv) {
   static Context& context = *new Context();  // never destroyed, see Context::kept

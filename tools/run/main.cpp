@@ -5,6 +5,7 @@
 #include "libcore/base/error.h"
 #include "tools/ckpt/exit_code.h"
 #include "tools/ckpt/help/help.h"
+#include "tools/ckpt/line/open_addresses.h"
 #include "tools/ckpt/run_main.h"
 #include "tools/ckpt/sudden_end.h"
 #include "tools/run/devices.h"
@@ -62,6 +63,7 @@ Chosen parse(int argc, char** argv) {
 
 int run(int argc, char** argv) {
   const Chosen chosen = parse(argc, argv);
+  let_open_addresses();
   Context context;
   if (chosen.lines) {
     context.out.expect_json({.lines = true});

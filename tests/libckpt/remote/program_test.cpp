@@ -59,6 +59,20 @@ TEST(RemoteProgram, CommandsThatReadTakeAddresses) {
   expect_as_near({"scan", "FILE"}, "a.pth");
 }
 
+/// ckpt-run is a program of its own, with the same options: of the file itself it says the same.
+TEST(RemoteProgram, ModelsTakeWeightsFromAddresses) {
+  TempDir dir;
+  std::filesystem::copy(web().root() / "b.safetensors", dir.path() / "b.safetensors");
+  Outcome near = run(dir, {"zoo", "run", "lenet5", "b.safetensors", "--input", "b.safetensors"});
+  Outcome far = run(dir, {"zoo", "run", "lenet5", web().url("b.safetensors"), "--input", "b.safetensors"});
+  EXPECT_EQ(far.code, near.code);
+  EXPECT_NE(near.err.find("missing"), std::string::npos) << near.err;
+  EXPECT_EQ(far.err.substr(far.err.find("b.safetensors")), near.err.substr(near.err.find("b.safetensors")));
+  Outcome trusted = run(dir, {"zoo", "run", "lenet5", "--cacert", web().certificate().string(),
+                              web().https("b.safetensors"), "--input", "b.safetensors"});
+  EXPECT_EQ(trusted.err.substr(trusted.err.find("b.safetensors")), near.err.substr(near.err.find("b.safetensors")));
+}
+
 TEST(RemoteProgram, APartOfAFileIsNamedAsEver) {
   TempDir dir;
   EXPECT_EQ(run(dir, {"tree", web().url("a.pth")}).code, 0);
