@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build needs from Debian packages, then configures and builds.
 # Sourced by tools/demo.sh and tests/run.sh; it defines functions and does nothing by itself.
+# Started: `bash tools/setup.sh --cross aarch64` gets what a build for another processor needs (tools/install/cross.sh).
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -9,7 +10,7 @@ build_packages=(g++ cmake ninja-build pkg-config libhdf5-dev libzstd-dev libxxha
   libcurl4-openssl-dev libgloo-dev)
 demo_packages=(dataset-fashion-mnist)
 test_packages=(libgtest-dev libgmock-dev xz-utils hdf5-tools mold ccache python3 strace valgrind nginx-light openssl
-  libcurl4)
+  libcurl4 abigail-tools)
 
 # Packages of the list that are not installed, one a line.
 missing_packages() {
@@ -79,3 +80,10 @@ build() {
     }
   fi
 }
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  set -euo pipefail
+  source "$root/tools/install/cross.sh"
+  [ "${1:-}" = --cross ] && [ $# -eq 2 ] || { echo "usage: bash tools/setup.sh --cross aarch64" >&2; exit 2; }
+  setup_cross "$2"
+fi
