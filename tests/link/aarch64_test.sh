@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Builds for 64-bit ARM (tools/setup.sh --cross aarch64) and runs what it built under QEMU: the golden printing, random numbers
+# and operations, and the cases of the tool, which programs of this machine's build folder drive.
+# usage: aarch64_test.sh BUILD_FOLDER [GTEST_FILTER]   (the folder of this machine, with tests and unpacked golden data)
+# It takes an hour or more on two cores, so no test runs it by itself.
+set -euo pipefail
+native=$(realpath "$1")
+filter=${2:-*}
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+bash "$root/tools/setup.sh" --cross aarch64
+build=$root/build-aarch64/build
+sysroot=$root/build-aarch64/sysroot
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$root/tools/install/aarch64.cmake" -DCKPT_SLOW_TESTS=OFF >/dev/null
+sets=(printing rng ops)
+cmake --build "$build" --target ckpt_cli ckpt_hdf5 "${sets[@]/#/golden_runtime_}"
+
+# Programs of this machine start others by their path: each is a line that starts it under QEMU.
+programs=$root/build-aarch64/programs
+mkdir -p "$programs"
+for name in ckpt ckpt-hdf5; do
+  printf '#!/bin/sh\nCKPT_HDF5_HELPER=${CKPT_HDF5_HELPER-%q} exec qemu-aarch64-static -L %q %q "$@"\n' \
+    "$programs/ckpt-hdf5" "$sysroot" "$build/bin/$name" >"$programs/$name"
+  chmod +x "$programs/$name"
+done
+failed=0
+for set in "${sets[@]}"; do
+  # Golden data of the operations are looked for beside the build.
+  CKPT_GOLDEN_DIR=$native/golden OMP_NUM_THREADS=1 qemu-aarch64-static -L "$sysroot" "$build/bin/golden_runtime_$set" | tail -n 25 || failed=1
+done
+for program in cli cli_help_examples cli_damage cli_sets cli_torch cli_warnings; do
+  [ -x "$native/bin/test_$program" ] || { echo "not built: test_$program"; continue; }
+  CKPT_BIN_DIR=$programs "$native/bin/test_$program" --gtest_brief=1 --gtest_filter="$filter" || failed=1
+done
+exit $failed
