@@ -55,6 +55,7 @@ CommandSpec define_zoo_run(CommandSpec zoo, RunOptions& options) {
       .type_name("OUT");
   run.add_flag("-f,--force", options.force, "overwrite an existing output");
   add_read_options(run, options);
+  add_remote_options(run);
   return run;
 }
 
