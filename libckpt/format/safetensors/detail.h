@@ -3,10 +3,12 @@
 // header, where each tensor lay, how tensors were spread over shards. Thread safety: immutable. Use: auto detail =
 // std::dynamic_pointer_cast<const SafetensorsDetail>(checkpoint.detail);
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <unordered_map>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libckpt/checkpoint.h"
@@ -21,13 +23,15 @@ struct SafetensorsDetail final : FormatDetail {
 
   SourcePtr file;
   SafetensorsHeader header;
-  std::vector<SourcePtr> sources;                                ///< data of header.items
-  std::unordered_map<const ByteSource*, std::size_t> by_source;  ///< place in header.items
+  std::vector<SourcePtr> sources;                                    ///< data of header.items
+  std::vector<std::pair<const ByteSource*, std::size_t>> by_source;  ///< sorted; place in header.items
 
   /// The item whose data `entry` still has, or null.
   const SafetensorsItem* find(const Entry& entry) const {
-    auto found = by_source.find(entry.bytes.get());
-    return found == by_source.end() ? nullptr : &header.items[found->second];
+    const ByteSource* source = entry.bytes.get();
+    auto found =
+        std::lower_bound(by_source.begin(), by_source.end(), std::pair<const ByteSource*, std::size_t>(source, 0));
+    return found == by_source.end() || found->first != source ? nullptr : &header.items[found->second];
   }
 };
 
@@ -47,17 +51,18 @@ struct SafetensorsShards final : FormatDetail {
   bool lenient = false;                  ///< tensors that the index does not list may be left behind
 };
 
+/// Tensors under the names that a header or an index has, which must outlive this.
+using NamedTensors = std::vector<std::pair<std::string_view, EntryPtr>>;
+
 /// Reads one file whole: header and a source for each tensor. Errors: as read_safetensors_header().
 std::shared_ptr<const SafetensorsDetail> read_safetensors_file(SourcePtr file, const OpenOptions& options);
 
 /// Puts tensors in a dict in the order given, together with what kExtraKey in `metadata` says about them and the names
 /// that save_model() of the reference library left out for a tie.
-Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tensors, const TextPairs& metadata,
-                      const OpenOptions& options);
+Value make_state_dict(const NamedTensors& tensors, const TextPairs& metadata, const OpenOptions& options);
 /// The metadata without the pairs "dropped name": "kept name" that became tensors of `root` beside `tensors`, those of
 /// the file; a save writes them again.
-TextPairs without_tie_hints(const TextPairs& metadata, const Value& root,
-                            const std::vector<std::pair<std::string, EntryPtr>>& tensors);
+TextPairs without_tie_hints(const TextPairs& metadata, const Value& root, const NamedTensors& tensors);
 /// The entry of an item.
 EntryPtr make_entry(const SafetensorsItem& item, SourcePtr source);
 

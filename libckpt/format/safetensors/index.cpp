@@ -38,12 +38,12 @@ Names names_of(const SafetensorsDetail& detail) {
   return names;
 }
 
-std::vector<std::pair<std::string, EntryPtr>> collect(const SafetensorsShards& index) {
+NamedTensors collect(const SafetensorsShards& index) {
   std::unordered_map<std::string_view, std::pair<const SafetensorsDetail*, Names>> by_file;
   for (const SafetensorsShard& shard : index.shards) {
     by_file.emplace(shard.file_name, std::pair(shard.detail.get(), names_of(*shard.detail)));
   }
-  std::vector<std::pair<std::string, EntryPtr>> tensors;
+  NamedTensors tensors;
   for (const auto& [tensor, file] : index.weight_map) {
     const auto& [detail, names] = by_file.at(file);
     auto found = names.find(tensor);
@@ -119,7 +119,7 @@ std::vector<Finding> find_unlisted_tensors(const SafetensorsShards& shards) {
 
 Checkpoint read_safetensors_index(const Input& input, const OpenOptions& options) {
   std::shared_ptr<const SafetensorsShards> shards;
-  std::vector<std::pair<std::string, EntryPtr>> tensors;
+  NamedTensors tensors;
   std::vector<std::string> files;
   auto read = [&](const Input& now) {
     ShardIndex index = read_shard_index(now, options, kSuffixes);

@@ -83,8 +83,7 @@ void add_hinted(Dict& dict, Places& places, const TextPairs& metadata, std::size
 
 }  // namespace
 
-TextPairs without_tie_hints(const TextPairs& metadata, const Value& root,
-                            const std::vector<std::pair<std::string, EntryPtr>>& tensors) {
+TextPairs without_tie_hints(const TextPairs& metadata, const Value& root, const NamedTensors& tensors) {
   if (root.as_dict().items.size() == tensors.size()) return metadata;  // no name was restored
   std::unordered_set<std::string_view> in_file;
   for (const auto& [name, entry] : tensors) in_file.insert(name);
@@ -113,18 +112,20 @@ std::shared_ptr<const SafetensorsDetail> read_safetensors_file(SourcePtr file, c
   detail->file = std::move(file);
   const SafetensorsHeader& header = detail->header;
   detail->sources.reserve(header.items.size());
+  detail->by_source.reserve(header.items.size());
   for (const SafetensorsItem& item : header.items) {
     detail->sources.push_back(slice(detail->file, header.data_offset() + item.begin, item.end - item.begin));
-    detail->by_source.emplace(detail->sources.back().get(), detail->sources.size() - 1);
+    detail->by_source.emplace_back(detail->sources.back().get(), detail->sources.size() - 1);
   }
+  std::sort(detail->by_source.begin(), detail->by_source.end());
   return detail;
 }
 
-Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tensors, const TextPairs& metadata,
-                      const OpenOptions& options) {
+Value make_state_dict(const NamedTensors& tensors, const TextPairs& metadata, const OpenOptions& options) {
   Dict dict;
   dict.items.reserve(tensors.size());
-  for (const auto& [name, entry] : tensors) dict.items.emplace_back(Value::text(name), Value::tensor(entry));
+  for (const auto& [name, entry] : tensors)
+    dict.items.emplace_back(Value::text(std::string(name)), Value::tensor(entry));
   auto noted = std::find_if(metadata.begin(), metadata.end(), [](const auto& pair) { return pair.first == kExtraKey; });
   std::optional<Extra> extra = noted == metadata.end() ? Extra() : parse_extra(noted->second);
   if (!extra) {
@@ -148,7 +149,7 @@ Value make_state_dict(const std::vector<std::pair<std::string, EntryPtr>>& tenso
 
 Checkpoint read_safetensors(const Input& input, const OpenOptions& options) {
   std::shared_ptr<const SafetensorsDetail> detail = read_safetensors_file(input.file, options);
-  std::vector<std::pair<std::string, EntryPtr>> tensors;
+  NamedTensors tensors;
   tensors.reserve(detail->sources.size());
   for (std::size_t i = 0; i < detail->sources.size(); ++i) {
     const SafetensorsItem& item = detail->header.items[i];
