@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libckpt/hint.h"
+#include "libckpt/io/page_cache_use.h"
 #include "libckpt/limits.h"
 #include "libckpt/report.h"
 #include "libcore/base/dtype.h"
@@ -33,6 +34,9 @@ struct OpenOptions {
   /// while it is read, and the last read or require_unchanged() is Error(corrupt).
   bool check_hashes = false;
   unsigned threads = 0;  ///< 0 = all cores
+  /// How large reads of files go. What is past the page cache does not stay in memory for the next reader.
+  Io io = Io::automatic;
+  Residency residency = Residency::on_demand;
   Report* report = nullptr;
 };
 
@@ -73,7 +77,8 @@ struct SaveOptions {
   bool drop_inexpressible = false;  ///< leave out what the target format cannot hold and list it in report->dropped
   std::vector<Retype> retype = {};  ///< for types that the target format does not have; all at once
   std::uint64_t max_memory = 256ULL << 20;  ///< bytes of buffers, whatever the size of the file
-  unsigned threads = 0;
+  unsigned threads = 0;                     ///< 0 = all cores; 1: every system call by the calling thread
+  Io io = Io::automatic;
   Progress progress = {};
   Report* report = nullptr;
 };

@@ -16,6 +16,7 @@
 #include "libckpt/format/torch_sharded/torch_sharded.h"
 #include "libckpt/format/torch_zip/torch_zip.h"
 #include "libckpt/format/torchscript/torchscript.h"
+#include "libckpt/io/mapped_file.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -80,6 +81,7 @@ Input open_input(const std::filesystem::path& named, const OpenOptions& options)
   constexpr std::uint64_t kHeadBytes = 4096;
   std::filesystem::path path = resolve_folder(named);
   Input input{path, open_named(named, path, options), {}, nullptr};
+  input.file = detail::reached(std::move(input.file), options.io, options.residency);
   input.budget = std::make_shared<Budget>(options.limits, input.file->size());
   input.head.resize(std::min(kHeadBytes, input.file->size()));
   input.file->read(0, input.head);

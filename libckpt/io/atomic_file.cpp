@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <mutex>
+#include <optional>
 
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/direct_writer.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/leftovers.h"
@@ -63,6 +66,20 @@ struct AtomicFile::Impl {
       detail::require_allowed(options.expected_size);
       preallocate(fd.get(), options.expected_size);
     }
+    if (wants_direct()) open_direct();
+  }
+
+  bool wants_direct() const {
+    if (options.io != Io::automatic) return options.io == Io::direct;
+    bool large = options.durable && options.expected_size >= detail::kDirectFrom;
+    return large && detail::gains_from_direct(fd.get());
+  }
+
+  /// Where the system refuses, everything goes through the cache.
+  void open_direct() {
+    constexpr int kFlags = O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW;
+    detail::Fd again(file_ops().openat(target.folder.get(), temporary.c_str(), kFlags, 0));
+    if (again) direct.emplace(std::move(again), fd.get(), options.threads != 1);
   }
 
   void make_temporary(std::string name, mode_t mode) {
@@ -77,6 +94,18 @@ struct AtomicFile::Impl {
   void take_lock() {
     lock = detail::WriterLock(target.folder.get(), target.name);
     detail::sweep_folder(target.folder.get(), lock);
+  }
+
+  void append(Bytes bytes) {
+    detail::require_allowed(position + bytes.size());
+    direct ? direct->write(position, bytes) : write_at(position, bytes);
+    position += bytes.size();
+  }
+
+  /// What follows may be anywhere in the file.
+  void settle() {
+    std::lock_guard one(settling);
+    if (direct) direct->settle();
   }
 
   void write_at(std::uint64_t offset, Bytes bytes) {
@@ -104,6 +133,8 @@ struct AtomicFile::Impl {
 
   void finish_file() {
     detail::require_allowed(position);
+    settle();
+    direct.reset();
     if (file_ops().ftruncate(fd.get(), static_cast<off_t>(position)) != 0) throw_errno(errno, "cannot cut to size");
     detail::keep_attributes(target, fd.get());
     // A failed fsync is never repeated: the kernel has already dropped the pages, so a second one would lie.
@@ -130,6 +161,8 @@ struct AtomicFile::Impl {
   std::string temporary;    ///< empty when there is nothing to remove
   detail::PendingFile pending;
   detail::Fd fd;
+  std::optional<detail::DirectWriter> direct;  ///< behind fd, which it needs
+  std::mutex settling;
   std::uint64_t position = 0;
   bool placed = false;
 };
@@ -148,11 +181,15 @@ std::uint64_t AtomicFile::position() const {
 }
 
 void AtomicFile::write_at(std::uint64_t offset, Bytes bytes) {
-  core::with_context(impl_->path.string(), [&] { impl_->write_at(offset, bytes); });
+  core::with_context(impl_->path.string(), [&] {
+    impl_->settle();
+    impl_->write_at(offset, bytes);
+  });
 }
 
 void AtomicFile::read_at(std::uint64_t offset, MutableBytes out) const {
   core::with_context(impl_->path.string(), [&] {
+    impl_->settle();
     while (!out.empty()) {
       ssize_t n = ::pread(impl_->fd.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
@@ -166,19 +203,36 @@ void AtomicFile::read_at(std::uint64_t offset, MutableBytes out) const {
 }
 
 void AtomicFile::write(Bytes bytes) {
-  write_at(impl_->position, bytes);
-  impl_->position += bytes.size();
+  core::with_context(impl_->path.string(), [&] { impl_->append(bytes); });
 }
 
 void AtomicFile::write_from(const ByteSource& source) {
   std::optional<FileRange> range = source.file_range();
-  if (!range || awaits_check(source)) return ByteSink::write_from(source);
+  bool may_copy = range && !awaits_check(source);
+  if (impl_->direct && source.memory().empty() && !(may_copy && detail::shares_blocks(range->fd))) {
+    return append_read(source);
+  }
+  if (!may_copy) return ByteSink::write_from(source);
   std::uint64_t done = core::with_context(impl_->path.string(), [&] { return impl_->copy_range(*range); });
   impl_->position += done;
   if (done == source.size()) return source.require_unchanged();
   // The kernel could not copy (another file system, a source that shrank); reading says which it is.
   SourcePtr borrowed(std::shared_ptr<const ByteSource>(), &source);
   ByteSink::write_from(*slice(borrowed, done, source.size() - done));
+}
+
+void AtomicFile::append_read(const ByteSource& source) {
+  auto at_fault = [&](auto body) { return core::with_context(impl_->path.string(), body); };
+  at_fault([&] { detail::require_allowed(impl_->position + source.size()); });
+  for (std::uint64_t done = 0; done < source.size();) {
+    MutableBytes room = at_fault([&] { return impl_->direct->room(impl_->position); });
+    room = room.first(std::min<std::uint64_t>(room.size(), source.size() - done));
+    source.read(done, room);
+    at_fault([&] { impl_->direct->advance(room.size()); });
+    done += room.size();
+    impl_->position += room.size();
+  }
+  source.require_unchanged();
 }
 
 void AtomicFile::skip_to(std::uint64_t offset) {

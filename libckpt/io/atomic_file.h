@@ -12,6 +12,7 @@
 #include <string>
 
 #include "libckpt/io/byte_sink.h"
+#include "libckpt/io/page_cache_use.h"
 
 namespace ckpt {
 
@@ -23,6 +24,10 @@ class AtomicFile final : public ByteSink {
     std::uint64_t expected_size =
         0;             ///< preallocated at once, so that a full disk is noticed before any work; 0 = unknown
     bool lock = true;  ///< false: the caller holds a lock that covers this file
+    /// What write() and write_from() append goes past the page cache as this says; automatic: where the file is durable
+    /// and large.
+    Io io = Io::automatic;
+    unsigned threads = 0;  ///< 1: every system call is made by the thread that writes
   };
 
   /// Creates the temporary file. Follows a symbolic link to its target. Errors: Error(io) naming the path for a missing
@@ -59,6 +64,8 @@ class AtomicFile final : public ByteSink {
   bool in_place() const;
 
  private:
+  void append_read(const ByteSource& source);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

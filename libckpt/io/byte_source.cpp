@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "libckpt/io/direct_reader.h"
 #include "libckpt/io/file_ops.h"
 #include "libckpt/io/file_source.h"
 #include "libckpt/io/remote_name.h"
+#include "libckpt/io/small_reads.h"
 #include "libckpt/io/unedited_source.h"
 #include "libcore/base/error.h"
 
@@ -39,12 +41,15 @@ class FileSource final : public ByteSource {
       : fd_(std::move(fd)),
         size_(static_cast<std::uint64_t>(status.st_size)),
         written_(status.st_mtim),
-        path_(std::move(path)) {}
+        path_(std::move(path)),
+        cold_(fd_.get(), size_),
+        small_(fd_.get()) {}
 
   std::uint64_t size() const override { return size_; }
 
   void read(std::uint64_t offset, MutableBytes out) const override {
     require_inside(size_, offset, out.size());
+    if (small_.read(offset, out) || cold_.read(offset, out)) return require_unchanged();
     while (!out.empty()) {
       ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
@@ -58,6 +63,7 @@ class FileSource final : public ByteSource {
   }
 
   std::optional<FileRange> file_range() const override { return FileRange{fd_.get(), 0, size_}; }
+  void use(Io io) const { cold_.use(io); }
 
   // Not the time of the last status change: a rename or a new mode changes that as well, and training programs move
   // a checkpoint ("epoch3.pth" becomes "best.pth") while it is open here.
@@ -80,6 +86,8 @@ class FileSource final : public ByteSource {
   std::uint64_t size_;
   timespec written_;
   std::string path_;
+  detail::DirectReader cold_;
+  detail::SmallReads small_;
 };
 
 class MemorySource final : public ByteSource {
@@ -147,6 +155,10 @@ SourcePtr detail::source_of(Fd file, const std::filesystem::path& path) {
     struct stat status = regular_status(file.get());
     return detail::as_before_edit(std::make_shared<FileSource>(std::move(file), status, path.string()), path);
   });
+}
+
+void detail::read_as(const ByteSource& source, Io io) {
+  if (const auto* file = dynamic_cast<const FileSource*>(&source)) file->use(io);
 }
 
 const ByteSource& detail::whole_of(const ByteSource& source) {

@@ -9,7 +9,7 @@ namespace ckpt {
 namespace {
 
 constexpr std::uint64_t kCheckedPart = 1 << 20;
-constexpr std::size_t kMaxEarly = 64;  ///< several threads are a few pieces apart; whoever jumps about is read again
+constexpr std::size_t kMaxEarly = 1024;  ///< several threads are a few pieces apart; whoever jumps about is read again
 constexpr std::uint64_t kMostCopied = 64ULL << 20;  ///< bytes of early parts, of all sources together
 
 std::atomic<std::uint64_t> copied = 0;
@@ -48,13 +48,23 @@ void CheckedSource::read(std::uint64_t offset, MutableBytes out) const {
     finish();
   }
   if (is_damaged()) throw_damage();
+  const std::uint64_t step = is_open() && options_.step != 0 ? options_.step : out.size();
+  while (!out.empty()) {
+    const MutableBytes part = out.first(std::min<std::uint64_t>(step, out.size()));
+    read_part(offset, part);
+    offset += part.size();
+    out = out.subspan(part.size());
+  }
+}
+
+void CheckedSource::read_part(std::uint64_t offset, MutableBytes out) const {
   try {
     raw_->read(offset, out);
   } catch (const core::Error& error) {
     if (error.code() == core::ErrorCode::corrupt) note_failure(error.message());
     throw;
   }
-  if (!is_open() || out.empty()) return;
+  if (!is_open()) return;
   std::lock_guard lock(mutex_);
   note(offset, out);
 }

@@ -20,6 +20,9 @@ struct CheckOptions {
   std::string subject;      ///< begin of the message: "the record 'data/0' is damaged"
   bool before_use = false;  ///< all is compared before the first byte is handed out
   bool lenient = false;     ///< damage is noted (is_damaged) and passed on instead of Error(corrupt)
+  /// Bytes that are read before they are put into the checksum, so that they are still near the processor then; 0: all
+  /// that a reader asks for, where only whole parts are read well.
+  std::uint64_t step = 512ULL << 10;
 };
 
 /// Set by a source that compares checksums by itself (a chunk of HDF5 has its own) when it hands out damaged bytes.
@@ -63,6 +66,7 @@ class CheckedSource final : public ByteSource {
     std::unique_ptr<std::byte[]> copy_;
   };
 
+  void read_part(std::uint64_t offset, MutableBytes out) const;
   // With the lock held.
   void note(std::uint64_t offset, Bytes bytes) const;
   void update(Bytes bytes) const;

@@ -1,31 +1,43 @@
 #include "libckpt/io/checksum.h"
 
-#include <libdeflate.h>
-#include <xxhash.h>
+#include <isa-l/crc.h>
 
 #include <algorithm>
 #include <new>
+
+#include "libckpt/io/xxh3.h"
+#include "libcore/backend/cpu/isa.h"
 
 namespace ckpt {
 namespace {
 
 constexpr std::uint64_t kHashedPart = 1 << 20;
 
-Hash128 from_xxh(XXH128_hash_t hash) {
-  return {hash.low64, hash.high64};
+Hash128 from(detail::Xxh3::Hash hash) {
+  return {hash.low, hash.high};
 }
 
 }  // namespace
 
+const detail::Xxh3& detail::xxh3_here() {
+#if defined(__x86_64__)
+  static const bool has_avx2 = core::cpu::isa() >= core::cpu::Isa::avx2;
+  if (has_avx2) return kXxh3Avx2;
+#endif
+  return kXxh3Plain;
+}
+
 struct Hasher128::State {
-  State() : xxh(XXH3_createState()) {
-    if (xxh == nullptr) throw std::bad_alloc();
-    XXH3_128bits_reset(xxh);
+  State() : functions(detail::xxh3_here()), memory(::operator new(functions.state_size, alignment())) {
+    functions.reset(memory);
   }
-  ~State() { XXH3_freeState(xxh); }
+  ~State() { ::operator delete(memory, alignment()); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  XXH3_state_t* xxh;
+  std::align_val_t alignment() const { return std::align_val_t{functions.state_alignment}; }
+
+  const detail::Xxh3& functions;
+  void* memory;
 };
 
 Hasher128::Hasher128() : state_(std::make_unique<State>()) {}
@@ -34,11 +46,11 @@ Hasher128::Hasher128(Hasher128&&) noexcept = default;
 Hasher128& Hasher128::operator=(Hasher128&&) noexcept = default;
 
 void Hasher128::update(Bytes bytes) {
-  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+  state_->functions.update(state_->memory, bytes.data(), bytes.size());
 }
 
 Hash128 Hasher128::finish() const {
-  return from_xxh(XXH3_128bits_digest(state_->xxh));
+  return from(state_->functions.digest(state_->memory));
 }
 
 std::string to_hex(const Hash128& hash) {
@@ -51,7 +63,7 @@ std::string to_hex(const Hash128& hash) {
 }
 
 Hash128 hash128(Bytes bytes) {
-  return from_xxh(XXH3_128bits(bytes.data(), bytes.size()));
+  return from(detail::xxh3_here().whole(bytes.data(), bytes.size()));
 }
 
 Hash128 hash128(const ByteSource& source) {
@@ -61,7 +73,7 @@ Hash128 hash128(const ByteSource& source) {
 }
 
 std::uint32_t crc32(Bytes bytes, std::uint32_t so_far) {
-  return libdeflate_crc32(so_far, bytes.data(), bytes.size());
+  return ::crc32_gzip_refl(so_far, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
 std::uint32_t crc32(const ByteSource& source) {

@@ -199,8 +199,13 @@ void FileSet::announce(const std::vector<std::string>& members, const std::vecto
 }
 
 void FileSet::write_member(const std::string& name, std::uint64_t size, const std::function<void(AtomicFile&)>& write) {
-  AtomicFile file(impl_->folder / name,
-                  {.overwrite = false, .durable = impl_->options.durable, .expected_size = size, .lock = false});
+  const Options& options = impl_->options;
+  AtomicFile file(impl_->folder / name, {.overwrite = false,
+                                         .durable = options.durable,
+                                         .expected_size = size,
+                                         .lock = false,
+                                         .io = options.io,
+                                         .threads = options.threads});
   write(file);
   file.prepare();
   detail::Step step;

@@ -30,6 +30,8 @@ class FileSet {
   struct Options {
     bool overwrite = true;  ///< false: Error(io) when the head or a member exists
     bool durable = true;
+    Io io = Io::automatic;  ///< of members
+    unsigned threads = 0;
   };
   /// Takes the lock and sweeps the folder. Errors: those of AtomicFile.
   FileSet(const std::filesystem::path& head, const Options& options);

@@ -29,7 +29,8 @@ class Scratch {
   core::MutableBytes bytes() const { return {buffer_.get()->memory.get(), size_}; }
 
  private:
-  static constexpr std::size_t kMostKept = 4ULL << 20;  ///< bytes of one; as many are kept as were used at once
+  static constexpr std::size_t kMostKept =
+      (4ULL << 20) + (64ULL << 10);  ///< bytes of one; as many are kept as were used at once
 
   struct Buffer {
     std::unique_ptr<std::byte[]> memory;

@@ -170,8 +170,12 @@ std::optional<FileEdit> rename_in_zip(const ByteSource& file, const ZipArchive& 
     ByteVector old = read_range(file, member.record_offset, member.payload_offset - member.record_offset);
     std::optional<ByteVector> fresh = renamed_local(old, names[i]);
     if (!fresh) return std::nullopt;
-    auto skip = static_cast<std::uint64_t>(std::ranges::mismatch(old, *fresh).in1 - old.begin());
-    edit.replace(member.record_offset + skip, Bytes(old).subspan(skip), Bytes(*fresh).subspan(skip));
+    std::uint64_t begin = 0;
+    std::uint64_t last = old.size();
+    while (begin < last && old[begin] == (*fresh)[begin]) ++begin;
+    while (begin < last && old[last - 1] == (*fresh)[last - 1]) --last;  // the padding
+    edit.replace(member.record_offset + begin, Bytes(old).subspan(begin, last - begin),
+                 Bytes(*fresh).subspan(begin, last - begin));
   }
   ByteVector old_end = read_range(file, end.directory_offset, file.size() - end.directory_offset);
   std::optional<ByteVector> new_end = renamed_directory(old_end, end, zip, names);

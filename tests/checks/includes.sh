@@ -22,20 +22,20 @@ libckpt/blocks      : libcore/base libckpt/io libckpt/blocks libckpt/MODEL
 libckpt/transform   : libcore/base libcore/backend/cpu/isa.h libckpt/io libckpt/blocks libckpt/transform libckpt/MODEL
 libckpt/analyze     : libcore/base libckpt/io libckpt/blocks libckpt/transform libckpt/analyze libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch        : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/format.h libckpt/MODEL
-libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/torch_zip    : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_zip/ libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
 libckpt/format/torch_legacy : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torch_legacy/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/torchscript  : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/torchscript/ libckpt/format/format.h libckpt/MODEL
 libckpt/format/dcp          : libcore/base libckpt/io libckpt/format/torch/ libckpt/format/dcp/ libckpt/format/folder.h libckpt/format/corrupt.h libckpt/format/format.h libckpt/MODEL
 libckpt/format/torch_sharded: libcore/base libckpt/io libckpt/format/torch_sharded/ libckpt/format/shard_index.h libckpt/format/format.h libckpt/MODEL
-libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/shard_index.h libckpt/format/corrupt.h libckpt/format/format.h libckpt/MODEL
-libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/MODEL
+libckpt/format/safetensors  : libcore/base libckpt/io libckpt/format/safetensors/ libckpt/format/shard_index.h libckpt/format/corrupt.h libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
+libckpt/format/native       : libcore/base libckpt/io libckpt/format/native/ libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
 libckpt/hdf5        : libcore/base libckpt/io libckpt/hdf5 libckpt/MODEL
 libckpt/hdf5/helper : libcore/base libckpt/io/packed.h libckpt/io/byte_cursor.h libckpt/hdf5/wire.h libckpt/hdf5/helper
 libckpt/format/hdf5_write   : libcore/base libckpt/io libckpt/hdf5/describ libckpt/hdf5/wire.h libckpt/format/hdf5_write/ libckpt/format/format.h libckpt/MODEL
-libckpt/format/hdf5_foreign : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/hdf5_foreign/ libckpt/format/content_kind.h libckpt/format/unused_space.h libckpt/format/format.h libckpt/MODEL
-libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/shared_tensors.h libckpt/format/unused_space.h libckpt/format/format.h libckpt/MODEL
-libckpt/format/npz  : libcore/base libckpt/io libckpt/format/npz/ libckpt/format/flat_state.h libckpt/format/format.h libckpt/MODEL
-libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/format/flat_state.h libckpt/format/folder.h libckpt/format/format.h libckpt/MODEL
+libckpt/format/hdf5_foreign : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/hdf5_foreign/ libckpt/format/content_kind.h libckpt/format/unused_space.h libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
+libckpt/format/native       : libcore/base libckpt/io libckpt/hdf5 libckpt/format/hdf5_write/ libckpt/format/native/ libckpt/format/shared_tensors.h libckpt/format/unused_space.h libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
+libckpt/format/npz  : libcore/base libckpt/io libckpt/format/npz/ libckpt/format/flat_state.h libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
+libckpt/format/gguf : libcore/base libckpt/io libckpt/format/gguf/ libckpt/format/flat_state.h libckpt/format/folder.h libckpt/format/format.h libckpt/format/save_file.h libckpt/MODEL
 libckpt/format      : libcore/base libckpt/io libckpt/format libckpt/MODEL
 libckpt/delta       : libcore/base libckpt/io libckpt/transform libckpt/analyze libckpt/format/read_checkpoint.h libckpt/delta libckpt/MODEL
 libckpt/run         : libcore/base libckpt/io libckpt/run/ libckpt/transform libckpt/format/folder.h libckpt/format/format.h libckpt/format/shared_tensors.h libckpt/format/shard_index.h libckpt/MODEL

@@ -43,8 +43,12 @@ ckpt::SaveOptions save_options(std::uint32_t shards = 0) {
   return options;
 }
 
-Act save_as(unsigned seed, const std::string& name, std::uint32_t shards = 0) {
-  return [=](const fs::path& folder) { ckpt::save(sample_model(seed), folder / name, save_options(shards)); };
+Act save_as(unsigned seed, const std::string& name, std::uint32_t shards = 0, ckpt::Io io = ckpt::Io::automatic) {
+  return [=](const fs::path& folder) {
+    ckpt::SaveOptions options = save_options(shards);
+    options.io = io;
+    ckpt::save(sample_model(seed), folder / name, options);
+  };
 }
 
 /// Reads a file, changes what is in it, writes it to its own name.
@@ -143,6 +147,28 @@ void add_saves(List& list) {
               .quick = quick},
              {save_as(1, file)});
   }
+}
+
+/// Past the page cache, as large files are saved.
+void add_direct_saves(List& list) {
+  for (const std::string& format : kFormats) {
+    std::string file = "net." + format;
+    list.add({.group = "direct save over",
+              .name = "direct save over ." + format,
+              .head = file,
+              .run = save_as(2, file, 0, ckpt::Io::direct),
+              .next = save_as(3, file, 0, ckpt::Io::direct),
+              .quick = format == "safetensors" || format == "ckpt"},
+             {save_as(1, file)});
+  }
+  list.add({.group = "direct save over",
+            .name = "direct save over 3 shards",
+            .head = kIndex,
+            .several = true,
+            .run = save_as(2, kIndex, 3, ckpt::Io::direct),
+            .next = save_as(3, kIndex, 3, ckpt::Io::direct),
+            .quick = false},
+           {save_as(1, kIndex, 4)});
 }
 
 void add_conversions(List& list) {
@@ -462,6 +488,7 @@ const ckpt::Report& last_report() {
 std::vector<Operation> make_operations(const fs::path& scratch) {
   List list(scratch);
   add_saves(list);
+  add_direct_saves(list);
   add_conversions(list);
   add_edits(list);
   add_growth(list);

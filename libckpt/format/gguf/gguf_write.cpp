@@ -1,5 +1,6 @@
 #include "libckpt/format/gguf/gguf_file.h"
 #include "libckpt/format/gguf/gguf_plan.h"
+#include "libckpt/format/save_file.h"
 #include "libckpt/io/atomic_file.h"
 #include "libcore/base/checked_math.h"
 
@@ -32,7 +33,7 @@ void write_gguf(const Checkpoint& checkpoint, const std::filesystem::path& path,
   warn_about_losses(checkpoint, entries, options.report);
   GgufPlan plan = plan_gguf(entries, metadata_values(checkpoint, nullptr));
   std::uint64_t total = plan.total_size();
-  AtomicFile file(path, {options.overwrite, options.durable, total});
+  AtomicFile file(path, file_options(options, total));
   BufferedSink out(file);
   out.write(plan.header);
   write_data(entries, plan, out, options.progress);

@@ -38,10 +38,11 @@ class EntryBuilder {
     payloads_.reserve(file_->index.payloads.size());
     for (const Payload& payload : file_->index.payloads) {
       SourcePtr source = opener.open(payload, cache);
-      payloads_.push_back(checked(std::move(source), payload.hash,
-                                  {.subject = "the tensor's bytes are damaged",
-                                   .before_use = options.check_hashes,
-                                   .lenient = options.lenient && !options.check_hashes}));
+      CheckOptions check{.subject = "the tensor's bytes are damaged",
+                         .before_use = options.check_hashes,
+                         .lenient = options.lenient && !options.check_hashes};
+      if (is_packed(payload)) check.step = payload.chunks.run % payload.chunks.chunk == 0 ? payload.chunks.chunk : 0;
+      payloads_.push_back(checked(std::move(source), payload.hash, std::move(check)));
     }
     storages_.resize(file_->index.storages.size());
   }

@@ -1,6 +1,7 @@
 #include "libckpt/format/npz/npz.h"
 
 #include "libckpt/format/npz/npz_archive.h"
+#include "libckpt/format/save_file.h"
 #include "libckpt/hint.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
@@ -98,7 +99,7 @@ void write_npy(const Checkpoint& checkpoint, const std::filesystem::path& path, 
     options.report->warnings.push_back("the name " + core::quote(name) + " is not kept: the format has none");
   }
   SourcePtr bytes = make_npy(*entry);
-  AtomicFile file(path, {options.overwrite, options.durable, bytes->size()});
+  AtomicFile file(path, file_options(options, bytes->size()));
   for_each_part(*bytes, [&](Bytes part) {
     file.write(part);
     if (options.progress) options.progress(file.position(), bytes->size());

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "libckpt/format/npz/npz_archive.h"
+#include "libckpt/format/save_file.h"
 #include "libckpt/io/atomic_file.h"
 #include "libcore/base/text.h"
 
@@ -99,14 +100,14 @@ void write_npz(const Checkpoint& checkpoint, const std::filesystem::path& path, 
     items.push_back({flat.name + std::string(kNpyExtension), old.file_for(*flat.entry)});
   if (items.empty()) {
     SourcePtr end = empty_archive();
-    AtomicFile file(path, {options.overwrite, options.durable, end->size()});
+    AtomicFile file(path, file_options(options, end->size()));
     file.write_from(*end);
     file.commit();
     return report_written(options, end->size());
   }
   ZipWriter writer(std::move(items), kPayloadAlignment, kNameRoom);
   std::uint64_t total = writer.total_size();
-  AtomicFile file(path, {options.overwrite, options.durable, total});
+  AtomicFile file(path, file_options(options, total));
   writer.write(file, [&](std::uint64_t done) {
     if (options.progress) options.progress(done, total);
   });

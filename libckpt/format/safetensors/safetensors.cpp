@@ -7,6 +7,7 @@
 #include "libckpt/format/safetensors/plan.h"
 #include "libckpt/format/safetensors/present_files.h"
 #include "libckpt/format/safetensors/shards.h"
+#include "libckpt/format/save_file.h"
 #include "libckpt/format/shard_index.h"
 #include "libckpt/io/atomic_file.h"
 #include "libckpt/io/checksum.h"
@@ -87,7 +88,7 @@ void write_one(const Checkpoint& checkpoint, FlatState state, const std::filesys
                const SaveOptions& options) {
   SafetensorsPlan plan = plan_one(checkpoint, std::move(state), options);
   std::uint64_t total = plan.total_size();
-  AtomicFile file(path, {options.overwrite, options.durable, total});
+  AtomicFile file(path, file_options(options, total));
   plan.write(file, [&](std::uint64_t done) {
     if (options.progress) options.progress(done, total);
   });

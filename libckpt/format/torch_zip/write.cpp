@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "libckpt/format/save_file.h"
 #include "libckpt/format/torch/value_pickler.h"
 #include "libckpt/format/torch_zip/detail.h"
 #include "libckpt/format/torch_zip/keepable.h"
@@ -50,8 +51,7 @@ std::vector<Obstacle> torch_zip_obstacles(const Checkpoint& checkpoint, const Sa
 
 void write_torch_zip(const Checkpoint& checkpoint, const std::filesystem::path& path, const SaveOptions& options) {
   ZipWriter zip(records(pickle_tree(keepable_tree(checkpoint.root).root)));
-  AtomicFile file(path,
-                  {.overwrite = options.overwrite, .durable = options.durable, .expected_size = zip.total_size()});
+  AtomicFile file(path, file_options(options, zip.total_size()));
   zip.write(file, [&](std::uint64_t done) {
     if (options.progress) options.progress(done, zip.total_size());
   });

@@ -119,6 +119,7 @@ void add_diff(CommandSpec app, Command& chosen) {
   add_scope_options(command, *options);
   add_verdict_options(command, *options);
   add_read_options(command, *options);
+  add_io_option(command, *options);
   add_remote_options(command);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

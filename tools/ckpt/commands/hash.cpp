@@ -105,6 +105,7 @@ void add_hash(CommandSpec app, Command& chosen) {
   command.add_flag("--tensors", options->tensors, "also one digest per tensor");
   add_selection_options(command, options->selection);
   add_read_options(command, *options);
+  add_io_option(command, *options);
   add_remote_options(command);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

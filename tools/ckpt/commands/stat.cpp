@@ -254,6 +254,7 @@ void add_stat(CommandSpec app, Command& chosen) {
   command.add_flag("--histogram", options->histogram, "draw the values of every tensor, not only of all together");
   command.add_option("--html", options->html, "write one page with histograms; - is standard output").type_name("PAGE");
   add_read_options(command, *options);
+  add_io_option(command, *options);
   add_remote_options(command);
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

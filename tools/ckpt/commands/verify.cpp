@@ -130,6 +130,7 @@ void add_verify(CommandSpec app, Command& chosen) {
       "read from the disk, not from what the system keeps of the file in memory; then read every tensor as "
       "loading does, and name those that hold NaN or infinite values");
   add_read_options(command, *options);
+  add_io_option(command, *options);
   command.remove_options({"--foreign-objects"});  // they are findings
   command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
 }

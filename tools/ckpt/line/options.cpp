@@ -131,6 +131,7 @@ ckpt::OpenOptions ReadOptions::open(ckpt::Report& report) const {
   options.unsandboxed = unsandboxed;
   options.limits.max_expansion = max_expansion;
   options.threads = threads;
+  options.io = io;
   options.report = &report;
   return options;
 }
@@ -185,6 +186,20 @@ void add_read_options(CommandSpec command, ReadOptions& options) {
       .type_name("N");
 }
 
+void add_io_option(CommandSpec command, ReadOptions& options) {
+  command
+      .add_option(
+          "--io",
+          [&options](const std::string& text) {
+            std::optional<ckpt::Io> named = ckpt::io_named(text);
+            if (!named) throw usage_error(core::quote(text) + " is not a way; use auto, buffered or direct");
+            options.io = *named;
+          },
+          "large reads and writes: buffered (through the page cache), direct (past it), or auto: direct for large "
+          "durable saves and for what is not in memory yet, on local disks (default: auto)")
+      .type_name("WAY");
+}
+
 void add_write_options(CommandSpec command, EditOptions& options) {
   command.add_flag("--in-place", options.in_place,
                    "change the input itself: what of it changes, where no tensor moves, else a new file in its place");
@@ -199,6 +214,7 @@ void add_write_options(CommandSpec command, EditOptions& options) {
   add_slack(command, options.slack);
   add_size(command, "--max-shard-size", options.max_shard_size, "split the output into files of at most this size");
   add_size(command, "--max-memory", options.max_memory, "limit of the buffers while writing (default: 256M)");
+  add_io_option(command, options);
   add_read_options(command, options);
   add_remote_options(command);
 }

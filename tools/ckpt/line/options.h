@@ -36,6 +36,7 @@ struct ReadOptions {
   bool unsandboxed = false;
   std::uint64_t max_expansion = ckpt::Limits().max_expansion;
   unsigned threads = 0;
+  ckpt::Io io = ckpt::Io::automatic;
 
   ckpt::OpenOptions open(ckpt::Report& report) const;
   /// For commands that only look: a file whose objects are partly of unknown classes is shown as far as it is known.
@@ -79,6 +80,8 @@ void add_remote_options(CommandSpec command);
 void add_answer_options(CommandSpec command, ReadOptions& options);
 /// Those, and -j, --lenient, --foreign-objects.
 void add_read_options(CommandSpec command, ReadOptions& options);
+/// --io, for commands that read or write tensors.
+void add_io_option(CommandSpec command, ReadOptions& options);
 
 /// Those and those of remote files, FILE..., and -o, --in-place, --follow, --dry-run, -f, --codec, --max-shard-size,
 /// --drop, --retype,

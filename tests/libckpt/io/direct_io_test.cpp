@@ -1,0 +1,237 @@
+// Reads and writes past the page cache: the same bytes as through it, whatever the offsets, lengths and failures.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "libckpt/io/atomic_file.h"
+#include "libckpt/io/checked_source.h"
+#include "libckpt/io/file_source.h"
+#include "libckpt/io/mapped_file.h"
+#include "libcore/base/error.h"
+#include "tests/libckpt/io/fault.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+using namespace test::fault;
+using ckpt::AtomicFile;
+using ckpt::Io;
+using test::read_file;
+using test::write_file;
+
+constexpr AtomicFile::Options kDirect = {.io = Io::direct};
+constexpr AtomicFile::Options kDirectAlone = {.io = Io::direct, .threads = 1};
+
+std::string random_text(std::size_t size, unsigned seed = 1) {
+  std::mt19937_64 random(seed);
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(random() >> 32);
+  return text;
+}
+
+/// Writes that went past the cache, by their flags; the calls are real.
+int direct_writes = 0;
+ssize_t counting_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
+  direct_writes += (::fcntl(fd, F_GETFL) & O_DIRECT) != 0;
+  return ::pwrite(fd, data, size, offset);
+}
+ssize_t short_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
+  return ::pwrite(fd, data, std::min<std::size_t>(size, 4095), offset);
+}
+ssize_t refusing_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
+  if ((::fcntl(fd, F_GETFL) & O_DIRECT) == 0) return ::pwrite(fd, data, size, offset);
+  errno = EINVAL;
+  return -1;
+}
+ssize_t full_pwrite(int fd, const void* data, std::size_t size, off_t offset) {
+  if (offset < (9 << 20)) return ::pwrite(fd, data, size, offset);
+  errno = ENOSPC;
+  return -1;
+}
+
+ckpt::detail::FileOps with_pwrite(ssize_t (*pwrite)(int, const void*, std::size_t, off_t)) {
+  ckpt::detail::FileOps ops = ckpt::detail::system_file_ops();
+  ops.pwrite = pwrite;
+  return ops;
+}
+
+class Ops {
+ public:
+  explicit Ops(const ckpt::detail::FileOps& ops) : ops_(ops) { ckpt::detail::set_file_ops(ops_); }
+  ~Ops() { ckpt::detail::set_file_ops(ckpt::detail::system_file_ops()); }
+  Ops(const Ops&) = delete;
+  Ops& operator=(const Ops&) = delete;
+
+ private:
+  ckpt::detail::FileOps ops_;
+};
+
+/// As a writer of a format does: pieces of all sizes, with gaps between some.
+void write_like_a_format(const std::filesystem::path& path, const AtomicFile::Options& options, std::size_t size) {
+  const std::string text = random_text(size);
+  AtomicFile file(path, options);
+  std::mt19937 random(7);
+  for (std::size_t at = 0; at < size;) {
+    const std::size_t most = random() % 3 == 0 ? 9'000'000 : 900;
+    const std::size_t step = std::min<std::size_t>(size - at, random() % most);
+    file.write(core::as_bytes(text).subspan(at, step));
+    at += step;
+    if (random() % 50 == 0) file.skip_to(file.position() + random() % 6000);
+  }
+  file.commit();
+}
+
+class Direct : public testing::TestWithParam<AtomicFile::Options> {};
+INSTANTIATE_TEST_SUITE_P(Threads, Direct, testing::Values(kDirect, kDirectAlone));
+
+TEST_P(Direct, WritesTheBytesThatABufferedFileHas) {
+  test::TempDir dir;
+  for (std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{4096}, std::size_t{4097}, std::size_t{40'000'001}}) {
+    write_like_a_format(dir.path() / "plain", {.io = Io::buffered}, size);
+    write_like_a_format(dir.path() / "direct", GetParam(), size);
+    EXPECT_EQ(read_file(dir.path() / "direct") == read_file(dir.path() / "plain"), true) << size;
+  }
+}
+
+TEST_P(Direct, GoesPastTheCache) {
+  test::TempDir dir;
+  const Ops ops(with_pwrite(counting_pwrite));
+  direct_writes = 0;
+  write_like_a_format(dir.path() / "a", GetParam(), 20'000'000);
+  EXPECT_GE(direct_writes, 4);
+}
+
+TEST_P(Direct, ShortWritesAndRefusalsEndInTheSameFile) {
+  test::TempDir dir;
+  write_like_a_format(dir.path() / "plain", {.io = Io::buffered}, 12'000'001);
+  for (auto* pwrite : {short_pwrite, refusing_pwrite}) {
+    const Ops ops(with_pwrite(pwrite));
+    write_like_a_format(dir.path() / "a", GetParam(), 12'000'001);
+    EXPECT_EQ(read_file(dir.path() / "a") == read_file(dir.path() / "plain"), true);
+  }
+}
+
+TEST_P(Direct, AFullDiskIsSaidAndTheOldFileStays) {
+  test::TempDir dir;
+  write_file(dir.path() / "a", "old");
+  const Ops ops(with_pwrite(full_pwrite));
+  const std::string error = error_of([&] { write_like_a_format(dir.path() / "a", GetParam(), 40'000'000); });
+  EXPECT_NE(error.find("no space left on the device"), std::string::npos) << error;
+  EXPECT_EQ(read_file(dir.path() / "a"), "old");
+  EXPECT_EQ(test::list_folder(dir.path()), std::vector<std::string>{"a"});
+}
+
+TEST_P(Direct, WhatIsWrittenAtAnOffsetOrReadBackIsThere) {
+  test::TempDir dir;
+  std::string text = random_text(9'000'000);
+  AtomicFile file(dir.path() / "a", GetParam());
+  file.write(core::as_bytes(text));
+  file.write_at(5'000'001, core::as_bytes("patched"));
+  core::ByteVector back(3000);
+  file.read_at(8'999'000 - 2000, back);
+  file.write(core::as_bytes("end"));
+  file.commit();
+  EXPECT_EQ(core::as_text(back), std::string_view(text).substr(8'997'000, 3000));
+  text.replace(5'000'001, 7, "patched");
+  EXPECT_EQ(read_file(dir.path() / "a") == text + "end", true);
+}
+
+TEST_P(Direct, CopiesFromAFile) {
+  test::TempDir dir;
+  const std::string text = random_text(30'000'000);
+  write_file(dir.path() / "in", text);
+  const ckpt::SourcePtr source = ckpt::slice(ckpt::open_file(dir.path() / "in"), 77, 29'999'000);
+  AtomicFile file(dir.path() / "out", GetParam());
+  file.write(core::as_bytes("head"));
+  file.write_from(*source);
+  file.commit();
+  EXPECT_EQ(read_file(dir.path() / "out") == "head" + text.substr(77, 29'999'000), true);
+}
+
+TEST(DirectReads, AreTheBytesOfTheFile) {
+  test::TempDir dir;
+  const std::string text = random_text(10'000'003);
+  write_file(dir.path() / "a", text);
+  const ckpt::SourcePtr file = ckpt::open_file(dir.path() / "a");
+  ckpt::detail::read_as(*file, Io::direct);
+  std::mt19937 random(3);
+  for (int i = 0; i < 60; ++i) {
+    const std::size_t offset = random() % text.size();
+    const std::size_t size = i % 3 == 0 ? text.size() - offset : random() % (text.size() - offset);
+    std::string out(size + 1, '?');
+    file->read(offset, {reinterpret_cast<std::byte*>(out.data()) + i % 2, size});
+    EXPECT_EQ(out.compare(static_cast<std::size_t>(i % 2), size, text, offset, size), 0) << offset << "+" << size;
+  }
+  ::truncate((dir.path() / "a").c_str(), 5000);
+  core::ByteVector rest(20'000);
+  EXPECT_NE(error_of([&] { file->read(0, rest); }).find("became shorter"), std::string::npos);
+}
+
+/// What of a file is in memory, in pages.
+std::size_t pages_in_memory(const std::filesystem::path& path) {
+  const std::size_t size = std::filesystem::file_size(path);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  std::vector<unsigned char> pages((size + 4095) / 4096);
+  EXPECT_EQ(::mincore(memory, size, pages.data()), 0);
+  ::munmap(memory, size);
+  ::close(fd);
+  return static_cast<std::size_t>(std::ranges::count_if(pages, [](unsigned char page) { return (page & 1) != 0; }));
+}
+
+TEST(DirectReads, LeaveTheCacheAlone) {
+  test::TempDir dir;
+  AtomicFile file(dir.path() / "a", kDirect);
+  file.write(core::as_bytes(random_text(8 << 20)));
+  file.commit();
+  const ckpt::SourcePtr source = ckpt::open_file(dir.path() / "a");
+  ckpt::detail::read_as(*source, Io::direct);
+  ckpt::read_all(*source);
+  EXPECT_LT(pages_in_memory(dir.path() / "a"), 100U);
+  ckpt::detail::read_as(*source, Io::buffered);
+  ckpt::read_all(*source);
+  EXPECT_GT(pages_in_memory(dir.path() / "a"), 2000U);
+}
+
+TEST(Mapped, HasTheBytesInMemoryAndReadsLikeAnyFile) {
+  test::TempDir dir;
+  write_file(dir.path() / "a", "0123456789");
+  write_file(dir.path() / "empty", "");
+  for (auto residency : {ckpt::Residency::mapped, ckpt::Residency::resident}) {
+    const auto file = ckpt::detail::reached(ckpt::open_file(dir.path() / "a"), Io::automatic, residency);
+    EXPECT_EQ(core::as_text(file->memory()), "0123456789");
+    EXPECT_EQ(core::as_text(ckpt::slice(file, 3, 4)->memory()), "3456");
+    EXPECT_EQ(core::as_text(ckpt::read_all(*file)), "0123456789");
+    EXPECT_EQ(file->file_range()->length, 10U);
+    EXPECT_EQ(ckpt::detail::reached(ckpt::open_file(dir.path() / "empty"), Io::automatic, residency)->size(), 0U);
+  }
+}
+
+TEST(CheckedInSteps, FindDamageWhereverItIs) {
+  std::string text = random_text(3'000'000);
+  const std::uint32_t crc = ckpt::crc32(core::as_bytes(text));
+  auto source_of = [&] {
+    return ckpt::checked(ckpt::memory_source({core::as_bytes(text).begin(), core::as_bytes(text).end()}), crc,
+                         {.subject = "it is damaged"});
+  };
+  core::ByteVector out(text.size());
+  source_of()->read(0, out);
+  EXPECT_EQ(core::as_text(out) == text, true);
+  text[2'999'999] ^= 1;
+  EXPECT_THROW(source_of()->read(0, out), core::Error);
+  EXPECT_THROW(
+      {
+        const ckpt::SourcePtr late = source_of();
+        late->read(1'000'000, core::MutableBytes(out).subspan(1'000'000));
+        late->read(0, core::MutableBytes(out).first(1'000'000));
+        late->require_unchanged();
+      },
+      core::Error);
+}
+
+}  // namespace
