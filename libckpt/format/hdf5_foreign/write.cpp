@@ -11,6 +11,7 @@
 #include "libckpt/format/hdf5_write/hdf5_tree.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
 #include "libckpt/format/hdf5_write/payload_writer.h"
+#include "libckpt/format/save_file.h"
 #include "libckpt/io/json.h"
 #include "libckpt/state_dicts.h"
 #include "libcore/base/checked_math.h"
@@ -259,11 +260,9 @@ void write_hdf5_file(const Checkpoint& checkpoint, const std::filesystem::path& 
   helper.require_ready();
   std::uint64_t bound =
       core::checked_add(bound_of_payloads(plan.payloads()), kMetadataAtLeast + plan.datasets() * kMetadataPerDataset);
-  AtomicFile file(path, {.overwrite = options.overwrite, .durable = options.durable, .expected_size = bound});
+  AtomicFile file(path, file_options(options, bound));
   PayloadWriter writer(file, 0, logical_bytes(plan.payloads()), options);
-  for (std::size_t i = 0; i < plan.planned().size(); ++i) {
-    writer.write(plan.planned()[i], plan.payloads()[i]);
-  }
+  writer.write(plan.planned(), plan.payloads());
   Hdf5Place place{0, core::align_up(writer.finish(), kPageAlignment)};
   Hdf5Image image = build_hdf5(helper, {plan.plans(), place, std::move(style)});
   core::ByteVector superblock(image.superblock.begin(), image.superblock.end());

@@ -1,6 +1,7 @@
 #include "libckpt/format/hdf5_write/payload_writer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "libckpt/format/hdf5_write/chunk_codec.h"
 #include "libckpt/format/hdf5_write/payload_packing.h"
@@ -12,28 +13,14 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::uint64_t kPiece = 4ULL << 20;   ///< read at once from sources that are not in memory
+constexpr std::uint64_t kPiece = 4ULL << 20;   ///< read at once
 constexpr std::uint64_t kSmall = 64ULL << 10;  ///< collected in the buffer instead of being written alone
 constexpr std::uint64_t kBuffer = 1ULL << 20;
+constexpr std::uint64_t kAlone = 1ULL << 20;        ///< bytes that are not worth a second thread
 constexpr std::uint64_t kMaxBuffers = 64ULL << 20;  ///< more buffers than this make nothing faster
-
-struct Piece {
-  core::ByteVector logical;
-  core::ByteVector packed;
-};
 
 std::uint64_t alignment_of(std::uint64_t size) {
   return size >= kAlignedFrom ? kPageAlignment : kSmallAlignment;
-}
-
-Piece read_and_pack(const ByteSource& source, const Payload& payload, std::uint64_t index) {
-  auto [begin, length] = payload.chunks.span_of(index);
-  Piece piece;
-  piece.logical.resize(payload.chunks.chunk);
-  source.read(begin, MutableBytes(piece.logical).first(length));
-  piece.packed = pack_chunk(payload, piece.logical);
-  piece.logical.resize(length);
-  return piece;
 }
 
 }  // namespace
@@ -44,29 +31,128 @@ PayloadWriter::PayloadWriter(AtomicFile& file, std::uint64_t user_block, std::ui
   file_.skip_to(user_block_ + end_);
 }
 
-void PayloadWriter::write(const PlannedPayload& planned, Payload& payload) {
+/// What one thread makes at a time: a chunk, a run of bytes, or nothing for a payload that is written whole.
+struct PayloadWriter::Part {
+  enum class Kind : std::uint8_t { whole, run, chunk };
+  const ByteSource* source;
+  Payload* payload;
+  Kind kind;
+  bool is_first;
+  bool is_last;
+  std::size_t number;  ///< of the chunk
+  std::uint64_t begin;
+  std::uint64_t length;
+
+  std::uint64_t weight() const {
+    if (kind == Kind::whole) return 0;
+    return kind == Kind::run ? length : 4 * std::uint64_t{payload->chunks.chunk};
+  }
+};
+
+struct PayloadWriter::Piece {
+  Bytes logical;
+  core::ByteVector read;  ///< the bytes of `logical` where they are not in memory; of a short chunk, filled up
+  core::ByteVector packed;
+};
+
+std::vector<PayloadWriter::Part> PayloadWriter::parts_of(std::span<const PlannedPayload> planned,
+                                                         std::span<Payload> payloads) {
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    const ByteSource* source = planned[i].source.get();
+    Payload& payload = payloads[i];
+    const StoredPayload* stored = stored_payload(*source);
+    const bool taken_over = stored != nullptr && same_packing(stored->payload(), payload);
+    if (payload.codec == NativeCodec::elsewhere || taken_over || payload.size == 0) {
+      parts.push_back({source, &payload, Part::Kind::whole, true, true, 0, 0, payload.size});
+      continue;
+    }
+    const bool packed = is_packed(payload);
+    const std::size_t count = packed ? payload.chunks.stored.size() : (payload.size + kPiece - 1) / kPiece;
+    for (std::size_t part = 0; part < count; ++part) {
+      auto [begin, length] = packed ? payload.chunks.span_of(part)
+                                    : std::pair(part * kPiece, std::min(kPiece, payload.size - part * kPiece));
+      parts.push_back({source, &payload, packed ? Part::Kind::chunk : Part::Kind::run, part == 0, part + 1 == count,
+                       part, begin, length});
+    }
+  }
+  return parts;
+}
+
+PayloadWriter::Piece PayloadWriter::make(const Part& part) {
+  Piece piece;
+  if (part.kind == Part::Kind::whole) return piece;
+  const Bytes memory = part.source->memory();
+  const bool is_chunk = part.kind == Part::Kind::chunk;
+  const std::uint64_t full = is_chunk ? part.payload->chunks.chunk : part.length;
+  if (!memory.empty()) piece.logical = memory.subspan(part.begin, part.length);
+  if (memory.empty() || full != part.length) {
+    piece.read.resize(full);
+    const MutableBytes read = MutableBytes(piece.read).first(part.length);
+    memory.empty() ? part.source->read(part.begin, read)
+                   : static_cast<void>(std::ranges::copy(piece.logical, read.begin()));
+    piece.logical = read;
+  }
+  if (is_chunk) piece.packed = pack_chunk(*part.payload, piece.read.empty() ? piece.logical : Bytes(piece.read));
+  return piece;
+}
+
+void PayloadWriter::write(std::span<const PlannedPayload> planned, std::span<Payload> payloads) {
+  const std::vector<Part> parts = parts_of(planned, payloads);
+  std::uint64_t made = 0;
+  for (const Part& part : parts) made += part.weight();
+  const unsigned threads = made < kAlone ? 1 : thread_count(options_.threads);
+  ckpt::run_in_order<Piece>(
+      parts.size(), {threads, std::min(options_.max_memory, kMaxBuffers)},
+      [&](std::size_t i) { return parts[i].weight(); }, [&](std::size_t i) { return make(parts[i]); },
+      [&](std::size_t i, const Piece& piece) { use(parts[i], piece); });
+}
+
+void PayloadWriter::use(const Part& part, const Piece& piece) {
+  Payload& payload = *part.payload;
+  if (part.kind == Part::Kind::whole) return use_whole(*part.source, payload);
+  if (part.is_first) {
+    align(payload.size);
+    payload.offset = end_;
+    payload.stored = 0;
+    hasher_ = std::make_unique<Hasher128>();
+  }
+  hasher_->update(piece.logical);
+  const Bytes stored = part.kind == Part::Kind::chunk ? Bytes(piece.packed) : piece.logical;
+  append(stored);
+  payload.stored += stored.size();
+  if (part.kind == Part::Kind::chunk) payload.chunks.stored[part.number] = static_cast<std::uint32_t>(stored.size());
+  report(piece.logical.size());
+  if (!part.is_last) return;
+  payload.hash = hasher_->finish();
+  end(*part.source, payload);
+}
+
+/// What lies elsewhere, what another file holds as it is to be written, and what is empty.
+void PayloadWriter::use_whole(const ByteSource& source, Payload& payload) {
   if (payload.codec == NativeCodec::elsewhere) {
-    planned.source->require_unchanged();
+    source.require_unchanged();
     return report(payload.size);
   }
   align(payload.size);
   payload.offset = end_;
-  const StoredPayload* stored = stored_payload(*planned.source);
+  const StoredPayload* stored = stored_payload(source);
   if (stored != nullptr && same_packing(stored->payload(), payload)) {
     // A copy of damage under the old hash would still be a copy of damage.
-    if (awaits_check(*planned.source)) for_each_part(*planned.source, [](Bytes) {});
+    if (awaits_check(source)) for_each_part(source, [](Bytes) {});
     take_over(*stored, payload);
     return stored->require_unchanged();
   }
-  if (payload.codec == NativeCodec::raw) {
-    write_raw(*planned.source, payload);
-  } else {
-    write_packed(*planned.source, payload);
-  }
+  payload.stored = 0;
+  payload.hash = hash128(Bytes());
+  end(source, payload);
+}
+
+void PayloadWriter::end(const ByteSource& source, Payload& payload) {
   // The hash in the index vouches for one state of the source.
-  planned.source->require_unchanged();
+  source.require_unchanged();
   // Known damage must not get a hash that vouches for it.
-  if (is_damaged(*planned.source)) payload.hash = {~payload.hash.low, ~payload.hash.high};
+  if (is_damaged(source)) payload.hash = {~payload.hash.low, ~payload.hash.high};
 }
 
 std::uint64_t PayloadWriter::finish() {
@@ -115,51 +201,6 @@ void PayloadWriter::take_over(const StoredPayload& source, Payload& payload) {
     end_ += bytes->size();
   }
   report(payload.size);
-}
-
-void PayloadWriter::write_raw(const ByteSource& source, Payload& payload) {
-  payload.stored = payload.size;
-  Hasher128 hasher;
-  auto use = [&](Bytes bytes) {
-    hasher.update(bytes);
-    append(bytes);
-    report(bytes.size());
-  };
-  if (payload.size <= kPiece) {
-    Bytes memory = source.memory();
-    use(memory.empty() ? read_all(source) : memory);
-  } else if (!source.memory().empty()) {
-    for_each_part(source, use);
-  } else {
-    auto length = [&](std::size_t i) { return std::min(kPiece, payload.size - i * kPiece); };
-    auto read_piece = [&](std::size_t i) {
-      core::ByteVector bytes(length(i));
-      source.read(i * kPiece, bytes);
-      return bytes;
-    };
-    ckpt::run_in_order<core::ByteVector>((payload.size + kPiece - 1) / kPiece,
-                                         {thread_count(options_.threads), std::min(options_.max_memory, kMaxBuffers)},
-                                         length, read_piece,
-                                         [&](std::size_t, const core::ByteVector& bytes) { use(bytes); });
-  }
-  payload.hash = hasher.finish();
-}
-
-void PayloadWriter::write_packed(const ByteSource& source, Payload& payload) {
-  Hasher128 hasher;
-  payload.stored = 0;
-  std::uint64_t weight = 4 * std::uint64_t{payload.chunks.chunk};
-  ckpt::run_in_order<Piece>(
-      payload.chunks.stored.size(), {thread_count(options_.threads), std::min(options_.max_memory, kMaxBuffers)},
-      [&](std::size_t) { return weight; }, [&](std::size_t i) { return read_and_pack(source, payload, i); },
-      [&](std::size_t i, const Piece& piece) {
-        hasher.update(piece.logical);
-        append(piece.packed);
-        payload.chunks.stored[i] = static_cast<std::uint32_t>(piece.packed.size());
-        payload.stored += piece.packed.size();
-        report(piece.logical.size());
-      });
-  payload.hash = hasher.finish();
 }
 
 std::uint64_t bound_of_payloads(const std::vector<Payload>& payloads) {

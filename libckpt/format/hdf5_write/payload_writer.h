@@ -1,6 +1,11 @@
 #pragma once
-// Streams payloads into the file, packs those that gain from it, and records where each one went.
-// Thread safety: one owner. Use: PayloadWriter writer(file, user_block, options); writer.write(planned, payload);
+// Streams payloads into the file, packs those that gain from it, and records where each one went. Threads read and pack
+// what comes next, across the borders of payloads, while one hashes and writes. Thread safety: one owner. Use:
+// PayloadWriter writer(file, user_block, total, options); writer.write(planned, payloads);
+
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "libckpt/format/hdf5_write/payload.h"
 #include "libckpt/io/atomic_file.h"
@@ -18,18 +23,24 @@ class PayloadWriter {
  public:
   /// `total` logical bytes are to come; progress is reported against it.
   PayloadWriter(AtomicFile& file, std::uint64_t user_block, std::uint64_t total, const SaveOptions& options);
-  /// Appends one payload; fills in its offset, stored sizes and hash.
-  void write(const PlannedPayload& planned, Payload& payload);
+  /// Appends payloads; fills in their offsets, stored sizes and hashes. REQUIRES: as many of each.
+  void write(std::span<const PlannedPayload> planned, std::span<Payload> payloads);
   /// Writes what is still buffered; returns the end from the end of the user block.
   std::uint64_t finish();
 
  private:
+  struct Part;
+  struct Piece;
+  static std::vector<Part> parts_of(std::span<const PlannedPayload> planned, std::span<Payload> payloads);
+  static Piece make(const Part& part);
+  void use(const Part& part, const Piece& piece);
+  void use_whole(const ByteSource& source, Payload& payload);
+  void end(const ByteSource& source, Payload& payload);
+
   void append(Bytes bytes);
   void flush();
   void align(std::uint64_t size);
   void take_over(const StoredPayload& source, Payload& payload);
-  void write_raw(const ByteSource& source, Payload& payload);
-  void write_packed(const ByteSource& source, Payload& payload);
   void report(std::uint64_t bytes);
 
   AtomicFile& file_;
@@ -39,6 +50,7 @@ class PayloadWriter {
   core::ByteVector buffer_;  ///< bytes behind file_.position()
   std::uint64_t end_;        ///< of everything so far, buffer included, from the end of the user block
   std::uint64_t done_ = 0;
+  std::unique_ptr<Hasher128> hasher_;  ///< of the payload that is being written
 };
 
 }  // namespace ckpt::detail

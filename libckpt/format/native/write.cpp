@@ -11,6 +11,8 @@
 #include "libckpt/format/native/index_plan.h"
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/native/parity_writer.h"
+#include "libckpt/format/save_file.h"
+#include "libckpt/io/parallel_io.h"
 #include "libcore/base/checked_math.h"
 #include "libcore/base/error.h"
 
@@ -46,15 +48,11 @@ std::uint64_t metadata_bound(const std::vector<DatasetPlan>& datasets) {
   return kMetadataAtLeast + datasets.size() * kMetadataPerDataset + (groups.size() + 2) * kMetadataPerGroup;
 }
 
-AtomicFile::Options file_options(const SaveOptions& options, std::uint64_t expected_size) {
-  return {.overwrite = options.overwrite, .durable = options.durable, .expected_size = expected_size};
-}
-
 /// Streams all payloads; returns where the last one ends.
 std::uint64_t write_payloads(AtomicFile& file, std::uint64_t user_block, const PayloadPlan& plan, NativeIndex& index,
                              const SaveOptions& options) {
   PayloadWriter writer(file, user_block, logical_bytes(index), options);
-  for (std::size_t i = 0; i < plan.payloads.size(); ++i) writer.write(plan.payloads[i], index.payloads[i]);
+  writer.write(plan.payloads, index.payloads);
   return writer.finish();
 }
 
@@ -95,10 +93,9 @@ void write_native(const Checkpoint& checkpoint, const std::filesystem::path& pat
   Hdf5Describer helper;  // started now, it is ready when the plans are made
   PayloadPlan plan = plan_payloads(checkpoint.root);
   NativeIndex index = plan_index(checkpoint, plan);
-  index.payloads.reserve(plan.payloads.size());
-  for (const PlannedPayload& planned : plan.payloads) {
-    index.payloads.push_back(choose_packing(planned, options.codec));
-  }
+  index.payloads.resize(plan.payloads.size());
+  parallel_for(plan.payloads.size(), options.threads,
+               [&](std::size_t i) { index.payloads[i] = choose_packing(plan.payloads[i], options.codec); });
   if (const auto* shared = dynamic_cast<const SharingDetail*>(checkpoint.detail.get())) {
     if (parity > 0) throw Error(ErrorCode::usage, "parity data covers one file, and this one is to share tensors");
     share_payloads(shared->files, path, plan, options.threads, index);
