@@ -1,6 +1,10 @@
 #include "libckpt/bridge/detail/device_reads.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <utility>
 
 #include "libckpt/io/parallel_io.h"
@@ -56,10 +60,17 @@ std::vector<Load> plan(const std::vector<DeviceRead>& reads, std::size_t slot_by
   return loads;
 }
 
+/// Runs `body`, whose error names the tensor.
+template <class Body>
+void for_key(const DeviceRead& read, Body&& body) {
+  if (read.key.empty()) return body();
+  core::with_context(read.key, body);
+}
+
 void read_pieces(const Load& load, std::byte* slot) {
   for (const Piece& piece : load) {
     const MutableBytes bytes(slot + piece.at, piece.bytes);
-    core::with_context(piece.read->key, [&] {
+    for_key(*piece.read, [&] {
       piece.read->source->read(piece.from, bytes);
       if (piece.from + piece.bytes == piece.read->bytes) piece.read->source->require_unchanged();
     });
@@ -84,13 +95,78 @@ std::vector<TransferRing::Part> parts_of(const Load& load) {
   return parts;
 }
 
+// A checksum goes over a tensor from front to end, so tensors are cut only where one alone would keep a thread busy.
+constexpr std::uint64_t kCutFrom = 64ULL << 20;
+constexpr std::uint64_t kHostPiece = 8ULL << 20;
+constexpr std::uint64_t kAlone = 1ULL << 20;  ///< bytes in all that are not worth a second thread
+
+/// In the order of the file, which a disk reads best.
+std::vector<Piece> host_pieces(const std::vector<DeviceRead>& reads) {
+  std::vector<Piece> pieces;
+  for (const DeviceRead& read : reads) {
+    const std::uint64_t step = read.bytes < kCutFrom ? read.bytes : kHostPiece;
+    for (std::uint64_t from = 0; from < read.bytes; from += step) {
+      pieces.push_back({&read, from, 0, static_cast<std::size_t>(std::min(step, read.bytes - from))});
+    }
+  }
+  return pieces;
+}
+
+/// Watches how fast memory is filled. A guest may have given free huge pages back to its host: to get one again takes
+/// longer than 512 small ones, and so the rest of the memory goes on with those.
+class FreshMemory {
+ public:
+  template <class Fill>
+  void fill(MutableBytes bytes, const Fill& fill) {
+    if (is_slow_) use_small_pages(bytes);
+    const auto begin = Clock::now();
+    fill();
+    const std::chrono::duration<double> seconds = Clock::now() - begin;
+    if (bytes.size() >= kWorthTiming && seconds.count() * kSlow > static_cast<double>(bytes.size())) is_slow_ = true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t kWorthTiming = 1 << 20;
+  static constexpr double kSlow = 3e8;  ///< bytes a second
+
+  static void use_small_pages(MutableBytes bytes) {
+    constexpr std::uintptr_t kPage = 4096;
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+    const std::uintptr_t begin = (address + kPage - 1) / kPage * kPage;
+    const std::uintptr_t end = (address + bytes.size()) / kPage * kPage;
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_NOHUGEPAGE);  // a wish
+  }
+
+  std::atomic<bool> is_slow_ = false;
+};
+
 }  // namespace
 
 void DeviceReads::add(DeviceRead read) {
-  if (read.bytes != 0) reads_[read.device->device().index()].push_back(std::move(read));
+  if (read.bytes == 0) return;
+  const bool on_host = read.device->is_host_memory();
+  (on_host ? host_ : reads_[read.device->device().index()]).push_back(std::move(read));
+}
+
+void DeviceReads::run_on_host(const std::vector<DeviceRead>& reads) const {
+  std::uint64_t total = 0;
+  for (const DeviceRead& read : reads) total += read.bytes;
+  const std::vector<Piece> pieces = host_pieces(reads);
+  FreshMemory memory;
+  parallel_for(pieces.size(), total < kAlone ? 1 : threads_, [&](std::size_t i) {
+    const Piece& piece = pieces[i];
+    const MutableBytes bytes(piece.to(), piece.bytes);
+    memory.fill(bytes, [&] { for_key(*piece.read, [&] { piece.read->source->read(piece.from, bytes); }); });
+    if (piece.read->fix != nullptr) piece.read->fix(piece.read->context, bytes);
+  });
+  for (const DeviceRead& read : reads) {
+    for_key(read, [&] { read.source->require_unchanged(); });
+  }
 }
 
 void DeviceReads::run() {
+  run_on_host(std::exchange(host_, {}));
   const auto all = std::exchange(reads_, {});
   for (const auto& [index, reads] : all) run_on(*reads.front().device, reads);
 }

@@ -1,11 +1,14 @@
 #include "libckpt/bridge/detail/storage_source.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "libckpt/io/parallel_io.h"
 #include "libcore/backend/backend.h"
 #include "libcore/backend/device_registry.h"
+#include "libcore/backend/threads.h"
 #include "libcore/backend/transfer_ring.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
@@ -87,12 +90,6 @@ bool is_opaque(const core::Backend& backend) {
   return !backend.is_host_memory();
 }
 
-/// Copied by as many threads as a kernel may have.
-core::Storage copy_on_host(const core::Storage& storage) {
-  const auto bytes = static_cast<std::int64_t>(storage.nbytes());
-  return core::from_storage(storage, core::DType::u8, {bytes}, {1}).clone().storage();
-}
-
 }  // namespace
 
 SourcePtr live_source(core::Storage storage) {
@@ -112,7 +109,12 @@ SourcePtr Snapshot::of(const core::Storage& storage) {
 SourcePtr Snapshot::copy_of(const core::Storage& storage) {
   core::Backend& backend = storage->backend();
   if (storage.nbytes() == 0) return memory_source({});
-  if (!is_opaque(backend)) return std::make_shared<HostMemory>(copy_on_host(storage));
+  if (!is_opaque(backend)) {
+    core::Storage copy = core::Storage::allocate(storage.nbytes(), backend);
+    copies_.push_back(
+        {static_cast<std::byte*>(copy.data()), static_cast<const std::byte*>(storage.data()), storage.nbytes()});
+    return std::make_shared<HostMemory>(std::move(copy));
+  }
   std::shared_ptr<Copied>& copied = on_devices_[backend.device().index()];
   if (copied == nullptr) copied = std::make_shared<Copied>();
   if (place_ == SnapshotPlace::host) return on_host(storage, copied);
@@ -133,7 +135,22 @@ SourcePtr Snapshot::on_host(const core::Storage& storage, std::shared_ptr<const 
   return std::make_shared<PinnedMemory>(std::move(pinned), std::move(copied));
 }
 
+/// All at once, in pieces of which each thread takes the next: one that is held up holds up none of the others.
+void Snapshot::copy_on_host() {
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
+  std::vector<Copy> pieces;
+  for (const Copy& copy : std::exchange(copies_, {})) {
+    for (std::size_t at = 0; at < copy.bytes; at += kPiece) {
+      pieces.push_back({copy.to + at, copy.from + at, std::min(kPiece, copy.bytes - at)});
+    }
+  }
+  const auto threads = static_cast<unsigned>(std::max(core::num_threads(), 1));
+  parallel_for(pieces.size(), threads,
+               [&](std::size_t i) { std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes); });
+}
+
 void Snapshot::finish() {
+  copy_on_host();
   for (auto& [index, copied] : on_devices_) {
     copied->event.record(core::cuda::current_stream(core::Device(core::DeviceType::cuda, index)));
   }

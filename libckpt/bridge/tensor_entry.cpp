@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "libckpt/bridge/detail/storage_source.h"
 #include "libckpt/bridge/module_state.h"
@@ -36,21 +37,12 @@ bool has_bits(const Entry& entry) {
   return entry.conjugate || entry.negative;
 }
 
-/// The first `count` bytes of `source`, at once where the host can write them.
+/// The first `count` bytes of `source`.
 void read_bytes(const SourcePtr& source, const Tensor& tensor, std::uint64_t count, DeviceRead rest,
                 DeviceReads& reads) {
-  core::Backend& backend = tensor.storage()->backend();
-  void* to = tensor.mutable_raw_data();
-  if (backend.is_host_memory()) {
-    const MutableBytes bytes(static_cast<std::byte*>(to), static_cast<std::size_t>(count));
-    source->read(0, bytes);
-    source->require_unchanged();
-    if (rest.fix != nullptr) rest.fix(rest.context, bytes);
-    return;
-  }
   rest.source = source;
-  rest.device = &backend;
-  rest.to = to;
+  rest.device = &tensor.storage()->backend();
+  rest.to = tensor.mutable_raw_data();
   rest.bytes = count;
   reads.add(std::move(rest));
 }
@@ -73,6 +65,47 @@ void require_values(const Entry& entry) {
 }
 
 }  // namespace
+
+/// Makes tensors of the host side by side in large blocks, whose huge pages cost less to touch for the first time than
+/// what is read into them.
+class HostBlocks {
+ public:
+  static constexpr std::uint64_t kBlock = 32ULL << 20;  ///< for which core asks for huge pages
+
+  /// `expected`: rounded bytes of all tensors that will be made.
+  explicit HostBlocks(std::uint64_t expected) : left_(expected) {}
+  ~HostBlocks() {
+    if (block_ != nullptr) core::SharedBlock::release(block_);
+  }
+  HostBlocks(const HostBlocks&) = delete;
+  HostBlocks& operator=(const HostBlocks&) = delete;
+
+  static bool takes(const Entry& entry) { return entry.byte_size() > 0 && entry.byte_size() < kBlock; }
+
+  Tensor make(const core::Shape& shape, core::DType dtype, std::uint64_t bytes) {
+    const std::size_t size = core::SharedBlock::rounded(static_cast<std::size_t>(bytes));
+    if (block_ == nullptr || size > block_->bytes() - used_) next_block(size);
+    std::byte* data = block_->data() + std::exchange(used_, used_ + size);
+    left_ -= std::min<std::uint64_t>(left_, size);
+    block_->retain();
+    core::Storage storage = core::Storage::borrow(data, static_cast<std::size_t>(bytes), core::backend_for(Device()),
+                                                  core::SharedBlock::release, block_);
+    return core::from_storage(std::move(storage), dtype, shape, core::contiguous_strides(shape), 0);
+  }
+
+ private:
+  void next_block(std::uint64_t size) {
+    const auto bytes = static_cast<std::size_t>(left_ >= kBlock ? kBlock : std::max(size, left_));
+    core::SharedBlock* next = core::SharedBlock::make(core::backend_for(Device()), bytes);
+    if (block_ != nullptr) core::SharedBlock::release(block_);
+    block_ = next;
+    used_ = 0;
+  }
+
+  std::uint64_t left_;
+  core::SharedBlock* block_ = nullptr;
+  std::size_t used_ = 0;
+};
 
 std::shared_ptr<const Storage> EntryMaker::storage_of(const Tensor& tensor) {
   auto& slot = storages_[tensor.storage().id()];
@@ -142,11 +175,13 @@ void place(std::vector<PlacedEntry>& entries, const MapLocation& map_location) {
 TensorMaker::TensorMaker(const std::vector<PlacedEntry>& all, const DeviceRing& ring, unsigned threads)
     : reads_(ring, threads) {
   std::map<int, std::uint64_t> small_bytes;
+  std::uint64_t host_bytes = 0;
   for (const PlacedEntry& placed : all) {
     const Entry& entry = *placed.entry;
     placed_.emplace(&entry, &placed);
     ++uses_[storage_identity(entry)];
     const Device device = devices_.emplace(place_of(entry), placed.device).first->second;
+    if (device == Device() && HostBlocks::takes(entry)) host_bytes += core::SharedBlock::rounded(entry.byte_size());
     if (!device.is_cuda() || core::backend_for(device).is_host_memory()) continue;
     const bool is_small = core::TensorPacker::is_small(entry.byte_size());
     small_bytes[device.index()] += is_small ? core::SharedBlock::rounded(entry.byte_size()) : 0;
@@ -155,12 +190,18 @@ TensorMaker::TensorMaker(const std::vector<PlacedEntry>& all, const DeviceRing& 
     core::Backend& backend = core::backend_for(Device(core::DeviceType::cuda, index));
     small_[index] = std::make_unique<core::TensorPacker>(backend, bytes);
   }
+  if (host_bytes >= HostBlocks::kBlock) host_ = std::make_unique<HostBlocks>(host_bytes);
 }
+
+TensorMaker::~TensorMaker() = default;
 
 /// An uninitialised tensor for the entry.
 Tensor TensorMaker::make(const Entry& entry, Device device) {
   const auto packer = device.is_cuda() ? small_.find(device.index()) : small_.end();
   if (packer != small_.end()) return packer->second->make(entry.shape, entry.dtype);
+  if (host_ != nullptr && device == Device() && HostBlocks::takes(entry)) {
+    return host_->make(entry.shape, entry.dtype, entry.byte_size());
+  }
   return core::empty(entry.shape, {.dtype = entry.dtype, .device = device});
 }
 

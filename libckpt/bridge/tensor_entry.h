@@ -19,6 +19,7 @@
 namespace ckpt {
 
 class Snapshot;
+class HostBlocks;
 
 /// Makes entries over live tensors. Tensors that share memory become entries that share a Storage. Nothing is copied:
 /// the entries keep the memory alive and read it when asked. With a snapshot they keep and read its copy instead.
@@ -58,9 +59,10 @@ class TensorMaker {
   /// first of them does. REQUIRES: it outlives this object.
   explicit TensorMaker(const std::vector<PlacedEntry>& all, const DeviceRing& ring = {}, unsigned threads = 0);
 
-  /// The values are there after finish(); in host memory at once. Errors: out of memory; those of ByteSource::read.
+  /// The values are there after finish(). Errors: out of memory.
   core::Tensor tensor(const Entry& entry);
-  /// Reads what goes to devices that the host cannot touch, as DeviceReads::run().
+  ~TensorMaker();
+  /// Reads the values, as DeviceReads::run().
   void finish() { reads_.run(); }
 
  private:
@@ -73,6 +75,7 @@ class TensorMaker {
   std::unordered_map<const void*, int> uses_;
   std::unordered_map<const void*, core::Tensor> whole_;       // storage or source -> all of it in memory
   std::map<int, std::unique_ptr<core::TensorPacker>> small_;  // for devices that the host cannot touch
+  std::unique_ptr<HostBlocks> host_;
 };
 
 /// The tensors of an optimizer's state, to be placed ("state.0.exp_avg"), and to_optimizer_state() by a maker that
@@ -80,8 +83,8 @@ class TensorMaker {
 std::vector<PlacedEntry> optimizer_entries(const Value& value);
 core::OptimizerState to_optimizer_state(const Value& value, TensorMaker& maker);
 
-/// Reads all logical bytes of an entry into a contiguous tensor of its dtype and shape, in place: at once in host
-/// memory, else by `reads`, which `key` is for. The entry outlives reads.run(). REQUIRES: dtype and numel agree.
+/// Reads all logical bytes of an entry into a contiguous tensor of its dtype and shape, in place, by `reads`, which
+/// `key` is for. The entry outlives reads.run(). REQUIRES: dtype and numel agree.
 /// Error(unsupported) for quantised blocks.
 void read_into(const Entry& entry, const core::Tensor& tensor, const std::string& key, DeviceReads& reads);
 

@@ -2,23 +2,28 @@
 // bytes of the tensors, and sum64, the sum of all their bytes read as little-endian 64-bit words (the last word of each
 // tensor filled with zeros), by which a harness checks that they are the file's.
 // usage: ckpt_bench load_device FILE [--device cuda:0] [--threads N] [--slot-bytes N] [--slots N]
-//        ckpt_bench load_owned FILE [--threads N]
+//        ckpt_bench lazy_load FILE
+//        ckpt_bench lazy_read_all|load_owned|load_into FILE [--threads N]
+//        ckpt_bench save FILE OUT [--durable] [--not-atomic] [--threads N]
+//        ckpt_bench save_overlap FILE OUT [--every 20]
 //        ckpt_bench save_async FILE OUT [--device cpu|cuda:0] [--snapshot automatic|device|host]
 //        ckpt_bench compress|decompress FILE [--codec zstd] [--threads N]
 //        ckpt_bench delta_compress|delta_apply BASE FILE... [--threads N]
-// save_async: seconds are those of the call, the time for which training stands still, with the memory of a first save
-// at hand; "written_seconds" until the file is there. compress, decompress: in memory, as for .ckpt, the fastest of
-// seven passes; "stored_ratio" is packed over plain bytes, "copy_seconds" the fastest memcpy() of the plain bytes
-// between the
-// passes. delta_compress, delta_apply: each FILE as its difference to the one before, into files, and the last FILE
-// from BASE and those differences into memory, the fastest of three passes; "stored_ratio" is that of one difference.
-// Exit status: 0; 1 for an error; 2 for wrong arguments.
+// lazy_load, lazy_read_all: of a mapped file. save: without the time to load FILE. save_overlap: seconds of a step of
+// Adam with one thread, "slowdown" how much longer it takes while a save is under way. save_async: seconds are those of
+// the call, the time for which training stands still, with the memory of a first save at hand; "written_seconds" until
+// the file is there. compress, decompress: in memory, as for .ckpt, the fastest of seven passes; "stored_ratio" is
+// packed over plain bytes, "copy_seconds" the fastest memcpy() of the plain bytes between the passes. delta_compress,
+// delta_apply: each FILE as its difference to the one before, into files, and the last FILE from BASE and those
+// differences into memory, the fastest of three passes; "stored_ratio" is that of one difference. Exit status: 0; 1 for
+// an error; 2 for wrong arguments.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +36,7 @@
 #include "libcore/tensor/iterate.h"
 #include "tests/bench/bench_codec.h"
 #include "tests/bench/bench_delta.h"
+#include "tests/bench/bench_files.h"
 
 namespace {
 
@@ -43,6 +49,7 @@ double since(Clock::time_point begin) {
 struct Arguments {
   std::vector<std::string> words;
   std::map<std::string, std::string> options;
+  std::set<std::string> flags;
 
   std::string get(const std::string& name, const char* otherwise) const {
     const auto found = options.find(name);
@@ -53,26 +60,8 @@ struct Arguments {
   }
 };
 
-struct Sum {
-  std::uint64_t bytes = 0;
-  std::uint64_t sum64 = 0;
-};
-
-Sum sum_of(const core::StateDict& state) {
-  Sum sum;
-  for (const auto& [key, tensor] : state) {
-    const core::Tensor host = tensor.cpu().contiguous();
-    const std::size_t size = core::byte_size(host.dtype(), static_cast<std::uint64_t>(host.numel())).value_or(0);
-    const auto* bytes = static_cast<const char*>(host.raw_data());
-    for (std::size_t at = 0; at < size; at += 8) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, bytes + at, std::min<std::size_t>(8, size - at));
-      sum.sum64 += word;
-    }
-    sum.bytes += size;
-  }
-  return sum;
-}
+using bench::Sum;
+using bench::sum_of;
 
 void print(double seconds, const Sum& sum, const std::string& more = "") {
   std::printf("{\"seconds\": %.9f, \"bytes\": %llu, \"sum64\": \"%016llx\"%s}\n", seconds,
@@ -171,8 +160,33 @@ int chain(const Arguments& arguments) {
   return 0;
 }
 
+void print(const bench::Timed& timed) {
+  print(timed.seconds, timed.sum, timed.more);
+}
+
+/// 2: no such operation.
+int run_on_files(const Arguments& arguments) {
+  const std::string& name = arguments.words[0];
+  const std::string& file = arguments.words[1];
+  const unsigned threads = arguments.number("--threads");
+  const bool writes = arguments.words.size() == 3;
+  if (name == "lazy_load") return print(bench::lazy_load(file)), 0;
+  if (name == "lazy_read_all") return print(bench::lazy_read_all(file, threads)), 0;
+  if (name == "load_into") return print(bench::load_into(file, threads)), 0;
+  if (writes && name == "save") {
+    const bench::SaveHow how{arguments.flags.contains("--durable"), !arguments.flags.contains("--not-atomic"), threads};
+    return print(bench::save(file, arguments.words[2], how)), 0;
+  }
+  if (writes && name == "save_overlap") {
+    const unsigned every = std::max(arguments.number("--every"), 2U);
+    return print(bench::save_overlap(file, arguments.words[2], every)), 0;
+  }
+  return 2;
+}
+
 int run(const Arguments& arguments) {
   const std::size_t count = arguments.words.size();
+  if ((count == 2 || count == 3) && run_on_files(arguments) == 0) return 0;
   if (count == 2 && arguments.words[0] == "load_device") return load(arguments, arguments.get("--device", "cuda:0"));
   if (count == 2 && arguments.words[0] == "load_owned") return load(arguments, core::Device());
   if (count == 3 && arguments.words[0] == "save_async") return save_async(arguments);
@@ -181,7 +195,10 @@ int run(const Arguments& arguments) {
   if (deltas) return chain(arguments);
   std::fputs(
       "usage: ckpt_bench load_device FILE [--device cuda:0] [--threads N] [--slot-bytes N] [--slots N]\n"
-      "       ckpt_bench load_owned FILE [--threads N]\n"
+      "       ckpt_bench lazy_load FILE\n"
+      "       ckpt_bench lazy_read_all|load_owned|load_into FILE [--threads N]\n"
+      "       ckpt_bench save FILE OUT [--durable] [--not-atomic] [--threads N]\n"
+      "       ckpt_bench save_overlap FILE OUT [--every 20]\n"
       "       ckpt_bench save_async FILE OUT [--device cpu] [--snapshot automatic|device|host]\n"
       "       ckpt_bench compress|decompress FILE [--codec zstd] [--threads N]\n"
       "       ckpt_bench delta_compress|delta_apply BASE FILE... [--threads N]\n",
@@ -195,7 +212,9 @@ int main(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word.starts_with("--") && i + 1 < argc) {
+    if (word == "--durable" || word == "--not-atomic") {
+      arguments.flags.insert(word);
+    } else if (word.starts_with("--") && i + 1 < argc) {
       arguments.options[word] = argv[++i];
     } else {
       arguments.words.push_back(word);

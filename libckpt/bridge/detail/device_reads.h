@@ -1,9 +1,9 @@
 #pragma once
-// DeviceReads: bytes of a file on their way to devices whose memory the host cannot touch. What is to be read is
-// collected first; run() then reads (and unpacks) it by several threads into a ring of pinned buffers, from which a
-// stream of its own copies it, so that the file and the bus are busy at the same time. Small tensors share a buffer,
-// and one copy where they are neighbours on the device. Thread safety: one thread an object. Use: ckpt::DeviceReads
-// reads; reads.add({source, &device, to, bytes}); reads.run();
+// DeviceReads: bytes of a file on their way into tensors. What is to be read is collected first; run() then reads (and
+// unpacks) it by several threads: straight into memory of the host, or, for devices whose memory the host cannot touch,
+// into a ring of pinned buffers, from which a stream of its own copies it, so that the file and the bus are busy at the
+// same time. Small tensors share a buffer, and one copy where they are neighbours on the device. Thread safety: one
+// thread an object. Use: ckpt::DeviceReads reads; reads.add({source, &device, to, bytes}); reads.run();
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ struct DeviceRead {
   core::Backend* device = nullptr;
   void* to = nullptr;
   std::uint64_t bytes = 0;
-  std::string key;  ///< in messages
+  std::string key;  ///< in messages; may be empty
   FixBytes fix = nullptr;
   const void* context = nullptr;  ///< of `fix`; outlives run()
 };
@@ -50,10 +50,12 @@ class DeviceReads {
 
  private:
   void run_on(core::Backend& device, const std::vector<DeviceRead>& reads) const;
+  void run_on_host(const std::vector<DeviceRead>& reads) const;
 
   DeviceRing ring_;
   unsigned threads_;
   std::map<int, std::vector<DeviceRead>> reads_;  // by the device's index
+  std::vector<DeviceRead> host_;                  // into memory that the host can write
 };
 
 }  // namespace ckpt

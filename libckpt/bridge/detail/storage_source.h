@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "libckpt/io/byte_source.h"
 #include "libcore/backend/streams.h"
@@ -30,10 +31,11 @@ class Snapshot {
  public:
   explicit Snapshot(SnapshotPlace place = SnapshotPlace::automatic) : place_(place) {}
 
-  /// A copy of all bytes of a storage, the same for the same storage. Memory of the host is copied at once; on devices
-  /// the copy takes its turn in the current stream, and the host does not wait. Errors: out of memory.
+  /// A copy of all bytes of a storage, the same for the same storage. Memory of the host is copied by finish(); on
+  /// devices the copy takes its turn in the current stream, and the host does not wait. Errors: out of memory.
   SourcePtr of(const core::Storage& storage);
-  /// No more will be copied. REQUIRES: called before a source is read, with the current streams as they were.
+  /// No more will be copied; what was asked for is. REQUIRES: called before a source is read, with the current streams
+  /// as they were.
   void finish();
 
   /// When the copies of one device are done.
@@ -42,11 +44,18 @@ class Snapshot {
   };
 
  private:
+  struct Copy {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
   SourcePtr copy_of(const core::Storage& storage);
+  void copy_on_host();
   SourcePtr on_host(const core::Storage& storage, std::shared_ptr<const Copied> copied);
 
   SnapshotPlace place_;
   std::unordered_map<const void*, SourcePtr> sources_;
+  std::vector<Copy> copies_;                           // within the host's memory, not made yet
   std::vector<core::Storage> seen_;                    // keeps the identities of sources_ from being used again
   std::map<int, std::shared_ptr<Copied>> on_devices_;  // by the device's index
 };
