@@ -106,6 +106,28 @@ TEST(Gc, SaysWhichStepNeedsAnother) {
       "one folder\n");
 }
 
+TEST(SharedSteps, WhatOthersNeedIsNotEditedInPlace) {
+  TempDir dir;
+  ckpt::Run run(dir.path() / "a", {.save = {.durable = false, .codec = ckpt::Codec::none}, .dedupe = true});
+  for (float step : {1, 2}) {
+    run.save(static_cast<std::int64_t>(step), checkpoint(dict({{"body", tensor(std::vector<float>(2000, 7))},
+                                                               {"head", tensor(std::vector<float>(2000, step))}})));
+  }
+  const std::string first = "a/step-000000001.ckpt";
+  const std::string before = test::read_file(dir.path() / first);
+  const Outcome cast = run_ckpt(dir.path(), {"cast", "--in-place", "--to", "f16", first});
+  EXPECT_EQ(cast.code, 3);
+  EXPECT_EQ(cast.err,
+            "ckpt: a/step-000000001.ckpt: 'step-000000002.ckpt' needs 1 of its tensors, 7.8 KiB, and this edit "
+            "would change or drop some; name another file with -o, or make a whole file of that one first "
+            "('ckpt convert')\n");
+  EXPECT_EQ(test::read_file(dir.path() / first), before);
+  EXPECT_EQ(run_ckpt(dir.path(), {"cast", "-q", "--to", "f16", first, "-o", "half.ckpt"}).code, 0);
+  EXPECT_EQ(run_ckpt(dir.path(), {"add-prefix", "-q", "--in-place", "--prefix", "p.", first}).code, 0);
+  EXPECT_EQ(run_ckpt(dir.path(), {"cast", "-q", "--in-place", "--to", "f16", "a/step-000000002.ckpt"}).code, 0);
+  EXPECT_EQ(run_ckpt(dir.path(), {"verify", "--deep", first, "a/step-000000002.ckpt"}).code, 0);
+}
+
 TEST(Gc, WhichEndIsTheBestIsAskedWhereItIsNotPlain) {
   TempDir dir;
   save_steps(dir, {0.1, 0.9});

@@ -83,6 +83,24 @@ TEST_F(ShardSet, HostileIndexDoesNotDeleteTheInput) {
 }
 
 /// Also under a name that a shard has, and when every tensor is listed: nobody's input goes.
+TEST_F(ShardSet, ACastLeavesEachTensorInItsShard) {
+  expect_done({"split", "-q", "--shards", "3", "mine.safetensors", "-o", kIndex});
+  auto places = [&] {
+    std::vector<std::pair<std::string, std::string>> list;
+    const ckpt::JsonDocument index = ckpt::JsonDocument::parse(read(kIndex));
+    for (const std::string& key : kKeys) {
+      std::string file(index.root().at("weight_map").at(key).as_text());
+      list.emplace_back(key, file.substr(file.find("-of-") - 5, 5));
+    }
+    return list;
+  };
+  const auto before = places();
+  EXPECT_NE(before.front().second, before.back().second);
+  expect_done({"cast", "-q", "--in-place", "--to", "f16", kIndex});
+  EXPECT_EQ(places(), before);
+  EXPECT_THAT(run({"ls", kIndex}).out, HasSubstr("float16"));
+}
+
 TEST_F(ShardSet, AnInputThatIsNamedLikeAShardStays) {
   std::string input = "model-00001-of-00001.safetensors";
   fs::rename(dir_.path() / "mine.safetensors", dir_.path() / input);

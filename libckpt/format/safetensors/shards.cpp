@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -114,19 +116,39 @@ std::vector<Group> new_groups(std::vector<FlatTensor> tensors, const SaveOptions
   return groups;
 }
 
-/// Every tensor into the shard that it came from, new ones into the last.
+/// Which shard a tensor stays in: by its data, else (it was cast) by its name.
+class Origins {
+ public:
+  void add(const SafetensorsDetail& shard, std::size_t group) {
+    for (const SourcePtr& source : shard.sources) by_source_.emplace(source.get(), group);
+    for (const SafetensorsItem& item : shard.header.items) by_name_.emplace(item.name, group);
+  }
+  /// nullopt: it is new.
+  std::optional<std::size_t> find(const FlatTensor& tensor) const {
+    auto source = by_source_.find(tensor.entry->bytes.get());
+    if (source != by_source_.end()) return source->second;
+    auto named = by_name_.find(tensor.name);
+    return named == by_name_.end() ? std::nullopt : std::optional(named->second);
+  }
+
+ private:
+  std::unordered_map<const ByteSource*, std::size_t> by_source_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;
+};
+
+/// Every tensor into the shard that it came from, new ones into that of the tensor before them.
 std::vector<Group> keep_groups(std::vector<FlatTensor> tensors, const SafetensorsShards& old, bool keep_names,
                                const std::string& stem) {
   std::vector<Group> groups;
-  std::unordered_map<const ByteSource*, std::size_t> origin;
+  Origins origins;
   for (const SafetensorsShard& shard : old.shards) {
-    for (const SourcePtr& source : shard.detail->sources) origin.emplace(source.get(), groups.size());
+    origins.add(*shard.detail, groups.size());
     groups.push_back({shard.file_name, shard.detail, {}});
   }
+  std::size_t last = 0;
   for (FlatTensor& tensor : tensors) {
-    auto found = origin.find(tensor.entry->bytes.get());
-    Group& group = found == origin.end() ? groups.back() : groups[found->second];
-    group.tensors.push_back(std::move(tensor));
+    last = origins.find(tensor).value_or(last);
+    groups[last].tensors.push_back(std::move(tensor));
   }
   std::erase_if(groups, [](const Group& group) { return group.tensors.empty(); });
   for (std::size_t i = 0; i < groups.size() && !keep_names; ++i) {
@@ -326,7 +348,9 @@ std::optional<SetEdit> plan_headers(const Checkpoint& checkpoint, FlatState stat
 
 void write_shards(const Checkpoint& checkpoint, FlatState state, const std::filesystem::path& index_path,
                   const SaveOptions& options) {
-  FileSet set(index_path, {.overwrite = options.overwrite, .durable = options.durable});
+  FileSet set(
+      index_path,
+      {.overwrite = options.overwrite, .durable = options.durable, .io = options.io, .threads = options.threads});
   require_all_listed(checkpoint, index_path);
   SupersededShards old = find_superseded(checkpoint, state.tensors, index_path);
   ShardPlan plan = plan_shards(checkpoint, std::move(state), index_path, options,

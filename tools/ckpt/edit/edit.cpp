@@ -13,6 +13,7 @@
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "tools/ckpt/edit/carried_objects.h"
+#include "tools/ckpt/edit/needed_by_others.h"
 #include "tools/ckpt/edit/new_folder.h"
 #include "tools/ckpt/edit/replaced_file.h"
 #include "tools/ckpt/edit/standard_output.h"
@@ -253,6 +254,7 @@ ckpt::SaveOptions save_options(const EditOptions& options) {
   save.retype = options.retype;
   save.max_memory = options.max_memory;
   save.threads = options.threads;
+  save.io = options.io;
   return save;
 }
 
@@ -315,6 +317,9 @@ int run_job(Context& context, const EditOptions& options, const EditCommand& com
   if (!useless) carry_objects(done.checkpoint, carry_plan(options, job, done.checkpoint), report);
   report.warnings.insert(report.warnings.end(), done.warnings.begin(), done.warnings.end());
   bool writes = !options.dry_run && !useless && (done.changed || !options.in_place);
+  if (options.in_place && !useless) {
+    require_unneeded(job.target, checkpoint, ckpt::retype(done.checkpoint, options.retype));
+  }
   std::string written = writes ? save_edit(context, options, job, done, report) : "";
   if (options.dry_run && !useless) written = check_expressible(options, job, done, report);
   say_report(options, job.source.path, report);
