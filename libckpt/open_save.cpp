@@ -12,6 +12,7 @@
 #include "libckpt/format/read_checkpoint.h"
 #include "libckpt/format/scan_file.h"
 #include "libckpt/hint.h"
+#include "libckpt/io/file_source.h"
 #include "libckpt/io/remote_name.h"
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/tree_map.h"
@@ -224,6 +225,7 @@ VerifyResult verify(const std::filesystem::path& path, const OpenOptions& option
     }
     Input input = open_input(path, options);
     const Format& format = detect_format(input);
+    detail::read_as(*input.file, options.io);
     VerifyResult result = format.verify(input, options, progress);
     ScanResult scanned;
     detail::scan_contents(input, options, scanned);

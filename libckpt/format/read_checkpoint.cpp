@@ -2,6 +2,7 @@
 
 #include "libckpt/budget.h"
 #include "libckpt/format/format.h"
+#include "libckpt/io/file_source.h"
 #include "libckpt/io/remote_name.h"
 #include "libckpt/io/unedited_source.h"
 #include "libcore/base/error.h"
@@ -18,6 +19,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, const OpenOptions&
           "an edit of this file goes on or was interrupted; it is read as it was before, and 'ckpt undo' takes the "
           "edit back");
     }
+    read_as(*input.file, options.io);
     checkpoint.root = within_budget(checkpoint.root, *input.file, *input.budget);
     checkpoint.format = format.name;
     checkpoint.path = path;

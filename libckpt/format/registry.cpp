@@ -81,7 +81,8 @@ Input open_input(const std::filesystem::path& named, const OpenOptions& options)
   constexpr std::uint64_t kHeadBytes = 4096;
   std::filesystem::path path = resolve_folder(named);
   Input input{path, open_named(named, path, options), {}, nullptr};
-  input.file = detail::reached(std::move(input.file), options.io, options.residency);
+  // Through the page cache, since the next one who opens it asks for the same; how tensors are read is said afterwards.
+  input.file = detail::reached(std::move(input.file), Io::buffered, options.residency);
   input.budget = std::make_shared<Budget>(options.limits, input.file->size());
   input.head.resize(std::min(kHeadBytes, input.file->size()));
   input.file->read(0, input.head);

@@ -1,6 +1,7 @@
 #include "libckpt/io/checked_source.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "libcore/base/error.h"
@@ -24,7 +25,7 @@ CheckedSource::Early::Early(std::uint64_t end, Bytes bytes) : end_(end) {
     copied -= bytes.size();
     return;
   }
-  std::ranges::copy(bytes, copy_.get());
+  std::memcpy(copy_.get(), bytes.data(), bytes.size());
   size_ = bytes.size();
 }
 

@@ -231,17 +231,110 @@ CKPT_AVX2 void put_floats_32(__m128i top, const std::byte* low, const std::byte*
   }
 }
 
-bool has_avx2() {
-  return core::cpu::isa() >= core::cpu::Isa::avx2;
+// GCC 12 takes what the intrinsics leave undefined on purpose for a mistake.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+// A word is a mask of 32 lanes here.
+#define CKPT_AVX512_TARGET gnu::target("avx512f,avx512bw,avx512vl,avx512dq")
+#define CKPT_AVX512 [[CKPT_AVX512_TARGET, gnu::always_inline]] inline
+
+CKPT_AVX512 __m512i load_512(const std::byte* from) {
+  return _mm512_loadu_si512(from);
+}
+CKPT_AVX512 void put_words_512(__m256i bytes, std::byte* words) {
+  core::store_le<std::uint32_t>(words, _mm256_test_epi8_mask(bytes, _mm256_set1_epi8(1)));
+  core::store_le<std::uint32_t>(words + 4, _mm256_test_epi8_mask(bytes, _mm256_set1_epi8(2)));
+  core::store_le<std::uint32_t>(words + 8, _mm256_test_epi8_mask(bytes, _mm256_set1_epi8(4)));
+}
+CKPT_AVX512 std::uint32_t put_codes_512(__m256i exponents, __m256i base, std::byte* words) {
+  __m256i codes = _mm256_sub_epi8(exponents, base);
+  put_words_512(codes, words);
+  return _mm256_cmpgt_epu8_mask(codes, _mm256_set1_epi8(kLastCode));
+}
+/// The values of three words, turned left by `kShift`, added to 32 lanes of 16 bits.
+template <unsigned kShift>
+CKPT_AVX512 __m512i add_values_16(__m512i lanes, const std::byte* words) {
+  auto mask = [&](std::size_t k) { return core::load_le<std::uint32_t>(words + 4 * k); };
+  lanes = _mm512_mask_add_epi16(lanes, mask(0), lanes, _mm512_set1_epi16(static_cast<short>(1U << kShift)));
+  lanes = _mm512_mask_add_epi16(lanes, mask(1), lanes, _mm512_set1_epi16(static_cast<short>(2U << kShift)));
+  return _mm512_mask_add_epi16(lanes, mask(2), lanes, _mm512_set1_epi16(static_cast<short>(4U << kShift)));
 }
 
 template <class Layout>
+[[CKPT_AVX512_TARGET]] void pack_16_512(const GroupParts& parts, std::size_t groups, std::uint8_t base,
+                                        std::uint32_t* escapes) {
+  const __m256i bases = _mm256_set1_epi8(static_cast<char>(base));
+  for (std::size_t g = 0; g < groups; ++g) {
+    __m512i raw = load_512(parts.floats + g * kGroup * 2);
+    __m512i turned = _mm512_or_si512(_mm512_slli_epi16(raw, 1), _mm512_srli_epi16(raw, 15));
+    store(parts.low + g * kGroup, _mm512_cvtepi16_epi8(turned));
+    std::byte* words = parts.words + g * Layout::kGroupBytes;
+    if constexpr (Layout::kBelow > 0) put_words_512(_mm512_cvtepi16_epi8(_mm512_srli_epi16(turned, 8)), words + 12);
+    escapes[g] = put_codes_512(_mm512_cvtepi16_epi8(_mm512_srli_epi16(turned, 8 + Layout::kBelow)), bases, words);
+  }
+}
+
+template <class Layout>
+[[CKPT_AVX512_TARGET]] void unpack_16_512(const ConstGroupParts& parts, std::size_t groups, std::uint8_t base,
+                                          std::byte* floats) {
+  constexpr unsigned kShift = 8 + Layout::kBelow;
+  const __m512i bases = _mm512_set1_epi16(static_cast<short>(base << kShift));
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::byte* words = parts.words + g * Layout::kGroupBytes;
+    __m512i turned = add_values_16<kShift>(bases, words);
+    if constexpr (Layout::kBelow > 0) turned = add_values_16<8>(turned, words + 12);
+    turned = _mm512_or_si512(turned, _mm512_cvtepu8_epi16(load(parts.low + g * kGroup)));
+    turned = _mm512_or_si512(_mm512_srli_epi16(turned, 1), _mm512_slli_epi16(turned, 15));
+    _mm512_storeu_si512(floats + g * kGroup * 2, turned);
+  }
+}
+
+[[CKPT_AVX512_TARGET]] void pack_32_512(const GroupParts& parts, std::size_t groups, std::uint8_t base,
+                                        std::uint32_t* escapes) {
+  const __m256i bases = _mm256_set1_epi8(static_cast<char>(base));
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::byte* from = parts.floats + g * kGroup * 4;
+    __m128i tops[2];
+    for (std::size_t half = 0; half < 2; ++half) {
+      __m512i turned = _mm512_rol_epi32(load_512(from + half * 64), 1);
+      store(parts.low + g * kGroup * 2 + half * 32, _mm512_cvtepi32_epi16(turned));
+      std::byte* middle = parts.middle + g * kGroup + half * 16;
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(middle), _mm512_cvtepi32_epi8(_mm512_srli_epi32(turned, 16)));
+      tops[half] = _mm512_cvtepi32_epi8(_mm512_srli_epi32(turned, 24));
+    }
+    escapes[g] = put_codes_512(_mm256_set_m128i(tops[1], tops[0]), bases, parts.words + g * F32::kGroupBytes);
+  }
+}
+
+[[CKPT_AVX512_TARGET]] void unpack_32_512(const ConstGroupParts& parts, std::size_t groups, std::uint8_t base,
+                                          std::byte* floats) {
+  const __m512i bases = _mm512_set1_epi32(static_cast<int>(std::uint32_t{base} << 24));
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::byte* words = parts.words + g * F32::kGroupBytes;
+    for (std::size_t half = 0; half < 2; ++half) {
+      __m512i turned = bases;
+      for (std::size_t k = 0; k < 3; ++k) {
+        auto mask = core::load_le<std::uint16_t>(words + 4 * k + 2 * half);
+        turned = _mm512_mask_add_epi32(turned, mask, turned, _mm512_set1_epi32(1 << (24 + k)));
+      }
+      __m512i middle = _mm512_cvtepu8_epi32(load_half(parts.middle + g * kGroup + half * 16));
+      __m512i low = _mm512_cvtepu16_epi32(load(parts.low + g * kGroup * 2 + half * 32));
+      turned = _mm512_or_si512(turned, _mm512_or_si512(_mm512_slli_epi32(middle, 16), low));
+      _mm512_storeu_si512(floats + g * kGroup * 4 + half * 64, _mm512_ror_epi32(turned, 1));
+    }
+  }
+}
+
+#pragma GCC diagnostic pop
+
+template <class Layout>
 FloatGroups choose() {
-  if (!has_avx2()) return {&pack_plain<Layout>, &unpack_plain<Layout>};
+  constexpr FloatGroups kPlain = {&pack_plain<Layout>, &unpack_plain<Layout>};
   if constexpr (Layout::kWidth == 2) {
-    return {&pack_16<Layout>, &unpack_16<Layout>};
+    return core::cpu::by_isa(kPlain, FloatGroups{&pack_16<Layout>, &unpack_16<Layout>},
+                             FloatGroups{&pack_16_512<Layout>, &unpack_16_512<Layout>});
   } else {
-    return {&pack_32, &unpack_32};
+    return core::cpu::by_isa(kPlain, FloatGroups{&pack_32, &unpack_32}, FloatGroups{&pack_32_512, &unpack_32_512});
   }
 }
 #else

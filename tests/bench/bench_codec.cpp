@@ -44,7 +44,7 @@ void PackedTensors::pack(Piece piece) {
     return;
   }
   core::ByteVector padded(payload.chunks.chunk);
-  std::ranges::copy(all.subspan(begin, length), padded.begin());
+  std::memcpy(padded.data(), all.data() + begin, length);
   packed = ckpt::detail::pack_chunk(payload, padded);
 }
 
@@ -53,14 +53,14 @@ void PackedTensors::unpack(Piece piece) {
   const core::ByteVector& packed = piece.tensor->chunks[piece.chunk];
   core::MutableBytes all = piece.tensor->unpacked;
   if (payload.codec == NativeCodec::raw) {
-    std::ranges::copy(packed, all.begin());
+    std::memcpy(all.data(), packed.data(), packed.size());
     return;
   }
   const auto [begin, length] = payload.chunks.span_of(piece.chunk);
   if (length == payload.chunks.chunk) return unpack_chunk(payload, packed, all.subspan(begin, length));
   core::ByteVector padded(payload.chunks.chunk);
   unpack_chunk(payload, packed, padded);
-  std::ranges::copy(core::Bytes(padded).first(length), all.begin() + static_cast<std::ptrdiff_t>(begin));
+  std::memcpy(all.data() + begin, padded.data(), length);
 }
 
 void PackedTensors::pack(unsigned threads) {

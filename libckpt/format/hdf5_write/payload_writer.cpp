@@ -1,6 +1,7 @@
 #include "libckpt/format/hdf5_write/payload_writer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "libckpt/format/hdf5_write/chunk_codec.h"
@@ -89,8 +90,11 @@ PayloadWriter::Piece PayloadWriter::make(const Part& part) {
   if (memory.empty() || full != part.length) {
     piece.read.resize(full);
     const MutableBytes read = MutableBytes(piece.read).first(part.length);
-    memory.empty() ? part.source->read(part.begin, read)
-                   : static_cast<void>(std::ranges::copy(piece.logical, read.begin()));
+    if (memory.empty()) {
+      part.source->read(part.begin, read);
+    } else {
+      std::memcpy(read.data(), piece.logical.data(), read.size());
+    }
     piece.logical = read;
   }
   if (is_chunk) piece.packed = pack_chunk(*part.payload, piece.read.empty() ? piece.logical : Bytes(piece.read));

@@ -6,6 +6,7 @@
 #include "libckpt/format/native/native.h"
 #include "libckpt/format/shared_tensors.h"
 #include "libckpt/io/checked_source.h"
+#include "libckpt/io/file_source.h"
 #include "libckpt/io/mentions.h"
 #include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"
@@ -39,7 +40,12 @@ std::shared_ptr<const OpenedNative> open_neighbour(const OpenedNative& file, std
     throw Error(ErrorCode::corrupt, part_of(file.index, number) + " lie in " + core::quote(name) +
                                         ", which is not beside it; the two belong in one folder");
   }
-  return core::with_context(path.string(), [&] { return open_native(open_input(path), limits); });
+  return core::with_context(path.string(), [&] {
+    Input input = open_input(path);
+    auto opened = open_native(input, limits);
+    read_as(*input.file, Io::automatic);
+    return opened;
+  });
 }
 
 bool same_bytes(const ByteSource& a, const ByteSource& b) {
