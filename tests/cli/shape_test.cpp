@@ -108,6 +108,20 @@ TEST(Join, RefusesFoldersThatAreNoModel) {
   expect_refused(dir, {"join", "empty", "-o", "x.unknown"}, 2, "x.unknown", "does not say a format");
 }
 
+TEST(Io, EveryWayGivesTheSameFile) {
+  TempDir dir;
+  write_model(dir, "net.pth", {"a", "b", "c"});
+  for (const std::string extension : {".ckpt", ".pth", ".safetensors", ".npz", ".gguf", ".h5"}) {
+    for (const std::string way : {"auto", "buffered", "direct"}) {
+      const Outcome made = run_ckpt(dir.path(), {"convert", "-q", "--io", way, "net.pth", way + extension});
+      EXPECT_EQ(made.code, 0) << made.err;
+      EXPECT_EQ(read_file(dir.path() / (way + extension)), read_file(dir.path() / ("auto" + extension))) << way;
+      EXPECT_EQ(run_ckpt(dir.path(), {"verify", "-q", "--io", way, way + extension}).code, 0);
+    }
+  }
+  expect_refused(dir, {"verify", "--io", "fast", "net.pth"}, 2, "--io", "use auto, buffered or direct");
+}
+
 TEST(Compact, TrimsAndSaysWhatItSaved) {
   TempDir dir;
   auto storage = floats_storage(1000);

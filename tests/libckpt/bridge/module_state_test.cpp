@@ -38,6 +38,45 @@ TEST_P(EveryFormat, LoadedStateFitsAFreshModel) {
   EXPECT_TRUE(other.fc2.weight.equal(model.fc2.weight));
 }
 
+/// One tensor that is cut into pieces, many that lie side by side in a block, some alone.
+core::StateDict large_state() {
+  core::manual_seed(3);
+  core::StateDict state;
+  state.set("large", core::randint(0, 256, {70 << 20}, {.dtype = core::DType::u8}));
+  for (int i = 0; i < 40; ++i) state.set("small." + std::to_string(i), core::randn({1000 + i, 300}));
+  state.set("scalar", core::tensor(7.0F));
+  state.set("empty", core::zeros({0, 3}));
+  return state;
+}
+
+TEST_P(EveryFormat, SeveralThreadsLoadWhatOneDoes) {
+  const core::StateDict state = large_state();
+  ckpt::save(state, file("net"), {.durable = false, .codec = ckpt::Codec::none});
+  for (unsigned threads : {1U, 4U}) {
+    for (ckpt::Io io : {ckpt::Io::automatic, ckpt::Io::direct}) {
+      const core::StateDict loaded = ckpt::load(file("net"), {.open = {.threads = threads, .io = io}});
+      ASSERT_EQ(loaded.size(), state.size());
+      for (const auto& [key, tensor] : state) EXPECT_TRUE(loaded.at(key).equal(tensor)) << key << ", " << threads;
+      EXPECT_NE(loaded.at("small.1").storage().id(), loaded.at("small.2").storage().id());
+    }
+  }
+}
+
+TEST_P(EveryFormat, DamageInATensorThatIsReadInPiecesIsNamed) {
+  if (file("net").extension() == ".safetensors") GTEST_SKIP() << "it has no checksums";
+  ckpt::save(large_state(), file("net"), {.durable = false, .codec = ckpt::Codec::none});
+  std::string bytes = test::read_file(file("net"));
+  bytes[60 << 20] ^= 1;
+  test::write_file(file("net"), bytes);
+  try {
+    ckpt::load(file("net"), {.open = {.threads = 4}});
+    ADD_FAILURE() << "it was loaded";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::ErrorCode::corrupt);
+    EXPECT_NE(std::string(error.what()).find("'large'"), std::string::npos) << error.what();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, EveryFormat, testing::Values(".ckpt", ".pth", ".safetensors"));
 
 class KeepingFormat : public EveryFormat {};
