@@ -23,7 +23,15 @@ root=$scratch/root
 debootstrap --variant=minbase "$debian" "$root" >"$scratch/debootstrap.log" 2>&1 ||
   skip "no fresh Debian: $(tail -n 1 "$scratch/debootstrap.log")"
 
-cmake -S "$repository" -B "$build" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DCKPT_BUILD_TESTS=OFF "$@" >"$scratch/configure.log" 2>&1 ||
+# python3-ckpt is for Debian's own Python; nanobind, which makes it, comes from PyPI.
+python=()
+if ls /usr/include/python3*/Python.h >/dev/null 2>&1 && /usr/bin/python3 -m venv "$scratch/venv" >/dev/null 2>&1 &&
+  "$scratch/venv/bin/pip" -q install nanobind >"$scratch/pip.log" 2>&1; then
+  python=(-DCKPT_BUILD_PYTHON=ON -DPython_EXECUTABLE="$scratch/venv/bin/python")
+else
+  echo "without python3-ckpt: Debian's python3-dev and python3-venv, and a registry of Python packages, make it"
+fi
+cmake -S "$repository" -B "$build" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DCKPT_BUILD_TESTS=OFF "${python[@]}" "$@" >"$scratch/configure.log" 2>&1 ||
   { cat "$scratch/configure.log" >&2; exit 1; }
 export SOURCE_DATE_EPOCH=1764201600
 for time in first second; do
@@ -34,7 +42,10 @@ diff "$scratch/first" "$scratch/second" || { echo "two builds of the packages di
 lintian --allow-root --fail-on error "$build"/packages/*.deb
 
 [ ! -f /etc/apt/sources.list ] || cp /etc/apt/sources.list "$root/etc/apt/"
-cp "$build"/packages/{ckpt,libckpt-c1}_*.deb "$input" "$root/tmp/"
+packages=(ckpt libckpt-c1)
+[ ${#python[@]} -eq 0 ] || packages+=(python3-ckpt)
+for package in "${packages[@]}"; do cp "$build/packages/$package"_*.deb "$root/tmp/"; done
+cp "$input" "$root/tmp/"
 inside() { chroot "$root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
 files() { inside find /usr /etc /var/lib/dpkg/info -xdev -name '*ckpt*' | LC_ALL=C sort; }
 [ -z "$(files)" ] || { echo "the fresh system has ckpt already" >&2; exit 1; }
@@ -45,5 +56,12 @@ inside sh -c "cd /tmp && cp $(basename "$input") run.pth && ckpt --version && ck
   ckpt strip-prefix run.pth -o plain.pth && ckpt remap --to cpu plain.pth -o cpu.pth && ckpt convert cpu.pth net.ckpt &&
   ckpt verify net.ckpt && ckpt convert net.ckpt net.h5 && ckpt diff cpu.pth net.h5 && ckpt doctor /tmp >/dev/null &&
   ckpt devices >/dev/null && ldconfig -p | grep -q libckpt_c.so.1"
-inside apt-get purge -y -qq ckpt libckpt-c1 >/dev/null 2>&1
+if [ ${#python[@]} -ne 0 ]; then
+  inside sh -c "cd /tmp && python3 -m ckpt --version && python3 -c '
+import ckpt
+fixed = ckpt.open(\"run.pth\").strip_prefix(\"module.\")
+fixed.save(\"python.ckpt\")
+assert ckpt.verify(\"python.ckpt\").good and len(ckpt.open(\"python.ckpt\")) == len(fixed) > 0'"
+fi
+inside apt-get purge -y -qq "${packages[@]}" >/dev/null 2>&1
 [ -z "$(files)" ] || { echo "left behind:" $(files) >&2; exit 1; }
