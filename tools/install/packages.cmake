@@ -91,8 +91,8 @@ if(TARGET ckpt_python)
   set(CPACK_DEBIAN_PYTHON_DEBIAN_PACKAGE_CONTROL_EXTRA ${debian}/python3-ckpt/postinst ${debian}/python3-ckpt/prerm)
   set(CPACK_DEBIAN_PYTHON_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
   set(CPACK_COMPONENT_PYTHON_DEBIAN_DESCRIPTION "${summary} (Python)
- Tensors of a file as arrays of NumPy and PyTorch, read when they are asked for;
- why a file does not load into a module, and what makes it load.")
+ Tensors of a file as arrays of NumPy and PyTorch, read when they are asked
+ for; why a file does not load into a module, and what makes it load.")
   set(python_folder lib/python3/dist-packages)
   install(TARGETS ckpt_python ckpt_python_library LIBRARY DESTINATION ${python_folder}/ckpt COMPONENT python_debian EXCLUDE_FROM_ALL)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/python/ckpt DESTINATION ${python_folder} COMPONENT python_debian EXCLUDE_FROM_ALL
