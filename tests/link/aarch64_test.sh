@@ -5,7 +5,8 @@
 # It takes an hour or more on two cores, so no test runs it by itself.
 set -euo pipefail
 native=$(realpath "$1")
-filter=${2:-*}
+# QEMU 7.2 knows neither Landlock nor seccomp, so the helper is not confined and HDF5 files of others are not read.
+filter=${2:--CliHdf5.*:Native.GoesThroughEveryCommand}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bash "$root/tools/setup.sh" --cross aarch64
 build=$root/build-aarch64/build
@@ -24,8 +25,8 @@ for name in ckpt ckpt-hdf5; do
 done
 failed=0
 for set in "${sets[@]}"; do
-  # Golden data of the operations are looked for beside the build.
-  CKPT_GOLDEN_DIR=$native/golden OMP_NUM_THREADS=1 qemu-aarch64-static -L "$sysroot" "$build/bin/golden_runtime_$set" | tail -n 25 || failed=1
+  CKPT_GOLDEN_DIR=$native/golden OMP_NUM_THREADS=1 qemu-aarch64-static -L "$sysroot" "$build/bin/golden_runtime_$set" |
+    tail -n 25 || failed=1
 done
 for program in cli cli_help_examples cli_damage cli_sets cli_torch cli_warnings; do
   [ -x "$native/bin/test_$program" ] || { echo "not built: test_$program"; continue; }
