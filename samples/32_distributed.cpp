@@ -31,7 +31,8 @@ int main(int argc, char** argv) {
 
     // 3. The sampler gives every process its share of the rows; batch_size is that of one process.
     auto sampler = std::make_shared<core::DistributedSampler>(240);
-    core::DataLoader loader(core::TensorDataset(x, y), {.batch_size = 48 / dist::get_world_size(), .sampler = sampler});
+    core::DataLoader loader(core::TensorDataset(x, y),
+                            {.batch_size = std::max(1, 48 / dist::get_world_size()), .sampler = sampler});
     for (int epoch = 0; epoch < 20; ++epoch) {
       sampler->set_epoch(epoch);  // else every epoch has the same order
       for (auto& [inputs, labels] : loader) {

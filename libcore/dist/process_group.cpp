@@ -145,7 +145,7 @@ std::string ProcessGroup::Shared::absent_ranks(const Job& job) const {
   for (std::size_t i = 0; i < absent.size() && i < 8; ++i)
     text += (i == 0 ? "" : ", ") + parts.watch->describe(absent[i]);
   if (absent.size() > 8) text += " and " + std::to_string(absent.size() - 8) + " more";
-  return text + (absent.size() == 1 ? " has" : " have") + " not called it";
+  return text + (absent.size() == 1 ? " has" : " have") + " not called it, or cannot be reached";
 }
 
 std::exception_ptr ProcessGroup::Shared::explained(const Job& job, const std::string& reason) const {

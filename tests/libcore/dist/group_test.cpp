@@ -96,9 +96,10 @@ void let_one_rank_drift() {
 
 int run_rank(const std::string& role) {
   return dist::run_main([&] {
-    dist::init_process_group({.timeout = role == "hang" ? milliseconds(1500) : milliseconds(30'000)});
+    dist::init_process_group({.timeout = role == "hang" || role == "cut" ? milliseconds(1500) : milliseconds(30'000)});
     try {
       if (role == "collectives") all_collectives();
+      if (role == "cut") sum_until([] {});  // two_machines.sh
       if (role == "killed") sum_until([] { ::raise(SIGKILL); });
       if (role == "exits") sum_until([] { std::exit(0); });
       if (role == "leaves") sum_until([] { dist::destroy_process_group(), std::exit(0); });
@@ -148,6 +149,12 @@ TEST_F(Groups, ComputeTogetherWithAnyNumberOfRanks) {
   }
 }
 
+TEST_F(Groups, MayHaveManyRanks) {
+  for (const test::Ending& ending : test::run_ranks({.role = "collectives", .size = 64})) {
+    EXPECT_EQ(ending.status, 0) << ending.report << ending.errors;
+  }
+}
+
 TEST_F(Groups, MeetInAFileToo) {
   // The environment says nothing of an address then.
   const test::TempDir folder;
@@ -194,7 +201,7 @@ TEST_F(Groups, NameARankThatDoesNotCome) {
   const std::vector<test::Ending> endings = test::run_ranks({.role = "hang", .size = 2, .limit = seconds(20)});
   EXPECT_THAT(told(endings[0]).text,
               MatchesRegex("rank 0 of 2: all_reduce number 3 \\(float32, 3\\.9 KiB\\): Timed out waiting "
-                           "1500ms: rank 1 \\(.+\\) has not called it"));
+                           "1500ms: rank 1 \\(.+\\) has not called it, or cannot be reached"));
 }
 
 TEST_F(Groups, TellTorchrunWhatWentWrong) {
