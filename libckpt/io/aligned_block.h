@@ -1,6 +1,6 @@
 #pragma once
 // A block of memory at a multiple of 4,096 bytes, for reads and writes past the page cache. Internal to libckpt. Thread
-// safety: as a vector. Errors: std::bad_alloc. Use: AlignedBlock block(4 << 20); source.read(0, block.bytes());
+// safety: as a vector. Errors: std::bad_alloc. Use: AlignedBlock block(4 << 20); source->read(0, block.bytes());
 
 #include <cstddef>
 #include <memory>

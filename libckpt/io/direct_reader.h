@@ -1,7 +1,7 @@
 #pragma once
 // DirectReader: large reads of a file past the page cache where its bytes are not there yet: the system then makes no
 // pages for what is read once, which costs it more than the disk does. Internal to libckpt/io. Thread safety: read()
-// from many threads. Use: DirectReader cold(fd, size); if (!cold.read(offset, out)) read_as_usual();
+// from many threads. Use: DirectReader cold(fd.get(), size); bool done = cold.read(offset, out);
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // SmallReads: a reader of headers that lie all over a file asks for a few bytes, then for those behind them, then for
 // both again. The first call brings a little more than was asked for, and the others need none. Internal to libckpt/io.
-// Thread safety: read() from many threads. Use: SmallReads near(fd); if (!near.read(offset, out)) read_as_usual();
+// Thread safety: read() from many threads. Use: SmallReads near(fd.get()); bool done = near.read(offset, out);
 
 #include <cstdint>
 #include <memory>

@@ -24,7 +24,8 @@ bug "fsync repeated after it failed" $io/atomic_file.cpp "s/$file_fsync/(& \&\& 
 bug "old file removed before the rename" $io/atomic_file.cpp 's/detail::put_in_place({folder, temporary}/file_ops().unlinkat(folder, target.name.c_str(), 0); &/' power-cuts "$one"
 bug "index before its shards" $io/file_set.cpp 'MOVE impl_->place_members(); BEFORE impl_->remove_hidden(hidden);' power-cuts "$set"
 bug "superseded shards removed before the commit" $io/file_set.cpp 's/impl_->place_members();/for (const auto\& old : impl_->superseded) file_ops().unlinkat(impl_->folder_fd.get(), old.name.c_str(), 0); &/' power-cuts "$set"
-bug "shards not durable before the index" $io/file_set.cpp 's/\.durable = impl_->options\.durable, \.expected_size/.durable = false, .expected_size/' power-cuts "$set"
+bug "shards not durable before the index" $io/file_set.cpp 's/^ *\.durable = options\.durable,$/.durable = false,/' power-cuts "$set"
+bug "file made durable before its last bytes are written" $io/atomic_file.cpp 's/^    settle();$//;;s/^    direct\.reset();$//;;s/^    if (file_ops()\.close(fd\.release())/    settle();\n&/' power-cuts "direct save over .safetensors"
 bug "close unchecked" $io/atomic_file.cpp 's/file_ops()\.close(fd\.release()) != 0/(file_ops().close(fd.release()), false)/' errors "$one"
 record='error = sync_folder(folder());'
 bug "edit in place before its record is durable" $io/edit_journal.cpp "s/$record//" power-cuts "place .safetensors"

@@ -21,7 +21,7 @@ namespace ckpt::detail::user {
 extern const std::filesystem::path path, folder;
 extern const char* const name;  // of a file in the folder
 extern Fd fd;
-extern const int folder_fd;
+extern const int folder_fd, plain;
 extern SourcePtr source;
 extern const SourcePtr file;
 extern ByteSink& sink;
