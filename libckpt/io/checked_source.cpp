@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t kCheckedPart = 1 << 20;
 constexpr std::size_t kMaxEarly = 1024;  ///< several threads are a few pieces apart; whoever jumps about is read again
+constexpr std::uint64_t kGap = 4096;     ///< a header in front of values, which nobody else asks for
 constexpr std::uint64_t kMostCopied = 64ULL << 20;  ///< bytes of early parts, of all sources together
 
 std::atomic<std::uint64_t> copied = 0;
@@ -93,6 +94,7 @@ void CheckedSource::note(std::uint64_t offset, Bytes bytes) const {
   if (!is_open()) return;
   touched_ = true;
   std::uint64_t end = offset + bytes.size();
+  if (offset > next_ && offset - next_ <= kGap) read_up_to(offset);
   if (offset > next_) {
     if (early_.size() < kMaxEarly) early_.try_emplace(offset, end, bytes);
     return;

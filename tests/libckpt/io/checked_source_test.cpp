@@ -65,6 +65,17 @@ TEST(CheckedSource, PiecesOfSeveralThreadsAreReadOnce) {
   EXPECT_FALSE(ckpt::awaits_check(*source));
 }
 
+// The values of an .npy record stand behind its header.
+TEST(CheckedSource, WhatStandsBehindAHeaderIsReadOnce) {
+  auto inner = std::make_shared<Unseen>(numbers());
+  ckpt::SourcePtr source = ckpt::checked(inner, ckpt::crc32(numbers()), {.subject = "a"});
+  core::ByteVector values(kSize - 128);
+  source->read(128, values);
+  source->require_unchanged();
+  EXPECT_EQ(inner->taken, kSize);
+  EXPECT_FALSE(ckpt::awaits_check(*source));
+}
+
 TEST(CheckedSource, DamageIsFoundWithTheLastByte) {
   EXPECT_THROW(ckpt::read_all(*damaged()), core::Error);
   ckpt::SourcePtr source = damaged();
