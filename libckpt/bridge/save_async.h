@@ -1,14 +1,14 @@
 #pragma once
 // Saving while training goes on: the tensors are copied as they are (on a GPU by the GPU, so that training stands still
-// for microseconds), and the copy is written to the file by a thread of its own. The file is what a plain save at the
-// time of the call would have written, whatever happens to the tensors afterwards, and it appears as with a plain save:
-// whole or not at all.
-// At most one save is under way in a process: the next one waits for it before it copies anything, so there is never
-// more than one copy, and saves to one path follow each other in the order of the calls. A handle may be dropped: the
-// save goes on, and its failure becomes a warning (core::set_warning_handler). A process that returns from main or
-// calls exit() first finishes what is under way; one that is killed leaves the file as it was. Thread safety: all
-// functions. Tensors may be changed as soon as a call returns; on a GPU by work on the stream that was current, or that
-// waits for it. Use: ckpt::PendingSave save = ckpt::save_async(model.state_dict(), "net.ckpt"); train(); save.wait();
+// for microseconds), and the copy is written to the file by a thread of its own, of lower priority than those that
+// train. The file is what a plain save at the time of the call would have written, whatever happens to the tensors
+// afterwards, and it appears as with a plain save: whole or not at all. At most one save is under way in a process: the
+// next one waits for it before it copies anything, so there is never more than one copy, and saves to one path follow
+// each other in the order of the calls. A handle may be dropped: the save goes on, and its failure becomes a warning
+// (core::set_warning_handler). A process that returns from main or calls exit() first finishes what is under way; one
+// that is killed leaves the file as it was. Thread safety: all functions. Tensors may be changed as soon as a call
+// returns; on a GPU by work on the stream that was current, or that waits for it. Use: ckpt::PendingSave save =
+// ckpt::save_async(model.state_dict(), "net.ckpt"); train(); save.wait();
 
 #include <filesystem>
 #include <functional>
