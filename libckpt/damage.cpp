@@ -9,7 +9,7 @@
 namespace ckpt {
 namespace {
 
-constexpr std::size_t kMaxListed = 5;
+constexpr std::size_t kMaxDamageListed = 5;
 
 bool is_damaged_tensor(const NamedEntry& named) {
   return named.entry->bytes != nullptr && is_damaged(*named.entry->bytes);
@@ -31,8 +31,8 @@ std::string damage_warning(const std::vector<NamedEntry>& entries) {
   if (names.size() == 1) {
     return names[0] + " is damaged: its bytes do not have their recorded checksum; they were used as they are";
   }
-  std::string list = core::join(std::span(names).first(std::min(names.size(), kMaxListed)), ", ");
-  if (names.size() > kMaxListed) list += " and " + core::format_count(names.size() - kMaxListed) + " more";
+  std::string list = core::join(std::span(names).first(std::min(names.size(), kMaxDamageListed)), ", ");
+  if (names.size() > kMaxDamageListed) list += " and " + core::format_count(names.size() - kMaxDamageListed) + " more";
   return core::format_count(names.size()) +
          " tensors are damaged: their bytes do not have their recorded checksums; they were used as they are: " + list;
 }

@@ -11,15 +11,15 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::size_t kHead = 1 << 14;   // bytes that tell most tensors from constants
-constexpr std::size_t kPiece = 1 << 20;  // a multiple of every element size
+constexpr std::size_t kHead = 1 << 14;         // bytes that tell most tensors from constants
+constexpr std::size_t kHashedPiece = 1 << 20;  // a multiple of every element size
 
 /// True when all elements of `width` bytes are the same.
 bool repeats(const Entry& entry, std::size_t width) {
   core::ByteVector piece(std::min<std::uint64_t>(entry.byte_size(), kHead));
   core::ByteVector first;
   for (std::uint64_t at = 0; at < entry.byte_size(); at += piece.size()) {
-    if (at > 0) piece.resize(std::min<std::uint64_t>(entry.byte_size() - at, kPiece));
+    if (at > 0) piece.resize(std::min<std::uint64_t>(entry.byte_size() - at, kHashedPiece));
     entry.bytes->read(at, piece);
     if (first.empty()) first.assign(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(width));
     bool same = std::memcmp(piece.data(), first.data(), width) == 0 &&

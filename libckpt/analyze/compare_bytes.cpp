@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kUnitElements = 1ULL << 20;   // what a thread takes at once
 constexpr std::uint64_t kPieceElements = 1ULL << 16;  // read and compared at once
-constexpr std::size_t kBlock = 2048;                  // elements turned into numbers at once; two numbers each at most
+constexpr std::size_t kComparedBlock = 2048;          // elements turned into numbers at once; two numbers each at most
 
 std::uint64_t width_of(const Entry& entry) {
   return std::max<std::uint64_t>(static_cast<std::uint64_t>(core::bit_width(entry.dtype)) / 8, 1);
@@ -89,7 +89,7 @@ class Comparer {
     for (std::uint64_t at = 0; at < unit.count && parts_ > 0; at += kPieceElements) {
       Bytes bytes = left.read(unit.first + at, std::min(kPieceElements, unit.count - at));
       for_each_block(bytes, width_of(a_), [&](Bytes block) {
-        double numbers[2 * kBlock];
+        double numbers[2 * kComparedBlock];
         std::span<const double> values = numbers_of(a_.dtype, block, numbers);
         out.dot += sum_of_squares(values);
         out.nans_a += count_nans(values, parts_);
@@ -103,7 +103,7 @@ class Comparer {
  private:
   template <class Body>
   static void for_each_block(Bytes bytes, std::uint64_t width, Body body) {
-    std::size_t step = kBlock * width;
+    std::size_t step = kComparedBlock * width;
     for (std::size_t at = 0; at < bytes.size(); at += step) body(bytes.subspan(at, std::min(step, bytes.size() - at)));
   }
 
@@ -132,8 +132,8 @@ class Comparer {
   }
 
   void compare_block(Bytes x, Bytes y, ValueDifference& out) {
-    double buffer_a[2 * kBlock];
-    double buffer_b[2 * kBlock];
+    double buffer_a[2 * kComparedBlock];
+    double buffer_b[2 * kComparedBlock];
     std::span<double> a = numbers_of(a_.dtype, x, buffer_a);
     std::span<double> b = numbers_of(b_.dtype, y, buffer_b);
     if (!same_type_) {

@@ -12,11 +12,11 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::uint64_t kPiece = 1ULL << 20;  // a multiple of every element size
+constexpr std::uint64_t kContentPiece = 1ULL << 20;  // a multiple of every element size
 
 Hash128 resolved_hash(const Entry& entry) {
   Hasher128 hasher;
-  core::ByteVector buffer(std::min(entry.byte_size(), kPiece));
+  core::ByteVector buffer(std::min(entry.byte_size(), kContentPiece));
   for (std::uint64_t at = 0; at < entry.byte_size(); at += buffer.size()) {
     MutableBytes piece(buffer.data(), std::min<std::uint64_t>(buffer.size(), entry.byte_size() - at));
     entry.bytes->read(at, piece);

@@ -17,8 +17,8 @@
 namespace ckpt::detail {
 namespace {
 
-using Kind = Difference::Kind;
-using Names = std::vector<std::string>;
+using DifferenceKind = Difference::Kind;
+using VerdictNames = std::vector<std::string>;
 
 const std::string kOtherWay = "<";
 constexpr std::size_t kShown = 3;
@@ -28,13 +28,13 @@ std::string count_text(std::size_t count, const std::string& noun) {
   return core::format_count(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-std::string listed(const Names& names) {
+std::string listed(const VerdictNames& names) {
   std::string out;
   for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) out += (i > 0 ? ", " : "") + core::quote(names[i]);
   return out + (names.size() > kShown ? ", ..." : "");
 }
 
-bool all_of(const Names& names, const auto& test) {
+bool all_of(const VerdictNames& names, const auto& test) {
   return !names.empty() && std::all_of(names.begin(), names.end(), test);
 }
 
@@ -156,13 +156,13 @@ class Verdicts {
     std::vector<const Difference*> out;
     for (const auto* list : {&in_.result.differences, &in_.result.notes}) {
       for (const Difference& d : *list) {
-        if (!d.tensor && d.kind != Kind::metadata) out.push_back(&d);
+        if (!d.tensor && d.kind != DifferenceKind::metadata) out.push_back(&d);
       }
     }
     return out;
   }
 
-  bool has_note(Kind kind) const {
+  bool has_note(DifferenceKind kind) const {
     for (const auto* list : {&in_.result.differences, &in_.result.notes}) {
       if (std::any_of(list->begin(), list->end(), [&](const Difference& d) { return d.kind == kind; })) return true;
     }
@@ -176,7 +176,7 @@ class Verdicts {
       for (std::size_t i = 0; i < std::min(plain.size(), kShown); ++i) {
         const Difference& d = *plain[i];
         text += (i > 0 ? ", " : "") + core::printable(d.name);
-        if (d.kind == Kind::plain_value) text += " " + core::printable(d.a) + " -> " + core::printable(d.b);
+        if (d.kind == DifferenceKind::plain_value) text += " " + core::printable(d.a) + " -> " + core::printable(d.b);
       }
       out_.push_back("same weights; only plain values differ (" + text + (plain.size() > kShown ? ", ..." : "") + ")");
     } else if (in_.result.differences.empty() && in_.result.notes.empty()) {
@@ -188,9 +188,9 @@ class Verdicts {
   void say_notes() {
     bool same = nothing_differs_in_tensors();
     std::string start = same ? "same weights, " : "";
-    if (has_note(Kind::location)) out_.push_back(start + "other device tags" + location_text());
-    if (has_note(Kind::order)) out_.push_back(start + "another order");
-    if (same && has_note(Kind::metadata)) out_.push_back(start + "other metadata");
+    if (has_note(DifferenceKind::location)) out_.push_back(start + "other device tags" + location_text());
+    if (has_note(DifferenceKind::order)) out_.push_back(start + "another order");
+    if (same && has_note(DifferenceKind::metadata)) out_.push_back(start + "other metadata");
   }
 
   std::string location_text() const {
@@ -279,7 +279,7 @@ class Verdicts {
     say_side(gone_, only && fresh_.empty(), "gone", "B lacks ");
   }
 
-  void say_side(const Names& names, bool only, const std::string& verb, const std::string& verdict) {
+  void say_side(const VerdictNames& names, bool only, const std::string& verb, const std::string& verdict) {
     if (names.empty()) return;
     std::string count = count_text(names.size(), "tensor");
     std::string start = only ? "only " : "";
@@ -300,7 +300,7 @@ class Verdicts {
 
   void say_unexplained() {
     if (unexplained_.empty()) return;
-    Names names;
+    VerdictNames names;
     for (const SeenPair* pair : unexplained_) names.push_back(pair->a.name);
     bool only = related_.empty() && renamed_.empty() && gone_.empty() && fresh_.empty();
     std::vector<OptimizerStateRef> states = list_optimizer_states(in_.a.root);
@@ -363,11 +363,11 @@ class Verdicts {
   }
 
   const VerdictInput& in_;
-  std::map<std::string, Names> related_;  ///< names of A by relation
+  std::map<std::string, VerdictNames> related_;  ///< names of A by relation
   std::vector<const SeenPair*> unexplained_;
   std::vector<std::pair<std::string, std::string>> renamed_;
-  Names gone_;
-  Names fresh_;
+  VerdictNames gone_;
+  VerdictNames fresh_;
   std::vector<std::string> out_;
   std::unordered_map<std::string, std::size_t> of_tensor_;  ///< index in out_
 };

@@ -11,13 +11,13 @@ namespace ckpt {
 namespace {
 
 /// What stands at the head of a text: a character, or a byte that is part of none.
-struct Piece {
+struct TextPiece {
   std::string_view bytes;
   bool valid = false;  ///< well-formed UTF-8
   bool shown = false;  ///< can be shown as it is
 };
 
-Piece first_piece(std::string_view text) {
+TextPiece first_piece(std::string_view text) {
   for (std::size_t length = 1; length <= 4 && length <= text.size(); ++length) {
     std::string_view bytes = text.substr(0, length);
     if (core::is_utf8(bytes)) return {bytes, true, bytes == "\\" || core::printable(bytes) == bytes};
@@ -46,7 +46,7 @@ std::string escaped(const char* format, std::uint32_t code) {
 
 bool is_shown(std::string_view text) {
   for (; !text.empty();) {
-    Piece piece = first_piece(text);
+    TextPiece piece = first_piece(text);
     if (!piece.shown) return false;
     text.remove_prefix(piece.bytes.size());
   }
@@ -71,7 +71,7 @@ std::string with_backslashes(std::string_view text, std::string_view special) {
 std::string octal_word(std::string_view text) {
   std::string out = "$'";
   while (!text.empty()) {
-    Piece piece = first_piece(text);
+    TextPiece piece = first_piece(text);
     bool plain = piece.shown && piece.bytes != "'" && piece.bytes != "\\";
     if (plain) out += piece.bytes;
     for (char c : plain ? std::string_view() : piece.bytes) out += escaped("\\%03o", byte_of(c));
@@ -86,7 +86,7 @@ bool is_surrogate(std::string_view text) {
          (byte_of(text[2]) & 0xc0U) == 0x80;
 }
 
-std::string python_character(const Piece& piece) {
+std::string python_character(const TextPiece& piece) {
   if (piece.bytes == "'" || piece.bytes == "\\") return "\\" + std::string(piece.bytes);
   if (piece.shown) return std::string(piece.bytes);
   std::uint32_t code = code_of(piece.bytes);
@@ -101,7 +101,7 @@ enum class Surrogates : std::uint8_t { keep, bytes };
 std::string python_string(std::string_view text, Surrogates surrogates) {
   std::string out = "'";
   while (!text.empty()) {
-    Piece piece = first_piece(text);
+    TextPiece piece = first_piece(text);
     std::size_t length = piece.bytes.size();
     if (piece.valid) {
       out += python_character(piece);

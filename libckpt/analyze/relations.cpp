@@ -9,7 +9,7 @@
 namespace ckpt::detail {
 namespace {
 
-using Kind = Relation::Kind;
+using RelationKind = Relation::Kind;
 
 bool plain(const Entry& e) {
   return !e.conjugate && !e.negative && !e.blocks;
@@ -22,8 +22,8 @@ core::Shape exchanged(core::Shape shape) {
 
 std::optional<Relation> type_relation(const Entry& a, const Entry& b) {
   if (!can_cast(a.dtype) || !can_cast(b.dtype)) return std::nullopt;
-  if (same_bytes(*cast_source(a.bytes, a.dtype, b.dtype), *b.bytes)) return Relation{Kind::cast, b.dtype};
-  if (same_bytes(*cast_source(b.bytes, b.dtype, a.dtype), *a.bytes)) return Relation{Kind::widened, a.dtype};
+  if (same_bytes(*cast_source(a.bytes, a.dtype, b.dtype), *b.bytes)) return Relation{RelationKind::cast, b.dtype};
+  if (same_bytes(*cast_source(b.bytes, b.dtype, a.dtype), *a.bytes)) return Relation{RelationKind::widened, a.dtype};
   return std::nullopt;
 }
 
@@ -33,7 +33,7 @@ std::optional<Relation> rounding(const Entry& a, const Entry& b) {
   for (core::DType narrow : {core::DType::f32, core::DType::bf16, core::DType::f16, core::DType::f8_e4m3fn}) {
     if (narrow == a.dtype) continue;
     SourcePtr there_and_back = cast_source(cast_source(a.bytes, a.dtype, narrow), narrow, a.dtype);
-    if (same_bytes(*there_and_back, *b.bytes)) return Relation{Kind::rounded, narrow};
+    if (same_bytes(*there_and_back, *b.bytes)) return Relation{RelationKind::rounded, narrow};
   }
   return std::nullopt;
 }
@@ -53,10 +53,10 @@ bool begins_with(const Entry& large, const Entry& small) {
 }
 
 std::optional<Relation> shape_relation(const Entry& a, const Entry& b) {
-  if (is_transpose(a, b)) return Relation{Kind::transposed};
-  if (!(a.shape == b.shape) && same_bytes(*a.bytes, *b.bytes)) return Relation{Kind::reshaped};
-  if (begins_with(b, a)) return Relation{Kind::grown};
-  if (begins_with(a, b)) return Relation{Kind::cut};
+  if (is_transpose(a, b)) return Relation{RelationKind::transposed};
+  if (!(a.shape == b.shape) && same_bytes(*a.bytes, *b.bytes)) return Relation{RelationKind::reshaped};
+  if (begins_with(b, a)) return Relation{RelationKind::grown};
+  if (begins_with(a, b)) return Relation{RelationKind::cut};
   return std::nullopt;
 }
 

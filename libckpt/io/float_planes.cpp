@@ -37,7 +37,7 @@ constexpr std::size_t kBlock = 4096;    ///< floats that stay in the nearest cac
 constexpr std::size_t kRuns = 16;       ///< in which exponents are counted where there are many floats
 constexpr std::size_t kRun = 1024;      ///< floats
 
-[[noreturn]] void damaged(const std::string& what) {
+[[noreturn]] void damaged_planes(const std::string& what) {
   throw core::Error(core::ErrorCode::corrupt, "packed floats are damaged: " + what);
 }
 
@@ -267,8 +267,8 @@ void unpack_planes(Bytes packed, MutableBytes out) {
   auto base = static_cast<std::uint8_t>(packed[1]);
   auto listed = std::uint64_t{core::load_le<std::uint32_t>(packed.data() + 4)};
   if (packed.size() != parts.escapes + listed * kEscape) {
-    damaged(std::to_string(packed.size()) + " bytes are not " + std::to_string(count) + " floats, " +
-            std::to_string(listed) + " of them with an exponent of their own");
+    damaged_planes(std::to_string(packed.size()) + " bytes are not " + std::to_string(count) + " floats, " +
+                   std::to_string(listed) + " of them with an exponent of their own");
   }
   EscapeReader<Layout> escapes(packed.subspan(parts.escapes));
   alignas(64) std::byte block[kBlock * Layout::kWidth];  // near the processor until the last exponent is in
@@ -290,22 +290,23 @@ void unpack_planes(Bytes packed, MutableBytes out) {
     copy_past_caches(floats, out.data() + at * Layout::kWidth);
   }
   end_copies();
-  if (!escapes.at_end()) damaged("an exponent is for a float behind the last one, number " + std::to_string(count));
+  if (!escapes.at_end())
+    damaged_planes("an exponent is for a float behind the last one, number " + std::to_string(count));
 }
 
 template <class Layout>
 void unpack(Bytes packed, MutableBytes out) {
-  if (packed.size() < kHead) damaged("they end within their head");
-  if (out.size() % Layout::kWidth != 0) damaged(std::to_string(out.size()) + " bytes are no whole floats");
+  if (packed.size() < kHead) damaged_planes("they end within their head");
+  if (out.size() % Layout::kWidth != 0) damaged_planes(std::to_string(out.size()) + " bytes are no whole floats");
   auto form = static_cast<ChunkForm>(packed[0]);
   bool rest_is_zero = packed[2] == std::byte{0} && packed[3] == std::byte{0};
   if (form == ChunkForm::planes && rest_is_zero) return unpack_planes<Layout>(packed, out);
   if (form != ChunkForm::stored || core::load_le<std::uint64_t>(packed.data()) != 0) {
-    damaged("their head is none that this version knows");
+    damaged_planes("their head is none that this version knows");
   }
   if (packed.size() - kHead != out.size()) {
-    damaged("they hold " + std::to_string(packed.size() - kHead) + " bytes where " + std::to_string(out.size()) +
-            " are recorded");
+    damaged_planes("they hold " + std::to_string(packed.size() - kHead) + " bytes where " + std::to_string(out.size()) +
+                   " are recorded");
   }
   std::copy(packed.begin() + kHead, packed.end(), out.begin());
 }

@@ -25,7 +25,7 @@ constexpr std::size_t kMaxBlock = ZSTD_BLOCKSIZE_MAX;
 constexpr std::size_t kBlockHead = 3;
 constexpr std::size_t kSmallest = 256;             ///< bytes; of less there is no telling planes apart
 constexpr std::size_t kLargest = UINT32_MAX;       ///< content size that a header of 4 bytes states
-constexpr std::size_t kRun = 4ULL << 10;           ///< bytes of a plane that are tried at once
+constexpr std::size_t kFrameRun = 4ULL << 10;      ///< bytes of a plane that are tried at once
 constexpr std::size_t kSample = 8ULL << 10;        ///< bytes of all planes that are tried
 constexpr std::size_t kLeastOfPlane = 1ULL << 10;  ///< of each of them
 constexpr std::size_t kWorthwhile = 32;            ///< a saving of less than this part is not worth decoding
@@ -142,10 +142,10 @@ bool is_constant(Bytes bytes) {
 /// True when Huffman's codes shorten the plane; from two runs of it.
 bool gains_from_codes(Bytes plane) {
   ByteVector sample;
-  if (plane.size() > 2 * kRun) {
-    sample.reserve(2 * kRun);
-    core::append(sample, plane.subspan(plane.size() / 4, kRun));
-    core::append(sample, plane.subspan(plane.size() - plane.size() / 4 - kRun, kRun));
+  if (plane.size() > 2 * kFrameRun) {
+    sample.reserve(2 * kFrameRun);
+    core::append(sample, plane.subspan(plane.size() / 4, kFrameRun));
+    core::append(sample, plane.subspan(plane.size() - plane.size() / 4 - kFrameRun, kFrameRun));
     plane = sample;
   }
   return literals_frame(plane).size() < plane.size() - plane.size() / kWorthwhile;

@@ -33,7 +33,7 @@ std::filesystem::path follow_links(std::filesystem::path path) {
   return path;
 }
 
-std::optional<struct stat> status_of(int folder, const std::string& name) {
+std::optional<struct stat> status_of_name(int folder, const std::string& name) {
   struct stat status {};
   if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return status;
   if (errno == ENOENT) return std::nullopt;
@@ -90,7 +90,7 @@ Target look_up(const std::filesystem::path& path) {
   Fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) throw_errno(errno, "cannot open the folder " + core::quote(folder));
   Target target{std::move(opened), folder, real.filename().string(), std::nullopt};
-  target.old = status_of(target.folder.get(), target.name);
+  target.old = status_of_name(target.folder.get(), target.name);
   if (target.old && !S_ISREG(target.old->st_mode)) {
     throw Error(ErrorCode::io, "cannot write: it is a device or pipe, not a regular file");
   }
@@ -98,7 +98,7 @@ Target look_up(const std::filesystem::path& path) {
 }
 
 void require_unchanged(const Target& target) {
-  std::optional<struct stat> now = status_of(target.folder.get(), target.name);
+  std::optional<struct stat> now = status_of_name(target.folder.get(), target.name);
   if (!now || (target.old && same_file(*now, *target.old))) return;
   if (!target.old) {
     throw Error(ErrorCode::io,

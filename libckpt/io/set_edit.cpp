@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kChanged = "the file was changed by another program; nothing was written";
 
-struct stat status_of(int fd) {
+struct stat status_of_part(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw_errno(errno, "cannot look at the file");
   return status;
@@ -60,7 +60,7 @@ struct OpenMember {
   OpenMember(int folder, const MemberEdit& edit) : name(edit.name), lock(folder, edit.name) {
     file = open_member(folder, name, O_RDWR);
     detail::settle_edit(folder, name);
-    struct stat status = status_of(file.get());
+    struct stat status = status_of_part(file.get());
     record = {.device = status.st_dev, .inode = status.st_ino, .edit = detail::anchored(file.get(), edit.changes)};
     if (!detail::is_before(file.get(), record.edit)) throw Error(ErrorCode::io, kChanged);
   }
@@ -184,12 +184,12 @@ class SetWriter {
     UndoKept kept = UndoKept::nowhere;
     Fd head(::openat(folder(), target_.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (head) {
-      struct stat status = status_of(head.get());
+      struct stat status = status_of_part(head.get());
       EditRecord record{
           .device = status.st_dev, .inode = status.st_ino, .edit = whole_edit(edit.old_head, edit.new_head)};
       detail::UndoParts parts{{target_.name, status.st_mtim, std::move(record)}};
       for (const auto& member : members_) {
-        parts.push_back({member->name, status_of(member->file.get()).st_mtim, member->record});
+        parts.push_back({member->name, status_of_part(member->file.get()).st_mtim, member->record});
       }
       kept = detail::keep_undo(folder(), target_.name, parts);
     }

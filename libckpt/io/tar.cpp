@@ -15,11 +15,11 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::uint64_t kBlock = 512;
+constexpr std::uint64_t kTarBlock = 512;
 
-using Block = std::array<std::byte, kBlock>;
+using Block = std::array<std::byte, kTarBlock>;
 
-[[noreturn]] void corrupt(const std::string& what) {
+[[noreturn]] void throw_corrupt_tar(const std::string& what) {
   throw Error(ErrorCode::corrupt, what);
 }
 
@@ -34,12 +34,12 @@ std::uint64_t number_field(const Block& block, std::size_t offset, std::size_t s
   if ((block[offset] & std::byte{0x80}) != std::byte{}) {
     for (std::size_t i = size - 8; i < size; ++i)
       value = value << 8 | std::to_integer<std::uint64_t>(block[offset + i]);
-    if (value > INT64_MAX) corrupt("a tar header has a size that no file can have");
+    if (value > INT64_MAX) throw_corrupt_tar("a tar header has a size that no file can have");
     return value;
   }
   for (char c : field(block, offset, size)) {
     if (c == ' ') continue;
-    if (c < '0' || c > '7') corrupt("a tar header holds a number that cannot be read");
+    if (c < '0' || c > '7') throw_corrupt_tar("a tar header holds a number that cannot be read");
     value = value << 3 | static_cast<std::uint64_t>(c - '0');
   }
   return value;
@@ -52,12 +52,12 @@ bool is_zero(core::Bytes bytes) {
 void check_sum(const Block& block, std::uint64_t at) {
   constexpr std::size_t kSumOffset = 148;
   std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < kBlock; ++i) {
+  for (std::size_t i = 0; i < kTarBlock; ++i) {
     bool inside = i >= kSumOffset && i < kSumOffset + 8;
     sum += inside ? ' ' : std::to_integer<std::uint64_t>(block[i]);
   }
   if (sum == number_field(block, kSumOffset, 8)) return;
-  corrupt("the tar header at byte " + std::to_string(at) + " does not have its checksum");
+  throw_corrupt_tar("the tar header at byte " + std::to_string(at) + " does not have its checksum");
 }
 
 /// What extended headers say of the next member.
@@ -72,11 +72,11 @@ void parse_pax(std::string_view text, Extra& extra) {
     std::size_t blank = text.find(' ');
     std::uint64_t length = 0;
     for (char c : text.substr(0, std::min<std::size_t>(blank, 8))) {
-      if (c < '0' || c > '9') corrupt("a tar archive has a broken extended header");
+      if (c < '0' || c > '9') throw_corrupt_tar("a tar archive has a broken extended header");
       length = length * 10 + static_cast<std::uint64_t>(c - '0');
     }
     if (blank == std::string_view::npos || length <= blank + 1 || length > text.size()) {
-      corrupt("a tar archive has a broken extended header");
+      throw_corrupt_tar("a tar archive has a broken extended header");
     }
     std::string_view record = text.substr(blank + 1, length - blank - 2);
     std::size_t equals = record.find('=');
@@ -86,7 +86,7 @@ void parse_pax(std::string_view text, Extra& extra) {
     if (key == "size") {
       extra.size = 0;
       for (char c : value.substr(0, 18)) {
-        if (c < '0' || c > '9') corrupt("a tar archive has a broken extended header");
+        if (c < '0' || c > '9') throw_corrupt_tar("a tar archive has a broken extended header");
         extra.size = *extra.size * 10 + static_cast<std::uint64_t>(c - '0');
       }
     }
@@ -108,30 +108,30 @@ class TarReader {
  private:
   Block block_at(std::uint64_t at) {
     Block block;
-    if (file_.size() - at < kBlock) corrupt("the file is cut off: the tar archive ends inside a header");
+    if (file_.size() - at < kTarBlock) throw_corrupt_tar("the file is cut off: the tar archive ends inside a header");
     file_.read(at, block);
     return block;
   }
 
   /// False at the end mark.
   bool read_member() {
-    if (position_ == file_.size()) corrupt("the file is cut off: the end of the tar archive is missing");
+    if (position_ == file_.size()) throw_corrupt_tar("the file is cut off: the end of the tar archive is missing");
     Block block = block_at(position_);
     if (is_zero(block)) return false;
     check_sum(block, position_);
-    if (field(block, 257, 5) != "ustar") corrupt("the tar archive has a header of an unknown kind");
+    if (field(block, 257, 5) != "ustar") throw_corrupt_tar("the tar archive has a header of an unknown kind");
     std::uint64_t size = extra_.size.value_or(number_field(block, 124, 12));
-    std::uint64_t content = position_ + kBlock;
+    std::uint64_t content = position_ + kTarBlock;
     if (size > file_.size() - content) {
-      corrupt("the file is cut off: a member of the tar archive has " + core::format_size(file_.size() - content) +
-              " of " + core::format_size(size));
+      throw_corrupt_tar("the file is cut off: a member of the tar archive has " +
+                        core::format_size(file_.size() - content) + " of " + core::format_size(size));
     }
     take(block, content, size);
-    position_ = core::checked_add(content, (size + kBlock - 1) / kBlock * kBlock);
-    if (position_ > file_.size()) corrupt("the file is cut off: the padding of a tar member is missing");
+    position_ = core::checked_add(content, (size + kTarBlock - 1) / kTarBlock * kTarBlock);
+    if (position_ > file_.size()) throw_corrupt_tar("the file is cut off: the padding of a tar member is missing");
     core::ByteVector padding(position_ - content - size);
     file_.read(content + size, padding);
-    if (!is_zero(padding)) corrupt("the padding of a tar member is not zero");
+    if (!is_zero(padding)) throw_corrupt_tar("the padding of a tar member is not zero");
     return true;
   }
 
@@ -164,9 +164,10 @@ class TarReader {
     for (std::uint64_t at = position_; at < file_.size(); at += buffer.size()) {
       buffer.resize(std::min<std::uint64_t>(64 << 10, file_.size() - at));
       file_.read(at, buffer);
-      if (!is_zero(buffer)) corrupt("the tar archive has bytes after its end");
+      if (!is_zero(buffer)) throw_corrupt_tar("the tar archive has bytes after its end");
     }
-    if (file_.size() - position_ < 2 * kBlock) corrupt("the file is cut off: the end of the tar archive is missing");
+    if (file_.size() - position_ < 2 * kTarBlock)
+      throw_corrupt_tar("the file is cut off: the end of the tar archive is missing");
   }
 
   const ByteSource& file_;
@@ -191,7 +192,7 @@ const TarMember* TarArchive::find(std::string_view name) const {
     std::string_view own = member.name;
     if (own.starts_with("./")) own.remove_prefix(2);
     if (own != name || !member.regular) continue;
-    if (found != nullptr) corrupt("the tar archive has " + core::quote(name) + " twice");
+    if (found != nullptr) throw_corrupt_tar("the tar archive has " + core::quote(name) + " twice");
     found = &member;
   }
   return found;

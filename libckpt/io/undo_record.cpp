@@ -21,10 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "ckptundo";
-constexpr std::uint64_t kVersion = 2;
+constexpr std::string_view kUndoMagic = "ckptundo";
+constexpr std::uint64_t kUndoVersion = 2;
 constexpr std::uint64_t kMostParts = 1 << 20;
-constexpr std::uint64_t kHashBytes = 16;
+constexpr std::uint64_t kUndoHashBytes = 16;
 constexpr const char* kSuffix = ".ckpt-undo";
 constexpr std::time_t kKeptFor = std::time_t{30} * 24 * 3600;  // seconds
 
@@ -71,7 +71,7 @@ std::string state_name(int folder, const std::string& name) {
   return name.substr(0, kLongestStart) + "-" + to_hex(hash128(core::as_bytes(path))).substr(0, 16) + kSuffix;
 }
 
-struct Place {
+struct RecordPlace {
   UndoKept kept = UndoKept::nowhere;
   int folder = -1;
   std::string name;
@@ -94,7 +94,7 @@ class Places {
 
  private:
   Fd state_;
-  std::vector<Place> places_;
+  std::vector<RecordPlace> places_;
 };
 
 void append_hash(core::ByteVector& out, const Hash128& hash) {
@@ -102,7 +102,7 @@ void append_hash(core::ByteVector& out, const Hash128& hash) {
   core::append_le(out, hash.high);
 }
 
-Hash128 take_hash(ByteCursor& in) {
+Hash128 take_undo_hash(ByteCursor& in) {
   auto low = in.take<std::uint64_t>();
   return {low, in.take<std::uint64_t>()};
 }
@@ -134,15 +134,15 @@ void append_part(core::ByteVector& out, const UndoPart& part) {
 
 core::ByteVector encode(const UndoParts& parts) {
   core::ByteVector out;
-  core::append(out, core::as_bytes(kMagic));
-  core::append_le(out, kVersion);
+  core::append(out, core::as_bytes(kUndoMagic));
+  core::append_le(out, kUndoVersion);
   core::append_le(out, std::uint64_t{parts.size()});
   for (const UndoPart& part : parts) append_part(out, part);
   append_hash(out, hash128(out));
   return out;
 }
 
-core::ByteVector take_vector(ByteCursor& in, std::uint64_t length) {
+core::ByteVector take_undo_vector(ByteCursor& in, std::uint64_t length) {
   core::Bytes bytes = in.take_bytes(length);
   return {bytes.begin(), bytes.end()};
 }
@@ -163,7 +163,7 @@ bool take_part(ByteCursor& in, UndoPart& part) {
   std::uint64_t from = 0;
   for (std::uint64_t i = 0; i < patches; ++i) {
     FilePatch patch{.offset = number(), .old_bytes = {}, .new_bytes = {}};
-    patch.old_bytes = take_vector(in, number());
+    patch.old_bytes = take_undo_vector(in, number());
     patch.new_bytes.resize(patch.old_bytes.size());
     bool inside = patch.offset >= from && patch.offset <= edit.common_size() &&
                   patch.old_bytes.size() <= edit.common_size() - patch.offset;
@@ -173,18 +173,18 @@ bool take_part(ByteCursor& in, UndoPart& part) {
   }
   std::uint64_t rest = std::max(edit.old_size, edit.new_size) - edit.common_size();
   if (rest > kLongestRecord) return false;
-  if (edit.old_size > edit.new_size) edit.tail = take_vector(in, rest);
+  if (edit.old_size > edit.new_size) edit.tail = take_undo_vector(in, rest);
   edit.tail.resize(rest);
-  part.new_hash = take_hash(in);
+  part.new_hash = take_undo_hash(in);
   return !part.name.empty() && part.name.find('/') == std::string::npos;
 }
 
-UndoParts parse(core::Bytes bytes) {
-  if (bytes.size() < kHashBytes) return {};
+UndoParts parse_undo(core::Bytes bytes) {
+  if (bytes.size() < kUndoHashBytes) return {};
   ByteCursor in(bytes, "the record of an edit");
-  ByteCursor end(bytes.subspan(bytes.size() - kHashBytes));
-  if (take_hash(end) != hash128(bytes.first(bytes.size() - kHashBytes))) return {};
-  if (in.take_text(kMagic.size()) != kMagic || in.take<std::uint64_t>() != kVersion) return {};
+  ByteCursor end(bytes.subspan(bytes.size() - kUndoHashBytes));
+  if (take_undo_hash(end) != hash128(bytes.first(bytes.size() - kUndoHashBytes))) return {};
+  if (in.take_text(kUndoMagic.size()) != kUndoMagic || in.take<std::uint64_t>() != kUndoVersion) return {};
   auto count = in.take<std::uint64_t>();
   if (count > kMostParts) return {};
   UndoParts parts;
@@ -214,12 +214,12 @@ void give_to_owner(int record, int folder, const std::string& name) {
   (void)::fchmod(record, owner.st_mode & 0666);
 }
 
-bool is_there(const Place& place) {
+bool is_there(const RecordPlace& place) {
   struct stat status {};
   return ::fstatat(place.folder, place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
 }
 
-bool write_record(const Place& place, core::Bytes bytes, const std::string& name) {
+bool write_record(const RecordPlace& place, core::Bytes bytes, const std::string& name) {
   if (is_there(place)) file_ops().unlinkat(place.folder, place.name.c_str(), 0);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   Fd record(file_ops().openat(place.folder, place.name.c_str(), kFlags, 0600));
@@ -235,7 +235,7 @@ bool write_record(const Place& place, core::Bytes bytes, const std::string& name
 UndoKept keep_undo(int folder, const std::string& name, const UndoParts& parts) {
   core::ByteVector bytes = encode(parts);
   UndoKept kept = UndoKept::nowhere;
-  for (const Place& place : Places(folder, name, true)) {
+  for (const RecordPlace& place : Places(folder, name, true)) {
     if (kept != UndoKept::nowhere) {
       if (is_there(place)) file_ops().unlinkat(place.folder, place.name.c_str(), 0);
     } else if (write_record(place, bytes, name)) {
@@ -247,7 +247,7 @@ UndoKept keep_undo(int folder, const std::string& name, const UndoParts& parts) 
 }
 
 FoundUndo find_undo(int folder, const std::string& name, uid_t owner) {
-  for (const Place& place : Places(folder, name)) {
+  for (const RecordPlace& place : Places(folder, name)) {
     if (!is_there(place)) continue;
     FoundUndo found{.kept = place.kept, .path = place.path, .parts = {}};
     uid_t writer = place.kept == UndoKept::beside ? owner : ::geteuid();
@@ -255,7 +255,7 @@ FoundUndo find_undo(int folder, const std::string& name, uid_t owner) {
     found.foreign = read.kind == FoundEdit::Kind::none;
     found.error = read.error;
     try {
-      found.parts = parse(read.bytes);
+      found.parts = parse_undo(read.bytes);
     } catch (const core::Error&) {
       found.parts.clear();  // it is cut
     }
@@ -279,7 +279,7 @@ bool is_as_left(int file, UndoPart& part) {
 }
 
 void drop_undo(int folder, const std::string& name) {
-  for (const Place& place : Places(folder, name)) {
+  for (const RecordPlace& place : Places(folder, name)) {
     if (is_there(place)) file_ops().unlinkat(place.folder, place.name.c_str(), 0);
   }
 }

@@ -19,7 +19,7 @@ constexpr std::uint16_t kUnicodeNameId = 0x7075;  // Info-ZIP's, holds the name 
 constexpr std::uint64_t kFieldHeader = 4;         // id and size
 constexpr std::byte kFill{'Z'};
 
-ByteVector read_range(const ByteSource& file, std::uint64_t offset, std::uint64_t length) {
+ByteVector read_name_range(const ByteSource& file, std::uint64_t offset, std::uint64_t length) {
   ByteVector bytes(length);
   file.read(offset, bytes);
   return bytes;
@@ -167,7 +167,7 @@ std::optional<FileEdit> rename_in_zip(const ByteSource& file, const ZipArchive& 
   for (std::size_t i : by_offset) {
     const ZipMember& member = zip.members()[i];
     if (member.name == names[i]) continue;
-    ByteVector old = read_range(file, member.record_offset, member.payload_offset - member.record_offset);
+    ByteVector old = read_name_range(file, member.record_offset, member.payload_offset - member.record_offset);
     std::optional<ByteVector> fresh = renamed_local(old, names[i]);
     if (!fresh) return std::nullopt;
     std::uint64_t begin = 0;
@@ -177,7 +177,7 @@ std::optional<FileEdit> rename_in_zip(const ByteSource& file, const ZipArchive& 
     edit.replace(member.record_offset + begin, Bytes(old).subspan(begin, last - begin),
                  Bytes(*fresh).subspan(begin, last - begin));
   }
-  ByteVector old_end = read_range(file, end.directory_offset, file.size() - end.directory_offset);
+  ByteVector old_end = read_name_range(file, end.directory_offset, file.size() - end.directory_offset);
   std::optional<ByteVector> new_end = renamed_directory(old_end, end, zip, names);
   if (!new_end) return std::nullopt;
   edit.replace_end(end.directory_offset, old_end, *new_end);

@@ -136,7 +136,7 @@ std::uint64_t payload_offset_at(std::uint64_t offset, const std::string& name, s
   return core::align_up(core::checked_add(offset, header), alignment);
 }
 
-bool is_ascii(std::string_view text) {
+bool is_ascii_name(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
@@ -200,7 +200,7 @@ void ZipWriter::write(ByteSink& sink, const std::function<void(std::uint64_t)>& 
 
 bool can_replace(const ZipArchive& archive, const ZipMember& member) {
   bool ends_there = archive.trailing_bytes() == 0 && archive.comment().empty();
-  return ends_there && ((member.flags & detail::kFlagUtf8) != 0 || is_ascii(member.name));
+  return ends_there && ((member.flags & detail::kFlagUtf8) != 0 || is_ascii_name(member.name));
 }
 
 core::ByteVector replacement_end(const ZipArchive& archive, const ZipMember& member, Bytes content) {

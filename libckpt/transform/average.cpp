@@ -127,15 +127,15 @@ class AverageSource final : public ByteSource {
   Recipe recipe_;
 };
 
-struct Model {
+struct AveragedModel {
   std::string file;  ///< for messages
   const Value* value = nullptr;
   std::vector<NamedEntry> entries;
   std::map<std::string, const Entry*, std::less<>> by_name;
 };
 
-Model model_of(const Checkpoint& checkpoint, const std::string& at) {
-  Model model;
+AveragedModel model_of(const Checkpoint& checkpoint, const std::string& at) {
+  AveragedModel model;
   model.value = choose_state_dict(checkpoint.root, at).value;
   model.entries = list_entries(*model.value);
   for (const NamedEntry& named : model.entries) model.by_name.emplace(named.name, named.entry.get());
@@ -151,7 +151,7 @@ std::string describe(const Entry& entry) {
 }
 
 /// What keeps two models from being averaged, one text each.
-std::vector<std::string> differences(const Model& first, const Model& other) {
+std::vector<std::string> differences(const AveragedModel& first, const AveragedModel& other) {
   std::vector<std::string> found;
   for (const NamedEntry& named : first.entries) {
     auto match = other.by_name.find(named.name);
@@ -168,7 +168,7 @@ std::vector<std::string> differences(const Model& first, const Model& other) {
   return found;
 }
 
-void require_same_keys(const Model& first, const Model& other, const std::string& file) {
+void require_same_keys(const AveragedModel& first, const AveragedModel& other, const std::string& file) {
   std::vector<std::string> found = differences(first, other);
   if (found.empty()) return;
   std::size_t shown = std::min(found.size(), kMaxListedNames);
@@ -190,7 +190,7 @@ bool is_norm_buffer(std::string_view name) {
 
 class Averager {
  public:
-  Averager(const std::vector<Model>& models, Recipe recipe, AverageReport& report)
+  Averager(const std::vector<AveragedModel>& models, Recipe recipe, AverageReport& report)
       : models_(models), recipe_(std::move(recipe)), report_(report) {}
 
   Value run() {
@@ -201,7 +201,7 @@ class Averager {
  private:
   void look_at(const NamedEntry& named) {
     std::vector<const Entry*> parts;
-    for (const Model& model : models_)
+    for (const AveragedModel& model : models_)
       parts.push_back(model.by_name.at(named.name)->bytes ? model.by_name.at(named.name) : nullptr);
     DType dtype = named.entry->dtype;
     bool number = core::is_floating(dtype) || core::is_complex(dtype);
@@ -230,7 +230,7 @@ class Averager {
     SourcePtr& known = sources_[key];
     if (known == nullptr) {
       std::vector<std::string> files;
-      for (const Model& model : models_) files.push_back(model.file);
+      for (const AveragedModel& model : models_) files.push_back(model.file);
       known = std::make_shared<AverageSource>(std::move(sources), std::move(files), parts.front()->dtype, recipe_);
     }
     return known;
@@ -250,7 +250,7 @@ class Averager {
     replaced_.replace(named.entry, std::move(entry));
   }
 
-  const std::vector<Model>& models_;
+  const std::vector<AveragedModel>& models_;
   Recipe recipe_;
   AverageReport& report_;
   detail::EntryReplacements replaced_;
@@ -266,7 +266,7 @@ std::string place_of(const AverageOptions& options, std::size_t i) {
 
 Checkpoint average(const std::vector<Checkpoint>& checkpoints, const AverageOptions& options, AverageReport* report) {
   Recipe recipe = recipe_of(options, checkpoints.size());
-  std::vector<Model> models;
+  std::vector<AveragedModel> models;
   for (std::size_t i = 0; i < checkpoints.size(); ++i) {
     std::string file = file_of(checkpoints[i], i);
     models.push_back(core::with_context(file, [&] { return model_of(checkpoints[i], place_of(options, i)); }));

@@ -11,7 +11,7 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-using Kind = GlobPart::Kind;
+using PartKind = GlobPart::Kind;
 
 bool is_name_char(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
@@ -33,10 +33,10 @@ class GlobParser {
       add_literal(text_[at_ + 1]);
       at_ += 2;
     } else if (c == '*') {
-      parts_.push_back({Kind::star, ""});
+      parts_.push_back({PartKind::star, ""});
       while (at_ < text_.size() && text_[at_] == '*') ++at_;
     } else if (c == '?') {
-      parts_.push_back({Kind::one, ""});
+      parts_.push_back({PartKind::one, ""});
       ++at_;
     } else if (c == '{') {
       add_field();
@@ -47,7 +47,7 @@ class GlobParser {
   }
 
   void add_literal(char c) {
-    if (parts_.empty() || parts_.back().kind != Kind::literal) parts_.push_back({Kind::literal, ""});
+    if (parts_.empty() || parts_.back().kind != PartKind::literal) parts_.push_back({PartKind::literal, ""});
     parts_.back().text += c;
   }
 
@@ -56,7 +56,7 @@ class GlobParser {
     std::size_t first = at_ + 1 < text_.size() && text_[at_ + 1] == '!' ? at_ + 2 : at_ + 1;
     std::size_t end = text_.find(']', first + 1);
     if (end == std::string_view::npos) return false;
-    parts_.push_back({Kind::set, std::string(text_.substr(at_, end + 1 - at_))});
+    parts_.push_back({PartKind::set, std::string(text_.substr(at_, end + 1 - at_))});
     at_ = end + 1;
     return true;
   }
@@ -71,7 +71,7 @@ class GlobParser {
       throw Error(ErrorCode::usage, "the pattern " + core::quote(text_) +
                                         " has a '{' that begins no {name} or {#number}; write '\\{' for the character");
     }
-    parts_.push_back({Kind::field, std::string(name), number});
+    parts_.push_back({PartKind::field, std::string(name), number});
     at_ = end + 1;
   }
 

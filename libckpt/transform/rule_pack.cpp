@@ -15,7 +15,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using detail::TextNode;
-using NodeKind = TextNode::Kind;
+using PackNodeKind = TextNode::Kind;
 
 struct TextField {
   std::string_view name;
@@ -39,9 +39,9 @@ constexpr std::array kTexts = {
 std::vector<std::int64_t> proportion(const std::string& key, const TextNode& node) {
   std::vector<std::int64_t> out;
   for (const TextNode& item : node.items) {
-    if (item.kind == NodeKind::integer && item.integer > 0) out.push_back(item.integer);
+    if (item.kind == PackNodeKind::integer && item.integer > 0) out.push_back(item.integer);
   }
-  bool valid = node.kind == NodeKind::list && node.items.size() == 2 && out.size() == 2;
+  bool valid = node.kind == PackNodeKind::list && node.items.size() == 2 && out.size() == 2;
   if (!valid) throw_bad_about("has a " + core::quote(key) + " that is not a pair of numbers");
   return out;
 }
@@ -51,7 +51,7 @@ void read_field(RulePack& pack, const std::string& key, const TextNode& node) {
   if (key == "to_shape") return void(pack.to_shape = proportion(key, node));
   auto field = std::find_if(kTexts.begin(), kTexts.end(), [&](const TextField& text) { return text.name == key; });
   if (field == kTexts.end()) throw_bad_about("has an unknown field " + core::quote(key));
-  if (node.kind != NodeKind::text || node.text.empty())
+  if (node.kind != PackNodeKind::text || node.text.empty())
     throw_bad_about("has a " + core::quote(key) + " that is not text");
   pack.*(field->member) = node.text;
 }
@@ -96,7 +96,7 @@ std::optional<RulePack> try_parse_rule_pack(std::string_view text, std::string_v
   if (first == std::string_view::npos || text[first] == '{') return std::nullopt;
   TextNode root = core::with_context(name, [&] { return detail::parse_toml_node(text); });
   const TextNode* about = root.find("about");
-  if (about == nullptr || about->kind != NodeKind::table) return std::nullopt;
+  if (about == nullptr || about->kind != PackNodeKind::table) return std::nullopt;
   RulePack pack;
   pack.name = name;
   pack.rules = parse_rules(text, name);

@@ -14,7 +14,7 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-using Kind = Rule::Kind;
+using RuleKind = Rule::Kind;
 
 std::string list_of(const std::vector<std::string>& names) {
   std::vector<std::string> quoted;
@@ -51,7 +51,7 @@ Rule reversed_rename(const Rule& rule) {
 /// split <-> fuse. The captures of the first part name the whole; the other parts must follow from that one.
 Rule reversed_split(const Rule& rule) {
   Rule out = rule;
-  out.kind = Kind::fuse;
+  out.kind = RuleKind::fuse;
   std::optional<ReversedPattern> first = reverse_pattern(rule.from[0], rule.to[0]);
   if (!first) throw_one_way("the whole does not follow from the first part");
   out.to = {first->replacement};
@@ -67,7 +67,7 @@ Rule reversed_split(const Rule& rule) {
 
 Rule reversed_fuse(const Rule& rule) {
   Rule out = rule;
-  out.kind = Kind::split;
+  out.kind = RuleKind::split;
   std::optional<ReversedPattern> first = reverse_pattern(rule.from[0], rule.to[0]);
   if (!first) throw_one_way("the parts do not follow from the whole");
   out.from = {first->pattern};
@@ -93,25 +93,25 @@ Rule reversed_cast(const Rule& rule) {
 Rule reversed_rule(const Rule& rule) {
   Rule out = rule;
   switch (rule.kind) {
-    case Kind::rename:
+    case RuleKind::rename:
       return reversed_rename(rule);
-    case Kind::transpose:
+    case RuleKind::transpose:
       out.dims = inverse_order(rule.dims);
       return out;
-    case Kind::reshape:
+    case RuleKind::reshape:
       if (!rule.was_shape) throw_one_way("it does not say what the shape was");
       out.shape = *rule.was_shape;
       out.was_shape = rule.shape;
       return out;
-    case Kind::split:
+    case RuleKind::split:
       return reversed_split(rule);
-    case Kind::fuse:
+    case RuleKind::fuse:
       return reversed_fuse(rule);
-    case Kind::cast:
+    case RuleKind::cast:
       return reversed_cast(rule);
-    case Kind::drop:
+    case RuleKind::drop:
       throw_one_way("values are lost");
-    case Kind::tie:
+    case RuleKind::tie:
       throw_one_way("it does not say whether the name was there");
   }
   return out;
@@ -121,21 +121,21 @@ Rule reversed_rule(const Rule& rule) {
 
 std::string_view name(Rule::Kind kind) {
   switch (kind) {
-    case Kind::rename:
+    case RuleKind::rename:
       return "rename";
-    case Kind::drop:
+    case RuleKind::drop:
       return "drop";
-    case Kind::transpose:
+    case RuleKind::transpose:
       return "transpose";
-    case Kind::reshape:
+    case RuleKind::reshape:
       return "reshape";
-    case Kind::split:
+    case RuleKind::split:
       return "split";
-    case Kind::fuse:
+    case RuleKind::fuse:
       return "fuse";
-    case Kind::cast:
+    case RuleKind::cast:
       return "cast";
-    case Kind::tie:
+    case RuleKind::tie:
       return "tie";
   }
   return "?";
@@ -143,14 +143,14 @@ std::string_view name(Rule::Kind kind) {
 
 std::string describe(const Rule& rule) {
   std::string kind(name(rule.kind));
-  if (rule.kind == Kind::rename) {
+  if (rule.kind == RuleKind::rename) {
     if (rule.names.size() != 1) return "rename of " + core::format_count(rule.names.size()) + " pairs";
     return "rename " + core::quote(rule.names[0].first) + " to " + core::quote(rule.names[0].second);
   }
   std::string out = kind + " " + list_of(rule.from);
   if (!rule.to.empty()) out += " to " + list_of(rule.to);
   if (!rule.dims.empty()) out += " by " + core::to_list(core::Shape(rule.dims));
-  if (rule.kind == Kind::reshape) out += " to " + core::to_list(core::Shape(rule.shape));
+  if (rule.kind == RuleKind::reshape) out += " to " + core::to_list(core::Shape(rule.shape));
   if (rule.dtype) out += " to " + std::string(core::short_name(*rule.dtype));
   return out;
 }

@@ -6,14 +6,14 @@
 namespace ckpt::detail {
 namespace {
 
-constexpr std::uint64_t kPiece = 1ULL << 20;
+constexpr std::uint64_t kComparedPiece = 1ULL << 20;
 
 }  // namespace
 
 bool same_bytes(const ByteSource& a, const ByteSource& b) {
   if (&a == &b) return true;
   if (a.size() != b.size()) return false;
-  core::ByteVector left(std::min(a.size(), kPiece));
+  core::ByteVector left(std::min(a.size(), kComparedPiece));
   core::ByteVector right(left.size());
   for (std::uint64_t at = 0; at < a.size(); at += left.size()) {
     std::size_t length = std::min<std::uint64_t>(left.size(), a.size() - at);

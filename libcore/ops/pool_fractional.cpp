@@ -22,13 +22,13 @@ namespace {
 using detail::spread;
 
 /// One pooled dimension.
-struct Line {
+struct PooledLine {
   std::int64_t in, out, kernel;
 };
 
 /// Where the windows begin. The arithmetic is that of x's type.
 template <class T>
-std::vector<std::int64_t> window_starts(const Line& line, T sample) {
+std::vector<std::int64_t> window_starts(const PooledLine& line, T sample) {
   std::vector<std::int64_t> starts(static_cast<std::size_t>(line.out));
   if (line.out > 1) {
     const T alpha = static_cast<T>(line.in - line.kernel) / static_cast<T>(line.out - 1);
@@ -55,7 +55,8 @@ void each_place(const std::vector<std::int64_t>& sizes, Visit visit) {
 
 /// The positions of the largest elements in one plane or volume; NaN counts as largest.
 template <class T>
-void largest_places(const T* x, const std::vector<Line>& lines, const T* samples, std::vector<std::int64_t>& places) {
+void largest_places(const T* x, const std::vector<PooledLine>& lines, const T* samples,
+                    std::vector<std::int64_t>& places) {
   std::vector<std::vector<std::int64_t>> starts;
   std::vector<std::int64_t> out, kernel;
   for (std::size_t d = 0; d < lines.size(); ++d) {
@@ -80,10 +81,11 @@ void largest_places(const T* x, const std::vector<Line>& lines, const T* samples
   });
 }
 
-std::vector<Line> lines_of(const Tensor& x, const Shape& kernel, const FractionalPoolOptions& o, std::size_t rank) {
+std::vector<PooledLine> lines_of(const Tensor& x, const Shape& kernel, const FractionalPoolOptions& o,
+                                 std::size_t rank) {
   static constexpr const char* kNames[] = {"time", "height", "width"};
   const Shape k = spread(kernel, rank, 1);
-  std::vector<Line> lines;
+  std::vector<PooledLine> lines;
   for (std::size_t d = 0; d < rank; ++d) {
     const std::int64_t in = x.size(static_cast<std::int64_t>(d) - static_cast<std::int64_t>(rank));
     std::int64_t out = 0;
@@ -105,11 +107,11 @@ std::vector<Line> lines_of(const Tensor& x, const Shape& kernel, const Fractiona
 }
 
 template <class T>
-std::vector<std::int64_t> all_places(const Tensor& x, const std::vector<Line>& lines, const Tensor& samples) {
+std::vector<std::int64_t> all_places(const Tensor& x, const std::vector<PooledLine>& lines, const Tensor& samples) {
   const Tensor values = x.detach().to(Device(), dtype_of<T>).contiguous();
   const Tensor draws = samples.to(Device(), dtype_of<T>).contiguous();
   std::int64_t plane = 1;
-  for (const Line& line : lines) plane *= line.in;
+  for (const PooledLine& line : lines) plane *= line.in;
   std::vector<std::int64_t> places;
   const std::int64_t planes = plane == 0 ? 0 : values.numel() / plane;
   for (std::int64_t p = 0; p < planes; ++p) {
@@ -122,14 +124,14 @@ std::vector<std::int64_t> all_places(const Tensor& x, const std::vector<Line>& l
 ValuesIndices pooled(const Tensor& x, const Shape& kernel, const FractionalPoolOptions& o, std::size_t rank) {
   const auto spatial = static_cast<std::int64_t>(rank);
   detail::check_fractional(o, rank == 2 ? "fractional_max_pool2d" : "fractional_max_pool3d");
-  const std::vector<Line> lines = lines_of(x, kernel, o, rank);
+  const std::vector<PooledLine> lines = lines_of(x, kernel, o, rank);
   const std::int64_t batch = x.dim() == spatial + 1 ? 1 : x.size(0), channels = x.size(-spatial - 1);
   const Tensor samples = o.random_samples.defined()
                              ? o.random_samples
                              : rand({batch, channels, spatial}, {.dtype = x.dtype(), .device = x.device()});
   Shape sizes;
   for (std::int64_t d = 0; d < x.dim() - spatial; ++d) sizes.push_back(x.size(d));
-  for (const Line& line : lines) sizes.push_back(line.out);
+  for (const PooledLine& line : lines) sizes.push_back(line.out);
   const std::vector<std::int64_t> places =
       x.dtype() == DType::f64 ? all_places<double>(x, lines, samples) : all_places<float>(x, lines, samples);
   const Tensor indices = from_values(std::span<const std::int64_t>(places), sizes, {.device = x.device()});

@@ -50,7 +50,7 @@ Tensor TensorPacker::make(const Shape& sizes, DType dtype) {
 
 namespace {
 
-std::size_t bytes_of(const Tensor& dense) {
+std::size_t copied_bytes_of(const Tensor& dense) {
   return static_cast<std::size_t>(byte_size(dense.dtype(), static_cast<std::uint64_t>(dense.numel())).value_or(0));
 }
 
@@ -161,7 +161,7 @@ bool goes_along(const Tensor& x, const Backend& target) {
 std::uint64_t small_bytes(std::span<const Tensor> tensors, const std::vector<std::size_t>& which) {
   std::uint64_t sum = 0;
   for (std::size_t i : which) {
-    const std::size_t bytes = bytes_of(tensors[i]);
+    const std::size_t bytes = copied_bytes_of(tensors[i]);
     if (TensorPacker::is_small(bytes)) sum += SharedBlock::rounded(bytes);
   }
   return sum;
@@ -186,7 +186,7 @@ std::vector<Tensor> to_device(std::span<const Tensor> tensors, Device device) {
   }
   // Small ones first, so that they are neighbours.
   std::stable_partition(together.begin(), together.end(),
-                        [&](std::size_t i) { return TensorPacker::is_small(bytes_of(tensors[i])); });
+                        [&](std::size_t i) { return TensorPacker::is_small(copied_bytes_of(tensors[i])); });
   TensorPacker packer(target, small_bytes(tensors, together));
   std::map<Backend*, std::vector<Run>> received;
   std::vector<Run> sent;
@@ -195,9 +195,9 @@ std::vector<Tensor> to_device(std::span<const Tensor> tensors, Device device) {
     out[i] =
         is_opaque(target) ? packer.make(from.sizes(), from.dtype()) : raw::make(from.sizes(), from.dtype(), target);
     if (is_opaque(target)) {
-      sent.push_back({address_of(from), address_of(out[i]), bytes_of(from)});
+      sent.push_back({address_of(from), address_of(out[i]), copied_bytes_of(from)});
     } else {
-      received[&raw::backend_of(from)].push_back({address_of(out[i]), address_of(from), bytes_of(from)});
+      received[&raw::backend_of(from)].push_back({address_of(out[i]), address_of(from), copied_bytes_of(from)});
     }
   }
   if (!sent.empty()) send_all(target, sent);

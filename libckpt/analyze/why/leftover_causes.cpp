@@ -13,7 +13,7 @@
 namespace ckpt::detail {
 namespace {
 
-std::string count_text(std::size_t count, std::string_view what) {
+std::string leftover_count_text(std::size_t count, std::string_view what) {
   return core::format_count(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
 
@@ -36,10 +36,10 @@ void find_missing_counters(Attempt& attempt) {
   }
   if (added.empty()) return;
   Cause cause{CauseKind::missing_counters,
-              count_text(added.size(), "counter") +
+              leftover_count_text(added.size(), "counter") +
                   " num_batches_tracked are missing; PyTorch before 0.4.1 and some exporters did not save them"};
   cause.evidence.push_back("the first is " + core::quote(step.keys.front()));
-  step.text = "add " + count_text(added.size(), "counter") + " of 0";
+  step.text = "add " + leftover_count_text(added.size(), "counter") + " of 0";
   std::vector<FileKey> file = attempt.file();
   for (FileKey& key : added) file.push_back(std::move(key));
   attempt.add(std::move(cause), {std::move(step)}, std::move(file));
@@ -64,12 +64,12 @@ void find_missing_tables(Attempt& attempt) {
     step.shapes.push_back(*shape);
   }
   if (step.keys.empty()) return;
-  Cause cause{CauseKind::missing_tables, count_text(step.keys.size(), "table") + " relative_position_index " +
+  Cause cause{CauseKind::missing_tables, leftover_count_text(step.keys.size(), "table") + " relative_position_index " +
                                              (step.keys.size() == 1 ? "is" : "are") +
                                              " missing; what they hold follows from the window"};
   cause.evidence.push_back("the first is " + core::quote(step.keys.front()));
   if (!attempt.wanted().shapes_known()) cause.confidence = 0.85;  // projects differ in how they lay the table out
-  step.text = "add " + count_text(step.keys.size(), "table") + " of window positions";
+  step.text = "add " + leftover_count_text(step.keys.size(), "table") + " of window positions";
   std::vector<FileKey> file = attempt.file();
   for (std::size_t i = 0; i < step.keys.size(); ++i) file.push_back({step.keys[i], step.shapes[i], core::DType::i64});
   attempt.add(std::move(cause), {std::move(step)}, std::move(file));
@@ -86,8 +86,8 @@ void drop_keys(Attempt& attempt, Cause cause, std::string_view what, Chosen&& ch
     gone.insert(attempt.file()[i].name);
   }
   if (gone.empty()) return;
-  step.text = "drop " + count_text(gone.size(), what);
-  cause.text = count_text(gone.size(), what) + cause.text;
+  step.text = "drop " + leftover_count_text(gone.size(), what);
+  cause.text = leftover_count_text(gone.size(), what) + cause.text;
   cause.evidence.push_back(some_names(step.keys));
   std::vector<FileKey> file = attempt.file();
   std::erase_if(file, [&](const FileKey& key) { return gone.contains(key.name); });

@@ -12,14 +12,14 @@ namespace ckpt::detail {
 namespace {
 
 constexpr std::size_t kMaxRules = 24;
-constexpr std::size_t kMaxTried = 12;
+constexpr std::size_t kMaxNamesTried = 12;
 
 std::string of(std::uint64_t count, std::uint64_t all) {
   return core::format_count(count) + " of " + core::format_count(all);
 }
 
 /// What a rule would do to the keys.
-struct Trial {
+struct NameTrial {
   std::vector<FileKey> file;
   std::uint64_t score = 0;
   std::size_t changed = 0;
@@ -27,8 +27,8 @@ struct Trial {
   std::pair<std::string, std::string> example;
 };
 
-Trial try_rule(const Attempt& attempt, const KeyRule& rule) {
-  Trial trial;
+NameTrial try_rule(const Attempt& attempt, const KeyRule& rule) {
+  NameTrial trial;
   trial.file = attempt.file();
   auto rename = key_function(rule);
   for (std::size_t i = 0; i < trial.file.size(); ++i) {
@@ -138,7 +138,7 @@ std::string example_line(const std::pair<std::string, std::string>& example) {
 }
 
 /// Without known shapes a rule for one key or two may be a coincidence.
-double confidence_of(const Attempt& attempt, const Trial& trial, const RuleVote& vote, CauseKind kind) {
+double confidence_of(const Attempt& attempt, const NameTrial& trial, const RuleVote& vote, CauseKind kind) {
   bool wrapper = kind == CauseKind::wrapper_prefix || kind == CauseKind::missing_wrapper;
   if (wrapper || kind == CauseKind::old_names) return 0.99;
   double confidence = attempt.wanted().shapes_known() ? 0.95 : 0.85;
@@ -170,7 +170,7 @@ void reconcile_wrappers(Attempt& attempt) {
     found->second = -1;
   }
   if (rule.table.empty()) return;
-  Trial trial = try_rule(attempt, rule);
+  NameTrial trial = try_rule(attempt, rule);
   if (!trial.sound || trial.score <= attempt.score()) return;
   Cause cause{CauseKind::missing_wrapper, of(trial.changed, attempt.file().size()) +
                                               " keys differ from the model's in the wrappers inside them alone"};
@@ -182,7 +182,7 @@ void reconcile_wrappers(Attempt& attempt) {
 /// The best of some candidates, if any helps.
 struct Found {
   RuleVote vote;
-  Trial trial;
+  NameTrial trial;
   std::vector<std::string> rivals;  ///< other rules that would help as much
 };
 
@@ -190,11 +190,11 @@ struct Found {
 std::optional<Found> best_of(const Attempt& attempt, const std::vector<RuleVote>& votes) {
   std::optional<Found> best;
   std::size_t tried = 0;
-  std::size_t most = attempt.file().size() > 20'000 ? 3 : kMaxTried;
+  std::size_t most = attempt.file().size() > 20'000 ? 3 : kMaxNamesTried;
   for (const RuleVote& vote : votes) {
     if (++tried > most) break;
     RuleVote candidate = vote;
-    Trial trial = try_rule(attempt, candidate.rule);
+    NameTrial trial = try_rule(attempt, candidate.rule);
     if (trial.changed == 0) continue;
     if (!trial.sound) {
       candidate.rule = restricted(attempt, candidate.rule);
@@ -297,7 +297,7 @@ void find_wrappers(Attempt& attempt) {
   WrapperUse use = wrapper_use(unmatched);
   if (wanted_has || use.keys * 2 <= unmatched.size()) return;
   FixStep step = wrapper_step(use);
-  Trial trial = try_rule(attempt, step.rule);
+  NameTrial trial = try_rule(attempt, step.rule);
   if (!trial.sound || trial.changed == 0 || trial.score < attempt.score()) return;
   Cause cause{use.inside ? CauseKind::wrapper_inside : CauseKind::wrapper_prefix, ""};
   std::string many = of(trial.changed, attempt.file().size()) + " keys ";

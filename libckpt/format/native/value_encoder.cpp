@@ -11,11 +11,11 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
-using Items = std::vector<std::pair<Value, Value>>;
+using EncodedItems = std::vector<std::pair<Value, Value>>;
 
 template <class Visit>
 void for_each_child(const Value& value, const Visit& visit) {
-  auto visit_items = [&](const Items& items) {
+  auto visit_items = [&](const EncodedItems& items) {
     for (const auto& [key, child] : items) visit(key), visit(child);
   };
   if (value.is_sequence()) {
@@ -137,7 +137,7 @@ class Encoder {
     for (const Value& item : items) put(item);
   }
 
-  void put_items(const Items& items) {
+  void put_items(const EncodedItems& items) {
     put_count(out_, items.size());
     for (const auto& [key, value] : items) {
       put(key);

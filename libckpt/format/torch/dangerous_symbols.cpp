@@ -15,7 +15,7 @@ constexpr std::size_t kMaxArguments = 6;  // of one call or container
 constexpr int kMaxDepth = 4;
 
 /// Modules of which nothing belongs into a checkpoint, with all below them.
-constexpr auto kModules = std::to_array<std::string_view>({
+constexpr auto kDangerousModules = std::to_array<std::string_view>({
     "os",
     "posix",
     "nt",
@@ -249,7 +249,7 @@ bool is_dangerous(std::string_view symbol) {
   if (symbol == "io.BytesIO" || symbol == "_io.BytesIO" || symbol == "io.StringIO" || symbol == "_io.StringIO")
     return false;
   auto below = [&](std::string_view module) { return is_at_or_below(symbol, module); };
-  if (std::any_of(kModules.begin(), kModules.end(), below)) return true;
+  if (std::any_of(kDangerousModules.begin(), kDangerousModules.end(), below)) return true;
   if (std::any_of(kNames.begin(), kNames.end(), below)) return true;
   // A module's way to another one ("torch.os.system") and the inside of an object ("Net.__init__.__globals__").
   for (std::size_t begin = 0; begin <= symbol.size();) {

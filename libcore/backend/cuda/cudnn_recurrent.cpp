@@ -41,7 +41,7 @@ bool fits(const WholeLayer& l) {
   return l.hidden <= kMost / width / gates_of(l.kind) && l.batch <= kMost / l.steps / width;
 }
 
-int narrow(std::int64_t size) {
+int narrow_recurrent(std::int64_t size) {
   return static_cast<int>(size);
 }
 
@@ -137,12 +137,14 @@ std::unique_ptr<CudnnLayers::Plan> CudnnLayers::make(const WholeLayer& layer, in
 
 bool CudnnLayers::describe_arrays(Plan& plan) {
   const WholeLayer& l = plan.layer;
-  const int type = cudnn_type(l.dtype), steps = narrow(l.steps), batch = narrow(l.batch), hidden = narrow(l.hidden);
+  const int type = cudnn_type(l.dtype), steps = narrow_recurrent(l.steps), batch = narrow_recurrent(l.batch),
+            hidden = narrow_recurrent(l.hidden);
   const std::vector<int> lengths(static_cast<std::size_t>(batch), steps);
   const int sizes[3] = {1, batch, hidden}, strides[3] = {batch * hidden, hidden, 1};
   return api_.create_steps(&plan.x) == 0 && api_.create_steps(&plan.y) == 0 && api_.create_tensor(&plan.state) == 0 &&
          api_.create_tensor(&plan.matrix) == 0 && api_.create_tensor(&plan.bias) == 0 &&
-         api_.set_steps(plan.x, type, kPackedSteps, steps, batch, narrow(l.input), lengths.data(), nullptr) == 0 &&
+         api_.set_steps(plan.x, type, kPackedSteps, steps, batch, narrow_recurrent(l.input), lengths.data(), nullptr) ==
+             0 &&
          api_.set_steps(plan.y, type, kPackedSteps, steps, batch, hidden, lengths.data(), nullptr) == 0 &&
          api_.set_tensor(plan.state, type, 3, sizes, strides) == 0;
 }
@@ -152,13 +154,13 @@ bool CudnnLayers::describe(void* handle, int algorithm, int math, Plan& plan) {
   constexpr int kLayers = 1;
   const WholeLayer& l = plan.layer;
   WholeLayerPlan& needs = plan.needs;
-  const int hidden = narrow(l.hidden);
-  const bool described = api_.create_dropout(&plan.dropout) == 0 &&
-                         api_.set_dropout(plan.dropout, handle, 0, nullptr, 0, 0) == 0 &&
-                         api_.create_layer(&plan.network) == 0 &&
-                         api_.set_layer(plan.network, algorithm, cell_of(l.kind), l.bias ? kDoubleBias : kNoBias,
-                                        kOneDirection, kLinearInput, cudnn_type(l.dtype), cudnn_sum_type(l.dtype), math,
-                                        narrow(l.input), hidden, hidden, kLayers, plan.dropout, kOnlyPackedIo) == 0;
+  const int hidden = narrow_recurrent(l.hidden);
+  const bool described =
+      api_.create_dropout(&plan.dropout) == 0 && api_.set_dropout(plan.dropout, handle, 0, nullptr, 0, 0) == 0 &&
+      api_.create_layer(&plan.network) == 0 &&
+      api_.set_layer(plan.network, algorithm, cell_of(l.kind), l.bias ? kDoubleBias : kNoBias, kOneDirection,
+                     kLinearInput, cudnn_type(l.dtype), cudnn_sum_type(l.dtype), math, narrow_recurrent(l.input),
+                     hidden, hidden, kLayers, plan.dropout, kOnlyPackedIo) == 0;
   return described && api_.weight_bytes(handle, plan.network, &needs.weights) == 0 &&
          api_.work_bytes(handle, plan.network, l.training ? kTraining : kInference, plan.x, &needs.work,
                          &needs.reserve) == 0;

@@ -12,7 +12,7 @@ constexpr int kBytes = 1;  // ncclUint8
 constexpr int kSum = 0;    // ncclSum
 
 /// ncclDataType_t; -1 where there is none.
-int type_of(DType dtype) {
+int nccl_type_of(DType dtype) {
   switch (dtype) {
     case DType::i8:
       return 0;
@@ -54,7 +54,7 @@ int Nccl::version() const {
 }
 
 bool Nccl::can_sum(DType dtype) {
-  return type_of(dtype) >= 0;
+  return nccl_type_of(dtype) >= 0;
 }
 
 void Nccl::check(int error) const {
@@ -104,7 +104,7 @@ void Nccl::broadcast(std::span<const Rank> ranks, std::size_t bytes) {
 
 void Nccl::reduce(std::span<const Rank> ranks, std::size_t root, std::size_t count, DType dtype) {
   run(ranks, [&](const Rank& rank, void* communicator) {
-    return api_.reduce(rank.in, rank.out, count, type_of(dtype), kSum, static_cast<int>(root), communicator,
+    return api_.reduce(rank.in, rank.out, count, nccl_type_of(dtype), kSum, static_cast<int>(root), communicator,
                        rank.stream);
   });
 }
