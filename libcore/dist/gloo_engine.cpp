@@ -87,9 +87,17 @@ class GlooEngine final : public Engine {
     auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
     context->setTimeout(options.timeout);
     GlooStore store(*options.store);
-    const detail::BlockedSignal no_pipe(SIGPIPE);
-    context->connectFullMesh(store, device);
     context_ = context;
+    try {
+      connect(*context, store, device);
+      // Whoever is done early may end, and must not cut off one that is still connecting.
+      barrier({kConnected, options.timeout});
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Error(ErrorCode::io, "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+                                     " could not connect to all others: " + error.what());
+    }
   }
   std::string name() const override { return "gloo"; }
 
@@ -165,6 +173,13 @@ class GlooEngine final : public Engine {
   }
 
  private:
+  static constexpr std::uint32_t kConnected = 0xffffffff;  ///< no tag of a call
+
+  static void connect(gloo::rendezvous::Context& context, GlooStore& store,
+                      std::shared_ptr<gloo::transport::Device>& device) {
+    const detail::BlockedSignal no_pipe(SIGPIPE);
+    context.connectFullMesh(store, device);
+  }
   template <class Options>
   static void begin(Options& options, const Call& call) {
     options.setTag(call.tag);

@@ -24,7 +24,7 @@ TEST(Guess, FindsCommandsByWhatTheyDo) {
   TempDir dir;
   const std::vector<std::pair<std::string, std::string>> meant = {
       {"list", "'ls'"},       {"show", "'info' or 'tree'"}, {"merge", "'join' or 'avg'"},
-      {"quantize", "'cast'"}, {"average", "'avg'"},         {"validate", "'verify'"},
+      {"half", "'cast'"},     {"average", "'avg'"},         {"validate", "'verify'"},
       {"check", "'verify'"},  {"rename-keys", "'rename'"},  {"compare", "'diff'"},
       {"checksum", "'hash'"}, {"shard", "'split'"},         {"repair", "'fix' or 'rescue'"},
       {"verfy", "'verify'"},  {"diagnose", "'why'"},        {"unwrap", "'strip-prefix'"},
@@ -43,9 +43,9 @@ TEST(Guess, NamesOnlyCommandsThatAreThere) {
   TempDir dir;
   std::string all = run_ckpt(dir.path(), {"--help"}).out;
   for (const char* word :
-       {"list",      "show",      "print",    "merge",    "average", "quantize", "validate", "rename-keys",
-        "strip",     "prefix",    "device",   "compare",  "filter",  "shard",    "unshard",  "transform",
-        "release",   "shrink",    "metadata", "checksum", "audit",   "recover",  "repair",   "diagnose",
+       {"list",      "show",      "print",    "merge",    "average", "half",    "validate", "rename-keys",
+        "strip",     "prefix",    "device",   "compare",  "filter",  "shard",   "unshard",  "transform",
+        "release",   "shrink",    "metadata", "checksum", "audit",   "recover", "repair",   "diagnose",
         "histogram", "optimizer", "models",   "gpus",     "index"}) {
     std::string said = refused(dir, {word}).err;
     std::size_t at = said.find("did you mean '");

@@ -151,6 +151,8 @@ void make_checkpoints(const fs::path& at) {
     ckpt::save(ckpt::with_metrics(checkpoint(net(1)), {{"val_acc", 0.9}}), at / "runs" / name, {.durable = false});
   }
   write("new.pth", net(1, "backbone."));
+  write("llm.safetensors", dict({{"output.weight", matrix({2, 32}, 1)}, {"blk.0.weight", matrix({2, 32}, 2)}}));
+  write("model.gguf", dict({{"output.weight", matrix({2, 32}, 1)}, {"blk.0.weight", matrix({2, 32}, 2)}}));
   write("torchvision.pth", net(1));
   write("timm.safetensors", net(1, "model."));
   write("best.pth", training(net(1)));

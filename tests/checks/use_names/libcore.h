@@ -18,7 +18,7 @@ extern core::Tensor q, k, v;                         // of attention
 extern core::Tensor indices, index, values, table;   // of rows
 extern core::Tensor scores, logits, labels, target;  // of a classifier
 extern core::Tensor image, images, points, source, input, next, loss;
-extern std::vector<core::Tensor> tensors, matrices;
+extern std::vector<core::Tensor> tensors, matrices, result;
 extern core::RecurrentWeights weights;
 extern bool is_training;
 

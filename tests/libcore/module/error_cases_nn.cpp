@@ -35,12 +35,13 @@ struct Registers : ModuleOf<Registers> {
   std::string name;
   Linear fc{1, 1};
   ReLU x;
+  Parameter weight{ones({1})};
   Tensor extra = ones({1});
 
   Registers(Kind given, std::string member) : kind(given), name(std::move(member)) {}
   void members(Members& m) override {
     m.child("fc", fc).child("x", x);
-    if (kind == Kind::parameter) m.parameter(name, extra);
+    m.parameter(kind == Kind::parameter ? name : "weight", weight);
     if (kind == Kind::buffer) m.buffer(name, extra);
     if (kind == Kind::child) m.child(name, x);
   }

@@ -66,7 +66,7 @@ int run(Context& context, const Options& options) {
 void add_quantize(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "quantize",
-      "ckpt quantize --to Q8_0 model.safetensors    # writes model.Q8_0.gguf\n  ckpt quantize --to Q4_0 --keep "
+      "ckpt quantize --to Q8_0 llm.safetensors    # writes llm.Q8_0.gguf\n  ckpt quantize --to Q4_0 --keep "
       "'output.weight' "
       "model.gguf -o small.gguf",
       "Pack float matrices into quantized blocks, which GGUF files hold, rounded as gguf-py rounds them. Tensors of "

@@ -23,7 +23,7 @@ constexpr Meaning kMeanings[] = {
     {"print dump get", "cat"},
     {"merge combine concat consolidate", "join avg"},
     {"average mean soup ema swa ensemble blend interpolate", "avg"},
-    {"quantize quantise dtype half bf16 fp16 f16 fp32 precision downcast", "cast"},
+    {"dtype half bf16 fp16 f16 fp32 precision downcast", "cast"},
     {"validate check test integrity fsck lint", "verify"},
     {"rename-keys map-keys remap-keys rekey replace edit mv", "rename"},
     {"strip unwrap remove-prefix unprefix", "strip-prefix"},
