@@ -59,8 +59,8 @@ std::string output_name(const Diagnosis& diagnosis) {
   if (converts(diagnosis) || (end == ".ckpt" && diagnosis.format.starts_with("torch"))) end = ".pth";
   std::error_code ignored;
   std::string name = stem + "." + diagnosis.tag + end;
-  constexpr int kMaxTried = 1000;
-  for (int i = 2; i < kMaxTried && std::filesystem::exists(std::filesystem::symlink_status(name, ignored)); ++i) {
+  constexpr int kMaxNumbers = 1000;
+  for (int i = 2; i < kMaxNumbers && std::filesystem::exists(std::filesystem::symlink_status(name, ignored)); ++i) {
     name = stem + "." + diagnosis.tag + std::to_string(i) + end;
   }
   return name;

@@ -186,7 +186,7 @@ long peak_memory() {
 }
 
 TEST(StoreService, SurvivesHostileClients) {
-  const long before = peak_memory();
+  [[maybe_unused]] const long before = peak_memory();
   Hostile hostile(1);
   StoreService service;
   std::vector<StoreService::Id> clients;
@@ -206,7 +206,9 @@ TEST(StoreService, SurvivesHostileClients) {
   EXPECT_TRUE(
       service.receive(honest, op(Operation::set) + text("/honest") + text("v") + op(Operation::get) + text("/honest")));
   EXPECT_EQ(service.take_output(honest), text("v"));
+#ifndef __SANITIZE_ADDRESS__  // which keeps what is freed for a while
   EXPECT_LE(peak_memory() - before, 64 * 1024) << "KiB";
+#endif
 }
 
 }  // namespace
