@@ -9,7 +9,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 [ -f "$input" ] || { echo "skipped: golden data are not unpacked"; exit 77; }
 cmake --install "$build" --prefix "$scratch/usr" >"$scratch/install.log"
-diff <(cd "$scratch/usr/include" && find . -name '*.h' | cut -c3- | LC_ALL=C sort) \
+diff <(cd "$scratch/usr/include" && find . -name '*.h' -o -name '*.inc' | cut -c3- | LC_ALL=C sort) \
   <(cmake -DROOT="$here/../.." -P "$here/../../tools/install/headers.cmake" | LC_ALL=C sort)
 export PKG_CONFIG_PATH=$(dirname "$(find "$scratch/usr" -name ckpt.pc)")
 
