@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <unordered_map>
 
 #include "libckpt/analyze/compare_bytes.h"
@@ -147,7 +148,7 @@ class Differ {
     }
     for (const auto& [x, y] : matched.pairs) {
       seen_.pairs.push_back({*x, *y, {}});
-      total_ += detail::with_values(x->entry)->byte_size();
+      total_ += compared_side(*x, *y)->byte_size();
     }
     compare_values();
     for (detail::SeenPair& pair : seen_.pairs) note_pair(pair);
@@ -169,22 +170,47 @@ class Differ {
     }
   }
 
+  /// What is compared of `one`: blocks beside blocks of their type as they are, all others by their values.
+  static EntryPtr compared_side(const NamedEntry& one, const NamedEntry& other) {
+    return type_name(*one.entry) == type_name(*other.entry) ? one.entry : detail::with_values(one.entry);
+  }
+
   void compare_values() {
+    compare_pairs(
+        compared_side, [](const detail::SeenPair&) { return true; }, [this](std::uint64_t n) { tick(n); });
+    result_.bytes_compared = done_;
+    // By how much blocks of one type differ.
+    compare_pairs([](const NamedEntry& one, const NamedEntry&) { return detail::with_values(one.entry); },
+                  [](const detail::SeenPair& pair) {
+                    return pair.a.entry->blocks && pair.values && !pair.values->numbers && pair.values->differing > 0;
+                  },
+                  {});
+  }
+
+  /// Compares the sides of those pairs that `is_meant`. Other blocks of equal values stay a difference, of no size.
+  void compare_pairs(const std::function<EntryPtr(const NamedEntry&, const NamedEntry&)>& side,
+                     const std::function<bool(const detail::SeenPair&)>& is_meant,
+                     const std::function<void(std::uint64_t)>& ticks) {
     std::vector<detail::ValuePair> pairs;
-    std::vector<std::size_t> places;
-    std::vector<EntryPtr> values;  // of quantised blocks
-    for (std::size_t i = 0; i < seen_.pairs.size(); ++i) {
-      const detail::SeenPair& pair = seen_.pairs[i];
-      EntryPtr a = values.emplace_back(detail::with_values(pair.a.entry));
-      EntryPtr b = values.emplace_back(detail::with_values(pair.b.entry));
+    std::vector<detail::SeenPair*> places;
+    std::vector<EntryPtr> held;
+    for (detail::SeenPair& pair : seen_.pairs) {
+      if (!is_meant(pair)) continue;
+      EntryPtr a = held.emplace_back(side(pair.a, pair.b));
+      EntryPtr b = held.emplace_back(side(pair.b, pair.a));
       if (!detail::are_comparable(*a, *b)) continue;
       pairs.push_back({a.get(), b.get(), pair.a.name});
-      places.push_back(i);
+      places.push_back(&pair);
     }
-    detail::CompareOptions how{{options_.rtol, options_.atol}, options_.threads, [this](std::uint64_t n) { tick(n); }};
+    detail::CompareOptions how{{options_.rtol, options_.atol}, options_.threads, ticks};
     std::vector<ValueDifference> found = with_file_at_fault([&] { return detail::compare_values(pairs, how); });
-    for (std::size_t k = 0; k < places.size(); ++k) seen_.pairs[places[k]].values = found[k];
-    result_.bytes_compared = done_;
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      if (!places[k]->values || found[k].differing > 0) {
+        places[k]->values = found[k];
+      } else if (!how.tolerance.exact()) {
+        places[k]->values->beyond = 0;
+      }
+    }
   }
 
   void note_pair(const detail::SeenPair& pair) {

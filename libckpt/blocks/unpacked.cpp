@@ -14,6 +14,7 @@ using core::DType;
 using core::Error;
 using core::ErrorCode;
 
+constexpr std::size_t kMaxElements = 256;          ///< of a block
 constexpr std::uint64_t kBytesAtOnce = 256 << 10;  ///< of the wider side
 
 /// Units of `wide` bytes that come from as many units of `from` bytes each.
@@ -80,7 +81,6 @@ class UnpackedSource final : public BlockwiseSource {
     }
   }
 
-  static constexpr std::size_t kMaxElements = 256;
   const BlockCodec& codec_;
 };
 
@@ -101,7 +101,6 @@ class PackedSource final : public BlockwiseSource {
     }
   }
 
-  static constexpr std::size_t kMaxElements = 256;
   const BlockCodec& codec_;
 };
 

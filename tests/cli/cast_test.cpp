@@ -12,14 +12,6 @@ using namespace test;
 
 namespace {
 
-std::vector<std::string> types_in(const std::filesystem::path& path) {
-  std::vector<std::string> out;
-  for (const ckpt::NamedEntry& named : ckpt::list_entries(ckpt::open(path).root)) {
-    out.push_back(named.name + " " + ckpt::type_name(*named.entry));
-  }
-  return out;
-}
-
 TEST(CastCommand, WritesBesideTheInputAndKeepsWhatIsNamed) {
   TempDir dir;
   write_checkpoint(dir.path() / "net.safetensors", dict({{"fc.weight", tensor({1, 2})}, {"norm.weight", tensor({1})}}));

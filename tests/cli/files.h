@@ -30,6 +30,15 @@ inline std::vector<std::string> names_in(const std::filesystem::path& path) {
   return names(ckpt::open(path));
 }
 
+/// "fc.weight float32", ... of the tensors of a file, in order.
+inline std::vector<std::string> types_in(const std::filesystem::path& path) {
+  std::vector<std::string> out;
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(ckpt::open(path).root)) {
+    out.push_back(named.name + " " + ckpt::type_name(*named.entry));
+  }
+  return out;
+}
+
 /// What a command that takes several files says of the first: {"schema":2,"version":"...","files":[THIS]}.
 inline ckpt::JsonView first_file(const ckpt::JsonDocument& document) {
   return document.root().at("files").items().at(0);

@@ -12,14 +12,6 @@ using namespace test;
 
 namespace {
 
-std::vector<std::string> types_in(const std::filesystem::path& path) {
-  std::vector<std::string> out;
-  for (const ckpt::NamedEntry& named : ckpt::list_entries(ckpt::open(path).root)) {
-    out.push_back(named.name + " " + ckpt::type_name(*named.entry));
-  }
-  return out;
-}
-
 /// A matrix of two blocks a row and a bias.
 void write_float_model(const TempDir& dir, const std::string& name) {
   auto weight = std::make_shared<ckpt::Entry>(float_entry(std::vector<float>(128, 0.5F)));

@@ -230,6 +230,32 @@ TEST_F(QuantisedFile, IsComparedByItsValues) {
   EXPECT_EQ(ckpt::diff(ckpt::open(packed_), ckpt::open(packed_), {}).tensors_equal, 2U);
 }
 
+TEST(QuantisedDiff, OfOneTypeSaysByHowMuch) {
+  ckpt::Checkpoint a = ckpt::quantize(model_of({{"w", matrix(1, 32)}}), {.to = "Q8_0"});
+  ckpt::Checkpoint b = ckpt::quantize(model_of({{"w", matrix(1, 32, {-1, -0.5F})}}), {.to = "Q8_0"});
+  ckpt::DiffResult diff = ckpt::diff(a, b, {});
+  ASSERT_EQ(diff.differences.size(), 1U);
+  EXPECT_EQ(diff.differences[0].differing, 1U);
+  EXPECT_NEAR(*diff.differences[0].max_difference, 0.4, 0.01);
+  EXPECT_TRUE(ckpt::diff(a, b, {.atol = 0.5}).equal());
+}
+
+// A block of zeros says so with any numbers, where its scale is zero.
+TEST(QuantisedDiff, OfOtherBytesForEqualValuesIsADifferenceWithoutTolerance) {
+  auto zeros = [](std::uint8_t number) {
+    auto entry = std::make_shared<ckpt::Entry>();
+    ByteVector bytes(34, std::byte{number});
+    bytes[0] = bytes[1] = std::byte{0};
+    entry->dtype = DType::u8;
+    entry->shape = {34};
+    entry->bytes = ckpt::memory_source(bytes);
+    entry->blocks = ckpt::BlockType{"Q8_0", {32}};
+    return model_of({{"w", entry}});
+  };
+  EXPECT_FALSE(ckpt::diff(zeros(1), zeros(2), {}).equal());
+  EXPECT_TRUE(ckpt::diff(zeros(1), zeros(2), {.atol = 0.5}).equal());
+}
+
 TEST_F(QuantisedFile, BecomesAnyFormatOnceItIsUnpacked) {
   std::filesystem::path target = dir_.path() / "model.safetensors";
   EXPECT_THAT(test::message_of([&] { ckpt::save(ckpt::open(packed_), target); }),
