@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "libcore/base/error.h"
+#include "libcore/base/text.h"
 
 namespace ckpt::detail {
 namespace {
@@ -86,8 +87,10 @@ class UnpackedSource final : public BlockwiseSource {
 
 class PackedSource final : public BlockwiseSource {
  public:
-  PackedSource(SourcePtr values, const BlockCodec& codec)
-      : BlockwiseSource(std::move(values), codec.elements * sizeof(float), codec.bytes), codec_(codec) {}
+  PackedSource(SourcePtr values, const BlockCodec& codec, std::string name)
+      : BlockwiseSource(std::move(values), codec.elements * sizeof(float), codec.bytes),
+        codec_(codec),
+        name_(std::move(name)) {}
 
  private:
   void convert(Bytes in, MutableBytes out, std::uint64_t units) const override {
@@ -96,12 +99,16 @@ class PackedSource final : public BlockwiseSource {
     for (std::uint64_t i = 0; i < units; ++i) {
       std::memcpy(values, in.data() + i * width, width);
       bool finite = std::all_of(values, values + codec_.elements, [](float value) { return std::isfinite(value); });
-      if (!finite) throw Error(ErrorCode::value, "a value that is not finite cannot be quantized");
+      if (!finite) {
+        throw Error(ErrorCode::refused, core::quote(name_) + " has a value that is not finite, which blocks of type " +
+                                            std::string(codec_.name) + " cannot hold; keep the tensor as it is");
+      }
       codec_.pack(values, out.data() + i * codec_.bytes);
     }
   }
 
   const BlockCodec& codec_;
+  std::string name_;
 };
 
 }  // namespace
@@ -124,14 +131,14 @@ EntryPtr with_values(EntryPtr entry) {
   return values == nullptr ? entry : values;
 }
 
-EntryPtr packed(const Entry& entry, const BlockCodec& codec) {
+EntryPtr packed(const Entry& entry, const BlockCodec& codec, const std::string& name) {
   auto blocks = std::make_shared<Entry>(entry);
   blocks->blocks = BlockType{std::string(codec.name), entry.shape};
   blocks->dtype = DType::u8;
   blocks->view.reset();
   std::int64_t& row = blocks->shape[blocks->shape.size() - 1];
   row = row / codec.elements * codec.bytes;
-  if (entry.bytes != nullptr) blocks->bytes = std::make_shared<PackedSource>(entry.bytes, codec);
+  if (entry.bytes != nullptr) blocks->bytes = std::make_shared<PackedSource>(entry.bytes, codec, name);
   return blocks;
 }
 

@@ -18,7 +18,7 @@ EntryPtr unpacked(const Entry& entry);
 EntryPtr with_values(EntryPtr entry);
 
 /// f32 values packed into blocks. REQUIRES: codec.pack; the entry is f32 without blocks, and its last dimension a
-/// multiple of codec.elements. A read throws Error(value) for a value that is not finite.
-EntryPtr packed(const Entry& entry, const BlockCodec& codec);
+/// multiple of codec.elements. A read throws Error(refused), which has `name`, for a value that is not finite.
+EntryPtr packed(const Entry& entry, const BlockCodec& codec, const std::string& name);
 
 }  // namespace ckpt::detail

@@ -121,7 +121,7 @@ class Quantizer final : public EntryMap {
     Entry values = entry;
     values.dtype = DType::f32;
     if (entry.bytes != nullptr) values.bytes = cast_source(entry.bytes, entry.dtype, DType::f32);
-    return detail::packed(values, codec_);
+    return detail::packed(values, codec_, name);
   }
 
  private:

@@ -46,7 +46,8 @@ Checkpoint dequantize(const Checkpoint& checkpoint, const DequantizeOptions& opt
 
 /// Changes f64, f32, f16 and bf16 tensors of two dimensions or more whose last is a whole number of blocks; all others
 /// stay as they are, as in llama.cpp's files. Errors: Error(key) when nothing is at `at` or a pattern of `keep` is
-/// wrong; Error(value) when `to` cannot be written, and, once a tensor is read, for a value that is not finite.
+/// wrong; Error(value) when `to` cannot be written; once a tensor is read, Error(refused) for a value that is not
+/// finite.
 Checkpoint quantize(const Checkpoint& checkpoint, const QuantizeOptions& options, QuantizeReport* report = nullptr);
 
 /// The types that quantize() writes: "Q4_0", "Q4_1", ...

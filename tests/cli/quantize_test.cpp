@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "libckpt/io/json.h"
 #include "tests/cli/files.h"
 
@@ -48,6 +50,20 @@ TEST(QuantizeCommand, SaysWhatItCannotWriteAndWhatIsNotThere) {
   EXPECT_EQ(nothing.code, 1);
   EXPECT_THAT(nothing.err + nothing.out, HasSubstr("nothing to quantize: none of 1 tensor is a float matrix"));
   EXPECT_FALSE(std::filesystem::exists(dir.path() / "flat.Q8_0.gguf"));
+}
+
+TEST(QuantizeCommand, NamesTheTensorThatIsNotFiniteAndKeepsIt) {
+  TempDir dir;
+  std::vector<float> values(32, 1);
+  values[3] = std::numeric_limits<float>::infinity();
+  auto weight = std::make_shared<ckpt::Entry>(float_entry(values));
+  weight->shape = {1, 32};
+  auto other = std::make_shared<ckpt::Entry>(float_entry(std::vector<float>(32, 1)));
+  other->shape = {1, 32};
+  write_checkpoint(dir.path() / "net.safetensors",
+                   dict({{"a.weight", ckpt::Value::tensor(other)}, {"b.weight", ckpt::Value::tensor(weight)}}));
+  expect_refused(dir, {"quantize", "--to", "Q8_0", "net.safetensors"}, 3, "'b.weight'", "not finite");
+  EXPECT_EQ(run_ckpt(dir.path(), {"quantize", "--to", "Q8_0", "--keep", "b.*", "net.safetensors"}).code, 0);
 }
 
 TEST(ConvertCommand, WritesTheValuesOfBlocks) {

@@ -144,7 +144,7 @@ TEST(Quantize, RefusesWhatIsNotFinite) {
   ckpt::Checkpoint model = model_of({{"w", matrix(1, 32, {1, std::numeric_limits<float>::infinity()})}});
   ckpt::Checkpoint packed = ckpt::quantize(model, {.to = "Q8_0"});
   EXPECT_EQ(test::message_of([&] { ckpt::read_all(*entry_of(packed, "w")->bytes); }),
-            "a value that is not finite cannot be quantized");
+            "'w' has a value that is not finite, which blocks of type Q8_0 cannot hold; keep the tensor as it is");
 }
 
 TEST(Quantize, RefusesATypeThatItCannotWrite) {
