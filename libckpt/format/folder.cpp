@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libckpt/format/folder_kind.h"
+#include "libckpt/io/mapped_file.h"
 #include "libckpt/io/remote_name.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -89,6 +90,11 @@ fs::path named_file(const fs::path& path) {
   } catch (const Error&) {
     return path;
   }
+}
+
+SourcePtr detail::open_part(const fs::path& folder, const std::string& name, const OpenOptions& options,
+                            const std::string& named_by) {
+  return reached(open_in_folder(folder, name, links_of(options), named_by), options.io, options.residency);
 }
 
 }  // namespace ckpt

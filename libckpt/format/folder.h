@@ -3,6 +3,7 @@
 // Thread safety: pure. Use: path = resolve_folder(path);
 
 #include <filesystem>
+#include <string>
 
 #include "libckpt/io/folder_file.h"
 #include "libckpt/options.h"
@@ -27,6 +28,10 @@ namespace detail {
 inline Links links_of(const OpenOptions& options) {
   return options.allow_symlinks ? Links::anywhere : Links::inside;
 }
+
+/// One of the files that a checkpoint in `folder` is spread over, read as the options say. Errors: as open_in_folder().
+SourcePtr open_part(const std::filesystem::path& folder, const std::string& name, const OpenOptions& options,
+                    const std::string& named_by);
 
 }  // namespace detail
 

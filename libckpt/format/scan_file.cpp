@@ -2,7 +2,6 @@
 
 #include "libckpt/format/dcp/data_files.h"
 #include "libckpt/format/dcp/dcp.h"
-#include "libckpt/format/folder.h"
 #include "libckpt/format/shard_index.h"
 
 namespace ckpt::detail {
@@ -20,7 +19,7 @@ std::vector<std::pair<std::string, SourcePtr>> pieces_beside(const Input& input,
   keeping.foreign_objects = true;
   PickleGraph graph = read_dcp_pickle(*input.file, keeping);
   DcpMetadata metadata = read_dcp_metadata(graph, keeping);
-  DcpFiles files(input.path.parent_path(), links_of(options));
+  DcpFiles files(input.path.parent_path(), options);
   std::vector<std::pair<std::string, SourcePtr>> pieces;
   auto add = [&](const std::optional<DcpPlace>& place) {
     if (place) pieces.emplace_back(place->file + " at byte " + std::to_string(place->offset), files.range(*place));

@@ -9,7 +9,6 @@
 #include "libckpt/format/folder.h"
 #include "libckpt/io/hidden_names.h"
 #include "libckpt/io/json.h"
-#include "libckpt/io/mapped_file.h"
 #include "libckpt/io/remote_name.h"
 #include "libckpt/limits.h"
 #include "libcore/base/error.h"
@@ -165,7 +164,7 @@ void read_until_it_stands(const Input& input, const std::function<void(const Inp
 }
 
 SourcePtr open_shard(const std::filesystem::path& folder, const std::string& name, const OpenOptions& options) {
-  return reached(open_in_folder(folder, name, links_of(options), "the index"), options.io, options.residency);
+  return open_part(folder, name, options, "the index");
 }
 
 }  // namespace ckpt::detail

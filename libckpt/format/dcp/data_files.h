@@ -1,6 +1,6 @@
 #pragma once
 // The files of a distributed checkpoint: opened once each, ranges of them by name. Thread safety: one owner; the
-// sources may be read from many threads. Use: DcpFiles files(folder, Links::inside); SourcePtr bytes =
+// sources may be read from many threads. Use: DcpFiles files(folder, options); SourcePtr bytes =
 // files.range(place);
 
 #include <filesystem>
@@ -9,14 +9,15 @@
 #include <string>
 
 #include "libckpt/format/dcp/metadata.h"
-#include "libckpt/io/folder_file.h"
+#include "libckpt/io/byte_source.h"
 #include "libckpt/io/remote_name.h"
+#include "libckpt/options.h"
 
 namespace ckpt::detail {
 
 class DcpFiles {
  public:
-  DcpFiles(std::filesystem::path folder, Links links) : folder_(std::move(folder)), links_(links) {}
+  DcpFiles(std::filesystem::path folder, const OpenOptions& options);
   /// Errors: Error(corrupt) when the file is missing or ends before the range does; Error(refused) for a link that
   /// leads out of the folder, unless allowed; Error(io).
   SourcePtr range(const DcpPlace& place);
@@ -34,7 +35,7 @@ class DcpFiles {
 
  private:
   std::filesystem::path folder_;
-  Links links_;
+  OpenOptions options_;  ///< without a report, which may go before this
   std::mutex opening_;
   std::map<std::string, SourcePtr> files_;
 };

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "libckpt/format/dcp/data_files.h"
-#include "libckpt/format/folder.h"
 #include "libckpt/format/torch/archive_check.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -76,7 +75,7 @@ VerifyResult verify_dcp(const Input& input, const OpenOptions& options, const Pr
   keeping.report = nullptr;
   read_dcp(input, keeping);
   DcpMetadata metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
-  DcpFiles files(input.path.parent_path(), links_of(options));
+  DcpFiles files(input.path.parent_path(), options);
   VerifyResult result;
   result.method = "CRC-32 of every record of every chunk, and the metadata against the files";
   result.checksums = ChecksumCover::all;

@@ -113,11 +113,16 @@ std::uint64_t bytes_named(const DcpMetadata& metadata) {
 
 }  // namespace
 
+DcpFiles::DcpFiles(std::filesystem::path folder, const OpenOptions& options)
+    : folder_(std::move(folder)), options_(options) {
+  options_.report = nullptr;
+}
+
 SourcePtr DcpFiles::range(const DcpPlace& place) {
   SourcePtr& file = files_[place.file];
   if (file == nullptr) {
     file = core::with_context("file " + quote(place.file),
-                              [&] { return open_in_folder(folder_, place.file, links_, "the metadata"); });
+                              [&] { return open_part(folder_, place.file, options_, "the metadata"); });
   }
   if (place.offset > file->size() || place.length > file->size() - place.offset) {
     corrupt("the file " + quote(place.file) + " is cut off: it has " + core::format_count(file->size()) +
@@ -129,7 +134,7 @@ SourcePtr DcpFiles::range(const DcpPlace& place) {
 
 Checkpoint read_dcp(const Input& input, const OpenOptions& options) {
   DcpMetadata metadata = read_dcp_metadata(read_dcp_pickle(*input.file, options), options);
-  auto files = std::make_shared<DcpFiles>(input.path.parent_path(), links_of(options));
+  auto files = std::make_shared<DcpFiles>(input.path.parent_path(), options);
   NestedBuilder tree(options.limits);
   for (const DcpItem& item : metadata.items) {
     core::with_context(quote(item.name), [&] {

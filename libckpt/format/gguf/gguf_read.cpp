@@ -85,7 +85,7 @@ std::vector<Part> read_parts(const Input& input, const OpenOptions& options) {
   for (std::uint64_t i = 2; i <= count; ++i) {
     std::filesystem::path path = sibling(input.path, i, count);
     core::with_context(path.string(), [&] {
-      SourcePtr file = open_in_folder(path.parent_path(), path.filename(), links_of(options), "the first part");
+      SourcePtr file = open_part(path.parent_path(), path.filename(), options, "the first part");
       GgufHeader header = read_gguf_header(*file, options);
       bool fits = number_of(header.values, kSplitNumber) == i - 1 && number_of(header.values, kSplitCount) == count;
       if (!fits) throw Error(ErrorCode::corrupt, "this is not part " + std::to_string(i) + " of the split model");

@@ -32,7 +32,8 @@ std::string part_of(const NativeIndex& index, std::size_t number) {
   return core::format_count(count) + " of its " + core::format_count(index.payloads.size()) + " tensors";
 }
 
-std::shared_ptr<const OpenedNative> open_neighbour(const OpenedNative& file, std::size_t number, const Limits& limits) {
+std::shared_ptr<const OpenedNative> open_neighbour(const OpenedNative& file, std::size_t number,
+                                                   const OpenOptions& options) {
   const std::string& name = file.index.files[number];
   fs::path path = file.folder / name;
   std::error_code error;
@@ -41,9 +42,9 @@ std::shared_ptr<const OpenedNative> open_neighbour(const OpenedNative& file, std
                                         ", which is not beside it; the two belong in one folder");
   }
   return core::with_context(path.string(), [&] {
-    Input input = open_input(path);
-    auto opened = open_native(input, limits);
-    read_as(*input.file, Io::automatic);
+    Input input = open_input(path, {.residency = options.residency});
+    auto opened = open_native(input, options.limits);
+    read_as(*input.file, options.io);
     return opened;
   });
 }
@@ -140,9 +141,10 @@ const Payload* PayloadsByContent::find(const Hash128& hash, std::uint64_t size) 
   return at == payloads_.end() ? nullptr : at->second;
 }
 
-PayloadOpener::PayloadOpener(std::shared_ptr<const OpenedNative> file, const Limits& limits) : file_(std::move(file)) {
+PayloadOpener::PayloadOpener(std::shared_ptr<const OpenedNative> file, const OpenOptions& options)
+    : file_(std::move(file)) {
   for (std::size_t i = 0; i < file_->index.files.size(); ++i) {
-    std::shared_ptr<const OpenedNative> neighbour = open_neighbour(*file_, i, limits);
+    std::shared_ptr<const OpenedNative> neighbour = open_neighbour(*file_, i, options);
     neighbours_.push_back({neighbour, PayloadsByContent(neighbour->index)});
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Payloads that lie in other native files of the folder (shared_tensors.h), found there by their hash, wherever they
 // lie and however they are packed. Thread safety: const members from many threads. Use: PayloadOpener opener(file,
-// limits); SourcePtr source = opener.open(payload, cache);
+// options); SourcePtr source = opener.open(payload, cache);
 
 #include <map>
 #include <tuple>
@@ -26,8 +26,9 @@ class PayloadsByContent {
 /// Opens payloads of a file, whichever file they lie in.
 class PayloadOpener {
  public:
-  /// Opens the other files. Errors: Error(corrupt) when one is not there, those of reading it.
-  PayloadOpener(std::shared_ptr<const OpenedNative> file, const Limits& limits);
+  /// Opens the other files, to be read as the options say. Errors: Error(corrupt) when one is not there, those of
+  /// reading it.
+  PayloadOpener(std::shared_ptr<const OpenedNative> file, const OpenOptions& options);
   /// Errors: Error(corrupt) when the other file does not hold it any more.
   SourcePtr open(const Payload& payload, const std::shared_ptr<ChunkCache>& cache) const;
 

@@ -34,7 +34,7 @@ class EntryBuilder {
  public:
   EntryBuilder(std::shared_ptr<const OpenedNative> file, const OpenOptions& options) : file_(std::move(file)) {
     std::shared_ptr<ChunkCache> cache = make_chunk_cache();
-    PayloadOpener opener(file_, options.limits);
+    PayloadOpener opener(file_, options);
     payloads_.reserve(file_->index.payloads.size());
     for (const Payload& payload : file_->index.payloads) {
       SourcePtr source = opener.open(payload, cache);

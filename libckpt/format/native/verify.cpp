@@ -34,7 +34,7 @@ class Verifier {
         options_(options),
         progress_(progress),
         file_(open_native(input, options.limits)),
-        opener_(file_, options.limits) {}
+        opener_(file_, options) {}
 
   /// What the file alone can tell.
   VerifyResult check() {

@@ -307,6 +307,14 @@ TEST_F(SplitGguf, IsReadAsOne) {
   EXPECT_EQ(report.warnings.size(), 1U);
 }
 
+TEST_F(SplitGguf, EveryPartIsMapped) {
+  test::write_file(first_, part(0, "a").build());
+  test::write_file(second_, part(1, "b").build());
+  for (const ckpt::NamedEntry& named :
+       ckpt::list_entries(ckpt::open(first_, {.residency = ckpt::Residency::mapped}).root))
+    EXPECT_EQ(named.entry->bytes->memory().size(), 4U) << named.name;
+}
+
 TEST_F(SplitGguf, PartsMustFit) {
   test::write_file(first_, part(0, "a").build());
   EXPECT_THROW(ckpt::open(first_), Error);

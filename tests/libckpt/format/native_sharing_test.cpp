@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "libckpt/format/shared_tensors.h"
+#include "libckpt/io/checked_source.h"
 #include "libcore/base/error.h"
 #include "tests/libckpt/format/native_support.h"
 #include "tests/support/temp_dir.h"
@@ -108,6 +110,14 @@ TEST_F(NativeSharing, HugeExpansionIsNotWrittenOut) {
   Checkpoint back = open(dir_.path() / "a.ckpt", trusting);
   at(back, "w").bytes->read(1LL << 41, some);
   EXPECT_EQ(core::ByteVector(some.begin() + 4, some.end()), test::noise(4));
+}
+
+TEST_F(NativeSharing, WhatLiesInAnotherFileIsMappedToo) {
+  const Checkpoint checkpoint = test::checkpoint({{"w", test::tensor(DType::f32, {4000})}});
+  save(checkpoint, dir_.path() / "a.ckpt", {.codec = Codec::none});
+  save(sharing(checkpoint, {dir_.path() / "a.ckpt"}), dir_.path() / "b.ckpt", {.codec = Codec::none});
+  const Checkpoint mapped = open(dir_.path() / "b.ckpt", {.residency = Residency::mapped});
+  EXPECT_EQ(unchecked(*at(mapped, "w").bytes).memory().size(), 16'000U);
 }
 
 }  // namespace
