@@ -8,7 +8,7 @@
 namespace ckpt {
 namespace {
 
-using TextBy = AlignedTensors::By;
+using AlignedBy = AlignedTensors::By;
 
 constexpr std::size_t kMaxListed = 100;  // pairs in the comments of a rule file
 constexpr std::size_t kMaxOpen = 8;      // names of tensors that may be one another's
@@ -27,7 +27,7 @@ std::string comment_lines(const std::string& heading, const std::vector<std::str
   return out;
 }
 
-std::vector<std::string> lines_of(const AlignResult& result, TextBy by) {
+std::vector<std::string> lines_of(const AlignResult& result, AlignedBy by) {
   std::vector<std::string> out;
   for (const AlignedTensors& pair : result.pairs) {
     if (pair.by == by) out.push_back(list_of(pair.from) + " -> " + list_of(pair.to));
@@ -39,11 +39,11 @@ std::vector<std::string> lines_of(const AlignResult& result, TextBy by) {
 
 std::string_view name(AlignedTensors::By by) {
   switch (by) {
-    case TextBy::content:
+    case AlignedBy::content:
       return "content";
-    case TextBy::name:
+    case AlignedBy::name:
       return "name";
-    case TextBy::structure:
+    case AlignedBy::structure:
       return "structure";
   }
   return "?";
@@ -52,7 +52,7 @@ std::string_view name(AlignedTensors::By by) {
 std::string describe(const AlignedTensors& pair) {
   std::string line = list_of(pair.from) + " -> " + list_of(pair.to);
   if (!pair.how.empty()) line += "  (" + pair.how + ")";
-  if (pair.by != TextBy::content) line += "  (by " + std::string(name(pair.by)) + ")";
+  if (pair.by != AlignedBy::content) line += "  (by " + std::string(name(pair.by)) + ")";
   return line;
 }
 
@@ -67,10 +67,10 @@ std::string describe(const UndecidedTensors& tensors) {
 
 std::string to_toml(const AlignResult& result) {
   std::string out =
-      comment_lines("Paired by name alone: the values do not prove these pairs.", lines_of(result, TextBy::name));
+      comment_lines("Paired by name alone: the values do not prove these pairs.", lines_of(result, AlignedBy::name));
   out += comment_lines(
       "Paired by structure alone (module, shape, neighbours, numbers): neither names nor values prove these pairs.",
-      lines_of(result, TextBy::structure));
+      lines_of(result, AlignedBy::structure));
   std::vector<std::string> open;
   for (const UndecidedTensors& tensors : result.undecided) open.push_back(describe(tensors));
   out += comment_lines("Not decided, so no rule names them:", open);

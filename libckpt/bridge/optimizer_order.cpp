@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-std::string order_without_wrappers(std::string_view name) {
+std::string name_without_wrappers(std::string_view name) {
   Names kept;
   for (std::string_view part : core::split(name, '.')) {
     if (!is_wrapper_component(part)) kept.emplace_back(part);
@@ -28,7 +28,7 @@ Names names_in(const Value* list) {
   if (list == nullptr || !list->is_sequence()) return names;
   for (const Value& name : list->as_list()) {
     if (!name.is(Value::Kind::text)) return {};
-    names.push_back(order_without_wrappers(name.as_text()));
+    names.push_back(name_without_wrappers(name.as_text()));
   }
   return names;
 }
@@ -38,7 +38,7 @@ using NamesOfParameters = std::unordered_map<const core::TensorImpl*, std::strin
 NamesOfParameters names_in(const core::Module& model) {
   NamesOfParameters known;
   for (const auto& [name, parameter] : model.named_parameters())
-    known.emplace(parameter.impl(), order_without_wrappers(name));
+    known.emplace(parameter.impl(), name_without_wrappers(name));
   return known;
 }
 

@@ -19,7 +19,7 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 
-[[noreturn]] void throw_corrupt_code(const std::string& what) {
+[[noreturn]] void throw_corrupt_array(const std::string& what) {
   throw Error(ErrorCode::corrupt, what);
 }
 
@@ -32,12 +32,12 @@ ArrayHeader read_array_header(const ByteSource& source) {
   constexpr std::uint64_t kFixed = 8;
   core::ByteVector fixed(std::min<std::uint64_t>(source.size(), 12));
   source.read(0, fixed);
-  if (fixed.size() < 12) throw_corrupt_code("the array is cut off inside its header");
+  if (fixed.size() < 12) throw_corrupt_array("the array is cut off inside its header");
   bool wide = fixed[6] != std::byte{1};
   std::uint64_t begin = kFixed + (wide ? 4 : 2);
   std::uint64_t length =
       wide ? core::load_le<std::uint32_t>(fixed.data() + kFixed) : core::load_le<std::uint16_t>(fixed.data() + kFixed);
-  if (length > source.size() - begin) throw_corrupt_code("the array is cut off inside its header");
+  if (length > source.size() - begin) throw_corrupt_array("the array is cut off inside its header");
   if (length > kMaxScannedNpyHeader) throw Error(ErrorCode::refused, "the header of the array is longer than 64 KiB");
   core::ByteVector text(length);
   source.read(begin, text);

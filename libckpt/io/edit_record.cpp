@@ -99,16 +99,16 @@ std::optional<EditRecord> parse(core::Bytes bytes) {
 }
 
 /// Where the bytes of a place stand: each is that of one version, or of neither.
-struct Found {
+struct PlaceState {
   bool old = true;  ///< all are old
   bool whole = true;
   bool known = true;
 };
 
-Found look_at(int file, const FilePatch& patch) {
+PlaceState look_at(int file, const FilePatch& patch) {
   core::ByteVector room(patch.old_bytes.size());
   core::Bytes now = read_at(file, patch.offset, room);
-  Found place{.old = std::ranges::equal(now, patch.old_bytes), .whole = std::ranges::equal(now, patch.new_bytes)};
+  PlaceState place{.old = std::ranges::equal(now, patch.old_bytes), .whole = std::ranges::equal(now, patch.new_bytes)};
   if (place.old || place.whole) return place;
   place.known = now.size() == room.size();
   for (std::size_t i = 0; place.known && i < now.size(); ++i) {
@@ -119,25 +119,25 @@ Found look_at(int file, const FilePatch& patch) {
 
 /// The end that only the longer version has. Of what was written there a power cut may leave anything, zeros and what
 /// lay on the disk before included: the patch in front of it says whose end it is.
-Found look_at_tail(int file, std::uint64_t size, const FileEdit& edit) {
+PlaceState look_at_tail(int file, std::uint64_t size, const FileEdit& edit) {
   core::ByteVector room(size - edit.common_size());
   core::Bytes now = read_at(file, edit.common_size(), room);
-  Found place;
+  PlaceState place;
   bool complete = std::ranges::equal(now, edit.tail);
   place.old = edit.old_size > edit.new_size ? complete : now.empty();
   place.whole = edit.new_size > edit.old_size ? complete : now.empty();
   return place;
 }
 
-Found look_at(int file, const FileEdit& edit) {
+PlaceState look_at(int file, const FileEdit& edit) {
   struct stat status {};
   if (::fstat(file, &status) != 0) throw_errno(errno, "cannot look at the file");
   auto size = static_cast<std::uint64_t>(status.st_size);
   bool may_be = size >= edit.common_size() && size <= std::max(edit.old_size, edit.new_size);
   if (!may_be) return {.old = false, .whole = false, .known = false};
-  Found all = look_at_tail(file, size, edit);
+  PlaceState all = look_at_tail(file, size, edit);
   for (const FilePatch& patch : edit.patches) {
-    Found place = look_at(file, patch);
+    PlaceState place = look_at(file, patch);
     all = {.old = all.old && place.old, .whole = all.whole && place.whole, .known = all.known && place.known};
   }
   return all;
@@ -242,7 +242,7 @@ FoundEdit find_edit(int folder, const std::string& name, uid_t owner) {
 }
 
 EditStage stage_of(int file, const FileEdit& edit) {
-  Found place = look_at(file, edit);
+  PlaceState place = look_at(file, edit);
   if (place.whole) return EditStage::whole;
   return place.known ? EditStage::begun : EditStage::foreign;
 }

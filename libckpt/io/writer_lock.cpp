@@ -26,7 +26,7 @@ using core::ErrorCode;
 constexpr int kAttempts = 100;
 constexpr int kBusyAttempts = 4;  ///< a sweep holds a dead writer's lock for a moment
 constexpr auto kBusyWait = std::chrono::milliseconds(2);
-constexpr int kOpenLock = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+constexpr int kLockFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -93,7 +93,7 @@ WriterLock::~WriterLock() {
 /// An own lock file, or the present one. Another user's may only be readable: then the descriptor is, too.
 WriterLock::Opened WriterLock::open_file() const {
   Opened file;
-  file.fd = Fd(file_ops().openat(folder_, file_.c_str(), O_RDWR | kOpenLock | O_CREAT | O_EXCL, 0666));
+  file.fd = Fd(file_ops().openat(folder_, file_.c_str(), O_RDWR | kLockFlags | O_CREAT | O_EXCL, 0666));
   if (file.fd) {
     // Whoever may not write to it must at least see whether it is held, whatever the umask.
     struct stat status {};
@@ -102,10 +102,10 @@ WriterLock::Opened WriterLock::open_file() const {
   }
   if (errno != EEXIST) throw_errno(errno, "cannot create a file beside it");
   file.existed = true;
-  file.fd = Fd(::openat(folder_, file_.c_str(), O_RDWR | kOpenLock));
+  file.fd = Fd(::openat(folder_, file_.c_str(), O_RDWR | kLockFlags));
   if (file.fd || !is_refused(errno)) return file;
   file.only_read = true;
-  file.fd = Fd(::openat(folder_, file_.c_str(), O_RDONLY | kOpenLock));
+  file.fd = Fd(::openat(folder_, file_.c_str(), O_RDONLY | kLockFlags));
   return file;
 }
 

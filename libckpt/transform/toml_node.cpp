@@ -26,7 +26,7 @@ namespace {
 namespace ckpt::detail {
 namespace {
 
-using NodeTextKind = TextNode::Kind;
+using TextNodeKind = TextNode::Kind;
 
 /// toml++ 3.3 runs into undefined behaviour where it looks for white space and finds some letters outside ASCII, so it
 /// sees none: each of their bytes stands as a word that the text does not have, and is put back into what was parsed.
@@ -71,22 +71,22 @@ class AsciiCover {
 TextNode node_of(const toml::node& from, const AsciiCover& cover) {
   TextNode out;
   if (const auto* text = from.as_string()) {
-    out.kind = NodeTextKind::text;
+    out.kind = TextNodeKind::text;
     out.text = cover.lifted(text->get());
   } else if (const auto* integer = from.as_integer()) {
-    out.kind = NodeTextKind::integer;
+    out.kind = TextNodeKind::integer;
     out.integer = integer->get();
   } else if (const auto* real = from.as_floating_point()) {
-    out.kind = NodeTextKind::real;
+    out.kind = TextNodeKind::real;
     out.real = real->get();
   } else if (const auto* boolean = from.as_boolean()) {
-    out.kind = NodeTextKind::boolean;
+    out.kind = TextNodeKind::boolean;
     out.integer = boolean->get() ? 1 : 0;
   } else if (const auto* list = from.as_array()) {
-    out.kind = NodeTextKind::list;
+    out.kind = TextNodeKind::list;
     for (const toml::node& item : *list) out.items.push_back(node_of(item, cover));
   } else if (const auto* table = from.as_table()) {
-    out.kind = NodeTextKind::table;
+    out.kind = TextNodeKind::table;
     for (const auto& [key, value] : *table) {
       out.members.emplace_back(cover.lifted(key.str()), node_of(value, cover));
     }
@@ -97,22 +97,22 @@ TextNode node_of(const toml::node& from, const AsciiCover& cover) {
 TextNode node_of(const JsonView& from) {
   TextNode out;
   if (from.is(JsonView::Kind::text)) {
-    out.kind = NodeTextKind::text;
+    out.kind = TextNodeKind::text;
     out.text = from.as_text();
   } else if (from.is(JsonView::Kind::integer)) {
-    out.kind = NodeTextKind::integer;
+    out.kind = TextNodeKind::integer;
     out.integer = from.as_integer();
   } else if (from.is(JsonView::Kind::real)) {
-    out.kind = NodeTextKind::real;
+    out.kind = TextNodeKind::real;
     out.real = from.as_real();
   } else if (from.is(JsonView::Kind::boolean)) {
-    out.kind = NodeTextKind::boolean;
+    out.kind = TextNodeKind::boolean;
     out.integer = from.as_boolean() ? 1 : 0;
   } else if (from.is(JsonView::Kind::array)) {
-    out.kind = NodeTextKind::list;
+    out.kind = TextNodeKind::list;
     for (const JsonView& item : from.items()) out.items.push_back(node_of(item));
   } else if (from.is(JsonView::Kind::object)) {
-    out.kind = NodeTextKind::table;
+    out.kind = TextNodeKind::table;
     for (const auto& [key, value] : from.members()) out.members.emplace_back(std::string(key), node_of(value));
   }
   return out;

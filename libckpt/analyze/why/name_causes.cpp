@@ -12,7 +12,7 @@ namespace ckpt::detail {
 namespace {
 
 constexpr std::size_t kMaxRules = 24;
-constexpr std::size_t kMaxNamesTried = 12;
+constexpr std::size_t kMaxRulesTried = 12;
 
 std::string of(std::uint64_t count, std::uint64_t all) {
   return core::format_count(count) + " of " + core::format_count(all);
@@ -190,7 +190,7 @@ struct Found {
 std::optional<Found> best_of(const Attempt& attempt, const std::vector<RuleVote>& votes) {
   std::optional<Found> best;
   std::size_t tried = 0;
-  std::size_t most = attempt.file().size() > 20'000 ? 3 : kMaxNamesTried;
+  std::size_t most = attempt.file().size() > 20'000 ? 3 : kMaxRulesTried;
   for (const RuleVote& vote : votes) {
     if (++tried > most) break;
     RuleVote candidate = vote;

@@ -34,10 +34,10 @@ std::optional<FusedKey> parse_fused(std::string_view key) {
   return FusedKey{with_dot(parent_of(parent_of(key))), std::string(leaf)};
 }
 
-using ProjectionShapes = std::array<core::Shape, 3>;
+using PartShapes = std::array<core::Shape, 3>;
 
 /// What three parts give along dimension 0; nothing where they differ in another.
-std::optional<core::Shape> joined(const ProjectionShapes& parts) {
+std::optional<core::Shape> joined(const PartShapes& parts) {
   core::Shape whole = parts[0];
   if (whole.empty()) return std::nullopt;
   for (std::size_t p = 1; p < parts.size(); ++p) {
@@ -51,12 +51,12 @@ std::optional<core::Shape> joined(const ProjectionShapes& parts) {
 }
 
 /// Three parts of one size, where the weight (rows, columns) says that there are such.
-std::optional<ProjectionShapes> equal_parts(const core::Shape& whole, const core::Shape& weight) {
+std::optional<PartShapes> equal_parts(const core::Shape& whole, const core::Shape& weight) {
   bool square = weight.size() == 2 && weight[0] == 3 * weight[1];
   if (!square || whole.empty() || whole[0] != weight[0]) return std::nullopt;
   core::Shape part = whole;
   part[0] /= 3;
-  return ProjectionShapes{part, part, part};
+  return PartShapes{part, part, part};
 }
 
 class Projections {
@@ -89,7 +89,7 @@ class Projections {
     const WantedKey& wanted = attempt_.wanted()[t];
     for (const auto& names : kSplit) {
       std::array<std::size_t, 3> parts{};
-      ProjectionShapes shapes;
+      PartShapes shapes;
       bool all = true;
       for (std::size_t p = 0; p < 3 && all; ++p) {
         auto found = by_name_.find(fused.parent + std::string(names[p]) + "." + fused.leaf);
@@ -113,8 +113,8 @@ class Projections {
   }
 
   /// The shapes that the model wants, or those that the tensor's own say.
-  std::optional<ProjectionShapes> parts_of(const FileKey& whole, const std::array<std::size_t, 3>& parts) const {
-    ProjectionShapes shapes;
+  std::optional<PartShapes> parts_of(const FileKey& whole, const std::array<std::size_t, 3>& parts) const {
+    PartShapes shapes;
     bool known = true;
     for (std::size_t p = 0; p < 3; ++p) {
       const WantedKey& wanted = attempt_.wanted()[parts[p]];
@@ -144,7 +144,7 @@ class Projections {
         parts[p] = found->second;
         step.keys.emplace_back(found->first);
       }
-      std::optional<ProjectionShapes> shapes = all ? parts_of(attempt_.file()[i], parts) : std::nullopt;
+      std::optional<PartShapes> shapes = all ? parts_of(attempt_.file()[i], parts) : std::nullopt;
       if (!shapes) continue;
       step.shapes.assign(shapes->begin(), shapes->end());
       for (std::size_t p = 0; p < 3; ++p) added_.push_back({step.keys[p + 1], (*shapes)[p], attempt_.file()[i].dtype});
