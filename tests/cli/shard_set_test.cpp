@@ -82,7 +82,6 @@ TEST_F(ShardSet, HostileIndexDoesNotDeleteTheInput) {
   }
 }
 
-/// Also under a name that a shard has, and when every tensor is listed: nobody's input goes.
 TEST_F(ShardSet, ACastLeavesEachTensorInItsShard) {
   expect_done({"split", "-q", "--shards", "3", "mine.safetensors", "-o", kIndex});
   auto places = [&] {
@@ -101,6 +100,7 @@ TEST_F(ShardSet, ACastLeavesEachTensorInItsShard) {
   EXPECT_THAT(run({"ls", kIndex}).out, HasSubstr("float16"));
 }
 
+/// Also under a name that a shard has, and when every tensor is listed: nobody's input goes.
 TEST_F(ShardSet, AnInputThatIsNamedLikeAShardStays) {
   std::string input = "model-00001-of-00001.safetensors";
   fs::rename(dir_.path() / "mine.safetensors", dir_.path() / input);
