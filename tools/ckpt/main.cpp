@@ -28,7 +28,7 @@ int run(int argc, char** argv) {
   }
 }
 
-/// A command of milliseconds spends a fifth of them on asking for memory again and again, and on giving it back.
+/// Else a command of milliseconds asks the system for memory dozens of times, with very many tensors hundreds of times.
 void keep_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
