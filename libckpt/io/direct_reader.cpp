@@ -20,19 +20,6 @@ std::uint64_t down(std::uint64_t value) {
   return value / kDirectAlignment * kDirectAlignment;
 }
 
-/// Aligned memory that is used again by the next read.
-class Bounce {
- public:
-  explicit Bounce(std::size_t size) : scratch_(size + kDirectAlignment) {}
-  core::MutableBytes bytes() const {
-    auto address = reinterpret_cast<std::uintptr_t>(scratch_.bytes().data());
-    return scratch_.bytes().subspan((kDirectAlignment - address % kDirectAlignment) % kDirectAlignment);
-  }
-
- private:
-  Scratch scratch_;
-};
-
 /// How many bytes were read, 0 for any failure.
 std::size_t read_some(int fd, std::uint64_t offset, core::MutableBytes out) {
   ssize_t n = 0;
@@ -89,7 +76,7 @@ int DirectReader::open_direct() const {
 bool DirectReader::read_blocks(std::uint64_t offset, core::MutableBytes out) const {
   const int fd = open_direct();
   if (fd < 0) return false;
-  const Bounce bounce(std::min(kDirectBlock, out.size() + 2 * kDirectAlignment));
+  const Scratch bounce(std::min(kDirectBlock, out.size() + 2 * kDirectAlignment));
   while (!out.empty()) {
     const bool in_place = offset % kDirectAlignment == 0 && out.size() >= kDirectAlignment &&
                           reinterpret_cast<std::uintptr_t>(out.data()) % kDirectAlignment == 0;

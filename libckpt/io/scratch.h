@@ -4,38 +4,35 @@
 // Errors: std::bad_alloc. Use: Scratch planes(bytes.size()); shuffle(bytes, 2, planes.bytes());
 
 #include <cstddef>
-#include <memory>
+#include <new>
+#include <optional>
 
+#include "libckpt/io/aligned_block.h"
 #include "libckpt/io/idle_contexts.h"
 #include "libcore/base/bytes.h"
 
 namespace ckpt::detail {
 
-/// Bytes of any values, to be written before they are read.
+/// Bytes of any values, to be written before they are read, aligned as a block.
 class Scratch {
  public:
   explicit Scratch(std::size_t size) : buffer_(buffers().borrow()), size_(size) {
-    if (buffer_.get()->size >= size) return;
-    buffer_.get()->size = 0;
-    buffer_.get()->memory = std::make_unique_for_overwrite<std::byte[]>(size);
-    buffer_.get()->size = size;
+    if (*buffer_.get() && memory().size() >= size) return;
+    buffer_.get()->reset();
+    buffer_.get()->emplace(size);
   }
   ~Scratch() {
-    if (buffer_.get()->size > kMostKept) *buffer_.get() = {};
+    if (memory().size() > kMostKept) buffer_.get()->reset();
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  core::MutableBytes bytes() const { return {buffer_.get()->memory.get(), size_}; }
+  core::MutableBytes bytes() const { return memory().first(size_); }
 
  private:
-  static constexpr std::size_t kMostKept =
-      (4ULL << 20) + (64ULL << 10);  ///< bytes of one; as many are kept as were used at once
+  static constexpr std::size_t kMostKept = 4ULL << 20;  ///< bytes of one; as many are kept as were used at once
 
-  struct Buffer {
-    std::unique_ptr<std::byte[]> memory;
-    std::size_t size = 0;
-  };
+  using Buffer = std::optional<AlignedBlock>;
   static Buffer* make() { return new (std::nothrow) Buffer; }
   static void free(Buffer* buffer) { delete buffer; }
   using Buffers = IdleContexts<Buffer, make, free>;
@@ -43,6 +40,8 @@ class Scratch {
     static auto& all = *new Buffers();
     return all;
   }
+
+  core::MutableBytes memory() const { return (*buffer_.get())->bytes(); }
 
   Buffers::Borrowed buffer_;
   std::size_t size_;
