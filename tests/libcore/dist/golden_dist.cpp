@@ -1,5 +1,5 @@
 // Golden data set golden_dist: what PyTorch does with several processes. Starts itself as the ranks of every world size
-// that the data have; with CKPT_DIST_TOLERANCE sums may differ in their last bits (for engines other than Gloo).
+// that the data have.
 #include <iostream>
 #include <set>
 

@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "libcore/dist/collectives.h"
 #include "libcore/dist/init.h"

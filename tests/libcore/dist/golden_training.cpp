@@ -1,7 +1,7 @@
-#include <cmath>
 #include <map>
 
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/base/text.h"
 #include "libcore/data/loader.h"
 #include "libcore/dist/distributed_data_parallel.h"
 #include "libcore/dist/init.h"
@@ -29,9 +29,6 @@ namespace {
 
 namespace dist = core::distributed;
 using core::Tensor;
-
-/// Rounding differs between kernels, and grows with the steps.
-constexpr double kTolerance = 1e-4;
 
 /// Which branch a step takes: "step % 2", "(step + rank) % 2", "-1".
 class Expression {
@@ -287,13 +284,8 @@ class Run {
   }
 
   void compare(const std::string& what, const Tensor& ours, const std::string& name) {
-    const std::vector<double> a = ours.detach().to_vector<double>();
-    const std::vector<double> b = to_tensor(arrays_.at(name)).to_vector<double>();
-    if (a.size() != b.size()) return note(what + " has " + std::to_string(a.size()) + " elements");
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      if (std::abs(a[i] - b[i]) <= kTolerance * (0.1 + std::abs(b[i]))) continue;
-      return note(what + " is " + std::to_string(a[i]) + " where " + std::to_string(b[i]));
-    }
+    const std::string why = test::difference(ours, arrays_.at(name));
+    if (!why.empty()) note(what + ": " + why);
   }
 
   void compare_state(const std::string& what, core::Module& inner, const char* key, int of_rank) {
@@ -308,10 +300,9 @@ class Run {
   void compare_numbers(const std::string& what, const std::vector<double>& ours, const std::vector<double>& wanted) {
     if (ours.size() != wanted.size()) return note("another number of " + what);
     for (std::size_t i = 0; i < ours.size(); ++i) {
-      if (std::abs(ours[i] - wanted[i]) > kTolerance * (1 + std::abs(wanted[i]))) {
-        return note(what + " " + std::to_string(i) + " is " + std::to_string(ours[i]) + " where " +
-                    std::to_string(wanted[i]));
-      }
+      if (is_close(ours[i], wanted[i], dtype_)) continue;
+      return note(what + " " + std::to_string(i) + " is " + core::python_float(ours[i]) + " where " +
+                  core::python_float(wanted[i]));
     }
   }
 

@@ -1,7 +1,6 @@
 #include "tests/libcore/dist/golden_zero.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "libcore/dist/init.h"
 #include "libcore/dist/zero_redundancy_optimizer.h"
@@ -20,13 +19,8 @@ std::string state_difference(const core::ParamState& ours, Json wanted, const Go
     ++count;
     const auto found = std::find_if(ours.begin(), ours.end(), [&](const auto& each) { return each.first == name; });
     if (found == ours.end()) return "no " + std::string(name);
-    const std::vector<double> a = found->second.to_vector<double>();
-    const std::vector<double> b = to_tensor(arrays.at(text(array))).to_vector<double>();
-    if (a.size() != b.size()) return std::string(name) + " has another size";
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      if (std::abs(a[i] - b[i]) > 1e-5 + 1e-3 * std::abs(b[i]))
-        return std::string(name) + " is " + std::to_string(a[i]);
-    }
+    const std::string why = difference(found->second, arrays.at(text(array)));
+    if (!why.empty()) return std::string(name) + ": " + why;
   }
   return count == ours.size() ? "" : "another number of tensors";
 }

@@ -155,18 +155,20 @@ core::ByteVector bytes_of(const core::Tensor& tensor) {
   return core::ByteVector(data, data + size);
 }
 
+bool is_close(double ours, double theirs, core::DType dtype) {
+  const bool is_double = dtype == core::DType::f64;
+  const double rtol = is_double ? 1e-7 : 1.3e-6, atol = is_double ? 1e-7 : 1e-5;
+  return std::isnan(theirs) ? std::isnan(ours) : std::abs(ours - theirs) <= atol + rtol * std::abs(theirs);
+}
+
 std::string difference(const core::Tensor& tensor, const GoldenArray& expected) {
   if (!tensor.defined()) return "it is undefined";
   if (tensor.dtype() != expected.dtype) return "dtype is " + std::string(core::name(tensor.dtype()));
   if (!(tensor.sizes() == expected.shape)) return "shape is " + core::to_list(tensor.sizes());
   const std::vector<double> ours = tensor.detach().to_vector<double>();
   const std::vector<double> theirs = to_tensor(expected).to_vector<double>();
-  const bool is_double = expected.dtype == core::DType::f64;
-  const double rtol = is_double ? 1e-7 : 1.3e-6, atol = is_double ? 1e-7 : 1e-5;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (std::isnan(theirs[i]) ? std::isnan(ours[i])
-                              : std::abs(ours[i] - theirs[i]) <= atol + rtol * std::abs(theirs[i]))
-      continue;
+    if (is_close(ours[i], theirs[i], expected.dtype)) continue;
     return "element " + std::to_string(i) + " is " + std::to_string(ours[i]) + " where " + std::to_string(theirs[i]);
   }
   return "";

@@ -43,7 +43,9 @@ std::vector<core::Tensor> call_module(core::Module& module, const std::vector<co
 
 /// A tensor of the array's dtype, shape and values.
 core::Tensor to_tensor(const GoldenArray& array);
-/// "" when equal to the tolerance of the golden data for sums, else what differs.
+/// To the tolerance of the golden data for sums of this dtype.
+bool is_close(double ours, double theirs, core::DType dtype);
+/// "" when all elements are close, else what differs.
 std::string difference(const core::Tensor& tensor, const GoldenArray& expected);
 /// Row-major bytes.
 core::ByteVector bytes_of(const core::Tensor& tensor);
