@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <mutex>
 #include <set>
@@ -210,6 +210,19 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
+/// As torch.distributed.elastic writes it; the first error of a process stays.
+void write_error_file(const char* path, const std::string& text) {
+  std::FILE* file = std::fopen(path, "wxe");
+  if (file == nullptr) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  const std::string json = "{\"message\": {\"message\": " + quoted(text) +
+                           ", \"extraInfo\": {\"py_callstack\": \"\", \"timestamp\": \"" + std::to_string(seconds) +
+                           "\"}}}";
+  std::fwrite(json.data(), 1, json.size(), file);
+  std::fclose(file);
+}
+
 }  // namespace
 
 void init_process_group(const InitOptions& options) {
@@ -311,11 +324,7 @@ void report_failure(const std::string& text) {
   const bool is_first = !all.watch || !all.watch->event_of(all.group ? all.group->ranks() : std::vector<int>());
   if (all.watch && is_first) all.watch->say_failed(text);
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
-  if (path == nullptr || *path == '\0' || std::ifstream(path)) return;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-  std::ofstream(path) << "{\"message\": {\"message\": " << quoted(text) << ", \"extraInfo\": {\"py_callstack\": \"\", "
-                      << "\"timestamp\": \"" << seconds << "\"}}}";
+  if (path != nullptr && *path != '\0') write_error_file(path, text);
 }
 
 int run_main(const std::function<int()>& body) {

@@ -209,6 +209,9 @@ TEST_F(Groups, TellTorchrunWhatWentWrong) {
   const auto file = folder.path() / "error.json";
   test::run_ranks({.role = "throws", .size = 2, .environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
   EXPECT_THAT(test::read_file(file), HasSubstr("ValueError: bad batch"));
+  test::write_file(file, "the first error");  // stays
+  test::run_ranks({.role = "throws", .size = 2, .environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
+  EXPECT_EQ(test::read_file(file), "the first error");
 }
 
 TEST_F(Groups, FindARankWhoseParametersDiffer) {
