@@ -1,11 +1,12 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <map>
 #include <vector>
 
 #include "libcore/base/error.h"
+#include "libcore/dist/detail/blocked_signal.h"
 #include "libcore/dist/tcp_store.h"
 
 namespace core::distributed {
@@ -31,7 +32,7 @@ struct TcpStoreServer::Loop {
   Loop(const Options& options)
       : listener(Socket::listen(options.port, options.loopback_alone)), service(options.limits) {
     int ends[2];
-    if (::pipe2(ends, 0) != 0) throw Error(ErrorCode::io, "the store's server cannot make a pipe");
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorCode::io, "the store's server cannot make a pipe");
     end_here = Socket(ends[0]);
     end_there = Socket(ends[1]);
   }
@@ -108,13 +109,8 @@ struct TcpStoreServer::Loop {
 
 TcpStoreServer::TcpStoreServer(const Options& options)
     : loop_(std::make_unique<Loop>(options)), port_(loop_->listener.local_port()) {
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const detail::BlockedSignal none;  // they are for the program's own threads
   thread_ = std::thread([loop = loop_.get()] { loop->run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TcpStoreServer::~TcpStoreServer() {

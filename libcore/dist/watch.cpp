@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <random>
 
 #include "libcore/base/error.h"
+#include "libcore/dist/detail/blocked_signal.h"
 #include "libcore/dist/store_service.h"
 
 namespace core::distributed {
@@ -85,12 +85,10 @@ Watch::Watch(const Options& options) : options_(options) {
   } else {
     join_hub();
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  {
+    const detail::BlockedSignal none;  // they are for the program's own threads
+    thread_ = std::thread([this] { run(); });
+  }
   exchange_facts();
 }
 

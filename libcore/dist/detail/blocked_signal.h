@@ -1,6 +1,6 @@
 #pragma once
-// Blocks a signal in this thread, and in the threads that it starts, while the object lives. Internal to dist.
-// Use: const BlockedSignal no_pipe(SIGPIPE);
+// Blocks one signal or all in this thread, and in the threads that it starts, while the object lives. Internal to dist.
+// Use: const BlockedSignal no_pipe(SIGPIPE); const BlockedSignal none;
 
 #include <pthread.h>
 
@@ -10,6 +10,11 @@ namespace core::distributed::detail {
 
 class BlockedSignal {
  public:
+  BlockedSignal() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
   explicit BlockedSignal(int signal) {
     sigset_t one;
     sigemptyset(&one);

@@ -1,5 +1,6 @@
 #include "libcore/dist/store.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <future>
@@ -214,6 +215,23 @@ TEST(TcpStore, CarriesTheLargestValueToSeveralAtOnce) {
   for (auto& size : sizes) EXPECT_EQ(size.get(), large.size());
   EXPECT_THAT(test::message_of([&] { server.set("k", large + "x"); }), HasSubstr("8388609 bytes"));
   EXPECT_EQ(server.num_keys(), 1);
+}
+
+/// Descriptors that a program started by this one would have too.
+int inherited_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 256; ++fd) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) ++count;
+  }
+  return count;
+}
+
+TEST(TcpStore, KeepsItsDescriptorsToItself) {
+  // A program that outlives the server would hold the pipe open whose end ends the server's thread.
+  const int before = inherited_descriptors();
+  TcpStore server({.port = 0, .is_server = true});
+  EXPECT_EQ(inherited_descriptors(), before);
 }
 
 TEST(TcpStore, HangsUpOnWhatIsNoClient) {
