@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "libcore/autograd/grad_mode.h"
-#include "libcore/backend/element_types.h"
 #include "libcore/base/fail.h"
 #include "libcore/base/warning.h"
+#include "libcore/dist/flat_block.h"
 #include "libcore/dist/init.h"
 #include "libcore/ops/complex.h"
 #include "libcore/tensor/factory.h"
@@ -40,7 +40,7 @@ class HostCopy {
   }
   const Tensor& host() const { return host_; }
   void* data() const { return host_.mutable_raw_data(); }
-  std::int64_t bytes() const { return host_.numel() * static_cast<std::int64_t>(element_bytes(host_.dtype())); }
+  std::int64_t bytes() const { return host_.nbytes(); }
   /// Brings the elements back where they are a copy.
   void give_back() const {
     const NoGradGuard no_grad;
@@ -138,27 +138,12 @@ Tensor block_for(const Tensor& like, std::int64_t count) {
   return empty({count * like.numel()}, {.dtype = like.dtype()});
 }
 
-/// Copies part i of `block` to list[i].
-void take_apart(const Tensor& block, const std::vector<Tensor>& list) {
-  const NoGradGuard no_grad;
-  std::int64_t at = 0;
-  for (const Tensor& tensor : list) {
-    tensor.detach().copy_(block.narrow(0, at, tensor.numel()).view(tensor.sizes()));
-    at += tensor.numel();
-  }
-}
-
-void put_together(const Tensor& block, const std::vector<Tensor>& list) {
-  const NoGradGuard no_grad;
-  std::int64_t at = 0;
-  for (const Tensor& tensor : list) {
-    block.narrow(0, at, tensor.numel()).copy_(tensor.detach().reshape({-1}));
-    at += tensor.numel();
-  }
-}
-
-std::int64_t bytes_of(const Tensor& tensor) {
-  return tensor.numel() * static_cast<std::int64_t>(element_bytes(tensor.dtype()));
+/// What is left to do where the sum is wanted.
+std::function<void()> finish_reduction(const HostCopy& out, ReduceOp op, int size) {
+  return [out, op, size] {
+    divide(out.host(), op, size);
+    out.give_back();
+  };
 }
 
 }  // namespace
@@ -177,11 +162,7 @@ Work all_reduce(const Tensor& tensor, const ReduceOptions& options) {
                       [copy, op, data = copy.data()](Engine& engine, const Call& call) {
                         engine.all_reduce(data, copy.host().numel(), copy.host().dtype(), op, call);
                       },
-                  .finish =
-                      [copy, op, size = group->size()] {
-                        divide(copy.host(), op, size);
-                        copy.give_back();
-                      }},
+                  .finish = finish_reduction(copy, op, group->size())},
                  options.async_op);
 }
 
@@ -202,12 +183,7 @@ Work reduce(const Tensor& tensor, int dst, const ReduceOptions& options) {
                       [copy, op, root, data = copy.data()](Engine& engine, const Call& call) {
                         engine.reduce(data, copy.host().numel(), copy.host().dtype(), op, root, call);
                       },
-                  .finish =
-                      [copy, op, is_root, size = group->size()] {
-                        if (!is_root) return;
-                        divide(copy.host(), op, size);
-                        copy.give_back();
-                      }},
+                  .finish = is_root ? finish_reduction(copy, op, group->size()) : nullptr},
                  options.async_op);
 }
 
@@ -340,11 +316,7 @@ Work reduce_scatter(const Tensor& output, const std::vector<Tensor>& inputs, con
                   .what = "reduce_scatter",
                   .label = options.label,
                   .run = std::move(run),
-                  .finish =
-                      [out, op, size = group->size()] {
-                        divide(out.host(), op, size);
-                        out.give_back();
-                      }},
+                  .finish = finish_reduction(out, op, group->size())},
                  options.async_op);
 }
 
@@ -371,11 +343,7 @@ Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, const Redu
                   .what = "reduce_scatter_tensor",
                   .label = options.label,
                   .run = std::move(run),
-                  .finish =
-                      [out, op, size = group->size()] {
-                        divide(out.host(), op, size);
-                        out.give_back();
-                      }},
+                  .finish = finish_reduction(out, op, group->size())},
                  options.async_op);
 }
 
@@ -399,8 +367,8 @@ Work all_to_all(const std::vector<Tensor>& outputs, const std::vector<Tensor>& i
   put_together(from, inputs);
   std::vector<std::int64_t> in_bytes;
   std::vector<std::int64_t> out_bytes;
-  for (const Tensor& tensor : inputs) in_bytes.push_back(bytes_of(tensor));
-  for (const Tensor& tensor : outputs) out_bytes.push_back(bytes_of(tensor));
+  for (const Tensor& tensor : inputs) in_bytes.push_back(tensor.nbytes());
+  for (const Tensor& tensor : outputs) out_bytes.push_back(tensor.nbytes());
   Fingerprint print{.op = "ALLTOALL"};
   return started(
       group,
@@ -427,7 +395,7 @@ std::vector<std::int64_t> bytes_of_parts(const Tensor& tensor, const std::vector
   if (std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) != rows) {
     fail("Split sizes doesn't match total dim 0 size");
   }
-  for (std::int64_t& part : parts) part *= rows == 0 ? 0 : bytes_of(tensor) / rows;
+  for (std::int64_t& part : parts) part *= rows == 0 ? 0 : tensor.nbytes() / rows;
   return parts;
 }
 

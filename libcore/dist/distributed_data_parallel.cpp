@@ -9,6 +9,7 @@
 
 #include "libcore/base/fail.h"
 #include "libcore/dist/collectives.h"
+#include "libcore/dist/flat_block.h"
 #include "libcore/dist/init.h"
 #include "libcore/dist/state_check.h"
 #include "libcore/tensor/factory.h"
@@ -24,16 +25,6 @@ constexpr double kMiB = 1 << 20;
 constexpr double kDefaultCap = 25;
 constexpr std::int64_t kFirstCap = std::int64_t{1} << 20;
 constexpr std::int64_t kBroadcastBytes = std::int64_t{250} << 20;
-
-std::int64_t bytes_of(const Tensor& tensor) {
-  return static_cast<std::int64_t>(byte_size(tensor.dtype(), static_cast<std::uint64_t>(tensor.numel())).value_or(0));
-}
-
-std::string sizes_text(const Shape& sizes) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < sizes.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
-  return text + "]";
-}
 
 std::string device_list(const std::optional<std::vector<DeviceId>>& ids) {
   if (!ids) return "None";
@@ -110,7 +101,7 @@ void ParallelCore::compare_ranks() const {
   if (group_->size() == 1) return;
   std::string own;
   for (const auto& [name, param] : params_)
-    own += std::string(core::name(param.dtype())) + " " + sizes_text(param.sizes()) + "\n";
+    own += std::string(core::name(param.dtype())) + " " + to_list(param.sizes()) + "\n";
   const std::vector<std::string> all = all_gather_object(own, group_);
   const auto me = static_cast<std::size_t>(group_->rank());
   const auto count = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
@@ -126,9 +117,9 @@ void ParallelCore::compare_ranks() const {
     std::getline(first, line);
     const Tensor& param = params_[i].second;
     const std::size_t space = line.find(' ');
-    if (line.substr(space + 1) != sizes_text(param.sizes())) {
+    if (line.substr(space + 1) != to_list(param.sizes())) {
       fail_for_all("[" + std::to_string(me) + "]: params[" + std::to_string(i) + "] in this process with sizes " +
-                   sizes_text(param.sizes()) + " appears not to match sizes of the same param in process 0.");
+                   to_list(param.sizes()) + " appears not to match sizes of the same param in process 0.");
     }
     if (line.substr(0, space) != core::name(param.dtype())) {
       fail_for_all("[" + std::to_string(me) + "]: params[" + std::to_string(i) + "] in this process with dtype " +
@@ -152,7 +143,7 @@ void ParallelCore::make_reducer(const DistributedDataParallelOptions& options) {
     first = options.bucket_cap_mb ? std::vector<std::int64_t>{cap} : rebuilding;
   }
   std::vector<BucketItem> items;
-  for (const auto& [name, param] : params_) items.push_back({bytes_of(param), param.dtype(), param.device()});
+  for (const auto& [name, param] : params_) items.push_back({param.nbytes(), param.dtype(), param.device()});
   std::vector<std::vector<std::int64_t>> buckets = assign_buckets(items, first).buckets;
   std::reverse(buckets.begin(), buckets.end());
   reducer_ = std::make_unique<Reducer>(params_, std::move(buckets),
@@ -167,7 +158,7 @@ void ParallelCore::send_from(const std::vector<Tensor>& tensors, int source) con
   if (group_->size() == 1) return;
   const NoGradGuard no_grad;
   std::vector<BucketItem> items;
-  for (const Tensor& tensor : tensors) items.push_back({bytes_of(tensor), tensor.dtype(), tensor.device()});
+  for (const Tensor& tensor : tensors) items.push_back({tensor.nbytes(), tensor.dtype(), tensor.device()});
   if (items.empty()) return;
   std::vector<std::pair<Work, std::function<void()>>> all;
   for (const std::vector<std::int64_t>& bucket : assign_buckets(items, {kBroadcastBytes}).buckets) {
@@ -176,19 +167,11 @@ void ParallelCore::send_from(const std::vector<Tensor>& tensors, int source) con
     for (const std::int64_t i : bucket) parts.push_back(tensors[static_cast<std::size_t>(i)].detach());
     for (const Tensor& part : parts) elements += part.numel();
     const Tensor flat = empty({elements}, {.dtype = parts[0].dtype(), .device = parts[0].device()});
-    std::int64_t at = 0;
-    for (const Tensor& part : parts) {
-      flat.narrow(0, at, part.numel()).copy_(part.reshape({-1}));
-      at += part.numel();
-    }
+    put_together(flat, parts);
     Work work = broadcast(flat, source, {.group = group_, .async_op = true, .label = "parameters and buffers"});
     const bool is_source = source == get_rank();
     all.emplace_back(work, [flat, parts, is_source] {
-      std::int64_t from = 0;
-      for (const Tensor& part : parts) {
-        if (!is_source) part.copy_(flat.narrow(0, from, part.numel()).view(part.sizes()));
-        from += part.numel();
-      }
+      if (!is_source) take_apart(flat, parts);
     });
   }
   for (auto& [work, give_back] : all) {

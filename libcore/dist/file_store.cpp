@@ -1,7 +1,7 @@
-// FileStore's file is a log behind one line that says what it is: one record a change, each the key and the value as a
-// 64-bit length and bytes, the key behind
-// '/' (set) or '-' (deleted). Whoever reads or writes holds the lock of the file; a record that is cut off (its writer
-// died within it) is taken away by the next writer.
+// FileStore's file is a log behind one line that says what it is. Each change is one record: the key, behind '/' (set)
+// or
+// '-' (deleted), and the value, both as a 64-bit length and bytes. Whoever reads or writes holds the lock of the file;
+// a record that is cut off (its writer died within it) is taken away by the next writer.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -197,10 +197,7 @@ std::string FileStore::compare_set(const std::string& key, std::string_view expe
 
 bool FileStore::check(const std::vector<std::string>& keys) {
   const Locked file(*this);
-  for (const std::string& key : keys) {
-    if (!table_.contains(key)) return false;
-  }
-  return true;
+  return table_.contains_all(keys);
 }
 
 void FileStore::wait(const std::vector<std::string>& keys, Milliseconds limit) {

@@ -1,6 +1,5 @@
 #include "libcore/dist/fingerprint.h"
 
-#include <cstdio>
 #include <optional>
 #include <sstream>
 
@@ -90,15 +89,7 @@ std::string Fingerprint::brief() const {
     for (const std::int64_t size : shapes[i]) count *= static_cast<std::uint64_t>(size);
     bytes += byte_size(dtypes[i], count).value_or(0);
   }
-  char text[64];
-  if (bytes >= 1U << 20) {
-    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1U << 20));
-  } else if (bytes >= 1U << 10) {
-    std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / (1U << 10));
-  } else {
-    std::snprintf(text, sizeof text, "%d B", static_cast<int>(bytes));
-  }
-  return dtypes.empty() ? "" : std::string(core::name(dtypes[0])) + ", " + text;
+  return dtypes.empty() ? "" : std::string(core::name(dtypes[0])) + ", " + format_size(bytes);
 }
 
 std::string Fingerprint::packed() const {

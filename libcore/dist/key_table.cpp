@@ -1,5 +1,6 @@
 #include "libcore/dist/key_table.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -25,6 +26,10 @@ void KeyTable::set(const std::string& key, std::string value) {
 const std::string* KeyTable::find(const std::string& key) const {
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;
+}
+
+bool KeyTable::contains_all(const std::vector<std::string>& keys) const {
+  return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return contains(key); });
 }
 
 std::optional<std::int64_t> KeyTable::add(const std::string& key, std::int64_t amount) {

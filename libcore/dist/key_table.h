@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace core::distributed {
 
@@ -20,6 +21,7 @@ class KeyTable {
   /// Null when there is no such key. Valid until the table changes.
   const std::string* find(const std::string& key) const;
   bool contains(const std::string& key) const { return values_.contains(key); }
+  bool contains_all(const std::vector<std::string>& keys) const;
   /// None when the key holds no number, or the sum is none.
   std::optional<std::int64_t> add(const std::string& key, std::int64_t amount);
   std::string compare_set(const std::string& key, std::string_view expected, std::string_view desired);

@@ -7,17 +7,12 @@
 
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
-#include "libcore/backend/element_types.h"
 #include "libcore/base/fail.h"
 #include "libcore/dist/init.h"
 #include "libcore/tensor/factory.h"
 
 namespace core::distributed {
 namespace {
-
-std::int64_t bytes_of(const Tensor& tensor) {
-  return tensor.numel() * static_cast<std::int64_t>(element_bytes(tensor.dtype()));
-}
 
 bool is_debugging() {
   const char* level = std::getenv("TORCH_DISTRIBUTED_DEBUG");
@@ -54,7 +49,7 @@ Reducer::Reducer(std::vector<std::pair<std::string, Tensor>> params, std::vector
                  ReducerOptions options)
     : params_(std::move(params)), options_(std::move(options)) {
   make_buckets(buckets);
-  for (const Bucket& bucket : buckets_) stats_.bucket_sizes.push_back(bytes_of(bucket.contents));
+  for (const Bucket& bucket : buckets_) stats_.bucket_sizes.push_back(bucket.contents.nbytes());
   hook_counts_.assign(params_.size(), 0);
   if (options_.find_unused || options_.static_graph) {
     used_ = zeros({static_cast<std::int64_t>(params_.size())}, {.dtype = DType::i32});
@@ -111,11 +106,11 @@ void Reducer::prepare_forward() {
   stats_.prev_iteration_grad_ready_order_indices = ready_order_;
   stats_.unused_parameter_size = 0;
   for (const std::int64_t index : unused_)
-    stats_.unused_parameter_size += bytes_of(params_[static_cast<std::size_t>(index)].second);
+    stats_.unused_parameter_size += params_[static_cast<std::size_t>(index)].second.nbytes();
   if (!has_rebuilt_ || stats_.rebuilt_bucket_sizes) return;
   stats_.rebuilt_bucket_sizes.emplace();
   for (const Bucket& bucket : buckets_) {
-    stats_.rebuilt_bucket_sizes->push_back(bytes_of(bucket.contents));
+    stats_.rebuilt_bucket_sizes->push_back(bucket.contents.nbytes());
     stats_.rebuilt_per_bucket_param_indices.push_back(bucket.params);
   }
 }
@@ -126,7 +121,7 @@ bool Reducer::rebuild_buckets() {
   std::vector<BucketItem> items;
   for (const std::int64_t index : rebuilt_) {
     const Tensor& param = params_[static_cast<std::size_t>(index)].second;
-    items.push_back({bytes_of(param), param.dtype(), param.device()});
+    items.push_back({param.nbytes(), param.dtype(), param.device()});
   }
   std::vector<Indices> buckets = assign_buckets(items, options_.rebuilding, rebuilt_).buckets;
   if (options_.group->size() > 1) {  // the order of rank 0 is everybody's

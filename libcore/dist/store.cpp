@@ -12,17 +12,6 @@ void throw_wait_timeout(const std::vector<std::string>& keys, Milliseconds timeo
 }
 }  // namespace detail
 
-namespace {
-
-bool has_all(const KeyTable& table, const std::vector<std::string>& keys) {
-  for (const std::string& key : keys) {
-    if (!table.contains(key)) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 void HashStore::set(const std::string& key, std::string_view value) {
   const std::lock_guard lock(mutex_);
   table_.set(key, std::string(value));
@@ -53,12 +42,13 @@ std::string HashStore::compare_set(const std::string& key, std::string_view expe
 
 bool HashStore::check(const std::vector<std::string>& keys) {
   const std::lock_guard lock(mutex_);
-  return has_all(table_, keys);
+  return table_.contains_all(keys);
 }
 
 void HashStore::wait(const std::vector<std::string>& keys, Milliseconds limit) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, limit, [&] { return has_all(table_, keys); })) detail::throw_wait_timeout(keys, limit);
+  if (!changed_.wait_for(lock, limit, [&] { return table_.contains_all(keys); }))
+    detail::throw_wait_timeout(keys, limit);
 }
 
 bool HashStore::delete_key(const std::string& key) {

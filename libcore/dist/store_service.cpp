@@ -208,8 +208,7 @@ StoreService::Outcome StoreService::serve_keys(Operation operation, Reader& in, 
   if (operation == Operation::wait) return serve_wait(id, std::move(keys));
   std::string reply;
   if (operation == Operation::check) {
-    const bool all = std::all_of(keys.begin(), keys.end(), [&](const auto& key) { return table_.contains(key); });
-    wire::put<std::uint8_t>(reply, all ? 0 : 1);
+    wire::put<std::uint8_t>(reply, table_.contains_all(keys) ? 0 : 1);
   } else {
     for (const std::string& key : keys) {
       const std::string* held = table_.find(key);

@@ -146,7 +146,7 @@ std::string ZeroRedundancyOptimizer::packed_state() const {
       wire::put<std::uint8_t>(out, static_cast<std::uint8_t>(host.dtype()));
       wire::put<std::uint64_t>(out, host.sizes().size());
       for (const std::int64_t size : host.sizes()) wire::put<std::int64_t>(out, size);
-      const auto bytes = byte_size(host.dtype(), static_cast<std::uint64_t>(host.numel())).value_or(0);
+      const auto bytes = static_cast<std::size_t>(host.nbytes());
       wire::put_text(out, std::string_view(static_cast<const char*>(host.raw_data()), bytes));
     }
   }
