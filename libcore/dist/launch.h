@@ -19,7 +19,6 @@ struct LaunchFacts {
   std::optional<std::string> master_addr = {};        ///< of MASTER_ADDR, else the first machine that Slurm gave
   std::optional<std::uint16_t> master_port = {};      ///< of MASTER_PORT, else derived from the job's number
   bool agent_store = false;                           ///< torchrun itself serves the store: rank 0 must not
-  std::string error_file;                             ///< where torchrun looks for what went wrong; empty when nowhere
 };
 
 /// Error(value) that names a variable which is no number: "RANK=one is no number".

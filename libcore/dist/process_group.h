@@ -5,7 +5,6 @@
 // others' collectives, within seconds. After an error the group works no more. Thread safety: all calls. Use:
 // core::distributed::default_group()->size();
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,7 +33,7 @@ struct Request {
   std::uint32_t message_tag = 0;
 };
 
-class ProcessGroup : public std::enable_shared_from_this<ProcessGroup> {
+class ProcessGroup {
  public:
   struct Parts {
     std::string name;
@@ -59,14 +58,10 @@ class ProcessGroup : public std::enable_shared_from_this<ProcessGroup> {
   std::string backend() const { return backend_; }
   Milliseconds timeout() const { return parts_.timeout; }
   Store& store() const { return *parts_.store; }
-  Watch* watch() const { return parts_.watch.get(); }
   /// This group's rank of a rank of the default group; -1 for one that has no part.
   int rank_of(int global_rank) const;
   /// Begins it, in a thread of the group.
   Work start(Request request);
-  /// How many collectives were begun.
-  std::uint64_t sequence() const { return sequence_; }
-
   /// For the watch: each call looks whether something under way can be answered by now. False when the group has ended.
   std::function<bool()> caretaker() const;
 
@@ -77,7 +72,7 @@ class ProcessGroup : public std::enable_shared_from_this<ProcessGroup> {
 
   Parts parts_;
   std::string backend_;
-  std::atomic<std::uint64_t> sequence_{0};
+  std::uint64_t sequence_ = 0;  // of the next collective
   std::shared_ptr<Shared> shared_;
   std::vector<std::thread> threads_;
 };

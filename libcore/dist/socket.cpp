@@ -1,7 +1,6 @@
 #include "libcore/dist/socket.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -195,10 +194,6 @@ Socket Socket::accept() const {
   const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd >= 0) send_at_once(fd);
   return Socket(fd);
-}
-
-void Socket::set_nonblocking() const {
-  ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
 }
 
 bool Socket::wait_for(short events, Deadline deadline) {

@@ -41,7 +41,6 @@ class Socket {
   std::string local_address() const;
   /// An invalid socket when there is nobody.
   Socket accept() const;
-  void set_nonblocking() const;
   void close();
 
   /// False: the other side is gone, or the deadline passed (then is_timeout()).

@@ -29,11 +29,4 @@ void WorkState::wait() {
   conclude();
 }
 
-bool WorkState::wait_for(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  if (!ended_.wait_for(lock, timeout, [&] { return has_ended_; })) return false;
-  conclude();
-  return true;
-}
-
 }  // namespace core::distributed::detail

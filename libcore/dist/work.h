@@ -2,7 +2,6 @@
 // Work: a collective that is under way. Thread safety: as std::shared_ptr; several threads may wait.
 // Use: core::distributed::Work work = core::distributed::all_reduce(t, {.async_op = true}); compute(); work.wait();
 
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -20,8 +19,6 @@ class WorkState {
   bool end(std::exception_ptr error);
   bool has_ended() const;
   void wait();
-  /// False when it has not ended by then.
-  bool wait_for(std::chrono::milliseconds timeout);
   /// Run once, by the first that waits, after a good end: brings results to where they belong.
   void set_finish(std::function<void()> finish) { finish_ = std::move(finish); }
 
