@@ -1,12 +1,10 @@
-// One model trained by several processes, on one machine or on several: DistributedDataParallel. The tutorials' open
-// point: how it is configured and used. The processes are started by torchrun, mpirun or srun, or by hand:
+// One model trained by several processes, on one machine or on several: DistributedDataParallel, set up and used as the
+// tutorials leave it open. The processes are started by torchrun, mpirun or srun, or by hand:
 //   torchrun --nproc-per-node 2 --no-python sample_distributed
 //   mpirun -n 2 sample_distributed
 //   srun -n 2 sample_distributed
-// Two machines: on each of them, the first one's name in both lines,
-//   torchrun --nnodes 2 --node-rank 0 --nproc-per-node 1 --master-addr first --master-port 29500 --no-python
-//   sample_distributed torchrun --nnodes 2 --node-rank 1 --nproc-per-node 1 --master-addr first --master-port 29500
-//   --no-python sample_distributed
+// Two machines: this line on both, where N is 0 on the machine FIRST and 1 on the other:
+//   torchrun --nnodes 2 --node-rank N --master-addr FIRST --master-port 29500 --no-python sample_distributed
 // Use: RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 sample_distributed
 #include <iostream>
 
