@@ -70,8 +70,7 @@ void ParallelCore::check(const DistributedDataParallelOptions& options) const {
     if (is_uninitialized(param)) {
       fail(
           "Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a dummy forward "
-          "pass to "
-          "correctly initialize the modules");
+          "pass to correctly initialize the modules");
     }
     any_trained = any_trained || param.requires_grad();
     if (std::find(devices.begin(), devices.end(), param.device()) == devices.end()) devices.push_back(param.device());
@@ -92,8 +91,8 @@ void ParallelCore::check(const DistributedDataParallelOptions& options) const {
   const std::string output =
       options.output_device ? std::to_string(options.output_device->device().index()) : std::string("None");
   fail_value(
-      "DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device "
-      "GPU modules or CPU modules, but got device_ids " +
+      "DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU "
+      "modules or CPU modules, but got device_ids " +
       device_list(options.device_ids) + ", output_device " + output + ", and module parameters {" + list + "}.");
 }
 

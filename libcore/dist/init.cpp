@@ -145,8 +145,7 @@ void check_backend(const std::string& backend) {
   if (name == "mpi") {
     fail(
         "Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a "
-        "host "
-        "that has MPI installed.");
+        "host that has MPI installed.");
   }
   if (name == "nccl") fail("Distributed package doesn't have NCCL built in");
   throw Error(ErrorCode::assertion, "Unknown backend type " + backend);

@@ -152,15 +152,12 @@ void Reducer::check_finished() {
 void Reducer::throw_unfinished() const {
   std::string text =
       "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that "
-      "your "
-      "module has parameters that were not used in producing loss. ";
+      "your module has parameters that were not used in producing loss. ";
   if (options_.static_graph) {
     text =
         "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates "
-        "that "
-        "your training graph has changed in this iteration, e.g., one parameter is used in first iteration, but then "
-        "got "
-        "unused in the second iteration. this is not compatible with static_graph set to True.";
+        "that your training graph has changed in this iteration, e.g., one parameter is used in first iteration, but "
+        "then got unused in the second iteration. this is not compatible with static_graph set to True.";
   } else if (options_.find_unused) {
     text +=
         "Since `find_unused_parameters=True` is enabled, this likely  means that not all `forward` outputs participate "
@@ -175,8 +172,7 @@ void Reducer::throw_unfinished() const {
         "making sure all `forward` function outputs participate in calculating loss. \nIf you already have done the "
         "above, then the distributed data parallel module wasn't able to locate the output tensors in the return value "
         "of your module's `forward` function. Please include the loss function and the structure of the return value "
-        "of "
-        "`forward` of your module when reporting this issue (e.g. list, dict, iterable).";
+        "of `forward` of your module when reporting this issue (e.g. list, dict, iterable).";
   }
   Indices missing;
   std::string names;
@@ -191,8 +187,8 @@ void Reducer::throw_unfinished() const {
   if (!is_debugging()) {
     text +=
         "\n In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to "
-        "print "
-        "out information about which particular parameters did not receive gradient on this rank as part of this error";
+        "print out information about which particular parameters did not receive gradient on this rank as part of this "
+        "error";
   }
   core::detail::fail(text);
 }
@@ -242,8 +238,7 @@ void Reducer::on_gradient(std::size_t index) {
     if (hook_counts_left_[index] <= 0) {
       core::detail::fail(
           "Your training graph has changed in this iteration, e.g., one parameter is unused in first iteration, but "
-          "then got "
-          "used in the second iteration. this is not compatible with static_graph set to True.");
+          "then got used in the second iteration. this is not compatible with static_graph set to True.");
     }
     if (--hook_counts_left_[index] > 0) return;
   }
@@ -274,20 +269,13 @@ void Reducer::mark_ready(std::size_t index) {
   if (ready_[index]) {
     core::detail::fail(
         "Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) Use of "
-        "a "
-        "module parameter outside the `forward` function. Please make sure model parameters are not shared across "
-        "multiple "
-        "concurrent forward-backward passes. or try to use _set_static_graph() as a workaround if this module graph "
-        "does not "
-        "change during training loop.2) Reused parameters in multiple reentrant backward passes. For example, if you "
-        "use "
-        "multiple `checkpoint` functions to wrap the same part of your model, it would result in the same set of "
-        "parameters "
-        "been used by different reentrant backward passes multiple times, and hence marking a variable ready multiple "
-        "times. "
-        "DDP does not support such use cases in default. You can try to use _set_static_graph() as a workaround if "
-        "your "
-        "module graph does not change over iterations.");
+        "a module parameter outside the `forward` function. Please make sure model parameters are not shared across "
+        "multiple concurrent forward-backward passes. or try to use _set_static_graph() as a workaround if this module "
+        "graph does not change during training loop.2) Reused parameters in multiple reentrant backward passes. For "
+        "example, if you use multiple `checkpoint` functions to wrap the same part of your model, it would result in "
+        "the same set of parameters been used by different reentrant backward passes multiple times, and hence marking "
+        "a variable ready multiple times. DDP does not support such use cases in default. You can try to use "
+        "_set_static_graph() as a workaround if your module graph does not change over iterations.");
   }
   must_finish_ = true;
   ready_[index] = true;
