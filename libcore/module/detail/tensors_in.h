@@ -1,7 +1,7 @@
 #pragma once
 // The tensors in the result of a forward that gives several: pairs, tuples, lists, maps, optionals, structs that list
-// them (tensor_parts()) or have nothing but them. For hooks. Thread safety: pure functions. For libcore/module alone.
-// Use: core::detail::each_tensor(result, [](core::Tensor& t) { t = t * 2; });
+// them (tensor_parts()) or have two or three parts and nothing else. For hooks. Thread safety: pure functions. For
+// libcore/module alone. Use: core::detail::each_tensor(result, [](core::Tensor& t) { t = t * 2; });
 
 #include <concepts>
 #include <cstddef>
@@ -35,11 +35,18 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
-/// A struct of two or three tensors, such as ValuesIndices.
+/// Inner braces keep a part that is a struct itself one part; {} makes one more part, whatever it is.
 template <class T, class... Parts>
-concept StructOf = std::is_aggregate_v<T> && !std::is_array_v<T> && requires {
-  T{std::declval<Parts>()...};
+concept HoldsParts = requires {
+  T{{std::declval<Parts>()}...};
 };
+template <class T, class... Parts>
+concept HoldsMore = requires {
+  T{{std::declval<Parts>()}..., {}};
+};
+/// A struct of as many parts as are given, each a tensor or made of tensors, such as ValuesIndices.
+template <class T, class... Parts>
+concept StructOf = std::is_aggregate_v<T> && !std::is_array_v<T> && HoldsParts<T, Parts...> && !HoldsMore<T, Parts...>;
 struct OnlyTensor {
   template <std::same_as<Tensor> T>
   operator T() const;  // NOLINT(google-explicit-constructor): asks a struct what its parts are
@@ -61,10 +68,10 @@ void each_tensor(T& value, const Visit& visit) {
     for (auto& part : value) each_tensor(part, visit);
   } else if constexpr (StructOf<T, OnlyTensor, OnlyTensor, OnlyTensor>) {
     auto& [a, b, c] = value;
-    visit(a), visit(b), visit(c);
+    each_tensor(a, visit), each_tensor(b, visit), each_tensor(c, visit);
   } else if constexpr (StructOf<T, OnlyTensor, OnlyTensor>) {
     auto& [a, b] = value;
-    visit(a), visit(b);
+    each_tensor(a, visit), each_tensor(b, visit);
   }
 }
 

@@ -218,6 +218,42 @@ TEST(Hooks, OfAModuleWithSeveralResultsSeeThemAll) {
   EXPECT_FALSE(seen.at(2).defined());
 }
 
+/// Results that are structs: hooks see what is in those that are made of tensors, and leave others alone.
+struct Pair {
+  core::ValuesIndices top;
+  Tensor rest;
+};
+struct Counted {
+  Tensor a, b;
+  int count = 3;
+};
+template <class Result>
+struct Gives : core::ModuleOf<Gives<Result>> {
+  void members(core::Members&) override {}
+  Result forward(const Tensor& x) { return {{x, x + 1}, x + 2}; }
+};
+template <>
+Counted Gives<Counted>::forward(const Tensor& x) {
+  return {x, x + 1};
+}
+
+TEST(Hooks, SeeTheTensorsOfStructs) {
+  Gives<Pair> pair;
+  pair.register_forward_hook([](core::Module&, const std::vector<Tensor>&, const std::vector<Tensor>& outputs) {
+    return std::vector<Tensor>{outputs.at(2), outputs.at(1), outputs.at(0)};
+  });
+  const Pair turned = pair(core::ones({1}));
+  EXPECT_EQ(turned.top.values.item<float>(), 3);
+  EXPECT_EQ(turned.rest.item<float>(), 1);
+
+  Gives<Counted> counted;
+  std::size_t seen = 1;
+  counted.register_forward_hook(
+      [&](core::Module&, const std::vector<Tensor>&, const std::vector<Tensor>& outputs) { seen = outputs.size(); });
+  EXPECT_EQ(counted(core::ones({1})).count, 3);
+  EXPECT_EQ(seen, 0U);
+}
+
 TEST(Hooks, InTheFormForOneTensorRefuseSeveral) {
   core::GRU gru(2, 3);
   gru.register_forward_hook([](core::Module&, const std::vector<Tensor>&, const Tensor&) {});
