@@ -121,9 +121,8 @@ void Members::check_complete(Module& module) const {
     if (Module* found = Module::module_at(place); found != nullptr && found != &module) {
       ++modules;
       if (!covers(*found)) {
-        fail_incomplete(module, "holds a " + in_words(*found) + ", the " + std::to_string(modules) +
-                                    ". of its modules, "
-                                    "that its members() does not list: add m.child(\"name\", member)");
+        fail_incomplete(module, "holds a " + in_words(*found) + " (number " + std::to_string(modules) +
+                                    " of its modules) that its members() does not list: add m.child(\"name\", member)");
       }
       // What lies inside it, it lists itself.
       const std::span<const char> inner = found->own_bytes();

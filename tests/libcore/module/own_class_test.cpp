@@ -90,9 +90,9 @@ TEST(Members, WhatIsForgottenIsAnErrorAtTheFirstWalk) {
   EXPECT_EQ(walked({}), "no error");
   EXPECT_EQ(
       walked({.layer = false}),
-      "module 'Forgetful' holds a Linear(in_features=2, out_features=3, bias=True), the 1. of its modules, that its "
+      "module 'Forgetful' holds a Linear(in_features=2, out_features=3, bias=True) (number 1 of its modules) that its "
       "members() does not list: add m.child(\"name\", member)");
-  EXPECT_THAT(walked({.drop = false}), HasSubstr("holds a Dropout(p=0.5, inplace=False), the 2. of its modules"));
+  EXPECT_THAT(walked({.drop = false}), HasSubstr("holds a Dropout(p=0.5, inplace=False) (number 2 of its modules)"));
   EXPECT_EQ(
       walked({.scale = false}),
       "module 'Forgetful' holds a Parameter of size [4] that its members() does not list: add m.parameter(\"name\", "
