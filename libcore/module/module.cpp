@@ -254,6 +254,7 @@ Module& Module::register_module(const std::string& name, std::shared_ptr<Module>
 
 void Module::set_submodule(std::string_view path, const std::shared_ptr<Module>& module) {
   if (path.empty()) throw Error(ErrorCode::value, "Cannot set the submodule without a target name!");
+  if (!module) throw Error(ErrorCode::value, "`module` is not an nn.Module, found <class 'NoneType'>");
   const std::size_t dot = path.rfind('.');
   Module& parent = submodule(dot == std::string_view::npos ? "" : path.substr(0, dot));
   const std::string name(dot == std::string_view::npos ? path : path.substr(dot + 1));

@@ -36,7 +36,10 @@ void ModuleEntries::put(std::int64_t index, AnyModule module) {
 }
 
 void ModuleEntries::insert_at(std::int64_t index, AnyModule module) {
-  const std::int64_t place = index == size() ? index : detail::checked_index(index, size());
+  if (index < -size() || index > size()) {
+    throw Error(ErrorCode::index, "Index out of range: " + std::to_string(index));
+  }
+  const std::int64_t place = index < 0 ? index + size() : index;
   entries_.insert(entries_.begin() + place, {"", module.get()});
   renumber();
 }

@@ -91,7 +91,7 @@ struct Sequential : ModuleOf<Sequential>, ModuleEntries {
   void push_back(AnyModule module) { add(std::to_string(size()), std::move(module)); }
   void add_module(std::string name, AnyModule module) { add(std::move(name), std::move(module)); }
   /// Another module in the place of one (`seq[0] = m`), in front of one, or one out; as ModuleList's too. Negative
-  /// indices count from the end. Error(index) "index 3 is out of range".
+  /// indices count from the end. Error(index) "index 3 is out of range", from insert "Index out of range: 3".
   void set(std::int64_t index, AnyModule module) { put(index, std::move(module)); }
   void insert(std::int64_t index, AnyModule module) { insert_at(index, std::move(module)); }
   void erase(std::int64_t index) { erase_at(index); }

@@ -169,6 +169,8 @@ TEST(Registered, SetSubmoduleReplacesWhatCanBeReplaced) {
   EXPECT_THAT(message_of([&] { held.set_submodule("layer", core::Tanh()); }), HasSubstr("is part of the struct"));
   EXPECT_THAT(message_of([&] { held.set_submodule("relu", core::Tanh()); }), HasSubstr("'Tanh' cannot stand there"));
   EXPECT_EQ(held.relu->class_name(), "ReLU");
+  EXPECT_EQ(message_of([&] { held.set_submodule("any", std::shared_ptr<core::Module>()); }),
+            "`module` is not an nn.Module, found <class 'NoneType'>");
 }
 
 TEST(Containers, ModulesAreSetInsertedAndErased) {
@@ -181,6 +183,7 @@ TEST(Containers, ModulesAreSetInsertedAndErased) {
   seq.append(core::Sigmoid());
   EXPECT_EQ(seq.str(), "Sequential(\n  (0): Dropout(p=0.5, inplace=False)\n  (1): Tanh()\n  (2): Sigmoid()\n)");
   EXPECT_EQ(message_of([&] { seq.erase(3); }), "index 3 is out of range");
+  EXPECT_EQ(message_of([&] { seq.insert(7, core::Tanh()); }), "Index out of range: 7");
 }
 
 TEST(Containers, AListOfOneClassIsReadAsItIs) {
