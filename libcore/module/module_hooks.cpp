@@ -114,10 +114,6 @@ std::int64_t add(ModuleHooks& hooks, HookList<Hook>& list, Hook hook) {
   return hooks.next_id++;
 }
 
-}  // namespace
-
-namespace {
-
 void run_forward_hooks(Module& module, const ModuleHooks& hooks, const std::vector<Tensor>& inputs,
                        std::vector<Tensor>& outputs) {
   for (const auto& [id, hook] : hooks.forward) {

@@ -12,8 +12,6 @@
 namespace core {
 namespace {
 
-using TruncatedGenerator = std::optional<Generator>;
-
 double normal_cdf(double x) {
   return (1 + std::erf(x / std::numbers::sqrt2)) / 2;
 }
@@ -28,7 +26,7 @@ Scalar as_held(const Tensor& x, double limit) {
 }
 
 /// Draws whole tensors again for the elements that lie outside: good when most values fall inside.
-Tensor redraw_outside(const Tensor& x, const TruncatedNormal& s, const TruncatedGenerator& generator) {
+Tensor redraw_outside(const Tensor& x, const TruncatedNormal& s, const std::optional<Generator>& generator) {
   Scalar low = as_held(x, s.low);
   Scalar high = as_held(x, s.high);
   Tensor result = normal_(x, s.mean, s.std, generator);
@@ -45,7 +43,7 @@ Tensor relative_log_density(const Tensor& candidates, const TruncatedNormal& s, 
 }
 
 /// Uniform candidates, each accepted with the height of the density there: good far out in a tail.
-Tensor accept_uniform(const Tensor& x, const TruncatedNormal& s, const TruncatedGenerator& generator) {
+Tensor accept_uniform(const Tensor& x, const TruncatedNormal& s, const std::optional<Generator>& generator) {
   double mode = std::max(s.low, std::min(s.mean, s.high));
   double log_peak = -0.5 * std::pow((mode - s.mean) / s.std, 2);
   auto rejected = [&](const Tensor& candidates) {
