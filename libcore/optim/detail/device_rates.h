@@ -17,7 +17,7 @@ class DeviceRates {
   explicit DeviceRates(const std::vector<ParamGroup>& groups);
   ~DeviceRates();
   DeviceRates(DeviceRates&&) = default;
-  DeviceRates& operator=(DeviceRates&& other) noexcept {
+  DeviceRates& operator=(DeviceRates other) noexcept {  // `other` takes what was here with it
     rates_.swap(other.rates_);
     return *this;
   }

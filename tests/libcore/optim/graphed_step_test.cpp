@@ -373,6 +373,18 @@ TEST_F(GraphedSteps, AGraphOfSgdOutlivesTheOptimizer) {
   EXPECT_EQ(w.detach().cpu().item<float>(), -0.5F);
 }
 
+TEST_F(GraphedSteps, AGraphOutlivesTheOptimizerThatAnotherReplaces) {
+  Tensor w = core::zeros({1}, {.device = kGpu}).requires_grad_();
+  w.set_grad(core::ones({1}, {.device = kGpu}));
+  core::SGD sgd({w}, 0.25), other({w}, 8);
+  core::cuda::Graph graph(kGpu);
+  graph.capture([&] { sgd.step(); });
+  graph.replay();
+  sgd = std::move(other);
+  graph.replay();  // by the rate of the last replay, and not by what stands where the old groups were
+  EXPECT_EQ(w.detach().cpu().item<float>(), -0.5F);
+}
+
 TEST_F(GraphedSteps, AGraphGivesItsMemoryBack) {
   const auto before = core::cuda::memory_allocated(kGpu);
   {
