@@ -46,7 +46,8 @@ def main() -> int:
     if said and not failed:
         wrong.append("the lines in front of all do not compile:\n" + said[:2000])
     for name in sorted(failed):
-        wrong.append(name + " does not compile:\n" + "\n".join(re.findall(rf"^{re.escape(name)}:\d+.*error.*", said, re.M)))
+        errors = re.findall(rf"^{re.escape(name)}:\d+.*error.*", said, re.M) or re.findall(".*error:.*", said)[:3]  # in a header
+        wrong.append(name + " does not compile:\n" + "\n".join(errors))
     tried = 0
     for name, advice, code in snippets:
         if advice is None or "clang" in compiler:  # the words are those of g++
