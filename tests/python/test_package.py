@@ -153,6 +153,21 @@ class Changing(InFolder):
                                          arrays()["module.fc.weight"].astype("float16"))
         self.assertEqual(list(self.opened.select(["model.*"], exclude=["*.bias"]).part("model"))[0], "module.fc.weight")
 
+    def test_quantised_blocks(self):
+        weights = numpy.linspace(-1, 1, 128, dtype="float32").reshape(2, 64)
+        ckpt.save({"w": weights, "kept": weights}, "plain.gguf")
+        ckpt.open("plain.gguf").quantize("Q8_0", keep=["kept"]).save("packed.gguf")
+        packed = ckpt.open("packed.gguf")
+        with self.assertRaisesRegex(ckpt.Error, r"write their values \(dequantize\(\)\)"):
+            packed.save("packed.safetensors")
+        values = packed.dequantize()
+        self.assertEqual(values["w"].shape, (2, 64))
+        numpy.testing.assert_allclose(values["w"].numpy(), weights, atol=1 / 127)
+        numpy.testing.assert_array_equal(values["kept"].numpy(), weights)
+        self.assertEqual(packed.dequantize("float16")["w"].dtype, "float16")
+        with self.assertRaisesRegex(ckpt.Error, "not int32"):
+            packed.dequantize("int32")
+
     def test_in_place_and_options(self):
         self.opened.strip_prefix().save("a.pth", in_place=True)
         self.assertIn("model.fc.weight", ckpt.open("a.pth"))
@@ -425,6 +440,14 @@ class WithTorch(InFolder):
         loaded = ckpt.load_into(fresh, "a.safetensors", assign=True)
         self.assertEqual((loaded.steps, repr(loaded)), ([], "<All keys matched successfully>"))
         self.assert_equal_states(fresh.state_dict(), trained.state_dict())
+
+    def test_load_into_takes_the_values_of_quantised_blocks(self):
+        trained, fresh = torch.nn.Linear(64, 3), torch.nn.Linear(64, 3)
+        ckpt.save(torch.nn.DataParallel(trained), "plain.gguf")
+        ckpt.open("plain.gguf").quantize("Q8_0").save("packed.gguf")
+        ckpt.load_into(fresh, "packed.gguf")
+        self.assertTrue(torch.equal(fresh.bias, trained.bias))
+        torch.testing.assert_close(fresh.weight, trained.weight, atol=1e-2, rtol=0)
 
     def test_load_into_says_what_torch_says(self):
         torch.save(torch.nn.Linear(3, 4).state_dict(), "a.pth")

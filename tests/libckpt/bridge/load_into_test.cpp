@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "libckpt/bridge/module_state.h"
+#include "libckpt/transform/quantize.h"
 #include "libcore/base/error.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
@@ -47,6 +48,19 @@ TEST(LoadInto, RunsTheHooksOfStateDictOnce) {
     EXPECT_EQ(calls, 1) << state.size() << " tensors";
     EXPECT_TRUE(other.fc1.weight.equal(model.fc1.weight));
   }
+}
+
+TEST(LoadInto, TakesTheValuesOfQuantisedBlocks) {
+  core::Linear model(64, 32), other(64, 32);
+  ckpt::Checkpoint file;
+  file.root = ckpt::to_value(model.state_dict());
+  const ckpt::Checkpoint packed = ckpt::quantize(file, {.to = "Q8_0"});
+  EXPECT_EQ(ckpt::load_into(other, packed).loaded, 2U);
+  const ckpt::Checkpoint values = ckpt::dequantize(packed);
+  const core::StateDict wanted = ckpt::to_state_dict(values.root.as_dict());
+  EXPECT_TRUE(other.weight.equal(wanted.at("weight")));
+  EXPECT_FALSE(other.weight.equal(model.weight));  // rounded
+  EXPECT_TRUE(other.bias.equal(model.bias));
 }
 
 class LoadIntoOfDamage : public testing::TestWithParam<const char*> {

@@ -49,6 +49,8 @@ std::string argument_of(const ckpt::Hint::Use& use) {
       return "'ckpt reindex'";
     case Option::rescue:
       return "'ckpt rescue'";
+    case Option::dequantize:
+      return "dequantize()";
   }
   return "";
 }

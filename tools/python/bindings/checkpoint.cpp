@@ -12,6 +12,7 @@
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
 #include "libckpt/transform/prefix.h"
+#include "libckpt/transform/quantize.h"
 #include "libckpt/transform/rename.h"
 #include "libckpt/transform/rules.h"
 #include "libckpt/transform/select.h"
@@ -178,6 +179,15 @@ Checkpoint cast(const Checkpoint& self, const std::string& to, const std::vector
   return Checkpoint(ckpt::cast(self.get(), options));
 }
 
+Checkpoint dequantize(const Checkpoint& self, const std::string& to, const std::string& at) {
+  return Checkpoint(ckpt::dequantize(self.get(), {.to = core::parse_dtype(to), .at = at}));
+}
+
+Checkpoint quantize(const Checkpoint& self, const std::string& to, const std::vector<std::string>& keep,
+                    const std::string& at) {
+  return Checkpoint(ckpt::quantize(self.get(), {.to = to, .keep = {.include = keep}, .at = at}));
+}
+
 Checkpoint select(const Checkpoint& self, const std::vector<std::string>& include,
                   const std::vector<std::string>& exclude, const std::string& at) {
   return Checkpoint(ckpt::select(self.get(), {.include = include, .exclude = exclude, .at = at}));
@@ -249,6 +259,10 @@ void bind_transforms(nb::class_<Checkpoint>& type) {
       .def("cast", &cast, nb::arg("to"), nb::kw_only(), nb::arg("from_") = std::vector<std::string>(),
            nb::arg("keep") = std::vector<std::string>(), nb::arg("keep_norms") = false, nb::arg("at") = "",
            "Another element type, rounded as PyTorch rounds. Values are read when the result is.")
+      .def("dequantize", &dequantize, nb::arg("to") = "float32", nb::kw_only(), nb::arg("at") = "",
+           "Quantised blocks of GGUF as the values they stand for. Values are read when the result is.")
+      .def("quantize", &quantize, nb::arg("to") = "Q8_0", nb::kw_only(), nb::arg("keep") = std::vector<std::string>(),
+           nb::arg("at") = "", "Float matrices packed into quantised blocks of GGUF: Q8_0, Q5_1, Q5_0, Q4_1 or Q4_0.")
       .def("select", &select, nb::arg("include"), nb::kw_only(), nb::arg("exclude") = std::vector<std::string>(),
            nb::arg("at") = "",
            "The tensors and values that the patterns name: select(['model.*'], exclude=['*.bias']).")

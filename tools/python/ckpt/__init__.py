@@ -134,7 +134,7 @@ def load_into(module, path, *, at="", strict=True, assign=False) -> Loaded:
     Where names differ and it is proven which belong together (a DataParallel prefix, the names of another project, a
     model inside of a training state), they are taken so. Otherwise load_state_dict says what it always says, with the
     diagnosis as a note on the error. Nothing is guessed, and with strict=True no tensor of the file's model is left
-    out; strict=False loads what fits by its name.
+    out; strict=False loads what fits by its name. Quantised blocks of GGUF are loaded as the values they stand for.
 
     Returns what load_state_dict returns, missing_keys and unexpected_keys, and the steps that it took as `.steps`.
     """
@@ -143,9 +143,10 @@ def load_into(module, path, *, at="", strict=True, assign=False) -> Loaded:
         raise _leaves.error("corrupt", f"{_os.fspath(path)}: {diagnosis.causes[0].text}")
     dropped = diagnosis._dropped
     if not diagnosis.guesses and ((diagnosis.fixable and not dropped) or not strict):
-        state, steps = _ckpt._state(diagnosis._fixed(False, True), ""), diagnosis.steps
+        fitting, at, steps = diagnosis._fixed(False, True), "", diagnosis.steps
     else:
-        state, steps, dropped = _ckpt._state(open(path, foreign_objects=True), at), [], []
+        fitting, steps, dropped = open(path, foreign_objects=True), [], []
+    state = _ckpt._state(fitting.dequantize(), at)
     try:
         keys = _leaves.load_state(module, state, strict, assign)
     except RuntimeError as error:
