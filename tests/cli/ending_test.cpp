@@ -98,15 +98,23 @@ class Ending : public testing::Test {
       longest_ = std::max(longest_, ended.seconds);
       if (ended.outcome.signal == 0 && !options.in_child) {
         EXPECT_LE(ended.outcome.code, 1) << ended.outcome.err;  // done before
-        if (!output.empty()) std::filesystem::remove_all(dir_.path() / output);
       } else {
         EXPECT_EQ(ended.outcome.signal, signal) << ended.outcome.code << ended.outcome.err;
         EXPECT_EQ(ended.outcome.err, "");
         was_ended = true;
       }
+      take_away_whole(output);
       EXPECT_EQ(list_folder(dir_.path()), before_);
     }
     return was_ended;
+  }
+
+  /// What a command has written, also one that was ended between its last step and its own end, is the whole of it.
+  void take_away_whole(const std::string& output) const {
+    if (output.empty() || !std::filesystem::exists(dir_.path() / output)) return;
+    const Outcome verified = run_ckpt(dir_.path(), {"verify", "-q", output});
+    EXPECT_EQ(verified.code, 0) << verified.err;
+    std::filesystem::remove_all(dir_.path() / output);
   }
 
   TempDir dir_;
