@@ -1,8 +1,8 @@
 #pragma once
 // The quantised blocks of GGUF, one row a type: how many values a block holds, and how it is unpacked to f32 and
-// packed. Every value has the bits that the reference of the format, gguf-py, computes; of the types that it does not
-// unpack (Q1_0, Q2_0, Q8_1, Q8_K) those of ggml's layouts. Source: ggml's structures of the same names, little-endian.
-// Thread safety: constants. Use: const BlockCodec* codec = find_block_codec("Q4_0");
+// packed. Every value has the bits that the reference of the format, gguf-py, computes; where it has no function (to
+// unpack Q1_0, Q2_0, Q8_1, Q8_K, to pack Q2_K to Q6_K) those of ggml. Source: ggml's structures of the same names,
+// little-endian. Thread safety: constants. Use: const BlockCodec* codec = find_block_codec("Q4_0");
 
 #include <cstdint>
 #include <span>

@@ -53,6 +53,11 @@ void unpack_q8_k(const std::byte* block, float* values);
 void unpack_tq1_0(const std::byte* block, float* values);
 void unpack_tq2_0(const std::byte* block, float* values);
 void unpack_iq4_xs(const std::byte* block, float* values);
+void pack_q2_k(const float* values, std::byte* block);
+void pack_q3_k(const float* values, std::byte* block);
+void pack_q4_k(const float* values, std::byte* block);
+void pack_q5_k(const float* values, std::byte* block);
+void pack_q6_k(const float* values, std::byte* block);
 
 // 256 values that are points of a grid.
 void unpack_iq1_s(const std::byte* block, float* values);

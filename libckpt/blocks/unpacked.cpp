@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "libckpt/io/parallel_io.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 
@@ -15,14 +16,15 @@ using core::DType;
 using core::Error;
 using core::ErrorCode;
 
-constexpr std::size_t kMaxElements = 256;          ///< of a block
-constexpr std::uint64_t kBytesAtOnce = 256 << 10;  ///< of the wider side
+constexpr std::size_t kMaxElements = 256;           ///< of a block
+constexpr std::uint64_t kBytesAtOnce = 256 << 10;   ///< of the wider side
+constexpr std::uint64_t kBytesOfThreads = 4 << 20;  ///< the same where several threads share them
 
-/// Units of `wide` bytes that come from as many units of `from` bytes each.
+/// Units of `to` bytes that come from as many units of `from` bytes each; about `at_once` bytes are held.
 class BlockwiseSource : public ByteSource {
  public:
-  BlockwiseSource(SourcePtr source, std::uint64_t from, std::uint64_t to)
-      : source_(std::move(source)), from_(from), to_(to), count_(source_->size() / from) {
+  BlockwiseSource(SourcePtr source, std::uint64_t from, std::uint64_t to, std::uint64_t at_once)
+      : source_(std::move(source)), from_(from), to_(to), count_(source_->size() / from), at_once_(at_once) {
     if (source_->size() % from != 0) throw Error(ErrorCode::corrupt, "a tensor ends within a quantised block");
   }
 
@@ -38,7 +40,7 @@ class BlockwiseSource : public ByteSource {
       std::uint64_t first = offset / to_;
       std::uint64_t skip = offset % to_;
       std::uint64_t needed = (skip + out.size() + to_ - 1) / to_;
-      std::uint64_t units = std::min(needed, std::max<std::uint64_t>(1, kBytesAtOnce / std::max(from_, to_)));
+      std::uint64_t units = std::min(needed, std::max<std::uint64_t>(1, at_once_ / std::max(from_, to_)));
       raw.resize(units * from_);
       source_->read(first * from_, raw);
       std::uint64_t taken = std::min<std::uint64_t>(units * to_ - skip, out.size());
@@ -65,12 +67,13 @@ class BlockwiseSource : public ByteSource {
   std::uint64_t from_;
   std::uint64_t to_;
   std::uint64_t count_;
+  std::uint64_t at_once_;
 };
 
 class UnpackedSource final : public BlockwiseSource {
  public:
   UnpackedSource(SourcePtr blocks, const BlockCodec& codec)
-      : BlockwiseSource(std::move(blocks), codec.bytes, codec.elements * sizeof(float)), codec_(codec) {}
+      : BlockwiseSource(std::move(blocks), codec.bytes, codec.elements * sizeof(float), kBytesAtOnce), codec_(codec) {}
 
  private:
   void convert(Bytes in, MutableBytes out, std::uint64_t units) const override {
@@ -88,15 +91,27 @@ class UnpackedSource final : public BlockwiseSource {
 class PackedSource final : public BlockwiseSource {
  public:
   PackedSource(SourcePtr values, const BlockCodec& codec, std::string name)
-      : BlockwiseSource(std::move(values), codec.elements * sizeof(float), codec.bytes),
+      : BlockwiseSource(std::move(values), codec.elements * sizeof(float), codec.bytes,
+                        is_slow(codec) ? kBytesOfThreads : kBytesAtOnce),
         codec_(codec),
         name_(std::move(name)) {}
 
  private:
+  /// Blocks of parts try many scales for each: slower than one core reads, so all of them pack.
+  static bool is_slow(const BlockCodec& codec) { return codec.elements == kMaxElements; }
+
   void convert(Bytes in, MutableBytes out, std::uint64_t units) const override {
+    const std::uint64_t piece = kBytesAtOnce / (codec_.elements * sizeof(float));
+    const std::uint64_t pieces = (units + piece - 1) / piece;
+    parallel_for(pieces, is_slow(codec_) ? 0 : 1, [&](std::size_t i) {
+      pack_units(in, out, i * piece, std::min<std::uint64_t>((i + 1) * piece, units));
+    });
+  }
+
+  void pack_units(Bytes in, MutableBytes out, std::uint64_t first, std::uint64_t end) const {
     float values[kMaxElements];
     std::size_t width = codec_.elements * sizeof(float);
-    for (std::uint64_t i = 0; i < units; ++i) {
+    for (std::uint64_t i = first; i < end; ++i) {
       std::memcpy(values, in.data() + i * width, width);
       bool finite = std::all_of(values, values + codec_.elements, [](float value) { return std::isfinite(value); });
       if (!finite) {

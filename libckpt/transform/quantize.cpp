@@ -20,9 +20,10 @@ constexpr std::string_view kQuantizationVersion = "general.quantization_version"
 
 /// llama.cpp's number for a file whose matrices have this type; "" where it has none.
 std::string file_type_of(std::string_view type) {
-  static const std::map<std::string_view, std::string> kNumbers = {{"float32", "0"}, {"float16", "1"},  {"Q4_0", "2"},
-                                                                   {"Q4_1", "3"},    {"Q8_0", "7"},     {"Q5_0", "8"},
-                                                                   {"Q5_1", "9"},    {"bfloat16", "32"}};
+  static const std::map<std::string_view, std::string> kNumbers = {
+      {"float32", "0"}, {"float16", "1"}, {"Q4_0", "2"},     {"Q4_1", "3"},  {"Q8_0", "7"},
+      {"Q5_0", "8"},    {"Q5_1", "9"},    {"Q2_K", "10"},    {"Q3_K", "11"}, {"Q4_K", "14"},
+      {"Q5_K", "16"},   {"Q6_K", "18"},   {"bfloat16", "32"}};
   auto found = kNumbers.find(type);
   return found == kNumbers.end() ? "" : found->second;
 }

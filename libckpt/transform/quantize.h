@@ -20,7 +20,7 @@ struct DequantizeOptions {
 };
 
 struct QuantizeOptions {
-  std::string to = "Q8_0";  ///< Q8_0, Q5_1, Q5_0, Q4_1 or Q4_0
+  std::string to = "Q8_0";  ///< one of quantized_types(): Q8_0, Q4_K, ...
   Selection keep = {};      ///< tensors that stay as they are; nothing when `include` is empty
   std::string at = {};      ///< dotted path of the dict that is meant; "" = whole file
 };

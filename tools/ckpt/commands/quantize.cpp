@@ -66,13 +66,13 @@ int run(Context& context, const Options& options) {
 void add_quantize(CommandSpec app, Command& chosen) {
   CommandSpec command = add_command(
       app, "quantize",
-      "ckpt quantize --to Q8_0 llm.safetensors    # writes llm.Q8_0.gguf\n  ckpt quantize --to Q4_0 --keep "
-      "'output.weight' "
-      "model.gguf -o small.gguf",
-      "Pack float matrices into quantized blocks, which GGUF files hold, rounded as gguf-py rounds them. Tensors of "
-      "one "
-      "dimension, and rows that are no whole number of blocks, stay as they are. Exit 1, with no output, when nothing "
-      "would change. The way back: ckpt convert --dequantize.");
+      "ckpt quantize --to Q8_0 llm.safetensors    # writes llm.Q8_0.gguf\n"
+      "  ckpt quantize --to Q4_K --keep 'output.weight' model.gguf -o small.gguf",
+      "Pack float matrices into quantized blocks, which GGUF files hold, rounded as gguf-py and ggml round them. "
+      "Tensors "
+      "of one dimension, and rows that are no whole number of blocks (32 values, 256 for the types that end in K), "
+      "stay "
+      "as they are. Exit 1, with no output, when nothing would change. The way back: ckpt convert --dequantize.");
   auto options = std::make_shared<Options>();
   command.add_option("--to", options->quantize.to, "the type: " + core::join(ckpt::quantized_types(), ", "))
       .required()

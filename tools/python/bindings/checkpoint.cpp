@@ -262,7 +262,9 @@ void bind_transforms(nb::class_<Checkpoint>& type) {
       .def("dequantize", &dequantize, nb::arg("to") = "float32", nb::kw_only(), nb::arg("at") = "",
            "Quantised blocks of GGUF as the values they stand for. Values are read when the result is.")
       .def("quantize", &quantize, nb::arg("to") = "Q8_0", nb::kw_only(), nb::arg("keep") = std::vector<std::string>(),
-           nb::arg("at") = "", "Float matrices packed into quantised blocks of GGUF: Q8_0, Q5_1, Q5_0, Q4_1 or Q4_0.")
+           nb::arg("at") = "",
+           "Float matrices packed into quantised blocks of GGUF: Q8_0, Q6_K, Q5_K, Q4_K, Q3_K, Q2_K, Q5_1, Q5_0, Q4_1 "
+           "or Q4_0.")
       .def("select", &select, nb::arg("include"), nb::kw_only(), nb::arg("exclude") = std::vector<std::string>(),
            nb::arg("at") = "",
            "The tensors and values that the patterns name: select(['model.*'], exclude=['*.bias']).")
