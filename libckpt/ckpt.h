@@ -33,6 +33,7 @@
 #include "libckpt/transform/cast.h"
 #include "libckpt/transform/compact.h"
 #include "libckpt/transform/glob.h"
+#include "libckpt/transform/lora.h"
 #include "libckpt/transform/map_location.h"
 #include "libckpt/transform/metadata.h"
 #include "libckpt/transform/optimizer.h"

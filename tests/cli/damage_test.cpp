@@ -61,6 +61,7 @@ const std::map<std::string, std::string> kOther = {
     {"verify", "compares everything, and damage is its answer"},
     {"why", "the damage is a cause"},
     {"fix", "writes as rename does, after why found nothing else"},
+    {"lora", "reads an adapter and its base as open does, and writes as avg does"},
     {"optim", "writes as select does, files with an optimizer alone"},
     {"set", "writes as rename does"},
     {"latest", "damage is a reason to skip a file"},

@@ -45,7 +45,7 @@ TEST(QuantizeCommand, SaysWhatItCannotWriteAndWhatIsNotThere) {
   TempDir dir;
   write_float_model(dir, "net.safetensors");
   write_model(dir, "flat.safetensors", {"a"});
-  EXPECT_THAT(run_ckpt(dir.path(), {"quantize", "--to", "Q4_K", "net.safetensors"}).err, HasSubstr("use Q4_0, Q4_1"));
+  EXPECT_THAT(run_ckpt(dir.path(), {"quantize", "--to", "IQ2_S", "net.safetensors"}).err, HasSubstr("use Q4_0, Q4_1"));
   Outcome nothing = run_ckpt(dir.path(), {"quantize", "--to", "Q8_0", "flat.safetensors"});
   EXPECT_EQ(nothing.code, 1);
   EXPECT_THAT(nothing.err + nothing.out, HasSubstr("nothing to quantize: none of 1 tensor is a float matrix"));

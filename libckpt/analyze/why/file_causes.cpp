@@ -330,7 +330,9 @@ void add_adapter(Diagnosis& diagnosis, const FileContext& context) {
   diagnosis.notes.push_back("this is a PEFT adapter of " + base +
                             ": it holds only the weights that were added; load that model first, then "
                             "peft.PeftModel.from_pretrained(model, " +
-                            python_path((folder ? path : path.parent_path() / "").string()) + ")");
+                            python_path((folder ? path : path.parent_path() / "").string()) +
+                            "); or put both into one file: ckpt lora merge BASE " +
+                            shell_file((folder ? path : path.parent_path()).string()) + " -o merged.safetensors");
 }
 
 }  // namespace
