@@ -35,6 +35,7 @@
 #include "libckpt/transform/glob.h"
 #include "libckpt/transform/lora.h"
 #include "libckpt/transform/map_location.h"
+#include "libckpt/transform/merge.h"
 #include "libckpt/transform/metadata.h"
 #include "libckpt/transform/optimizer.h"
 #include "libckpt/transform/pattern.h"

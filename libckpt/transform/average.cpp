@@ -5,8 +5,8 @@
 #include <map>
 
 #include "libckpt/io/checksum.h"
-#include "libckpt/state_dicts.h"
 #include "libckpt/transform/cast_values.h"
+#include "libckpt/transform/compared_models.h"
 #include "libckpt/transform/entry_map.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -17,9 +17,9 @@ namespace {
 using core::DType;
 using core::Error;
 using core::ErrorCode;
+using detail::ComparedModel;
 
 constexpr std::uint64_t kAveragedBlock = 1 << 15;  ///< elements computed at a time
-constexpr std::size_t kMaxListedNames = 8;
 
 /// result = sum of factors[i] * x[i], then divided by `divisor`. A moving average is such a sum too, but is computed
 /// step by step as its definition says.
@@ -127,56 +127,6 @@ class AverageSource final : public ByteSource {
   Recipe recipe_;
 };
 
-struct AveragedModel {
-  std::string file;  ///< for messages
-  const Value* value = nullptr;
-  std::vector<NamedEntry> entries;
-  std::map<std::string, const Entry*, std::less<>> by_name;
-};
-
-AveragedModel model_of(const Checkpoint& checkpoint, const std::string& at) {
-  AveragedModel model;
-  model.value = choose_state_dict(checkpoint.root, at).value;
-  model.entries = list_entries(*model.value);
-  for (const NamedEntry& named : model.entries) model.by_name.emplace(named.name, named.entry.get());
-  return model;
-}
-
-std::string file_of(const Checkpoint& checkpoint, std::size_t number) {
-  return checkpoint.path.empty() ? "checkpoint " + std::to_string(number + 1) : checkpoint.path.string();
-}
-
-std::string describe(const Entry& entry) {
-  return std::string(core::name(entry.dtype)) + " " + core::to_list(entry.shape);
-}
-
-/// What keeps two models from being averaged, one text each.
-std::vector<std::string> differences(const AveragedModel& first, const AveragedModel& other) {
-  std::vector<std::string> found;
-  for (const NamedEntry& named : first.entries) {
-    auto match = other.by_name.find(named.name);
-    if (match == other.by_name.end()) {
-      found.push_back(core::quote(named.name) + " is missing");
-    } else if (match->second->dtype != named.entry->dtype || !(match->second->shape == named.entry->shape)) {
-      found.push_back(core::quote(named.name) + " is " + describe(*match->second) + " where the first has " +
-                      describe(*named.entry));
-    }
-  }
-  for (const NamedEntry& named : other.entries) {
-    if (!first.by_name.contains(named.name)) found.push_back(core::quote(named.name) + " is not in the first");
-  }
-  return found;
-}
-
-void require_same_keys(const AveragedModel& first, const AveragedModel& other, const std::string& file) {
-  std::vector<std::string> found = differences(first, other);
-  if (found.empty()) return;
-  std::size_t shown = std::min(found.size(), kMaxListedNames);
-  std::string list = core::join(std::span(found).first(shown), "; ");
-  if (found.size() > shown) list += "; and " + core::format_count(found.size() - shown) + " more";
-  throw Error(ErrorCode::refused, "does not fit the first checkpoint: " + list).add_context(file);
-}
-
 bool same_bytes(const Entry& a, const Entry& b) {
   if (!a.bytes || !b.bytes) return a.bytes == b.bytes;
   if (a.byte_size() != b.byte_size()) return false;
@@ -190,7 +140,7 @@ bool is_norm_buffer(std::string_view name) {
 
 class Averager {
  public:
-  Averager(const std::vector<AveragedModel>& models, Recipe recipe, AverageReport& report)
+  Averager(const std::vector<ComparedModel>& models, Recipe recipe, AverageReport& report)
       : models_(models), recipe_(std::move(recipe)), report_(report) {}
 
   Value run() {
@@ -201,7 +151,7 @@ class Averager {
  private:
   void look_at(const NamedEntry& named) {
     std::vector<const Entry*> parts;
-    for (const AveragedModel& model : models_)
+    for (const ComparedModel& model : models_)
       parts.push_back(model.by_name.at(named.name)->bytes ? model.by_name.at(named.name) : nullptr);
     DType dtype = named.entry->dtype;
     bool number = core::is_floating(dtype) || core::is_complex(dtype);
@@ -230,7 +180,7 @@ class Averager {
     SourcePtr& known = sources_[key];
     if (known == nullptr) {
       std::vector<std::string> files;
-      for (const AveragedModel& model : models_) files.push_back(model.file);
+      for (const ComparedModel& model : models_) files.push_back(model.file);
       known = std::make_shared<AverageSource>(std::move(sources), std::move(files), parts.front()->dtype, recipe_);
     }
     return known;
@@ -250,29 +200,18 @@ class Averager {
     replaced_.replace(named.entry, std::move(entry));
   }
 
-  const std::vector<AveragedModel>& models_;
+  const std::vector<ComparedModel>& models_;
   Recipe recipe_;
   AverageReport& report_;
   detail::EntryReplacements replaced_;
   std::map<std::vector<const ByteSource*>, SourcePtr> sources_;
 };
 
-std::string place_of(const AverageOptions& options, std::size_t i) {
-  if (options.at.empty()) return "";
-  return options.at.size() == 1 ? options.at.front() : options.at.at(i);
-}
-
 }  // namespace
 
 Checkpoint average(const std::vector<Checkpoint>& checkpoints, const AverageOptions& options, AverageReport* report) {
   Recipe recipe = recipe_of(options, checkpoints.size());
-  std::vector<AveragedModel> models;
-  for (std::size_t i = 0; i < checkpoints.size(); ++i) {
-    std::string file = file_of(checkpoints[i], i);
-    models.push_back(core::with_context(file, [&] { return model_of(checkpoints[i], place_of(options, i)); }));
-    models.back().file = file;
-    require_same_keys(models.front(), models.back(), file);
-  }
+  const std::vector<ComparedModel> models = detail::same_models(checkpoints, options.at);
   AverageReport noted;
   noted.checkpoints = checkpoints.size();
   Checkpoint out;

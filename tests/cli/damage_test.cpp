@@ -34,6 +34,8 @@ const std::vector<std::vector<std::string>> kWriting = {
     {"publish", "IN", "-o", "OUT"},
     {"avg", "IN", "GOOD", "-o", "OUT"},
     {"avg", "GOOD", "IN", "-o", "OUT"},
+    {"merge", "IN", "GOOD", "-o", "OUT"},
+    {"merge", "--method", "ties", "--densities", "0.5", "--base", "GOOD", "IN", "-o", "OUT"},
     {"select", "IN", "--include=*b", "-o", "OUT"},
     {"join", "IN", "-o", "OUT"},
     {"rename", "IN", "--glob", "module.*=net.*", "-o", "OUT"},

@@ -23,15 +23,15 @@ Outcome refused(const TempDir& dir, const std::vector<std::string>& arguments) {
 TEST(Guess, FindsCommandsByWhatTheyDo) {
   TempDir dir;
   const std::vector<std::pair<std::string, std::string>> meant = {
-      {"list", "'ls'"},       {"show", "'info' or 'tree'"}, {"merge", "'join' or 'avg'"},
-      {"half", "'cast'"},     {"average", "'avg'"},         {"validate", "'verify'"},
-      {"check", "'verify'"},  {"rename-keys", "'rename'"},  {"compare", "'diff'"},
-      {"checksum", "'hash'"}, {"shard", "'split'"},         {"repair", "'fix' or 'rescue'"},
-      {"verfy", "'verify'"},  {"diagnose", "'why'"},        {"unwrap", "'strip-prefix'"},
-      {"to", "'remap'"},      {"mv", "'rename'"},           {"cp", "'convert'"},
-      {"rm", "'select'"},     {"ensemble", "'avg'"},        {"sha256sum", "'hash'"},
-      {"lint", "'verify'"},   {"graph", "'tree'"},          {"lsit", "'ls'"},
-      {"validat", "'verify'"}};
+      {"list", "'ls'"},        {"show", "'info' or 'tree'"}, {"combine", "'join' or 'merge'"},
+      {"half", "'cast'"},      {"average", "'avg'"},         {"validate", "'verify'"},
+      {"check", "'verify'"},   {"rename-keys", "'rename'"},  {"compare", "'diff'"},
+      {"checksum", "'hash'"},  {"shard", "'split'"},         {"repair", "'fix' or 'rescue'"},
+      {"verfy", "'verify'"},   {"diagnose", "'why'"},        {"unwrap", "'strip-prefix'"},
+      {"to", "'remap'"},       {"mv", "'rename'"},           {"cp", "'convert'"},
+      {"rm", "'select'"},      {"ensemble", "'avg'"},        {"sha256sum", "'hash'"},
+      {"lint", "'verify'"},    {"graph", "'tree'"},          {"lsit", "'ls'"},
+      {"validat", "'verify'"}, {"peft", "'lora'"},           {"slerp", "'merge'"}};
   for (const auto& [word, command] : meant) {
     expect_refused(dir, {word, "net.pth"}, 2, "'" + word + "'", "did you mean " + command + "?; see 'ckpt --help'");
     expect_refused(dir, {"help", word}, 2, "'" + word + "'", "did you mean " + command + "?");
@@ -43,7 +43,7 @@ TEST(Guess, NamesOnlyCommandsThatAreThere) {
   TempDir dir;
   std::string all = run_ckpt(dir.path(), {"--help"}).out;
   for (const char* word :
-       {"list",      "show",      "print",    "merge",    "average", "half",    "validate", "rename-keys",
+       {"list",      "show",      "print",    "combine",  "average", "half",    "validate", "rename-keys",
         "strip",     "prefix",    "device",   "compare",  "filter",  "shard",   "unshard",  "transform",
         "release",   "shrink",    "metadata", "checksum", "audit",   "recover", "repair",   "diagnose",
         "histogram", "optimizer", "models",   "gpus",     "index"}) {

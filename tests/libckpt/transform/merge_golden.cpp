@@ -1,0 +1,108 @@
+// Golden data set: models merged by mergekit (make_merge.py). Every CASE.json is a case: its files, method and numbers;
+// CASE.safetensors is what mergekit makes of them. It computes in the type of the tensors, and sums in another order:
+// f32 and f64 may differ by a few roundings of the largest value, 16-bit types by one of theirs. Exits with 77 without
+// the data.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "libckpt/ckpt.h"
+#include "libckpt/io/json.h"
+#include "libcore/base/error.h"
+#include "tests/support/golden.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+double tolerance_of(core::DType dtype) {
+  switch (dtype) {
+    case core::DType::f64:
+      return 1e-15;
+    case core::DType::f32:
+      return 3e-7;
+    case core::DType::f16:
+      return 1e-3;
+    default:
+      return 8e-3;
+  }
+}
+
+std::vector<double> values_of(const ckpt::Entry& entry) {
+  const core::ByteVector bytes = ckpt::read_all(*entry.bytes);
+  std::vector<double> values(bytes.size() / sizeof(double));
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(values.data()));
+  return values;
+}
+
+std::string difference(const ckpt::Entry& got, const ckpt::Entry& wanted, core::DType dtype) {
+  if (!(got.shape == wanted.shape)) return "has the shape " + core::to_list(got.shape);
+  const std::vector<double> a = values_of(got);
+  const std::vector<double> b = values_of(wanted);
+  double largest = 0;
+  double off = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    largest = std::max(largest, std::abs(b[i]));
+    off = std::max(off, std::abs(a[i] - b[i]));
+  }
+  if (off <= tolerance_of(dtype) * largest) return "";
+  return "is off by " + std::to_string(off / largest) + " of the largest value";
+}
+
+std::vector<double> numbers_in(const ckpt::JsonView& json, std::string_view name) {
+  std::vector<double> numbers;
+  if (!json.has(name)) return numbers;
+  for (const ckpt::JsonView& item : json.at(name).items()) numbers.push_back(item.as_real());
+  return numbers;
+}
+
+ckpt::MergeOptions options_of(const ckpt::JsonView& json) {
+  ckpt::MergeOptions options;
+  options.method = ckpt::parse_merge_method(json.at("method").as_text()).value();
+  options.weights = numbers_in(json, "weights");
+  options.densities = numbers_in(json, "densities");
+  if (json.has("t")) options.t = json.at("t").as_real();
+  if (json.has("lambda")) options.lambda = json.at("lambda").as_real();
+  if (json.has("normalize")) options.normalize = json.at("normalize").as_boolean();
+  if (json.has("rescale")) options.rescale = json.at("rescale").as_boolean();
+  return options;
+}
+
+std::map<std::string, ckpt::EntryPtr> wide_entries(const ckpt::Checkpoint& checkpoint) {
+  std::map<std::string, ckpt::EntryPtr> out;
+  const ckpt::Checkpoint wide = ckpt::cast(checkpoint, {.to = core::DType::f64});
+  for (const ckpt::NamedEntry& named : ckpt::list_entries(wide.root)) out[named.name] = named.entry;
+  return out;
+}
+
+void check_case(test::GoldenRun& run, const fs::path& path) {
+  const core::ByteVector text = ckpt::read_all(*ckpt::open_file(path));
+  const ckpt::JsonDocument json = ckpt::JsonDocument::parse(core::as_text(text));
+  const fs::path folder = path.parent_path();
+  std::vector<ckpt::Checkpoint> models;
+  if (json.root().has("base")) models.push_back(ckpt::open(folder / json.root().at("base").as_text()));
+  for (const ckpt::JsonView& file : json.root().at("models").items()) {
+    models.push_back(ckpt::open(folder / file.as_text()));
+  }
+  const ckpt::Checkpoint merged = ckpt::merge(models, options_of(json.root()));
+  const core::DType dtype = ckpt::list_entries(merged.root).front().entry->dtype;
+  auto got = wide_entries(merged);
+  for (const auto& [name, entry] : wide_entries(ckpt::open(folder / (path.stem().string() + ".safetensors")))) {
+    auto found = got.find(name);
+    const std::string why = found == got.end() ? "is missing" : difference(*found->second, *entry, dtype);
+    run.check(path.stem().string() + "/" + name, why.empty(), why);
+  }
+}
+
+}  // namespace
+
+int main() {
+  auto folder = test::golden_file("merge");
+  if (!folder) return 77;
+  test::GoldenRun run("merge");
+  for (const auto& file : fs::directory_iterator(*folder)) {
+    if (file.path().extension() == ".json") check_case(run, file.path());
+  }
+  return run.finish() == 0 ? 0 : 1;
+}

@@ -1,0 +1,126 @@
+// ckpt merge: one model from several that were trained on from a common base.
+
+#include "libckpt/transform/merge.h"
+
+#include "libcore/base/error.h"
+#include "libcore/base/text.h"
+#include "tools/ckpt/commands/commands.h"
+#include "tools/ckpt/edit/combine.h"
+#include "tools/ckpt/line/numbers.h"
+#include "tools/ckpt/output/listing.h"
+
+namespace cli {
+namespace {
+
+struct Options : EditOptions {
+  std::string method = "linear";
+  std::string base;
+  std::string weights;
+  std::string densities;
+  double t = 0.5;
+  double lambda = 1;
+  std::uint64_t seed = 0;
+  bool normalize = false;
+  bool keep_sum = false;
+};
+
+ckpt::MergeMethod method_of(const Options& options) {
+  const std::optional<ckpt::MergeMethod> method = ckpt::parse_merge_method(options.method);
+  if (!method) {
+    throw core::Error(core::ErrorCode::usage, "--method " + core::quote(options.method) +
+                                                  " is none of linear, slerp, task-arithmetic, ties, dare-linear, "
+                                                  "dare-ties");
+  }
+  if (ckpt::has_base(*method) == options.base.empty()) {
+    throw core::Error(core::ErrorCode::usage, options.base.empty()
+                                                  ? "--method " + options.method + " needs the common base: --base FILE"
+                                                  : "--method " + options.method + " takes no --base");
+  }
+  return *method;
+}
+
+Combination describe(ckpt::Checkpoint checkpoint, const ckpt::MergeReport& done, const Options& options) {
+  Combination made;
+  made.checkpoint = std::move(checkpoint);
+  made.summary = count_of(done.merged, "tensor") + " merged over " + count_of(options.files.size(), "file") + " by " +
+                 options.method;
+  if (!done.taken_first.empty()) {
+    made.warnings.push_back(count_of(done.taken_first.size(), "integer tensor") +
+                            (done.taken_first.size() == 1 ? " differs" : " differ") + " between the files (" +
+                            core::quote(done.taken_first.front()) + (done.taken_first.size() > 1 ? ", ..." : "") +
+                            "); those of " + core::quote(options.files.front()) + " are taken");
+  }
+  made.json = [done, method = options.method](ckpt::JsonWriter& json) {
+    json.key("method").value(method);
+    json.key("merged").value(done.merged);
+    json.key("equal").value(done.equal);
+    json.key("taken_first").begin_array();
+    for (const std::string& name : done.taken_first) json.value(name);
+    json.end_array();
+  };
+  return made;
+}
+
+int run(Context& context, const Options& given) {
+  Options options = given;
+  ckpt::MergeOptions merge{.method = method_of(options),
+                           .weights = parse_numbers("--weights", options.weights),
+                           .densities = parse_numbers("--densities", options.densities),
+                           .t = options.t,
+                           .lambda = options.lambda,
+                           .normalize = {},
+                           .rescale = {},
+                           .seed = options.seed};
+  if (options.normalize) merge.normalize = true;
+  if (options.keep_sum) merge.normalize = false;
+  if (!options.base.empty()) options.files.insert(options.files.begin(), options.base);
+  return run_combination(context, options, "merge",
+                         [&](const std::vector<ckpt::Checkpoint>& checkpoints, std::vector<std::string> at) {
+                           merge.at = std::move(at);
+                           ckpt::MergeReport done;
+                           ckpt::Checkpoint result = ckpt::merge(checkpoints, merge, &done);
+                           return describe(std::move(result), done, options);
+                         });
+}
+
+void add_method_options(CommandSpec command, Options& options) {
+  command
+      .add_option("--method", options.method,
+                  "linear (weighted mean), slerp (along the arc from the first to the second), task-arithmetic, ties, "
+                  "dare-linear, dare-ties (differences to a base); default linear")
+      .type_name("METHOD");
+  command.add_option("--base", options.base, "the model that the others were trained on from").type_name("FILE");
+  command.add_option("--weights", options.weights, "one weight per model, or one for all (default 1)")
+      .type_name("W,...");
+  command
+      .add_option("--densities", options.densities,
+                  "share of each difference that ties and dare keep, one per model or one for all (default 1)")
+      .type_name("D,...");
+  command.add_option("-t", options.t, "of slerp: 0 is the first model, 1 the second (default 0.5)").type_name("T");
+  command.add_option("--lambda", options.lambda, "factor of the merged difference (default 1)").type_name("X");
+  command.add_option("--seed", options.seed, "of dare's choices (default 0)").type_name("N");
+  OptionSpec normalize =
+      command.add_flag("--normalize", options.normalize, "divide by the sum of weights (linear and ties do so)");
+  command.add_flag("--no-normalize", options.keep_sum, "do not").excludes(normalize);
+}
+
+}  // namespace
+
+void add_merge(CommandSpec app, Command& chosen) {
+  CommandSpec command = add_command(
+      app, "merge",
+      "ckpt merge --method slerp -t 0.3 a.safetensors b.safetensors -o mix.safetensors\n"
+      "  ckpt merge --method ties --base base.pth --densities 0.5 a.pth b.pth -o c.pth",
+      "Merge models of one architecture by the methods of mergekit, computed in float32 (float64 for such tensors) and "
+      "rounded once. Memory does not grow with the files. The result is a plain state dict. The parts of one model are "
+      "put together by ckpt join.");
+  auto options = std::make_shared<Options>();
+  command.add_option("FILE", options->files, "the models; FILE::path names the state dict").required().type_name("");
+  command.add_option("-o,--output", options->output, "output, or - for standard output").required().type_name("OUT");
+  add_method_options(command, *options);
+  add_write_options(command, *options);
+  command.remove_options({"--in-place", "--follow"});
+  command.callback([&chosen, options] { chosen = [options](Context& context) { return run(context, *options); }; });
+}
+
+}  // namespace cli
