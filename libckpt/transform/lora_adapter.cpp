@@ -225,6 +225,7 @@ void group_tensors(LoraAdapter& adapter, const Value& root) {
 LoraAdapter open_lora(const fs::path& folder, const OpenOptions& options) {
   std::error_code error;
   const bool is_folder = fs::is_directory(folder, error);
+  if (!fs::exists(folder, error)) throw Error(ErrorCode::io, folder.string() + ": cannot open: no such file or folder");
   LoraAdapter adapter;
   adapter.path = folder;
   adapter.config = read_config((is_folder ? folder : folder.parent_path()) / "adapter_config.json");

@@ -142,9 +142,10 @@ Value wrapped(const TempDir& dir, const std::string& model) {
 
 void make_checkpoints(const fs::path& at) {
   auto write = [&](const std::string& name, const Value& root) { write_checkpoint(at / name, root); };
-  for (const char* name : {"net.pth", "net.safetensors", "net.ckpt", "epoch8.pth", "epoch9.pth", "epoch10.pth",
-                           "a.safetensors", "b.safetensors", "old.pth", "new.safetensors", "best.safetensors",
-                           "model.safetensors", "downloads/a.pth", "runs/a.pth"}) {
+  for (const char* name :
+       {"net.pth", "net.safetensors", "net.ckpt", "epoch8.pth", "epoch9.pth", "epoch10.pth", "a.safetensors",
+        "b.safetensors", "old.pth", "new.safetensors", "best.safetensors", "model.safetensors", "downloads/a.pth",
+        "runs/a.pth", "a.pth", "b.pth", "base.pth", "base.safetensors", "base/model.safetensors"}) {
     write(name, net(1));
   }
   for (const char* name : {"step-000001200.ckpt", "step-000001600.ckpt"}) {
@@ -152,7 +153,7 @@ void make_checkpoints(const fs::path& at) {
   }
   write("new.pth", net(1, "backbone."));
   write("llm.safetensors", dict({{"output.weight", matrix({2, 32}, 1)}, {"blk.0.weight", matrix({2, 32}, 2)}}));
-  write("model.gguf", dict({{"output.weight", matrix({2, 32}, 1)}, {"blk.0.weight", matrix({2, 32}, 2)}}));
+  write("model.gguf", dict({{"output.weight", matrix({2, 256}, 1)}, {"blk.0.weight", matrix({2, 256}, 2)}}));
   write("torchvision.pth", net(1));
   write("timm.safetensors", net(1, "model."));
   write("best.pth", training(net(1)));
@@ -167,6 +168,14 @@ void make_checkpoints(const fs::path& at) {
                          {"head.bias", matrix({2}, 5)}}));
 }
 
+/// An adapter of net() as PEFT saves it.
+void make_adapter(const fs::path& folder) {
+  write_file(folder / "adapter_config.json", R"({"peft_type": "LORA", "lora_alpha": 16})");
+  write_checkpoint(folder / "adapter_model.safetensors",
+                   dict({{"base_model.model.fc.lora_A.weight", matrix({2, 4}, 0.1F)},
+                         {"base_model.model.fc.lora_B.weight", matrix({10, 2}, 0.2F)}}));
+}
+
 void write_script(const fs::path& path, const std::string& text) {
   write_file(path, "#!/bin/sh\n" + text);
   fs::permissions(path, fs::perms::owner_all);
@@ -175,8 +184,10 @@ void write_script(const fs::path& path, const std::string& text) {
 /// The files of the examples, and programs that stand for those around them.
 void make_files(const TempDir& dir) {
   const fs::path& at = dir.path();
-  for (const char* folder : {"downloads", "runs", "programs", "home"}) fs::create_directory(at / folder);
+  for (const char* folder : {"downloads", "runs", "programs", "home", "base", "adapter"})
+    fs::create_directory(at / folder);
   make_checkpoints(at);
+  make_adapter(at / "adapter");
   EXPECT_EQ(run_ckpt(at, {"split", "--shards", "2", "net.pth", "-o", "net/"}).code, 0);
   EXPECT_EQ(run_ckpt(at, {"optim", "rekey", "--to", "name", "last.pth", "-o", "named.pth"}).code, 0);
   EXPECT_EQ(run_ckpt(at, {"delta", "make", "epoch8.pth", "epoch9.pth", "-o", "epoch9.delta.ckpt"}).code, 0);

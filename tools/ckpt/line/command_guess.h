@@ -9,8 +9,8 @@
 
 namespace cli {
 
-/// "; did you mean 'join' or 'merge'?", or "" for a word that says nothing. Words by meaning are for the program itself,
-/// not for the commands below one of its commands.
+/// "; did you mean 'join' or 'merge'?", or "" for a word that says nothing. Words by meaning are for the program
+/// itself, not for the commands below one of its commands.
 std::string did_you_mean_command(const CLI::App& app, const std::string& word);
 
 }  // namespace cli
