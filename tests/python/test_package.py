@@ -168,6 +168,29 @@ class Changing(InFolder):
         with self.assertRaisesRegex(ckpt.Error, "not int32"):
             packed.dequantize("int32")
 
+    def test_merges(self):
+        for name, value in (("base", 0), ("a", 1), ("b", 3)):
+            ckpt.save({"w": numpy.full((2, 2), value, "float32")}, f"{name}.safetensors")
+        models = ["a.safetensors", ckpt.open("b.safetensors")]
+        numpy.testing.assert_array_equal(ckpt.merge(models)["w"].numpy(), numpy.full((2, 2), 2.0))
+        merged = ckpt.merge(models, "base.safetensors", method="task_arithmetic", weights=[1, 0.5])
+        numpy.testing.assert_array_equal(merged["w"].numpy(), numpy.full((2, 2), 2.5))
+        with self.assertRaisesRegex(ckpt.Error, "ties needs a base"):
+            ckpt.merge(models, method="ties")
+        with self.assertRaisesRegex(ckpt.Error, "no method 'mean'"):
+            ckpt.merge(models, method="mean")
+
+    def test_merge_lora(self):
+        os.mkdir("adapter")
+        with open("adapter/adapter_config.json", "w") as file:
+            file.write('{"peft_type": "LORA", "lora_alpha": 2}')
+        ckpt.save({"base_model.model.fc.lora_A.weight": numpy.ones((1, 3), "float32"),
+                   "base_model.model.fc.lora_B.weight": numpy.ones((2, 1), "float32")},
+                  "adapter/adapter_model.safetensors")
+        ckpt.save({"fc.weight": numpy.zeros((2, 3), "float32")}, "base.pth")
+        merged = ckpt.open("base.pth").merge_lora("adapter", strength=0.5)
+        numpy.testing.assert_array_equal(merged["fc.weight"].numpy(), numpy.ones((2, 3)))
+
     def test_in_place_and_options(self):
         self.opened.strip_prefix().save("a.pth", in_place=True)
         self.assertIn("model.fc.weight", ckpt.open("a.pth"))

@@ -9,7 +9,9 @@
 #include "libckpt/children.h"
 #include "libckpt/open_save.h"
 #include "libckpt/transform/cast.h"
+#include "libckpt/transform/lora.h"
 #include "libckpt/transform/map_location.h"
+#include "libckpt/transform/merge.h"
 #include "libckpt/transform/metadata.h"
 #include "libckpt/transform/prefix.h"
 #include "libckpt/transform/quantize.h"
@@ -188,6 +190,42 @@ Checkpoint quantize(const Checkpoint& self, const std::string& to, const std::ve
   return Checkpoint(ckpt::quantize(self.get(), {.to = to, .keep = {.include = keep}, .at = at}));
 }
 
+Checkpoint merge_lora(const Checkpoint& self, const std::filesystem::path& adapter, double strength,
+                      const std::string& at) {
+  const ckpt::LoraAdapter opened = without_lock([&] { return ckpt::open_lora(adapter); });
+  return Checkpoint(ckpt::merge_lora(self.get(), opened, {.at = at, .strength = strength}));
+}
+
+/// Of "slerp", also as mergekit spells it: "task_arithmetic".
+ckpt::MergeMethod method_named(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  const std::optional<ckpt::MergeMethod> method = ckpt::parse_merge_method(name);
+  if (!method) throw Error(ErrorCode::usage, "there is no method " + core::quote(name) + " of merging");
+  return *method;
+}
+
+Checkpoint merge(const std::vector<nb::object>& models, const nb::object& base, const nb::kwargs& given) {
+  ckpt::MergeOptions options;
+  std::string method = "linear";
+  Arguments arguments(given);
+  arguments.take("method", method);
+  arguments.take("weights", options.weights);
+  arguments.take("densities", options.densities);
+  arguments.take("t", options.t);
+  arguments.take("lambda_", options.lambda);
+  arguments.take("normalize", options.normalize);
+  arguments.take("seed", options.seed);
+  arguments.require_empty();
+  options.method = method_named(method);
+  if (ckpt::has_base(options.method) == base.is_none()) {
+    throw Error(ErrorCode::usage, method + (base.is_none() ? " needs a base" : " takes no base"));
+  }
+  std::vector<ckpt::Checkpoint> checkpoints;
+  if (!base.is_none()) checkpoints.push_back(checkpoint_of(base));
+  for (const nb::object& model : models) checkpoints.push_back(checkpoint_of(model));
+  return without_lock([&] { return Checkpoint(ckpt::merge(checkpoints, options)); });
+}
+
 Checkpoint select(const Checkpoint& self, const std::vector<std::string>& include,
                   const std::vector<std::string>& exclude, const std::string& at) {
   return Checkpoint(ckpt::select(self.get(), {.include = include, .exclude = exclude, .at = at}));
@@ -265,6 +303,8 @@ void bind_transforms(nb::class_<Checkpoint>& type) {
            nb::arg("at") = "",
            "Float matrices packed into quantised blocks of GGUF: Q8_0, Q6_K, Q5_K, Q4_K, Q3_K, Q2_K, Q5_1, Q5_0, Q4_1 "
            "or Q4_0.")
+      .def("merge_lora", &merge_lora, nb::arg("adapter"), nb::kw_only(), nb::arg("strength") = 1.0, nb::arg("at") = "",
+           "The state dict with the changes of a PEFT adapter, a folder with adapter_config.json, in its weights.")
       .def("select", &select, nb::arg("include"), nb::kw_only(), nb::arg("exclude") = std::vector<std::string>(),
            nb::arg("at") = "",
            "The tensors and values that the patterns name: select(['model.*'], exclude=['*.bias']).")
@@ -349,6 +389,12 @@ void bind_checkpoint(nb::module_& module) {
              "that is in it.\n\n"
              "lenient=False, foreign_objects=False, allow_symlinks=False, unsandboxed=False, check_hashes=False, "
              "max_expansion, threads: as the options of `ckpt`.");
+  module.def(
+      "merge", &merge, nb::arg("models"), nb::arg("base").none() = nb::none(), nb::arg("options"),
+      "One model of several, which are checkpoints or paths, by the methods of mergekit: method='linear', "
+      "'slerp', 'task_arithmetic', 'ties', 'dare_linear', 'dare_ties'; all but the first two take the differences "
+      "to `base`.\n\n"
+      "weights=[], densities=[], t=0.5, lambda_=1.0, normalize, seed=0: as the options of `ckpt merge`.");
   module.def("_built", &built, nb::arg("tree").none(), nb::arg("leaf"), nb::arg("metadata"));
 }
 
