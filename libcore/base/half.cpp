@@ -1,9 +1,11 @@
 #include "libcore/base/half.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "libcore/base/error.h"
+#include "libcore/base/float8.h"
 
 namespace core {
 namespace {
@@ -91,6 +93,41 @@ float f8_to_f32(DType dtype, std::uint8_t bits) {
   int significand = exponent == 0 ? mantissa : mantissa + (1 << g.mantissa_bits);
   int scale = (exponent == 0 ? 1 : exponent) - g.bias - g.mantissa_bits;
   return sign * std::ldexp(static_cast<float>(significand), scale);
+}
+
+namespace {
+
+/// The bits of the exponent, rounded up from the middle of two powers of two on.
+std::uint8_t f32_to_e8m0(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t exponent = (bits >> 23) & 0xffU, rest = bits & 0x7fffffU, half = 0x400000U;
+  if (exponent == 0xff) return 0xff;
+  const bool up = rest > half || (rest == half && exponent != 0);
+  return static_cast<std::uint8_t>(exponent + (up ? 1 : 0));
+}
+
+}  // namespace
+
+std::uint8_t f32_to_f8(DType dtype, float value) {
+  if (dtype == DType::f8_e8m0fnu) return f32_to_e8m0(value);
+  const Geometry g = geometry(dtype);
+  const int top = (1 << (g.exponent_bits + g.mantissa_bits)) - 1;  // the largest code of a size
+  const int infinity = top - (1 << g.mantissa_bits) + 1;           // of ieee_top alone
+  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  const auto nan = static_cast<std::uint8_t>(g.nan_is_0x80 ? 0x80 : sign | top);
+  if (std::isnan(value)) return nan;
+  const double size = std::abs(static_cast<double>(value));
+  const int lowest = 1 - g.bias;
+  const int exponent = size == 0 || !std::isfinite(size) ? lowest : std::max(lowest, std::ilogb(size));
+  const double steps = std::nearbyint(std::ldexp(size, g.mantissa_bits - exponent));
+  // Steps of a whole power of two more carry into the exponent by themselves.
+  const double code = std::ldexp(exponent - lowest, g.mantissa_bits) + steps;
+  const int first_above = g.ieee_top ? infinity : g.nan_is_0x80 ? top + 1 : top;
+  if (code >= first_above) {
+    return static_cast<std::uint8_t>(g.ieee_top ? sign | infinity : g.nan_is_0x80 ? nan : sign | (top - 1));
+  }
+  if (code == 0 && g.nan_is_0x80) return 0;
+  return static_cast<std::uint8_t>(sign | static_cast<int>(code));
 }
 
 float f4_to_f32(std::uint8_t bits) {

@@ -44,4 +44,13 @@ Isa isa() {
   return level;
 }
 
+bool multiplies_bf16() {
+#if defined(__x86_64__)
+  static const bool answer = isa() == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
+  return answer;
+#else
+  return false;
+#endif
+}
+
 }  // namespace core::cpu

@@ -18,6 +18,9 @@ enum class Isa {
 /// none above what the environment variable CORE_ISA names. Asked once. Error(usage): CORE_ISA names no level.
 Isa isa();
 
+/// Whether the processor multiplies bf16 and sums in f32 (AVX512_BF16), and isa() is the highest level.
+bool multiplies_bf16();
+
 /// The level of that name; Error(usage) for any other text.
 Isa isa_named(std::string_view name);
 

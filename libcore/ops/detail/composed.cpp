@@ -71,6 +71,30 @@ TensorList plain_results(const TensorList& inputs, const ComposedMany& function)
   return results;
 }
 
+bool is_half(const Tensor& x) {
+  return x.defined() && (x.dtype() == DType::f16 || x.dtype() == DType::bf16);
+}
+
+/// Where all numbers are of 16 bits: computed in f32 and rounded once, at the end, as PyTorch's one kernel does. So are
+/// the gradients, which pass the same casts.
+ComposedMany by_f32(const TensorList& inputs, ComposedMany function) {
+  const Tensor* first = nullptr;
+  for (const Tensor& x : inputs) {
+    if (x.defined() && x.is_floating_point() && !is_half(x)) return function;
+    if (first == nullptr && is_half(x)) first = &x;
+  }
+  if (first == nullptr) return function;
+  return [function = std::move(function), dtype = first->dtype()](const TensorList& in) {
+    TensorList wide;
+    for (const Tensor& x : in) wide.push_back(is_half(x) ? x.to(DType::f32) : x);
+    TensorList results = function(wide);
+    for (Tensor& y : results) {
+      if (y.dtype() == DType::f32) y = y.to(dtype);
+    }
+    return results;
+  };
+}
+
 }  // namespace
 
 TensorList detail::differentiated(const ComposedMany& function, const TensorList& inputs,
@@ -98,7 +122,8 @@ TensorList detail::differentiated(const ComposedMany& function, const TensorList
   return result;
 }
 
-TensorList composed_many(const char* printed, const TensorList& inputs, ComposedMany function) {
+TensorList composed_many(const char* printed, const TensorList& inputs, ComposedMany step_by_step) {
+  ComposedMany function = by_f32(inputs, std::move(step_by_step));
   TensorList results = plain_results(inputs, function);
   if (!any_needs_grad(inputs)) return results;
   auto node = make_intrusive<ComposedBackward>();

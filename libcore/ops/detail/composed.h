@@ -1,10 +1,10 @@
 #pragma once
 // Composed operations: several operations that show as one node, as PyTorch's own kernels do.
 // Forward runs without history and keeps nothing but the inputs; backward runs the function again with history and
-// differentiates it. So every derivative is right, of any order, at the price of a second forward. For operations whose
-// speed matters write a node by hand.
-// Thread safety: as any operation; the function must be pure and own what it captures.
-// Use: Tensor mish(const Tensor& x) {
+// differentiates it. So every derivative is right, of any order, at the price of a second forward. Inputs of f16 and
+// bf16 reach the function as f32, and what it gives is rounded once. For operations whose speed matters write a node by
+// hand. Thread safety: as any operation; the function must be pure and own what it captures. Use: Tensor mish(const
+// Tensor& x) {
 //        return composed("MishBackward0", {x}, [](const TensorList& in) { return in[0] * tanh(softplus(in[0])); });
 //      }
 

@@ -1,6 +1,7 @@
 #include "libcore/ops/detail/linalg_checks.h"
 
 #include <string>
+#include <string_view>
 
 #include "libcore/base/error.h"
 #include "libcore/ops/copy.h"
@@ -20,11 +21,26 @@ void check_square(const Tensor& a, const char* name) {
               " by " + std::to_string(a.size(-1)) + " matrices");
 }
 
+namespace {
+
+/// The kernel that PyTorch's message names where low precision comes as far as that; else null.
+const char* kernel_of(std::string_view name) {
+  if (name == "linalg.det") return "lu_cpu";
+  if (name == "linalg.cholesky") return "cholesky_cpu";
+  if (name == "linalg.qr") return "geqrf_cpu";
+  return name == "linalg.svd" ? "linalg_svd_cpu" : nullptr;
+}
+
+}  // namespace
+
 void check_linalg_type(const Tensor& a, const char* name, bool allow_low) {
   if (a.dtype() == DType::f32 || a.dtype() == DType::f64) return;
   const bool low = is_floating(a.dtype());
   if (low && allow_low) return;
   const std::string type = scalar_type_name(a.dtype());
+  if (const char* kernel = low ? kernel_of(name) : nullptr) {
+    throw Error(ErrorCode::not_implemented, "\"" + std::string(kernel) + "\" not implemented for '" + type + "'");
+  }
   if (is_complex(a.dtype())) {
     throw Error(ErrorCode::not_implemented, "\"" + std::string(name) + "\" not implemented for '" + type + "'");
   }

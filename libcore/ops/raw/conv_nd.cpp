@@ -128,6 +128,18 @@ Shape ConvPlan::weight_sizes() const {
   return {plane.out_channels, channels, kernel_d, plane.kernel_h, plane.kernel_w};
 }
 
+namespace {
+
+/// Volumes of 16 bits are summed over their taps in f32 and rounded once.
+bool is_half(const Tensor& x) {
+  return compute_dtype(x.dtype()) != x.dtype();
+}
+Tensor in_f32(const Tensor& x) {
+  return x.defined() ? cast(x.detach(), DType::f32) : x;
+}
+
+}  // namespace
+
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvPlan& p) {
   if (p.rank == 2) return conv2d(x, weight, bias, p.plane, p.weight_use);
   const NoGradGuard no_history;
@@ -135,6 +147,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, co
     const Tensor image = reshaped(x, planes_of(p.plane.batch, p.plane.in_channels, 1, p.plane.in_w));
     return reshaped(conv2d(image, reshaped(weight, plane_weight(p.plane)), bias, p.plane), p.output_sizes());
   }
+  if (is_half(x)) return cast(convolution(in_f32(x), in_f32(weight), in_f32(bias), p), x.dtype());
   const Tensor out = convolve_volume(x.detach(), weight.detach(), p);
   if (bias.defined()) out.add_(reshaped(bias, {1, -1, 1, 1, 1}));
   return out;
@@ -143,6 +156,9 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, const ConvPlan& p) {
   if (p.rank == 2) return conv2d_input_grad(output_grad, weight, p.plane);
   const NoGradGuard no_history;
+  if (p.rank == 3 && is_half(weight)) {
+    return cast(convolution_input_grad(in_f32(output_grad), in_f32(weight), p), weight.dtype());
+  }
   if (p.rank == 3) return volume_input_grad(output_grad.detach(), weight.detach(), p);
   const Tensor grad = reshaped(output_grad, planes_of(p.plane.batch, p.plane.out_channels, 1, p.plane.out_w));
   return reshaped(conv2d_input_grad(grad, reshaped(weight, plane_weight(p.plane)), p.plane), p.input_sizes());
@@ -151,6 +167,10 @@ Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, c
 WeightGrads convolution_weight_grad(const Tensor& output_grad, const Tensor& x, const ConvPlan& p, bool with_bias) {
   if (p.rank == 2) return conv2d_weight_grad(output_grad, x, p.plane, with_bias);
   const NoGradGuard no_history;
+  if (p.rank == 3 && is_half(x)) {
+    WeightGrads wide = convolution_weight_grad(in_f32(output_grad), in_f32(x), p, with_bias);
+    return {cast(wide.weight, x.dtype()), with_bias ? cast(wide.bias, x.dtype()) : Tensor()};
+  }
   if (p.rank == 3) {
     return {volume_weight_grad(output_grad.detach(), x.detach(), p), with_bias ? channel_sums(output_grad) : Tensor()};
   }

@@ -107,7 +107,30 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   return out;
 }
 
+namespace {
+
+/// Whether sums of this type are kept in f32: where the device has no kernel for it, as the CPU has none for 16 bits.
+bool sums_in_f32(IndexOp op, const Tensor& out) {
+  if (op != IndexOp::accumulate || compute_dtype(out.dtype()) == out.dtype()) return false;
+  const IndexingTable* table = backend_of(out).ops().indexing;
+  return table != nullptr &&
+         table->index[static_cast<std::size_t>(op)][static_cast<std::size_t>(out.dtype())] == nullptr;
+}
+
+/// `add` to the values as f32, rounded once at the end.
+template <class Add>
+void in_f32(const Tensor& out, const Tensor& from, Add add) {
+  const Tensor wide = cast(out, DType::f32);
+  add(wide, cast(from, DType::f32));
+  copy_into(out, wide);
+}
+
+}  // namespace
+
 void index_into(IndexOp op, const Tensor& out, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  if (sums_in_f32(op, out)) {
+    return in_f32(out, from, [&](const Tensor& sums, const Tensor& terms) { index_into(op, sums, dim, index, terms); });
+  }
   std::int64_t d = wrap_dim(dim, out.dim());
   check_vector(index, "index_add_");
   Tensor positions = as_index(index, "index_add");
@@ -116,6 +139,10 @@ void index_into(IndexOp op, const Tensor& out, std::int64_t dim, const Tensor& i
 }
 
 void scatter_into(IndexOp op, const Tensor& out, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  if (sums_in_f32(op, out)) {
+    return in_f32(out, from,
+                  [&](const Tensor& sums, const Tensor& terms) { scatter_into(op, sums, dim, index, terms); });
+  }
   std::int64_t d = wrap_dim(dim, out.dim());
   Tensor positions = as_index(index, "scatter");
   if (index.dim() != out.dim() || (from.dim() != 0 && from.dim() != out.dim())) {

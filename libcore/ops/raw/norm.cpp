@@ -83,9 +83,20 @@ void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
   }
 }
 
+bool is_half(const Tensor& x) {
+  return x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+}
 /// What statistics of x are kept in: f32 for f16 and bf16.
 DType stats_dtype(const Tensor& x) {
-  return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? DType::f32 : x.dtype();
+  return is_half(x) ? DType::f32 : x.dtype();
+}
+/// The statistics as PyTorch's CPU keeps them: of x's type where no parameter of `with` is f32.
+NormStats as_kept(const Tensor& x, std::initializer_list<const Tensor*> with, NormStats stats) {
+  const bool mixed =
+      std::any_of(with.begin(), with.end(), [](const Tensor* t) { return t->defined() && t->dtype() == DType::f32; });
+  if (!is_half(x) || mixed || !x.device().is_cpu()) return stats;
+  const auto rounded = [&](const Tensor& t) { return cast(cast(t, x.dtype()), t.dtype()); };
+  return {rounded(stats.mean), rounded(stats.inverse_std)};
 }
 Tensor empty_stats(const Tensor& x, std::int64_t count) {
   return make({count}, stats_dtype(x), backend_of(x));
@@ -99,6 +110,12 @@ Tensor inverse_std(const Tensor& var, double eps) {
 void update_running(const BatchNormArguments& a, const Tensor& mean, const Tensor& var, std::int64_t count) {
   const auto blend = [&](const Tensor& running, const Tensor& value) {
     if (!running.defined()) return;
+    if (is_half(running)) {  // one rounding, at the end
+      const Tensor kept = binary(BinaryOp::mul, cast(running, value.dtype()), 1 - a.momentum);
+      copy_into(running, binary(BinaryOp::add, kept, binary(BinaryOp::mul, value, a.momentum)));
+      running.impl()->bump_version();
+      return;
+    }
     binary_in_place(BinaryOp::mul, running, 1 - a.momentum);
     binary_in_place(BinaryOp::add, running, cast(binary(BinaryOp::mul, value, a.momentum), running.dtype()));
     running.impl()->bump_version();
@@ -188,7 +205,7 @@ NormStats batch_norm_stats(const Tensor& x, const BatchNormArguments& a) {
                 BatchStatsParams{sizes, in.raw_data(), mean.mutable_raw_data(), var.mutable_raw_data()});
   }
   update_running(a, mean, var, sizes.batch * sizes.plane);
-  return {mean, inverse_std(var, a.eps)};
+  return as_kept(x, {&a.weight, &a.bias, &a.running_mean, &a.running_var}, {mean, inverse_std(var, a.eps)});
 }
 
 Tensor batch_norm(const Tensor& x, const NormStats& stats, const BatchNormArguments& a) {
@@ -237,6 +254,7 @@ LayerNormResult layer_norm(const Tensor& x, const Shape& normalized_shape, const
               LayerNormParams{rows, length, a.eps, in.raw_data(), data_or_null(weight), data_or_null(bias),
                               out.output.mutable_raw_data(), out.stats.mean.mutable_raw_data(),
                               out.stats.inverse_std.mutable_raw_data(), has_f32_parameters(x, weight, bias)});
+  out.stats = as_kept(x, {&weight, &bias}, out.stats);
   return out;
 }
 

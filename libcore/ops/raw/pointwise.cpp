@@ -7,6 +7,7 @@
 #include "libcore/backend/op_tables.h"
 #include "libcore/base/bytes.h"
 #include "libcore/base/error.h"
+#include "libcore/base/half.h"
 #include "libcore/ops/raw/checks.h"
 #include "libcore/ops/raw/memory.h"
 #include "libcore/ops/raw/reduce.h"
@@ -132,6 +133,13 @@ Tensor make_result(const Shape& sizes, DType dtype, Backend& backend, const Oper
   return make_strided(sizes, detail::strides_like(sizes, layouts), dtype, backend);
 }
 
+/// PyTorch's CPU rounds the factor and the number of an addition to the type of the result; GPUs do not.
+double addend_of(BinaryOp op, DType dtype, const Backend& backend, double value) {
+  if ((op != BinaryOp::add && op != BinaryOp::sub) || !backend.device().is_cpu()) return value;
+  if (dtype == DType::f16) return f16_to_f32(f32_to_f16(static_cast<float>(value)));
+  return dtype == DType::bf16 ? bf16_to_f32(f32_to_bf16(static_cast<float>(value))) : value;
+}
+
 bool divides_integers(BinaryOp op) {
   return op == BinaryOp::div_floor || op == BinaryOp::div_trunc || op == BinaryOp::remainder || op == BinaryOp::fmod;
 }
@@ -242,7 +250,9 @@ Tensor binary_with_number(BinaryOp op, const Tensor& a, Scalar number, bool numb
                         : binary(op, a, wrapped(number, backend_of(a)), args);
   }
   OpArgs with_number = args;
-  store_scalar(&with_number[kNumberAt], number, compute);
+  with_number[0] = addend_of(op, dtype, backend_of(a), args[0]);
+  store_scalar(&with_number[kNumberAt],
+               compute == dtype ? number : Scalar(addend_of(op, dtype, backend_of(a), number.to_double())), compute);
   Tensor out = make_like(x, compute);
   Operand tensor = operand_of(x);
   Operand value = number_operand();
@@ -327,11 +337,16 @@ Tensor binary(BinaryOp op, const Tensor& a, const Tensor& b, const OpArgs& args)
   if (a.dtype() == dtype && b.dtype() == dtype) {
     compute = kernel_dtype(table_of(*backend, name(op), dtype).binary, op, dtype);
   }
-  Tensor x = move(cast(a, compute), *backend);
-  Tensor y = move(cast(b, compute), *backend);
+  const bool rounds_first = compute != dtype && (op == BinaryOp::add || op == BinaryOp::sub);
+  const auto operand = [&](const Tensor& t) {
+    return move(cast(rounds_first ? cast(t, dtype) : t, compute), *backend);
+  };
+  const Tensor x = operand(a), y = operand(b);
   check_no_zero_divisor(op, y, compute);
   Tensor out = make_result(sizes, compute, *backend, operand_of(x), operand_of(y));
-  run_binary_op(op, out, operand_of(x), operand_of(y), args);
+  OpArgs rounded = args;
+  if (compute != dtype) rounded[0] = addend_of(op, dtype, *backend, args[0]);
+  run_binary_op(op, out, operand_of(x), operand_of(y), rounded);
   return cast(out, dtype);
 }
 

@@ -23,7 +23,9 @@ struct Key {
   std::int64_t map, addend;
   ImageActivation activation;
   std::int64_t threads;
+  std::int64_t element;  // an Element
 
+  Element type() const { return static_cast<Element>(element); }
   friend bool operator==(const Key& a, const Key& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 };
 
@@ -71,14 +73,14 @@ struct Request {
   dnnl::primitive_attr attr;
 
   Request(const Key& key, Tag layout)
-      : image(image_dims(key.sizes), kF32, image_tag(key, layout)),
-        weight(weight_dims(key.sizes), kF32, Tag::any),
-        output(output_dims(key.sizes), kF32, output_tag(key, layout)),
+      : image(image_dims(key.sizes), key.type(), image_tag(key, layout)),
+        weight(weight_dims(key.sizes), key.type(), Tag::any),
+        output(output_dims(key.sizes), key.type(), output_tag(key, layout)),
         strides{key.sizes.stride_h, key.sizes.stride_w},
         dilates{key.sizes.dilation_h - 1, key.sizes.dilation_w - 1},
         pad_before{key.sizes.pad_top, key.sizes.pad_left},
         pad_after{key.sizes.pad_bottom, key.sizes.pad_right} {
-    if (key.has_bias) bias = memory::desc({key.sizes.out_channels}, kF32, Tag::x);
+    if (key.has_bias) bias = memory::desc({key.sizes.out_channels}, key.type(), Tag::x);
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     attr.set_post_ops(epilogue(key));
   }
@@ -179,14 +181,14 @@ dnnl::stream& dnnl_stream() {
   return in_order;
 }
 
-memory::desc plain_image(const Conv2dSizes& s) {
-  return {image_dims(s), kF32, Tag::nchw};
+memory::desc plain_image(const Conv2dSizes& s, Element element) {
+  return {image_dims(s), element, Tag::nchw};
 }
-memory::desc plain_output(const Conv2dSizes& s) {
-  return {output_dims(s), kF32, Tag::nchw};
+memory::desc plain_output(const Conv2dSizes& s, Element element) {
+  return {output_dims(s), element, Tag::nchw};
 }
-memory::desc plain_weight(const Conv2dSizes& s) {
-  return {weight_dims(s), kF32, s.groups == 1 ? Tag::oihw : Tag::goihw};
+memory::desc plain_weight(const Conv2dSizes& s, Element element) {
+  return {weight_dims(s), element, s.groups == 1 ? Tag::oihw : Tag::goihw};
 }
 
 const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequest request) {
@@ -200,7 +202,8 @@ const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequ
                 request.epilogue.map ? 1 : 0,
                 request.epilogue.addend ? 1 : 0,
                 request.epilogue.activation,
-                num_threads()};
+                num_threads(),
+                static_cast<std::int64_t>(request.element)};
   const auto found = made.find(key);
   if (found != made.end()) return found->second;
   if (made.size() >= kMostKept) made.clear();

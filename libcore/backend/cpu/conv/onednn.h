@@ -1,7 +1,7 @@
 #pragma once
-// oneDNN's convolutions for f32: primitives made once per shape and thread, and moving arrays between layouts.
+// oneDNN's convolutions for f32 and bf16: primitives made once per shape and thread, and moving arrays between layouts.
 // Thread safety: all functions; each thread keeps primitives of its own.
-// For dense_f32.cpp and blocked.cpp alone: const Convolution& c = convolution(sizes, ConvPass::forward, {...});
+// For dense_onednn.cpp and blocked.cpp alone: const Convolution& c = convolution(sizes, ConvPass::forward, {...});
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +15,12 @@ namespace core::cpu {
 const dnnl::engine& dnnl_engine();
 dnnl::stream& dnnl_stream();
 
-dnnl::memory::desc plain_image(const Conv2dSizes& sizes);
-dnnl::memory::desc plain_output(const Conv2dSizes& sizes);
-dnnl::memory::desc plain_weight(const Conv2dSizes& sizes);
+/// What the arrays of a convolution hold.
+using Element = dnnl::memory::data_type;
+
+dnnl::memory::desc plain_image(const Conv2dSizes& sizes, Element element = Element::f32);
+dnnl::memory::desc plain_output(const Conv2dSizes& sizes, Element element = Element::f32);
+dnnl::memory::desc plain_weight(const Conv2dSizes& sizes, Element element = Element::f32);
 
 /// A convolution as oneDNN wants it, for all three passes: the arrays and how they lie.
 struct Convolution {
@@ -41,8 +44,9 @@ struct ConvEpilogue {
 
 struct ConvRequest {
   bool has_bias = false;
-  bool blocked = false;        ///< image and output in blocks of 16 channels; else as is fastest
-  ConvEpilogue epilogue = {};  ///< REQUIRES: blocked and forward
+  bool blocked = false;            ///< image and output in blocks of 16 channels; else as is fastest
+  ConvEpilogue epilogue = {};      ///< REQUIRES: blocked and forward
+  Element element = Element::f32;  ///< REQUIRES: f32 where blocked
 };
 const Convolution& convolution(const Conv2dSizes& sizes, ConvPass pass, ConvRequest request);
 

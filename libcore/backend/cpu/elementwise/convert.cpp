@@ -6,7 +6,9 @@
 
 #include "libcore/backend/cpu/cpu_tables.h"
 #include "libcore/backend/cpu/loops.h"
+#include "libcore/backend/cpu/narrow_numbers.h"
 #include "libcore/backend/element_types.h"
+#include "libcore/base/float8.h"
 
 namespace core::cpu {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 template <class T>
 auto widen(T value) {
   if constexpr (std::is_same_v<T, Half>) {
-    return f16_to_f32(value.bits);
+    return widen_f16(value.bits);
   } else if constexpr (std::is_same_v<T, BFloat16>) {
     return bf16_to_f32(value.bits);
   } else {
@@ -29,9 +31,9 @@ To convert_number(From value) {
     return value != From(0);
   } else if constexpr (std::is_same_v<To, Half>) {
     if constexpr (std::is_same_v<From, double>) return {f64_to_f16(value)};
-    return {f32_to_f16(static_cast<float>(value))};
+    return {narrow_f16(static_cast<float>(value))};
   } else if constexpr (std::is_same_v<To, BFloat16>) {
-    return {f32_to_bf16(static_cast<float>(value))};
+    return {narrow_bf16(static_cast<float>(value))};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     constexpr double kTop = 9223372036854775808.0;
     if (!(value >= static_cast<From>(-kTop) && value < static_cast<From>(kTop))) {
@@ -63,6 +65,13 @@ void widen_f8_kernel(const CopyParams& p) {
   });
 }
 
+template <DType kTo>
+void narrow_f8_kernel(const CopyParams& p) {
+  for_each(p.loop, kGrain, [&](const Offsets<2>& at) {
+    static_cast<std::uint8_t*>(p.out)[at[0]] = f32_to_f8(kTo, static_cast<const float*>(p.in)[at[1]]);
+  });
+}
+
 template <class From, class... Tos>
 void set_conversions(CopyTable& table, std::tuple<Tos...>*) {
   ((table.convert[static_cast<std::size_t>(dtype_of<From>)][static_cast<std::size_t>(dtype_of<Tos>)] =
@@ -78,6 +87,8 @@ void set_all_conversions(CopyTable& table) {
 template <DType... kTypes>
 void set_f8(CopyTable& table) {
   ((table.convert[static_cast<std::size_t>(kTypes)][static_cast<std::size_t>(DType::f32)] = widen_f8_kernel<kTypes>),
+   ...);
+  ((table.convert[static_cast<std::size_t>(DType::f32)][static_cast<std::size_t>(kTypes)] = narrow_f8_kernel<kTypes>),
    ...);
 }
 

@@ -1,4 +1,5 @@
-// Matrix products: oneDNN for f32, OpenBLAS for f64, plain loops for integers.
+// Matrix products: oneDNN for f32 and, where the processor multiplies it, bf16; OpenBLAS for f64, plain loops for
+// integers.
 #include <cblas.h>
 #include <dnnl.h>
 
@@ -7,6 +8,8 @@
 
 #include "libcore/backend/cpu/cpu_tables.h"
 #include "libcore/backend/cpu/gemm/few_rows.h"
+#include "libcore/backend/cpu/gemm/gemm_bf16.h"
+#include "libcore/backend/cpu/isa.h"
 #include "libcore/backend/cpu/thread_pool.h"
 #include "libcore/backend/cpu/variants.h"
 #include "libcore/backend/element_types.h"
@@ -118,6 +121,7 @@ void fill_matmul(MatmulTable& table) {
   };
   slot(DType::f32) = gemm_f32;
   slot(DType::f64) = gemm_f64;
+  if (multiplies_bf16()) slot(DType::bf16) = gemm_bf16;
   slot(DType::i64) = gemm_integer<std::int64_t>;
   slot(DType::i32) = gemm_integer<std::int32_t>;
   slot(DType::i16) = gemm_integer<std::int16_t>;

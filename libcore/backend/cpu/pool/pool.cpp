@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "libcore/backend/cpu/cpu_tables.h"
+#include "libcore/backend/cpu/narrow_numbers.h"
 #include "libcore/backend/cpu/pool/avg_window.h"
 #include "libcore/backend/cpu/thread_pool.h"
 
@@ -61,7 +62,7 @@ void max_pool_window(const Pool2dSizes& s, const T* plane, std::int64_t y, std::
   const Range rows = inside(y * s.stride_h - s.pad_h, s.kernel_h, s.dilation_h, s.in_h);
   const Range columns = inside(x * s.stride_w - s.pad_w, s.kernel_w, s.dilation_w, s.in_w);
   where = rows.begin * s.in_w + columns.begin;
-  best = -std::numeric_limits<T>::infinity();
+  best = -std::numeric_limits<Opmath<T>>::infinity();
   for (std::int64_t h = rows.begin; h < rows.end; h += s.dilation_h) {
     for (std::int64_t w = columns.begin; w < columns.end; w += s.dilation_w) {
       const T value = plane[h * s.in_w + w];
@@ -154,8 +155,8 @@ void for_each_avg_window(const AvgPool2dParams& p, Visit visit) {
 }
 
 template <class T>
-T sum_of(const T* plane, std::int64_t width, Range rows, Range columns) {
-  T sum = 0;
+Opmath<T> sum_of(const T* plane, std::int64_t width, Range rows, Range columns) {
+  Opmath<T> sum = 0;
   for (std::int64_t y = rows.begin; y < rows.end; ++y) {
     for (std::int64_t x = columns.begin; x < columns.end; ++x) sum += plane[y * width + x];
   }
@@ -174,7 +175,7 @@ void avg_pool2d(const AvgPool2dParams& p) {
   const std::int64_t in_size = p.sizes.in_h * p.sizes.in_w;
   for_each_avg_window(p, [&](std::int64_t plane, std::int64_t at, const AvgWindow& w) {
     const T* in = static_cast<const T*>(p.in) + plane * in_size;
-    static_cast<T*>(p.out)[at] = sum_of(in, p.sizes.in_w, w.rows, w.columns) / static_cast<T>(w.divisor);
+    static_cast<T*>(p.out)[at] = sum_of(in, p.sizes.in_w, w.rows, w.columns) / static_cast<Opmath<T>>(w.divisor);
   });
 }
 
@@ -183,7 +184,7 @@ void avg_pool2d_grad(const AvgPool2dParams& p) {
   const std::int64_t in_size = p.sizes.in_h * p.sizes.in_w;
   std::fill_n(static_cast<T*>(p.out), p.sizes.planes * in_size, T(0));
   for_each_avg_window(p, [&](std::int64_t plane, std::int64_t at, const AvgWindow& w) {
-    const T share = static_cast<const T*>(p.in)[at] / static_cast<T>(w.divisor);
+    const T share = rounded<T>(static_cast<const T*>(p.in)[at] / rounded<T>(w.divisor));
     add_to(static_cast<T*>(p.out) + plane * in_size, p.sizes.in_w, w.rows, w.columns, share);
   });
 }
@@ -206,14 +207,14 @@ void for_each_adaptive_window(const AdaptivePool2dParams& p, Visit visit) {
 
 template <class T>
 T area(Range rows, Range columns) {
-  return static_cast<T>((rows.end - rows.begin) * (columns.end - columns.begin));
+  return rounded<T>((rows.end - rows.begin) * (columns.end - columns.begin));
 }
 
 template <class T>
 void adaptive_avg_pool2d(const AdaptivePool2dParams& p) {
   for_each_adaptive_window(p, [&](std::int64_t plane, std::int64_t at, Range rows, Range columns) {
     const T* in = static_cast<const T*>(p.in) + plane * p.in_h * p.in_w;
-    static_cast<T*>(p.out)[at] = sum_of(in, p.in_w, rows, columns) / area<T>(rows, columns);
+    static_cast<T*>(p.out)[at] = sum_of(in, p.in_w, rows, columns) / area<Opmath<T>>(rows, columns);
   });
 }
 
@@ -243,6 +244,8 @@ void add_for(NnTable& table, DType dtype) {
 void fill_pools(NnTable& table) {
   add_for<float>(table, DType::f32);
   add_for<double>(table, DType::f64);
+  add_for<NarrowHalf>(table, DType::f16);
+  add_for<NarrowBFloat16>(table, DType::bf16);
 }
 
 }  // namespace core::cpu

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "libcore/backend/cpu/cpu_tables.h"
+#include "libcore/backend/cpu/narrow_numbers.h"
 
 namespace core::cpu {
 namespace {
@@ -10,7 +11,7 @@ template <class T>
 void nll(NllParams& p) {
   const auto* log_prob = static_cast<const T*>(p.log_prob);
   const auto* weight = static_cast<const T*>(p.weight);
-  T total = 0, total_weight = 0;
+  Opmath<T> total = 0, total_weight = 0;
   for (std::int64_t i = 0; i < p.batch * p.inner; ++i) {
     const std::int64_t target = p.target[i];
     T loss = 0;
@@ -27,8 +28,8 @@ void nll(NllParams& p) {
     total += loss;
     if (p.losses) static_cast<T*>(p.losses)[i] = loss;
   }
-  if (p.total) *static_cast<T*>(p.total) = total;
-  if (p.total_weight) *static_cast<T*>(p.total_weight) = total_weight;
+  if (p.total) *static_cast<T*>(p.total) = rounded<T>(total);
+  if (p.total_weight) *static_cast<T*>(p.total_weight) = rounded<T>(total_weight);
 }
 
 template <class T>
@@ -42,19 +43,24 @@ void nll_grad(const NllGradParams& p) {
     const std::int64_t target = p.target[i];
     if (target == p.ignore_index) continue;
     const T w = weight ? weight[target] : T(1);
-    grad[(i / p.inner * p.classes + target) * p.inner + i % p.inner] = -w * loss_grad[p.shared_grad ? 0 : i] / divisor;
+    const T each = -(loss_grad[p.shared_grad ? 0 : i] / divisor);  // in PyTorch's order
+    grad[(i / p.inner * p.classes + target) * p.inner + i % p.inner] = w * each;
   }
+}
+
+template <class T>
+void add_for(NnTable& table, DType dtype) {
+  table.nll[static_cast<std::size_t>(dtype)] = nll<T>;
+  table.nll_grad[static_cast<std::size_t>(dtype)] = nll_grad<T>;
 }
 
 }  // namespace
 
 void fill_nll_losses(NnTable& table) {
-  const auto f32 = static_cast<std::size_t>(DType::f32);
-  const auto f64 = static_cast<std::size_t>(DType::f64);
-  table.nll[f32] = nll<float>;
-  table.nll[f64] = nll<double>;
-  table.nll_grad[f32] = nll_grad<float>;
-  table.nll_grad[f64] = nll_grad<double>;
+  add_for<float>(table, DType::f32);
+  add_for<double>(table, DType::f64);
+  add_for<NarrowHalf>(table, DType::f16);
+  add_for<NarrowBFloat16>(table, DType::bf16);
 }
 
 }  // namespace core::cpu
