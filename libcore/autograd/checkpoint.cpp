@@ -77,6 +77,7 @@ void CheckpointFrame::check_meta(std::size_t slot, const Tensor& again) const {
 void CheckpointFrame::run() {
   const EnableGradGuard with_history;
   const FrameScope scope(this);
+  const AutocastModeGuard as_in_forward(autocast_);
   next_ = 0;
   run_again_();
   if (next_ == slots_.size()) return;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/autograd/node.h"
 
 namespace core::detail {
@@ -38,6 +39,7 @@ class CheckpointFrame : public RefCounted {
   void check_meta(std::size_t slot, const Tensor& again) const;
 
   std::function<void()> run_again_;
+  const AutocastMode autocast_ = autocast_mode;  // of forward
   std::mutex mutex_;
   std::vector<Slot> slots_;
   std::size_t next_ = 0;  // of the second run

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libcore/autograd/anomaly_mode.h"
+#include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autograd_meta.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
@@ -103,6 +104,7 @@ GraphTask::Entry* GraphTask::pop(Queue& queue) {
 
 std::vector<Tensor> GraphTask::run(std::span<const Edge> captures) {
   GradModeGuard mode(options_.create_graph);
+  const detail::AutocastModeGuard in_types_of_forward(detail::AutocastMode{});
   captures_ = captures;
   captured_.resize(captures.size());
   discover();

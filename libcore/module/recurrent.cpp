@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
 #include "libcore/base/warning.h"
@@ -162,7 +163,7 @@ void RecurrentBase::check_state_ranks(const Tensor& x, const Tensor& h0, const T
 
 void RecurrentBase::check_states(const Tensor& x, const Start& start) const {
   const Tensor& weight = parameters_[0].second;
-  if (x.dtype() != weight.dtype()) {
+  if (x.dtype() != weight.dtype() && !core::detail::autocast_mode.is_on()) {
     const auto name = [](const Tensor& t) { return "torch." + std::string(core::name(t.dtype())); };
     throw Error(ErrorCode::value, std::string(name_) + " input dtype (" + name(x) + ") does not match weight dtype (" +
                                       name(weight) + "). Convert input: input.to(" + name(weight) +

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -282,6 +283,7 @@ Tensor glu(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight}); to) return prelu(to(x), to(weight));
   if (weight.numel() != 1) {
     if (x.dim() == 0) throw Error(ErrorCode::runtime, "Not allow zero-dim input tensor.");
     const std::int64_t channels = x.dim() >= 2 ? x.size(1) : 1;
@@ -337,6 +339,7 @@ Tensor elu(const Tensor& x, double alpha) {
 }
 
 Tensor softplus(const Tensor& x, double beta, double threshold) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return softplus(to(x), beta, threshold);
   return with_numbers<SoftplusBackward>(x, raw::unary(UnaryOp::softplus, x, {beta, threshold, 0}),
                                         [&](SoftplusBackward& node) {
                                           node.beta = beta;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -16,6 +17,7 @@
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/raw/attention.h"
+#include "libcore/ops/raw/checks.h"
 #include "libcore/ops/reduce.h"
 #include "libcore/ops/softmax.h"
 #include "libcore/tensor/factory.h"
@@ -56,6 +58,10 @@ Tensor weights_of(const Tensor& scores, const Tensor& hidden) {
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& o,
               const Tensor& kept = {}) {
   const double scale = o.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
+  if (raw::compute_dtype(q.dtype()) != q.dtype()) {  // scores and weights in f32; one rounding, at the end
+    const auto wide = [](const Tensor& t) { return t.defined() && t.is_floating_point() ? t.to(DType::f32) : t; };
+    return attend(wide(q), wide(k), wide(v), wide(bias), o, kept).to(q.dtype());
+  }
   const double root = std::sqrt(std::abs(scale));
   Tensor scores = matmul(q * (scale < 0 ? -root : root), (k * root).transpose(-2, -1));
   if (bias.defined()) scores = scores + bias;
@@ -106,6 +112,11 @@ Tensor attend_fused(const Tensor& q, const Tensor& k, const Tensor& v, const raw
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&q, &k, &v, &o.mask}); to) {
+    AttentionOptions lower = o;
+    lower.mask = to(o.mask);
+    return scaled_dot_product_attention(to(q), to(k), to(v), lower);
+  }
   if (o.is_causal && o.mask.defined()) {
     throw Error(ErrorCode::runtime,
                 "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -184,6 +185,7 @@ Tensor recorded_linear(Tensor out, const Tensor& x, const Tensor& weight, const 
 }  // namespace
 
 Tensor mm(const Tensor& a, const Tensor& b) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&a, &b}); to) return mm(to(a), to(b));
   check_matrices("mm", a, b);
   Tensor out = raw::product(a, b);
   if (!needs_grad(a, b)) return out;
@@ -196,6 +198,7 @@ Tensor mm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&a, &b}); to) return bmm(to(a), to(b));
   if (a.dim() != 3) throw Error(ErrorCode::runtime, "batch1 must be a 3D tensor");
   if (a.dtype() != b.dtype()) {
     throw Error(ErrorCode::runtime, std::string("expected scalar type ") + scalar_type_name(a.dtype()) + " but found " +
@@ -211,6 +214,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor mv(const Tensor& matrix, const Tensor& vector) {
+  if (const Casts to(CastRule::lower, CastOn::cuda, {&matrix, &vector}); to) return mv(to(matrix), to(vector));
   if (matrix.dim() != 2 || vector.dim() != 1) {
     throw Error(ErrorCode::runtime, "vector + matrix @ vector expected, got 1, " + std::to_string(matrix.dim()) + ", " +
                                         std::to_string(vector.dim()));
@@ -225,6 +229,7 @@ Tensor mv(const Tensor& matrix, const Tensor& vector) {
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b}); to) return dot(to(a), to(b));
   if (a.dim() != 1 || b.dim() != 1) {
     throw Error(ErrorCode::runtime, "1D tensors expected, but got " + std::to_string(a.dim()) + "D and " +
                                         std::to_string(b.dim()) + "D tensors");
@@ -245,6 +250,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&c, &a, &b}); to) return addmm(to(c), to(a), to(b), beta, alpha);
   check_matrices("addmm", a, b);
   Tensor out = raw::product(a, b, {.beta = beta, .alpha = alpha, .start = c});
   if (!needs_grad(c, a, b)) return out;
@@ -259,6 +265,7 @@ Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Sca
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&a, &b}); to) return matmul(to(a), to(b));
   if (a.dim() == 0 || b.dim() == 0) {
     throw Error(ErrorCode::runtime, "both arguments to matmul need to be at least 1D, but they are " +
                                         std::to_string(a.dim()) + "D and " + std::to_string(b.dim()) + "D");
@@ -275,6 +282,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
+    return linear(to(x), to(weight), to(bias));
   if (x.dtype() != weight.dtype()) {
     throw Error(ErrorCode::runtime, std::string("mat1 and mat2 must have the same dtype, but got ") +
                                         scalar_type_name(x.dtype()) + " and " + scalar_type_name(weight.dtype()));

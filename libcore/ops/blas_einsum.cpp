@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
 #include "libcore/tensor/tensor.h"
@@ -190,6 +191,7 @@ Equation parse(std::string_view text, const std::vector<Tensor>& operands) {
 }  // namespace
 
 Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
+  if (const Casts to(CastRule::lower, CastOn::any, operands); to) return einsum(text, to(operands));
   if (operands.empty()) fail_einsum("must provide at least one operand");
   const Equation equation = parse(text, operands);
   for (const char c : equation.output) {

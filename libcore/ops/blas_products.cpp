@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
@@ -74,16 +75,21 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&c, &a, &b}); to) return baddbmm(to(c), to(a), to(b), beta, alpha);
   return composed("BaddbmmBackward0", {c, a, b},
                   [beta, alpha](const TensorList& in) { return in[0] * beta + bmm(in[1], in[2]) * alpha; });
 }
 
 Tensor addmv(const Tensor& c, const Tensor& matrix, const Tensor& vector, Scalar beta, Scalar alpha) {
+  if (const Casts to(CastRule::lower, CastOn::cuda, {&c, &matrix, &vector}); to)
+    return addmv(to(c), to(matrix), to(vector), beta, alpha);
   return composed("AddmvBackward0", {c, matrix, vector},
                   [beta, alpha](const TensorList& in) { return in[0] * beta + mv(in[1], in[2]) * alpha; });
 }
 
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
+  if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b, &weight, &bias}); to)
+    return bilinear(to(a), to(b), to(weight), to(bias));
   const auto check = [&](const Tensor& x, std::int64_t dim, const char* what) {
     if (x.size(-1) == weight.size(dim)) return;
     fail(std::string("bilinear(): ") + what + " size does not match weight size: got " + std::to_string(x.size(-1)) +
@@ -103,6 +109,7 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
 }
 
 Tensor trace(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return trace(to(x));
   if (x.dim() != 2) fail("trace: expected a matrix, but got tensor with dim " + std::to_string(x.dim()));
   return composed("TraceBackward0", {x}, [](const TensorList& in) { return in[0].diagonal().sum(); });
 }
@@ -117,6 +124,7 @@ Tensor inner(const Tensor& a, const Tensor& b) {
 }
 
 Tensor vdot(const Tensor& a, const Tensor& b) {
+  if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b}); to) return vdot(to(a), to(b));
   if (a.dim() != 1 || b.dim() != 1) {
     fail("1D tensors expected, but got " + std::to_string(a.dim()) + "D and " + std::to_string(b.dim()) + "D tensors");
   }
@@ -172,6 +180,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Shape& dims_a, const Sh
 }
 
 Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim) {
+  if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b}); to) return cross(to(a), to(b), dim);
   if (a.dim() != b.dim()) fail("linalg.cross: inputs must have the same number of dimensions.");
   if (a.size(dim) != 3 || b.size(dim) != 3) {
     fail("linalg.cross: inputs dimension " + std::to_string(dim) + " must have length 3. Got " +
@@ -184,6 +193,7 @@ Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim) {
 }
 
 Tensor addr(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (const Casts to(CastRule::lower, CastOn::cuda, {&c, &a, &b}); to) return addr(to(c), to(a), to(b), beta, alpha);
   if (a.dim() != 1) fail("addr: Expected 1-D argument vec1, but got " + std::to_string(a.dim()) + "-D");
   if (b.dim() != 1) fail("addr: Expected 1-D argument vec2, but got " + std::to_string(b.dim()) + "-D");
   const Shape sizes{a.numel(), b.numel()};
@@ -194,6 +204,7 @@ Tensor addr(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scal
 }
 
 Tensor addbmm(const Tensor& c, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&c, &a, &b}); to) return addbmm(to(c), to(a), to(b), beta, alpha);
   const Tensor product_sizes = bmm(a.detach(), b.detach());  // checks the shapes
   const Tensor wide = c.expand({product_sizes.size(1), product_sizes.size(2)});
   return composed("AddbmmBackward0", {wide, a, b}, [beta, alpha](const TensorList& in) {
@@ -221,6 +232,7 @@ Tensor matrix_power(const Tensor& x, std::int64_t n) {
 }
 
 Tensor chain_matmul(const std::vector<Tensor>& matrices) {
+  if (const Casts to(CastRule::lower, CastOn::any, matrices); to) return chain_matmul(to(matrices));
   if (matrices.empty()) fail("chain_matmul(): Expected one or more matrices");
   Tensor product = matrices[0];
   for (std::size_t i = 1; i < matrices.size(); ++i) product = mm(product, matrices[i]);

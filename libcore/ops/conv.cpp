@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -161,6 +162,8 @@ Tensor run(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& o) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
+    return conv2d(to(x), to(weight), to(bias), o);
   const Size2 amount = o.padding.amount();
   const ConvOptions options{.stride = {o.stride.h(), o.stride.w()},
                             .padding = {amount.h(), amount.w()},
@@ -171,22 +174,32 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
+    return conv1d(to(x), to(weight), to(bias), options);
   return run(x, weight, bias, options, 1, "conv1d");
 }
 
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
+    return conv3d(to(x), to(weight), to(bias), options);
   return run(x, weight, bias, options, 3, "conv3d");
 }
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
+    return conv_transpose1d(to(x), to(weight), to(bias), o);
   return run(x, weight, bias, o, 1, "conv_transpose1d");
 }
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
+    return conv_transpose2d(to(x), to(weight), to(bias), o);
   return run(x, weight, bias, o, 2, "conv_transpose2d");
 }
 
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& o) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&x, &weight, &bias}); to)
+    return conv_transpose3d(to(x), to(weight), to(bias), o);
   return run(x, weight, bias, o, 3, "conv_transpose3d");
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/copy.h"
@@ -21,6 +22,7 @@ using core::detail::fail;
 }  // namespace
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&a, &b}); to) return cosine_similarity(to(a), to(b), o);
   const auto unit = [&](const Tensor& x) {
     return x / clamp(norm(x, {.p = 2, .dims = {o.dim}, .keepdim = true}), o.eps);
   };
@@ -33,12 +35,14 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseOptions
 }
 
 Tensor cdist(const Tensor& a, const Tensor& b, double p) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&a, &b}); to) return cdist(to(a), to(b), p);
   return composed("CdistBackward0", {a, b}, [p](const TensorList& in) {
     return norm(in[0].unsqueeze(-2) - in[1].unsqueeze(-3), {.p = p, .dims = {-1}});
   });
 }
 
 Tensor pdist(const Tensor& x, double p) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return pdist(to(x), p);
   if (x.dim() != 2) fail("pdist only supports 2D tensors, got: " + std::to_string(x.dim()) + "D");
   if (p < 0) fail("pdist only supports non-negative p values");
   const Tensor pairs = triu_indices(x.size(0), x.size(0), 1).to(x.device());

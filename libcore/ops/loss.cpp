@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -144,6 +145,8 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& target, const CrossEntr
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&log_prob, &target}); to)
+    return nll_loss(to(log_prob), to(target), options);
   raw::NllResult result = raw::nll_loss(log_prob, target, options);
   if (needs_grad(log_prob)) {
     auto node = make_node<NllLossBackward>(log_prob);
@@ -154,6 +157,8 @@ Tensor nll_loss(const Tensor& log_prob, const Tensor& target, const NllLossOptio
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&logits, &target}); to)
+    return cross_entropy(to(logits), to(target), o);
   if (o.label_smoothing < 0 || o.label_smoothing > 1) {
     std::string number = std::to_string(o.label_smoothing);
     number.erase(number.find_last_not_of('0') + 1);
@@ -166,6 +171,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return mse_loss(to(x), to(target), reduction);
   detail::warn_sizes(x, target);
   Tensor out;
   {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/detail/composed.h"
@@ -81,6 +82,8 @@ std::vector<std::vector<std::int64_t>> labels_of(const Tensor& targets, const st
 
 Tensor ctc_loss(const Tensor& log_prob, const Tensor& targets, const std::vector<std::int64_t>& input_lengths,
                 const std::vector<std::int64_t>& target_lengths, const CtcOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&log_prob, &targets}); to)
+    return ctc_loss(to(log_prob), to(targets), input_lengths, target_lengths, o);
   const Tensor batch = log_prob.dim() == 2 ? log_prob.unsqueeze(1) : log_prob;
   const auto samples = static_cast<std::size_t>(batch.size(1));
   if (input_lengths.size() != samples) {

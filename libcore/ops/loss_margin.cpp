@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/text.h"
@@ -63,11 +64,14 @@ Tensor label_margin(const Tensor& x, const Tensor& target) {
 }  // namespace
 
 Tensor soft_margin_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to)
+    return soft_margin_loss(to(x), to(target), reduction);
   return composed("SoftMarginLossBackward0", {x, target},
                   [reduction](const TensorList& in) { return reduced(log1p(exp(-in[1] * in[0])), reduction); });
 }
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const MarginOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return hinge_embedding_loss(to(x), to(target), o);
   const Tensor zero = zeros_like(x.detach());
   const Tensor far = where(ne(target, Scalar(1)), positive_part(o.margin - x), zero);
   const Tensor near = where(ne(target, Scalar(-1)), x, zero);
@@ -75,6 +79,8 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const MarginO
 }
 
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& target, const MarginOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&a, &b, &target}); to)
+    return margin_ranking_loss(to(a), to(b), to(target), o);
   if (a.dim() != b.dim() || a.dim() != target.dim()) {
     const auto size = [](const Tensor& x) { return to_list(x.sizes()); };
     throw Error(ErrorCode::runtime,
@@ -86,6 +92,8 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& targe
 }
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target, const MarginOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&a, &b, &target}); to)
+    return cosine_embedding_loss(to(a), to(b), to(target), o);
   constexpr double kEps = 1e-12;
   const auto dot = [](const Tensor& x, const Tensor& y) { return sum(x * y, {.dims = {-1}}); };
   const Tensor cosine = dot(a, b) / sqrt((dot(a, a) + kEps) * (dot(b, b) + kEps));
@@ -96,6 +104,8 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& near, const Tensor& far, const TripletOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&anchor, &near, &far}); to)
+    return triplet_margin_loss(to(anchor), to(near), to(far), o);
   const auto distance = [&](const Tensor& x, const Tensor& y) {
     return pairwise_distance(x, y, {.p = o.p, .eps = o.eps});
   };
@@ -126,6 +136,7 @@ Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& pos
 }
 
 Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return multi_margin_loss(to(x), to(target), o);
   if (o.p != 1 && o.p != 2) throw Error(ErrorCode::runtime, "only p == 1 and p == 2 supported");
   return composed("MultiMarginLossBackward0", {x}, [o, target](const TensorList& in) {
     const bool single = in[0].dim() < 2;
@@ -142,6 +153,8 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target, const 
 }
 
 Tensor multilabel_margin_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to)
+    return multilabel_margin_loss(to(x), to(target), reduction);
   return composed("MultilabelMarginLossBackward0", {x}, [target, reduction](const TensorList& in) {
     if (in[0].dim() < 2) return label_margin(in[0].reshape({-1}), target.reshape({-1}));
     std::vector<Tensor> losses;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -70,11 +71,13 @@ struct BinaryCrossEntropyBackward final : Node {
 }  // namespace
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return l1_loss(to(x), to(target), reduction);
   detail::warn_sizes(x, target);
   return reduced(abs(x - target), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1Options& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return smooth_l1_loss(to(x), to(target), o);
   detail::warn_sizes(x, target);
   if (o.beta < 0) throw Error(ErrorCode::runtime, "smooth_l1_loss does not support negative values for beta.");
   if (o.beta == 0) return l1_loss(x, target, o.reduction);
@@ -85,6 +88,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1Optio
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return huber_loss(to(x), to(target), o);
   detail::warn_sizes(x, target);
   if (o.delta <= 0) throw Error(ErrorCode::runtime, "huber_loss does not support non-positive values for delta.");
   return composed("HuberLossBackward0", {x, target}, [o](const TensorList& in) {
@@ -94,6 +98,7 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberOptions& o) 
 }
 
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BceOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x, &target}); to) return binary_cross_entropy(to(x), to(target), o);
   if (x.sizes() != target.sizes()) {
     throw Error(ErrorCode::value, "Using a target size (" + size_text(target) +
                                       ") that is different to the input size (" + size_text(x) +
@@ -119,6 +124,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BceOpti
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const BceLogitsOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to)
+    return binary_cross_entropy_with_logits(to(x), to(target), o);
   if (x.sizes() != target.sizes()) {
     throw Error(ErrorCode::value,
                 "Target size (" + size_text(target) + ") must be the same as input size (" + size_text(x) + ")");
@@ -134,6 +141,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, c
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return kl_div(to(x), to(target), o);
   const bool mean_of_all = o.reduction == Reduction::mean && !o.batch_mean;
   if (mean_of_all) {
     warn(
@@ -147,6 +155,7 @@ Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& o) {
 }
 
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, const PoissonNllOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &target}); to) return poisson_nll_loss(to(x), to(target), o);
   Tensor loss = o.log_input ? exp(x) - target * x : x - target * log(x + o.eps);
   if (o.full) {
     const Tensor stirling = target * log(target) - target + log(target * (2 * std::numbers::pi)) * 0.5;

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/pointwise.h"
@@ -123,6 +124,7 @@ Tensor batch_norm(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormArguments& a) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return layer_norm(to(x), normalized_shape, a);
   raw::LayerNormResult result = raw::layer_norm(x, normalized_shape, a);
   if (needs_grad(x, a.weight, a.bias)) {
     auto node = make_node<NativeLayerNormBackward>(x, a.weight, a.bias);

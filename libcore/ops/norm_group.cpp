@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -86,6 +87,7 @@ const Tensor& renorm_(const Tensor& x, double p, std::int64_t dim, double maxnor
 }
 
 Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return renorm(to(x), p, dim, maxnorm);
   if (p <= 0) fail("renorm: non-positive-norm not supported");
   if (x.dim() < 2) fail("renorm: input needs at least 2 dimensions, got " + std::to_string(x.dim()) + " dimensions");
   if (maxnorm < 0) fail("renorm: expected maxnorm to be >= 0 but got " + std::to_string(maxnorm));
@@ -102,6 +104,7 @@ Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const LayerNormArguments& a) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return group_norm(to(x), groups, a);
   check_groups(x, groups, a);
   const double eps = a.eps;
   const DType parameters = a.weight.defined() ? a.weight.dtype() : a.bias.defined() ? a.bias.dtype() : x.dtype();
@@ -135,6 +138,7 @@ Tensor instance_norm(const Tensor& x, const BatchNormArguments& a) {
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const RmsNormArguments& a) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return rms_norm(to(x), normalized_shape, a);
   Shape dims;
   const auto count = static_cast<std::int64_t>(normalized_shape.size());
   bool fits = x.dim() >= count;
@@ -147,6 +151,12 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const RmsNormArg
     for (const std::int64_t size : normalized_shape) wanted += ", " + std::to_string(size);
     fail("Given normalized_shape=" + to_list(normalized_shape) + ", expected input with shape " + wanted +
          "], but got input of size" + to_list(x.sizes()));
+  }
+  if (raw::compute_dtype(x.dtype()) != x.dtype()) {  // one rounding, at the end
+    RmsNormArguments wide = a;
+    if (a.weight.defined()) wide.weight = a.weight.to(DType::f32);
+    wide.eps = a.eps.value_or(machine_epsilon(DType::f32));
+    return rms_norm(x.to(DType::f32), normalized_shape, wide).to(x.dtype());
   }
   const double eps = a.eps.value_or(machine_epsilon(x.dtype()));
   const Tensor y = x * rsqrt(mean(pow(x, 2), {.dims = dims, .keepdim = true}) + eps);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/detail/composed.h"
@@ -128,6 +129,9 @@ PaddingMode parse_padding_mode(std::string_view text) {
 Tensor pad(const Tensor& x, const Shape& pads, PaddingMode mode, Scalar value) {
   if (mode == PaddingMode::zeros) return pad_constant(x, pads, value);
   const std::size_t rank = pads.size() / 2;
+  if (mode == PaddingMode::replicate || (mode == PaddingMode::reflect && rank < 3)) {
+    if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return pad(to(x), pads, mode, value);
+  }
   if (rank < 1 || rank > 3 || x.dim() < static_cast<std::int64_t>(rank) + 1 ||
       x.dim() > static_cast<std::int64_t>(rank) + 2) {
     throw Error(ErrorCode::not_implemented,

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
@@ -250,6 +251,7 @@ Tensor fmod(const Tensor& a, const Tensor& b) {
 }
 
 Tensor pow(const Tensor& base, Scalar exponent) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&base}); to) return pow(to(base), exponent);
   Tensor out = raw_pow(base, exponent);
   if (!needs_grad(base)) return out;
   auto node = make_node<PowScalarBackward>(base);
@@ -259,6 +261,7 @@ Tensor pow(const Tensor& base, Scalar exponent) {
   return out;
 }
 Tensor pow(const Tensor& base, const Tensor& exponent) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&base, &exponent}); to) return pow(to(base), to(exponent));
   Tensor out = raw::binary(BinaryOp::pow, base, exponent);
   if (!needs_grad(base, exponent)) return out;
   auto node = make_node<PowBackward>(base, exponent);
@@ -269,6 +272,7 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
   return out;
 }
 Tensor pow(Scalar base, const Tensor& exponent) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&exponent}); to) return pow(base, to(exponent));
   Tensor out = raw::binary(BinaryOp::pow, base, exponent);
   if (!needs_grad(exponent)) return out;
   auto node = make_node<PowOfScalarBackward>(exponent);
@@ -301,9 +305,11 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
 }
 
 Tensor addcmul(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
+  if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b, &c}); to) return addcmul(to(a), to(b), to(c), value);
   return with_three<AddcmulBackward>(a, b, c, value, raw::ternary(TernaryOp::addcmul, a, b, c, value.to_double()));
 }
 Tensor addcdiv(const Tensor& a, const Tensor& b, const Tensor& c, Scalar value) {
+  if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b, &c}); to) return addcdiv(to(a), to(b), to(c), value);
   if (!is_floating(b.dtype()) && !is_floating(c.dtype())) {
     throw Error(
         ErrorCode::runtime,

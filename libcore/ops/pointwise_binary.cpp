@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
@@ -34,8 +35,8 @@ using core::detail::with_two;
 using detail::host_binary;
 
 CORE_NODE(Atan2Backward, "Atan2Backward0", Tensor a = saved(0); Tensor b = saved(1);
-          Tensor scaled = g[0] * reciprocal(a * a + b * b);
-          return {wants(0) ? scaled * b : Tensor(), wants(1) ? scaled * -a : Tensor()};)
+          Tensor scale = reciprocal(a * a + b * b);
+          return {wants(0) ? g[0] * b * scale : Tensor(), wants(1) ? g[0] * -a* scale : Tensor()};)
 
 CORE_NODE(LogaddexpBackward, "LogaddexpBackward0", Tensor apart = saved(1) - saved(0);
           return {wants(0) ? g[0] * sigmoid(-apart) : Tensor(), wants(1) ? g[0] * sigmoid(apart) : Tensor()};)
@@ -87,6 +88,7 @@ Tensor number_extreme(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor atan2(const Tensor& a, const Tensor& b) {
+  if (const Casts to(CastRule::widest, CastOn::cuda, {&a, &b}); to) return atan2(to(a), to(b));
   return with_two<Atan2Backward>(a, b, raw::binary(BinaryOp::atan2, a, b));
 }
 

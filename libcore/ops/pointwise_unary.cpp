@@ -5,6 +5,7 @@
 #include <numbers>
 #include <optional>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/compare.h"
@@ -98,15 +99,19 @@ Tensor abs(const Tensor& x) {
   return with_saved_input<AbsBackward>(x, raw::unary(UnaryOp::abs, x));
 }
 Tensor log(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return log(to(x));
   return with_saved_input<LogBackward>(x, raw::unary(UnaryOp::log, x));
 }
 Tensor log2(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return log2(to(x));
   return with_saved_input<Log2Backward>(x, raw::unary(UnaryOp::log2, x));
 }
 Tensor log10(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return log10(to(x));
   return with_saved_input<Log10Backward>(x, raw::unary(UnaryOp::log10, x));
 }
 Tensor log1p(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return log1p(to(x));
   return with_saved_input<Log1pBackward>(x, raw::unary(UnaryOp::log1p, x));
 }
 Tensor sin(const Tensor& x) {
@@ -116,18 +121,22 @@ Tensor cos(const Tensor& x) {
   return with_saved_input<CosBackward>(x, raw::unary(UnaryOp::cos, x));
 }
 Tensor asin(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return asin(to(x));
   return with_saved_input<AsinBackward>(x, raw::unary(UnaryOp::asin, x));
 }
 Tensor acos(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return acos(to(x));
   return with_saved_input<AcosBackward>(x, raw::unary(UnaryOp::acos, x));
 }
 Tensor atan(const Tensor& x) {
   return with_saved_input<AtanBackward>(x, raw::unary(UnaryOp::atan, x));
 }
 Tensor sinh(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return sinh(to(x));
   return with_saved_input<SinhBackward>(x, raw::unary(UnaryOp::sinh, x));
 }
 Tensor cosh(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return cosh(to(x));
   return with_saved_input<CoshBackward>(x, raw::unary(UnaryOp::cosh, x));
 }
 Tensor erf(const Tensor& x) {
@@ -148,18 +157,22 @@ Tensor sqrt(const Tensor& x) {
   return with_saved_output<SqrtBackward>(x, raw::unary(UnaryOp::sqrt, x));
 }
 Tensor rsqrt(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return rsqrt(to(x));
   return with_saved_output<RsqrtBackward>(x, raw::unary(UnaryOp::rsqrt, x));
 }
 Tensor exp(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return exp(to(x));
   return with_saved_output<ExpBackward>(x, raw::unary(UnaryOp::exp, x));
 }
 Tensor exp2(const Tensor& x) {
   return with_saved_output<Exp2Backward>(x, raw::unary(UnaryOp::exp2, x));
 }
 Tensor expm1(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return expm1(to(x));
   return with_saved_output<Expm1Backward>(x, raw::unary(UnaryOp::expm1, x));
 }
 Tensor tan(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return tan(to(x));
   return with_saved_output<TanBackward>(x, raw::unary(UnaryOp::tan, x));
 }
 Tensor tanh(const Tensor& x) {
@@ -170,9 +183,11 @@ Tensor sigmoid(const Tensor& x) {
 }
 
 Tensor erfinv(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return erfinv(to(x));
   return with_saved_output<ErfinvBackward>(x, raw::unary(UnaryOp::erfinv, x));
 }
 Tensor reciprocal(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return reciprocal(to(x));
   return with_saved_output<ReciprocalBackward>(x, raw::unary(UnaryOp::reciprocal, x));
 }
 

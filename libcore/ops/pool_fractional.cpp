@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/conv.h"
@@ -145,10 +146,12 @@ ValuesIndices pooled(const Tensor& x, const Shape& kernel, const FractionalPoolO
 }  // namespace
 
 ValuesIndices fractional_max_pool2d(const Tensor& x, const Shape& kernel, const FractionalPoolOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return fractional_max_pool2d(to(x), kernel, options);
   return pooled(x, kernel, options, 2);
 }
 
 ValuesIndices fractional_max_pool3d(const Tensor& x, const Shape& kernel, const FractionalPoolOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return fractional_max_pool3d(to(x), kernel, options);
   return pooled(x, kernel, options, 3);
 }
 

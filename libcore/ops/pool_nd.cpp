@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/activation.h"
@@ -259,6 +260,7 @@ Tensor max_pool1d(const Tensor& x, const Shape& kernel, const MaxPoolOptions& op
 }
 
 ValuesIndices max_pool3d_with_indices(const Tensor& x, const Shape& kernel, const MaxPoolOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return max_pool3d_with_indices(to(x), kernel, options);
   if (x.dim() != 4 && x.dim() != 5) {
     throw Error(ErrorCode::runtime, "non-empty 4D or 5D (batch mode) tensor expected for input");
   }
@@ -267,6 +269,7 @@ ValuesIndices max_pool3d_with_indices(const Tensor& x, const Shape& kernel, cons
 }
 
 Tensor max_pool3d(const Tensor& x, const Shape& kernel, const MaxPoolOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return max_pool3d(to(x), kernel, options);
   return max_pool3d_with_indices(x, kernel, options).values;
 }
 
@@ -279,6 +282,7 @@ Tensor avg_pool1d(const Tensor& x, const Shape& kernel, const AvgPoolOptions& o)
 }
 
 Tensor avg_pool3d(const Tensor& x, const Shape& kernel, const AvgPoolOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return avg_pool3d(to(x), kernel, o);
   if (o.divisor_override == 0) throw Error(ErrorCode::runtime, "divisor must be not zero");
   const std::vector<Windows> all = windows_of(x, kernel, {o.stride, o.padding, {}, o.ceil_mode});
   Tensor divisor;
@@ -298,6 +302,7 @@ Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size) {
 }
 
 Tensor adaptive_avg_pool3d(const Tensor& x, const AdaptiveSizes& sizes) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return adaptive_avg_pool3d(to(x), sizes);
   const std::vector<std::int64_t> out = resolved(x, sizes, 3);
   if (out == std::vector<std::int64_t>{1, 1, 1}) return mean(x, {.dims = {-1, -2, -3}, .keepdim = true});
   return composed("AdaptiveAvgPool3DBackward0", {x}, [out](const TensorList& in) {
@@ -320,6 +325,7 @@ ValuesIndices adaptive_max_pool2d(const Tensor& x, const AdaptiveSizes& sizes) {
 }
 
 ValuesIndices adaptive_max_pool3d(const Tensor& x, const AdaptiveSizes& sizes) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return adaptive_max_pool3d(to(x), sizes);
   return adaptive_max("AdaptiveMaxPool3DBackward0", x, sizes, 3);
 }
 

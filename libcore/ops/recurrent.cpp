@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/backend/device_registry.h"
@@ -171,8 +172,32 @@ void record_layer(const IntrusivePtr<LayerBackward>& node, const LayerInputs& in
 
 }  // namespace detail
 
+namespace {
+
+/// States in f32, results rounded, as PyTorch's kernel for bf16 has it.
+RecurrentLayer lstm_in_f32(const Tensor& x, const RecurrentState& start, const RecurrentWeights& w, bool reverse) {
+  const auto wide = [](const Tensor& t) { return t.defined() ? t.to(DType::f32) : t; };
+  RecurrentLayer layer = recurrent_layer(RecurrentKind::lstm, wide(x), {wide(start.h), wide(start.c)},
+                                         {wide(w.w_ih), wide(w.w_hh), wide(w.b_ih), wide(w.b_hh)}, reverse);
+  return {layer.output.to(x.dtype()), {layer.last.h.to(x.dtype()), layer.last.c.to(x.dtype())}};
+}
+
+}  // namespace
+
 RecurrentLayer recurrent_layer(RecurrentKind kind, const Tensor& x, const RecurrentState& start,
                                const RecurrentWeights& w, bool reverse) {
+  const std::initializer_list<const Tensor*> inputs{&x,      &start.h, &start.c, &w.w_ih,
+                                                    &w.w_hh, &w.b_ih,  &w.b_hh,  &w.w_hr};
+  const auto cast_first = [&](const Casts& to) {
+    return recurrent_layer(kind, to(x), {to(start.h), to(start.c)},
+                           {to(w.w_ih), to(w.w_hh), to(w.b_ih), to(w.b_hh), to(w.w_hr)}, reverse);
+  };
+  const bool is_gru = kind == RecurrentKind::gru;
+  if (const Casts to(CastRule::lower, is_gru ? CastOn::cuda : CastOn::any, inputs); to) return cast_first(to);
+  // PyTorch's has products in the lower type and a result in f32; here all of it is in f32.
+  if (const Casts to(CastRule::f32, CastOn::cpu, inputs); to) return cast_first(to);
+  const bool has_f32_layer = kind == RecurrentKind::lstm && !w.w_hr.defined() && x.device().is_cpu();
+  if (x.dtype() == DType::bf16 && has_f32_layer) return lstm_in_f32(x, start, w, reverse);
   if (!runs_by_hand(kind, x, w)) return run(kind, x, start, w, reverse);
   if (!backend_for(x.device()).is_host_memory()) {
     if (auto layer = detail::whole_layer(kind, x, start, w, reverse)) return *std::move(layer);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/compare.h"
@@ -107,6 +108,9 @@ struct LogsumexpBackward final : ReduceNode {
 }  // namespace
 
 Tensor sum(const Tensor& x, const ReduceOptions& options) {
+  if (!options.dtype) {
+    if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return sum(to(x), options);
+  }
   if (detail::any_sparse(x)) return sum(to_dense(x), options);
   return with_reduce_node<SumBackward>(x, options, raw::reduce(ReduceOp::sum, x, options));
 }
@@ -114,6 +118,7 @@ Tensor mean(const Tensor& x, const ReduceOptions& options) {
   return with_reduce_node<MeanBackward>(x, options, raw::reduce(ReduceOp::mean, x, options));
 }
 Tensor prod(const Tensor& x, const ReduceOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x}); to) return prod(to(x), options);
   Tensor out = raw::reduce(ReduceOp::prod, x, options);
   if (!needs_grad(x)) return out;
   auto node = reduce_node<ProdBackward>(x, options);
@@ -123,6 +128,7 @@ Tensor prod(const Tensor& x, const ReduceOptions& options) {
 }
 
 Tensor norm(const Tensor& x, const NormOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return norm(to(x), options);
   if (detail::any_sparse(x)) return norm(sparse_values(coalesce(x)), options);
   ReduceOptions plain{.dims = options.dims, .keepdim = options.keepdim};
   Tensor out = raw::reduce(ReduceOp::norm, x, plain, {options.p, 0});
@@ -136,6 +142,7 @@ Tensor norm(const Tensor& x, const NormOptions& options) {
 }
 
 Tensor logsumexp(const Tensor& x, const Shape& dims, bool keepdim) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return logsumexp(to(x), dims, keepdim);
   Tensor in = is_floating(x.dtype()) ? x : x.to(default_dtype());
   Tensor out;
   {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/compare.h"
 #include "libcore/ops/index.h"
@@ -89,15 +90,19 @@ Tensor one_level(const Tensor& x, double q) {
 }  // namespace
 
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x, &q}); to) return quantile(to(x), to(q), options);
   return quantiles(x, q, options, false);
 }
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return quantile(to(x), q, options);
   return quantiles(x, one_level(x, q), options, false);
 }
 Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x, &q}); to) return nanquantile(to(x), to(q), options);
   return quantiles(x, q, options, true);
 }
 Tensor nanquantile(const Tensor& x, double q, const QuantileOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&x}); to) return nanquantile(to(x), q, options);
   return quantiles(x, one_level(x, q), options, true);
 }
 

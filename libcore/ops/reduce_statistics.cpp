@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
@@ -99,6 +100,7 @@ StdMean std_mean(const Tensor& x, const VarOptions& o) {
 }
 
 Tensor dist(const Tensor& a, const Tensor& b, double p) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&a, &b}); to) return dist(to(a), to(b), p);
   return composed("DistBackward0", {a, b}, [p](const TensorList& in) { return norm(in[0] - in[1], {.p = p}); });
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
@@ -15,6 +16,7 @@
 #include "libcore/ops/detail/composed.h"
 #include "libcore/ops/index.h"
 #include "libcore/ops/pool.h"
+#include "libcore/ops/raw/checks.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/tensor.h"
 
@@ -71,7 +73,9 @@ Tensor weights(const Line& line, bool cubic, const Tensor& like) {
       add(i, first + 1, part);
     }
   }
-  return from_values(matrix, {.device = like.device()}).reshape({line.out, line.in}).to(like.dtype());
+  return from_values(matrix, {.device = like.device()})
+      .reshape({line.out, line.in})
+      .to(raw::compute_dtype(like.dtype()));
 }
 
 Tensor resized(const Tensor& x, std::int64_t dim, const Tensor& matrix) {
@@ -160,6 +164,7 @@ Tensor averaged(const Tensor& x, const std::vector<Line>& lines) {
 }  // namespace
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return interpolate(to(x), o);
   check(x, o);
   const std::vector<Line> lines = lines_of(x, o);
   if (o.mode == "area") return averaged(x, lines);

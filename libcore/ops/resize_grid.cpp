@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/base/fail.h"
@@ -219,6 +220,7 @@ void check_affine(const Tensor& theta, const Shape& size, bool align_corners) {
 }  // namespace
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
+  if (const Casts to(CastRule::f32, CastOn::any, {&x, &grid}); to) return grid_sample(to(x), to(grid), options);
   const Rules rules = rules_of(options, given_or_warned(options.align_corners));
   check_sampler(x, grid);
   return composed(x.dim() == 5 ? "GridSampler3DBackward0" : "GridSampler2DBackward0", {x, grid},

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -200,6 +201,9 @@ ValuesIndices cummin(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor cumsum(const Tensor& x, std::int64_t dim, std::optional<DType> dtype) {
+  if (!dtype) {
+    if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return cumsum(to(x), dim, dtype);
+  }
   Tensor in = summing_input(x, dtype);
   Tensor out = raw::scan(ScanOp::cumsum, in, dim);
   if (!needs_grad(in)) return out;
@@ -209,6 +213,9 @@ Tensor cumsum(const Tensor& x, std::int64_t dim, std::optional<DType> dtype) {
   return out;
 }
 Tensor cumprod(const Tensor& x, std::int64_t dim, std::optional<DType> dtype) {
+  if (!dtype) {
+    if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return cumprod(to(x), dim, dtype);
+  }
   Tensor in = summing_input(x, dtype);
   Tensor out = raw::scan(ScanOp::cumprod, in, dim);
   if (!needs_grad(in)) return out;

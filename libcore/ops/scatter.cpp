@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/detail/composed.h"
@@ -56,6 +57,8 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Ten
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  if (const Casts to(CastRule::widest, CastOn::cuda, {&x, &index, &from}); to)
+    return scatter_add(to(x), dim, to(index), to(from));
   detail::check_scatter_dtype(x, from);
   Tensor out = raw::clone(x);
   raw::scatter_into(IndexOp::accumulate, out, dim, index, from);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
@@ -165,6 +166,8 @@ Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accu
 }
 
 Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& from) {
+  if (const Casts to(CastRule::widest, CastOn::cpu, {&x, &index, &from}); to)
+    return index_copy(to(x), dim, to(index), to(from));
   check_index_copy(x, raw::wrap_dim(dim, x.dim()), index, from);
   Tensor out = raw::clone(x);
   raw::index_into(IndexOp::put, out, dim, index.dim() == 0 ? raw::alias(index).reshape({1}) : index, from);

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/warning.h"
@@ -68,9 +69,11 @@ Tensor softmin(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor softmax(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return softmax(to(x));
   return softmax(x, implicit_dim("softmax", x));
 }
 Tensor log_softmax(const Tensor& x) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return log_softmax(to(x));
   return log_softmax(x, implicit_dim("log_softmax", x));
 }
 Tensor softmin(const Tensor& x) {
@@ -78,10 +81,12 @@ Tensor softmin(const Tensor& x) {
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return softmax(to(x), dim);
   return recorded_softmax<SoftmaxBackward>(raw::softmax(x, dim), x, dim);
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return log_softmax(to(x), dim);
   return recorded_softmax<LogSoftmaxBackward>(raw::log_softmax(x, dim), x, dim);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "libcore/autograd/autocast.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/backend/device_registry.h"
 #include "libcore/backend/device_workers.h"
@@ -100,6 +101,7 @@ void check_count(std::size_t modules, std::size_t others, std::string_view what)
 
 void run_replicas(const std::vector<Device>& devices, RunReplica run, void* context) {
   bool grad = is_grad_enabled();
+  const AutocastMode autocast = autocast_mode;
   auto count = static_cast<int>(devices.size());
   int threads_each = std::max(1, num_threads() / std::max(1, count));
   RandomPositions random(devices);
@@ -107,6 +109,7 @@ void run_replicas(const std::vector<Device>& devices, RunReplica run, void* cont
   core::run_on_workers(count, [&](int slot) {
     auto replica = static_cast<std::size_t>(slot);
     GradModeGuard mode(grad);
+    const AutocastModeGuard same_casts(autocast);
     ThreadLimitGuard limit(threads_each);
     try {
       cuda::DeviceGuard current(devices[replica]);

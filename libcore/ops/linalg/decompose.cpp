@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/blas.h"
@@ -195,6 +196,7 @@ std::string checked_uplo(const std::string& uplo) {
 }  // namespace
 
 QR qr(const Tensor& a, const std::string& mode) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return qr(to(a), mode);
   const QrMode how = qr_mode(mode);
   check_matrix(a, "linalg.qr");
   check_linalg_type(a, "linalg.qr");
@@ -210,6 +212,7 @@ QR qr(const Tensor& a, const std::string& mode) {
 }
 
 SVD svd(const Tensor& a, bool full_matrices) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return svd(to(a), full_matrices);
   check_matrix(a, "linalg.svd");
   check_linalg_type(a, "linalg.svd");
   SVD f = svd_factors(a, full_matrices ? 'A' : 'S');
@@ -221,6 +224,7 @@ SVD svd(const Tensor& a, bool full_matrices) {
 }
 
 Tensor svdvals(const Tensor& a) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return svdvals(to(a));
   check_matrix(a, "linalg.svd");
   check_linalg_type(a, "linalg.svd");
   Tensor s = svd_factors(a, 'N').s;
@@ -233,6 +237,7 @@ Tensor svdvals(const Tensor& a) {
 }
 
 Eigen eigh(const Tensor& a, const std::string& uplo) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return eigh(to(a), uplo);
   check_square(a, "linalg.eigh");
   const std::string triangle = checked_uplo(uplo);
   if (!is_floating(a.dtype())) {
@@ -250,6 +255,7 @@ Eigen eigh(const Tensor& a, const std::string& uplo) {
 }
 
 Tensor eigvalsh(const Tensor& a, const std::string& uplo) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return eigvalsh(to(a), uplo);
   return eigh(a, uplo).values;
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/blas.h"
@@ -51,6 +52,7 @@ struct CholeskyBackward final : Node {
 }  // namespace
 
 WithInfo cholesky_ex(const Tensor& a, bool upper) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return cholesky_ex(to(a), upper);
   check_square(a, "linalg.cholesky");
   check_linalg_type(a, "linalg.cholesky");
   const NoGradGuard no_copy_history;
@@ -59,6 +61,7 @@ WithInfo cholesky_ex(const Tensor& a, bool upper) {
 }
 
 Tensor cholesky(const Tensor& a, bool upper) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return cholesky(to(a), upper);
   const WithInfo both = cholesky_ex(a, upper);
   const std::vector<std::int64_t> info = both.info.to_vector<std::int64_t>();
   for (std::size_t k = 0; k < info.size(); ++k) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/error.h"
 #include "libcore/ops/compare.h"
@@ -77,12 +78,14 @@ Eigen eigen(const Tensor& a, bool wants_vectors) {
 }  // namespace
 
 Eigen eig(const Tensor& a) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return eig(to(a));
   check_matrix(a, "linalg.eig");
   check_complex_result(a, "eig");
   return eigen(a, true);
 }
 
 Tensor eigvals(const Tensor& a) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return eigvals(to(a));
   check_matrix(a, "linalg.eig");
   check_complex_result(a, "eigvals");
   return eigen(a, false).values;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/blas.h"
@@ -61,6 +62,8 @@ void check_reflections(const Tensor& reflectors, const Tensor& tau) {
 }  // namespace
 
 Tensor householder_product(const Tensor& reflectors, const Tensor& tau) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&reflectors, &tau}); to)
+    return householder_product(to(reflectors), to(tau));
   check_reflections(reflectors, tau);
   check_linalg_type(reflectors, "linalg.householder_product");
   const Tensor known = reflected_by_lapack(reflectors.detach(), tau);
@@ -72,6 +75,7 @@ Tensor householder_product(const Tensor& reflectors, const Tensor& tau) {
 
 namespace core {
 Reflections geqrf(const Tensor& a) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return geqrf(to(a));
   if (a.dim() < 2) detail::linalg_fail("torch.geqrf: input must have at least 2 dimensions.");
   detail::check_linalg_type(a, "geqrf");
   return detail::in_linalg_type(a, [&]<class T>() {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/text.h"
 #include "libcore/ops/detail/composed.h"
@@ -87,6 +88,7 @@ Tensor sums_norm(const Tensor& a, const Shape& dims, const MatrixNormOptions& o)
 }  // namespace
 
 Tensor vector_norm(const Tensor& x, const VectorNormOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&x}); to) return vector_norm(to(x), o);
   check_linalg_type(x, "linalg.vector_norm", true);
   if ((o.ord < 0 || std::isinf(o.ord)) && reduces_nothing(x, o.dims)) {
     linalg_fail("linalg.vector_norm cannot compute the " + order_text(o.ord) +
@@ -98,6 +100,7 @@ Tensor vector_norm(const Tensor& x, const VectorNormOptions& o) {
 }
 
 Tensor matrix_norm(const Tensor& a, const MatrixNormOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cuda, {&a}); to) return matrix_norm(to(a), o);
   check_matrix(a, "linalg.matrix_norm");
   check_linalg_type(a, "linalg.matrix_norm", true);
   const Shape dims = two_dims(a, o.dims);
@@ -127,6 +130,7 @@ Tensor norm(const Tensor& x, const NormOptions& o) {
 }
 
 Tensor cond(const Tensor& a, const std::optional<MatrixOrder>& ord) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return cond(to(a), ord);
   if (a.dim() < 2) linalg_fail("linalg.cond: The input tensor must have at least 2 dimensions.");
   const bool by_values = !ord || (ord->text.empty() && std::abs(ord->number) == 2);
   if (by_values) {

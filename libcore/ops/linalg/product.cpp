@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/base/fail.h"
 #include "libcore/ops/blas.h"
@@ -69,7 +70,7 @@ void check_chain(const std::vector<Tensor>& tensors) {
 
 Tensor matrix_exp(const Tensor& a) {
   check_square(a, "linalg.matrix_exp");
-  check_linalg_type(a, "linalg.matrix_exp");
+  check_linalg_type(a, "linalg.matrix_exp", true);
   return composed("LinalgMatrixExpBackward0", {a}, [](const TensorList& in) { return exponential(in[0]); });
 }
 
@@ -79,6 +80,7 @@ Tensor matrix_power(const Tensor& a, std::int64_t n) {
 }
 
 Tensor multi_dot(const std::vector<Tensor>& tensors) {
+  if (const Casts to(CastRule::lower, CastOn::any, tensors); to) return multi_dot(to(tensors));
   check_chain(tensors);
   std::vector<Tensor> chain = tensors;
   const bool from_vector = chain.front().dim() == 1, to_vector = chain.back().dim() == 1;
@@ -90,6 +92,7 @@ Tensor multi_dot(const std::vector<Tensor>& tensors) {
 }
 
 Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t dim) {
+  if (const Casts to(CastRule::lower, CastOn::any, {&a, &b}); to) return vecdot(to(a), to(b), dim);
   return (a * b).sum(Shape{dim});
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/copy.h"
@@ -131,6 +132,7 @@ Tensor lu_solve(const LUFactors& factors, const Tensor& b, const LuSolveOptions&
 }
 
 Tensor tensorsolve(const Tensor& a, const Tensor& b, const Shape& dims) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a, &b}); to) return tensorsolve(to(a), to(b), dims);
   Tensor turned = a;
   if (!dims.empty()) {
     Shape end;
@@ -152,6 +154,7 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, const Shape& dims) {
 }
 
 Tensor tensorinv(const Tensor& a, std::int64_t ind) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return tensorinv(to(a), ind);
   if (ind <= 0) linalg_fail("Expected a strictly positive integer for 'ind', but got " + std::to_string(ind));
   const Shape& sizes = a.sizes();
   const auto known = std::min(static_cast<std::size_t>(ind), sizes.size());
@@ -185,6 +188,7 @@ WithInfo solve_ex(const Tensor& a, const Tensor& b) {
 }
 
 Tensor solve(const Tensor& a, const Tensor& b) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a, &b}); to) return solve(to(a), to(b));
   const WithInfo both = solve_ex(a, b);
   const std::vector<std::int64_t> info = both.info.to_vector<std::int64_t>();
   const auto failed = std::find_if(info.begin(), info.end(), [](std::int64_t code) { return code != 0; });
@@ -213,6 +217,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
 
 namespace core {
 Tensor cholesky_solve(const Tensor& b, const Tensor& factor, bool upper) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&b, &factor}); to) return cholesky_solve(to(b), to(factor), upper);
   detail::check_square(factor, "cholesky_solve");
   if (b.size(-2) != factor.size(-2)) {
     const auto by = [](const Tensor& t) { return std::to_string(t.size(-2)) + " by " + std::to_string(t.size(-1)); };
@@ -224,6 +229,7 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& factor, bool upper) {
 }
 
 Tensor cholesky_inverse(const Tensor& factor, bool upper) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&factor}); to) return cholesky_inverse(to(factor), upper);
   detail::check_square(factor, "cholesky_inverse");
   const Tensor one = eye(factor.size(-1), {}, {.dtype = factor.dtype(), .device = factor.device()});
   return cholesky_solve(one.expand(factor.sizes()), factor, upper);

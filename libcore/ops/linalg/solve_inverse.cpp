@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/blas.h"
@@ -129,6 +130,7 @@ struct SlogdetBackward final : Node {
 }  // namespace
 
 WithInfo inv_ex(const Tensor& a) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return inv_ex(to(a));
   check_square(a, "linalg.inv");
   check_linalg_type(a, "linalg.inv");
   Inverses found = inverses(a);
@@ -141,6 +143,7 @@ WithInfo inv_ex(const Tensor& a) {
 }
 
 Tensor inv(const Tensor& a) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return inv(to(a));
   const WithInfo both = inv_ex(a);
   const std::vector<std::int64_t> info = both.info.to_vector<std::int64_t>();
   for (std::size_t k = 0; k < info.size(); ++k) {

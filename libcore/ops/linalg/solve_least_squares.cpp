@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/autograd/autocast_casts.h"
 #include "libcore/autograd/grad_mode.h"
 #include "libcore/autograd/node.h"
 #include "libcore/ops/blas.h"
@@ -114,6 +115,7 @@ struct PinvBackward final : Node {
 }  // namespace
 
 Lstsq lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a, &b}); to) return lstsq(to(a), to(b), o);
   check_lstsq(a, b, o);
   const bool vectors = a.dim() - 1 == b.dim() && b.size(-1) == a.size(-2);
   const Tensor right = vectors ? column(b) : b;
@@ -146,6 +148,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const LstsqOptions& o) {
 }
 
 Tensor matrix_rank(const Tensor& a, const RankOptions& o) {
+  if (const Casts to(CastRule::f32, CastOn::cpu, {&a}); to) return matrix_rank(to(a), o);
   if (a.dim() < 2) linalg_fail("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.");
   if (a.dtype() != DType::f32 && a.dtype() != DType::f64) {
     linalg_fail("This function doesn't handle types other than float and double");
