@@ -2,6 +2,7 @@
 // Everything of libcore in one include. Thread safety: see each header. Use: core::Tensor y = core::relu(x) * 2;
 
 #include "libcore/autograd/anomaly_mode.h"
+#include "libcore/autograd/autocast.h"
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/checkpoint.h"
 #include "libcore/autograd/function.h"
@@ -87,6 +88,7 @@
 #include "libcore/optim/averaged_model.h"
 #include "libcore/optim/averaging.h"
 #include "libcore/optim/clip.h"
+#include "libcore/optim/grad_scaler.h"
 #include "libcore/optim/graphed_step.h"
 #include "libcore/optim/lbfgs.h"
 #include "libcore/optim/muon.h"
@@ -103,6 +105,7 @@
 #include "libcore/tensor/generator.h"
 #include "libcore/tensor/iterate.h"
 #include "libcore/tensor/memory_format.h"
+#include "libcore/tensor/number_limits.h"
 #include "libcore/tensor/pinned.h"
 #include "libcore/tensor/print.h"
 #include "libcore/tensor/random.h"
