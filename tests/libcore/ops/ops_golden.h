@@ -64,5 +64,7 @@ void add_nn_calls(OpCalls& calls);
 /// These two take operations of the others over, so they come last.
 void add_nn_more_calls(OpCalls& calls);
 void add_more_calls(OpCalls& calls);
+/// What only half/ops.json has.
+void add_half_calls(OpCalls& calls);
 
 }  // namespace test
