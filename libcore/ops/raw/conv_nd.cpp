@@ -131,7 +131,7 @@ Shape ConvPlan::weight_sizes() const {
 namespace {
 
 /// Volumes of 16 bits are summed over their taps in f32 and rounded once.
-bool is_half(const Tensor& x) {
+bool is_volume_of_16_bits(const Tensor& x) {
   return compute_dtype(x.dtype()) != x.dtype();
 }
 Tensor in_f32(const Tensor& x) {
@@ -147,7 +147,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, co
     const Tensor image = reshaped(x, planes_of(p.plane.batch, p.plane.in_channels, 1, p.plane.in_w));
     return reshaped(conv2d(image, reshaped(weight, plane_weight(p.plane)), bias, p.plane), p.output_sizes());
   }
-  if (is_half(x)) return cast(convolution(in_f32(x), in_f32(weight), in_f32(bias), p), x.dtype());
+  if (is_volume_of_16_bits(x)) return cast(convolution(in_f32(x), in_f32(weight), in_f32(bias), p), x.dtype());
   const Tensor out = convolve_volume(x.detach(), weight.detach(), p);
   if (bias.defined()) out.add_(reshaped(bias, {1, -1, 1, 1, 1}));
   return out;
@@ -156,7 +156,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, const ConvPlan& p) {
   if (p.rank == 2) return conv2d_input_grad(output_grad, weight, p.plane);
   const NoGradGuard no_history;
-  if (p.rank == 3 && is_half(weight)) {
+  if (p.rank == 3 && is_volume_of_16_bits(weight)) {
     return cast(convolution_input_grad(in_f32(output_grad), in_f32(weight), p), weight.dtype());
   }
   if (p.rank == 3) return volume_input_grad(output_grad.detach(), weight.detach(), p);
@@ -167,7 +167,7 @@ Tensor convolution_input_grad(const Tensor& output_grad, const Tensor& weight, c
 WeightGrads convolution_weight_grad(const Tensor& output_grad, const Tensor& x, const ConvPlan& p, bool with_bias) {
   if (p.rank == 2) return conv2d_weight_grad(output_grad, x, p.plane, with_bias);
   const NoGradGuard no_history;
-  if (p.rank == 3 && is_half(x)) {
+  if (p.rank == 3 && is_volume_of_16_bits(x)) {
     WeightGrads wide = convolution_weight_grad(in_f32(output_grad), in_f32(x), p, with_bias);
     return {cast(wide.weight, x.dtype()), with_bias ? cast(wide.bias, x.dtype()) : Tensor()};
   }

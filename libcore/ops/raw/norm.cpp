@@ -83,18 +83,18 @@ void check_batch_norm(const Tensor& x, const BatchNormArguments& a) {
   }
 }
 
-bool is_half(const Tensor& x) {
+bool has_16_bits(const Tensor& x) {
   return x.dtype() == DType::f16 || x.dtype() == DType::bf16;
 }
 /// What statistics of x are kept in: f32 for f16 and bf16.
 DType stats_dtype(const Tensor& x) {
-  return is_half(x) ? DType::f32 : x.dtype();
+  return has_16_bits(x) ? DType::f32 : x.dtype();
 }
 /// The statistics as PyTorch's CPU keeps them: of x's type where no parameter of `with` is f32.
 NormStats as_kept(const Tensor& x, std::initializer_list<const Tensor*> with, NormStats stats) {
   const bool mixed =
       std::any_of(with.begin(), with.end(), [](const Tensor* t) { return t->defined() && t->dtype() == DType::f32; });
-  if (!is_half(x) || mixed || !x.device().is_cpu()) return stats;
+  if (!has_16_bits(x) || mixed || !x.device().is_cpu()) return stats;
   const auto rounded = [&](const Tensor& t) { return cast(cast(t, x.dtype()), t.dtype()); };
   return {rounded(stats.mean), rounded(stats.inverse_std)};
 }
@@ -110,7 +110,7 @@ Tensor inverse_std(const Tensor& var, double eps) {
 void update_running(const BatchNormArguments& a, const Tensor& mean, const Tensor& var, std::int64_t count) {
   const auto blend = [&](const Tensor& running, const Tensor& value) {
     if (!running.defined()) return;
-    if (is_half(running)) {  // one rounding, at the end
+    if (has_16_bits(running)) {  // one rounding, at the end
       const Tensor kept = binary(BinaryOp::mul, cast(running, value.dtype()), 1 - a.momentum);
       copy_into(running, binary(BinaryOp::add, kept, binary(BinaryOp::mul, value, a.momentum)));
       running.impl()->bump_version();
