@@ -9,15 +9,20 @@
 #include "libcore/autograd/autograd.h"
 #include "libcore/autograd/checkpoint.h"
 #include "libcore/autograd/grad_mode.h"
+#include "libcore/backend/logical_devices.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/module/linear.h"
 #include "libcore/module/recurrent.h"
+#include "libcore/ops/activation.h"
 #include "libcore/ops/blas.h"
 #include "libcore/ops/loss.h"
+#include "libcore/ops/norm.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/pointwise.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/ops/softmax.h"
+#include "libcore/parallel/data_parallel.h"
 #include "libcore/tensor/factory.h"
 #include "libcore/tensor/random.h"
 
@@ -129,6 +134,36 @@ TEST(Autocast, RecurrentLayersTakeWhatTheyAreGiven) {
   EXPECT_EQ(std::get<0>(lstm(x)).dtype(), DType::bf16);
   EXPECT_EQ(std::get<0>(gru(x)).dtype(), DType::f32);
   EXPECT_EQ(std::get<0>(gru(x.to(DType::bf16))).dtype(), DType::f32);
+}
+
+class AutocastOnDevices : public ::testing::Test {
+ protected:
+  AutocastOnDevices() { core::set_logical_devices(2); }
+  ~AutocastOnDevices() override { core::set_logical_devices(0); }
+};
+
+TEST_F(AutocastOnDevices, GoesByTheListsOfCuda) {
+  const Tensor x = core::ones({2, 2}, {.device = "cuda:0"}), half = x.to(DType::f16);
+  const core::autocast guard("cuda");
+  EXPECT_EQ(core::mm(x, x).dtype(), DType::f16);
+  EXPECT_EQ(core::exp(half).dtype(), DType::f32);
+  EXPECT_EQ(core::softmax(half, 1).dtype(), DType::f32);
+  EXPECT_EQ(core::layer_norm(half, {2}, {}).dtype(), DType::f32);
+  EXPECT_EQ(half.sum().dtype(), DType::f32);
+  EXPECT_EQ(core::sum(half, {.dtype = DType::f16}).dtype(), DType::f16);
+  EXPECT_EQ(core::addcmul(half, half, x).dtype(), DType::f32);
+  EXPECT_EQ(core::relu(half).dtype(), DType::f16);
+  const Tensor on_host = core::ones({2, 2});
+  EXPECT_EQ(core::mm(on_host, on_host).dtype(), DType::f32);
+}
+
+TEST_F(AutocastOnDevices, ReplicasTakeTheModeOver) {
+  core::Linear net(3, 4);
+  net.to("cuda:0");
+  core::DataParallel model(net);
+  const Tensor x = core::ones({4, 3}, {.device = "cuda:0"});
+  const core::autocast guard("cuda", {.dtype = DType::bf16});
+  EXPECT_EQ(model(x).dtype(), DType::bf16);
 }
 
 TEST(Autocast, RefusesInPyTorchsWords) {

@@ -7,10 +7,12 @@
 #include <string>
 
 #include "libcore/autograd/autograd.h"
+#include "libcore/backend/logical_devices.h"
 #include "libcore/base/error.h"
 #include "libcore/base/warning.h"
 #include "libcore/ops/operators.h"
 #include "libcore/ops/reduce.h"
+#include "libcore/optim/adam.h"
 #include "libcore/optim/sgd.h"
 #include "libcore/tensor/factory.h"
 
@@ -92,6 +94,26 @@ TEST(GradScaler, RefusesHalfGradientsAndOptimizersWithoutAny) {
   GradScaler again("cpu", {.init_scale = 2});
   again.scale(half.sum()).backward();
   EXPECT_EQ(error_of([&] { again.step(optimizer); }), "Attempting to unscale FP16 gradients.");
+}
+
+TEST(GradScaler, WorksWhereTheGradientsAre) {
+  core::set_logical_devices(1);
+  {
+    const Tensor weight = core::ones({2}, {.device = "cuda:0"}).requires_grad_();
+    core::AdamW optimizer(std::vector<Tensor>{weight}, 0.1);
+    GradScaler scaler("cuda");
+    scaler.scale(weight.sum() * std::numeric_limits<double>::infinity()).backward();
+    EXPECT_FALSE(scaler.step(optimizer));
+    scaler.update();
+    optimizer.zero_grad();
+    scaler.scale(weight.sum()).backward();
+    scaler.unscale_(optimizer);
+    EXPECT_EQ(weight.grad()[0].item<double>(), 1);
+    EXPECT_TRUE(scaler.step(optimizer));
+    scaler.update();
+    EXPECT_EQ(scaler.get_scale(), 32768);
+  }
+  core::set_logical_devices(0);
 }
 
 TEST(GradScaler, StateComesBack) {
