@@ -92,7 +92,7 @@ std::string check_float8(core::DType dtype, Json of) {
                                         core::DType::f32);
   for (const auto& [from, key] :
        {std::pair{core::DType::f32, "codes"}, {core::DType::f16, "codes_f16"}, {core::DType::bf16, "codes_bf16"}}) {
-    const Tensor codes = given.to(from).to(dtype);
+    const Tensor codes = given.to(from).to(dtype).cpu();
     const auto* bytes = static_cast<const std::uint8_t*>(codes.raw_data());
     const std::vector<std::int64_t> codes_wanted = integers(member(of, key));
     for (std::size_t i = 0; i < codes_wanted.size(); ++i) {

@@ -1,7 +1,9 @@
 // Copies between layouts and dtypes, fills, ranges.
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "libcore/backend/cuda/kernels/move_tiles.h"
 #include "libcore/backend/cuda/kernels/tables.h"
 #include "libcore/backend/cuda/kernels/word_loops.h"
+#include "libcore/base/float8.h"
 
 namespace core::CORE_KERNELS {
 namespace {
@@ -245,8 +248,52 @@ void widen_f8_kernel(const CopyParams& p) {
   for_each(p.loop.numel, body);
 }
 
+/// Codes grow with the numbers: a code is how many of the least numbers that have a larger one are no larger.
+struct NarrowBytes {
+  std::uint8_t* out;
+  const float* in;
+  Indexer<2> where;
+  std::uint8_t nan;        ///< without its sign
+  bool has_sign, is_fnuz;  ///< fnuz: neither of zero nor of NaN
+  float least[256];        ///< of a larger code than its place; infinity's successor, NaN, where there is none
+  CORE_BODY void operator()(std::int64_t i) const {
+    const auto at = where(i);
+    const float value = in[at[1]];
+    const float size = value < 0 ? -value : value;
+    int code = 0;
+    for (int step = 128; step > 0; step /= 2) code += size >= least[code + step - 1] ? step : 0;
+    if (value != value) code = nan;
+    const bool is_plain = !has_sign || (is_fnuz && (code == 0 || code == nan));
+    out[at[0]] =
+        static_cast<std::uint8_t>(code | (!is_plain && std::bit_cast<std::uint32_t>(value) >> 31 != 0 ? 0x80 : 0));
+  }
+};
+
+/// The least number above 0 whose code is above `code`; NaN where there is none.
+float least_above(DType dtype, int code) {
+  std::uint32_t low = 0, high = 0x7f800001U;  // bits of numbers, in their order; the last is no number
+  while (low + 1 < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    (f32_to_f8(dtype, std::bit_cast<float>(middle)) > code ? high : low) = middle;
+  }
+  return std::bit_cast<float>(high);
+}
+
+template <DType kTo>
+void narrow_f8_kernel(const CopyParams& p) {
+  NarrowBytes body{
+      static_cast<std::uint8_t*>(p.out), static_cast<const float*>(p.in), Indexer<2>(p.loop), 0, true, false, {}};
+  body.nan = f32_to_f8(kTo, std::numeric_limits<float>::quiet_NaN());
+  body.has_sign = kTo != DType::f8_e8m0fnu;
+  body.is_fnuz = kTo == DType::f8_e4m3fnuz || kTo == DType::f8_e5m2fnuz;
+  for (int code = 0; code < 256; ++code) body.least[code] = least_above(kTo, code);
+  for_each(p.loop.numel, body);
+}
+
 template <DType... kTypes>
 void set_f8(CopyTable& table) {
+  ((table.convert[static_cast<std::size_t>(DType::f32)][static_cast<std::size_t>(kTypes)] = narrow_f8_kernel<kTypes>),
+   ...);
   ((table.convert[static_cast<std::size_t>(kTypes)][static_cast<std::size_t>(DType::f32)] = widen_f8_kernel<kTypes>),
    ...);
 }
